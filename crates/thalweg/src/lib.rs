@@ -1,0 +1,8 @@
+//! Optimisation under constraints where nothing is smooth or convex.
+
+pub mod error;
+pub mod learn;
+pub mod math;
+pub mod sets;
+
+pub use error::{Error, Result};

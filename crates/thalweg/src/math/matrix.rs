@@ -1,0 +1,405 @@
+//! Matrices as collections of rows: the only shape that sampling methods need. Dense row-major, compressed rows, and
+//! rows of ones without values (with one-byte column ids where they fit), which is what 0/1 data such as a9a deserve.
+
+use std::ops::Range;
+
+use super::reduce::{self, Chunks};
+use super::vec;
+use crate::{Error, Result};
+
+/// An immutable matrix with fast rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Matrix {
+    rows: usize,
+    cols: usize,
+    store: Store,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Store {
+    Dense(Vec<f64>),
+    Sparse {
+        ptr: Vec<usize>,
+        ids: Vec<u32>,
+        values: Vec<f64>,
+    },
+    /// Every stored entry is 1.
+    Ones32 {
+        ptr: Vec<usize>,
+        ids: Vec<u32>,
+    },
+    /// Every stored entry is 1 and there are at most 256 columns.
+    Ones8 {
+        ptr: Vec<usize>,
+        ids: Vec<u8>,
+    },
+}
+
+impl Matrix {
+    /// A dense matrix from its entries, row after row.
+    pub fn dense(rows: usize, cols: usize, entries: Vec<f64>) -> Result<Self> {
+        crate::error::check_length("the dense matrix", entries.len(), rows * cols)?;
+        if let Some((i, v)) = vec::first_not_finite(&entries) {
+            let what = format!("entry ({}, {}) of the matrix", i / cols.max(1) + 1, i % cols.max(1) + 1);
+            return Err(Error::NotFinite { what, value: v });
+        }
+        Ok(Matrix { rows, cols, store: Store::Dense(entries) })
+    }
+
+    /// A sparse matrix from compressed rows: row `i` has the columns `ids[ptr[i]..ptr[i + 1]]`, counted from 0 and strictly
+    /// increasing. Where every value is 1 the values are dropped.
+    pub fn sparse(cols: usize, ptr: Vec<usize>, ids: Vec<u32>, values: Vec<f64>) -> Result<Self> {
+        crate::error::check_length("the list of values", values.len(), ids.len())?;
+        if values.iter().all(|&v| v == 1.0) {
+            return Self::ones(cols, ptr, ids);
+        }
+        if let Some((k, v)) = vec::first_not_finite(&values) {
+            return Err(Error::NotFinite { what: format!("stored value {} of the matrix", k + 1), value: v });
+        }
+        let rows = check_rows(cols, &ptr, &ids)?;
+        Ok(Matrix { rows, cols, store: Store::Sparse { ptr, ids, values } })
+    }
+
+    /// A matrix of zeros and ones from the positions of the ones, as in [`Matrix::sparse`].
+    pub fn ones(cols: usize, ptr: Vec<usize>, ids: Vec<u32>) -> Result<Self> {
+        let rows = check_rows(cols, &ptr, &ids)?;
+        let store = if cols <= 256 {
+            // check_rows has seen every id below cols.
+            Store::Ones8 { ptr, ids: ids.iter().map(|&c| c as u8).collect() }
+        } else {
+            Store::Ones32 { ptr, ids }
+        };
+        Ok(Matrix { rows, cols, store })
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Number of stored entries.
+    pub fn stored(&self) -> usize {
+        match &self.store {
+            Store::Dense(e) => e.len(),
+            Store::Sparse { ids, .. } | Store::Ones32 { ids, .. } => ids.len(),
+            Store::Ones8 { ids, .. } => ids.len(),
+        }
+    }
+
+    /// How the entries are kept, in words.
+    pub fn form(&self) -> &'static str {
+        match &self.store {
+            Store::Dense(_) => "dense",
+            Store::Sparse { .. } => "sparse",
+            Store::Ones32 { .. } => "sparse ones",
+            Store::Ones8 { .. } => "sparse ones, one-byte columns",
+        }
+    }
+
+    /// Calls `visit(column, value)` for the stored entries of row `i`, in the order of the columns.
+    pub fn visit_row(&self, i: usize, mut visit: impl FnMut(usize, f64)) {
+        match &self.store {
+            Store::Dense(e) => e[i * self.cols..(i + 1) * self.cols].iter().enumerate().for_each(|(c, &v)| visit(c, v)),
+            Store::Sparse { ptr, ids, values } => {
+                for k in ptr[i]..ptr[i + 1] {
+                    visit(ids[k] as usize, values[k]);
+                }
+            }
+            Store::Ones32 { ptr, ids } => ids[ptr[i]..ptr[i + 1]].iter().for_each(|&c| visit(c as usize, 1.0)),
+            Store::Ones8 { ptr, ids } => ids[ptr[i]..ptr[i + 1]].iter().for_each(|&c| visit(c as usize, 1.0)),
+        }
+    }
+
+    /// Inner product of row `i` and `x`.
+    pub fn row_dot(&self, i: usize, x: &[f64]) -> f64 {
+        match &self.store {
+            Store::Dense(e) => vec::dot(&e[i * self.cols..(i + 1) * self.cols], x),
+            Store::Sparse { ptr, ids, values } => sparse_dot(&ids[ptr[i]..ptr[i + 1]], &values[ptr[i]..ptr[i + 1]], x),
+            Store::Ones32 { ptr, ids } => gather(&ids[ptr[i]..ptr[i + 1]], |&c| x[c as usize]),
+            Store::Ones8 { ptr, ids } => gather(&ids[ptr[i]..ptr[i + 1]], |&c| x[c as usize]),
+        }
+    }
+
+    /// `y += a * (row i)`.
+    pub fn add_row(&self, i: usize, a: f64, y: &mut [f64]) {
+        match &self.store {
+            Store::Dense(e) => vec::add_scaled(y, a, &e[i * self.cols..(i + 1) * self.cols]),
+            Store::Sparse { ptr, ids, values } => {
+                for (&c, &v) in ids[ptr[i]..ptr[i + 1]].iter().zip(&values[ptr[i]..ptr[i + 1]]) {
+                    y[c as usize] += a * v;
+                }
+            }
+            Store::Ones32 { ptr, ids } => ids[ptr[i]..ptr[i + 1]].iter().for_each(|&c| y[c as usize] += a),
+            Store::Ones8 { ptr, ids } => ids[ptr[i]..ptr[i + 1]].iter().for_each(|&c| y[c as usize] += a),
+        }
+    }
+
+    /// Squared Euclidean norm of row `i`.
+    pub fn row_norm_squared(&self, i: usize) -> f64 {
+        let mut total = 0.0;
+        self.visit_row(i, |_, v| total += v * v);
+        total
+    }
+
+    /// `out[k] = <row (rows.start + k), x>` for all rows of a range.
+    pub fn scores(&self, rows: Range<usize>, x: &[f64], out: &mut [f64]) {
+        let first = rows.start;
+        let shift = |r: Range<usize>| first + r.start..first + r.end;
+        let chunks = Chunks::of(rows.len());
+        match &self.store {
+            Store::Ones8 { ptr, ids } => {
+                // A table of 256 entries: a byte is always a valid index, so the inner loop has no bounds check.
+                let mut table = [0.0; 256];
+                table[..self.cols].copy_from_slice(&x[..self.cols]);
+                reduce::fill_rows(chunks, out, |range, out| {
+                    for (i, o) in shift(range).zip(out) {
+                        *o = gather(&ids[ptr[i]..ptr[i + 1]], |&c| table[usize::from(c)]);
+                    }
+                });
+            }
+            _ => reduce::fill_rows(chunks, out, |range, out| {
+                for (i, o) in shift(range).zip(out) {
+                    *o = self.row_dot(i, x);
+                }
+            }),
+        }
+    }
+
+    /// Length of the slots that [`Matrix::pull`] wants for a range of `rows` rows.
+    pub fn pull_slots(&self, rows: usize) -> usize {
+        self.pull_chunks(rows).count() * self.cols
+    }
+
+    /// `grad += sum_k slopes[k] * (row (rows.start + k))`. `slots` is working space of [`Matrix::pull_slots`] entries.
+    pub fn pull(&self, rows: Range<usize>, slopes: &[f64], grad: &mut [f64], slots: &mut [f64]) {
+        let first = rows.start;
+        let chunks = self.pull_chunks(rows.len());
+        let slots = &mut slots[..chunks.count() * self.cols];
+        reduce::for_each_chunk(chunks, slots, |_, range, slot| {
+            let part = &slopes[range.clone()];
+            let rows = first + range.start..first + range.end;
+            match &self.store {
+                Store::Ones8 { ptr, ids } => scatter_bytes(ptr, ids, rows, part, slot),
+                _ => {
+                    slot.fill(0.0);
+                    for (i, &s) in rows.zip(part) {
+                        if s != 0.0 {
+                            self.add_row(i, s, slot);
+                        }
+                    }
+                }
+            }
+        });
+        reduce::add_slots(slots, &mut grad[..self.cols]);
+    }
+
+    /// The matrix of the given rows, in that order.
+    pub fn select(&self, rows: &[usize]) -> Matrix {
+        let pick = |ptr: &[usize]| {
+            let mut out = Vec::with_capacity(rows.len() + 1);
+            out.push(0);
+            out.extend(rows.iter().scan(0, |end, &i| {
+                *end += ptr[i + 1] - ptr[i];
+                Some(*end)
+            }));
+            out
+        };
+        fn copy<T: Copy>(rows: &[usize], ptr: &[usize], from: &[T]) -> Vec<T> {
+            rows.iter().flat_map(|&i| from[ptr[i]..ptr[i + 1]].iter().copied()).collect()
+        }
+        let store = match &self.store {
+            Store::Dense(e) => {
+                Store::Dense(rows.iter().flat_map(|&i| e[i * self.cols..(i + 1) * self.cols].iter().copied()).collect())
+            }
+            Store::Sparse { ptr, ids, values } => {
+                Store::Sparse { ptr: pick(ptr), ids: copy(rows, ptr, ids), values: copy(rows, ptr, values) }
+            }
+            Store::Ones32 { ptr, ids } => Store::Ones32 { ptr: pick(ptr), ids: copy(rows, ptr, ids) },
+            Store::Ones8 { ptr, ids } => Store::Ones8 { ptr: pick(ptr), ids: copy(rows, ptr, ids) },
+        };
+        Matrix { rows: rows.len(), cols: self.cols, store }
+    }
+
+    /// Chunks for a pull: many slots of many columns would cost more than the rows themselves.
+    fn pull_chunks(&self, rows: usize) -> Chunks {
+        let chunks = Chunks::of(rows);
+        let share = self.stored() as f64 * rows as f64 / self.rows.max(1) as f64;
+        if (chunks.count() * self.cols) as f64 > 0.5 * share { Chunks::single(rows) } else { chunks }
+    }
+}
+
+/// Sum of looked-up entries in two lanes.
+#[inline(always)]
+fn gather<T>(ids: &[T], look: impl Fn(&T) -> f64) -> f64 {
+    let pairs = ids.chunks_exact(2);
+    let rest = pairs.remainder().first().map_or(0.0, &look);
+    let (mut a, mut b) = (0.0, 0.0);
+    for pair in pairs {
+        a += look(&pair[0]);
+        b += look(&pair[1]);
+    }
+    a + b + rest
+}
+
+fn sparse_dot(ids: &[u32], values: &[f64], x: &[f64]) -> f64 {
+    let (mut a, mut b) = (0.0, 0.0);
+    let (id_pairs, value_pairs) = (ids.chunks_exact(2), values.chunks_exact(2));
+    let rest = match (id_pairs.remainder(), value_pairs.remainder()) {
+        ([c], [v]) => v * x[*c as usize],
+        _ => 0.0,
+    };
+    for (c, v) in id_pairs.zip(value_pairs) {
+        a += v[0] * x[c[0] as usize];
+        b += v[1] * x[c[1] as usize];
+    }
+    a + b + rest
+}
+
+/// The pull of rows of ones with byte columns. Neighbouring rows share columns, so two tables in turn keep an addition
+/// from waiting for the one just stored.
+fn scatter_bytes(ptr: &[usize], ids: &[u8], rows: Range<usize>, slopes: &[f64], slot: &mut [f64]) {
+    let mut even = [0.0; 256];
+    let mut odd = [0.0; 256];
+    let mut turn = false;
+    for (i, &s) in rows.zip(slopes) {
+        if s != 0.0 {
+            let table = if turn { &mut odd } else { &mut even };
+            for &c in &ids[ptr[i]..ptr[i + 1]] {
+                table[usize::from(c)] += s;
+            }
+            turn = !turn;
+        }
+    }
+    for ((out, a), b) in slot.iter_mut().zip(&even).zip(&odd) {
+        *out = a + b;
+    }
+}
+
+/// Checks the shape of compressed rows and returns their number.
+fn check_rows(cols: usize, ptr: &[usize], ids: &[u32]) -> Result<usize> {
+    let bad = |why: String| Error::Problem(format!("compressed rows are damaged: {why}"));
+    let (Some(&0), Some(&end)) = (ptr.first(), ptr.last()) else {
+        return Err(bad("the row pointers must start with 0".into()));
+    };
+    if end != ids.len() {
+        return Err(bad(format!("the last row pointer is {end}, but {} entries are stored", ids.len())));
+    }
+    for (i, row) in ptr.windows(2).enumerate() {
+        if row[0] > row[1] || row[1] > ids.len() {
+            return Err(bad(format!("row pointer {} goes back", i + 1)));
+        }
+        let row = &ids[row[0]..row[1]];
+        if let Some(pair) = row.windows(2).find(|p| p[0] >= p[1]) {
+            return Err(bad(format!("row {} has column {} after column {}", i + 1, pair[1] + 1, pair[0] + 1)));
+        }
+        if let Some(&c) = row.last().filter(|&&c| c as usize >= cols) {
+            return Err(bad(format!("row {} has column {} of {cols}", i + 1, u64::from(c) + 1)));
+        }
+    }
+    Ok(ptr.len() - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::math::rng::{Purpose, Rng};
+
+    /// The same random 0/1 or real rows in every form, and as plain nested vectors: the naive twin.
+    fn forms(rows: usize, cols: usize, real: bool, seed: u64) -> (Vec<Vec<f64>>, Vec<Matrix>) {
+        let mut rng = Rng::new(seed, Purpose::Data);
+        let plain: Vec<Vec<f64>> = (0..rows)
+            .map(|_| {
+                (0..cols)
+                    .map(|_| match (rng.uniform() < 0.2, real) {
+                        (false, _) => 0.0,
+                        (true, true) => rng.uniform() - 0.5,
+                        (true, false) => 1.0,
+                    })
+                    .collect()
+            })
+            .collect();
+        let mut ptr = vec![0];
+        let (mut ids, mut values) = (vec![], vec![]);
+        for row in &plain {
+            for (c, &v) in row.iter().enumerate().filter(|(_, v)| **v != 0.0) {
+                ids.push(c as u32);
+                values.push(v);
+            }
+            ptr.push(ids.len());
+        }
+        let matrices = vec![
+            Matrix::dense(rows, cols, plain.concat()).unwrap(),
+            Matrix::sparse(cols, ptr.clone(), ids.clone(), values.clone()).unwrap(),
+            Matrix { rows, cols, store: Store::Sparse { ptr, ids, values } },
+        ];
+        (plain, matrices)
+    }
+
+    #[test]
+    fn every_form_equals_the_plain_loop() {
+        for (cols, real) in [(7, false), (256, false), (257, false), (40, true)] {
+            let (plain, matrices) = forms(300, cols, real, 3);
+            let x: Vec<f64> = (0..cols).map(|j| (j as f64 * 1.3).cos()).collect();
+            let slopes: Vec<f64> = (0..250).map(|i| if i % 3 == 0 { 0.0 } else { (i as f64).sin() }).collect();
+            for m in &matrices {
+                let mut scores = vec![0.0; 250];
+                m.scores(50..300, &x, &mut scores);
+                for (k, s) in scores.iter().enumerate() {
+                    let naive: f64 = plain[50 + k].iter().zip(&x).map(|(a, b)| a * b).sum();
+                    assert!((s - naive).abs() < 1e-12);
+                }
+                let mut grad = vec![1.0; cols];
+                let mut slots = vec![0.0; m.pull_slots(250)];
+                m.pull(50..300, &slopes, &mut grad, &mut slots);
+                for (j, g) in grad.iter().enumerate() {
+                    let naive: f64 = (0..250).map(|k| slopes[k] * plain[50 + k][j]).sum::<f64>() + 1.0;
+                    assert!((g - naive).abs() < 1e-12, "{} {g} {naive}", m.form());
+                }
+                let some = m.select(&[5, 3, 5]);
+                assert!((some.row_dot(1, &x) - m.row_dot(3, &x)).abs() < 1e-15);
+                assert_eq!(some.row_norm_squared(2), m.row_norm_squared(5));
+            }
+        }
+    }
+
+    #[test]
+    fn ones_take_the_compact_form() {
+        let (_, small) = forms(20, 256, false, 1);
+        let (_, large) = forms(20, 257, false, 1);
+        assert_eq!(small[1].form(), "sparse ones, one-byte columns");
+        assert_eq!(large[1].form(), "sparse ones");
+    }
+
+    #[test]
+    fn one_and_two_threads_give_the_same_bits() {
+        let (_, matrices) = forms(20_000, 12, true, 5);
+        let x: Vec<f64> = (0..12).map(|j| (j as f64).sin()).collect();
+        for m in &matrices {
+            let work = || {
+                let mut scores = vec![0.0; 20_000];
+                m.scores(0..20_000, &x, &mut scores);
+                let mut grad = vec![0.0; 12];
+                m.pull(0..20_000, &scores.clone(), &mut grad, &mut vec![0.0; m.pull_slots(20_000)]);
+                grad.iter().map(|g| g.to_bits()).collect::<Vec<_>>()
+            };
+            assert_eq!(reduce::with_threads(1, work).unwrap(), reduce::with_threads(2, work).unwrap());
+        }
+    }
+
+    #[test]
+    fn damaged_rows_are_refused_with_a_sentence() {
+        let refuse = |cols, ptr: &[usize], ids: &[u32]| Matrix::ones(cols, ptr.to_vec(), ids.to_vec()).unwrap_err().to_string();
+        assert!(refuse(3, &[0, 2], &[1, 1]).contains("row 1 has column 2 after column 2"));
+        assert!(refuse(3, &[0, 1], &[3]).contains("column 4 of 3"));
+        assert!(refuse(3, &[0, 2], &[1]).contains("last row pointer is 2"));
+        assert!(refuse(3, &[], &[]).contains("start with 0"));
+        assert!(refuse(3, &[0, 2, 1, 2], &[0, 1]).contains("goes back"));
+        let nan = Matrix::sparse(2, vec![0, 1], vec![0], vec![f64::NAN]).unwrap_err().to_string();
+        assert!(nan.contains("stored value 1"), "{nan}");
+    }
+}

@@ -1,0 +1,11 @@
+//! Arithmetic that knows nothing of optimisation: vectors, matrices of rows, reproducible sums, random numbers and the
+//! sigmoid kernels. Everything here is deterministic: the same arguments give the same bits for any number of threads.
+
+pub mod matrix;
+pub mod reduce;
+pub mod rng;
+pub mod sigmoid;
+pub mod vec;
+
+pub use matrix::Matrix;
+pub use rng::Rng;

@@ -1,0 +1,1 @@
+//! Means of sigmoids over a grid of thresholds.
