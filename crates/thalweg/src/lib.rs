@@ -1,8 +1,16 @@
-//! Optimisation under constraints where nothing is smooth or convex.
+//! Optimisation under constraints where nothing is smooth or convex, gradients are noisy or missing, and data are large.
 
+pub mod certify;
 pub mod error;
+pub mod estimate;
+pub mod eval;
 pub mod learn;
 pub mod math;
+pub mod oracle;
+pub mod plan;
+pub mod run;
 pub mod sets;
+pub mod solvers;
+pub mod suggest;
 
 pub use error::{Error, Result};

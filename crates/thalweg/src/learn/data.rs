@@ -1,6 +1,9 @@
 //! Rows with labels, groups and weights: what the terms of [`crate::learn`] are computed on.
 
-use crate::math::Matrix;
+use std::ops::Range;
+
+use crate::math::rng::Purpose;
+use crate::math::{Matrix, Rng};
 use crate::{Error, Result, error::check_length};
 
 /// Which group each row belongs to.
@@ -50,5 +53,130 @@ impl Data {
             }
         }
         Ok(())
+    }
+}
+
+/// How rows are divided between losses and gaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Split {
+    /// The first two thirds (rounded down) for losses, the rest for gaps.
+    Ordered,
+    /// As `Ordered`, after a shuffle with this seed.
+    Shuffle(u64),
+    /// Every row for both.
+    Shared,
+}
+
+/// The rows of each part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parts {
+    /// Rows that losses are computed on.
+    pub losses: Range<usize>,
+    /// Rows that gaps between groups are computed on.
+    pub gaps: Range<usize>,
+}
+
+impl Data {
+    /// The given rows, in that order.
+    pub fn select(&self, rows: &[usize]) -> Data {
+        Data {
+            features: self.features.select(rows),
+            labels: rows.iter().map(|&i| self.labels[i]).collect(),
+            groups: self
+                .groups
+                .as_ref()
+                .map(|g| Groups { names: g.names.clone(), of_row: rows.iter().map(|&i| g.of_row[i]).collect() }),
+            weights: self.weights.as_ref().map(|w| rows.iter().map(|&i| w[i]).collect()),
+        }
+    }
+
+    /// Tells data sets apart; the same rows give the same number on every machine.
+    pub(super) fn hash(&self) -> u64 {
+        let mut hash = 0xCBF2_9CE4_8422_2325_u64;
+        // A word-wise relative of FNV-1a: rotate so that high bits come back into play.
+        let mut mix = |bits: u64| hash = (hash.rotate_left(23) ^ bits).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        mix(self.features.rows() as u64);
+        mix(self.features.cols() as u64);
+        for i in 0..self.features.rows() {
+            self.features.visit_row(i, |c, v| mix(v.to_bits() ^ (c as u64) << 1));
+            mix(self.labels[i].to_bits());
+            mix(self.groups.as_ref().map_or(0, |g| u64::from(g.of_row[i]) + 1));
+            mix(self.weights.as_ref().map_or(0, |w| w[i].to_bits()));
+        }
+        hash
+    }
+
+    /// Divides the rows; a shuffle moves them.
+    pub fn split(self, split: Split) -> (Data, Parts) {
+        let n = self.labels.len();
+        let two_thirds = Parts { losses: 0..2 * n / 3, gaps: 2 * n / 3..n };
+        match split {
+            Split::Shared => (self, Parts { losses: 0..n, gaps: 0..n }),
+            Split::Ordered => (self, two_thirds),
+            Split::Shuffle(seed) => {
+                let mut order: Vec<usize> = (0..n).collect();
+                Rng::new(seed, Purpose::Split).shuffle(&mut order);
+                (self.select(&order), two_thirds)
+            }
+        }
+    }
+
+    /// Sets aside a random share of the rows (rounded down): what stays, in its order, and what is held out.
+    pub fn hold_out(&self, fraction: f64, seed: u64) -> Result<(Data, Data)> {
+        if !(0.0..1.0).contains(&fraction) {
+            return Err(Error::setting("test_fraction", fraction, "a number from 0 to below 1"));
+        }
+        let n = self.labels.len();
+        let mut order: Vec<usize> = (0..n).collect();
+        Rng::new(seed, Purpose::Split).shuffle(&mut order);
+        let (held, kept) = order.split_at_mut((fraction * n as f64) as usize);
+        held.sort_unstable();
+        kept.sort_unstable();
+        Ok((self.select(kept), self.select(held)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbered(n: usize) -> Data {
+        Data {
+            features: Matrix::dense(n, 1, (0..n).map(|i| i as f64).collect()).unwrap(),
+            labels: (0..n).map(|i| if i % 2 == 0 { 1.0 } else { -1.0 }).collect(),
+            groups: Some(Groups { names: vec!["a".into(), "b".into()], of_row: (0..n).map(|i| (i % 2) as u32).collect() }),
+            weights: None,
+        }
+    }
+
+    #[test]
+    fn two_thirds_are_rounded_down() {
+        let (_, parts) = numbered(48_842).split(Split::Ordered);
+        assert_eq!(parts, Parts { losses: 0..32_561, gaps: 32_561..48_842 });
+    }
+
+    #[test]
+    fn a_shuffle_keeps_rows_whole_and_repeats_with_its_seed() {
+        let (a, _) = numbered(101).split(Split::Shuffle(5));
+        let (b, _) = numbered(101).split(Split::Shuffle(5));
+        let (c, _) = numbered(101).split(Split::Shuffle(6));
+        assert_eq!(a, b);
+        assert_ne!(a, c);
+        for i in 0..101 {
+            let id = a.features.row_dot(i, &[1.0]) as usize;
+            assert_eq!(a.labels[i], if id.is_multiple_of(2) { 1.0 } else { -1.0 });
+            assert_eq!(a.groups.as_ref().unwrap().of_row[i], (id % 2) as u32);
+        }
+    }
+
+    #[test]
+    fn held_out_rows_and_the_rest_are_everything() {
+        let (kept, held) = numbered(50).hold_out(0.2, 3).unwrap();
+        assert_eq!((kept.labels.len(), held.labels.len()), (40, 10));
+        let mut ids: Vec<i64> = (0..40).map(|i| kept.features.row_dot(i, &[1.0]) as i64).collect();
+        ids.extend((0..10).map(|i| held.features.row_dot(i, &[1.0]) as i64));
+        ids.sort_unstable();
+        assert_eq!(ids, (0..50).collect::<Vec<_>>());
+        assert!(numbered(5).hold_out(1.0, 0).unwrap_err().to_string().contains("test_fraction = 1"));
     }
 }

@@ -1,0 +1,131 @@
+//! Near-stationarity the papers' way: solve the proximal subproblem at the point by a long run of the switching method and
+//! trust its last iterate. The number has no error bar; it is here so that curves can be compared with printed ones.
+
+use serde::{Deserialize, Serialize};
+
+use crate::eval::{Eval, Evaluator, Proximal, ValueEval};
+use crate::math::vec;
+use crate::oracle::{Draw, Pick, Subgradients, Warm};
+use crate::{Error, Result};
+
+/// The subproblem and the effort.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Switching {
+    /// Proximal coefficient on f; twice the weak-convexity constant of f, and at least 1, if absent.
+    pub rho_hat: Option<f64>,
+    /// Proximal coefficient on the constraints; twice their constant if absent, so 0 where they are convex.
+    pub rho_hat_g: Option<f64>,
+    /// Switching tolerance.
+    pub tol: f64,
+    /// Iterations at most.
+    pub iterations: u64,
+    /// Ends when a step moves the point by less than this.
+    pub step: f64,
+}
+
+impl Default for Switching {
+    fn default() -> Self {
+        Switching { rho_hat: None, rho_hat_g: None, tol: 0.0, iterations: 20_000, step: 1e-9 }
+    }
+}
+
+/// The answer: a distance without a bound on its error.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NearStationarity {
+    /// `||xhat - x||`.
+    pub distance: f64,
+    /// The last iterate of the switching run on the subproblem.
+    pub xhat: Vec<f64>,
+    /// f(xhat) + (rho_hat / 2) ||xhat - x||^2.
+    pub envelope: f64,
+    /// The largest constraint of the subproblem at xhat, signed.
+    pub violation: f64,
+    /// Iterations made.
+    pub iterations: u64,
+    /// The proximal coefficients that were used, on f and on the constraints.
+    pub coefficients: (f64, f64),
+}
+
+/// Solves `min f(y) + (rho_hat / 2) ||y - x||^2` subject to the constraints by switching with steps
+/// `2 / ((rho_hat - rho)(t + 2))` and returns the distance of its last iterate from `x`.
+pub fn by_switching(problem: &dyn Subgradients, x: &[f64], how: &Switching) -> Result<NearStationarity> {
+    crate::error::check_length("the point", x.len(), problem.dim())?;
+    let rho = problem.objective_modulus().map(|m| m.value);
+    let rho_g = (0..problem.constraints())
+        .map(|j| problem.constraint_modulus(j).map(|m| m.value))
+        .try_fold(0.0_f64, |largest, m| m.map(|m| largest.max(m)));
+    let need = |what: &str, name: &str| {
+        Error::Problem(format!("the weak-convexity constant of {what} is not known: give {name}, or state the constant"))
+    };
+    let rho_hat = match (how.rho_hat, rho) {
+        (Some(r), _) => r,
+        (None, Some(r)) => (2.0 * r).max(1.0),
+        (None, None) => return Err(need("the objective", "rho_hat")),
+    };
+    let rho_hat_g = match (how.rho_hat_g, rho_g) {
+        (Some(r), _) => r,
+        (None, Some(r)) => 2.0 * r,
+        (None, None) => return Err(need("a constraint", "rho_hat_g")),
+    };
+    let strong = rho_hat - rho.unwrap_or(0.0);
+    if strong.is_nan() || strong <= 0.0 || !rho_hat.is_finite() {
+        return Err(Error::setting(
+            "rho_hat",
+            rho_hat,
+            format!("more than {}, the constant of the objective", rho.unwrap_or(0.0)),
+        ));
+    }
+
+    let mut inner = Evaluator::new(problem, 0, 0.0);
+    let mut work = vec![];
+    let mut ev = Proximal { inner: &mut inner, centre: x, rho_f: rho_hat, rho_g: rho_hat_g, slack: 0.0, work: &mut work };
+    let full = Draw::full();
+    let mut y = x.to_vec();
+    problem.domain().project(&mut y, &mut Warm::default())?;
+    let (mut d, mut g) = (vec![0.0; x.len()], vec![0.0; ev.constraints()]);
+    let mut t = 0;
+    while t < how.iterations {
+        ev.refresh(&y)?;
+        let mut feasible = true;
+        ev.constraint_pull(
+            &y,
+            &full,
+            &mut g,
+            &mut |g, w| {
+                if let Some((j, v)) = vec::first_max(g)
+                    && v > how.tol
+                {
+                    w[j] = 1.0;
+                    feasible = false;
+                }
+            },
+            &mut d,
+        )?;
+        if feasible {
+            ev.objective_grad(&y, &full, &mut d)?;
+        }
+        // eta_t = 2 / ((rho_hat - rho)(t + 2))
+        let eta = 2.0 / (strong * (t as f64 + 2.0));
+        for (d, y) in d.iter_mut().zip(&y) {
+            *d = y - eta * *d;
+        }
+        ev.project(&mut d)?;
+        let moved = vec::distance(&d, &y);
+        std::mem::swap(&mut d, &mut y);
+        t += 1;
+        if moved < how.step {
+            break;
+        }
+    }
+    ev.refresh(&y)?;
+    ev.constraint_values(&y, &full, Pick::All, &mut g)?;
+    Ok(NearStationarity {
+        distance: vec::distance(&y, x),
+        envelope: ev.objective(&y, &full)?,
+        violation: vec::first_max(&g).map_or(f64::NEG_INFINITY, |(_, v)| v),
+        iterations: t,
+        coefficients: (rho_hat, rho_hat_g),
+        xhat: y,
+    })
+}

@@ -1,0 +1,52 @@
+//! The weighted mean of vectors, one at a time.
+
+use serde::{Deserialize, Serialize};
+
+/// Weighted running mean in O(d) memory.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunningMean {
+    mean: Vec<f64>,
+    weight: f64,
+}
+
+impl RunningMean {
+    /// Forgets everything; vectors will have `dim` entries.
+    pub fn reset(&mut self, dim: usize) {
+        self.mean.clear();
+        self.mean.resize(dim, 0.0);
+        self.weight = 0.0;
+    }
+
+    /// Takes in `x` with a weight of at least 0.
+    pub fn add(&mut self, x: &[f64], weight: f64) {
+        self.weight += weight;
+        if self.weight > 0.0 {
+            // mean += (w / W) (x - mean): stable for any number of terms.
+            let share = weight / self.weight;
+            for (m, x) in self.mean.iter_mut().zip(x) {
+                *m += share * (x - *m);
+            }
+        }
+    }
+
+    /// The mean, once something with positive weight was taken in.
+    pub fn get(&self) -> Option<&[f64]> {
+        (self.weight > 0.0).then_some(&self.mean)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equals_the_plain_weighted_mean() {
+        let mut mean = RunningMean::default();
+        mean.reset(2);
+        assert_eq!(mean.get(), None);
+        let terms = [([1.0, -2.0], 0.5), ([3.0, 4.0], 0.0), ([2.0, 7.0], 1.5)];
+        terms.iter().for_each(|(x, w)| mean.add(x, *w));
+        let want = [(0.5 + 2.0 * 1.5) / 2.0, (-1.0 + 7.0 * 1.5) / 2.0];
+        assert!(mean.get().unwrap().iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-15));
+    }
+}

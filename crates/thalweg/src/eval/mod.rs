@@ -1,0 +1,345 @@
+//! The gate between a solver and a problem: it counts, checks that numbers are finite, owns the sampler and the generators.
+//! Solvers see [`ValueEval`] or [`Eval`], never the oracle itself, so nothing they use goes uncounted.
+
+mod counts;
+mod proximal;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::check_finite;
+use crate::math::rng::Purpose;
+use crate::math::{Rng, vec};
+use crate::oracle::{At, Draw, Pick, Replacement, Scratch, Subgradients, Values};
+use crate::sets::Warm;
+use crate::{Error, Result};
+pub use counts::{Counts, Passes, Tally};
+pub use proximal::Proximal;
+
+/// What a zeroth-order method may ask for. There is no gradient here, so the compiler forbids using one.
+pub trait ValueEval {
+    /// Number of variables.
+    fn dim(&self) -> usize;
+    /// Number of constraints.
+    fn constraints(&self) -> usize;
+    /// Number of statistics, see [`Values::statistics`].
+    fn statistics(&self) -> usize;
+    /// Population sizes of the sample streams; empty for a deterministic problem.
+    fn streams(&self) -> &[usize];
+    /// Whether values `g` count as feasible in this run.
+    fn feasible(&self, g: &[f64]) -> bool;
+    /// The generator for a purpose; its position is part of the checkpoint.
+    fn rng(&mut self, purpose: Purpose) -> &mut Rng;
+    /// Draws `size` samples of each stream.
+    fn sample(&mut self, draw: &mut Draw, size: usize, replacement: Replacement);
+    /// Projects onto the domain.
+    fn project(&mut self, x: &mut [f64]) -> Result<()>;
+    /// Brings inner problems up to date at `x`: call it once per new point, before values and subgradients there.
+    fn refresh(&mut self, x: &[f64]) -> Result<()>;
+    /// f(x).
+    fn objective(&mut self, x: &[f64], draw: &Draw) -> Result<f64>;
+    /// Values of the picked constraints.
+    fn constraint_values(&mut self, x: &[f64], draw: &Draw, which: Pick, g: &mut [f64]) -> Result<()>;
+    /// f at several points (rows of `points`).
+    fn objective_many(&mut self, points: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()>;
+    /// The picked constraints at several points, one row each.
+    fn constraint_values_many(&mut self, points: &[f64], draw: &Draw, which: Pick, out: &mut [f64]) -> Result<()>;
+    /// The statistics that the constraints are functions of.
+    fn statistic_values(&mut self, x: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()>;
+    /// Constraint values from (estimated) statistics at `x`; costs nothing.
+    fn constraints_from(&self, x: &[f64], statistics: &[f64], g: &mut [f64]) -> Result<()>;
+}
+
+/// What a first-order method may ask for.
+pub trait Eval: ValueEval {
+    /// A subgradient of f; returns f(x), which comes with it and is not counted as a value.
+    fn objective_grad(&mut self, x: &[f64], draw: &Draw, grad: &mut [f64]) -> Result<f64>;
+    /// Constraint values, then the weighted sum of subgradients for the weights that `weigh` chooses
+    /// ([`Subgradients::constraint_pull`]).
+    fn constraint_pull(
+        &mut self,
+        x: &[f64],
+        draw: &Draw,
+        g: &mut [f64],
+        weigh: &mut dyn FnMut(&[f64], &mut [f64]),
+        grad: &mut [f64],
+    ) -> Result<()>;
+    /// Values and subgradients of the picked constraints, one row each.
+    fn constraint_rows(&mut self, x: &[f64], draw: &Draw, which: &[u32], g: &mut [f64], rows: &mut [f64]) -> Result<()>;
+    /// Weighted sum of subgradients with the outer function differentiated at given statistics.
+    fn statistic_pull(&mut self, x: &[f64], draw: &Draw, statistics: &[f64], weights: &[f64], grad: &mut [f64]) -> Result<()>;
+}
+
+/// The part of an [`Evaluator`] that a checkpoint keeps.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Memory {
+    counts: Counts,
+    generators: [Rng; 3],
+    warm: Warm,
+    domain_warm: Warm,
+}
+
+/// The counted, checked view of a problem during a run.
+pub struct Evaluator<'p, P: ?Sized> {
+    problem: &'p P,
+    scratch: Scratch,
+    memory: Memory,
+    /// Samples in one full evaluation: of the objective, of each constraint.
+    full_objective: u64,
+    full_constraint: Vec<u64>,
+    feasibility: f64,
+}
+
+impl<'p, P: Values + ?Sized> Evaluator<'p, P> {
+    /// A fresh gate to `problem`.
+    pub fn new(problem: &'p P, seed: u64, feasibility: f64) -> Self {
+        let streams = problem.streams();
+        let samples = |uses: &dyn Fn(usize) -> bool| -> u64 {
+            // A function that no sample enters costs one unit.
+            (0..streams.len()).filter(|&k| uses(k)).map(|k| streams[k] as u64).sum::<u64>().max(1)
+        };
+        Evaluator {
+            scratch: problem.scratch(),
+            memory: Memory {
+                counts: Counts::default(),
+                generators: [Purpose::Sampling, Purpose::Output, Purpose::Directions].map(|p| Rng::new(seed, p)),
+                warm: Warm::default(),
+                domain_warm: Warm::default(),
+            },
+            full_objective: samples(&|k| problem.objective_uses(k)),
+            full_constraint: (0..problem.constraints()).map(|j| samples(&|k| problem.constraint_uses(j, k))).collect(),
+            feasibility,
+            problem,
+        }
+    }
+
+    /// What has been asked so far.
+    pub fn counts(&self) -> &Counts {
+        &self.memory.counts
+    }
+
+    /// What has been asked so far, in passes over the data.
+    pub fn passes(&self) -> Passes {
+        self.memory.counts.passes(self.full_objective, self.full_constraint.iter().sum())
+    }
+
+    /// The tolerance that a constraint value is held against, before scaling.
+    pub fn feasibility(&self) -> f64 {
+        self.feasibility
+    }
+
+    /// The problem behind the gate.
+    pub fn problem(&self) -> &'p P {
+        self.problem
+    }
+
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    pub(crate) fn set_memory(&mut self, memory: Memory) {
+        self.memory = memory;
+    }
+
+    /// Samples of `draw` that a function using some of the streams reads.
+    fn drawn(&self, draw: &Draw, full: u64, uses: impl Fn(usize) -> bool) -> u64 {
+        let streams = self.problem.streams();
+        if streams.is_empty() {
+            return full;
+        }
+        let drawn: u64 = (0..streams.len()).filter(|&k| uses(k)).map(|k| draw.stream(k).count(streams[k]) as u64).sum();
+        drawn.max(1)
+    }
+
+    fn drawn_objective(&self, draw: &Draw) -> u64 {
+        self.drawn(draw, self.full_objective, |k| self.problem.objective_uses(k))
+    }
+
+    fn drawn_constraint(&self, draw: &Draw, j: usize) -> u64 {
+        self.drawn(draw, self.full_constraint[j], |k| self.problem.constraint_uses(j, k))
+    }
+
+    fn drawn_constraints(&self, draw: &Draw, which: Pick) -> u64 {
+        match which {
+            Pick::All => (0..self.full_constraint.len()).map(|j| self.drawn_constraint(draw, j)).sum(),
+            Pick::These(ids) => ids.iter().map(|&j| self.drawn_constraint(draw, j as usize)).sum(),
+        }
+    }
+
+    fn check_constraints(&self, which: Pick, g: &[f64]) -> Result<()> {
+        match vec::first_not_finite(g) {
+            None => Ok(()),
+            Some((k, value)) => {
+                let j = match which {
+                    Pick::All => k,
+                    Pick::These(ids) => ids[k % ids.len().max(1)] as usize,
+                };
+                Err(Error::NotFinite { what: format!("constraint '{}'", self.problem.constraint_name(j)), value })
+            }
+        }
+    }
+}
+
+fn check_gradient(what: &str, grad: &[f64]) -> Result<()> {
+    match vec::first_not_finite(grad) {
+        None => Ok(()),
+        Some((i, value)) => Err(Error::NotFinite { what: format!("entry {} of the subgradient of {what}", i + 1), value }),
+    }
+}
+
+/// `At` without borrowing the whole evaluator.
+macro_rules! at {
+    ($self:ident, $x:expr, $draw:expr) => {
+        At { x: $x, draw: $draw, warm: &$self.memory.warm }
+    };
+}
+
+impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
+    fn dim(&self) -> usize {
+        self.problem.dim()
+    }
+
+    fn constraints(&self) -> usize {
+        self.full_constraint.len()
+    }
+
+    fn statistics(&self) -> usize {
+        self.problem.statistics()
+    }
+
+    fn streams(&self) -> &[usize] {
+        self.problem.streams()
+    }
+
+    fn feasible(&self, g: &[f64]) -> bool {
+        g.iter().enumerate().all(|(j, &g)| g <= self.feasibility * self.problem.constraint_scale(j))
+    }
+
+    fn rng(&mut self, purpose: Purpose) -> &mut Rng {
+        let [sampling, output, directions] = &mut self.memory.generators;
+        match purpose {
+            Purpose::Output => output,
+            Purpose::Directions => directions,
+            _ => sampling,
+        }
+    }
+
+    fn sample(&mut self, draw: &mut Draw, size: usize, replacement: Replacement) {
+        draw.sample(self.problem.streams(), size, replacement, &mut self.memory.generators[0]);
+    }
+
+    fn project(&mut self, x: &mut [f64]) -> Result<()> {
+        self.memory.counts.projections += 1;
+        self.problem.domain().project(x, &mut self.memory.domain_warm)
+    }
+
+    fn refresh(&mut self, x: &[f64]) -> Result<()> {
+        self.memory.counts.inner += self.problem.refresh(x, &mut self.memory.warm)?;
+        Ok(())
+    }
+
+    fn objective(&mut self, x: &[f64], draw: &Draw) -> Result<f64> {
+        let samples = self.drawn_objective(draw);
+        self.memory.counts.objective_values.add(1, samples);
+        let f = self.problem.objective(at!(self, x, draw), &mut self.scratch)?;
+        check_finite("the objective", f)?;
+        Ok(f)
+    }
+
+    fn constraint_values(&mut self, x: &[f64], draw: &Draw, which: Pick, g: &mut [f64]) -> Result<()> {
+        let samples = self.drawn_constraints(draw, which);
+        self.memory.counts.constraint_values.add(1, samples);
+        self.problem.constraint_values(at!(self, x, draw), which, g, &mut self.scratch)?;
+        self.check_constraints(which, g)
+    }
+
+    fn objective_many(&mut self, points: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()> {
+        let samples = self.drawn_objective(draw);
+        self.memory.counts.objective_values.add(out.len() as u64, samples * out.len() as u64);
+        self.problem.objective_many(points, draw, &self.memory.warm, out, &mut self.scratch)?;
+        out.iter().try_for_each(|&f| check_finite("the objective", f))
+    }
+
+    fn constraint_values_many(&mut self, points: &[f64], draw: &Draw, which: Pick, out: &mut [f64]) -> Result<()> {
+        let count = (points.len() / self.dim().max(1)) as u64;
+        let samples = self.drawn_constraints(draw, which);
+        self.memory.counts.constraint_values.add(count, samples * count);
+        self.problem.constraint_values_many(points, draw, &self.memory.warm, which, out, &mut self.scratch)?;
+        let width = which.count(self.constraints()).max(1);
+        out.chunks(width).try_for_each(|g| self.check_constraints(which, g))
+    }
+
+    fn statistic_values(&mut self, x: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()> {
+        let samples = self.drawn_constraints(draw, Pick::All);
+        self.memory.counts.constraint_values.add(1, samples);
+        self.problem.statistic_values(at!(self, x, draw), out, &mut self.scratch)?;
+        match vec::first_not_finite(out) {
+            None => Ok(()),
+            Some((k, value)) => Err(Error::NotFinite { what: format!("statistic {} of the constraints", k + 1), value }),
+        }
+    }
+
+    fn constraints_from(&self, _x: &[f64], statistics: &[f64], g: &mut [f64]) -> Result<()> {
+        self.problem.constraints_from(statistics, g)
+    }
+}
+
+impl<P: Subgradients + ?Sized> Eval for Evaluator<'_, P> {
+    fn objective_grad(&mut self, x: &[f64], draw: &Draw, grad: &mut [f64]) -> Result<f64> {
+        let samples = self.drawn_objective(draw);
+        self.memory.counts.objective_subgradients.add(1, samples);
+        let f = self.problem.objective_grad(at!(self, x, draw), grad, &mut self.scratch)?;
+        check_finite("the objective", f)?;
+        check_gradient("the objective", grad)?;
+        Ok(f)
+    }
+
+    fn constraint_pull(
+        &mut self,
+        x: &[f64],
+        draw: &Draw,
+        g: &mut [f64],
+        weigh: &mut dyn FnMut(&[f64], &mut [f64]),
+        grad: &mut [f64],
+    ) -> Result<()> {
+        let samples = self.drawn_constraints(draw, Pick::All);
+        self.memory.counts.constraint_values.add(1, samples);
+        let mut pulled = 0;
+        let mut scratch = std::mem::replace(&mut self.scratch, Scratch::none());
+        let result = self.problem.constraint_pull(
+            at!(self, x, draw),
+            g,
+            &mut |g, w| {
+                weigh(g, w);
+                let weighed = w.iter().enumerate().filter(|(_, w)| **w != 0.0);
+                pulled = weighed.map(|(j, _)| self.drawn_constraint(draw, j)).sum();
+            },
+            grad,
+            &mut scratch,
+        );
+        self.scratch = scratch;
+        result?;
+        self.check_constraints(Pick::All, g)?;
+        if pulled > 0 {
+            self.memory.counts.constraint_subgradients.add(1, pulled);
+            check_gradient("the constraints", grad)?;
+        }
+        Ok(())
+    }
+
+    fn constraint_rows(&mut self, x: &[f64], draw: &Draw, which: &[u32], g: &mut [f64], rows: &mut [f64]) -> Result<()> {
+        let samples = self.drawn_constraints(draw, Pick::These(which));
+        self.memory.counts.constraint_values.add(1, samples);
+        self.memory.counts.constraint_subgradients.add(which.len() as u64, samples);
+        self.problem.constraint_rows(at!(self, x, draw), which, g, rows, &mut self.scratch)?;
+        self.check_constraints(Pick::These(which), g)?;
+        check_gradient("the constraints", rows)
+    }
+
+    fn statistic_pull(&mut self, x: &[f64], draw: &Draw, statistics: &[f64], weights: &[f64], grad: &mut [f64]) -> Result<()> {
+        let weighed = weights.iter().enumerate().filter(|(_, w)| **w != 0.0);
+        let samples: u64 = weighed.map(|(j, _)| self.drawn_constraint(draw, j)).sum();
+        self.memory.counts.constraint_subgradients.add(1, samples);
+        self.problem.statistic_pull(at!(self, x, draw), statistics, weights, grad, &mut self.scratch)?;
+        check_gradient("the constraints", grad)
+    }
+}

@@ -1,0 +1,163 @@
+//! The regularised subproblem around a centre, as one more view of a problem: proximal-point methods and certificates run
+//! ordinary solvers on it.
+
+use super::{Eval, ValueEval};
+use crate::Result;
+use crate::math::rng::Purpose;
+use crate::math::{Rng, vec};
+use crate::oracle::{Draw, Pick, Replacement};
+
+/// `f + (rho_f / 2) ||x - c||^2` subject to `g_j + (rho_g / 2) ||x - c||^2 - slack <= 0`. The terms are added exactly, also
+/// to mini-batch values.
+pub struct Proximal<'a, E: ?Sized> {
+    /// The view that is regularised.
+    pub inner: &'a mut E,
+    /// The centre c.
+    pub centre: &'a [f64],
+    /// Coefficient on the objective.
+    pub rho_f: f64,
+    /// Coefficient on every constraint; 0 where they are convex.
+    pub rho_g: f64,
+    /// Relaxation of every constraint.
+    pub slack: f64,
+    /// Working space for shifted constraint values.
+    pub work: &'a mut Vec<f64>,
+}
+
+impl<E: ?Sized> Proximal<'_, E> {
+    fn half_square(&self, x: &[f64]) -> f64 {
+        let distance = vec::distance(x, self.centre);
+        0.5 * distance * distance
+    }
+
+    /// What is added to every constraint value at `x`.
+    fn shift(&self, x: &[f64]) -> f64 {
+        if self.rho_g == 0.0 { -self.slack } else { self.rho_g * self.half_square(x) - self.slack }
+    }
+
+    /// `grad += coefficient (x - c)`.
+    fn add_pull(&self, x: &[f64], coefficient: f64, grad: &mut [f64]) {
+        if coefficient != 0.0 {
+            for ((g, x), c) in grad.iter_mut().zip(x).zip(self.centre) {
+                *g += coefficient * (x - c);
+            }
+        }
+    }
+}
+
+impl<E: ValueEval + ?Sized> ValueEval for Proximal<'_, E> {
+    fn dim(&self) -> usize {
+        self.inner.dim()
+    }
+    fn constraints(&self) -> usize {
+        self.inner.constraints()
+    }
+    fn statistics(&self) -> usize {
+        self.inner.statistics()
+    }
+    fn streams(&self) -> &[usize] {
+        self.inner.streams()
+    }
+    fn feasible(&self, g: &[f64]) -> bool {
+        self.inner.feasible(g)
+    }
+    fn rng(&mut self, purpose: Purpose) -> &mut Rng {
+        self.inner.rng(purpose)
+    }
+    fn sample(&mut self, draw: &mut Draw, size: usize, replacement: Replacement) {
+        self.inner.sample(draw, size, replacement);
+    }
+    fn project(&mut self, x: &mut [f64]) -> Result<()> {
+        self.inner.project(x)
+    }
+    fn refresh(&mut self, x: &[f64]) -> Result<()> {
+        self.inner.refresh(x)
+    }
+    fn objective(&mut self, x: &[f64], draw: &Draw) -> Result<f64> {
+        Ok(self.inner.objective(x, draw)? + self.rho_f * self.half_square(x))
+    }
+    fn constraint_values(&mut self, x: &[f64], draw: &Draw, which: Pick, g: &mut [f64]) -> Result<()> {
+        self.inner.constraint_values(x, draw, which, g)?;
+        let shift = self.shift(x);
+        g.iter_mut().for_each(|g| *g += shift);
+        Ok(())
+    }
+    fn objective_many(&mut self, points: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()> {
+        self.inner.objective_many(points, draw, out)?;
+        for (x, f) in points.chunks(self.dim().max(1)).zip(out) {
+            *f += self.rho_f * self.half_square(x);
+        }
+        Ok(())
+    }
+    fn constraint_values_many(&mut self, points: &[f64], draw: &Draw, which: Pick, out: &mut [f64]) -> Result<()> {
+        self.inner.constraint_values_many(points, draw, which, out)?;
+        let width = which.count(self.constraints()).max(1);
+        for (x, g) in points.chunks(self.dim().max(1)).zip(out.chunks_mut(width)) {
+            let shift = self.shift(x);
+            g.iter_mut().for_each(|g| *g += shift);
+        }
+        Ok(())
+    }
+    fn statistic_values(&mut self, x: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()> {
+        self.inner.statistic_values(x, draw, out)
+    }
+    fn constraints_from(&self, x: &[f64], statistics: &[f64], g: &mut [f64]) -> Result<()> {
+        self.inner.constraints_from(x, statistics, g)?;
+        let shift = self.shift(x);
+        g.iter_mut().for_each(|g| *g += shift);
+        Ok(())
+    }
+}
+
+impl<E: Eval + ?Sized> Eval for Proximal<'_, E> {
+    fn objective_grad(&mut self, x: &[f64], draw: &Draw, grad: &mut [f64]) -> Result<f64> {
+        let f = self.inner.objective_grad(x, draw, grad)?;
+        self.add_pull(x, self.rho_f, grad);
+        Ok(f + self.rho_f * self.half_square(x))
+    }
+
+    fn constraint_pull(
+        &mut self,
+        x: &[f64],
+        draw: &Draw,
+        g: &mut [f64],
+        weigh: &mut dyn FnMut(&[f64], &mut [f64]),
+        grad: &mut [f64],
+    ) -> Result<()> {
+        let shift = self.shift(x);
+        let mut total = 0.0;
+        // The weights must be chosen by the shifted values; the inner view only has the plain ones.
+        let shifted = &mut *self.work;
+        self.inner.constraint_pull(
+            x,
+            draw,
+            g,
+            &mut |g, w| {
+                shifted.clear();
+                shifted.extend(g.iter().map(|g| g + shift));
+                weigh(shifted, w);
+                total = w.iter().sum();
+            },
+            grad,
+        )?;
+        g.iter_mut().for_each(|g| *g += shift);
+        self.add_pull(x, self.rho_g * total, grad);
+        Ok(())
+    }
+
+    fn constraint_rows(&mut self, x: &[f64], draw: &Draw, which: &[u32], g: &mut [f64], rows: &mut [f64]) -> Result<()> {
+        self.inner.constraint_rows(x, draw, which, g, rows)?;
+        let shift = self.shift(x);
+        g.iter_mut().for_each(|g| *g += shift);
+        for row in rows.chunks_mut(self.centre.len().max(1)) {
+            self.add_pull(x, self.rho_g, row);
+        }
+        Ok(())
+    }
+
+    fn statistic_pull(&mut self, x: &[f64], draw: &Draw, statistics: &[f64], weights: &[f64], grad: &mut [f64]) -> Result<()> {
+        self.inner.statistic_pull(x, draw, statistics, weights, grad)?;
+        self.add_pull(x, self.rho_g * weights.iter().sum::<f64>(), grad);
+        Ok(())
+    }
+}

@@ -1,0 +1,319 @@
+//! Terms in writing: `hinge + 0.02 * scad`, `roc_gap(thresholds = 400, low = -3, high = 3)`, `hinge <= 0.45`. Only the
+//! grammar is here; what the names mean is decided in `build.rs`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Error, Result};
+
+/// A sum of multiples of terms.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expression {
+    /// Factor and term.
+    pub pieces: Vec<(f64, Call)>,
+}
+
+/// A term by name, with its arguments.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// Name of the term.
+    pub name: String,
+    /// Arguments by name.
+    pub arguments: Vec<(String, Argument)>,
+}
+
+/// The value of an argument.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Argument {
+    /// A number.
+    Number(f64),
+    /// A quoted word.
+    Word(String),
+}
+
+/// `expression <= bound`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bounded {
+    /// What is bounded.
+    pub expression: Expression,
+    /// By what.
+    pub bound: f64,
+}
+
+impl fmt::Display for Argument {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Argument::Number(v) => write!(f, "{v}"),
+            Argument::Word(w) => write!(f, "\"{w}\""),
+        }
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}", self.name)?;
+        for (i, (name, value)) in self.arguments.iter().enumerate() {
+            write!(f, "{}{name} = {value}", if i == 0 { "(" } else { ", " })?;
+        }
+        if self.arguments.is_empty() { Ok(()) } else { write!(f, ")") }
+    }
+}
+
+impl fmt::Display for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        for (i, (factor, call)) in self.pieces.iter().enumerate() {
+            if i > 0 {
+                write!(f, " + ")?;
+            }
+            if *factor != 1.0 {
+                write!(f, "{factor} * ")?;
+            }
+            write!(f, "{call}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Bounded {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{} <= {}", self.expression, self.bound)
+    }
+}
+
+impl FromStr for Expression {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut parser = Parser::new(text)?;
+        let expression = parser.expression()?;
+        parser.end()?;
+        Ok(expression)
+    }
+}
+
+impl FromStr for Bounded {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let Some((left, right)) = text.split_once("<=") else {
+            let hint = if text.contains(">=") || text.contains('=') { ": only <= is understood" } else { "" };
+            return Err(Error::setting("constraint", format!("'{text}'"), format!("TERM <= NUMBER{hint}")));
+        };
+        let bound = right.trim();
+        match bound.parse::<f64>() {
+            Ok(bound) if bound.is_finite() => Ok(Bounded { expression: left.trim().parse()?, bound }),
+            _ => Err(Error::setting("bound", format!("'{bound}' in '{text}'"), "a finite number")),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Token {
+    Number(f64),
+    Name(String),
+    Word(String),
+    Sign(char),
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Token::Number(v) => write!(f, "{v}"),
+            Token::Name(n) => write!(f, "'{n}'"),
+            Token::Word(w) => write!(f, "\"{w}\""),
+            Token::Sign(c) => write!(f, "'{c}'"),
+        }
+    }
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
+}
+
+impl<'t> Parser<'t> {
+    fn new(text: &'t str) -> Result<Self> {
+        let mut tokens = vec![];
+        let mut rest = text.trim_start();
+        while let Some(c) = rest.chars().next() {
+            let length = if c.is_ascii_digit() || c == '.' || (c == '-' && !rest[1..].trim_start().is_empty()) {
+                let length = number_length(rest);
+                let number = rest[..length].parse().ok().filter(|v: &f64| v.is_finite());
+                tokens.push(Token::Number(
+                    number.ok_or_else(|| wrong(text, format!("a number in place of '{}'", &rest[..length.max(1)])))?,
+                ));
+                length
+            } else if c.is_alphabetic() || c == '_' {
+                let length = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+                tokens.push(Token::Name(rest[..length].into()));
+                length
+            } else if c == '"' || c == '\'' {
+                let end = rest[1..].find(c).ok_or_else(|| wrong(text, "a closing quote"))?;
+                tokens.push(Token::Word(rest[1..=end].into()));
+                end + 2
+            } else if "+*(),=".contains(c) {
+                tokens.push(Token::Sign(c));
+                1
+            } else {
+                return Err(wrong(text, format!("a term in place of '{c}'")));
+            };
+            rest = rest[length..].trim_start();
+        }
+        Ok(Parser { text, tokens: tokens.into_iter().peekable() })
+    }
+
+    fn wrong(&self, wanted: impl fmt::Display) -> Error {
+        wrong(self.text, wanted)
+    }
+
+    /// The next token was not the wanted one.
+    fn instead(&mut self, wanted: &str) -> Error {
+        let found = self.tokens.peek().map_or("the end".to_string(), ToString::to_string);
+        self.wrong(format!("{wanted} in place of {found}"))
+    }
+
+    fn take(&mut self, sign: char) -> bool {
+        self.tokens.next_if_eq(&Token::Sign(sign)).is_some()
+    }
+
+    fn expression(&mut self) -> Result<Expression> {
+        let mut pieces = vec![self.piece()?];
+        while self.take('+') {
+            pieces.push(self.piece()?);
+        }
+        Ok(Expression { pieces })
+    }
+
+    fn piece(&mut self) -> Result<(f64, Call)> {
+        let factor = match self.tokens.peek() {
+            Some(&Token::Number(v)) => {
+                self.tokens.next();
+                if !self.take('*') {
+                    return Err(self.instead("'*' and a term"));
+                }
+                if v <= 0.0 {
+                    return Err(self.wrong(format!("a positive factor in place of {v}")));
+                }
+                v
+            }
+            _ => 1.0,
+        };
+        let Some(Token::Name(name)) = self.tokens.next_if(|t| matches!(t, Token::Name(_))) else {
+            return Err(self.instead("a term"));
+        };
+        let mut arguments: Vec<(String, Argument)> = vec![];
+        if self.take('(') {
+            while !self.take(')') {
+                if !arguments.is_empty() && !self.take(',') {
+                    return Err(self.instead("',' or ')'"));
+                }
+                let argument = self.argument()?;
+                if arguments.iter().any(|(n, _)| *n == argument.0) {
+                    return Err(self.wrong(format!("'{}' once", argument.0)));
+                }
+                arguments.push(argument);
+            }
+        }
+        Ok((factor, Call { name, arguments }))
+    }
+
+    fn argument(&mut self) -> Result<(String, Argument)> {
+        let Some(Token::Name(name)) = self.tokens.next_if(|t| matches!(t, Token::Name(_))) else {
+            return Err(self.instead("NAME = VALUE"));
+        };
+        if !self.take('=') {
+            return Err(self.instead(&format!("'=' after '{name}'")));
+        }
+        match self.tokens.next_if(|t| matches!(t, Token::Number(_) | Token::Word(_))) {
+            Some(Token::Number(v)) => Ok((name, Argument::Number(v))),
+            Some(Token::Word(w)) => Ok((name, Argument::Word(w))),
+            _ => Err(self.instead(&format!("a number or a quoted word for '{name}'"))),
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        if self.tokens.peek().is_none() { Ok(()) } else { Err(self.instead("'+' or the end")) }
+    }
+}
+
+fn wrong(text: &str, wanted: impl fmt::Display) -> Error {
+    Error::setting("term", format!("'{}'", text.trim()), wanted.to_string())
+}
+
+/// Length of the number that `text` begins with, sign and exponent included.
+fn number_length(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let mut i = usize::from(bytes.first() == Some(&b'-'));
+    while let Some(&b) = bytes.get(i) {
+        let exponent_sign = (b == b'-' || b == b'+') && matches!(bytes.get(i.wrapping_sub(1)), Some(b'e' | b'E'));
+        // A letter other than e ends the number; `2e` is caught by the parse.
+        if b.is_ascii_digit() || b == b'.' || b == b'e' || b == b'E' || exponent_sign {
+            i += 1;
+        } else {
+            break;
+        }
+    }
+    i
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(text: &str) -> String {
+        text.parse::<Expression>().unwrap().to_string()
+    }
+
+    fn refusal(text: &str) -> String {
+        text.parse::<Expression>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn expressions_are_read_and_written() {
+        assert_eq!(round_trip("hinge"), "hinge");
+        assert_eq!(round_trip(" hinge+0.02*scad "), "hinge + 0.02 * scad");
+        assert_eq!(
+            round_trip("roc_gap( thresholds=400 , low = -3.0, high = 3e0 )"),
+            "roc_gap(thresholds = 400, low = -3, high = 3)"
+        );
+        assert_eq!(round_trip("logistic(on = 'positives')"), "logistic(on = \"positives\")");
+        assert_eq!(round_trip("1e-3 * l1 + hinge()"), "0.001 * l1 + hinge");
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, part) in [
+            ("", "a term in place of the end"),
+            ("hinge +", "a term in place of the end"),
+            ("2 hinge", "'*' and a term in place of 'hinge'"),
+            ("-1 * hinge", "a positive factor in place of -1"),
+            ("hinge scad", "'+' or the end in place of 'scad'"),
+            ("roc_gap(400)", "NAME = VALUE in place of 400"),
+            ("roc_gap(low = -3", "',' or ')' in place of the end"),
+            ("roc_gap(low = high)", "a number or a quoted word for 'low' in place of 'high'"),
+            ("roc_gap(low = 1, low = 2)", "'low' once"),
+            ("hinge & scad", "a term in place of '&'"),
+            ("hinge(on = 'posi)", "a closing quote"),
+            ("1.2.3 * hinge", "a number in place of '1.2.3'"),
+            ("hinge - scad", "a number in place of '-'"),
+            ("é", "unreachable"),
+        ] {
+            if text == "é" {
+                assert_eq!(round_trip(text), "é");
+            } else {
+                assert!(refusal(text).contains(part), "{text}: {}", refusal(text));
+            }
+        }
+    }
+
+    #[test]
+    fn bounds_are_finite_numbers_after_at_most() {
+        let read: Bounded = "hinge <= 0.45".parse().unwrap();
+        assert_eq!((read.to_string().as_str(), read.bound), ("hinge <= 0.45", 0.45));
+        let refusal = |text: &str| text.parse::<Bounded>().unwrap_err().to_string();
+        assert!(refusal("hinge <= abc").contains("'abc' in 'hinge <= abc': wanted a finite number"));
+        assert!(refusal("hinge <= inf").contains("wanted a finite number"));
+        assert!(refusal("hinge >= 1").contains("only <= is understood"));
+        assert!(refusal("hinge").contains("TERM <= NUMBER"));
+    }
+}

@@ -1,0 +1,97 @@
+//! Regularisers: functions of the model's weights alone. The intercept is never penalised.
+
+use crate::math::vec;
+
+/// A regulariser.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Penalty {
+    /// `||w||^2 / 2`.
+    L2,
+    /// `||w||_1`; slope 0 at 0.
+    L1,
+    /// Smoothly clipped absolute deviation, summed: `2|w|` up to 1, `-w^2 + 4|w| - 1` up to 2, then 3; slope 0 at 0.
+    Scad,
+}
+
+impl Penalty {
+    /// Its value.
+    pub fn value(self, w: &[f64]) -> f64 {
+        match self {
+            Penalty::L2 => 0.5 * vec::norm_squared(w),
+            Penalty::L1 => vec::sum_by(w.len(), |i| w[i].abs()),
+            Penalty::Scad => vec::sum_by(w.len(), |i| scad(w[i])),
+        }
+    }
+
+    /// `grad += factor * subgradient`.
+    pub fn add_slope(self, w: &[f64], factor: f64, grad: &mut [f64]) {
+        let slope = match self {
+            Penalty::L2 => |w: f64| w,
+            Penalty::L1 => sign,
+            Penalty::Scad => scad_slope,
+        };
+        for (g, &w) in grad.iter_mut().zip(w) {
+            *g += factor * slope(w);
+        }
+    }
+
+    /// Weak-convexity constant.
+    pub fn modulus(self) -> f64 {
+        match self {
+            Penalty::L2 | Penalty::L1 => 0.0,
+            Penalty::Scad => 2.0,
+        }
+    }
+}
+
+fn sign(w: f64) -> f64 {
+    if w == 0.0 { 0.0 } else { w.signum() }
+}
+
+fn scad(w: f64) -> f64 {
+    let a = w.abs();
+    if a <= 1.0 {
+        2.0 * a
+    } else if a <= 2.0 {
+        -a * a + 4.0 * a - 1.0
+    } else if a > 2.0 {
+        3.0
+    } else {
+        f64::NAN
+    }
+}
+
+fn scad_slope(w: f64) -> f64 {
+    let a = w.abs();
+    if a <= 1.0 {
+        2.0 * sign(w)
+    } else if a <= 2.0 {
+        (4.0 - 2.0 * a) * w.signum()
+    } else {
+        0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scad_has_the_worked_values() {
+        for (w, value) in [(0.5, 1.0), (1.0, 2.0), (1.5, 2.75), (2.0, 3.0), (3.0, 3.0)] {
+            assert!((scad(w) - value).abs() < 1e-15 && (scad(-w) - value).abs() < 1e-15, "{w}");
+        }
+        for (w, slope) in [(0.5, 2.0), (1.5, 1.0), (1.9, 0.2), (2.5, 0.0), (0.0, 0.0)] {
+            assert!((scad_slope(w) - slope).abs() < 1e-14 && (scad_slope(-w) + slope).abs() < 1e-14, "{w}");
+        }
+    }
+
+    #[test]
+    fn slopes_are_added_with_their_factor() {
+        let mut grad = [1.0, 1.0, 1.0];
+        Penalty::L1.add_slope(&[-2.0, 0.0, 3.0], 0.5, &mut grad);
+        assert_eq!(grad, [0.5, 1.0, 1.5]);
+        Penalty::L2.add_slope(&[-2.0, 0.0, 3.0], 1.0, &mut grad);
+        assert_eq!(grad, [-1.5, 1.0, 4.5]);
+    }
+}

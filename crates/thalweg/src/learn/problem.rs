@@ -1,0 +1,678 @@
+//! The problem that terms make: scores once per visited point, shared by all terms; one pull-back pass over the rows.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use super::build::Builder;
+use super::data::{Data, Parts};
+use super::penalty::Penalty;
+use super::term::{Constant, Part, RowNorms, Term, View, Who, Work};
+use crate::math::vec;
+use crate::oracle::{At, Modulus, Pick, Scratch, Source, Subgradients, Values};
+use crate::sets::Set;
+use crate::{Error, Result};
+
+/// One summand of a function.
+#[derive(Debug)]
+pub(super) enum Piece {
+    Term(Box<dyn Term>),
+    Penalty(Penalty),
+}
+
+/// A sum of multiples of terms, minus a bound.
+#[derive(Debug)]
+pub(super) struct Function {
+    pub(super) name: String,
+    pub(super) expression: String,
+    bound: f64,
+    pieces: Vec<Summand>,
+    statistics: usize,
+}
+
+#[derive(Debug)]
+struct Summand {
+    factor: f64,
+    piece: Piece,
+    /// Indices into the problem's populations.
+    populations: Vec<usize>,
+    /// This summand's statistics within the function's.
+    statistics: Range<usize>,
+}
+
+impl Function {
+    pub(super) fn new(expression: String, pieces: Vec<(f64, Piece)>, bound: f64) -> Self {
+        let pieces = pieces.into_iter().map(|(factor, piece)| Summand { factor, piece, populations: vec![], statistics: 0..0 });
+        Function { name: expression.clone(), expression, bound, pieces: pieces.collect(), statistics: 0 }
+    }
+
+    /// The value from the statistics.
+    fn value(&self, statistics: &[f64]) -> f64 {
+        let sum: f64 = self
+            .pieces
+            .iter()
+            .map(|s| {
+                let own = &statistics[s.statistics.clone()];
+                s.factor
+                    * match &s.piece {
+                        Piece::Term(term) => term.outer(own),
+                        Piece::Penalty(_) => own[0],
+                    }
+            })
+            .sum();
+        sum - self.bound
+    }
+
+    fn modulus(&self, problem: &Learning, which: Constant) -> Option<f64> {
+        self.pieces
+            .iter()
+            .map(|s| {
+                let constant = match &s.piece {
+                    Piece::Term(term) => {
+                        let norms: Vec<RowNorms> = s.populations.iter().map(|&p| problem.populations[p].norms).collect();
+                        term.modulus(&norms, which)?
+                    }
+                    Piece::Penalty(penalty) => penalty.modulus(),
+                };
+                Some(s.factor * constant)
+            })
+            .sum()
+    }
+
+    fn uses(&self, population: usize) -> bool {
+        self.pieces.iter().any(|s| s.populations.contains(&population))
+    }
+}
+
+/// A population of rows: one sample stream.
+#[derive(Debug)]
+struct Population {
+    part: usize,
+    who: Who,
+    /// Positions within the part; `None` for all of it.
+    members: Option<Vec<u32>>,
+    /// Labels of the members, where they are not the whole part.
+    labels: Vec<f64>,
+    /// Row weights with mean 1.
+    weights: Option<Vec<f64>>,
+    norms: RowNorms,
+}
+
+/// A linear model's training problem: minimise one sum of terms subject to others, over a simple set of weights.
+///
+/// ```
+/// use thalweg::learn::{Builder, Data};
+/// use thalweg::math::Matrix;
+/// # fn main() -> thalweg::Result<()> {
+/// let features = Matrix::dense(4, 2, vec![1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.5, 0.0])?;
+/// let data = Data { features, labels: vec![1.0, -1.0, 1.0, -1.0], groups: None, weights: None };
+/// let problem = Builder::new(data).minimize("l2".parse()?).subject_to("hinge <= 0.5".parse()?).build()?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Learning {
+    data: Arc<Data>,
+    intercept: bool,
+    parts: Vec<Range<usize>>,
+    populations: Vec<Population>,
+    sizes: Vec<usize>,
+    objective: Function,
+    constraints: Vec<Function>,
+    /// Where each constraint's statistics begin.
+    offsets: Vec<usize>,
+    domain: Box<dyn Set>,
+    hash: OnceLock<u64>,
+}
+
+impl Learning {
+    /// Starts putting a problem together.
+    pub fn on(data: Data) -> Builder {
+        Builder::new(data)
+    }
+
+    pub(super) fn assemble(
+        data: Arc<Data>,
+        parts: Parts,
+        intercept: bool,
+        objective: Function,
+        constraints: Vec<Function>,
+        domain: Box<dyn Set>,
+    ) -> Result<Self> {
+        let mut ranges = vec![parts.losses.clone()];
+        if parts.gaps != parts.losses {
+            ranges.push(parts.gaps);
+        }
+        let dim = data.features.cols() + usize::from(intercept);
+        if let Some(d) = domain.dim()
+            && d != dim
+        {
+            return Err(Error::Length { what: format!("the domain ({})", domain.describe()), got: d, wanted: dim });
+        }
+        let mut problem = Learning {
+            data,
+            intercept,
+            parts: ranges,
+            populations: vec![],
+            sizes: vec![],
+            objective,
+            constraints,
+            offsets: vec![],
+            domain,
+            hash: OnceLock::new(),
+        };
+        let mut objective = std::mem::replace(&mut problem.objective, Function::new(String::new(), vec![], 0.0));
+        let mut constraints = std::mem::take(&mut problem.constraints);
+        for function in std::iter::once(&mut objective).chain(&mut constraints) {
+            problem.bind(function)?;
+        }
+        problem.offsets = constraints
+            .iter()
+            .scan(0, |end, f| {
+                let begin = *end;
+                *end += f.statistics;
+                Some(begin)
+            })
+            .collect();
+        (problem.objective, problem.constraints) = (objective, constraints);
+        problem.sizes = problem.populations.iter().map(|p| p.size(&problem.parts)).collect();
+        Ok(problem)
+    }
+
+    /// Finds or makes the populations of a function's terms and lays out its statistics.
+    fn bind(&mut self, function: &mut Function) -> Result<()> {
+        let mut end = 0;
+        for s in &mut function.pieces {
+            let width = match &mut s.piece {
+                Piece::Penalty(_) => 1,
+                Piece::Term(term) => {
+                    let (part, who) = term.populations();
+                    s.populations =
+                        who.into_iter().map(|who| self.population(part, who, &function.expression)).collect::<Result<_>>()?;
+                    let norms: Vec<RowNorms> = s.populations.iter().map(|&p| self.populations[p].norms).collect();
+                    term.bind(&norms);
+                    s.populations.len() * term.width()
+                }
+            };
+            s.statistics = end..end + width;
+            end += width;
+        }
+        function.statistics = end;
+        Ok(())
+    }
+
+    fn population(&mut self, part: Part, who: Who, term: &str) -> Result<usize> {
+        let part = match part {
+            Part::Losses => 0,
+            Part::Gaps => self.parts.len() - 1,
+        };
+        if let Some(known) = self.populations.iter().position(|p| p.part == part && p.who == who) {
+            return Ok(known);
+        }
+        let range = self.parts[part].clone();
+        let group = |i: usize| self.data.groups.as_ref().map(|g| g.of_row[i]);
+        let rows: Vec<usize> = range.clone().filter(|&i| who.contains(group(i), self.data.labels[i])).collect();
+        let weight = |i: usize| self.data.weights.as_ref().map_or(1.0, |w| w[i]);
+        let total: f64 = rows.iter().map(|&i| weight(i)).sum();
+        if total <= 0.0 {
+            let whom = self.describe(who);
+            let why = if rows.is_empty() { "there is none" } else { "their weights are all 0" };
+            return Err(Error::Problem(format!("'{term}' needs {whom} among the rows it is computed on, but {why}")));
+        }
+        let constant = f64::from(u8::from(self.intercept));
+        let mean_square =
+            rows.iter().map(|&i| weight(i) * (self.data.features.row_norm_squared(i) + constant)).sum::<f64>() / total;
+        let n = rows.len() as f64;
+        let whole = rows.len() == range.len();
+        self.populations.push(Population {
+            part,
+            who,
+            labels: if whole { vec![] } else { rows.iter().map(|&i| self.data.labels[i]).collect() },
+            weights: self.data.weights.as_ref().map(|w| rows.iter().map(|&i| w[i] * n / total).collect()),
+            members: (!whole).then(|| rows.iter().map(|&i| (i - range.start) as u32).collect()),
+            norms: RowNorms { weight: total, mean_square },
+        });
+        Ok(self.populations.len() - 1)
+    }
+
+    fn describe(&self, who: Who) -> String {
+        let name = |k: u32| self.data.groups.as_ref().and_then(|g| g.names.get(k as usize)).map_or("?", String::as_str);
+        match who {
+            Who::Everyone => "rows".into(),
+            Who::Positives => "rows with label +1".into(),
+            Who::Negatives => "rows with label -1".into(),
+            Who::Group(k) => format!("rows of group '{}'", name(k)),
+            Who::GroupPositives(k) => format!("rows of group '{}' with label +1", name(k)),
+            Who::GroupNegatives(k) => format!("rows of group '{}' with label -1", name(k)),
+        }
+    }
+
+    /// The data behind the problem; a shuffled split has moved the rows.
+    pub fn data(&self) -> &Data {
+        &self.data
+    }
+
+    /// The bound of constraint `j`, which its value is measured from.
+    pub fn bound(&self, j: usize) -> f64 {
+        self.constraints[j].bound
+    }
+
+    /// Weak-convexity constant of the objective and of every constraint: the sharp one, or the one that the papers print.
+    pub fn moduli(&self, which: Constant) -> (Option<f64>, Vec<Option<f64>>) {
+        (self.objective.modulus(self, which), self.constraints.iter().map(|c| c.modulus(self, which)).collect())
+    }
+
+    /// The model's weights without the intercept.
+    fn weights<'x>(&self, x: &'x [f64]) -> &'x [f64] {
+        &x[..self.data.features.cols()]
+    }
+
+    fn offset(&self, x: &[f64]) -> f64 {
+        if self.intercept { x[x.len() - 1] } else { 0.0 }
+    }
+
+    /// Statistics of one function on the drawn rows.
+    fn measure(&self, function: &Function, at: At, out: &mut [f64], buffers: &mut Buffers) {
+        for s in &function.pieces {
+            let out = &mut out[s.statistics.clone()];
+            match &s.piece {
+                Piece::Penalty(penalty) => out[0] = penalty.value(self.weights(at.x)),
+                Piece::Term(term) => {
+                    let width = term.width();
+                    for (k, &p) in s.populations.iter().enumerate() {
+                        self.score(p, at, buffers);
+                        let Buffers { parts, populations, work, .. } = buffers;
+                        let view = self.view(p, &populations[p], &parts[self.populations[p].part]);
+                        term.measure(k, view, work, &mut out[k * width..(k + 1) * width]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes sure that the scores of population `p` at this point and draw are in the buffers.
+    fn score(&self, p: usize, at: At, buffers: &mut Buffers) {
+        let population = &self.populations[p];
+        let range = &self.parts[population.part];
+        let own = &mut buffers.populations[p];
+        let offset = self.offset(at.x);
+        match at.draw.stream(p) {
+            Pick::All => {
+                let part = &mut buffers.parts[population.part];
+                part.visit(at.x, |scores| {
+                    self.data.features.scores(range.clone(), self.weights(at.x), scores);
+                    if self.intercept {
+                        scores.iter_mut().for_each(|s| *s += offset);
+                    }
+                });
+                if let Some(members) = &population.members
+                    && own.holds != Holds::Visit(part.visits)
+                {
+                    own.scores.clear();
+                    own.scores.extend(members.iter().map(|&m| part.scores[m as usize]));
+                }
+                own.holds = Holds::Visit(part.visits);
+            }
+            Pick::These(ids) => {
+                own.holds = Holds::Batch;
+                own.rows.clear();
+                own.rows
+                    .extend(ids.iter().map(|&i| range.start as u32 + population.members.as_ref().map_or(i, |m| m[i as usize])));
+                own.scores.clear();
+                own.labels.clear();
+                own.weights.clear();
+                for (&i, &row) in ids.iter().zip(&own.rows) {
+                    own.scores.push(self.data.features.row_dot(row as usize, self.weights(at.x)) + offset);
+                    own.labels.push(self.data.labels[row as usize]);
+                    if let Some(w) = &population.weights {
+                        own.weights.push(w[i as usize]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The rows of population `p` as a term sees them.
+    fn view<'a>(&'a self, p: usize, own: &'a PopulationBuffer, part: &'a PartBuffer) -> View<'a> {
+        let population = &self.populations[p];
+        match (&own.holds, &population.members) {
+            (Holds::Batch, _) => {
+                View { scores: &own.scores, labels: &own.labels, weights: population.weights.is_some().then_some(&own.weights) }
+            }
+            (_, Some(_)) => View { scores: &own.scores, labels: &population.labels, weights: population.weights.as_deref() },
+            (_, None) => View {
+                scores: &part.scores,
+                labels: &self.data.labels[self.parts[population.part].clone()],
+                weights: population.weights.as_deref(),
+            },
+        }
+    }
+
+    /// Adds `weight` times the derivative of a function to the slopes of parts (full draw) or to `grad` (batch). The scores
+    /// in the buffers must be those of `at`.
+    fn push(&self, function: &Function, at: At, statistics: &[f64], weight: f64, grad: &mut [f64], buffers: &mut Buffers) {
+        for s in &function.pieces {
+            match &s.piece {
+                Piece::Penalty(penalty) => {
+                    let d = self.data.features.cols();
+                    penalty.add_slope(self.weights(at.x), weight * s.factor, &mut grad[..d]);
+                }
+                Piece::Term(term) => {
+                    let own = &statistics[s.statistics.clone()];
+                    let mut slopes = std::mem::take(&mut buffers.outer);
+                    slopes.clear();
+                    slopes.resize(own.len(), 0.0);
+                    term.outer_slopes(own, &mut slopes);
+                    vec::scale(&mut slopes, weight * s.factor);
+                    let width = term.width();
+                    for (k, &p) in s.populations.iter().enumerate() {
+                        let weights = &slopes[k * width..(k + 1) * width];
+                        if weights.iter().any(|&w| w != 0.0) {
+                            self.push_population(term.as_ref(), k, p, weights, grad, buffers);
+                        }
+                    }
+                    buffers.outer = slopes;
+                }
+            }
+        }
+    }
+
+    fn push_population(&self, term: &dyn Term, k: usize, p: usize, weights: &[f64], grad: &mut [f64], buffers: &mut Buffers) {
+        let Buffers { parts, populations, work, .. } = buffers;
+        let population = &self.populations[p];
+        let part = &mut parts[population.part];
+        let mut slopes = std::mem::take(&mut populations[p].slopes);
+        let mut part_slopes = std::mem::take(&mut part.slopes);
+        let own = &populations[p];
+        let view = self.view(p, own, part);
+        if own.holds != Holds::Batch && population.members.is_none() && !part.touched {
+            // The first term on a whole part writes where the pull reads.
+            part_slopes.resize(part.scores.len(), 0.0);
+            term.slopes(k, view, weights, work, &mut part_slopes);
+        } else {
+            slopes.resize(view.scores.len(), 0.0);
+            term.slopes(k, view, weights, work, &mut slopes);
+            if own.holds == Holds::Batch {
+                for (&row, &slope) in own.rows.iter().zip(&slopes).filter(|(_, s)| **s != 0.0) {
+                    self.data.features.add_row(row as usize, slope, grad);
+                }
+                if self.intercept {
+                    grad[self.data.features.cols()] += vec::sum(&slopes);
+                }
+            } else {
+                if !part.touched {
+                    part_slopes.clear();
+                    part_slopes.resize(part.scores.len(), 0.0);
+                }
+                match &population.members {
+                    None => vec::add_scaled(&mut part_slopes, 1.0, &slopes),
+                    Some(members) => members.iter().zip(&slopes).for_each(|(&m, s)| part_slopes[m as usize] += s),
+                }
+            }
+        }
+        let batch = own.holds == Holds::Batch;
+        let part = &mut parts[population.part];
+        part.slopes = part_slopes;
+        part.touched |= !batch;
+        populations[p].slopes = slopes;
+    }
+
+    /// One pass over the rows of every part that has slopes: `grad += A^T slopes`.
+    fn pull(&self, grad: &mut [f64], buffers: &mut Buffers) {
+        let features = &self.data.features;
+        for (part, range) in buffers.parts.iter_mut().zip(&self.parts) {
+            if std::mem::take(&mut part.touched) {
+                part.slots.resize(features.pull_slots(range.len()), 0.0);
+                features.pull(range.clone(), &part.slopes, &mut grad[..features.cols()], &mut part.slots);
+                if self.intercept {
+                    grad[features.cols()] += vec::sum(&part.slopes);
+                }
+            }
+        }
+    }
+
+    /// Statistics of the picked constraints into the buffers, values into `g`.
+    fn constraint_forward(&self, at: At, which: Pick, g: &mut [f64], buffers: &mut Buffers) {
+        let mut statistics = std::mem::take(&mut buffers.statistics);
+        let mut one = |j: usize, g: &mut f64| {
+            let f = &self.constraints[j];
+            let own = &mut statistics[self.offsets[j]..self.offsets[j] + f.statistics];
+            self.measure(f, at, own, buffers);
+            *g = f.value(own);
+        };
+        match which {
+            Pick::All => g.iter_mut().enumerate().for_each(|(j, g)| one(j, g)),
+            Pick::These(ids) => ids.iter().zip(g).for_each(|(&j, g)| one(j as usize, g)),
+        }
+        buffers.statistics = statistics;
+    }
+
+    /// The weighted sum of constraint subgradients at statistics that lie in the buffers.
+    fn constraint_backward(&self, at: At, statistics: &[f64], weights: &[f64], grad: &mut [f64], buffers: &mut Buffers) {
+        grad.fill(0.0);
+        for (j, (f, &w)) in self.constraints.iter().zip(weights).enumerate().filter(|(_, (_, w))| **w != 0.0) {
+            let own = &statistics[self.offsets[j]..self.offsets[j] + f.statistics];
+            self.push(f, at, own, w, grad, buffers);
+        }
+        self.pull(grad, buffers);
+    }
+}
+
+impl Population {
+    fn size(&self, parts: &[Range<usize>]) -> usize {
+        self.members.as_ref().map_or(parts[self.part].len(), Vec::len)
+    }
+}
+
+/// Buffers of a run on one [`Learning`] problem.
+struct Buffers {
+    parts: Vec<PartBuffer>,
+    populations: Vec<PopulationBuffer>,
+    objective: Vec<f64>,
+    /// Statistics of all constraints.
+    statistics: Vec<f64>,
+    /// Derivatives of an outer function.
+    outer: Vec<f64>,
+    weights: Vec<f64>,
+    work: Work,
+}
+
+/// Scores of all rows of a part at the last visited point, and the slopes to pull back.
+#[derive(Default)]
+struct PartBuffer {
+    x: Vec<f64>,
+    /// Points visited so far; 0 before the first.
+    visits: u64,
+    scores: Vec<f64>,
+    slopes: Vec<f64>,
+    slots: Vec<f64>,
+    touched: bool,
+}
+
+impl PartBuffer {
+    /// Fills the scores unless they are those of `x` already. Comparing x costs nothing next to a pass over rows, and unlike
+    /// a promise it cannot be broken.
+    fn visit(&mut self, x: &[f64], fill: impl FnOnce(&mut [f64])) {
+        let same = |a: &[f64], b: &[f64]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits());
+        if self.visits == 0 || !same(&self.x, x) {
+            self.x.clear();
+            self.x.extend_from_slice(x);
+            self.visits += 1;
+            fill(&mut self.scores);
+        }
+    }
+}
+
+/// What a population's buffer holds.
+#[derive(PartialEq, Eq)]
+enum Holds {
+    Nothing,
+    /// All members at this visit of the part.
+    Visit(u64),
+    Batch,
+}
+
+struct PopulationBuffer {
+    holds: Holds,
+    rows: Vec<u32>,
+    scores: Vec<f64>,
+    labels: Vec<f64>,
+    weights: Vec<f64>,
+    slopes: Vec<f64>,
+}
+
+impl Values for Learning {
+    fn dim(&self) -> usize {
+        self.data.features.cols() + usize::from(self.intercept)
+    }
+
+    fn constraints(&self) -> usize {
+        self.constraints.len()
+    }
+
+    fn constraint_name(&self, j: usize) -> Cow<'_, str> {
+        Cow::Borrowed(&self.constraints[j].name)
+    }
+
+    fn constraint_scale(&self, j: usize) -> f64 {
+        self.constraints[j].bound.abs().max(1.0)
+    }
+
+    fn domain(&self) -> &dyn Set {
+        &*self.domain
+    }
+
+    fn streams(&self) -> &[usize] {
+        &self.sizes
+    }
+
+    fn objective_uses(&self, stream: usize) -> bool {
+        self.objective.uses(stream)
+    }
+
+    fn constraint_uses(&self, j: usize, stream: usize) -> bool {
+        self.constraints[j].uses(stream)
+    }
+
+    fn objective_modulus(&self) -> Option<Modulus> {
+        self.objective.modulus(self, Constant::Sharp).map(|value| Modulus { value, source: Source::Proved })
+    }
+
+    fn constraint_modulus(&self, j: usize) -> Option<Modulus> {
+        self.constraints[j].modulus(self, Constant::Sharp).map(|value| Modulus { value, source: Source::Proved })
+    }
+
+    fn fingerprint(&self) -> String {
+        let hash = self.hash.get_or_init(|| self.data.hash());
+        let constraints: Vec<String> = self.constraints.iter().map(|c| format!("{} <= {}", c.expression, c.bound)).collect();
+        format!(
+            "minimise {} subject to {} over {}, {} of {} rows for losses{}, data {hash:016x}",
+            self.objective.expression,
+            if constraints.is_empty() { "nothing".into() } else { constraints.join(", ") },
+            self.domain.describe(),
+            self.parts[0].len(),
+            self.data.features.rows(),
+            if self.intercept { ", with intercept" } else { "" },
+        )
+    }
+
+    fn scratch(&self) -> Scratch {
+        Scratch::new(Buffers {
+            parts: self.parts.iter().map(|r| PartBuffer { scores: vec![0.0; r.len()], ..PartBuffer::default() }).collect(),
+            populations: self
+                .populations
+                .iter()
+                .map(|_| PopulationBuffer {
+                    holds: Holds::Nothing,
+                    rows: vec![],
+                    scores: vec![],
+                    labels: vec![],
+                    weights: vec![],
+                    slopes: vec![],
+                })
+                .collect(),
+            objective: vec![0.0; self.objective.statistics],
+            statistics: vec![0.0; self.statistics()],
+            outer: vec![],
+            weights: vec![0.0; self.constraints.len()],
+            work: Work::default(),
+        })
+    }
+
+    fn objective(&self, at: At, scratch: &mut Scratch) -> Result<f64> {
+        let buffers: &mut Buffers = scratch.get()?;
+        let mut statistics = std::mem::take(&mut buffers.objective);
+        self.measure(&self.objective, at, &mut statistics, buffers);
+        let value = self.objective.value(&statistics);
+        buffers.objective = statistics;
+        Ok(value)
+    }
+
+    fn constraint_values(&self, at: At, which: Pick, g: &mut [f64], scratch: &mut Scratch) -> Result<()> {
+        self.constraint_forward(at, which, g, scratch.get()?);
+        Ok(())
+    }
+
+    fn statistics(&self) -> usize {
+        self.constraints.iter().map(|f| f.statistics).sum()
+    }
+
+    fn statistic_values(&self, at: At, out: &mut [f64], scratch: &mut Scratch) -> Result<()> {
+        let buffers: &mut Buffers = scratch.get()?;
+        for (f, &begin) in self.constraints.iter().zip(&self.offsets) {
+            self.measure(f, at, &mut out[begin..begin + f.statistics], buffers);
+        }
+        Ok(())
+    }
+
+    fn constraints_from(&self, statistics: &[f64], g: &mut [f64]) -> Result<()> {
+        for ((f, &begin), g) in self.constraints.iter().zip(&self.offsets).zip(g) {
+            *g = f.value(&statistics[begin..begin + f.statistics]);
+        }
+        Ok(())
+    }
+}
+
+impl Subgradients for Learning {
+    fn objective_grad(&self, at: At, grad: &mut [f64], scratch: &mut Scratch) -> Result<f64> {
+        let buffers: &mut Buffers = scratch.get()?;
+        let mut statistics = std::mem::take(&mut buffers.objective);
+        self.measure(&self.objective, at, &mut statistics, buffers);
+        grad.fill(0.0);
+        self.push(&self.objective, at, &statistics, 1.0, grad, buffers);
+        self.pull(grad, buffers);
+        let value = self.objective.value(&statistics);
+        buffers.objective = statistics;
+        Ok(value)
+    }
+
+    fn constraint_pull(
+        &self,
+        at: At,
+        g: &mut [f64],
+        weigh: &mut dyn FnMut(&[f64], &mut [f64]),
+        grad: &mut [f64],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let buffers: &mut Buffers = scratch.get()?;
+        self.constraint_forward(at, Pick::All, g, buffers);
+        let mut weights = std::mem::take(&mut buffers.weights);
+        weights.fill(0.0);
+        weigh(g, &mut weights);
+        if weights.iter().any(|&w| w != 0.0) {
+            let statistics = std::mem::take(&mut buffers.statistics);
+            self.constraint_backward(at, &statistics, &weights, grad, buffers);
+            buffers.statistics = statistics;
+        }
+        buffers.weights = weights;
+        Ok(())
+    }
+
+    fn statistic_pull(&self, at: At, statistics: &[f64], weights: &[f64], grad: &mut [f64], scratch: &mut Scratch) -> Result<()> {
+        let buffers: &mut Buffers = scratch.get()?;
+        for (f, _) in self.constraints.iter().zip(weights).filter(|(_, w)| **w != 0.0) {
+            f.pieces.iter().flat_map(|s| &s.populations).for_each(|&p| self.score(p, at, buffers));
+        }
+        self.constraint_backward(at, statistics, weights, grad, buffers);
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! The seam of a term: a function of means over populations of rows. Every quantity here has the form
+//! `outer(mean_1, mean_2, …)`, which is what lets one code path serve values, subgradients, mini-batches and recursive
+//! estimators.
+
+use crate::math::sigmoid::SigmoidScratch;
+
+/// A population of rows, relative to the part of the data that a term is computed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Who {
+    /// Every row.
+    Everyone,
+    /// Rows with label +1.
+    Positives,
+    /// Rows with label -1.
+    Negatives,
+    /// Rows of a group.
+    Group(u32),
+    /// Rows of a group with label +1.
+    GroupPositives(u32),
+    /// Rows of a group with label -1.
+    GroupNegatives(u32),
+}
+
+impl Who {
+    /// Whether a row with this group and label belongs here.
+    pub fn contains(self, group: Option<u32>, label: f64) -> bool {
+        match self {
+            Who::Everyone => true,
+            Who::Positives => label > 0.0,
+            Who::Negatives => label < 0.0,
+            Who::Group(k) => group == Some(k),
+            Who::GroupPositives(k) => group == Some(k) && label > 0.0,
+            Who::GroupNegatives(k) => group == Some(k) && label < 0.0,
+        }
+    }
+}
+
+/// Where a term's rows come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// The rows that losses are computed on.
+    Losses,
+    /// The rows that gaps between groups are computed on.
+    Gaps,
+}
+
+/// The drawn rows of one population, one entry per row.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    /// Scores of the model.
+    pub scores: &'a [f64],
+    /// Labels, +1 or -1.
+    pub labels: &'a [f64],
+    /// Row weights with mean 1 over the population; `None` means 1 each.
+    pub weights: Option<&'a [f64]>,
+}
+
+impl View<'_> {
+    /// Weight of row `i` in the mean over the view.
+    #[inline]
+    pub fn weight(&self, i: usize) -> f64 {
+        self.weights.map_or(1.0, |w| w[i])
+    }
+}
+
+/// Working space shared by all terms of a run.
+#[derive(Debug, Default)]
+pub struct Work {
+    /// For means of sigmoids over thresholds.
+    pub sigmoid: SigmoidScratch,
+    /// Slots of chunked sums.
+    pub slots: Vec<f64>,
+}
+
+/// A population seen from a term: its share of the whole and the size of its rows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RowNorms {
+    /// Total weight of the population's rows.
+    pub weight: f64,
+    /// Weighted mean of the squared norms of its rows.
+    pub mean_square: f64,
+}
+
+/// Which weak-convexity constant is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Constant {
+    /// The sharpest one that is proved.
+    Sharp,
+    /// As the papers print it.
+    AsPrinted,
+}
+
+/// A quantity computed from scores: `outer(statistics)`, where every statistic is the mean over one population of a function
+/// of score and label. Statistics are ordered by population, [`Term::width`] for each.
+pub trait Term: Send + Sync + std::fmt::Debug {
+    /// The part of the data and the populations; their position is the index `k` below.
+    fn populations(&self) -> (Part, Vec<Who>);
+    /// Told the size of its populations once, before anything else.
+    fn bind(&mut self, _populations: &[RowNorms]) {}
+    /// Statistics per population.
+    fn width(&self) -> usize {
+        1
+    }
+    /// Means of population `k` into `out`.
+    fn measure(&self, k: usize, view: View, work: &mut Work, out: &mut [f64]);
+    /// The term's value.
+    fn outer(&self, statistics: &[f64]) -> f64;
+    /// Derivative of the value by each statistic (one element of it at a kink) into `out`.
+    fn outer_slopes(&self, statistics: &[f64], out: &mut [f64]);
+    /// `out[i]` becomes the derivative by the i-th score of the weighted sum of the means of population `k`.
+    fn slopes(&self, k: usize, view: View, weights: &[f64], work: &mut Work, out: &mut [f64]);
+    /// Weak-convexity constant in the model's weights; `None` if there is none.
+    fn modulus(&self, populations: &[RowNorms], which: Constant) -> Option<f64>;
+    /// A value that the term can never go below.
+    fn minimum(&self) -> f64 {
+        0.0
+    }
+}

@@ -1,0 +1,128 @@
+//! The state of a run on disk: the only room of the library that touches files. Written to a temporary file and renamed, so
+//! that a kill at any moment leaves the old one or the new one.
+
+use std::fs;
+use std::io::{ErrorKind, Write};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Checkpoint, Options, Point, Row};
+use crate::eval::{Evaluator, Memory};
+use crate::oracle::Values;
+use crate::solvers::{Method, State};
+use crate::{Error, Result};
+
+const MAGIC: &[u8; 16] = b"thalweg-run-save";
+const VERSION: u32 = 1;
+/// Magic, version, length of the payload, its checksum.
+const HEADER: usize = 16 + 4 + 8 + 8;
+
+/// What the file holds.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Saved {
+    fingerprint: String,
+    settings: String,
+    method: String,
+    seed: u64,
+    pub(super) solver: State,
+    pub(super) memory: Memory,
+    pub(super) iteration: u64,
+    pub(super) seconds: f64,
+    pub(super) trace: Vec<Row>,
+    pub(super) best: Option<Point>,
+}
+
+/// FNV-1a: enough to notice a damaged file.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xCBF2_9CE4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01B3))
+}
+
+#[allow(clippy::too_many_arguments)] // the parts of a run, each owned by someone else
+pub(super) fn save<P: Values + ?Sized>(
+    plan: &Checkpoint,
+    problem: &P,
+    method: &dyn Method,
+    options: &Options,
+    ev: &Evaluator<P>,
+    iteration: u64,
+    seconds: f64,
+    trace: &[Row],
+    best: &Option<Point>,
+) -> Result<()> {
+    let saved = Saved {
+        fingerprint: problem.fingerprint(),
+        settings: plan.settings.clone(),
+        method: method.name().into(),
+        seed: options.seed,
+        solver: method.save()?,
+        memory: ev.memory().clone(),
+        iteration,
+        seconds,
+        trace: trace.to_vec(),
+        best: best.clone(),
+    };
+    let fail =
+        |what: &str, e: &dyn std::fmt::Display| Error::Checkpoint(format!("{} cannot be {what}: {e}", plan.file.display()));
+    let payload = postcard::to_stdvec(&saved).map_err(|e| fail("packed", &e))?;
+    let mut temporary = plan.file.clone().into_os_string();
+    temporary.push(".part");
+    let write = || -> std::io::Result<()> {
+        let mut file = fs::File::create(&temporary)?;
+        file.write_all(MAGIC)?;
+        file.write_all(&VERSION.to_le_bytes())?;
+        file.write_all(&(payload.len() as u64).to_le_bytes())?;
+        file.write_all(&checksum(&payload).to_le_bytes())?;
+        file.write_all(&payload)?;
+        file.sync_data()?;
+        fs::rename(&temporary, &plan.file)
+    };
+    write().map_err(|e| fail("written", &e))
+}
+
+/// Reads the checkpoint of this very run; `None` if there is no file.
+pub(super) fn load<P: Values + ?Sized>(
+    plan: &Checkpoint,
+    problem: &P,
+    method: &dyn Method,
+    options: &Options,
+) -> Result<Option<Saved>> {
+    let file = plan.file.display();
+    let bad = |why: String| Error::Checkpoint(format!("{file} {why}"));
+    let bytes = match fs::read(&plan.file) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(bad(format!("cannot be read: {e}"))),
+        Ok(bytes) => bytes,
+    };
+    let number = |at: usize| bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
+    if bytes.get(..16) != Some(MAGIC) {
+        return Err(bad("is not a Thalweg checkpoint".into()));
+    }
+    let version = bytes.get(16..20).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes);
+    match version {
+        Some(VERSION) => {}
+        Some(v) => return Err(bad(format!("has format version {v}: this build reads version {VERSION}"))),
+        None => return Err(bad("is truncated".into())),
+    }
+    let (Some(length), Some(sum), Some(payload)) = (number(20), number(28), bytes.get(HEADER..)) else {
+        return Err(bad("is truncated".into()));
+    };
+    if (payload.len() as u64) < length {
+        return Err(bad(format!("is truncated: it has {} of {length} bytes", payload.len())));
+    }
+    if payload.len() as u64 > length || checksum(payload) != sum {
+        return Err(bad("is damaged: its checksum does not fit".into()));
+    }
+    let saved: Saved = postcard::from_bytes(payload).map_err(|e| bad(format!("is damaged: {e}")))?;
+    let same = |what: &str, theirs: &str, ours: &str| {
+        if theirs == ours {
+            Ok(())
+        } else {
+            Err(bad(format!("belongs to another run: its {what} is '{theirs}', here it is '{ours}'")))
+        }
+    };
+    same("problem", &saved.fingerprint, &problem.fingerprint())?;
+    same("method", &saved.method, method.name())?;
+    same("seed", &saved.seed.to_string(), &options.seed.to_string())?;
+    same("settings", &saved.settings, &plan.settings)?;
+    Ok(Some(saved))
+}

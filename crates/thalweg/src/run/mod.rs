@@ -1,0 +1,370 @@
+//! The run loop and what surrounds it: budget, recording, observers, checkpoints, the outcome. It knows nothing of any
+//! method; a method knows nothing of it.
+
+mod budget;
+mod checkpoint;
+mod outcome;
+mod record;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+pub use budget::Budget;
+pub use outcome::{ConstraintValue, Ended, Limit, Outcome, Point};
+pub use record::{Record, Row};
+
+use crate::error::check_length;
+use crate::eval::{Eval, Evaluator, Passes, ValueEval};
+use crate::math::vec;
+use crate::oracle::{Draw, Pick, Subgradients, Values, Warm};
+use crate::solvers::{FirstOrder, Method, Returned, Step, ZerothOrder};
+use crate::{Error, Result, certify};
+
+/// How a run is conducted; nothing here belongs to a method.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// When to end.
+    pub budget: Budget,
+    /// Which iterates are measured.
+    pub record: Record,
+    /// Seed of every generator of the run.
+    pub seed: u64,
+    /// A constraint holds if `g_j <= feasibility * max(1, |bound_j|)`.
+    pub feasibility: f64,
+    /// Threads for sums over rows. The bits do not depend on it.
+    pub threads: usize,
+    /// Near-stationarity of recorded iterates, the papers' way; not computed if absent.
+    pub certificate: Option<certify::Switching>,
+    /// Where to keep a checkpoint.
+    pub checkpoint: Option<Checkpoint>,
+    /// Set from elsewhere (a signal, another thread) to end the run at the next step.
+    pub stop: Option<Arc<AtomicBool>>,
+}
+
+/// Where and how often the state of a run is saved.
+#[derive(Debug, Clone)]
+pub struct Checkpoint {
+    /// The file.
+    pub file: PathBuf,
+    /// Time between two savings.
+    pub every: Duration,
+    /// Continue from the file if it is there.
+    pub resume: bool,
+    /// Settings in words; a checkpoint made with others is refused.
+    pub settings: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            budget: Budget::default(),
+            record: Record::default(),
+            seed: 0,
+            feasibility: 1e-6,
+            threads: 1,
+            certificate: None,
+            checkpoint: None,
+            stop: None,
+        }
+    }
+}
+
+impl Options {
+    /// The defaults with a budget of `n` iterations.
+    pub fn iterations(n: u64) -> Self {
+        Options { budget: Budget::iterations(n), ..Options::default() }
+    }
+
+    fn validate(&self) -> Result<()> {
+        self.budget.validate()?;
+        self.record.validate()?;
+        if !(self.feasibility >= 0.0 && self.feasibility.is_finite()) {
+            return Err(Error::setting("feasibility", self.feasibility, "a finite number of at least 0"));
+        }
+        if self.threads == 0 {
+            return Err(Error::setting("threads", 0, "at least 1"));
+        }
+        Ok(())
+    }
+}
+
+/// Told about a run while it goes on. Nothing is counted or timed while an observer works.
+pub trait Observer {
+    /// An iterate was measured.
+    fn recorded(&mut self, _row: &Row) {}
+    /// A step was made. Called after every step: be quick.
+    fn progressed(&mut self, _progress: &Progress) {}
+}
+
+/// Watches nothing.
+impl Observer for () {}
+
+/// Where a run is.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    /// Steps made.
+    pub iterations: u64,
+    /// Work so far.
+    pub passes: Passes,
+    /// Time so far, without measuring.
+    pub seconds: f64,
+    /// Share of the budget that is used up, between 0 and 1.
+    pub share: f64,
+}
+
+/// Runs a first-order solver from `start`.
+///
+/// `Err` means refused before the first step. Whatever happens during the run ends in an [`Outcome`] that has the last
+/// good point and says why the run ended.
+pub fn minimize(
+    problem: &dyn Subgradients,
+    solver: &mut FirstOrder,
+    start: &[f64],
+    options: &Options,
+    observer: &mut (dyn Observer + Send),
+) -> Result<Outcome> {
+    struct First<'a, 's>(&'a mut FirstOrder<'s>);
+    impl<'p> Driver<dyn Subgradients + 'p> for First<'_, '_> {
+        fn method(&mut self) -> &mut dyn Method {
+            self.0
+        }
+        fn start(&mut self, ev: &mut Evaluator<'_, dyn Subgradients + 'p>, x: &[f64]) -> Result<()> {
+            self.0.start(ev as &mut dyn Eval, x)
+        }
+        fn step(&mut self, ev: &mut Evaluator<'_, dyn Subgradients + 'p>) -> Result<Step> {
+            self.0.step(ev as &mut dyn Eval)
+        }
+        fn certify(&self, problem: &(dyn Subgradients + 'p), x: &[f64], how: &certify::Switching) -> Result<f64> {
+            Ok(certify::by_switching(problem, x, how)?.distance)
+        }
+    }
+    options.validate()?;
+    crate::math::reduce::with_threads(options.threads, || drive(problem, &mut First(solver), start, options, observer))?
+}
+
+/// Runs a solver that uses values alone. Otherwise as [`minimize`].
+pub fn minimize_by_values(
+    problem: &dyn Values,
+    solver: &mut ZerothOrder,
+    start: &[f64],
+    options: &Options,
+    observer: &mut (dyn Observer + Send),
+) -> Result<Outcome> {
+    struct Zeroth<'a, 's>(&'a mut ZerothOrder<'s>);
+    impl<'p> Driver<dyn Values + 'p> for Zeroth<'_, '_> {
+        fn method(&mut self) -> &mut dyn Method {
+            self.0
+        }
+        fn start(&mut self, ev: &mut Evaluator<'_, dyn Values + 'p>, x: &[f64]) -> Result<()> {
+            self.0.start(ev as &mut dyn ValueEval, x)
+        }
+        fn step(&mut self, ev: &mut Evaluator<'_, dyn Values + 'p>) -> Result<Step> {
+            self.0.step(ev as &mut dyn ValueEval)
+        }
+        fn certify(&self, _: &(dyn Values + 'p), _: &[f64], _: &certify::Switching) -> Result<f64> {
+            Err(Error::Problem("near-stationarity by switching needs subgradients, and this problem has values alone".into()))
+        }
+    }
+    options.validate()?;
+    crate::math::reduce::with_threads(options.threads, || drive(problem, &mut Zeroth(solver), start, options, observer))?
+}
+
+/// A solver together with the kind of oracle it runs on: what the loop needs of both.
+trait Driver<P: ?Sized>: Send {
+    fn method(&mut self) -> &mut dyn Method;
+    fn start(&mut self, ev: &mut Evaluator<'_, P>, x: &[f64]) -> Result<()>;
+    fn step(&mut self, ev: &mut Evaluator<'_, P>) -> Result<Step>;
+    fn certify(&self, problem: &P, x: &[f64], how: &certify::Switching) -> Result<f64>;
+}
+
+/// Time without measuring.
+struct Watch {
+    before: f64,
+    since: Instant,
+}
+
+impl Watch {
+    fn seconds(&self) -> f64 {
+        self.before + self.since.elapsed().as_secs_f64()
+    }
+
+    /// Does something that is not timed.
+    fn pause<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        self.before = self.seconds();
+        let result = work();
+        self.since = Instant::now();
+        result
+    }
+}
+
+fn drive<P: Values + ?Sized>(
+    problem: &P,
+    driver: &mut dyn Driver<P>,
+    start: &[f64],
+    options: &Options,
+    observer: &mut (dyn Observer + Send),
+) -> Result<Outcome> {
+    let mut notes = vec![];
+    let start = place(problem, start, &mut notes)?;
+    let mut ev = Evaluator::new(problem, options.seed, options.feasibility);
+    let mut measure = Measure::new(problem, options.feasibility);
+    measure.point(&start).map_err(|e| Error::Problem(format!("the start cannot be used: {e}")))?;
+    driver.start(&mut ev, &start)?;
+
+    let mut t = 0;
+    let mut trace: Vec<Row> = vec![];
+    let mut best: Option<Point> = None;
+    let mut watch = Watch { before: 0.0, since: Instant::now() };
+    if let Some(plan) = &options.checkpoint
+        && plan.resume
+    {
+        match checkpoint::load(plan, problem, driver.method(), options)? {
+            None => notes.push(format!("{} is not there: the run starts from the beginning", plan.file.display())),
+            Some(saved) => {
+                driver.method().restore(&saved.solver)?;
+                ev.set_memory(saved.memory);
+                (t, trace, best) = (saved.iteration, saved.trace, saved.best);
+                notes.push(format!("continued from iteration {t}"));
+                watch = Watch { before: saved.seconds, since: Instant::now() };
+            }
+        }
+    }
+
+    let mut x = start.clone();
+    let mut good = start;
+    let mut saved_at = Instant::now();
+    let ended = loop {
+        driver.method().iterate(&mut x);
+        let seconds = watch.seconds();
+        let spent = options.budget.spent(t, ev.passes(), ev.counts(), seconds);
+        let interrupted = options.stop.as_ref().is_some_and(|s| s.load(Ordering::Relaxed));
+        let last = spent.is_some() || interrupted;
+        if options.record.due(t, last) && trace.last().is_none_or(|r| r.iteration < t) {
+            let measured = watch.pause(|| -> Result<()> {
+                let point = measure.point(&x)?;
+                let mut row = Row::new(t, &point, &x, ev.passes(), seconds);
+                if let Some(how) = &options.certificate {
+                    row.stationarity = Some(driver.certify(problem, &x, how)?);
+                }
+                observer.recorded(&row);
+                trace.push(row);
+                keep_better(&mut best, point);
+                Ok(())
+            });
+            if let Err(e) = measured {
+                break Ended::Failed { iteration: t, reason: e.to_string() };
+            }
+        }
+        if let Some(limit) = spent {
+            break Ended::Budget(limit);
+        }
+        if interrupted {
+            break Ended::Interrupted;
+        }
+        if let Some(plan) = &options.checkpoint
+            && saved_at.elapsed() >= plan.every
+        {
+            watch.pause(|| checkpoint::save(plan, problem, driver.method(), options, &ev, t, seconds, &trace, &best))?;
+            saved_at = Instant::now();
+        }
+        match driver.step(&mut ev) {
+            Ok(step) => {
+                if let Some(row) = trace.last_mut().filter(|r| r.iteration == t) {
+                    row.step = Some(step.kind);
+                }
+                good.copy_from_slice(&x);
+                t += 1;
+                let (passes, seconds) = (ev.passes(), watch.seconds());
+                let share = options.budget.share(t, passes, ev.counts(), seconds);
+                observer.progressed(&Progress { iterations: t, passes, seconds, share });
+                if step.finished {
+                    break Ended::Finished;
+                }
+            }
+            Err(e) => break Ended::Failed { iteration: t, reason: e.to_string() },
+        }
+    };
+    let seconds = watch.seconds();
+    if let Some(plan) = &options.checkpoint
+        && !matches!(ended, Ended::Failed { .. })
+    {
+        checkpoint::save(plan, problem, driver.method(), options, &ev, t, seconds, &trace, &best)?;
+    }
+
+    // The numbers of the outcome are measured at the returned point, never remembered from the loop.
+    let mut returned = Returned::AsAsked;
+    if matches!(ended, Ended::Failed { .. }) {
+        x.copy_from_slice(&good);
+        notes.push("the point is the last one before the failure".into());
+    } else {
+        returned = driver.method().output(&mut x);
+    }
+    let point = measure.point(&x).unwrap_or_else(|_| measure.unknown(&x));
+    keep_better(&mut best, point.clone());
+    Ok(Outcome {
+        point,
+        returned,
+        ended,
+        best_feasible: best,
+        iterations: t,
+        counts: ev.counts().clone(),
+        passes: ev.passes(),
+        seconds,
+        seed: options.seed,
+        solver: driver.method().name().into(),
+        trace,
+        notes,
+    })
+}
+
+/// Checks the start and moves it into the domain.
+fn place<P: Values + ?Sized>(problem: &P, start: &[f64], notes: &mut Vec<String>) -> Result<Vec<f64>> {
+    check_length("the start", start.len(), problem.dim())?;
+    if let Some((i, value)) = vec::first_not_finite(start) {
+        return Err(Error::NotFinite { what: format!("entry {} of the start", i + 1), value });
+    }
+    let mut x = start.to_vec();
+    problem.domain().project(&mut x, &mut Warm::default())?;
+    let moved = vec::distance(start, &x);
+    if moved > 1e-9 * (1.0 + vec::norm(start)) {
+        notes.push(format!("the start was outside the domain ({}) and was moved by {moved:.3e}", problem.domain().describe()));
+    }
+    Ok(x)
+}
+
+fn keep_better(best: &mut Option<Point>, point: Point) {
+    if point.feasible && best.as_ref().is_none_or(|b| point.objective < b.objective) {
+        *best = Some(point);
+    }
+}
+
+/// Measures points on all data through a gate of its own, whose counts nobody reads.
+struct Measure<'p, P: ?Sized> {
+    ev: Evaluator<'p, P>,
+    full: Draw,
+}
+
+impl<'p, P: Values + ?Sized> Measure<'p, P> {
+    fn new(problem: &'p P, feasibility: f64) -> Self {
+        Measure { ev: Evaluator::new(problem, 0, feasibility), full: Draw::full() }
+    }
+
+    fn point(&mut self, x: &[f64]) -> Result<Point> {
+        self.ev.refresh(x)?;
+        let objective = self.ev.objective(x, &self.full)?;
+        let mut g = vec![0.0; self.ev.constraints()];
+        self.ev.constraint_values(x, &self.full, Pick::All, &mut g)?;
+        Ok(self.assemble(x, objective, &g))
+    }
+
+    /// A point whose values could not be computed.
+    fn unknown(&self, x: &[f64]) -> Point {
+        self.assemble(x, f64::NAN, &vec![f64::NAN; self.ev.constraints()])
+    }
+
+    fn assemble(&self, x: &[f64], objective: f64, g: &[f64]) -> Point {
+        Point::new(x, objective, g, self.ev.problem(), self.ev.feasibility())
+    }
+}
