@@ -1,5 +1,5 @@
-//! Writing to standard output: one locked write, and a reader that has left (as `head` does) is no error. Messages on
-//! standard error are for the command's own `main`.
+//! Writing to standard output: text, JSON and aligned columns in one locked write; a reader that has left (as `head` does) is
+//! no error. Messages on standard error are for the command's own `main`.
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -20,6 +20,24 @@ pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
 pub fn json(value: &impl serde::Serialize) -> Result<String> {
     let text = serde_json::to_string_pretty(value).map_err(|e| Error::Request(format!("cannot be written as JSON: {e}")))?;
     Ok(text + "\n")
+}
+
+/// Rows of cells as lines with aligned columns, two spaces apart; the columns in `right` (counted from 0) are flush right.
+pub fn align<const N: usize>(rows: &[[String; N]], right: &[usize]) -> String {
+    let width = |cell: &String| cell.chars().count();
+    let widths: [usize; N] = std::array::from_fn(|j| rows.iter().map(|row| width(&row[j])).max().unwrap_or(0));
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (j, cell) in row.iter().enumerate() {
+            let space = " ".repeat(widths[j] - width(cell));
+            let (before, after) = if right.contains(&j) { (space.as_str(), "") } else { ("", space.as_str()) };
+            line += &format!("{}{before}{cell}{after}", if j > 0 { "  " } else { "" });
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
 }
 
 fn write(out: &mut impl Write, text: &str) -> Result<()> {
@@ -43,6 +61,13 @@ mod tests {
         fn flush(&mut self) -> std::io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let rows = [["é", "10", "x"], ["long", "5", ""]].map(|row| row.map(String::from));
+        assert_eq!(align(&rows, &[1]), "é     10  x\nlong   5\n");
+        assert_eq!(align::<2>(&[], &[]), "");
     }
 
     #[test]

@@ -459,7 +459,7 @@ fn directories_from(options: &Options, variable: impl Fn(&str) -> Option<OsStrin
         let below = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".local/share" };
         path("HOME").map(|home| home.join(below))
     });
-    let all = [options.data_dir.clone(), path(VARIABLE), Some("data".into()), user.map(|u| u.join("thalweg"))];
+    let all = [options.data_dir.clone(), path(VARIABLE), Some("./data".into()), user.map(|u| u.join("thalweg"))];
     let mut unique: Vec<PathBuf> = vec![];
     for directory in all.into_iter().flatten() {
         if !unique.contains(&directory) {
@@ -791,11 +791,11 @@ mod tests {
         let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
         assert_eq!(
             with(&[(VARIABLE, "/there"), ("XDG_DATA_HOME", "/xdg"), ("HOME", "/me")], Some("here")),
-            paths(&["here", "/there", "data", "/xdg/thalweg"])
+            paths(&["here", "/there", "./data", "/xdg/thalweg"])
         );
         let home = if cfg!(target_os = "macos") { "/me/Library/Application Support/thalweg" } else { "/me/.local/share/thalweg" };
-        assert_eq!(with(&[(VARIABLE, ""), ("XDG_DATA_HOME", "relative"), ("HOME", "/me")], None), paths(&["data", home]));
-        assert_eq!(with(&[(VARIABLE, "data")], Some("data")), paths(&["data"]));
+        assert_eq!(with(&[(VARIABLE, ""), ("XDG_DATA_HOME", "relative"), ("HOME", "/me")], None), paths(&["./data", home]));
+        assert_eq!(with(&[(VARIABLE, "./data")], Some("./data")), paths(&["./data"]));
     }
 
     #[test]

@@ -34,7 +34,9 @@ impl Table {
     /// Reads a delimited source to its end.
     pub fn parse<R: Read>(source: &mut Source<R>, layout: &Layout) -> Result<Self> {
         let text = source.text()?;
-        let mut records = Records { text: &text, line: 1, separator: layout.separator, cells: vec![] };
+        // Spreadsheets put a byte order mark before the first name.
+        let start = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        let mut records = Records { text: start, line: 1, separator: layout.separator, cells: vec![] };
         let all: Vec<String> = match layout.names {
             Some(names) => names.iter().map(|n| n.to_string()).collect(),
             None => match records.next().map_err(|(line, what)| source.bad_at(line, what))? {
@@ -210,7 +212,7 @@ mod tests {
 
     #[test]
     fn quotes_line_ends_and_blank_lines() {
-        let table = from("a,b,a\r\n1,\"x, \"\"y\"\"\",\r\n\r\n\"two\nlines\",,3\r\n", &COMMA).unwrap();
+        let table = from("\u{feff}a,b,a\r\n1,\"x, \"\"y\"\"\",\r\n\r\n\"two\nlines\",,3\r\n", &COMMA).unwrap();
         assert_eq!(table.names(), ["a", "b", "a"]);
         assert_eq!(table.rows(), 2);
         assert_eq!(table.row(0).collect::<Vec<_>>(), ["1", "x, \"y\"", ""]);
