@@ -5,5 +5,6 @@ pub mod adult;
 pub mod catalogue;
 pub mod covtype;
 pub mod libsvm;
+pub mod sets;
 pub mod source;
 pub mod table;
