@@ -1,6 +1,9 @@
 //! The workings of the `thalweg` command, as a library: data sets, specs, and one module per subcommand.
 
 pub mod commands;
+pub mod data;
 pub mod error;
+pub mod output;
+pub mod suggest;
 
 pub use error::{Error, Result};

@@ -1,5 +1,7 @@
 //! One file per subcommand: its arguments, and what it does with them. The work itself is in the other rooms.
 
+pub mod data;
+
 use std::process::ExitCode;
 
 /// Done, and what was asked for holds.

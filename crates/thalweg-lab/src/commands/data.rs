@@ -1,0 +1,337 @@
+//! `thalweg data`: which data sets are known, what is in them, and where their files are looked for. Reading and counting is
+//! done in [`crate::data`].
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use super::{DONE, Ending};
+use crate::data::catalogue::{self, Counts, Options, Place, SETS, Set};
+use crate::output::{align, json, print};
+use crate::{Error, Result};
+
+/// Known data sets: which there are, what is in them, and where their files are looked for.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Clone, clap::Subcommand)]
+enum What {
+    /// List the known data sets and where each was found
+    List(Common),
+    /// Show everything about a data set: read it and count rows, labels and groups
+    Info {
+        /// Name of the data set
+        name: String,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Print the directories that are looked in, or the file of a data set
+    Path {
+        /// Name of the data set
+        name: Option<String>,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+#[derive(Debug, Clone, Default, clap::Args)]
+struct Common {
+    /// Look in this directory first
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Ending {
+    print(&answer(&args.what)?)?;
+    Ok(ExitCode::from(DONE))
+}
+
+/// The text that the command prints.
+fn answer(what: &What) -> Result<String> {
+    match what {
+        What::List(common) => list(common),
+        What::Info { name, common } => info(catalogue::get(name)?, common),
+        What::Path { name: None, common } => directories(common),
+        What::Path { name: Some(name), common } => path(catalogue::get(name)?, common),
+    }
+}
+
+/// What the catalogue says about a set, and where it is.
+#[derive(Serialize)]
+struct Entry {
+    name: &'static str,
+    about: &'static str,
+    rows: usize,
+    columns: usize,
+    label: &'static str,
+    groups: Option<&'static str>,
+    raw_table: bool,
+    files: Vec<File>,
+    source: &'static str,
+    licence: &'static str,
+    #[serde(flatten)]
+    place: At,
+}
+
+#[derive(Serialize)]
+struct File {
+    name: &'static str,
+    sha256: &'static str,
+}
+
+#[derive(Serialize)]
+struct At {
+    /// "embedded", "file" or "missing".
+    place: &'static str,
+    path: Option<PathBuf>,
+}
+
+impl At {
+    fn new(place: &Place) -> Self {
+        match place {
+            Place::Embedded => At { place: "embedded", path: None },
+            Place::File(path) => At { place: "file", path: Some(path.clone()) },
+            Place::Missing => At { place: "missing", path: None },
+        }
+    }
+}
+
+impl Entry {
+    fn new(set: &Set, place: &Place) -> Self {
+        Entry {
+            name: set.name,
+            about: set.about,
+            rows: set.rows,
+            columns: set.columns,
+            label: set.label,
+            groups: set.groups,
+            raw_table: set.is_table(),
+            files: set.files.iter().map(|f| File { name: f.name, sha256: f.sha256 }).collect(),
+            source: set.source,
+            licence: set.licence,
+            place: At::new(place),
+        }
+    }
+}
+
+fn list(common: &Common) -> Result<String> {
+    let options = common.options();
+    let found: Vec<_> = SETS.iter().map(|set| (set, catalogue::find(set, &options))).collect();
+    if common.json {
+        return json(&found.iter().map(|(set, place)| Entry::new(set, place)).collect::<Vec<_>>());
+    }
+    let header = ["name", "rows", "columns", "where"].map(String::from);
+    let rows =
+        found.iter().map(|(set, place)| [set.name.to_string(), set.rows.to_string(), set.columns.to_string(), place.to_string()]);
+    let rows: Vec<_> = [header].into_iter().chain(rows).collect();
+    Ok(align(&rows, &[1, 2]))
+}
+
+/// What `info --json` prints: the catalogue's words, and what was counted if the set is here.
+#[derive(Serialize)]
+struct Info {
+    #[serde(flatten)]
+    entry: Entry,
+    counted: Option<Counts>,
+    missing: Option<String>,
+}
+
+fn info(set: &Set, common: &Common) -> Result<String> {
+    let options = common.options();
+    let place = catalogue::find(set, &options);
+    let entry = Entry::new(set, &place);
+    let (counted, missing) = match place {
+        // Someone who asks about a set that is not here wants to know how to get it: an answer, not an error.
+        Place::Missing => (None, Some(catalogue::missing(set, &options).to_string())),
+        _ => (Some(catalogue::count(set.name, &options)?), None),
+    };
+    let info = Info { entry, counted, missing };
+    if common.json { json(&info) } else { Ok(describe(set, &place, &info)) }
+}
+
+fn describe(set: &Set, place: &Place, info: &Info) -> String {
+    let mut lines: Vec<[String; 2]> = vec![];
+    let mut line = |key: &str, value: String| lines.push([key.into(), value]);
+    line("name", set.name.into());
+    line("about", set.about.into());
+    line("kind", if set.is_table() { "raw table".into() } else { "rows of numbers".into() });
+    line("where", place.to_string());
+    match &info.counted {
+        None => {
+            line("rows", format!("{} in the catalogue's copy", set.rows));
+            line("columns", format!("{} in the catalogue's copy", set.columns));
+        }
+        Some(counted) => {
+            line("rows", counted.rows.to_string());
+            line("columns", counted.columns.to_string());
+            line("in memory", counted.form.into());
+        }
+    }
+    line("label", set.label.into());
+    for label in info.counted.iter().flat_map(|c| &c.labels) {
+        line("", format!("{}: {} rows", label.label, label.rows));
+    }
+    line("groups", set.groups.unwrap_or("none").into());
+    for group in info.counted.iter().flat_map(|c| &c.groups) {
+        let rate = 100.0 * group.positive_rate;
+        line("", format!("{}: {} rows, {} positive ({rate:.2}%)", group.name, group.rows, group.positive));
+    }
+    match &info.counted {
+        None => set.files.iter().for_each(|file| line("sha256", format!("{} of {}", file.sha256, file.name))),
+        Some(counted) => {
+            for file in &counted.files {
+                line("sha256", format!("{}: {} {}", file.check, file.sha256, file.file));
+            }
+            line("fingerprint", counted.fingerprint.clone());
+        }
+    }
+    line("source", set.source.into());
+    line("licence", set.licence.into());
+    for note in info.counted.iter().flat_map(|c| &c.notes).chain(&info.missing) {
+        line("note", note.clone());
+    }
+    align(&lines, &[])
+}
+
+#[derive(Serialize)]
+struct Directory {
+    path: PathBuf,
+    exists: bool,
+}
+
+fn directories(common: &Common) -> Result<String> {
+    let all = catalogue::directories(&common.options());
+    if common.json {
+        let all: Vec<_> = all.into_iter().map(|path| Directory { exists: path.is_dir(), path }).collect();
+        return json(&all);
+    }
+    Ok(all.iter().map(|d| format!("{}\n", d.display())).collect())
+}
+
+fn path(set: &Set, common: &Common) -> Result<String> {
+    let options = common.options();
+    match catalogue::find(set, &options) {
+        Place::Missing => Err(catalogue::missing(set, &options)),
+        place if common.json => json(&At::new(&place)),
+        Place::Embedded => Err(Error::Request(format!("{} is inside the command and has no file", set.name))),
+        Place::File(path) => Ok(format!("{}\n", path.display())),
+    }
+}
+
+impl Common {
+    fn options(&self) -> Options {
+        Options { data_dir: self.data_dir.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use std::path::Path;
+
+    #[derive(clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn ask(words: &[&str]) -> Result<String> {
+        let words = std::iter::once("data").chain(words.iter().copied());
+        answer(&Command::try_parse_from(words).map_err(|e| Error::Request(e.to_string()))?.args.what)
+    }
+
+    /// A directory with a small svmguide3.
+    fn placed() -> tempfile::TempDir {
+        let here = tempfile::tempdir().unwrap();
+        std::fs::write(here.path().join("svmguide3"), "1 1:0.5\n-1 2:0.25 22:1\n-1\n").unwrap();
+        here
+    }
+
+    fn text(path: &Path) -> &str {
+        path.to_str().unwrap()
+    }
+
+    #[test]
+    fn the_list_is_aligned_and_says_where() {
+        let here = placed();
+        let list = ask(&["list", "--data-dir", text(here.path())]).unwrap();
+        let lines: Vec<&str> = list.lines().collect();
+        assert_eq!(lines.len(), 13);
+        assert_eq!(lines[0], "name               rows  columns  where");
+        assert_eq!(lines[1], "a9a               48842      123  embedded");
+        let file = here.path().join("svmguide3");
+        assert_eq!(lines[9], format!("svmguide3          1243       22  {}", file.display()));
+        let json: serde_json::Value =
+            serde_json::from_str(&ask(&["list", "--json", "--data-dir", text(here.path())]).unwrap()).unwrap();
+        assert_eq!(json[8]["path"], text(&file));
+        assert_eq!(json[0]["place"], "embedded");
+        assert_eq!(json[1]["raw_table"], true);
+    }
+
+    #[test]
+    fn info_counts_what_is_there() {
+        let here = placed();
+        let info = ask(&["info", "svmguide3", "--data-dir", text(here.path())]).unwrap();
+        for part in [
+            "rows         3\n",
+            "columns      22\n",
+            "+1: 1 rows\n",
+            "-1: 2 rows\n",
+            "not checked: ",
+            "catalogue's copy has 1243",
+        ] {
+            assert!(info.contains(part), "{part}\n{info}");
+        }
+        let info = ask(&["info", "a9a"]).unwrap();
+        assert!(info.contains("female: 16192 rows, 1769 positive (10.93%)"), "{info}");
+        assert!(info.contains("sha256       match: c7a2b471"), "{info}");
+        assert!(info.contains("CC BY 4.0"), "{info}");
+        let json: serde_json::Value = serde_json::from_str(&ask(&["info", "german", "--json"]).unwrap()).unwrap();
+        assert_eq!(json["counted"]["groups"][0]["rows"], 310);
+        assert_eq!(json["counted"]["files"][0]["check"], "match");
+        assert_eq!(json["name"], "german");
+    }
+
+    #[test]
+    fn info_of_a_missing_set_says_how_to_get_it() {
+        let set = catalogue::get("w8a").unwrap();
+        let missing = Some(catalogue::missing(set, &Options::default()).to_string());
+        let info = Info { entry: Entry::new(set, &Place::Missing), counted: None, missing };
+        let text = describe(set, &Place::Missing, &info);
+        assert!(text.contains("where    missing\n"), "{text}");
+        assert!(text.contains("note     the data set w8a is missing: put the file w8a.gz or w8a into"), "{text}");
+        assert!(text.contains("rows     49749 in the catalogue's copy\n"), "{text}");
+    }
+
+    #[test]
+    fn paths() {
+        let here = placed();
+        let all = ask(&["path", "--data-dir", text(here.path())]).unwrap();
+        assert_eq!(all.lines().next(), Some(text(here.path())));
+        assert!(all.lines().any(|l| l == "./data"), "{all}");
+        let one = ask(&["path", "svmguide3", "--data-dir", text(here.path())]).unwrap();
+        assert_eq!(one, format!("{}\n", here.path().join("svmguide3").display()));
+        let json: serde_json::Value = serde_json::from_str(&ask(&["path", "--json"]).unwrap()).unwrap();
+        assert!(json[0]["exists"].is_boolean());
+        let json: serde_json::Value = serde_json::from_str(&ask(&["path", "a9a", "--json"]).unwrap()).unwrap();
+        assert_eq!(json["place"], "embedded");
+        assert_eq!(ask(&["path", "a9a"]).unwrap_err().to_string(), "a9a is inside the command and has no file");
+    }
+
+    #[test]
+    fn an_unknown_name_gets_a_suggestion() {
+        for command in ["info", "path"] {
+            let error = ask(&[command, "adlut"]).unwrap_err().to_string();
+            assert!(error.starts_with("there is no data set \"adlut\" (did you mean adult?)"), "{error}");
+        }
+    }
+}

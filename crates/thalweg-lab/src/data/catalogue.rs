@@ -1,0 +1,590 @@
+//! The data sets that the command knows by name: where their files are looked for, and how they become rows, labels and
+//! groups. What the sets are is in [`super::sets`]; the formats are in the other neighbouring modules.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use thalweg::learn::{Data, Groups};
+
+use super::sets::{Form, GERMAN, GERMAN_LAYOUT, Reading};
+pub use super::sets::{Placed, SETS, Set};
+use super::source::{Hashes, Source, sha256};
+use super::table::Table;
+use super::{adult, covtype, libsvm};
+use crate::{Error, Result, suggest};
+
+/// Environment variable that names a directory with data files.
+pub const VARIABLE: &str = "THALWEG_DATA";
+
+/// Where to look for files.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// A directory of the user's choice, looked in before all others.
+    pub data_dir: Option<PathBuf>,
+}
+
+/// Where a set is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// Inside the command.
+    Embedded,
+    /// In this file.
+    File(PathBuf),
+    /// Not in any of the directories.
+    Missing,
+}
+
+/// Whether a file has the sha256 of the catalogue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Check {
+    /// It has.
+    Match,
+    /// It has another one: another copy, or a damaged one.
+    Differs,
+    /// The file is not compressed, and only the hash of the gzip is known.
+    NotChecked,
+}
+
+/// The hash of a file that was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Checked {
+    /// The file.
+    pub file: String,
+    /// Its sha256.
+    pub sha256: String,
+    /// Compared with the catalogue's.
+    pub check: Check,
+}
+
+/// A set in memory.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// Rows, labels of +1 and -1, and groups where they are known.
+    pub data: Data,
+    /// Sentences that a user should see, such as that the file is another copy than the catalogue's.
+    pub notes: Vec<String>,
+    /// sha256 of the text that was read, or of the embedded bytes: the same data have the same fingerprint, gzip or not.
+    pub fingerprint: String,
+}
+
+/// A raw table in memory; fields as in [`Loaded`].
+#[derive(Debug, Clone)]
+pub struct LoadedTable {
+    /// The table.
+    pub table: Table,
+    /// Sentences that a user should see.
+    pub notes: Vec<String>,
+    /// sha256 of the text that was read, or of the embedded bytes.
+    pub fingerprint: String,
+}
+
+/// What was counted in a set.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Counts {
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of columns, as in [`Set::columns`].
+    pub columns: usize,
+    /// How the rows are kept in memory.
+    pub form: &'static str,
+    /// The labels and how many rows have them.
+    pub labels: Vec<LabelCount>,
+    /// The groups; empty if there are none.
+    pub groups: Vec<GroupCount>,
+    /// Hashes of the files.
+    pub files: Vec<Checked>,
+    /// sha256 as in [`Loaded::fingerprint`].
+    pub fingerprint: String,
+    /// Sentences that a user should see.
+    pub notes: Vec<String>,
+}
+
+/// Rows with a label.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LabelCount {
+    /// The label as in the data.
+    pub label: String,
+    /// Rows that have it.
+    pub rows: usize,
+}
+
+/// Rows of a group.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GroupCount {
+    /// Name of the group.
+    pub name: String,
+    /// Rows in it.
+    pub rows: usize,
+    /// Rows in it with the positive label.
+    pub positive: usize,
+    /// `positive / rows`.
+    pub positive_rate: f64,
+}
+
+/// The set of that name; else an error that suggests the nearest one.
+pub fn get(name: &str) -> Result<&'static Set> {
+    let names = || SETS.iter().map(|s| s.name);
+    SETS.iter().find(|s| s.name == name).ok_or_else(|| {
+        let guess = suggest::did_you_mean(name, names());
+        Error::Request(format!("there is no data set {name:?}{guess}: known are {}", names().collect::<Vec<_>>().join(", ")))
+    })
+}
+
+/// The directories that are looked in, in that order: `data_dir`, the one that [`VARIABLE`] names, `./data`, and the user's
+/// data directory.
+pub fn directories(options: &Options) -> Vec<PathBuf> {
+    directories_from(options, |name| std::env::var_os(name))
+}
+
+fn directories_from(options: &Options, variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let path = |name| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    // The XDG base directory rules say that a relative path is to be ignored.
+    let user = path("XDG_DATA_HOME").filter(|p| p.is_absolute()).or_else(|| {
+        let below = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".local/share" };
+        path("HOME").map(|home| home.join(below))
+    });
+    let all = [options.data_dir.clone(), path(VARIABLE), Some("./data".into()), user.map(|u| u.join("thalweg"))];
+    let mut unique: Vec<PathBuf> = vec![];
+    for directory in all.into_iter().flatten() {
+        if !unique.contains(&directory) {
+            unique.push(directory);
+        }
+    }
+    unique
+}
+
+/// Where a set is.
+pub fn find(set: &Set, options: &Options) -> Place {
+    find_in(set, &directories(options))
+}
+
+fn find_in(set: &Set, directories: &[PathBuf]) -> Place {
+    if set.embedded {
+        return Place::Embedded;
+    }
+    let file = directories.iter().flat_map(|d| set.file_names().map(|name| d.join(name))).find(|path| path.is_file());
+    file.map_or(Place::Missing, Place::File)
+}
+
+/// The sentence for a set that is nowhere: its file, where it comes from, and where to put it.
+pub fn missing(set: &Set, options: &Options) -> Error {
+    missing_from(set, &directories(options))
+}
+
+fn missing_from(set: &Set, directories: &[PathBuf]) -> Error {
+    let looked: Vec<String> =
+        directories.iter().map(|d| format!("{}{}", d.display(), if d.is_dir() { "" } else { " (no such directory)" })).collect();
+    Error::Request(format!(
+        "the data set {} is missing: put the file {} into one of the directories that were looked in: {}. It comes from: {}",
+        set.name,
+        set.file_names().collect::<Vec<_>>().join(" or "),
+        looked.join(", "),
+        set.source
+    ))
+}
+
+/// A set as rows, labels and groups. Raw tables are refused with a sentence; see [`table`].
+pub fn load(name: &str, options: &Options) -> Result<Loaded> {
+    let set = get(name)?;
+    if set.is_table() {
+        let loadable: Vec<&str> = SETS.iter().filter(|s| !s.is_table()).map(|s| s.name).collect();
+        let what = format!("{name} is a raw table, not rows of numbers: sets that can be loaded are {}", loadable.join(", "));
+        return Err(Error::Request(what));
+    }
+    let found = read(set, options)?;
+    match found.content {
+        Content::Rows(data) => Ok(Loaded { data, notes: found.notes, fingerprint: found.fingerprint }),
+        Content::Table(..) => Err(Error::Request(format!("{name} is a raw table, not rows of numbers"))),
+    }
+}
+
+/// A set as a raw table. Sets of numbers are refused with a sentence; see [`load`].
+pub fn table(name: &str, options: &Options) -> Result<LoadedTable> {
+    let set = get(name)?;
+    if !set.is_table() {
+        let tables: Vec<&str> = SETS.iter().filter(|s| s.is_table()).map(|s| s.name).collect();
+        return Err(Error::Request(format!("{name} is not a raw table: raw tables are {}", tables.join(", "))));
+    }
+    let found = read(set, options)?;
+    match found.content {
+        Content::Table(table, _) => Ok(LoadedTable { table, notes: found.notes, fingerprint: found.fingerprint }),
+        Content::Rows(_) => Err(Error::Request(format!("{name} is not a raw table"))),
+    }
+}
+
+/// Any LIBSVM file, plain or gzip. `columns` is the number of columns, `None` for the largest one that is present. `group` is
+/// a column counted from 1: rows with an entry other than 0 there are the first group, the others the second.
+pub fn load_file(path: &Path, columns: Option<usize>, group: Option<usize>) -> Result<Loaded> {
+    let rows = libsvm::read(path, columns)?;
+    let mut data = Data { features: rows.features, labels: rows.labels, groups: None, weights: None };
+    if let Some(column) = group {
+        let width = data.features.cols();
+        if column == 0 || column > width {
+            return Err(Error::file(path, format!("the group column is {column}: wanted 1 to {width}")));
+        }
+        let names = [format!("column {column}"), "the rest".to_string()];
+        let groups = split(&data, column - 1, |v| v != 0.0, names);
+        if let Some(empty) = (0..2).find(|k| !groups.of_row.contains(k)) {
+            let which = if empty == 0 { "no row has" } else { "every row has" };
+            return Err(Error::file(
+                path,
+                format!("{which} an entry in the group column {column}: wanted rows with one and rows without"),
+            ));
+        }
+        data.groups = Some(groups);
+    }
+    data.validate()?;
+    Ok(Loaded { data, notes: vec![], fingerprint: rows.hashes.text })
+}
+
+/// Reads a set and counts what is in it.
+pub fn count(name: &str, options: &Options) -> Result<Counts> {
+    let set = get(name)?;
+    let found = read(set, options)?;
+    let (rows, columns, form, labels, groups) = match &found.content {
+        Content::Rows(data) => {
+            let positive = |i: usize| data.labels[i] > 0.0;
+            let groups = data.groups.as_ref().map(|g| tally(&g.names, data.labels.len(), |i| g.of_row[i] as usize, positive));
+            let labels = count_labels((0..data.labels.len()).map(|i| if positive(i) { "+1" } else { "-1" }));
+            (data.features.rows(), data.features.cols(), data.features.form(), labels, groups.unwrap_or_default())
+        }
+        Content::Table(table, reading) => {
+            let column = |name: &str| {
+                table.column(name).ok_or_else(|| Error::Request(format!("{}: the table has no column {name}", set.name)))
+            };
+            let (label, group) = (column(reading.label)?, column(reading.group)?);
+            let of_row = |i| usize::from(!(reading.first)(table.cell(i, group)));
+            let groups = tally(&reading.names, table.rows(), of_row, |i| table.cell(i, label) == reading.positive);
+            let labels = count_labels((0..table.rows()).map(|i| table.cell(i, label)));
+            (table.rows(), table.columns(), "table of text", labels, groups)
+        }
+    };
+    let Found { files, fingerprint, notes, .. } = found;
+    Ok(Counts { rows, columns, form, labels, groups, files, fingerprint, notes })
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Place::Embedded => f.write_str("embedded"),
+            Place::File(path) => path.display().fmt(f),
+            Place::Missing => f.write_str("missing"),
+        }
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Check::Match => "match",
+            Check::Differs => "differs",
+            Check::NotChecked => "not checked",
+        })
+    }
+}
+
+enum Content {
+    Rows(Data),
+    Table(Table, Reading),
+}
+
+struct Found {
+    content: Content,
+    files: Vec<Checked>,
+    fingerprint: String,
+    notes: Vec<String>,
+}
+
+fn read(set: &Set, options: &Options) -> Result<Found> {
+    let placed = match find(set, options) {
+        Place::Missing => return Err(missing(set, options)),
+        Place::Embedded => None,
+        Place::File(path) => Some(path),
+    };
+    let (content, files, fingerprint) = match (set.form, &placed) {
+        (Form::A9a, _) => embedded(set, Content::Rows(adult::a9a()?), &adult::PARTS.map(|(_, bytes)| bytes)),
+        (Form::Adult(reading), _) => {
+            embedded(set, Content::Table(adult::table()?, reading), &adult::PARTS.map(|(_, bytes)| bytes))
+        }
+        (Form::German(reading), _) => {
+            let table = Table::parse(&mut Source::new("german.data", GERMAN)?, &GERMAN_LAYOUT)?;
+            embedded(set, Content::Table(table, reading), &[GERMAN])
+        }
+        (_, None) => return Err(missing(set, options)),
+        (Form::Libsvm { group }, Some(path)) => {
+            let rows = libsvm::read(path, Some(set.columns))?;
+            let mut data = Data { features: rows.features, labels: rows.labels, groups: None, weights: None };
+            data.groups = group.map(|g| split(&data, g.column, |v| v == g.value, g.names.map(String::from)));
+            from_file(set, path, Content::Rows(data), &rows.hashes)
+        }
+        (Form::Covtype, Some(path)) => {
+            let rows = covtype::parse(Source::open(path)?)?;
+            let data = Data { features: rows.features, labels: rows.labels, groups: None, weights: None };
+            from_file(set, path, Content::Rows(data), &rows.hashes)
+        }
+        (Form::Table(layout, reading), Some(path)) => {
+            let mut source = Source::open(path)?;
+            let table = Table::parse(&mut source, &layout)?;
+            from_file(set, path, Content::Table(table, reading), &source.finish()?)
+        }
+    };
+    let mut notes: Vec<String> = files.iter().filter_map(|f| f.note(set)).collect();
+    let (rows, columns) = match &content {
+        Content::Rows(data) => (data.features.rows(), data.features.cols()),
+        Content::Table(table, _) => (table.rows(), table.columns()),
+    };
+    for (what, got, known) in [("rows", rows, set.rows), ("columns", columns, set.columns)] {
+        if got != known {
+            notes.push(format!("{} has {got} {what} here; the catalogue's copy has {known}", set.name));
+        }
+    }
+    if let Content::Rows(data) = &content {
+        data.validate()?;
+    }
+    Ok(Found { content, files, fingerprint, notes })
+}
+
+fn embedded(set: &Set, content: Content, parts: &[&[u8]]) -> (Content, Vec<Checked>, String) {
+    let files = set.files.iter().zip(parts).map(|(placed, bytes)| {
+        let sha256 = sha256(bytes);
+        let check = if sha256 == placed.sha256 { Check::Match } else { Check::Differs };
+        Checked { file: format!("{} (embedded)", placed.name), sha256, check }
+    });
+    (content, files.collect(), sha256(&parts.concat()))
+}
+
+fn from_file(set: &Set, path: &Path, content: Content, hashes: &Hashes) -> (Content, Vec<Checked>, String) {
+    let check = match set.files.first() {
+        Some(placed) if hashes.gzip && placed.sha256 == hashes.placed => Check::Match,
+        Some(_) if hashes.gzip => Check::Differs,
+        _ => Check::NotChecked,
+    };
+    let file = Checked { file: path.display().to_string(), sha256: hashes.placed.clone(), check };
+    (content, vec![file], hashes.text.clone())
+}
+
+impl Checked {
+    fn note(&self, set: &Set) -> Option<String> {
+        match self.check {
+            Check::Match => None,
+            Check::Differs => Some(format!(
+                "{}: its sha256 is not that of the catalogue's copy of {}, so numbers may differ from published ones",
+                self.file, set.name
+            )),
+            Check::NotChecked => {
+                Some(format!("{}: its sha256 was not checked, because only that of the gzip is known", self.file))
+            }
+        }
+    }
+}
+
+/// Two groups by what rows have in a column; a row without an entry there has 0.
+fn split(data: &Data, column: usize, first: impl Fn(f64) -> bool, names: [String; 2]) -> Groups {
+    let of_row = (0..data.features.rows()).map(|i| {
+        let mut value = 0.0;
+        data.features.visit_row(i, |c, v| {
+            if c == column {
+                value = v;
+            }
+        });
+        u32::from(!first(value))
+    });
+    Groups { of_row: of_row.collect(), names: names.into() }
+}
+
+fn count_labels<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<LabelCount> {
+    let mut counts = BTreeMap::new();
+    for label in labels {
+        *counts.entry(label).or_insert(0) += 1;
+    }
+    counts.into_iter().map(|(label, rows)| LabelCount { label: label.into(), rows }).collect()
+}
+
+fn tally(
+    names: &[impl ToString],
+    rows: usize,
+    of_row: impl Fn(usize) -> usize,
+    positive: impl Fn(usize) -> bool,
+) -> Vec<GroupCount> {
+    let mut counts = vec![(0, 0); names.len()];
+    for i in 0..rows {
+        let (rows, positives) = &mut counts[of_row(i)];
+        *rows += 1;
+        *positives += usize::from(positive(i));
+    }
+    let rate = |rows: usize, positive: usize| if rows == 0 { 0.0 } else { positive as f64 / rows as f64 };
+    names
+        .iter()
+        .zip(counts)
+        .map(|(name, (rows, positive))| GroupCount {
+            name: name.to_string(),
+            rows,
+            positive,
+            positive_rate: rate(rows, positive),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::{Compression, write::GzEncoder};
+    use std::io::Write;
+
+    fn numer_row(label: &str, sex: u32) -> String {
+        let pairs: Vec<String> = (1..=24).map(|c| format!("{c}:{}", if c == 7 { sex } else { 3 })).collect();
+        format!("{label} {}\n", pairs.join(" "))
+    }
+
+    fn at(directory: &Path) -> Options {
+        Options { data_dir: Some(directory.into()) }
+    }
+
+    #[test]
+    fn the_catalogue_is_in_order() {
+        let mut names: Vec<_> = SETS.iter().map(|s| s.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), 12);
+        for set in SETS {
+            assert!(!set.files.is_empty(), "{}", set.name);
+            assert!(set.files.iter().all(|f| f.sha256.len() == 64 && f.name.ends_with(".gz")), "{}", set.name);
+            assert_eq!(set.embedded, ["a9a", "adult", "german"].contains(&set.name));
+            assert!(!set.about.contains('\n') && !set.source.is_empty() && !set.licence.is_empty());
+        }
+    }
+
+    #[test]
+    fn directories_come_in_order() {
+        let with = |pairs: &[(&str, &str)], data_dir: Option<&str>| {
+            let options = Options { data_dir: data_dir.map(PathBuf::from) };
+            directories_from(&options, |n| pairs.iter().find(|(k, _)| *k == n).map(|(_, v)| v.into()))
+        };
+        let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
+        assert_eq!(
+            with(&[(VARIABLE, "/there"), ("XDG_DATA_HOME", "/xdg"), ("HOME", "/me")], Some("here")),
+            paths(&["here", "/there", "./data", "/xdg/thalweg"])
+        );
+        let home = if cfg!(target_os = "macos") { "/me/Library/Application Support/thalweg" } else { "/me/.local/share/thalweg" };
+        assert_eq!(with(&[(VARIABLE, ""), ("XDG_DATA_HOME", "relative"), ("HOME", "/me")], None), paths(&["./data", home]));
+        assert_eq!(with(&[(VARIABLE, "./data")], Some("./data")), paths(&["./data"]));
+    }
+
+    #[test]
+    fn a_missing_set_says_what_to_do() {
+        let here = tempfile::tempdir().unwrap();
+        let directories = [here.path().to_path_buf(), "no/such".into()];
+        let set = get("w8a").unwrap();
+        assert_eq!(find_in(set, &directories), Place::Missing);
+        assert_eq!(
+            missing_from(set, &directories).to_string(),
+            format!(
+                "the data set w8a is missing: put the file w8a.gz or w8a into one of the directories that were looked in: {}, \
+                 no/such (no such directory). It comes from: LIBSVM data page (binary), w8a",
+                here.path().display()
+            )
+        );
+    }
+
+    #[test]
+    fn unknown_names_get_a_suggestion_and_tables_are_refused() {
+        let options = Options::default();
+        let error = load("w8", &options).unwrap_err().to_string();
+        assert!(error.starts_with("there is no data set \"w8\" (did you mean w8a?): known are a9a, adult,"), "{error}");
+        let error = load("bank", &options).unwrap_err();
+        assert!(matches!(&error, Error::Request(_)));
+        assert!(error.to_string().contains("sets that can be loaded are a9a, german-numer, w8a,"), "{error}");
+        let error = table("a9a", &options).unwrap_err().to_string();
+        assert!(error.contains("raw tables are adult, bank, compas, compas-two-years, german"), "{error}");
+    }
+
+    #[test]
+    fn plain_and_gzip_files_are_found_and_judged() {
+        let here = tempfile::tempdir().unwrap();
+        let text = numer_row("1", 2) + &numer_row("-1", 1) + &numer_row("-1", 4);
+        std::fs::write(here.path().join("german.numer"), &text).unwrap();
+        let plain = load("german-numer", &at(here.path())).unwrap();
+        assert_eq!(plain.data.labels, [1.0, -1.0, -1.0]);
+        assert_eq!(plain.data.groups.as_ref().unwrap().of_row, [0, 1, 1]);
+        assert_eq!(plain.notes.len(), 2, "{:?}", plain.notes);
+        assert!(plain.notes[0].contains("was not checked"));
+        assert_eq!(plain.notes[1], "german-numer has 3 rows here; the catalogue's copy has 1000");
+
+        let mut zip = GzEncoder::new(std::fs::File::create(here.path().join("german.numer.gz")).unwrap(), Compression::fast());
+        zip.write_all(text.as_bytes()).unwrap();
+        zip.finish().unwrap();
+        let zipped = load("german-numer", &at(here.path())).unwrap();
+        assert!(zipped.notes[0].contains("is not that of the catalogue's copy"), "{:?}", zipped.notes);
+        assert_eq!(zipped.fingerprint, plain.fingerprint);
+        assert_eq!(zipped.data, plain.data);
+        assert_eq!(count("german-numer", &at(here.path())).unwrap().files[0].check, Check::Differs);
+    }
+
+    #[test]
+    fn personal_columns_are_dropped_while_reading() {
+        let here = tempfile::tempdir().unwrap();
+        let text =
+            "id,name,first,last,dob,race,c_case_number,is_recid\n1,A B,A,B,2000-01-01,Other,12,1\n2,C,C,C,x,Caucasian,3,-1\n";
+        std::fs::write(here.path().join("compas-scores.csv"), text).unwrap();
+        let found = table("compas", &at(here.path())).unwrap();
+        assert_eq!(found.table.names(), ["id", "race", "is_recid"]);
+        assert_eq!(found.table.to_csv(), "id,race,is_recid\n1,Other,1\n2,Caucasian,-1\n");
+        let counts = count("compas", &at(here.path())).unwrap();
+        assert_eq!((counts.groups[0].rows, counts.groups[0].positive), (1, 1));
+        std::fs::write(here.path().join("compas-scores.csv"), "id,race\n1,Other\n").unwrap();
+        let error = count("compas", &at(here.path())).unwrap_err().to_string();
+        assert_eq!(error, "compas: the table has no column is_recid");
+    }
+
+    #[test]
+    fn the_embedded_sets_are_whole() {
+        let nowhere = at(Path::new("no/such"));
+        for (name, rows, columns, labels, groups) in [
+            ("a9a", 48_842, 123, [("+1", 11_687), ("-1", 37_155)], [("female", 16_192, 1_769), ("male", 32_650, 9_918)]),
+            ("adult", 48_842, 15, [("<=50K", 37_155), (">50K", 11_687)], [("female", 16_192, 1_769), ("male", 32_650, 9_918)]),
+            ("german", 1_000, 21, [("1", 700), ("2", 300)], [("female", 310, 109), ("male", 690, 191)]),
+        ] {
+            let counts = count(name, &nowhere).unwrap();
+            assert_eq!((counts.rows, counts.columns), (rows, columns), "{name}");
+            let found: Vec<_> = counts.labels.iter().map(|l| (l.label.as_str(), l.rows)).collect();
+            assert_eq!(found, labels, "{name}");
+            let found: Vec<_> = counts.groups.iter().map(|g| (g.name.as_str(), g.rows, g.positive)).collect();
+            assert_eq!(found, groups, "{name}");
+            assert!(counts.files.iter().all(|f| f.check == Check::Match), "{name}");
+            assert!(counts.notes.is_empty(), "{:?}", counts.notes);
+        }
+        let a9a = load("a9a", &nowhere).unwrap();
+        assert_eq!(a9a.data.features.form(), "sparse ones, one-byte columns");
+        assert_eq!(a9a.fingerprint.len(), 64);
+        let groups = a9a.data.groups.as_ref().unwrap();
+        for (column, group) in [(71, 0), (72, 1)] {
+            let by_column = split(&a9a.data, column, |v| v == 1.0, ["a".into(), "b".into()]);
+            assert!(by_column.of_row.iter().zip(&groups.of_row).all(|(c, g)| (*c == 0) == (*g == group)));
+        }
+    }
+
+    #[test]
+    fn any_file_with_a_group_column() {
+        let here = tempfile::tempdir().unwrap();
+        let path = here.path().join("mine.svm");
+        std::fs::write(&path, "1 1:2 3:1\n0 1:1 2:0.5\n0 1:1 2:0 3:-1\n").unwrap();
+        let groups = |column| load_file(&path, None, Some(column)).map(|l| l.data.groups.unwrap());
+        let found = groups(2).unwrap();
+        assert_eq!(found.names, ["column 2", "the rest"]);
+        assert_eq!(found.of_row, [1, 0, 1]);
+        assert_eq!(groups(3).unwrap().of_row, [0, 1, 0]);
+        assert!(groups(1).unwrap_err().to_string().contains("every row has an entry in the group column 1"));
+        assert!(groups(4).unwrap_err().to_string().contains("the group column is 4: wanted 1 to 3"));
+        assert!(groups(0).unwrap_err().to_string().contains("wanted 1 to 3"));
+        let error = load_file(&path, Some(5), Some(5)).unwrap_err().to_string();
+        assert!(error.contains("no row has an entry in the group column 5"), "{error}");
+        let plain = load_file(&path, Some(5), None).unwrap();
+        assert_eq!(plain.data.features.cols(), 5);
+        assert!(plain.data.groups.is_none() && plain.notes.is_empty());
+        assert!(load_file(&here.path().join("none"), None, None).is_err());
+    }
+}

@@ -1,0 +1,335 @@
+//! The LIBSVM format: one row per line, a label and then `column:value` pairs with columns counted from 1. Two-class
+//! files only; rows of ones never get a list of values.
+
+use std::io::Read;
+use std::path::Path;
+
+use thalweg::math::Matrix;
+
+use super::source::{Hashes, Source, show};
+use crate::{Error, Result};
+
+/// How many different labels are listed before a file is given up.
+const LISTED: usize = 10;
+
+/// What a file held.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rows {
+    /// One row per line; zeros that were written out are not stored.
+    pub features: Matrix,
+    /// +1 for the larger of the two labels of the file, -1 for the smaller.
+    pub labels: Vec<f64>,
+    /// Hashes of the file.
+    pub hashes: Hashes,
+}
+
+/// Reads a file, plain or gzip. `columns` is the number of columns, `None` for the largest one that is present.
+pub fn read(path: &Path, columns: Option<usize>) -> Result<Rows> {
+    parse(Source::open(path)?, columns)
+}
+
+/// Reads any source, as [`read`] does a file.
+pub fn parse<R: Read>(mut source: Source<R>, columns: Option<usize>) -> Result<Rows> {
+    // Column ids are stored as u32, counted from 0.
+    let most = columns.map_or(u64::from(u32::MAX), |c| (c as u64).min(u64::from(u32::MAX)));
+    let mut rows = Growing { ptr: vec![0], ids: vec![], values: None, largest: 0 };
+    let mut labels = Labels { of_row: vec![], distinct: vec![] };
+    let mut line = vec![];
+    while source.next_line(&mut line)? {
+        let text = line.split(|b| *b == b'#').next().unwrap_or_default();
+        let (token, rest) = next_token(text);
+        if token.is_empty() {
+            continue;
+        }
+        labels.push(token, source.line()).map_err(|what| source.bad(what))?;
+        rows.push(rest, most).map_err(|what| source.bad(what))?;
+    }
+    if labels.of_row.is_empty() {
+        return Err(source.bad("the file has no rows"));
+    }
+    let labels = labels.signs(|line, what| source.bad_at(line, what))?;
+    let columns = match columns {
+        Some(c) => c,
+        None if rows.largest == 0 => return Err(source.bad("no row has a feature, so the number of columns must be stated")),
+        None => rows.largest as usize,
+    };
+    let features = match rows.values {
+        None => Matrix::ones(columns, rows.ptr, rows.ids)?,
+        Some(values) => Matrix::sparse(columns, rows.ptr, rows.ids, values)?,
+    };
+    Ok(Rows { features, labels, hashes: source.finish()? })
+}
+
+/// Compressed rows under construction.
+struct Growing {
+    ptr: Vec<usize>,
+    ids: Vec<u32>,
+    /// `None` while every stored value was 1.
+    values: Option<Vec<f64>>,
+    /// Largest column seen, counted from 1, also where its value was 0.
+    largest: u32,
+}
+
+impl Growing {
+    /// Adds the pairs of a row.
+    fn push(&mut self, mut text: &[u8], most: u64) -> Result<(), String> {
+        let mut last = 0;
+        loop {
+            let (token, rest) = next_token(text);
+            if token.is_empty() {
+                break;
+            }
+            text = rest;
+            let (column, value) = pair(token)?;
+            if column == 0 {
+                return Err(format!("{} has column 0: columns are counted from 1", show(token)));
+            }
+            if column > most {
+                return Err(format!("{} has column {column}: wanted at most {most}", show(token)));
+            }
+            // `most` is at most u32::MAX.
+            let column = column as u32;
+            if column <= last {
+                return Err(format!("column {column} comes after column {last}: the columns of a row must increase"));
+            }
+            if !value.is_finite() {
+                return Err(format!("{} has the value {value}: wanted a finite number", show(token)));
+            }
+            last = column;
+            if value == 0.0 {
+                continue;
+            }
+            match &mut self.values {
+                Some(values) => values.push(value),
+                None if value == 1.0 => (),
+                None => {
+                    let mut values = vec![1.0; self.ids.len()];
+                    values.push(value);
+                    self.values = Some(values);
+                }
+            }
+            self.ids.push(column - 1);
+        }
+        self.largest = self.largest.max(last);
+        self.ptr.push(self.ids.len());
+        Ok(())
+    }
+}
+
+/// Labels as written, and the different ones among them with the line where each came first.
+struct Labels {
+    of_row: Vec<f64>,
+    distinct: Vec<(f64, usize)>,
+}
+
+impl Labels {
+    fn push(&mut self, token: &[u8], line: usize) -> Result<(), String> {
+        let Some(label) = number(token).filter(|y| y.is_finite()) else {
+            return Err(format!("label {}: wanted a finite number", show(token)));
+        };
+        if self.distinct.iter().all(|(y, _)| *y != label) {
+            self.distinct.push((label, line));
+            if self.distinct.len() > LISTED {
+                return Err(self.too_many());
+            }
+        }
+        self.of_row.push(label);
+        Ok(())
+    }
+
+    fn too_many(&self) -> String {
+        let more = if self.distinct.len() > LISTED { ", …" } else { "" };
+        let list: Vec<String> = self.distinct.iter().take(LISTED).map(|(y, _)| y.to_string()).collect();
+        format!("there are more than two different labels ({}{more}): wanted two", list.join(", "))
+    }
+
+    /// Maps the larger label to +1 and the smaller to -1.
+    fn signs(self, bad: impl Fn(usize, String) -> Error) -> Result<Vec<f64>> {
+        let large = match *self.distinct.as_slice() {
+            [(y, line)] if y.abs() != 1.0 => {
+                return Err(bad(line, format!("every row has the label {y}: wanted two different labels, or +1 and -1")));
+            }
+            [_] => 1.0,
+            [(a, _), (b, _)] => a.max(b),
+            [_, _, (_, line), ..] => return Err(bad(line, self.too_many())),
+            [] => return Ok(self.of_row),
+        };
+        let mut labels = self.of_row;
+        labels.iter_mut().for_each(|y| *y = if *y == large { 1.0 } else { -1.0 });
+        Ok(labels)
+    }
+}
+
+/// The next piece without white space, and what follows it.
+#[inline]
+fn next_token(text: &[u8]) -> (&[u8], &[u8]) {
+    let start = text.iter().position(|b| !b.is_ascii_whitespace()).unwrap_or(text.len());
+    let text = &text[start..];
+    let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
+    text.split_at(end)
+}
+
+/// Column and value of `column:value`.
+#[inline]
+fn pair(token: &[u8]) -> Result<(u64, f64), String> {
+    let mut column = 0_u64;
+    let mut at = 0;
+    while let Some(digit) = token.get(at).map(|b| b.wrapping_sub(b'0')).filter(|d| *d < 10) {
+        // Saturates instead of wrapping round to a column that would be accepted.
+        column = column.saturating_mul(10).saturating_add(u64::from(digit));
+        at += 1;
+    }
+    let value = match &token[at..] {
+        b":1" => Some(1.0),
+        [b':', value @ ..] if at > 0 => number(value),
+        _ => None,
+    };
+    match value {
+        Some(value) if at > 0 => Ok((column, value)),
+        _ => Err(format!("{}: wanted column:value, such as 12:0.5", show(token))),
+    }
+}
+
+#[inline]
+fn number(text: &[u8]) -> Option<f64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::{Compression, write::GzEncoder};
+    use proptest::prelude::*;
+    use std::io::Write;
+
+    fn from(text: &str, columns: Option<usize>) -> Result<Rows> {
+        parse(Source::new("rows.svm", text.as_bytes())?, columns)
+    }
+
+    fn entries(rows: &Rows) -> Vec<Vec<(usize, f64)>> {
+        (0..rows.features.rows())
+            .map(|i| {
+                let mut row = vec![];
+                rows.features.visit_row(i, |c, v| row.push((c, v)));
+                row
+            })
+            .collect()
+    }
+
+    #[test]
+    fn odd_but_lawful_lines_are_read() {
+        let text = "+1 1:1 3:7.168048E-05 \r\n# a comment\n-1\t2:-2e1 # 9:9\n\n  -1  \n+1 4:0 5:0.0\n\n";
+        let rows = from(text, None).unwrap();
+        assert_eq!(rows.labels, [1.0, -1.0, -1.0, 1.0]);
+        assert_eq!(entries(&rows), [vec![(0, 1.0), (2, 7.168048e-5)], vec![(1, -20.0)], vec![], vec![]]);
+        assert_eq!(rows.features.cols(), 5, "a zero that is written out still counts for the number of columns");
+        assert_eq!(rows.features.form(), "sparse");
+        assert_eq!(from(text, Some(9)).unwrap().features.cols(), 9);
+    }
+
+    #[test]
+    fn ones_take_the_compact_form_and_zeros_are_dropped() {
+        let rows = from("1 1:1 2:0 4:1.0\n-1 3:1\n", None).unwrap();
+        assert_eq!(rows.features.form(), "sparse ones, one-byte columns");
+        assert_eq!(rows.features.stored(), 3);
+    }
+
+    #[test]
+    fn two_labels_become_signs() {
+        let labels = |text: &str| from(text, Some(1)).unwrap().labels;
+        assert_eq!(labels("0\n1\n0\n"), [-1.0, 1.0, -1.0]);
+        assert_eq!(labels("1\n2\n"), [-1.0, 1.0]);
+        assert_eq!(labels("+1\n-1"), [1.0, -1.0]);
+        assert_eq!(labels("-3.5\n-7\n"), [1.0, -1.0]);
+        assert_eq!(labels("1\n+1\n1.0\n"), [1.0, 1.0, 1.0]);
+        assert_eq!(labels("-1\n"), [-1.0]);
+    }
+
+    #[test]
+    fn every_error_names_file_and_line() {
+        for (text, line, part) in [
+            ("1 12:abc\n", 1, "12:abc: wanted column:value"),
+            ("1 1:1\n-1 12\n", 2, "12: wanted column:value"),
+            ("1 x:1\n", 1, "x:1: wanted column:value"),
+            ("1 :1\n", 1, ":1: wanted column:value"),
+            ("1 3:\n", 1, "3:: wanted column:value"),
+            ("1 -3:1\n", 1, "-3:1: wanted column:value"),
+            ("1 3:1:1\n", 1, "3:1:1: wanted column:value"),
+            ("1 qid:4 1:1\n", 1, "qid:4: wanted column:value"),
+            ("1 1:1\n\n1 2:nan\n", 3, "2:nan has the value NaN: wanted a finite number"),
+            ("1 2:inf\n", 1, "2:inf has the value inf"),
+            ("1 2:-1e999\n", 1, "2:-1e999 has the value -inf"),
+            ("1 0:1\n", 1, "columns are counted from 1"),
+            ("1 4:1 3:1\n", 1, "column 3 comes after column 4"),
+            ("1 4:0 4:1\n", 1, "column 4 comes after column 4"),
+            ("1 1:1\n-1 6:1\n", 2, "6:1 has column 6: wanted at most 5"),
+            ("1 6:0\n", 1, "6:0 has column 6: wanted at most 5"),
+            ("1 99999999999999999999:1\n", 1, "wanted at most 5"),
+            ("one 1:1\n", 1, "label one: wanted a finite number"),
+            ("1:1 2:1\n", 1, "label 1:1: wanted a finite number"),
+            ("nan 1:1\n", 1, "label nan: wanted a finite number"),
+            ("1,2 1:1\n", 1, "label 1,2: wanted a finite number"),
+            ("", 1, "the file has no rows"),
+            ("# nothing\n\n", 3, "the file has no rows"),
+            ("1\n2\n1\n3\n0.5\n", 4, "more than two different labels (1, 2, 3, 0.5): wanted two"),
+            ("2 1:1\n2 1:1\n", 1, "every row has the label 2"),
+        ] {
+            let error = from(text, Some(5)).unwrap_err();
+            assert!(matches!(&error, Error::Line { file, line: l, .. } if file == "rows.svm" && *l == line), "{text:?}: {error}");
+            assert!(error.to_string().contains(part), "{text:?}: {error}");
+        }
+        let many: String = (0..20).map(|y| format!("{y} 1:1\n")).collect();
+        let error = from(&many, None).unwrap_err().to_string();
+        assert!(error.contains("line 11: ") && error.contains("(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …)"), "{error}");
+        let error = from("1\n-1\n", None).unwrap_err().to_string();
+        assert!(error.contains("the number of columns must be stated"), "{error}");
+        let error = from("1 4294967296:1\n", None).unwrap_err().to_string();
+        assert!(error.contains("wanted at most 4294967295"), "{error}");
+    }
+
+    #[test]
+    fn a_zipped_file_is_known_by_its_bytes() {
+        let mut zip = GzEncoder::new(tempfile::NamedTempFile::new().unwrap(), Compression::fast());
+        zip.write_all(b"1 1:1\n-1 2:1\n").unwrap();
+        let file = zip.finish().unwrap();
+        let rows = read(file.path(), None).unwrap();
+        assert_eq!(rows.labels, [1.0, -1.0]);
+        assert!(rows.hashes.gzip);
+    }
+
+    proptest! {
+        #[test]
+        fn written_rows_are_read_back(
+            ones in any::<bool>(),
+            plain in prop::collection::vec((any::<bool>(), prop::collection::btree_map(0_u32..300, -1e3_f64..1e3, 0..12)), 1..30),
+        ) {
+            let mut text = String::new();
+            let (mut ptr, mut ids, mut values, mut labels) = (vec![0], vec![], vec![], vec![]);
+            for (label, row) in &plain {
+                text += if *label { "+1" } else { "-1" };
+                labels.push(if *label { 1.0 } else { -1.0 });
+                for (&c, &v) in row.iter().filter(|(_, v)| **v != 0.0) {
+                    let v = if ones { 1.0 } else { v };
+                    text += &format!(" {}:{v}", c + 1);
+                    ids.push(c);
+                    values.push(v);
+                }
+                text.push('\n');
+                ptr.push(ids.len());
+            }
+            let rows = from(&text, Some(300)).unwrap();
+            prop_assert_eq!(&rows.features, &Matrix::sparse(300, ptr, ids, values).unwrap());
+            prop_assert_eq!(&rows.labels, &labels);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse(Source::new("noise", bytes.as_slice()).unwrap(), None);
+        }
+
+        #[test]
+        fn no_text_like_a_row_makes_it_panic(text in "[-+0-9:. #e\\n]{0,80}") {
+            let _ = from(&text, None);
+        }
+    }
+}

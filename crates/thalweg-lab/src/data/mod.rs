@@ -1,0 +1,10 @@
+//! Data sets: readers of files, the sets that the command knows by name, and where their files are looked for. What is
+//! computed on the rows is in the library; what the user types is in [`crate::commands`].
+
+pub mod adult;
+pub mod catalogue;
+pub mod covtype;
+pub mod libsvm;
+pub mod sets;
+pub mod source;
+pub mod table;

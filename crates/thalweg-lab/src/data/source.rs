@@ -1,0 +1,229 @@
+//! Bytes of a data set, plain or gzip, with the hashes of what was read. What the bytes mean is for the readers.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+use sha2::{Digest, Sha256};
+
+use crate::{Error, Result};
+
+/// Large blocks: the files have up to millions of short lines.
+const BLOCK: usize = 1 << 20;
+
+/// sha256 of a source that was read to its end, in lower-case hex.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hashes {
+    /// Of the bytes as placed.
+    pub placed: String,
+    /// Of the text inside: the same for a file and its gzip.
+    pub text: String,
+    /// Whether the placed bytes were gzip.
+    pub gzip: bool,
+}
+
+/// A source of text with a name for messages and a count of its lines. Whether it is gzip is seen from its first two bytes,
+/// not from its name.
+#[derive(Debug)]
+pub struct Source<R: Read> {
+    name: String,
+    text: BufReader<Decoded<R>>,
+    line: usize,
+}
+
+#[derive(Debug)]
+enum Decoded<R: Read> {
+    Plain(Hashing<BufReader<R>>),
+    Gzip(Box<Hashing<MultiGzDecoder<Hashing<BufReader<R>>>>>),
+}
+
+/// Passes bytes on and hashes them.
+#[derive(Debug)]
+struct Hashing<R> {
+    inner: R,
+    state: Sha256,
+}
+
+impl Source<File> {
+    /// Opens a file.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(|e| Error::io(path, &e))?;
+        Self::new(&path.display().to_string(), file)
+    }
+}
+
+impl<R: Read> Source<R> {
+    /// Reads from anything; `name` stands for it in messages.
+    pub fn new(name: &str, from: R) -> Result<Self> {
+        let mut raw = BufReader::with_capacity(BLOCK, from);
+        let gzip = raw.fill_buf().map_err(|e| Error::io(Path::new(name), &e))?.starts_with(&[0x1f, 0x8b]);
+        let raw = Hashing { inner: raw, state: Sha256::new() };
+        let decoded = if gzip {
+            Decoded::Gzip(Box::new(Hashing { inner: MultiGzDecoder::new(raw), state: Sha256::new() }))
+        } else {
+            Decoded::Plain(raw)
+        };
+        Ok(Source { name: name.into(), text: BufReader::with_capacity(BLOCK, decoded), line: 0 })
+    }
+
+    /// Reads the next line, with its end, into `line`; false at the end of the source.
+    pub fn next_line(&mut self, line: &mut Vec<u8>) -> Result<bool> {
+        line.clear();
+        self.line += 1;
+        match self.text.read_until(b'\n', line) {
+            Ok(got) => Ok(got > 0),
+            Err(e) => Err(self.bad(format!("cannot be read any further: {e}"))),
+        }
+    }
+
+    /// The whole text.
+    pub fn text(&mut self) -> Result<String> {
+        let mut bytes = vec![];
+        self.text.read_to_end(&mut bytes).map_err(|e| Error::io(Path::new(&self.name), &e))?;
+        String::from_utf8(bytes).map_err(|e| {
+            let before = &e.as_bytes()[..e.utf8_error().valid_up_to()];
+            self.line = 1 + before.iter().filter(|b| **b == b'\n').count();
+            self.bad("is not UTF-8 text")
+        })
+    }
+
+    /// The line last read, counted from 1.
+    pub fn line(&self) -> usize {
+        self.line
+    }
+
+    /// An error at the line last read.
+    pub fn bad(&self, what: impl Into<String>) -> Error {
+        self.bad_at(self.line, what)
+    }
+
+    /// An error at a given line.
+    pub fn bad_at(&self, line: usize, what: impl Into<String>) -> Error {
+        Error::Line { file: self.name.clone(), line: line.max(1), what: what.into() }
+    }
+
+    /// Reads what is left and gives the hashes.
+    pub fn finish(self) -> Result<Hashes> {
+        let Source { name, mut text, .. } = self;
+        io::copy(&mut text, &mut io::sink()).map_err(|e| Error::io(Path::new(&name), &e))?;
+        Ok(match text.into_inner() {
+            Decoded::Plain(raw) => {
+                let placed = hex(&raw.state.finalize());
+                Hashes { text: placed.clone(), placed, gzip: false }
+            }
+            Decoded::Gzip(decoded) => {
+                let Hashing { inner, state } = *decoded;
+                Hashes { placed: hex(&inner.into_inner().state.finalize()), text: hex(&state.finalize()), gzip: true }
+            }
+        })
+    }
+}
+
+impl<R: Read> Read for Decoded<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Decoded::Plain(raw) => raw.read(into),
+            Decoded::Gzip(decoded) => decoded.read(into),
+        }
+    }
+}
+
+impl<R: Read> Read for Hashing<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let got = self.inner.read(into)?;
+        self.state.update(&into[..got]);
+        Ok(got)
+    }
+}
+
+/// sha256 of bytes in memory, in lower-case hex.
+pub fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// A piece of a file for a message: short, printable, whatever the file is.
+pub(crate) fn show(bytes: &[u8]) -> String {
+    const LONGEST: usize = 40;
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * LONGEST)]);
+    let mut shown: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes.iter().flat_map(|b| [b >> 4, b & 15]).map(|d| char::from(DIGITS[usize::from(d)])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::{Compression, write::GzEncoder};
+    use std::io::Write;
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(vec![], Compression::best());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn plain_and_gzip_give_the_same_lines_and_text_hash() {
+        // Two gzip members, one after the other, are one text.
+        let packed = [gzip(b"abc\n"), gzip(b"d\n\nlast")].concat();
+        for bytes in [b"abc\nd\n\nlast".as_slice(), &packed] {
+            let mut source = Source::new("some", bytes).unwrap();
+            let mut line = vec![];
+            let mut lines = vec![];
+            while source.next_line(&mut line).unwrap() {
+                lines.push((source.line(), String::from_utf8(line.clone()).unwrap()));
+            }
+            let wanted = ["abc\n", "d\n", "\n", "last"].map(String::from);
+            assert_eq!(lines, (1..).zip(wanted).collect::<Vec<_>>());
+            let hashes = source.finish().unwrap();
+            assert_eq!(hashes.placed, sha256(bytes));
+            assert_eq!(hashes.text, sha256(b"abc\nd\n\nlast"));
+            assert_eq!(hashes.gzip, bytes == packed);
+        }
+        assert_eq!(sha256(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+
+    #[test]
+    fn finish_reads_to_the_end() {
+        let packed = gzip(b"abc\nrest");
+        let mut source = Source::new("some", packed.as_slice()).unwrap();
+        source.next_line(&mut vec![]).unwrap();
+        assert_eq!(source.finish().unwrap().placed, sha256(&packed));
+    }
+
+    #[test]
+    fn damage_is_an_error_with_the_line() {
+        let mut packed = gzip(b"abc\ndef\n");
+        packed.truncate(packed.len() - 6);
+        let mut source = Source::new("cut.gz", packed.as_slice()).unwrap();
+        let mut line = vec![];
+        let error = loop {
+            match source.next_line(&mut line) {
+                Ok(true) => (),
+                Ok(false) => panic!("the end of a damaged file was taken for its end"),
+                Err(e) => break e.to_string(),
+            }
+        };
+        assert!(error.starts_with("cut.gz, line "), "{error}");
+        assert!(error.contains("cannot be read any further"), "{error}");
+        let mut source = Source::new("bytes", b"a\nb\xff".as_slice()).unwrap();
+        assert_eq!(source.text().unwrap_err().to_string(), "bytes, line 2: is not UTF-8 text");
+        let missing = Source::open(Path::new("no/such/file")).unwrap_err().to_string();
+        assert_eq!(missing, "no/such/file: there is no such file");
+    }
+
+    #[test]
+    fn pieces_are_shown_short_and_printable() {
+        assert_eq!(show(b"12:abc"), "12:abc");
+        assert_eq!(show(b"\x00\xff"), "\\0\u{fffd}");
+        assert_eq!(show(&[b'a'; 100]).chars().count(), 41);
+    }
+}

@@ -1,0 +1,83 @@
+//! Writing to standard output: text, JSON and aligned columns in one locked write; a reader that has left (as `head` does) is
+//! no error. Messages on standard error are for the command's own `main`.
+
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+use crate::{Error, Result};
+
+/// Writes text to standard output as it is.
+pub fn print(text: &str) -> Result<()> {
+    write(&mut std::io::stdout().lock(), text)
+}
+
+/// Writes a value to standard output as indented JSON and a line end.
+pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
+    print(&json(value)?)
+}
+
+/// A value as indented JSON and a line end.
+pub fn json(value: &impl serde::Serialize) -> Result<String> {
+    let text = serde_json::to_string_pretty(value).map_err(|e| Error::Request(format!("cannot be written as JSON: {e}")))?;
+    Ok(text + "\n")
+}
+
+/// Rows of cells as lines with aligned columns, two spaces apart; the columns in `right` (counted from 0) are flush right.
+pub fn align<const N: usize>(rows: &[[String; N]], right: &[usize]) -> String {
+    let width = |cell: &String| cell.chars().count();
+    let widths: [usize; N] = std::array::from_fn(|j| rows.iter().map(|row| width(&row[j])).max().unwrap_or(0));
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (j, cell) in row.iter().enumerate() {
+            let space = " ".repeat(widths[j] - width(cell));
+            let (before, after) = if right.contains(&j) { (space.as_str(), "") } else { ("", space.as_str()) };
+            line += &format!("{}{before}{cell}{after}", if j > 0 { "  " } else { "" });
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+fn write(out: &mut impl Write, text: &str) -> Result<()> {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Error::io(Path::new("standard output"), &e)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fails(ErrorKind);
+
+    impl Write for Fails {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let rows = [["é", "10", "x"], ["long", "5", ""]].map(|row| row.map(String::from));
+        assert_eq!(align(&rows, &[1]), "é     10  x\nlong   5\n");
+        assert_eq!(align::<2>(&[], &[]), "");
+    }
+
+    #[test]
+    fn only_a_broken_pipe_is_forgiven() {
+        let mut out = vec![];
+        write(&mut out, "text\n").unwrap();
+        assert_eq!(out, b"text\n");
+        assert!(write(&mut Fails(ErrorKind::BrokenPipe), "text").is_ok());
+        let error = write(&mut Fails(ErrorKind::StorageFull), "text").unwrap_err().to_string();
+        assert!(error.starts_with("standard output: "), "{error}");
+        assert_eq!(json(&[1]).unwrap(), "[\n  1\n]\n");
+    }
+}
