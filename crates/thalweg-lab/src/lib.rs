@@ -4,6 +4,7 @@ pub mod commands;
 pub mod data;
 pub mod error;
 pub mod output;
-pub mod suggest;
+pub mod spec;
+pub mod trace;
 
 pub use error::{Error, Result};

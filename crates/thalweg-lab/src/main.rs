@@ -1,2 +1,43 @@
-//! The `thalweg` command.
-fn main() {}
+//! The `thalweg` command: arguments in, exit code out. Everything it does is in the library of this crate.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use thalweg_lab::commands::{self, REFUSED};
+
+/// Optimisation under constraints where nothing is smooth or convex.
+#[derive(Debug, Parser)]
+#[command(name = "thalweg", version, arg_required_else_help = true, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 done and feasible; 1 done, but infeasible or a target missed; 2 error; 130 interrupted.";
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Run the main job once on embedded data and print what came out
+    Demo(commands::demo::Args),
+    /// Run one experiment described in a TOML file
+    Solve(commands::solve::Args),
+    /// From the constants of a problem to the parameters that the theorems prescribe
+    Plan(commands::plan::Args),
+    /// The known data sets and their files
+    Data(commands::data::Args),
+}
+
+fn main() -> ExitCode {
+    let ending = match Cli::parse().command {
+        Command::Demo(args) => commands::demo::run(args),
+        Command::Solve(args) => commands::solve::run(args),
+        Command::Plan(args) => commands::plan::run(args),
+        Command::Data(args) => commands::data::run(args),
+    };
+    ending.unwrap_or_else(|error| {
+        // If standard error is gone there is nobody left to tell.
+        let _ = writeln!(std::io::stderr(), "thalweg: {error}");
+        ExitCode::from(REFUSED)
+    })
+}

@@ -1,6 +1,9 @@
 //! One file per subcommand: its arguments, and what it does with them. The work itself is in the other rooms.
 
 pub mod data;
+pub mod demo;
+pub mod plan;
+pub mod solve;
 
 use std::process::ExitCode;
 

@@ -14,7 +14,7 @@ pub use super::sets::{Placed, SETS, Set};
 use super::source::{Hashes, Source, sha256};
 use super::table::Table;
 use super::{adult, covtype, libsvm};
-use crate::{Error, Result, suggest};
+use crate::{Error, Result};
 
 /// Environment variable that names a directory with data files.
 pub const VARIABLE: &str = "THALWEG_DATA";
@@ -129,7 +129,7 @@ pub struct GroupCount {
 pub fn get(name: &str) -> Result<&'static Set> {
     let names = || SETS.iter().map(|s| s.name);
     SETS.iter().find(|s| s.name == name).ok_or_else(|| {
-        let guess = suggest::did_you_mean(name, names());
+        let guess = thalweg::suggest::did_you_mean(name, names());
         Error::Request(format!("there is no data set {name:?}{guess}: known are {}", names().collect::<Vec<_>>().join(", ")))
     })
 }

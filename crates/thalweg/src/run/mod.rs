@@ -319,6 +319,12 @@ fn drive<P: Values + ?Sized>(
     })
 }
 
+/// Measures a point on all data.
+pub fn measure(problem: &(impl Values + ?Sized), x: &[f64], feasibility: f64) -> Result<Point> {
+    check_length("the point", x.len(), problem.dim())?;
+    Measure::new(problem, feasibility).point(x)
+}
+
 /// Checks the start and moves it into the domain.
 fn place<P: Values + ?Sized>(problem: &P, start: &[f64], notes: &mut Vec<String>) -> Result<Vec<f64>> {
     check_length("the start", start.len(), problem.dim())?;

@@ -1,0 +1,222 @@
+//! `thalweg solve`: one run described in TOML.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use thalweg::certify;
+use thalweg::run::{self, Checkpoint, Ended, Observer, Options, Outcome, Point, Progress, Row};
+use thalweg::solvers::Returned;
+
+use super::{DONE, Ending, INTERRUPTED, MISSED};
+use crate::data::catalogue;
+use crate::output::{align, json, print};
+use crate::spec::{Ready, Spec};
+use crate::trace::{csv, write_whole};
+use crate::{Error, Result};
+
+/// Run one experiment described in a TOML file.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "Example: thalweg solve run.toml --trace run.csv --checkpoint run.save")]
+pub struct Args {
+    /// The description of the run
+    spec: PathBuf,
+    /// Write the recorded iterates to this CSV file
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Print the outcome as JSON
+    #[arg(long)]
+    json: bool,
+    /// Write the outcome, with the point, to this JSON file
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Keep the state of the run in this file
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+    /// Seconds between two savings of the checkpoint
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, requires = "checkpoint")]
+    checkpoint_every: f64,
+    /// Continue from the checkpoint, if it is there
+    #[arg(long, requires = "checkpoint")]
+    resume: bool,
+    /// Threads for sums over rows; the numbers do not depend on it
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Look for data sets in this directory first
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Show no progress bar
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Ending {
+    let spec = Spec::read(&args.spec)?;
+    let mut ready = spec.ready(&args.spec, &catalogue::Options { data_dir: args.data_dir.clone() })?;
+    let every = Duration::try_from_secs_f64(args.checkpoint_every)
+        .map_err(|_| Error::Request(format!("--checkpoint-every {}: wanted a number of seconds", args.checkpoint_every)))?;
+    let options = Options {
+        budget: spec.budget.clone(),
+        record: spec.record.clone(),
+        seed: spec.seed,
+        feasibility: spec.feasibility.unwrap_or(Options::default().feasibility),
+        threads: args.threads.or(spec.threads).unwrap_or(1),
+        certificate: ready.certificate,
+        checkpoint: args.checkpoint.clone().map(|file| Checkpoint {
+            file,
+            every,
+            resume: args.resume,
+            settings: ready.settings.clone(),
+        }),
+        stop: Some(stop_on_signal()?),
+    };
+    let mut bar = Bar::new(!args.quiet);
+    let mut outcome = run::minimize(&ready.problem, &mut *ready.solver, &ready.start, &options, &mut bar)?;
+    bar.finish();
+    outcome.notes.splice(0..0, ready.notes.iter().cloned());
+
+    if let Some(file) = &args.trace {
+        write_whole(file, &csv(&outcome.trace))?;
+    }
+    let report = Report::new(&ready, outcome, &options)?;
+    if let Some(file) = &args.out {
+        write_whole(file, &json(&report)?)?;
+    }
+    print(&if args.json { json(&report)? } else { report.words() })?;
+    Ok(ExitCode::from(report.exit_code))
+}
+
+/// A flag that the first interrupt sets; a second one ends the process at once.
+fn stop_on_signal() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    ctrlc::set_handler(move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED.into());
+        }
+    })
+    .map_err(|e| Error::Request(format!("interrupts cannot be caught: {e}")))?;
+    Ok(stop)
+}
+
+/// Progress on standard error, only where someone can see it.
+struct Bar(Option<ProgressBar>);
+
+impl Bar {
+    fn new(wanted: bool) -> Self {
+        const STEPS: u64 = 10_000;
+        let style = ProgressStyle::with_template("{bar:32} {percent:>3}%  {msg}  {eta} left");
+        let visible = wanted && std::io::stderr().is_terminal();
+        Bar(style.ok().filter(|_| visible).map(|style| ProgressBar::new(STEPS).with_style(style)))
+    }
+
+    fn finish(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Observer for Bar {
+    fn recorded(&mut self, row: &Row) {
+        if let Some(bar) = &self.0 {
+            bar.set_message(format!("objective {:.6}  violation {:+.1e}", row.objective, row.violation));
+        }
+    }
+
+    fn progressed(&mut self, progress: &Progress) {
+        if let Some(bar) = &self.0 {
+            bar.set_position((progress.share * bar.length().unwrap_or(0) as f64) as u64);
+        }
+    }
+}
+
+/// What is printed and written.
+#[derive(Debug, serde::Serialize)]
+struct Report {
+    /// The point is feasible and the run did not fail.
+    success: bool,
+    exit_code: u8,
+    /// Why the run ended, in words.
+    message: String,
+    problem: String,
+    #[serde(flatten)]
+    outcome: Outcome,
+    /// The same terms on the rows that were set aside.
+    held_out: Option<Point>,
+    /// Near-stationarity of the returned point.
+    certificate: Option<certify::NearStationarity>,
+}
+
+impl Report {
+    fn new(ready: &Ready, outcome: Outcome, options: &Options) -> Result<Self> {
+        let exit_code = match (&outcome.ended, outcome.point.feasible) {
+            (Ended::Interrupted, _) => INTERRUPTED,
+            (Ended::Failed { .. }, _) | (_, false) => MISSED,
+            (_, true) => DONE,
+        };
+        let x = &outcome.point.x;
+        Ok(Report {
+            success: outcome.success(),
+            exit_code,
+            message: outcome.ended.to_string(),
+            problem: thalweg::oracle::Values::fingerprint(&ready.problem),
+            held_out: ready.held_out.as_ref().map(|p| run::measure(p, x, options.feasibility)).transpose()?,
+            certificate: options.certificate.map(|how| certify::by_switching(&ready.problem, x, &how)).transpose()?,
+            outcome,
+        })
+    }
+
+    fn words(&self) -> String {
+        let o = &self.outcome;
+        let mut text = String::new();
+        let verdict = match (o.point.feasible, &o.ended) {
+            (_, Ended::Failed { .. }) => "failed",
+            (true, _) => "feasible",
+            (false, _) => "not feasible",
+        };
+        text += &format!("{verdict}: {}\n\n", self.message);
+        let mut rows = vec![["".to_string(), "value".into(), "at most".into(), "".into()]];
+        rows.push(["objective".into(), format!("{:.9}", o.point.objective), String::new(), String::new()]);
+        for c in &o.point.constraints {
+            let holds = if c.satisfied { "holds" } else { "violated" };
+            rows.push([c.name.clone(), format!("{:+.3e}", c.value), format!("{:.1e}", c.tolerance), holds.into()]);
+        }
+        text += &align(&rows, &[1, 2]);
+        if let Some(held) = &self.held_out {
+            text += "\non held-out rows\n";
+            let mut rows = vec![["objective".to_string(), format!("{:.9}", held.objective)]];
+            rows.extend(held.constraints.iter().map(|c| [c.name.clone(), format!("{:+.3e}", c.value)]));
+            text += &align(&rows, &[1]);
+        }
+        if let Some(c) = &self.certificate {
+            text += &format!(
+                "\nnear-stationarity {:.3e} (by switching, {} iterations, without a bound on its error)\n",
+                c.distance, c.iterations
+            );
+        }
+        text += &format!(
+            "\n{} {} iterations, {:.1} passes of the objective, {:.1} of the constraints, {:.2} s, seed {}\n",
+            o.iterations, o.solver, o.passes.objective, o.passes.constraints, o.seconds, o.seed
+        );
+        if o.returned == Returned::LeastInfeasible {
+            text += "no iterate passed the output rule's test: the point is the one that violates the constraints least\n";
+        }
+        match &o.best_feasible {
+            Some(best) if best.objective < o.point.objective || !o.point.feasible => {
+                text += &format!("best feasible point among the recorded: objective {:.9}\n", best.objective);
+            }
+            Some(_) => {}
+            None => text += "no recorded point was feasible\n",
+        }
+        for note in &o.notes {
+            text += &format!("note: {note}\n");
+        }
+        text
+    }
+}

@@ -1,0 +1,342 @@
+//! A run described in TOML, and the ready objects that it becomes. Every key is checked here, once; unknown ones are errors
+//! that suggest the nearest known one.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use thalweg::certify::Switching;
+use thalweg::learn::{Data, Learning, Split};
+use thalweg::oracle::Values;
+use thalweg::run::{Budget, Record};
+use thalweg::sets::{Ball, Bounds, NonNegative, Set, WholeSpace};
+use thalweg::solvers::{FirstOrder, Ssg, ssg};
+use thalweg::suggest::did_you_mean;
+use toml::Value;
+
+use crate::data::catalogue::{self, Loaded, Options};
+use crate::{Error, Result};
+
+/// A run as it is written.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// Seed of every generator of the run. Default 0.
+    #[serde(default)]
+    pub seed: u64,
+    /// Threads for sums over rows; the bits do not depend on it. Default 1.
+    pub threads: Option<usize>,
+    /// A constraint holds if its value is at most `feasibility * max(1, |bound|)`. Default 1e-6.
+    pub feasibility: Option<f64>,
+    /// Near-stationarity of recorded points: "none" (default), "ssg", or `{ ssg = { rho_hat = …, iterations = … } }`.
+    certificate: Option<Value>,
+    /// The data.
+    pub data: DataSpec,
+    /// The problem.
+    pub problem: ProblemSpec,
+    /// The solver: its `name` and its settings.
+    solver: toml::Table,
+    /// When to end: iterations, passes, samples, seconds.
+    pub budget: Budget,
+    /// Which iterates are measured: `every`, or a list `at`.
+    #[serde(default)]
+    pub record: Record,
+}
+
+/// The `[data]` table.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataSpec {
+    /// A set of the catalogue.
+    pub name: Option<String>,
+    /// Or a LIBSVM file, plain or gzip; a relative path starts at the spec's directory.
+    pub file: Option<PathBuf>,
+    /// Columns of the file; by default the largest index in it.
+    pub columns: Option<usize>,
+    /// Column (counted from 1) of the file that marks the protected group by a non-zero entry.
+    pub group: Option<usize>,
+    /// "ordered" (default), "shared", or `{ shuffle = seed }`.
+    split: Option<Value>,
+    /// Share of the rows that is set aside and only measured. Default 0.
+    pub test_fraction: Option<f64>,
+}
+
+/// The `[problem]` table.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProblemSpec {
+    /// A sum of multiples of terms.
+    pub minimize: String,
+    /// Constraints `TERM <= NUMBER`.
+    #[serde(default)]
+    pub subject_to: Vec<String>,
+    /// "all" (default), "non-negative", `{ ball = radius }` or `{ box = [low, high] }`.
+    domain: Option<Value>,
+    /// "zero" (default), "sin" (w_j = 0.01 sin j), a list of numbers, or a file of numbers.
+    start: Option<Value>,
+    /// Whether the model has an intercept, its last variable. Default false.
+    #[serde(default)]
+    pub intercept: bool,
+}
+
+/// A spec with everything in it loaded, checked and built.
+pub struct Ready {
+    /// The problem on the training rows.
+    pub problem: Learning,
+    /// The same terms on the rows that were set aside.
+    pub held_out: Option<Learning>,
+    /// Where the run starts.
+    pub start: Vec<f64>,
+    /// The solver.
+    pub solver: Box<FirstOrder<'static>>,
+    /// The solver's and the record's settings in words: a checkpoint made with others is refused.
+    pub settings: String,
+    /// Near-stationarity, if it was asked for.
+    pub certificate: Option<Switching>,
+    /// What a careful reader should know.
+    pub notes: Vec<String>,
+}
+
+impl Spec {
+    /// Reads a file.
+    pub fn read(file: &Path) -> Result<Self> {
+        let bytes = std::fs::read(file).map_err(|e| Error::io(file, &e))?;
+        let text = String::from_utf8(bytes).map_err(|_| Error::file(file, "is not text: wanted TOML in UTF-8"))?;
+        Spec::parse(&text, file)
+    }
+
+    /// Reads text; `file` is for messages.
+    pub fn parse(text: &str, file: &Path) -> Result<Self> {
+        let spec: Spec = toml::from_str(text).map_err(|e| {
+            let line = e.span().map_or(1, |s| text[..s.start.min(text.len())].lines().count().max(1));
+            Error::Line { file: file.display().to_string(), line, what: suggest(e.message()) }
+        })?;
+        // The solver's settings are read against the chosen solver now, so that a wrong key is found with its line.
+        spec.solver().map_err(|e| match e {
+            Error::Request(what) => {
+                let line = solver_line(text, &what);
+                Error::Line { file: file.display().to_string(), line, what }
+            }
+            other => other,
+        })?;
+        Ok(spec)
+    }
+
+    /// The solver with checked settings, and those settings in words.
+    fn solver(&self) -> Result<(Box<FirstOrder<'static>>, String)> {
+        const KNOWN: &[&str] = &["ssg"];
+        let mut table = self.solver.clone();
+        let name = match table.remove("name") {
+            Some(Value::String(name)) => name,
+            Some(other) => return Err(Error::Request(format!("solver name = {other}: wanted a name in quotes"))),
+            None => return Err(Error::Request(format!("the solver has no name: wanted name = one of {}", KNOWN.join(", ")))),
+        };
+        match name.as_str() {
+            "ssg" => {
+                let settings: ssg::Settings = settings(table)?;
+                let words = format!("{:?}", settings.clone().resolve()?);
+                Ok((Box::new(Ssg::new(settings)?), words))
+            }
+            other => {
+                let hint = did_you_mean(other, KNOWN.iter().copied());
+                Err(Error::Request(format!("solver '{other}' is not known{hint}: wanted one of {}", KNOWN.join(", "))))
+            }
+        }
+    }
+
+    /// Loads the data and builds everything. `file` is where the spec came from; relative paths start there.
+    pub fn ready(&self, file: &Path, options: &Options) -> Result<Ready> {
+        self.budget.validate()?;
+        self.record.validate()?;
+        let (solver, words) = self.solver()?;
+        let certificate = self.certificate()?;
+        let base = file.parent().unwrap_or(Path::new(""));
+        let Loaded { data, notes, .. } = self.data.load(base, options)?;
+        let (data, held_out) = match self.data.test_fraction {
+            None => (data, None),
+            Some(fraction) => {
+                let (kept, held) = data.hold_out(fraction, self.seed)?;
+                (kept, (!held.labels.is_empty()).then_some(held))
+            }
+        };
+        let problem = self.problem.build(data, self.data.split()?)?;
+        let held_out = held_out
+            .map(|held| self.problem.build(held, Split::Shared))
+            .transpose()
+            .map_err(|e| Error::Request(format!("the held-out rows cannot be used: {e}")))?;
+        let start = self.problem.start(problem.dim(), base)?;
+        let settings = format!("{words} {:?}", self.record);
+        Ok(Ready { problem, held_out, start, solver, settings, certificate, notes })
+    }
+
+    fn certificate(&self) -> Result<Option<Switching>> {
+        let wanted = "\"none\", \"ssg\" or { ssg = { … } }";
+        match &self.certificate {
+            None => Ok(None),
+            Some(Value::String(s)) if s == "none" => Ok(None),
+            Some(Value::String(s)) if s == "ssg" => Ok(Some(Switching::default())),
+            Some(Value::Table(t)) if t.len() == 1 => match t.get("ssg") {
+                Some(Value::Table(inner)) => Ok(Some(settings(inner.clone())?)),
+                _ => Err(wrong("certificate", &Value::Table(t.clone()), wanted)),
+            },
+            Some(other) => Err(wrong("certificate", other, wanted)),
+        }
+    }
+}
+
+impl DataSpec {
+    fn load(&self, base: &Path, options: &Options) -> Result<Loaded> {
+        match (&self.name, &self.file) {
+            (Some(_), Some(_)) => Err(Error::Request("[data] has name and file: wanted one of them".into())),
+            (None, None) => Err(Error::Request("[data] has neither name nor file: wanted one of them".into())),
+            (Some(name), None) => {
+                if self.columns.is_some() || self.group.is_some() {
+                    return Err(Error::Request("columns and group belong to a file: a named data set brings its own".into()));
+                }
+                catalogue::load(name, options)
+            }
+            (None, Some(file)) => catalogue::load_file(&base.join(file), self.columns, self.group),
+        }
+    }
+
+    fn split(&self) -> Result<Split> {
+        let wanted = "\"ordered\", \"shared\" or { shuffle = SEED }";
+        match &self.split {
+            None => Ok(Split::Ordered),
+            Some(Value::String(s)) if s == "ordered" => Ok(Split::Ordered),
+            Some(Value::String(s)) if s == "shared" => Ok(Split::Shared),
+            Some(Value::Table(t)) if t.len() == 1 => match t.get("shuffle") {
+                Some(Value::Integer(seed)) if *seed >= 0 => Ok(Split::Shuffle(*seed as u64)),
+                _ => Err(wrong("split", &Value::Table(t.clone()), wanted)),
+            },
+            Some(other) => Err(wrong("split", other, wanted)),
+        }
+    }
+}
+
+impl ProblemSpec {
+    fn build(&self, data: Data, split: Split) -> Result<Learning> {
+        let mut builder =
+            Learning::on(data).split(split).intercept(self.intercept).minimize(self.minimize.parse()?).domain(self.domain()?);
+        for constraint in &self.subject_to {
+            builder = builder.subject_to(constraint.parse()?);
+        }
+        Ok(builder.build()?)
+    }
+
+    fn domain(&self) -> Result<Box<dyn Set>> {
+        let wrong = |value: &Value| {
+            wrong("domain", value, "\"all\", \"non-negative\", { ball = RADIUS } or { box = [LOW, HIGH] }")
+        };
+        let Some(value) = &self.domain else { return Ok(Box::new(WholeSpace)) };
+        let side = |side: &Value| number(side).ok_or_else(|| wrong(value));
+        match value {
+            Value::String(s) if s == "all" => return Ok(Box::new(WholeSpace)),
+            Value::String(s) if s == "non-negative" => return Ok(Box::new(NonNegative)),
+            Value::Table(t) if t.len() == 1 => match (t.get("ball"), t.get("box")) {
+                (Some(radius), None) => return Ok(Box::new(Ball::new(side(radius)?)?)),
+                (None, Some(Value::Array(sides))) if sides.len() == 2 => {
+                    return Ok(Box::new(Bounds::uniform(side(&sides[0])?, side(&sides[1])?)?));
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+        Err(wrong(value))
+    }
+
+    fn start(&self, dim: usize, base: &Path) -> Result<Vec<f64>> {
+        let wanted = "\"zero\", \"sin\", a list of numbers, or a file of numbers";
+        let sized = |x: Vec<f64>, from: &str| {
+            if x.len() == dim {
+                Ok(x)
+            } else {
+                Err(Error::Request(format!("{from} has {} numbers: the problem has {dim} variables", x.len())))
+            }
+        };
+        match &self.start {
+            None => Ok(vec![0.0; dim]),
+            Some(Value::String(s)) if s == "zero" => Ok(vec![0.0; dim]),
+            Some(Value::String(s)) if s == "sin" => Ok((1..=dim).map(|j| 0.01 * (j as f64).sin()).collect()),
+            Some(Value::Array(list)) => {
+                let x: Option<Vec<f64>> = list.iter().map(number).collect();
+                sized(x.ok_or_else(|| wrong("start", &Value::Array(list.clone()), wanted))?, "start")
+            }
+            Some(value @ Value::String(s)) => {
+                let file = base.join(s);
+                if !file.exists() {
+                    return Err(wrong("start", value, wanted));
+                }
+                sized(read_numbers(&file)?, &file.display().to_string())
+            }
+            Some(other) => Err(wrong("start", other, wanted)),
+        }
+    }
+}
+
+/// Numbers separated by white space or commas; JSON brackets are skipped.
+fn read_numbers(file: &Path) -> Result<Vec<f64>> {
+    let text = std::fs::read_to_string(file).map_err(|e| Error::io(file, &e))?;
+    let mut numbers = vec![];
+    for (i, line) in text.lines().enumerate() {
+        for word in line.split(|c: char| c.is_whitespace() || ",[]".contains(c)).filter(|w| !w.is_empty()) {
+            match word.parse::<f64>() {
+                Ok(v) if v.is_finite() => numbers.push(v),
+                _ => {
+                    let what = format!("'{word}' is not a finite number");
+                    return Err(Error::Line { file: file.display().to_string(), line: i + 1, what });
+                }
+            }
+        }
+    }
+    Ok(numbers)
+}
+
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Float(v) => Some(*v),
+        Value::Integer(v) => Some(*v as f64),
+        _ => None,
+    }
+}
+
+fn wrong(key: &str, value: &Value, wanted: &str) -> Error {
+    Error::Request(format!("{key} = {value}: wanted {wanted}"))
+}
+
+/// Settings from a table, with sentences for errors.
+fn settings<T: DeserializeOwned>(table: toml::Table) -> Result<T> {
+    Value::Table(table).try_into().map_err(|e: toml::de::Error| Error::Request(suggest(e.message())))
+}
+
+/// Adds the nearest known key to serde's sentence about an unknown one.
+fn suggest(message: &str) -> String {
+    let message = message.trim().replace('`', "'");
+    let mut quoted = message.split('\'').skip(1).step_by(2);
+    match (message.starts_with("unknown field"), quoted.next()) {
+        (true, Some(key)) => {
+            let known: Vec<&str> = quoted.collect();
+            format!("key '{key}' is not known{}: wanted one of {}", did_you_mean(key, known.iter().copied()), known.join(", "))
+        }
+        _ => message,
+    }
+}
+
+/// The line of `[solver]`, or of the key there that a message quotes.
+fn solver_line(text: &str, message: &str) -> usize {
+    let key = message.split('\'').nth(1).unwrap_or("");
+    let mut inside = false;
+    let mut section = 1;
+    for (i, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.starts_with('[') {
+            inside = line.starts_with("[solver");
+            if line.starts_with("[solver]") {
+                section = i + 1;
+            }
+        } else if inside && !key.is_empty() && line.split('=').any(|part| part.trim().trim_matches('"') == key) {
+            return i + 1;
+        }
+    }
+    section
+}

@@ -1,0 +1,77 @@
+//! The trace of a run as CSV: one row per recorded iterate, 17 significant digits, so that it reads back exactly.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use thalweg::run::Row;
+use thalweg::solvers::Kind;
+
+use crate::{Error, Result};
+
+/// The text of a trace. The column `stationarity` is there only if some row has it.
+pub fn csv(rows: &[Row]) -> String {
+    let certified = rows.iter().any(|r| r.stationarity.is_some());
+    let mut text = String::from("iteration,objective,violation,norm,passes_f,passes_g,seconds,step");
+    text += if certified { ",stationarity\n" } else { "\n" };
+    for r in rows {
+        let numbers = [r.objective, r.violation, r.norm, r.passes_f, r.passes_g, r.seconds].map(digits).join(",");
+        let step = match r.step {
+            Some(Kind::Objective) => "objective",
+            Some(Kind::Constraint) => "constraint",
+            Some(Kind::Other) | None => "",
+        };
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{},{numbers},{step}", r.iteration);
+        if certified {
+            let _ = write!(text, ",{}", r.stationarity.map_or(String::new(), digits));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// 17 significant digits.
+fn digits(v: f64) -> String {
+    format!("{v:.16e}")
+}
+
+/// Writes a file whole or not at all.
+pub fn write_whole(file: &Path, text: &str) -> Result<()> {
+    let mut part = file.to_path_buf().into_os_string();
+    part.push(".part");
+    std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, file)).map_err(|e| Error::io(file, &e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_back_exactly() {
+        for v in [0.1, 1.0 / 3.0, -5e-324, 1.797e308, 0.0, f64::NEG_INFINITY] {
+            assert_eq!(digits(v).parse::<f64>().unwrap().to_bits(), v.to_bits(), "{v}");
+        }
+    }
+
+    #[test]
+    fn steps_are_words_and_the_last_is_empty() {
+        let row = |iteration, step| Row {
+            iteration,
+            objective: 1.0,
+            violation: -2.0,
+            norm: 0.5,
+            passes_f: 1.0,
+            passes_g: 2.0,
+            seconds: 0.0,
+            step,
+            stationarity: None,
+            constraints: vec![-2.0],
+        };
+        let text = csv(&[row(0, Some(Kind::Constraint)), row(1, None)]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "iteration,objective,violation,norm,passes_f,passes_g,seconds,step");
+        assert!(lines[1].starts_with("0,1.0000000000000000e0,-2.0000000000000000e0,5.0000000000000000e-1,"));
+        assert!(lines[1].ends_with(",constraint"));
+        assert!(lines[2].ends_with("e0,"));
+    }
+}
