@@ -1,24 +1,63 @@
 //! Simple convex sets: what a domain can be. Each knows its projection, its distance, its diameter and, where there is
 //! one, the minimiser of a linear function. Functional constraints `g(x) <= 0` do not belong here.
 
+pub mod ball;
+pub mod bounds;
+pub mod halfspace;
+pub mod orthant;
+pub mod product;
+pub mod simplex;
+pub mod whole;
+
 use serde::{Deserialize, Serialize};
 
-use crate::Result;
+pub use ball::Ball;
+pub use bounds::Bounds;
+pub use halfspace::Halfspace;
+pub use orthant::NonNegative;
+pub use product::Product;
+pub use simplex::Simplex;
+pub use whole::WholeSpace;
+
+use crate::{Error, Result};
 
 /// Numbers carried from visit to visit: dual variables of projections, solutions of inner problems. Owned by the run and
-/// part of its checkpoint.
+/// part of its checkpoint. What is mere working space is cleared after use, so that it keeps its memory and saves nothing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Warm(pub Vec<f64>);
+#[serde(deny_unknown_fields)]
+pub struct Warm {
+    /// The numbers of this owner.
+    pub values: Vec<f64>,
+    /// One entry for each part that the owner is made of, such as the blocks of a product.
+    pub parts: Vec<Warm>,
+}
+
+impl Warm {
+    /// The parts, brought to the number `count`; memory of kept parts is kept.
+    pub fn parts(&mut self, count: usize) -> &mut [Warm] {
+        self.parts.resize_with(count, Warm::default);
+        &mut self.parts
+    }
+}
+
+impl From<Vec<f64>> for Warm {
+    fn from(values: Vec<f64>) -> Self {
+        Warm { values, parts: Vec::new() }
+    }
+}
 
 /// A closed convex set in a space of [`Set::dim`] dimensions (or any, where `dim` is `None`).
+///
+/// NaN is never hidden: where `x` has one, the projection leaves a NaN in `x` or fails.
 pub trait Set: Send + Sync + std::fmt::Debug {
     /// The dimension of the space, if the set fixes it.
     fn dim(&self) -> Option<usize> {
         None
     }
-    /// Replaces `x` by the nearest point of the set. `warm` may speed up a repeated projection.
+    /// Replaces `x` by the nearest point of the set. `warm` may speed up a repeated projection and serves as working space:
+    /// with the same `warm` and the same length, only the first call may allocate.
     fn project(&self, x: &mut [f64], warm: &mut Warm) -> Result<()>;
-    /// Euclidean distance from `x` to the set.
+    /// Euclidean distance from `x` to the set. The default projects a copy.
     fn distance(&self, x: &[f64]) -> Result<f64> {
         let mut nearest = x.to_vec();
         self.project(&mut nearest, &mut Warm::default())?;
@@ -26,8 +65,43 @@ pub trait Set: Send + Sync + std::fmt::Debug {
     }
     /// Largest distance between two points; infinite for an unbounded set. `dim` is the dimension of the space.
     fn diameter(&self, dim: usize) -> f64;
-    /// A point of the set that minimises `<slope, y>`; `None` where there is none or it is not known.
+    /// A point of the set that minimises `<slope, y>`; `None` where there is none or it is not known. `out` is then arbitrary.
     fn linear_minimizer(&self, slope: &[f64], out: &mut [f64]) -> Option<()>;
     /// The set in words, for reports.
     fn describe(&self) -> String;
 }
+
+/// Refuses a point of the wrong length; the name of the set is only written where it is needed.
+fn check_point(set: &dyn Set, got: usize) -> Result<()> {
+    match set.dim() {
+        Some(wanted) if wanted != got => {
+            Err(Error::Length { what: format!("the point for the {}", set.describe()), got, wanted })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a linear minimiser can be asked for: lengths fit, and the slope has no NaN and no infinity.
+fn slope_fits(set: &dyn Set, slope: &[f64], out: &[f64]) -> Option<()> {
+    let fits = slope.len() == out.len()
+        && set.dim().is_none_or(|d| d == out.len())
+        && crate::math::vec::first_not_finite(slope).is_none();
+    fits.then_some(())
+}
+
+/// Square root of the sum of `term(i)^2`, safe against overflow and underflow of the squares.
+fn norm_by(len: usize, term: impl Fn(usize) -> f64) -> f64 {
+    use crate::math::vec::sum_by;
+    let squares = sum_by(len, |i| term(i) * term(i));
+    if squares.is_nan() || (squares.is_normal() && squares < 1e300) {
+        return squares.sqrt();
+    }
+    let largest = (0..len).fold(0.0_f64, |m, i| m.max(term(i).abs()));
+    if largest == 0.0 || largest.is_infinite() {
+        return largest;
+    }
+    largest * sum_by(len, |i| (term(i) / largest).powi(2)).sqrt()
+}
+
+#[cfg(test)]
+pub(crate) mod testing;
