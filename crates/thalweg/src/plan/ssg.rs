@@ -155,20 +155,13 @@ fn whole(count: f64) -> String {
 /// The parameters that `theorem` prescribes for the accuracy `eps`. `as_printed` takes the batch of Theorem 5.2-I with the
 /// exponent 2 that the paper prints instead of the 4 that its proof needs; it changes nothing else.
 pub fn plan(theorem: Theorem, constants: &Constants, eps: f64, as_printed: bool) -> Result<Plan> {
-    let needs = Needs { theorem };
     if !(eps > 0.0 && eps.is_finite()) {
         return Err(Error::setting("eps", eps, "a finite number larger than 0, the accuracy to reach"));
     }
-    let m = needs.positive("lipschitz", constants.lipschitz, "M, a bound on the length of all subgradients")?;
-    let d = needs.positive("diameter", constants.diameter, "D, the diameter of the domain")?;
-    let rho = needs.number("rho", constants.rho, "the weak-convexity constant of f, 0 or larger", |v| v >= 0.0)?;
-    let above = format!("the proximal coefficient, larger than rho = {rho}");
-    let rho_hat = needs.number("rho_hat", constants.rho_hat, &above, |v| v > rho)?;
-    let gap = rho_hat - rho;
-
+    let needs = Needs { theorem, constants };
     let mut plan = match theorem {
-        Theorem::B1I | Theorem::B1II => strongly_convex(&needs, constants, eps, m, d, gap)?,
-        _ => convex(&needs, constants, eps, as_printed, m, d, rho_hat, gap)?,
+        Theorem::B1I | Theorem::B1II => strongly_convex(&needs, eps)?,
+        _ => convex(&needs, eps, as_printed)?,
     };
     if !plan.iterations.is_finite() || plan.value_batch.is_some_and(|b| !b.is_finite()) {
         return Err(Error::Problem(format!(
@@ -183,19 +176,10 @@ pub fn plan(theorem: Theorem, constants: &Constants, eps: f64, as_printed: bool)
 }
 
 /// Theorems 4.2, 4.3 and 5.2.
-#[allow(clippy::too_many_arguments)]
-fn convex(
-    needs: &Needs,
-    constants: &Constants,
-    eps: f64,
-    as_printed: bool,
-    m: f64,
-    d: f64,
-    rho_hat: f64,
-    gap: f64,
-) -> Result<Plan> {
+fn convex(needs: &Needs, eps: f64, as_printed: bool) -> Result<Plan> {
     let theorem = needs.theorem;
-    let slater = needs.positive("slater", constants.slater, "-g(x_feas), the margin of a strictly feasible point")?;
+    let Common { m, d, rho_hat, gap } = needs.common()?;
+    let slater = needs.positive("slater", needs.constants.slater, "-g(x_feas), the margin of a strictly feasible point")?;
     let lam = (m * d + rho_hat * d * d) / slater;
     // Accuracy of the constraint value, which is also the constant tolerance.
     let level = eps.powi(2) * gap / (1.0 + lam);
@@ -204,11 +188,8 @@ fn convex(
 
     let stochastic = !matches!(theorem, Theorem::T42I | Theorem::T42II);
     let noisy_values = matches!(theorem, Theorem::T52I | Theorem::T52II);
-    let delta = match stochastic {
-        true => needs
-            .number("confidence", constants.confidence, "delta, a failure probability between 0 and 1", |v| v > 0.0 && v < 1.0)?,
-        false => 0.0,
-    };
+    // Exact oracles never fail, and none of their formulas has a logarithm.
+    let delta = if stochastic { needs.probability("confidence", needs.constants.confidence)? } else { 1.0 };
     let (log8, log4) = ((8.0 / delta).ln(), (4.0 / delta).ln());
 
     let mut e_factor = None;
@@ -236,7 +217,7 @@ fn convex(
     let mut value_batch = None;
     if noisy_values {
         let wanted = "sigma, the noise of one sample of the constraint value, 0 or larger";
-        let sigma = needs.number("noise", constants.noise, wanted, |v| v >= 0.0)?;
+        let sigma = needs.number("noise", needs.constants.noise, wanted, |v| v >= 0.0)?;
         let batch = if theorem == Theorem::T52I {
             let exponent = if as_printed { 2 } else { 4 };
             300.0 * sigma.powi(2) * (4.0 * iterations / delta).ln() * (lam + 1.0).powi(exponent) / (eps.powi(2) * gap).powi(2)
@@ -275,8 +256,11 @@ fn convex(
 }
 
 /// Theorem B.1.
-fn strongly_convex(needs: &Needs, constants: &Constants, eps: f64, m: f64, d: f64, gap: f64) -> Result<Plan> {
-    let mu = needs.positive("strong_convexity", constants.strong_convexity, "mu, the strong-convexity constant of g")?;
+fn strongly_convex(needs: &Needs, eps: f64) -> Result<Plan> {
+    let Common { m, d, gap, .. } = needs.common()?;
+    let wanted = "mu, the strong-convexity constant of g";
+    let mu = needs.positive("strong_convexity", needs.constants.strong_convexity, wanted)?;
+    // eps^2 c with c = min(rho_hat - rho, mu / 2).
     let level = eps.powi(2) * gap.min(mu / 2.0);
     let scale = (m * d / level).powi(2);
     let (iterations, eta) = if diminishing(needs.theorem) {
@@ -308,18 +292,41 @@ fn diminishing(theorem: Theorem) -> bool {
     matches!(theorem, Theorem::T42II | Theorem::T43II | Theorem::T52II | Theorem::B1II)
 }
 
-/// Asks for constants in the name of a theorem.
-struct Needs {
-    theorem: Theorem,
+/// What every theorem needs, by the letters of the paper; `gap` is rho_hat - rho.
+struct Common {
+    m: f64,
+    d: f64,
+    rho_hat: f64,
+    gap: f64,
 }
 
-impl Needs {
+/// Asks for constants in the name of a theorem.
+struct Needs<'a> {
+    theorem: Theorem,
+    constants: &'a Constants,
+}
+
+impl Needs<'_> {
+    fn common(&self) -> Result<Common> {
+        let c = self.constants;
+        let m = self.positive("lipschitz", c.lipschitz, "M, a bound on the length of all subgradients")?;
+        let d = self.positive("diameter", c.diameter, "D, the diameter of the domain")?;
+        let rho = self.number("rho", c.rho, "the weak-convexity constant of f, 0 or larger", |v| v >= 0.0)?;
+        let above = format!("the proximal coefficient, larger than rho = {rho}");
+        let rho_hat = self.number("rho_hat", c.rho_hat, &above, |v| v > rho)?;
+        Ok(Common { m, d, rho_hat, gap: rho_hat - rho })
+    }
+
     fn number(&self, name: &str, value: Option<f64>, meaning: &str, good: impl Fn(f64) -> bool) -> Result<f64> {
         match value {
             None => Err(Error::setting(name, "(not given)", format!("{meaning}: Theorem {} needs it", self.theorem))),
             Some(v) if v.is_finite() && good(v) => Ok(v),
             Some(v) => Err(Error::setting(name, v, meaning)),
         }
+    }
+
+    fn probability(&self, name: &str, value: Option<f64>) -> Result<f64> {
+        self.number(name, value, "delta, a failure probability between 0 and 1", |v| v > 0.0 && v < 1.0)
     }
 
     fn positive(&self, name: &str, value: Option<f64>, meaning: &str) -> Result<f64> {
