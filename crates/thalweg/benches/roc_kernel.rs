@@ -5,6 +5,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use thalweg::Result;
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::math::sigmoid::{SigmoidMeans, SigmoidScratch, log1p_exp, logistic_pass, sigmoid, sigmoids_at, slopes_at};
 
@@ -57,8 +58,8 @@ fn median(mut x: Vec<f64>) -> f64 {
     x[x.len() / 2]
 }
 
-fn row(name: &str, scores: &[f64], thresholds: Vec<f64>) {
-    let kernel = SigmoidMeans::new(thresholds.clone(), 1.0).expect("usable thresholds");
+fn row(name: &str, scores: &[f64], thresholds: Vec<f64>) -> Result<()> {
+    let kernel = SigmoidMeans::new(thresholds.clone(), 1.0)?;
     let mut scratch = SigmoidScratch::default();
     let mut out = vec![0.0; thresholds.len()];
     let (mut plain, mut ours, mut gains) = (Vec::new(), Vec::new(), Vec::new());
@@ -81,6 +82,7 @@ fn row(name: &str, scores: &[f64], thresholds: Vec<f64>) {
         median(gains),
         error(scores, &thresholds, &out),
     );
+    Ok(())
 }
 
 fn pass(name: &str, n: usize, mut library: impl FnMut(), mut ours: impl FnMut()) {
@@ -96,20 +98,20 @@ fn pass(name: &str, n: usize, mut library: impl FnMut(), mut ours: impl FnMut())
     println!("{name:<34} {:>10.2} {:>10.2} {:>7.1}x", per * median(slow), per * median(fast), median(gains));
 }
 
-fn main() {
+fn main() -> Result<()> {
     println!("{:<34} {:>8} {:>6} {:>10} {:>10} {:>8} {:>10}", "means", "scores", "grid", "plain ms", "ours ms", "gain", "error");
     for spread in [1.0, 8.0, 100.0] {
         let s = scores(16_281, spread);
-        row(&format!("spread {spread}, grid spans the scores"), &s, spanning(&s, 400));
-        row(&format!("spread {spread}, grid on [-3, 3]"), &s, linspace(-3.0, 3.0, 400));
+        row(&format!("spread {spread}, grid spans the scores"), &s, spanning(&s, 400))?;
+        row(&format!("spread {spread}, grid on [-3, 3]"), &s, linspace(-3.0, 3.0, 400))?;
     }
     for n in [100, 1000, 4_000, 65_124] {
-        row("more or fewer scores", &scores(n, 1.0), linspace(-3.0, 3.0, 400));
+        row("more or fewer scores", &scores(n, 1.0), linspace(-3.0, 3.0, 400))?;
     }
     for count in [10, 100, 1_600] {
-        row("more or fewer thresholds", &scores(16_281, 1.0), linspace(-3.0, 3.0, count));
+        row("more or fewer thresholds", &scores(16_281, 1.0), linspace(-3.0, 3.0, count))?;
     }
-    row("all scores equal", &vec![0.3; 16_281], linspace(-3.0, 3.0, 400));
+    row("all scores equal", &vec![0.3; 16_281], linspace(-3.0, 3.0, 400))?;
 
     println!();
     println!("{:<34} {:>10} {:>10} {:>8}", "passes, ns per entry", "library", "ours", "gain");
@@ -130,4 +132,5 @@ fn main() {
     pass("sigmoid", z.len(), || plain(&mut a), || sigmoids_at(black_box(&z), 0.0, 1.0, &mut c));
     pass("slope of the sigmoid", z.len(), || plain(&mut b), || slopes_at(black_box(&z), 0.0, 1.0, 1.0, &mut d));
     black_box((&a, &b, &c, &d));
+    Ok(())
 }
