@@ -225,9 +225,8 @@ impl ProblemSpec {
     }
 
     fn domain(&self) -> Result<Box<dyn Set>> {
-        let wrong = |value: &Value| {
-            wrong("domain", value, "\"all\", \"non-negative\", { ball = RADIUS } or { box = [LOW, HIGH] }")
-        };
+        let wrong =
+            |value: &Value| wrong("domain", value, "\"all\", \"non-negative\", { ball = RADIUS } or { box = [LOW, HIGH] }");
         let Some(value) = &self.domain else { return Ok(Box::new(WholeSpace)) };
         let side = |side: &Value| number(side).ok_or_else(|| wrong(value));
         match value {

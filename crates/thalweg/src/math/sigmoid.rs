@@ -1,5 +1,5 @@
 //! Sigmoids and logarithms of sigmoids: one number, a slice of numbers, and means over a grid of thresholds. Slices run on
-//! a polynomial exponential that the compiler turns into vector code; its results may differ from `f64::exp` in the last bit.
+//! an exponential that the compiler turns into vector code; its results may differ from `f64::exp` in the last bit.
 
 mod means;
 
@@ -28,40 +28,49 @@ pub fn log1p_exp(z: f64) -> f64 {
     if z > 0.0 { z + tail } else { tail }
 }
 
+/// `2^(i / 64)`.
+#[rustfmt::skip]
+static ROOTS: [f64; 64] = [
+    1.0, 1.010_889_286_051_700_5, 1.021_897_148_654_116_6, 1.033_024_879_021_228_4,
+    1.044_273_782_427_413_8, 1.055_645_178_360_557_2, 1.067_140_400_676_823_7, 1.078_760_797_757_119_9,
+    1.090_507_732_665_257_7, 1.102_382_583_307_841, 1.114_386_742_595_892_4, 1.126_521_618_608_241_8,
+    1.138_788_634_756_691_6, 1.151_189_229_952_982_7, 1.163_724_858_777_577_5, 1.176_396_991_650_281_2,
+    1.189_207_115_002_721, 1.202_156_731_452_703, 1.215_247_359_980_469, 1.228_480_536_106_87,
+    1.241_857_812_073_484, 1.255_380_757_024_691, 1.269_050_957_191_733_2, 1.282_870_016_078_778_3,
+    1.296_839_554_651_009_6, 1.310_961_211_524_764_4, 1.325_236_643_159_741_3, 1.339_667_524_053_303,
+    1.354_255_546_936_892_7, 1.369_002_422_974_590_5, 1.383_909_881_963_832, 1.398_979_672_538_311_2,
+    std::f64::consts::SQRT_2, 1.429_613_338_391_97, 1.445_180_806_977_046_7, 1.460_917_794_180_647,
+    1.476_826_145_939_499_3, 1.492_907_728_291_264_8, 1.509_164_427_593_422_8, 1.525_598_150_744_538_4,
+    1.542_210_825_407_940_7, 1.559_004_400_237_837, 1.575_980_845_107_886_5, 1.593_142_151_342_267,
+    1.610_490_331_949_254_3, 1.628_027_421_857_347_8, 1.645_755_478_153_965, 1.663_676_580_326_736_4,
+    1.681_792_830_507_429, 1.700_106_353_718_523_5, 1.718_619_298_122_478, 1.737_333_835_273_706_2,
+    1.756_252_160_373_299_5, 1.775_376_492_526_521_2, 1.794_709_075_003_107_2, 1.814_252_175_500_398_9,
+    1.834_008_086_409_342_4, 1.853_979_125_083_385_5, 1.874_167_634_110_3, 1.894_575_981_586_965_6,
+    1.915_206_561_397_147_4, 1.936_061_793_492_294_3, 1.957_144_124_175_400_2, 1.978_456_026_387_951,
+];
+
 /// Exponential for vector code: relative error below 4e-16; arguments are clamped to [-708, 709], so that the result is
 /// always a normal number. NaN stays NaN.
 #[inline(always)]
 fn exp(x: f64) -> f64 {
     // Adding 1.5 * 2^52 rounds to an integer and leaves it in the low bits: no conversion that SSE2 lacks.
     const ROUND: f64 = 6_755_399_441_055_744.0;
-    // ln 2 in two parts; the first has 32 trailing zeros, so that its product with an exponent is exact.
-    const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
-    const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
-    // Near-minimax fit of (exp(r) - 1 - r) / r^2 for |r| <= ln(2) / 2; relative error of the result 2e-17.
-    const C: [f64; 10] = [
-        0.500_000_000_000_000_1,
-        0.166_666_666_666_666_69,
-        0.041_666_666_666_624_13,
-        0.008_333_333_333_330_062,
-        0.001_388_888_891_721_371_7,
-        0.000_198_412_698_630_536_18,
-        2.480_152_129_595_437_6e-5,
-        2.755_726_845_999_706_4e-6,
-        2.762_008_844_540_974_6e-7,
-        2.510_038_549_551_032e-8,
-    ];
+    // ln(2) / 64 in two parts; the first has 32 trailing zeros, so that its product with k is exact.
+    const HIGH: f64 = 6.931_471_803_691_238e-1 / 64.0;
+    const LOW: f64 = 1.908_214_929_270_587_7e-10 / 64.0;
     // Comparisons in this order let NaN through.
     let x = if x > 709.0 { 709.0 } else { x };
     let x = if x < -708.0 { -708.0 } else { x };
-    let shifted = x * std::f64::consts::LOG2_E + ROUND;
+    // exp(x) = 2^(k / 64) exp(r), |r| <= ln(2) / 128; a table for the root spares half of a longer polynomial.
+    let shifted = x * (64.0 * std::f64::consts::LOG2_E) + ROUND;
     let k = shifted - ROUND;
-    let r = (x - k * LN2_HIGH) - k * LN2_LOW;
+    let r = (x - k * HIGH) - k * LOW;
+    let bits = shifted.to_bits();
+    let root = ROOTS[(bits & 63) as usize];
+    let power = f64::from_bits((bits >> 6).wrapping_add(1023) << 52);
     let r2 = r * r;
-    let r4 = r2 * r2;
-    let low = (C[0] + C[1] * r) + (C[2] + C[3] * r) * r2;
-    let high = ((C[4] + C[5] * r) + (C[6] + C[7] * r) * r2) + (C[8] + C[9] * r) * r4;
-    let power = f64::from_bits(shifted.to_bits().wrapping_add(1023) << 52);
-    (1.0 + (r + r2 * (low + r4 * high))) * power
+    let p = (r + r2 * (0.5 + r * (1.0 / 6.0))) + (r2 * r2) * (1.0 / 24.0 + r * (1.0 / 120.0));
+    (root + root * p) * power
 }
 
 /// `log(1 + e)` for `e` in [0, 1], for vector code: relative error below 4e-16.
@@ -69,13 +78,13 @@ fn exp(x: f64) -> f64 {
 fn log1p_unit(e: f64) -> f64 {
     // log(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2)) with s = f / (2 + f), |f| <= sqrt(2) - 1: the classic reduction of fdlibm.
     const L: [f64; 7] = [
-        6.666_666_666_666_735_13e-1,
-        3.999_999_999_940_941_908e-1,
-        2.857_142_874_366_239_149e-1,
-        2.222_219_843_214_978_396e-1,
-        1.818_357_216_161_805_012e-1,
-        1.531_383_769_920_937_332e-1,
-        1.479_819_860_511_658_591e-1,
+        0.666_666_666_666_673_5,
+        0.399_999_999_994_094_2,
+        0.285_714_287_436_623_9,
+        0.222_221_984_321_497_84,
+        0.181_835_721_616_180_5,
+        0.153_138_376_992_093_73,
+        0.147_981_986_051_165_86,
     ];
     let halve = e > std::f64::consts::SQRT_2 - 1.0;
     let f = if halve { 0.5 * (e - 1.0) } else { e };
@@ -162,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_polynomial_exponential_agrees_with_the_library() {
+    fn the_exponential_agrees_with_the_library() {
         let worst = arguments().iter().map(|&z| relative(exp(z), z.exp())).fold(0.0, f64::max);
         println!("exp: {worst:e}");
         assert!(worst <= 4e-16, "{worst:e}");

@@ -31,6 +31,8 @@ const ROUND: f64 = 6_755_399_441_055_744.0;
 const BLOCK: usize = 64;
 /// Scores from which the moments are taken in parallel.
 const PARALLEL: usize = 1 << 17;
+/// Scores that one running sum takes at most (or eight for each of the sums): bounds the rounding of equal scores.
+const RUN: usize = 1 << 12;
 
 type Coefficients = [f64; DEGREES];
 
@@ -103,6 +105,8 @@ impl SigmoidMeans {
         let low = sorted[0] - (SATURATED + 2.0) * temperature;
         let high = sorted[sorted.len() - 1] + (SATURATED + 2.0) * temperature;
         let bins = Bins::new(temperature, low.abs().max(high.abs()));
+        // Without bins a temperature may vanish next to a threshold: then an end would not saturate.
+        let (low, high) = if bins.is_some() { (low, high) } else { (f64::NEG_INFINITY, f64::INFINITY) };
         Ok(SigmoidMeans { thresholds, temperature, sorted, places, low, high, bins })
     }
 
@@ -117,9 +121,10 @@ impl SigmoidMeans {
     }
 
     /// `out[j]` = mean over `i` of `weights[i] * sigmoid((scores[i] - thresholds[j]) / temperature)`, with weights 1 if there are
-    /// none. All zero without scores; all NaN if a score or a weight is not finite.
+    /// none. All zero without scores; all NaN if a score or a weight is not finite. `weights` is as long as `scores`, `out` as
+    /// the thresholds.
     ///
-    /// The error of a mean is below 1e-15 for usual ranges; the bits do not depend on the number of threads.
+    /// The error of a mean is about 1e-15 at most, below 1e-13 in any case; the bits do not depend on the number of threads.
     pub fn means(&self, scores: &[f64], weights: Option<&[f64]>, out: &mut [f64], scratch: &mut SigmoidScratch) {
         if scores.is_empty() {
             out.fill(0.0);
@@ -246,18 +251,32 @@ impl SigmoidMeans {
         if scores.len() < PARALLEL || chunks.count() * len > scores.len() {
             chunks = Chunks::single(scores.len());
         }
+        let run = RUN.max(8 * len);
+        let slot_len = if chunks.len() > run { 2 * len } else { len };
         let SigmoidScratch { moments, sums, full, exps, .. } = scratch;
-        let needed = chunks.count() * len;
+        let needed = chunks.count() * slot_len;
         if moments.len() < needed {
             moments.resize(needed, 0.0);
         }
         let cells = Cells { low: ends.0, high: ends.1, per: 1.0 / cell, base: first * CELLS as f64 };
         reduce::for_each_chunk(chunks, &mut moments[..needed], |_, rows, slot| {
             slot.fill(0.0);
-            cells.add::<MOMENTS>(&scores[rows.clone()], weights.map(|w| &w[rows]), slot.as_chunks_mut().0);
+            let (total, part) = slot.split_at_mut(len);
+            for start in rows.clone().step_by(run) {
+                let rows = start..rows.end.min(start + run);
+                let (scores, weights) = (&scores[rows.clone()], weights.map(|w| &w[rows]));
+                if part.is_empty() {
+                    cells.add::<MOMENTS>(scores, weights, total.as_chunks_mut().0);
+                } else {
+                    cells.add::<MOMENTS>(scores, weights, part.as_chunks_mut().0);
+                    reduce::add_slots(part, total);
+                    part.fill(0.0);
+                }
+            }
         });
-        let (moments, others) = moments[..needed].split_at_mut(len);
-        reduce::add_slots(others, moments);
+        let (moments, others) = moments[..needed].split_at_mut(slot_len);
+        let moments = &mut moments[..len];
+        others.chunks(slot_len).for_each(|slot| reduce::add_slots(&slot[..len], moments));
 
         let per = 1.0 / self.temperature;
         let margin = SATURATED * self.temperature + 0.5 * bins.width;
@@ -267,22 +286,19 @@ impl SigmoidMeans {
         let mut total = 0.0;
         for (group, moments) in moments.chunks(GROUP * CELLS * MOMENTS).enumerate() {
             let anchor = centre(group * GROUP + GROUP / 2);
-            let (mut known_first, mut known_end) = (0, 0);
+            let mut known = 0;
             for (k, moments) in moments.chunks(CELLS * MOMENTS).enumerate() {
                 let Some((weight, coefficients)) = coefficients::<MOMENTS>(moments, table) else { continue };
                 let centre = centre(group * GROUP + k);
                 let (first, end) = self.window(centre, centre, margin);
                 total += weight;
                 full[first] += weight;
-                if known_first == known_end {
-                    (known_first, known_end) = (first, first);
-                }
-                // Centres ascend within the group, so that thresholds below the known ones are never wanted again.
-                known_end = known_end.max(first);
-                for (e, t) in exps[known_end..end.max(known_end)].iter_mut().zip(&self.sorted[known_end..]) {
+                // Centres ascend within the group: exponentials before the window are not wanted again.
+                let next = known.max(first);
+                known = next.max(end);
+                for (e, t) in exps[next..known].iter_mut().zip(&self.sorted[next..known]) {
                     *e = exp((t - anchor) * per);
                 }
-                known_end = known_end.max(end);
                 add_polynomial(weight, &coefficients, bins.steps[k], &exps[first..end], &mut sums[first..end]);
             }
         }
@@ -303,13 +319,13 @@ fn range(scores: &[f64], slots: &mut Vec<f64>) -> Option<(f64, f64)> {
                 low[i] = if lane[i] < low[i] { lane[i] } else { low[i] };
                 high[i] = if lane[i] > high[i] { lane[i] } else { high[i] };
                 // Zero for a finite score, NaN for any other.
-                bad[i] += lane[i] - lane[i];
+                bad[i] += 0.0 * lane[i];
             }
         }
         for &s in rest {
             low[0] = low[0].min(s);
             high[0] = high[0].max(s);
-            bad[0] += s - s;
+            bad[0] += 0.0 * s;
         }
         slot[0] = low.into_iter().fold(start, f64::min);
         slot[1] = high.into_iter().fold(start, f64::max);
@@ -498,141 +514,262 @@ fn to_powers(series: &[f64]) -> Vec<f64> {
     }
     powers
 }
+
 #[cfg(test)]
-mod timing {
+mod tests {
     use super::*;
-    fn poly_b(weight: f64, c: &Coefficients, step: f64, exps: &[f64], sums: &mut [f64]) {
-        let half = 0.5 * weight;
-        for (sum, e) in sums.iter_mut().zip(exps) {
-            let g = step * e;
-            let tau = (1.0 - g) / (1.0 + g);
-            let square = tau * tau;
-            let (mut even, mut odd) = (c[16], c[15]);
-            for k in (0..7).rev() {
-                even = even * square + c[2 * k + 2];
-                odd = odd * square + c[2 * k + 1];
+    use crate::math::rng::{Purpose, Rng};
+    use crate::math::sigmoid::sigmoid;
+
+    /// The twin: one exponential for each pair, compensated sums.
+    fn plain(scores: &[f64], weights: Option<&[f64]>, thresholds: &[f64], temperature: f64) -> Vec<f64> {
+        let mean = |t: f64| {
+            let (mut sum, mut lost) = (0.0_f64, 0.0);
+            for (i, s) in scores.iter().enumerate() {
+                let term = weights.map_or(1.0, |w| w[i]) * sigmoid((s - t) / temperature);
+                let next = sum + term;
+                lost += if sum.abs() >= term.abs() { (sum - next) + term } else { (term - next) + sum };
+                sum = next;
             }
-            even = even * square + c[0];
-            *sum += (1.0 + tau) * (half + (1.0 - tau) * (even + tau * odd));
-        }
+            (sum + lost) / scores.len() as f64
+        };
+        thresholds.iter().map(|&t| mean(t)).collect()
     }
-    fn poly_c<const L: usize>(weight: f64, c: &Coefficients, step: f64, exps: &[f64], sums: &mut [f64]) {
-        let half = 0.5 * weight;
-        for (sums, exps) in sums.as_chunks_mut::<L>().0.iter_mut().zip(exps.as_chunks::<L>().0) {
-            let mut tau = [0.0; L];
-            let mut p = [c[16]; L];
-            for i in 0..L {
-                let g = step * exps[i];
-                tau[i] = (1.0 - g) / (1.0 + g);
-            }
-            for k in (0..16).rev() {
-                for i in 0..L {
-                    p[i] = p[i] * tau[i] + c[k];
-                }
-            }
-            for i in 0..L {
-                sums[i] += (1.0 + tau[i]) * (half + (1.0 - tau[i]) * p[i]);
-            }
-        }
+
+    fn means(scores: &[f64], weights: Option<&[f64]>, thresholds: &[f64], temperature: f64) -> Vec<f64> {
+        let kernel = SigmoidMeans::new(thresholds.to_vec(), temperature).unwrap();
+        let mut out = vec![f64::NAN; thresholds.len()];
+        kernel.means(scores, weights, &mut out, &mut SigmoidScratch::default());
+        out
     }
-    use std::hint::black_box;
-    fn best(name: &str, mut f: impl FnMut()) {
-        let mut b = f64::MAX;
-        for _ in 0..200 {
-            let t = std::time::Instant::now();
-            f();
-            b = b.min(t.elapsed().as_secs_f64());
-        }
-        println!("{name}: {:.2} us", b * 1e6);
+
+    fn error(scores: &[f64], weights: Option<&[f64]>, thresholds: &[f64], temperature: f64) -> f64 {
+        let wanted = plain(scores, weights, thresholds, temperature);
+        let got = means(scores, weights, thresholds, temperature);
+        assert!(got.iter().all(|v| v.is_finite()));
+        got.iter().zip(wanted).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
     }
+
+    fn normal(rng: &mut Rng) -> f64 {
+        (0..12).map(|_| rng.uniform()).sum::<f64>() - 6.0
+    }
+
+    fn usual(n: usize, spread: f64) -> Vec<f64> {
+        let mut rng = Rng::new(n as u64, Purpose::Data);
+        (0..n).map(|_| spread * (-1.0 + 1.5 * normal(&mut rng))).collect()
+    }
+
+    fn linspace(low: f64, high: f64, count: usize) -> Vec<f64> {
+        (0..count).map(|j| low + (high - low) * j as f64 / (count - 1).max(1) as f64).collect()
+    }
+
+    fn way(scores: &[f64], thresholds: &[f64], temperature: f64) -> Way {
+        let kernel = SigmoidMeans::new(thresholds.to_vec(), temperature).unwrap();
+        let (low, high) = range(scores, &mut Vec::new()).unwrap();
+        kernel.way(scores.len(), (low.clamp(kernel.low, kernel.high), high.clamp(kernel.low, kernel.high)))
+    }
+
     #[test]
-    #[ignore]
-    fn parts() {
-        let mut rng = crate::math::rng::Rng::new(3, crate::math::rng::Purpose::Data);
-        let s: Vec<f64> = (0..16281).map(|_| -1.0 + 1.5 * ((0..12).map(|_| rng.uniform()).sum::<f64>() - 6.0)).collect();
-        let mut slots = vec![];
-        best("range", || {
-            black_box(range(black_box(&s), &mut slots));
-        });
-        let (lo, hi) = range(&s, &mut slots).unwrap();
-        fn mom<const M: usize>(name: &str, s: &[f64], lo: f64, hi: f64, per: f64) {
-            let base = round(lo * per);
-            let mut m = vec![[0.0; M]; (round(hi * per) - base) as usize + 1];
-            let cells = Cells { low: lo, high: hi, per, base };
-            best(name, || {
-                cells.add::<M>(black_box(s), None, black_box(&mut m));
-            });
+    fn usual_and_wider_spreads_agree_with_the_plain_sum() {
+        for (spread, wanted) in [(1.0, Way::Narrow), (8.0, Way::Narrow), (100.0, Way::Wide)] {
+            let scores = usual(16_281, spread);
+            let range = 14.0 * spread;
+            for thresholds in [linspace(-3.0, 3.0, 100), linspace(-1.5 * range, 1.5 * range, 100)] {
+                let worst = error(&scores, None, &thresholds, 1.0);
+                assert!(worst <= 1e-15, "{spread}: {worst:e}");
+            }
+            assert_eq!(way(&scores, &linspace(-1.5 * range, 1.5 * range, 400), 1.0), wanted);
         }
-        mom::<4>("moments 4 /256", &s, lo, hi, 256.0);
-        mom::<6>("moments 6 /32", &s, lo, hi, 32.0);
-        mom::<8>("moments 8 /8", &s, lo, hi, 8.0);
-        mom::<10>("moments 10 /4", &s, lo, hi, 4.0);
-        mom::<14>("moments 14 /1", &s, lo, hi, 1.0);
-        let bins = Bins::new(1.0, 100.0).unwrap();
-        let m = vec![1.0; 64];
-        best("coefs narrow x13", || {
-            for _ in 0..13 {
-                black_box(coefficients::<8>(black_box(&m), &bins.narrow));
+    }
+
+    #[test]
+    fn every_number_of_scores_and_every_temperature_agrees() {
+        let mut seen = Vec::new();
+        for n in [1, 2, 3, 4, 5, 7, 63, 64, 65, 200, 500, 2000, 20_000] {
+            let scores = usual(n, 1.0);
+            for temperature in [0.01, 0.1, 0.3, 0.5, 1.0, 1.999, 2.0, 10.0] {
+                let thresholds = linspace(-3.0, 3.0, 37);
+                let worst = error(&scores, None, &thresholds, temperature);
+                assert!(worst <= 1e-14, "{n} scores at {temperature}: {worst:e}");
+                let way = way(&scores, &thresholds, temperature);
+                if !seen.contains(&way) {
+                    seen.push(way);
+                }
             }
-        });
-        best("coefs wide x13", || {
-            for _ in 0..13 {
-                black_box(coefficients::<14>(black_box(&m[..14]), &bins.wide));
-            }
-        });
-        let e: Vec<f64> = (0..400).map(|i| (-3.0 + i as f64 * 0.015).exp()).collect();
-        let mut sums = vec![0.0; 400];
-        let c = coefficients::<14>(&m[..14], &bins.wide).unwrap();
-        best("poly x13", || {
-            for _ in 0..13 {
-                add_polynomial(1.0, black_box(&c.1), 0.9, &e, black_box(&mut sums));
-            }
-        });
-        for _ in 0..2 {
-            best("poly b x13", || {
-                for _ in 0..13 {
-                    poly_b(1.0, black_box(&c.1), 0.9, &e, black_box(&mut sums));
-                }
-            });
-            best("poly c4 x13", || {
-                for _ in 0..13 {
-                    poly_c::<4>(1.0, black_box(&c.1), 0.9, &e, black_box(&mut sums));
-                }
-            });
-            best("poly c8 x13", || {
-                for _ in 0..13 {
-                    poly_c::<8>(1.0, black_box(&c.1), 0.9, &e, black_box(&mut sums));
-                }
-            });
-            best("poly c12 x13", || {
-                for _ in 0..13 {
-                    poly_c::<12>(1.0, black_box(&c.1), 0.9, &e, black_box(&mut sums));
-                }
-            });
-            best("poly a x13", || {
-                for _ in 0..13 {
-                    add_polynomial(1.0, black_box(&c.1), 0.9, &e, black_box(&mut sums));
-                }
-            });
         }
-        let mut x = vec![0.0; 400];
-        best("exps 400", || {
-            for (x, e) in x.iter_mut().zip(&e) {
-                *x = exp(*e)
+        assert_eq!(seen.len(), 3, "{seen:?}");
+    }
+
+    #[test]
+    fn each_way_agrees_wherever_it_could_be_chosen() {
+        for (n, spread, temperature) in [(1, 1.0, 1.0), (50, 1.0, 0.7), (3000, 1.0, 1.0), (3000, 30.0, 1.3), (1000, 0.0, 1.0)] {
+            let scores = usual(n, spread);
+            let weights: Vec<f64> = (0..n).map(|i| 0.5 + (i % 3) as f64 * 0.5).collect();
+            let kernel = SigmoidMeans::new(linspace(-20.0, 20.0, 41), temperature).unwrap();
+            let bins = kernel.bins.as_ref().unwrap();
+            let ends = range(&scores, &mut Vec::new()).unwrap();
+            for weights in [None, Some(&weights[..])] {
+                let wanted = plain(&scores, weights, kernel.thresholds(), temperature);
+                for way in 0..3 {
+                    let mut s =
+                        SigmoidScratch { sums: vec![0.0; 42], full: vec![0.0; 42], exps: vec![0.0; 42], ..Default::default() };
+                    let total = match way {
+                        0 => kernel.direct(&scores, weights, ends, &mut s),
+                        1 => kernel.binned::<{ NARROW.0 }, { NARROW.1 }>(bins, &bins.narrow, &scores, weights, ends, &mut s),
+                        _ => kernel.binned::<{ WIDE.0 }, { WIDE.1 }>(bins, &bins.wide, &scores, weights, ends, &mut s),
+                    };
+                    let expected = weights.map_or(n as f64, |w| w.iter().sum());
+                    assert!((total / expected - 1.0).abs() < 1e-13);
+                    for (j, wanted) in wanted.iter().enumerate() {
+                        let got = (s.sums[j] + s.full[j + 1..].iter().sum::<f64>()) / n as f64;
+                        assert!((got - wanted).abs() <= 2e-14, "way {way}, {n} scores: {got} for {wanted}");
+                    }
+                }
             }
-        });
-        let th: Vec<f64> = (0..400).map(|i| -3.0 + i as f64 * 0.015).collect();
-        let k = SigmoidMeans::new(th.clone(), 1.0).unwrap();
-        let mut sc = SigmoidScratch::default();
-        best("all", || k.means(black_box(&s), None, &mut x, &mut sc));
-        best("direct 100", || {
-            k.direct(&s[..100], None, (lo, hi), &mut sc);
-        });
-        best("new", || {
-            black_box(SigmoidMeans::new(th.clone(), 1.0).unwrap());
-        });
-        best("mean_at", || {
-            black_box(crate::math::sigmoid::mean_at(&s, None, 0.1, 1.0));
-        });
+        }
+    }
+
+    #[test]
+    fn weights_and_unsorted_thresholds_agree() {
+        let mut rng = Rng::new(5, Purpose::Data);
+        let mut thresholds = linspace(-6.0, 4.0, 53);
+        thresholds.push(thresholds[7]);
+        rng.shuffle(&mut thresholds);
+        for n in [10, 300, 5000] {
+            let scores = usual(n, 1.0);
+            let mut weights: Vec<f64> = (0..n).map(|i| if i % 5 == 0 { 0.0 } else { rng.uniform() }).collect();
+            let mean = weights.iter().sum::<f64>() / n as f64;
+            weights.iter_mut().for_each(|w| *w /= mean);
+            for temperature in [0.05, 1.0] {
+                let worst = error(&scores, Some(&weights), &thresholds, temperature);
+                assert!(worst <= 1e-14, "{n} scores at {temperature}: {worst:e}");
+            }
+        }
+    }
+
+    #[test]
+    fn equal_scores_far_clusters_and_huge_scores_agree() {
+        let grid = linspace(-3.0, 3.0, 41);
+        for n in [1, 20, 5000] {
+            for value in [0.0, 0.3, 0.5, -0.062_5, -2.9, 37.5, -39.0, 1e6, -1e6, 1e300] {
+                let worst = error(&vec![value; n], None, &grid, 1.0);
+                assert!(worst <= 1e-14, "{n} times {value}: {worst:e}");
+            }
+            let clusters: Vec<f64> =
+                usual(n, 1.0).iter().enumerate().map(|(i, s)| s + if i % 2 == 0 { 1e6 } else { -1e6 }).collect();
+            assert!(error(&clusters, None, &grid, 1.0) <= 1e-14);
+            let far: Vec<f64> = grid.iter().map(|t| t + 1e6).chain(grid.iter().map(|t| t - 1e6)).collect();
+            assert!(error(&clusters, None, &far, 1.0) <= 1e-14);
+            // Everything far from zero: differences are exact, so the means are as good as near zero.
+            let shifted: Vec<f64> = grid.iter().map(|t| t + 1e6).collect();
+            let near: Vec<f64> = usual(n, 1.0).iter().map(|s| s + 1e6).collect();
+            assert!(error(&near, None, &shifted, 1.0) <= 1e-14);
+            // Two scores that stretch the range over all thresholds.
+            let mut stretched = usual(n, 1.0);
+            stretched.extend([1e12, -1e12]);
+            assert!(error(&stretched, None, &grid, 1.0) <= 1e-14);
+            assert!(error(&stretched, None, &linspace(-1e12, 1e12, 41), 1.0) <= 1e-14);
+            assert!(error(&stretched, None, &linspace(-1e12, 1e12, 41), 1e10) <= 1e-14);
+        }
+        assert_eq!(means(&[1e300, -1e300], None, &[0.0], 1.0), [0.5]);
+        assert_eq!(means(&[1e18; 3000], None, &[1e18], 1.0), [0.5]);
+        assert_eq!(means(&[2e18, 1e18, 0.0], None, &[1e18], 1.0), [0.5]);
+        assert_eq!(means(&[f64::MAX, f64::MIN], None, &[f64::MIN, 0.0, f64::MAX], 1.0), [0.75, 0.5, 0.25]);
+    }
+
+    #[test]
+    fn saturated_means_are_zero_and_one() {
+        for n in [1, 100, 10_000] {
+            let got = means(&usual(n, 1.0), None, &[-1e3, 1e3], 1.0);
+            assert_eq!(got, [1.0, 0.0]);
+        }
+    }
+
+    #[test]
+    fn random_problems_agree() {
+        let mut rng = Rng::new(11, Purpose::Data);
+        for case in 0..300 {
+            let most = [5, 50, 500, 5000][rng.below(4)];
+            let n = 1 + rng.below(most);
+            let temperature = 10.0_f64.powf(4.0 * rng.uniform() - 2.0);
+            let spread = 10.0_f64.powf(4.0 * rng.uniform() - 2.0);
+            let centre = if rng.below(4) == 0 { 1e4 * normal(&mut rng) } else { normal(&mut rng) };
+            let scores: Vec<f64> = (0..n).map(|_| centre + spread * normal(&mut rng)).collect();
+            let count = 1 + rng.below(40);
+            let width = spread * 10.0_f64.powf(2.0 * rng.uniform() - 1.0);
+            let thresholds: Vec<f64> = (0..count).map(|_| centre + width * normal(&mut rng)).collect();
+            let weights: Vec<f64> = (0..n).map(|_| 2.0 * rng.uniform()).collect();
+            let weights = (rng.below(2) == 0).then_some(&weights[..]);
+            let worst = error(&scores, weights, &thresholds, temperature);
+            assert!(worst <= 2e-14, "case {case}, {n} scores, temperature {temperature}, spread {spread}: {worst:e}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_finite_gives_nan_and_nothing_gives_zero() {
+        for n in [1, 30, 3000, 200_000] {
+            for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+                for at in [0, n / 2, n - 1] {
+                    let mut scores = usual(n, 1.0);
+                    scores[at] = bad;
+                    assert!(means(&scores, None, &[-1.0, 50.0], 1.0).iter().all(|v| v.is_nan()), "{bad} at {at} of {n}");
+                    let scores = usual(n, 1.0);
+                    let mut weights = vec![1.0; n];
+                    weights[at] = bad;
+                    assert!(means(&scores, Some(&weights), &[-1.0, 50.0], 1.0).iter().all(|v| v.is_nan()));
+                }
+            }
+        }
+        assert_eq!(means(&[], None, &[0.0, 1.0], 1.0), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn bits_do_not_depend_on_threads_and_long_sums_stay_exact() {
+        let thresholds = linspace(-3.0, 3.0, 40);
+        let scores = usual(1_100_000, 1.0);
+        let bits = || means(&scores, None, &thresholds, 1.0).iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        assert_eq!(reduce::with_threads(1, bits).unwrap(), reduce::with_threads(2, bits).unwrap());
+        assert!(error(&scores, None, &thresholds[..3], 1.0) <= 1e-14);
+        let worst = error(&vec![0.3; 1_100_000], None, &thresholds[..3], 1.0);
+        assert!(worst <= 1e-14, "{worst:e}");
+    }
+
+    #[test]
+    fn scratch_grows_once() {
+        let kernel = SigmoidMeans::new(linspace(-3.0, 3.0, 40), 1.0).unwrap();
+        let mut scratch = SigmoidScratch::default();
+        let mut out = vec![0.0; 40];
+        let capacities = |s: &SigmoidScratch| {
+            [&s.moments, &s.ranges, &s.sums, &s.full, &s.exps].map(|buffer| (buffer.capacity(), buffer.as_ptr()))
+        };
+        for n in [10, 1000, 150_000] {
+            let scores = usual(n, 1.0);
+            kernel.means(&scores, None, &mut out, &mut scratch);
+            let (before, first) = (capacities(&scratch), out.clone());
+            kernel.means(&scores, None, &mut out, &mut scratch);
+            assert_eq!(capacities(&scratch), before);
+            assert_eq!(out, first);
+        }
+        // A huge range does not ask for a huge number of bins.
+        kernel.means(&[1e12, -1e12, 0.0, 1e300, -1e300], None, &mut out, &mut scratch);
+        let wide = SigmoidMeans::new(linspace(-1e9, 1e9, 40), 1.0).unwrap();
+        wide.means(&usual(5000, 1e9), None, &mut out, &mut scratch);
+        assert!(scratch.moments.capacity() < 1 << 20);
+    }
+
+    #[test]
+    fn unusable_settings_are_refused() {
+        for temperature in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-310] {
+            assert!(SigmoidMeans::new(vec![0.0], temperature).unwrap_err().to_string().contains("temperature"));
+        }
+        assert!(SigmoidMeans::new(vec![], 1.0).unwrap_err().to_string().contains("thresholds"));
+        assert!(SigmoidMeans::new(vec![0.0, f64::NAN], 1.0).unwrap_err().to_string().contains("threshold"));
+    }
+
+    #[test]
+    fn extreme_temperatures_do_not_break_the_tables() {
+        for temperature in [1e-300, 1e-30, 1e30, 1e300] {
+            assert!(error(&usual(500, 1.0), None, &linspace(-3.0, 3.0, 9), temperature) <= 1e-14, "{temperature}");
+        }
     }
 }
