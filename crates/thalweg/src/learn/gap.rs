@@ -56,8 +56,7 @@ impl Term for RateGap {
     }
 
     fn slopes(&self, _: usize, view: View, weights: &[f64], _: &mut Work, out: &mut [f64]) {
-        let factor = weights[0] / view.scores.len() as f64;
-        sigmoid::slopes_at(view.scores, 0.0, self.temperature, factor, out);
+        sigmoid::slopes_at(view.scores, 0.0, self.temperature, weights[0], out);
         weigh(view, out);
     }
 

@@ -77,7 +77,7 @@ impl Term for MeanLoss {
     }
 
     fn slopes(&self, _: usize, view: View, weights: &[f64], _: &mut Work, out: &mut [f64]) {
-        let factor = weights[0] / view.scores.len() as f64;
+        let factor = weights[0];
         match self.loss {
             Loss::Hinge => fill(view, factor, Loss::Hinge, out),
             Loss::Logistic => fill(view, factor, Loss::Logistic, out),

@@ -384,47 +384,52 @@ impl Learning {
         let mut part_slopes = std::mem::take(&mut part.slopes);
         let own = &populations[p];
         let view = self.view(p, own, part);
-        if own.holds != Holds::Batch && population.members.is_none() && !part.touched {
+        let rows = view.scores.len() as f64;
+        let mut divisor = part.divisor;
+        if own.holds == Holds::Batch {
+            slopes.resize(view.scores.len(), 0.0);
+            term.slopes(k, view, weights, work, &mut slopes);
+            for (&row, &slope) in own.rows.iter().zip(&slopes).filter(|(_, s)| **s != 0.0) {
+                self.data.features.add_row(row as usize, slope / rows, grad);
+            }
+            if self.intercept {
+                grad[self.data.features.cols()] += vec::sum(&slopes) / rows;
+            }
+        } else if population.members.is_none() && divisor.is_none() {
             // The first term on a whole part writes where the pull reads.
             part_slopes.resize(part.scores.len(), 0.0);
             term.slopes(k, view, weights, work, &mut part_slopes);
+            divisor = Some(rows);
         } else {
             slopes.resize(view.scores.len(), 0.0);
             term.slopes(k, view, weights, work, &mut slopes);
-            if own.holds == Holds::Batch {
-                for (&row, &slope) in own.rows.iter().zip(&slopes).filter(|(_, s)| **s != 0.0) {
-                    self.data.features.add_row(row as usize, slope, grad);
-                }
-                if self.intercept {
-                    grad[self.data.features.cols()] += vec::sum(&slopes);
-                }
-            } else {
-                if !part.touched {
-                    part_slopes.clear();
-                    part_slopes.resize(part.scores.len(), 0.0);
-                }
-                match &population.members {
-                    None => vec::add_scaled(&mut part_slopes, 1.0, &slopes),
-                    Some(members) => members.iter().zip(&slopes).for_each(|(&m, s)| part_slopes[m as usize] += s),
+            let common = *divisor.get_or_insert_with(|| {
+                part_slopes.clear();
+                part_slopes.resize(part.scores.len(), 0.0);
+                1.0
+            });
+            match &population.members {
+                None => vec::add_scaled(&mut part_slopes, common / rows, &slopes),
+                Some(members) => {
+                    members.iter().zip(&slopes).for_each(|(&m, s)| part_slopes[m as usize] += common / rows * s);
                 }
             }
         }
-        let batch = own.holds == Holds::Batch;
         let part = &mut parts[population.part];
         part.slopes = part_slopes;
-        part.touched |= !batch;
+        part.divisor = divisor;
         populations[p].slopes = slopes;
     }
 
-    /// One pass over the rows of every part that has slopes: `grad += A^T slopes`.
+    /// One pass over the rows of every part that has slopes: `grad += A^T slopes / divisor`.
     fn pull(&self, grad: &mut [f64], buffers: &mut Buffers) {
         let features = &self.data.features;
         for (part, range) in buffers.parts.iter_mut().zip(&self.parts) {
-            if std::mem::take(&mut part.touched) {
+            if let Some(divisor) = part.divisor.take() {
                 part.slots.resize(features.pull_slots(range.len()), 0.0);
-                features.pull(range.clone(), &part.slopes, &mut grad[..features.cols()], &mut part.slots);
+                features.pull(range.clone(), &part.slopes, divisor, &mut grad[..features.cols()], &mut part.slots);
                 if self.intercept {
-                    grad[features.cols()] += vec::sum(&part.slopes);
+                    grad[features.cols()] += vec::sum(&part.slopes) / divisor;
                 }
             }
         }
@@ -485,7 +490,8 @@ struct PartBuffer {
     scores: Vec<f64>,
     slopes: Vec<f64>,
     slots: Vec<f64>,
-    touched: bool,
+    /// What the slopes are to be divided by; none while there are no slopes.
+    divisor: Option<f64>,
 }
 
 impl PartBuffer {

@@ -74,15 +74,14 @@ impl Term for RocGap {
 
     fn slopes(&self, _: usize, view: View, weights: &[f64], _: &mut Work, out: &mut [f64]) {
         // Only the winning threshold carries weight: one exact pass. (A recursive estimator may weigh several.)
-        let n = view.scores.len() as f64;
         let mut weighted = weights.iter().zip(&self.thresholds).filter(|(w, _)| **w != 0.0);
         match weighted.next() {
             None => out.fill(0.0),
-            Some((w, &threshold)) => sigmoid::slopes_at(view.scores, threshold, self.temperature, w / n, out),
+            Some((w, &threshold)) => sigmoid::slopes_at(view.scores, threshold, self.temperature, *w, out),
         }
         for (w, &threshold) in weighted {
             for (out, s) in out.iter_mut().zip(view.scores) {
-                *out += w / n * sigmoid::sigmoid_slope((s - threshold) / self.temperature) / self.temperature;
+                *out += w * sigmoid::sigmoid_slope((s - threshold) / self.temperature) / self.temperature;
             }
         }
         weigh(view, out);

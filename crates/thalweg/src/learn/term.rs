@@ -107,7 +107,8 @@ pub trait Term: Send + Sync + std::fmt::Debug {
     fn outer(&self, statistics: &[f64]) -> f64;
     /// Derivative of the value by each statistic (one element of it at a kink) into `out`.
     fn outer_slopes(&self, statistics: &[f64], out: &mut [f64]);
-    /// `out[i]` becomes the derivative by the i-th score of the weighted sum of the means of population `k`.
+    /// `out[i]` becomes the derivative by the i-th score of the weighted sum of population `k`'s statistics, times the number
+    /// of rows in the view: the caller divides, after summing over rows.
     fn slopes(&self, k: usize, view: View, weights: &[f64], work: &mut Work, out: &mut [f64]);
     /// Weak-convexity constant in the model's weights; `None` if there is none.
     fn modulus(&self, populations: &[RowNorms], which: Constant) -> Option<f64>;
