@@ -70,6 +70,7 @@ struct Bins {
 /// Working space of [`SigmoidMeans::means`]; grows to what is needed and keeps it.
 #[derive(Debug, Clone, Default)]
 pub struct SigmoidScratch {
+    /// Moments of the cells; without bins the sums of a run.
     moments: Vec<f64>,
     ranges: Vec<f64>,
     /// For each threshold in ascending order: sums of sigmoids that are neither 0 nor 1.
@@ -185,29 +186,62 @@ impl SigmoidMeans {
 
     /// Every score against every threshold where it may be neither 0 nor 1. Returns the total weight.
     fn direct(&self, scores: &[f64], weights: Option<&[f64]>, ends: (f64, f64), scratch: &mut SigmoidScratch) -> f64 {
-        let SigmoidScratch { sums, full, exps, .. } = scratch;
+        let len = self.sorted.len() + 1;
+        if scratch.moments.len() < 2 * len {
+            scratch.moments.resize(2 * len, 0.0);
+        }
+        let (sums, full) = scratch.moments[..2 * len].split_at_mut(len);
+        let mut total = 0.0;
+        for (k, run) in scores.chunks(RUN).enumerate() {
+            let weights = weights.map(|w| &w[k * RUN..]);
+            sums.fill(0.0);
+            full.fill(0.0);
+            total += if self.factors(ends) {
+                self.factored(run, weights, ends, sums, full, &mut scratch.exps)
+            } else {
+                self.windowed(run, weights, sums, full)
+            };
+            reduce::add_slots(sums, &mut scratch.sums);
+            reduce::add_slots(full, &mut scratch.full);
+        }
+        total
+    }
+
+    /// One exponential for each pair within reach of each other.
+    fn windowed(&self, scores: &[f64], weights: Option<&[f64]>, sums: &mut [f64], full: &mut [f64]) -> f64 {
         let per = 1.0 / self.temperature;
         let margin = SATURATED * self.temperature;
         let mut total = 0.0;
-        if !self.factors(ends) {
-            for (i, &score) in scores.iter().enumerate() {
-                let score = score.clamp(ends.0, ends.1);
-                let weight = weights.map_or(1.0, |w| w[i]);
-                let (first, end) = self.window(score, score, margin);
-                total += weight;
-                full[first] += weight;
-                for (sum, t) in sums[first..end].iter_mut().zip(&self.sorted[first..end]) {
-                    *sum += weight / (1.0 + exp((t - score) * per));
-                }
+        for (i, &score) in scores.iter().enumerate() {
+            let weight = weights.map_or(1.0, |w| w[i]);
+            let (first, end) = self.window(score, score, margin);
+            total += weight;
+            full[first] += weight;
+            for (sum, t) in sums[first..end].iter_mut().zip(&self.sorted[first..end]) {
+                *sum += weight / (1.0 + exp((t - score) * per));
             }
-            return total;
         }
+        total
+    }
+
+    /// One exponential for each score and each threshold, a quarter of a division for each pair.
+    fn factored(
+        &self,
+        scores: &[f64],
+        weights: Option<&[f64]>,
+        ends: (f64, f64),
+        sums: &mut [f64],
+        full: &mut [f64],
+        exps: &mut [f64],
+    ) -> f64 {
+        let per = 1.0 / self.temperature;
         let centre = 0.5 * ends.0 + 0.5 * ends.1;
-        let (first, end) = self.window(ends.0, ends.1, margin);
+        let (first, end) = self.window(ends.0, ends.1, SATURATED * self.temperature);
         let (sums, exps) = (&mut sums[first..end], &mut exps[first..end]);
         for (e, t) in exps.iter_mut().zip(&self.sorted[first..end]) {
             *e = exp((t - centre) * per);
         }
+        let mut total = 0.0;
         for (b, four) in scores.chunks(4).enumerate() {
             let (mut e, mut w) = ([1.0; 4], [0.0; 4]);
             for (k, score) in four.iter().enumerate() {
@@ -215,7 +249,7 @@ impl SigmoidMeans {
                 w[k] = weights.map_or(1.0, |w| w[4 * b + k]);
             }
             total += (w[0] + w[1]) + (w[2] + w[3]);
-            // Four fractions over their common denominator: one division.
+            // Four fractions over their common denominator.
             for (sum, t) in sums.iter_mut().zip(&*exps) {
                 let d = [1.0 + e[0] * t, 1.0 + e[1] * t, 1.0 + e[2] * t, 1.0 + e[3] * t];
                 let (low, high) = (d[0] * d[1], d[2] * d[3]);
@@ -730,8 +764,15 @@ mod tests {
         let bits = || means(&scores, None, &thresholds, 1.0).iter().map(|v| v.to_bits()).collect::<Vec<_>>();
         assert_eq!(reduce::with_threads(1, bits).unwrap(), reduce::with_threads(2, bits).unwrap());
         assert!(error(&scores, None, &thresholds[..3], 1.0) <= 1e-14);
-        let worst = error(&vec![0.3; 1_100_000], None, &thresholds[..3], 1.0);
-        assert!(worst <= 1e-14, "{worst:e}");
+        let (equal, weights) = (vec![0.3; 1_100_000], vec![0.7; 1_100_000]);
+        for weights in [None, Some(&weights[..])] {
+            // A second temperature so small that there are no bins, a third so large that one bin holds all.
+            for temperature in [1.0, 1e-17, 1e3] {
+                let worst = error(&equal, weights, &[-2.0, 0.1, 0.3], temperature);
+                // Equal weights that are no dyadic fractions, all in one cell, are the worst that a running sum can meet.
+                assert!(worst <= 5e-14, "{temperature}: {worst:e}");
+            }
+        }
     }
 
     #[test]
