@@ -130,16 +130,20 @@ pub fn mean_at(scores: &[f64], weights: Option<&[f64]>, threshold: f64, temperat
         return 0.0;
     }
     let mut buffer = [0.0; BLOCK];
-    let mut total = 0.0;
+    // Compensated over blocks: millions of equal terms would drift otherwise.
+    let (mut total, mut lost) = (0.0_f64, 0.0);
     for (b, block) in scores.chunks(BLOCK).enumerate() {
         let values = &mut buffer[..block.len()];
         sigmoids_at(block, threshold, temperature, values);
-        total += match weights {
+        let part = match weights {
             Some(w) => vec::dot(values, &w[b * BLOCK..]),
             None => vec::sum(values),
         };
+        let next = total + part;
+        lost += if total.abs() >= part.abs() { (total - next) + part } else { (part - next) + total };
+        total = next;
     }
-    total / scores.len() as f64
+    (total + lost) / scores.len() as f64
 }
 
 /// `loss[i] = log(1 + exp(z[i]))` and `slope[i] = sigmoid(z[i])`, its derivative.
@@ -227,6 +231,7 @@ mod tests {
             assert!((mean_at(&scores, Some(&weights), threshold, temperature) - wanted).abs() < 1e-13);
         }
         assert_eq!(mean_at(&[], None, 0.0, 1.0), 0.0);
+        assert!((mean_at(&vec![0.3; 1_000_000], None, 0.0, 1.0) - sigmoid(0.3)).abs() < 1e-15);
     }
 
     #[test]
