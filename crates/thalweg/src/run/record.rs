@@ -40,9 +40,10 @@ impl Record {
     pub(super) fn due(&self, t: u64, last: bool) -> bool {
         match (&self.every, &self.at) {
             (_, Some(at)) => at.contains(&t),
-            (Some(k), None) => t % k == 0 || last,
+            (Some(k), None) => last || t.is_multiple_of(*k),
             (None, None) => {
-                last || t == 0 || { [1, 2, 5].contains(&(t / 10_u64.pow(t.ilog10()))) && t % 10_u64.pow(t.ilog10()) == 0 }
+                let decade = 10_u64.pow(t.checked_ilog10().unwrap_or(0));
+                last || (t.is_multiple_of(decade) && [0, 1, 2, 5].contains(&(t / decade)))
             }
         }
     }

@@ -95,8 +95,8 @@ impl Settings {
     pub fn theory(theorem: plan::Theorem, constants: &plan::Constants, eps: f64) -> Result<Self> {
         let plan = plan::plan(theorem, constants, eps, false)?;
         Ok(Settings {
-            eta: plan.eta.clone(),
-            tol: plan.tol.clone(),
+            eta: plan.eta,
+            tol: plan.tol,
             burn_in: plan.burn_in as u64,
             value_batch: plan.value_batch.map(|b| b as usize),
             strongly_convex: plan.strongly_convex,
