@@ -3,9 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::eval::{Eval, Evaluator, Proximal, ValueEval};
+use crate::eval::{Eval, Evaluator, Proximal};
 use crate::math::vec;
 use crate::oracle::{Draw, Pick, Subgradients, Warm};
+use crate::solvers::{Method, Schedule, Solver, Ssg, ssg};
 use crate::{Error, Result};
 
 /// The subproblem and the effort.
@@ -77,47 +78,31 @@ pub fn by_switching(problem: &dyn Subgradients, x: &[f64], how: &Switching) -> R
         ));
     }
 
+    let mut solver = Ssg::new(ssg::Settings {
+        eta: Schedule::StronglyConvex(2.0 / strong),
+        tol: how.tol.into(),
+        output: ssg::Output::Last,
+        ..ssg::Settings::default()
+    })?;
     let mut inner = Evaluator::new(problem, 0, 0.0);
     let mut work = vec![];
-    let mut ev = Proximal { inner: &mut inner, centre: x, rho_f: rho_hat, rho_g: rho_hat_g, slack: 0.0, work: &mut work };
-    let full = Draw::full();
-    let mut y = x.to_vec();
+    let ev: &mut dyn Eval =
+        &mut Proximal { inner: &mut inner, centre: x, rho_f: rho_hat, rho_g: rho_hat_g, slack: 0.0, work: &mut work };
+    let (mut y, mut before) = (x.to_vec(), x.to_vec());
     problem.domain().project(&mut y, &mut Warm::default())?;
-    let (mut d, mut g) = (vec![0.0; x.len()], vec![0.0; ev.constraints()]);
+    solver.start(ev, &y)?;
     let mut t = 0;
     while t < how.iterations {
-        ev.refresh(&y)?;
-        let mut feasible = true;
-        ev.constraint_pull(
-            &y,
-            &full,
-            &mut g,
-            &mut |g, w| {
-                if let Some((j, v)) = vec::first_max(g)
-                    && v > how.tol
-                {
-                    w[j] = 1.0;
-                    feasible = false;
-                }
-            },
-            &mut d,
-        )?;
-        if feasible {
-            ev.objective_grad(&y, &full, &mut d)?;
-        }
-        // eta_t = 2 / ((rho_hat - rho)(t + 2))
-        let eta = 2.0 / (strong * (t as f64 + 2.0));
-        for (d, y) in d.iter_mut().zip(&y) {
-            *d = y - eta * *d;
-        }
-        ev.project(&mut d)?;
-        let moved = vec::distance(&d, &y);
-        std::mem::swap(&mut d, &mut y);
+        before.copy_from_slice(&y);
+        solver.step(ev)?;
+        solver.iterate(&mut y);
         t += 1;
-        if moved < how.step {
+        if vec::distance(&y, &before) < how.step {
             break;
         }
     }
+    let full = Draw::full();
+    let mut g = vec![0.0; ev.constraints()];
     ev.refresh(&y)?;
     ev.constraint_values(&y, &full, Pick::All, &mut g)?;
     Ok(NearStationarity {

@@ -21,6 +21,8 @@ pub enum Schedule {
     InvSqrt(f64),
     /// `c / (t + 1)`; rule "inv-linear".
     InvLinear(f64),
+    /// `c / (t + 2)`; rule "strongly-convex": with c = 2 / mu, the step for mu-strongly convex problems.
+    StronglyConvex(f64),
     /// `c (t + 1)^p`; rule "power".
     Power {
         /// Factor.
@@ -32,7 +34,7 @@ pub enum Schedule {
     Theory,
 }
 
-const RULES: &str = "\"constant\", \"inv-sqrt\", \"inv-linear\", \"power\" or \"theory\"";
+const RULES: &str = "\"constant\", \"inv-sqrt\", \"inv-linear\", \"strongly-convex\", \"power\" or \"theory\"";
 
 impl Schedule {
     /// The number of iteration `t`. NaN for `Theory`, which [`Schedule::resolve`] removes.
@@ -42,6 +44,7 @@ impl Schedule {
             Schedule::Constant(c) => c,
             Schedule::InvSqrt(c) => c / n.sqrt(),
             Schedule::InvLinear(c) => c / n,
+            Schedule::StronglyConvex(c) => c / (n + 1.0),
             Schedule::Power { c, p } => c * n.powf(p),
             Schedule::Theory => f64::NAN,
         }
@@ -65,7 +68,7 @@ impl Schedule {
         let (c, p, key) = match *self {
             Schedule::Theory => return Ok(()),
             Schedule::Constant(c) => (c, 0.0, name.to_string()),
-            Schedule::InvSqrt(c) | Schedule::InvLinear(c) => (c, 0.0, format!("{name}.c")),
+            Schedule::InvSqrt(c) | Schedule::InvLinear(c) | Schedule::StronglyConvex(c) => (c, 0.0, format!("{name}.c")),
             Schedule::Power { c, p } => (c, p, format!("{name}.c")),
         };
         if !c.is_finite() || c < 0.0 || (c == 0.0 && !allow_zero) {
@@ -83,6 +86,7 @@ impl Schedule {
             Schedule::Constant(_) => "constant",
             Schedule::InvSqrt(_) => "inv-sqrt",
             Schedule::InvLinear(_) => "inv-linear",
+            Schedule::StronglyConvex(_) => "strongly-convex",
             Schedule::Power { .. } => "power",
             Schedule::Theory => "theory",
         }
@@ -98,6 +102,7 @@ impl Schedule {
             "constant" => Schedule::Constant(factor()?),
             "inv-sqrt" => Schedule::InvSqrt(factor()?),
             "inv-linear" => Schedule::InvLinear(factor()?),
+            "strongly-convex" => Schedule::StronglyConvex(factor()?),
             "power" => {
                 let p = p.ok_or("the schedule \"power\" has no p: wanted p = the exponent of t + 1")?;
                 Schedule::Power { c: factor()?, p }
@@ -130,6 +135,7 @@ impl fmt::Display for Schedule {
             Schedule::Constant(c) => write!(f, "{}", short(c)),
             Schedule::InvSqrt(c) => write!(f, "{} / sqrt(t + 1)", short(c)),
             Schedule::InvLinear(c) => write!(f, "{} / (t + 1)", short(c)),
+            Schedule::StronglyConvex(c) => write!(f, "{} / (t + 2)", short(c)),
             Schedule::Power { c, p } => write!(f, "{} (t + 1)^{}", short(c), short(p)),
             Schedule::Theory => write!(f, "theory"),
         }
@@ -153,7 +159,9 @@ struct Packed {
 impl Serialize for Schedule {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let (c, p) = match *self {
-            Schedule::Constant(c) | Schedule::InvSqrt(c) | Schedule::InvLinear(c) => (Some(c), None),
+            Schedule::Constant(c) | Schedule::InvSqrt(c) | Schedule::InvLinear(c) | Schedule::StronglyConvex(c) => {
+                (Some(c), None)
+            }
             Schedule::Power { c, p } => (Some(c), Some(p)),
             Schedule::Theory => (None, None),
         };
@@ -236,10 +244,11 @@ mod tests {
         toml::from_str::<Settings>(text).map(|s| s.eta).map_err(|e| e.message().to_string())
     }
 
-    const ALL: [Schedule; 5] = [
+    const ALL: [Schedule; 6] = [
         Schedule::Constant(0.25),
         Schedule::InvSqrt(0.1),
         Schedule::InvLinear(3.0),
+        Schedule::StronglyConvex(3.0),
         Schedule::Power { c: 2.0, p: -0.75 },
         Schedule::Theory,
     ];
@@ -250,6 +259,7 @@ mod tests {
         assert_eq!(Schedule::from(0.5).at(1_000_000), 0.5);
         assert_eq!((Schedule::InvSqrt(6.0).at(0), Schedule::InvSqrt(6.0).at(8)), (6.0, 2.0));
         assert_eq!((Schedule::InvLinear(6.0).at(0), Schedule::InvLinear(6.0).at(2)), (6.0, 2.0));
+        assert_eq!((Schedule::StronglyConvex(6.0).at(0), Schedule::StronglyConvex(6.0).at(1)), (3.0, 2.0));
         let power = Schedule::Power { c: 3.0, p: 2.0 };
         assert_eq!((power.at(0), power.at(3)), (3.0, 48.0));
         assert!(Schedule::Theory.at(0).is_nan());
