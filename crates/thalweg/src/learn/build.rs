@@ -69,8 +69,8 @@ impl Builder {
     }
 
     /// The set that the variables stay in. Default: the whole space.
-    pub fn domain(mut self, set: impl Into<Box<dyn Set>>) -> Self {
-        self.domain = set.into();
+    pub fn domain(mut self, set: impl Set + 'static) -> Self {
+        self.domain = Box::new(set);
         self
     }
 

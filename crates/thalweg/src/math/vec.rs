@@ -44,23 +44,29 @@ pub fn norm_squared(x: &[f64]) -> f64 {
     dot(x, x)
 }
 
-/// Euclidean norm, safe against overflow and underflow of the squares.
-pub fn norm(x: &[f64]) -> f64 {
-    let squares = norm_squared(x);
-    if squares.is_normal() && squares < 1e300 {
+/// Square root of the sum of `term(i)^2`, safe against overflow and underflow of the squares.
+#[inline]
+pub fn norm_by(len: usize, term: impl Fn(usize) -> f64) -> f64 {
+    let squares = sum_by(len, |i| term(i) * term(i));
+    if squares.is_nan() || (squares.is_normal() && squares < 1e300) {
         return squares.sqrt();
     }
-    let largest = x.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
-    if largest == 0.0 || !largest.is_finite() {
-        return if x.iter().any(|v| v.is_nan()) { f64::NAN } else { largest };
+    let largest = (0..len).fold(0.0_f64, |m, i| m.max(term(i).abs()));
+    if largest == 0.0 || largest.is_infinite() {
+        return largest;
     }
-    largest * sum_by(x.len(), |i| (x[i] / largest).powi(2)).sqrt()
+    largest * sum_by(len, |i| (term(i) / largest).powi(2)).sqrt()
+}
+
+/// Euclidean norm.
+pub fn norm(x: &[f64]) -> f64 {
+    norm_by(x.len(), |i| x[i])
 }
 
 /// Euclidean distance.
 pub fn distance(x: &[f64], y: &[f64]) -> f64 {
     let y = &y[..x.len()];
-    sum_by(x.len(), |i| (x[i] - y[i]) * (x[i] - y[i])).sqrt()
+    norm_by(x.len(), |i| x[i] - y[i])
 }
 
 /// `y += a x`.

@@ -1,6 +1,7 @@
 //! What a problem offers: values ([`Values`]) and subgradients ([`Subgradients`]) at a point for a draw of samples. How
 //! often they are asked and what is counted is the business of [`crate::eval`]; solvers never see these traits.
 
+pub mod check;
 mod closures;
 mod draw;
 

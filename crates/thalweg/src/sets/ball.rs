@@ -40,7 +40,7 @@ impl Ball {
     fn off_centre(&self, x: &[f64]) -> f64 {
         match &self.centre {
             None => vec::norm(x),
-            Some(c) => super::norm_by(c.len(), |i| x[i] - c[i]),
+            Some(c) => vec::norm_by(c.len(), |i| x[i] - c[i]),
         }
     }
 }

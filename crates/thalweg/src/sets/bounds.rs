@@ -2,6 +2,7 @@
 //! non-negative points is in `orthant`.
 
 use super::{Set, Warm};
+use crate::math::vec;
 use crate::{Error, Result};
 
 /// All points between a lower and an upper bound, coordinate by coordinate.
@@ -93,14 +94,14 @@ impl Set for Bounds {
     fn distance(&self, x: &[f64]) -> Result<f64> {
         super::check_point(self, x.len())?;
         let over = |v: f64, (lo, hi): (f64, f64)| if lo <= v && v <= hi { 0.0 } else { v - clip(v, lo, hi) };
-        Ok(super::norm_by(x.len(), |i| over(x[i], self.side(i))))
+        Ok(vec::norm_by(x.len(), |i| over(x[i], self.side(i))))
     }
 
     fn diameter(&self, dim: usize) -> f64 {
         match &self.0 {
             _ if dim == 0 => 0.0,
             Sides::Same(lo, hi) => (hi - lo) * (dim as f64).sqrt(),
-            Sides::Each(lo, hi) => super::norm_by(lo.len(), |i| hi[i] - lo[i]),
+            Sides::Each(lo, hi) => vec::norm_by(lo.len(), |i| hi[i] - lo[i]),
         }
     }
 

@@ -71,6 +71,28 @@ pub trait Set: Send + Sync + std::fmt::Debug {
     fn describe(&self) -> String;
 }
 
+/// So that whoever takes a set takes a boxed one too.
+impl Set for Box<dyn Set> {
+    fn dim(&self) -> Option<usize> {
+        (**self).dim()
+    }
+    fn project(&self, x: &mut [f64], warm: &mut Warm) -> Result<()> {
+        (**self).project(x, warm)
+    }
+    fn distance(&self, x: &[f64]) -> Result<f64> {
+        (**self).distance(x)
+    }
+    fn diameter(&self, dim: usize) -> f64 {
+        (**self).diameter(dim)
+    }
+    fn linear_minimizer(&self, slope: &[f64], out: &mut [f64]) -> Option<()> {
+        (**self).linear_minimizer(slope, out)
+    }
+    fn describe(&self) -> String {
+        (**self).describe()
+    }
+}
+
 /// Refuses a point of the wrong length; the name of the set is only written where it is needed.
 fn check_point(set: &dyn Set, got: usize) -> Result<()> {
     match set.dim() {
@@ -87,20 +109,6 @@ fn slope_fits(set: &dyn Set, slope: &[f64], out: &[f64]) -> Option<()> {
         && set.dim().is_none_or(|d| d == out.len())
         && crate::math::vec::first_not_finite(slope).is_none();
     fits.then_some(())
-}
-
-/// Square root of the sum of `term(i)^2`, safe against overflow and underflow of the squares.
-fn norm_by(len: usize, term: impl Fn(usize) -> f64) -> f64 {
-    use crate::math::vec::sum_by;
-    let squares = sum_by(len, |i| term(i) * term(i));
-    if squares.is_nan() || (squares.is_normal() && squares < 1e300) {
-        return squares.sqrt();
-    }
-    let largest = (0..len).fold(0.0_f64, |m, i| m.max(term(i).abs()));
-    if largest == 0.0 || largest.is_infinite() {
-        return largest;
-    }
-    largest * sum_by(len, |i| (term(i) / largest).powi(2)).sqrt()
 }
 
 #[cfg(test)]

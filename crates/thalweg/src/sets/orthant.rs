@@ -2,6 +2,7 @@
 
 use super::{Set, Warm};
 use crate::Result;
+use crate::math::vec;
 
 /// All points whose coordinates are at least zero, of any dimension.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -19,7 +20,7 @@ impl Set for NonNegative {
     }
 
     fn distance(&self, x: &[f64]) -> Result<f64> {
-        Ok(super::norm_by(x.len(), |i| if x[i] >= 0.0 { 0.0 } else { x[i] }))
+        Ok(vec::norm_by(x.len(), |i| if x[i] >= 0.0 { 0.0 } else { x[i] }))
     }
 
     fn diameter(&self, dim: usize) -> f64 {

@@ -1,0 +1,90 @@
+//! A step allocates nothing once the buffers are there: counted by the allocator itself.
+
+#![allow(unsafe_code)] // a global allocator cannot be written without
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use thalweg::eval::Evaluator;
+use thalweg::learn::{Data, Groups, Learning, Split};
+use thalweg::math::Matrix;
+use thalweg::math::rng::{Purpose, Rng};
+use thalweg::solvers::ssg::{InfeasibleStep, Output, Settings};
+use thalweg::solvers::{Eval, Solver, Ssg};
+
+struct Counting;
+
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is handed to the system allocator unchanged; counting touches no memory that it manages.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(pointer, layout) }
+    }
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The one test of this file: a second one would run beside it and be counted too.
+#[test]
+fn a_step_of_the_switching_method_allocates_nothing() {
+    let before = COUNT.load(Ordering::Relaxed);
+    drop(std::hint::black_box(vec![1_u8; 100]));
+    assert!(COUNT.load(Ordering::Relaxed) > before, "the counter must count");
+
+    let mut rng = Rng::new(3, Purpose::Data);
+    let (rows, cols) = (6_000, 40);
+    let mut ptr = vec![0];
+    let mut ids = vec![];
+    for _ in 0..rows {
+        ids.extend((0..cols as u32).filter(|_| rng.uniform() < 0.2));
+        ptr.push(ids.len());
+    }
+    let data = Data {
+        features: Matrix::ones(cols, ptr, ids).unwrap(),
+        labels: (0..rows).map(|i| if i % 4 == 0 { 1.0 } else { -1.0 }).collect(),
+        groups: Some(Groups { names: vec!["p".into(), "u".into()], of_row: (0..rows as u32).map(|i| i % 2).collect() }),
+        weights: None,
+    };
+    for split in [Split::Shared, Split::Ordered] {
+        let problem = Learning::on(data.clone())
+            .split(split)
+            .minimize("roc_gap(low = -3, high = 3) + 0.1 * logistic + 0.01 * scad".parse().unwrap())
+            .subject_to("hinge <= 0.6".parse().unwrap())
+            .subject_to("demographic_parity <= 0.05".parse().unwrap())
+            .build()
+            .unwrap();
+        let base = Settings { eta: 0.05.into(), output: Output::Random, ..Settings::default() };
+        for settings in [
+            base.clone(),
+            Settings { infeasible_step: InfeasibleStep::Polyak, output: Output::Average, ..base.clone() },
+            Settings { batch_f: Some(64), batch_g: Some(32), value_batch: Some(500), ..base },
+        ] {
+            thalweg::math::reduce::with_threads(1, || {
+                let ev: &mut dyn Eval = &mut Evaluator::new(&problem, 1, 1e-6);
+                let mut solver = Ssg::new(settings.clone()).unwrap();
+                solver.start(ev, &vec![0.0; cols]).unwrap();
+                // Both kinds of step must have filled their buffers.
+                for _ in 0..300 {
+                    solver.step(ev).unwrap();
+                }
+                let before = COUNT.load(Ordering::Relaxed);
+                for _ in 0..200 {
+                    solver.step(ev).unwrap();
+                }
+                let during = COUNT.load(Ordering::Relaxed) - before;
+                assert_eq!(during, 0, "{settings:?} on {split:?}");
+            })
+            .unwrap();
+        }
+    }
+}
