@@ -1,6 +1,8 @@
 //! The switching subgradient method on problems with known answers: hand traces, known solutions, counts, outputs,
 //! continuation bit for bit.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may give up like tests
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

@@ -1,6 +1,8 @@
 //! Every term against central differences, against its weak-convexity constant, against its own mini-batches, and against
 //! values worked by hand.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may give up like tests
+
 use thalweg::eval::{Eval, Evaluator, ValueEval};
 use thalweg::learn::{Constant, Data, Groups, Learning, Split};
 use thalweg::math::Matrix;
