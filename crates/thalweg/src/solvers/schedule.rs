@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn formulas_are_short() {
         let shown: Vec<String> = ALL.iter().map(Schedule::to_string).collect();
-        assert_eq!(shown, ["0.25", "0.1 / sqrt(t + 1)", "3 / (t + 1)", "2 (t + 1)^-0.75", "theory"]);
+        assert_eq!(shown, ["0.25", "0.1 / sqrt(t + 1)", "3 / (t + 1)", "3 / (t + 2)", "2 (t + 1)^-0.75", "theory"]);
         assert_eq!(Schedule::Constant(0.002_500_000_000_000_000_5).to_string(), "0.0025");
         assert_eq!(Schedule::Constant(1.52661e11).to_string(), "1.52661e11");
         assert_eq!(Schedule::Constant(5e-6).to_string(), "5e-6");
