@@ -14,3 +14,8 @@ pub mod solvers;
 pub mod suggest;
 
 pub use error::{Error, Result};
+
+/// Runs the example of the README as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct ReadmeDoctests;

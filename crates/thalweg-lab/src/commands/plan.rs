@@ -100,6 +100,8 @@ fn plans(args: &Args) -> Result<Vec<Plan>> {
 }
 
 fn words(plan: &Plan) -> String {
-    let rows: Vec<[String; 3]> = plan.rows().into_iter().map(|(what, symbol, value)| [what, symbol, value]).collect();
+    // The theorem and the guarantee are sentences: they stand above and below the table.
+    let rows = plan.rows().into_iter().filter(|(what, ..)| what != "theorem" && what != "guarantee");
+    let rows: Vec<[String; 3]> = rows.map(|(what, symbol, value)| [what, symbol, value]).collect();
     format!("Theorem {}: {}\n{}{}\n", plan.theorem, plan.theorem.describe(), align(&rows, &[]), plan.guarantee)
 }

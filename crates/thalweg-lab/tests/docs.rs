@@ -1,0 +1,132 @@
+//! The documentation against the code: specs that are printed must be accepted, and every key, term and argument that the code
+//! knows must be in docs/solve.md.
+#![allow(clippy::panic)] // the lint does not take the helpers of tests for tests
+
+use std::path::{Path, PathBuf};
+
+use thalweg::learn::{Data, Groups, Learning};
+use thalweg::math::Matrix;
+use thalweg_lab::data::catalogue::Options;
+use thalweg_lab::spec::Spec;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(file: &str) -> String {
+    std::fs::read_to_string(root().join(file)).unwrap_or_else(|e| panic!("{file}: {e}"))
+}
+
+/// The blocks between "```toml" and "```" that have a table `[solver]`, each with the line that it begins at.
+fn specs(text: &str) -> Vec<(usize, String)> {
+    let mut found = vec![];
+    let mut block: Option<(usize, String)> = None;
+    for (i, line) in text.lines().enumerate() {
+        match &mut block {
+            None if line == "```toml" => block = Some((i + 2, String::new())),
+            None => {}
+            Some(_) if line.starts_with("```") => found.extend(block.take()),
+            Some((_, inside)) => *inside += &format!("{line}\n"),
+        }
+    }
+    assert!(block.is_none(), "a block of TOML is not closed");
+    found.retain(|(_, inside)| inside.lines().any(|l| l == "[solver]"));
+    found
+}
+
+#[test]
+fn printed_specs_are_accepted() {
+    for (file, at_least) in [("README.md", 1), ("docs/solve.md", 5)] {
+        let specs = specs(&read(file));
+        assert!(specs.len() >= at_least, "{file} has {} specs", specs.len());
+        for (line, text) in specs {
+            let spec = Spec::parse(&text, Path::new(file)).unwrap_or_else(|e| panic!("{file}, block at line {line}: {e}"));
+            // Embedded data are always there: terms, domain and start can be built too.
+            if spec.data.name.is_some()
+                && let Err(e) = spec.ready(Path::new(file), &Options::default())
+            {
+                panic!("{file}, block at line {line}: {e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_readme_prints_the_experiment_as_it_is() {
+    assert!(read("README.md").contains(&read("experiments/roc-a9a.toml")));
+}
+
+/// The words that a message lists after "wanted one of".
+fn listed(message: &str) -> Vec<String> {
+    let (_, list) = message.split_once("wanted one of ").unwrap_or_else(|| panic!("no list: {message}"));
+    list.split(", ").map(String::from).collect()
+}
+
+fn assert_documented(what: &str, words: &[String]) {
+    let page = read("docs/solve.md");
+    assert!(!words.is_empty(), "{what}: nothing is listed");
+    for word in words {
+        assert!(page.contains(&format!("`{word}`")), "{what}: '{word}' is not in docs/solve.md");
+    }
+}
+
+/// A whole spec with one more line in the given table.
+fn with(table: &str, line: &str) -> String {
+    let mut text = String::new();
+    for (name, lines) in [
+        ("", ""),
+        ("data", "name = 'a9a'"),
+        ("problem", "minimize = 'hinge'"),
+        ("solver", "name = 'ssg'"),
+        ("solver.theory", "theorem = '4.2-I'\neps = 0.1"),
+        ("solver.theory.constants", "lipschitz = 1\ndiameter = 1\nrho = 0\nrho_hat = 1\nslater = 1"),
+        ("budget", "iterations = 1"),
+        ("record", "every = 1"),
+    ] {
+        if !name.is_empty() {
+            text += &format!("[{name}]\n");
+        }
+        text += &format!("{}\n{lines}\n", if name == table { line } else { "" });
+    }
+    text
+}
+
+#[test]
+fn every_key_is_documented() {
+    let refusal = |table: &str, line: &str| {
+        let file = Path::new("spec.toml");
+        let read = Spec::parse(&with(table, line), file);
+        read.and_then(|spec| spec.ready(file, &Options::default())).err().map(|e| e.to_string())
+    };
+    assert_eq!(refusal("", ""), None);
+    for table in ["", "data", "problem", "solver", "solver.theory", "solver.theory.constants", "budget", "record"] {
+        let message = refusal(table, "zzzzzz = 1").unwrap();
+        assert_documented(table, &listed(&message));
+    }
+    let message = refusal("", "certificate = { ssg = { zzzzzz = 1 } }").unwrap();
+    assert_documented("certificate", &listed(&message));
+    let message = refusal("solver", "eta = { zzzzzz = 1 }").unwrap();
+    assert!(message.ends_with("wanted rule, c or p"), "{message}");
+    assert_documented("a schedule", &["rule", "c", "p"].map(String::from));
+}
+
+#[test]
+fn every_term_and_argument_is_documented() {
+    let refusal = |term: &str| {
+        let data = Data {
+            features: Matrix::dense(2, 1, vec![1.0, 2.0]).unwrap(),
+            labels: vec![1.0, -1.0],
+            groups: Some(Groups { names: vec!["a".into(), "b".into()], of_row: vec![0, 1] }),
+            weights: None,
+        };
+        Learning::on(data).minimize(term.parse().unwrap()).build().unwrap_err().to_string()
+    };
+    let terms = listed(&refusal("zzzzzz"));
+    assert_documented("terms", &terms);
+    for term in terms {
+        let message = refusal(&format!("{term}(zzzzzz = 1)"));
+        if !message.ends_with("wanted no argument") {
+            assert_documented(&term, &listed(&message));
+        }
+    }
+}
