@@ -270,3 +270,36 @@ fn many_points_and_picked_constraints() {
         assert_eq!([one[1], one[0]], g[2 * k..2 * k + 2]);
     }
 }
+
+#[test]
+fn rates_are_counted_beside_their_soft_forms() {
+    let mut problem = Learning::on(data(60, 3, 2, true, 2))
+        .intercept(true)
+        .minimize("hinge".parse().unwrap())
+        .subject_to("demographic_parity <= 0.3".parse().unwrap())
+        .subject_to("logistic <= 2".parse().unwrap())
+        .subject_to("roc_gap(thresholds = 3, low = -1, high = 1) + 0.5 * l2 <= 2".parse().unwrap())
+        .build()
+        .unwrap();
+    let x = [0.9, -0.4, 0.3, 0.1];
+    let scores = problem.scores(&x).unwrap();
+    let d = problem.data();
+    let share = |k: u32, threshold: f64| {
+        let of = |i: &usize| d.groups.as_ref().unwrap().of_row[*i] == k;
+        let weight = |i: usize| d.weights.as_ref().unwrap()[i];
+        let all: f64 = (0..60).filter(of).map(weight).sum();
+        (0..60).filter(of).filter(|&i| scores[i] > threshold).map(weight).sum::<f64>() / all
+    };
+    let parity = (share(0, 0.0) - share(1, 0.0)).abs();
+    let roc = [-1.0, 0.0, 1.0].iter().map(|&t| (share(0, t) - share(1, t)).abs()).fold(0.0, f64::max);
+    let want = [Some(parity), None, Some(roc + 0.25 * (0.81 + 0.16 + 0.09))];
+    let counted = problem.counted(&x).unwrap();
+    assert_eq!(counted[1], None);
+    for (c, w) in counted.iter().zip(want).filter(|(c, _)| c.is_some()) {
+        assert!((c.unwrap() - w.unwrap()).abs() < 1e-12, "{c:?} {w:?}");
+    }
+    // A moved bound moves the constraint value, not the counted side.
+    problem.set_bound(0, 0.1);
+    assert_eq!(problem.counted(&x).unwrap(), counted);
+    assert_eq!(problem.bound(0), 0.1);
+}

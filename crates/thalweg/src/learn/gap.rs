@@ -1,7 +1,7 @@
 //! Gaps between the rates of groups, with the step function softened to a sigmoid.
 
 use super::term::{Constant, Part, RowNorms, Term, View, Who, Work};
-use crate::math::sigmoid;
+use crate::math::{sigmoid, vec};
 
 /// Largest second derivative of the sigmoid, 1 / (6 sqrt 3).
 pub(super) const STEEPEST_BEND: f64 = 0.096_225_044_864_937_63;
@@ -42,6 +42,11 @@ impl Term for RateGap {
         out[0] = sigmoid::mean_at(view.scores, view.weights, 0.0, self.temperature);
     }
 
+    fn count(&self, _: usize, view: View, out: &mut [f64]) -> bool {
+        out[0] = share_above(view, 0.0);
+        true
+    }
+
     fn outer(&self, statistics: &[f64]) -> f64 {
         self.contrast.largest(1, |k, _| statistics[k]).map_or(0.0, |l| l.gap.abs())
     }
@@ -63,6 +68,12 @@ impl Term for RateGap {
     fn modulus(&self, populations: &[RowNorms], which: Constant) -> Option<f64> {
         Some(self.contrast.modulus(populations, which, self.temperature))
     }
+}
+
+/// Weighted share of the rows with a score above `threshold`: those that a classifier with that threshold calls positive.
+pub(super) fn share_above(view: View, threshold: f64) -> f64 {
+    let weight = |i: usize| if view.scores[i] > threshold { view.weight(i) } else { 0.0 };
+    vec::sum_by(view.scores.len(), weight) / view.scores.len() as f64
 }
 
 /// Multiplies by the rows' weights.

@@ -9,7 +9,7 @@ use super::data::{Data, Parts};
 use super::penalty::Penalty;
 use super::term::{Constant, Part, RowNorms, Term, View, Who, Work};
 use crate::math::vec;
-use crate::oracle::{At, Modulus, Pick, Scratch, Source, Subgradients, Values};
+use crate::oracle::{At, Draw, Modulus, Pick, Scratch, Source, Subgradients, Values, Warm};
 use crate::sets::Set;
 use crate::{Error, Result};
 
@@ -254,6 +254,50 @@ impl Learning {
     /// The bound of constraint `j`, which its value is measured from.
     pub fn bound(&self, j: usize) -> f64 {
         self.constraints[j].bound
+    }
+
+    /// Moves the bound of constraint `j`.
+    pub fn set_bound(&mut self, j: usize, bound: f64) {
+        self.constraints[j].bound = bound;
+    }
+
+    /// Every constraint's left-hand side at `x` with 0/1 rates in place of softened ones; `None` for a constraint that softens
+    /// nothing.
+    pub fn counted(&self, x: &[f64]) -> Result<Vec<Option<f64>>> {
+        crate::error::check_length("the point", x.len(), self.dim())?;
+        let mut scratch = self.scratch();
+        let buffers: &mut Buffers = scratch.get()?;
+        let at = At { x, draw: &Draw::full(), warm: &Warm::default() };
+        Ok(self.constraints.iter().map(|f| self.count(f, at, buffers)).collect())
+    }
+
+    fn count(&self, function: &Function, at: At, buffers: &mut Buffers) -> Option<f64> {
+        let mut statistics = vec![0.0; function.statistics];
+        self.measure(function, at, &mut statistics, buffers);
+        let mut counted = false;
+        for s in &function.pieces {
+            if let Piece::Term(term) = &s.piece {
+                let width = term.width();
+                let own = &mut statistics[s.statistics.clone()];
+                for (k, &p) in s.populations.iter().enumerate() {
+                    let view = self.view(p, &buffers.populations[p], &buffers.parts[self.populations[p].part]);
+                    counted |= term.count(k, view, &mut own[k * width..(k + 1) * width]);
+                }
+            }
+        }
+        counted.then(|| function.value(&statistics) + function.bound)
+    }
+
+    /// Scores of all rows at `x`.
+    pub fn scores(&self, x: &[f64]) -> Result<Vec<f64>> {
+        crate::error::check_length("the point", x.len(), self.dim())?;
+        let mut scores = vec![0.0; self.data.features.rows()];
+        self.data.features.scores(0..scores.len(), self.weights(x), &mut scores);
+        let offset = self.offset(x);
+        if self.intercept {
+            scores.iter_mut().for_each(|s| *s += offset);
+        }
+        Ok(scores)
     }
 
     /// Weak-convexity constant of the objective and of every constraint: the sharp one, or the one that the papers print.

@@ -1,6 +1,6 @@
 //! The largest gap between the score distributions of groups over a grid of thresholds.
 
-use super::gap::{Contrast, NOISE, weigh};
+use super::gap::{Contrast, NOISE, share_above, weigh};
 use super::term::{Constant, Part, RowNorms, Term, View, Who, Work};
 use crate::Result;
 use crate::math::sigmoid::{self, SigmoidMeans};
@@ -56,6 +56,11 @@ impl Term for RocGap {
 
     fn measure(&self, _: usize, view: View, work: &mut Work, out: &mut [f64]) {
         self.means.means(view.scores, view.weights, out, &mut work.sigmoid);
+    }
+
+    fn count(&self, _: usize, view: View, out: &mut [f64]) -> bool {
+        out.iter_mut().zip(&self.thresholds).for_each(|(out, &threshold)| *out = share_above(view, threshold));
+        true
     }
 
     fn outer(&self, statistics: &[f64]) -> f64 {

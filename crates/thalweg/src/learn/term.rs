@@ -103,6 +103,11 @@ pub trait Term: Send + Sync + std::fmt::Debug {
     }
     /// Means of population `k` into `out`.
     fn measure(&self, k: usize, view: View, work: &mut Work, out: &mut [f64]);
+    /// The same means with every softened step made hard again, into `out`: the 0/1 rates that a person would count. False,
+    /// and `out` untouched, for a term that softens nothing.
+    fn count(&self, _k: usize, _view: View, _out: &mut [f64]) -> bool {
+        false
+    }
     /// The term's value.
     fn outer(&self, statistics: &[f64]) -> f64;
     /// Derivative of the value by each statistic (one element of it at a kink) into `out`.

@@ -232,8 +232,13 @@ fn drive<P: Values + ?Sized>(
         }
     }
 
-    let mut x = start.clone();
-    let mut good = start;
+    let mut x = start;
+    driver.method().iterate(&mut x);
+    let mut good = x.clone();
+    if let Some(plan) = &options.checkpoint {
+        // A file that cannot be written is refused now, not when hours of work want to be saved.
+        checkpoint::save(plan, problem, driver.method(), options, &ev, t, watch.seconds(), &trace, &best)?;
+    }
     let mut saved_at = Instant::now();
     let ended = loop {
         driver.method().iterate(&mut x);
@@ -266,7 +271,8 @@ fn drive<P: Values + ?Sized>(
         if let Some(plan) = &options.checkpoint
             && saved_at.elapsed() >= plan.every
         {
-            watch.pause(|| checkpoint::save(plan, problem, driver.method(), options, &ev, t, seconds, &trace, &best))?;
+            let saved = watch.pause(|| checkpoint::save(plan, problem, driver.method(), options, &ev, t, seconds, &trace, &best));
+            note_once(&mut notes, saved);
             saved_at = Instant::now();
         }
         match driver.step(&mut ev) {
@@ -290,7 +296,8 @@ fn drive<P: Values + ?Sized>(
     if let Some(plan) = &options.checkpoint
         && !matches!(ended, Ended::Failed { .. })
     {
-        checkpoint::save(plan, problem, driver.method(), options, &ev, t, seconds, &trace, &best)?;
+        let saved = checkpoint::save(plan, problem, driver.method(), options, &ev, t, seconds, &trace, &best);
+        note_once(&mut notes, saved);
     }
 
     // The numbers of the outcome are measured at the returned point, never remembered from the loop.
@@ -338,6 +345,16 @@ fn place<P: Values + ?Sized>(problem: &P, start: &[f64], notes: &mut Vec<String>
         notes.push(format!("the start was outside the domain ({}) and was moved by {moved:.3e}", problem.domain().describe()));
     }
     Ok(x)
+}
+
+/// A checkpoint that cannot be saved any more is told, but does not take the run with it.
+fn note_once(notes: &mut Vec<String>, saved: Result<()>) {
+    if let Err(e) = saved {
+        let note = e.to_string();
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
 }
 
 fn keep_better(best: &mut Option<Point>, point: Point) {
