@@ -38,6 +38,11 @@ impl Term for RateGap {
         self.contrast = Contrast::new(populations);
     }
 
+    fn sharpen(&mut self, factor: f64) -> bool {
+        self.temperature *= factor;
+        true
+    }
+
     fn measure(&self, _: usize, view: View, _: &mut Work, out: &mut [f64]) {
         out[0] = sigmoid::mean_at(view.scores, view.weights, 0.0, self.temperature);
     }

@@ -4,6 +4,7 @@
 mod build;
 pub mod data;
 mod expression;
+mod fit;
 mod gap;
 mod loss;
 mod penalty;
@@ -14,6 +15,7 @@ mod term;
 pub use build::Builder;
 pub use data::{Data, Groups, Parts, Split};
 pub use expression::{Bounded, Call, Expression};
+pub use fit::{Enforce, FitOptions, Fitted, FittedConstraint, fit};
 pub use gap::RateGap;
 pub use loss::{Loss, MeanLoss};
 pub use penalty::Penalty;

@@ -261,6 +261,14 @@ impl Learning {
         self.constraints[j].bound = bound;
     }
 
+    /// Multiplies the temperature of the softened terms of constraint `j` by `factor`. False if it has none.
+    pub fn sharpen(&mut self, j: usize, factor: f64) -> bool {
+        self.constraints[j].pieces.iter_mut().fold(false, |any, s| match &mut s.piece {
+            Piece::Term(term) => term.sharpen(factor) || any,
+            Piece::Penalty(_) => any,
+        })
+    }
+
     /// Every constraint's left-hand side at `x` with 0/1 rates in place of softened ones; `None` for a constraint that softens
     /// nothing.
     pub fn counted(&self, x: &[f64]) -> Result<Vec<Option<f64>>> {

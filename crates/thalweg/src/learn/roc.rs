@@ -50,6 +50,16 @@ impl Term for RocGap {
         self.contrast = Contrast::new(populations);
     }
 
+    fn sharpen(&mut self, factor: f64) -> bool {
+        let temperature = self.temperature * factor;
+        // The thresholds were good before; only a temperature that underflows can be refused.
+        match SigmoidMeans::new(self.thresholds.clone(), temperature) {
+            Ok(means) => (self.temperature, self.means) = (temperature, means),
+            Err(_) => return false,
+        }
+        true
+    }
+
     fn width(&self) -> usize {
         self.thresholds.len()
     }

@@ -97,6 +97,10 @@ pub trait Term: Send + Sync + std::fmt::Debug {
     fn populations(&self) -> (Part, Vec<Who>);
     /// Told the size of its populations once, before anything else.
     fn bind(&mut self, _populations: &[RowNorms]) {}
+    /// Multiplies the temperature of softened steps by `factor`. False for a term that softens nothing.
+    fn sharpen(&mut self, _factor: f64) -> bool {
+        false
+    }
     /// Statistics per population.
     fn width(&self) -> usize {
         1
