@@ -239,9 +239,11 @@ fn drive<P: Values + ?Sized>(
         driver.method().iterate(&mut x);
         let seconds = watch.seconds();
         let spent = options.budget.spent(t, ev.passes(), ev.counts(), seconds);
-        let interrupted = options.stop.as_ref().is_some_and(|s| s.load(Ordering::Relaxed));
-        let last = spent.is_some() || interrupted;
-        if options.record.due(t, last) && trace.last().is_none_or(|r| r.iteration < t) {
+        if spent.is_none() && options.stop.as_ref().is_some_and(|s| s.load(Ordering::Relaxed)) {
+            // Not recorded: a continuation must leave the trace of a run that was never interrupted.
+            break Ended::Interrupted;
+        }
+        if options.record.due(t, spent.is_some()) && trace.last().is_none_or(|r| r.iteration < t) {
             let measured = watch.pause(|| -> Result<()> {
                 let point = measure.point(&x)?;
                 let mut row = Row::new(t, &point, &x, ev.passes(), seconds);
@@ -260,13 +262,11 @@ fn drive<P: Values + ?Sized>(
         if let Some(limit) = spent {
             break Ended::Budget(limit);
         }
-        if interrupted {
-            break Ended::Interrupted;
-        }
         if let Some(plan) = &options.checkpoint
             && saved_at.elapsed() >= plan.every
         {
-            watch.pause(|| checkpoint::save(plan, problem, driver.method(), options, &ev, t, seconds, &trace, &best))?;
+            let saved = watch.pause(|| checkpoint::save(plan, problem, driver.method(), options, &ev, t, seconds, &trace, &best));
+            note_unsaved(saved, &mut notes);
             saved_at = Instant::now();
         }
         match driver.step(&mut ev) {
@@ -290,7 +290,8 @@ fn drive<P: Values + ?Sized>(
     if let Some(plan) = &options.checkpoint
         && !matches!(ended, Ended::Failed { .. })
     {
-        checkpoint::save(plan, problem, driver.method(), options, &ev, t, seconds, &trace, &best)?;
+        let saved = checkpoint::save(plan, problem, driver.method(), options, &ev, t, seconds, &trace, &best);
+        note_unsaved(saved, &mut notes);
     }
 
     // The numbers of the outcome are measured at the returned point, never remembered from the loop.
@@ -338,6 +339,15 @@ fn place<P: Values + ?Sized>(problem: &P, start: &[f64], notes: &mut Vec<String>
         notes.push(format!("the start was outside the domain ({}) and was moved by {moved:.3e}", problem.domain().describe()));
     }
     Ok(x)
+}
+
+/// A checkpoint that cannot be written is no reason to lose the run.
+fn note_unsaved(saved: Result<()>, notes: &mut Vec<String>) {
+    if let Err(e) = saved.map_err(|e| e.to_string())
+        && !notes.contains(&e)
+    {
+        notes.push(e);
+    }
 }
 
 fn keep_better(best: &mut Option<Point>, point: Point) {
