@@ -204,6 +204,10 @@ impl DataSpec {
                 }
                 catalogue::load(name, options)
             }
+            (None, Some(_)) if self.columns.is_some_and(|n| n == 0 || n > u32::MAX as usize) => {
+                let columns = self.columns.unwrap_or_default();
+                Err(Error::Request(format!("columns = {columns}: wanted a whole number from 1 to {}", u32::MAX)))
+            }
             (None, Some(file)) => catalogue::load_file(&base.join(file), self.columns, self.group),
         }
     }
@@ -262,9 +266,15 @@ impl ProblemSpec {
                 Err(Error::Request(format!("{from} has {} numbers: the problem has {dim} variables", x.len())))
             }
         };
+        let mut zero = vec![];
+        // A mistyped column number of a data file can ask for more than there is.
+        if zero.try_reserve_exact(dim).is_err() {
+            return Err(Error::Request(format!("the problem has {dim} variables: wanted as many as the memory can hold")));
+        }
+        zero.resize(dim, 0.0);
         match &self.start {
-            None => Ok(vec![0.0; dim]),
-            Some(Value::String(s)) if s == "zero" => Ok(vec![0.0; dim]),
+            None => Ok(zero),
+            Some(Value::String(s)) if s == "zero" => Ok(zero),
             Some(Value::String(s)) if s == "sin" => Ok((1..=dim).map(|j| 0.01 * (j as f64).sin()).collect()),
             Some(Value::Array(list)) => {
                 let x: Option<Vec<f64>> = list.iter().map(number).collect();

@@ -1,6 +1,8 @@
 //! Bad input through the command: exit code 2, one sentence on standard error that names the thing, its value and what was
 //! wanted, nothing on standard output, and no file left behind.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod common;
 
 use common::{Place, Ran};
@@ -170,6 +172,8 @@ fn a_broken_spec_is_refused_with_a_sentence() {
         ("rows.svm", "rows.csv", &["rows.csv: there is no such file"]),
         ("file = \"rows.svm\"", "name = \"a9a\"", &["columns and group belong to a file"]),
         ("group = 3", "group = 4", &["rows.svm", "the group column is 4", "wanted 1 to 3"]),
+        ("group = 3", "columns = 0", &["columns = 0", "wanted a whole number from 1 to 4294967295"]),
+        ("group = 3", "columns = 5000000000", &["columns = 5000000000", "wanted a whole number from 1 to 4294967295"]),
         ("group = 3", "columns = 2", &["rows.svm, line 1: ", "3:1 has column 3", "wanted at most 2"]),
         ("group = 3", "", &["demographic_parity compares groups", "the data have none"]),
         ("group = 3", "group = 3\ntest_fraction = 1.5", &["test_fraction = 1.5", "wanted a number from 0 to below 1"]),

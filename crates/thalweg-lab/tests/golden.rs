@@ -1,5 +1,7 @@
 //! Oracles and a trajectory against an independent implementation: a9a, the first 32,561 rows for losses, the rest for gaps.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::approx_constant)]
+
 mod common;
 
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
 //! What the integration tests share. Tests themselves are in the files beside this folder; each uses its own part of this.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
