@@ -15,7 +15,8 @@ use serde_json::Value;
 fn spec(minimize: &str, subject_to: &str, solver: &str, iterations: u64, record: &str) -> String {
     format!(
         "seed = 7\n[data]\nname = \"a9a\"\n[problem]\nminimize = \"{minimize}\"\nsubject_to = [{subject_to}]\n\
-         domain = {{ ball = 30.0 }}\n[solver]\nname = \"ssg\"\n{solver}\n[budget]\niterations = {iterations}\n[record]\n{record}\n"
+         domain = {{ ball = 30.0 }}\n\
+         [solver]\nname = \"ssg\"\n{solver}\n[budget]\niterations = {iterations}\n[record]\n{record}\n"
     )
 }
 
@@ -100,7 +101,8 @@ fn survives(kills: usize, spec: &str) {
 
 /// One test per kind of solver state.
 macro_rules! kills {
-    ($($test:ident: $kills:literal, $minimize:expr, $subject_to:literal, $iterations:literal, $record:literal, $solver:literal;)*) => {
+    ($($test:ident: $kills:literal, $minimize:expr, $subject_to:literal, $iterations:literal,
+        $record:literal, $solver:literal;)*) => {
         $(#[cfg(unix)]
         #[test]
         fn $test() {
