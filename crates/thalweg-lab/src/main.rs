@@ -36,8 +36,9 @@ fn main() -> ExitCode {
         Command::Data(args) => commands::data::run(args),
     };
     ending.unwrap_or_else(|error| {
-        // If standard error is gone there is nobody left to tell.
-        let _ = writeln!(std::io::stderr(), "thalweg: {error}");
+        // One line, whatever was quoted in it. If standard error is gone there is nobody left to tell.
+        let line = error.to_string().replace('\n', " ");
+        let _ = writeln!(std::io::stderr(), "thalweg: {line}");
         ExitCode::from(REFUSED)
     })
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use thalweg::certify::Switching;
+use thalweg::certify::{self, Switching};
 use thalweg::learn::{Data, Learning, Split};
 use thalweg::oracle::Values;
 use thalweg::run::{Budget, Record};
@@ -107,17 +107,17 @@ impl Spec {
 
     /// Reads text; `file` is for messages.
     pub fn parse(text: &str, file: &Path) -> Result<Self> {
+        let at = |line, what| Error::Line { file: file.display().to_string(), line, what };
         let spec: Spec = toml::from_str(text).map_err(|e| {
-            let line = e.span().map_or(1, |s| text[..s.start.min(text.len())].lines().count().max(1));
-            Error::Line { file: file.display().to_string(), line, what: suggest(e.message()) }
+            let span = e.span().unwrap_or(0..0);
+            let before = text.get(..span.start).unwrap_or_default();
+            let value = text.get(span).filter(|value| !value.contains('\n')).unwrap_or_default();
+            at(before.matches('\n').count() + 1, sentence(e.message(), key_before(before), value))
         })?;
         // The solver's settings are read against the chosen solver now, so that a wrong key is found with its line.
-        spec.solver().map_err(|e| match e {
-            Error::Request(what) => {
-                let line = solver_line(text, &what);
-                Error::Line { file: file.display().to_string(), line, what }
-            }
-            other => other,
+        spec.solver().map_err(|e| {
+            let what = e.to_string();
+            at(solver_line(text, &what), what)
         })?;
         Ok(spec)
     }
@@ -165,7 +165,16 @@ impl Spec {
             .transpose()
             .map_err(|e| Error::Request(format!("the held-out rows cannot be used: {e}")))?;
         let start = self.problem.start(problem.dim(), base)?;
-        let settings = format!("{words} {:?}", self.record);
+        if let Some(how) = &certificate {
+            // Without an iteration it only checks whether the subproblem can be posed.
+            certify::by_switching(&problem, &start, &Switching { iterations: 0, ..*how })?;
+        }
+        let settings = format!(
+            "{words} {:?}, feasibility {:?}, certificate {certificate:?}, start {:016x}",
+            self.record,
+            self.feasibility,
+            fingerprint(&start)
+        );
         Ok(Ready { problem, held_out, start, solver, settings, certificate, notes })
     }
 
@@ -194,6 +203,10 @@ impl DataSpec {
                     return Err(Error::Request("columns and group belong to a file: a named data set brings its own".into()));
                 }
                 catalogue::load(name, options)
+            }
+            (None, Some(_)) if self.columns.is_some_and(|n| n == 0 || n > u32::MAX as usize) => {
+                let columns = self.columns.unwrap_or_default();
+                Err(Error::Request(format!("columns = {columns}: wanted a whole number from 1 to {}", u32::MAX)))
             }
             (None, Some(file)) => catalogue::load_file(&base.join(file), self.columns, self.group),
         }
@@ -253,9 +266,15 @@ impl ProblemSpec {
                 Err(Error::Request(format!("{from} has {} numbers: the problem has {dim} variables", x.len())))
             }
         };
+        let mut zero = vec![];
+        // A mistyped column number of a data file can ask for more than there is.
+        if zero.try_reserve_exact(dim).is_err() {
+            return Err(Error::Request(format!("the problem has {dim} variables: wanted as many as the memory can hold")));
+        }
+        zero.resize(dim, 0.0);
         match &self.start {
-            None => Ok(vec![0.0; dim]),
-            Some(Value::String(s)) if s == "zero" => Ok(vec![0.0; dim]),
+            None => Ok(zero),
+            Some(Value::String(s)) if s == "zero" => Ok(zero),
             Some(Value::String(s)) if s == "sin" => Ok((1..=dim).map(|j| 0.01 * (j as f64).sin()).collect()),
             Some(Value::Array(list)) => {
                 let x: Option<Vec<f64>> = list.iter().map(number).collect();
@@ -303,27 +322,76 @@ fn wrong(key: &str, value: &Value, wanted: &str) -> Error {
     Error::Request(format!("{key} = {value}: wanted {wanted}"))
 }
 
-/// Settings from a table, with sentences for errors.
-fn settings<T: DeserializeOwned>(table: toml::Table) -> Result<T> {
-    Value::Table(table).try_into().map_err(|e: toml::de::Error| Error::Request(suggest(e.message())))
+/// Tells points apart.
+fn fingerprint(x: &[f64]) -> u64 {
+    x.iter().fold(0xCBF2_9CE4_8422_2325, |h, v| (h ^ v.to_bits()).rotate_left(23).wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
 
-/// Adds the nearest known key to serde's sentence about an unknown one.
-fn suggest(message: &str) -> String {
-    let message = message.trim().replace('`', "'");
-    let mut quoted = message.split('\'').skip(1).step_by(2);
-    match (message.starts_with("unknown field"), quoted.next()) {
-        (true, Some(key)) => {
-            let known: Vec<&str> = quoted.collect();
-            format!("key '{key}' is not known{}: wanted one of {}", did_you_mean(key, known.iter().copied()), known.join(", "))
+/// Settings from a table, every one with a default, with sentences for errors.
+fn settings<T: DeserializeOwned>(table: toml::Table) -> Result<T> {
+    // Key by key first: a message about the whole table would not say which key it is about.
+    for (key, value) in &table {
+        let alone = toml::Table::from_iter([(key.clone(), value.clone())]);
+        if let Err(e) = Value::Table(alone).try_into::<T>() {
+            return Err(Error::Request(sentence(e.message(), key, &value.to_string())));
         }
-        _ => message,
+    }
+    Value::Table(table).try_into().map_err(|e: toml::de::Error| Error::Request(sentence(e.message(), "", "")))
+}
+
+/// The reader's message as a sentence of ours: the key, its value, what was wanted, and the nearest known word for a mistyped
+/// one. `key` and `value` are what stands at the place in question; empty if that is not known.
+fn sentence(message: &str, key: &str, value: &str) -> String {
+    let message = message.trim().replace('`', "'").replace('\n', ", ");
+    let quoted: Vec<&str> = message.split('\'').skip(1).step_by(2).collect();
+    if let (true, [unknown, known @ ..]) = (message.starts_with("unknown field"), quoted.as_slice()) {
+        let hint = did_you_mean(unknown, known.iter().copied());
+        return format!("key '{unknown}' is not known{hint}: wanted one of {}", known.join(", "));
+    }
+    if let (true, [unknown, known @ ..]) = (message.starts_with("unknown variant"), quoted.as_slice()) {
+        let hint = did_you_mean(unknown, known.iter().copied());
+        return format!("{key} = \"{unknown}\"{hint}: wanted one of {}", known.join(", "));
+    }
+    if let (true, [missing, ..]) = (message.starts_with("missing field"), quoted.as_slice()) {
+        return match *missing {
+            "data" => "the table [data] is missing: wanted one with a name or a file".into(),
+            "problem" => "the table [problem] is missing: wanted one with minimize and subject_to".into(),
+            "solver" => "the table [solver] is missing: wanted one with the name of a solver and its settings".into(),
+            "budget" => "the table [budget] is missing: wanted one with iterations, passes, samples or seconds".into(),
+            "minimize" => "the problem has no minimize: wanted a term, for example minimize = \"hinge\"".into(),
+            other => format!("the key '{other}' is missing"),
+        };
+    }
+    let Some((found, expected)) = message.split_once(", expected ") else {
+        return if key.is_empty() { message } else { format!("{key}: {message}") };
+    };
+    let wanted = match expected {
+        "u64" | "usize" => "a whole number of at least 0",
+        "f64" => "a number",
+        "a sequence" => "a list",
+        "a boolean" => "true or false",
+        "a map" => "a table",
+        other if other.starts_with("struct ") => "a table",
+        other => other,
+    };
+    match (found.strip_prefix("invalid type: ").or(found.strip_prefix("invalid value: ")), key, value) {
+        (Some(_), key, value) if !key.is_empty() && !value.is_empty() => format!("{key} = {value}: wanted {wanted}"),
+        (Some(found), ..) => format!("{found}: wanted {wanted}"),
+        (None, ..) => format!("{found}: wanted {wanted}"),
     }
 }
 
-/// The line of `[solver]`, or of the key there that a message quotes.
+/// The key whose value begins at the end of `text`.
+fn key_before(text: &str) -> &str {
+    let line = text.rsplit('\n').next().unwrap_or_default();
+    let left = line.rsplit_once('=').map_or("", |(left, _)| left);
+    left.rsplit(['{', ',']).next().unwrap_or_default().trim()
+}
+
+/// The line of `[solver]`, or of the key there that a message begins with or quotes.
 fn solver_line(text: &str, message: &str) -> usize {
-    let key = message.split('\'').nth(1).unwrap_or("");
+    let first = message.split([' ', '.', ':']).next().unwrap_or_default();
+    let quoted = message.split('\'').nth(1).unwrap_or(first);
     let mut inside = false;
     let mut section = 1;
     for (i, line) in text.lines().enumerate() {
@@ -333,7 +401,7 @@ fn solver_line(text: &str, message: &str) -> usize {
             if line.starts_with("[solver]") {
                 section = i + 1;
             }
-        } else if inside && !key.is_empty() && line.split('=').any(|part| part.trim().trim_matches('"') == key) {
+        } else if inside && line.split('=').any(|part| [first, quoted].contains(&part.trim().trim_matches('"'))) {
             return i + 1;
         }
     }

@@ -1,7 +1,7 @@
 //! The trace of a run as CSV: one row per recorded iterate, 17 significant digits, so that it reads back exactly.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use thalweg::run::Row;
 use thalweg::solvers::Kind;
@@ -37,9 +37,32 @@ fn digits(v: f64) -> String {
 
 /// Writes a file whole or not at all.
 pub fn write_whole(file: &Path, text: &str) -> Result<()> {
+    let part = part_of(file);
+    std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, file)).map_err(|e| {
+        // Nothing is left of a file that could not be finished; if even that fails, the first error says why.
+        let _ = std::fs::remove_file(&part);
+        Error::io(file, &e)
+    })
+}
+
+/// Whether [`write_whole`] could write this file: the sentence says why not. Nothing is left behind.
+pub fn check_writable(file: &Path) -> Result<(), String> {
+    if file.is_dir() || file.file_name().is_none() {
+        return Err("is a directory, wanted a file".into());
+    }
+    let parent = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !parent.is_dir() {
+        return Err(format!("there is no directory {}: wanted one that exists", parent.display()));
+    }
+    let part = part_of(file);
+    std::fs::File::create(&part).and_then(|_| std::fs::remove_file(&part)).map_err(|e| format!("cannot be written: {e}"))
+}
+
+/// Where a file is written before it gets its name.
+fn part_of(file: &Path) -> PathBuf {
     let mut part = file.to_path_buf().into_os_string();
     part.push(".part");
-    std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, file)).map_err(|e| Error::io(file, &e))
+    part.into()
 }
 
 #[cfg(test)]

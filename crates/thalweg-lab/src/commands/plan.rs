@@ -10,8 +10,11 @@ use crate::{Error, Result};
 
 /// From the constants of a problem to the parameters that the theorems prescribe.
 #[derive(Debug, Clone, clap::Args)]
-#[command(after_help = "Example: thalweg plan --method ssg --theorem 4.2-I --eps 0.1 --lipschitz 1 --diameter 1 --rho 1 \
-    --rho-hat 2 --slater 1")]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Example: thalweg plan --method ssg --theorem 4.2-I --eps 0.1 --lipschitz 1 --diameter 1 --rho 1 \
+    --rho-hat 2 --slater 1"
+)]
 pub struct Args {
     /// The method
     #[arg(long, default_value = "ssg")]

@@ -16,12 +16,12 @@ use super::{DONE, Ending, INTERRUPTED, MISSED};
 use crate::data::catalogue;
 use crate::output::{align, json, print};
 use crate::spec::{Ready, Spec};
-use crate::trace::{csv, write_whole};
+use crate::trace::{check_writable, csv, write_whole};
 use crate::{Error, Result};
 
 /// Run one experiment described in a TOML file.
 #[derive(Debug, Clone, clap::Args)]
-#[command(after_help = "Example: thalweg solve run.toml --trace run.csv --checkpoint run.save")]
+#[command(allow_negative_numbers = true, after_help = "Example: thalweg solve run.toml --trace run.csv --checkpoint run.save")]
 pub struct Args {
     /// The description of the run
     spec: PathBuf,
@@ -57,6 +57,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Ending {
     let spec = Spec::read(&args.spec)?;
+    args.check_files()?;
     let mut ready = spec.ready(&args.spec, &catalogue::Options { data_dir: args.data_dir.clone() })?;
     let every = Duration::try_from_secs_f64(args.checkpoint_every)
         .map_err(|_| Error::Request(format!("--checkpoint-every {}: wanted a number of seconds", args.checkpoint_every)))?;
@@ -80,15 +81,35 @@ pub fn run(args: Args) -> Ending {
     bar.finish();
     outcome.notes.splice(0..0, ready.notes.iter().cloned());
 
-    if let Some(file) = &args.trace {
-        write_whole(file, &csv(&outcome.trace))?;
-    }
-    let report = Report::new(&ready, outcome, &options)?;
-    if let Some(file) = &args.out {
-        write_whole(file, &json(&report)?)?;
-    }
-    print(&if args.json { json(&report)? } else { report.words() })?;
+    // The outcome is printed even if a file could not be written, and the files are written even if nobody reads.
+    let traced = args.trace.as_ref().map_or(Ok(()), |file| write_whole(file, &csv(&outcome.trace)));
+    let report = Report::new(&ready, outcome, &options);
+    let text = json(&report)?;
+    let written = args.out.as_ref().map_or(Ok(()), |file| write_whole(file, &text));
+    let printed = print(&if args.json { text } else { report.words() });
+    traced.and(written).and(printed)?;
     Ok(ExitCode::from(report.exit_code))
+}
+
+impl Args {
+    /// Refuses files that could not be written after the run, while there is no result to lose.
+    fn check_files(&self) -> Result<()> {
+        let files = [("--trace", &self.trace), ("--out", &self.out), ("--checkpoint", &self.checkpoint)];
+        let files: Vec<_> = files.into_iter().filter_map(|(flag, file)| file.as_ref().map(|file| (flag, file))).collect();
+        for (i, (flag, file)) in files.iter().enumerate() {
+            if *file == &self.spec {
+                return Err(Error::Request(format!(
+                    "{flag} {}: is the description of the run: wanted another file",
+                    file.display()
+                )));
+            }
+            if let Some((other, _)) = files[..i].iter().find(|(_, f)| f == file) {
+                return Err(Error::Request(format!("{flag} {}: is the file of {other}: wanted another one", file.display())));
+            }
+            check_writable(file).map_err(|what| Error::Request(format!("{flag} {}: {what}", file.display())))?;
+        }
+        Ok(())
+    }
 }
 
 /// A flag that the first interrupt sets; a second one ends the process at once.
@@ -154,22 +175,35 @@ struct Report {
 }
 
 impl Report {
-    fn new(ready: &Ready, outcome: Outcome, options: &Options) -> Result<Self> {
+    fn new(ready: &Ready, mut outcome: Outcome, options: &Options) -> Self {
         let exit_code = match (&outcome.ended, outcome.point.feasible) {
             (Ended::Interrupted, _) => INTERRUPTED,
             (Ended::Failed { .. }, _) | (_, false) => MISSED,
             (_, true) => DONE,
         };
         let x = &outcome.point.x;
-        Ok(Report {
+        let mut notes = vec![];
+        // The run is over: what cannot be said about its point is a note, not a reason to lose it.
+        let held_out = ready.held_out.as_ref().and_then(|p| {
+            let measured = run::measure(p, x, options.feasibility);
+            measured.map_err(|e| notes.push(format!("the point was not measured on the held-out rows: {e}"))).ok()
+        });
+        // Who interrupts a run does not want to wait for another one.
+        let asked = options.certificate.filter(|_| outcome.ended != Ended::Interrupted);
+        let certificate = asked.and_then(|how| {
+            let found = certify::by_switching(&ready.problem, x, &how);
+            found.map_err(|e| notes.push(format!("the near-stationarity of the point was not computed: {e}"))).ok()
+        });
+        outcome.notes.extend(notes);
+        Report {
             success: outcome.success(),
             exit_code,
             message: outcome.ended.to_string(),
             problem: thalweg::oracle::Values::fingerprint(&ready.problem),
-            held_out: ready.held_out.as_ref().map(|p| run::measure(p, x, options.feasibility)).transpose()?,
-            certificate: options.certificate.map(|how| certify::by_switching(&ready.problem, x, &how)).transpose()?,
+            held_out,
+            certificate,
             outcome,
-        })
+        }
     }
 
     fn words(&self) -> String {

@@ -1,7 +1,9 @@
-//! What the integration tests share. Tests themselves are in the files beside this folder.
+//! What the integration tests share. Tests themselves are in the files beside this folder; each uses its own part of this.
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 /// Says that a test is skipped, and why: in the file that THALWEG_SKIPS names, where `./test` collects these lines, or else on
 /// standard error (directly, so that the test harness does not swallow it). The test is to return.
@@ -23,4 +25,98 @@ pub fn published(test: &str, file: &str) -> Option<PathBuf> {
         skipped(test, &format!("needs {file}, set THALWEG_DATA"));
     }
     path
+}
+
+/// An empty directory in which the command runs as on a fresh machine: no data directory, no user's files.
+pub struct Place(tempfile::TempDir);
+
+impl Place {
+    pub fn new() -> Self {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn dir(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Writes a file.
+    pub fn put(&self, name: &str, text: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// Names of all files, sorted.
+    pub fn files(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.0.path()).unwrap();
+        let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    /// The command with these arguments, not yet started.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        command.args(arguments).current_dir(self.0.path());
+        command.env_remove("THALWEG_DATA").env_remove("XDG_DATA_HOME").env("HOME", self.0.path());
+        command
+    }
+
+    /// Runs the command to its end.
+    pub fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::from(self.command(arguments).output().unwrap())
+    }
+}
+
+/// What a finished command left.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+}
+
+impl Ran {
+    /// Insists on an exit code and a quiet standard error.
+    #[track_caller]
+    pub fn ended(self, code: i32) -> Self {
+        assert_eq!((self.code, self.err.as_str()), (Some(code), ""), "{}", self.out);
+        self
+    }
+
+    /// Standard output as JSON.
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {}", self.out))
+    }
+}
+
+/// The rows of a trace, each as its cells, and the header.
+pub fn cells(trace: &str) -> (Vec<&str>, Vec<Vec<&str>>) {
+    let mut lines = trace.lines();
+    let header = lines.next().unwrap_or_default().split(',').collect();
+    (header, lines.map(|line| line.split(',').collect()).collect())
+}
+
+/// A trace without the column of seconds.
+#[track_caller]
+pub fn without_seconds(trace: &str) -> String {
+    let (header, _) = cells(trace);
+    let seconds = header.iter().position(|name| *name == "seconds").expect("a trace has a column of seconds");
+    let keep =
+        |line: &str| line.split(',').enumerate().filter(|(i, _)| *i != seconds).map(|(_, c)| c).collect::<Vec<_>>().join(",");
+    trace.lines().map(|line| keep(line) + "\n").collect()
 }

@@ -244,9 +244,11 @@ fn drive<P: Values + ?Sized>(
         driver.method().iterate(&mut x);
         let seconds = watch.seconds();
         let spent = options.budget.spent(t, ev.passes(), ev.counts(), seconds);
-        let interrupted = options.stop.as_ref().is_some_and(|s| s.load(Ordering::Relaxed));
-        let last = spent.is_some() || interrupted;
-        if options.record.due(t, last) && trace.last().is_none_or(|r| r.iteration < t) {
+        if spent.is_none() && options.stop.as_ref().is_some_and(|s| s.load(Ordering::Relaxed)) {
+            // Not recorded: a continuation must leave the trace of a run that was never interrupted.
+            break Ended::Interrupted;
+        }
+        if options.record.due(t, spent.is_some()) && trace.last().is_none_or(|r| r.iteration < t) {
             let measured = watch.pause(|| -> Result<()> {
                 let point = measure.point(&x)?;
                 let mut row = Row::new(t, &point, &x, ev.passes(), seconds);
@@ -265,14 +267,11 @@ fn drive<P: Values + ?Sized>(
         if let Some(limit) = spent {
             break Ended::Budget(limit);
         }
-        if interrupted {
-            break Ended::Interrupted;
-        }
         if let Some(plan) = &options.checkpoint
             && saved_at.elapsed() >= plan.every
         {
             let saved = watch.pause(|| checkpoint::save(plan, problem, driver.method(), options, &ev, t, seconds, &trace, &best));
-            note_once(&mut notes, saved);
+            note_unsaved(saved, &mut notes);
             saved_at = Instant::now();
         }
         match driver.step(&mut ev) {
@@ -297,7 +296,7 @@ fn drive<P: Values + ?Sized>(
         && !matches!(ended, Ended::Failed { .. })
     {
         let saved = checkpoint::save(plan, problem, driver.method(), options, &ev, t, seconds, &trace, &best);
-        note_once(&mut notes, saved);
+        note_unsaved(saved, &mut notes);
     }
 
     // The numbers of the outcome are measured at the returned point, never remembered from the loop.
@@ -347,13 +346,12 @@ fn place<P: Values + ?Sized>(problem: &P, start: &[f64], notes: &mut Vec<String>
     Ok(x)
 }
 
-/// A checkpoint that cannot be saved any more is told, but does not take the run with it.
-fn note_once(notes: &mut Vec<String>, saved: Result<()>) {
-    if let Err(e) = saved {
-        let note = e.to_string();
-        if !notes.contains(&note) {
-            notes.push(note);
-        }
+/// A checkpoint that cannot be written is no reason to lose the run.
+fn note_unsaved(saved: Result<()>, notes: &mut Vec<String>) {
+    if let Err(e) = saved.map_err(|e| e.to_string())
+        && !notes.contains(&e)
+    {
+        notes.push(e);
     }
 }
 

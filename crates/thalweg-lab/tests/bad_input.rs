@@ -1,0 +1,393 @@
+//! Bad input through the command: exit code 2, one sentence on standard error that names the thing, its value and what was
+//! wanted, nothing on standard output, and no file left behind.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use common::{Place, Ran};
+
+/// Ten rows, both labels, column 3 as a group.
+const ROWS: &str =
+    "+1 1:1 3:1\n-1 2:0.5\n+1 1:0.2 2:1\n-1 3:1\n+1 2:2 3:1\n-1 1:1\n+1 1:3\n-1 2:1 3:1\n+1 1:1 2:1\n-1 1:-1 3:1\n";
+
+/// A spec that runs; every test breaks one thing in it.
+const GOOD: &str = r#"seed = 1
+threads = 1
+
+[data]
+file = "rows.svm"
+split = "shared"
+group = 3
+
+[problem]
+minimize = "hinge"
+subject_to = ["demographic_parity <= 0.2"]
+domain = { ball = 5.0 }
+start = "zero"
+
+[solver]
+name = "ssg"
+eta = 0.05
+tol = 1e-5
+
+[budget]
+iterations = 5
+
+[record]
+every = 1
+"#;
+
+/// A place with the good spec, one part of it replaced.
+fn place(from: &str, to: &str) -> Place {
+    assert_eq!(GOOD.matches(from).count(), 1, "{from}");
+    let place = Place::new();
+    place.put("rows.svm", ROWS);
+    place.put("run.toml", GOOD.replace(from, to));
+    place
+}
+
+/// Insists on a refusal in one sentence that contains every part.
+#[track_caller]
+fn refused(ran: &Ran, parts: &[&str]) {
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert_eq!(ran.out, "", "{ran:?}");
+    assert!(ran.err.starts_with("thalweg: ") && ran.err.ends_with('\n') && ran.err.lines().count() == 1, "{ran:?}");
+    assert!(!ran.err.contains("panicked"), "{ran:?}");
+    for part in parts {
+        assert!(ran.err.contains(part), "'{part}' is not in: {}", ran.err);
+    }
+}
+
+#[test]
+fn the_spec_that_the_others_break_is_good() {
+    let place = place("seed = 1", "seed = 1");
+    place.run(&["solve", "run.toml"]).ended(0);
+    assert_eq!(place.files(), ["rows.svm", "run.toml"]);
+}
+
+#[test]
+fn a_broken_spec_is_refused_with_a_sentence() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        // Unknown words, with the line and the nearest known one.
+        (
+            r#"name = "ssg""#,
+            r#"name = "sgs""#,
+            &["run.toml, line 16: ", "solver 'sgs'", "did you mean ssg?", "wanted one of ssg"],
+        ),
+        (r#"name = "ssg""#, "name = 3", &["solver name = 3", "wanted a name in quotes"]),
+        (r#"name = "ssg""#, "", &["line 15: ", "the solver has no name", "ssg"]),
+        (
+            "seed = 1",
+            "sed = 1",
+            &["run.toml, line 1: key 'sed' is not known (did you mean seed?)", "wanted one of seed, threads"],
+        ),
+        ("group = 3", "gruop = 3", &["line 7: key 'gruop' is not known (did you mean group?)", "wanted one of name, file"]),
+        ("minimize =", "minimise =", &["line 10: key 'minimise' is not known (did you mean minimize?)"]),
+        ("eta = 0.05", "etta = 0.05", &["line 17: key 'etta' is not known (did you mean eta?)", "burn_in"]),
+        ("iterations = 5", "iteration = 5", &["line 21: key 'iteration' is not known (did you mean iterations?)", "passes"]),
+        ("every = 1", "evry = 1", &["line 24: key 'evry' is not known (did you mean every?)", "wanted one of every, at"]),
+        ("[record]", "[recrod]", &["key 'recrod' is not known (did you mean record?)"]),
+        ("seed = 1", "certificate = { ssg = { iteratons = 5 } }", &["key 'iteratons' is not known (did you mean iterations?)"]),
+        (
+            "minimize = \"hinge\"",
+            "minimize = \"hing\"",
+            &["term = 'hing'", "did you mean hinge?", "wanted one of hinge, logistic"],
+        ),
+        (
+            "demographic_parity <=",
+            "demographic_parity(temprature = 2) <=",
+            &["argument of demographic_parity = 'temprature'", "did you mean temperature?"],
+        ),
+        ("minimize = \"hinge\"", "minimize = \"l2(on = 3)\"", &["argument of l2 = 'on'", "wanted no argument"]),
+        ("minimize = \"hinge\"", "minimize = \"hinge(on = 3)\"", &["on of hinge = 3", "wanted \"positives\" or \"negatives\""]),
+        ("minimize = \"hinge\"", "minimize = \"hinge +\"", &["'hinge +'", "wanted a term in place of the end"]),
+        ("minimize = \"hinge\"", "minimize = \"\"\"hinge\n+\"\"\"", &["wanted a term in place of the end"]),
+        ("minimize = \"hinge\"", "minimize = \"\"", &["term = ''", "wanted a term"]),
+        ("minimize = \"hinge\"", "minimize = \"roc_gap\"", &["low of roc_gap = nothing", "wanted a number"]),
+        (
+            "minimize = \"hinge\"",
+            "minimize = \"roc_gap(thresholds = 0, low = 0, high = 1)\"",
+            &["thresholds of roc_gap = 0", "wanted a whole number from 1"],
+        ),
+        // Bounds.
+        ("parity <= 0.2", "parity <= o.2", &["'o.2' in 'demographic_parity <= o.2'", "wanted a finite number"]),
+        ("parity <= 0.2", "parity <= nan", &["'nan'", "wanted a finite number"]),
+        ("parity <= 0.2", "parity >= 0.2", &["'demographic_parity >= 0.2'", "wanted TERM <= NUMBER: only <= is understood"]),
+        ("parity <= 0.2", "parity", &["'demographic_parity'", "wanted TERM <= NUMBER"]),
+        (
+            "parity <= 0.2",
+            "parity <= -0.1",
+            &["'demographic_parity <= -0.1' can never hold", "demographic_parity is never below 0"],
+        ),
+        // Settings.
+        ("eta = 0.05", "eta = -0.05", &["line 17: eta = -0.05", "wanted a finite number larger than 0"]),
+        ("eta = 0.05", "eta = nan", &["line 17: eta = NaN", "wanted a finite number larger than 0"]),
+        ("eta = 0.05", "eta = \"fast\"", &["line 17: eta = \"fast\"", "wanted a number or a table such as { rule ="]),
+        ("eta = 0.05", "eta = { rule = \"sqrt\", c = 1 }", &["line 17: eta: rule = \"sqrt\"", "wanted", "\"inv-sqrt\""]),
+        ("eta = 0.05", "eta = { rule = \"theory\" }", &["eta = theory", "wanted a number or another rule"]),
+        ("tol = 1e-5", "tol = -1", &["line 18: tol = -1", "wanted a finite number, 0 or larger"]),
+        (
+            "tol = 1e-5",
+            "output = \"avrage\"",
+            &["line 18: output = \"avrage\"", "did you mean average?", "wanted one of random,"],
+        ),
+        ("tol = 1e-5", "batch_f = 0", &["line 18: batch_f = 0", "wanted at least 1"]),
+        ("tol = 1e-5", "batch_f = 2.5", &["line 18: batch_f = 2.5", "wanted a whole number of at least 0"]),
+        ("tol = 1e-5", "burn_in = -1", &["line 18: burn_in = -1", "wanted a whole number of at least 0"]),
+        ("threads = 1", "threads = 0", &["threads = 0", "wanted at least 1"]),
+        ("threads = 1", "threads = \"two\"", &["line 2: threads = \"two\"", "wanted a whole number of at least 0"]),
+        ("seed = 1", "seed = -1", &["line 1: seed = -1", "wanted a whole number of at least 0"]),
+        ("seed = 1", "feasibility = -1.0", &["feasibility = -1", "wanted a finite number of at least 0"]),
+        ("seed = 1", "certificate = \"bundle\"", &["certificate = \"bundle\"", "wanted \"none\", \"ssg\" or { ssg ="]),
+        ("seed = 1", "certificate = { ssg = { rho_hat = -3.0 } }", &["rho_hat = -3", "wanted more than 0"]),
+        ("every = 1", "every = 0", &["record.every = 0", "wanted at least 1"]),
+        ("every = 1", "every = 1\nat = [1]", &["record = every and at", "wanted one of them"]),
+        ("every = 1", "at = [0, -1]", &["line 24: at = -1", "wanted a whole number of at least 0"]),
+        // Budgets.
+        ("[budget]\niterations = 5\n", "", &["the table [budget] is missing", "wanted one with iterations, passes"]),
+        ("iterations = 5", "", &["budget = nothing", "wanted at least one of iterations, passes, samples, seconds"]),
+        ("iterations = 5", "seconds = -1.0", &["budget.seconds = -1", "wanted a finite number of at least 0"]),
+        ("iterations = 5", "iterations = 5.5", &["line 21: iterations = 5.5", "wanted a whole number of at least 0"]),
+        // The problem.
+        ("{ ball = 5.0 }", "{ ball = -5.0 }", &["-5", "wanted"]),
+        ("{ ball = 5.0 }", "{ ball = \"big\" }", &["domain = ", "big", "wanted \"all\", \"non-negative\", { ball = RADIUS }"]),
+        ("{ ball = 5.0 }", "{ bal = 5.0 }", &["domain = ", "bal", "wanted \"all\""]),
+        ("{ ball = 5.0 }", "{ box = [1, 0] }", &["1", "0", "wanted"]),
+        ("start = \"zero\"", "start = [1, 2]", &["start has 2 numbers", "the problem has 3 variables"]),
+        ("start = \"zero\"", "start = [1, 2, \"3\"]", &["start = [1, 2, \"3\"]", "wanted \"zero\", \"sin\", a list of numbers"]),
+        ("start = \"zero\"", "start = [1, nan, 3]", &["entry 2 of the start is NaN", "wanted a finite number"]),
+        ("start = \"zero\"", "start = \"zro\"", &["start = \"zro\"", "wanted \"zero\", \"sin\", a list of numbers, or a file"]),
+        ("start = \"zero\"", "start = 3", &["start = 3", "wanted \"zero\", \"sin\""]),
+        ("minimize = \"hinge\"\n", "", &["line 9: the problem has no minimize", "wanted a term"]),
+        ("minimize = \"hinge\"", "minimize = 3", &["line 10: minimize = 3", "wanted a string"]),
+        (
+            "minimize = \"hinge\"",
+            "minimize = \"hinge\"\nintercept = \"no\"",
+            &["line 11: intercept = \"no\"", "wanted true or false"],
+        ),
+        // The data.
+        ("file = \"rows.svm\"\n", "", &["[data] has neither name nor file", "wanted one of them"]),
+        ("file =", "name = \"a9a\"\nfile =", &["[data] has name and file", "wanted one of them"]),
+        ("rows.svm", "rows.csv", &["rows.csv: there is no such file"]),
+        ("file = \"rows.svm\"", "name = \"a9a\"", &["columns and group belong to a file"]),
+        ("group = 3", "group = 4", &["rows.svm", "the group column is 4", "wanted 1 to 3"]),
+        ("group = 3", "columns = 0", &["columns = 0", "wanted a whole number from 1 to 4294967295"]),
+        ("group = 3", "columns = 5000000000", &["columns = 5000000000", "wanted a whole number from 1 to 4294967295"]),
+        ("group = 3", "columns = 2", &["rows.svm, line 1: ", "3:1 has column 3", "wanted at most 2"]),
+        ("group = 3", "", &["demographic_parity compares groups", "the data have none"]),
+        ("group = 3", "group = 3\ntest_fraction = 1.5", &["test_fraction = 1.5", "wanted a number from 0 to below 1"]),
+        ("\"shared\"", "\"random\"", &["split = \"random\"", "wanted \"ordered\", \"shared\" or { shuffle = SEED }"]),
+        ("\"shared\"", "{ shuffle = -1 }", &["split = ", "shuffle = -1", "wanted \"ordered\""]),
+        // Not TOML.
+        ("eta = 0.05", "eta 0.05", &["run.toml, line 17: "]),
+        ("eta = 0.05", "eta = fast", &["run.toml, line 17: "]),
+        ("eta = 0.05", "eta = 0.05\neta = 0.06", &["run.toml, line 18: ", "duplicate"]),
+        ("[record]", "[record", &["run.toml, line 23: "]),
+    ];
+    for (from, to, parts) in cases {
+        let place = place(from, to);
+        let ran = place.run(&["solve", "run.toml", "--trace", "run.csv", "--out", "run.json", "--checkpoint", "run.save"]);
+        println!("{}", ran.err.trim_end());
+        refused(&ran, parts);
+        assert_eq!(place.files(), ["rows.svm", "run.toml"], "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_spec_that_cannot_be_read_is_refused() {
+    let place = Place::new();
+    refused(&place.run(&["solve", "none.toml"]), &["none.toml", "there is no such file"]);
+    refused(&place.run(&["solve", "."]), &[".: is a directory", "wanted a file"]);
+    place.put("run.toml", b"[data]\nname = \"\xff\xfe\"\n");
+    refused(&place.run(&["solve", "run.toml"]), &["run.toml", "wanted TOML in UTF-8"]);
+    place.put("run.toml", "");
+    refused(&place.run(&["solve", "run.toml"]), &["run.toml, line 1: ", "the table [data] is missing"]);
+}
+
+#[test]
+fn bad_rows_are_refused_with_file_and_line() {
+    for (row, parts) in [
+        ("+1 2:nan", ["2:nan has the value NaN", "wanted a finite number"]),
+        ("+1 2:inf", ["2:inf has the value inf", "wanted a finite number"]),
+        ("+1 2", ["2: ", "wanted column:value"]),
+        ("+1 two:1", ["two:1: ", "wanted column:value"]),
+        ("+1 2:1 1:1", ["column 1 comes after column 2", "must increase"]),
+        ("+1 0:1", ["column 0", "columns are counted from 1"]),
+        ("x 1:1", ["label x", "wanted a finite number"]),
+        ("7 1:1", ["more than two different labels", "wanted two"]),
+    ] {
+        let place = place("seed = 1", "seed = 1");
+        place.put("rows.svm", format!("{ROWS}{row}\n"));
+        let ran = place.run(&["solve", "run.toml"]);
+        refused(&ran, &["rows.svm, line 11: "]);
+        refused(&ran, &parts);
+    }
+    let place = place("seed = 1", "seed = 1");
+    place.put("rows.svm", "");
+    refused(&place.run(&["solve", "run.toml"]), &["rows.svm, line 1: the file has no rows"]);
+}
+
+#[test]
+fn a_group_without_rows_is_refused() {
+    // Nobody is in the group at all.
+    let place = place("group = 3", "group = 3");
+    place.put("rows.svm", "+1 1:1 3:0\n-1 2:1\n");
+    refused(
+        &place.run(&["solve", "run.toml"]),
+        &["rows.svm", "no row has an entry in the group column 3", "wanted rows with one"],
+    );
+    place.put("rows.svm", "+1 1:1 3:1\n-1 2:1 3:1\n");
+    refused(&place.run(&["solve", "run.toml"]), &["rows.svm", "every row has an entry in the group column 3"]);
+    // The group has rows, but none among those that gaps are computed on.
+    let spec = GOOD.replace("\"shared\"", "\"ordered\"");
+    place.put("run.toml", &spec);
+    place.put("rows.svm", "+1 1:1 3:1\n-1 2:1\n-1 1:1\n");
+    refused(&place.run(&["solve", "run.toml"]), &["'demographic_parity' needs rows of group 'column 3'", "there is none"]);
+    place.put("run.toml", spec.replace("demographic_parity", "equal_opportunity"));
+    place.put("rows.svm", "+1 1:1 3:1\n-1 2:1\n+1 1:1\n-1 2:1\n-1 1:1 3:1\n+1 1:1\n");
+    refused(&place.run(&["solve", "run.toml"]), &["rows of group 'column 3' with label +1", "there is none"]);
+}
+
+#[test]
+fn data_that_are_not_there_are_asked_for() {
+    let named = |name: &str| GOOD.replace("file = \"rows.svm\"", &format!("name = \"{name}\"")).replace("group = 3\n", "");
+    let place = Place::new();
+    place.put("run.toml", named("a9"));
+    refused(&place.run(&["solve", "run.toml"]), &["there is no data set \"a9\"", "did you mean a9a?", "known are a9a, adult"]);
+    place.put("run.toml", named("w8a"));
+    let ran = place.run(&["solve", "run.toml", "--data-dir", "here"]);
+    refused(&ran, &["the data set w8a is missing", "put the file w8a.gz or w8a into", "here (no such directory)", "./data"]);
+    refused(&ran, &["It comes from: ", "LIBSVM"]);
+    place.put("run.toml", named("adult"));
+    refused(&place.run(&["solve", "run.toml"]), &["adult is a raw table", "sets that can be loaded are a9a"]);
+}
+
+#[test]
+fn files_that_cannot_be_written_are_refused_before_the_run() {
+    // This run would not end by itself.
+    let place = place("iterations = 5", "iterations = 1000000000000");
+    std::fs::create_dir(place.path("folder")).unwrap();
+    for flag in ["--trace", "--out", "--checkpoint"] {
+        let refusal = |file: &str, parts: &[&str]| {
+            refused(&place.run(&["solve", "run.toml", flag, file]), &[flag, file]);
+            refused(&place.run(&["solve", "run.toml", flag, file]), parts);
+        };
+        refusal("nowhere/file", &["there is no directory nowhere", "wanted one that exists"]);
+        refusal("rows.svm/file", &["there is no directory rows.svm"]);
+        refusal("folder", &["is a directory", "wanted a file"]);
+        refusal("run.toml", &["is the description of the run", "wanted another file"]);
+    }
+    let ran = place.run(&["solve", "run.toml", "--trace", "one", "--out", "one"]);
+    refused(&ran, &["--out one", "is the file of --trace", "wanted another one"]);
+    let ran = place.run(&["solve", "run.toml", "--checkpoint", "run.save", "--checkpoint-every", "-1"]);
+    refused(&ran, &["--checkpoint-every -1", "wanted a number of seconds"]);
+    refused(&place.run(&["solve", "run.toml", "--threads", "0"]), &["threads = 0", "wanted at least 1"]);
+    assert_eq!(place.files(), ["folder", "rows.svm", "run.toml"]);
+}
+
+#[test]
+fn a_checkpoint_that_is_not_of_this_run_is_refused() {
+    let place = place("seed = 1", "seed = 1");
+    let resume = |place: &Place| place.run(&["solve", "run.toml", "--checkpoint", "run.save", "--resume", "--trace", "run.csv"]);
+    place.run(&["solve", "run.toml", "--checkpoint", "run.save"]).ended(0);
+    let good = std::fs::read(place.path("run.save")).unwrap();
+    resume(&place).ended(0);
+    std::fs::remove_file(place.path("run.csv")).unwrap();
+
+    let unchanged = |bytes: &[u8]| {
+        assert_eq!(std::fs::read(place.path("run.save")).unwrap(), bytes, "the file must stay as it was");
+        assert_eq!(place.files(), ["rows.svm", "run.save", "run.toml"]);
+    };
+    for length in [17, 20, 30, 36, good.len() / 2, good.len() - 1] {
+        place.put("run.save", &good[..length]);
+        refused(&resume(&place), &["checkpoint run.save is truncated"]);
+        unchanged(&good[..length]);
+    }
+    // One byte of the payload, anywhere.
+    for at in [36, 37, good.len() / 3, good.len() / 2, good.len() - 1] {
+        let mut bytes = good.clone();
+        bytes[at] ^= 0x40;
+        place.put("run.save", &bytes);
+        refused(&resume(&place), &["checkpoint run.save is damaged", "checksum"]);
+        unchanged(&bytes);
+    }
+    let longer = [good.as_slice(), b"!"].concat();
+    let mut newer = good.clone();
+    newer[16] = 99;
+    let cases: [(&[u8], &[&str]); 5] = [
+        (&longer, &["run.save is damaged"]),
+        (&newer, &["run.save has format version 99", "this build reads version 1"]),
+        (b"", &["run.save is not a Thalweg checkpoint"]),
+        (b"not a checkpoint at all, but long enough to be one", &["run.save is not a Thalweg checkpoint"]),
+        (&good[..10], &["run.save is not a Thalweg checkpoint"]),
+    ];
+    for (bytes, parts) in cases {
+        place.put("run.save", bytes);
+        refused(&resume(&place), parts);
+        unchanged(bytes);
+    }
+
+    // Whole, but of another run.
+    place.put("run.save", &good);
+    for (from, to, parts) in [
+        ("parity <= 0.2", "parity <= 0.3", ["its problem is", "parity <= 0.2", "here it is", "parity <= 0.3"]),
+        ("{ ball = 5.0 }", "{ ball = 6.0 }", ["its problem is", "5", "here it is", "6"]),
+        ("\"shared\"", "{ shuffle = 1 }", ["its problem is", "10 of 10 rows", "here it is", "6 of 10 rows"]),
+        ("eta = 0.05", "eta = 0.06", ["its settings is", "0.05", "here it is", "0.06"]),
+        ("every = 1", "every = 2", ["its settings is", "Some(1)", "here it is", "Some(2)"]),
+        ("seed = 1", "seed = 2", ["its seed is", "'1'", "here it is", "'2'"]),
+        ("start = \"zero\"", "start = \"sin\"", ["its settings is", "start", "here it is", "start"]),
+        (
+            "seed = 1",
+            "seed = 1\nfeasibility = 0.1",
+            ["its settings is", "feasibility None", "here it is", "feasibility Some(0.1)"],
+        ),
+        (
+            "seed = 1",
+            "seed = 1\ncertificate = \"ssg\"",
+            ["its settings is", "certificate None", "here it is", "certificate Some"],
+        ),
+    ] {
+        place.put("run.toml", GOOD.replace(from, to));
+        let ran = resume(&place);
+        refused(&ran, &["checkpoint run.save belongs to another run"]);
+        refused(&ran, &parts);
+        unchanged(&good);
+    }
+    place.put("run.toml", GOOD);
+    place.put("rows.svm", ROWS.replace("1:3", "1:4"));
+    refused(&resume(&place), &["belongs to another run: its problem is", "data "]);
+    unchanged(&good);
+
+    // More iterations and other threads are the same run.
+    place.put("rows.svm", ROWS);
+    place.put("run.toml", GOOD.replace("iterations = 5", "iterations = 9").replace("threads = 1", "threads = 2"));
+    let ran = resume(&place).ended(0);
+    assert!(ran.out.contains("continued from iteration 5"), "{}", ran.out);
+}
+
+#[test]
+fn without_a_checkpoint_to_resume_from_the_run_starts_from_the_beginning() {
+    let place = place("seed = 1", "seed = 1");
+    let ran = place.run(&["solve", "run.toml", "--checkpoint", "run.save", "--resume"]).ended(0);
+    assert!(ran.out.contains("note: run.save is not there: the run starts from the beginning"), "{}", ran.out);
+    assert_eq!(place.files(), ["rows.svm", "run.save", "run.toml"]);
+}
+
+#[test]
+fn an_overflow_during_the_run_ends_it_with_the_last_good_point() {
+    let place = place("{ ball = 5.0 }", "\"all\"");
+    // The first step leads to a point whose scores overflow.
+    place.put("rows.svm", "+1 1:1e307 3:1\n+1 1:1e307\n-1 1:1e307 3:1\n");
+    let arguments = ["solve", "run.toml", "--trace", "run.csv", "--out", "run.json"];
+    let ran = place.run(&arguments).ended(1);
+    assert!(ran.out.starts_with("failed: it failed at iteration 1: the objective is inf"), "{}", ran.out);
+    assert!(ran.out.contains("note: the point is the last one before the failure"), "{}", ran.out);
+    let report: serde_json::Value = serde_json::from_str(&place.read("run.json")).unwrap();
+    assert_eq!(report["success"], false);
+    assert_eq!(report["point"]["x"], serde_json::json!([0.0, 0.0, 0.0]));
+    assert_eq!(report["point"]["objective"], 1.0);
+    assert_eq!(report["ended"]["failed"]["iteration"], 1);
+    assert_eq!(place.read("run.csv").lines().count(), 2, "the start was recorded");
+}

@@ -1,0 +1,414 @@
+//! `thalweg solve` as a user meets it: kills and continuations, threads, interrupts, exit codes, traces, the outcome.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use common::{Place, Ran, cells, without_seconds};
+use serde_json::Value;
+
+/// A spec on a9a; `solver` are the lines after its name.
+fn spec(minimize: &str, subject_to: &str, solver: &str, iterations: u64, record: &str) -> String {
+    format!(
+        "seed = 7\n[data]\nname = \"a9a\"\n[problem]\nminimize = \"{minimize}\"\nsubject_to = [{subject_to}]\n\
+         domain = {{ ball = 30.0 }}\n\
+         [solver]\nname = \"ssg\"\n{solver}\n[budget]\niterations = {iterations}\n[record]\n{record}\n"
+    )
+}
+
+const ROC: &str = "roc_gap(thresholds = 400, low = -3.0, high = 3.0)";
+
+/// Starts a run with a checkpoint, and kills it as soon as the checkpoint differs from `before`.
+#[cfg(unix)]
+fn kill_after_checkpoint(place: &Place, before: Option<&[u8]>) -> Vec<u8> {
+    use std::os::unix::process::ExitStatusExt;
+    let mut child =
+        start(place, &["--checkpoint", "run.save", "--checkpoint-every", "0.01", "--resume", "--trace", "killed.csv"]);
+    let saved = wait_for_another(&mut child, &place.path("run.save"), before);
+    child.kill().unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.signal(), Some(9), "the run ended before it could be killed: give it more iterations");
+    assert!(!place.path("killed.csv").exists(), "a killed run leaves no trace");
+    saved
+}
+
+fn start(place: &Place, arguments: &[&str]) -> Child {
+    let mut command = place.command(&["solve", "run.toml"]);
+    command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Sends an interrupt and waits for the end.
+#[cfg(unix)]
+fn interrupt(child: Child) -> Ran {
+    let sent = std::process::Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status().unwrap();
+    assert!(sent.success());
+    Ran::from(child.wait_with_output().unwrap())
+}
+
+/// Waits until a file is there and differs from `before`. If the process ends first, that is a failure.
+fn wait_for_another(child: &mut Child, file: &Path, before: Option<&[u8]>) -> Vec<u8> {
+    loop {
+        if let Ok(now) = std::fs::read(file)
+            && before != Some(now.as_slice())
+        {
+            return now;
+        }
+        let ended = child.try_wait().unwrap();
+        assert!(ended.is_none(), "the run ended before it left a checkpoint: give it more iterations");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The parts of an outcome that a continuation must not change.
+fn lasting(outcome: &Value) -> Value {
+    let mut outcome = outcome.clone();
+    for key in ["notes", "seconds"] {
+        outcome.as_object_mut().unwrap().remove(key).unwrap();
+    }
+    for row in outcome["trace"].as_array_mut().unwrap() {
+        row.as_object_mut().unwrap().remove("seconds").unwrap();
+    }
+    outcome
+}
+
+/// Kills a run `kills` times, continues it to its end, and compares with a run that was left alone.
+#[cfg(unix)]
+fn survives(kills: usize, spec: &str) {
+    let alone = Place::new();
+    alone.put("run.toml", spec);
+    let untouched = alone.run(&["solve", "run.toml", "--trace", "run.csv", "--json"]);
+    let wanted = untouched.json();
+
+    let place = Place::new();
+    place.put("run.toml", spec);
+    let mut saved = kill_after_checkpoint(&place, None);
+    for _ in 1..kills {
+        saved = kill_after_checkpoint(&place, Some(&saved));
+    }
+    let resumed = place.run(&["solve", "run.toml", "--checkpoint", "run.save", "--resume", "--trace", "run.csv", "--json"]);
+    assert_eq!((resumed.code, resumed.err.as_str()), (untouched.code, ""));
+    let got = resumed.json();
+    let note = got["notes"].as_array().unwrap().iter().filter_map(Value::as_str).find(|n| n.starts_with("continued from"));
+    assert_ne!(note.expect("the run was continued"), "continued from iteration 0");
+    assert_eq!(without_seconds(&place.read("run.csv")), without_seconds(&alone.read("run.csv")));
+    assert_eq!(lasting(&got), lasting(&wanted));
+    assert_eq!(place.files(), ["run.csv", "run.save", "run.toml"]);
+}
+
+/// One test per kind of solver state.
+macro_rules! kills {
+    ($($test:ident: $kills:literal, $minimize:expr, $subject_to:literal, $iterations:literal,
+        $record:literal, $solver:literal;)*) => {
+        $(#[cfg(unix)]
+        #[test]
+        fn $test() {
+            survives($kills, &spec($minimize, $subject_to, $solver, $iterations, $record));
+        })*
+    };
+}
+
+kills! {
+    a_killed_run_continues_with_full_batches: 1, ROC, "'hinge <= 0.45'", 1500, "every = 40", "eta = 0.05";
+    a_killed_run_continues_with_a_random_output_and_batches_of_f: 2, ROC, "'hinge <= 0.45'", 4000, "every = 100",
+        "eta = 0.02\noutput = 'random'\nbatch_f = 500";
+    a_killed_run_continues_with_an_average: 1, "hinge", "'demographic_parity <= 0.02'", 3000, "every = 100",
+        "eta = { rule = 'inv-sqrt', c = 0.5 }\ntol = { rule = 'inv-sqrt', c = 0.01 }\noutput = 'average'\nburn_in = 50";
+    a_killed_run_continues_with_polyak_steps: 2, "hinge", "'demographic_parity <= 0.02', 'l2 <= 4'", 3000, "every = 100",
+        "eta = 0.1\ninfeasible_step = 'polyak'\noutput = 'last'";
+    a_killed_run_continues_with_batches_everywhere: 3, "hinge + 0.001 * scad", "'demographic_parity <= 0.02'", 12000,
+        "at = [0, 1, 10, 100, 500, 1000, 5000, 11999, 12000]",
+        "eta = 0.05\ntol = 0.001\nbatch_f = 256\nbatch_g = 300\nvalue_batch = 2000\noutput = 'random'";
+}
+
+#[test]
+fn one_and_two_threads_give_the_same_bits() {
+    for (minimize, subject_to, solver) in [
+        (ROC, "'hinge <= 0.45'", "eta = 0.05"),
+        ("hinge + 0.02 * scad", "'demographic_parity <= 0.02', 'roc_gap(low = -1, high = 1) <= 0.03'", "eta = 0.1"),
+        ("logistic(on = \\\"positives\\\")", "'logistic(on = \"negatives\") <= 0.3'", "eta = 0.3\nbatch_f = 20000"),
+    ] {
+        let place = Place::new();
+        place.put("run.toml", spec(minimize, subject_to, solver, 150, "every = 5"));
+        let run = |threads: &str| {
+            let file = format!("{threads}.csv");
+            let ran = place.run(&["solve", "run.toml", "--threads", threads, "--trace", &file, "--json"]);
+            assert_eq!(ran.err, "");
+            (without_seconds(&place.read(&file)), ran.json())
+        };
+        let (one, two) = (run("1"), run("2"));
+        assert_eq!(one.0, two.0, "{minimize}");
+        assert_eq!(one.1["point"]["x"].as_array().unwrap().len(), 123);
+        assert_eq!(lasting(&one.1), lasting(&two.1), "{minimize}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_ends_with_its_outcome_and_can_be_continued() {
+    let whole = spec(ROC, "'hinge <= 0.45'", "eta = 0.05", 1500, "every = 40");
+    let place = Place::new();
+    place.put("run.toml", &whole);
+    let arguments = ["--checkpoint", "run.save", "--checkpoint-every", "0.01", "--trace", "run.csv", "--out", "run.json"];
+    let mut child = start(&place, &arguments);
+    wait_for_another(&mut child, &place.path("run.save"), None);
+    let ran = interrupt(child);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(130), ""), "{}", ran.out);
+    assert!(ran.out.lines().next().unwrap().ends_with("feasible: it was interrupted"), "{}", ran.out);
+    let outcome: Value = serde_json::from_str(&place.read("run.json")).unwrap();
+    assert_eq!((&outcome["ended"], &outcome["exit_code"]), (&Value::from("interrupted"), &Value::from(130)));
+    assert_eq!(outcome["message"], "it was interrupted");
+    let iterations = outcome["iterations"].as_u64().unwrap();
+    assert!(0 < iterations && iterations < 1500, "{iterations}");
+    let (interrupted, resumed) = (place.read("run.csv"), ["solve", "run.toml", "--checkpoint", "run.save", "--resume"]);
+    assert!(interrupted.starts_with("iteration,objective,violation,"));
+
+    place.run(&[resumed.as_slice(), &["--trace", "run.csv"]].concat()).ended(0);
+    let alone = Place::new();
+    alone.put("run.toml", &whole);
+    alone.run(&["solve", "run.toml", "--trace", "run.csv"]).ended(0);
+    let wanted = without_seconds(&alone.read("run.csv"));
+    assert_eq!(without_seconds(&place.read("run.csv")), wanted);
+    assert!(wanted.starts_with(&without_seconds(&interrupted)), "the interrupted trace is the beginning of the whole one");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_directory_that_vanishes_during_the_run_does_not_take_the_outcome_with_it() {
+    let place = Place::new();
+    place.put("run.toml", spec("hinge", "", "eta = 0.05", 1_000_000_000, "at = [0]"));
+    for name in ["traces", "saves"] {
+        std::fs::create_dir(place.path(name)).unwrap();
+    }
+    let arguments =
+        ["--trace", "traces/run.csv", "--checkpoint", "saves/run.save", "--checkpoint-every", "0.01", "--out", "run.json"];
+    let mut child = start(&place, &arguments);
+    wait_for_another(&mut child, &place.path("saves/run.save"), None);
+    for name in ["traces", "saves"] {
+        std::fs::rename(place.path(name), place.path(&format!("{name} of old"))).unwrap();
+    }
+    let ran = interrupt(child);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert_eq!(ran.err, "thalweg: traces/run.csv: there is no such file\n");
+    assert!(ran.out.starts_with("feasible: it was interrupted\n"), "{}", ran.out);
+    assert!(ran.out.contains("note: checkpoint saves/run.save cannot be written: "), "{}", ran.out);
+    let outcome: Value = serde_json::from_str(&place.read("run.json")).unwrap();
+    assert_eq!(outcome["point"]["x"].as_array().unwrap().len(), 123);
+    assert_eq!(outcome["trace"].as_array().unwrap().len(), 1, "the outcome has the trace too");
+}
+
+#[test]
+fn the_exit_code_says_whether_the_point_is_feasible() {
+    let place = Place::new();
+    // The smallest hinge loss on these rows is above 0.35.
+    place.put("run.toml", spec("l2", "'hinge <= 0.3'", "eta = 0.05", 5, "every = 1"));
+    let ran = place.run(&["solve", "run.toml"]).ended(1);
+    assert!(ran.out.starts_with("not feasible: the iterations were used up\n"), "{}", ran.out);
+    assert!(ran.out.contains("violated") && ran.out.contains("no recorded point was feasible"), "{}", ran.out);
+    let outcome = place.run(&["solve", "run.toml", "--json"]).ended(1).json();
+    assert_eq!((&outcome["success"], &outcome["point"]["feasible"]), (&Value::from(false), &Value::from(false)));
+    assert_eq!(outcome["best_feasible"], Value::Null);
+
+    place.put("run.toml", spec("l2", "'hinge <= 1.5'", "eta = 0.05", 5, "every = 1"));
+    let ran = place.run(&["solve", "run.toml"]).ended(0);
+    assert!(ran.out.starts_with("feasible: the iterations were used up\n") && ran.out.contains("holds"), "{}", ran.out);
+}
+
+#[test]
+fn a_wider_tolerance_makes_a_point_feasible() {
+    let place = Place::new();
+    let text = spec("l2", "'hinge <= 0.9'", "eta = 0.01\noutput = 'last'", 1, "every = 1");
+    place.put("run.toml", &text);
+    place.run(&["solve", "run.toml"]).ended(1);
+    place.put("run.toml", format!("feasibility = 0.2\n{text}"));
+    place.run(&["solve", "run.toml"]).ended(0);
+}
+
+#[test]
+fn the_trace_has_seventeen_digits_and_reads_back_exactly() {
+    let place = Place::new();
+    place.put("run.toml", spec("hinge", "'demographic_parity <= 0.01'", "eta = 0.1\ntol = 0.0", 30, "at = [0, 7, 30]"));
+    let ran = place.run(&["solve", "run.toml", "--trace", "run.csv", "--json", "--out", "run.json"]).ended(0);
+    let outcome = ran.json();
+    assert_eq!(place.read("run.json"), ran.out, "--out writes what --json prints");
+
+    let text = place.read("run.csv");
+    let (header, rows) = cells(&text);
+    assert_eq!(header.join(","), "iteration,objective,violation,norm,passes_f,passes_g,seconds,step");
+    assert_eq!(rows.iter().map(|r| r[0]).collect::<Vec<_>>(), ["0", "7", "30"]);
+    assert_eq!(rows[2][7], "", "no step was made from the last iterate");
+    for (row, recorded) in rows.iter().zip(outcome["trace"].as_array().unwrap()) {
+        assert_eq!(row.len(), 8);
+        for (name, cell) in header.iter().zip(row).skip(1).take(6) {
+            let (mantissa, _) = cell.split_once('e').unwrap();
+            assert_eq!(mantissa.trim_start_matches('-').len(), 18, "{cell}: one digit, a point and 16 digits");
+            assert_eq!(cell.parse::<f64>().unwrap(), recorded[*name].as_f64().unwrap(), "{name}");
+        }
+    }
+    assert!(["objective", "constraint"].contains(&rows[0][7]), "{:?}", rows[0]);
+}
+
+#[test]
+fn the_json_outcome_says_what_the_point_is_and_what_it_cost() {
+    let place = Place::new();
+    let subject_to = "'demographic_parity <= 0.5', 'l2 <= 100', 'l2 <= 200'";
+    place.put("run.toml", spec("hinge", subject_to, "eta = 0.1\nbatch_f = 3256", 20, "every = 10"));
+    let outcome = place.run(&["solve", "run.toml", "--json"]).ended(0).json();
+    assert_eq!(outcome["point"]["x"].as_array().unwrap().len(), 123);
+    assert_eq!((&outcome["success"], &outcome["point"]["feasible"]), (&Value::from(true), &Value::from(true)));
+    let constraints = outcome["point"]["constraints"].as_array().unwrap();
+    let names: Vec<&str> = constraints.iter().map(|c| c["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["demographic_parity", "l2", "l2 (2)"]);
+    assert!(constraints.iter().all(|c| c["satisfied"] == true && c["value"].as_f64().unwrap() < 0.0), "{constraints:?}");
+    // feasibility * max(1, |bound|)
+    assert_eq!(constraints[1]["tolerance"].as_f64().unwrap(), 1e-6 * 100.0);
+    let worst = outcome["point"]["worst"].as_str().unwrap();
+    let largest =
+        constraints.iter().max_by(|a, b| a["value"].as_f64().unwrap().total_cmp(&b["value"].as_f64().unwrap())).unwrap();
+    assert_eq!(worst, largest["name"].as_str().unwrap());
+    assert_eq!(outcome["point"]["violation"], largest["value"]);
+    // Every step was on f, with a tenth of 32,561 rows, and looked once at all constraints.
+    assert_eq!(outcome["passes"]["objective"].as_f64().unwrap(), 20.0 * 3256.0 / 32561.0);
+    assert_eq!(outcome["passes"]["constraints"].as_f64().unwrap(), 20.0);
+    assert_eq!(outcome["counts"]["objective_subgradients"]["calls"], 20);
+    assert_eq!((&outcome["seed"], &outcome["solver"], &outcome["iterations"]), (&7.into(), &"ssg".into(), &20.into()));
+    assert!(outcome["problem"].as_str().unwrap().starts_with("minimise hinge subject to demographic_parity <= 0.5, l2 <= 100"));
+}
+
+#[test]
+fn held_out_rows_are_measured_and_not_trained_on() {
+    let place = Place::new();
+    let text = spec("hinge", "'demographic_parity <= 0.5'", "eta = 0.1", 20, "every = 20");
+    place.put("whole.toml", &text);
+    place.put("run.toml", text.replace("name = \"a9a\"", "name = \"a9a\"\ntest_fraction = 0.25"));
+    let whole = place.run(&["solve", "whole.toml", "--json"]).ended(0).json();
+    let ran = place.run(&["solve", "run.toml", "--json"]).ended(0).json();
+    assert_eq!(whole["held_out"], Value::Null);
+    let value = |v: &Value| v["objective"].as_f64().unwrap();
+    assert!(value(&ran["held_out"]) != value(&ran["point"]) && (value(&ran["held_out"]) - value(&ran["point"])).abs() < 0.05);
+    assert_eq!(ran["held_out"]["x"], ran["point"]["x"]);
+    assert_eq!(ran["held_out"]["constraints"][0]["name"], "demographic_parity");
+    assert_ne!(ran["point"]["x"], whole["point"]["x"]);
+    // 12,210 of 48,842 rows are set aside; two thirds of the others are for losses.
+    assert!(ran["problem"].as_str().unwrap().contains("24421 of 36632 rows for losses"), "{}", ran["problem"]);
+    let words = place.run(&["solve", "run.toml"]).ended(0).out;
+    assert!(words.contains("on held-out rows\n"), "{words}");
+}
+
+#[test]
+fn an_intercept_is_the_last_variable() {
+    let place = Place::new();
+    let text = spec("hinge", "", "eta = 0.1\noutput = 'last'", 1, "every = 1");
+    place.put("run.toml", text.replace("[solver]", "intercept = true\n[solver]"));
+    let x = place.run(&["solve", "run.toml", "--json"]).ended(0).json()["point"]["x"].clone();
+    assert_eq!(x.as_array().unwrap().len(), 124);
+    // At zero every margin is below 1, so the step along the constant is eta times the mean label: 7,841 of 32,561 positive.
+    let wanted = 0.1 * (2.0 * 7841.0 - 32561.0) / 32561.0;
+    assert!((x[123].as_f64().unwrap() - wanted).abs() < 1e-14, "{} against {wanted}", x[123]);
+}
+
+#[test]
+fn a_box_holds_every_variable() {
+    let place = Place::new();
+    let text = spec("hinge", "", "eta = 5.0\noutput = 'last'", 10, "every = 10");
+    place.put("run.toml", text.replace("{ ball = 30.0 }", "{ box = [-0.05, 0.1] }"));
+    let outcome = place.run(&["solve", "run.toml", "--json"]).ended(0).json();
+    let x: Vec<f64> = outcome["point"]["x"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();
+    assert!(x.iter().all(|v| (-0.05..=0.1).contains(v)), "{x:?}");
+    assert!(x.contains(&-0.05) && x.contains(&0.1), "steps this long reach both sides: {x:?}");
+    place.put("run.toml", text.replace("{ ball = 30.0 }", "\"non-negative\""));
+    let outcome = place.run(&["solve", "run.toml", "--json"]).ended(0).json();
+    assert!(outcome["point"]["x"].as_array().unwrap().iter().all(|v| v.as_f64().unwrap() >= 0.0));
+}
+
+#[test]
+fn a_start_is_a_word_a_list_or_a_file() {
+    let place = Place::new();
+    let text = spec("hinge", "", "eta = 0.1", 0, "every = 1");
+    let started = |start: &str| {
+        place.put("run.toml", text.replace("[solver]", &format!("start = {start}\n[solver]")));
+        place.run(&["solve", "run.toml", "--json"]).ended(0).json()
+    };
+    let x =
+        |outcome: &Value| -> Vec<f64> { outcome["point"]["x"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect() };
+    let sin: Vec<f64> = (1..=123).map(|j| 0.01 * f64::from(j).sin()).collect();
+    assert_eq!(x(&started("\"zero\"")), [0.0; 123]);
+    assert_eq!(x(&started("\"sin\"")), sin);
+    assert_eq!(x(&started(&format!("{sin:?}"))), sin);
+    // A file beside the spec: as JSON, or one number to a line.
+    place.put("x.json", format!("{sin:?}"));
+    assert_eq!(x(&started("\"x.json\"")), sin);
+    place.put("x.txt", sin.iter().map(|v| format!("{v:e}\n")).collect::<String>());
+    assert_eq!(x(&started("\"x.txt\"")), sin);
+    // Outside the domain it is moved, and the outcome says so.
+    let moved = started(&format!("{:?}", [30.0; 123]));
+    assert!((x(&moved).iter().map(|v| v * v).sum::<f64>().sqrt() - 30.0).abs() < 1e-9);
+    assert!(moved["notes"][0].as_str().unwrap().starts_with("the start was outside the domain"), "{}", moved["notes"]);
+}
+
+#[test]
+fn the_split_decides_which_rows_are_for_losses() {
+    let place = Place::new();
+    let text = spec("hinge", "'demographic_parity <= 0.5'", "eta = 0.1", 10, "every = 5");
+    let solved = |split: &str| {
+        place.put("run.toml", text.replace("name = \"a9a\"", &format!("name = \"a9a\"\nsplit = {split}")));
+        place.run(&["solve", "run.toml", "--trace", "run.csv"]).ended(0);
+        without_seconds(&place.read("run.csv"))
+    };
+    let default = {
+        place.put("run.toml", &text);
+        place.run(&["solve", "run.toml", "--trace", "run.csv"]).ended(0);
+        without_seconds(&place.read("run.csv"))
+    };
+    assert_eq!(solved("\"ordered\""), default);
+    let shuffled = solved("{ shuffle = 3 }");
+    assert_eq!(solved("{ shuffle = 3 }"), shuffled, "the same seed shuffles the same way");
+    let all = [default, shuffled, solved("{ shuffle = 4 }"), solved("\"shared\"")];
+    for i in 0..4 {
+        assert!((0..i).all(|j| all[i] != all[j]), "split {i} is like another one");
+    }
+}
+
+#[test]
+fn the_certificate_fills_a_column_of_the_trace() {
+    let place = Place::new();
+    let text = spec("hinge", "'l2 <= 4'", "eta = 0.1", 20, "at = [0, 10, 20]");
+    place.put("run.toml", format!("certificate = {{ ssg = {{ rho_hat = 1.0, iterations = 50 }} }}\n{text}"));
+    let outcome = place.run(&["solve", "run.toml", "--trace", "run.csv", "--json"]).ended(0).json();
+    let trace = place.read("run.csv");
+    let (header, rows) = cells(&trace);
+    assert_eq!(header.join(","), "iteration,objective,violation,norm,passes_f,passes_g,seconds,step,stationarity");
+    let column: Vec<f64> = rows.iter().map(|r| r[8].parse().unwrap()).collect();
+    assert_eq!(column.len(), 3);
+    assert!(column.iter().all(|v| v.is_finite() && *v > 0.0), "{column:?}");
+    assert!(column[2] < column[0], "the last iterate is nearer to stationary than the start: {column:?}");
+    assert!(outcome["certificate"]["distance"].as_f64().unwrap() > 0.0);
+    assert!(outcome["certificate"]["iterations"].as_u64().unwrap() <= 50);
+    assert_eq!(outcome["certificate"]["coefficients"][0], 1.0);
+    // Measuring is not counted: the same run without it has the same passes.
+    place.put("run.toml", &text);
+    let plain = place.run(&["solve", "run.toml", "--json"]).ended(0).json();
+    assert_eq!((&plain["counts"], &plain["point"]), (&outcome["counts"], &outcome["point"]));
+    assert_eq!(plain["certificate"], Value::Null);
+}
+
+#[test]
+fn every_kind_of_budget_ends_a_run() {
+    let place = Place::new();
+    let text = spec("hinge", "", "eta = 0.1", 5, "every = 1");
+    for (budget, message, iterations) in [
+        ("iterations = 3", "the iterations were used up", Some(3)),
+        ("passes = 4.0", "the passes were used up", Some(4)),
+        ("samples = 65122", "the samples were used up", Some(2)),
+        ("iterations = 0", "the iterations were used up", Some(0)),
+        ("seconds = 0.02", "the time was used up", None),
+    ] {
+        place.put("run.toml", text.replace("iterations = 5", budget));
+        let outcome = place.run(&["solve", "run.toml", "--json"]).ended(0).json();
+        assert_eq!(outcome["message"], message);
+        assert!(iterations.is_none_or(|n| outcome["iterations"] == n), "{budget}: {}", outcome["iterations"]);
+    }
+}
