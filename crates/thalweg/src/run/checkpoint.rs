@@ -1,6 +1,7 @@
 //! The state of a run on disk: the only room of the library that touches files. Written to a temporary file and renamed, so
 //! that a kill at any moment leaves the old one or the new one.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{ErrorKind, Write};
 
@@ -37,6 +38,21 @@ fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xCBF2_9CE4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01B3))
 }
 
+/// The file that is written before it takes the checkpoint's place.
+fn temporary(plan: &Checkpoint) -> OsString {
+    let mut name = plan.file.clone().into_os_string();
+    name.push(".part");
+    name
+}
+
+/// Refuses a place that cannot be written.
+pub(super) fn probe(plan: &Checkpoint) -> Result<()> {
+    let temporary = temporary(plan);
+    fs::File::create(&temporary)
+        .and_then(|_| fs::remove_file(&temporary))
+        .map_err(|e| Error::Checkpoint(format!("{} cannot be written: {e}", plan.file.display())))
+}
+
 #[allow(clippy::too_many_arguments)] // the parts of a run, each owned by someone else
 pub(super) fn save<P: Values + ?Sized>(
     plan: &Checkpoint,
@@ -64,8 +80,7 @@ pub(super) fn save<P: Values + ?Sized>(
     let fail =
         |what: &str, e: &dyn std::fmt::Display| Error::Checkpoint(format!("{} cannot be {what}: {e}", plan.file.display()));
     let payload = postcard::to_stdvec(&saved).map_err(|e| fail("packed", &e))?;
-    let mut temporary = plan.file.clone().into_os_string();
-    temporary.push(".part");
+    let temporary = temporary(plan);
     let write = || -> std::io::Result<()> {
         let mut file = fs::File::create(&temporary)?;
         file.write_all(MAGIC)?;
@@ -76,7 +91,11 @@ pub(super) fn save<P: Values + ?Sized>(
         file.sync_data()?;
         fs::rename(&temporary, &plan.file)
     };
-    write().map_err(|e| fail("written", &e))
+    write().map_err(|e| {
+        // Half a file helps nobody; if it cannot be removed either, the message about writing is the one that matters.
+        let _ = fs::remove_file(&temporary);
+        fail("written", &e)
+    })
 }
 
 /// Reads the checkpoint of this very run; `None` if there is no file.

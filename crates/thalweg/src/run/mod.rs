@@ -237,7 +237,7 @@ fn drive<P: Values + ?Sized>(
     let mut good = x.clone();
     if let Some(plan) = &options.checkpoint {
         // A file that cannot be written is refused now, not when hours of work want to be saved.
-        checkpoint::save(plan, problem, driver.method(), options, &ev, t, watch.seconds(), &trace, &best)?;
+        checkpoint::probe(plan)?;
     }
     let mut saved_at = Instant::now();
     let ended = loop {
