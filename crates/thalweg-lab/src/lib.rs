@@ -1,6 +1,7 @@
 //! The workings of the `thalweg` command, as a library: data sets, specs, and one module per subcommand.
 
 pub mod commands;
+pub mod console;
 pub mod data;
 pub mod error;
 pub mod output;

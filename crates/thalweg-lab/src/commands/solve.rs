@@ -1,18 +1,15 @@
 //! `thalweg solve`: one run described in TOML.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use thalweg::certify;
-use thalweg::run::{self, Checkpoint, Ended, Observer, Options, Outcome, Point, Progress, Row};
+use thalweg::run::{self, Checkpoint, Ended, Options, Outcome, Point};
 use thalweg::solvers::Returned;
 
 use super::{DONE, Ending, INTERRUPTED, MISSED};
+use crate::console::{Bar, stop_on_signal};
 use crate::data::catalogue;
 use crate::output::{align, json, print};
 use crate::spec::{Ready, Spec};
@@ -109,51 +106,6 @@ impl Args {
             check_writable(file).map_err(|what| Error::Request(format!("{flag} {}: {what}", file.display())))?;
         }
         Ok(())
-    }
-}
-
-/// A flag that the first interrupt sets; a second one ends the process at once.
-fn stop_on_signal() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    ctrlc::set_handler(move || {
-        if flag.swap(true, Ordering::Relaxed) {
-            std::process::exit(INTERRUPTED.into());
-        }
-    })
-    .map_err(|e| Error::Request(format!("interrupts cannot be caught: {e}")))?;
-    Ok(stop)
-}
-
-/// Progress on standard error, only where someone can see it.
-struct Bar(Option<ProgressBar>);
-
-impl Bar {
-    fn new(wanted: bool) -> Self {
-        const STEPS: u64 = 10_000;
-        let style = ProgressStyle::with_template("{bar:32} {percent:>3}%  {msg}  {eta} left");
-        let visible = wanted && std::io::stderr().is_terminal();
-        Bar(style.ok().filter(|_| visible).map(|style| ProgressBar::new(STEPS).with_style(style)))
-    }
-
-    fn finish(&self) {
-        if let Some(bar) = &self.0 {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-impl Observer for Bar {
-    fn recorded(&mut self, row: &Row) {
-        if let Some(bar) = &self.0 {
-            bar.set_message(format!("objective {:.6}  violation {:+.1e}", row.objective, row.violation));
-        }
-    }
-
-    fn progressed(&mut self, progress: &Progress) {
-        if let Some(bar) = &self.0 {
-            bar.set_position((progress.share * bar.length().unwrap_or(0) as f64) as u64);
-        }
     }
 }
 

@@ -121,19 +121,24 @@ impl Data {
         }
     }
 
-    /// Sets aside a random share of the rows (rounded down): what stays, in its order, and what is held out.
+    /// Sets aside a random share of the rows: what stays and what is held out.
     pub fn hold_out(&self, fraction: f64, seed: u64) -> Result<(Data, Data)> {
-        if !(0.0..1.0).contains(&fraction) {
-            return Err(Error::setting("test_fraction", fraction, "a number from 0 to below 1"));
-        }
-        let n = self.labels.len();
-        let mut order: Vec<usize> = (0..n).collect();
-        Rng::new(seed, Purpose::Split).shuffle(&mut order);
-        let (held, kept) = order.split_at_mut((fraction * n as f64) as usize);
-        held.sort_unstable();
-        kept.sort_unstable();
-        Ok((self.select(kept), self.select(held)))
+        let (kept, held) = hold_out(self.labels.len(), fraction, seed)?;
+        Ok((self.select(&kept), self.select(&held)))
     }
+}
+
+/// Sets aside a random share (rounded down) of `n` rows: those that stay and those that are held out, each in their order.
+pub fn hold_out(n: usize, fraction: f64, seed: u64) -> Result<(Vec<usize>, Vec<usize>)> {
+    if !(0.0..1.0).contains(&fraction) {
+        return Err(Error::setting("test_fraction", fraction, "a number from 0 to below 1"));
+    }
+    let mut order: Vec<usize> = (0..n).collect();
+    Rng::new(seed, Purpose::Split).shuffle(&mut order);
+    let mut kept = order.split_off((fraction * n as f64) as usize);
+    order.sort_unstable();
+    kept.sort_unstable();
+    Ok((kept, order))
 }
 
 #[cfg(test)]

@@ -111,7 +111,9 @@ pub struct Fitted {
 }
 
 /// Share of the budget for each pilot run, the first round, each round of tightening, and the last round.
-const PILOT: f64 = 0.01;
+const PILOT: f64 = 0.03;
+/// Steps that the pilot tries.
+const STEPS: [f64; 5] = [4.0, 1.0, 0.25, 0.06, 0.015];
 const FIRST: f64 = 0.3;
 const TIGHTEN: f64 = 0.05;
 const LAST: f64 = 0.3;
@@ -135,6 +137,8 @@ struct Candidate {
     point: Point,
     bounds: Vec<f64>,
     sharpened: Vec<f64>,
+    /// Left-hand sides as they were trained.
+    surrogates: Vec<f64>,
     counted: Vec<Option<f64>>,
     /// What must hold holds.
     kept: bool,
@@ -249,11 +253,11 @@ impl<'a> Trainer<'a> {
             for (j, factor) in sharpened.iter().enumerate() {
                 self.sharpen(j, factor / self.sharpened[j]);
             }
-            let slower = match eta {
-                Schedule::Constant(c) => Schedule::InvSqrt(c),
+            let shorter = match eta {
+                Schedule::Constant(c) => Schedule::Constant(0.5 * c),
                 other => other,
             };
-            self.round(&from, &bounds, slower, LAST)?;
+            self.round(&from, &bounds, shorter, LAST)?;
         }
         let best = self.best.take().ok_or_else(|| Error::Problem("no round of training returned a point".into()))?;
         self.finish(best, eta, notes)
@@ -281,7 +285,7 @@ impl<'a> Trainer<'a> {
         let point = run::measure(self.problem, &best.point.x, self.options.feasibility)?;
         let constraints: Vec<FittedConstraint> = (0..self.asked.len())
             .map(|j| {
-                let surrogate = point.constraints[j].value + self.asked[j];
+                let surrogate = best.surrogates[j];
                 let enforced = self.enforced(surrogate, best.counted[j]);
                 FittedConstraint {
                     name: point.constraints[j].name.clone(),
@@ -340,29 +344,19 @@ impl<'a> Trainer<'a> {
         matches!(self.ended, Ended::Interrupted)
     }
 
-    /// The step with which short runs get furthest: doubled or halved from 1 as long as that helps.
+    /// The step with which short runs get furthest.
     fn pilot(&mut self, start: &[f64], bounds: &[f64]) -> Result<f64> {
-        let at = |trainer: &mut Self, eta: f64| -> Result<(f64, f64)> {
-            let candidate = trainer.run(start, bounds, Schedule::Constant(eta), PILOT, false)?;
-            // Feasible before infeasible, then the smaller objective.
-            let objective = if candidate.point.objective.is_nan() { f64::INFINITY } else { candidate.point.objective };
-            Ok((candidate.excess.max(0.0), objective))
-        };
-        let mut eta = 1.0;
-        let mut score = at(self, eta)?;
-        for factor in [2.0, 0.5] {
-            for _ in 0..5 {
-                let next = at(self, eta * factor)?;
-                if next >= score {
-                    break;
-                }
-                (eta, score) = (eta * factor, next);
-            }
-            if eta != 1.0 {
-                break;
+        let mut best: Option<(f64, (f64, f64))> = None;
+        for eta in STEPS {
+            let candidate = self.run(start, bounds, Schedule::Constant(eta), PILOT, false)?;
+            // Feasible before infeasible, then the smaller objective. Counted rates say nothing yet.
+            let Point { feasible, violation, objective, .. } = candidate.point;
+            let score = (if feasible { 0.0 } else { violation }, objective);
+            if best.is_none_or(|(_, least)| score < least) {
+                best = Some((eta, score));
             }
         }
-        Ok(eta)
+        Ok(best.map_or(STEPS[0], |(eta, _)| eta))
     }
 
     /// One training run; its point competes for the best.
@@ -414,12 +408,10 @@ impl<'a> Trainer<'a> {
         self.ended = outcome.ended;
 
         let counted = self.problem.counted(&outcome.point.x)?;
-        let excess = outcome
-            .point
-            .constraints
-            .iter()
-            .enumerate()
-            .map(|(j, c)| self.enforced(c.value + self.problem.bound(j), counted[j]) - self.asked[j] - self.slack(j))
+        let constraints = outcome.point.constraints.iter().enumerate();
+        let surrogates: Vec<f64> = constraints.map(|(j, c)| c.value + self.problem.bound(j)).collect();
+        let excess = (0..surrogates.len())
+            .map(|j| self.enforced(surrogates[j], counted[j]) - self.asked[j] - self.slack(j))
             .fold(f64::NEG_INFINITY, f64::max);
         Ok(Candidate {
             kept: excess <= 0.0,
@@ -427,6 +419,7 @@ impl<'a> Trainer<'a> {
             counted,
             bounds: bounds.to_vec(),
             sharpened: self.sharpened.clone(),
+            surrogates,
             point: outcome.point,
         })
     }
