@@ -5,6 +5,8 @@ pub mod data;
 pub mod error;
 pub mod output;
 pub mod spec;
+#[cfg(test)]
+mod testing;
 pub mod trace;
 
 pub use error::{Error, Result};
