@@ -195,6 +195,15 @@ pub(crate) fn show(bytes: &[u8]) -> String {
     shown
 }
 
+/// The first values of a list for a message, and how many there are.
+pub(crate) fn list<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
+    const MOST: usize = 10;
+    let all: Vec<&str> = values.into_iter().collect();
+    let shown: Vec<String> = all.iter().take(MOST).map(|v| format!("'{}'", show(v.as_bytes()))).collect();
+    let rest = if all.len() > MOST { format!(", … ({} in all)", all.len()) } else { String::new() };
+    shown.join(", ") + &rest
+}
+
 fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     bytes.iter().flat_map(|b| [b >> 4, b & 15]).map(|d| char::from(DIGITS[usize::from(d)])).collect()
@@ -272,5 +281,7 @@ mod tests {
         assert_eq!(show(b"12:abc"), "12:abc");
         assert_eq!(show(b"\x00\xff"), "\\0\u{fffd}");
         assert_eq!(show(&[b'a'; 100]).chars().count(), 41);
+        assert_eq!(list(["a", "b"]), "'a', 'b'");
+        assert!(list(["a"; 12]).ends_with("'a', … (12 in all)"));
     }
 }

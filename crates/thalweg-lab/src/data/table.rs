@@ -4,7 +4,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use super::source::{Source, show};
+use super::source::{Source, list, show};
 use crate::{Error, Result};
 
 /// What may stand between the cells of a user's file; where two would do, the first is taken.
@@ -209,6 +209,15 @@ impl Table {
     /// The first column of that name, counted from 0.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|n| n == name)
+    }
+
+    /// The column of a name that a user gave; else an error that suggests the nearest one.
+    pub fn find(&self, name: &str) -> Result<usize> {
+        self.column(name).ok_or_else(|| {
+            let names = || self.names.iter().map(String::as_str);
+            let guess = thalweg::suggest::did_you_mean(name, names());
+            self.bad(format!("has no column '{}'{guess}: its columns are {}", show(name.as_bytes()), list(names())))
+        })
     }
 
     /// The cell in row `i` and column `j`, both counted from 0.
