@@ -1,11 +1,14 @@
-//! The workings of the `thalweg` command, as a library: data sets, specs, and one module per subcommand.
+//! The workings of the `thalweg` command, as a library: data sets, encodings, specs, and one module per subcommand.
 
 pub mod commands;
 pub mod console;
 pub mod data;
+pub mod encode;
 pub mod error;
 pub mod output;
 pub mod spec;
+#[cfg(test)]
+mod testing;
 pub mod trace;
 
 pub use error::{Error, Result};

@@ -104,7 +104,7 @@ pub fn a9a() -> Result<Data> {
 
 /// Adult as it was published, the training part and then the test part; `?` where a value is missing.
 pub fn table() -> Result<Table> {
-    let mut table = Table::new(ATTRIBUTES.iter().map(|(name, _)| *name).chain([LABEL]));
+    let mut table = Table::new(ATTRIBUTES.iter().map(|(name, _)| *name).chain([LABEL])).called("adult");
     for (name, bytes) in PARTS {
         each_row(name, bytes, |fields| {
             table.push(fields.iter().copied());

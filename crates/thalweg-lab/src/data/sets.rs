@@ -70,11 +70,11 @@ pub(super) struct Reading {
     pub(super) names: [&'static str; 2],
 }
 
-const CSV: Layout = Layout { separator: ',', names: None, leave_out: |_| false };
+const CSV: Layout = Layout { separator: b',', names: None, leave_out: |_| false };
 /// ProPublica's originals name real people; those columns are dropped while reading, so that nothing can print them.
 const COMPAS: Layout = Layout { leave_out: personal, ..CSV };
 pub(super) const GERMAN_LAYOUT: Layout = Layout {
-    separator: ' ',
+    separator: b' ',
     names: Some(&[
         "status",
         "duration",
@@ -181,7 +181,7 @@ pub const SETS: &[Set] = &[
         licence: "CC BY 4.0; cite Moro, Cortez and Rita 2014",
         embedded: false,
         form: Form::Table(
-            Layout { separator: ';', ..CSV },
+            Layout { separator: b';', ..CSV },
             Reading {
                 label: "y",
                 positive: "yes",

@@ -77,15 +77,57 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// The whole text.
+    /// The whole text. What is not text is refused at its first block, before the rest is read.
     pub fn text(&mut self) -> Result<String> {
         let mut bytes = vec![];
-        self.text.read_to_end(&mut bytes).map_err(|e| Error::io(Path::new(&self.name), &e))?;
+        loop {
+            let start = bytes.len();
+            if let Err(e) = (&mut self.text).take(BLOCK as u64).read_to_end(&mut bytes) {
+                return Err(self.broken(&e));
+            }
+            if bytes.len() == start {
+                break;
+            }
+            if let Some(at) = bytes[start..].iter().position(|b| *b == 0) {
+                return Err(self.not_text(&bytes, start + at, "it has a NUL byte here"));
+            }
+        }
         String::from_utf8(bytes).map_err(|e| {
-            let before = &e.as_bytes()[..e.utf8_error().valid_up_to()];
-            self.line = 1 + before.iter().filter(|b| **b == b'\n').count();
-            self.bad("is not UTF-8 text")
+            let at = e.utf8_error().valid_up_to();
+            let what = format!("the byte {:#04x} here is not UTF-8", e.as_bytes()[at]);
+            self.not_text(e.as_bytes(), at, &what)
         })
+    }
+
+    fn not_text(&self, bytes: &[u8], at: usize, what: &str) -> Error {
+        let line = 1 + bytes[..at].iter().filter(|b| **b == b'\n').count();
+        // Two kinds of files that people take for text.
+        let what = match bytes {
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "it is in UTF-16, save it as UTF-8",
+            [b'P', b'K', 3, 4, ..] => "it is a zip archive or a workbook, save the table as CSV",
+            _ => what,
+        };
+        self.bad_at(line, format!("is not text: {what}"))
+    }
+
+    fn broken(&self, error: &io::Error) -> Error {
+        let file = Path::new(&self.name);
+        match (self.text.get_ref(), error.kind()) {
+            (Decoded::Gzip(_), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) => {
+                Error::file(file, format!("the gzip is damaged or cut short ({error})"))
+            }
+            _ => Error::io(file, error),
+        }
+    }
+
+    /// The name that stands for the source in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The name as a path, for errors about the file as a whole.
+    pub(super) fn path(&self) -> &Path {
+        Path::new(&self.name)
     }
 
     /// The line last read, counted from 1.
@@ -153,6 +195,15 @@ pub(crate) fn show(bytes: &[u8]) -> String {
     shown
 }
 
+/// The first values of a list for a message, and how many there are.
+pub(crate) fn list<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
+    const MOST: usize = 10;
+    let all: Vec<&str> = values.into_iter().collect();
+    let shown: Vec<String> = all.iter().take(MOST).map(|v| format!("'{}'", show(v.as_bytes()))).collect();
+    let rest = if all.len() > MOST { format!(", … ({} in all)", all.len()) } else { String::new() };
+    shown.join(", ") + &rest
+}
+
 fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     bytes.iter().flat_map(|b| [b >> 4, b & 15]).map(|d| char::from(DIGITS[usize::from(d)])).collect()
@@ -215,7 +266,12 @@ mod tests {
         assert!(error.starts_with("cut.gz, line "), "{error}");
         assert!(error.contains("cannot be read any further"), "{error}");
         let mut source = Source::new("bytes", b"a\nb\xff".as_slice()).unwrap();
-        assert_eq!(source.text().unwrap_err().to_string(), "bytes, line 2: is not UTF-8 text");
+        assert_eq!(source.text().unwrap_err().to_string(), "bytes, line 2: is not text: the byte 0xff here is not UTF-8");
+        let text = |bytes: &[u8]| Source::new("file", bytes).unwrap().text().unwrap_err().to_string();
+        assert_eq!(text(b"a\n\0\n\xff"), "file, line 2: is not text: it has a NUL byte here");
+        assert_eq!(text(b"\xff\xfea\0,\0"), "file, line 1: is not text: it is in UTF-16, save it as UTF-8");
+        assert!(text(b"PK\x03\x04\n\0").contains("save the table as CSV"));
+        assert_eq!(text(&packed), "file: the gzip is damaged or cut short (unexpected end of file)");
         let missing = Source::open(Path::new("no/such/file")).unwrap_err().to_string();
         assert_eq!(missing, "no/such/file: there is no such file");
     }
@@ -225,5 +281,7 @@ mod tests {
         assert_eq!(show(b"12:abc"), "12:abc");
         assert_eq!(show(b"\x00\xff"), "\\0\u{fffd}");
         assert_eq!(show(&[b'a'; 100]).chars().count(), 41);
+        assert_eq!(list(["a", "b"]), "'a', 'b'");
+        assert!(list(["a"; 12]).ends_with("'a', … (12 in all)"));
     }
 }

@@ -1,0 +1,203 @@
+//! The label of a table: a column with two values, one of which counts as +1. Which one, unless the user says so, is guessed by
+//! rules that a person would expect.
+
+use serde::{Deserialize, Serialize};
+
+use super::cells::{Value, is_missing, look_up, number, same, thousands, values};
+use super::quote;
+use crate::data::source::list;
+use crate::data::table::Table;
+use crate::{Error, Result};
+
+/// Pairs of words for yes and no, in lower case.
+const WORDS: [(&str, &str); 5] = [("yes", "no"), ("y", "n"), ("true", "false"), ("t", "f"), ("positive", "negative")];
+
+/// The label's column and its two values. Spellings of a number, such as `1` and `1.0`, are one value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Labels {
+    /// Name of the column.
+    pub column: String,
+    /// The value that counts as +1.
+    pub positive: String,
+    /// The value that counts as -1.
+    pub negative: String,
+}
+
+impl Labels {
+    /// Finds the two values of a column, and the label of each row. `positive` chooses what counts as +1; otherwise it is 1 of
+    /// 0 and 1 or of -1 and 1, the affirmative of yes and no, y and n, true and false, t and f, positive and negative (in upper
+    /// or lower case), and else the rarer value, with a sentence that a user should see.
+    pub fn learn(table: &Table, label: &str, positive: Option<&str>) -> Result<(Labels, Vec<f64>, Vec<String>)> {
+        let column = table.find(label)?;
+        let found = values(table, column);
+        if let Some((_, row)) = found.missing {
+            return Err(missing(table, row, column));
+        }
+        let name = quote(label);
+        let all = || list(found.list.iter().map(|v| v.text));
+        let [a, b] = found.list.as_slice() else {
+            return Err(table.bad(match found.list.as_slice() {
+                [] => "has no rows".to_string(),
+                [only] => format!("all rows have the same label {} in column {name}: wanted two values", quote(only.text)),
+                more => format!("column {name} has {} values, {}: wanted two for a label", thousands(more.len()), all()),
+            }));
+        };
+        let mut notices = vec![];
+        let (plus, minus) = match positive {
+            Some(wanted) if same(wanted.trim(), a.text) => (a, b),
+            Some(wanted) if same(wanted.trim(), b.text) => (b, a),
+            Some(wanted) => {
+                let guess = thalweg::suggest::did_you_mean(wanted, [a.text, b.text]);
+                return Err(table.bad(format!(
+                    "no row has the label {}{guess} in column {name}: wanted {}",
+                    quote(wanted),
+                    all()
+                )));
+            }
+            None => usual(a, b).unwrap_or_else(|| {
+                let (rare, common) = if b.rows <= a.rows { (b, a) } else { (a, b) };
+                let (text, rows, all) = (quote(rare.text), thousands(rare.rows), thousands(table.rows()));
+                let why = if rare.rows < common.rows { "the rarer value" } else { "the last in order" };
+                notices.push(format!("label {name}: {text} counts as positive ({rows} of {all} rows), because it is {why}"));
+                (rare, common)
+            }),
+        };
+        let labels = Labels { column: label.into(), positive: plus.text.into(), negative: minus.text.into() };
+        let signs = labels.signs(table, column)?;
+        Ok((labels, signs, notices))
+    }
+
+    /// The label of each row of another table; `None` if it has no such column, or nothing in it.
+    pub fn read(&self, table: &Table) -> Result<Option<Vec<f64>>> {
+        match table.column(&self.column) {
+            Some(j) if !(0..table.rows()).all(|i| is_missing(table.cell(i, j))) => self.signs(table, j).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn signs(&self, table: &Table, column: usize) -> Result<Vec<f64>> {
+        let known = [self.positive.clone(), self.negative.clone()];
+        let found = look_up(table, column, &known, None).map_err(|row| {
+            let cell = table.cell(row, column);
+            if is_missing(cell) {
+                return missing(table, row, column);
+            }
+            let wanted = list(known.iter().map(String::as_str));
+            table.bad_at(row, format!("the label in column {} is {}: wanted one of {wanted}", quote(&self.column), quote(cell)))
+        })?;
+        Ok(found.into_iter().map(|k| if k == 0 { 1.0 } else { -1.0 }).collect())
+    }
+}
+
+fn missing(table: &Table, row: usize, column: usize) -> Error {
+    let (name, cell) = (quote(&table.names()[column]), table.cell(row, column));
+    let cell = if cell.is_empty() { "the cell is empty".to_string() } else { format!("the cell is {}", quote(cell)) };
+    table.bad_at(row, format!("the label in column {name} is missing ({cell})"))
+}
+
+/// The positive and the negative of two values that everybody reads the same way.
+fn usual<'a, 'b>(a: &'a Value<'b>, b: &'a Value<'b>) -> Option<(&'a Value<'b>, &'a Value<'b>)> {
+    let is_usual = |plus: &str, minus: &str| match (number(plus), number(minus)) {
+        (Some(plus), Some(minus)) => plus == 1.0 && (minus == 0.0 || minus == -1.0),
+        _ => WORDS.contains(&(plus.trim().to_lowercase().as_str(), minus.trim().to_lowercase().as_str())),
+    };
+    [(a, b), (b, a)].into_iter().find(|(plus, minus)| is_usual(plus.text, minus.text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::table;
+    use super::*;
+
+    fn learn(cells: &[&str], positive: Option<&str>) -> Result<(Labels, Vec<f64>, Vec<String>)> {
+        Labels::learn(&table("y", cells), "y", positive)
+    }
+
+    fn error(cells: &[&str], positive: Option<&str>) -> String {
+        learn(cells, positive).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn usual_pairs_need_no_choice() {
+        for (minus, plus) in [
+            ("0", "1"),
+            ("-1", "1"),
+            ("-1", "+1"),
+            ("0.0", "1.0"),
+            ("no", "yes"),
+            ("No", "Yes"),
+            ("N", "Y"),
+            ("FALSE", "TRUE"),
+            ("False", "True"),
+            ("f", "t"),
+            ("negative", "positive"),
+        ] {
+            // Not the rarer one: that is another rule.
+            let (labels, signs, notices) = learn(&[plus, plus, minus], None).unwrap();
+            assert_eq!((labels.positive.as_str(), labels.negative.as_str()), (plus, minus));
+            assert_eq!(signs, [1.0, 1.0, -1.0]);
+            assert!(notices.is_empty());
+            let (labels, signs, _) = learn(&[plus, minus], Some(minus)).unwrap();
+            assert_eq!((labels.positive.as_str(), signs), (minus, vec![-1.0, 1.0]));
+        }
+    }
+
+    #[test]
+    fn else_the_rarer_value_is_positive() {
+        let (labels, signs, notices) = learn(&["bad", "good", "good"], None).unwrap();
+        assert_eq!((labels.positive.as_str(), signs), ("bad", vec![1.0, -1.0, -1.0]));
+        assert_eq!(notices, ["label 'y': 'bad' counts as positive (1 of 3 rows), because it is the rarer value"]);
+        let (labels, _, notices) = learn(&["b", "a"], None).unwrap();
+        assert_eq!(labels.positive, "b");
+        assert!(notices[0].ends_with("because it is the last in order"));
+        assert_eq!(learn(&["1", "1", "2"], None).unwrap().0.positive, "2");
+        let (labels, _, notices) = learn(&["b", "a"], Some("a")).unwrap();
+        assert_eq!((labels.positive.as_str(), notices.len()), ("a", 0));
+    }
+
+    #[test]
+    fn spellings_of_a_number_are_one_label() {
+        let (labels, signs, _) = learn(&["1", "0.0", "1.0", "0"], Some("1.00")).unwrap();
+        assert_eq!(signs, [1.0, -1.0, 1.0, -1.0]);
+        assert_eq!((labels.positive.as_str(), labels.negative.as_str()), ("1", "0.0"));
+    }
+
+    #[test]
+    fn what_is_no_label_is_refused() {
+        assert_eq!(error(&["a", "a"], None), "the table: all rows have the same label 'a' in column 'y': wanted two values");
+        assert_eq!(error(&["10", "9", "1"], None), "the table: column 'y' has 3 values, '1', '9', '10': wanted two for a label");
+        let many: Vec<String> = (0..2000).map(|i| i.to_string()).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(
+            error(&many, None),
+            "the table: column 'y' has 2,000 values, '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', … (2000 in all): wanted two \
+             for a label"
+        );
+        assert_eq!(error(&["a", "b", "?"], None), "the table, line 4: the label in column 'y' is missing (the cell is '?')");
+        assert_eq!(error(&["a", "", "b"], None), "the table, line 3: the label in column 'y' is missing (the cell is empty)");
+        assert_eq!(
+            error(&[">50K", "<=50K"], Some(">50k")),
+            "the table: no row has the label '>50k' (did you mean >50K?) in column 'y': wanted '<=50K', '>50K'"
+        );
+        let error = Labels::learn(&table("income", &["a", "b"]), "incme", None).unwrap_err().to_string();
+        assert_eq!(error, "the table: has no column 'incme' (did you mean income?): its columns are 'income', 'z'");
+    }
+
+    #[test]
+    fn other_tables_are_read_with_the_same_labels() {
+        let labels = Labels { column: "y".into(), positive: "1".into(), negative: "0".into() };
+        assert_eq!(labels.read(&table("y", &["1.0", "0", "0"])).unwrap(), Some(vec![1.0, -1.0, -1.0]));
+        assert_eq!(labels.read(&table("x", &["1", "0"])).unwrap(), None);
+        assert_eq!(labels.read(&table("y", &["", "NA"])).unwrap(), None);
+        let error = labels.read(&table("y", &["1", "2"])).unwrap_err().to_string();
+        assert_eq!(error, "the table, line 3: the label in column 'y' is '2': wanted one of '1', '0'");
+        assert!(
+            labels.read(&table("y", &["1", ""])).unwrap_err().to_string().contains("line 3: the label in column 'y' is missing")
+        );
+        let json = serde_json::to_string(&labels).unwrap();
+        assert_eq!(json, r#"{"column":"y","positive":"1","negative":"0"}"#);
+        assert_eq!(serde_json::from_str::<Labels>(&json).unwrap(), labels);
+        assert!(serde_json::from_str::<Labels>(&json.replace("column", "colum")).is_err());
+    }
+}
