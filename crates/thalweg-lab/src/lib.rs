@@ -5,6 +5,8 @@ pub mod console;
 pub mod data;
 pub mod encode;
 pub mod error;
+pub mod fit;
+pub mod model;
 pub mod output;
 pub mod spec;
 #[cfg(test)]

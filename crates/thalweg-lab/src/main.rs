@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use thalweg_lab::commands::{self, REFUSED};
 
 /// Optimisation under constraints where nothing is smooth or convex.
@@ -20,20 +20,28 @@ const EXIT_CODES: &str = "Exit codes: 0 done and feasible; 1 done, but infeasibl
 enum Command {
     /// Run the main job once on embedded data and print what came out
     Demo(commands::demo::Args),
+    Fit(commands::fit::Args),
+    Predict(commands::predict::Args),
+    Explain(commands::explain::Args),
     /// Run one experiment described in a TOML file
     Solve(commands::solve::Args),
     /// From the constants of a problem to the parameters that the theorems prescribe
     Plan(commands::plan::Args),
     /// The known data sets and their files
     Data(commands::data::Args),
+    Completions(commands::completions::Args),
 }
 
 fn main() -> ExitCode {
     let ending = match Cli::parse().command {
         Command::Demo(args) => commands::demo::run(args),
+        Command::Fit(args) => commands::fit::run(args),
+        Command::Predict(args) => commands::predict::run(args),
+        Command::Explain(args) => commands::explain::run(args),
         Command::Solve(args) => commands::solve::run(args),
         Command::Plan(args) => commands::plan::run(args),
         Command::Data(args) => commands::data::run(args),
+        Command::Completions(args) => commands::completions::run(args, Cli::command()),
     };
     ending.unwrap_or_else(|error| {
         // One line, whatever was quoted in it. If standard error is gone there is nobody left to tell.

@@ -328,7 +328,7 @@ fn fingerprint(x: &[f64]) -> u64 {
 }
 
 /// Settings from a table, every one with a default, with sentences for errors.
-fn settings<T: DeserializeOwned>(table: toml::Table) -> Result<T> {
+pub(crate) fn settings<T: DeserializeOwned>(table: toml::Table) -> Result<T> {
     // Key by key first: a message about the whole table would not say which key it is about.
     for (key, value) in &table {
         let alone = toml::Table::from_iter([(key.clone(), value.clone())]);

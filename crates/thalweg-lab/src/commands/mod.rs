@@ -1,8 +1,12 @@
 //! One file per subcommand: its arguments, and what it does with them. The work itself is in the other rooms.
 
+pub mod completions;
 pub mod data;
 pub mod demo;
+pub mod explain;
+pub mod fit;
 pub mod plan;
+pub mod predict;
 pub mod solve;
 
 use std::process::ExitCode;

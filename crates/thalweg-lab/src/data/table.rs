@@ -1,6 +1,7 @@
 //! Raw tables: named columns of text cells, from delimited files and to CSV. Turning cells into numbers is done in
 //! [`crate::encode`].
 
+use std::borrow::Cow;
 use std::io::Read;
 use std::path::Path;
 
@@ -165,6 +166,20 @@ impl Table {
         }
     }
 
+    /// The given rows, in that order; each keeps its line.
+    pub fn select(&self, rows: &[usize]) -> Table {
+        let mut table = Table {
+            text: String::new(),
+            ends: Vec::with_capacity(rows.len() * self.columns()),
+            lines: rows.iter().map(|&i| self.line(i) as u32).collect(),
+            names: self.names.clone(),
+            file: self.file.clone(),
+            fingerprint: self.fingerprint.clone(),
+        };
+        rows.iter().for_each(|&i| table.push(self.row(i)));
+        table
+    }
+
     /// The file that the table was read from, or what stands for it in messages.
     pub fn file(&self) -> &str {
         &self.file
@@ -243,20 +258,22 @@ impl Table {
     }
 }
 
+/// A cell as CSV has it: in quotes where the separator, a quote, a line end or white space at an end would be misread.
+pub(crate) fn quote_cell(cell: &str) -> Cow<'_, str> {
+    if cell.contains([',', '"', '\n', '\r']) || cell.trim_ascii() != cell {
+        Cow::Owned(format!("\"{}\"", cell.replace('"', "\"\"")))
+    } else {
+        Cow::Borrowed(cell)
+    }
+}
+
 fn write_record<'a>(csv: &mut String, cells: impl Iterator<Item = &'a str>) {
     for (j, cell) in cells.enumerate() {
         if j > 0 {
             csv.push(',');
         }
-        // A row of one empty cell would look like a blank line, and bare white space would not be kept.
-        let bare = !(cell.contains([',', '"', '\n', '\r']) || (j == 0 && cell.is_empty()) || cell.trim_ascii() != cell);
-        if bare {
-            csv.push_str(cell);
-        } else {
-            csv.push('"');
-            csv.push_str(&cell.replace('"', "\"\""));
-            csv.push('"');
-        }
+        // A row of one empty cell would look like a blank line.
+        if j == 0 && cell.is_empty() { csv.push_str("\"\"") } else { csv.push_str(&quote_cell(cell)) }
     }
     csv.push('\n');
 }

@@ -13,7 +13,7 @@ mod roc;
 mod term;
 
 pub use build::Builder;
-pub use data::{Data, Groups, Parts, Split};
+pub use data::{Data, Groups, Parts, Split, hold_out};
 pub use expression::{Bounded, Call, Expression};
 pub use fit::{Enforce, FitOptions, Fitted, FittedConstraint, fit};
 pub use gap::RateGap;

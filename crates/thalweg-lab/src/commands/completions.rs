@@ -1,0 +1,22 @@
+//! `thalweg completions`: words for the shell to complete.
+
+use std::process::ExitCode;
+
+use super::{DONE, Ending};
+use crate::output::print;
+
+/// Print completions for a shell.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "Example:\n  thalweg completions bash > ~/.local/share/bash-completion/completions/thalweg")]
+pub struct Args {
+    /// The shell
+    shell: clap_complete::Shell,
+}
+
+/// Runs the command for the given command line.
+pub fn run(args: Args, mut command: clap::Command) -> Ending {
+    let mut text = vec![];
+    clap_complete::generate(args.shell, &mut command, "thalweg", &mut text);
+    print(&String::from_utf8_lossy(&text))?;
+    Ok(ExitCode::from(DONE))
+}

@@ -1,0 +1,61 @@
+//! `thalweg explain`: what a trained model pays attention to, and how it treats each group.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::{DONE, Ending};
+use crate::model::{Model, Quality};
+use crate::output::{align, print};
+
+/// Show a trained model: its largest weights, and rates by group.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "Example:\n  thalweg explain model --top 10")]
+pub struct Args {
+    /// model.json, or the directory it is in
+    model: PathBuf,
+    /// How many weights to show
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    top: usize,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Ending {
+    let model = Model::read(&args.model)?;
+    print(&words(&model, args.top))?;
+    Ok(ExitCode::from(DONE))
+}
+
+fn words(model: &Model, top: usize) -> String {
+    let t = &model.training;
+    let (yes, no) = model.answers();
+    let constraints = if t.subject_to.is_empty() { "nothing".into() } else { t.subject_to.join(", ") };
+    let mut text = format!("minimises {} subject to {constraints}\n", t.minimize);
+    text += &format!("trained on {}, seed {}; answers '{yes}' for a score above 0, else '{no}'\n", t.file, t.seed);
+    text += if model.measured.feasible { "every bound is kept on the training rows\n" } else { "a bound is missed\n" };
+
+    let mut order: Vec<_> = model.weights.iter().collect();
+    order.sort_by(|a, b| b.weight.abs().total_cmp(&a.weight.abs()));
+    text += &format!("\nlargest of {} weights, intercept {:+.4}\n", order.len(), model.intercept);
+    let rows: Vec<[String; 2]> = order.iter().take(top).map(|w| [w.feature.clone(), format!("{:+.4}", w.weight)]).collect();
+    text += &align(&rows, &[1]);
+    text += "(numbers are standardised first: a weight is per standard deviation)\n";
+
+    text += &groups("training rows", &model.measured.training);
+    if let Some(held) = &model.measured.held_out {
+        text += &groups("held-out rows", held);
+    }
+    text
+}
+
+fn groups(title: &str, quality: &Quality) -> String {
+    if quality.groups.is_empty() {
+        return format!("\n{title}: accuracy {:.2}%\n", 100.0 * quality.accuracy);
+    }
+    let percent = |v: f64| format!("{:.2}%", 100.0 * v);
+    let mut rows = vec![["", "rows", "positive", "called positive", "accuracy"].map(String::from)];
+    for g in &quality.groups {
+        rows.push([g.group.clone(), g.rows.to_string(), percent(g.positive), percent(g.predicted), percent(g.accuracy)]);
+    }
+    rows.push(["all".into(), quality.rows.to_string(), "".into(), "".into(), percent(quality.accuracy)]);
+    format!("\n{title}\n{}", align(&rows, &[1, 2, 3, 4]))
+}

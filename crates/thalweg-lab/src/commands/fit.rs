@@ -1,0 +1,234 @@
+//! `thalweg fit`: a constrained model from a table.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use thalweg::learn::Enforce;
+use thalweg::run::{Budget, Ended};
+
+use super::{DONE, Ending, INTERRUPTED, MISSED};
+use crate::Result;
+use crate::console::{Bar, stop_on_signal};
+use crate::fit::{Request, Trained, check_directory};
+use crate::model::Quality;
+use crate::output::{align, json, print};
+use crate::trace::{csv, write_whole};
+
+/// Fit a linear classifier under constraints to a table.
+///
+/// The table is CSV (any usual separator, quotes, gzip) with a header line, or a LIBSVM file if no label column is given.
+/// Columns of numbers are standardised, other columns become one feature per value, missing cells a feature of their own.
+/// A constraint on a rate is trained on a smooth form of it and, unless told otherwise, tightened until the counted rate on
+/// the training rows keeps the bound. Writes DIR/model.json and DIR/trace.csv.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "Example:\n  thalweg fit adult.csv --label income --group sex --minimize logistic \\\n    \
+    --subject-to \"demographic_parity <= 0.02\" --out model\n\nTerms: hinge, logistic, roc_gap, demographic_parity, \
+    equal_opportunity, l2, l1, scad; sums and multiples such as \"logistic + 0.001 * l1\".")]
+pub struct Args {
+    /// The table
+    data: PathBuf,
+    /// Column with the label, which has two values; without it the file is read as LIBSVM
+    #[arg(long, value_name = "COL")]
+    label: Option<String>,
+    /// Value of the label that counts as positive
+    #[arg(long, value_name = "VALUE")]
+    positive: Option<String>,
+    /// Column with the groups, or COL=VALUE for that value against all others
+    #[arg(long, value_name = "COL")]
+    group: Option<String>,
+    /// Leave a column out (repeatable)
+    #[arg(long, value_name = "COL")]
+    leave_out: Vec<String>,
+    /// Column with a weight for each row
+    #[arg(long, value_name = "COL")]
+    weights: Option<String>,
+    /// What to minimise
+    #[arg(long, value_name = "TERM", default_value = "logistic")]
+    minimize: String,
+    /// A constraint TERM <= BOUND (repeatable)
+    #[arg(long, value_name = "TERM <= BOUND")]
+    subject_to: Vec<String>,
+    /// The solver
+    #[arg(long, default_value = "ssg")]
+    solver: String,
+    /// A setting of the solver, such as eta=0.5 (repeatable)
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// Share of the rows that is held out and only measured
+    #[arg(long, value_name = "SHARE", default_value_t = 0.2)]
+    test_fraction: f64,
+    /// End after this many passes over the data
+    #[arg(long, value_name = "N")]
+    passes: Option<f64>,
+    /// End after this many iterations (by default 3000, and 60 seconds)
+    #[arg(long, value_name = "N")]
+    iterations: Option<u64>,
+    /// End after this many seconds
+    #[arg(long, value_name = "S")]
+    seconds: Option<f64>,
+    /// What must keep the bound of a rate: the counted rate on the training rows, or its smooth form
+    #[arg(long, value_enum, default_value = "measured")]
+    enforce: EnforceArg,
+    /// Seed of the split and of the runs
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Threads for sums over rows; the numbers do not depend on it
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: usize,
+    /// Directory for model.json and trace.csv
+    #[arg(long, value_name = "DIR", default_value = "thalweg-model")]
+    out: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Show no progress bar and print nothing but errors
+    #[arg(long)]
+    quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum EnforceArg {
+    Measured,
+    Surrogate,
+}
+
+impl Args {
+    fn request(&self) -> Result<Request> {
+        Ok(Request {
+            file: self.data.clone(),
+            label: self.label.clone(),
+            positive: self.positive.clone(),
+            group: self.group.clone(),
+            leave_out: self.leave_out.clone(),
+            weights: self.weights.clone(),
+            minimize: self.minimize.clone(),
+            subject_to: self.subject_to.clone(),
+            solver: self.solver.clone(),
+            set: self.set.clone(),
+            test_fraction: self.test_fraction,
+            budget: Budget { iterations: self.iterations, passes: self.passes, seconds: self.seconds, samples: None },
+            enforce: match self.enforce {
+                EnforceArg::Measured => Enforce::Measured,
+                EnforceArg::Surrogate => Enforce::Surrogate,
+            },
+            seed: self.seed,
+            threads: self.threads,
+            stop: Some(stop_on_signal()?),
+        })
+    }
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Ending {
+    let request = args.request()?;
+    let prepared = request.prepare()?;
+    check_directory(&args.out)?;
+    let mut bar = Bar::new(!args.quiet);
+    let trained = request.train(prepared, &mut bar)?;
+    bar.finish();
+    trained.model.write(&args.out.join("model.json"))?;
+    write_whole(&args.out.join("trace.csv"), &csv(&trained.trace))?;
+
+    let measured = &trained.model.measured;
+    let code = match (&measured.fitted.ended, measured.feasible) {
+        (Ended::Interrupted, _) => INTERRUPTED,
+        (Ended::Failed { .. }, _) | (_, false) => MISSED,
+        (_, true) => DONE,
+    };
+    if args.json {
+        print(&json(&Summary { exit_code: code, notices: &trained.notices, measured, training: &trained.model.training })?)?;
+    } else if !args.quiet {
+        print(&words(&trained))?;
+        print(&format!("\nwritten: {} and trace.csv beside it\n", args.out.join("model.json").display()))?;
+    }
+    Ok(ExitCode::from(code))
+}
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    exit_code: u8,
+    notices: &'a [String],
+    measured: &'a crate::model::Measured,
+    training: &'a crate::model::Training,
+}
+
+/// The outcome in words.
+pub fn words(trained: &Trained) -> String {
+    let m = &trained.model.measured;
+    let fitted = &m.fitted;
+    let mut text = match (&fitted.ended, m.feasible) {
+        (Ended::Interrupted, true) => "interrupted: this is the best model so far, and it keeps every bound\n".to_string(),
+        (Ended::Interrupted, false) => "interrupted: no model so far keeps every bound; this is the nearest\n".into(),
+        (Ended::Failed { .. }, _) => format!("failed: {}\n", fitted.ended),
+        (_, true) if fitted.constraints.is_empty() => "trained without constraints\n".into(),
+        (_, true) => "feasible: every bound is kept on the training rows\n".into(),
+        (_, false) => "not feasible: the nearest model that was found misses a bound\n".into(),
+    };
+    text += "\n";
+    text += &table(trained);
+    text += "\n";
+    let held = m.held_out.as_ref().map_or(String::new(), |h| format!(", {} held out", h.rows));
+    text += &format!(
+        "{} rows for training{held}; {} features and an intercept\n{} iterations of {} in {} rounds, {:.0} passes, {:.1} s, seed {}\n",
+        m.training.rows,
+        trained.model.weights.len(),
+        fitted.iterations,
+        trained.model.training.solver,
+        fitted.rounds,
+        fitted.passes.total(),
+        fitted.seconds,
+        trained.model.training.seed,
+    );
+    for notice in &trained.notices {
+        text += &format!("note: {notice}\n");
+    }
+    text
+}
+
+/// Bounds, training and held-out values side by side.
+fn table(trained: &Trained) -> String {
+    let m = &trained.model.measured;
+    let held = |value: &dyn Fn(&Quality) -> Option<f64>, show: fn(f64) -> String| {
+        m.held_out.as_ref().and_then(value).map_or(String::new(), show)
+    };
+    let plain = |v: f64| format!("{v:.4}");
+    let percent = |v: f64| format!("{:.2}%", 100.0 * v);
+    let mut rows = vec![["", "bound", "training", "held out", ""].map(String::from)];
+    rows.push(["accuracy".into(), "".into(), percent(m.training.accuracy), held(&|q| Some(q.accuracy), percent), "".into()]);
+    let objective = trained.model.training.minimize.clone();
+    rows.push([objective, "".into(), plain(m.training.objective), held(&|q| Some(q.objective), plain), "".into()]);
+    for (j, c) in m.fitted.constraints.iter().enumerate() {
+        let verdict = if c.kept { "kept" } else { "missed" };
+        match c.measured {
+            None => rows.push([
+                c.name.clone(),
+                plain(c.bound),
+                plain(c.surrogate),
+                held(&|q| q.constraints.get(j).copied(), plain),
+                verdict.into(),
+            ]),
+            Some(counted) => {
+                let (first, second) = match trained.model.training.enforce {
+                    Enforce::Measured => (verdict, ""),
+                    Enforce::Surrogate => ("", verdict),
+                };
+                rows.push([
+                    format!("{}, counted", c.name),
+                    plain(c.bound),
+                    plain(counted),
+                    held(&|q| q.counted.get(j).copied().flatten(), plain),
+                    first.into(),
+                ]);
+                rows.push([
+                    format!("{}, smooth form", c.name),
+                    plain(c.surrogate_bound),
+                    plain(c.surrogate),
+                    held(&|q| q.constraints.get(j).copied().filter(|_| c.sharpened == 1.0), plain),
+                    second.into(),
+                ]);
+            }
+        }
+    }
+    align(&rows, &[1, 2, 3])
+}

@@ -1,0 +1,44 @@
+//! `thalweg predict`: scores of new rows by a trained model.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::{DONE, Ending};
+use crate::Error;
+use crate::fit::predictions;
+use crate::model::Model;
+use crate::output::print;
+use crate::trace::write_whole;
+
+/// Score new rows with a trained model: score, probability-like value and label for each.
+///
+/// Columns are found by name, so their order does not matter and further ones are ignored. A row is called positive if its
+/// score is above 0; the probability is the logistic function of the score.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "Example:\n  thalweg predict model new.csv --out scores.csv")]
+pub struct Args {
+    /// model.json, or the directory it is in
+    model: PathBuf,
+    /// The rows
+    data: PathBuf,
+    /// Write to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Ending {
+    let model = Model::read(&args.model)?;
+    let rows = model.input.read(&args.data)?;
+    let text = predictions(&model, &rows);
+    match &args.out {
+        Some(file) => write_whole(file, &text)?,
+        None => print(&text)?,
+    }
+    for notice in &rows.notices {
+        // Standard output is for the predictions.
+        writeln!(std::io::stderr(), "note: {notice}").map_err(|e| Error::Request(format!("standard error: {e}")))?;
+    }
+    Ok(ExitCode::from(DONE))
+}

@@ -1,0 +1,311 @@
+//! From a user's file and a few words to a trained model. The training itself is the library's; the file format is in
+//! [`crate::model`].
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use thalweg::learn::{Bounded, Data, Enforce, Expression, FitOptions, Groups, Learning, fit, hold_out};
+use thalweg::math::sigmoid::sigmoid;
+use thalweg::oracle::Values;
+use thalweg::run::{self, Budget, Observer, Row};
+use thalweg::solvers::Schedule;
+
+use crate::data::catalogue::load_file;
+use crate::data::table::Table;
+use crate::encode::{Encoding, Grouping, Labels, weights};
+use crate::model::{GroupQuality, Input, Measured, Model, Quality, Rows, Training, Weight};
+use crate::spec::settings;
+use crate::{Error, Result};
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The file.
+    pub file: PathBuf,
+    /// Label column of a table; without it the file is read as LIBSVM.
+    pub label: Option<String>,
+    /// The label value that counts as positive.
+    pub positive: Option<String>,
+    /// Group column, or `COL=VALUE`; for LIBSVM the number of a column.
+    pub group: Option<String>,
+    /// Columns that are not used.
+    pub leave_out: Vec<String>,
+    /// Column of row weights.
+    pub weights: Option<String>,
+    /// The objective.
+    pub minimize: String,
+    /// The constraints.
+    pub subject_to: Vec<String>,
+    /// Name of the solver.
+    pub solver: String,
+    /// Settings of the solver, `name=value`.
+    pub set: Vec<String>,
+    /// Share of the rows that is held out.
+    pub test_fraction: f64,
+    /// What training may use up; the library's default if empty.
+    pub budget: Budget,
+    /// Which side of softened constraints must hold.
+    pub enforce: Enforce,
+    /// Seed of the split and of the runs.
+    pub seed: u64,
+    /// Threads for sums over rows.
+    pub threads: usize,
+    /// Set from elsewhere to end at the next step.
+    pub stop: Option<Arc<AtomicBool>>,
+}
+
+/// A trained model and what there is to tell about it.
+pub struct Trained {
+    /// The model.
+    pub model: Model,
+    /// Recorded iterates.
+    pub trace: Vec<Row>,
+    /// Sentences that a user should see.
+    pub notices: Vec<String>,
+}
+
+/// A problem read from a file, before training.
+pub struct Prepared {
+    input: Input,
+    names: Vec<String>,
+    problem: Learning,
+    held_out: Option<Learning>,
+    fingerprint: String,
+    notices: Vec<String>,
+}
+
+impl Request {
+    /// Reads and checks everything; refuses what cannot be trained.
+    pub fn prepare(&self) -> Result<Prepared> {
+        if self.solver != "ssg" {
+            let hint = thalweg::suggest::did_you_mean(&self.solver, ["ssg"]);
+            return Err(Error::Request(format!("solver '{}' is not known{hint}: wanted ssg", self.solver)));
+        }
+        self.options()?;
+        // The words before the file: a slip in a term should not wait for a million rows.
+        let minimize: Expression = self.minimize.parse()?;
+        let subject_to = self.subject_to.iter().map(|c| c.parse()).collect::<thalweg::Result<Vec<Bounded>>>()?;
+        match &self.label {
+            Some(label) => self.prepare_table(label, Table::read(&self.file)?, &minimize, &subject_to),
+            None => self.prepare_libsvm(&minimize, &subject_to),
+        }
+    }
+
+    /// As [`Request::prepare`], for a table that is at hand.
+    pub fn prepare_table(&self, label: &str, table: Table, minimize: &Expression, subject_to: &[Bounded]) -> Result<Prepared> {
+        let (kept, held) = hold_out(table.rows(), self.test_fraction, self.seed)?;
+        let (all, table, held) = (&table, table.select(&kept), table.select(&held));
+        let (labels, _, mut notices) = Labels::learn(all, label, self.positive.as_deref())?;
+        let mut leave_out = self.leave_out.clone();
+        leave_out.extend(self.weights.clone());
+        // Rates and levels are learnt from the training rows alone: held-out rows must be news.
+        let (encoding, more) = Encoding::learn(&table, label, &leave_out)?;
+        notices.extend(more);
+        let grouping = match &self.group {
+            None => None,
+            Some(spec) => {
+                let (grouping, _, more) = Grouping::learn(all, spec)?;
+                notices.extend(more);
+                Some(grouping)
+            }
+        };
+        let names = encoding.names();
+        if names.is_empty() {
+            return Err(all.bad("has no column to learn from"));
+        }
+        let input = Input::Table { encoding, labels, grouping };
+        let rows_weights = |t: &Table| self.weights.as_ref().map(|c| weights(t, c)).transpose();
+        let data = |t: &Table| -> Result<(Data, Vec<String>)> {
+            let Rows { features, labels, groups, notices } = input.rows(t)?;
+            let labels = labels.ok_or_else(|| t.bad(format!("has no labels in column '{label}'")))?;
+            Ok((Data { features, labels, groups, weights: rows_weights(t)? }, notices))
+        };
+        let (training, _) = data(&table)?;
+        let problem = build(training, minimize, subject_to)?;
+        let held_out = if held.rows() == 0 { None } else { Some(data(&held)?) };
+        let held_out = held_out.and_then(|(data, more)| {
+            notices.extend(more.into_iter().map(|n| format!("held-out rows: {n}")));
+            build(data, minimize, subject_to).map_err(|e| notices.push(format!("held-out rows are not measured: {e}"))).ok()
+        });
+        Ok(Prepared { input, names, problem, held_out, fingerprint: all.fingerprint().into(), notices })
+    }
+
+    fn prepare_libsvm(&self, minimize: &Expression, subject_to: &[Bounded]) -> Result<Prepared> {
+        if self.positive.is_some() || self.weights.is_some() || !self.leave_out.is_empty() {
+            let what = "--positive, --weights and --leave-out speak of columns of a table: wanted --label COL beside them";
+            return Err(Error::Request(what.into()));
+        }
+        let group = match &self.group {
+            None => None,
+            Some(spec) => Some(spec.parse::<usize>().ok().filter(|&g| g > 0).ok_or_else(|| {
+                Error::Request(format!("--group {spec}: wanted the number of a column, because without --label the file is LIBSVM"))
+            })?),
+        };
+        let loaded = load_file(&self.file, None, group).map_err(|e| match e {
+            Error::Line { file, line, what } => {
+                let what = format!("{what} (read as LIBSVM, because there is no --label; for a table give --label COL)");
+                Error::Line { file, line, what }
+            }
+            other => other,
+        })?;
+        let (training, held) = loaded.data.hold_out(self.test_fraction, self.seed)?;
+        let columns = training.features.cols();
+        let mut notices = loaded.notes;
+        let problem = build(training, minimize, subject_to)?;
+        let held_out = (!held.labels.is_empty()).then(|| build(held, minimize, subject_to)).and_then(|built| {
+            built.map_err(|e| notices.push(format!("held-out rows are not measured: {e}"))).ok()
+        });
+        Ok(Prepared {
+            names: (1..=columns).map(|c| format!("column {c}")).collect(),
+            input: Input::Libsvm { columns, group },
+            problem,
+            held_out,
+            fingerprint: loaded.fingerprint,
+            notices,
+        })
+    }
+
+    /// The trainer's options.
+    fn options(&self) -> Result<FitOptions> {
+        let defaults = FitOptions::default();
+        let mut table = toml::Table::new();
+        for pair in &self.set {
+            let (name, value) = pair
+                .split_once('=')
+                .ok_or_else(|| Error::Request(format!("--set {pair}: wanted name=value, for example --set eta=0.5")))?;
+            // A bare word is text; everything else is TOML.
+            let value = format!("v = {value}")
+                .parse::<toml::Table>()
+                .ok()
+                .and_then(|mut t| t.remove("v"))
+                .unwrap_or_else(|| toml::Value::String(value.trim().into()));
+            table.insert(name.trim().into(), value);
+        }
+        let (eta, tol) = (table.contains_key("eta"), table.contains_key("tol"));
+        if !table.contains_key("infeasible_step") {
+            table.insert("infeasible_step".into(), "polyak".into());
+        }
+        let settings: thalweg::solvers::ssg::Settings = settings(table)?;
+        settings.clone().resolve()?;
+        Ok(FitOptions {
+            eta: eta.then_some(settings.eta),
+            tol: match (tol, settings.tol) {
+                (false, _) => None,
+                (true, Schedule::Constant(tol)) => Some(tol),
+                (true, other) => return Err(Error::Request(format!("--set tol={other}: wanted a number"))),
+            },
+            settings,
+            budget: if self.budget == Budget::default() { defaults.budget.clone() } else { self.budget.clone() },
+            enforce: self.enforce,
+            seed: self.seed,
+            threads: self.threads,
+            stop: self.stop.clone(),
+            ..defaults
+        })
+    }
+
+    /// Trains.
+    pub fn train(&self, prepared: Prepared, observer: &mut (dyn Observer + Send)) -> Result<Trained> {
+        let Prepared { input, names, mut problem, held_out, fingerprint, mut notices } = prepared;
+        let start = vec![0.0; problem.dim()];
+        let mut fitted = fit(&mut problem, &start, &self.options()?, observer)?;
+        let x = fitted.point.x.clone();
+        let trace = std::mem::take(&mut fitted.trace);
+        notices.append(&mut fitted.notes);
+        let (weights, intercept) = x.split_at(names.len());
+        let (format, thalweg) = Model::current();
+        let model = Model {
+            format,
+            thalweg,
+            input,
+            weights: names.into_iter().zip(weights).map(|(feature, &weight)| Weight { feature, weight }).collect(),
+            intercept: intercept[0],
+            training: Training {
+                minimize: self.minimize.clone(),
+                subject_to: self.subject_to.clone(),
+                enforce: self.enforce,
+                solver: self.solver.clone(),
+                eta: fitted.eta.to_string(),
+                settings: self.set.join(", "),
+                seed: self.seed,
+                file: self.file.display().to_string(),
+                fingerprint,
+                test_fraction: self.test_fraction,
+            },
+            measured: Measured {
+                feasible: fitted.feasible,
+                fitted,
+                training: quality(&problem, &x)?,
+                held_out: held_out.map(|held| quality(&held, &x)).transpose()?,
+            },
+        };
+        Ok(Trained { model, trace, notices })
+    }
+}
+
+fn build(data: Data, minimize: &Expression, subject_to: &[Bounded]) -> Result<Learning> {
+    let mut builder = Learning::on(data).intercept(true).minimize(minimize.clone());
+    for constraint in subject_to {
+        builder = builder.subject_to(constraint.clone());
+    }
+    builder.build().map_err(|e| match e {
+        thalweg::Error::Problem(what) if what.contains("the data have none") => {
+            Error::Request(format!("{what} with --group COL or --group COL=VALUE"))
+        }
+        other => other.into(),
+    })
+}
+
+/// Measures a model on the rows of a problem.
+fn quality(problem: &Learning, x: &[f64]) -> Result<Quality> {
+    let point = run::measure(problem, x, 0.0)?;
+    let scores = problem.scores(x)?;
+    let data = problem.data();
+    let weight = |i: usize| data.weights.as_ref().map_or(1.0, |w| w[i]);
+    let share = |rows: &[usize], holds: &dyn Fn(usize) -> bool| {
+        let total: f64 = rows.iter().map(|&i| weight(i)).sum();
+        rows.iter().filter(|&&i| holds(i)).map(|&i| weight(i)).sum::<f64>() / total
+    };
+    let right = |i: usize| (scores[i] > 0.0) == (data.labels[i] > 0.0);
+    let everyone: Vec<usize> = (0..scores.len()).collect();
+    let of_group = |groups: &Groups, k: usize| -> Vec<usize> {
+        everyone.iter().copied().filter(|&i| groups.of_row[i] as usize == k).collect()
+    };
+    let groups = data.groups.iter().flat_map(|g| (0..g.names.len()).map(move |k| (g, k))).map(|(g, k)| {
+        let rows = of_group(g, k);
+        GroupQuality {
+            group: g.names[k].clone(),
+            rows: rows.len(),
+            positive: share(&rows, &|i| data.labels[i] > 0.0),
+            predicted: share(&rows, &|i| scores[i] > 0.0),
+            accuracy: share(&rows, &right),
+        }
+    });
+    Ok(Quality {
+        rows: scores.len(),
+        accuracy: share(&everyone, &right),
+        objective: point.objective,
+        constraints: point.constraints.iter().enumerate().map(|(j, c)| c.value + problem.bound(j)).collect(),
+        counted: problem.counted(x)?,
+        groups: groups.filter(|g| g.rows > 0).collect(),
+    })
+}
+
+/// Score, probability-like value and label for each row, as CSV.
+pub fn predictions(model: &Model, rows: &Rows) -> String {
+    let (yes, no) = model.answers();
+    let mut text = String::from("score,probability,label\n");
+    for score in model.scores(&rows.features) {
+        let label = crate::data::table::quote_cell(if score > 0.0 { yes } else { no });
+        text += &format!("{score},{},{label}\n", sigmoid(score));
+    }
+    text
+}
+
+/// Refuses a directory that cannot take the model, before any work is done.
+pub fn check_directory(directory: &Path) -> Result<()> {
+    let refuse = |what: String| Error::Request(format!("--out {}: {what}", directory.display()));
+    std::fs::create_dir_all(directory).map_err(|e| refuse(format!("cannot be made: {e}")))?;
+    ["model.json", "trace.csv"].iter().try_for_each(|f| crate::trace::check_writable(&directory.join(f)).map_err(refuse))
+}

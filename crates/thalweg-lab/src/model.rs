@@ -1,0 +1,238 @@
+//! A trained model as a file: how cells become numbers, a weight for each, and the record of how it came about. Training is
+//! done in [`crate::fit`].
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use thalweg::learn::{Enforce, Fitted, Groups};
+use thalweg::math::Matrix;
+
+use crate::data::libsvm;
+use crate::data::table::Table;
+use crate::encode::{Encoding, Grouping, Labels};
+use crate::output::json;
+use crate::trace::write_whole;
+use crate::{Error, Result};
+
+/// Version of the file format.
+const FORMAT: u32 = 1;
+
+/// A linear classifier.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// Version of this format.
+    pub format: u32,
+    /// Version of the program that wrote it.
+    pub thalweg: String,
+    /// How rows become numbers.
+    pub input: Input,
+    /// Weights by feature name, in the order of the encoding.
+    pub weights: Vec<Weight>,
+    /// Added to every score.
+    pub intercept: f64,
+    /// How the model was trained.
+    pub training: Training,
+    /// What was measured on the rows it was trained on, and on those held out.
+    pub measured: Measured,
+}
+
+/// Where a model's features come from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Input {
+    /// A table with named columns.
+    Table {
+        /// Columns to features.
+        encoding: Encoding,
+        /// The label column.
+        labels: Labels,
+        /// The group column.
+        grouping: Option<Grouping>,
+    },
+    /// Rows in LIBSVM form, used as they are.
+    Libsvm {
+        /// Number of columns.
+        columns: usize,
+        /// Column, counted from 1, that marks the first group.
+        group: Option<usize>,
+    },
+}
+
+/// A feature and its weight.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Weight {
+    /// Name of the feature.
+    pub feature: String,
+    /// Its weight.
+    pub weight: f64,
+}
+
+/// What was asked for, and from what.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Training {
+    /// The objective.
+    pub minimize: String,
+    /// The constraints.
+    pub subject_to: Vec<String>,
+    /// Which side of softened constraints had to hold.
+    pub enforce: Enforce,
+    /// Name of the solver.
+    pub solver: String,
+    /// Its step size, chosen or given.
+    pub eta: String,
+    /// Solver settings that were given.
+    pub settings: String,
+    /// Seed of the split and of the runs.
+    pub seed: u64,
+    /// File that was read.
+    pub file: String,
+    /// sha256 of its text.
+    pub fingerprint: String,
+    /// Share of the rows that was held out.
+    pub test_fraction: f64,
+}
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measured {
+    /// Every constraint is kept on the training rows.
+    pub feasible: bool,
+    /// The end of training, without the trace.
+    pub fitted: Fitted,
+    /// On the training rows.
+    pub training: Quality,
+    /// On the rows that were held out.
+    pub held_out: Option<Quality>,
+}
+
+/// How a model does on some rows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quality {
+    /// Number of rows.
+    pub rows: usize,
+    /// Share of rows whose label is predicted right (weighted where rows have weights).
+    pub accuracy: f64,
+    /// The objective.
+    pub objective: f64,
+    /// Left-hand side of each constraint.
+    pub constraints: Vec<f64>,
+    /// The same with counted rates, where it has any.
+    pub counted: Vec<Option<f64>>,
+    /// Each group by itself.
+    pub groups: Vec<GroupQuality>,
+}
+
+/// How a model does on one group.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupQuality {
+    /// Name of the group.
+    pub group: String,
+    /// Number of rows.
+    pub rows: usize,
+    /// Share of rows with a positive label.
+    pub positive: f64,
+    /// Share of rows that the model calls positive.
+    pub predicted: f64,
+    /// Share of rows whose label is predicted right.
+    pub accuracy: f64,
+}
+
+/// Rows that a model can score.
+pub struct Rows {
+    /// Their features.
+    pub features: Matrix,
+    /// Their labels, where the file has them.
+    pub labels: Option<Vec<f64>>,
+    /// Their groups, where the file has them.
+    pub groups: Option<Groups>,
+    /// Sentences that a user should see.
+    pub notices: Vec<String>,
+}
+
+impl Model {
+    /// The version that is written now.
+    pub fn current() -> (u32, String) {
+        (FORMAT, env!("CARGO_PKG_VERSION").into())
+    }
+
+    /// Reads a model file, or `model.json` in a directory.
+    pub fn read(path: &Path) -> Result<Self> {
+        let file = if path.is_dir() { path.join("model.json") } else { path.to_path_buf() };
+        let bytes = std::fs::read(&file).map_err(|e| Error::io(&file, &e))?;
+        // The version first: another one may have other fields.
+        #[derive(Deserialize)]
+        struct Version {
+            format: u32,
+        }
+        let foreign = |e: &dyn std::fmt::Display| Error::file(&file, format!("is not a Thalweg model: {e}"));
+        let Version { format } = serde_json::from_slice(&bytes).map_err(|e| foreign(&e))?;
+        if format != FORMAT {
+            return Err(Error::file(&file, format!("has model format {format}: this build reads format {FORMAT}")));
+        }
+        let model: Model = serde_json::from_slice(&bytes).map_err(|e| foreign(&e))?;
+        let features = model.input.features();
+        if features != model.weights.len() {
+            return Err(foreign(&format!("it has {} weights for {features} features", model.weights.len())));
+        }
+        Ok(model)
+    }
+
+    /// Writes the model, whole or not at all.
+    pub fn write(&self, file: &Path) -> Result<()> {
+        write_whole(file, &json(self)?)
+    }
+
+    /// The scores of rows, with the bits that training ended with.
+    pub fn scores(&self, features: &Matrix) -> Vec<f64> {
+        let weights: Vec<f64> = self.weights.iter().map(|w| w.weight).collect();
+        let mut scores = vec![0.0; features.rows()];
+        features.scores(0..features.rows(), &weights, &mut scores);
+        scores.iter_mut().for_each(|s| *s += self.intercept);
+        scores
+    }
+
+    /// What the model calls rows with a score above 0, and the others.
+    pub fn answers(&self) -> (&str, &str) {
+        match &self.input {
+            Input::Table { labels, .. } => (&labels.positive, &labels.negative),
+            Input::Libsvm { .. } => ("1", "-1"),
+        }
+    }
+}
+
+impl Input {
+    /// Number of features.
+    pub fn features(&self) -> usize {
+        match self {
+            Input::Table { encoding, .. } => encoding.features(),
+            Input::Libsvm { columns, .. } => *columns,
+        }
+    }
+
+    /// Reads a file that should have the columns of the model's.
+    pub fn read(&self, file: &Path) -> Result<Rows> {
+        match self {
+            Input::Table { .. } => self.rows(&Table::read(file)?),
+            Input::Libsvm { columns, .. } => {
+                let read = libsvm::read(file, Some(*columns))?;
+                Ok(Rows { features: read.features, labels: Some(read.labels), groups: None, notices: vec![] })
+            }
+        }
+    }
+
+    /// The rows of a table.
+    pub fn rows(&self, table: &Table) -> Result<Rows> {
+        let Input::Table { encoding, labels, grouping } = self else {
+            return Err(table.bad("is a table, but the model was trained on LIBSVM rows"));
+        };
+        let (features, notices) = encoding.encode(table)?;
+        let groups = grouping.as_ref().map(|g| g.read(table)).transpose()?.flatten();
+        Ok(Rows { features, labels: labels.read(table)?, groups, notices })
+    }
+}
