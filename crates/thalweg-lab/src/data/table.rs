@@ -554,7 +554,8 @@ mod tests {
         assert_eq!(error("a,,b\n1,2,3\n"), "my.csv, line 1: column 2 has no name: wanted a name for each column");
         assert_eq!(
             error("a\n1\n"),
-            "my.csv, line 1: the header has one column, 'a': wanted at least two, with a comma, semicolon, tab or bar between them"
+            "my.csv, line 1: the header has one column, 'a': wanted at least two, with a comma, semicolon, tab or bar \
+             between them"
         );
         assert_eq!(
             error("39,2.5\n50,3\n"),

@@ -174,8 +174,8 @@ mod tests {
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert_eq!(
             error(&many, None),
-            "the table: column 'y' has more than two values, '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', … (2000 in all): wanted two \
-             for a label"
+            "the table: column 'y' has more than two values, '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', … (2000 in \
+             all): wanted two for a label"
         );
         assert_eq!(error(&["a", "b", "?"], None), "the table, line 4: the label in column 'y' is missing (the cell is '?')");
         assert_eq!(error(&["a", "", "b"], None), "the table, line 3: the label in column 'y' is missing (the cell is empty)");
