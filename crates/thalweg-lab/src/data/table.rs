@@ -457,7 +457,8 @@ impl<'a> Records<'a> {
         }
         let lines = cell[..close].iter().filter(|b| **b == b'\n').count();
         let here = if lines == 0 { String::new() } else { format!(" in line {}, of the quote opened here", self.line + lines) };
-        let (after, separator) = (show(&after[..1]), char::from(self.separator));
+        let after: String = String::from_utf8_lossy(after).chars().take(1).collect();
+        let (after, separator) = (show(after.as_bytes()), char::from(self.separator));
         Err((self.line, format!("{after} follows a closing quote{here}: wanted {separator:?}")))
     }
 }
@@ -501,7 +502,7 @@ mod tests {
         assert_eq!(error("a,b\n1,2\n\n3\n"), "some.csv, line 4: has 1 cell: wanted 2");
         assert_eq!(error("a,b\r\n\"1\r\n1\",2\r\n3,4,5\n"), "some.csv, line 4: has 3 cells: wanted 2");
         assert_eq!(error("a,b\n\"1\n1\",2\n3,\"4\n"), "some.csv, line 4: a double quote is opened and never closed");
-        assert_eq!(error("a,b\n\"1\"x,2\n"), "some.csv, line 2: x follows a closing quote: wanted ','");
+        assert_eq!(error("a,b\n\"1\" é,2\n"), "some.csv, line 2: é follows a closing quote: wanted ','");
         assert_eq!(
             error("a,b\n\"1,2\n3,\"4\"\n"),
             "some.csv, line 2: 4 follows a closing quote in line 3, of the quote opened here: wanted ','"
@@ -570,7 +571,8 @@ mod tests {
         assert_eq!(error("a,,b\n1,2,3\n"), "my.csv, line 1: column 2 has no name: wanted a name for each column");
         assert_eq!(
             error("a\n1\n"),
-            "my.csv, line 1: the header has one column, 'a': wanted at least two, with a comma, semicolon, tab or bar between them"
+            "my.csv, line 1: the header has one column, 'a': wanted at least two, with a comma, semicolon, tab or bar \
+             between them"
         );
         assert_eq!(
             error("39,2.5\n50,3\n"),

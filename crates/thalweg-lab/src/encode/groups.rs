@@ -49,8 +49,8 @@ impl Grouping {
                 let (most, what) = if found.numbers { (MOST.0, "numbers") } else { (MOST.1, "values") };
                 if counts.len() > most {
                     return Err(table.bad(format!(
-                        "column {name} has {} different {what}: wanted at most {most} groups; COLUMN=VALUE sets one value against \
-                         all others, such as {}",
+                        "column {name} has {} different {what}: wanted at most {most} groups; COLUMN=VALUE sets one value \
+                         against all others, such as {}",
                         thousands(counts.len()),
                         quote(&format!("{}={}", table.names()[column], counts[0].0))
                     )));

@@ -337,8 +337,8 @@ impl<'a> Coder<'a> {
                 if *unseen > 0 {
                     let (rows, examples) = (rows(*unseen), list(examples.iter().map(String::as_str)));
                     notices.push(format!(
-                        "column {name}: {rows} a value that the model was not trained on, such as {examples}, which counts as none of \
-                         its values"
+                        "column {name}: {rows} a value that the model was not trained on, such as {examples}, which counts as none \
+                         of its values"
                     ));
                 }
                 "none of its values"
@@ -636,7 +636,8 @@ mod tests {
     fn dates_are_refused() {
         assert_eq!(
             error(&["", "2024-05-01", "2024-05-02", "soon"]),
-            "the table, line 3: column 'x' has dates such as '2024-05-01': leave it out with --leave-out x, or turn it into numbers"
+            "the table, line 3: column 'x' has dates such as '2024-05-01': leave it out with --leave-out x, \
+             or turn it into numbers"
         );
         assert!(learn(&["2024-05-01", "a", "b", "a"]).is_ok());
         let table = read("my day,y\n01.05.2024 10:30,1\n02.05.2024 9:00,2\n");
@@ -687,8 +688,8 @@ mod tests {
         let mut cells: Vec<&str> = cells.iter().map(String::as_str).collect();
         assert_eq!(
             error(&cells),
-            "the table: column 'x' is text with 1,001 values that are in at least 10 rows each: wanted at most 1,000; leave it out \
-             with --leave-out x, or turn it into numbers or fewer values"
+            "the table: column 'x' is text with 1,001 values that are in at least 10 rows each: wanted at most 1,000; leave it \
+             out with --leave-out x, or turn it into numbers or fewer values"
         );
         cells[0] = "zip 1";
         assert_eq!(learn(&cells).unwrap().0.features(), 1001);
@@ -724,9 +725,11 @@ mod tests {
             notices,
             [
                 "column 'a': 1 row has no value, which the model was not trained on and counts as the mean",
-                "column 'b': 2 rows have a value that the model was not trained on, such as 'w', which counts as none of its values",
+                "column 'b': 2 rows have a value that the model was not trained on, such as 'w', \
+                 which counts as none of its values",
                 "column 'b': 1 row has no value, which the model was not trained on and counts as none of its values",
-                "column 'c': 2 rows have a value that the model was not trained on, such as 'x', 'y', which counts as none of its values",
+                "column 'c': 2 rows have a value that the model was not trained on, such as 'x', 'y', \
+                 which counts as none of its values",
             ]
         );
         let error = |csv| encoding.encode(&read(csv)).unwrap_err().to_string();
@@ -749,7 +752,10 @@ mod tests {
         let json = serde_json::to_string(&encoding).unwrap();
         assert_eq!(
             json,
-            r#"{"version":1,"columns":[{"kind":"number","name":"a","mean":2.5,"deviation":1.5,"missing":false},{"kind":"category","name":"b","levels":["u"],"other":false,"missing":true}]}"#
+            concat!(
+                r#"{"version":1,"columns":[{"kind":"number","name":"a","mean":2.5,"deviation":1.5,"missing":false},"#,
+                r#"{"kind":"category","name":"b","levels":["u"],"other":false,"missing":true}]}"#
+            )
         );
         assert_eq!(serde_json::from_str::<Encoding>(&json).unwrap(), encoding);
         let error = |from: &str, to: &str| {
