@@ -65,6 +65,12 @@ pub struct Trained {
     pub notices: Vec<String>,
 }
 
+/// The objective and the constraints, understood.
+struct Words {
+    minimize: Expression,
+    subject_to: Vec<Bounded>,
+}
+
 /// A problem read from a file, before training.
 pub struct Prepared {
     input: Input,
@@ -75,7 +81,37 @@ pub struct Prepared {
     notices: Vec<String>,
 }
 
+impl Prepared {
+    /// Measures another model of the same features on the training rows and on those held out.
+    pub fn measure(&self, model: &Model) -> Result<(Quality, Option<Quality>)> {
+        let x: Vec<f64> = model.weights.iter().map(|w| w.weight).chain([model.intercept]).collect();
+        Ok((quality(&self.problem, &x)?, self.held_out.as_ref().map(|held| quality(held, &x)).transpose()?))
+    }
+}
+
 impl Request {
+    /// A request with every default: minimise the logistic loss of a label column without constraints.
+    pub fn new(file: impl Into<PathBuf>, label: impl Into<String>) -> Self {
+        Request {
+            file: file.into(),
+            label: Some(label.into()),
+            positive: None,
+            group: None,
+            leave_out: vec![],
+            weights: None,
+            minimize: "logistic".into(),
+            subject_to: vec![],
+            solver: "ssg".into(),
+            set: vec![],
+            test_fraction: 0.2,
+            budget: Budget::default(),
+            enforce: Enforce::Measured,
+            seed: 0,
+            threads: 1,
+            stop: None,
+        }
+    }
+
     /// Reads and checks everything; refuses what cannot be trained.
     pub fn prepare(&self) -> Result<Prepared> {
         if self.solver != "ssg" {
@@ -84,32 +120,47 @@ impl Request {
         }
         self.options()?;
         // The words before the file: a slip in a term should not wait for a million rows.
-        let minimize: Expression = self.minimize.parse()?;
-        let subject_to = self.subject_to.iter().map(|c| c.parse()).collect::<thalweg::Result<Vec<Bounded>>>()?;
+        let words = self.words()?;
         match &self.label {
-            Some(label) => self.prepare_table(label, Table::read(&self.file)?, &minimize, &subject_to),
-            None => self.prepare_libsvm(&minimize, &subject_to),
+            Some(label) => self.prepare_table(label, &Table::read(&self.file)?, &words),
+            None => self.prepare_libsvm(&words),
         }
     }
 
     /// As [`Request::prepare`], for a table that is at hand.
-    pub fn prepare_table(&self, label: &str, table: Table, minimize: &Expression, subject_to: &[Bounded]) -> Result<Prepared> {
-        let (kept, held) = hold_out(table.rows(), self.test_fraction, self.seed)?;
-        let (all, table, held) = (&table, table.select(&kept), table.select(&held));
-        let (labels, _, mut notices) = Labels::learn(all, label, self.positive.as_deref())?;
+    pub fn prepare_with(&self, table: &Table) -> Result<Prepared> {
+        let label = self.label.as_deref().ok_or_else(|| table.bad("needs a label column"))?;
+        self.prepare_table(label, table, &self.words()?)
+    }
+
+    fn words(&self) -> Result<Words> {
+        Ok(Words {
+            minimize: self.minimize.parse()?,
+            subject_to: self.subject_to.iter().map(|c| c.parse()).collect::<thalweg::Result<_>>()?,
+        })
+    }
+
+    fn prepare_table(&self, label: &str, all: &Table, words: &Words) -> Result<Prepared> {
+        let (labels, signs, mut notices) = Labels::learn(all, label, self.positive.as_deref())?;
+        let mut groups = None;
+        let grouping = match &self.group {
+            None => None,
+            Some(spec) => {
+                let (grouping, of_rows, more) = Grouping::learn(all, spec)?;
+                notices.extend(more);
+                groups = Some(of_rows);
+                Some(grouping)
+            }
+        };
+        let group = |i: usize| groups.as_ref().map_or(0, |g| g.of_row[i]);
+        let strata: Vec<u32> = signs.iter().enumerate().map(|(i, s)| 2 * group(i) + u32::from(*s > 0.0)).collect();
+        let (kept, held) = hold_out(&strata, self.test_fraction, self.seed)?;
+        let (table, held) = (all.select(&kept), all.select(&held));
         let mut leave_out = self.leave_out.clone();
         leave_out.extend(self.weights.clone());
         // Rates and levels are learnt from the training rows alone: held-out rows must be news.
         let (encoding, more) = Encoding::learn(&table, label, &leave_out)?;
         notices.extend(more);
-        let grouping = match &self.group {
-            None => None,
-            Some(spec) => {
-                let (grouping, _, more) = Grouping::learn(all, spec)?;
-                notices.extend(more);
-                Some(grouping)
-            }
-        };
         let names = encoding.names();
         if names.is_empty() {
             return Err(all.bad("has no column to learn from"));
@@ -122,16 +173,16 @@ impl Request {
             Ok((Data { features, labels, groups, weights: rows_weights(t)? }, notices))
         };
         let (training, _) = data(&table)?;
-        let problem = build(training, minimize, subject_to)?;
+        let problem = build(training, words)?;
         let held_out = if held.rows() == 0 { None } else { Some(data(&held)?) };
         let held_out = held_out.and_then(|(data, more)| {
             notices.extend(more.into_iter().map(|n| format!("held-out rows: {n}")));
-            build(data, minimize, subject_to).map_err(|e| notices.push(format!("held-out rows are not measured: {e}"))).ok()
+            build(data, words).map_err(|e| notices.push(format!("held-out rows are not measured: {e}"))).ok()
         });
         Ok(Prepared { input, names, problem, held_out, fingerprint: all.fingerprint().into(), notices })
     }
 
-    fn prepare_libsvm(&self, minimize: &Expression, subject_to: &[Bounded]) -> Result<Prepared> {
+    fn prepare_libsvm(&self, words: &Words) -> Result<Prepared> {
         if self.positive.is_some() || self.weights.is_some() || !self.leave_out.is_empty() {
             let what = "--positive, --weights and --leave-out speak of columns of a table: wanted --label COL beside them";
             return Err(Error::Request(what.into()));
@@ -139,7 +190,9 @@ impl Request {
         let group = match &self.group {
             None => None,
             Some(spec) => Some(spec.parse::<usize>().ok().filter(|&g| g > 0).ok_or_else(|| {
-                Error::Request(format!("--group {spec}: wanted the number of a column, because without --label the file is LIBSVM"))
+                Error::Request(format!(
+                    "--group {spec}: wanted the number of a column, because without --label the file is LIBSVM"
+                ))
             })?),
         };
         let loaded = load_file(&self.file, None, group).map_err(|e| match e {
@@ -152,10 +205,10 @@ impl Request {
         let (training, held) = loaded.data.hold_out(self.test_fraction, self.seed)?;
         let columns = training.features.cols();
         let mut notices = loaded.notes;
-        let problem = build(training, minimize, subject_to)?;
-        let held_out = (!held.labels.is_empty()).then(|| build(held, minimize, subject_to)).and_then(|built| {
-            built.map_err(|e| notices.push(format!("held-out rows are not measured: {e}"))).ok()
-        });
+        let problem = build(training, words)?;
+        let held_out = (!held.labels.is_empty())
+            .then(|| build(held, words))
+            .and_then(|built| built.map_err(|e| notices.push(format!("held-out rows are not measured: {e}"))).ok());
         Ok(Prepared {
             names: (1..=columns).map(|c| format!("column {c}")).collect(),
             input: Input::Libsvm { columns, group },
@@ -244,9 +297,9 @@ impl Request {
     }
 }
 
-fn build(data: Data, minimize: &Expression, subject_to: &[Bounded]) -> Result<Learning> {
-    let mut builder = Learning::on(data).intercept(true).minimize(minimize.clone());
-    for constraint in subject_to {
+fn build(data: Data, words: &Words) -> Result<Learning> {
+    let mut builder = Learning::on(data).intercept(true).minimize(words.minimize.clone());
+    for constraint in &words.subject_to {
         builder = builder.subject_to(constraint.clone());
     }
     builder.build().map_err(|e| match e {

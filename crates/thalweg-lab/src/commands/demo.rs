@@ -2,52 +2,97 @@
 
 use std::process::ExitCode;
 
-use thalweg::learn::{Learning, Split};
-use thalweg::run::{self, Options, Point};
-use thalweg::solvers::{Ssg, ssg};
+use thalweg::run::{Budget, Ended};
 
-use super::{DONE, Ending, MISSED};
-use crate::Result;
+use super::{DONE, Ending, INTERRUPTED, MISSED};
+use crate::console::{Bar, stop_on_signal};
 use crate::data::adult;
+use crate::fit::{Request, Trained};
 use crate::output::{align, print};
 
-/// Run the main job once on embedded data and print what came out.
+/// Train a classifier on embedded data without and with a fairness constraint, and compare the two.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {}
 
-const BOUND: f64 = 0.02;
+const BOUND: &str = "0.02";
 
 /// Runs the command.
 pub fn run(_: Args) -> Ending {
     print(
-        "Adult census income, 48,842 people: fit a linear classifier by hinge loss, without and with the constraint that\n\
-         the rate of predicted high incomes may differ by at most 0.02 between women and men.\n\n",
+        "Adult census income: who earns more than 50K? Of 48,842 people four in five are for training.\n\
+         First without constraints, then with the rule that the share of women and the share of men that the model\n\
+         calls high earners may differ by at most 0.02.\n\n",
     )?;
-    let free = fit(&[])?;
-    let fair = fit(&[&format!("demographic_parity <= {BOUND}")])?;
-    let gap = |x: &[f64]| -> Result<f64> {
-        let probe = Learning::on(adult::a9a()?).minimize("demographic_parity".parse()?).build()?;
-        Ok(run::measure(&probe, x, 0.0)?.objective)
+    let table = adult::table()?;
+    let stop = stop_on_signal()?;
+    let free = Request {
+        group: Some("sex".into()),
+        budget: Budget { iterations: Some(2000), ..Budget::default() },
+        threads: std::thread::available_parallelism().map_or(1, |n| n.get().min(2)),
+        stop: Some(stop),
+        ..Request::new("embedded Adult", "income")
     };
-    let row = |name: &str, p: &Point| -> Result<[String; 4]> {
-        let feasible = if gap(&p.x)? <= BOUND + 1e-6 { "yes" } else { "no" };
-        Ok([name.into(), format!("{:.4}", p.objective), format!("{:.4}", gap(&p.x)?), feasible.into()])
-    };
-    let mut rows = vec![["model", "hinge loss", "gap (bound 0.02)", "keeps the bound"].map(String::from)];
-    rows.push(row("unconstrained", &free)?);
-    rows.push(row("constrained", &fair)?);
-    print(&align(&rows, &[1, 2, 3]))?;
-    print("\nNext: describe a run of your own in TOML and give it to `thalweg solve`; `thalweg data list` shows the data.\n")?;
-    Ok(ExitCode::from(if fair.feasible { DONE } else { MISSED }))
+    let fair = Request { subject_to: vec![format!("demographic_parity <= {BOUND}")], ..free.clone() };
+    let mut bar = Bar::new(true);
+    let train = |request: &Request, bar: &mut Bar| request.train(request.prepare_with(&table)?, bar);
+    let before = train(&free, &mut bar)?;
+    let after = train(&fair, &mut bar)?;
+    bar.finish();
+    // The unconstrained model is held against the constraint too.
+    let (training, held) = fair.prepare_with(&table)?.measure(&before.model)?;
+    let gap = |q: &crate::model::Quality| q.counted.first().copied().flatten().unwrap_or(f64::NAN);
+    let rows = [
+        row("", "unconstrained", "constrained"),
+        row("held-out accuracy", &percent(&before), &percent(&after)),
+        row("gap between women and men, training rows", &four(gap(&training)), &four(gap(&after.model.measured.training))),
+        row(
+            "the same on held-out rows",
+            &held.as_ref().map_or(String::new(), |h| four(gap(h))),
+            &after.model.measured.held_out.as_ref().map_or(String::new(), |h| four(gap(h))),
+        ),
+        row("its smooth form, and the bound it was trained with", &four(training.constraints[0]), &smooth(&after)),
+        row(
+            &format!("keeps the bound of {BOUND} on the training rows"),
+            if gap(&training) <= 0.02 { "yes" } else { "no" },
+            if after.model.measured.feasible { "yes" } else { "no" },
+        ),
+        row("passes over the data", &passes(&before), &passes(&after)),
+        row("seconds", &seconds(&before), &seconds(&after)),
+    ];
+    print(&align(&rows, &[1, 2]))?;
+    print(
+        "\nNext: thalweg fit your.csv --label COLUMN --group COLUMN --subject-to \"demographic_parity <= 0.02\"\n      \
+         thalweg fit --help for more terms and constraints, thalweg solve to compare methods on a problem\n",
+    )?;
+    let measured = &after.model.measured;
+    Ok(ExitCode::from(match (&measured.fitted.ended, measured.feasible) {
+        (Ended::Interrupted, _) => INTERRUPTED,
+        (_, true) => DONE,
+        (_, false) => MISSED,
+    }))
 }
 
-fn fit(constraints: &[&str]) -> Result<Point> {
-    let mut problem = Learning::on(adult::a9a()?).split(Split::Shared).minimize("hinge".parse()?);
-    for constraint in constraints {
-        problem = problem.subject_to(constraint.parse()?);
-    }
-    let problem = problem.build()?;
-    let settings = ssg::Settings { eta: 0.1.into(), tol: 0.0.into(), ..ssg::Settings::default() };
-    let outcome = run::minimize(&problem, &mut Ssg::new(settings)?, &[0.0; 123], &Options::iterations(1500), &mut ())?;
-    Ok(outcome.point)
+fn row(what: &str, before: &str, after: &str) -> [String; 3] {
+    [what, before, after].map(String::from)
+}
+
+fn four(v: f64) -> String {
+    format!("{v:.4}")
+}
+
+fn percent(trained: &Trained) -> String {
+    trained.model.measured.held_out.as_ref().map_or(String::new(), |h| format!("{:.2}%", 100.0 * h.accuracy))
+}
+
+fn smooth(trained: &Trained) -> String {
+    let constraint = trained.model.measured.fitted.constraints.first();
+    constraint.map_or(String::new(), |c| format!("{:.4} <= {:.4}", c.surrogate, c.surrogate_bound))
+}
+
+fn passes(trained: &Trained) -> String {
+    format!("{:.0}", trained.model.measured.fitted.passes.total())
+}
+
+fn seconds(trained: &Trained) -> String {
+    format!("{:.1}", trained.model.measured.fitted.seconds)
 }

@@ -1,5 +1,6 @@
 //! Rows with labels, groups and weights: what the terms of [`crate::learn`] are computed on.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::math::rng::Purpose;
@@ -121,24 +122,37 @@ impl Data {
         }
     }
 
-    /// Sets aside a random share of the rows: what stays and what is held out.
+    /// Sets aside a random share of the rows, of every group and label alike: what stays and what is held out.
     pub fn hold_out(&self, fraction: f64, seed: u64) -> Result<(Data, Data)> {
-        let (kept, held) = hold_out(self.labels.len(), fraction, seed)?;
+        let group = |i: usize| self.groups.as_ref().map_or(0, |g| g.of_row[i]);
+        let strata: Vec<u32> = (0..self.labels.len()).map(|i| 2 * group(i) + u32::from(self.labels[i] > 0.0)).collect();
+        let (kept, held) = hold_out(&strata, fraction, seed)?;
         Ok((self.select(&kept), self.select(&held)))
     }
 }
 
-/// Sets aside a random share (rounded down) of `n` rows: those that stay and those that are held out, each in their order.
-pub fn hold_out(n: usize, fraction: f64, seed: u64) -> Result<(Vec<usize>, Vec<usize>)> {
+/// Sets aside a random share (rounded down) of the rows of every stratum, so that rates are the same on both sides: rows that
+/// stay and rows that are held out, each in their order.
+pub fn hold_out(strata: &[u32], fraction: f64, seed: u64) -> Result<(Vec<usize>, Vec<usize>)> {
     if !(0.0..1.0).contains(&fraction) {
         return Err(Error::setting("test_fraction", fraction, "a number from 0 to below 1"));
     }
-    let mut order: Vec<usize> = (0..n).collect();
+    let mut order: Vec<usize> = (0..strata.len()).collect();
     Rng::new(seed, Purpose::Split).shuffle(&mut order);
-    let mut kept = order.split_off((fraction * n as f64) as usize);
-    order.sort_unstable();
+    let mut rows: HashMap<u32, f64> = HashMap::new();
+    strata.iter().for_each(|&s| *rows.entry(s).or_default() += 1.0);
+    // How many rows of each stratum are still to be held out.
+    let mut quota: HashMap<u32, u64> = rows.into_iter().map(|(s, n)| (s, (fraction * n) as u64)).collect();
+    let (mut held, mut kept): (Vec<usize>, Vec<usize>) = order.into_iter().partition(|&i| {
+        quota.get_mut(&strata[i]).is_some_and(|left| {
+            let takes = *left > 0;
+            *left -= u64::from(takes);
+            takes
+        })
+    });
+    held.sort_unstable();
     kept.sort_unstable();
-    Ok((kept, order))
+    Ok((kept, held))
 }
 
 #[cfg(test)]
@@ -178,6 +192,7 @@ mod tests {
     fn held_out_rows_and_the_rest_are_everything() {
         let (kept, held) = numbered(50).hold_out(0.2, 3).unwrap();
         assert_eq!((kept.labels.len(), held.labels.len()), (40, 10));
+        assert_eq!(held.labels.iter().filter(|y| **y > 0.0).count(), 5);
         let mut ids: Vec<i64> = (0..40).map(|i| kept.features.row_dot(i, &[1.0]) as i64).collect();
         ids.extend((0..10).map(|i| held.features.row_dot(i, &[1.0]) as i64));
         ids.sort_unstable();
