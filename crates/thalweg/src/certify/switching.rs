@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::{check_point, moduli, unknown};
 use crate::eval::{Eval, Evaluator, Proximal};
 use crate::math::vec;
 use crate::oracle::{Draw, Pick, Subgradients, Warm};
@@ -51,23 +52,17 @@ pub struct NearStationarity {
 /// Solves `min f(y) + (rho_hat / 2) ||y - x||^2` subject to the constraints by switching with steps
 /// `2 / ((rho_hat - rho)(t + 2))` and returns the distance of its last iterate from `x`.
 pub fn by_switching(problem: &dyn Subgradients, x: &[f64], how: &Switching) -> Result<NearStationarity> {
-    crate::error::check_length("the point", x.len(), problem.dim())?;
-    let rho = problem.objective_modulus().map(|m| m.value);
-    let rho_g = (0..problem.constraints())
-        .map(|j| problem.constraint_modulus(j).map(|m| m.value))
-        .try_fold(0.0_f64, |largest, m| m.map(|m| largest.max(m)));
-    let need = |what: &str, name: &str| {
-        Error::Problem(format!("the weak-convexity constant of {what} is not known: give {name}, or state the constant"))
-    };
+    check_point(problem, x)?;
+    let (rho, rho_g) = moduli(problem);
     let rho_hat = match (how.rho_hat, rho) {
         (Some(r), _) => r,
         (None, Some(r)) => (2.0 * r).max(1.0),
-        (None, None) => return Err(need("the objective", "rho_hat")),
+        (None, None) => return Err(unknown("the objective", "rho_hat")),
     };
     let rho_hat_g = match (how.rho_hat_g, rho_g) {
         (Some(r), _) => r,
         (None, Some(r)) => 2.0 * r,
-        (None, None) => return Err(need("a constraint", "rho_hat_g")),
+        (None, None) => return Err(unknown("a constraint", "rho_hat_g")),
     };
     let strong = rho_hat - rho.unwrap_or(0.0);
     if strong.is_nan() || strong <= 0.0 || !rho_hat.is_finite() {

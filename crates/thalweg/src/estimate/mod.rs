@@ -1,8 +1,12 @@
-//! Quantities built up over a run in little memory: output rules that never store iterates. Estimators of values and
-//! gradients from batches join them here.
+//! Quantities built up over a run in little memory: estimators of values and gradients from batches, and output rules that
+//! never store iterates. Each is a recurrence on numbers; asking the oracle is the solver's business.
 
 mod average;
+mod batch;
+mod recursive;
 mod reservoir;
 
 pub use average::RunningMean;
+pub use batch::MiniBatch;
+pub use recursive::{Ema, Spider, Storm};
 pub use reservoir::Reservoir;

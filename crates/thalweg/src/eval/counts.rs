@@ -29,6 +29,9 @@ pub struct Counts {
     pub objective_subgradients: Tally,
     /// Values of constraints.
     pub constraint_values: Tally,
+    /// Samples among `constraint_values` that were read at a second point beside the first: complexity statements of recursive
+    /// estimators count such a pair once.
+    pub paired: u64,
     /// Subgradients of constraints.
     pub constraint_subgradients: Tally,
     /// Projections onto the domain.

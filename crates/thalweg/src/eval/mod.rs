@@ -45,6 +45,8 @@ pub trait ValueEval {
     fn constraint_values_many(&mut self, points: &[f64], draw: &Draw, which: Pick, out: &mut [f64]) -> Result<()>;
     /// The statistics that the constraints are functions of.
     fn statistic_values(&mut self, x: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()>;
+    /// The statistics of the same samples at two points: what a recursive estimator moves by.
+    fn statistic_pair(&mut self, x: &[f64], before: &[f64], draw: &Draw, now: &mut [f64], then: &mut [f64]) -> Result<()>;
     /// Constraint values from (estimated) statistics at `x`; costs nothing.
     fn constraints_from(&self, x: &[f64], statistics: &[f64], g: &mut [f64]) -> Result<()>;
 }
@@ -276,6 +278,12 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
             None => Ok(()),
             Some((k, value)) => Err(Error::NotFinite { what: format!("statistic {} of the constraints", k + 1), value }),
         }
+    }
+
+    fn statistic_pair(&mut self, x: &[f64], before: &[f64], draw: &Draw, now: &mut [f64], then: &mut [f64]) -> Result<()> {
+        self.statistic_values(x, draw, now)?;
+        self.memory.counts.paired += self.drawn_constraints(draw, Pick::All);
+        self.statistic_values(before, draw, then)
     }
 
     fn constraints_from(&self, _x: &[f64], statistics: &[f64], g: &mut [f64]) -> Result<()> {

@@ -101,6 +101,9 @@ impl<E: ValueEval + ?Sized> ValueEval for Proximal<'_, E> {
     fn statistic_values(&mut self, x: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()> {
         self.inner.statistic_values(x, draw, out)
     }
+    fn statistic_pair(&mut self, x: &[f64], before: &[f64], draw: &Draw, now: &mut [f64], then: &mut [f64]) -> Result<()> {
+        self.inner.statistic_pair(x, before, draw, now, then)
+    }
     fn constraints_from(&self, x: &[f64], statistics: &[f64], g: &mut [f64]) -> Result<()> {
         self.inner.constraints_from(x, statistics, g)?;
         let shift = self.shift(x);

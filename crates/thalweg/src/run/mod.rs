@@ -307,6 +307,7 @@ fn drive<P: Values + ?Sized>(
     } else {
         returned = driver.method().output(&mut x);
     }
+    notes.extend(driver.method().notes());
     let point = measure.point(&x).unwrap_or_else(|_| measure.unknown(&x));
     keep_better(&mut best, point.clone());
     Ok(Outcome {
@@ -314,6 +315,7 @@ fn drive<P: Values + ?Sized>(
         returned,
         ended,
         best_feasible: best,
+        multipliers: driver.method().multipliers().map(<[f64]>::to_vec),
         iterations: t,
         counts: ev.counts().clone(),
         passes: ev.passes(),

@@ -119,6 +119,8 @@ pub struct Outcome {
     pub ended: Ended,
     /// The feasible point with the smallest objective among all that were measured.
     pub best_feasible: Option<Point>,
+    /// Multipliers of the constraints, where the method has an estimate of them.
+    pub multipliers: Option<Vec<f64>>,
     /// Steps made.
     pub iterations: u64,
     /// What was asked of the problem.

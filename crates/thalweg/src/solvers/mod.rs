@@ -3,6 +3,7 @@
 
 pub mod schedule;
 pub mod ssg;
+pub mod threes_econ;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::eval::{Eval, ValueEval};
 pub use schedule::Schedule;
 pub use ssg::Ssg;
+pub use threes_econ::ThreesEcon;
 
 use crate::{Error, Result};
 
@@ -69,6 +71,14 @@ pub trait Method: Send {
     fn iterate(&self, out: &mut [f64]);
     /// What the method returns if it ends now.
     fn output(&self, out: &mut [f64]) -> Returned;
+    /// Multipliers of the constraints, where the method has an estimate of them.
+    fn multipliers(&self) -> Option<&[f64]> {
+        None
+    }
+    /// What a careful reader of the outcome should know.
+    fn notes(&self) -> Vec<String> {
+        vec![]
+    }
     /// Everything a continuation needs.
     fn save(&self) -> Result<State>;
     /// Takes up a saved state.

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Eval, Kind, Method, Returned, Schedule, Solver, State, Step};
-use crate::estimate::{Reservoir, RunningMean};
+use crate::estimate::{MiniBatch, Reservoir, RunningMean};
 use crate::math::rng::Purpose;
 use crate::math::vec;
-use crate::oracle::{Draw, Replacement};
+use crate::oracle::Replacement;
 use crate::{Error, Result, plan};
 
 /// The step on an infeasible iteration.
@@ -159,8 +159,9 @@ pub struct Ssg {
     g: Vec<f64>,
     statistics: Vec<f64>,
     weights: Vec<f64>,
-    draw: Draw,
-    full: Draw,
+    batch_f: MiniBatch,
+    batch_g: MiniBatch,
+    value_batch: MiniBatch,
 }
 
 /// What a checkpoint keeps.
@@ -206,15 +207,18 @@ impl Best {
 impl Ssg {
     /// A solver with checked settings.
     pub fn new(settings: Settings) -> Result<Self> {
+        let settings = settings.resolve()?;
+        let batch = |size| MiniBatch::new(size, Replacement::Without);
         Ok(Ssg {
-            settings: settings.resolve()?,
+            batch_f: batch(settings.batch_f),
+            batch_g: batch(settings.batch_g),
+            value_batch: batch(settings.value_batch),
+            settings,
             s: Saved::default(),
             d: vec![],
             g: vec![],
             statistics: vec![],
             weights: vec![],
-            draw: Draw::full(),
-            full: Draw::full(),
         })
     }
 
@@ -237,21 +241,19 @@ impl Ssg {
                 }
             }
         };
-        if self.settings.batch_g.is_none() && self.settings.value_batch.is_none() {
-            ev.constraint_pull(&self.s.x, &self.full, &mut self.g, &mut choose, &mut self.d)?;
+        if self.batch_g.is_full() && self.value_batch.is_full() {
+            ev.constraint_pull(&self.s.x, self.batch_g.last(), &mut self.g, &mut choose, &mut self.d)?;
             return Ok(worst);
         }
         // v = mean of B estimates, Algorithm 2 line 4
-        let batch = self.settings.value_batch.unwrap_or(usize::MAX);
-        ev.sample(&mut self.draw, batch, Replacement::Without);
-        ev.statistic_values(&self.s.x, &self.draw, &mut self.statistics)?;
+        let draw = self.value_batch.draw(ev);
+        ev.statistic_values(&self.s.x, draw, &mut self.statistics)?;
         ev.constraints_from(&self.s.x, &self.statistics, &mut self.g)?;
         self.weights.fill(0.0);
         choose(&self.g, &mut self.weights);
         if worst > tol {
-            let batch = self.settings.batch_g.unwrap_or(usize::MAX);
-            ev.sample(&mut self.draw, batch, Replacement::Without);
-            ev.statistic_pull(&self.s.x, &self.draw, &self.statistics, &self.weights, &mut self.d)?;
+            let draw = self.batch_g.draw(ev);
+            ev.statistic_pull(&self.s.x, draw, &self.statistics, &self.weights, &mut self.d)?;
         }
         Ok(worst)
     }
@@ -266,13 +268,7 @@ impl Ssg {
         let feasible = v <= tol;
         if feasible {
             // d in df(x_t), Algorithm 1 line 4
-            let draw = match self.settings.batch_f {
-                None => &self.full,
-                Some(batch) => {
-                    ev.sample(&mut self.draw, batch, Replacement::Without);
-                    &self.draw
-                }
-            };
+            let draw = self.batch_f.draw(ev);
             let f = ev.objective_grad(&self.s.x, draw, &mut self.d)?;
             if recorded && ev.feasible(&self.g) {
                 self.s.best.offer(&self.s.x, f);

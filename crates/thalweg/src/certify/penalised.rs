@@ -1,0 +1,88 @@
+//! Near-stationarity of the smoothed penalty, paper 2's own measure: how far the proximal point of
+//! `F_nu = f + beta h_nu(g)` lies. It says nothing about feasibility.
+
+use serde::{Deserialize, Serialize};
+
+use super::{check_point, moduli, unknown};
+use crate::Result;
+use crate::eval::{Eval, Evaluator, Proximal};
+use crate::math::vec;
+use crate::oracle::{Subgradients, Warm};
+use crate::solvers::threes_econ::{Beta, Settings};
+use crate::solvers::{Method, Schedule, Solver, ThreesEcon};
+
+/// The penalty and the effort.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Penalised {
+    /// Weight of the penalty.
+    pub beta: f64,
+    /// Its smoothing.
+    pub nu: f64,
+    /// Weak-convexity constant of F_nu; rho_f + beta rho_g, and at least 1/2, if absent.
+    pub rho: Option<f64>,
+    /// Iterations at most.
+    pub iterations: u64,
+    /// Ends when a step moves the point by less than this.
+    pub step: f64,
+}
+
+impl Default for Penalised {
+    fn default() -> Self {
+        Penalised { beta: 10.0, nu: 1e-5, rho: None, iterations: 20_000, step: 1e-9 }
+    }
+}
+
+/// The answer: without a bound on its error, as in the paper.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PenalisedStationarity {
+    /// `||2 rho (x - xtilde)||`, the gradient norm of the Moreau envelope of F_nu.
+    pub gradient: f64,
+    /// `||x - xtilde||`.
+    pub distance: f64,
+    /// The last iterate on the proximal problem.
+    pub xtilde: Vec<f64>,
+    /// Iterations made.
+    pub iterations: u64,
+    /// The constant that was used.
+    pub rho: f64,
+}
+
+/// Solves `min F_nu(y) + rho ||y - x||^2` by subgradient steps `2 / (rho (t + 2))`; the problem is rho-strongly convex.
+pub fn of_penalty(problem: &dyn Subgradients, x: &[f64], how: &Penalised) -> Result<PenalisedStationarity> {
+    check_point(problem, x)?;
+    let rho = match (how.rho, moduli(problem)) {
+        (Some(rho), _) => rho,
+        (None, (Some(f), Some(g))) => (f + how.beta * g).max(0.5),
+        (None, (None, _)) => return Err(unknown("the objective", "rho")),
+        (None, (_, None)) => return Err(unknown("a constraint", "rho")),
+    };
+    if !(rho > 0.0 && rho.is_finite()) {
+        return Err(crate::Error::setting("rho", rho, "a finite number above 0"));
+    }
+    let mut solver = ThreesEcon::new(Settings {
+        beta: Beta::Fixed(how.beta),
+        nu: how.nu,
+        alpha: Schedule::StronglyConvex(2.0 / rho),
+        ..Settings::default()
+    })?;
+    let mut inner = Evaluator::new(problem, 0, 0.0);
+    let mut work = vec![];
+    let ev: &mut dyn Eval =
+        &mut Proximal { inner: &mut inner, centre: x, rho_f: 2.0 * rho, rho_g: 0.0, slack: 0.0, work: &mut work };
+    let (mut y, mut before) = (x.to_vec(), x.to_vec());
+    problem.domain().project(&mut y, &mut Warm::default())?;
+    solver.start(ev, &y)?;
+    let mut t = 0;
+    while t < how.iterations {
+        before.copy_from_slice(&y);
+        solver.step(ev)?;
+        solver.iterate(&mut y);
+        t += 1;
+        if vec::distance(&y, &before) < how.step {
+            break;
+        }
+    }
+    let distance = vec::distance(&y, x);
+    Ok(PenalisedStationarity { gradient: 2.0 * rho * distance, distance, xtilde: y, iterations: t, rho })
+}
