@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use thalweg::certify::{self, Switching};
+use thalweg::certify::{Measures, Switching};
 use thalweg::learn::{Data, Learning, Split};
 use thalweg::oracle::Values;
 use thalweg::run::{Budget, Record};
 use thalweg::sets::{Ball, Bounds, NonNegative, Set, WholeSpace};
-use thalweg::solvers::{FirstOrder, Ssg, ssg};
+use thalweg::solvers::{FirstOrder, Ssg, ThreesEcon, ssg, threes_econ};
 use thalweg::suggest::did_you_mean;
 use toml::Value;
 
@@ -28,7 +28,8 @@ pub struct Spec {
     pub threads: Option<usize>,
     /// A constraint holds if its value is at most `feasibility * max(1, |bound|)`. Default 1e-6.
     pub feasibility: Option<f64>,
-    /// Near-stationarity of recorded points: "none" (default), "ssg", or `{ ssg = { rho_hat = …, iterations = … } }`.
+    /// Near-stationarity of recorded points: "none" (default), "ssg", or a table with `ssg = { rho_hat = …, iterations = … }`,
+    /// `penalised = { beta = …, nu = … }` or both.
     certificate: Option<Value>,
     /// The data.
     pub data: DataSpec,
@@ -92,7 +93,7 @@ pub struct Ready {
     /// The solver's and the record's settings in words: a checkpoint made with others is refused.
     pub settings: String,
     /// Near-stationarity, if it was asked for.
-    pub certificate: Option<Switching>,
+    pub certificate: Measures,
     /// What a careful reader should know.
     pub notes: Vec<String>,
 }
@@ -124,7 +125,7 @@ impl Spec {
 
     /// The solver with checked settings, and those settings in words.
     fn solver(&self) -> Result<(Box<FirstOrder<'static>>, String)> {
-        const KNOWN: &[&str] = &["ssg"];
+        const KNOWN: &[&str] = &["ssg", "threes-econ"];
         let mut table = self.solver.clone();
         let name = match table.remove("name") {
             Some(Value::String(name)) => name,
@@ -136,6 +137,11 @@ impl Spec {
                 let settings: ssg::Settings = settings(table)?;
                 let words = format!("{:?}", settings.clone().resolve()?);
                 Ok((Box::new(Ssg::new(settings)?), words))
+            }
+            "threes-econ" => {
+                let settings: threes_econ::Settings = settings(table)?;
+                let words = format!("{settings:?}");
+                Ok((Box::new(ThreesEcon::new(settings)?), words))
             }
             other => {
                 let hint = did_you_mean(other, KNOWN.iter().copied());
@@ -165,10 +171,7 @@ impl Spec {
             .transpose()
             .map_err(|e| Error::Request(format!("the held-out rows cannot be used: {e}")))?;
         let start = self.problem.start(problem.dim(), base)?;
-        if let Some(how) = &certificate {
-            // Without an iteration it only checks whether the subproblem can be posed.
-            certify::by_switching(&problem, &start, &Switching { iterations: 0, ..*how })?;
-        }
+        certificate.check(&problem, &start)?;
         let settings = format!(
             "{words} {:?}, feasibility {:?}, certificate {certificate:?}, start {:016x}",
             self.record,
@@ -178,18 +181,27 @@ impl Spec {
         Ok(Ready { problem, held_out, start, solver, settings, certificate, notes })
     }
 
-    fn certificate(&self) -> Result<Option<Switching>> {
-        let wanted = "\"none\", \"ssg\" or { ssg = { … } }";
+    fn certificate(&self) -> Result<Measures> {
+        let mut measures = Measures::default();
+        let refuse = |value: &Value| {
+            wrong("certificate", value, "\"none\", \"ssg\", or a table with ssg = { … }, penalised = { … } or both")
+        };
         match &self.certificate {
-            None => Ok(None),
-            Some(Value::String(s)) if s == "none" => Ok(None),
-            Some(Value::String(s)) if s == "ssg" => Ok(Some(Switching::default())),
-            Some(Value::Table(t)) if t.len() == 1 => match t.get("ssg") {
-                Some(Value::Table(inner)) => Ok(Some(settings(inner.clone())?)),
-                _ => Err(wrong("certificate", &Value::Table(t.clone()), wanted)),
-            },
-            Some(other) => Err(wrong("certificate", other, wanted)),
+            None => {}
+            Some(Value::String(s)) if s == "none" => {}
+            Some(Value::String(s)) if s == "ssg" => measures.switching = Some(Switching::default()),
+            Some(value @ Value::Table(t)) => {
+                for (key, inner) in t {
+                    match (key.as_str(), inner) {
+                        ("ssg", Value::Table(inner)) => measures.switching = Some(settings(inner.clone())?),
+                        ("penalised", Value::Table(inner)) => measures.penalised = Some(settings(inner.clone())?),
+                        _ => return Err(refuse(value)),
+                    }
+                }
+            }
+            Some(other) => return Err(refuse(other)),
         }
+        Ok(measures)
     }
 }
 

@@ -8,11 +8,14 @@ use thalweg::solvers::Kind;
 
 use crate::{Error, Result};
 
-/// The text of a trace. The column `stationarity` is there only if some row has it.
+/// The text of a trace. The columns `stationarity` and `penalty_stationarity` are there only if some row has them.
 pub fn csv(rows: &[Row]) -> String {
-    let certified = rows.iter().any(|r| r.stationarity.is_some());
+    type Optional = (&'static str, fn(&Row) -> Option<f64>);
+    let optional: [Optional; 2] = [("stationarity", |r| r.stationarity), ("penalty_stationarity", |r| r.penalty_stationarity)];
+    let optional: Vec<Optional> = optional.into_iter().filter(|(_, get)| rows.iter().any(|r| get(r).is_some())).collect();
     let mut text = String::from("iteration,objective,violation,norm,passes_f,passes_g,seconds,step");
-    text += if certified { ",stationarity\n" } else { "\n" };
+    optional.iter().for_each(|(name, _)| text = format!("{text},{name}"));
+    text.push('\n');
     for r in rows {
         let numbers = [r.objective, r.violation, r.norm, r.passes_f, r.passes_g, r.seconds].map(digits).join(",");
         let step = match r.step {
@@ -22,8 +25,8 @@ pub fn csv(rows: &[Row]) -> String {
         };
         // Writing to a String cannot fail.
         let _ = write!(text, "{},{numbers},{step}", r.iteration);
-        if certified {
-            let _ = write!(text, ",{}", r.stationarity.map_or(String::new(), digits));
+        for (_, get) in &optional {
+            let _ = write!(text, ",{}", get(r).map_or(String::new(), digits));
         }
         text.push('\n');
     }
@@ -88,6 +91,7 @@ mod tests {
             seconds: 0.0,
             step,
             stationarity: None,
+            penalty_stationarity: None,
             constraints: vec![-2.0],
         };
         let text = csv(&[row(0, Some(Kind::Constraint)), row(1, None)]);

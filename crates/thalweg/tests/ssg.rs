@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use thalweg::certify::{Switching, by_switching};
+use thalweg::certify::{Measures, Switching, by_switching};
 use thalweg::learn::{Data, Groups, Learning};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
@@ -124,7 +124,7 @@ fn the_papers_certificate_finds_the_known_distances() {
 #[test]
 fn a_certificate_can_be_recorded_on_the_way() {
     let options = Options {
-        certificate: Some(Switching { iterations: 2000, ..Switching::default() }),
+        certificate: Measures { switching: Some(Switching { iterations: 2000, ..Switching::default() }), penalised: None },
         record: Record { every: None, at: Some(vec![0, 3000]) },
         ..Options::iterations(3000)
     };

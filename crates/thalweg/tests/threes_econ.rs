@@ -31,10 +31,13 @@ fn line() -> Problem {
 /// f = (x1 - 2)^2 + (x2 - 1)^2, g = x1 + x2 - 1: solution (1, 0), multiplier 2.
 fn plane() -> Problem {
     Problem::new(2)
-        .objective(|x| (x[0] - 2.0).powi(2) + (x[1] - 1.0).powi(2), |x, s| {
-            s[0] = 2.0 * (x[0] - 2.0);
-            s[1] = 2.0 * (x[1] - 1.0);
-        })
+        .objective(
+            |x| (x[0] - 2.0).powi(2) + (x[1] - 1.0).powi(2),
+            |x, s| {
+                s[0] = 2.0 * (x[0] - 2.0);
+                s[1] = 2.0 * (x[1] - 1.0);
+            },
+        )
         .constraint("half plane", |x| x[0] + x[1] - 1.0, |_, s| s.fill(1.0))
         .weak_convexity(0.0, 0.0)
 }
@@ -64,9 +67,11 @@ fn the_minimiser_of_the_smoothed_penalty_is_found() {
 
 #[test]
 fn a_weakly_convex_constraint_is_kept_up_to_the_smoothing() {
-    let problem = Problem::new(1)
-        .objective(|x| (x[0] - 0.2).powi(2), |x, s| s[0] = 2.0 * (x[0] - 0.2))
-        .constraint("away from zero", |x| 1.0 - x[0] * x[0], |x, s| s[0] = -2.0 * x[0]);
+    let problem = Problem::new(1).objective(|x| (x[0] - 0.2).powi(2), |x, s| s[0] = 2.0 * (x[0] - 0.2)).constraint(
+        "away from zero",
+        |x| 1.0 - x[0] * x[0],
+        |x, s| s[0] = -2.0 * x[0],
+    );
     let outcome = solve(&problem, settings(10.0, 0.01, 1e-4), &[0.5], &Options::iterations(20_000));
     assert!((outcome.point.x[0] - 0.999_599_96).abs() < 1e-7, "{:?}", outcome.point.x);
     assert!((outcome.multipliers.unwrap()[0] - 0.8).abs() < 1e-2);
@@ -93,7 +98,8 @@ fn a_weight_that_is_too_small_is_noticed() {
 
 #[test]
 fn an_exact_weight_is_left_alone() {
-    let outcome = solve(&plane(), Settings { beta: Beta::Auto, ..settings(1.0, 0.01, 1e-3) }, &[0.0, 0.0], &Options::iterations(9000));
+    let outcome =
+        solve(&plane(), Settings { beta: Beta::Auto, ..settings(1.0, 0.01, 1e-3) }, &[0.0, 0.0], &Options::iterations(9000));
     assert!(outcome.notes.is_empty(), "{:?}", outcome.notes);
 }
 
@@ -102,7 +108,8 @@ fn an_exact_weight_is_left_alone() {
 fn switching_and_penalty_agree_on_the_limit() {
     let penalty = solve(&plane(), settings(10.0, 1e-3, 1e-4), &[0.0, 0.0], &Options::iterations(60_000));
     let switching = ssg::Settings { eta: 2e-4.into(), tol: 1e-4.into(), ..ssg::Settings::default() };
-    let ssg = run::minimize(&plane(), &mut Ssg::new(switching).unwrap(), &[0.0, 0.0], &Options::iterations(60_000), &mut ()).unwrap();
+    let ssg =
+        run::minimize(&plane(), &mut Ssg::new(switching).unwrap(), &[0.0, 0.0], &Options::iterations(60_000), &mut ()).unwrap();
     for outcome in [&penalty, &ssg] {
         assert!((outcome.point.x[0] - 1.0).abs() < 2e-3 && outcome.point.x[1].abs() < 2e-3, "{:?}", outcome.point.x);
     }
@@ -135,7 +142,8 @@ fn counts_equal_the_stated_costs() {
         groups: None,
         weights: None,
     };
-    let problem = Learning::on(data).minimize("logistic".parse().unwrap()).subject_to("hinge <= 0".parse().unwrap()).build().unwrap();
+    let problem =
+        Learning::on(data).minimize("logistic".parse().unwrap()).subject_to("hinge <= 0".parse().unwrap()).build().unwrap();
     let stochastic = Settings { q: Epoch::Fixed(10), s2: Some(10), ..settings(1.0, 1e-5, 1e-3) };
     let options = Options { record: Record::nothing(), ..Options::iterations(30) };
     let outcome = solve(&problem, stochastic, &[0.0, 0.0], &options);

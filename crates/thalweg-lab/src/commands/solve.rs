@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use thalweg::certify;
+use thalweg::certify::{Measured, Measures, NearStationarity, PenalisedStationarity};
 use thalweg::run::{self, Checkpoint, Ended, Options, Outcome, Point};
 use thalweg::solvers::Returned;
 
@@ -118,12 +118,16 @@ struct Report {
     /// Why the run ended, in words.
     message: String,
     problem: String,
+    /// The bound of each constraint; its value in the outcome is measured from there.
+    bounds: Vec<f64>,
     #[serde(flatten)]
     outcome: Outcome,
     /// The same terms on the rows that were set aside.
     held_out: Option<Point>,
     /// Near-stationarity of the returned point.
-    certificate: Option<certify::NearStationarity>,
+    certificate: Option<NearStationarity>,
+    /// Near-stationarity of the returned point for a smoothed penalty.
+    penalty_certificate: Option<PenalisedStationarity>,
 }
 
 impl Report {
@@ -141,19 +145,22 @@ impl Report {
             measured.map_err(|e| notes.push(format!("the point was not measured on the held-out rows: {e}"))).ok()
         });
         // Who interrupts a run does not want to wait for another one.
-        let asked = options.certificate.filter(|_| outcome.ended != Ended::Interrupted);
-        let certificate = asked.and_then(|how| {
-            let found = certify::by_switching(&ready.problem, x, &how);
-            found.map_err(|e| notes.push(format!("the near-stationarity of the point was not computed: {e}"))).ok()
-        });
+        let asked = if outcome.ended == Ended::Interrupted { Measures::default() } else { options.certificate };
+        let Measured { switching: certificate, penalised: penalty_certificate } =
+            asked.take(&ready.problem, x).unwrap_or_else(|e| {
+                notes.push(format!("the near-stationarity of the point was not computed: {e}"));
+                Measured::default()
+            });
         outcome.notes.extend(notes);
         Report {
             success: outcome.success(),
             exit_code,
             message: outcome.ended.to_string(),
             problem: thalweg::oracle::Values::fingerprint(&ready.problem),
+            bounds: (0..outcome.point.constraints.len()).map(|j| ready.problem.bound(j)).collect(),
             held_out,
             certificate,
+            penalty_certificate,
             outcome,
         }
     }
@@ -167,23 +174,33 @@ impl Report {
             (false, _) => "not feasible",
         };
         text += &format!("{verdict}: {}\n\n", self.message);
-        let mut rows = vec![["".to_string(), "value".into(), "at most".into(), "".into()]];
-        rows.push(["objective".into(), format!("{:.9}", o.point.objective), String::new(), String::new()]);
-        for c in &o.point.constraints {
-            let holds = if c.satisfied { "holds" } else { "violated" };
-            rows.push([c.name.clone(), format!("{:+.3e}", c.value), format!("{:.1e}", c.tolerance), holds.into()]);
+        let mut rows = vec![["objective".to_string(), format!("{:.9}", o.point.objective), String::new(), String::new()]];
+        for (c, bound) in o.point.constraints.iter().zip(&self.bounds) {
+            let verdict = if c.satisfied { "holds".into() } else { format!("violated by {:.2e}", c.value) };
+            rows.push([c.name.clone(), format!("{:.9}", c.value + bound), format!("<= {bound}"), verdict]);
         }
-        text += &align(&rows, &[1, 2]);
+        text += &align(&rows, &[1]);
+        if let Some(multipliers) = &o.multipliers {
+            let each: Vec<String> = multipliers.iter().map(|m| format!("{m:.4}")).collect();
+            text += &format!("multipliers as the method sees them: {}\n", each.join(", "));
+        }
         if let Some(held) = &self.held_out {
             text += "\non held-out rows\n";
             let mut rows = vec![["objective".to_string(), format!("{:.9}", held.objective)]];
-            rows.extend(held.constraints.iter().map(|c| [c.name.clone(), format!("{:+.3e}", c.value)]));
+            let values = held.constraints.iter().zip(&self.bounds);
+            rows.extend(values.map(|(c, bound)| [c.name.clone(), format!("{:.9}", c.value + bound)]));
             text += &align(&rows, &[1]);
         }
         if let Some(c) = &self.certificate {
             text += &format!(
                 "\nnear-stationarity {:.3e} (by switching, {} iterations, without a bound on its error)\n",
                 c.distance, c.iterations
+            );
+        }
+        if let Some(c) = &self.penalty_certificate {
+            text += &format!(
+                "near-stationarity of the smoothed penalty {:.3e} ({} iterations, without a bound on its error)\n",
+                c.gradient, c.iterations
             );
         }
         text += &format!(

@@ -35,8 +35,8 @@ pub struct Options {
     pub feasibility: f64,
     /// Threads for sums over rows. The bits do not depend on it.
     pub threads: usize,
-    /// Near-stationarity of recorded iterates, the papers' way; not computed if absent.
-    pub certificate: Option<certify::Switching>,
+    /// Near-stationarity of recorded iterates, the papers' way; by default none.
+    pub certificate: certify::Measures,
     /// Where to keep a checkpoint.
     pub checkpoint: Option<Checkpoint>,
     /// Set from elsewhere (a signal, another thread) to end the run at the next step.
@@ -64,7 +64,7 @@ impl Default for Options {
             seed: 0,
             feasibility: 1e-6,
             threads: 1,
-            certificate: None,
+            certificate: certify::Measures::default(),
             checkpoint: None,
             stop: None,
         }
@@ -136,8 +136,8 @@ pub fn minimize(
         fn step(&mut self, ev: &mut Evaluator<'_, dyn Subgradients + 'p>) -> Result<Step> {
             self.0.step(ev as &mut dyn Eval)
         }
-        fn certify(&self, problem: &(dyn Subgradients + 'p), x: &[f64], how: &certify::Switching) -> Result<f64> {
-            Ok(certify::by_switching(problem, x, how)?.distance)
+        fn certify(&self, problem: &(dyn Subgradients + 'p), x: &[f64], how: &certify::Measures) -> Result<certify::Measured> {
+            how.take(problem, x)
         }
     }
     options.validate()?;
@@ -163,8 +163,8 @@ pub fn minimize_by_values(
         fn step(&mut self, ev: &mut Evaluator<'_, dyn Values + 'p>) -> Result<Step> {
             self.0.step(ev as &mut dyn ValueEval)
         }
-        fn certify(&self, _: &(dyn Values + 'p), _: &[f64], _: &certify::Switching) -> Result<f64> {
-            Err(Error::Problem("near-stationarity by switching needs subgradients, and this problem has values alone".into()))
+        fn certify(&self, _: &(dyn Values + 'p), _: &[f64], _: &certify::Measures) -> Result<certify::Measured> {
+            Err(Error::Problem("near-stationarity needs subgradients, and this problem has values alone".into()))
         }
     }
     options.validate()?;
@@ -176,7 +176,7 @@ trait Driver<P: ?Sized>: Send {
     fn method(&mut self) -> &mut dyn Method;
     fn start(&mut self, ev: &mut Evaluator<'_, P>, x: &[f64]) -> Result<()>;
     fn step(&mut self, ev: &mut Evaluator<'_, P>) -> Result<Step>;
-    fn certify(&self, problem: &P, x: &[f64], how: &certify::Switching) -> Result<f64>;
+    fn certify(&self, problem: &P, x: &[f64], how: &certify::Measures) -> Result<certify::Measured>;
 }
 
 /// Time without measuring.
@@ -252,8 +252,10 @@ fn drive<P: Values + ?Sized>(
             let measured = watch.pause(|| -> Result<()> {
                 let point = measure.point(&x)?;
                 let mut row = Row::new(t, &point, &x, ev.passes(), seconds);
-                if let Some(how) = &options.certificate {
-                    row.stationarity = Some(driver.certify(problem, &x, how)?);
+                if !options.certificate.is_empty() {
+                    let measured = driver.certify(problem, &x, &options.certificate)?;
+                    row.stationarity = measured.switching.map(|m| m.distance);
+                    row.penalty_stationarity = measured.penalised.map(|m| m.gradient);
                 }
                 observer.recorded(&row);
                 trace.push(row);

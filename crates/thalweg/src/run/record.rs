@@ -70,6 +70,8 @@ pub struct Row {
     pub step: Option<Kind>,
     /// Near-stationarity of x_t, where it was asked for.
     pub stationarity: Option<f64>,
+    /// Near-stationarity of x_t for a smoothed penalty, where it was asked for.
+    pub penalty_stationarity: Option<f64>,
     /// Every g_j(x_t).
     pub constraints: Vec<f64>,
 }
@@ -86,6 +88,7 @@ impl Row {
             seconds,
             step: None,
             stationarity: None,
+            penalty_stationarity: None,
             constraints: point.constraints.iter().map(|c| c.value).collect(),
         }
     }
