@@ -103,8 +103,15 @@ fn every_key_is_documented() {
         let message = refusal(table, "zzzzzz = 1").unwrap();
         assert_documented(table, &listed(&message));
     }
-    let message = refusal("", "certificate = { ssg = { zzzzzz = 1 } }").unwrap();
-    assert_documented("certificate", &listed(&message));
+    for measure in ["ssg", "penalised"] {
+        let message = refusal("", &format!("certificate = {{ {measure} = {{ zzzzzz = 1 }} }}")).unwrap();
+        assert_documented("certificate", &listed(&message));
+    }
+    let spec = "[data]\nname = 'a9a'\n[problem]\nminimize = 'hinge'\n[budget]\niterations = 1\n[solver]\nzzzzzz = 1\n";
+    for solver in ["threes-econ"] {
+        let message = Spec::parse(&format!("{spec}name = '{solver}'"), Path::new("spec.toml")).unwrap_err().to_string();
+        assert_documented(solver, &listed(&message));
+    }
     let message = refusal("solver", "eta = { zzzzzz = 1 }").unwrap();
     assert!(message.ends_with("wanted rule, c or p"), "{message}");
     assert_documented("a schedule", &["rule", "c", "p"].map(String::from));
