@@ -118,10 +118,11 @@ impl Settings {
 /// **Guarantee.** With the planner's constants a uniformly drawn iterate is nearly stationary for the smoothed penalty, and by
 /// Theorem 2.5 near an eps-KKT point of the problem if beta exceeds its bound.
 ///
-/// **Deviations.** Iterates are projected onto the domain. `beta = "auto"` doubles beta when the penalty is saturated
-/// (`u >= nu`) over 200 iterations and the violation does not fall: the point is stationary for the penalised problem but
-/// infeasible, which no longer run can mend. With a fixed beta that is a note in the outcome. The multiplier in the outcome is the mean of
-/// `beta clip(u / nu)` over the last such window.
+/// **Deviations.** Iterates are projected onto the domain. `beta = "auto"` doubles beta, and halves alpha, when over 200
+/// iterations (two epochs if those are longer) the penalty is saturated (`u >= nu`) and the mean step is below a fifth of the
+/// mean pull of f: the point is stationary for the penalised problem but infeasible, which no longer run can mend. With a
+/// fixed beta that is a note in the outcome. The multiplier in the outcome is the mean of `beta clip(u / nu)` over the last
+/// such window.
 ///
 /// **Settings.** [`Settings`]: beta, nu, alpha, s1, s2, q, output.
 ///
@@ -147,6 +148,8 @@ pub struct ThreesEcon {
 struct Saved {
     k: u64,
     beta: f64,
+    /// Factor on alpha after beta was raised.
+    shortened: f64,
     x: Vec<f64>,
     /// x_{k-1}.
     previous: Vec<f64>,
@@ -162,12 +165,32 @@ struct Saved {
 struct Watch {
     seen: u64,
     saturated: u64,
-    /// Sum of estimated violations over the first and the second half.
-    halves: [f64; 2],
+    /// Sum of estimated violations.
+    violation: f64,
     /// Sum of beta clip(u / nu) for each constraint.
     sums: Vec<f64>,
+    /// Where the window began, the sum of its steps, and the step-weighted sum of the subgradients of f.
+    start: Vec<f64>,
+    steps: f64,
+    objective: Vec<f64>,
     /// The last full window was stationary but infeasible; its mean violation.
     stuck: Option<f64>,
+}
+
+impl Watch {
+    /// Begins a window at `x`; what the last one found stays.
+    fn begin(&mut self, x: &[f64]) {
+        (self.seen, self.saturated, self.violation, self.steps) = (0, 0, 0.0, 0.0);
+        self.start.clear();
+        self.start.extend_from_slice(x);
+        self.objective.clear();
+        self.objective.resize(x.len(), 0.0);
+    }
+
+    /// Whether the mean step over the window was small next to the mean pull of f: the two pulls cancel out.
+    fn balanced(&self, x: &[f64]) -> bool {
+        vec::distance(&self.start, x) <= 0.2 * vec::norm(&self.objective)
+    }
 }
 
 impl ThreesEcon {
@@ -210,7 +233,7 @@ impl ThreesEcon {
     }
 
     fn take_step<E: Eval + ?Sized>(&mut self, ev: &mut E) -> Result<Step> {
-        let alpha = self.settings.alpha.at(self.s.k / self.q);
+        let alpha = self.s.shortened * self.settings.alpha.at(self.s.k / self.q);
         let (beta, nu) = (self.s.beta, self.settings.nu);
         let slope = |g: f64| beta * (g / nu).clamp(0.0, 1.0);
         ev.refresh(&self.s.x)?;
@@ -238,6 +261,8 @@ impl ThreesEcon {
         }
         let draw = self.batch.draw(ev);
         ev.objective_grad(&self.s.x, draw, &mut self.d)?;
+        vec::add_scaled(&mut self.s.watch.objective, alpha, &self.d);
+        self.s.watch.steps += alpha;
         let weight = worst.map_or(0.0, |(_, v)| slope(v));
         if weight > 0.0 {
             vec::add_scaled(&mut self.d, 1.0, &self.pull);
@@ -262,11 +287,12 @@ impl ThreesEcon {
         Ok(Step { kind: if weight > 0.0 { Kind::Constraint } else { Kind::Objective }, finished: false })
     }
 
-    /// Keeps an eye on the penalty: is it at its full weight, and does the violation still fall?
+    /// Keeps an eye on the penalty: a point where it has its full weight and still only balances the objective is stationary
+    /// for the penalised problem, and infeasible.
     fn watch(&mut self, j: usize, v: f64, weight: f64) {
         let window = WINDOW.max(2 * self.q);
         let watch = &mut self.s.watch;
-        watch.halves[usize::from(2 * watch.seen >= window)] += v;
+        watch.violation += v;
         watch.saturated += u64::from(v >= self.settings.nu);
         watch.sums[j] += weight;
         watch.seen += 1;
@@ -274,15 +300,16 @@ impl ThreesEcon {
             return;
         }
         self.s.multipliers.iter_mut().zip(&mut watch.sums).for_each(|(m, s)| *m = std::mem::take(s) / window as f64);
-        let [first, second] = std::mem::take(&mut watch.halves);
-        let stuck = watch.saturated == window && second > 0.9 * first;
-        watch.stuck = stuck.then_some(2.0 * second / window as f64);
-        (watch.seen, watch.saturated) = (0, 0);
+        let stuck = watch.saturated == window && watch.balanced(&self.s.x);
+        watch.stuck = stuck.then_some(watch.violation / window as f64);
+        watch.begin(&self.s.x);
         if let (Some(violation), Beta::Auto) = (watch.stuck, self.settings.beta) {
+            // The penalty's part of a step keeps its length: a longer one would overshoot and look like a violation that stays.
             self.s.beta *= 2.0;
+            self.s.shortened *= 0.5;
             self.s.notes.push(format!(
-                "beta raised to {} at iteration {}: the penalty was at its full weight, yet the constraint stayed violated by \
-                 {violation:.2e}",
+                "beta raised to {} and alpha halved at iteration {}: the penalty had its full weight, yet the constraint stayed \
+                 violated by {violation:.2e}",
                 self.s.beta, self.s.k
             ));
         }
@@ -340,6 +367,7 @@ impl<'e> Solver<dyn Eval + 'e> for ThreesEcon {
         let size = self.settings.s2.unwrap_or(usize::try_from(self.q).unwrap_or(usize::MAX));
         self.batch = MiniBatch::new((self.q > 1).then_some(size), Replacement::With);
         self.s.k = 0;
+        self.s.shortened = 1.0;
         self.s.beta = match self.settings.beta {
             Beta::Fixed(beta) => beta,
             Beta::Auto => FIRST_BETA,
@@ -350,7 +378,8 @@ impl<'e> Solver<dyn Eval + 'e> for ThreesEcon {
         self.s.spider.start(ev.statistics(), self.q);
         self.s.reservoir.reset(dim);
         self.s.notes.clear();
-        self.s.watch = Watch { sums: std::mem::take(&mut self.s.watch.sums), ..Watch::default() };
+        self.s.watch.stuck = None;
+        self.s.watch.begin(x);
         for sums in [&mut self.s.watch.sums, &mut self.s.multipliers] {
             sums.clear();
             sums.resize(m, 0.0);
