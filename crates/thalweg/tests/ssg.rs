@@ -311,7 +311,7 @@ fn batches_of_everything_equal_the_full_method() {
     let problem = learning();
     let full = Settings { eta: 0.2.into(), tol: 1e-3.into(), output: Output::Last, ..Settings::default() };
     let batches = Settings { value_batch: Some(1000), batch_g: Some(1000), batch_f: Some(1000), ..full.clone() };
-    let options = Options { record: Record { every: Some(1), at: None }, ..Options::iterations(80) };
+    let options = Options { record: Record { every: Some(1), at: None }, ..Options::iterations(400) };
     let [a, b] = [full, batches].map(|settings| solve(&problem, settings, &[0.1; 5], &options));
     assert!(a.trace.iter().any(|r| r.step == Some(Kind::Constraint)) && a.trace.iter().any(|r| r.step == Some(Kind::Objective)));
     for (a, b) in a.trace.iter().zip(&b.trace) {
