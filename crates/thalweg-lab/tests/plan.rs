@@ -137,8 +137,8 @@ fn shows(text: &str, symbol: &str, value: &str) {
 
 #[track_caller]
 fn close(value: &Value, wanted: f64, relative: f64) {
-    let value = value.as_f64().unwrap();
-    assert!((value - wanted).abs() <= relative * wanted, "{value} against {wanted}");
+    let near = value.as_f64().is_some_and(|v| (v - wanted).abs() <= relative * wanted);
+    assert!(near, "{value} against {wanted}");
 }
 
 const THREES_ECON: &str = "plan --method threes-econ --eps 0.1 --objective-lipschitz 1 --constraint-lipschitz 1 \
@@ -250,4 +250,20 @@ fn constants_and_choices_of_other_methods_are_refused() {
     let ran = run("plan --method ssg");
     assert_eq!(ran.code, Some(2));
     assert!(ran.err.contains("--eps"), "{}", ran.err);
+}
+
+#[test]
+fn the_documentation_shows_what_is_printed() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (file, examples) in [("README.md", 1), ("docs/plan.md", 5)] {
+        let page = std::fs::read_to_string(root.join(file)).unwrap();
+        let mut found = 0;
+        for block in page.split("```sh\ncargo run --release -- plan ").skip(1) {
+            let (arguments, rest) = block.split_once("\n```\n\n```text\n").unwrap();
+            let (shown, _) = rest.split_once("```\n").unwrap();
+            assert_eq!(run(&format!("plan {arguments}")).ended(0).out, shown, "{file}: {arguments}");
+            found += 1;
+        }
+        assert_eq!(found, examples, "{file}");
+    }
 }
