@@ -26,7 +26,7 @@ enum Command {
     /// Run one experiment described in a TOML file
     Solve(commands::solve::Args),
     /// From the constants of a problem to the parameters that the theorems prescribe
-    Plan(commands::plan::Args),
+    Plan(Box<commands::plan::Args>),
     /// The known data sets and their files
     Data(commands::data::Args),
     Completions(commands::completions::Args),
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         Command::Predict(args) => commands::predict::run(args),
         Command::Explain(args) => commands::explain::run(args),
         Command::Solve(args) => commands::solve::run(args),
-        Command::Plan(args) => commands::plan::run(args),
+        Command::Plan(args) => commands::plan::run(*args),
         Command::Data(args) => commands::data::run(args),
         Command::Completions(args) => commands::completions::run(args, Cli::command()),
     };

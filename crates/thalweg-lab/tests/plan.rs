@@ -121,5 +121,149 @@ fn missing_and_senseless_constants_are_named() {
 fn unknown_theorems_and_methods_are_refused() {
     refused(&plan(&["--theorem", "4.2"]), &["theorem = 4.2", "wanted one of 4.2-I, 4.2-II, 4.3-I"]);
     let ran = Place::new().run(&["plan", "--method", "sgs", "--eps", "0.1"]);
-    refused(&ran, &["method 'sgs' has no planner", "did you mean ssg?", "wanted ssg"]);
+    refused(&ran, &["method 'sgs' has no planner", "did you mean ssg?", "wanted ssg, conex, ipp, threes-econ"]);
+}
+
+fn run(arguments: &str) -> Ran {
+    Place::new().run(&arguments.split_whitespace().collect::<Vec<_>>())
+}
+
+/// Whether the text has a line with the symbol followed by the value.
+#[track_caller]
+fn shows(text: &str, symbol: &str, value: &str) {
+    let found = text.lines().any(|line| line.contains(&format!(" {symbol} ")) && line.ends_with(&format!(" {value}")));
+    assert!(found, "{symbol} = {value} is not in\n{text}");
+}
+
+#[track_caller]
+fn close(value: &Value, wanted: f64, relative: f64) {
+    let near = value.as_f64().is_some_and(|v| (v - wanted).abs() <= relative * wanted);
+    assert!(near, "{value} against {wanted}");
+}
+
+const THREES_ECON: &str = "plan --method threes-econ --eps 0.1 --objective-lipschitz 1 --constraint-lipschitz 1 \
+    --mean-square-lipschitz 1 --noise 1 --objective-subgradient-noise 0 --constraint-subgradient-noise 0 --rho 1 --rho-g 0 \
+    --diameter 1 --envelope-gap 1";
+
+#[test]
+fn threes_econ_has_the_check_values() {
+    let text = run(&format!("{THREES_ECON} --theorem 3.4 --beta 10 --nu 0.01")).ended(0).out;
+    for (symbol, value) in [
+        ("L_F^2", "202"),
+        ("S1", "1600000000"),
+        ("S2", "40000"),
+        ("q", "40000"),
+        ("alpha", "1.75899386e-6"),
+        ("K", "22741"),
+        ("K q", "909640000"),
+    ] {
+        shows(&text, symbol, value);
+    }
+    let plans = run(&format!("{THREES_ECON} --theorem 3.4 --beta 10 --nu 0.01 --json")).ended(0).json();
+    let steps = &plans[0]["steps"];
+    assert_eq!((&steps["s1"], &steps["q"], &steps["epochs"]), (&1.6e9.into(), &4e4.into(), &22_741.0.into()));
+    close(&steps["alpha"], 1.75899e-6, 1e-5);
+    assert_eq!(plans[0]["transfer"], Value::Null);
+}
+
+#[test]
+fn threes_econ_goes_from_slaters_condition_to_the_steps() {
+    let plans = run(&format!("{THREES_ECON} --slater 0.5 --samples 10000 --json")).ended(0).json();
+    let theorems: Vec<&str> = plans.as_array().unwrap().iter().map(|p| p["theorem"].as_str().unwrap()).collect();
+    assert_eq!(theorems, ["2.5", "3.7"]);
+    let transfer = &plans[1]["transfer"];
+    assert_eq!((&transfer["case"], &transfer["regularity"]), (&"i".into(), &0.5.into()));
+    close(&transfer["beta_above"], 2.2, 1e-12);
+    close(&plans[1]["beta"], 4.4, 1e-12);
+    assert_eq!((&plans[1]["steps"]["s1"], &plans[1]["steps"]["q"]), (&1e4.into(), &100.0.into()));
+
+    let uniform = "--rho-g 1 --level 1 --slater-margin 0.5 --slater-curvature 3 --samples 50 --theorem 3.12";
+    let text = run(&THREES_ECON.replace("--rho-g 0", uniform)).ended(0).out;
+    assert!(text.starts_with("Proposition 3.12: finite sum"), "{text}");
+    for (symbol, value) in [("gamma", "0.707106781"), ("C0", "0.0625"), ("beta", "32"), ("q", "1"), ("S1", "50")] {
+        shows(&text, symbol, value);
+    }
+}
+
+const CONEX: &str = "plan --method conex --eps 0.1 --constraint-lipschitz 1 --multiplier-bound 2 --diameter 4";
+
+#[test]
+fn conex_has_both_cases() {
+    let text = run(&format!("{CONEX} --objective-kink 2")).ended(0).out;
+    assert!(text.starts_with("ConEx, convex case\n"), "{text}");
+    for (symbol, value) in [("T", "25610"), ("eta_t", "0.00625"), ("tau_t", "4"), ("theta_t", "1")] {
+        shows(&text, symbol, value);
+    }
+    let strongly = "--objective-smoothness 1 --constraint-smoothness 0.5 --strong-convexity 0.5";
+    let text = run(&format!("{CONEX} {strongly}")).ended(0).out;
+    for (symbol, value) in [("t0", "18"), ("eta_t", "4 / (t + 19)"), ("tau_t", "(t + 1) / 192"), ("gamma_t", "t + 20")] {
+        shows(&text, symbol, value);
+    }
+    let plans = run(&format!("{CONEX} {strongly} --json")).ended(0).json();
+    assert_eq!(plans[0]["steps"], serde_json::json!({ "case": "strongly-convex", "alpha": 0.5, "t0": 18.0, "c": 192.0 }));
+}
+
+const IPP: &str = "plan --method ipp --eps 0.1 --lipschitz 1 --diameter 1 --rho 1 --rho-hat 3 --rho-hat-g 2";
+
+#[test]
+fn ipp_plans_its_subproblems() {
+    let text = run(&format!("{IPP} --multiplier-bound 2")).ended(0).out;
+    assert!(text.contains("IPP, each subproblem by ssg\n") && text.contains("IPP, each subproblem by conex\n"), "{text}");
+    for (symbol, value) in [("T", "160"), ("eta_t", "1 / (t + 2)"), ("eta_t", "1 / (t + 17)"), ("t0", "16")] {
+        shows(&text, symbol, value);
+    }
+    // What the constants allow: without a bound on the multipliers only ssg.
+    let plans = run(&format!("{IPP} --json")).ended(0).json();
+    assert_eq!(plans.as_array().unwrap().len(), 1);
+    assert_eq!((&plans[0]["settings"]["inner"], &plans[0]["settings"]["iterations"]), (&"ssg".into(), &160.0.into()));
+    refused(&run(&format!("{IPP} --inner conex")), &["multiplier_bound = (not given)", "IPP with conex needs it"]);
+    refused(&run(&format!("{IPP} --inner conx")), &["inner solver 'conx'", "did you mean conex?"]);
+}
+
+#[test]
+fn complexities_are_shown_for_one_or_all_methods() {
+    let text = run("plan --complexity").ended(0).out;
+    assert!(text.starts_with("method "), "{text}");
+    for method in ["ssg", "conex", "ipp", "threes-econ"] {
+        assert!(text.lines().any(|line| line.starts_with(&format!("{method} "))), "{method} is not in\n{text}");
+    }
+    let text = run("plan --method threes-econ --complexity").ended(0).out;
+    assert_eq!(text.lines().count(), 6, "{text}");
+    assert!(text.contains("O(sqrt(N) eps^-4)"), "{text}");
+    let rows = run("plan --complexity --method ssg --json").ended(0).json();
+    assert_eq!(rows[1]["constraint_values"], "O(eps^-8)");
+    refused(&run("plan --complexity --method threes"), &["method 'threes' has no planner", "did you mean threes-econ?"]);
+}
+
+#[test]
+fn constants_and_choices_of_other_methods_are_refused() {
+    refused(&run("plan --eps 0.1 --beta 3"), &["--beta is no constant of ssg", "wanted", "--rho-hat"]);
+    refused(&run(&format!("{CONEX} --rho 1")), &["--rho is no constant of conex", "--objective-kink"]);
+    refused(&run(&format!("{CONEX} --theorem 3.4")), &["--theorem is for ssg and threes-econ", "conex"]);
+    refused(&run(&format!("{IPP} --as-printed")), &["--as-printed is for ssg", "ipp"]);
+    refused(&run("plan --eps 0.1 --inner ssg"), &["--inner is for ipp"]);
+    refused(&run(&format!("{THREES_ECON} --theorem 3.5")), &["theorem = 3.5", "wanted one of 2.5, 3.4, 3.7, 3.12"]);
+    refused(&run(&format!("{THREES_ECON} --theorem 3.4 --beta 10")), &["nu = (not given)", "Theorem 3.4 needs it"]);
+    refused(&run(THREES_ECON), &["regularity = (not given)", "theta", "Theorem 2.5 needs it"]);
+    refused(&run(CONEX), &["objective_kink = (not given)", "ConEx needs it"]);
+    refused(&run(&CONEX.replace("--diameter 4", "--diameter inf")), &["diameter = inf", "wanted D"]);
+    let ran = run("plan --method ssg");
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("--eps"), "{}", ran.err);
+}
+
+#[test]
+fn the_documentation_shows_what_is_printed() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (file, examples) in [("README.md", 1), ("docs/plan.md", 5)] {
+        let page = std::fs::read_to_string(root.join(file)).unwrap();
+        let mut found = 0;
+        for block in page.split("```sh\ncargo run --release -- plan ").skip(1) {
+            let (arguments, rest) = block.split_once("\n```\n\n```text\n").unwrap();
+            let (shown, _) = rest.split_once("```\n").unwrap();
+            assert_eq!(run(&format!("plan {arguments}")).ended(0).out, shown, "{file}: {arguments}");
+            found += 1;
+        }
+        assert_eq!(found, examples, "{file}");
+    }
 }

@@ -1,11 +1,32 @@
 //! From the constants of a problem to the parameters that the theorems prescribe. Nothing here runs a method, and the
 //! numbers are worst cases: they say what is proved, not what works well.
 
+mod complexity;
+pub mod conex;
+pub mod ipp;
 pub mod ssg;
+pub mod threes_econ;
 
 use serde::{Deserialize, Serialize};
 
+pub use complexity::{Complexity, complexity};
 pub use ssg::{Plan, Theorem, plan};
+
+use crate::solvers::schedule::short;
+use crate::{Error, Result};
+
+/// Methods that have a planner, by the names that a spec uses.
+pub const METHODS: [&str; 4] = ["ssg", "conex", "ipp", "threes-econ"];
+
+/// A plan as a person reads it: a title, a table, and the sentence of what is proved.
+pub trait Readable {
+    /// Where the parameters come from and what they are for.
+    fn title(&self) -> String;
+    /// What, symbol in the paper, value.
+    fn rows(&self) -> Vec<[String; 3]>;
+    /// What is proved for these parameters.
+    fn guarantee(&self) -> &str;
+}
 
 /// What is known about a problem. A theorem asks for the ones it needs and says which are missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -27,6 +48,60 @@ pub struct Constants {
     pub strong_convexity: Option<f64>,
     /// delta: the probability with which the guarantee may fail.
     pub confidence: Option<f64>,
+}
+
+/// Asks for constants in the name of a theorem.
+struct Needs<'a> {
+    /// What needs them, as in "Theorem 4.2-I".
+    who: &'a str,
+}
+
+impl Needs<'_> {
+    /// A finite number that is `good`.
+    fn number(&self, name: &str, value: Option<f64>, meaning: &str, good: impl Fn(f64) -> bool) -> Result<f64> {
+        match value {
+            None => Err(Error::setting(name, "(not given)", format!("{meaning}: {} needs it", self.who))),
+            Some(v) if v.is_finite() && good(v) => Ok(v),
+            Some(v) => Err(Error::setting(name, v, meaning)),
+        }
+    }
+
+    fn positive(&self, name: &str, value: Option<f64>, meaning: &str) -> Result<f64> {
+        self.number(name, value, &format!("{meaning}, larger than 0"), |v| v > 0.0)
+    }
+
+    fn not_negative(&self, name: &str, value: Option<f64>, meaning: &str) -> Result<f64> {
+        self.number(name, value, &format!("{meaning}, 0 or larger"), |v| v >= 0.0)
+    }
+
+    /// Refuses counts that left the range of numbers.
+    fn finite(&self, counts: &[f64], eps: f64) -> Result<()> {
+        if counts.iter().all(|c| c.is_finite()) {
+            return Ok(());
+        }
+        Err(Error::Problem(format!(
+            "{} with eps = {eps} wants more iterations or samples than a number can hold: choose a larger eps",
+            self.who
+        )))
+    }
+}
+
+/// Refuses an accuracy that is not a positive number.
+fn accuracy(eps: f64) -> Result<()> {
+    if eps > 0.0 && eps.is_finite() {
+        return Ok(());
+    }
+    Err(Error::setting("eps", eps, "a finite number larger than 0, the accuracy to reach"))
+}
+
+/// One row of a plan's table.
+fn row(what: &str, symbol: &str, value: impl Into<String>) -> [String; 3] {
+    [what.into(), symbol.into(), value.into()]
+}
+
+/// A count in full, as long as f64 knows its last digit.
+fn whole(count: f64) -> String {
+    if count < 9e15 { format!("{count:.0}") } else { short(count) }
 }
 
 /// The smallest whole number that is not below `x`, where rounding errors of the formula do not count. The tolerance is

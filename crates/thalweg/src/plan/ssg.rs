@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Constants, ceiling};
+use super::{Constants, Needs, Readable, accuracy, ceiling, row, whole};
 use crate::solvers::schedule::{Schedule, short};
 use crate::{Error, Result};
 
@@ -126,48 +126,41 @@ pub struct Plan {
     pub e_factor: Option<f64>,
 }
 
-impl Plan {
-    /// The plan as a table of (what, symbol, value).
-    pub fn rows(&self) -> Vec<(String, String, String)> {
-        let row = |what: &str, symbol: &str, value: String| (what.to_string(), symbol.to_string(), value);
+impl Readable for Plan {
+    fn title(&self) -> String {
+        format!("Theorem {}: {}", self.theorem, self.theorem.describe())
+    }
+
+    fn rows(&self) -> Vec<[String; 3]> {
         let drawn = if self.strongly_convex { "all iterations from S on" } else { "the feasible iterations from S on" };
         let mut rows = vec![
-            row("theorem", "", format!("{}: {}", self.theorem, self.theorem.describe())),
             row("iterations", "T", whole(self.iterations)),
             row("first iteration that may be returned", "S", whole(self.burn_in)),
-            row("returned iterate is drawn from", "", drawn.into()),
+            row("returned iterate is drawn from", "", drawn),
             row("tolerance", "tol_t", self.tol.to_string()),
             row("step", "eta_t", self.eta.to_string()),
         ];
         rows.extend(self.value_batch.map(|b| row("samples for a constraint value", "B", whole(b))));
         rows.extend(self.multiplier_bound.map(|l| row("bound on the multipliers", "Lam", short(l))));
         rows.extend(self.e_factor.map(|e| row("factor of the tolerance", "E", short(e))));
-        rows.push(row("guarantee", "", self.guarantee.clone()));
         rows
     }
-}
 
-/// A count in full, as long as f64 knows its last digit.
-fn whole(count: f64) -> String {
-    if count < 9e15 { format!("{count:.0}") } else { short(count) }
+    fn guarantee(&self) -> &str {
+        &self.guarantee
+    }
 }
 
 /// The parameters that `theorem` prescribes for the accuracy `eps`. `as_printed` takes the batch of Theorem 5.2-I with the
 /// exponent 2 that the paper prints instead of the 4 that its proof needs; it changes nothing else.
 pub fn plan(theorem: Theorem, constants: &Constants, eps: f64, as_printed: bool) -> Result<Plan> {
-    if !(eps > 0.0 && eps.is_finite()) {
-        return Err(Error::setting("eps", eps, "a finite number larger than 0, the accuracy to reach"));
-    }
-    let needs = Needs { theorem, constants };
+    accuracy(eps)?;
+    let needs = Needs { who: &format!("Theorem {theorem}") };
     let mut plan = match theorem {
-        Theorem::B1I | Theorem::B1II => strongly_convex(&needs, eps)?,
-        _ => convex(&needs, eps, as_printed)?,
+        Theorem::B1I | Theorem::B1II => strongly_convex(theorem, &needs, constants, eps)?,
+        _ => convex(theorem, &needs, constants, eps, as_printed)?,
     };
-    if !plan.iterations.is_finite() || plan.value_batch.is_some_and(|b| !b.is_finite()) {
-        return Err(Error::Problem(format!(
-            "Theorem {theorem} with eps = {eps} wants more iterations or samples than a number can hold: choose a larger eps"
-        )));
-    }
+    needs.finite(&[plan.iterations, plan.value_batch.unwrap_or(1.0)], eps)?;
     plan.iterations = plan.iterations.max(1.0);
     plan.burn_in = if diminishing(theorem) { (plan.iterations / 2.0).floor() } else { 0.0 };
     plan.tol.validate("tol", true)?;
@@ -176,10 +169,9 @@ pub fn plan(theorem: Theorem, constants: &Constants, eps: f64, as_printed: bool)
 }
 
 /// Theorems 4.2, 4.3 and 5.2.
-fn convex(needs: &Needs, eps: f64, as_printed: bool) -> Result<Plan> {
-    let theorem = needs.theorem;
-    let Common { m, d, rho_hat, gap } = needs.common()?;
-    let slater = needs.positive("slater", needs.constants.slater, "-g(x_feas), the margin of a strictly feasible point")?;
+fn convex(theorem: Theorem, needs: &Needs, constants: &Constants, eps: f64, as_printed: bool) -> Result<Plan> {
+    let Common { m, d, rho_hat, gap } = common(needs, constants)?;
+    let slater = needs.positive("slater", constants.slater, "-g(x_feas), the margin of a strictly feasible point")?;
     let lam = (m * d + rho_hat * d * d) / slater;
     // Accuracy of the constraint value, which is also the constant tolerance.
     let level = eps.powi(2) * gap / (1.0 + lam);
@@ -189,7 +181,7 @@ fn convex(needs: &Needs, eps: f64, as_printed: bool) -> Result<Plan> {
     let stochastic = !matches!(theorem, Theorem::T42I | Theorem::T42II);
     let noisy_values = matches!(theorem, Theorem::T52I | Theorem::T52II);
     // Exact oracles never fail, and none of their formulas has a logarithm.
-    let delta = if stochastic { needs.probability("confidence", needs.constants.confidence)? } else { 1.0 };
+    let delta = if stochastic { probability(needs, "confidence", constants.confidence)? } else { 1.0 };
     let (log8, log4) = ((8.0 / delta).ln(), (4.0 / delta).ln());
 
     let mut e_factor = None;
@@ -217,7 +209,7 @@ fn convex(needs: &Needs, eps: f64, as_printed: bool) -> Result<Plan> {
     let mut value_batch = None;
     if noisy_values {
         let wanted = "sigma, the noise of one sample of the constraint value, 0 or larger";
-        let sigma = needs.number("noise", needs.constants.noise, wanted, |v| v >= 0.0)?;
+        let sigma = needs.number("noise", constants.noise, wanted, |v| v >= 0.0)?;
         let batch = if theorem == Theorem::T52I {
             let exponent = if as_printed { 2 } else { 4 };
             300.0 * sigma.powi(2) * (4.0 * iterations / delta).ln() * (lam + 1.0).powi(exponent) / (eps.powi(2) * gap).powi(2)
@@ -256,18 +248,15 @@ fn convex(needs: &Needs, eps: f64, as_printed: bool) -> Result<Plan> {
 }
 
 /// Theorem B.1.
-fn strongly_convex(needs: &Needs, eps: f64) -> Result<Plan> {
-    let Common { m, d, gap, .. } = needs.common()?;
+fn strongly_convex(theorem: Theorem, needs: &Needs, constants: &Constants, eps: f64) -> Result<Plan> {
+    let Common { m, d, gap, .. } = common(needs, constants)?;
     let wanted = "mu, the strong-convexity constant of g";
-    let mu = needs.positive("strong_convexity", needs.constants.strong_convexity, wanted)?;
+    let mu = needs.positive("strong_convexity", constants.strong_convexity, wanted)?;
     // eps^2 c with c = min(rho_hat - rho, mu / 2).
     let level = eps.powi(2) * gap.min(mu / 2.0);
     let scale = (m * d / level).powi(2);
-    let (iterations, eta) = if diminishing(needs.theorem) {
-        (4.0 * scale, Schedule::InvSqrt(d / m))
-    } else {
-        (scale, Schedule::Constant(level / (m * m)))
-    };
+    let (iterations, eta) =
+        if diminishing(theorem) { (4.0 * scale, Schedule::InvSqrt(d / m)) } else { (scale, Schedule::Constant(level / (m * m))) };
     let guarantee = format!(
         "The returned point is in expectation over its draw within {} of the solution of its proximal subproblem, and its \
          constraint value is in expectation at most {}.",
@@ -275,7 +264,7 @@ fn strongly_convex(needs: &Needs, eps: f64) -> Result<Plan> {
         short(m * eps)
     );
     Ok(Plan {
-        theorem: needs.theorem,
+        theorem,
         iterations: ceiling(iterations),
         burn_in: 0.0,
         tol: Schedule::Constant(0.0),
@@ -300,38 +289,17 @@ struct Common {
     gap: f64,
 }
 
-/// Asks for constants in the name of a theorem.
-struct Needs<'a> {
-    theorem: Theorem,
-    constants: &'a Constants,
+fn common(needs: &Needs, c: &Constants) -> Result<Common> {
+    let m = needs.positive("lipschitz", c.lipschitz, "M, a bound on the length of all subgradients")?;
+    let d = needs.positive("diameter", c.diameter, "D, the diameter of the domain")?;
+    let rho = needs.not_negative("rho", c.rho, "the weak-convexity constant of f")?;
+    let above = format!("the proximal coefficient, larger than rho = {rho}");
+    let rho_hat = needs.number("rho_hat", c.rho_hat, &above, |v| v > rho)?;
+    Ok(Common { m, d, rho_hat, gap: rho_hat - rho })
 }
 
-impl Needs<'_> {
-    fn common(&self) -> Result<Common> {
-        let c = self.constants;
-        let m = self.positive("lipschitz", c.lipschitz, "M, a bound on the length of all subgradients")?;
-        let d = self.positive("diameter", c.diameter, "D, the diameter of the domain")?;
-        let rho = self.number("rho", c.rho, "the weak-convexity constant of f, 0 or larger", |v| v >= 0.0)?;
-        let above = format!("the proximal coefficient, larger than rho = {rho}");
-        let rho_hat = self.number("rho_hat", c.rho_hat, &above, |v| v > rho)?;
-        Ok(Common { m, d, rho_hat, gap: rho_hat - rho })
-    }
-
-    fn number(&self, name: &str, value: Option<f64>, meaning: &str, good: impl Fn(f64) -> bool) -> Result<f64> {
-        match value {
-            None => Err(Error::setting(name, "(not given)", format!("{meaning}: Theorem {} needs it", self.theorem))),
-            Some(v) if v.is_finite() && good(v) => Ok(v),
-            Some(v) => Err(Error::setting(name, v, meaning)),
-        }
-    }
-
-    fn probability(&self, name: &str, value: Option<f64>) -> Result<f64> {
-        self.number(name, value, "delta, a failure probability between 0 and 1", |v| v > 0.0 && v < 1.0)
-    }
-
-    fn positive(&self, name: &str, value: Option<f64>, meaning: &str) -> Result<f64> {
-        self.number(name, value, &format!("{meaning}, larger than 0"), |v| v > 0.0)
-    }
+fn probability(needs: &Needs, name: &str, value: Option<f64>) -> Result<f64> {
+    needs.number(name, value, "delta, a failure probability between 0 and 1", |v| v > 0.0 && v < 1.0)
 }
 
 #[cfg(test)]
@@ -561,7 +529,7 @@ mod tests {
 
     #[test]
     fn rows_say_what_the_plan_says() {
-        let value = |p: &Plan, symbol: &str| p.rows().into_iter().find(|r| r.1 == symbol).map(|r| r.2);
+        let value = |p: &Plan, symbol: &str| p.rows().into_iter().find(|r| r[1] == symbol).map(|r| r[2].clone());
         let p = at(Theorem::T52II);
         assert_eq!(value(&p, "T").as_deref(), Some("1040555780"));
         assert_eq!(value(&p, "S").as_deref(), Some("520277890"));
@@ -571,10 +539,10 @@ mod tests {
         let p = at(Theorem::B1I);
         assert_eq!((value(&p, "B"), value(&p, "Lam")), (None, None));
         assert_eq!(value(&p, "eta_t").as_deref(), Some("0.005"));
-        let rows = at(Theorem::T43I).rows();
-        assert_eq!(rows[0].2, "4.3-I: stochastic subgradients of f, exact constraint values, constant steps");
+        let p = at(Theorem::T43I);
+        assert_eq!(p.title(), "Theorem 4.3-I: stochastic subgradients of f, exact constraint values, constant steps");
         assert_eq!(
-            rows.last().unwrap().2,
+            p.guarantee(),
             "With probability at least 0.95 over the samples, the returned point is in expectation over its draw within 0.1 of the \
              solution of its proximal subproblem, and its constraint value is in expectation at most 0.0025."
         );

@@ -1,0 +1,72 @@
+//! How the work of the methods grows as the accuracy eps falls: Table 1 of Liu & Xu, "A single-loop SPIDER-type stochastic
+//! subgradient method for expectation-constrained nonconvex nonsmooth optimization", the deterministic case
+//! of Huang & Lin, and ConEx on convex problems (see [`crate::plan::conex`]).
+
+use serde::Serialize;
+
+/// The work to reach accuracy eps in one setting; f is weakly convex, non-smooth and may be stochastic unless the row says
+/// otherwise. N is the number of samples of a finite sum, N < eps^-4. Other constants are hidden in O.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Complexity {
+    /// The method, by its name in a spec.
+    pub method: &'static str,
+    /// What the constraint g is like.
+    pub setting: &'static str,
+    /// Subgradients of the objective (OGC).
+    pub objective_subgradients: &'static str,
+    /// Subgradients of the constraint (CGC).
+    pub constraint_subgradients: &'static str,
+    /// Sample values of the constraint (CFC).
+    pub constraint_values: &'static str,
+    /// What is assumed besides bounded subgradients on a bounded domain.
+    pub conditions: &'static str,
+}
+
+/// The whole table, method by method.
+pub fn complexity() -> &'static [Complexity] {
+    &TABLE
+}
+
+const MFCQ: &str = "MFCQ and strong feasibility: some y has g(y) < -2 rho_g D^2";
+const SLATER: &str = "a strictly feasible point";
+const CONVEX: &str = "convex f, a bounded multiplier; eps bounds the objective gap and the violation";
+const SHARP: &str = "sharpness or gradient-away";
+const AWAY: &str = "gradient-away and B_g > rho_g D^2";
+
+#[rustfmt::skip]
+const TABLE: [Complexity; 14] = [
+    line("ssg", "deterministic convex", ["O(eps^-4)", "O(eps^-4)", "O(eps^-4)"], SLATER),
+    line("ssg", "stochastic convex", ["O(eps^-4)", "O(eps^-4)", "O(eps^-8)"], SLATER),
+    line("ssg", "finite-sum convex", ["O(eps^-4)", "O(eps^-4)", "O(N eps^-4)"], SLATER),
+    line("conex", "deterministic convex", ["O(eps^-2)", "O(eps^-2)", "O(eps^-2)"], CONVEX),
+    line("conex", "deterministic convex, f strongly convex", ["O(eps^-1)", "O(eps^-1)", "O(eps^-1)"], CONVEX),
+    line("ipp", "stochastic convex", ["O(eps^-6)", "O(eps^-6)", "O(eps^-6)"], MFCQ),
+    line("ipp", "finite-sum convex", ["O(eps^-4)", "O(min{N eps^-4, eps^-6})", "O(min{N eps^-4, eps^-6})"], MFCQ),
+    line("ipp", "stochastic weakly convex", ["O(eps^-6)", "O(eps^-6)", "O(eps^-6)"], MFCQ),
+    line("ipp", "finite-sum weakly convex", ["O(eps^-4)", "O(min{N eps^-4, eps^-6})", "O(min{N eps^-4, eps^-6})"], MFCQ),
+    line("threes-econ", "stochastic convex", ["O(eps^-4)", "O(eps^-4)", "O(eps^-6)"], SHARP),
+    line("threes-econ", "finite-sum convex", ["O(eps^-4)", "O(eps^-4)", "O(sqrt(N) eps^-4)"], SHARP),
+    line("threes-econ", "stochastic weakly convex", ["O(eps^-4)", "O(eps^-4)", "O(eps^-6)"], AWAY),
+    line("threes-econ", "finite-sum weakly convex", ["O(eps^-4)", "O(eps^-4)", "O(sqrt(N) eps^-4)"], AWAY),
+    line("threes-econ", "finite-sum weakly convex", ["O(eps^-4)", "O(N eps^-4)", "O(N eps^-4)"], "uniform Slater, start close to the feasible set"),
+];
+
+const fn line(method: &'static str, setting: &'static str, work: [&'static str; 3], conditions: &'static str) -> Complexity {
+    let [objective_subgradients, constraint_subgradients, constraint_values] = work;
+    Complexity { method, setting, objective_subgradients, constraint_subgradients, constraint_values, conditions }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_distinct_and_name_known_methods() {
+        for (i, row) in complexity().iter().enumerate() {
+            assert!(crate::plan::METHODS.contains(&row.method), "{row:?}");
+            assert!(!complexity()[..i].contains(row), "{row:?}");
+            let work = [row.objective_subgradients, row.constraint_subgradients, row.constraint_values];
+            assert!(work.iter().all(|w| w.starts_with("O(") && w.ends_with(')')), "{row:?}");
+        }
+    }
+}
