@@ -331,7 +331,8 @@ impl<'a> Trainer<'a> {
                     _ => ("", c.surrogate),
                 };
                 notes.push(format!(
-                    "'{}': {what}{value:.4} is the nearest to the bound {} that was found; more iterations or a wider bound may help",
+                    "'{}': {what}{value:.4} is the nearest to the bound {} that was found; \
+                     more iterations or a wider bound may help",
                     c.name, c.bound
                 ));
             }
