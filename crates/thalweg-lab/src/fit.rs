@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use thalweg::learn::{Bounded, Data, Enforce, Expression, FitOptions, Groups, Learning, fit, hold_out};
+use thalweg::math::Matrix;
 use thalweg::math::sigmoid::sigmoid;
 use thalweg::oracle::Values;
 use thalweg::run::{self, Budget, Observer, Row};
@@ -71,6 +72,15 @@ struct Words {
     subject_to: Vec<Bounded>,
 }
 
+impl Words {
+    /// Builds the problem on four rows, one of each group and label, to find what cannot be built on any.
+    fn check(&self, grouped: bool) -> Result<()> {
+        let groups = grouped.then(|| Groups { names: vec!["a".into(), "b".into()], of_row: vec![0, 0, 1, 1] });
+        let (features, labels) = (Matrix::dense(4, 1, vec![0.0; 4])?, vec![1.0, -1.0, 1.0, -1.0]);
+        build(Data { features, labels, groups, weights: None }, self).map(|_| ())
+    }
+}
+
 /// A problem read from a file, before training.
 pub struct Prepared {
     input: Input,
@@ -82,6 +92,11 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// The training problem.
+    pub fn problem(&self) -> &Learning {
+        &self.problem
+    }
+
     /// Measures another model of the same features on the training rows and on those held out.
     pub fn measure(&self, model: &Model) -> Result<(Quality, Option<Quality>)> {
         let x: Vec<f64> = model.weights.iter().map(|w| w.weight).chain([model.intercept]).collect();
@@ -121,6 +136,11 @@ impl Request {
         self.options()?;
         // The words before the file: a slip in a term should not wait for a million rows.
         let words = self.words()?;
+        words.check(self.group.is_some())?;
+        if !(0.0..1.0).contains(&self.test_fraction) {
+            let what = format!("--test-fraction {}: wanted a number from 0 to below 1", self.test_fraction);
+            return Err(Error::Request(what));
+        }
         match &self.label {
             Some(label) => self.prepare_table(label, &Table::read(&self.file)?, &words),
             None => self.prepare_libsvm(&words),
@@ -152,10 +172,12 @@ impl Request {
                 Some(grouping)
             }
         };
+        // Checked on all rows, so that messages do not depend on which ones are held out.
+        let weights = self.weights.as_ref().map(|c| weights(all, c)).transpose()?;
         let group = |i: usize| groups.as_ref().map_or(0, |g| g.of_row[i]);
         let strata: Vec<u32> = signs.iter().enumerate().map(|(i, s)| 2 * group(i) + u32::from(*s > 0.0)).collect();
         let (kept, held) = hold_out(&strata, self.test_fraction, self.seed)?;
-        let (table, held) = (all.select(&kept), all.select(&held));
+        let table = all.select(&kept);
         let mut leave_out = self.leave_out.clone();
         leave_out.extend(self.weights.clone());
         // Rates and levels are learnt from the training rows alone: held-out rows must be news.
@@ -166,15 +188,18 @@ impl Request {
             return Err(all.bad("has no column to learn from"));
         }
         let input = Input::Table { encoding, labels, grouping };
-        let rows_weights = |t: &Table| self.weights.as_ref().map(|c| weights(t, c)).transpose();
-        let data = |t: &Table| -> Result<(Data, Vec<String>)> {
+        let data = |t: &Table, rows: &[usize]| -> Result<(Data, Vec<String>)> {
             let Rows { features, labels, groups, notices } = input.rows(t)?;
             let labels = labels.ok_or_else(|| t.bad(format!("has no labels in column '{label}'")))?;
-            Ok((Data { features, labels, groups, weights: rows_weights(t)? }, notices))
+            let weights = weights.as_ref().map(|w| rows.iter().map(|&i| w[i]).collect());
+            Ok((Data { features, labels, groups, weights }, notices))
         };
-        let (training, _) = data(&table)?;
-        let problem = build(training, words)?;
-        let held_out = if held.rows() == 0 { None } else { Some(data(&held)?) };
+        let (training, _) = data(&table, &kept)?;
+        let problem = build(training, words).map_err(|e| {
+            // Groups or labels may be too small for what is asked of them.
+            Error::Request(format!("{}: {e}", all.file()))
+        })?;
+        let held_out = if held.is_empty() { None } else { Some(data(&all.select(&held), &held)?) };
         let held_out = held_out.and_then(|(data, more)| {
             notices.extend(more.into_iter().map(|n| format!("held-out rows: {n}")));
             build(data, words).map_err(|e| notices.push(format!("held-out rows are not measured: {e}"))).ok()
@@ -195,15 +220,17 @@ impl Request {
                 ))
             })?),
         };
-        let loaded = load_file(&self.file, None, group).map_err(|e| match e {
+        let read_as_libsvm = |e: Error| match e {
             Error::Line { file, line, what } => {
                 let what = format!("{what} (read as LIBSVM, because there is no --label; for a table give --label COL)");
                 Error::Line { file, line, what }
             }
             other => other,
-        })?;
+        };
+        let loaded = load_file(&self.file, None, group).map_err(read_as_libsvm)?;
         let (training, held) = loaded.data.hold_out(self.test_fraction, self.seed)?;
         let columns = training.features.cols();
+        let (positive, negative) = loaded.classes;
         let mut notices = loaded.notes;
         let problem = build(training, words)?;
         let held_out = (!held.labels.is_empty())
@@ -211,7 +238,7 @@ impl Request {
             .and_then(|built| built.map_err(|e| notices.push(format!("held-out rows are not measured: {e}"))).ok());
         Ok(Prepared {
             names: (1..=columns).map(|c| format!("column {c}")).collect(),
-            input: Input::Libsvm { columns, group },
+            input: Input::Libsvm { columns, positive: positive.to_string(), negative: negative.to_string(), group },
             problem,
             held_out,
             fingerprint: loaded.fingerprint,
@@ -240,8 +267,7 @@ impl Request {
             table.insert("infeasible_step".into(), "polyak".into());
         }
         let settings: thalweg::solvers::ssg::Settings = settings(table)?;
-        settings.clone().resolve()?;
-        Ok(FitOptions {
+        let options = FitOptions {
             eta: eta.then_some(settings.eta),
             tol: match (tol, settings.tol) {
                 (false, _) => None,
@@ -255,7 +281,9 @@ impl Request {
             threads: self.threads,
             stop: self.stop.clone(),
             ..defaults
-        })
+        };
+        options.validate()?;
+        Ok(options)
     }
 
     /// Trains.
@@ -264,7 +292,6 @@ impl Request {
         let start = vec![0.0; problem.dim()];
         let mut fitted = fit(&mut problem, &start, &self.options()?, observer)?;
         let x = fitted.point.x.clone();
-        let trace = std::mem::take(&mut fitted.trace);
         notices.append(&mut fitted.notes);
         let (weights, intercept) = x.split_at(names.len());
         let (format, thalweg) = Model::current();
@@ -288,12 +315,20 @@ impl Request {
             },
             measured: Measured {
                 feasible: fitted.feasible,
-                fitted,
+                constraints: fitted.constraints,
+                ended: fitted.ended,
+                rounds: fitted.rounds,
+                iterations: fitted.iterations,
+                passes: fitted.passes,
+                seconds: fitted.seconds,
                 training: quality(&problem, &x)?,
-                held_out: held_out.map(|held| quality(&held, &x)).transpose()?,
+                // What is wrong with held-out rows must not cost a trained model.
+                held_out: held_out.and_then(|held| {
+                    quality(&held, &x).map_err(|e| notices.push(format!("held-out rows are not measured: {e}"))).ok()
+                }),
             },
         };
-        Ok(Trained { model, trace, notices })
+        Ok(Trained { model, trace: fitted.trace, notices })
     }
 }
 
@@ -317,48 +352,82 @@ fn quality(problem: &Learning, x: &[f64]) -> Result<Quality> {
     let data = problem.data();
     let weight = |i: usize| data.weights.as_ref().map_or(1.0, |w| w[i]);
     let share = |rows: &[usize], holds: &dyn Fn(usize) -> bool| {
-        let total: f64 = rows.iter().map(|&i| weight(i)).sum();
-        rows.iter().filter(|&&i| holds(i)).map(|&i| weight(i)).sum::<f64>() / total
+        rows.iter().filter(|&&i| holds(i)).map(|&i| weight(i)).sum::<f64>() / rows.iter().map(|&i| weight(i)).sum::<f64>()
     };
     let right = |i: usize| (scores[i] > 0.0) == (data.labels[i] > 0.0);
     let everyone: Vec<usize> = (0..scores.len()).collect();
     let of_group = |groups: &Groups, k: usize| -> Vec<usize> {
         everyone.iter().copied().filter(|&i| groups.of_row[i] as usize == k).collect()
     };
-    let groups = data.groups.iter().flat_map(|g| (0..g.names.len()).map(move |k| (g, k))).map(|(g, k)| {
+    let groups = data.groups.iter().flat_map(|g| (0..g.names.len()).map(move |k| (g, k))).filter_map(|(g, k)| {
         let rows = of_group(g, k);
-        GroupQuality {
+        // A group without rows, or with weights of 0 alone, has no rates.
+        rows.iter().any(|&i| weight(i) > 0.0).then(|| GroupQuality {
             group: g.names[k].clone(),
             rows: rows.len(),
             positive: share(&rows, &|i| data.labels[i] > 0.0),
             predicted: share(&rows, &|i| scores[i] > 0.0),
             accuracy: share(&rows, &right),
-        }
+        })
     });
     Ok(Quality {
         rows: scores.len(),
+        positive: share(&everyone, &|i| data.labels[i] > 0.0),
+        predicted: share(&everyone, &|i| scores[i] > 0.0),
         accuracy: share(&everyone, &right),
         objective: point.objective,
         constraints: point.constraints.iter().enumerate().map(|(j, c)| c.value + problem.bound(j)).collect(),
         counted: problem.counted(x)?,
-        groups: groups.filter(|g| g.rows > 0).collect(),
+        groups: groups.collect(),
     })
 }
 
 /// Score, probability-like value and label for each row, as CSV.
-pub fn predictions(model: &Model, rows: &Rows) -> String {
+pub fn predictions(model: &Model, features: &Matrix) -> String {
     let (yes, no) = model.answers();
     let mut text = String::from("score,probability,label\n");
-    for score in model.scores(&rows.features) {
+    for score in model.scores(features) {
         let label = crate::data::table::quote_cell(if score > 0.0 { yes } else { no });
         text += &format!("{score},{},{label}\n", sigmoid(score));
     }
     text
 }
 
-/// Refuses a directory that cannot take the model, before any work is done.
-pub fn check_directory(directory: &Path) -> Result<()> {
-    let refuse = |what: String| Error::Request(format!("--out {}: {what}", directory.display()));
-    std::fs::create_dir_all(directory).map_err(|e| refuse(format!("cannot be made: {e}")))?;
-    ["model.json", "trace.csv"].iter().try_for_each(|f| crate::trace::check_writable(&directory.join(f)).map_err(refuse))
+/// Where a model goes. The directory is made before any work is done, and taken away again if nothing was written into it.
+pub struct Directory {
+    path: PathBuf,
+    /// Directories that were made, the innermost first.
+    made: Vec<PathBuf>,
+}
+
+impl Directory {
+    /// Refuses a directory that cannot take the model.
+    pub fn make(path: &Path) -> Result<Self> {
+        let absent = |p: &&Path| !p.as_os_str().is_empty() && !p.exists();
+        let made = path.ancestors().take_while(absent).map(Path::to_path_buf).collect();
+        let directory = Directory { path: path.into(), made };
+        let refuse = |what: String| Error::Request(format!("--out {}: {what}", path.display()));
+        std::fs::create_dir_all(path).map_err(|e| refuse(format!("cannot be made: {e}")))?;
+        ["model.json", "trace.csv"].iter().try_for_each(|f| crate::trace::check_writable(&path.join(f)).map_err(refuse))?;
+        Ok(directory)
+    }
+
+    /// Writes the model and the trace, each whole or not at all. Returns the model's file.
+    pub fn write(&self, trained: &Trained) -> Result<PathBuf> {
+        let file = self.path.join("model.json");
+        trained.model.write(&file)?;
+        crate::trace::write_whole(&self.path.join("trace.csv"), &crate::trace::csv(&trained.trace))?;
+        Ok(file)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // A directory that has something in it stays: that is what the refusal of `remove_dir` is good for.
+        for path in &self.made {
+            if std::fs::remove_dir(path).is_err() {
+                break;
+            }
+        }
+    }
 }

@@ -18,7 +18,6 @@ const EXIT_CODES: &str = "Exit codes: 0 done and feasible; 1 done, but infeasibl
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Run the main job once on embedded data and print what came out
     Demo(commands::demo::Args),
     Fit(commands::fit::Args),
     Predict(commands::predict::Args),

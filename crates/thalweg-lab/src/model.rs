@@ -4,8 +4,10 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use thalweg::learn::{Enforce, Fitted, Groups};
+use thalweg::eval::Passes;
+use thalweg::learn::{Enforce, FittedConstraint, Groups};
 use thalweg::math::Matrix;
+use thalweg::run::Ended;
 
 use crate::data::libsvm;
 use crate::data::table::Table;
@@ -54,6 +56,10 @@ pub enum Input {
     Libsvm {
         /// Number of columns.
         columns: usize,
+        /// The label that counts as positive, as text.
+        positive: String,
+        /// The other label.
+        negative: String,
         /// Column, counted from 1, that marks the first group.
         group: Option<usize>,
     },
@@ -101,8 +107,18 @@ pub struct Training {
 pub struct Measured {
     /// Every constraint is kept on the training rows.
     pub feasible: bool,
-    /// The end of training, without the trace.
-    pub fitted: Fitted,
+    /// Every constraint: the user's bound, and both sides of what was trained.
+    pub constraints: Vec<FittedConstraint>,
+    /// Why training ended.
+    pub ended: Ended,
+    /// Training runs after the pilot.
+    pub rounds: u64,
+    /// Steps of all runs.
+    pub iterations: u64,
+    /// Work of all runs.
+    pub passes: Passes,
+    /// Time of all runs, without measuring.
+    pub seconds: f64,
     /// On the training rows.
     pub training: Quality,
     /// On the rows that were held out.
@@ -115,7 +131,11 @@ pub struct Measured {
 pub struct Quality {
     /// Number of rows.
     pub rows: usize,
-    /// Share of rows whose label is predicted right (weighted where rows have weights).
+    /// Share of rows with a positive label. Shares are of weights, where rows have them.
+    pub positive: f64,
+    /// Share of rows that the model calls positive.
+    pub predicted: f64,
+    /// Share of rows whose label is predicted right.
     pub accuracy: f64,
     /// The objective.
     pub objective: f64,
@@ -143,7 +163,7 @@ pub struct GroupQuality {
     pub accuracy: f64,
 }
 
-/// Rows that a model can score.
+/// Rows with all that a model knows of.
 pub struct Rows {
     /// Their features.
     pub features: Matrix,
@@ -170,15 +190,17 @@ impl Model {
         struct Version {
             format: u32,
         }
-        let foreign = |e: &dyn std::fmt::Display| Error::file(&file, format!("is not a Thalweg model: {e}"));
-        let Version { format } = serde_json::from_slice(&bytes).map_err(|e| foreign(&e))?;
+        let Version { format } = serde_json::from_slice(&bytes)
+            .map_err(|e| Error::file(&file, format!("is not a model: {e}; wanted a model.json that thalweg fit wrote")))?;
         if format != FORMAT {
-            return Err(Error::file(&file, format!("has model format {format}: this build reads format {FORMAT}")));
+            let newer = if format > FORMAT { "; a newer thalweg wrote it" } else { "" };
+            return Err(Error::file(&file, format!("has model format {format}: this one reads format {FORMAT}{newer}")));
         }
-        let model: Model = serde_json::from_slice(&bytes).map_err(|e| foreign(&e))?;
+        let damaged = |e: &dyn std::fmt::Display| Error::file(&file, format!("is a damaged model: {e}"));
+        let model: Model = serde_json::from_slice(&bytes).map_err(|e| damaged(&e))?;
         let features = model.input.features();
         if features != model.weights.len() {
-            return Err(foreign(&format!("it has {} weights for {features} features", model.weights.len())));
+            return Err(damaged(&format!("it has {} weights for {features} features", model.weights.len())));
         }
         Ok(model)
     }
@@ -201,7 +223,7 @@ impl Model {
     pub fn answers(&self) -> (&str, &str) {
         match &self.input {
             Input::Table { labels, .. } => (&labels.positive, &labels.negative),
-            Input::Libsvm { .. } => ("1", "-1"),
+            Input::Libsvm { positive, negative, .. } => (positive, negative),
         }
     }
 }
@@ -215,18 +237,16 @@ impl Input {
         }
     }
 
-    /// Reads a file that should have the columns of the model's.
-    pub fn read(&self, file: &Path) -> Result<Rows> {
+    /// The features of a file that should have the columns of the model's, and sentences that a user should see. Labels and
+    /// groups are not looked at: new rows may have none, or others.
+    pub fn read(&self, file: &Path) -> Result<(Matrix, Vec<String>)> {
         match self {
-            Input::Table { .. } => self.rows(&Table::read(file)?),
-            Input::Libsvm { columns, .. } => {
-                let read = libsvm::read(file, Some(*columns))?;
-                Ok(Rows { features: read.features, labels: Some(read.labels), groups: None, notices: vec![] })
-            }
+            Input::Table { encoding, .. } => encoding.encode(&Table::read(file)?),
+            Input::Libsvm { columns, .. } => Ok((libsvm::read_features(file, *columns)?, vec![])),
         }
     }
 
-    /// The rows of a table.
+    /// Everything in a table that a model is trained on.
     pub fn rows(&self, table: &Table) -> Result<Rows> {
         let Input::Table { encoding, labels, grouping } = self else {
             return Err(table.bad("is a table, but the model was trained on LIBSVM rows"));

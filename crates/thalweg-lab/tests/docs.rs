@@ -1,5 +1,5 @@
 //! The documentation against the code: specs that are printed must be accepted, and every key, term and argument that the code
-//! knows must be in docs/solve.md.
+//! knows must be in docs/solve.md; every option of the commands must be there or in docs/fit.md.
 #![allow(clippy::panic)] // the lint does not take the helpers of tests for tests
 
 use std::path::{Path, PathBuf};
@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use thalweg::learn::{Data, Groups, Learning};
 use thalweg::math::Matrix;
 use thalweg_lab::data::catalogue::Options;
+use thalweg_lab::data::source::Source;
+use thalweg_lab::data::table::Table;
 use thalweg_lab::spec::Spec;
 
 fn root() -> PathBuf {
@@ -115,6 +117,60 @@ fn every_key_is_documented() {
     let message = refusal("solver", "eta = { zzzzzz = 1 }").unwrap();
     assert!(message.ends_with("wanted rule, c or p"), "{message}");
     assert_documented("a schedule", &["rule", "c", "p"].map(String::from));
+}
+
+#[test]
+fn every_option_is_documented() {
+    for (command, page) in [("fit", "fit"), ("predict", "fit"), ("explain", "fit"), ("solve", "solve"), ("plan", "solve")] {
+        let run = std::process::Command::new(env!("CARGO_BIN_EXE_thalweg")).args([command, "--help"]).output().unwrap();
+        let help = String::from_utf8(run.stdout).unwrap();
+        // An option begins its line, with or without a short form before it.
+        let option = |line: &str| {
+            let line = line.trim_start();
+            let long = line.starts_with("--").then_some(line).or_else(|| line.split_once(", ").map(|(_, long)| long));
+            let word = long.filter(|l| l.starts_with("--") && line.starts_with('-'))?.split([' ', '=']).next()?;
+            Some(word.to_string())
+        };
+        let options: Vec<String> = help.lines().filter_map(option).filter(|o| o != "--help").collect();
+        assert!(!options.is_empty(), "{command}: {help}");
+        let text = read(&format!("docs/{page}.md"));
+        for option in options {
+            let documented = ["`", " "].iter().any(|end| text.contains(&format!("`{option}{end}")));
+            assert!(documented, "{command}: {option} is not in docs/{page}.md");
+        }
+    }
+}
+
+#[test]
+fn the_fields_of_a_model_file_are_documented() {
+    let request = thalweg_lab::fit::Request {
+        subject_to: vec!["demographic_parity <= 0.5".into()],
+        group: Some("g".into()),
+        budget: thalweg::run::Budget::iterations(5),
+        ..thalweg_lab::fit::Request::new("none.csv", "y")
+    };
+    let csv = "x,g,z,y\n".to_string() + &"1,a,u,0\n2,b,v,1\n3,a,v,1\n4,b,,0\n5,b,v,1\n6,a,u,0\n".repeat(5);
+    let table = Table::from_source(Source::new("none.csv", csv.as_bytes()).unwrap()).unwrap();
+    let model = request.train(request.prepare_with(&table).unwrap(), &mut ()).unwrap().model;
+    let text = read("docs/fit.md");
+    let mut left = vec![serde_json::to_value(&model).unwrap()];
+    let mut names = 0;
+    while let Some(value) = left.pop() {
+        match value {
+            serde_json::Value::Object(fields) => {
+                for (name, value) in fields {
+                    // The passes and the ending are as in the outcome of a run.
+                    let here = !["version", "objective", "constraints", "budget"].contains(&name.as_str());
+                    assert!(!here || text.contains(&format!("`{name}`")), "'{name}' is not in docs/fit.md");
+                    names += 1;
+                    left.push(value);
+                }
+            }
+            serde_json::Value::Array(values) => left.extend(values),
+            _ => {}
+        }
+    }
+    assert!(names > 50, "{names}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::{Error, Result};
 
 /// Known data sets: which there are, what is in them, and where their files are looked for.
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "Example: thalweg data info adult")]
 pub struct Args {
     #[command(subcommand)]
     what: What,

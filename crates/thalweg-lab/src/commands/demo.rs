@@ -12,6 +12,7 @@ use crate::output::{align, print};
 
 /// Train a classifier on embedded data without and with a fairness constraint, and compare the two.
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "Example:\n  thalweg demo")]
 pub struct Args {}
 
 const BOUND: &str = "0.02";
@@ -61,11 +62,12 @@ pub fn run(_: Args) -> Ending {
     ];
     print(&align(&rows, &[1, 2]))?;
     print(
-        "\nNext: thalweg fit your.csv --label COLUMN --group COLUMN --subject-to \"demographic_parity <= 0.02\"\n      \
-         thalweg fit --help for more terms and constraints, thalweg solve to compare methods on a problem\n",
+        "\nNext, on a table of your own:\n  \
+         thalweg fit your.csv --label COLUMN --group COLUMN --subject-to \"demographic_parity <= 0.02\"\n  \
+         thalweg fit --help     more terms, several constraints, row weights\n",
     )?;
     let measured = &after.model.measured;
-    Ok(ExitCode::from(match (&measured.fitted.ended, measured.feasible) {
+    Ok(ExitCode::from(match (&measured.ended, measured.feasible) {
         (Ended::Interrupted, _) => INTERRUPTED,
         (_, true) => DONE,
         (_, false) => MISSED,
@@ -85,14 +87,14 @@ fn percent(trained: &Trained) -> String {
 }
 
 fn smooth(trained: &Trained) -> String {
-    let constraint = trained.model.measured.fitted.constraints.first();
+    let constraint = trained.model.measured.constraints.first();
     constraint.map_or(String::new(), |c| format!("{:.4} <= {:.4}", c.surrogate, c.surrogate_bound))
 }
 
 fn passes(trained: &Trained) -> String {
-    format!("{:.0}", trained.model.measured.fitted.passes.total())
+    format!("{:.0}", trained.model.measured.passes.total())
 }
 
 fn seconds(trained: &Trained) -> String {
-    format!("{:.1}", trained.model.measured.fitted.seconds)
+    format!("{:.1}", trained.model.measured.seconds)
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::{DONE, Ending};
-use crate::model::{Model, Quality};
+use crate::model::{Input, Model, Quality};
 use crate::output::{align, print};
 
 /// Show a trained model: its largest weights, and rates by group.
@@ -29,16 +29,21 @@ fn words(model: &Model, top: usize) -> String {
     let t = &model.training;
     let (yes, no) = model.answers();
     let constraints = if t.subject_to.is_empty() { "nothing".into() } else { t.subject_to.join(", ") };
-    let mut text = format!("minimises {} subject to {constraints}\n", t.minimize);
+    let mut text = format!("minimises {}, subject to {constraints}\n", t.minimize);
     text += &format!("trained on {}, seed {}; answers '{yes}' for a score above 0, else '{no}'\n", t.file, t.seed);
-    text += if model.measured.feasible { "every bound is kept on the training rows\n" } else { "a bound is missed\n" };
+    if !t.subject_to.is_empty() {
+        let kept = "feasible: every bound is kept on the training rows\n";
+        text += if model.measured.feasible { kept } else { "not feasible: a bound is missed on the training rows\n" };
+    }
 
     let mut order: Vec<_> = model.weights.iter().collect();
     order.sort_by(|a, b| b.weight.abs().total_cmp(&a.weight.abs()));
     text += &format!("\nlargest of {} weights, intercept {:+.4}\n", order.len(), model.intercept);
     let rows: Vec<[String; 2]> = order.iter().take(top).map(|w| [w.feature.clone(), format!("{:+.4}", w.weight)]).collect();
     text += &align(&rows, &[1]);
-    text += "(numbers are standardised first: a weight is per standard deviation)\n";
+    if let Input::Table { .. } = model.input {
+        text += "(the weight of a column of numbers is per standard deviation)\n";
+    }
 
     text += &groups("training rows", &model.measured.training);
     if let Some(held) = &model.measured.held_out {
@@ -52,10 +57,11 @@ fn groups(title: &str, quality: &Quality) -> String {
         return format!("\n{title}: accuracy {:.2}%\n", 100.0 * quality.accuracy);
     }
     let percent = |v: f64| format!("{:.2}%", 100.0 * v);
-    let mut rows = vec![["", "rows", "positive", "called positive", "accuracy"].map(String::from)];
+    let mut rows = vec![["", "rows", "are positive", "called positive", "accuracy"].map(String::from)];
     for g in &quality.groups {
         rows.push([g.group.clone(), g.rows.to_string(), percent(g.positive), percent(g.predicted), percent(g.accuracy)]);
     }
-    rows.push(["all".into(), quality.rows.to_string(), "".into(), "".into(), percent(quality.accuracy)]);
+    let q = quality;
+    rows.push(["all".into(), q.rows.to_string(), percent(q.positive), percent(q.predicted), percent(q.accuracy)]);
     format!("\n{title}\n{}", align(&rows, &[1, 2, 3, 4]))
 }

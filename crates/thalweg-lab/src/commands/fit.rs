@@ -10,10 +10,9 @@ use thalweg::run::{Budget, Ended};
 use super::{DONE, Ending, INTERRUPTED, MISSED};
 use crate::Result;
 use crate::console::{Bar, stop_on_signal};
-use crate::fit::{Request, Trained, check_directory};
+use crate::fit::{Directory, Request, Trained};
 use crate::model::Quality;
 use crate::output::{align, json, print};
-use crate::trace::{csv, write_whole};
 
 /// Fit a linear classifier under constraints to a table.
 ///
@@ -22,11 +21,14 @@ use crate::trace::{csv, write_whole};
 /// A constraint on a rate is trained on a smooth form of it and, unless told otherwise, tightened until the counted rate on
 /// the training rows keeps the bound. Writes DIR/model.json and DIR/trace.csv.
 #[derive(Debug, Clone, clap::Args)]
-#[command(after_help = "Example:\n  thalweg fit adult.csv --label income --group sex --minimize logistic \\\n    \
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Example:\n  thalweg fit adult.csv --label income --group sex --minimize logistic \\\n    \
     --subject-to \"demographic_parity <= 0.02\" --out model\n\nTerms: hinge, logistic, roc_gap, demographic_parity, \
-    equal_opportunity, l2, l1, scad; sums and multiples such as \"logistic + 0.001 * l1\".")]
+    equal_opportunity, l2, l1, scad; sums and multiples such as \"logistic + 0.001 * l1\"."
+)]
 pub struct Args {
-    /// The table
+    /// The table: CSV with a header line, or LIBSVM; plain or gzip
     data: PathBuf,
     /// Column with the label, which has two values; without it the file is read as LIBSVM
     #[arg(long, value_name = "COL")]
@@ -37,7 +39,7 @@ pub struct Args {
     /// Column with the groups, or COL=VALUE for that value against all others
     #[arg(long, value_name = "COL")]
     group: Option<String>,
-    /// Leave a column out (repeatable)
+    /// Leave a column out of the features (repeatable); the group column is a feature unless it is left out
     #[arg(long, value_name = "COL")]
     leave_out: Vec<String>,
     /// Column with a weight for each row
@@ -58,10 +60,10 @@ pub struct Args {
     /// Share of the rows that is held out and only measured
     #[arg(long, value_name = "SHARE", default_value_t = 0.2)]
     test_fraction: f64,
-    /// End after this many passes over the data
+    /// End after this many passes over the data, all rounds together
     #[arg(long, value_name = "N")]
     passes: Option<f64>,
-    /// End after this many iterations (by default 3000, and 60 seconds)
+    /// End after this many iterations, all rounds together (without any limit: 3000, and 60 seconds)
     #[arg(long, value_name = "N")]
     iterations: Option<u64>,
     /// End after this many seconds
@@ -79,7 +81,7 @@ pub struct Args {
     /// Directory for model.json and trace.csv
     #[arg(long, value_name = "DIR", default_value = "thalweg-model")]
     out: PathBuf,
-    /// Print JSON
+    /// Print the outcome as JSON in place of text
     #[arg(long)]
     json: bool,
     /// Show no progress bar and print nothing but errors
@@ -123,15 +125,14 @@ impl Args {
 pub fn run(args: Args) -> Ending {
     let request = args.request()?;
     let prepared = request.prepare()?;
-    check_directory(&args.out)?;
+    let directory = Directory::make(&args.out)?;
     let mut bar = Bar::new(!args.quiet);
     let trained = request.train(prepared, &mut bar)?;
     bar.finish();
-    trained.model.write(&args.out.join("model.json"))?;
-    write_whole(&args.out.join("trace.csv"), &csv(&trained.trace))?;
+    let file = directory.write(&trained)?;
 
     let measured = &trained.model.measured;
-    let code = match (&measured.fitted.ended, measured.feasible) {
+    let code = match (&measured.ended, measured.feasible) {
         (Ended::Interrupted, _) => INTERRUPTED,
         (Ended::Failed { .. }, _) | (_, false) => MISSED,
         (_, true) => DONE,
@@ -140,7 +141,7 @@ pub fn run(args: Args) -> Ending {
         print(&json(&Summary { exit_code: code, notices: &trained.notices, measured, training: &trained.model.training })?)?;
     } else if !args.quiet {
         print(&words(&trained))?;
-        print(&format!("\nwritten: {} and trace.csv beside it\n", args.out.join("model.json").display()))?;
+        print(&format!("\nwritten: {} and trace.csv beside it\n", file.display()))?;
     }
     Ok(ExitCode::from(code))
 }
@@ -156,12 +157,12 @@ struct Summary<'a> {
 /// The outcome in words.
 pub fn words(trained: &Trained) -> String {
     let m = &trained.model.measured;
-    let fitted = &m.fitted;
-    let mut text = match (&fitted.ended, m.feasible) {
-        (Ended::Interrupted, true) => "interrupted: this is the best model so far, and it keeps every bound\n".to_string(),
+    let mut text = match (&m.ended, m.feasible) {
+        (Ended::Interrupted, true) if m.constraints.is_empty() => "interrupted: this is the best model so far\n".to_string(),
+        (Ended::Interrupted, true) => "interrupted: this is the best model so far, and it keeps every bound\n".into(),
         (Ended::Interrupted, false) => "interrupted: no model so far keeps every bound; this is the nearest\n".into(),
-        (Ended::Failed { .. }, _) => format!("failed: {}\n", fitted.ended),
-        (_, true) if fitted.constraints.is_empty() => "trained without constraints\n".into(),
+        (Ended::Failed { .. }, _) => format!("failed: {}\n", m.ended),
+        (_, true) if m.constraints.is_empty() => "trained without constraints\n".into(),
         (_, true) => "feasible: every bound is kept on the training rows\n".into(),
         (_, false) => "not feasible: the nearest model that was found misses a bound\n".into(),
     };
@@ -173,11 +174,11 @@ pub fn words(trained: &Trained) -> String {
         "{} rows for training{held}; {} features and an intercept\n{} iterations of {} in {} rounds, {:.0} passes, {:.1} s, seed {}\n",
         m.training.rows,
         trained.model.weights.len(),
-        fitted.iterations,
+        m.iterations,
         trained.model.training.solver,
-        fitted.rounds,
-        fitted.passes.total(),
-        fitted.seconds,
+        m.rounds,
+        m.passes.total(),
+        m.seconds,
         trained.model.training.seed,
     );
     for notice in &trained.notices {
@@ -198,7 +199,7 @@ fn table(trained: &Trained) -> String {
     rows.push(["accuracy".into(), "".into(), percent(m.training.accuracy), held(&|q| Some(q.accuracy), percent), "".into()]);
     let objective = trained.model.training.minimize.clone();
     rows.push([objective, "".into(), plain(m.training.objective), held(&|q| Some(q.objective), plain), "".into()]);
-    for (j, c) in m.fitted.constraints.iter().enumerate() {
+    for (j, c) in m.constraints.iter().enumerate() {
         let verdict = if c.kept { "kept" } else { "missed" };
         match c.measured {
             None => rows.push([

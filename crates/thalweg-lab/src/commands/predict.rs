@@ -30,13 +30,13 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Ending {
     let model = Model::read(&args.model)?;
-    let rows = model.input.read(&args.data)?;
-    let text = predictions(&model, &rows);
+    let (features, notices) = model.input.read(&args.data)?;
+    let text = predictions(&model, &features);
     match &args.out {
         Some(file) => write_whole(file, &text)?,
         None => print(&text)?,
     }
-    for notice in &rows.notices {
+    for notice in &notices {
         // Standard output is for the predictions.
         writeln!(std::io::stderr(), "note: {notice}").map_err(|e| Error::Request(format!("standard error: {e}")))?;
     }

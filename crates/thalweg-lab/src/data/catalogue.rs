@@ -69,6 +69,8 @@ pub struct Loaded {
     pub notes: Vec<String>,
     /// sha256 of the text that was read, or of the embedded bytes: the same data have the same fingerprint, gzip or not.
     pub fingerprint: String,
+    /// The labels of the file that stand for +1 and -1.
+    pub classes: (f64, f64),
 }
 
 /// A raw table in memory; fields as in [`Loaded`].
@@ -197,7 +199,7 @@ pub fn load(name: &str, options: &Options) -> Result<Loaded> {
     }
     let found = read(set, options)?;
     match found.content {
-        Content::Rows(data) => Ok(Loaded { data, notes: found.notes, fingerprint: found.fingerprint }),
+        Content::Rows(data) => Ok(Loaded { data, classes: (1.0, -1.0), notes: found.notes, fingerprint: found.fingerprint }),
         Content::Table(..) => Err(Error::Request(format!("{name} is a raw table, not rows of numbers"))),
     }
 }
@@ -238,7 +240,7 @@ pub fn load_file(path: &Path, columns: Option<usize>, group: Option<usize>) -> R
         data.groups = Some(groups);
     }
     data.validate()?;
-    Ok(Loaded { data, notes: vec![], fingerprint: rows.hashes.text })
+    Ok(Loaded { data, classes: rows.classes, notes: vec![], fingerprint: rows.hashes.text })
 }
 
 /// Reads a set and counts what is in it.

@@ -19,6 +19,8 @@ pub struct Rows {
     pub features: Matrix,
     /// +1 for the larger of the two labels of the file, -1 for the smaller.
     pub labels: Vec<f64>,
+    /// The labels of the file that stand for +1 and -1.
+    pub classes: (f64, f64),
     /// Hashes of the file.
     pub hashes: Hashes,
 }
@@ -28,8 +30,33 @@ pub fn read(path: &Path, columns: Option<usize>) -> Result<Rows> {
     parse(Source::open(path)?, columns)
 }
 
+/// The features of a file whose labels do not matter: any number may stand there.
+pub fn read_features(path: &Path, columns: usize) -> Result<Matrix> {
+    let mut source = Source::open(path)?;
+    let (rows, labels) = read_rows(&mut source, Some(columns), false)?;
+    if labels.of_row.is_empty() {
+        return Err(source.bad("the file has no rows"));
+    }
+    rows.matrix(columns)
+}
+
 /// Reads any source, as [`read`] does a file.
 pub fn parse<R: Read>(mut source: Source<R>, columns: Option<usize>) -> Result<Rows> {
+    let (rows, labels) = read_rows(&mut source, columns, true)?;
+    if labels.of_row.is_empty() {
+        return Err(source.bad("the file has no rows"));
+    }
+    let (labels, classes) = labels.signs(|line, what| source.bad_at(line, what))?;
+    let columns = match columns {
+        Some(c) => c,
+        None if rows.largest == 0 => return Err(source.bad("no row has a feature, so the number of columns must be stated")),
+        None => rows.largest as usize,
+    };
+    Ok(Rows { features: rows.matrix(columns)?, labels, classes, hashes: source.finish()? })
+}
+
+/// Reads to the end of a source; `two_labels` gives up where there are far too many different ones.
+fn read_rows<R: Read>(source: &mut Source<R>, columns: Option<usize>, two_labels: bool) -> Result<(Growing, Labels)> {
     // Column ids are stored as u32, counted from 0.
     let most = columns.map_or(u64::from(u32::MAX), |c| (c as u64).min(u64::from(u32::MAX)));
     let mut rows = Growing { ptr: vec![0], ids: vec![], values: None, largest: 0 };
@@ -41,23 +68,10 @@ pub fn parse<R: Read>(mut source: Source<R>, columns: Option<usize>) -> Result<R
         if token.is_empty() {
             continue;
         }
-        labels.push(token, source.line()).map_err(|what| source.bad(what))?;
+        labels.push(token, source.line(), two_labels).map_err(|what| source.bad(what))?;
         rows.push(rest, most).map_err(|what| source.bad(what))?;
     }
-    if labels.of_row.is_empty() {
-        return Err(source.bad("the file has no rows"));
-    }
-    let labels = labels.signs(|line, what| source.bad_at(line, what))?;
-    let columns = match columns {
-        Some(c) => c,
-        None if rows.largest == 0 => return Err(source.bad("no row has a feature, so the number of columns must be stated")),
-        None => rows.largest as usize,
-    };
-    let features = match rows.values {
-        None => Matrix::ones(columns, rows.ptr, rows.ids)?,
-        Some(values) => Matrix::sparse(columns, rows.ptr, rows.ids, values)?,
-    };
-    Ok(Rows { features, labels, hashes: source.finish()? })
+    Ok((rows, labels))
 }
 
 /// Compressed rows under construction.
@@ -71,6 +85,13 @@ struct Growing {
 }
 
 impl Growing {
+    fn matrix(self, columns: usize) -> Result<Matrix> {
+        Ok(match self.values {
+            None => Matrix::ones(columns, self.ptr, self.ids)?,
+            Some(values) => Matrix::sparse(columns, self.ptr, self.ids, values)?,
+        })
+    }
+
     /// Adds the pairs of a row.
     fn push(&mut self, mut text: &[u8], most: u64) -> Result<(), String> {
         let mut last = 0;
@@ -123,11 +144,11 @@ struct Labels {
 }
 
 impl Labels {
-    fn push(&mut self, token: &[u8], line: usize) -> Result<(), String> {
+    fn push(&mut self, token: &[u8], line: usize, two_labels: bool) -> Result<(), String> {
         let Some(label) = number(token).filter(|y| y.is_finite()) else {
             return Err(format!("label {}: wanted a finite number", show(token)));
         };
-        if self.distinct.iter().all(|(y, _)| *y != label) {
+        if two_labels && self.distinct.iter().all(|(y, _)| *y != label) {
             self.distinct.push((label, line));
             if self.distinct.len() > LISTED {
                 return Err(self.too_many());
@@ -143,20 +164,20 @@ impl Labels {
         format!("there are more than two different labels ({}{more}): wanted two", list.join(", "))
     }
 
-    /// Maps the larger label to +1 and the smaller to -1.
-    fn signs(self, bad: impl Fn(usize, String) -> Error) -> Result<Vec<f64>> {
-        let large = match *self.distinct.as_slice() {
+    /// Maps the larger label to +1 and the smaller to -1; also says which these are.
+    fn signs(self, bad: impl Fn(usize, String) -> Error) -> Result<(Vec<f64>, (f64, f64))> {
+        let (large, small) = match *self.distinct.as_slice() {
             [(y, line)] if y.abs() != 1.0 => {
                 return Err(bad(line, format!("every row has the label {y}: wanted two different labels, or +1 and -1")));
             }
-            [_] => 1.0,
-            [(a, _), (b, _)] => a.max(b),
+            [_] => (1.0, -1.0),
+            [(a, _), (b, _)] => (a.max(b), a.min(b)),
             [_, _, (_, line), ..] => return Err(bad(line, self.too_many())),
-            [] => return Ok(self.of_row),
+            [] => return Ok((self.of_row, (1.0, -1.0))),
         };
         let mut labels = self.of_row;
         labels.iter_mut().for_each(|y| *y = if *y == large { 1.0 } else { -1.0 });
-        Ok(labels)
+        Ok((labels, (large, small)))
     }
 }
 

@@ -34,7 +34,8 @@ pub struct FitOptions {
     pub settings: Settings,
     /// Switching tolerance; by default a hundredth of the smallest bound. Bounds are tightened by it.
     pub tol: Option<f64>,
-    /// What all rounds together may use up.
+    /// What the pilot and all rounds together may use up. Iterations are never exceeded; of passes, samples and seconds the
+    /// step that reaches the limit is the last one.
     pub budget: Budget,
     /// Which side of softened constraints must hold.
     pub enforce: Enforce,
@@ -46,6 +47,23 @@ pub struct FitOptions {
     pub threads: usize,
     /// Set from elsewhere to end at the next step.
     pub stop: Option<Arc<AtomicBool>>,
+}
+
+impl FitOptions {
+    /// Refuses what no training could be done with.
+    pub fn validate(&self) -> Result<()> {
+        self.budget.validate()?;
+        for (name, value) in [("tol", self.tol.unwrap_or(0.0)), ("feasibility", self.feasibility)] {
+            if !(value >= 0.0 && value.is_finite()) {
+                return Err(Error::setting(name, value, "a finite number of at least 0"));
+            }
+        }
+        if self.threads == 0 {
+            return Err(Error::setting("threads", 0, "at least 1"));
+        }
+        Settings { eta: self.eta.unwrap_or(self.settings.eta), ..self.settings.clone() }.resolve()?;
+        Ok(())
+    }
 }
 
 impl Default for FitOptions {
@@ -110,22 +128,25 @@ pub struct Fitted {
     pub notes: Vec<String>,
 }
 
-/// Share of the budget for each pilot run, the first round, each round of tightening, and the last round.
-const PILOT: f64 = 0.03;
+/// Shares of the budget for each pilot run, the first round, each round of tightening, and the last round. A run never gets
+/// more than is left.
+const PILOT: f64 = 0.02;
 /// Steps that the pilot tries.
 const STEPS: [f64; 5] = [4.0, 1.0, 0.25, 0.06, 0.015];
+/// The step if there is no pilot.
+const UNTRIED: f64 = 1.0;
 const FIRST: f64 = 0.3;
-const TIGHTEN: f64 = 0.05;
-const LAST: f64 = 0.3;
+const TIGHTEN: f64 = 0.04;
+const LAST: f64 = 0.28;
 const ROUNDS: usize = 8;
 /// Rounds that look for a looser bound once one was found.
 const REFINE: usize = 3;
 
 /// Trains on `problem` from `start`. The problem's bounds are the user's; they are moved while training and put back.
 pub fn fit(problem: &mut Learning, start: &[f64], options: &FitOptions, observer: &mut (dyn Observer + Send)) -> Result<Fitted> {
-    options.budget.validate()?;
+    options.validate()?;
     let asked: Vec<f64> = (0..problem.constraints()).map(|j| problem.bound(j)).collect();
-    let mut trainer = Trainer::new(problem, asked.clone(), options, observer)?;
+    let mut trainer = Trainer::new(problem, asked, options, observer);
     let result = trainer.train(start);
     trainer.put_back();
     result
@@ -155,9 +176,9 @@ struct Trainer<'a> {
     options: &'a FitOptions,
     observer: &'a mut (dyn Observer + Send),
     tol: f64,
-    /// Share of the budget used by finished runs.
-    used: f64,
+    /// Work of finished runs.
     iterations: u64,
+    samples: u64,
     passes: Passes,
     seconds: f64,
     rounds: u64,
@@ -167,34 +188,26 @@ struct Trainer<'a> {
 }
 
 impl<'a> Trainer<'a> {
-    fn new(
-        problem: &'a mut Learning,
-        asked: Vec<f64>,
-        options: &'a FitOptions,
-        observer: &'a mut (dyn Observer + Send),
-    ) -> Result<Self> {
+    fn new(problem: &'a mut Learning, asked: Vec<f64>, options: &'a FitOptions, observer: &'a mut (dyn Observer + Send)) -> Self {
         let smallest = asked.iter().fold(f64::INFINITY, |m, b| m.min(b.abs()));
         let tol =
             options.tol.unwrap_or(if smallest.is_finite() { (0.01 * smallest).max(0.5 * options.feasibility) } else { 0.0 });
-        if !(tol >= 0.0 && tol.is_finite()) {
-            return Err(Error::setting("tol", tol, "a finite number of at least 0"));
-        }
-        Ok(Trainer {
+        Trainer {
             problem,
             sharpened: vec![1.0; asked.len()],
             asked,
             options,
             observer,
             tol,
-            used: 0.0,
             iterations: 0,
+            samples: 0,
             passes: Passes::default(),
             seconds: 0.0,
             rounds: 0,
             trace: vec![],
             ended: Ended::Finished,
             best: None,
-        })
+        }
     }
 
     fn train(&mut self, start: &[f64]) -> Result<Fitted> {
@@ -202,9 +215,13 @@ impl<'a> Trainer<'a> {
         let mut bounds = self.asked.clone();
         let eta = match self.options.eta {
             Some(eta) => eta,
+            None if self.options.budget.iterations.is_some_and(|n| n as f64 * PILOT < 1.0) => {
+                notes.push(format!("step size {UNTRIED}: there are too few iterations to try others"));
+                Schedule::Constant(UNTRIED)
+            }
             None => {
                 let eta = self.pilot(start, &bounds)?;
-                notes.push(format!("step size {eta}: the best of a few short runs"));
+                notes.push(format!("step size {eta}: the best of {} in short runs", STEPS.len()));
                 Schedule::Constant(eta)
             }
         };
@@ -214,7 +231,7 @@ impl<'a> Trainer<'a> {
         let mut missed: Vec<Option<f64>> = vec![None; bounds.len()];
         let mut refinements = 0;
         for _ in 0..ROUNDS {
-            if self.interrupted() || last.counted.iter().all(Option::is_none) || self.options.enforce == Enforce::Surrogate {
+            if self.over() || last.counted.iter().all(Option::is_none) || self.options.enforce == Enforce::Surrogate {
                 break;
             }
             if last.kept {
@@ -236,7 +253,7 @@ impl<'a> Trainer<'a> {
                     (None, Some(_)) if over => {
                         bounds[j] *= (0.9 * self.asked[j] / counted).clamp(0.2, 0.9);
                         // A bound near zero that does not help: the soft form is too far from the counted one.
-                        if bounds[j] < 0.3 * self.asked[j] && self.sharpen(j, 0.5) {
+                        if bounds[j] <= 0.3 * self.asked[j] && self.sharpen(j, 0.5) {
                             (bounds[j], missed[j]) = (self.asked[j], None);
                         }
                     }
@@ -245,7 +262,7 @@ impl<'a> Trainer<'a> {
             }
             last = self.round(&last.point.x.clone(), &bounds, eta, TIGHTEN)?;
         }
-        if !self.interrupted() {
+        if !self.over() {
             let (from, bounds, sharpened) = match &self.best {
                 Some(best) if best.kept => (best.point.x.clone(), best.bounds.clone(), best.sharpened.clone()),
                 _ => (last.point.x.clone(), bounds, self.sharpened.clone()),
@@ -300,15 +317,23 @@ impl<'a> Trainer<'a> {
             .collect();
         for c in &constraints {
             if c.surrogate_bound < c.bound {
-                notes.push(format!("'{}': soft bound tightened from {} to {:.4}", c.name, c.bound, c.surrogate_bound));
+                notes.push(format!(
+                    "'{}': the bound of its smooth form was tightened from {} to {:.4}",
+                    c.name, c.bound, c.surrogate_bound
+                ));
             }
             if c.sharpened < 1.0 {
-                notes.push(format!("'{}': temperature multiplied by {}", c.name, c.sharpened));
+                notes.push(format!("'{}': the temperature of its smooth form was multiplied by {}", c.name, c.sharpened));
             }
-            if !c.kept && c.measured.is_some() && self.options.enforce == Enforce::Measured {
+            if !c.kept {
+                let (what, value) = match (self.options.enforce, c.measured) {
+                    (Enforce::Measured, Some(counted)) => ("counted, ", counted),
+                    _ => ("", c.surrogate),
+                };
                 notes.push(format!(
-                    "'{}': the counted rate does not keep the bound; a smaller temperature brings the soft form nearer to it",
-                    c.name
+                    "'{}': {what}{value:.4} is the nearest to the bound {} that was found; \
+                     more iterations or a wider bound may help",
+                    c.name, c.bound
                 ));
             }
         }
@@ -340,8 +365,27 @@ impl<'a> Trainer<'a> {
         }
     }
 
-    fn interrupted(&self) -> bool {
+    /// Nothing more is to be done: the user said so, or the budget is used up.
+    fn over(&self) -> bool {
+        let Budget { iterations, passes, samples, seconds } = self.options.budget;
         matches!(self.ended, Ended::Interrupted)
+            || iterations.is_some_and(|n| self.iterations >= n)
+            || passes.is_some_and(|n| self.passes.total() >= n)
+            || samples.is_some_and(|n| self.samples >= n)
+            || seconds.is_some_and(|n| self.seconds >= n)
+    }
+
+    /// A share of every limit, and at most what is left of it.
+    fn part(&self, share: f64) -> Budget {
+        let budget = &self.options.budget;
+        let whole = |n: u64, used: u64| ((n as f64 * share) as u64).max(1).min(n.saturating_sub(used));
+        let number = |n: f64, used: f64| (n * share).min((n - used).max(0.0));
+        Budget {
+            iterations: budget.iterations.map(|n| whole(n, self.iterations)),
+            passes: budget.passes.map(|n| number(n, self.passes.total())),
+            samples: budget.samples.map(|n| whole(n, self.samples)),
+            seconds: budget.seconds.map(|n| number(n, self.seconds)),
+        }
     }
 
     /// The step with which short runs get furthest.
@@ -350,11 +394,13 @@ impl<'a> Trainer<'a> {
         for eta in STEPS {
             let candidate = self.run(start, bounds, Schedule::Constant(eta), PILOT, false)?;
             // Feasible before infeasible, then the smaller objective. Counted rates say nothing yet.
-            let Point { feasible, violation, objective, .. } = candidate.point;
-            let score = (if feasible { 0.0 } else { violation }, objective);
+            let Point { violation, objective, .. } = candidate.point;
+            let score = (known(if violation <= self.tol { 0.0 } else { violation }), known(objective));
             if best.is_none_or(|(_, least)| score < least) {
                 best = Some((eta, score));
             }
+            // If training is interrupted now, this is what there is.
+            self.compete(&candidate);
         }
         Ok(best.map_or(STEPS[0], |(eta, _)| eta))
     }
@@ -363,11 +409,16 @@ impl<'a> Trainer<'a> {
     fn round(&mut self, start: &[f64], bounds: &[f64], eta: Schedule, share: f64) -> Result<Candidate> {
         let candidate = self.run(start, bounds, eta, share, true)?;
         self.rounds += 1;
-        let key = |c: &Candidate| (!c.kept, if c.kept { 0.0 } else { c.excess }, c.point.objective);
-        if self.best.as_ref().is_none_or(|best| key(&candidate) < key(best)) {
+        self.compete(&candidate);
+        Ok(candidate)
+    }
+
+    /// Keeps a point if it is the best so far: what must hold comes first, then the objective.
+    fn compete(&mut self, candidate: &Candidate) {
+        let key = |c: &Candidate| (!c.kept, known(if c.kept { 0.0 } else { c.excess }), known(c.point.objective));
+        if self.best.as_ref().is_none_or(|best| key(candidate) < key(best)) {
             self.best = Some(candidate.clone());
         }
-        Ok(candidate)
     }
 
     /// Runs the solver under the given soft bounds with a share of the budget.
@@ -378,7 +429,7 @@ impl<'a> Trainer<'a> {
         }
         let settings = Settings { eta, tol: self.tol.into(), ..self.options.settings.clone() };
         let options = Options {
-            budget: part(&self.options.budget, share),
+            budget: self.part(share),
             record: if trace { Record::default() } else { Record::nothing() },
             seed: self.options.seed,
             // The bounds are tightened by tol, so what the method accepts is feasible.
@@ -387,21 +438,18 @@ impl<'a> Trainer<'a> {
             stop: self.options.stop.clone(),
             ..Options::default()
         };
-        let mut part = Part { used: self.used, share, iterations: self.iterations, observer: &mut *self.observer };
-        let outcome = run::minimize(&*self.problem, &mut Ssg::new(settings)?, start, &options, &mut part)?;
-        self.used += share;
+        let mut whole = Whole {
+            budget: &self.options.budget,
+            moved: (0..self.asked.len()).map(|j| self.problem.bound(j) - self.asked[j]).collect(),
+            before: Progress { iterations: self.iterations, passes: self.passes, seconds: self.seconds, share: 0.0 },
+            observer: &mut *self.observer,
+        };
+        let outcome = run::minimize(&*self.problem, &mut Ssg::new(settings)?, start, &options, &mut whole)?;
         if trace {
-            for mut row in outcome.trace {
-                row.constraints.iter_mut().enumerate().for_each(|(j, g)| *g += self.problem.bound(j) - self.asked[j]);
-                row.violation = row.constraints.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                row.iteration += self.iterations;
-                row.passes_f += self.passes.objective;
-                row.passes_g += self.passes.constraints;
-                row.seconds += self.seconds;
-                self.trace.push(row);
-            }
+            self.trace.extend(outcome.trace.into_iter().map(|row| whole.row(row)));
         }
         self.iterations += outcome.iterations;
+        self.samples += outcome.counts.samples();
         self.passes.objective += outcome.passes.objective;
         self.passes.constraints += outcome.passes.constraints;
         self.seconds += outcome.seconds;
@@ -425,31 +473,52 @@ impl<'a> Trainer<'a> {
     }
 }
 
-/// A share of every limit.
-fn part(budget: &Budget, share: f64) -> Budget {
-    Budget {
-        iterations: budget.iterations.map(|n| ((n as f64 * share) as u64).max(1)),
-        passes: budget.passes.map(|n| n * share),
-        samples: budget.samples.map(|n| ((n as f64 * share) as u64).max(1)),
-        seconds: budget.seconds.map(|n| n * share),
-    }
+/// What is not a number is worse than any number.
+fn known(v: f64) -> f64 {
+    if v.is_nan() { f64::INFINITY } else { v }
 }
 
-/// Shows one run's progress as part of the whole.
-struct Part<'a> {
-    used: f64,
-    share: f64,
-    iterations: u64,
+/// Shows one run as part of the whole: work since the beginning, constraints against the user's bounds.
+struct Whole<'a> {
+    budget: &'a Budget,
+    /// By how much each bound is above the user's now.
+    moved: Vec<f64>,
+    /// Work before this run.
+    before: Progress,
     observer: &'a mut (dyn Observer + Send),
 }
 
-impl Observer for Part<'_> {
+impl Whole<'_> {
+    fn row(&self, mut row: Row) -> Row {
+        row.constraints.iter_mut().zip(&self.moved).for_each(|(g, moved)| *g += moved);
+        row.violation = row.constraints.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        row.iteration += self.before.iterations;
+        row.passes_f += self.before.passes.objective;
+        row.passes_g += self.before.passes.constraints;
+        row.seconds += self.before.seconds;
+        row
+    }
+}
+
+impl Observer for Whole<'_> {
     fn recorded(&mut self, row: &Row) {
-        self.observer.recorded(row);
+        let row = self.row(row.clone());
+        self.observer.recorded(&row);
     }
 
     fn progressed(&mut self, progress: &Progress) {
-        let share = (self.used + self.share * progress.share).min(1.0);
-        self.observer.progressed(&Progress { iterations: self.iterations + progress.iterations, share, ..*progress });
+        let iterations = self.before.iterations + progress.iterations;
+        let seconds = self.before.seconds + progress.seconds;
+        let mut passes = self.before.passes;
+        passes.objective += progress.passes.objective;
+        passes.constraints += progress.passes.constraints;
+        // Samples go along with passes.
+        let shares = [
+            self.budget.iterations.map(|n| iterations as f64 / n as f64),
+            self.budget.passes.map(|n| passes.total() / n),
+            self.budget.seconds.map(|n| seconds / n),
+        ];
+        let share = shares.into_iter().flatten().fold(0.0, f64::max).min(1.0);
+        self.observer.progressed(&Progress { iterations, passes, seconds, share });
     }
 }
