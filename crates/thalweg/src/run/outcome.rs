@@ -115,6 +115,8 @@ pub struct Outcome {
     pub point: Point,
     /// Whether the point was chosen by the rule that was asked for.
     pub returned: Returned,
+    /// The multiplier of each constraint that goes with the point, where the method has them; none after a failure.
+    pub multipliers: Option<Vec<f64>>,
     /// Why the run ended.
     pub ended: Ended,
     /// The feasible point with the smallest objective among all that were measured.
