@@ -106,6 +106,25 @@ fn growing_dual_steps_follow_the_coefficients() {
 }
 
 #[test]
+fn the_multiplier_is_the_price_of_the_constraint() {
+    // min (x1 - 2)^2 + (x2 - 1)^2 subject to x1 + x2 <= 1: solution (1, 0), multiplier 2.
+    let problem = Problem::new(2)
+        .objective(
+            |x| (x[0] - 2.0).powi(2) + (x[1] - 1.0).powi(2),
+            |x, s| {
+                s[0] = 2.0 * (x[0] - 2.0);
+                s[1] = 2.0 * (x[1] - 1.0);
+            },
+        )
+        .constraint("sum", |x| x[0] + x[1] - 1.0, |_, s| s.fill(1.0));
+    let outcome = solve(&problem, boxed(fixed(0.1, 0.5)), &[0.0, 0.0], &Options::iterations(500));
+    let near = |got: f64, want: f64| assert!((got - want).abs() < 1e-9, "{got} against {want}");
+    near(outcome.point.x[0], 1.0);
+    near(outcome.point.x[1], 0.0);
+    near(outcome.multipliers.unwrap()[0], 2.0);
+}
+
+#[test]
 fn each_constraint_has_its_own_multiplier() {
     for output in [Output::Average, Output::Last] {
         let settings = Settings { output, ..fixed(0.02, 0.02) };

@@ -7,7 +7,9 @@ mod common;
 
 use common::{continues_bit_for_bit, disc, hill, learning, same_bits_on_two_threads, solve};
 use thalweg::eval::{Eval, Evaluator, Proximal};
-use thalweg::oracle::{Problem, Subgradients};
+use thalweg::math::rng::{Purpose, Rng};
+use thalweg::math::vec;
+use thalweg::oracle::{Draw, Pick, Problem, Subgradients};
 use thalweg::run::{self, Options, Record};
 use thalweg::sets::Bounds;
 use thalweg::solvers::conex::{self, Theta};
@@ -240,6 +242,52 @@ fn multipliers_come_from_the_run_that_gave_the_centre() {
     // With ssg inside there are none.
     let outcome = solve(&hill(), boxed(&with_ssg(2.0, 10, strongly_convex(0.0))), &[0.1], &Options::iterations(20));
     assert_eq!(outcome.multipliers, None);
+}
+
+/// f = (x - 0.2)^2 subject to 1 - x^2 <= 0 on [0, 3]: solution 1, multiplier 0.8. The constraint needs a term of its own.
+#[test]
+fn a_weakly_convex_constraint_is_regularised_too() {
+    let problem = Problem::new(1)
+        .objective(|x| (x[0] - 0.2).powi(2), |x, s| s[0] = 2.0 * (x[0] - 0.2))
+        .constraint("outside", |x| 1.0 - x[0] * x[0], |x, s| s[0] = -2.0 * x[0])
+        .domain(Bounds::uniform(0.0, 3.0).unwrap())
+        .weak_convexity(0.0, 2.0);
+    let inner = conex::Settings { eta: Schedule::InvLinear(0.4), tau: Schedule::Power { c: 0.1, p: 1.0 }, ..growing() };
+    let settings = Settings { rho_hat: None, ..with_conex(1.0, 2_000, inner) };
+    let outcome = solve(&problem, boxed(&settings), &[2.0], &Options::iterations(60_000));
+    assert!((outcome.point.x[0] - 1.0).abs() < 1e-3, "{:?}", outcome.point);
+    assert!((outcome.multipliers.as_ref().unwrap()[0] - 0.8).abs() < 5e-3, "{:?}", outcome.multipliers);
+}
+
+/// The regularised view keeps the promise of the constants that it reports: the subgradient inequality on random pairs.
+#[test]
+fn the_regularised_view_is_as_convex_as_it_says() {
+    let problem = learning(120);
+    let mut rng = Rng::new(5, Purpose::Data);
+    let mut ev = Evaluator::new(&problem, 0, 1e-6);
+    let mut point = || -> Vec<f64> { (0..5).map(|_| 8.0 * (rng.uniform() - 0.5)).collect() };
+    let (centre, full, mut work) = (point(), Draw::full(), vec![]);
+    // Below and above the constant of the weakly convex constraint, which is about 0.08.
+    for rho_g in [0.01, 0.05, 0.5] {
+        let view: &mut dyn Eval =
+            &mut Proximal { inner: &mut ev, centre: &centre, rho_f: 0.3, rho_g, slack: 0.25, work: &mut work };
+        let moduli: Vec<f64> = (0..2).map(|j| view.constraint_modulus(j).unwrap().value).collect();
+        assert_eq!((view.objective_modulus().unwrap().value, moduli[1]), (0.0, 0.0));
+        for _ in 0..300 {
+            let (x, y) = (point(), point());
+            let (mut g, mut there, mut rows, mut s) = ([0.0; 2], [0.0; 2], [0.0; 10], [0.0; 5]);
+            let f = view.objective_grad(&x, &full, &mut s).unwrap();
+            view.constraint_rows(&x, &full, &[0, 1], &mut g, &mut rows).unwrap();
+            view.constraint_values(&y, &full, Pick::All, &mut there).unwrap();
+            let f_there = view.objective(&y, &full).unwrap();
+            let step: Vec<f64> = y.iter().zip(&x).map(|(y, x)| y - x).collect();
+            assert!(f_there >= f + vec::dot(&s, &step) - 1e-10);
+            for j in 0..2 {
+                let below = vec::dot(&rows[5 * j..5 * j + 5], &step) - moduli[j] / 2.0 * vec::norm_squared(&step);
+                assert!(there[j] >= g[j] + below - 1e-10, "constraint {j}, rho_g {rho_g}");
+            }
+        }
+    }
 }
 
 #[test]
