@@ -10,7 +10,8 @@ use thalweg::learn::{Data, Learning, Split};
 use thalweg::oracle::Values;
 use thalweg::run::{Budget, Record};
 use thalweg::sets::{Ball, Bounds, NonNegative, Set, WholeSpace};
-use thalweg::solvers::{FirstOrder, Ssg, ThreesEcon, ssg, threes_econ};
+use thalweg::solvers::ipp::{self, Inner};
+use thalweg::solvers::{Conex, FirstOrder, Ipp, Ssg, ThreesEcon, conex, ssg, threes_econ};
 use thalweg::suggest::did_you_mean;
 use toml::Value;
 
@@ -125,13 +126,9 @@ impl Spec {
 
     /// The solver with checked settings, and those settings in words.
     fn solver(&self) -> Result<(Box<FirstOrder<'static>>, String)> {
-        const KNOWN: &[&str] = &["ssg", "threes-econ"];
+        const KNOWN: &[&str] = &["ssg", "conex", "ipp", "threes-econ"];
         let mut table = self.solver.clone();
-        let name = match table.remove("name") {
-            Some(Value::String(name)) => name,
-            Some(other) => return Err(Error::Request(format!("solver name = {other}: wanted a name in quotes"))),
-            None => return Err(Error::Request(format!("the solver has no name: wanted name = one of {}", KNOWN.join(", ")))),
-        };
+        let name = solver_name(&mut table, "solver", KNOWN)?;
         match name.as_str() {
             "ssg" => {
                 let settings: ssg::Settings = settings(table)?;
@@ -143,10 +140,24 @@ impl Spec {
                 let words = format!("{settings:?}");
                 Ok((Box::new(ThreesEcon::new(settings)?), words))
             }
-            other => {
-                let hint = did_you_mean(other, KNOWN.iter().copied());
-                Err(Error::Request(format!("solver '{other}' is not known{hint}: wanted one of {}", KNOWN.join(", "))))
+            "conex" => {
+                let settings: conex::Settings = settings(table)?;
+                let words = format!("{:?}", settings.clone().resolve()?);
+                Ok((Box::new(Conex::new(settings)?), words))
             }
+            "ipp" => {
+                let inner = match table.remove("inner") {
+                    Some(Value::Table(inner)) => inner_solver(inner),
+                    Some(other) => Err(wrong("inner", &other, "a table with the name of a solver and its settings")),
+                    None => {
+                        Err(Error::Request("the table [solver.inner] is missing: wanted one with the name of a solver".into()))
+                    }
+                }?;
+                let settings = ipp::Settings { inner, ..settings(table)? };
+                let words = format!("{:?}", settings.clone().resolve()?);
+                Ok((Box::new(Ipp::new(settings)?), words))
+            }
+            other => Err(unknown_solver(other, "solver", KNOWN)),
         }
     }
 
@@ -339,6 +350,41 @@ fn fingerprint(x: &[f64]) -> u64 {
     x.iter().fold(0xCBF2_9CE4_8422_2325, |h, v| (h ^ v.to_bits()).rotate_left(23).wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
 
+/// What a message about the inner solver ends with.
+const IN_INNER: &str = "(in [solver.inner])";
+
+/// Takes the name out of a solver's table.
+fn solver_name(table: &mut toml::Table, what: &str, known: &[&str]) -> Result<String> {
+    match table.remove("name") {
+        Some(Value::String(name)) => Ok(name),
+        Some(other) => Err(Error::Request(format!("{what} name = {other}: wanted a name in quotes"))),
+        None => Err(Error::Request(format!("the {what} has no name: wanted name = one of {}", known.join(", ")))),
+    }
+}
+
+fn unknown_solver(name: &str, what: &str, known: &[&str]) -> Error {
+    let hint = did_you_mean(name, known.iter().copied());
+    Error::Request(format!("{what} '{name}' is not known{hint}: wanted one of {}", known.join(", ")))
+}
+
+/// The solver of subproblems, from its table. It is checked here and not only with everything else, so that messages name
+/// the table.
+fn inner_solver(mut table: toml::Table) -> Result<Inner> {
+    let what = "inner solver";
+    let mut read = || {
+        let name = solver_name(&mut table, what, Inner::NAMES)?;
+        if let Some(output) = table.remove("output") {
+            return Err(wrong("output", &output, "no such key here, but inner_output in [solver]"));
+        }
+        match name.as_str() {
+            "ssg" => Ok(Inner::Ssg(settings::<ssg::Settings>(table.clone())?.resolve()?)),
+            "conex" => Ok(Inner::Conex(settings::<conex::Settings>(table.clone())?.resolve()?)),
+            other => Err(unknown_solver(other, what, Inner::NAMES)),
+        }
+    };
+    read().map_err(|e: Error| Error::Request(format!("{e} {IN_INNER}")))
+}
+
 /// Settings from a table, every one with a default, with sentences for errors.
 pub(crate) fn settings<T: DeserializeOwned>(table: toml::Table) -> Result<T> {
     // Key by key first: a message about the whole table would not say which key it is about.
@@ -404,13 +450,14 @@ fn key_before(text: &str) -> &str {
 fn solver_line(text: &str, message: &str) -> usize {
     let first = message.split([' ', '.', ':']).next().unwrap_or_default();
     let quoted = message.split('\'').nth(1).unwrap_or(first);
+    let table = if message.ends_with(IN_INNER) { "[solver.inner" } else { "[solver" };
     let mut inside = false;
     let mut section = 1;
     for (i, line) in text.lines().enumerate() {
         let line = line.trim();
         if line.starts_with('[') {
-            inside = line.starts_with("[solver");
-            if line.starts_with("[solver]") {
+            inside = line.starts_with(table);
+            if line.starts_with("[solver]") || line.starts_with(&format!("{table}]")) {
                 section = i + 1;
             }
         } else if inside && line.split('=').any(|part| [first, quoted].contains(&part.trim().trim_matches('"'))) {

@@ -67,6 +67,35 @@ fn the_spec_that_the_others_break_is_good() {
 }
 
 #[test]
+fn a_broken_inner_solver_is_refused_with_a_sentence() {
+    let ipp = |lines: &str| place("name = \"ssg\"\neta = 0.05\ntol = 1e-5", &format!("name = \"ipp\"\n{lines}"));
+    ipp("[solver.inner]\nname = \"conex\"").run(&["solve", "run.toml"]).ended(0);
+    let cases: &[(&str, &[&str])] = &[
+        ("", &["line 15: ", "the table [solver.inner] is missing: wanted one with the name of a solver"]),
+        ("inner = 3", &["line 17: ", "inner = 3: wanted a table with the name"]),
+        ("rho_hatt = 3\n[solver.inner]\nname = \"ssg\"", &["line 17: ", "(did you mean rho_hat?)", "inner_iterations"]),
+        ("rho_hat = -1\n[solver.inner]\nname = \"ssg\"", &["line 17: rho_hat = -1: wanted a finite number larger than 0"]),
+        ("inner_output = \"best\"\n[solver.inner]\nname = \"ssg\"", &["line 17: ", "wanted one of average, last"]),
+        ("[solver.inner]\nname = \"conx\"", &["line 18: inner solver 'conx'", "did you mean conex?", "wanted one of ssg, conex"]),
+        ("[solver.inner]\ntau = 1", &["line 17: the inner solver has no name: wanted name = one of ssg, conex"]),
+        (
+            "[solver.inner]\nname = \"conex\"\ntol = 1",
+            &["line 19: key 'tol' is not known", "wanted one of eta, tau, theta, output (in [solver.inner])"],
+        ),
+        ("[solver.inner]\nname = \"ssg\"\neta = \"big\"", &["line 19: eta = \"big\"", "(in [solver.inner])"]),
+        ("[solver.inner]\nname = \"conex\"\ntau = -1", &["line 19: tau = -1: wanted a finite number larger than 0 (in"]),
+        ("[solver.inner]\nname = \"conex\"\ntheta = \"fast\"", &["line 19: theta = ", "wanted a number or \"growing\""]),
+        (
+            "output = \"last\"\n[solver.inner]\nname = \"ssg\"\noutput = \"last\"",
+            &["line 20: output = \"last\": wanted no such key here, but inner_output in [solver]"],
+        ),
+    ];
+    for (lines, parts) in cases {
+        refused(&ipp(lines).run(&["solve", "run.toml"]), parts);
+    }
+}
+
+#[test]
 fn a_broken_spec_is_refused_with_a_sentence() {
     let cases: &[(&str, &str, &[&str])] = &[
         // Unknown words, with the line and the nearest known one.

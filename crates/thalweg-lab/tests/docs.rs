@@ -93,6 +93,11 @@ fn with(table: &str, line: &str) -> String {
     text
 }
 
+/// A whole spec with these lines as its solver.
+fn with_solver(lines: &str) -> String {
+    format!("[data]\nname = 'a9a'\n[problem]\nminimize = 'hinge'\n[budget]\niterations = 1\n[solver]\n{lines}\n")
+}
+
 #[test]
 fn every_key_is_documented() {
     let refusal = |table: &str, line: &str| {
@@ -109,9 +114,15 @@ fn every_key_is_documented() {
         let message = refusal("", &format!("certificate = {{ {measure} = {{ zzzzzz = 1 }} }}")).unwrap();
         assert_documented("certificate", &listed(&message));
     }
-    let spec = "[data]\nname = 'a9a'\n[problem]\nminimize = 'hinge'\n[budget]\niterations = 1\n[solver]\nzzzzzz = 1\n";
-    for solver in ["threes-econ"] {
-        let message = Spec::parse(&format!("{spec}name = '{solver}'"), Path::new("spec.toml")).unwrap_err().to_string();
+    for solver in ["ssg", "conex", "ipp", "threes-econ"] {
+        for inner in if solver == "ipp" { ["ssg", "conex"].as_slice() } else { &[] } {
+            let text = with_solver(&format!("name = 'ipp'\n[solver.inner]\nname = '{inner}'\nzzzzzz = 1"));
+            let message = Spec::parse(&text, Path::new("spec.toml")).unwrap_err().to_string();
+            assert_documented(inner, &listed(message.strip_suffix(" (in [solver.inner])").unwrap()));
+        }
+        let inner = if solver == "ipp" { "inner = { name = 'ssg' }\n" } else { "" };
+        let text = with_solver(&format!("name = '{solver}'\nzzzzzz = 1\n{inner}"));
+        let message = Spec::parse(&text, Path::new("spec.toml")).unwrap_err().to_string();
         assert_documented(solver, &listed(&message));
     }
     let message = refusal("solver", "eta = { zzzzzz = 1 }").unwrap();

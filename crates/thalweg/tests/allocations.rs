@@ -11,7 +11,7 @@ use thalweg::learn::{Data, Groups, Learning, Split};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::solvers::ssg::{InfeasibleStep, Output, Settings};
-use thalweg::solvers::{Eval, Solver, Ssg};
+use thalweg::solvers::{Conex, Eval, FirstOrder, Ipp, Ssg, conex, ipp};
 
 struct Counting;
 
@@ -37,7 +37,7 @@ static ALLOCATOR: Counting = Counting;
 
 /// The one test of this file: a second one would run beside it and be counted too.
 #[test]
-fn a_step_of_the_switching_method_allocates_nothing() {
+fn a_step_of_a_solver_allocates_nothing() {
     let before = COUNT.load(Ordering::Relaxed);
     drop(std::hint::black_box(vec![1_u8; 100]));
     assert!(COUNT.load(Ordering::Relaxed) > before, "the counter must count");
@@ -65,14 +65,40 @@ fn a_step_of_the_switching_method_allocates_nothing() {
             .build()
             .unwrap();
         let base = Settings { eta: 0.05.into(), output: Output::Random, ..Settings::default() };
-        for settings in [
-            base.clone(),
-            Settings { infeasible_step: InfeasibleStep::Polyak, output: Output::Average, ..base.clone() },
-            Settings { batch_f: Some(64), batch_g: Some(32), value_batch: Some(500), ..base },
-        ] {
+        let dual = conex::Settings { eta: 0.05.into(), output: conex::Output::Average, ..conex::Settings::default() };
+        let around = |inner| ipp::Settings { rho_hat: Some(2.0), inner_iterations: 30, inner, ..ipp::Settings::default() };
+        let solvers: Vec<(&str, Box<FirstOrder>)> = vec![
+            ("ssg", Box::new(Ssg::new(base.clone()).unwrap())),
+            (
+                "ssg, polyak",
+                Box::new(
+                    Ssg::new(Settings { infeasible_step: InfeasibleStep::Polyak, output: Output::Average, ..base.clone() })
+                        .unwrap(),
+                ),
+            ),
+            (
+                "ssg, batches",
+                Box::new(
+                    Ssg::new(Settings { batch_f: Some(64), batch_g: Some(32), value_batch: Some(500), ..base.clone() }).unwrap(),
+                ),
+            ),
+            ("conex", Box::new(Conex::new(dual.clone()).unwrap())),
+            ("ipp, ssg", Box::new(Ipp::new(around(ipp::Inner::Ssg(base))).unwrap())),
+            (
+                "ipp, conex",
+                Box::new(
+                    Ipp::new(ipp::Settings {
+                        warm_multipliers: true,
+                        output: ipp::Output::Random,
+                        ..around(ipp::Inner::Conex(dual))
+                    })
+                    .unwrap(),
+                ),
+            ),
+        ];
+        for (name, mut solver) in solvers {
             thalweg::math::reduce::with_threads(1, || {
                 let ev: &mut dyn Eval = &mut Evaluator::new(&problem, 1, 1e-6);
-                let mut solver = Ssg::new(settings.clone()).unwrap();
                 solver.start(ev, &vec![0.0; cols]).unwrap();
                 // Both kinds of step must have filled their buffers.
                 for _ in 0..300 {
@@ -83,7 +109,7 @@ fn a_step_of_the_switching_method_allocates_nothing() {
                     solver.step(ev).unwrap();
                 }
                 let during = COUNT.load(Ordering::Relaxed) - before;
-                assert_eq!(during, 0, "{settings:?} on {split:?}");
+                assert_eq!(during, 0, "{name} on {split:?}");
             })
             .unwrap();
         }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::check_finite;
 use crate::math::rng::Purpose;
 use crate::math::{Rng, vec};
-use crate::oracle::{At, Draw, Pick, Replacement, Scratch, Subgradients, Values};
+use crate::oracle::{At, Draw, Modulus, Pick, Replacement, Scratch, Subgradients, Values};
 use crate::sets::Warm;
 use crate::{Error, Result};
 pub use counts::{Counts, Passes, Tally};
@@ -27,6 +27,10 @@ pub trait ValueEval {
     fn streams(&self) -> &[usize];
     /// Whether values `g` count as feasible in this run.
     fn feasible(&self, g: &[f64]) -> bool;
+    /// Weak-convexity constant of the objective, see [`Values::objective_modulus`].
+    fn objective_modulus(&self) -> Option<Modulus>;
+    /// Weak-convexity constant of constraint `j`.
+    fn constraint_modulus(&self, j: usize) -> Option<Modulus>;
     /// The generator for a purpose; its position is part of the checkpoint.
     fn rng(&mut self, purpose: Purpose) -> &mut Rng;
     /// Draws `size` samples of each stream.
@@ -216,6 +220,14 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
         g.iter().enumerate().all(|(j, &g)| g <= self.feasibility * self.problem.constraint_scale(j))
     }
 
+    fn objective_modulus(&self) -> Option<Modulus> {
+        self.problem.objective_modulus()
+    }
+
+    fn constraint_modulus(&self, j: usize) -> Option<Modulus> {
+        self.problem.constraint_modulus(j)
+    }
+
     fn rng(&mut self, purpose: Purpose) -> &mut Rng {
         let [sampling, output, directions] = &mut self.memory.generators;
         match purpose {
@@ -340,7 +352,14 @@ impl<P: Subgradients + ?Sized> Eval for Evaluator<'_, P> {
         self.memory.counts.constraint_subgradients.add(which.len() as u64, samples);
         self.problem.constraint_rows(at!(self, x, draw), which, g, rows, &mut self.scratch)?;
         self.check_constraints(Pick::These(which), g)?;
-        check_gradient("the constraints", rows)
+        match vec::first_not_finite(rows) {
+            None => Ok(()),
+            Some((i, _)) => {
+                let dim = self.problem.dim();
+                let name = self.problem.constraint_name(which[i / dim] as usize);
+                check_gradient(&format!("constraint '{name}'"), &rows[i / dim * dim..][..dim])
+            }
+        }
     }
 
     fn statistic_pull(&mut self, x: &[f64], draw: &Draw, statistics: &[f64], weights: &[f64], grad: &mut [f64]) -> Result<()> {

@@ -5,7 +5,7 @@ use super::{Eval, ValueEval};
 use crate::Result;
 use crate::math::rng::Purpose;
 use crate::math::{Rng, vec};
-use crate::oracle::{Draw, Pick, Replacement};
+use crate::oracle::{Draw, Modulus, Pick, Replacement};
 
 /// `f + (rho_f / 2) ||x - c||^2` subject to `g_j + (rho_g / 2) ||x - c||^2 - slack <= 0`. The terms are added exactly, also
 /// to mini-batch values.
@@ -60,6 +60,12 @@ impl<E: ValueEval + ?Sized> ValueEval for Proximal<'_, E> {
     }
     fn feasible(&self, g: &[f64]) -> bool {
         self.inner.feasible(g)
+    }
+    fn objective_modulus(&self) -> Option<Modulus> {
+        self.inner.objective_modulus().map(|m| Modulus { value: (m.value - self.rho_f).max(0.0), ..m })
+    }
+    fn constraint_modulus(&self, j: usize) -> Option<Modulus> {
+        self.inner.constraint_modulus(j).map(|m| Modulus { value: (m.value - self.rho_g).max(0.0), ..m })
     }
     fn rng(&mut self, purpose: Purpose) -> &mut Rng {
         self.inner.rng(purpose)

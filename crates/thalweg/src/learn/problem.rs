@@ -725,6 +725,20 @@ impl Subgradients for Learning {
         Ok(())
     }
 
+    fn constraint_rows(&self, at: At, which: &[u32], g: &mut [f64], rows: &mut [f64], scratch: &mut Scratch) -> Result<()> {
+        let buffers: &mut Buffers = scratch.get()?;
+        self.constraint_forward(at, Pick::These(which), g, buffers);
+        let statistics = std::mem::take(&mut buffers.statistics);
+        for (&j, row) in which.iter().zip(rows.chunks_mut(self.dim().max(1))) {
+            let (f, begin) = (&self.constraints[j as usize], self.offsets[j as usize]);
+            row.fill(0.0);
+            self.push(f, at, &statistics[begin..begin + f.statistics], 1.0, row, buffers);
+            self.pull(row, buffers);
+        }
+        buffers.statistics = statistics;
+        Ok(())
+    }
+
     fn statistic_pull(&self, at: At, statistics: &[f64], weights: &[f64], grad: &mut [f64], scratch: &mut Scratch) -> Result<()> {
         let buffers: &mut Buffers = scratch.get()?;
         for (f, _) in self.constraints.iter().zip(weights).filter(|(_, w)| **w != 0.0) {

@@ -150,4 +150,13 @@ impl Subgradients for Problem {
         }
         Ok(())
     }
+
+    fn constraint_rows(&self, at: At, which: &[u32], g: &mut [f64], rows: &mut [f64], scratch: &mut Scratch) -> Result<()> {
+        self.constraint_values(at, Pick::These(which), g, scratch)?;
+        for (&j, row) in which.iter().zip(rows.chunks_mut(self.dim.max(1))) {
+            row.fill(0.0);
+            (self.constraints[j as usize].1.gradient)(at.x, row);
+        }
+        Ok(())
+    }
 }

@@ -302,12 +302,13 @@ fn drive<P: Values + ?Sized>(
     }
 
     // The numbers of the outcome are measured at the returned point, never remembered from the loop.
-    let mut returned = Returned::AsAsked;
+    let (mut returned, mut multipliers) = (Returned::AsAsked, None);
     if matches!(ended, Ended::Failed { .. }) {
         x.copy_from_slice(&good);
         notes.push("the point is the last one before the failure".into());
     } else {
         returned = driver.method().output(&mut x);
+        multipliers = driver.method().multipliers().map(<[f64]>::to_vec);
     }
     notes.extend(driver.method().notes());
     let point = measure.point(&x).unwrap_or_else(|_| measure.unknown(&x));
@@ -315,9 +316,9 @@ fn drive<P: Values + ?Sized>(
     Ok(Outcome {
         point,
         returned,
+        multipliers,
         ended,
         best_feasible: best,
-        multipliers: driver.method().multipliers().map(<[f64]>::to_vec),
         iterations: t,
         counts: ev.counts().clone(),
         passes: ev.passes(),

@@ -115,12 +115,12 @@ pub struct Outcome {
     pub point: Point,
     /// Whether the point was chosen by the rule that was asked for.
     pub returned: Returned,
+    /// The multiplier of each constraint that goes with the point, where the method has them; none after a failure.
+    pub multipliers: Option<Vec<f64>>,
     /// Why the run ended.
     pub ended: Ended,
     /// The feasible point with the smallest objective among all that were measured.
     pub best_feasible: Option<Point>,
-    /// Multipliers of the constraints, where the method has an estimate of them.
-    pub multipliers: Option<Vec<f64>>,
     /// Steps made.
     pub iterations: u64,
     /// What was asked of the problem.

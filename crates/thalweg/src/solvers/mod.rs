@@ -1,6 +1,8 @@
 //! The methods, one file per family, and the seam between a method and the run loop. Loops, clocks, budgets and files are
 //! in [`crate::run`].
 
+pub mod conex;
+pub mod ipp;
 pub mod schedule;
 pub mod ssg;
 pub mod threes_econ;
@@ -9,6 +11,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use crate::eval::{Eval, ValueEval};
+pub use conex::Conex;
+pub use ipp::Ipp;
 pub use schedule::Schedule;
 pub use ssg::Ssg;
 pub use threes_econ::ThreesEcon;
@@ -71,11 +75,11 @@ pub trait Method: Send {
     fn iterate(&self, out: &mut [f64]);
     /// What the method returns if it ends now.
     fn output(&self, out: &mut [f64]) -> Returned;
-    /// Multipliers of the constraints, where the method has an estimate of them.
+    /// The multiplier of each constraint that goes with the output, where the method has them.
     fn multipliers(&self) -> Option<&[f64]> {
         None
     }
-    /// What a careful reader of the outcome should know.
+    /// What a careful reader of the outcome should know, in sentences.
     fn notes(&self) -> Vec<String> {
         vec![]
     }

@@ -35,6 +35,17 @@ pub enum Output {
     BestFeasible,
 }
 
+/// How much an iterate counts in the outputs "random" and "average".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weights {
+    /// Its step eta_t.
+    #[default]
+    Eta,
+    /// t + 1: for the steps of strongly convex problems, `{ rule = "strongly-convex" }`.
+    Linear,
+}
+
 /// Settings of [`Ssg`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -49,6 +60,8 @@ pub struct Settings {
     pub burn_in: u64,
     /// "random", "average", "last" or "best-feasible". Default "best-feasible".
     pub output: Output,
+    /// Weight of an iterate in the outputs "random" and "average": "eta" (its step) or "linear" (t + 1). Default "eta".
+    pub weights: Weights,
     /// Samples per stream for a subgradient of f; all if absent.
     pub batch_f: Option<usize>,
     /// Samples per stream for a subgradient of the constraints; all if absent.
@@ -81,6 +94,7 @@ impl Default for Settings {
             infeasible_step: InfeasibleStep::Fixed,
             burn_in: 0,
             output: Output::BestFeasible,
+            weights: Weights::Eta,
             batch_f: None,
             batch_g: None,
             value_batch: None,
@@ -145,8 +159,8 @@ impl Settings {
 /// **Deviations.** `best-feasible`, the default, returns a point that can be trusted to be feasible. With batches, the sign
 /// and the worst constraint are taken from the value batch, the means from the subgradient batch. `tol` may be 0.
 ///
-/// **Settings.** [`Settings`]: eta, tol, infeasible_step, burn_in, output, batch_f, batch_g, value_batch, strongly_convex,
-/// theory.
+/// **Settings.** [`Settings`]: eta, tol, infeasible_step, burn_in, output, weights, batch_f, batch_g, value_batch,
+/// strongly_convex, theory.
 ///
 /// **Reference.** Huang & Lin, *Single-loop switching subgradient methods for non-smooth weakly convex optimization with
 /// non-smooth convex constraints*.
@@ -286,7 +300,10 @@ impl Ssg {
         if recorded {
             if feasible || self.settings.strongly_convex {
                 self.s.accepted += 1;
-                let weight = self.settings.eta.at(t);
+                let weight = match self.settings.weights {
+                    Weights::Eta => self.settings.eta.at(t),
+                    Weights::Linear => t as f64 + 1.0,
+                };
                 self.s.reservoir.offer(&self.s.x, t, weight, ev.rng(Purpose::Output));
                 self.s.average.add(&self.s.x, weight);
             }

@@ -1,0 +1,375 @@
+//! The inexact proximal-point method: an ordinary solver on one regularised subproblem after another. The two loops are
+//! flattened, one step here is one inner step.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Conex, Eval, FirstOrder, Method, Returned, Solver, Ssg, State, Step, ValueEval, conex, ssg};
+use crate::estimate::Reservoir;
+use crate::eval::Proximal;
+use crate::math::rng::Purpose;
+use crate::{Error, Result};
+
+/// The solver of the subproblems, with its own settings. In TOML a table with its `name`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "kebab-case")]
+pub enum Inner {
+    /// The switching subgradient method.
+    Ssg(ssg::Settings),
+    /// The constraint extrapolation method.
+    Conex(conex::Settings),
+}
+
+impl Inner {
+    /// The names that [`Inner`] is tagged by.
+    pub const NAMES: &[&str] = &["ssg", "conex"];
+}
+
+/// What the next centre is taken from an inner run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InnerOutput {
+    /// Its weighted average. `ssg`: over accepted iterates, the last iterate if none was accepted; `conex`: with weights t + 1.
+    #[default]
+    Average,
+    /// Its last iterate.
+    Last,
+}
+
+/// Which point is returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Output {
+    /// A centre drawn uniformly from those that a subproblem was begun at: what the theorems speak of.
+    Random,
+    /// The last centre.
+    #[default]
+    Last,
+}
+
+/// Settings of [`Ipp`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Proximal coefficient on the objective. If absent, twice the weak-convexity constant, and at least 1.
+    pub rho_hat: Option<f64>,
+    /// Proximal coefficient on every constraint. If absent, 0 where all of them are known to be convex, else `rho_hat`.
+    pub rho_hat_g: Option<f64>,
+    /// Iterations spent on each subproblem. Default 100.
+    pub inner_iterations: u64,
+    /// "average" or "last". Default "average".
+    pub inner_output: InnerOutput,
+    /// Whether the multipliers of an inner `conex` begin where the previous run ended instead of at 0. Default false.
+    pub warm_multipliers: bool,
+    /// "random" or "last". Default "last".
+    pub output: Output,
+    /// The inner solver. Its schedules begin anew in each subproblem; its `output` is set by `inner_output`.
+    pub inner: Inner,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            rho_hat: None,
+            rho_hat_g: None,
+            inner_iterations: 100,
+            inner_output: InnerOutput::Average,
+            warm_multipliers: false,
+            output: Output::Last,
+            inner: Inner::Ssg(ssg::Settings::default()),
+        }
+    }
+}
+
+impl Settings {
+    /// Checks every value, those of the inner solver too.
+    pub fn resolve(self) -> Result<Self> {
+        if let Some(rho) = self.rho_hat.filter(|rho| !(*rho > 0.0 && rho.is_finite())) {
+            return Err(Error::setting("rho_hat", rho, "a finite number larger than 0"));
+        }
+        if let Some(rho) = self.rho_hat_g.filter(|rho| !(*rho >= 0.0 && rho.is_finite())) {
+            return Err(Error::setting("rho_hat_g", rho, "a finite number, 0 or larger"));
+        }
+        if self.inner_iterations == 0 {
+            return Err(Error::setting("inner_iterations", 0, "at least 1"));
+        }
+        let inner = match self.inner {
+            Inner::Ssg(mut inner) => {
+                inner.output = match self.inner_output {
+                    InnerOutput::Average => ssg::Output::Average,
+                    InnerOutput::Last => ssg::Output::Last,
+                };
+                if self.warm_multipliers {
+                    return Err(Error::setting("warm_multipliers", true, "false: the inner solver ssg has no multipliers"));
+                }
+                Inner::Ssg(inner.resolve()?)
+            }
+            Inner::Conex(mut inner) => {
+                inner.output = match self.inner_output {
+                    InnerOutput::Average => conex::Output::Average,
+                    InnerOutput::Last => conex::Output::Last,
+                };
+                Inner::Conex(inner.resolve()?)
+            }
+        };
+        Ok(Settings { inner, ..self })
+    }
+}
+
+/// The inexact proximal-point method (IPP).
+///
+/// **Problem.** `min f(x)` over a simple set X subject to `g_j(x) <= 0`, f weakly convex with constant rho, g_j convex or
+/// weakly convex.
+///
+/// **Assumptions.** `rho_hat` exceeds rho, `rho_hat_g` exceeds the constants of the constraints or is 0 where they are convex;
+/// X compact, subgradients bounded, a strictly feasible point of every subproblem.
+///
+/// **Iteration.** `z_0 = x_0`. Subproblem k is `min f(x) + (rho_hat / 2) ||x - z_k||^2` over X subject to
+/// `g_j(x) + (rho_hat_g / 2) ||x - z_k||^2 <= 0`. The inner solver begins at `z_k`, with multipliers 0, and makes
+/// `inner_iterations` steps; `z_{k+1}` is its average or its last iterate. A step of this solver is one inner step; the iterate
+/// is that of the inner run, so iteration `k * inner_iterations` shows `z_k`.
+///
+/// **Guarantee.** With subproblems solved to an accuracy in proportion to eps^2, a uniformly random centre among O(1/eps^2)
+/// is nearly eps-stationary in expectation. `output = "last"` is practice.
+///
+/// **Deviations.** A fixed number of inner iterations in place of an accuracy. `rho_hat` may be at most rho, as in some printed
+/// experiments; a note in the outcome then says that the subproblems need not be convex. Steps of the inner solver are given,
+/// not derived: where a paper prints coefficients `c1 (k + 1)` and `c2 / (k + 1)` for an inner ConEx, give `eta` inv-linear
+/// with c = 1/c1, `tau` power with p = 1 and c = 1/c2, theta "growing".
+///
+/// **Settings.** [`Settings`]: rho_hat, rho_hat_g, inner_iterations, inner_output, warm_multipliers, output, inner.
+///
+/// **Reference.** Boob, Deng & Lan, *Stochastic first-order methods for convex and nonconvex functional constrained
+/// optimization*; Ma, Lin & Yang, *Quadratically regularized subgradient methods for weakly convex optimization with weakly
+/// convex constraints*.
+#[derive(Debug, Clone)]
+pub struct Ipp {
+    settings: Settings,
+    inner: Running,
+    s: Saved,
+    /// The same in every subproblem here; a method that relaxes its constraints changes it with k.
+    subproblem: Subproblem,
+    notes: Vec<String>,
+    /// For the view of the subproblem, and for the next centre.
+    work: Vec<f64>,
+    next: Vec<f64>,
+}
+
+/// The inner solver.
+#[derive(Debug, Clone)]
+enum Running {
+    Ssg(Box<Ssg>),
+    Conex(Box<Conex>),
+}
+
+/// What is added to the problem around a centre.
+#[derive(Debug, Clone, Copy, Default)]
+struct Subproblem {
+    rho_f: f64,
+    rho_g: f64,
+    slack: f64,
+}
+
+/// What a checkpoint keeps, beside the inner solver's state.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Saved {
+    /// Subproblems finished, and steps made in the current one.
+    k: u64,
+    t: u64,
+    /// z_k, and the multipliers of the inner run that gave it; none for z_0 and for solvers without.
+    centre: Vec<f64>,
+    multipliers: Vec<f64>,
+    /// The drawn centre and its multipliers.
+    reservoir: Reservoir,
+    drawn_multipliers: Vec<f64>,
+}
+
+impl Running {
+    fn get(&self) -> &FirstOrder<'static> {
+        match self {
+            Running::Ssg(inner) => &**inner,
+            Running::Conex(inner) => &**inner,
+        }
+    }
+
+    fn get_mut(&mut self) -> &mut FirstOrder<'static> {
+        match self {
+            Running::Ssg(inner) => &mut **inner,
+            Running::Conex(inner) => &mut **inner,
+        }
+    }
+}
+
+impl Subproblem {
+    fn around<'a, E: ?Sized>(self, centre: &'a [f64], ev: &'a mut E, work: &'a mut Vec<f64>) -> Proximal<'a, E> {
+        Proximal { inner: ev, centre, rho_f: self.rho_f, rho_g: self.rho_g, slack: self.slack, work }
+    }
+}
+
+impl Ipp {
+    /// A solver with checked settings.
+    pub fn new(settings: Settings) -> Result<Self> {
+        let settings = settings.resolve()?;
+        let inner = match settings.inner.clone() {
+            Inner::Ssg(inner) => Running::Ssg(Box::new(Ssg::new(inner)?)),
+            Inner::Conex(inner) => {
+                let mut inner = Conex::new(inner)?;
+                inner.weigh_linearly();
+                Running::Conex(Box::new(inner))
+            }
+        };
+        Ok(Ipp {
+            settings,
+            inner,
+            s: Saved::default(),
+            subproblem: Subproblem::default(),
+            notes: vec![],
+            work: vec![],
+            next: vec![],
+        })
+    }
+
+    /// Subproblems that were finished.
+    pub fn finished(&self) -> u64 {
+        self.s.k
+    }
+
+    /// The current centre z_k.
+    pub fn centre(&self) -> &[f64] {
+        &self.s.centre
+    }
+
+    /// The proximal coefficients on the objective and on the constraints, once the method has started.
+    pub fn coefficients(&self) -> (f64, f64) {
+        (self.subproblem.rho_f, self.subproblem.rho_g)
+    }
+
+    /// The coefficients for a problem, and what should be said about them.
+    fn choose<E: ValueEval + ?Sized>(settings: &Settings, ev: &E) -> Result<(Subproblem, Vec<String>)> {
+        let rho = ev.objective_modulus().map(|m| m.value);
+        let rho_g = (0..ev.constraints())
+            .map(|j| ev.constraint_modulus(j).map(|m| m.value))
+            .try_fold(0.0_f64, |largest, m| m.map(|m| largest.max(m)));
+        let rho_f_hat = match (settings.rho_hat, rho) {
+            (Some(given), _) => given,
+            // It is the coefficient of the constraints too if they need one, and must exceed both constants.
+            (None, Some(rho)) => {
+                let of_constraints = if settings.rho_hat_g.is_some() { 0.0 } else { rho_g.unwrap_or(0.0) };
+                (2.0 * rho.max(of_constraints)).max(1.0)
+            }
+            (None, None) => {
+                return Err(Error::Problem(
+                    "the weak-convexity constant of the objective is not known: give rho_hat, or state the constant".into(),
+                ));
+            }
+        };
+        let rho_g_hat = settings.rho_hat_g.unwrap_or(if rho_g == Some(0.0) { 0.0 } else { rho_f_hat });
+        let mut notes = vec![];
+        let constants = [("rho_hat", rho_f_hat, rho, "objective"), ("rho_hat_g", rho_g_hat, rho_g, "constraints")];
+        for (name, hat, constant, whose) in constants {
+            if let Some(rho) = constant.filter(|&rho| rho > 0.0 && hat <= rho) {
+                notes.push(format!(
+                    "{name} = {hat} is not larger than {rho}, the weak-convexity constant of the {whose}: the subproblems need not \
+                     be convex"
+                ));
+            }
+        }
+        Ok((Subproblem { rho_f: rho_f_hat, rho_g: rho_g_hat, slack: 0.0 }, notes))
+    }
+
+    /// Takes the output of the inner run for z_{k+1} and begins the next one there.
+    fn move_on<E: Eval + ?Sized>(&mut self, ev: &mut E) -> Result<()> {
+        let inner = self.inner.get_mut();
+        if inner.output(&mut self.next) == Returned::LeastInfeasible {
+            inner.iterate(&mut self.next); // nothing was accepted
+        }
+        let s = &mut self.s;
+        s.multipliers.clear();
+        s.multipliers.extend_from_slice(inner.multipliers().unwrap_or(&[]));
+        std::mem::swap(&mut s.centre, &mut self.next); // z_{k+1}
+        (s.k, s.t) = (s.k + 1, 0);
+        inner.start(&mut self.subproblem.around(&s.centre, ev, &mut self.work) as &mut dyn Eval, &s.centre)?;
+        if let (Running::Conex(inner), true) = (&mut self.inner, self.settings.warm_multipliers) {
+            inner.set_multipliers(&s.multipliers);
+        }
+        Ok(())
+    }
+}
+
+impl Method for Ipp {
+    fn name(&self) -> &'static str {
+        "ipp"
+    }
+
+    fn iterate(&self, out: &mut [f64]) {
+        self.inner.get().iterate(out);
+    }
+
+    fn output(&self, out: &mut [f64]) -> Returned {
+        let drawn = self.s.reservoir.get().filter(|_| self.settings.output == Output::Random);
+        out.copy_from_slice(drawn.map_or(&self.s.centre, |(_, z)| z));
+        Returned::AsAsked
+    }
+
+    fn multipliers(&self) -> Option<&[f64]> {
+        let found = match self.settings.output {
+            Output::Random => &self.s.drawn_multipliers,
+            Output::Last => &self.s.multipliers,
+        };
+        (!found.is_empty()).then_some(found)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = self.notes.clone();
+        if self.s.k == 0 {
+            let each = self.settings.inner_iterations;
+            notes.push(format!("no subproblem was finished, each takes {each} iterations: there is no centre but the start"));
+        }
+        notes
+    }
+
+    fn save(&self) -> Result<State> {
+        State::pack(&(&self.s, self.inner.get().save()?))
+    }
+
+    fn restore(&mut self, state: &State) -> Result<()> {
+        let (saved, inner): (Saved, State) = state.unpack()?;
+        self.inner.get_mut().restore(&inner)?;
+        self.s = saved;
+        Ok(())
+    }
+}
+
+impl<'e> Solver<dyn Eval + 'e> for Ipp {
+    fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
+        (self.subproblem, self.notes) = Ipp::choose(&self.settings, ev)?;
+        let s = &mut self.s;
+        (s.k, s.t) = (0, 0);
+        for point in [&mut s.centre, &mut self.next] {
+            point.clear();
+            point.extend_from_slice(x); // z_0 = x_0
+        }
+        for multipliers in [&mut s.multipliers, &mut s.drawn_multipliers] {
+            multipliers.clear();
+            multipliers.reserve(ev.constraints());
+        }
+        s.reservoir.reset(x.len());
+        self.inner.get_mut().start(&mut self.subproblem.around(&s.centre, ev, &mut self.work) as &mut dyn Eval, x)
+    }
+
+    fn step(&mut self, ev: &mut (dyn Eval + 'e)) -> Result<Step> {
+        let s = &mut self.s;
+        let view = &mut self.subproblem.around(&s.centre, ev, &mut self.work);
+        let step = self.inner.get_mut().step(view as &mut dyn Eval)?;
+        if s.t == 0 {
+            s.reservoir.offer(&s.centre, s.k, 1.0, ev.rng(Purpose::Output));
+            if s.reservoir.get().is_some_and(|(drawn, _)| drawn == s.k) {
+                s.drawn_multipliers.clone_from(&s.multipliers);
+            }
+        }
+        s.t += 1;
+        if step.finished || s.t >= self.settings.inner_iterations {
+            self.move_on(ev)?;
+        }
+        Ok(Step { finished: false, ..step })
+    }
+}
