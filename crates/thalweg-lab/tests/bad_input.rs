@@ -168,7 +168,11 @@ fn a_broken_spec_is_refused_with_a_sentence() {
         ("threads = 1", "threads = \"two\"", &["line 2: threads = \"two\"", "wanted a whole number of at least 0"]),
         ("seed = 1", "seed = -1", &["line 1: seed = -1", "wanted a whole number of at least 0"]),
         ("seed = 1", "feasibility = -1.0", &["feasibility = -1", "wanted a finite number of at least 0"]),
-        ("seed = 1", "certificate = \"bundle\"", &["certificate = \"bundle\"", "wanted \"none\", \"ssg\" or { ssg ="]),
+        (
+            "seed = 1",
+            "certificate = \"bundle\"",
+            &["certificate = \"bundle\"", "wanted \"none\", \"ssg\", or a table with ssg ="],
+        ),
         ("seed = 1", "certificate = { ssg = { rho_hat = -3.0 } }", &["rho_hat = -3", "wanted more than 0"]),
         ("every = 1", "every = 0", &["record.every = 0", "wanted at least 1"]),
         ("every = 1", "every = 1\nat = [1]", &["record = every and at", "wanted one of them"]),
@@ -363,19 +367,19 @@ fn a_checkpoint_that_is_not_of_this_run_is_refused() {
         ("parity <= 0.2", "parity <= 0.3", ["its problem is", "parity <= 0.2", "here it is", "parity <= 0.3"]),
         ("{ ball = 5.0 }", "{ ball = 6.0 }", ["its problem is", "5", "here it is", "6"]),
         ("\"shared\"", "{ shuffle = 1 }", ["its problem is", "10 of 10 rows", "here it is", "6 of 10 rows"]),
-        ("eta = 0.05", "eta = 0.06", ["its settings is", "0.05", "here it is", "0.06"]),
-        ("every = 1", "every = 2", ["its settings is", "Some(1)", "here it is", "Some(2)"]),
+        ("eta = 0.05", "eta = 0.06", ["its settings are", "0.05", "here they are", "0.06"]),
+        ("every = 1", "every = 2", ["its settings are", "Some(1)", "here they are", "Some(2)"]),
         ("seed = 1", "seed = 2", ["its seed is", "'1'", "here it is", "'2'"]),
-        ("start = \"zero\"", "start = \"sin\"", ["its settings is", "start", "here it is", "start"]),
+        ("start = \"zero\"", "start = \"sin\"", ["its settings are", "start", "here they are", "start"]),
         (
             "seed = 1",
             "seed = 1\nfeasibility = 0.1",
-            ["its settings is", "feasibility None", "here it is", "feasibility Some(0.1)"],
+            ["its settings are", "feasibility None", "here they are", "feasibility Some(0.1)"],
         ),
         (
             "seed = 1",
             "seed = 1\ncertificate = \"ssg\"",
-            ["its settings is", "certificate None", "here it is", "certificate Some"],
+            ["its settings are", "certificate Measures { switching: None", "here they are", "Some(Switching"],
         ),
     ] {
         place.put("run.toml", GOOD.replace(from, to));

@@ -374,7 +374,7 @@ fn foreign_and_damaged_checkpoints_are_refused() {
     let options = Options { checkpoint: Some(plan(false, "a")), ..Options::iterations(5) };
     run::minimize(&line(), &mut Ssg::new(Settings::default()).unwrap(), &[0.0], &options, &mut ()).unwrap();
     assert!(refuse(&disc(), "a", 0, &[0.0, 0.0]).contains("belongs to another run: its problem"));
-    assert!(refuse(&line(), "b", 0, &[0.0]).contains("its settings is 'a'"));
+    assert!(refuse(&line(), "b", 0, &[0.0]).contains("its settings are 'a'"));
     assert!(refuse(&line(), "a", 1, &[0.0]).contains("its seed is '0'"));
     attempt(&line(), "a", 0, &[0.0]).unwrap();
     let good = std::fs::read(&file).unwrap();

@@ -98,6 +98,16 @@ pub(super) fn save<P: Values + ?Sized>(
     })
 }
 
+/// The parts of two lists that differ, where the lists are as long as each other: nobody reads thirty settings to find one.
+fn difference(theirs: &str, ours: &str) -> (String, String) {
+    let (a, b): (Vec<&str>, Vec<&str>) = (theirs.split(", ").collect(), ours.split(", ").collect());
+    if a.len() != b.len() {
+        return (theirs.into(), ours.into());
+    }
+    let (a, b): (Vec<&str>, Vec<&str>) = a.into_iter().zip(b).filter(|(a, b)| a != b).unzip();
+    (a.join(", "), b.join(", "))
+}
+
 /// Reads the checkpoint of this very run; `None` if there is no file.
 pub(super) fn load<P: Values + ?Sized>(
     plan: &Checkpoint,
@@ -134,10 +144,11 @@ pub(super) fn load<P: Values + ?Sized>(
     let saved: Saved = postcard::from_bytes(payload).map_err(|e| bad(format!("is damaged: {e}")))?;
     let same = |what: &str, theirs: &str, ours: &str| {
         if theirs == ours {
-            Ok(())
-        } else {
-            Err(bad(format!("belongs to another run: its {what} is '{theirs}', here it is '{ours}'")))
+            return Ok(());
         }
+        let (theirs, ours) = difference(theirs, ours);
+        let (is, it_is) = if what == "settings" { ("are", "they are") } else { ("is", "it is") };
+        Err(bad(format!("belongs to another run: its {what} {is} '{theirs}', here {it_is} '{ours}'")))
     };
     same("problem", &saved.fingerprint, &problem.fingerprint())?;
     same("method", &saved.method, method.name())?;
