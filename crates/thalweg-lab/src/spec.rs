@@ -137,7 +137,7 @@ impl Spec {
             }
             "threes-econ" => {
                 let settings: threes_econ::Settings = settings(table)?;
-                let words = format!("{settings:?}");
+                let words = format!("{:?}", settings.clone().resolve()?);
                 Ok((Box::new(ThreesEcon::new(settings)?), words))
             }
             "conex" => {

@@ -132,7 +132,7 @@ fn every_key_is_documented() {
 
 #[test]
 fn every_option_is_documented() {
-    for (command, page) in [("fit", "fit"), ("predict", "fit"), ("explain", "fit"), ("solve", "solve"), ("plan", "solve")] {
+    for (command, page) in [("fit", "fit"), ("predict", "fit"), ("explain", "fit"), ("solve", "solve"), ("plan", "plan")] {
         let run = std::process::Command::new(env!("CARGO_BIN_EXE_thalweg")).args([command, "--help"]).output().unwrap();
         let help = String::from_utf8(run.stdout).unwrap();
         // An option begins its line, with or without a short form before it.

@@ -11,7 +11,7 @@ use thalweg::learn::{Data, Groups, Learning, Split};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::solvers::ssg::{InfeasibleStep, Output, Settings};
-use thalweg::solvers::{Conex, Eval, FirstOrder, Ipp, Ssg, conex, ipp};
+use thalweg::solvers::{Conex, Eval, FirstOrder, Ipp, Ssg, ThreesEcon, conex, ipp, threes_econ};
 
 struct Counting;
 
@@ -83,6 +83,18 @@ fn a_step_of_a_solver_allocates_nothing() {
                 ),
             ),
             ("conex", Box::new(Conex::new(dual.clone()).unwrap())),
+            ("threes-econ", Box::new(ThreesEcon::new(threes_econ::Settings::default()).unwrap())),
+            (
+                "threes-econ, stochastic",
+                Box::new(
+                    ThreesEcon::new(threes_econ::Settings {
+                        q: threes_econ::Epoch::Sqrt,
+                        output: threes_econ::Output::Random,
+                        ..threes_econ::Settings::default()
+                    })
+                    .unwrap(),
+                ),
+            ),
             ("ipp, ssg", Box::new(Ipp::new(around(ipp::Inner::Ssg(base))).unwrap())),
             (
                 "ipp, conex",

@@ -10,9 +10,10 @@ use thalweg::learn::{Data, Groups, Learning};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::oracle::{Problem, Subgradients};
+use thalweg::plan::threes_econ::{Constants, Theorem};
 use thalweg::run::{self, Checkpoint, Ended, Options, Outcome, Record};
 use thalweg::sets::Bounds;
-use thalweg::solvers::threes_econ::{Beta, Epoch, Output, Settings};
+use thalweg::solvers::threes_econ::{Beta, Epoch, Output, Settings, Theory};
 use thalweg::solvers::{Schedule, Ssg, ThreesEcon, ssg};
 
 fn solve(problem: &dyn Subgradients, settings: Settings, start: &[f64], options: &Options) -> Outcome {
@@ -253,4 +254,33 @@ fn stationarity_of_the_penalty_is_zero_at_its_minimiser() {
     let far = of_penalty(&plane(), &[0.0, 0.0], &how).unwrap();
     assert!((far.xtilde[0] - 1.0 / 3.0).abs() < 1e-3 && (far.xtilde[1] - 1.0 / 6.0).abs() < 1e-3, "{far:?}");
     assert!((far.gradient - 10.0 * far.distance).abs() < 1e-12);
+}
+
+/// The check values of the planner, as settings.
+#[test]
+fn theory_settings_come_from_the_planner() {
+    let constants = Constants {
+        objective_lipschitz: Some(1.0),
+        constraint_lipschitz: Some(1.0),
+        mean_square_lipschitz: Some(1.0),
+        noise: Some(1.0),
+        objective_subgradient_noise: Some(0.0),
+        constraint_subgradient_noise: Some(0.0),
+        rho: Some(1.0),
+        rho_g: Some(0.0),
+        envelope_gap: Some(1.0),
+        beta: Some(10.0),
+        nu: Some(0.01),
+        ..Constants::default()
+    };
+    let settings = Settings::theory(Theorem::T34, &constants, 0.1).unwrap();
+    assert_eq!((settings.s1, settings.s2, settings.q), (Some(1_600_000_000), Some(40_000), Epoch::Fixed(40_000)));
+    assert_eq!((settings.beta, settings.nu, settings.output), (Beta::Fixed(10.0), 0.01, Output::Random));
+    assert!((settings.alpha.at(0) / 1.758_993_86e-6 - 1.0).abs() < 1e-8);
+    let named = Settings {
+        theory: Some(Theory { theorem: Theorem::T34, eps: 0.1, constants }),
+        output: Output::Last,
+        ..Settings::default()
+    };
+    assert_eq!(named.resolve().unwrap(), Settings { output: Output::Last, ..settings });
 }

@@ -8,6 +8,7 @@ use crate::estimate::{MiniBatch, Reservoir, Spider};
 use crate::math::rng::Purpose;
 use crate::math::vec;
 use crate::oracle::Replacement;
+use crate::plan::threes_econ as plan;
 use crate::{Error, Result};
 
 /// Iterations over which the penalty is watched.
@@ -62,6 +63,20 @@ pub struct Settings {
     pub q: Epoch,
     /// "last" (default) or "random".
     pub output: Output,
+    /// Constants from which a theorem prescribes beta, nu, alpha, s1, s2 and q; those settings are then not used.
+    pub theory: Option<Theory>,
+}
+
+/// A theorem and the constants it needs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Theory {
+    /// "3.4", "3.7" or "3.12".
+    pub theorem: plan::Theorem,
+    /// Target accuracy.
+    pub eps: f64,
+    /// The constants of the problem.
+    pub constants: plan::Constants,
 }
 
 impl Default for Settings {
@@ -74,13 +89,40 @@ impl Default for Settings {
             s2: None,
             q: Epoch::Fixed(1),
             output: Output::Last,
+            theory: None,
         }
     }
 }
 
 impl Settings {
-    /// Checks every value.
-    pub fn validate(&self) -> Result<()> {
+    /// The settings that a theorem prescribes, with the output it speaks of.
+    pub fn theory(theorem: plan::Theorem, constants: &plan::Constants, eps: f64) -> Result<Self> {
+        let planned = plan::plan(theorem, constants, eps)?;
+        let Some(steps) = planned.steps else {
+            return Err(Error::setting("theorem", theorem, "one that prescribes steps: 3.4, 3.7 or 3.12"));
+        };
+        Ok(Settings {
+            beta: Beta::Fixed(planned.beta),
+            nu: planned.nu,
+            alpha: Schedule::Constant(steps.alpha),
+            s1: Some(steps.s1 as usize),
+            s2: Some(steps.s2 as usize),
+            q: Epoch::Fixed(steps.q as u64),
+            output: Output::Random,
+            theory: None,
+        })
+    }
+
+    /// Takes the theorem's values, if one is named, and checks every value.
+    pub fn resolve(mut self) -> Result<Self> {
+        if let Some(Theory { theorem, eps, constants }) = self.theory.take() {
+            self = Settings { output: self.output, ..Settings::theory(theorem, &constants, eps)? };
+        }
+        self.validate()?;
+        Ok(self)
+    }
+
+    fn validate(&self) -> Result<()> {
         if let Beta::Fixed(beta) = self.beta
             && !(beta > 0.0 && beta.is_finite())
         {
@@ -124,7 +166,7 @@ impl Settings {
 /// fixed beta that is a note in the outcome. The multiplier in the outcome is the mean of `beta clip(u / nu)` over the last
 /// such window.
 ///
-/// **Settings.** [`Settings`]: beta, nu, alpha, s1, s2, q, output.
+/// **Settings.** [`Settings`]: beta, nu, alpha, s1, s2, q, output, theory.
 ///
 /// **Reference.** Liu & Xu, *A single-loop SPIDER-type stochastic subgradient method for expectation-constrained nonconvex
 /// nonsmooth optimization*.
@@ -196,7 +238,7 @@ impl Watch {
 impl ThreesEcon {
     /// A solver with checked settings.
     pub fn new(settings: Settings) -> Result<Self> {
-        settings.validate()?;
+        let settings = settings.resolve()?;
         Ok(ThreesEcon {
             s: Saved::default(),
             d: vec![],
