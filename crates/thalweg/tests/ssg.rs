@@ -3,9 +3,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may give up like tests
 
+mod common;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use common::{disc, learning};
 use thalweg::certify::{Measures, Switching, by_switching};
 use thalweg::learn::{Data, Groups, Learning};
 use thalweg::math::Matrix;
@@ -13,7 +16,7 @@ use thalweg::math::rng::{Purpose, Rng};
 use thalweg::oracle::{Problem, Subgradients};
 use thalweg::plan::{Constants, Theorem};
 use thalweg::run::{self, Budget, Checkpoint, Ended, Limit, Options, Outcome, Record};
-use thalweg::sets::{Ball, Bounds};
+use thalweg::sets::Bounds;
 use thalweg::solvers::ssg::{InfeasibleStep, Output, Settings};
 use thalweg::solvers::{Kind, Returned, Schedule, Ssg};
 
@@ -40,23 +43,6 @@ fn well() -> Problem {
         .constraint("at most a half", |x| x[0] - 0.5, |_, s| s[0] = 1.0)
         .domain(Bounds::uniform(-2.0, 2.0).unwrap())
         .weak_convexity(2.0, 0.0)
-}
-
-/// f = -x1 - x2 in the unit disc with x1 <= 0.5.
-fn disc() -> Problem {
-    Problem::new(2)
-        .objective(|x| -x[0] - x[1], |_, s| s.fill(-1.0))
-        .constraint(
-            "disc",
-            |x| x[0] * x[0] + x[1] * x[1] - 1.0,
-            |x, s| {
-                s[0] = 2.0 * x[0];
-                s[1] = 2.0 * x[1];
-            },
-        )
-        .constraint("half", |x| x[0] - 0.5, |_, s| s[0] = 1.0)
-        .domain(Ball::new(2.0).unwrap())
-        .weak_convexity(0.0, 0.0)
 }
 
 #[test]
@@ -269,24 +255,6 @@ fn a_start_outside_the_domain_is_moved_and_said() {
     assert!(wrong.unwrap_err().to_string().contains("the start has 2 entries: wanted 1"));
 }
 
-/// A learning problem with two groups, small enough for thousands of steps.
-fn learning() -> Learning {
-    let mut rng = Rng::new(21, Purpose::Data);
-    let data = Data {
-        features: Matrix::dense(120, 5, (0..600).map(|_| rng.uniform() - 0.5).collect()).unwrap(),
-        labels: (0..120).map(|i| if i % 3 == 0 { 1.0 } else { -1.0 }).collect(),
-        groups: Some(Groups { names: vec!["p".into(), "u".into()], of_row: (0..120).map(|i| i % 2).collect() }),
-        weights: None,
-    };
-    Learning::on(data)
-        .minimize("logistic + 0.01 * l1".parse().unwrap())
-        .subject_to("demographic_parity <= 0.01".parse().unwrap())
-        .subject_to("hinge <= 0.9".parse().unwrap())
-        .domain(Ball::new(5.0).unwrap())
-        .build()
-        .unwrap()
-}
-
 /// Settings that together touch every part of the state.
 fn variants() -> Vec<Settings> {
     let base = Settings { eta: 0.2.into(), tol: 1e-3.into(), ..Settings::default() };
@@ -308,7 +276,7 @@ fn variants() -> Vec<Settings> {
 
 #[test]
 fn batches_of_everything_equal_the_full_method() {
-    let problem = learning();
+    let problem = learning(120);
     let full = Settings { eta: 0.2.into(), tol: 1e-3.into(), output: Output::Last, ..Settings::default() };
     let batches = Settings { value_batch: Some(1000), batch_g: Some(1000), batch_f: Some(1000), ..full.clone() };
     let options = Options { record: Record { every: Some(1), at: None }, ..Options::iterations(400) };
@@ -334,7 +302,7 @@ fn bits(outcome: &Outcome) -> String {
 fn stop_save_load_continue_equals_the_uninterrupted_run() {
     let folder = std::env::temp_dir().join(format!("thalweg-ssg-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let problem = learning();
+    let problem = learning(120);
     for (k, settings) in variants().into_iter().enumerate() {
         let record = Record { every: Some(10), at: None };
         let whole = Options { record: record.clone(), seed: 3, ..Options::iterations(230) };

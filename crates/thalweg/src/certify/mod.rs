@@ -5,7 +5,10 @@ mod switching;
 
 use serde::{Deserialize, Serialize};
 
-use crate::oracle::Subgradients;
+use crate::eval::Eval;
+use crate::math::vec;
+use crate::oracle::{Subgradients, Warm};
+use crate::solvers::FirstOrder;
 use crate::{Error, Result};
 
 pub use penalised::{Penalised, PenalisedStationarity, of_penalty};
@@ -59,6 +62,30 @@ fn moduli(problem: &dyn Subgradients) -> (Option<f64>, Option<f64>) {
         .map(|j| problem.constraint_modulus(j).map(|m| m.value))
         .try_fold(0.0_f64, |largest, m| m.map(|m| largest.max(m)));
     (problem.objective_modulus().map(|m| m.value), constraints)
+}
+
+/// Runs `solver` from the point of the domain nearest to `x` until a step moves the iterate by less than `step`, or for
+/// `iterations`; returns the last iterate and the number of iterations.
+fn settle(
+    problem: &dyn Subgradients,
+    solver: &mut FirstOrder,
+    ev: &mut dyn Eval,
+    x: &[f64],
+    iterations: u64,
+    step: f64,
+) -> Result<(Vec<f64>, u64)> {
+    let (mut y, mut before) = (x.to_vec(), x.to_vec());
+    problem.domain().project(&mut y, &mut Warm::default())?;
+    solver.start(ev, &y)?;
+    for t in 1..=iterations {
+        before.copy_from_slice(&y);
+        solver.step(ev)?;
+        solver.iterate(&mut y);
+        if vec::distance(&y, &before) < step {
+            return Ok((y, t));
+        }
+    }
+    Ok((y, iterations))
 }
 
 /// A constant that is needed and not known.

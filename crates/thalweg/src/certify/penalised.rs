@@ -3,13 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{check_point, moduli, unknown};
+use super::{check_point, moduli, settle, unknown};
 use crate::Result;
 use crate::eval::{Eval, Evaluator, Proximal};
 use crate::math::vec;
-use crate::oracle::{Subgradients, Warm};
+use crate::oracle::Subgradients;
 use crate::solvers::threes_econ::{Beta, Settings};
-use crate::solvers::{Method, Schedule, Solver, ThreesEcon};
+use crate::solvers::{Schedule, ThreesEcon};
 
 /// The penalty and the effort.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -70,19 +70,7 @@ pub fn of_penalty(problem: &dyn Subgradients, x: &[f64], how: &Penalised) -> Res
     let mut work = vec![];
     let ev: &mut dyn Eval =
         &mut Proximal { inner: &mut inner, centre: x, rho_f: 2.0 * rho, rho_g: 0.0, slack: 0.0, work: &mut work };
-    let (mut y, mut before) = (x.to_vec(), x.to_vec());
-    problem.domain().project(&mut y, &mut Warm::default())?;
-    solver.start(ev, &y)?;
-    let mut t = 0;
-    while t < how.iterations {
-        before.copy_from_slice(&y);
-        solver.step(ev)?;
-        solver.iterate(&mut y);
-        t += 1;
-        if vec::distance(&y, &before) < how.step {
-            break;
-        }
-    }
+    let (y, t) = settle(problem, &mut solver, ev, x, how.iterations, how.step)?;
     let distance = vec::distance(&y, x);
     Ok(PenalisedStationarity { gradient: 2.0 * rho * distance, distance, xtilde: y, iterations: t, rho })
 }

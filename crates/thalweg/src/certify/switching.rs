@@ -3,11 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{check_point, moduli, unknown};
+use super::{check_point, moduli, settle, unknown};
 use crate::eval::{Eval, Evaluator, Proximal};
 use crate::math::vec;
-use crate::oracle::{Draw, Pick, Subgradients, Warm};
-use crate::solvers::{Method, Schedule, Solver, Ssg, ssg};
+use crate::oracle::{Draw, Pick, Subgradients};
+use crate::solvers::{Schedule, Ssg, ssg};
 use crate::{Error, Result};
 
 /// The subproblem and the effort.
@@ -83,19 +83,7 @@ pub fn by_switching(problem: &dyn Subgradients, x: &[f64], how: &Switching) -> R
     let mut work = vec![];
     let ev: &mut dyn Eval =
         &mut Proximal { inner: &mut inner, centre: x, rho_f: rho_hat, rho_g: rho_hat_g, slack: 0.0, work: &mut work };
-    let (mut y, mut before) = (x.to_vec(), x.to_vec());
-    problem.domain().project(&mut y, &mut Warm::default())?;
-    solver.start(ev, &y)?;
-    let mut t = 0;
-    while t < how.iterations {
-        before.copy_from_slice(&y);
-        solver.step(ev)?;
-        solver.iterate(&mut y);
-        t += 1;
-        if vec::distance(&y, &before) < how.step {
-            break;
-        }
-    }
+    let (y, t) = settle(problem, &mut solver, ev, x, how.iterations, how.step)?;
     let full = Draw::full();
     let mut g = vec![0.0; ev.constraints()];
     ev.refresh(&y)?;

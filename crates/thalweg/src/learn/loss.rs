@@ -1,8 +1,10 @@
 //! Mean losses over labelled rows: hinge and logistic.
 
+use std::ops::Range;
+
 use super::term::{Constant, Part, RowNorms, Term, View, Who, Work};
 use crate::math::reduce::{self, Chunks};
-use crate::math::sigmoid::{log1p_exp, sigmoid};
+use crate::math::sigmoid::{log1p_exp, logistic_pass, sigmoid};
 use crate::math::vec;
 
 /// A loss as a function of the margin, label times score.
@@ -57,14 +59,15 @@ impl Term for MeanLoss {
     fn measure(&self, _: usize, view: View, work: &mut Work, out: &mut [f64]) {
         let chunks = Chunks::of(view.scores.len());
         work.slots.resize(chunks.count(), 0.0);
+        let slots = &mut work.slots[..chunks.count()];
         // One monomorphic loop per loss and weighting: the match must not be inside.
         match (self.loss, view.weights) {
-            (Loss::Hinge, None) => sum(chunks, &mut work.slots, view, |v, i| Loss::Hinge.value(v.labels[i] * v.scores[i])),
-            (Loss::Logistic, None) => sum(chunks, &mut work.slots, view, |v, i| Loss::Logistic.value(v.labels[i] * v.scores[i])),
-            (loss, Some(w)) => sum(chunks, &mut work.slots, view, move |v, i| w[i] * loss.value(v.labels[i] * v.scores[i])),
+            (Loss::Hinge, None) => sum(chunks, slots, |i| Loss::Hinge.value(view.labels[i] * view.scores[i])),
+            (Loss::Hinge, Some(w)) => sum(chunks, slots, |i| w[i] * Loss::Hinge.value(view.labels[i] * view.scores[i])),
+            (Loss::Logistic, _) => reduce::for_each_chunk(chunks, slots, |_, range, slot| slot[0] = logistic_sum(view, range)),
         }
         out[0] = 0.0;
-        reduce::add_slots(&work.slots[..chunks.count()], out);
+        reduce::add_slots(slots, out);
         out[0] /= view.scores.len() as f64;
     }
 
@@ -89,11 +92,27 @@ impl Term for MeanLoss {
     }
 }
 
-/// Chunked sum of `term(view, i)`.
-fn sum(chunks: Chunks, slots: &mut [f64], view: View, term: impl Fn(View, usize) -> f64 + Sync + Copy) {
-    reduce::for_each_chunk(chunks, &mut slots[..chunks.count()], |_, range, slot| {
-        slot[0] = vec::sum_by(range.len(), |i| term(view, range.start + i));
+/// Chunked sum of `term(i)`.
+fn sum(chunks: Chunks, slots: &mut [f64], term: impl Fn(usize) -> f64 + Sync) {
+    reduce::for_each_chunk(chunks, slots, |_, range, slot| {
+        slot[0] = vec::sum_by(range.len(), |i| term(range.start + i));
     });
+}
+
+/// Sum of logistic losses, by the vector kernel on blocks that stay in the nearest cache.
+fn logistic_sum(view: View, range: Range<usize>) -> f64 {
+    const BLOCK: usize = 256;
+    let (mut z, mut loss, mut slope) = ([0.0; BLOCK], [0.0; BLOCK], [0.0; BLOCK]);
+    let mut total = 0.0;
+    for start in range.clone().step_by(BLOCK) {
+        let n = BLOCK.min(range.end - start);
+        for (k, z) in z[..n].iter_mut().enumerate() {
+            *z = -view.labels[start + k] * view.scores[start + k];
+        }
+        logistic_pass(&z[..n], &mut loss[..n], &mut slope[..n]);
+        total += vec::sum_by(n, |k| view.weight(start + k) * loss[k]);
+    }
+    total
 }
 
 #[inline(always)]
