@@ -29,7 +29,6 @@ pub fn run(_: Args) -> Ending {
     let free = Request {
         group: Some("sex".into()),
         budget: Budget { iterations: Some(2000), ..Budget::default() },
-        threads: std::thread::available_parallelism().map_or(1, |n| n.get().min(2)),
         stop: Some(stop),
         ..Request::new("embedded Adult", "income")
     };
