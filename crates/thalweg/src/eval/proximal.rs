@@ -170,3 +170,63 @@ impl<E: Eval + ?Sized> Eval for Proximal<'_, E> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eval::Evaluator;
+    use crate::oracle::Problem;
+
+    /// Every derivative of the view is that of its own values, for every way of asking.
+    #[test]
+    fn derivatives_belong_to_the_regularised_values() {
+        let problem = Problem::new(2)
+            .objective(|x| x[0] * x[1], |x, s| s.copy_from_slice(&[x[1], x[0]]))
+            .constraint("a", |x| x[0] - x[1] * x[1], |x, s| s.copy_from_slice(&[1.0, -2.0 * x[1]]))
+            .constraint("b", |x| x[0].sin(), |x, s| s[0] = x[0].cos());
+        let (x, centre, full) = ([0.3, -0.8], [1.0, 0.5], Draw::full());
+        let mut inner = Evaluator::new(&problem, 0, 0.0);
+        let mut work = vec![];
+        let mut view = Proximal { inner: &mut inner, centre: &centre, rho_f: 3.0, rho_g: 2.0, slack: 0.1, work: &mut work };
+        // By hand: half the squared distance is (0.49 + 1.69) / 2 = 1.09.
+        let mut g = [0.0; 2];
+        view.constraint_values(&x, &full, Pick::All, &mut g).unwrap();
+        assert!((view.objective(&x, &full).unwrap() - (-0.24 + 3.27)).abs() < 1e-14);
+        assert!((g[0] - (0.3 - 0.64 + 2.18 - 0.1)).abs() < 1e-14 && (g[1] - (0.3_f64.sin() + 2.18 - 0.1)).abs() < 1e-14);
+
+        let weights = [0.7, -0.4];
+        let values = |view: &mut Proximal<_>, x: &[f64]| {
+            let mut g = [0.0; 2];
+            view.constraint_values(x, &full, Pick::All, &mut g).unwrap();
+            (view.objective(x, &full).unwrap(), weights[0] * g[0] + weights[1] * g[1], g)
+        };
+        let (mut f, mut pull, mut again, mut rows) = ([0.0; 2], [0.0; 2], [0.0; 2], [0.0; 4]);
+        view.objective_grad(&x, &full, &mut f).unwrap();
+        let mut seen = [0.0; 2];
+        let mut weigh = |g: &[f64], w: &mut [f64]| {
+            seen.copy_from_slice(g);
+            w.copy_from_slice(&weights);
+        };
+        let mut shifted = [0.0; 2];
+        view.constraint_pull(&x, &full, &mut shifted, &mut weigh, &mut pull).unwrap();
+        assert_eq!((seen, shifted), (g, g), "the weights are chosen by the shifted values");
+        let mut statistics = [0.0; 2];
+        view.statistic_values(&x, &full, &mut statistics).unwrap();
+        view.statistic_pull(&x, &full, &statistics, &weights, &mut again).unwrap();
+        view.constraint_rows(&x, &full, &[0, 1], &mut shifted, &mut rows).unwrap();
+        assert_eq!(shifted, g);
+        for i in 0..2 {
+            let (mut up, mut down) = (x, x);
+            up[i] += 1e-6;
+            down[i] -= 1e-6;
+            let (above, below) = (values(&mut view, &up), values(&mut view, &down));
+            let slope = |a: f64, b: f64| (a - b) / 2e-6;
+            assert!((slope(above.0, below.0) - f[i]).abs() < 1e-8);
+            assert!((slope(above.1, below.1) - pull[i]).abs() < 1e-8, "{i}");
+            assert!((slope(above.1, below.1) - again[i]).abs() < 1e-8);
+            for j in 0..2 {
+                assert!((slope(above.2[j], below.2[j]) - rows[2 * j + i]).abs() < 1e-8);
+            }
+        }
+    }
+}

@@ -211,9 +211,8 @@ struct Watch {
     violation: f64,
     /// Sum of beta clip(u / nu) for each constraint.
     sums: Vec<f64>,
-    /// Where the window began, the sum of its steps, and the step-weighted sum of the subgradients of f.
+    /// Where the window began, and the step-weighted sum of the subgradients of f.
     start: Vec<f64>,
-    steps: f64,
     objective: Vec<f64>,
     /// The last full window was stationary but infeasible; its mean violation.
     stuck: Option<f64>,
@@ -222,7 +221,7 @@ struct Watch {
 impl Watch {
     /// Begins a window at `x`; what the last one found stays.
     fn begin(&mut self, x: &[f64]) {
-        (self.seen, self.saturated, self.violation, self.steps) = (0, 0, 0.0, 0.0);
+        (self.seen, self.saturated, self.violation) = (0, 0, 0.0);
         self.start.clear();
         self.start.extend_from_slice(x);
         self.objective.clear();
@@ -304,7 +303,6 @@ impl ThreesEcon {
         let draw = self.batch.draw(ev);
         ev.objective_grad(&self.s.x, draw, &mut self.d)?;
         vec::add_scaled(&mut self.s.watch.objective, alpha, &self.d);
-        self.s.watch.steps += alpha;
         let weight = worst.map_or(0.0, |(_, v)| slope(v));
         if weight > 0.0 {
             vec::add_scaled(&mut self.d, 1.0, &self.pull);
