@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Place, Ran};
+use common::Place;
 
 /// Ten rows, both labels, column 3 as a group.
 const ROWS: &str =
@@ -47,18 +47,6 @@ fn place(from: &str, to: &str) -> Place {
     place
 }
 
-/// Insists on a refusal in one sentence that contains every part.
-#[track_caller]
-fn refused(ran: &Ran, parts: &[&str]) {
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert_eq!(ran.out, "", "{ran:?}");
-    assert!(ran.err.starts_with("thalweg: ") && ran.err.ends_with('\n') && ran.err.lines().count() == 1, "{ran:?}");
-    assert!(!ran.err.contains("panicked"), "{ran:?}");
-    for part in parts {
-        assert!(ran.err.contains(part), "'{part}' is not in: {}", ran.err);
-    }
-}
-
 #[test]
 fn the_spec_that_the_others_break_is_good() {
     let place = place("seed = 1", "seed = 1");
@@ -91,7 +79,7 @@ fn a_broken_inner_solver_is_refused_with_a_sentence() {
         ),
     ];
     for (lines, parts) in cases {
-        refused(&ipp(lines).run(&["solve", "run.toml"]), parts);
+        ipp(lines).run(&["solve", "run.toml"]).refused(parts);
     }
 }
 
@@ -222,7 +210,7 @@ fn a_broken_spec_is_refused_with_a_sentence() {
         let place = place(from, to);
         let ran = place.run(&["solve", "run.toml", "--trace", "run.csv", "--out", "run.json", "--checkpoint", "run.save"]);
         println!("{}", ran.err.trim_end());
-        refused(&ran, parts);
+        ran.refused(parts);
         assert_eq!(place.files(), ["rows.svm", "run.toml"], "{}", ran.err);
     }
 }
@@ -230,12 +218,12 @@ fn a_broken_spec_is_refused_with_a_sentence() {
 #[test]
 fn a_spec_that_cannot_be_read_is_refused() {
     let place = Place::new();
-    refused(&place.run(&["solve", "none.toml"]), &["none.toml", "there is no such file"]);
-    refused(&place.run(&["solve", "."]), &[".: is a directory", "wanted a file"]);
+    place.run(&["solve", "none.toml"]).refused(&["none.toml", "there is no such file"]);
+    place.run(&["solve", "."]).refused(&[".: is a directory", "wanted a file"]);
     place.put("run.toml", b"[data]\nname = \"\xff\xfe\"\n");
-    refused(&place.run(&["solve", "run.toml"]), &["run.toml", "wanted TOML in UTF-8"]);
+    place.run(&["solve", "run.toml"]).refused(&["run.toml", "wanted TOML in UTF-8"]);
     place.put("run.toml", "");
-    refused(&place.run(&["solve", "run.toml"]), &["run.toml, line 1: ", "the table [data] is missing"]);
+    place.run(&["solve", "run.toml"]).refused(&["run.toml, line 1: ", "the table [data] is missing"]);
 }
 
 #[test]
@@ -253,12 +241,12 @@ fn bad_rows_are_refused_with_file_and_line() {
         let place = place("seed = 1", "seed = 1");
         place.put("rows.svm", format!("{ROWS}{row}\n"));
         let ran = place.run(&["solve", "run.toml"]);
-        refused(&ran, &["rows.svm, line 11: "]);
-        refused(&ran, &parts);
+        ran.refused(&["rows.svm, line 11: "]);
+        ran.refused(&parts);
     }
     let place = place("seed = 1", "seed = 1");
     place.put("rows.svm", "");
-    refused(&place.run(&["solve", "run.toml"]), &["rows.svm, line 1: the file has no rows"]);
+    place.run(&["solve", "run.toml"]).refused(&["rows.svm, line 1: the file has no rows"]);
 }
 
 #[test]
@@ -266,20 +254,17 @@ fn a_group_without_rows_is_refused() {
     // Nobody is in the group at all.
     let place = place("group = 3", "group = 3");
     place.put("rows.svm", "+1 1:1 3:0\n-1 2:1\n");
-    refused(
-        &place.run(&["solve", "run.toml"]),
-        &["rows.svm", "no row has an entry in the group column 3", "wanted rows with one"],
-    );
+    place.run(&["solve", "run.toml"]).refused(&["rows.svm", "no row has an entry in the group column 3", "wanted rows with one"]);
     place.put("rows.svm", "+1 1:1 3:1\n-1 2:1 3:1\n");
-    refused(&place.run(&["solve", "run.toml"]), &["rows.svm", "every row has an entry in the group column 3"]);
+    place.run(&["solve", "run.toml"]).refused(&["rows.svm", "every row has an entry in the group column 3"]);
     // The group has rows, but none among those that gaps are computed on.
     let spec = GOOD.replace("\"shared\"", "\"ordered\"");
     place.put("run.toml", &spec);
     place.put("rows.svm", "+1 1:1 3:1\n-1 2:1\n-1 1:1\n");
-    refused(&place.run(&["solve", "run.toml"]), &["'demographic_parity' needs rows of group 'column 3'", "there is none"]);
+    place.run(&["solve", "run.toml"]).refused(&["'demographic_parity' needs rows of group 'column 3'", "there is none"]);
     place.put("run.toml", spec.replace("demographic_parity", "equal_opportunity"));
     place.put("rows.svm", "+1 1:1 3:1\n-1 2:1\n+1 1:1\n-1 2:1\n-1 1:1 3:1\n+1 1:1\n");
-    refused(&place.run(&["solve", "run.toml"]), &["rows of group 'column 3' with label +1", "there is none"]);
+    place.run(&["solve", "run.toml"]).refused(&["rows of group 'column 3' with label +1", "there is none"]);
 }
 
 #[test]
@@ -287,13 +272,13 @@ fn data_that_are_not_there_are_asked_for() {
     let named = |name: &str| GOOD.replace("file = \"rows.svm\"", &format!("name = \"{name}\"")).replace("group = 3\n", "");
     let place = Place::new();
     place.put("run.toml", named("a9"));
-    refused(&place.run(&["solve", "run.toml"]), &["there is no data set \"a9\"", "did you mean a9a?", "known are a9a, adult"]);
+    place.run(&["solve", "run.toml"]).refused(&["there is no data set \"a9\"", "did you mean a9a?", "known are a9a, adult"]);
     place.put("run.toml", named("w8a"));
     let ran = place.run(&["solve", "run.toml", "--data-dir", "here"]);
-    refused(&ran, &["the data set w8a is missing", "put the file w8a.gz or w8a into", "here (no such directory)", "./data"]);
-    refused(&ran, &["It comes from: ", "LIBSVM"]);
+    ran.refused(&["the data set w8a is missing", "put the file w8a.gz or w8a into", "here (no such directory)", "./data"]);
+    ran.refused(&["It comes from: ", "LIBSVM"]);
     place.put("run.toml", named("adult"));
-    refused(&place.run(&["solve", "run.toml"]), &["adult is a raw table", "sets that can be loaded are a9a"]);
+    place.run(&["solve", "run.toml"]).refused(&["adult is a raw table", "sets that can be loaded are a9a"]);
 }
 
 #[test]
@@ -303,8 +288,8 @@ fn files_that_cannot_be_written_are_refused_before_the_run() {
     std::fs::create_dir(place.path("folder")).unwrap();
     for flag in ["--trace", "--out", "--checkpoint"] {
         let refusal = |file: &str, parts: &[&str]| {
-            refused(&place.run(&["solve", "run.toml", flag, file]), &[flag, file]);
-            refused(&place.run(&["solve", "run.toml", flag, file]), parts);
+            place.run(&["solve", "run.toml", flag, file]).refused(&[flag, file]);
+            place.run(&["solve", "run.toml", flag, file]).refused(parts);
         };
         refusal("nowhere/file", &["there is no directory nowhere", "wanted one that exists"]);
         refusal("rows.svm/file", &["there is no directory rows.svm"]);
@@ -312,10 +297,10 @@ fn files_that_cannot_be_written_are_refused_before_the_run() {
         refusal("run.toml", &["is the description of the run", "wanted another file"]);
     }
     let ran = place.run(&["solve", "run.toml", "--trace", "one", "--out", "one"]);
-    refused(&ran, &["--out one", "is the file of --trace", "wanted another one"]);
+    ran.refused(&["--out one", "is the file of --trace", "wanted another one"]);
     let ran = place.run(&["solve", "run.toml", "--checkpoint", "run.save", "--checkpoint-every", "-1"]);
-    refused(&ran, &["--checkpoint-every -1", "wanted a number of seconds"]);
-    refused(&place.run(&["solve", "run.toml", "--threads", "0"]), &["threads = 0", "wanted at least 1"]);
+    ran.refused(&["--checkpoint-every -1", "wanted a number of seconds"]);
+    place.run(&["solve", "run.toml", "--threads", "0"]).refused(&["threads = 0", "wanted at least 1"]);
     assert_eq!(place.files(), ["folder", "rows.svm", "run.toml"]);
 }
 
@@ -334,7 +319,7 @@ fn a_checkpoint_that_is_not_of_this_run_is_refused() {
     };
     for length in [17, 20, 30, 36, good.len() / 2, good.len() - 1] {
         place.put("run.save", &good[..length]);
-        refused(&resume(&place), &["checkpoint run.save is truncated"]);
+        resume(&place).refused(&["checkpoint run.save is truncated"]);
         unchanged(&good[..length]);
     }
     // One byte of the payload, anywhere.
@@ -342,7 +327,7 @@ fn a_checkpoint_that_is_not_of_this_run_is_refused() {
         let mut bytes = good.clone();
         bytes[at] ^= 0x40;
         place.put("run.save", &bytes);
-        refused(&resume(&place), &["checkpoint run.save is damaged", "checksum"]);
+        resume(&place).refused(&["checkpoint run.save is damaged", "checksum"]);
         unchanged(&bytes);
     }
     let longer = [good.as_slice(), b"!"].concat();
@@ -357,7 +342,7 @@ fn a_checkpoint_that_is_not_of_this_run_is_refused() {
     ];
     for (bytes, parts) in cases {
         place.put("run.save", bytes);
-        refused(&resume(&place), parts);
+        resume(&place).refused(parts);
         unchanged(bytes);
     }
 
@@ -384,13 +369,13 @@ fn a_checkpoint_that_is_not_of_this_run_is_refused() {
     ] {
         place.put("run.toml", GOOD.replace(from, to));
         let ran = resume(&place);
-        refused(&ran, &["checkpoint run.save belongs to another run"]);
-        refused(&ran, &parts);
+        ran.refused(&["checkpoint run.save belongs to another run"]);
+        ran.refused(&parts);
         unchanged(&good);
     }
     place.put("run.toml", GOOD);
     place.put("rows.svm", ROWS.replace("1:3", "1:4"));
-    refused(&resume(&place), &["belongs to another run: its problem is", "data "]);
+    resume(&place).refused(&["belongs to another run: its problem is", "data "]);
     unchanged(&good);
 
     // More iterations and other threads are the same run.

@@ -23,11 +23,7 @@ fn refused(table: impl AsRef<[u8]>, more: &[&str], parts: &[&str]) {
     place.put("my.csv", table);
     let label: &[&str] = if more.contains(&"--label") { &[] } else { &["--label", "y"] };
     let ran = place.run(&[&["fit", "my.csv", "--iterations", "20", "--out", "a/b"], label, more].concat());
-    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:?}");
-    assert!(ran.err.starts_with("thalweg: ") && ran.err.ends_with('\n') && ran.err.lines().count() == 1, "{ran:?}");
-    for part in parts {
-        assert!(ran.err.contains(part), "'{part}' is not in: {}", ran.err);
-    }
+    ran.refused(parts);
     assert_eq!(place.files(), ["my.csv"]);
 }
 
@@ -150,11 +146,7 @@ fn refused_options(more: &[&str], parts: &[&str]) {
     place.put("my.csv", good());
     let out: &[&str] = if more.contains(&"--out") { &[] } else { &["--out", "a/b"] };
     let ran = place.run(&[&["fit", "my.csv", "--label", "y"], out, more].concat());
-    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{more:?}: {ran:?}");
-    assert!(ran.err.starts_with("thalweg: ") && ran.err.lines().count() == 1, "{ran:?}");
-    for part in parts {
-        assert!(ran.err.contains(part), "{more:?}: '{part}' is not in: {}", ran.err);
-    }
+    ran.refused(parts);
     assert_eq!(place.files(), ["my.csv"], "{more:?}");
 }
 

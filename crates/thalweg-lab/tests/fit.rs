@@ -420,15 +420,6 @@ fn new_rows_need_the_columns_but_neither_label_nor_known_values() {
     assert!(ran.err.contains("such as 'west'") && ran.err.contains("counts as the mean"), "{}", ran.err);
 }
 
-#[track_caller]
-fn refused(ran: &Ran, parts: &[&str]) {
-    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:?}");
-    assert!(ran.err.starts_with("thalweg: ") && ran.err.lines().count() == 1, "{ran:?}");
-    for part in parts {
-        assert!(ran.err.contains(part), "'{part}' is not in: {}", ran.err);
-    }
-}
-
 #[test]
 fn predict_says_which_columns_do_not_fit() {
     let place = place();
@@ -439,10 +430,10 @@ fn predict_says_which_columns_do_not_fit() {
         assert_eq!(place.files(), ["m", "new.csv", "people.csv"], "nothing was written");
         ran
     };
-    refused(&predict("age,sex,w\n30,f,1\n"), &["new.csv: has no columns 'job', 'region'"]);
-    refused(&predict("Age,sex,w,job,region\n30,f,1,,\n"), &["new.csv: has no column 'age' (did you mean Age?)"]);
-    refused(&predict("age,sex,w,job,region\n30,f,1,,\nold,m,1,,\n"), &["new.csv, line 3: 'old' in column 'age' is not a number"]);
-    refused(&place.run(&["predict", "m", "none.csv"]), &["none.csv: there is no such file"]);
+    predict("age,sex,w\n30,f,1\n").refused(&["new.csv: has no columns 'job', 'region'"]);
+    predict("Age,sex,w,job,region\n30,f,1,,\n").refused(&["new.csv: has no column 'age' (did you mean Age?)"]);
+    predict("age,sex,w,job,region\n30,f,1,,\nold,m,1,,\n").refused(&["new.csv, line 3: 'old' in column 'age' is not a number"]);
+    place.run(&["predict", "m", "none.csv"]).refused(&["none.csv: there is no such file"]);
 }
 
 #[test]
@@ -456,19 +447,17 @@ fn a_file_that_is_no_model_is_refused() {
         assert_eq!(place.run(&["explain", "other.json"]).err, ran.err);
         ran
     };
-    refused(&with("age,job\n1,2\n"), &["other.json: is not a model: ", "wanted a model.json that thalweg fit wrote"]);
-    refused(&with("{\"weights\": []}"), &["other.json: is not a model: missing field `format`"]);
-    refused(&with(&good[..good.len() / 2]), &["other.json: is not a model: EOF"]);
-    refused(
-        &with(&good.replacen("\"format\": 1", "\"format\": 2", 1)),
-        &["other.json: has model format 2: this one reads format 1", "newer"],
-    );
-    refused(&with(&good.replacen("\"intercept\"", "\"offset\"", 1)), &["other.json: is a damaged model: ", "offset"]);
+    with("age,job\n1,2\n").refused(&["other.json: is not a model: ", "wanted a model.json that thalweg fit wrote"]);
+    with("{\"weights\": []}").refused(&["other.json: is not a model: missing field `format`"]);
+    with(&good[..good.len() / 2]).refused(&["other.json: is not a model: EOF"]);
+    with(&good.replacen("\"format\": 1", "\"format\": 2", 1))
+        .refused(&["other.json: has model format 2: this one reads format 1", "newer"]);
+    with(&good.replacen("\"intercept\"", "\"offset\"", 1)).refused(&["other.json: is a damaged model: ", "offset"]);
     let mut model: Value = serde_json::from_str(&good).unwrap();
     model["weights"].as_array_mut().unwrap().pop();
-    refused(&with(&model.to_string()), &["other.json: is a damaged model: it has ", " weights for "]);
-    refused(&place.run(&["predict", "nowhere", "people.csv"]), &["nowhere: there is no such file"]);
-    refused(&place.run(&["explain", "."]), &["./model.json: there is no such file"]);
+    with(&model.to_string()).refused(&["other.json: is a damaged model: it has ", " weights for "]);
+    place.run(&["predict", "nowhere", "people.csv"]).refused(&["nowhere: there is no such file"]);
+    place.run(&["explain", "."]).refused(&["./model.json: there is no such file"]);
 }
 
 const COMMANDS: [&str; 8] = ["demo", "fit", "predict", "explain", "solve", "plan", "data", "completions"];

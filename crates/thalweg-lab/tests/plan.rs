@@ -30,15 +30,6 @@ fn plan(more: &[&str]) -> Ran {
     Place::new().run(&[CONSTANTS.as_slice(), more].concat())
 }
 
-#[track_caller]
-fn refused(ran: &Ran, parts: &[&str]) {
-    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:?}");
-    assert!(ran.err.starts_with("thalweg: ") && ran.err.lines().count() == 1, "{ran:?}");
-    for part in parts {
-        assert!(ran.err.contains(part), "'{part}' is not in: {}", ran.err);
-    }
-}
-
 #[test]
 fn the_table_shows_the_check_values() {
     let text = plan(&[]).ended(0).out;
@@ -105,23 +96,23 @@ fn a_strongly_convex_constraint_has_its_own_theorem() {
 fn missing_and_senseless_constants_are_named() {
     let place = Place::new();
     let run = |arguments: &str| place.run(&arguments.split(' ').collect::<Vec<_>>());
-    refused(&run("plan --eps 0.1"), &["lipschitz = (not given)", "wanted M"]);
+    run("plan --eps 0.1").refused(&["lipschitz = (not given)", "wanted M"]);
     let most = "plan --eps 0.1 --lipschitz 1 --diameter 1 --rho 1 --rho-hat 2";
-    refused(&run(&format!("{most} --theorem 4.2-I")), &["slater = (not given)", "wanted -g(x_feas)", "Theorem 4.2-I needs it"]);
-    refused(&run(&format!("{most} --slater 1 --theorem 4.3-I")), &["confidence = (not given)", "Theorem 4.3-I needs it"]);
-    refused(&run(&format!("{most} --slater 1 --confidence 0.1 --theorem 5.2-II")), &["noise = (not given)"]);
-    refused(&run(&format!("{most} --theorem B.1-I")), &["strong_convexity = (not given)"]);
-    refused(&run(&format!("{most} --slater -1")), &["slater = -1", "larger than 0"]);
-    refused(&run(&most.replace("--eps 0.1", "--eps 0")), &["eps = 0", "wanted a finite number larger than 0"]);
-    refused(&run(&most.replace("--rho-hat 2", "--rho-hat 1")), &["rho_hat = 1", "larger than rho = 1"]);
-    refused(&run(&most.replace("--rho 1", "--rho -1")), &["rho = -1", "0 or larger"]);
+    run(&format!("{most} --theorem 4.2-I")).refused(&["slater = (not given)", "wanted -g(x_feas)", "Theorem 4.2-I needs it"]);
+    run(&format!("{most} --slater 1 --theorem 4.3-I")).refused(&["confidence = (not given)", "Theorem 4.3-I needs it"]);
+    run(&format!("{most} --slater 1 --confidence 0.1 --theorem 5.2-II")).refused(&["noise = (not given)"]);
+    run(&format!("{most} --theorem B.1-I")).refused(&["strong_convexity = (not given)"]);
+    run(&format!("{most} --slater -1")).refused(&["slater = -1", "larger than 0"]);
+    run(&most.replace("--eps 0.1", "--eps 0")).refused(&["eps = 0", "wanted a finite number larger than 0"]);
+    run(&most.replace("--rho-hat 2", "--rho-hat 1")).refused(&["rho_hat = 1", "larger than rho = 1"]);
+    run(&most.replace("--rho 1", "--rho -1")).refused(&["rho = -1", "0 or larger"]);
 }
 
 #[test]
 fn unknown_theorems_and_methods_are_refused() {
-    refused(&plan(&["--theorem", "4.2"]), &["theorem = 4.2", "wanted one of 4.2-I, 4.2-II, 4.3-I"]);
+    plan(&["--theorem", "4.2"]).refused(&["theorem = 4.2", "wanted one of 4.2-I, 4.2-II, 4.3-I"]);
     let ran = Place::new().run(&["plan", "--method", "sgs", "--eps", "0.1"]);
-    refused(&ran, &["method 'sgs' has no planner", "did you mean ssg?", "wanted ssg, conex, ipp, threes-econ"]);
+    ran.refused(&["method 'sgs' has no planner", "did you mean ssg?", "wanted ssg, conex, ipp, threes-econ"]);
 }
 
 fn run(arguments: &str) -> Ran {
@@ -216,8 +207,8 @@ fn ipp_plans_its_subproblems() {
     let plans = run(&format!("{IPP} --json")).ended(0).json();
     assert_eq!(plans.as_array().unwrap().len(), 1);
     assert_eq!((&plans[0]["settings"]["inner"], &plans[0]["settings"]["iterations"]), (&"ssg".into(), &160.0.into()));
-    refused(&run(&format!("{IPP} --inner conex")), &["multiplier_bound = (not given)", "IPP with conex needs it"]);
-    refused(&run(&format!("{IPP} --inner conx")), &["inner solver 'conx'", "did you mean conex?"]);
+    run(&format!("{IPP} --inner conex")).refused(&["multiplier_bound = (not given)", "IPP with conex needs it"]);
+    run(&format!("{IPP} --inner conx")).refused(&["inner solver 'conx'", "did you mean conex?"]);
 }
 
 #[test]
@@ -232,21 +223,21 @@ fn complexities_are_shown_for_one_or_all_methods() {
     assert!(text.contains("O(sqrt(N) eps^-4)"), "{text}");
     let rows = run("plan --complexity --method ssg --json").ended(0).json();
     assert_eq!(rows[1]["constraint_values"], "O(eps^-8)");
-    refused(&run("plan --complexity --method threes"), &["method 'threes' has no planner", "did you mean threes-econ?"]);
+    run("plan --complexity --method threes").refused(&["method 'threes' has no planner", "did you mean threes-econ?"]);
 }
 
 #[test]
 fn constants_and_choices_of_other_methods_are_refused() {
-    refused(&run("plan --eps 0.1 --beta 3"), &["--beta is no constant of ssg", "wanted", "--rho-hat"]);
-    refused(&run(&format!("{CONEX} --rho 1")), &["--rho is no constant of conex", "--objective-kink"]);
-    refused(&run(&format!("{CONEX} --theorem 3.4")), &["--theorem is for ssg and threes-econ", "conex"]);
-    refused(&run(&format!("{IPP} --as-printed")), &["--as-printed is for ssg", "ipp"]);
-    refused(&run("plan --eps 0.1 --inner ssg"), &["--inner is for ipp"]);
-    refused(&run(&format!("{THREES_ECON} --theorem 3.5")), &["theorem = 3.5", "wanted one of 2.5, 3.4, 3.7, 3.12"]);
-    refused(&run(&format!("{THREES_ECON} --theorem 3.4 --beta 10")), &["nu = (not given)", "Theorem 3.4 needs it"]);
-    refused(&run(THREES_ECON), &["regularity = (not given)", "theta", "Theorem 2.5 needs it"]);
-    refused(&run(CONEX), &["objective_kink = (not given)", "ConEx needs it"]);
-    refused(&run(&CONEX.replace("--diameter 4", "--diameter inf")), &["diameter = inf", "wanted D"]);
+    run("plan --eps 0.1 --beta 3").refused(&["--beta is no constant of ssg", "wanted", "--rho-hat"]);
+    run(&format!("{CONEX} --rho 1")).refused(&["--rho is no constant of conex", "--objective-kink"]);
+    run(&format!("{CONEX} --theorem 3.4")).refused(&["--theorem is for ssg and threes-econ", "conex"]);
+    run(&format!("{IPP} --as-printed")).refused(&["--as-printed is for ssg", "ipp"]);
+    run("plan --eps 0.1 --inner ssg").refused(&["--inner is for ipp"]);
+    run(&format!("{THREES_ECON} --theorem 3.5")).refused(&["theorem = 3.5", "wanted one of 2.5, 3.4, 3.7, 3.12"]);
+    run(&format!("{THREES_ECON} --theorem 3.4 --beta 10")).refused(&["nu = (not given)", "Theorem 3.4 needs it"]);
+    run(THREES_ECON).refused(&["regularity = (not given)", "theta", "Theorem 2.5 needs it"]);
+    run(CONEX).refused(&["objective_kink = (not given)", "ConEx needs it"]);
+    run(&CONEX.replace("--diameter 4", "--diameter inf")).refused(&["diameter = inf", "wanted D"]);
     let ran = run("plan --method ssg");
     assert_eq!(ran.code, Some(2));
     assert!(ran.err.contains("--eps"), "{}", ran.err);

@@ -97,6 +97,17 @@ impl Ran {
         self
     }
 
+    /// Insists on a refusal: exit code 2, nothing on standard output, one sentence that contains every part.
+    #[track_caller]
+    pub fn refused(&self, parts: &[&str]) {
+        assert_eq!((self.code, self.out.as_str()), (Some(2), ""), "{self:?}");
+        assert!(self.err.starts_with("thalweg: ") && self.err.ends_with('\n') && self.err.lines().count() == 1, "{self:?}");
+        assert!(!self.err.contains("panicked"), "{self:?}");
+        for part in parts {
+            assert!(self.err.contains(part), "'{part}' is not in: {}", self.err);
+        }
+    }
+
     /// Standard output as JSON.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
