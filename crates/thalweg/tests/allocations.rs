@@ -10,8 +10,9 @@ use thalweg::eval::Evaluator;
 use thalweg::learn::{Data, Groups, Learning, Split};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
+use thalweg::oracle::Draw;
 use thalweg::solvers::ssg::{InfeasibleStep, Output, Settings};
-use thalweg::solvers::{Conex, Eval, FirstOrder, Ipp, Ssg, ThreesEcon, conex, ipp, threes_econ};
+use thalweg::solvers::{Bundle, Conex, Eval, FirstOrder, Ipp, Ssg, ThreesEcon, bundle, conex, ipp, threes_econ};
 
 struct Counting;
 
@@ -67,7 +68,10 @@ fn a_step_of_a_solver_allocates_nothing() {
         let base = Settings { eta: 0.05.into(), output: Output::Random, ..Settings::default() };
         let dual = conex::Settings { eta: 0.05.into(), output: conex::Output::Average, ..conex::Settings::default() };
         let around = |inner| ipp::Settings { rho_hat: Some(2.0), inner_iterations: 30, inner, ..ipp::Settings::default() };
+        let few = bundle::Settings { max_cuts: 25, eps: 1e-14, ..bundle::Settings::default() };
         let solvers: Vec<(&str, Box<FirstOrder>)> = vec![
+            ("bundle", Box::new(Bundle::new(few.clone()).unwrap())),
+            ("bundle, as stated", Box::new(Bundle::new(bundle::Settings { adapt: false, ..few }).unwrap())),
             ("ssg", Box::new(Ssg::new(base.clone()).unwrap())),
             (
                 "ssg, polyak",
@@ -108,6 +112,19 @@ fn a_step_of_a_solver_allocates_nothing() {
                 ),
             ),
         ];
+        thalweg::math::reduce::with_threads(1, || {
+            let ev: &mut dyn Eval = &mut Evaluator::new(&problem, 1, 1e-6);
+            let (mut x, full, mut values, mut cuts) = (vec![0.0; cols], Draw::full(), [0.0; 6], vec![0.0; 6 * cols]);
+            let mut visit = |step: usize| {
+                x[step % cols] += 0.3 * (step as f64).sin();
+                ev.objective_cuts(&x, &full, &mut values, &mut cuts).unwrap()
+            };
+            assert!((0..50).map(&mut visit).max() > Some(2));
+            let before = COUNT.load(Ordering::Relaxed);
+            assert!((50..100).map(&mut visit).max() > Some(2));
+            assert_eq!(COUNT.load(Ordering::Relaxed) - before, 0, "cuts on {split:?}");
+        })
+        .unwrap();
         for (name, mut solver) in solvers {
             thalweg::math::reduce::with_threads(1, || {
                 let ev: &mut dyn Eval = &mut Evaluator::new(&problem, 1, 1e-6);
@@ -118,7 +135,7 @@ fn a_step_of_a_solver_allocates_nothing() {
                 }
                 let before = COUNT.load(Ordering::Relaxed);
                 for _ in 0..200 {
-                    solver.step(ev).unwrap();
+                    assert!(!solver.step(ev).unwrap().finished, "{name} on {split:?}");
                 }
                 let during = COUNT.load(Ordering::Relaxed) - before;
                 assert_eq!(during, 0, "{name} on {split:?}");

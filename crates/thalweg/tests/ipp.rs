@@ -356,7 +356,7 @@ fn settings_are_read_from_one_table() {
     assert_eq!(again, read);
     let wrong = |text: &str| toml::from_str::<Settings>(text).unwrap_err().message().to_string();
     assert!(wrong("[inner]\nname = \"conex\"\ntol = 1").contains("unknown field `tol`"));
-    assert!(wrong("[inner]\nname = \"newton\"").contains("expected `ssg` or `conex`"));
+    assert!(wrong("[inner]\nname = \"newton\"").contains("expected one of `ssg`, `conex`, `bundle`"));
 }
 
 fn variants() -> Vec<Settings> {

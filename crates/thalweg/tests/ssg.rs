@@ -110,7 +110,7 @@ fn the_papers_certificate_finds_the_known_distances() {
 #[test]
 fn a_certificate_can_be_recorded_on_the_way() {
     let options = Options {
-        certificate: Measures { switching: Some(Switching { iterations: 2000, ..Switching::default() }), penalised: None },
+        certificate: Measures { switching: Some(Switching { iterations: 2000, ..Switching::default() }), ..Measures::default() },
         record: Record { every: None, at: Some(vec![0, 3000]) },
         ..Options::iterations(3000)
     };

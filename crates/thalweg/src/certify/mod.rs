@@ -1,5 +1,6 @@
 //! How stationary is this point? Independent of every solver's own claims.
 
+mod bounds;
 mod penalised;
 mod switching;
 
@@ -11,12 +12,15 @@ use crate::oracle::{Subgradients, Warm};
 use crate::solvers::FirstOrder;
 use crate::{Error, Result};
 
+pub use bounds::{Bounds, Certificate, certify};
 pub use penalised::{Penalised, PenalisedStationarity, of_penalty};
 pub use switching::{NearStationarity, Switching, by_switching};
 
 /// Which measures of stationarity are taken of recorded points.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Measures {
+    /// Of the problem itself, with bounds that hold.
+    pub bounds: Option<Bounds>,
     /// Of the problem itself, by switching.
     pub switching: Option<Switching>,
     /// Of a smoothed penalty.
@@ -26,6 +30,8 @@ pub struct Measures {
 /// What was asked for, at a point.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
+    /// Of the problem itself, with bounds.
+    pub bounds: Option<Certificate>,
     /// Of the problem itself.
     pub switching: Option<NearStationarity>,
     /// Of a smoothed penalty.
@@ -41,6 +47,7 @@ impl Measures {
     /// Takes the measures at `x`.
     pub fn take(&self, problem: &dyn Subgradients, x: &[f64]) -> Result<Measured> {
         Ok(Measured {
+            bounds: self.bounds.map(|how| certify(problem, x, &how)).transpose()?,
             switching: self.switching.map(|how| by_switching(problem, x, &how)).transpose()?,
             penalised: self.penalised.map(|how| of_penalty(problem, x, &how)).transpose()?,
         })
@@ -49,6 +56,7 @@ impl Measures {
     /// Refuses measures that cannot be taken, without taking them.
     pub fn check(&self, problem: &dyn Subgradients, x: &[f64]) -> Result<()> {
         let posed = Measures {
+            bounds: self.bounds.map(|how| Bounds { evaluations: 1, ..how }),
             switching: self.switching.map(|how| Switching { iterations: 0, ..how }),
             penalised: self.penalised.map(|how| Penalised { iterations: 0, ..how }),
         };

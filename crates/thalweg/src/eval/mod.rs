@@ -4,13 +4,15 @@
 mod counts;
 mod proximal;
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::check_finite;
 use crate::math::rng::Purpose;
 use crate::math::{Rng, vec};
-use crate::oracle::{At, Draw, Modulus, Pick, Replacement, Scratch, Subgradients, Values};
-use crate::sets::Warm;
+use crate::oracle::{At, Draw, Modulus, Pick, Replacement, Scales, Scratch, Subgradients, Values};
+use crate::sets::{Set, Warm};
 use crate::{Error, Result};
 pub use counts::{Counts, Passes, Tally};
 pub use proximal::Proximal;
@@ -21,6 +23,8 @@ pub trait ValueEval {
     fn dim(&self) -> usize;
     /// Number of constraints.
     fn constraints(&self) -> usize;
+    /// Name of constraint `j`.
+    fn constraint_name(&self, j: usize) -> Cow<'_, str>;
     /// Number of statistics, see [`Values::statistics`].
     fn statistics(&self) -> usize;
     /// Population sizes of the sample streams; empty for a deterministic problem.
@@ -35,6 +39,10 @@ pub trait ValueEval {
     fn rng(&mut self, purpose: Purpose) -> &mut Rng;
     /// Draws `size` samples of each stream.
     fn sample(&mut self, draw: &mut Draw, size: usize, replacement: Replacement);
+    /// The domain.
+    fn domain(&self) -> &dyn Set;
+    /// How strongly the variables act, see [`Values::scales`].
+    fn scales(&self) -> Option<&Scales>;
     /// Projects onto the domain.
     fn project(&mut self, x: &mut [f64]) -> Result<()>;
     /// Brings inner problems up to date at `x`: call it once per new point, before values and subgradients there.
@@ -59,6 +67,9 @@ pub trait ValueEval {
 pub trait Eval: ValueEval {
     /// A subgradient of f; returns f(x), which comes with it and is not counted as a value.
     fn objective_grad(&mut self, x: &[f64], draw: &Draw, grad: &mut [f64]) -> Result<f64>;
+    /// Up to `values.len()` cuts of f, subgradients in the rows of `rows`, the first as [`Eval::objective_grad`] gives it
+    /// ([`Subgradients::objective_cuts`]). Returns how many; each counts as one subgradient.
+    fn objective_cuts(&mut self, x: &[f64], draw: &Draw, values: &mut [f64], rows: &mut [f64]) -> Result<usize>;
     /// Constraint values, then the weighted sum of subgradients for the weights that `weigh` chooses
     /// ([`Subgradients::constraint_pull`]).
     fn constraint_pull(
@@ -208,6 +219,10 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
         self.full_constraint.len()
     }
 
+    fn constraint_name(&self, j: usize) -> Cow<'_, str> {
+        self.problem.constraint_name(j)
+    }
+
     fn statistics(&self) -> usize {
         self.problem.statistics()
     }
@@ -239,6 +254,14 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
 
     fn sample(&mut self, draw: &mut Draw, size: usize, replacement: Replacement) {
         draw.sample(self.problem.streams(), size, replacement, &mut self.memory.generators[0]);
+    }
+
+    fn domain(&self) -> &dyn Set {
+        self.problem.domain()
+    }
+
+    fn scales(&self) -> Option<&Scales> {
+        self.problem.scales()
     }
 
     fn project(&mut self, x: &mut [f64]) -> Result<()> {
@@ -311,6 +334,20 @@ impl<P: Subgradients + ?Sized> Eval for Evaluator<'_, P> {
         check_finite("the objective", f)?;
         check_gradient("the objective", grad)?;
         Ok(f)
+    }
+
+    fn objective_cuts(&mut self, x: &[f64], draw: &Draw, values: &mut [f64], rows: &mut [f64]) -> Result<usize> {
+        let samples = self.drawn_objective(draw);
+        let count = self.problem.objective_cuts(at!(self, x, draw), values, rows, &mut self.scratch)?;
+        if !(1..=values.len()).contains(&count) {
+            let room = values.len();
+            return Err(Error::Oracle(format!("{count} cuts of the objective were given where there must be 1 to {room}")));
+        }
+        self.memory.counts.objective_subgradients.add(count as u64, samples * count as u64);
+        let dim = self.problem.dim().max(1);
+        values[..count].iter().try_for_each(|&f| check_finite("the objective", f))?;
+        rows.chunks(dim).take(count).try_for_each(|row| check_gradient("the objective", row))?;
+        Ok(count)
     }
 
     fn constraint_pull(

@@ -5,7 +5,8 @@ use super::{Eval, ValueEval};
 use crate::Result;
 use crate::math::rng::Purpose;
 use crate::math::{Rng, vec};
-use crate::oracle::{Draw, Modulus, Pick, Replacement};
+use crate::oracle::{Draw, Modulus, Pick, Replacement, Scales};
+use crate::sets::Set;
 
 /// `f + (rho_f / 2) ||x - c||^2` subject to `g_j + (rho_g / 2) ||x - c||^2 - slack <= 0`. The terms are added exactly, also
 /// to mini-batch values.
@@ -52,6 +53,9 @@ impl<E: ValueEval + ?Sized> ValueEval for Proximal<'_, E> {
     fn constraints(&self) -> usize {
         self.inner.constraints()
     }
+    fn constraint_name(&self, j: usize) -> std::borrow::Cow<'_, str> {
+        self.inner.constraint_name(j)
+    }
     fn statistics(&self) -> usize {
         self.inner.statistics()
     }
@@ -72,6 +76,12 @@ impl<E: ValueEval + ?Sized> ValueEval for Proximal<'_, E> {
     }
     fn sample(&mut self, draw: &mut Draw, size: usize, replacement: Replacement) {
         self.inner.sample(draw, size, replacement);
+    }
+    fn domain(&self) -> &dyn Set {
+        self.inner.domain()
+    }
+    fn scales(&self) -> Option<&Scales> {
+        self.inner.scales()
     }
     fn project(&mut self, x: &mut [f64]) -> Result<()> {
         self.inner.project(x)
@@ -123,6 +133,16 @@ impl<E: Eval + ?Sized> Eval for Proximal<'_, E> {
         let f = self.inner.objective_grad(x, draw, grad)?;
         self.add_pull(x, self.rho_f, grad);
         Ok(f + self.rho_f * self.half_square(x))
+    }
+
+    fn objective_cuts(&mut self, x: &[f64], draw: &Draw, values: &mut [f64], rows: &mut [f64]) -> Result<usize> {
+        let count = self.inner.objective_cuts(x, draw, values, rows)?;
+        let added = self.rho_f * self.half_square(x);
+        values.iter_mut().take(count).for_each(|f| *f += added);
+        for row in rows.chunks_mut(self.centre.len().max(1)).take(count) {
+            self.add_pull(x, self.rho_f, row);
+        }
+        Ok(count)
     }
 
     fn constraint_pull(

@@ -65,6 +65,15 @@ pub enum Source {
     Claimed,
 }
 
+/// Typical curvature of a problem's functions, a positive semidefinite matrix.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scales {
+    /// Its diagonal, the rest taken as 0.
+    Diagonal(Vec<f64>),
+    /// All of it, by rows.
+    Full(Vec<f64>),
+}
+
 /// Zeroth order: `min f(x)` over a domain subject to `g_j(x) <= 0`, by values alone.
 ///
 /// Every method is pure in its arguments: the same point, draw and warm values give the same bits. Errors are sentences.
@@ -84,6 +93,11 @@ pub trait Values: Send + Sync {
     /// The simple set that `x` must stay in.
     fn domain(&self) -> &dyn Set {
         &WholeSpace
+    }
+    /// How strongly the variables act: typical curvature, up to a common factor. For a linear model, the second moments of the
+    /// columns. Methods may measure distances by it; none where all variables are alike.
+    fn scales(&self) -> Option<&Scales> {
+        None
     }
     /// Population sizes of the sample streams; empty for a deterministic problem.
     fn streams(&self) -> &[usize] {
@@ -166,6 +180,17 @@ pub trait Values: Send + Sync {
 pub trait Subgradients: Values {
     /// `grad` becomes a subgradient of f at x on the drawn samples; returns the value there, which costs nothing more.
     fn objective_grad(&self, at: At, grad: &mut [f64], scratch: &mut Scratch) -> Result<f64>;
+    /// Several cuts of f from one visit, for an objective that is a maximum of pieces: up to `values.len()`, at least one,
+    /// subgradients in the rows of `rows`. Returns how many were filled.
+    ///
+    /// The first is what [`Subgradients::objective_grad`] gives. Each further one is the value at x, at most f(x), and a
+    /// subgradient of a piece that lies below f everywhere and is weakly convex with the constant of f, rho:
+    /// `f(y) >= values[k] + <row k, y - x> - (rho / 2) ||y - x||^2` for all y.
+    fn objective_cuts(&self, at: At, values: &mut [f64], rows: &mut [f64], scratch: &mut Scratch) -> Result<usize> {
+        let Some(value) = values.first_mut() else { return Ok(0) };
+        *value = self.objective_grad(at, &mut rows[..self.dim()], scratch)?;
+        Ok(1)
+    }
     /// `g` becomes g(x); `weigh(g, w)` chooses weights `w`, which arrive as zeros; `grad` becomes the weighted sum of
     /// subgradients. One forward pass. All-zero weights: no backward pass, and `grad` is not touched.
     fn constraint_pull(

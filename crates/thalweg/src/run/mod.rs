@@ -19,7 +19,7 @@ use crate::error::check_length;
 use crate::eval::{Eval, Evaluator, Passes, ValueEval};
 use crate::math::vec;
 use crate::oracle::{Draw, Pick, Subgradients, Values, Warm};
-use crate::solvers::{FirstOrder, Method, Returned, Step, ZerothOrder};
+use crate::solvers::{FirstOrder, Method, Returned, Step, Verdict, ZerothOrder};
 use crate::{Error, Result, certify};
 
 /// How a run is conducted; nothing here belongs to a method.
@@ -211,12 +211,12 @@ fn drive<P: Values + ?Sized>(
     let mut ev = Evaluator::new(problem, options.seed, options.feasibility);
     let mut measure = Measure::new(problem, options.feasibility);
     measure.point(&start).map_err(|e| Error::Problem(format!("the start cannot be used: {e}")))?;
+    let mut watch = Watch { before: 0.0, since: Instant::now() };
     driver.start(&mut ev, &start)?;
 
     let mut t = 0;
     let mut trace: Vec<Row> = vec![];
     let mut best: Option<Point> = None;
-    let mut watch = Watch { before: 0.0, since: Instant::now() };
     if let Some(plan) = &options.checkpoint
         && plan.resume
     {
@@ -254,6 +254,7 @@ fn drive<P: Values + ?Sized>(
                 let mut row = Row::new(t, &point, &x, ev.passes(), seconds);
                 if !options.certificate.is_empty() {
                     let measured = driver.certify(problem, &x, &options.certificate)?;
+                    row.stationarity_bounds = measured.bounds.map(|m| (m.lower, m.upper));
                     row.stationarity = measured.switching.map(|m| m.distance);
                     row.penalty_stationarity = measured.penalised.map(|m| m.gradient);
                 }
@@ -287,7 +288,17 @@ fn drive<P: Values + ?Sized>(
                 let share = options.budget.share(t, passes, ev.counts(), seconds);
                 observer.progressed(&Progress { iterations: t, passes, seconds, share });
                 if step.finished {
-                    break Ended::Finished;
+                    break match driver.method().verdict() {
+                        Some(Verdict::Infeasible(found)) => Ended::Infeasible {
+                            conflicting: found
+                                .conflicting
+                                .iter()
+                                .map(|&j| problem.constraint_name(j as usize).into_owned())
+                                .collect(),
+                            everywhere: found.convex,
+                        },
+                        _ => Ended::Finished,
+                    };
                 }
             }
             Err(e) => break Ended::Failed { iteration: t, reason: e.to_string() },
@@ -302,13 +313,16 @@ fn drive<P: Values + ?Sized>(
     }
 
     // The numbers of the outcome are measured at the returned point, never remembered from the loop.
-    let (mut returned, mut multipliers) = (Returned::AsAsked, None);
+    let (mut returned, mut multipliers, mut stationary) = (Returned::AsAsked, None, None);
     if matches!(ended, Ended::Failed { .. }) {
         x.copy_from_slice(&good);
         notes.push("the point is the last one before the failure".into());
     } else {
         returned = driver.method().output(&mut x);
         multipliers = driver.method().multipliers().map(<[f64]>::to_vec);
+        if let Some(Verdict::Stationary(proved)) = driver.method().verdict() {
+            stationary = Some(proved.clone());
+        }
     }
     notes.extend(driver.method().notes());
     let point = measure.point(&x).unwrap_or_else(|_| measure.unknown(&x));
@@ -318,6 +332,7 @@ fn drive<P: Values + ?Sized>(
         returned,
         multipliers,
         ended,
+        stationary,
         best_feasible: best,
         iterations: t,
         counts: ev.counts().clone(),

@@ -7,7 +7,7 @@ use super::Row;
 use crate::eval::{Counts, Passes};
 use crate::math::vec;
 use crate::oracle::Values;
-use crate::solvers::Returned;
+use crate::solvers::{Returned, Stationary};
 
 /// A point and what was measured there on all data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -83,6 +83,13 @@ pub enum Ended {
     Budget(Limit),
     /// The method has done what it can.
     Finished,
+    /// The method proved that no point near the returned one violates the constraints less.
+    Infeasible {
+        /// Names of the constraints that cannot be kept together there.
+        conflicting: Vec<String>,
+        /// The constraints are convex, and it is proved that no point within 10 (1 + norm) of the returned one keeps them.
+        everywhere: bool,
+    },
     /// Someone asked for it.
     Interrupted,
     /// A value, gradient or iterate was not finite, or an oracle failed.
@@ -102,6 +109,14 @@ impl std::fmt::Display for Ended {
             Ended::Budget(Limit::Samples) => write!(f, "the samples were used up"),
             Ended::Budget(Limit::Seconds) => write!(f, "the time was used up"),
             Ended::Finished => write!(f, "the method finished"),
+            Ended::Infeasible { conflicting, everywhere } => {
+                let names: Vec<String> = conflicting.iter().map(|name| format!("'{name}'")).collect();
+                let place = if *everywhere { "" } else { " near this point" };
+                match names.as_slice() {
+                    [one] => write!(f, "constraint {one} cannot be kept{place}"),
+                    several => write!(f, "the constraints {} cannot be kept together{place}", several.join(" and ")),
+                }
+            }
             Ended::Interrupted => write!(f, "it was interrupted"),
             Ended::Failed { iteration, reason } => write!(f, "it failed at iteration {iteration}: {reason}"),
         }
@@ -119,6 +134,8 @@ pub struct Outcome {
     pub multipliers: Option<Vec<f64>>,
     /// Why the run ended.
     pub ended: Ended,
+    /// What the method proved about the point, where it proves something.
+    pub stationary: Option<Stationary>,
     /// The feasible point with the smallest objective among all that were measured.
     pub best_feasible: Option<Point>,
     /// Steps made.

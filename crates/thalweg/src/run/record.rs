@@ -70,6 +70,8 @@ pub struct Row {
     pub step: Option<Kind>,
     /// Near-stationarity of x_t, where it was asked for.
     pub stationarity: Option<f64>,
+    /// Bounds on it that hold, where they were asked for.
+    pub stationarity_bounds: Option<(f64, f64)>,
     /// Near-stationarity of x_t for a smoothed penalty, where it was asked for.
     pub penalty_stationarity: Option<f64>,
     /// Every g_j(x_t).
@@ -88,6 +90,7 @@ impl Row {
             seconds,
             step: None,
             stationarity: None,
+            stationarity_bounds: None,
             penalty_stationarity: None,
             constraints: point.constraints.iter().map(|c| c.value).collect(),
         }

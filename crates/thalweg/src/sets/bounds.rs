@@ -114,6 +114,10 @@ impl Set for Bounds {
         Some(())
     }
 
+    fn separate(&self, y: &[f64], foot: &[f64], cut: &mut dyn FnMut(usize, &[f64])) {
+        super::separate_coordinates(y, foot, cut);
+    }
+
     fn describe(&self) -> String {
         match &self.0 {
             Sides::Same(lo, hi) => format!("box from {lo} to {hi}"),

@@ -67,6 +67,13 @@ pub trait Set: Send + Sync + std::fmt::Debug {
     fn diameter(&self, dim: usize) -> f64;
     /// A point of the set that minimises `<slope, y>`; `None` where there is none or it is not known. `out` is then arbitrary.
     fn linear_minimizer(&self, slope: &[f64], out: &mut [f64]) -> Option<()>;
+    /// Half-spaces that contain the set and not `y`, whose nearest point of the set is `foot`. `cut(from, normal)` stands for
+    /// `<normal, x - foot> <= 0` on the coordinates from `from` on, as many as `normal` has. By default the one half-space that
+    /// the projection gives; a set that is a product gives one for each factor, which describes it better.
+    fn separate(&self, y: &[f64], foot: &[f64], cut: &mut dyn FnMut(usize, &[f64])) {
+        let normal: Vec<f64> = y.iter().zip(foot).map(|(y, foot)| y - foot).collect();
+        cut(0, &normal);
+    }
     /// The set in words, for reports.
     fn describe(&self) -> String;
 }
@@ -88,6 +95,9 @@ impl Set for Box<dyn Set> {
     fn linear_minimizer(&self, slope: &[f64], out: &mut [f64]) -> Option<()> {
         (**self).linear_minimizer(slope, out)
     }
+    fn separate(&self, y: &[f64], foot: &[f64], cut: &mut dyn FnMut(usize, &[f64])) {
+        (**self).separate(y, foot, cut);
+    }
     fn describe(&self) -> String {
         (**self).describe()
     }
@@ -100,6 +110,13 @@ fn check_point(set: &dyn Set, got: usize) -> Result<()> {
             Err(Error::Length { what: format!("the point for the {}", set.describe()), got, wanted })
         }
         _ => Ok(()),
+    }
+}
+
+/// One half-space for each coordinate in which `y` leaves a box.
+fn separate_coordinates(y: &[f64], foot: &[f64], cut: &mut dyn FnMut(usize, &[f64])) {
+    for (i, (y, foot)) in y.iter().zip(foot).enumerate().filter(|(_, (y, foot))| y != foot) {
+        cut(i, &[y - foot]);
     }
 }
 

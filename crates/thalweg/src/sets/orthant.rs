@@ -34,6 +34,10 @@ impl Set for NonNegative {
         slope.iter().all(|&s| s >= 0.0).then_some(())
     }
 
+    fn separate(&self, y: &[f64], foot: &[f64], cut: &mut dyn FnMut(usize, &[f64])) {
+        super::separate_coordinates(y, foot, cut);
+    }
+
     fn describe(&self) -> String {
         "non-negative orthant".into()
     }

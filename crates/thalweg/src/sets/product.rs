@@ -86,6 +86,18 @@ impl Set for Product {
         Some(())
     }
 
+    /// Block by block.
+    fn separate(&self, y: &[f64], foot: &[f64], cut: &mut dyn FnMut(usize, &[f64])) {
+        let mut first = 0;
+        for block in &self.blocks {
+            let range = first..first + block.dim;
+            if y[range.clone()] != foot[range.clone()] {
+                block.set.separate(&y[range.clone()], &foot[range], &mut |from, normal| cut(first + from, normal));
+            }
+            first += block.dim;
+        }
+    }
+
     fn describe(&self) -> String {
         let blocks: Vec<_> = self.blocks.iter().map(|b| format!("{} ({} coordinates)", b.set.describe(), b.dim)).collect();
         format!("product of {}", blocks.join(" and "))

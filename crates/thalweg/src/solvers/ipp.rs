@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Conex, Eval, FirstOrder, Method, Returned, Solver, Ssg, State, Step, ValueEval, conex, ssg};
+use super::{Bundle, Conex, Eval, FirstOrder, Method, Returned, Solver, Ssg, State, Step, ValueEval, bundle, conex, ssg};
 use crate::estimate::Reservoir;
 use crate::eval::Proximal;
 use crate::math::rng::Purpose;
@@ -17,18 +17,21 @@ pub enum Inner {
     Ssg(ssg::Settings),
     /// The constraint extrapolation method.
     Conex(conex::Settings),
+    /// The proximal bundle method.
+    Bundle(bundle::Settings),
 }
 
 impl Inner {
     /// The names that [`Inner`] is tagged by.
-    pub const NAMES: &[&str] = &["ssg", "conex"];
+    pub const NAMES: &[&str] = &["ssg", "conex", "bundle"];
 }
 
 /// What the next centre is taken from an inner run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InnerOutput {
-    /// Its weighted average. `ssg`: over accepted iterates, the last iterate if none was accepted; `conex`: with weights t + 1.
+    /// Its weighted average. `ssg`: over accepted iterates, the last iterate if none was accepted; `conex`: with weights t + 1;
+    /// `bundle`, which has no average: its centre.
     #[default]
     Average,
     /// Its last iterate.
@@ -110,6 +113,12 @@ impl Settings {
                 };
                 Inner::Conex(inner.resolve()?)
             }
+            Inner::Bundle(inner) => {
+                if self.warm_multipliers {
+                    return Err(Error::setting("warm_multipliers", true, "false: the inner solver bundle finds them anew"));
+                }
+                Inner::Bundle(inner.resolve()?)
+            }
         };
         Ok(Settings { inner, ..self })
     }
@@ -159,6 +168,7 @@ pub struct Ipp {
 enum Running {
     Ssg(Box<Ssg>),
     Conex(Box<Conex>),
+    Bundle(Box<Bundle>),
 }
 
 /// What is added to the problem around a centre.
@@ -188,6 +198,7 @@ impl Running {
         match self {
             Running::Ssg(inner) => &**inner,
             Running::Conex(inner) => &**inner,
+            Running::Bundle(inner) => &**inner,
         }
     }
 
@@ -195,6 +206,7 @@ impl Running {
         match self {
             Running::Ssg(inner) => &mut **inner,
             Running::Conex(inner) => &mut **inner,
+            Running::Bundle(inner) => &mut **inner,
         }
     }
 }
@@ -216,6 +228,7 @@ impl Ipp {
                 inner.weigh_linearly();
                 Running::Conex(Box::new(inner))
             }
+            Inner::Bundle(inner) => Running::Bundle(Box::new(Bundle::new(inner)?)),
         };
         Ok(Ipp {
             settings,

@@ -1,6 +1,8 @@
 //! The methods, one file per family, and the seam between a method and the run loop. Loops, clocks, budgets and files are
 //! in [`crate::run`].
 
+pub mod auto;
+pub mod bundle;
 pub mod conex;
 pub mod ipp;
 pub mod schedule;
@@ -11,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use crate::eval::{Eval, ValueEval};
+pub use bundle::Bundle;
 pub use conex::Conex;
 pub use ipp::Ipp;
 pub use schedule::Schedule;
@@ -51,6 +54,44 @@ pub enum Returned {
     LeastInfeasible,
 }
 
+/// What a method has proved about its output when it finishes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The output is nearly stationary.
+    Stationary(Stationary),
+    /// Near the output no point violates the constraints less.
+    Infeasible(Infeasible),
+}
+
+/// A proved bound on near-stationarity: the proximal point of the output lies within `upper`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stationary {
+    /// The bound on the distance.
+    pub upper: f64,
+    /// Proximal coefficient on the objective beyond `rho_f`.
+    pub mu: f64,
+    /// Weak-convexity constant of the objective.
+    pub rho_f: f64,
+    /// Of each constraint; also its proximal coefficient.
+    pub rho_g: Vec<f64>,
+    /// What the constraints were relaxed by: the violation of the output.
+    pub relaxed: f64,
+}
+
+/// A point that is stationary for the largest violation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Infeasible {
+    /// The largest constraint there.
+    pub violation: f64,
+    /// The constraints that hold each other up there, by number from 0.
+    pub conflicting: Vec<u32>,
+    /// The proximal point of the largest violation lies within this distance.
+    pub upper: f64,
+    /// The constraints are convex, and no point within 10 (1 + norm) of the output keeps them all.
+    pub convex: bool,
+}
+
 /// A solver's whole state, as bytes that only the same solver can read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State(Vec<u8>);
@@ -77,6 +118,10 @@ pub trait Method: Send {
     fn output(&self, out: &mut [f64]) -> Returned;
     /// The multiplier of each constraint that goes with the output, where the method has them.
     fn multipliers(&self) -> Option<&[f64]> {
+        None
+    }
+    /// What the method has proved, once it is finished.
+    fn verdict(&self) -> Option<&Verdict> {
         None
     }
     /// What a careful reader of the outcome should know, in sentences.

@@ -1,0 +1,331 @@
+//! Near-stationarity with an error bar: the proximal subproblem at a point is solved by cutting planes, whose master gives a
+//! lower bound that holds, and strong convexity turns the gap into an interval for the distance.
+
+use serde::{Deserialize, Serialize};
+
+use super::check_point;
+use crate::cuts::{Aim, Lens, Master, Model, Norm, Owner};
+use crate::eval::{Eval, Evaluator, ValueEval};
+use crate::math::vec;
+use crate::oracle::{Draw, Modulus, Subgradients};
+use crate::run::{self, Point};
+use crate::solvers::bundle::{Constants, too_small};
+use crate::{Error, Result};
+
+/// The subproblem and the effort.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Bounds {
+    /// Proximal coefficient on f beyond its weak-convexity constant rho_f. If absent, rho_f, or what makes the sum 1.
+    pub mu: Option<f64>,
+    /// Added to the proximal coefficient rho_j of every constraint. Default 0.
+    pub mu_g: f64,
+    /// Weak-convexity constant of the objective, if the problem does not know it or another one is to be claimed.
+    pub rho_f: Option<f64>,
+    /// The same of every constraint.
+    pub rho_g: Option<f64>,
+    /// Ends when the interval is at most this share of its upper end. Default 0.1.
+    pub width: f64,
+    /// Ends when the upper end is at most this. Default 1e-4.
+    pub target: f64,
+    /// Evaluations at most. Default 500.
+    pub evaluations: u64,
+    /// A constraint holds if `g_j <= feasibility * max(1, |bound_j|)`. Default 1e-6.
+    pub feasibility: f64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds { mu: None, mu_g: 0.0, rho_f: None, rho_g: None, width: 0.1, target: 1e-6, evaluations: 500, feasibility: 1e-6 }
+    }
+}
+
+impl Bounds {
+    /// Refuses values that no certificate can be made with.
+    pub fn validate(&self) -> Result<()> {
+        if let Some(mu) = self.mu.filter(|mu| !(*mu > 0.0 && mu.is_finite())) {
+            return Err(Error::setting("mu", mu, "a finite number larger than 0"));
+        }
+        let numbers = [("mu_g", self.mu_g), ("width", self.width), ("target", self.target), ("feasibility", self.feasibility)];
+        let claimed = [("rho_f", self.rho_f), ("rho_g", self.rho_g)].into_iter().filter_map(|(n, v)| v.map(|v| (n, v)));
+        for (name, value) in numbers.into_iter().chain(claimed) {
+            if !(value >= 0.0 && value.is_finite()) {
+                return Err(Error::setting(name, value, "a finite number, 0 or larger"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How near a point is to its proximal point xhat, the solution of
+/// `min f(y) + ((rho_f + mu) / 2) ||y - x||^2` over the domain subject to `g_j(y) + ((rho_j + mu_g) / 2) ||y - x||^2 <= relaxed`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Certificate {
+    /// The point and what was measured there.
+    pub point: Point,
+    /// `||xhat - x||` is at least this.
+    pub lower: f64,
+    /// `||xhat - x||` is at most this.
+    pub upper: f64,
+    /// Near xhat there is a point where the objective and the constraints, with these multipliers, have a subgradient of at
+    /// most this norm: `(rho_f + mu + sum_j multiplier_j (rho_j + mu_g)) * upper`.
+    pub residual: f64,
+    /// The best point of the subproblem that was found.
+    pub proximal: Vec<f64>,
+    /// The largest constraint of the problem there, signed; minus infinity without constraints.
+    pub proximal_violation: f64,
+    /// The multiplier of each constraint in the subproblem.
+    pub multipliers: Vec<f64>,
+    /// Multiplier times constraint at the proximal point, each in absolute value.
+    pub complementarity: Vec<f64>,
+    /// What the constraints of the subproblem were relaxed by: 0, or the violation of a point that is feasible within its
+    /// tolerance, or, where nothing better was found, the violation of the proximal point.
+    pub relaxed: f64,
+    /// Evaluations of all functions and their subgradients.
+    pub evaluations: u64,
+    /// Weak-convexity constant of the objective and where it comes from.
+    pub rho_f: Modulus,
+    /// The same of every constraint.
+    pub rho_g: Vec<Modulus>,
+    /// Proximal coefficient beyond them, on the objective.
+    pub mu: f64,
+    /// And on every constraint.
+    pub mu_g: f64,
+    /// The interval is as short as was asked; otherwise the evaluations were used up, and it holds all the same.
+    pub reached: bool,
+}
+
+impl Certificate {
+    /// The point is feasible and its distance is bounded by something finite.
+    pub fn certified(&self) -> bool {
+        self.point.feasible && self.upper.is_finite()
+    }
+}
+
+/// A point of the subproblem with an upper bound on its objective there.
+struct Candidate {
+    y: Vec<f64>,
+    value: f64,
+}
+
+/// Certifies a point.
+///
+/// ```
+/// use thalweg::certify::{Bounds, certify};
+/// use thalweg::oracle::Problem;
+/// # fn main() -> thalweg::Result<()> {
+/// // |x^2 - 1| subject to x <= 0.5. At 0.25 the proximal point with coefficient 4 is 0.5.
+/// let problem = Problem::new(1)
+///     .objective(|x| (x[0] * x[0] - 1.0).abs(), |x, s| s[0] = 2.0 * x[0] * (x[0] * x[0] - 1.0).signum())
+///     .constraint("cap", |x| x[0] - 0.5, |_, s| s[0] = 1.0)
+///     .weak_convexity(2.0, 0.0);
+/// let found = certify(&problem, &[0.25], &Bounds { mu: Some(2.0), ..Bounds::default() })?;
+/// assert!(found.lower <= 0.25 && 0.25 <= found.upper);
+/// # Ok(()) }
+/// ```
+pub fn certify(problem: &dyn Subgradients, x: &[f64], how: &Bounds) -> Result<Certificate> {
+    check_point(problem, x)?;
+    how.validate()?;
+    let outside = problem.domain().distance(x)?;
+    if outside.is_nan() || outside > 1e-9 * (1.0 + vec::norm(x)) {
+        let domain = problem.domain().describe();
+        return Err(Error::Problem(format!("the point is {outside:.3e} outside the domain ({domain}): wanted one inside")));
+    }
+    let point = run::measure(problem, x, how.feasibility)?;
+    let mut ev = Evaluator::new(problem, 0, how.feasibility);
+    let constants = Constants::of(&ev, how.rho_f, how.rho_g)?;
+    let mu = how.mu.unwrap_or_else(|| constants.usual_mu());
+    let mut lens = constants.lens();
+    lens.constants[1..].iter_mut().for_each(|rho| *rho += how.mu_g);
+    let proved = constants.lens();
+    let mut search = Search {
+        model: Model::default(),
+        lens: lens.clone(),
+        mu,
+        level: if point.feasible { point.violation.max(0.0) } else { 0.0 },
+        centre: x,
+        feasible: point.feasible,
+        f: point.objective,
+        lower: f64::NEG_INFINITY,
+        multipliers: vec![0.0; ev.constraints()],
+        best: None,
+        nearest: None,
+        inner: vec![],
+        evaluations: 0,
+    };
+    // The second lens has the bare constants, which every pair of points is held against.
+    search.model.begin(x, Norm::Plain, &[lens, proved]);
+    let mut y = x.to_vec();
+    let mut penalty = 10.0;
+    let mut interval = (0.0, f64::INFINITY, false);
+    while search.evaluations < how.evaluations.max(1) {
+        search.visit(&mut ev, &y)?;
+        let master = search.master(&ev, &mut penalty, &mut y)?;
+        if master.lower > search.lower {
+            search.lower = master.lower;
+            search.model.multipliers(0, &mut search.multipliers);
+        }
+        interval = search.interval();
+        let (lower, upper, _) = interval;
+        if upper <= how.target || upper - lower <= how.width * upper {
+            break;
+        }
+        search.model.limit(0, LIMIT);
+    }
+    search.report(&mut ev, point, how, &constants, interval)
+}
+
+/// Cuts that are kept.
+const LIMIT: usize = 400;
+/// Strictly feasible points that are kept.
+const INNER: usize = 8;
+
+struct Search<'x> {
+    model: Model,
+    lens: Lens,
+    mu: f64,
+    /// What the constraints are to stay below.
+    level: f64,
+    centre: &'x [f64],
+    /// The centre keeps the constraints at that level.
+    feasible: bool,
+    f: f64,
+    /// Lower bound on the optimum of the subproblem, relative to `f`.
+    lower: f64,
+    multipliers: Vec<f64>,
+    /// The feasible point of the subproblem with the smallest objective.
+    best: Option<Candidate>,
+    /// The visited point that violates the subproblem's constraints least, its violation and its objective relative to `f`.
+    nearest: Option<(Candidate, f64)>,
+    /// Points that keep the subproblem's constraints strictly: where, objective relative to `f`, largest constraint.
+    inner: Vec<(Vec<f64>, f64, f64)>,
+    evaluations: u64,
+}
+
+impl Search<'_> {
+    /// Evaluates everything at `y` and adds the cuts.
+    fn visit<P: Subgradients + ?Sized>(&mut self, ev: &mut Evaluator<'_, P>, y: &[f64]) -> Result<()> {
+        let full = Draw::full();
+        let m = self.multipliers.len();
+        let mut slope = vec![0.0; y.len()];
+        let (mut g, mut rows) = (vec![0.0; m], vec![0.0; m * y.len()]);
+        let which: Vec<u32> = (0..m as u32).collect();
+        ev.refresh(y)?;
+        let f = ev.objective_grad(y, &full, &mut slope)?;
+        if m > 0 {
+            ev.constraint_rows(y, &full, &which, &mut g, &mut rows)?;
+        }
+        self.evaluations += 1;
+        let parts = std::iter::once((Owner::Objective, f, slope.as_slice())).chain(
+            g.iter().zip(rows.chunks(y.len().max(1))).enumerate().map(|(j, (&g, row))| (Owner::Constraint(j as u32), g, row)),
+        );
+        for (owner, value, row) in parts {
+            if let Some(pair) = self.model.contradiction(1, owner, y, value, row) {
+                return Err(Error::Problem(too_small(&pair, |j| ev.constraint_name(j as usize).into_owned())));
+            }
+            self.model.add(owner, y, (value, value), row);
+        }
+        let half = 0.5 * vec::distance(y, self.centre).powi(2);
+        let value = f - self.f + (self.lens.constants[0] + self.mu) * half;
+        let largest = g.iter().zip(&self.lens.constants[1..]).map(|(g, rho)| g + rho * half - self.level);
+        let largest = largest.fold(f64::NEG_INFINITY, f64::max);
+        if largest <= 0.0 {
+            self.offer(y.to_vec(), value);
+        } else if self.nearest.as_ref().is_none_or(|(_, least)| largest < *least) {
+            self.nearest = Some((Candidate { y: y.to_vec(), value }, largest));
+        }
+        if largest < 0.0 {
+            if self.inner.len() == INNER {
+                self.inner.remove(0);
+            }
+            self.inner.push((y.to_vec(), value, largest));
+        } else if largest > 0.0 {
+            // On the way from y to an inner point the constraints are convex: this far, they hold, and the objective is convex.
+            for k in 0..self.inner.len() {
+                let (inside, inner_value, deep) = &self.inner[k];
+                let share = largest / (largest - deep);
+                let mixed = y.iter().zip(inside).map(|(y, z)| (1.0 - share) * y + share * z).collect();
+                let value = (1.0 - share) * value + share * inner_value;
+                self.offer(mixed, value);
+            }
+        }
+        Ok(())
+    }
+
+    fn offer(&mut self, y: Vec<f64>, value: f64) {
+        if self.best.as_ref().is_none_or(|best| value < best.value) {
+            self.best = Some(Candidate { y, value });
+        }
+    }
+
+    /// The master, with a price that is high enough where that is possible.
+    fn master<E: ValueEval>(&mut self, ev: &E, penalty: &mut f64, y: &mut [f64]) -> Result<Master> {
+        loop {
+            let aim = Aim { mu: self.mu, penalty: *penalty, level: self.level, feasibility: false };
+            let master = self.model.solve_in(0, ev.domain(), aim, self.f, y)?;
+            if master.excess <= 1e-12 || *penalty >= 1e10 {
+                return Ok(master);
+            }
+            *penalty *= 4.0;
+        }
+    }
+
+    /// Bounds on the distance, and whether the problem had to be relaxed for them.
+    fn interval(&self) -> (f64, f64, bool) {
+        let around = |value: f64, y: &[f64], lower: f64| {
+            let (radius, far) = ((2.0 * (value - lower).max(0.0) / self.mu).sqrt(), vec::distance(y, self.centre));
+            ((far - radius).max(0.0), far + radius)
+        };
+        match (&self.best, &self.nearest) {
+            (Some(best), _) => {
+                let (mut low, mut high) = around(best.value, &best.y, self.lower);
+                // The centre is such a point too, if it keeps the constraints.
+                if self.feasible {
+                    let (low_too, high_too) = around(0.0, self.centre, self.lower);
+                    (low, high) = (low.max(low_too), high.min(high_too));
+                }
+                (low.min(high), high, false)
+            }
+            (None, Some((nearest, excess))) => {
+                let relaxed = self.lower - excess * self.multipliers.iter().sum::<f64>();
+                let (low, high) = around(nearest.value, &nearest.y, relaxed);
+                (low, high, true)
+            }
+            (None, None) => (0.0, f64::INFINITY, false),
+        }
+    }
+
+    fn report<P: Subgradients + ?Sized>(
+        self,
+        ev: &mut Evaluator<'_, P>,
+        point: Point,
+        how: &Bounds,
+        constants: &Constants,
+        (lower, upper, relaxed): (f64, f64, bool),
+    ) -> Result<Certificate> {
+        let (proximal, more) = match (self.best, self.nearest) {
+            (Some(best), _) => (best.y, 0.0),
+            (None, Some((nearest, excess))) => (nearest.y, excess),
+            (None, None) => (self.centre.to_vec(), 0.0),
+        };
+        let there = run::measure(ev.problem(), &proximal, how.feasibility)?;
+        let pull = self.multipliers.iter().zip(&self.lens.constants[1..]).map(|(l, rho)| l * rho).sum::<f64>();
+        Ok(Certificate {
+            lower,
+            upper,
+            residual: (self.lens.constants[0] + self.mu + pull) * upper,
+            proximal_violation: there.violation,
+            complementarity: self.multipliers.iter().zip(&there.constraints).map(|(l, g)| (l * g.value).abs()).collect(),
+            proximal,
+            multipliers: self.multipliers,
+            relaxed: self.level + if relaxed { more } else { 0.0 },
+            evaluations: self.evaluations,
+            rho_f: constants.objective,
+            rho_g: constants.constraints.clone(),
+            mu: self.mu,
+            mu_g: how.mu_g,
+            reached: upper <= how.target || upper - lower <= how.width * upper,
+            point,
+        })
+    }
+}

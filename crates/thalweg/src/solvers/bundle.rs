@@ -1,0 +1,530 @@
+//! The proximal bundle method: cuts of the convexified functions that stay valid when the centre moves, and a stop that
+//! proves itself. The cuts and the master program are in `crate::cuts`.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Eval, Infeasible, Kind, Method, Returned, Solver, State, Stationary, Step, Verdict};
+use crate::cuts::{Aim, Contradiction, Lens, Master, Model, Norm, Owner};
+use crate::oracle::{Draw, Modulus, Source};
+use crate::{Error, Result};
+
+/// Settings of [`Bundle`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Proximal coefficient beyond rho_f that the stop is stated for: rho_hat = rho_f + mu. If absent, rho_f, or what makes
+    /// rho_hat 1 if that is more.
+    pub mu: Option<f64>,
+    /// Weak-convexity constant of the objective, if the problem does not know it or another one is to be claimed.
+    pub rho_f: Option<f64>,
+    /// The same of every constraint.
+    pub rho_g: Option<f64>,
+    /// Ends when the proximal point is proved to lie within this distance. Default 1e-4.
+    pub eps: f64,
+    /// Share of the predicted decrease that makes a step serious. Default 0.01.
+    pub kappa: f64,
+    /// Cuts that are kept; the lightest are merged beyond it. Default 200.
+    pub max_cuts: usize,
+    /// Cuts of an objective that is a maximum of pieces, from one visit. Default 3.
+    pub cuts_per_visit: usize,
+    /// Price of the largest violation to begin with; it rises where it is too low. Default 10.
+    pub elastic: f64,
+    /// Whether steps are made with a proximal coefficient, constants and a norm that adapt, until the stop comes near. If not,
+    /// with mu, rho_f and rho_g from the first to the last. Default true.
+    pub adapt: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            mu: None,
+            rho_f: None,
+            rho_g: None,
+            eps: 1e-4,
+            kappa: 0.01,
+            max_cuts: 200,
+            cuts_per_visit: 3,
+            elastic: 10.0,
+            adapt: true,
+        }
+    }
+}
+
+impl Settings {
+    /// Checks every value.
+    pub fn resolve(self) -> Result<Self> {
+        let positive = |name: &str, value: f64| {
+            if value > 0.0 && value.is_finite() {
+                Ok(())
+            } else {
+                Err(Error::setting(name, value, "a finite number larger than 0"))
+            }
+        };
+        self.mu.map_or(Ok(()), |mu| positive("mu", mu))?;
+        positive("eps", self.eps)?;
+        positive("elastic", self.elastic)?;
+        for (name, rho) in [("rho_f", self.rho_f), ("rho_g", self.rho_g)] {
+            if let Some(rho) = rho.filter(|rho| !(*rho >= 0.0 && rho.is_finite())) {
+                return Err(Error::setting(name, rho, "a finite number, 0 or larger"));
+            }
+        }
+        if !(self.kappa > 0.0 && self.kappa < 1.0) {
+            return Err(Error::setting("kappa", self.kappa, "a number between 0 and 1"));
+        }
+        if self.max_cuts < 4 {
+            return Err(Error::setting("max_cuts", self.max_cuts, "at least 4"));
+        }
+        if self.cuts_per_visit == 0 {
+            return Err(Error::setting("cuts_per_visit", 0, "at least 1"));
+        }
+        Ok(self)
+    }
+}
+
+/// The constants that a problem and the settings give together.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Constants {
+    /// Of the objective.
+    pub(crate) objective: Modulus,
+    /// Of each constraint.
+    pub(crate) constraints: Vec<Modulus>,
+}
+
+impl Constants {
+    /// Refuses a problem with a function that has no known constant. `name` names constraints.
+    pub(crate) fn of<E: crate::eval::ValueEval + ?Sized>(ev: &E, rho_f: Option<f64>, rho_g: Option<f64>) -> Result<Self> {
+        let claimed = |rho: Option<f64>| rho.map(|value| Modulus { value, source: Source::Claimed });
+        let none = |whose: String, setting: &str| {
+            Error::Problem(format!(
+                "{whose} has no known weak-convexity constant, and without one its cuts prove nothing: choose a term that has \
+                 one, or claim it with {setting}"
+            ))
+        };
+        Ok(Constants {
+            objective: claimed(rho_f).or(ev.objective_modulus()).ok_or_else(|| none("the objective".into(), "rho_f"))?,
+            constraints: (0..ev.constraints())
+                .map(|j| {
+                    let known = claimed(rho_g).or(ev.constraint_modulus(j));
+                    known.ok_or_else(|| none(format!("constraint '{}'", ev.constraint_name(j)), "rho_g"))
+                })
+                .collect::<Result<_>>()?,
+        })
+    }
+
+    /// Looks at the functions plainly, with these constants.
+    pub(crate) fn lens(&self) -> Lens {
+        let constants = std::iter::once(self.objective).chain(self.constraints.iter().copied());
+        Lens { constants: constants.map(|m| m.value).collect(), scaled: false }
+    }
+
+    /// The coefficient beyond rho_f if none is given: rho_hat becomes twice rho_f, and at least 1.
+    pub(crate) fn usual_mu(&self) -> f64 {
+        self.objective.value.max(1.0 - self.objective.value)
+    }
+}
+
+/// What a constant that is contradicted says.
+pub(crate) fn too_small(pair: &Contradiction, name: impl Fn(u32) -> String) -> String {
+    let whose = match pair.owner {
+        Owner::Objective => "the objective".to_string(),
+        Owner::Constraint(j) => format!("constraint '{}'", name(j)),
+        Owner::Domain => "the domain".to_string(),
+    };
+    format!(
+        "the weak-convexity constant {} of {whose} is too small: the linearisation at {} lies above the value at {}, which needs \
+         at least {:.6}",
+        pair.claimed,
+        brief(&pair.from),
+        brief(&pair.at),
+        pair.needed
+    )
+}
+
+/// A point in words: all of a short one, the beginning of a long one.
+fn brief(x: &[f64]) -> String {
+    let shown: Vec<String> = x.iter().take(6).map(|v| format!("{v:.6}")).collect();
+    let rest = if x.len() > shown.len() { format!(", … {} numbers", x.len()) } else { String::new() };
+    format!("({}{rest})", shown.join(", "))
+}
+
+/// The proximal bundle method.
+///
+/// **Problem.** `min f(x)` over a simple set X subject to `g_j(x) <= 0`, f and g_j weakly convex, each with a known constant.
+///
+/// **Assumptions.** The constants rho_f and rho_j hold; a pair of visited points that contradicts one ends the run with an
+/// error that shows the pair. The start may be infeasible.
+///
+/// **Iteration.** Every visit to a point gives cuts of `f + (rho_f / 2) ||.||^2` and of `g_j + (rho_j / 2) ||.||^2`, which stay
+/// valid for every centre. The master minimises, over X, the model of f plus a price for the largest violation of the model of
+/// g plus `(mu / 2) ||y - c||^2`; its optimal value is a lower bound. If the merit `f + price * max(0, max_j g_j)` falls at y by
+/// the share kappa of what the master predicts, y becomes the centre, else only the model gains. The price is multiplied by 4
+/// while the master leaves more than half of the violation. One step visits one point.
+///
+/// Until the stop comes near, the master works with mu, constants and a norm of its own: the norm is that of
+/// [`crate::oracle::Values::scales`], constants begin at 0 and rise to 1.5 times what visited pairs of points ask for, mu falls
+/// after good steps and rises after bad ones. A proved constant is a worst case that may exceed the local one a hundred times.
+/// Then cuts, mu and norm are those that the stop is stated for.
+///
+/// **Guarantee.** At the end `||c - xhat|| <= sqrt(2 (f(c) - m) / mu) <= eps`, where xhat solves the subproblem with prox
+/// `rho_f + mu` on f and `rho_j` on g_j, constraints relaxed by the violation of c, which is within the feasibility tolerance;
+/// m is the master's lower bound. Where no point keeps the constraints, the run ends at a point that is stationary for the
+/// largest violation and names the constraints that conflict there.
+///
+/// **Settings.** [`Settings`]: mu, rho_f, rho_g, eps, kappa, max_cuts, cuts_per_visit, elastic, adapt.
+///
+/// **Reference.** Kiwiel, *Proximity control in bundle methods for convex nondifferentiable minimization*; Hare & Sagastizábal,
+/// *A redistributed proximal bundle method for nonconvex optimization*. Transferable cuts with certificates are our own.
+#[derive(Debug, Clone)]
+pub struct Bundle {
+    settings: Settings,
+    s: Saved,
+    which: Vec<u32>,
+    values: Vec<f64>,
+    grad: Vec<f64>,
+    g: Vec<f64>,
+    rows: Vec<f64>,
+    multipliers: Vec<f64>,
+}
+
+/// What a checkpoint keeps.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Saved {
+    /// The start was visited.
+    begun: bool,
+    /// The next point comes from the master that the stop is stated for.
+    proving: bool,
+    /// Only the largest constraint is minimised, until it is 0 or known not to become it.
+    restoring: bool,
+    model: Model,
+    centre: Vec<f64>,
+    f: f64,
+    g: Vec<f64>,
+    /// The next point to visit.
+    y: Vec<f64>,
+    /// Decrease of the merit that the master predicts there.
+    predicted: f64,
+    /// What the constants of the search may rise to.
+    ceilings: Vec<f64>,
+    /// Coefficient of the search, and what it may fall to.
+    mu: f64,
+    least_mu: f64,
+    /// Coefficient that the stop is stated for.
+    stated: f64,
+    penalty: f64,
+    nulls: u32,
+    /// The master that the stop is stated for is asked when the predicted decrease is below this.
+    gate: f64,
+    multipliers: Vec<f64>,
+    upper: f64,
+    mean_cut: (f64, f64),
+    verdict: Option<Verdict>,
+}
+
+/// The two ways of looking at the cuts: with what serves the search best, and with what the stop is stated for.
+const SEARCH: usize = 0;
+const PROVE: usize = 1;
+/// The proof begins when the predicted decrease is about this many times what the stop needs.
+const NEAR: f64 = 500.0;
+/// Length that the first step is held to, in the norm of the search.
+const FIRST_STEP: f64 = 2.0 / 3.0;
+/// A price that no violation is worth.
+const HIGHEST_PRICE: f64 = 1e10;
+/// Times the first price: beyond it one looks whether the violation can fall at all.
+const HIGH_PRICE: f64 = 1e4;
+/// That convex constraints cannot be kept is proved within this many times 1 + the norm of the centre.
+const REACH: f64 = 10.0;
+
+fn violation(g: &[f64]) -> f64 {
+    g.iter().fold(0.0, |most: f64, &g| most.max(g))
+}
+
+impl Bundle {
+    /// A solver with checked settings.
+    pub fn new(settings: Settings) -> Result<Self> {
+        Ok(Bundle {
+            settings: settings.resolve()?,
+            s: Saved::default(),
+            which: vec![],
+            values: vec![],
+            grad: vec![],
+            g: vec![],
+            rows: vec![],
+            multipliers: vec![],
+        })
+    }
+
+    /// The bound on the distance of the proximal point, once the proof has begun.
+    pub fn upper(&self) -> f64 {
+        self.s.upper
+    }
+
+    /// f at the centre.
+    pub(crate) fn value(&self) -> f64 {
+        self.s.f
+    }
+
+    /// The weighted mean of cuts of the last proof at the centre, relative to f there, and the norm of its slope.
+    pub(crate) fn mean_cut(&self) -> Option<(f64, f64)> {
+        self.s.proving.then_some(self.s.mean_cut)
+    }
+
+    /// States the proof for another coefficient from the next step on.
+    pub(crate) fn state_for(&mut self, mu: f64) {
+        self.s.stated = mu;
+    }
+
+    /// The model, for whoever wants to go on from its cuts.
+    pub(crate) fn into_model(self) -> Model {
+        self.s.model
+    }
+
+    /// Visits the next point: values and cuts. Returns f.
+    fn visit<E: Eval + ?Sized>(&mut self, ev: &mut E) -> Result<f64> {
+        let full = Draw::full();
+        let s = &mut self.s;
+        let x = &s.y;
+        let d = x.len().max(1);
+        ev.refresh(x)?;
+        let count = ev.objective_cuts(x, &full, &mut self.values, &mut self.grad)?;
+        if !self.which.is_empty() {
+            ev.constraint_rows(x, &full, &self.which, &mut self.g, &mut self.rows)?;
+        }
+        let f = self.values[0];
+        let objective = self.values.iter().zip(self.grad.chunks(d)).take(count).map(|(&v, row)| (Owner::Objective, (v, f), row));
+        let constraints = self.g.iter().zip(self.rows.chunks(d)).enumerate();
+        let constraints = constraints.map(|(j, (&g, row))| (Owner::Constraint(j as u32), (g, g), row));
+        for (k, (owner, (piece, value), row)) in objective.chain(constraints).enumerate() {
+            // Further pieces of the objective are checked when they are old.
+            if k == 0 || owner != Owner::Objective {
+                if let Some(pair) = s.model.contradiction(PROVE, owner, x, value, row) {
+                    return Err(Error::Problem(too_small(&pair, |j| ev.constraint_name(j as usize).into_owned())));
+                }
+                let at = match owner {
+                    Owner::Constraint(j) => 1 + j as usize,
+                    _ => 0,
+                };
+                if s.model.lens(SEARCH).constant(owner) < s.ceilings[at]
+                    && let Some(pair) = s.model.contradiction(SEARCH, owner, x, value, row)
+                {
+                    s.model.set_constant(SEARCH, owner, (1.5 * pair.needed).min(s.ceilings[at]));
+                }
+            }
+            s.model.add(owner, x, (piece, value), row);
+        }
+        Ok(f)
+    }
+
+    /// Solves the master, and again while its solution asks for a higher price. The solution is the next point to visit.
+    fn master<E: Eval + ?Sized>(&mut self, ev: &E, view: usize) -> Result<Master> {
+        let s = &mut self.s;
+        let mu = if view == PROVE { s.stated } else { s.mu };
+        let over = violation(&s.g);
+        let wanted = if ev.feasible(&s.g) { 0.0 } else { 0.5 * over };
+        let mut before = f64::INFINITY;
+        loop {
+            let aim = Aim { mu, penalty: s.penalty, level: 0.0, feasibility: false };
+            let master = s.model.solve_in(view, ev.domain(), aim, s.f, &mut s.y)?;
+            s.model.multipliers(view, &mut s.multipliers);
+            s.predicted = s.penalty * over - master.lower;
+            let helps = master.excess < 0.9 * before;
+            let limit = if wanted > 0.0 { HIGH_PRICE * self.settings.elastic } else { HIGHEST_PRICE };
+            if !(master.excess > wanted + 1e-12 && helps && s.penalty < limit) {
+                return Ok(master);
+            }
+            before = master.excess;
+            s.penalty *= 4.0;
+        }
+    }
+
+    /// Chooses the next point to visit. True if nothing is left to do.
+    fn look<E: Eval + ?Sized>(&mut self, ev: &E) -> Result<bool> {
+        let over = violation(&self.s.g);
+        let feasible = ev.feasible(&self.s.g);
+        self.s.proving = !self.settings.adapt;
+        if self.s.restoring && !feasible {
+            return self.restore_feasibility(ev);
+        }
+        if self.s.restoring {
+            self.s.restoring = false;
+            self.s.penalty = 100.0 * self.settings.elastic;
+        }
+        let mut master = self.master(ev, if self.s.proving { PROVE } else { SEARCH })?;
+        // A price that leaves most of the violation, however high: first find out whether it can fall at all.
+        if !feasible && master.excess > 0.5 * over && self.s.penalty >= HIGH_PRICE * self.settings.elastic {
+            self.s.restoring = true;
+            return self.restore_feasibility(ev);
+        }
+        if !self.s.proving && self.s.predicted <= self.s.gate {
+            self.s.proving = true;
+            master = self.master(ev, PROVE)?;
+        }
+        let s = &mut self.s;
+        if s.proving {
+            s.mean_cut = (master.linear, master.slope);
+            // The centre keeps constraints that are relaxed by its own violation; that costs the bound this much.
+            let relaxed = over * s.multipliers.iter().sum::<f64>() - master.lower;
+            s.upper = (2.0 * relaxed.max(0.0) / s.stated).sqrt();
+            if s.upper <= self.settings.eps && feasible {
+                let Lens { constants, .. } = s.model.lens(PROVE);
+                s.verdict = Some(Verdict::Stationary(Stationary {
+                    upper: s.upper,
+                    mu: s.stated,
+                    rho_f: constants[0],
+                    rho_g: constants[1..].to_vec(),
+                    relaxed: over,
+                }));
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Chooses the next point for the largest constraint alone. True if it is proved that it cannot become feasible.
+    fn restore_feasibility<E: Eval + ?Sized>(&mut self, ev: &E) -> Result<bool> {
+        let s = &mut self.s;
+        let over = violation(&s.g);
+        let aim = |mu: f64| Aim { mu, penalty: 0.0, level: 0.0, feasibility: true };
+        // Proved on the way: how far the violation could fall.
+        let proof = s.model.solve_in(PROVE, ev.domain(), aim(s.stated), over, &mut s.y)?;
+        s.model.multipliers(PROVE, &mut self.multipliers);
+        let convex = s.model.lens(PROVE).constants[1..].iter().all(|rho| *rho == 0.0);
+        let distance = (2.0 * (-proof.lower).max(0.0) / s.stated).sqrt();
+        // For convex constraints the mean of the cuts is a bound far from the centre too.
+        let reach = REACH * (1.0 + crate::math::vec::norm(&s.centre));
+        let least = over + proof.linear - proof.slope * reach;
+        let hopeless = convex && !ev.feasible(&vec![least; s.g.len()]);
+        if hopeless || distance <= self.settings.eps {
+            let conflicting = (0..self.multipliers.len() as u32).filter(|&j| self.multipliers[j as usize] > 1e-6).collect();
+            s.upper = distance;
+            s.verdict = Some(Verdict::Infeasible(Infeasible { violation: over, conflicting, upper: distance, convex: hopeless }));
+            return Ok(true);
+        }
+        let master = if s.proving { proof } else { s.model.solve_in(SEARCH, ev.domain(), aim(s.mu), over, &mut s.y)? };
+        s.predicted = -master.lower;
+        Ok(false)
+    }
+}
+
+impl Method for Bundle {
+    fn name(&self) -> &'static str {
+        "bundle"
+    }
+
+    fn iterate(&self, out: &mut [f64]) {
+        out.copy_from_slice(&self.s.centre);
+    }
+
+    fn output(&self, out: &mut [f64]) -> Returned {
+        out.copy_from_slice(&self.s.centre);
+        Returned::AsAsked
+    }
+
+    fn multipliers(&self) -> Option<&[f64]> {
+        self.s.begun.then_some(&self.s.multipliers)
+    }
+
+    fn verdict(&self) -> Option<&Verdict> {
+        self.s.verdict.as_ref()
+    }
+
+    fn save(&self) -> Result<State> {
+        State::pack(&self.s)
+    }
+
+    fn restore(&mut self, state: &State) -> Result<()> {
+        self.s = state.unpack()?;
+        Ok(())
+    }
+}
+
+impl<'e> Solver<dyn Eval + 'e> for Bundle {
+    fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
+        let constants = Constants::of(ev, self.settings.rho_f, self.settings.rho_g)?;
+        let m = ev.constraints();
+        self.which.clear();
+        self.which.extend(0..m as u32);
+        for (buffer, length) in [
+            (&mut self.g, m),
+            (&mut self.rows, m * x.len()),
+            (&mut self.values, self.settings.cuts_per_visit),
+            (&mut self.grad, self.settings.cuts_per_visit * x.len()),
+            (&mut self.multipliers, m),
+        ] {
+            buffer.clear();
+            buffer.resize(length, 0.0);
+        }
+        let stated = self.settings.mu.unwrap_or_else(|| constants.usual_mu());
+        let (norm, least) = Norm::of(ev.scales().filter(|_| self.settings.adapt));
+        let mut model = std::mem::take(&mut self.s.model);
+        let proved = constants.lens();
+        let search = match self.settings.adapt {
+            true => Lens { constants: vec![0.0; 1 + m], scaled: norm != Norm::Plain },
+            false => proved.clone(),
+        };
+        // The plain norm is at most the scaled one divided by the smallest scale.
+        let ceilings = proved.constants.iter().map(|rho| rho / least.min(1.0)).collect();
+        model.begin(x, norm, &[search, proved]);
+        self.s = Saved {
+            model,
+            centre: x.to_vec(),
+            g: vec![0.0; m],
+            y: x.to_vec(),
+            ceilings,
+            stated,
+            penalty: self.settings.elastic,
+            gate: NEAR * stated.max(0.4) * self.settings.eps.powi(2),
+            multipliers: vec![0.0; m],
+            upper: f64::INFINITY,
+            ..Saved::default()
+        };
+        Ok(())
+    }
+
+    fn step(&mut self, ev: &mut (dyn Eval + 'e)) -> Result<Step> {
+        let f = self.visit(ev)?;
+        let s = &mut self.s;
+        if !s.begun {
+            s.begun = true;
+            s.f = f;
+            s.g.copy_from_slice(&self.g);
+            // A first step of a length that suits most problems.
+            let steepest = s.model.steepest(SEARCH);
+            s.mu = if steepest > 0.0 { steepest / FIRST_STEP } else { s.stated };
+            s.least_mu = 1e-6 * s.mu;
+            return Ok(Step { kind: Kind::Other, finished: self.look(ev)? });
+        }
+        let (view, mu) = if s.proving { (PROVE, s.stated) } else { (SEARCH, s.mu) };
+        let half = 0.5 * s.model.square(view, &s.y);
+        let constants = &s.model.lens(view).constants;
+        let excess = self.g.iter().zip(&constants[1..]).fold(0.0_f64, |most, (g, rho)| most.max(g + rho * half));
+        let decrease = if s.restoring {
+            violation(&s.g) - excess - mu * half
+        } else {
+            s.f + s.penalty * violation(&s.g) - (f + (constants[0] + mu) * half + s.penalty * excess)
+        };
+        let serious = decrease >= self.settings.kappa * s.predicted && decrease > 0.0;
+        if s.proving && decrease > 0.5 * s.predicted {
+            s.gate *= 0.7; // the model is right and the centre is not there yet: that is the business of the search
+        }
+        if !s.proving {
+            let ratio = decrease / s.predicted;
+            if serious && ratio > 0.3 && s.nulls == 0 {
+                s.mu = (0.7 * s.mu).max(s.least_mu);
+            } else if !serious && ratio < -5.0 && s.nulls >= 3 {
+                s.mu *= 1.5;
+            }
+        }
+        s.model.limit(view, self.settings.max_cuts);
+        if serious {
+            s.model.move_to(&s.y);
+            s.centre.copy_from_slice(&s.y);
+            s.f = f;
+            s.g.copy_from_slice(&self.g);
+            s.nulls = 0;
+        } else {
+            s.nulls += 1;
+        }
+        let finished = self.look(ev)?;
+        Ok(Step { kind: if serious { Kind::Objective } else { Kind::Other }, finished })
+    }
+}
