@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use thalweg::learn::{Data, Enforce, FitOptions, Fitted, Groups, Learning, fit};
+use thalweg::learn::{Data, Enforce, FitOptions, Fitted, Groups, Learning, Trains, fit};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::oracle::Values;
@@ -39,7 +39,7 @@ fn problem(data: Data, minimize: &str, subject_to: &[&str]) -> Learning {
 }
 
 fn options(iterations: u64) -> FitOptions {
-    FitOptions { budget: Budget::iterations(iterations), ..FitOptions::default() }
+    FitOptions { solver: Trains::Ssg, budget: Budget::iterations(iterations), ..FitOptions::default() }
 }
 
 fn train(problem: &mut Learning, options: &FitOptions) -> Fitted {
@@ -70,6 +70,29 @@ fn the_counted_gap_is_kept_where_the_unconstrained_model_misses_it() {
     keeps(2, true, "demographic_parity", 0.03);
     keeps(3, false, "demographic_parity", 0.03);
     keeps(3, true, "equal_opportunity", 0.03);
+}
+
+#[test]
+fn a_method_is_chosen_with_reasons_and_can_be_named() {
+    let free = |solver| FitOptions { solver, ..options(2000) };
+    for (groups, term) in [(2, "demographic_parity"), (3, "equal_opportunity")] {
+        let mut p = problem(data(groups, false), "logistic", &[&format!("{term} <= 0.03")]);
+        let chosen = train(&mut p, &free(Trains::Auto));
+        assert_eq!((chosen.solver.as_str(), chosen.eta, chosen.reasons.len()), ("bundle", None, 3));
+        assert!(chosen.reasons[2].contains("--solver bundle"), "{:?}", chosen.reasons);
+        let counted = p.counted(&chosen.point.x).unwrap()[0].unwrap();
+        assert!(chosen.feasible && counted <= 0.03 + 1e-6, "{chosen:?}");
+        let proved = chosen.stationary.as_ref().unwrap();
+        assert!(proved.upper <= 1e-3 && proved.relaxed <= 1e-6);
+        // Named, it does the same.
+        let named = train(&mut p, &free(Trains::Bundle));
+        assert_eq!((named.point.x, named.reasons.len()), (chosen.point.x, 0));
+        // Counted rates jump; on the smooth form, which does not, the switching method does no better.
+        let smooth = |solver| FitOptions { enforce: Enforce::Surrogate, ..free(solver) };
+        let (proved, switching) = (train(&mut p, &smooth(Trains::Auto)), train(&mut p, &smooth(Trains::Ssg)));
+        assert!(proved.feasible && switching.feasible);
+        assert!(proved.point.objective <= switching.point.objective + 1e-4, "{proved:?} {switching:?}");
+    }
 }
 
 #[test]
@@ -224,7 +247,7 @@ fn the_same_seed_gives_the_same_bits_on_one_and_two_threads() {
 fn the_budget_is_for_all_rounds_together() {
     let used = |budget: Budget| {
         let mut p = problem(data(2, false), "logistic", &["demographic_parity <= 0.004"]);
-        train(&mut p, &FitOptions { budget, ..FitOptions::default() })
+        train(&mut p, &FitOptions { solver: Trains::Ssg, budget, ..FitOptions::default() })
     };
     for n in [0, 1, 2, 10, 33, 100, 1000] {
         let fitted = used(Budget::iterations(n));
@@ -249,10 +272,10 @@ fn a_step_size_that_is_given_needs_no_pilot() {
     };
     let about_steps = |fitted: &Fitted| fitted.notes.iter().filter(|n| n.contains("step size")).count();
     let given = with(Some(Schedule::Constant(0.7)));
-    assert_eq!((about_steps(&given), given.eta, given.trace[0].iteration), (0, Schedule::Constant(0.7), 0));
+    assert_eq!((about_steps(&given), given.eta, given.trace[0].iteration), (0, Some(Schedule::Constant(0.7)), 0));
     let chosen = with(None);
     assert_eq!(about_steps(&chosen), 1);
-    assert!(chosen.notes[0].contains(&format!("step size {}", chosen.eta)), "{:?}", chosen.notes);
+    assert!(chosen.notes[0].contains(&format!("step size {}", chosen.eta.unwrap())), "{:?}", chosen.notes);
     assert!(chosen.trace[0].iteration > 0, "the pilot is counted");
 }
 

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use super::best::{Best, best, rehearse};
 use super::data::{Data, Split};
 use super::expression::{Argument, Bounded, Call, Expression};
 use super::gap::RateGap;
 use super::loss::{Loss, MeanLoss};
 use super::penalty::Penalty;
 use super::problem::{Function, Learning, Piece};
+use super::references::{ERM, References, Wanted};
 use super::roc::RocGap;
 use super::term::{Term, Who};
-use crate::sets::{Set, WholeSpace};
+use crate::sets::{Ball, Set, WholeSpace};
 use crate::suggest::did_you_mean;
 use crate::{Error, Result};
 
@@ -34,14 +36,31 @@ pub struct Builder {
     intercept: bool,
     objective: Option<Expression>,
     constraints: Vec<Bounded>,
-    domain: Box<dyn Set>,
+    domain: Domain,
+    needs_erm: bool,
+    references: Vec<Best>,
+}
+
+#[derive(Debug)]
+enum Domain {
+    Set(Box<dyn Set>),
+    /// A ball, its radius a multiple of the norm of the loss's minimiser.
+    TimesErm(f64),
 }
 
 impl Builder {
     /// A problem on `data`; every row serves losses and gaps alike until [`Builder::split`] says otherwise.
     pub fn new(data: Data) -> Self {
-        let domain = Box::new(WholeSpace);
-        Builder { data, split: Split::Shared, intercept: false, objective: None, constraints: vec![], domain }
+        Builder {
+            data,
+            split: Split::Shared,
+            intercept: false,
+            objective: None,
+            constraints: vec![],
+            domain: Domain::Set(Box::new(WholeSpace)),
+            needs_erm: false,
+            references: vec![],
+        }
     }
 
     /// How rows are divided between losses and gaps.
@@ -70,32 +89,96 @@ impl Builder {
 
     /// The set that the variables stay in. Default: the whole space.
     pub fn domain(mut self, set: impl Set + 'static) -> Self {
-        self.domain = Box::new(set);
+        self.domain = Domain::Set(Box::new(set));
         self
     }
 
-    /// Checks everything and builds the problem.
+    /// The variables stay in a ball around 0 whose radius is `times` the norm of the minimiser of the problem's loss.
+    pub fn domain_times_erm(mut self, times: f64) -> Self {
+        self.domain = Domain::TimesErm(times);
+        self
+    }
+
+    /// Whether [`Learning::erm`] is wanted although no word of the problem asks for it. Default: no.
+    pub fn needs_erm(mut self, needs: bool) -> Self {
+        self.needs_erm = needs;
+        self
+    }
+
+    /// Reference values that are known and need not be computed. Rows that are only measured are measured against those of
+    /// the rows that were trained on: `.references(trained.references().to_vec())`.
+    pub fn references(mut self, references: Vec<Best>) -> Self {
+        self.references = references;
+        self
+    }
+
+    /// Checks everything, computes the reference values that are asked for, and builds the problem.
+    ///
+    /// `best(EXPRESSION)` in a bound is the smallest value of a convex expression on the rows of the problem, over all
+    /// weights. "erm" is about the minimiser (the shortest, if there are several) of the problem's loss: of the first
+    /// `best(EXPRESSION)` that holds a loss, else of the first loss over all rows in the constraints or in the objective.
     pub fn build(self) -> Result<Learning> {
+        self.assemble(true)
+    }
+
+    /// Refuses what cannot be built, as far as that is known without computing reference values.
+    pub fn check(self) -> Result<()> {
+        self.assemble(false).map(|_| ())
+    }
+
+    fn assemble(self, compute: bool) -> Result<Learning> {
         self.data.validate()?;
         let groups = self.data.groups.as_ref().map_or(0, |g| g.names.len()) as u32;
         let (data, parts) = self.data.split(self.split);
+        let data = Arc::new(data);
+        let dim = data.features.cols() + usize::from(self.intercept);
         let objective = self.objective.ok_or_else(|| Error::setting("minimize", "nothing", "a term, for example \"hinge\""))?;
-        let objective = function(&objective, groups, None)?;
-        let mut constraints: Vec<Function> = vec![];
-        for bounded in &self.constraints {
-            let mut built = function(&bounded.expression, groups, Some(bounded.bound))?;
-            let twins = constraints.iter().filter(|c| c.expression == built.expression).count();
-            if twins > 0 {
-                built.name = format!("{} ({})", built.name, twins + 1);
+        let mut needs_erm = self.needs_erm;
+        if let Domain::TimesErm(times) = self.domain {
+            if !(times > 0.0 && times.is_finite()) {
+                return Err(Error::setting("ball_times_erm", times, "a finite number larger than 0"));
             }
-            constraints.push(built);
+            needs_erm = true;
         }
-        Learning::assemble(Arc::new(data), parts, self.intercept, objective, constraints, self.domain)
+        let wanted = Wanted::by(&objective, &self.constraints, needs_erm)?;
+        let alone = |expression: &Expression| {
+            let objective = function(expression, None, groups, &References::default())?;
+            Learning::assemble(Arc::clone(&data), parts.clone(), self.intercept, objective, vec![], Box::new(WholeSpace))
+        };
+        let functions = |references: &References| -> Result<(Function, Vec<Function>)> {
+            let objective = function(&objective, None, groups, references)?;
+            let mut constraints: Vec<Function> = vec![];
+            for bounded in &self.constraints {
+                let mut built = function(&bounded.expression, Some(bounded), groups, references)?;
+                let twins = constraints.iter().filter(|c| c.expression == built.expression).count();
+                if twins > 0 {
+                    built.name = format!("{} ({})", built.name, twins + 1);
+                }
+                constraints.push(built);
+            }
+            Ok((objective, constraints))
+        };
+        let mut references = wanted.find(dim, &self.references, |e| rehearse(&alone(e)?))?;
+        // A slip in a term should not wait for reference values.
+        let mut built = functions(&references)?;
+        if compute && !references.list.is_empty() {
+            references = wanted.find(dim, &self.references, |e| best(&alone(e)?))?;
+            built = functions(&references)?;
+        }
+        let domain = match self.domain {
+            Domain::Set(set) => set,
+            Domain::TimesErm(times) => Box::new(Ball::new(references.radius(times)?)?),
+        };
+        let (objective, constraints) = built;
+        let mut problem = Learning::assemble(data, parts, self.intercept, objective, constraints, domain)?;
+        problem.refer(references);
+        Ok(problem)
     }
 }
 
-/// Builds one objective (`bound` absent) or constraint.
-fn function(expression: &Expression, groups: u32, bound: Option<f64>) -> Result<Function> {
+/// Builds one objective (`bounded` absent) or constraint.
+fn function(written: &Expression, bounded: Option<&Bounded>, groups: u32, references: &References) -> Result<Function> {
+    let expression = references.resolve(written);
     let mut pieces = vec![];
     let mut minimum = 0.0;
     for (factor, call) in &expression.pieces {
@@ -107,13 +190,18 @@ fn function(expression: &Expression, groups: u32, bound: Option<f64>) -> Result<
             };
         pieces.push((*factor, piece));
     }
-    let text = expression.to_string();
-    if let Some(bound) = bound
+    let bound = bounded.map_or(Ok(0.0), |bounded| references.bound(&bounded.bound))?;
+    minimum = references.lower(written).max(minimum);
+    if let Some(bounded) = bounded
         && bound < minimum
     {
-        return Err(Error::Problem(format!("'{text} <= {bound}' can never hold: {text} is never below {minimum}")));
+        let value = if bounded.bound.best.is_some() { format!(", with a bound of {bound},") } else { String::new() };
+        return Err(Error::Problem(format!("'{bounded}'{value} can never hold: {written} is never below {minimum}")));
     }
-    Ok(Function::new(text, pieces, bound.unwrap_or(0.0)))
+    // The name is as people wrote it; the expression tells problems apart, so it has the numbers.
+    let mut function = Function::new(expression.to_string(), pieces, bound);
+    function.name = written.to_string();
+    Ok(function)
 }
 
 fn piece(call: &Call, groups: u32) -> Result<Piece> {
@@ -140,11 +228,11 @@ fn piece(call: &Call, groups: u32) -> Result<Piece> {
         "hinge" => Box::new(MeanLoss { loss: Loss::Hinge, on: arguments.on()? }),
         "logistic" => Box::new(MeanLoss { loss: Loss::Logistic, on: arguments.on()? }),
         "roc_gap" => {
-            let count = arguments.number("thresholds", Some(400.0))?;
+            let count = arguments.number("thresholds", 400.0)?;
             if count < 1.0 || count.fract() != 0.0 || count > 1e7 {
                 return Err(Error::setting("thresholds of roc_gap", count, "a whole number from 1 to 10,000,000"));
             }
-            let (low, high) = (arguments.number("low", None)?, arguments.number("high", None)?);
+            let (low, high) = (arguments.threshold("low")?, arguments.threshold("high")?);
             if low > high {
                 return Err(Error::setting("low of roc_gap", low, format!("at most high, which is {high}")));
             }
@@ -173,17 +261,26 @@ impl Arguments<'_> {
         format!("{name} of {}", self.call.name)
     }
 
-    fn number(&self, name: &str, default: Option<f64>) -> Result<f64> {
-        match (self.get(name), default) {
-            (Some(Argument::Number(v)), _) => Ok(*v),
-            (Some(other), _) => Err(Error::setting(self.named(name), other, "a number")),
-            (None, Some(default)) => Ok(default),
-            (None, None) => Err(Error::setting(self.named(name), "nothing", "a number")),
+    fn number(&self, name: &str, default: f64) -> Result<f64> {
+        match self.get(name) {
+            Some(Argument::Number(v)) => Ok(*v),
+            Some(other) => Err(Error::setting(self.named(name), other, "a number")),
+            None => Ok(default),
+        }
+    }
+
+    /// An end of a range of thresholds. Where "erm" can be meant, a number stands in its place by now.
+    fn threshold(&self, name: &str) -> Result<f64> {
+        match self.get(name) {
+            Some(Argument::Number(v)) => Ok(*v),
+            Some(Argument::Word(w)) if w == ERM => Err(Error::setting(self.named(name), "\"erm\"", "a number inside best(…)")),
+            Some(other) => Err(Error::setting(self.named(name), other, "a number or \"erm\"")),
+            None => Err(Error::setting(self.named(name), "nothing", "a number or \"erm\"")),
         }
     }
 
     fn temperature(&self) -> Result<f64> {
-        let t = self.number("temperature", Some(1.0))?;
+        let t = self.number("temperature", 1.0)?;
         if t > 0.0 { Ok(t) } else { Err(Error::setting(self.named("temperature"), t, "a number above 0")) }
     }
 

@@ -1,5 +1,5 @@
-//! Terms in writing: `hinge + 0.02 * scad`, `roc_gap(thresholds = 400, low = -3, high = 3)`, `hinge <= 0.45`. Only the
-//! grammar is here; what the names mean is decided in `build.rs`.
+//! Terms in writing: `hinge + 0.02 * scad`, `roc_gap(thresholds = 400, low = -3, high = 3)`, `hinge <= 0.45`,
+//! `hinge <= 1.001 * best(hinge)`. Only the grammar is here; what the names mean is decided in `build.rs`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -37,7 +37,22 @@ pub struct Bounded {
     /// What is bounded.
     pub expression: Expression,
     /// By what.
-    pub bound: f64,
+    pub bound: Bound,
+}
+
+/// What stands after `<=`: a number, or a multiple of the smallest value of an expression plus a number.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bound {
+    /// Factor and expression of `factor * best(expression)`.
+    pub best: Option<(f64, Expression)>,
+    /// The number, or what is added.
+    pub plus: f64,
+}
+
+impl From<f64> for Bound {
+    fn from(plus: f64) -> Self {
+        Bound { best: None, plus }
+    }
 }
 
 impl fmt::Display for Argument {
@@ -80,6 +95,17 @@ impl fmt::Display for Bounded {
     }
 }
 
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Some((factor, expression)) = &self.best else { return write!(f, "{}", self.plus) };
+        if *factor != 1.0 {
+            write!(f, "{factor} * ")?;
+        }
+        write!(f, "best({expression})")?;
+        if self.plus == 0.0 { Ok(()) } else { write!(f, " + {}", self.plus) }
+    }
+}
+
 impl FromStr for Expression {
     type Err = Error;
 
@@ -99,13 +125,38 @@ impl FromStr for Bounded {
             let hint = if text.contains(">=") || text.contains('=') { ": only <= is understood" } else { "" };
             return Err(Error::setting("constraint", format!("'{text}'"), format!("TERM <= NUMBER{hint}")));
         };
-        let bound = right.trim();
-        match bound.parse::<f64>() {
-            Ok(bound) if bound.is_finite() => Ok(Bounded { expression: left.trim().parse()?, bound }),
-            _ => Err(Error::setting("bound", format!("'{bound}' in '{text}'"), "a finite number")),
-        }
+        let bound = Bound::read(right.trim(), &format!(" in '{text}'"))?;
+        Ok(Bounded { expression: left.trim().parse()?, bound })
     }
 }
+
+impl FromStr for Bound {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Bound::read(text.trim(), "")
+    }
+}
+
+impl Bound {
+    /// Reads a bound; `place` says in messages where it stands.
+    fn read(text: &str, place: &str) -> Result<Self> {
+        if let Some(number) = text.parse::<f64>().ok().filter(|v| v.is_finite()) {
+            return Ok(number.into());
+        }
+        if !text.contains("best") {
+            let wanted = "a finite number, or one with best(TERM) such as 1.001 * best(hinge)";
+            return Err(Error::setting("bound", format!("'{text}'{place}"), wanted));
+        }
+        let mut parser = Parser::new(text)?;
+        let bound = parser.bound()?;
+        parser.end()?;
+        Ok(bound)
+    }
+}
+
+/// The word for the smallest value of an expression. No term has this name.
+const BEST: &str = "best";
 
 #[derive(Debug, Clone, PartialEq)]
 enum Token {
@@ -184,23 +235,64 @@ impl<'t> Parser<'t> {
         Ok(Expression { pieces })
     }
 
-    fn piece(&mut self) -> Result<(f64, Call)> {
-        let factor = match self.tokens.peek() {
+    fn bound(&mut self) -> Result<Bound> {
+        let mut bound = Bound::from(0.0);
+        loop {
+            match self.number() {
+                Some(v) if !self.take('*') => bound.plus += v,
+                factor => {
+                    let factor = self.positive(factor)?;
+                    if self.tokens.next_if(|t| matches!(t, Token::Name(n) if n == BEST)).is_none() {
+                        return Err(self.instead("best(TERM)"));
+                    }
+                    if bound.best.is_some() {
+                        return Err(self.wrong("best(…) once"));
+                    }
+                    if !self.take('(') {
+                        return Err(self.instead("'(' after 'best'"));
+                    }
+                    bound.best = Some((factor, self.expression()?));
+                    if !self.take(')') {
+                        return Err(self.instead("'+' or ')'"));
+                    }
+                }
+            }
+            if !self.take('+') {
+                return Ok(bound);
+            }
+        }
+    }
+
+    fn number(&mut self) -> Option<f64> {
+        match self.tokens.peek() {
             Some(&Token::Number(v)) => {
                 self.tokens.next();
-                if !self.take('*') {
-                    return Err(self.instead("'*' and a term"));
-                }
-                if v <= 0.0 {
-                    return Err(self.wrong(format!("a positive factor in place of {v}")));
-                }
-                v
+                Some(v)
             }
-            _ => 1.0,
-        };
+            _ => None,
+        }
+    }
+
+    /// A factor, which is 1 where none is written.
+    fn positive(&self, factor: Option<f64>) -> Result<f64> {
+        match factor {
+            Some(v) if v <= 0.0 => Err(self.wrong(format!("a positive factor in place of {v}"))),
+            factor => Ok(factor.unwrap_or(1.0)),
+        }
+    }
+
+    fn piece(&mut self) -> Result<(f64, Call)> {
+        let factor = self.number();
+        if factor.is_some() && !self.take('*') {
+            return Err(self.instead("'*' and a term"));
+        }
+        let factor = self.positive(factor)?;
         let Some(Token::Name(name)) = self.tokens.next_if(|t| matches!(t, Token::Name(_))) else {
             return Err(self.instead("a term"));
         };
+        if name == BEST {
+            return Err(self.wrong("a term in place of best(…), which belongs in a bound such as hinge <= 1.001 * best(hinge)"));
+        }
         let mut arguments: Vec<(String, Argument)> = vec![];
         if self.take('(') {
             while !self.take(')') {
@@ -309,11 +401,56 @@ mod tests {
     #[test]
     fn bounds_are_finite_numbers_after_at_most() {
         let read: Bounded = "hinge <= 0.45".parse().unwrap();
-        assert_eq!((read.to_string().as_str(), read.bound), ("hinge <= 0.45", 0.45));
+        assert_eq!((read.to_string().as_str(), read.bound), ("hinge <= 0.45", 0.45.into()));
         let refusal = |text: &str| text.parse::<Bounded>().unwrap_err().to_string();
         assert!(refusal("hinge <= abc").contains("'abc' in 'hinge <= abc': wanted a finite number"));
         assert!(refusal("hinge <= inf").contains("wanted a finite number"));
         assert!(refusal("hinge >= 1").contains("only <= is understood"));
         assert!(refusal("hinge").contains("TERM <= NUMBER"));
+    }
+
+    #[test]
+    fn bounds_with_reference_values_are_read_and_written() {
+        for (text, written) in [
+            ("hinge<=best( hinge )", "hinge <= best(hinge)"),
+            ("hinge <= 1.001*best(hinge)", "hinge <= 1.001 * best(hinge)"),
+            ("hinge <= best(hinge) + 0.01", "hinge <= best(hinge) + 0.01"),
+            ("hinge <= 0.01 + 2 * best(hinge) + 1", "hinge <= 2 * best(hinge) + 1.01"),
+            ("hinge <= best(hinge) + -0.01", "hinge <= best(hinge) + -0.01"),
+            ("l2 <= best(hinge+0.01*l2)", "l2 <= best(hinge + 0.01 * l2)"),
+            ("l2 <= 3 * best(logistic(on = 'positives'))", "l2 <= 3 * best(logistic(on = \"positives\"))"),
+        ] {
+            let read: Bounded = text.parse().unwrap();
+            assert_eq!(read.to_string(), written);
+            assert_eq!(written.parse::<Bounded>().unwrap(), read);
+            assert_eq!(read.bound.to_string().parse::<Bound>().unwrap(), read.bound);
+        }
+        let read: Bounded = "hinge <= 1.5 * best(l1) + 0.25".parse().unwrap();
+        assert_eq!(read.bound, Bound { best: Some((1.5, "l1".parse().unwrap())), plus: 0.25 });
+    }
+
+    #[test]
+    fn mistakes_in_reference_values_are_named() {
+        for (text, part) in [
+            ("hinge <= bets(hinge)", "'bets(hinge)' in 'hinge <= bets(hinge)': wanted a finite number, or one with best(TERM)"),
+            ("hinge <= best", "'(' after 'best' in place of the end"),
+            ("hinge <= best hinge", "'(' after 'best' in place of 'hinge'"),
+            ("hinge <= best()", "a term in place of ')'"),
+            ("hinge <= best(hinge", "'+' or ')' in place of the end"),
+            ("hinge <= best(hinge))", "'+' or the end in place of ')'"),
+            ("hinge <= best(0.3)", "'*' and a term in place of ')'"),
+            ("hinge <= 0 * best(hinge)", "a positive factor in place of 0"),
+            ("hinge <= -1 * best(hinge)", "a positive factor in place of -1"),
+            ("hinge <= 2 * hinge + best(hinge)", "best(TERM) in place of 'hinge'"),
+            ("hinge <= 2 best(hinge)", "'+' or the end in place of 'best'"),
+            ("hinge <= best(hinge) + best(l2)", "best(…) once"),
+            ("hinge <= best(best(hinge))", "a term in place of best(…), which belongs in a bound"),
+            ("best(hinge) <= 1", "a term in place of best(…), which belongs in a bound"),
+            ("hinge <= best(hinge) - 0.1", "a number in place of '-'"),
+            ("hinge <= best(hinge) +", "best(TERM) in place of the end"),
+        ] {
+            let refusal = text.parse::<Bounded>().unwrap_err().to_string();
+            assert!(refusal.contains(part), "{text}: {refusal}");
+        }
     }
 }

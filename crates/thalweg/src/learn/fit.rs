@@ -10,8 +10,9 @@ use super::problem::Learning;
 use crate::eval::Passes;
 use crate::oracle::Values;
 use crate::run::{self, Budget, Ended, Observer, Options, Point, Progress, Record, Row};
+use crate::solvers::auto::{self, Chosen};
 use crate::solvers::ssg::{InfeasibleStep, Settings};
-use crate::solvers::{Schedule, Ssg};
+use crate::solvers::{Bundle, FirstOrder, Schedule, Ssg, Stationary, bundle};
 use crate::{Error, Result};
 
 /// Which side of a softened constraint must keep the user's bound.
@@ -25,10 +26,26 @@ pub enum Enforce {
     Surrogate,
 }
 
+/// Which method trains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Trains {
+    /// What suits the problem, see [`auto::choose`].
+    #[default]
+    Auto,
+    /// The proximal bundle method.
+    Bundle,
+    /// The switching subgradient method.
+    Ssg,
+}
+
 /// How a model is trained.
 #[derive(Debug, Clone)]
 pub struct FitOptions {
-    /// Step size; chosen by a pilot if absent.
+    /// Which method.
+    pub solver: Trains,
+    /// Settings of the bundle method.
+    pub bundle: bundle::Settings,
+    /// Step size of the switching method; chosen by a pilot if absent.
     pub eta: Option<Schedule>,
     /// Further settings of the switching method; `eta` and `tol` are set by the trainer.
     pub settings: Settings,
@@ -62,6 +79,7 @@ impl FitOptions {
             return Err(Error::setting("threads", 0, "at least 1"));
         }
         Settings { eta: self.eta.unwrap_or(self.settings.eta), ..self.settings.clone() }.resolve()?;
+        self.bundle.clone().resolve()?;
         Ok(())
     }
 }
@@ -69,6 +87,8 @@ impl FitOptions {
 impl Default for FitOptions {
     fn default() -> Self {
         FitOptions {
+            solver: Trains::Auto,
+            bundle: bundle::Settings { eps: 1e-3, ..bundle::Settings::default() },
             eta: None,
             settings: Settings { infeasible_step: InfeasibleStep::Polyak, ..Settings::default() },
             tol: None,
@@ -112,8 +132,14 @@ pub struct Fitted {
     pub feasible: bool,
     /// Why the last run ended.
     pub ended: Ended,
-    /// The step size of the main run.
-    pub eta: Schedule,
+    /// The method that trained.
+    pub solver: String,
+    /// The step size of the main run, where the method has one.
+    pub eta: Option<Schedule>,
+    /// What the method proved about the point: near-stationarity of the problem with the tightened bounds.
+    pub stationary: Option<Stationary>,
+    /// Why this method, where nobody named one: what was seen, what was chosen, how to repeat it.
+    pub reasons: Vec<String>,
     /// Training runs after the pilot.
     pub rounds: u64,
     /// Steps of all runs.
@@ -138,18 +164,38 @@ const UNTRIED: f64 = 1.0;
 const FIRST: f64 = 0.3;
 const TIGHTEN: f64 = 0.04;
 const LAST: f64 = 0.28;
-const ROUNDS: usize = 8;
+const ROUNDS: usize = 14;
 /// Rounds that look for a looser bound once one was found.
-const REFINE: usize = 3;
+const REFINE: usize = 7;
+/// A counted rate below this share of its bound leaves room, and the most that a soft bound is loosened by at once.
+const SPARE: f64 = 0.9;
+const LOOSEN: f64 = 2.0;
 
 /// Trains on `problem` from `start`. The problem's bounds are the user's; they are moved while training and put back.
 pub fn fit(problem: &mut Learning, start: &[f64], options: &FitOptions, observer: &mut (dyn Observer + Send)) -> Result<Fitted> {
     options.validate()?;
     let asked: Vec<f64> = (0..problem.constraints()).map(|j| problem.bound(j)).collect();
-    let mut trainer = Trainer::new(problem, asked, options, observer);
+    let (chosen, reasons) = match options.solver {
+        Trains::Bundle => (Chosen::Bundle, vec![]),
+        Trains::Ssg => (Chosen::Ssg, vec![]),
+        Trains::Auto => {
+            let choice = auto::choose(problem);
+            (choice.chosen, choice.reasons)
+        }
+    };
+    // Batches are not what the rounds are made for: where they would be chosen, the switching method trains.
+    let chosen = if chosen == Chosen::ThreesEcon { Chosen::Ssg } else { chosen };
+    let mut trainer = Trainer::new(problem, asked, options, chosen, observer);
     let result = trainer.train(start);
     trainer.put_back();
-    result
+    result.map(|fitted| {
+        let mut reasons = reasons;
+        if !reasons.is_empty() {
+            let eta = fitted.eta.map_or(String::new(), |eta| format!(" --set eta={eta}"));
+            reasons.push(format!("to repeat: --solver {}{eta} --seed {}", fitted.solver, options.seed));
+        }
+        Fitted { reasons, ..fitted }
+    })
 }
 
 /// A point that a round returned, with the soft bounds it was trained with.
@@ -160,6 +206,7 @@ struct Candidate {
     sharpened: Vec<f64>,
     /// Left-hand sides as they were trained.
     surrogates: Vec<f64>,
+    stationary: Option<Stationary>,
     counted: Vec<Option<f64>>,
     /// What must hold holds.
     kept: bool,
@@ -174,6 +221,7 @@ struct Trainer<'a> {
     /// Factors by which temperatures are lowered now.
     sharpened: Vec<f64>,
     options: &'a FitOptions,
+    chosen: Chosen,
     observer: &'a mut (dyn Observer + Send),
     tol: f64,
     /// Work of finished runs.
@@ -188,15 +236,29 @@ struct Trainer<'a> {
 }
 
 impl<'a> Trainer<'a> {
-    fn new(problem: &'a mut Learning, asked: Vec<f64>, options: &'a FitOptions, observer: &'a mut (dyn Observer + Send)) -> Self {
-        let smallest = asked.iter().fold(f64::INFINITY, |m, b| m.min(b.abs()));
-        let tol =
-            options.tol.unwrap_or(if smallest.is_finite() { (0.01 * smallest).max(0.5 * options.feasibility) } else { 0.0 });
+    fn new(
+        problem: &'a mut Learning,
+        asked: Vec<f64>,
+        options: &'a FitOptions,
+        chosen: Chosen,
+        observer: &'a mut (dyn Observer + Send),
+    ) -> Self {
+        // How far a bound may be tightened: not below what its own expression can reach.
+        let room = (0..asked.len()).map(|j| asked[j].abs().min(problem.room(j).map_or(f64::INFINITY, |room| 25.0 * room)));
+        let smallest = room.fold(f64::INFINITY, f64::min);
+        let tol = match chosen {
+            // It returns what is feasible to within the tolerance of the measurement.
+            Chosen::Bundle => 0.0,
+            _ if smallest.is_finite() => (0.01 * smallest).max(0.5 * options.feasibility),
+            _ => 0.0,
+        };
+        let tol = options.tol.unwrap_or(tol);
         Trainer {
             problem,
             sharpened: vec![1.0; asked.len()],
             asked,
             options,
+            chosen,
             observer,
             tol,
             iterations: 0,
@@ -214,6 +276,7 @@ impl<'a> Trainer<'a> {
         let mut notes = vec![];
         let mut bounds = self.asked.clone();
         let eta = match self.options.eta {
+            _ if self.chosen == Chosen::Bundle => Schedule::Constant(0.0),
             Some(eta) => eta,
             None if self.options.budget.iterations.is_some_and(|n| n as f64 * PILOT < 1.0) => {
                 notes.push(format!("step size {UNTRIED}: there are too few iterations to try others"));
@@ -238,7 +301,10 @@ impl<'a> Trainer<'a> {
                 kept = Some(bounds.clone());
             }
             refinements += usize::from(kept.is_some());
-            if refinements > REFINE || (last.kept && missed.iter().all(Option::is_none)) {
+            // A smooth form that was tightened or sharpened may keep the bound with room to spare.
+            let idle = |j: usize, counted: &Option<f64>| counted.is_some_and(|c| c < SPARE * self.asked[j]);
+            let spare = self.rounds > 1 && last.counted.iter().enumerate().any(|(j, counted)| idle(j, counted));
+            if refinements > REFINE || (last.kept && missed.iter().all(Option::is_none) && !spare) {
                 break;
             }
             for (j, counted) in last.counted.iter().enumerate() {
@@ -249,6 +315,9 @@ impl<'a> Trainer<'a> {
                 }
                 match (&kept, missed[j]) {
                     (Some(kept), Some(missed)) => bounds[j] = 0.5 * (kept[j] + missed),
+                    (Some(_), None) if last.kept && counted < SPARE * self.asked[j] => {
+                        bounds[j] *= (self.asked[j] / counted.max(1e-12)).min(LOOSEN);
+                    }
                     // The gap shrinks about as the bound does; go a little further than that.
                     (None, Some(_)) if over => {
                         bounds[j] *= (0.9 * self.asked[j] / counted).clamp(0.2, 0.9);
@@ -275,6 +344,12 @@ impl<'a> Trainer<'a> {
                 other => other,
             };
             self.round(&from, &bounds, shorter, LAST)?;
+        }
+        if self.ended == Ended::Interrupted {
+            // Who interrupts early should not get a model that breaks the bounds where the start keeps them.
+            let start = run::measure(self.problem, start, self.options.feasibility)?;
+            let start = self.candidate(start, &self.asked.clone(), None)?;
+            self.compete(&start);
         }
         let best = self.best.take().ok_or_else(|| Error::Problem("no round of training returned a point".into()))?;
         self.finish(best, eta, notes)
@@ -316,9 +391,10 @@ impl<'a> Trainer<'a> {
             })
             .collect();
         for c in &constraints {
-            if c.surrogate_bound < c.bound {
+            if c.surrogate_bound != c.bound {
+                let moved = if c.surrogate_bound < c.bound { "tightened" } else { "loosened" };
                 notes.push(format!(
-                    "'{}': the bound of its smooth form was tightened from {} to {:.4}",
+                    "'{}': the bound of its smooth form was {moved} from {} to {:.4}",
                     c.name, c.bound, c.surrogate_bound
                 ));
             }
@@ -342,7 +418,10 @@ impl<'a> Trainer<'a> {
             point,
             constraints,
             ended: self.ended.clone(),
-            eta,
+            solver: self.chosen.name().into(),
+            eta: (self.chosen != Chosen::Bundle).then_some(eta),
+            stationary: best.stationary,
+            reasons: vec![],
             rounds: self.rounds,
             iterations: self.iterations,
             passes: self.passes,
@@ -427,7 +506,10 @@ impl<'a> Trainer<'a> {
             // The method accepts up to tol: what it returns must still keep the bound.
             self.problem.set_bound(j, if bound > self.tol { bound - self.tol } else { bound });
         }
-        let settings = Settings { eta, tol: self.tol.into(), ..self.options.settings.clone() };
+        let mut solver: Box<FirstOrder<'static>> = match self.chosen {
+            Chosen::Bundle => Box::new(Bundle::new(self.options.bundle.clone())?),
+            _ => Box::new(Ssg::new(Settings { eta, tol: self.tol.into(), ..self.options.settings.clone() })?),
+        };
         let options = Options {
             budget: self.part(share),
             record: if trace { Record::default() } else { Record::nothing() },
@@ -444,7 +526,7 @@ impl<'a> Trainer<'a> {
             before: Progress { iterations: self.iterations, passes: self.passes, seconds: self.seconds, share: 0.0 },
             observer: &mut *self.observer,
         };
-        let outcome = run::minimize(&*self.problem, &mut Ssg::new(settings)?, start, &options, &mut whole)?;
+        let outcome = run::minimize(&*self.problem, &mut *solver, start, &options, &mut whole)?;
         if trace {
             self.trace.extend(outcome.trace.into_iter().map(|row| whole.row(row)));
         }
@@ -455,8 +537,18 @@ impl<'a> Trainer<'a> {
         self.seconds += outcome.seconds;
         self.ended = outcome.ended;
 
-        let counted = self.problem.counted(&outcome.point.x)?;
-        let constraints = outcome.point.constraints.iter().enumerate();
+        // A run that was cut short may stand at a point that it would not have ended at.
+        let point = match outcome.best_feasible {
+            Some(best) if !outcome.point.feasible => best,
+            _ => outcome.point,
+        };
+        self.candidate(point, bounds, outcome.stationary)
+    }
+
+    /// A point that competes for the best, measured under the bounds that the problem has now.
+    fn candidate(&self, point: Point, bounds: &[f64], stationary: Option<Stationary>) -> Result<Candidate> {
+        let counted = self.problem.counted(&point.x)?;
+        let constraints = point.constraints.iter().enumerate();
         let surrogates: Vec<f64> = constraints.map(|(j, c)| c.value + self.problem.bound(j)).collect();
         let excess = (0..surrogates.len())
             .map(|j| self.enforced(surrogates[j], counted[j]) - self.asked[j] - self.slack(j))
@@ -468,7 +560,8 @@ impl<'a> Trainer<'a> {
             bounds: bounds.to_vec(),
             sharpened: self.sharpened.clone(),
             surrogates,
-            point: outcome.point,
+            stationary,
+            point,
         })
     }
 }

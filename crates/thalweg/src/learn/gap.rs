@@ -1,12 +1,14 @@
 //! Gaps between the rates of groups, with the step function softened to a sigmoid.
 
-use super::term::{Constant, Part, RowNorms, Term, View, Who, Work};
+use super::term::{Branch, Constant, Part, Rates, RowNorms, Term, View, Who, Work};
 use crate::math::{sigmoid, vec};
 
 /// Largest second derivative of the sigmoid, 1 / (6 sqrt 3).
 pub(super) const STEEPEST_BEND: f64 = 0.096_225_044_864_937_63;
 /// A gap below this is rounding noise: its subgradient is taken as zero.
 pub(super) const NOISE: f64 = 1e-12;
+/// A branch below this share of the largest one is too far from active to be worth a pass over the rows.
+const NEAR: f64 = 0.5;
 
 /// Largest difference of positive rates between groups: between the two of them, or of each against the overall rate where
 /// there are more. A rate is the mean of `sigmoid(score / temperature)`.
@@ -52,16 +54,32 @@ impl Term for RateGap {
         true
     }
 
+    fn rates(&self) -> Option<Rates<'_>> {
+        Some(Rates { thresholds: &[0.0], temperature: self.temperature, contrast: &self.contrast })
+    }
+
     fn outer(&self, statistics: &[f64]) -> f64 {
-        self.contrast.largest(1, |k, _| statistics[k]).map_or(0.0, |l| l.gap.abs())
+        self.contrast.largest(1, |k, _| statistics[k]).map_or(0.0, |l| l.value())
     }
 
     fn outer_slopes(&self, statistics: &[f64], out: &mut [f64]) {
-        out.fill(0.0);
-        if let Some(l) = self.contrast.largest(1, |k, _| statistics[k]).filter(|l| l.gap.abs() > NOISE) {
-            for (k, out) in out.iter_mut().enumerate() {
-                *out = l.gap.signum() * self.contrast.coefficient(l.row, k);
-            }
+        match self.contrast.largest(1, |k, _| statistics[k]).filter(|l| l.value() > NOISE) {
+            None => out.fill(0.0),
+            Some(largest) => self.branch_slopes(&largest, out),
+        }
+    }
+
+    fn has_branches(&self) -> bool {
+        self.contrast.rows() > 1
+    }
+
+    fn branches(&self, statistics: &[f64], limit: usize, out: &mut Vec<Branch>) {
+        self.contrast.branches(1, 1, |k, _| statistics[k], limit, out);
+    }
+
+    fn branch_slopes(&self, branch: &Branch, out: &mut [f64]) {
+        for (k, out) in out.iter_mut().enumerate() {
+            *out = branch.gap.signum() * self.contrast.coefficient(branch.row, k);
         }
     }
 
@@ -95,23 +113,13 @@ pub(super) struct Contrast {
     shares: Vec<f64>,
 }
 
-/// The largest difference.
-pub(super) struct Largest {
-    /// Which difference.
-    pub row: usize,
-    /// At which position of the grid.
-    pub position: usize,
-    /// The difference with its sign.
-    pub gap: f64,
-}
-
 impl Contrast {
     pub(super) fn new(populations: &[RowNorms]) -> Self {
         let total: f64 = populations.iter().map(|p| p.weight).sum();
         Contrast { shares: populations.iter().map(|p| p.weight / total).collect() }
     }
 
-    fn rows(&self) -> usize {
+    pub(super) fn rows(&self) -> usize {
         if self.shares.len() == 2 { 1 } else { self.shares.len() }
     }
 
@@ -123,22 +131,103 @@ impl Contrast {
         }
     }
 
+    fn branch(&self, row: usize, position: usize, mean: impl Fn(usize, usize) -> f64) -> Branch {
+        let gap = (0..self.shares.len()).map(|k| self.coefficient(row, k) * mean(k, position)).sum();
+        Branch { row, position, gap }
+    }
+
     /// The largest absolute difference over `positions` positions, where `mean(k, position)` is the mean of group `k`. The
     /// first position wins ties, then the first difference.
-    pub(super) fn largest(&self, positions: usize, mean: impl Fn(usize, usize) -> f64) -> Option<Largest> {
-        let mut best: Option<Largest> = None;
+    pub(super) fn largest(&self, positions: usize, mean: impl Fn(usize, usize) -> f64) -> Option<Branch> {
+        let mut best: Option<Branch> = None;
         for position in 0..positions {
             for row in 0..self.rows() {
-                let gap: f64 = (0..self.shares.len()).map(|k| self.coefficient(row, k) * mean(k, position)).sum();
-                if best.as_ref().is_none_or(|b| gap.abs() > b.gap.abs()) || gap.is_nan() {
-                    best = Some(Largest { row, position, gap });
-                    if gap.is_nan() {
+                let here = self.branch(row, position, &mean);
+                if best.is_none_or(|b| here.value() > b.value()) || here.gap.is_nan() {
+                    best = Some(here);
+                    if here.gap.is_nan() {
                         return best;
                     }
                 }
             }
         }
         best
+    }
+
+    /// Between which values the largest absolute difference lies when the mean of group `k` lies in `range(k, position)`,
+    /// whatever the other means are.
+    pub(super) fn enclosure(&self, positions: usize, range: impl Fn(usize, usize) -> [f64; 2]) -> [f64; 2] {
+        let mut ends = [0.0_f64; 2];
+        for position in 0..positions {
+            for row in 0..self.rows() {
+                let (mut low, mut high) = (0.0, 0.0);
+                for k in 0..self.shares.len() {
+                    let c = self.coefficient(row, k);
+                    let [a, b] = range(k, position).map(|mean| c * mean);
+                    low += a.min(b);
+                    high += a.max(b);
+                }
+                ends = [ends[0].max(low).max(-high), ends[1].max(high).max(-low)];
+            }
+        }
+        ends
+    }
+
+    /// Branches beside the largest one ([`Term::branches`]): first the peaks of every difference along the grid, by value,
+    /// since the next largest one is where the maximum jumps to; then the neighbours of the largest one at 1, 2, 3, …
+    /// times `stride` positions, since that is where it slides to. What is nearer than half a stride to a branch that is
+    /// already there would say the same once more.
+    pub(super) fn branches(
+        &self,
+        positions: usize,
+        stride: usize,
+        mean: impl Fn(usize, usize) -> f64,
+        limit: usize,
+        out: &mut Vec<Branch>,
+    ) {
+        out.clear();
+        let Some(top) = self.largest(positions, &mean).filter(|top| limit > 0 && top.value() > NOISE) else { return };
+        let floor = NEAR * top.value();
+        let apart = stride.div_ceil(2);
+        let same = |a: &Branch, b: &Branch| {
+            a.row == b.row && a.gap.signum() == b.gap.signum() && a.position.abs_diff(b.position) < apart
+        };
+        for row in 0..self.rows() {
+            for position in 0..positions {
+                let here = self.branch(row, position, &mean);
+                if here.value() < floor || same(&here, &top) {
+                    continue;
+                }
+                // Its sign is part of a branch: a larger difference of the other sign next to it is another peak. Of equals in
+                // a row the first one is the peak.
+                let along = |position| here.gap.signum() * self.branch(row, position, &mean).gap;
+                let rises = position == 0 || along(position - 1) < here.value();
+                let falls = position + 1 == positions || along(position + 1) <= here.value();
+                if !(rises && falls) {
+                    continue;
+                }
+                match out.iter().position(|other| same(&here, other)) {
+                    Some(i) if out[i].value() >= here.value() => continue,
+                    Some(i) => {
+                        out.remove(i);
+                    }
+                    None => {}
+                }
+                let rank = out.partition_point(|other| other.value() >= here.value());
+                out.insert(rank, here);
+                out.truncate(limit);
+            }
+        }
+        for distance in (stride..positions).step_by(stride) {
+            let below = top.position.checked_sub(distance);
+            let above = top.position.checked_add(distance).filter(|&p| p < positions);
+            for position in [below, above].into_iter().flatten() {
+                let here = self.branch(top.row, position, &mean);
+                if out.len() < limit && here.value() >= floor && !out.iter().any(|other| same(&here, other)) {
+                    out.push(here);
+                }
+            }
+        }
     }
 
     /// Weak-convexity constant of the largest absolute difference of sigmoid means.
@@ -151,5 +240,91 @@ impl Contrast {
             .map(|row| populations.iter().enumerate().map(|(k, p)| self.coefficient(row, k).abs() * p.mean_square).sum::<f64>())
             .fold(0.0, f64::max);
         bend * largest / (temperature * temperature)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::math::Rng;
+    use crate::math::rng::Purpose;
+
+    fn contrast(groups: usize) -> Contrast {
+        Contrast::new(&vec![RowNorms { weight: 1.0, mean_square: 1.0 }; groups])
+    }
+
+    fn places(branches: &[Branch]) -> Vec<(usize, usize)> {
+        branches.iter().map(|b| (b.row, b.position)).collect()
+    }
+
+    #[test]
+    fn peaks_come_first_then_neighbours_of_the_largest() {
+        // The difference itself: peaks at 1 (the largest), 4 (negative) and 7.
+        let curve = [0.1, 0.9, 0.5, -0.3, -0.8, -0.3, 0.5, 0.7, 0.6, 0.0];
+        let mean = |k: usize, j: usize| if k == 0 { curve[j] } else { 0.0 };
+        let chosen = |stride, limit| {
+            let mut out = vec![];
+            contrast(2).branches(curve.len(), stride, mean, limit, &mut out);
+            assert!(out.iter().all(|b| b.gap == curve[b.position]));
+            out.iter().map(|b| b.position).collect::<Vec<_>>()
+        };
+        assert_eq!(chosen(1, 9), [4, 7, 2, 6, 8]);
+        assert_eq!(chosen(1, 3), [4, 7, 2]);
+        assert_eq!(chosen(1, 1), [4]);
+        assert_eq!(chosen(1, 0), [0; 0]);
+        // 6 = 1 + 5 and 8 = 1 + 7 are next to the peak at 7.
+        assert_eq!(chosen(5, 9), [4, 7]);
+        assert_eq!(chosen(7, 9), [4, 7]);
+        assert_eq!(chosen(usize::MAX, 9), [4], "what is near the largest is left out, but not with the other sign");
+    }
+
+    #[test]
+    fn nothing_is_chosen_from_noise_or_what_is_no_number() {
+        let mut out = vec![Branch { row: 0, position: 0, gap: 1.0 }];
+        for value in [0.0, 1e-13, f64::NAN] {
+            contrast(2).branches(4, 1, |k, _| if k == 0 { value } else { 0.0 }, 5, &mut out);
+            assert_eq!(out, []);
+        }
+    }
+
+    /// With the shortest stride and room for all, the choice is every peak of every difference and every position of the
+    /// largest one, as far as they are near in value.
+    #[test]
+    fn the_choice_is_that_of_a_plain_search() {
+        let mut rng = Rng::new(5, Purpose::Data);
+        for trial in 0..200 {
+            let (groups, positions) = (2 + trial % 4, 1 + trial % 17);
+            let contrast = contrast(groups);
+            // Coarse values: ties are common.
+            let means: Vec<f64> = (0..groups * positions).map(|_| (9.0 * rng.uniform()).floor() / 9.0).collect();
+            let mean = |k: usize, j: usize| means[k * positions + j];
+            let mut out = vec![];
+            contrast.branches(positions, 1, mean, usize::MAX, &mut out);
+
+            let top = contrast.largest(positions, mean).unwrap();
+            let gaps = |row: usize| (0..positions).map(|j| contrast.branch(row, j, mean).gap).collect::<Vec<_>>();
+            let mut want = vec![];
+            for row in 0..contrast.rows() {
+                let gaps = gaps(row);
+                for j in 0..positions {
+                    let signed: Vec<f64> = gaps.iter().map(|g| g * gaps[j].signum()).collect();
+                    let peak = (j == 0 || signed[j - 1] < signed[j]) && signed.get(j + 1).is_none_or(|&next| next <= signed[j]);
+                    let near = signed[j] >= 0.5 * top.value() && top.value() > NOISE;
+                    if near && (row, j) != (top.row, top.position) && (peak || row == top.row) {
+                        want.push((row, j, peak));
+                    }
+                }
+            }
+            let peaks = want.iter().filter(|w| w.2).count();
+            assert!(out[..peaks].is_sorted_by(|a, b| a.value() >= b.value()));
+            let sorted = |mut places: Vec<(usize, usize)>| {
+                places.sort_unstable();
+                places
+            };
+            let kind = |keep: bool| want.iter().filter(|w| w.2 == keep).map(|w| (w.0, w.1)).collect::<Vec<_>>();
+            assert_eq!(sorted(places(&out[..peaks])), kind(true), "trial {trial}");
+            assert_eq!(sorted(places(&out[peaks..])), kind(false), "trial {trial}");
+            assert!(out[peaks..].is_sorted_by_key(|b| b.position.abs_diff(top.position)));
+        }
     }
 }

@@ -4,14 +4,19 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use super::best::Best;
 use super::build::Builder;
 use super::data::{Data, Parts};
 use super::penalty::Penalty;
-use super::term::{Constant, Part, RowNorms, Term, View, Who, Work};
+use super::references::References;
+use super::term::{Branch, Constant, Part, RowNorms, Term, View, Who, Work};
 use crate::math::vec;
-use crate::oracle::{At, Draw, Modulus, Pick, Scratch, Source, Subgradients, Values, Warm};
+use crate::oracle::{At, Draw, Modulus, Pick, Scales, Scratch, Source, Subgradients, Values, Warm};
 use crate::sets::Set;
 use crate::{Error, Result};
+
+/// Columns up to which all products of two are worth their cost: a square matrix, and its triangle for every cut.
+const MOMENTS: usize = 512;
 
 /// One summand of a function.
 #[derive(Debug)]
@@ -48,8 +53,12 @@ impl Function {
 
     /// The value from the statistics.
     fn value(&self, statistics: &[f64]) -> f64 {
-        let sum: f64 = self
-            .pieces
+        self.left(statistics) - self.bound
+    }
+
+    /// The left-hand side, before the bound is taken off.
+    fn left(&self, statistics: &[f64]) -> f64 {
+        self.pieces
             .iter()
             .map(|s| {
                 let own = &statistics[s.statistics.clone()];
@@ -59,8 +68,17 @@ impl Function {
                         Piece::Penalty(_) => own[0],
                     }
             })
-            .sum();
-        sum - self.bound
+            .sum()
+    }
+
+    /// The one summand that has branches, its place and its term. None where two have them: a cut for every pair
+    /// would be too many.
+    fn with_branches(&self) -> Option<(usize, &Summand, &dyn Term)> {
+        let mut with = self.pieces.iter().enumerate().filter_map(|(i, s)| match &s.piece {
+            Piece::Term(term) if term.has_branches() => Some((i, s, term.as_ref())),
+            _ => None,
+        });
+        with.next().filter(|_| with.next().is_none())
     }
 
     fn modulus(&self, problem: &Learning, which: Constant) -> Option<f64> {
@@ -81,6 +99,43 @@ impl Function {
 
     fn uses(&self, population: usize) -> bool {
         self.pieces.iter().any(|s| s.populations.contains(&population))
+    }
+}
+
+/// A constraint at a point, opened for those who look behind its value.
+pub(super) struct Opened<'a> {
+    pub(super) name: &'a str,
+    pub(super) bound: f64,
+    /// The left-hand side.
+    pub(super) value: f64,
+    /// The left-hand side with 0/1 rates, if it has any.
+    pub(super) counted: Option<f64>,
+    pub(super) summands: Vec<OpenedSummand<'a>>,
+}
+
+/// A summand of an [`Opened`] constraint.
+pub(super) struct OpenedSummand<'a> {
+    pub(super) factor: f64,
+    pub(super) piece: &'a Piece,
+    /// The rows of each population, with the population's place in the problem.
+    pub(super) populations: Vec<(usize, View<'a>)>,
+    /// The statistics as they are trained on.
+    pub(super) soft: &'a [f64],
+    /// The statistics with 0/1 rates; as `soft` where nothing is softened.
+    pub(super) hard: &'a [f64],
+}
+
+/// Where the outer functions of a function's terms are differentiated.
+#[derive(Clone, Copy)]
+struct Outer<'a> {
+    statistics: &'a [f64],
+    /// The place of a summand, and the branch of its term that is taken in place of the largest one.
+    branch: Option<(usize, Branch)>,
+}
+
+impl<'a> Outer<'a> {
+    fn at(statistics: &'a [f64]) -> Self {
+        Outer { statistics, branch: None }
     }
 }
 
@@ -121,7 +176,9 @@ pub struct Learning {
     /// Where each constraint's statistics begin.
     offsets: Vec<usize>,
     domain: Box<dyn Set>,
+    references: References,
     hash: OnceLock<u64>,
+    scales: OnceLock<Scales>,
 }
 
 impl Learning {
@@ -158,7 +215,9 @@ impl Learning {
             constraints,
             offsets: vec![],
             domain,
+            references: References::default(),
             hash: OnceLock::new(),
+            scales: OnceLock::new(),
         };
         let mut objective = std::mem::replace(&mut problem.objective, Function::new(String::new(), vec![], 0.0));
         let mut constraints = std::mem::take(&mut problem.constraints);
@@ -251,9 +310,43 @@ impl Learning {
         &self.data
     }
 
+    /// The reference values that bounds, thresholds, domain and start were made from.
+    pub fn references(&self) -> &[Best] {
+        &self.references.list
+    }
+
+    /// The reference value of the problem's loss, with its minimiser, if the problem asked for it.
+    pub fn erm(&self) -> Option<&Best> {
+        self.references.erm()
+    }
+
+    pub(super) fn refer(&mut self, references: References) {
+        self.references = references;
+    }
+
+    /// The objective in words.
+    pub(super) fn objective_text(&self) -> &str {
+        &self.objective.expression
+    }
+
+    /// The smallest and the largest score at `x` over the rows that losses are computed on. Rows of weight 0 are as good as
+    /// absent.
+    pub(super) fn loss_score_range(&self, x: &[f64]) -> Result<[f64; 2]> {
+        let scores = self.scores(x)?;
+        let counts = |i: &usize| self.data.weights.as_ref().is_none_or(|w| w[*i] > 0.0);
+        let all = self.parts[0].clone().filter(counts).map(|i| scores[i]);
+        Ok(all.fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], s| [low.min(s), high.max(s)]))
+    }
+
     /// The bound of constraint `j`, which its value is measured from.
     pub fn bound(&self, j: usize) -> f64 {
         self.constraints[j].bound
+    }
+
+    /// How far the bound of constraint `j` lies above the smallest value of its expression, where that is known.
+    pub(super) fn room(&self, j: usize) -> Option<f64> {
+        let known = self.references.list.iter().find(|best| best.expression == self.constraints[j].expression);
+        known.map(|best| (self.constraints[j].bound - best.value).max(0.0))
     }
 
     /// Moves the bound of constraint `j`.
@@ -282,18 +375,46 @@ impl Learning {
     fn count(&self, function: &Function, at: At, buffers: &mut Buffers) -> Option<f64> {
         let mut statistics = vec![0.0; function.statistics];
         self.measure(function, at, &mut statistics, buffers);
+        self.harden(function, &mut statistics, buffers).then(|| function.left(&statistics))
+    }
+
+    /// Puts 0/1 rates in place of softened ones, once the scores are in the buffers. False if nothing was softened.
+    fn harden(&self, function: &Function, statistics: &mut [f64], buffers: &Buffers) -> bool {
         let mut counted = false;
         for s in &function.pieces {
             if let Piece::Term(term) = &s.piece {
                 let width = term.width();
                 let own = &mut statistics[s.statistics.clone()];
                 for (k, &p) in s.populations.iter().enumerate() {
-                    let view = self.view(p, &buffers.populations[p], &buffers.parts[self.populations[p].part]);
-                    counted |= term.count(k, view, &mut own[k * width..(k + 1) * width]);
+                    counted |= term.count(k, self.seen(p, buffers), &mut own[k * width..(k + 1) * width]);
                 }
             }
         }
-        counted.then(|| function.value(&statistics) + function.bound)
+        counted
+    }
+
+    /// Shows every constraint at `x`, all rows drawn.
+    pub(super) fn open<'a>(&'a self, x: &[f64], mut show: impl FnMut(&Opened) -> Result<()>) -> Result<()> {
+        crate::error::check_length("the point", x.len(), self.dim())?;
+        let mut scratch = self.scratch();
+        let buffers: &mut Buffers = scratch.get()?;
+        let at = At { x, draw: &Draw::full(), warm: &Warm::default() };
+        for f in &self.constraints {
+            let mut soft = vec![0.0; f.statistics];
+            self.measure(f, at, &mut soft, buffers);
+            let mut hard = soft.clone();
+            let counted = self.harden(f, &mut hard, buffers).then(|| f.left(&hard));
+            let open = |s: &'a Summand| OpenedSummand {
+                factor: s.factor,
+                piece: &s.piece,
+                populations: s.populations.iter().map(|&p| (p, self.seen(p, buffers))).collect(),
+                soft: &soft[s.statistics.clone()],
+                hard: &hard[s.statistics.clone()],
+            };
+            let summands = f.pieces.iter().map(open).collect();
+            show(&Opened { name: &f.name, bound: f.bound, value: f.left(&soft), counted, summands })?;
+        }
+        Ok(())
     }
 
     /// Scores of all rows at `x`.
@@ -311,6 +432,31 @@ impl Learning {
     /// Weak-convexity constant of the objective and of every constraint: the sharp one, or the one that the papers print.
     pub fn moduli(&self, which: Constant) -> (Option<f64>, Vec<Option<f64>>) {
         (self.objective.modulus(self, which), self.constraints.iter().map(|c| c.modulus(self, which)).collect())
+    }
+
+    /// Second moments of the columns, the intercept a column of ones: with all products where there are few columns.
+    fn moments(&self) -> Scales {
+        let features = &self.data.features;
+        let (d, rows) = (self.dim(), features.rows());
+        let share = 1.0 / rows.max(1) as f64;
+        let full = d <= MOMENTS;
+        let mut m = vec![0.0; if full { d * d } else { d }];
+        let mut row: Vec<(usize, f64)> = vec![];
+        for i in 0..rows {
+            row.clear();
+            features.visit_row(i, |column, v| row.push((column, v)));
+            if self.intercept {
+                row.push((features.cols(), 1.0));
+            }
+            for &(i, v) in &row {
+                if full {
+                    row.iter().for_each(|&(j, w)| m[i * d + j] += share * v * w);
+                } else {
+                    m[i] += share * v * v;
+                }
+            }
+        }
+        if full { Scales::Full(m) } else { Scales::Diagonal(m) }
     }
 
     /// The model's weights without the intercept.
@@ -399,21 +545,29 @@ impl Learning {
         }
     }
 
+    /// [`Learning::view`] of what lies in the buffers.
+    fn seen<'a>(&'a self, p: usize, buffers: &'a Buffers) -> View<'a> {
+        self.view(p, &buffers.populations[p], &buffers.parts[self.populations[p].part])
+    }
+
     /// Adds `weight` times the derivative of a function to the slopes of parts (full draw) or to `grad` (batch). The scores
     /// in the buffers must be those of `at`.
-    fn push(&self, function: &Function, at: At, statistics: &[f64], weight: f64, grad: &mut [f64], buffers: &mut Buffers) {
-        for s in &function.pieces {
+    fn push(&self, function: &Function, at: At, outer: Outer, weight: f64, grad: &mut [f64], buffers: &mut Buffers) {
+        for (i, s) in function.pieces.iter().enumerate() {
             match &s.piece {
                 Piece::Penalty(penalty) => {
                     let d = self.data.features.cols();
                     penalty.add_slope(self.weights(at.x), weight * s.factor, &mut grad[..d]);
                 }
                 Piece::Term(term) => {
-                    let own = &statistics[s.statistics.clone()];
+                    let own = &outer.statistics[s.statistics.clone()];
                     let mut slopes = std::mem::take(&mut buffers.outer);
                     slopes.clear();
                     slopes.resize(own.len(), 0.0);
-                    term.outer_slopes(own, &mut slopes);
+                    match &outer.branch {
+                        Some((place, branch)) if *place == i => term.branch_slopes(branch, &mut slopes),
+                        _ => term.outer_slopes(own, &mut slopes),
+                    }
                     vec::scale(&mut slopes, weight * s.factor);
                     let width = term.width();
                     for (k, &p) in s.populations.iter().enumerate() {
@@ -508,7 +662,7 @@ impl Learning {
         grad.fill(0.0);
         for (j, (f, &w)) in self.constraints.iter().zip(weights).enumerate().filter(|(_, (_, w))| **w != 0.0) {
             let own = &statistics[self.offsets[j]..self.offsets[j] + f.statistics];
-            self.push(f, at, own, w, grad, buffers);
+            self.push(f, at, Outer::at(own), w, grad, buffers);
         }
         self.pull(grad, buffers);
     }
@@ -529,6 +683,8 @@ struct Buffers {
     statistics: Vec<f64>,
     /// Derivatives of an outer function.
     outer: Vec<f64>,
+    /// Branches of the objective beside the largest one.
+    branches: Vec<Branch>,
     weights: Vec<f64>,
     work: Work,
 }
@@ -599,6 +755,10 @@ impl Values for Learning {
         &*self.domain
     }
 
+    fn scales(&self) -> Option<&Scales> {
+        Some(self.scales.get_or_init(|| self.moments()))
+    }
+
     fn streams(&self) -> &[usize] {
         &self.sizes
     }
@@ -651,6 +811,7 @@ impl Values for Learning {
             objective: vec![0.0; self.objective.statistics],
             statistics: vec![0.0; self.statistics()],
             outer: vec![],
+            branches: vec![],
             weights: vec![0.0; self.constraints.len()],
             work: Work::default(),
         })
@@ -696,11 +857,38 @@ impl Subgradients for Learning {
         let mut statistics = std::mem::take(&mut buffers.objective);
         self.measure(&self.objective, at, &mut statistics, buffers);
         grad.fill(0.0);
-        self.push(&self.objective, at, &statistics, 1.0, grad, buffers);
+        self.push(&self.objective, at, Outer::at(&statistics), 1.0, grad, buffers);
         self.pull(grad, buffers);
         let value = self.objective.value(&statistics);
         buffers.objective = statistics;
         Ok(value)
+    }
+
+    fn objective_cuts(&self, at: At, values: &mut [f64], rows: &mut [f64], scratch: &mut Scratch) -> Result<usize> {
+        let Some((first, more)) = values.split_first_mut() else { return Ok(0) };
+        let (grad, rows) = rows.split_at_mut(self.dim());
+        *first = self.objective_grad(at, grad, scratch)?;
+        let Some((place, summand, term)) = self.objective.with_branches() else { return Ok(1) };
+        // The forward pass of the first cut is still in the buffers and serves the others.
+        let buffers: &mut Buffers = scratch.get()?;
+        let statistics = std::mem::take(&mut buffers.objective);
+        let mut branches = std::mem::take(&mut buffers.branches);
+        let own = &statistics[summand.statistics.clone()];
+        term.branches(own, more.len(), &mut branches);
+        let largest = term.outer(own);
+        let mut count = 1;
+        for ((value, row), branch) in more.iter_mut().zip(rows.chunks_mut(self.dim().max(1))).zip(&branches) {
+            // Nothing positive is added, so that rounding cannot lift a cut above the objective.
+            *value = *first + summand.factor * (branch.value() - largest);
+            row.fill(0.0);
+            let outer = Outer { statistics: &statistics, branch: Some((place, *branch)) };
+            self.push(&self.objective, at, outer, 1.0, row, buffers);
+            self.pull(row, buffers);
+            count += 1;
+        }
+        buffers.objective = statistics;
+        buffers.branches = branches;
+        Ok(count)
     }
 
     fn constraint_pull(
@@ -732,7 +920,7 @@ impl Subgradients for Learning {
         for (&j, row) in which.iter().zip(rows.chunks_mut(self.dim().max(1))) {
             let (f, begin) = (&self.constraints[j as usize], self.offsets[j as usize]);
             row.fill(0.0);
-            self.push(f, at, &statistics[begin..begin + f.statistics], 1.0, row, buffers);
+            self.push(f, at, Outer::at(&statistics[begin..begin + f.statistics]), 1.0, row, buffers);
             self.pull(row, buffers);
         }
         buffers.statistics = statistics;

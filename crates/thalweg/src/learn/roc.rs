@@ -1,7 +1,7 @@
 //! The largest gap between the score distributions of groups over a grid of thresholds.
 
 use super::gap::{Contrast, NOISE, share_above, weigh};
-use super::term::{Constant, Part, RowNorms, Term, View, Who, Work};
+use super::term::{Branch, Constant, Part, Rates, RowNorms, Term, View, Who, Work};
 use crate::Result;
 use crate::math::sigmoid::{self, SigmoidMeans};
 
@@ -35,9 +35,17 @@ impl RocGap {
         self.largest(statistics).map(|l| (l.position, l.gap))
     }
 
-    fn largest(&self, statistics: &[f64]) -> Option<super::gap::Largest> {
+    fn largest(&self, statistics: &[f64]) -> Option<Branch> {
         let width = self.thresholds.len();
         self.contrast.largest(width, |k, j| statistics[k * width + j])
+    }
+
+    /// Positions of the grid in half a temperature, the distance over which a softened rate changes noticeably; at least 1.
+    fn stride(&self) -> usize {
+        let steps = self.thresholds.len().saturating_sub(1) as f64;
+        let range = self.thresholds.last().unwrap_or(&0.0) - self.thresholds.first().unwrap_or(&0.0);
+        // Thresholds that are all the same give infinity, and the longest stride of all: none differs from another.
+        (0.5 * self.temperature * steps / range).round().max(1.0) as usize
     }
 }
 
@@ -73,17 +81,35 @@ impl Term for RocGap {
         true
     }
 
+    fn rates(&self) -> Option<Rates<'_>> {
+        Some(Rates { thresholds: &self.thresholds, temperature: self.temperature, contrast: &self.contrast })
+    }
+
     fn outer(&self, statistics: &[f64]) -> f64 {
-        self.largest(statistics).map_or(0.0, |l| l.gap.abs())
+        self.largest(statistics).map_or(0.0, |l| l.value())
     }
 
     fn outer_slopes(&self, statistics: &[f64], out: &mut [f64]) {
+        match self.largest(statistics).filter(|l| l.value() > NOISE) {
+            None => out.fill(0.0),
+            Some(largest) => self.branch_slopes(&largest, out),
+        }
+    }
+
+    fn has_branches(&self) -> bool {
+        self.thresholds.len() * self.contrast.rows() > 1
+    }
+
+    fn branches(&self, statistics: &[f64], limit: usize, out: &mut Vec<Branch>) {
+        let width = self.thresholds.len();
+        self.contrast.branches(width, self.stride(), |k, j| statistics[k * width + j], limit, out);
+    }
+
+    fn branch_slopes(&self, branch: &Branch, out: &mut [f64]) {
         out.fill(0.0);
-        if let Some(l) = self.largest(statistics).filter(|l| l.gap.abs() > NOISE) {
-            let width = self.thresholds.len();
-            for k in 0..self.populations.len() {
-                out[k * width + l.position] = l.gap.signum() * self.contrast.coefficient(l.row, k);
-            }
+        let width = self.thresholds.len();
+        for k in 0..self.populations.len() {
+            out[k * width + branch.position] = branch.gap.signum() * self.contrast.coefficient(branch.row, k);
         }
     }
 

@@ -2,6 +2,7 @@
 //! `outer(mean_1, mean_2, …)`, which is what lets one code path serve values, subgradients, mini-batches and recursive
 //! estimators.
 
+use super::gap::Contrast;
 use crate::math::sigmoid::SigmoidScratch;
 
 /// A population of rows, relative to the part of the data that a term is computed on.
@@ -90,6 +91,36 @@ pub enum Constant {
     AsPrinted,
 }
 
+/// One of the functions that a gap is the largest of, at given statistics: a difference of group means, with its sign.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Branch {
+    /// Which difference.
+    pub row: usize,
+    /// At which position of the grid.
+    pub position: usize,
+    /// The difference with its sign.
+    pub gap: f64,
+}
+
+impl Branch {
+    /// The value, at most that of the term: the sign is part of the branch.
+    pub fn value(&self) -> f64 {
+        self.gap.abs()
+    }
+}
+
+/// What a gap of rates is made of. A rate is the share of rows with a score above a threshold, softened to the mean of
+/// `sigmoid((score - threshold) / temperature)`: the value of a row is in [0, 1], whatever its score.
+#[derive(Debug, Clone, Copy)]
+pub struct Rates<'a> {
+    /// One for each statistic of a population.
+    pub thresholds: &'a [f64],
+    /// The width of the softened step.
+    pub temperature: f64,
+    /// How the rates of groups are compared.
+    pub(super) contrast: &'a Contrast,
+}
+
 /// A quantity computed from scores: `outer(statistics)`, where every statistic is the mean over one population of a function
 /// of score and label. Statistics are ordered by population, [`Term::width`] for each.
 pub trait Term: Send + Sync + std::fmt::Debug {
@@ -112,10 +143,27 @@ pub trait Term: Send + Sync + std::fmt::Debug {
     fn count(&self, _k: usize, _view: View, _out: &mut [f64]) -> bool {
         false
     }
+    /// The rates that the term is a gap of; `None` for a term whose rows have values without a known range.
+    fn rates(&self) -> Option<Rates<'_>> {
+        None
+    }
     /// The term's value.
     fn outer(&self, statistics: &[f64]) -> f64;
     /// Derivative of the value by each statistic (one element of it at a kink) into `out`.
     fn outer_slopes(&self, statistics: &[f64], out: &mut [f64]);
+    /// Whether the value is the largest of several branches, each of them weakly convex with the term's constant.
+    fn has_branches(&self) -> bool {
+        false
+    }
+    /// Branches that are worth a cut beside the one that [`Term::outer`] takes: at most `limit`, near it in value but
+    /// different from it and from one another, the most useful first, in place of what was in `out`.
+    fn branches(&self, _statistics: &[f64], _limit: usize, out: &mut Vec<Branch>) {
+        out.clear();
+    }
+    /// Derivative of the value of one of its branches by each statistic into `out`.
+    fn branch_slopes(&self, _branch: &Branch, out: &mut [f64]) {
+        out.fill(0.0);
+    }
     /// `out[i]` becomes the derivative by the i-th score of the weighted sum of population `k`'s statistics, times the number
     /// of rows in the view: the caller divides, after summing over rows.
     fn slopes(&self, k: usize, view: View, weights: &[f64], work: &mut Work, out: &mut [f64]);
