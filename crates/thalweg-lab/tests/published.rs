@@ -5,7 +5,7 @@ mod common;
 
 use std::path::Path;
 
-use common::published;
+use common::{Place, published};
 use thalweg_lab::Result;
 use thalweg_lab::data::catalogue::{self, Check, Options};
 use thalweg_lab::data::{adult, libsvm};
@@ -58,6 +58,59 @@ sets! {
     covtype_sample: "covtype-sample" from "covtype-sample.data.gz" has 19_851 x 54, [("+1", 9_623), ("-1", 10_228)], [];
     rcv1_slice: "rcv1-slice" from "rcv1-slice.svm.gz" has 1_747 x 47_236, [("+1", 817), ("-1", 930)], [];
     reuters_money_fx: "reuters-money-fx" from "reuters-money-fx.svm.gz" has 7_770 x 8_315, [("+1", 538), ("-1", 7_232)], [];
+}
+
+/// The rows that specs get have the published counts, and `thalweg data` tells of them.
+#[test]
+fn compas_two_years_is_ready_for_specs() {
+    let Some(file) = published("compas_two_years_is_ready_for_specs", "compas-scores-two-years.csv.gz") else { return };
+    let directory = file.parent().unwrap();
+    let loaded = catalogue::load("compas-two-years", &Options { data_dir: Some(directory.into()) }).unwrap();
+    assert_eq!(loaded.notes, [""; 0]);
+    let data = loaded.data;
+    assert_eq!((data.features.rows(), data.features.cols()), (6_172, 16));
+    assert_eq!(data.labels.iter().filter(|y| **y == 1.0).count(), 2_809);
+    let groups = data.groups.unwrap();
+    let members = |name: &str| {
+        let k = groups.names.iter().position(|n| n == name).unwrap();
+        groups.of_row.iter().filter(|g| **g as usize == k).count()
+    };
+    assert_eq!((members("Caucasian"), members("not Caucasian")), (2_103, 4_069));
+    // The sums of the zeros and ones are the counts of the words; numbers reach 1 and stay in [0, 1].
+    let (mut sums, mut largest) = ([0.0; 16], [0.0_f64; 16]);
+    for i in 0..6_172 {
+        data.features.visit_row(i, |c, v| {
+            assert!((0.0..=1.0).contains(&v), "row {i}, column {c}: {v}");
+            sums[c] += v;
+            largest[c] = largest[c].max(v);
+        });
+    }
+    let words = [4_997, 2_202, 1_347, 3_532, 1_293, 3_175, 31, 2_103, 509, 11, 343].map(f64::from);
+    assert_eq!(sums[..11], words);
+    assert_eq!(largest, [1.0; 16]);
+    // The first row of the file stays: a man of 69, felony, race other, no counts; the oldest is 96.
+    let mut first = vec![];
+    data.features.visit_row(0, |c, v| first.push((c, v)));
+    assert_eq!(first, [(0, 1.0), (4, 1.0), (10, 1.0), (11, 69.0 / 96.0)]);
+
+    let place = Place::new();
+    let ran = place.run(&["data", "info", "compas-two-years", "--data-dir", directory.to_str().unwrap()]).ended(0);
+    for part in [
+        "rows         7214\n",
+        "in specs     6172 rows, 16 columns, sparse\n",
+        "+1: 2809 rows\n",
+        "not Caucasian: 4069 rows, 1987 positive (48.83%)\n",
+        "Caucasian: 2103 rows, 822 positive (39.09%)\n",
+    ] {
+        assert!(ran.out.contains(part), "{part}\n{}", ran.out);
+    }
+    place.put(
+        "run.toml",
+        "[data]\nname = 'compas-two-years'\n[problem]\nminimize = 'hinge'\nsubject_to = ['demographic_parity <= 0.1']\n\
+         [solver]\nname = 'ssg'\neta = 0.1\ntol = 0.01\n[budget]\niterations = 20\n[record]\nevery = 10\n",
+    );
+    let ran = place.run(&["solve", "run.toml", "--data-dir", directory.to_str().unwrap()]).ended(0);
+    assert!(ran.out.contains("20 ssg iterations"), "{}", ran.out);
 }
 
 /// a9a as rebuilt equals the published files, row by row, in features, labels and group columns.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use thalweg::learn::{Data, Groups};
 
+use super::prepared::Recipe;
 use super::sets::{Form, GERMAN, GERMAN_LAYOUT, Reading};
 pub use super::sets::{Placed, SETS, Set};
 use super::source::{Hashes, Source, sha256};
@@ -97,12 +98,29 @@ pub struct Counts {
     pub labels: Vec<LabelCount>,
     /// The groups; empty if there are none.
     pub groups: Vec<GroupCount>,
+    /// What its recipe makes of a raw table; `None` if there is no recipe or it refuses, for which there is a note.
+    pub prepared: Option<Ready>,
     /// Hashes of the files.
     pub files: Vec<Checked>,
     /// sha256 as in [`Loaded::fingerprint`].
     pub fingerprint: String,
     /// Sentences that a user should see.
     pub notes: Vec<String>,
+}
+
+/// What was counted in the rows that [`load`] gives; fields as in [`Counts`].
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Ready {
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of columns.
+    pub columns: usize,
+    /// How the rows are kept in memory.
+    pub form: &'static str,
+    /// The labels and how many rows have them.
+    pub labels: Vec<LabelCount>,
+    /// The groups; empty if there are none.
+    pub groups: Vec<GroupCount>,
 }
 
 /// Rows with a label.
@@ -189,19 +207,28 @@ fn missing_from(set: &Set, directories: &[PathBuf]) -> Error {
     ))
 }
 
-/// A set as rows, labels and groups. Raw tables are refused with a sentence; see [`table`].
+/// A set as rows, labels and groups. A raw table is made ready by its recipe, and refused with a sentence if it has none; see
+/// [`table`].
 pub fn load(name: &str, options: &Options) -> Result<Loaded> {
     let set = get(name)?;
-    if set.is_table() {
-        let loadable: Vec<&str> = SETS.iter().filter(|s| !s.is_table()).map(|s| s.name).collect();
+    if !set.is_loadable() {
+        let loadable: Vec<&str> = SETS.iter().filter(|s| s.is_loadable()).map(|s| s.name).collect();
         let what = format!("{name} is a raw table, not rows of numbers: sets that can be loaded are {}", loadable.join(", "));
         return Err(Error::Request(what));
     }
-    let found = read(set, options)?;
-    match found.content {
-        Content::Rows(data) => Ok(Loaded { data, classes: (1.0, -1.0), notes: found.notes, fingerprint: found.fingerprint }),
-        Content::Table(..) => Err(Error::Request(format!("{name} is a raw table, not rows of numbers"))),
-    }
+    let Found { content, mut notes, fingerprint, .. } = read(set, options)?;
+    let data = match content {
+        Content::Rows(data) => data,
+        Content::Table(table, reading) => match reading.recipe {
+            Some(recipe) => {
+                let data = recipe.prepare(&table, &reading)?;
+                notes.extend(note_rows(set, recipe, data.features.rows()));
+                data
+            }
+            None => return Err(Error::Request(format!("{name} is a raw table, not rows of numbers"))),
+        },
+    };
+    Ok(Loaded { data, classes: (1.0, -1.0), notes, fingerprint })
 }
 
 /// A set as a raw table. Sets of numbers are refused with a sentence; see [`load`].
@@ -246,14 +273,10 @@ pub fn load_file(path: &Path, columns: Option<usize>, group: Option<usize>) -> R
 /// Reads a set and counts what is in it.
 pub fn count(name: &str, options: &Options) -> Result<Counts> {
     let set = get(name)?;
-    let found = read(set, options)?;
-    let (rows, columns, form, labels, groups) = match &found.content {
-        Content::Rows(data) => {
-            let positive = |i: usize| data.labels[i] > 0.0;
-            let groups = data.groups.as_ref().map(|g| tally(&g.names, data.labels.len(), |i| g.of_row[i] as usize, positive));
-            let labels = count_labels((0..data.labels.len()).map(|i| if positive(i) { "+1" } else { "-1" }));
-            (data.features.rows(), data.features.cols(), data.features.form(), labels, groups.unwrap_or_default())
-        }
+    let Found { content, files, fingerprint, mut notes } = read(set, options)?;
+    let mut prepared = None;
+    let Ready { rows, columns, form, labels, groups } = match &content {
+        Content::Rows(data) => count_rows(data),
         Content::Table(table, reading) => {
             let column = |name: &str| {
                 table.column(name).ok_or_else(|| Error::Request(format!("{}: the table has no column {name}", set.name)))
@@ -262,11 +285,38 @@ pub fn count(name: &str, options: &Options) -> Result<Counts> {
             let of_row = |i| usize::from(!(reading.first)(table.cell(i, group)));
             let groups = tally(&reading.names, table.rows(), of_row, |i| table.cell(i, label) == reading.positive);
             let labels = count_labels((0..table.rows()).map(|i| table.cell(i, label)));
-            (table.rows(), table.columns(), "table of text", labels, groups)
+            if let Some(recipe) = reading.recipe {
+                // The raw table can be counted, whatever the recipe says of it.
+                match recipe.prepare(table, reading) {
+                    Ok(data) => {
+                        notes.extend(note_rows(set, recipe, data.features.rows()));
+                        prepared = Some(count_rows(&data));
+                    }
+                    Err(error) => notes.push(format!("specs cannot use it: {error}")),
+                }
+            }
+            Ready { rows: table.rows(), columns: table.columns(), form: "table of text", labels, groups }
         }
     };
-    let Found { files, fingerprint, notes, .. } = found;
-    Ok(Counts { rows, columns, form, labels, groups, files, fingerprint, notes })
+    Ok(Counts { rows, columns, form, labels, groups, prepared, files, fingerprint, notes })
+}
+
+fn count_rows(data: &Data) -> Ready {
+    let positive = |i: usize| data.labels[i] > 0.0;
+    let groups = data.groups.as_ref().map(|g| tally(&g.names, data.labels.len(), |i| g.of_row[i] as usize, positive));
+    Ready {
+        rows: data.features.rows(),
+        columns: data.features.cols(),
+        form: data.features.form(),
+        labels: count_labels((0..data.labels.len()).map(|i| if positive(i) { "+1" } else { "-1" })),
+        groups: groups.unwrap_or_default(),
+    }
+}
+
+/// What to say if another number of rows stays than of the catalogue's copy.
+fn note_rows(set: &Set, recipe: &Recipe, rows: usize) -> Option<String> {
+    let known = recipe.rows;
+    (rows != known).then(|| format!("{} has {rows} rows after its filter here; the catalogue's copy has {known}", set.name))
 }
 
 impl fmt::Display for Place {
@@ -499,7 +549,7 @@ mod tests {
         assert!(error.starts_with("there is no data set \"w8\" (did you mean w8a?): known are a9a, adult,"), "{error}");
         let error = load("bank", &options).unwrap_err();
         assert!(matches!(&error, Error::Request(_)));
-        assert!(error.to_string().contains("sets that can be loaded are a9a, german-numer, w8a,"), "{error}");
+        assert!(error.to_string().contains("sets that can be loaded are a9a, compas-two-years, german-numer, w8a,"), "{error}");
         let error = table("a9a", &options).unwrap_err().to_string();
         assert!(error.contains("raw tables are adult, bank, compas, compas-two-years, german"), "{error}");
     }
@@ -540,6 +590,38 @@ mod tests {
         std::fs::write(here.path().join("compas-scores.csv"), "id,race\n1,Other\n").unwrap();
         let error = count("compas", &at(here.path())).unwrap_err().to_string();
         assert_eq!(error, "compas: the table has no column is_recid");
+    }
+
+    #[test]
+    fn a_raw_table_with_a_recipe_is_both() {
+        let here = tempfile::tempdir().unwrap();
+        let text = "sex,age,age_cat,race,juv_fel_count,juv_misd_count,juv_other_count,priors_count,days_b_screening_arrest,\
+                    c_charge_degree,is_recid,score_text,two_year_recid\n\
+                    Male,50,Greater than 45,Other,0,0,0,4,-30,F,1,Low,1\n\
+                    Male,50,Greater than 45,Other,0,0,0,4,,F,1,Low,1\n\
+                    Female,25,25 - 45,Caucasian,0,0,0,1,3,M,0,Low,0\n";
+        let file = here.path().join("compas-scores-two-years.csv");
+        std::fs::write(&file, text).unwrap();
+        let (name, options) = ("compas-two-years", at(here.path()));
+        let loaded = load(name, &options).unwrap();
+        assert_eq!((loaded.data.features.rows(), loaded.data.features.cols()), (2, 16));
+        let short = "compas-two-years has 2 rows after its filter here; the catalogue's copy has 6172";
+        assert!(loaded.notes.iter().any(|n| n == short), "{:?}", loaded.notes);
+        let raw = table(name, &options).unwrap();
+        assert_eq!((raw.table.rows(), raw.table.columns(), raw.fingerprint), (3, 13, loaded.fingerprint));
+        let counts = count(name, &options).unwrap();
+        assert_eq!((counts.rows, counts.columns, counts.groups[0].positive), (3, 13, 2));
+        let ready = counts.prepared.unwrap();
+        assert_eq!((ready.rows, ready.columns, ready.form, ready.groups[0].positive), (2, 16, "sparse", 1));
+        assert!(counts.notes.iter().any(|n| n == short), "{:?}", counts.notes);
+
+        // What the recipe refuses is still a table that can be counted.
+        std::fs::write(&file, text.replace("Female", "?")).unwrap();
+        let wanted = format!("{}, line 4: sex is '?': wanted one of 'Female', 'Male'", file.display());
+        assert_eq!(load(name, &options).unwrap_err().to_string(), wanted);
+        let counts = count(name, &options).unwrap();
+        assert_eq!((counts.rows, counts.prepared), (3, None));
+        assert_eq!(counts.notes.last(), Some(&format!("specs cannot use it: {wanted}")));
     }
 
     #[test]

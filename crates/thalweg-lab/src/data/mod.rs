@@ -5,6 +5,7 @@ pub mod adult;
 pub mod catalogue;
 pub mod covtype;
 pub mod libsvm;
+pub mod prepared;
 pub mod sets;
 pub mod source;
 pub mod table;

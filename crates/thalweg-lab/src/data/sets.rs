@@ -1,6 +1,7 @@
 //! The data sets that are known by name, as a table: what they are, their files, their source and terms. Finding, reading and
 //! counting them is done in [`super::catalogue`].
 
+use super::prepared::{COMPAS_TWO_YEARS, Recipe};
 use super::table::Layout;
 use super::{adult, covtype};
 
@@ -60,7 +61,7 @@ pub(super) struct ColumnGroup {
     pub(super) names: [&'static str; 2],
 }
 
-/// Which columns of a raw table are label and group, for counting.
+/// Which columns of a raw table are label and group, and how the table is made ready for learning where that is known.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
     pub(super) label: &'static str,
@@ -68,6 +69,7 @@ pub(super) struct Reading {
     pub(super) group: &'static str,
     pub(super) first: fn(&str) -> bool,
     pub(super) names: [&'static str; 2],
+    pub(super) recipe: Option<&'static Recipe>,
 }
 
 const CSV: Layout = Layout { separator: b',', names: None, leave_out: |_| false };
@@ -118,12 +120,30 @@ const RACE: Reading = Reading {
     group: "race",
     first: |race| race != "Caucasian",
     names: ["not Caucasian", "Caucasian"],
+    recipe: None,
 };
 
 impl Set {
-    /// Whether the set is a raw table, which [`super::catalogue::table`] gives, and not rows of numbers, which [`super::catalogue::load`] gives.
+    /// Whether the set is a raw table, which [`super::catalogue::table`] gives, and not rows of numbers.
     pub fn is_table(&self) -> bool {
-        matches!(self.form, Form::Adult(_) | Form::German(_) | Form::Table(..))
+        self.reading().is_some()
+    }
+
+    /// How a raw table is made ready for learning; `None` if that is not known, and for rows of numbers, which are ready.
+    pub fn recipe(&self) -> Option<&'static Recipe> {
+        self.reading().and_then(|reading| reading.recipe)
+    }
+
+    /// Whether [`super::catalogue::load`] gives the set: it is rows of numbers, or there is a recipe that makes them.
+    pub fn is_loadable(&self) -> bool {
+        !self.is_table() || self.recipe().is_some()
+    }
+
+    fn reading(&self) -> Option<&Reading> {
+        match &self.form {
+            Form::Adult(reading) | Form::German(reading) | Form::Table(_, reading) => Some(reading),
+            Form::A9a | Form::Libsvm { .. } | Form::Covtype => None,
+        }
     }
 
     /// Names under which the first file may be placed.
@@ -164,6 +184,7 @@ pub const SETS: &[Set] = &[
             group: "sex",
             first: |sex| sex == "Female",
             names: ["female", "male"],
+            recipe: None,
         }),
     },
     Set {
@@ -188,6 +209,7 @@ pub const SETS: &[Set] = &[
                 group: "age",
                 first: |age| age.parse::<u32>().is_ok_and(|a| (25..=60).contains(&a)),
                 names: ["age 25 to 60", "other ages"],
+                recipe: None,
             },
         ),
     },
@@ -209,7 +231,7 @@ pub const SETS: &[Set] = &[
     },
     Set {
         name: "compas-two-years",
-        about: "ProPublica COMPAS, two-year follow-up, raw table without names, before the usual filter",
+        about: "ProPublica COMPAS, two-year follow-up, raw table without names; specs get it filtered, numbers divided by their largest",
         files: &[Placed {
             name: "compas-scores-two-years.csv.gz",
             sha256: "79f4e1e3ede929073138fd0ab820b44252deaf9aeca9ab55977c6ac2f6454f4b",
@@ -221,7 +243,7 @@ pub const SETS: &[Set] = &[
         source: "ProPublica compas-analysis repository, compas-scores-two-years.csv",
         licence: "public court records; the repository states none",
         embedded: false,
-        form: Form::Table(COMPAS, Reading { label: "two_year_recid", ..RACE }),
+        form: Form::Table(COMPAS, Reading { label: "two_year_recid", recipe: Some(&COMPAS_TWO_YEARS), ..RACE }),
     },
     Set {
         name: "german",
@@ -240,6 +262,7 @@ pub const SETS: &[Set] = &[
             group: "personal-status",
             first: |status| matches!(status, "A92" | "A95"),
             names: ["female", "male"],
+            recipe: None,
         }),
     },
     Set {
