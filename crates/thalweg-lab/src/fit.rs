@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use thalweg::learn::{Bounded, Data, Enforce, Expression, FitOptions, Groups, Learning, fit, hold_out};
+use thalweg::learn::{
+    Best, Bounded, Builder, Data, Enforce, Expression, FitOptions, Fitted, Groups, Learning, Trains, fit, hold_out,
+};
 use thalweg::math::Matrix;
 use thalweg::math::sigmoid::sigmoid;
 use thalweg::oracle::Values;
@@ -15,7 +17,7 @@ use thalweg::solvers::Schedule;
 use crate::data::catalogue::load_file;
 use crate::data::table::Table;
 use crate::encode::{Encoding, Grouping, Labels, weights};
-use crate::model::{GroupQuality, Input, Measured, Model, Quality, Rows, Training, Weight};
+use crate::model::{GroupQuality, Input, Measured, Model, Quality, Reference, Rows, Training, Weight};
 use crate::spec::settings;
 use crate::{Error, Result};
 
@@ -73,11 +75,11 @@ struct Words {
 }
 
 impl Words {
-    /// Builds the problem on four rows, one of each group and label, to find what cannot be built on any.
+    /// Checks the problem on four rows, one of each group and label, to find what cannot be built on any.
     fn check(&self, grouped: bool) -> Result<()> {
         let groups = grouped.then(|| Groups { names: vec!["a".into(), "b".into()], of_row: vec![0, 0, 1, 1] });
         let (features, labels) = (Matrix::dense(4, 1, vec![0.0; 4])?, vec![1.0, -1.0, 1.0, -1.0]);
-        build(Data { features, labels, groups, weights: None }, self).map(|_| ())
+        builder(Data { features, labels, groups, weights: None }, self).check().map_err(name_option)
     }
 }
 
@@ -97,10 +99,25 @@ impl Prepared {
         &self.problem
     }
 
+    /// The training problem, whose bounds may be moved.
+    pub fn problem_mut(&mut self) -> &mut Learning {
+        &mut self.problem
+    }
+
+    /// Sentences that a user should see.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
     /// Measures another model of the same features on the training rows and on those held out.
     pub fn measure(&self, model: &Model) -> Result<(Quality, Option<Quality>)> {
         let x: Vec<f64> = model.weights.iter().map(|w| w.weight).chain([model.intercept]).collect();
-        Ok((quality(&self.problem, &x)?, self.held_out.as_ref().map(|held| quality(held, &x)).transpose()?))
+        self.measure_at(&x)
+    }
+
+    /// Measures a point on the training rows and on those held out.
+    pub fn measure_at(&self, x: &[f64]) -> Result<(Quality, Option<Quality>)> {
+        Ok((quality(&self.problem, x)?, self.held_out.as_ref().map(|held| quality(held, x)).transpose()?))
     }
 }
 
@@ -116,7 +133,7 @@ impl Request {
             weights: None,
             minimize: "logistic".into(),
             subject_to: vec![],
-            solver: "ssg".into(),
+            solver: "auto".into(),
             set: vec![],
             test_fraction: 0.2,
             budget: Budget::default(),
@@ -129,10 +146,6 @@ impl Request {
 
     /// Reads and checks everything; refuses what cannot be trained.
     pub fn prepare(&self) -> Result<Prepared> {
-        if self.solver != "ssg" {
-            let hint = thalweg::suggest::did_you_mean(&self.solver, ["ssg"]);
-            return Err(Error::Request(format!("solver '{}' is not known{hint}: wanted ssg", self.solver)));
-        }
         self.options()?;
         // The words before the file: a slip in a term should not wait for a million rows.
         let words = self.words()?;
@@ -195,14 +208,16 @@ impl Request {
             Ok((Data { features, labels, groups, weights }, notices))
         };
         let (training, _) = data(&table, &kept)?;
-        let problem = build(training, words).map_err(|e| {
+        let problem = build(training, words, &[]).map_err(|e| {
             // Groups or labels may be too small for what is asked of them.
             Error::Request(format!("{}: {e}", all.file()))
         })?;
+        notices.extend(problem.references().iter().map(ToString::to_string));
         let held_out = if held.is_empty() { None } else { Some(data(&all.select(&held), &held)?) };
         let held_out = held_out.and_then(|(data, more)| {
             notices.extend(more.into_iter().map(|n| format!("held-out rows: {n}")));
-            build(data, words).map_err(|e| notices.push(format!("held-out rows are not measured: {e}"))).ok()
+            let built = build(data, words, problem.references());
+            built.map_err(|e| notices.push(format!("held-out rows are not measured: {e}"))).ok()
         });
         Ok(Prepared { input, names, problem, held_out, fingerprint: all.fingerprint().into(), notices })
     }
@@ -232,9 +247,10 @@ impl Request {
         let columns = training.features.cols();
         let (positive, negative) = loaded.classes;
         let mut notices = loaded.notes;
-        let problem = build(training, words)?;
+        let problem = build(training, words, &[])?;
+        notices.extend(problem.references().iter().map(ToString::to_string));
         let held_out = (!held.labels.is_empty())
-            .then(|| build(held, words))
+            .then(|| build(held, words, problem.references()))
             .and_then(|built| built.map_err(|e| notices.push(format!("held-out rows are not measured: {e}"))).ok());
         Ok(Prepared {
             names: (1..=columns).map(|c| format!("column {c}")).collect(),
@@ -262,19 +278,8 @@ impl Request {
                 .unwrap_or_else(|| toml::Value::String(value.trim().into()));
             table.insert(name.trim().into(), value);
         }
-        let (eta, tol) = (table.contains_key("eta"), table.contains_key("tol"));
-        if !table.contains_key("infeasible_step") {
-            table.insert("infeasible_step".into(), "polyak".into());
-        }
-        let settings: thalweg::solvers::ssg::Settings = settings(table)?;
-        let options = FitOptions {
-            eta: eta.then_some(settings.eta),
-            tol: match (tol, settings.tol) {
-                (false, _) => None,
-                (true, Schedule::Constant(tol)) => Some(tol),
-                (true, other) => return Err(Error::Request(format!("--set tol={other}: wanted a number"))),
-            },
-            settings,
+        const KNOWN: [&str; 3] = ["auto", "bundle", "ssg"];
+        let mut options = FitOptions {
             budget: if self.budget == Budget::default() { defaults.budget.clone() } else { self.budget.clone() },
             enforce: self.enforce,
             seed: self.seed,
@@ -282,15 +287,54 @@ impl Request {
             stop: self.stop.clone(),
             ..defaults
         };
+        match self.solver.as_str() {
+            "auto" => {
+                if let Some((name, _)) = table.iter().next() {
+                    let what = format!("--set {name}=… belongs to a solver: wanted --solver bundle or --solver ssg beside it");
+                    return Err(Error::Request(what));
+                }
+            }
+            "bundle" => {
+                options.solver = Trains::Bundle;
+                table.entry("eps").or_insert(options.bundle.eps.into());
+                options.bundle = settings(table)?;
+            }
+            "ssg" => {
+                options.solver = Trains::Ssg;
+                let (eta, tol) = (table.contains_key("eta"), table.contains_key("tol"));
+                table.entry("infeasible_step").or_insert("polyak".into());
+                options.settings = settings(table)?;
+                options.eta = eta.then_some(options.settings.eta);
+                options.tol = match (tol, options.settings.tol) {
+                    (false, _) => None,
+                    (true, Schedule::Constant(tol)) => Some(tol),
+                    (true, other) => return Err(Error::Request(format!("--set tol={other}: wanted a number"))),
+                };
+            }
+            other => {
+                let hint = thalweg::suggest::did_you_mean(other, KNOWN);
+                return Err(Error::Request(format!("solver '{other}' is not known{hint}: wanted one of {}", KNOWN.join(", "))));
+            }
+        }
         options.validate()?;
         Ok(options)
     }
 
+    /// Trains on the problem as it is, from `start` or else from zero, and leaves it for the next time.
+    pub fn train_from(
+        &self,
+        prepared: &mut Prepared,
+        start: Option<&[f64]>,
+        observer: &mut (dyn Observer + Send),
+    ) -> Result<Fitted> {
+        let start = start.map_or_else(|| vec![0.0; prepared.problem.dim()], <[f64]>::to_vec);
+        Ok(fit(&mut prepared.problem, &start, &self.options()?, observer)?)
+    }
+
     /// Trains.
-    pub fn train(&self, prepared: Prepared, observer: &mut (dyn Observer + Send)) -> Result<Trained> {
-        let Prepared { input, names, mut problem, held_out, fingerprint, mut notices } = prepared;
-        let start = vec![0.0; problem.dim()];
-        let mut fitted = fit(&mut problem, &start, &self.options()?, observer)?;
+    pub fn train(&self, mut prepared: Prepared, observer: &mut (dyn Observer + Send)) -> Result<Trained> {
+        let mut fitted = self.train_from(&mut prepared, None, observer)?;
+        let Prepared { input, names, problem, held_out, fingerprint, mut notices } = prepared;
         let x = fitted.point.x.clone();
         notices.append(&mut fitted.notes);
         let (weights, intercept) = x.split_at(names.len());
@@ -304,19 +348,23 @@ impl Request {
             training: Training {
                 minimize: self.minimize.clone(),
                 subject_to: self.subject_to.clone(),
+                references: problem.references().iter().map(Reference::from).collect(),
                 enforce: self.enforce,
-                solver: self.solver.clone(),
-                eta: fitted.eta.to_string(),
+                solver: fitted.solver,
+                eta: fitted.eta.map_or(String::new(), |eta| eta.to_string()),
+                reasons: fitted.reasons,
                 settings: self.set.join(", "),
                 seed: self.seed,
                 file: self.file.display().to_string(),
                 fingerprint,
                 test_fraction: self.test_fraction,
+                row_weights: self.weights.clone(),
             },
             measured: Measured {
                 feasible: fitted.feasible,
                 constraints: fitted.constraints,
                 ended: fitted.ended,
+                stationary: fitted.stationary,
                 rounds: fitted.rounds,
                 iterations: fitted.iterations,
                 passes: fitted.passes,
@@ -332,17 +380,24 @@ impl Request {
     }
 }
 
-fn build(data: Data, words: &Words) -> Result<Learning> {
-    let mut builder = Learning::on(data).intercept(true).minimize(words.minimize.clone());
-    for constraint in &words.subject_to {
-        builder = builder.subject_to(constraint.clone());
-    }
-    builder.build().map_err(|e| match e {
+fn builder(data: Data, words: &Words) -> Builder {
+    let builder = Learning::on(data).intercept(true).minimize(words.minimize.clone());
+    words.subject_to.iter().fold(builder, |builder, constraint| builder.subject_to(constraint.clone()))
+}
+
+/// Builds the problem. Reference values that are known are not computed: held-out rows are measured against those of training.
+fn build(data: Data, words: &Words, references: &[Best]) -> Result<Learning> {
+    builder(data, words).references(references.to_vec()).build().map_err(name_option)
+}
+
+/// Names the option that would have helped.
+fn name_option(error: thalweg::Error) -> Error {
+    match error {
         thalweg::Error::Problem(what) if what.contains("the data have none") => {
             Error::Request(format!("{what} with --group COL or --group COL=VALUE"))
         }
         other => other.into(),
-    })
+    }
 }
 
 /// Measures a model on the rows of a problem.
@@ -393,7 +448,7 @@ pub fn predictions(model: &Model, features: &Matrix) -> String {
     text
 }
 
-/// Where a model goes. The directory is made before any work is done, and taken away again if nothing was written into it.
+/// Where results go. The directory is made before any work is done, and taken away again if nothing was written into it.
 pub struct Directory {
     path: PathBuf,
     /// Directories that were made, the innermost first.
@@ -401,15 +456,20 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Refuses a directory that cannot take the model.
-    pub fn make(path: &Path) -> Result<Self> {
+    /// Refuses a directory that cannot take these files.
+    pub fn make(path: &Path, files: &[&str]) -> Result<Self> {
         let absent = |p: &&Path| !p.as_os_str().is_empty() && !p.exists();
         let made = path.ancestors().take_while(absent).map(Path::to_path_buf).collect();
         let directory = Directory { path: path.into(), made };
         let refuse = |what: String| Error::Request(format!("--out {}: {what}", path.display()));
         std::fs::create_dir_all(path).map_err(|e| refuse(format!("cannot be made: {e}")))?;
-        ["model.json", "trace.csv"].iter().try_for_each(|f| crate::trace::check_writable(&path.join(f)).map_err(refuse))?;
+        files.iter().try_for_each(|f| crate::trace::check_writable(&path.join(f)).map_err(refuse))?;
         Ok(directory)
+    }
+
+    /// A file in it.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
     }
 
     /// Writes the model and the trace, each whole or not at all. Returns the model's file.

@@ -1,5 +1,7 @@
 //! The workings of the `thalweg` command, as a library: data sets, encodings, specs, and one module per subcommand.
 
+pub mod certificate;
+pub mod certify;
 pub mod commands;
 pub mod console;
 pub mod data;
@@ -8,9 +10,11 @@ pub mod error;
 pub mod fit;
 pub mod model;
 pub mod output;
+pub mod plot;
 pub mod spec;
 #[cfg(test)]
 mod testing;
 pub mod trace;
+pub mod tradeoff;
 
 pub use error::{Error, Result};

@@ -19,9 +19,11 @@ const EXIT_CODES: &str = "Exit codes: 0 done and feasible; 1 done, but infeasibl
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Demo(commands::demo::Args),
-    Fit(commands::fit::Args),
+    Fit(Box<commands::fit::Args>),
+    Tradeoff(Box<commands::tradeoff::Args>),
     Predict(commands::predict::Args),
     Explain(commands::explain::Args),
+    Certify(commands::certify::Args),
     /// Run one experiment described in a TOML file
     Solve(commands::solve::Args),
     /// From the constants of a problem to the parameters that the theorems prescribe
@@ -34,9 +36,11 @@ enum Command {
 fn main() -> ExitCode {
     let ending = match Cli::parse().command {
         Command::Demo(args) => commands::demo::run(args),
-        Command::Fit(args) => commands::fit::run(args),
+        Command::Fit(args) => commands::fit::run(*args),
+        Command::Tradeoff(args) => commands::tradeoff::run(*args),
         Command::Predict(args) => commands::predict::run(args),
         Command::Explain(args) => commands::explain::run(args),
+        Command::Certify(args) => commands::certify::run(args),
         Command::Solve(args) => commands::solve::run(args),
         Command::Plan(args) => commands::plan::run(*args),
         Command::Data(args) => commands::data::run(args),

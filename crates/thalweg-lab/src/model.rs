@@ -5,9 +5,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use thalweg::eval::Passes;
-use thalweg::learn::{Enforce, FittedConstraint, Groups};
+use thalweg::learn::{Best, Enforce, FittedConstraint, Groups};
 use thalweg::math::Matrix;
 use thalweg::run::Ended;
+use thalweg::solvers::Stationary;
 
 use crate::data::libsvm;
 use crate::data::table::Table;
@@ -83,12 +84,18 @@ pub struct Training {
     pub minimize: String,
     /// The constraints.
     pub subject_to: Vec<String>,
+    /// The reference values in them.
+    #[serde(default)]
+    pub references: Vec<Reference>,
     /// Which side of softened constraints had to hold.
     pub enforce: Enforce,
     /// Name of the solver.
     pub solver: String,
-    /// Its step size, chosen or given.
+    /// Its step size, chosen or given; empty for a solver without.
     pub eta: String,
+    /// Why this solver, where none was named.
+    #[serde(default)]
+    pub reasons: Vec<String>,
     /// Solver settings that were given.
     pub settings: String,
     /// Seed of the split and of the runs.
@@ -99,6 +106,32 @@ pub struct Training {
     pub fingerprint: String,
     /// Share of the rows that was held out.
     pub test_fraction: f64,
+    /// Column with a weight for each row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row_weights: Option<String>,
+}
+
+/// A reference value, without its minimiser.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reference {
+    /// What was minimised.
+    pub expression: String,
+    /// The smallest value that was found.
+    pub value: f64,
+    /// No point has a smaller value.
+    pub lower: f64,
+    /// Norm of the shortest minimiser.
+    pub norm: f64,
+    /// Evaluations of the expression.
+    pub evaluations: u64,
+}
+
+impl From<&Best> for Reference {
+    fn from(best: &Best) -> Self {
+        let Best { value, lower, norm, evaluations, .. } = *best;
+        Reference { expression: best.expression.clone(), value, lower, norm, evaluations }
+    }
 }
 
 /// What was measured.
@@ -111,6 +144,9 @@ pub struct Measured {
     pub constraints: Vec<FittedConstraint>,
     /// Why training ended.
     pub ended: Ended,
+    /// What the solver proved about the problem with the tightened bounds.
+    #[serde(default)]
+    pub stationary: Option<Stationary>,
     /// Training runs after the pilot.
     pub rounds: u64,
     /// Steps of all runs.
@@ -208,6 +244,11 @@ impl Model {
     /// Writes the model, whole or not at all.
     pub fn write(&self, file: &Path) -> Result<()> {
         write_whole(file, &json(self)?)
+    }
+
+    /// The variables of its problem: the weights, then the intercept.
+    pub fn point(&self) -> Vec<f64> {
+        self.weights.iter().map(|w| w.weight).chain([self.intercept]).collect()
     }
 
     /// The scores of rows, with the bits that training ended with.

@@ -23,13 +23,15 @@ pub fn json(value: &impl serde::Serialize) -> Result<String> {
 }
 
 /// Rows of cells as lines with aligned columns, two spaces apart; the columns in `right` (counted from 0) are flush right.
-pub fn align<const N: usize>(rows: &[[String; N]], right: &[usize]) -> String {
+pub fn align<R: AsRef<[String]>>(rows: &[R], right: &[usize]) -> String {
     let width = |cell: &String| cell.chars().count();
-    let widths: [usize; N] = std::array::from_fn(|j| rows.iter().map(|row| width(&row[j])).max().unwrap_or(0));
+    let columns = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);
+    let widest = |j: usize| rows.iter().filter_map(|row| row.as_ref().get(j)).map(width).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(widest).collect();
     let mut text = String::new();
     for row in rows {
         let mut line = String::new();
-        for (j, cell) in row.iter().enumerate() {
+        for (j, cell) in row.as_ref().iter().enumerate() {
             let space = " ".repeat(widths[j] - width(cell));
             let (before, after) = if right.contains(&j) { (space.as_str(), "") } else { ("", space.as_str()) };
             line += &format!("{}{before}{cell}{after}", if j > 0 { "  " } else { "" });
@@ -67,7 +69,7 @@ mod tests {
     fn columns_are_aligned() {
         let rows = [["é", "10", "x"], ["long", "5", ""]].map(|row| row.map(String::from));
         assert_eq!(align(&rows, &[1]), "é     10  x\nlong   5\n");
-        assert_eq!(align::<2>(&[], &[]), "");
+        assert_eq!(align::<[String; 2]>(&[], &[]), "");
     }
 
     #[test]

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use thalweg::certify::{Measures, Switching};
-use thalweg::learn::{Data, Learning, Split};
-use thalweg::oracle::Values;
+use thalweg::certify::{self, Measures, Switching};
+use thalweg::learn::{Best, Data, Learning, Split};
+use thalweg::oracle::{Values, Warm};
 use thalweg::run::{Budget, Record};
 use thalweg::sets::{Ball, Bounds, NonNegative, Set, WholeSpace};
+use thalweg::solvers::auto;
 use thalweg::solvers::ipp::{self, Inner};
-use thalweg::solvers::{Conex, FirstOrder, Ipp, Ssg, ThreesEcon, conex, ssg, threes_econ};
+use thalweg::solvers::{Bundle, Conex, FirstOrder, Ipp, Ssg, ThreesEcon, bundle, conex, ssg, threes_econ};
 use thalweg::suggest::did_you_mean;
 use toml::Value;
 
@@ -29,8 +30,8 @@ pub struct Spec {
     pub threads: Option<usize>,
     /// A constraint holds if its value is at most `feasibility * max(1, |bound|)`. Default 1e-6.
     pub feasibility: Option<f64>,
-    /// Near-stationarity of recorded points: "none" (default), "ssg", or a table with `ssg = { rho_hat = …, iterations = … }`,
-    /// `penalised = { beta = …, nu = … }` or both.
+    /// Near-stationarity of recorded points: "none" (default), "bounds", "ssg", or a table with one or more of
+    /// `bounds = { mu = …, width = … }`, `ssg = { rho_hat = …, iterations = … }` and `penalised = { beta = …, nu = … }`.
     certificate: Option<Value>,
     /// The data.
     pub data: DataSpec,
@@ -69,12 +70,12 @@ pub struct DataSpec {
 pub struct ProblemSpec {
     /// A sum of multiples of terms.
     pub minimize: String,
-    /// Constraints `TERM <= NUMBER`.
+    /// Constraints `TERM <= NUMBER`, or with a bound such as `1.001 * best(TERM)`.
     #[serde(default)]
     pub subject_to: Vec<String>,
-    /// "all" (default), "non-negative", `{ ball = radius }` or `{ box = [low, high] }`.
+    /// "all" (default), "non-negative", `{ ball = radius }`, `{ ball_times_erm = factor }` or `{ box = [low, high] }`.
     domain: Option<Value>,
-    /// "zero" (default), "sin" (w_j = 0.01 sin j), a list of numbers, or a file of numbers.
+    /// "zero" (default), "erm" (the minimiser of the loss), "sin" (w_j = 0.01 sin j), a list of numbers, or a file of numbers.
     start: Option<Value>,
     /// Whether the model has an intercept, its last variable. Default false.
     #[serde(default)]
@@ -95,6 +96,16 @@ pub struct Ready {
     pub settings: String,
     /// Near-stationarity, if it was asked for.
     pub certificate: Measures,
+    /// What a careful reader should know.
+    pub notes: Vec<String>,
+}
+
+/// The problem of a spec, without what a run needs.
+pub struct Posed {
+    /// The problem on the training rows.
+    pub problem: Learning,
+    /// The same terms on the rows that were set aside.
+    pub held_out: Option<Learning>,
     /// What a careful reader should know.
     pub notes: Vec<String>,
 }
@@ -124,26 +135,37 @@ impl Spec {
         Ok(spec)
     }
 
-    /// The solver with checked settings, and those settings in words.
-    fn solver(&self) -> Result<(Box<FirstOrder<'static>>, String)> {
-        const KNOWN: &[&str] = &["ssg", "conex", "ipp", "threes-econ"];
+    /// The solver with checked settings, and those settings in words; none if it is to be chosen.
+    fn solver(&self) -> Result<Option<(Box<FirstOrder<'static>>, String)>> {
+        const KNOWN: &[&str] = &["ssg", "conex", "ipp", "threes-econ", "bundle", "auto"];
         let mut table = self.solver.clone();
         let name = solver_name(&mut table, "solver", KNOWN)?;
-        match name.as_str() {
+        let (solver, words): (Box<FirstOrder<'static>>, String) = match name.as_str() {
+            "auto" => {
+                if let Some((key, value)) = table.iter().next() {
+                    return Err(wrong(key, value, "no setting, because the solver is chosen: name one to set it"));
+                }
+                return Ok(None);
+            }
             "ssg" => {
                 let settings: ssg::Settings = settings(table)?;
                 let words = format!("{:?}", settings.clone().resolve()?);
-                Ok((Box::new(Ssg::new(settings)?), words))
+                (Box::new(Ssg::new(settings)?), words)
+            }
+            "bundle" => {
+                let settings: bundle::Settings = settings(table)?;
+                let words = format!("{:?}", settings.clone().resolve()?);
+                (Box::new(Bundle::new(settings)?), words)
             }
             "threes-econ" => {
                 let settings: threes_econ::Settings = settings(table)?;
                 let words = format!("{:?}", settings.clone().resolve()?);
-                Ok((Box::new(ThreesEcon::new(settings)?), words))
+                (Box::new(ThreesEcon::new(settings)?), words)
             }
             "conex" => {
                 let settings: conex::Settings = settings(table)?;
                 let words = format!("{:?}", settings.clone().resolve()?);
-                Ok((Box::new(Conex::new(settings)?), words))
+                (Box::new(Conex::new(settings)?), words)
             }
             "ipp" => {
                 let inner = match table.remove("inner") {
@@ -155,34 +177,33 @@ impl Spec {
                 }?;
                 let settings = ipp::Settings { inner, ..settings(table)? };
                 let words = format!("{:?}", settings.clone().resolve()?);
-                Ok((Box::new(Ipp::new(settings)?), words))
+                (Box::new(Ipp::new(settings)?), words)
             }
-            other => Err(unknown_solver(other, "solver", KNOWN)),
-        }
+            other => return Err(unknown_solver(other, "solver", KNOWN)),
+        };
+        Ok(Some((solver, words)))
     }
 
     /// Loads the data and builds everything. `file` is where the spec came from; relative paths start there.
     pub fn ready(&self, file: &Path, options: &Options) -> Result<Ready> {
         self.budget.validate()?;
         self.record.validate()?;
-        let (solver, words) = self.solver()?;
+        let solver = self.solver()?;
         let certificate = self.certificate()?;
-        let base = file.parent().unwrap_or(Path::new(""));
-        let Loaded { data, notes, .. } = self.data.load(base, options)?;
-        let (data, held_out) = match self.data.test_fraction {
-            None => (data, None),
-            Some(fraction) => {
-                let (kept, held) = data.hold_out(fraction, self.seed)?;
-                (kept, (!held.labels.is_empty()).then_some(held))
+        let Posed { problem, held_out, mut notes } = self.pose(file, options)?;
+        let start = self.problem.start(&problem, base_of(file))?;
+        // A start outside the domain is moved into it before anything is measured there.
+        let mut inside = start.clone();
+        problem.domain().project(&mut inside, &mut Warm::default())?;
+        certificate.check(&problem, &inside)?;
+        let (solver, words) = match solver {
+            Some(named) => named,
+            None => {
+                let prepared = auto::prepare(&problem, &start, self.seed, self.feasibility.unwrap_or(1e-6))?;
+                notes.extend(prepared.reasons);
+                (prepared.solver, prepared.settings)
             }
         };
-        let problem = self.problem.build(data, self.data.split()?)?;
-        let held_out = held_out
-            .map(|held| self.problem.build(held, Split::Shared))
-            .transpose()
-            .map_err(|e| Error::Request(format!("the held-out rows cannot be used: {e}")))?;
-        let start = self.problem.start(problem.dim(), base)?;
-        certificate.check(&problem, &start)?;
         let settings = format!(
             "{words} {:?}, feasibility {:?}, certificate {certificate:?}, start {:016x}",
             self.record,
@@ -192,18 +213,55 @@ impl Spec {
         Ok(Ready { problem, held_out, start, solver, settings, certificate, notes })
     }
 
+    /// Loads the data and builds the problem. Paths as in [`Spec::ready`].
+    pub fn pose(&self, file: &Path, options: &Options) -> Result<Posed> {
+        let Loaded { data, mut notes, .. } = self.data.load(base_of(file), options)?;
+        let (data, held_out) = match self.data.test_fraction {
+            None => (data, None),
+            Some(fraction) => {
+                let (kept, held) = data.hold_out(fraction, self.seed)?;
+                (kept, (!held.labels.is_empty()).then_some(held))
+            }
+        };
+        let problem = self.problem.build(data, self.data.split()?, &[])?;
+        notes.extend(problem.references().iter().map(ToString::to_string));
+        // Held-out rows are only measured: their bounds and thresholds are those of training.
+        let held_out = held_out
+            .map(|held| self.problem.build(held, Split::Shared, problem.references()))
+            .transpose()
+            .map_err(|e| Error::Request(format!("the held-out rows cannot be used: {e}")))?;
+        Ok(Posed { problem, held_out, notes })
+    }
+
+    /// How near-stationarity is bounded, whether or not the spec asks for it.
+    pub fn bounds(&self) -> Result<certify::Bounds> {
+        let usual = certify::Bounds::default();
+        let feasibility = self.feasibility.unwrap_or(usual.feasibility);
+        Ok(self.certificate()?.bounds.unwrap_or(certify::Bounds { feasibility, ..usual }))
+    }
+
     fn certificate(&self) -> Result<Measures> {
         let mut measures = Measures::default();
         let refuse = |value: &Value| {
-            wrong("certificate", value, "\"none\", \"ssg\", or a table with ssg = { … }, penalised = { … } or both")
+            let wanted = "\"none\", \"bounds\", \"ssg\", or a table with bounds = { … }, ssg = { … } or penalised = { … }";
+            wrong("certificate", value, wanted)
+        };
+        let bounds = |given: toml::Table| -> Result<certify::Bounds> {
+            // A constraint that holds for the run holds for the certificate.
+            let own = given.contains_key("feasibility");
+            let bounds: certify::Bounds = settings(given)?;
+            let feasibility = self.feasibility.filter(|_| !own).unwrap_or(bounds.feasibility);
+            Ok(certify::Bounds { feasibility, ..bounds })
         };
         match &self.certificate {
             None => {}
             Some(Value::String(s)) if s == "none" => {}
+            Some(Value::String(s)) if s == "bounds" => measures.bounds = Some(bounds(toml::Table::new())?),
             Some(Value::String(s)) if s == "ssg" => measures.switching = Some(Switching::default()),
             Some(value @ Value::Table(t)) => {
                 for (key, inner) in t {
                     match (key.as_str(), inner) {
+                        ("bounds", Value::Table(inner)) => measures.bounds = Some(bounds(inner.clone())?),
                         ("ssg", Value::Table(inner)) => measures.switching = Some(settings(inner.clone())?),
                         ("penalised", Value::Table(inner)) => measures.penalised = Some(settings(inner.clone())?),
                         _ => return Err(refuse(value)),
@@ -251,27 +309,32 @@ impl DataSpec {
 }
 
 impl ProblemSpec {
-    fn build(&self, data: Data, split: Split) -> Result<Learning> {
-        let mut builder =
-            Learning::on(data).split(split).intercept(self.intercept).minimize(self.minimize.parse()?).domain(self.domain()?);
+    fn build(&self, data: Data, split: Split, references: &[Best]) -> Result<Learning> {
+        let mut builder = Learning::on(data).split(split).intercept(self.intercept).minimize(self.minimize.parse()?);
+        builder = match self.domain()? {
+            Domain::Set(set) => builder.domain(set),
+            Domain::TimesErm(times) => builder.domain_times_erm(times),
+        };
+        builder = builder.needs_erm(self.starts_at_erm()).references(references.to_vec());
         for constraint in &self.subject_to {
             builder = builder.subject_to(constraint.parse()?);
         }
         Ok(builder.build()?)
     }
 
-    fn domain(&self) -> Result<Box<dyn Set>> {
-        let wrong =
-            |value: &Value| wrong("domain", value, "\"all\", \"non-negative\", { ball = RADIUS } or { box = [LOW, HIGH] }");
-        let Some(value) = &self.domain else { return Ok(Box::new(WholeSpace)) };
+    fn domain(&self) -> Result<Domain> {
+        let wanted = "\"all\", \"non-negative\", { ball = RADIUS }, { ball_times_erm = FACTOR } or { box = [LOW, HIGH] }";
+        let wrong = |value: &Value| wrong("domain", value, wanted);
+        let Some(value) = &self.domain else { return Ok(Domain::set(WholeSpace)) };
         let side = |side: &Value| number(side).ok_or_else(|| wrong(value));
         match value {
-            Value::String(s) if s == "all" => return Ok(Box::new(WholeSpace)),
-            Value::String(s) if s == "non-negative" => return Ok(Box::new(NonNegative)),
-            Value::Table(t) if t.len() == 1 => match (t.get("ball"), t.get("box")) {
-                (Some(radius), None) => return Ok(Box::new(Ball::new(side(radius)?)?)),
-                (None, Some(Value::Array(sides))) if sides.len() == 2 => {
-                    return Ok(Box::new(Bounds::uniform(side(&sides[0])?, side(&sides[1])?)?));
+            Value::String(s) if s == "all" => return Ok(Domain::set(WholeSpace)),
+            Value::String(s) if s == "non-negative" => return Ok(Domain::set(NonNegative)),
+            Value::Table(t) if t.len() == 1 => match (t.get("ball"), t.get("ball_times_erm"), t.get("box")) {
+                (Some(radius), None, None) => return Ok(Domain::set(Ball::new(side(radius)?)?)),
+                (None, Some(times), None) => return Ok(Domain::TimesErm(side(times)?)),
+                (None, None, Some(Value::Array(sides))) if sides.len() == 2 => {
+                    return Ok(Domain::set(Bounds::uniform(side(&sides[0])?, side(&sides[1])?)?));
                 }
                 _ => {}
             },
@@ -280,8 +343,16 @@ impl ProblemSpec {
         Err(wrong(value))
     }
 
-    fn start(&self, dim: usize, base: &Path) -> Result<Vec<f64>> {
-        let wanted = "\"zero\", \"sin\", a list of numbers, or a file of numbers";
+    fn starts_at_erm(&self) -> bool {
+        matches!(&self.start, Some(Value::String(s)) if s == "erm")
+    }
+
+    fn start(&self, problem: &Learning, base: &Path) -> Result<Vec<f64>> {
+        let wanted = "\"zero\", \"erm\", \"sin\", a list of numbers, or a file of numbers";
+        let dim = problem.dim();
+        if let (true, Some(erm)) = (self.starts_at_erm(), problem.erm()) {
+            return Ok(erm.minimizer.clone());
+        }
         let sized = |x: Vec<f64>, from: &str| {
             if x.len() == dim {
                 Ok(x)
@@ -315,8 +386,25 @@ impl ProblemSpec {
     }
 }
 
+/// A domain, with or without a reference value in it.
+enum Domain {
+    Set(Box<dyn Set>),
+    TimesErm(f64),
+}
+
+impl Domain {
+    fn set(set: impl Set + 'static) -> Self {
+        Domain::Set(Box::new(set))
+    }
+}
+
+/// Where relative paths in a spec start.
+fn base_of(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new(""))
+}
+
 /// Numbers separated by white space or commas; JSON brackets are skipped.
-fn read_numbers(file: &Path) -> Result<Vec<f64>> {
+pub(crate) fn read_numbers(file: &Path) -> Result<Vec<f64>> {
     let text = std::fs::read_to_string(file).map_err(|e| Error::io(file, &e))?;
     let mut numbers = vec![];
     for (i, line) in text.lines().enumerate() {
@@ -379,6 +467,7 @@ fn inner_solver(mut table: toml::Table) -> Result<Inner> {
         match name.as_str() {
             "ssg" => Ok(Inner::Ssg(settings::<ssg::Settings>(table.clone())?.resolve()?)),
             "conex" => Ok(Inner::Conex(settings::<conex::Settings>(table.clone())?.resolve()?)),
+            "bundle" => Ok(Inner::Bundle(settings::<bundle::Settings>(table.clone())?.resolve()?)),
             other => Err(unknown_solver(other, what, Inner::NAMES)),
         }
     };

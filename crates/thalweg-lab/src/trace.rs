@@ -8,10 +8,15 @@ use thalweg::solvers::Kind;
 
 use crate::{Error, Result};
 
-/// The text of a trace. The columns `stationarity` and `penalty_stationarity` are there only if some row has them.
+/// The text of a trace. The columns whose names have `stationarity` in them are there only if some row has them.
 pub fn csv(rows: &[Row]) -> String {
     type Optional = (&'static str, fn(&Row) -> Option<f64>);
-    let optional: [Optional; 2] = [("stationarity", |r| r.stationarity), ("penalty_stationarity", |r| r.penalty_stationarity)];
+    let optional: [Optional; 4] = [
+        ("stationarity_lower", |r| r.stationarity_bounds.map(|(lower, _)| lower)),
+        ("stationarity_upper", |r| r.stationarity_bounds.map(|(_, upper)| upper)),
+        ("stationarity", |r| r.stationarity),
+        ("penalty_stationarity", |r| r.penalty_stationarity),
+    ];
     let optional: Vec<Optional> = optional.into_iter().filter(|(_, get)| rows.iter().any(|r| get(r).is_some())).collect();
     let mut text = String::from("iteration,objective,violation,norm,passes_f,passes_g,seconds,step");
     optional.iter().for_each(|(name, _)| text = format!("{text},{name}"));
@@ -34,7 +39,7 @@ pub fn csv(rows: &[Row]) -> String {
 }
 
 /// 17 significant digits.
-fn digits(v: f64) -> String {
+pub(crate) fn digits(v: f64) -> String {
     format!("{v:.16e}")
 }
 
@@ -91,6 +96,7 @@ mod tests {
             seconds: 0.0,
             step,
             stationarity: None,
+            stationarity_bounds: None,
             penalty_stationarity: None,
             constraints: vec![-2.0],
         };

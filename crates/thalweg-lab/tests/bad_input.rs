@@ -124,6 +124,17 @@ fn a_broken_spec_is_refused_with_a_sentence() {
         ("minimize = \"hinge\"", "minimize = \"roc_gap\"", &["low of roc_gap = nothing", "wanted a number"]),
         (
             "minimize = \"hinge\"",
+            "minimize = \"roc_gap(low = 'arm', high = 'erm')\"",
+            &["\"erm\" means the minimiser of the problem's loss, but it has none", "wanted hinge or logistic over all rows"],
+        ),
+        (
+            "minimize = \"hinge\"",
+            "minimize = \"hinge + roc_gap(low = 'arm', high = 'erm')\"",
+            &["low of roc_gap = \"arm\"", "wanted a number or \"erm\""],
+        ),
+        ("minimize = \"hinge\"", "minimize = \"best(hinge)\"", &["'best(hinge)'", "which belongs in a bound such as hinge <="]),
+        (
+            "minimize = \"hinge\"",
             "minimize = \"roc_gap(thresholds = 0, low = 0, high = 1)\"",
             &["thresholds of roc_gap = 0", "wanted a whole number from 1"],
         ),
@@ -136,6 +147,21 @@ fn a_broken_spec_is_refused_with_a_sentence() {
             "parity <= 0.2",
             "parity <= -0.1",
             &["'demographic_parity <= -0.1' can never hold", "demographic_parity is never below 0"],
+        ),
+        ("parity <= 0.2", "parity <= bset(hinge)", &["'bset(hinge)' in 'demographic_parity <= bset(hinge)'", "best(TERM)"]),
+        ("parity <= 0.2", "parity <= best(hing)", &["term = 'hing'", "did you mean hinge?"]),
+        ("parity <= 0.2", "parity <= best(hinge", &["'best(hinge'", "wanted '+' or ')' in place of the end"]),
+        ("parity <= 0.2", "parity <= -2 * best(hinge)", &["'-2 * best(hinge)'", "wanted a positive factor in place of -2"]),
+        ("parity <= 0.2", "parity <= best(hinge) + best(l2)", &["'best(hinge) + best(l2)'", "wanted best(…) once"]),
+        (
+            "parity <= 0.2",
+            "parity <= best(equal_opportunity)",
+            &["best(equal_opportunity) cannot be computed", "is not convex: wanted a sum of hinge, logistic, l2 and l1"],
+        ),
+        (
+            "demographic_parity <= 0.2",
+            "hinge <= 0.5 * best(hinge)",
+            &["'hinge <= 0.5 * best(hinge)', with a bound of 0.", "can never hold: hinge is never below 0."],
         ),
         // Settings.
         ("eta = 0.05", "eta = -0.05", &["line 17: eta = -0.05", "wanted a finite number larger than 0"]),
@@ -159,7 +185,16 @@ fn a_broken_spec_is_refused_with_a_sentence() {
         (
             "seed = 1",
             "certificate = \"bundle\"",
-            &["certificate = \"bundle\"", "wanted \"none\", \"ssg\", or a table with ssg ="],
+            &["certificate = \"bundle\"", "wanted \"none\", \"bounds\", \"ssg\", or a table with bounds ="],
+        ),
+        ("seed = 1", "certificate = { bounds = 3 }", &["certificate = { bounds = 3 }", "or a table with bounds = { … }"]),
+        ("seed = 1", "certificate = { bounds = { mu = 0.0 } }", &["mu = 0: wanted a finite number larger than 0"]),
+        ("seed = 1", "certificate = { bounds = { width = -1.0 } }", &["width = -1: wanted a finite number, 0 or larger"]),
+        ("seed = 1", "certificate = { bounds = { evaluations = 1.5 } }", &["evaluations = 1.5: wanted a whole number"]),
+        (
+            "seed = 1",
+            "certificate = { bounds = { evaluation = 5 } }",
+            &["key 'evaluation' is not known (did you mean evaluations?)", "wanted one of mu, mu_g, rho_f, rho_g, width"],
         ),
         ("seed = 1", "certificate = { ssg = { rho_hat = -3.0 } }", &["rho_hat = -3", "wanted more than 0"]),
         ("every = 1", "every = 0", &["record.every = 0", "wanted at least 1"]),
@@ -174,12 +209,22 @@ fn a_broken_spec_is_refused_with_a_sentence() {
         ("{ ball = 5.0 }", "{ ball = -5.0 }", &["-5", "wanted"]),
         ("{ ball = 5.0 }", "{ ball = \"big\" }", &["domain = ", "big", "wanted \"all\", \"non-negative\", { ball = RADIUS }"]),
         ("{ ball = 5.0 }", "{ bal = 5.0 }", &["domain = ", "bal", "wanted \"all\""]),
+        ("{ ball = 5.0 }", "{ ball_times_erm = -5 }", &["ball_times_erm = -5", "wanted a finite number larger than 0"]),
+        ("{ ball = 5.0 }", "{ ball_times_erm = \"5\" }", &["domain = ", "wanted \"all\"", "{ ball_times_erm = FACTOR }"]),
         ("{ ball = 5.0 }", "{ box = [1, 0] }", &["1", "0", "wanted"]),
         ("start = \"zero\"", "start = [1, 2]", &["start has 2 numbers", "the problem has 3 variables"]),
-        ("start = \"zero\"", "start = [1, 2, \"3\"]", &["start = [1, 2, \"3\"]", "wanted \"zero\", \"sin\", a list of numbers"]),
+        (
+            "start = \"zero\"",
+            "start = [1, 2, \"3\"]",
+            &["start = [1, 2, \"3\"]", "wanted \"zero\", \"erm\", \"sin\", a list of numbers"],
+        ),
         ("start = \"zero\"", "start = [1, nan, 3]", &["entry 2 of the start is NaN", "wanted a finite number"]),
-        ("start = \"zero\"", "start = \"zro\"", &["start = \"zro\"", "wanted \"zero\", \"sin\", a list of numbers, or a file"]),
-        ("start = \"zero\"", "start = 3", &["start = 3", "wanted \"zero\", \"sin\""]),
+        (
+            "start = \"zero\"",
+            "start = \"zro\"",
+            &["start = \"zro\"", "wanted \"zero\", \"erm\", \"sin\", a list of numbers, or a file"],
+        ),
+        ("start = \"zero\"", "start = 3", &["start = 3", "wanted \"zero\", \"erm\", \"sin\""]),
         ("minimize = \"hinge\"\n", "", &["line 9: the problem has no minimize", "wanted a term"]),
         ("minimize = \"hinge\"", "minimize = 3", &["line 10: minimize = 3", "wanted a string"]),
         (
@@ -212,6 +257,17 @@ fn a_broken_spec_is_refused_with_a_sentence() {
         println!("{}", ran.err.trim_end());
         ran.refused(parts);
         assert_eq!(place.files(), ["rows.svm", "run.toml"], "{}", ran.err);
+    }
+}
+
+#[test]
+fn the_minimiser_of_a_loss_needs_a_loss() {
+    for (from, to) in [("start = \"zero\"", "start = \"erm\""), ("{ ball = 5.0 }", "{ ball_times_erm = 5.0 }")] {
+        let place = place(from, to);
+        place.put("run.toml", place.read("run.toml").replace("minimize = \"hinge\"", "minimize = \"l2\""));
+        let parts =
+            ["\"erm\" means the minimiser of the problem's loss, but it has none", "wanted hinge or logistic over all rows"];
+        place.run(&["solve", "run.toml"]).refused(&parts);
     }
 }
 
@@ -364,7 +420,7 @@ fn a_checkpoint_that_is_not_of_this_run_is_refused() {
         (
             "seed = 1",
             "seed = 1\ncertificate = \"ssg\"",
-            ["its settings are", "certificate Measures { switching: None", "here they are", "Some(Switching"],
+            ["its settings are", "certificate Measures { bounds: None, switching: None", "here they are", "Some(Switching"],
         ),
     ] {
         place.put("run.toml", GOOD.replace(from, to));

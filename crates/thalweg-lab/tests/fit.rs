@@ -302,6 +302,37 @@ fn sums_of_terms_are_minimised() {
 }
 
 #[test]
+fn a_bound_can_be_measured_by_the_smallest_loss() {
+    let place = place();
+    let bounds = ["--group", "sex", "--subject-to", "logistic <= 1.5 * best(logistic + 0.01 * l2)"];
+    let ran = fit_people(&place, &[&bounds, ["--minimize", "demographic_parity", "--leave-out", "job"].as_slice()].concat());
+    let ran = ran.ended(0);
+    assert!(ran.out.contains("note: best(logistic + 0.01 * l2) = 0."), "{}", ran.out);
+    let model = Model::read(&place.path("m")).unwrap();
+    let [reference] = model.training.references.as_slice() else { panic!("{:?}", model.training.references) };
+    assert_eq!(reference.expression, "logistic + 0.01 * l2");
+    assert!(reference.norm > 0.0 && reference.lower <= reference.value && reference.evaluations > 0, "{reference:?}");
+    let constraint = &model.measured.constraints[0];
+    assert!((constraint.bound - 1.5 * reference.value).abs() < 1e-12, "{constraint:?}");
+    assert!(constraint.surrogate <= constraint.bound);
+    // A model that was written before there were reference values is read as one without.
+    let older = place.read("m/model.json");
+    let (before, after) = older.split_once("\"references\"").unwrap();
+    let after = after.split_once("],").unwrap().1;
+    place.put("older.json", format!("{before}{after}"));
+    assert!(Model::read(&place.path("older.json")).unwrap().training.references.is_empty());
+    // Slips are found before the file is read.
+    for (bound, part) in [
+        ("logistic <= best(logistc)", "did you mean logistic?"),
+        ("logistic <= best(demographic_parity)", "is not convex"),
+        ("demographic_parity <= best(logistic", "wanted '+' or ')'"),
+    ] {
+        let slip = ["fit", "none.csv", "--label", "y", "--group", "sex", "--subject-to", bound, "--out", "n"];
+        place.run(&slip).refused(&[part]);
+    }
+}
+
+#[test]
 fn libsvm_rows_are_fitted_and_predicted_with_their_own_labels() {
     let place = Place::new();
     let rows: String = (0..60)
@@ -328,11 +359,11 @@ fn libsvm_rows_are_fitted_and_predicted_with_their_own_labels() {
 #[test]
 fn settings_reach_the_solver() {
     let place = place();
-    let ran = fit_people(&place, &["--set", "eta=0.25"]).ended(0);
+    let ran = fit_people(&place, &["--solver", "ssg", "--set", "eta=0.25"]).ended(0);
     assert!(!ran.out.contains("step size"), "{}", ran.out);
     let model = Model::read(&place.path("m")).unwrap();
     assert_eq!((model.training.eta.as_str(), model.training.settings.as_str()), ("0.25", "eta=0.25"));
-    let ran = fit_people(&place, &["--set", "batch_f=20", "--set", "output=average"]).ended(0);
+    let ran = fit_people(&place, &["--solver", "ssg", "--set", "batch_f=20", "--set", "output=average"]).ended(0);
     assert!(ran.out.contains("note: step size "), "{}", ran.out);
     assert_eq!(Model::read(&place.path("m")).unwrap().training.settings, "batch_f=20, output=average");
 }
@@ -370,7 +401,8 @@ fn quiet_prints_nothing_and_json_is_json() {
     assert_eq!(place.files(), ["m", "people.csv"]);
     let outcome = fit_people(&place, &["--json"]).ended(0).json();
     assert_eq!(outcome["training"]["file"], "people.csv");
-    assert!(outcome["notices"].as_array().unwrap().iter().any(|n| n.as_str().unwrap().contains("step size")), "{outcome}");
+    let reasons = outcome["training"]["reasons"].as_array().unwrap();
+    assert!(reasons.len() == 3 && reasons[2].as_str().unwrap().contains("--solver bundle"), "{outcome}");
     // The same command gives the same model.
     let first = Model::read(&place.path("m")).unwrap();
     fit_people(&place, &["--quiet", "--threads", "2"]).ended(0);

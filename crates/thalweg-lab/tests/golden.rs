@@ -9,6 +9,8 @@ use std::sync::LazyLock;
 use common::{Place, cells};
 use thalweg::learn::{Builder, Data, Learning, Split};
 use thalweg::oracle::{At, Draw, Pick, Scratch, Subgradients, Values, Warm};
+use thalweg::run::{Options, minimize};
+use thalweg::solvers::{Bundle, bundle};
 use thalweg_lab::data::adult;
 
 const COLUMNS: usize = adult::COLUMNS;
@@ -312,5 +314,25 @@ fn every_step_of_the_experiment_is_the_reference_step() {
         let objective_steps = letters[..t].matches('o').count();
         assert_eq!(row[4].parse::<f64>().unwrap(), objective_steps as f64, "passes_f of iterate {t}");
         assert_eq!(row[5].parse::<f64>().unwrap(), (2 * t - objective_steps) as f64, "passes_g of iterate {t}");
+    }
+}
+
+/// The best known gaps under a bound on the hinge loss, and their multipliers: within 1%, and not below.
+#[test]
+fn the_bundle_reaches_the_best_known_gaps() {
+    for (bound, best, multiplier) in [("0.36", 0.1053055, 6.672), ("0.35115684916647", 0.2091682, 38.742)] {
+        let problem = Builder::new(adult::a9a().unwrap())
+            .split(Split::Ordered)
+            .minimize(ROC.parse().unwrap())
+            .subject_to(format!("hinge <= {bound}").parse().unwrap())
+            .build()
+            .unwrap();
+        let mut solver = Bundle::new(bundle::Settings::default()).unwrap();
+        let outcome = minimize(&problem, &mut solver, &[0.0; COLUMNS], &Options::iterations(600), &mut ()).unwrap();
+        let found = outcome.point.objective;
+        let say = format!("{found} after {} steps, {:?}, {}", outcome.iterations, outcome.multipliers, outcome.ended);
+        assert!(outcome.point.feasible, "{say}");
+        assert!(found >= best - 1e-6 && found <= 1.01 * best, "{say}");
+        assert!((outcome.multipliers.unwrap()[0] / multiplier - 1.0).abs() < 0.05, "{say}");
     }
 }

@@ -396,6 +396,74 @@ fn the_certificate_fills_a_column_of_the_trace() {
 }
 
 #[test]
+fn the_certificate_with_bounds_fills_two_columns_and_holds_what_the_solver_proves() {
+    let place = Place::new();
+    let text = spec("l2", "'hinge <= 0.45'", "eps = 1e-3", 400, "at = [0, 20]").replace("\"ssg\"", "\"bundle\"");
+    place.put("run.toml", format!("certificate = {{ bounds = {{ mu = 1.0, width = 0.5, evaluations = 60 }} }}\n{text}"));
+    let outcome = place.run(&["solve", "run.toml", "--trace", "run.csv", "--json"]).ended(0).json();
+    let trace = place.read("run.csv");
+    let (header, rows) = cells(&trace);
+    assert_eq!(header[8..].join(","), "stationarity_lower,stationarity_upper");
+    for (row, recorded) in rows.iter().zip(outcome["trace"].as_array().unwrap()) {
+        let [lower, upper] = [8, 9].map(|i: usize| row[i].parse::<f64>().unwrap());
+        assert!(0.0 < lower && lower <= upper && upper - lower <= 0.5 * upper, "{row:?}");
+        assert_eq!(recorded["stationarity_bounds"], serde_json::json!([lower, upper]));
+    }
+    // The solver ends with a proof, and the certificate of the same point must agree with it.
+    let (proved, certificate) = (&outcome["stationary"], &outcome["certificate_bounds"]);
+    assert_eq!(outcome["ended"], "finished");
+    assert!(proved["upper"].as_f64().unwrap() <= 1e-3, "{proved}");
+    assert!(certificate["lower"].as_f64().unwrap() <= proved["upper"].as_f64().unwrap(), "{certificate}");
+    assert!(certificate["evaluations"].as_u64().unwrap() <= 60);
+    assert_eq!((&certificate["mu"], &certificate["rho_f"]["source"]), (&Value::from(1.0), &Value::from("Proved")));
+    assert_eq!(outcome["certificate"], Value::Null);
+    let words = place.run(&["solve", "run.toml"]).ended(0).out;
+    assert!(words.contains("\nproved by the solver: the proximal point lies within "), "{words}");
+    assert!(words.contains("(constants rho_f = 0, rho_g = 0, mu = 1"), "{words}");
+    assert!(words.contains("\nnear-stationarity: the proximal point lies ") && words.contains(" (proved, "), "{words}");
+    // The word alone asks for the defaults.
+    place.put("run.toml", format!("certificate = \"bounds\"\n{}", spec("hinge", "'l2 <= 4'", "eta = 0.1", 2, "at = [0]")));
+    let outcome = place.run(&["solve", "run.toml", "--json"]).ended(0).json();
+    assert!(outcome["certificate_bounds"]["lower"].as_f64().unwrap() > 0.0);
+    assert_eq!(outcome["stationary"], Value::Null);
+}
+
+#[test]
+fn constraints_that_conflict_are_named_first() {
+    let place = Place::new();
+    // On the rows for losses the hinge loss is at least 0.625, and 0.7 at most only where the square of the weight is large.
+    place.put("rows.svm", KINK);
+    for (subject_to, message, names) in [
+        ("'hinge <= 0.6'", "constraint 'hinge' cannot be kept", vec!["hinge"]),
+        (
+            "'hinge <= 0.7', 'l1 <= 100', 'l2 <= 0.02'",
+            "the constraints 'hinge' and 'l2' cannot be kept together",
+            vec!["hinge", "l2"],
+        ),
+    ] {
+        let text = kink(&format!("minimize = 'l1'\nsubject_to = [{subject_to}]"), "").replace("'ssg'", "'bundle'");
+        place.put("run.toml", text.replace("iterations = 20", "iterations = 100"));
+        let ran = place.run(&["solve", "run.toml"]).ended(1);
+        let (first, rest) = ran.out.split_once('\n').unwrap();
+        assert_eq!(first, format!("infeasible: {message}"));
+        assert!(rest.starts_with("least violation found: 0."), "{}", ran.out);
+        let outcome = place.run(&["solve", "run.toml", "--json"]).ended(1).json();
+        assert_eq!((&outcome["success"], &outcome["exit_code"]), (&Value::from(false), &Value::from(1)));
+        assert_eq!(outcome["message"], message);
+        assert_eq!(outcome["ended"]["infeasible"]["conflicting"], serde_json::json!(names));
+        assert_eq!(outcome["ended"]["infeasible"]["everywhere"], true);
+        if names.len() == 1 {
+            assert!((outcome["point"]["violation"].as_f64().unwrap() - 0.025).abs() < 1e-6, "{}", outcome["point"]);
+        }
+    }
+    // Weights short enough for the second bound leave a hinge loss far above the first.
+    let text = spec("hinge", "'hinge <= 0.5', 'l2 <= 0.01'", "mu = 10\neps = 0.1", 50, "at = []");
+    place.put("run.toml", text.replace("\"ssg\"", "\"bundle\"").replace("ball = 30.0", "ball = 1.0"));
+    let out = place.run(&["solve", "run.toml"]).ended(1).out;
+    assert!(out.starts_with("infeasible: the constraints 'hinge' and 'l2' cannot be kept together\nleast violation"), "{out}");
+}
+
+#[test]
 fn every_kind_of_budget_ends_a_run() {
     let place = Place::new();
     let text = spec("hinge", "", "eta = 0.1", 5, "every = 1");
@@ -411,4 +479,65 @@ fn every_kind_of_budget_ends_a_run() {
         assert_eq!(outcome["message"], message);
         assert!(iterations.is_none_or(|n| outcome["iterations"] == n), "{budget}: {}", outcome["iterations"]);
     }
+}
+
+/// One column; the hinge loss over the first four rows, which serve losses, falls to 0.625 at w = 1 and rises from there.
+/// Column 2 marks the group and has no entry other than 0 in those rows.
+const KINK: &str = "+1 1:1\n+1 1:1\n-1 1:1\n+1 1:0.5\n-1 1:3 2:1\n+1 1:-2\n";
+
+fn kink(problem: &str, more: &str) -> String {
+    format!(
+        "[data]\nfile = 'rows.svm'\ncolumns = 2\ngroup = 2\n{more}\n[problem]\n{problem}\n\
+         [solver]\nname = 'ssg'\n[budget]\niterations = 20\n"
+    )
+}
+
+#[test]
+fn reference_values_make_bounds_start_thresholds_and_domain() {
+    let place = Place::new();
+    place.put("rows.svm", KINK);
+    let near = |value: &Value, want: f64| assert!((value.as_f64().unwrap() - want).abs() < 1e-5, "{value} is not {want}");
+    let problem = "minimize = \"roc_gap(thresholds = 3, low = 'erm', high = 'erm')\"\nstart = 'erm'\n\
+                   subject_to = ['hinge <= 1.2 * best(hinge)', 'l2 <= best(hinge) + 1']\ndomain = { ball_times_erm = 5.0 }";
+    place.put("run.toml", kink(problem, ""));
+    let ran = place.run(&["solve", "run.toml", "--json", "--trace", "run.csv"]);
+    let outcome = ran.ended(0).json();
+    near(&outcome["bounds"][0], 0.75);
+    near(&outcome["bounds"][1], 1.625);
+    let references = outcome["references"].as_array().unwrap();
+    assert_eq!(references.len(), 1, "{references:?}");
+    assert_eq!(references[0]["expression"], "hinge");
+    near(&references[0]["value"], 0.625);
+    near(&references[0]["lower"], 0.625);
+    near(&references[0]["norm"], 1.0);
+    assert!(references[0]["evaluations"].as_u64().unwrap() > 0);
+    let notes = outcome["notes"].to_string();
+    assert!(notes.contains("best(hinge) = 0.625000 (proved to 1e-7), least norm 1.0"), "{notes}");
+    // The run started at the minimiser, and its thresholds are from 0.25 to 1.25.
+    let words = outcome["problem"].as_str().unwrap();
+    near(&outcome["trace"][0]["norm"], 1.0);
+    for (key, want) in [("low = ", 0.25), ("high = ", 1.25), ("radius ", 5.0)] {
+        let number = words.split_once(key).unwrap_or_else(|| panic!("{key}: {words}")).1;
+        let number: String = number.chars().take_while(|c| c.is_ascii_digit() || ".-e".contains(*c)).collect();
+        near(&Value::from(number.parse::<f64>().unwrap()), want);
+    }
+    let text = place.run(&["solve", "run.toml"]).ended(0).out;
+    assert!(text.contains("note: best(hinge) = 0.625000 (proved to 1e-7)"), "{text}");
+}
+
+#[test]
+fn held_out_rows_are_measured_against_the_references_of_training() {
+    let place = Place::new();
+    // Six rows of each kind, of which some are set aside.
+    place.put("rows.svm", KINK.repeat(6));
+    let problem = "minimize = 'demographic_parity'\nsubject_to = ['hinge <= 3 * best(hinge)']\nstart = 'erm'";
+    place.put("run.toml", kink(problem, "split = 'shared'\ntest_fraction = 0.4"));
+    let outcome = place.run(&["solve", "run.toml", "--json"]).json();
+    // With the bound of training the value on held-out rows is what the loss is there.
+    let bound = outcome["bounds"][0].as_f64().unwrap();
+    assert!((bound - 3.0 * outcome["references"][0]["value"].as_f64().unwrap()).abs() < 1e-12);
+    place.put("run.toml", kink(&problem.replace("3 * best(hinge)", &bound.to_string()), "split = 'shared'\ntest_fraction = 0.4"));
+    let number = place.run(&["solve", "run.toml", "--json"]).json();
+    assert_eq!(outcome["held_out"], number["held_out"]);
+    assert_eq!(outcome["point"], number["point"]);
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::{DONE, Ending};
-use crate::data::catalogue::{self, Counts, Options, Place, SETS, Set};
+use crate::data::catalogue::{self, Counts, GroupCount, LabelCount, Options, Place, SETS, Set};
 use crate::output::{align, json, print};
 use crate::{Error, Result};
 
@@ -75,11 +75,23 @@ struct Entry {
     label: &'static str,
     groups: Option<&'static str>,
     raw_table: bool,
+    /// Whether a spec can name it.
+    in_specs: bool,
+    /// What a spec gets of a raw table.
+    recipe: Option<Steps>,
     files: Vec<File>,
     source: &'static str,
     licence: &'static str,
     #[serde(flatten)]
     place: At,
+}
+
+#[derive(Serialize)]
+struct Steps {
+    about: &'static str,
+    rows: usize,
+    columns: usize,
+    steps: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -115,6 +127,8 @@ impl Entry {
             label: set.label,
             groups: set.groups,
             raw_table: set.is_table(),
+            in_specs: set.is_loadable(),
+            recipe: set.recipe().map(|r| Steps { about: r.about, rows: r.rows, columns: r.columns(), steps: r.steps() }),
             files: set.files.iter().map(|f| File { name: f.name, sha256: f.sha256 }).collect(),
             source: set.source,
             licence: set.licence,
@@ -129,9 +143,14 @@ fn list(common: &Common) -> Result<String> {
     if common.json {
         return json(&found.iter().map(|(set, place)| Entry::new(set, place)).collect::<Vec<_>>());
     }
-    let header = ["name", "rows", "columns", "where"].map(String::from);
-    let rows =
-        found.iter().map(|(set, place)| [set.name.to_string(), set.rows.to_string(), set.columns.to_string(), place.to_string()]);
+    let header = ["name", "rows", "columns", "in specs", "where"].map(String::from);
+    let rows = found.iter().map(|(set, place)| {
+        let in_specs = match set.recipe() {
+            Some(recipe) => format!("{} x {}", recipe.rows, recipe.columns()),
+            None => if set.is_loadable() { "as it is" } else { "no" }.into(),
+        };
+        [set.name.into(), set.rows.to_string(), set.columns.to_string(), in_specs, place.to_string()]
+    });
     let rows: Vec<_> = [header].into_iter().chain(rows).collect();
     Ok(align(&rows, &[1, 2]))
 }
@@ -177,13 +196,24 @@ fn describe(set: &Set, place: &Place, info: &Info) -> String {
         }
     }
     line("label", set.label.into());
-    for label in info.counted.iter().flat_map(|c| &c.labels) {
-        line("", format!("{}: {} rows", label.label, label.rows));
-    }
+    info.counted.iter().for_each(|c| lines_of_labels(&c.labels, &mut line));
     line("groups", set.groups.unwrap_or("none").into());
-    for group in info.counted.iter().flat_map(|c| &c.groups) {
-        let rate = 100.0 * group.positive_rate;
-        line("", format!("{}: {} rows, {} positive ({rate:.2}%)", group.name, group.rows, group.positive));
+    info.counted.iter().for_each(|c| lines_of_groups(&c.groups, &mut line));
+    if let Some(recipe) = &info.entry.recipe {
+        let prepared = info.counted.as_ref().and_then(|c| c.prepared.as_ref());
+        line(
+            "in specs",
+            match prepared {
+                None => format!("{} rows, {} columns in the catalogue's copy", recipe.rows, recipe.columns),
+                Some(ready) => format!("{} rows, {} columns, {}", ready.rows, ready.columns, ready.form),
+            },
+        );
+        if let Some(ready) = prepared {
+            lines_of_labels(&ready.labels, &mut line);
+            lines_of_groups(&ready.groups, &mut line);
+        }
+        recipe.steps.iter().for_each(|step| line("", step.clone()));
+        line("", recipe.about.into());
     }
     match &info.counted {
         None => set.files.iter().for_each(|file| line("sha256", format!("{} of {}", file.sha256, file.name))),
@@ -200,6 +230,17 @@ fn describe(set: &Set, place: &Place, info: &Info) -> String {
         line("note", note.clone());
     }
     align(&lines, &[])
+}
+
+fn lines_of_labels(labels: &[LabelCount], line: &mut impl FnMut(&str, String)) {
+    labels.iter().for_each(|label| line("", format!("{}: {} rows", label.label, label.rows)));
+}
+
+fn lines_of_groups(groups: &[GroupCount], line: &mut impl FnMut(&str, String)) {
+    for group in groups {
+        let rate = 100.0 * group.positive_rate;
+        line("", format!("{}: {} rows, {} positive ({rate:.2}%)", group.name, group.rows, group.positive));
+    }
 }
 
 #[derive(Serialize)]
@@ -267,15 +308,19 @@ mod tests {
         let list = ask(&["list", "--data-dir", text(here.path())]).unwrap();
         let lines: Vec<&str> = list.lines().collect();
         assert_eq!(lines.len(), 13);
-        assert_eq!(lines[0], "name               rows  columns  where");
-        assert_eq!(lines[1], "a9a               48842      123  embedded");
+        assert_eq!(lines[0], "name               rows  columns  in specs   where");
+        assert_eq!(lines[1], "a9a               48842      123  as it is   embedded");
+        assert_eq!(lines[2], "adult             48842       15  no         embedded");
+        assert!(lines[5].starts_with("compas-two-years   7214       46  6172 x 16  "), "{}", lines[5]);
         let file = here.path().join("svmguide3");
-        assert_eq!(lines[9], format!("svmguide3          1243       22  {}", file.display()));
+        assert_eq!(lines[9], format!("svmguide3          1243       22  as it is   {}", file.display()));
         let json: serde_json::Value =
             serde_json::from_str(&ask(&["list", "--json", "--data-dir", text(here.path())]).unwrap()).unwrap();
         assert_eq!(json[8]["path"], text(&file));
         assert_eq!(json[0]["place"], "embedded");
-        assert_eq!(json[1]["raw_table"], true);
+        assert_eq!((&json[1]["raw_table"], &json[1]["in_specs"]), (&true.into(), &false.into()));
+        assert_eq!((&json[4]["raw_table"], &json[4]["in_specs"]), (&true.into(), &true.into()));
+        assert_eq!(json[4]["recipe"]["rows"], 6_172);
     }
 
     #[test]
@@ -311,6 +356,19 @@ mod tests {
         assert!(text.contains("where    missing\n"), "{text}");
         assert!(text.contains("note     the data set w8a is missing: put the file w8a.gz or w8a into"), "{text}");
         assert!(text.contains("rows     49749 in the catalogue's copy\n"), "{text}");
+        let set = catalogue::get("compas-two-years").unwrap();
+        let info = Info { entry: Entry::new(set, &Place::Missing), counted: None, missing: None };
+        let text = describe(set, &Place::Missing, &info);
+        for part in [
+            "in specs  6172 rows, 16 columns in the catalogue's copy\n",
+            "          rows with days_b_screening_arrest from -30 to 30\n",
+            "          column 1: sex, 0 for 'Female', 1 for 'Male'\n",
+            "          columns 3 to 5: age_cat, one column for each of 'Less than 25', '25 - 45', 'Greater than 45'\n",
+            "          column 16: priors_count, divided by its largest number in these rows\n",
+            "the scale of the numbers are a choice\n",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `thalweg fit`: a constrained model from a table.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -25,11 +25,28 @@ use crate::output::{align, json, print};
     allow_negative_numbers = true,
     after_help = "Example:\n  thalweg fit adult.csv --label income --group sex --minimize logistic \\\n    \
     --subject-to \"demographic_parity <= 0.02\" --out model\n\nTerms: hinge, logistic, roc_gap, demographic_parity, \
-    equal_opportunity, l2, l1, scad; sums and multiples such as \"logistic + 0.001 * l1\"."
+    equal_opportunity, l2, l1, scad; sums and multiples such as \"logistic + 0.001 * l1\". A bound is a number, or \
+    measured by the smallest value of a convex sum: \"logistic <= 1.05 * best(logistic)\"."
 )]
 pub struct Args {
     /// The table: CSV with a header line, or LIBSVM; plain or gzip
     data: PathBuf,
+    #[command(flatten)]
+    asked: Asked,
+    /// Directory for model.json and trace.csv
+    #[arg(long, value_name = "DIR", default_value = "thalweg-model")]
+    out: PathBuf,
+    /// Print the outcome as JSON in place of text
+    #[arg(long)]
+    json: bool,
+    /// Show no progress bar and print nothing but errors
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// What is asked of a table: how it is read, the problem, how it is trained. Other commands that train take the same.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Asked {
     /// Column with the label, which has two values; without it the file is read as LIBSVM
     #[arg(long, value_name = "COL")]
     label: Option<String>,
@@ -51,10 +68,10 @@ pub struct Args {
     /// A constraint TERM <= BOUND (repeatable)
     #[arg(long, value_name = "TERM <= BOUND")]
     subject_to: Vec<String>,
-    /// The solver
-    #[arg(long, default_value = "ssg")]
+    /// The solver: auto chooses, bundle proves its answer, ssg takes the most general problems
+    #[arg(long, default_value = "auto")]
     solver: String,
-    /// A setting of the solver, such as eta=0.5 (repeatable)
+    /// A setting of the named solver, such as eta=0.5 (repeatable)
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
     /// Share of the rows that is held out and only measured
@@ -78,27 +95,19 @@ pub struct Args {
     /// Threads for sums over rows; the numbers do not depend on it
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// Directory for model.json and trace.csv
-    #[arg(long, value_name = "DIR", default_value = "thalweg-model")]
-    out: PathBuf,
-    /// Print the outcome as JSON in place of text
-    #[arg(long)]
-    json: bool,
-    /// Show no progress bar and print nothing but errors
-    #[arg(long)]
-    quiet: bool,
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum EnforceArg {
     Measured,
     Surrogate,
 }
 
-impl Args {
-    fn request(&self) -> Result<Request> {
+impl Asked {
+    /// The request for this file, which the first interrupt stops.
+    pub(super) fn request(&self, file: &Path) -> Result<Request> {
         Ok(Request {
-            file: self.data.clone(),
+            file: file.into(),
             label: self.label.clone(),
             positive: self.positive.clone(),
             group: self.group.clone(),
@@ -119,13 +128,40 @@ impl Args {
             stop: Some(stop_on_signal()?),
         })
     }
+
+    /// The number of threads.
+    pub(super) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// The first option, other than the threads, that differs from its default.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let options = [
+            ("--label", self.label.is_some()),
+            ("--positive", self.positive.is_some()),
+            ("--group", self.group.is_some()),
+            ("--leave-out", !self.leave_out.is_empty()),
+            ("--weights", self.weights.is_some()),
+            ("--minimize", self.minimize != "logistic"),
+            ("--subject-to", !self.subject_to.is_empty()),
+            ("--solver", self.solver != "auto"),
+            ("--set", !self.set.is_empty()),
+            ("--test-fraction", self.test_fraction != 0.2),
+            ("--passes", self.passes.is_some()),
+            ("--iterations", self.iterations.is_some()),
+            ("--seconds", self.seconds.is_some()),
+            ("--enforce", self.enforce != EnforceArg::Measured),
+            ("--seed", self.seed != 0),
+        ];
+        options.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Ending {
-    let request = args.request()?;
+    let request = args.asked.request(&args.data)?;
     let prepared = request.prepare()?;
-    let directory = Directory::make(&args.out)?;
+    let directory = Directory::make(&args.out, &["model.json", "trace.csv"])?;
     let mut bar = Bar::new(!args.quiet);
     let trained = request.train(prepared, &mut bar)?;
     bar.finish();
@@ -181,6 +217,16 @@ pub fn words(trained: &Trained) -> String {
         m.seconds,
         trained.model.training.seed,
     );
+    if let Some(proved) = &m.stationary {
+        text += &format!(
+            "proved: the smooth problem is stationary to within {:.1e} (proximal coefficient {:.3})\n",
+            proved.upper,
+            proved.rho_f + proved.mu
+        );
+    }
+    for reason in &trained.model.training.reasons {
+        text += &format!("{reason}\n");
+    }
     for notice in &trained.notices {
         text += &format!("note: {notice}\n");
     }

@@ -1,5 +1,6 @@
 //! One file per subcommand: its arguments, and what it does with them. The work itself is in the other rooms.
 
+pub mod certify;
 pub mod completions;
 pub mod data;
 pub mod demo;
@@ -8,6 +9,7 @@ pub mod fit;
 pub mod plan;
 pub mod predict;
 pub mod solve;
+pub mod tradeoff;
 
 use std::process::ExitCode;
 

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use thalweg::certify::{Measured, Measures, NearStationarity, PenalisedStationarity};
+use thalweg::certify::{Certificate, Measured, Measures, NearStationarity, PenalisedStationarity};
 use thalweg::run::{self, Checkpoint, Ended, Options, Outcome, Point};
 use thalweg::solvers::Returned;
 
 use super::{DONE, Ending, INTERRUPTED, MISSED};
+use crate::certificate::{bounds_words, stationary_words};
 use crate::console::{Bar, stop_on_signal};
 use crate::data::catalogue;
+use crate::model::Reference;
 use crate::output::{align, json, print};
 use crate::spec::{Ready, Spec};
 use crate::trace::{check_writable, csv, write_whole};
@@ -120,10 +122,14 @@ struct Report {
     problem: String,
     /// The bound of each constraint; its value in the outcome is measured from there.
     bounds: Vec<f64>,
+    /// The reference values that bounds, thresholds, domain and start were made from.
+    references: Vec<Reference>,
     #[serde(flatten)]
     outcome: Outcome,
     /// The same terms on the rows that were set aside.
     held_out: Option<Point>,
+    /// Near-stationarity of the returned point, with bounds.
+    certificate_bounds: Option<Certificate>,
     /// Near-stationarity of the returned point.
     certificate: Option<NearStationarity>,
     /// Near-stationarity of the returned point for a smoothed penalty.
@@ -134,7 +140,7 @@ impl Report {
     fn new(ready: &Ready, mut outcome: Outcome, options: &Options) -> Self {
         let exit_code = match (&outcome.ended, outcome.point.feasible) {
             (Ended::Interrupted, _) => INTERRUPTED,
-            (Ended::Failed { .. }, _) | (_, false) => MISSED,
+            (Ended::Failed { .. } | Ended::Infeasible { .. }, _) | (_, false) => MISSED,
             (_, true) => DONE,
         };
         let x = &outcome.point.x;
@@ -146,7 +152,7 @@ impl Report {
         });
         // Who interrupts a run does not want to wait for another one.
         let asked = if outcome.ended == Ended::Interrupted { Measures::default() } else { options.certificate };
-        let Measured { switching: certificate, penalised: penalty_certificate } =
+        let Measured { switching: certificate, penalised: penalty_certificate, bounds: certificate_bounds } =
             asked.take(&ready.problem, x).unwrap_or_else(|e| {
                 notes.push(format!("the near-stationarity of the point was not computed: {e}"));
                 Measured::default()
@@ -158,7 +164,9 @@ impl Report {
             message: outcome.ended.to_string(),
             problem: thalweg::oracle::Values::fingerprint(&ready.problem),
             bounds: (0..outcome.point.constraints.len()).map(|j| ready.problem.bound(j)).collect(),
+            references: ready.problem.references().iter().map(Reference::from).collect(),
             held_out,
+            certificate_bounds,
             certificate,
             penalty_certificate,
             outcome,
@@ -170,10 +178,15 @@ impl Report {
         let mut text = String::new();
         let verdict = match (o.point.feasible, &o.ended) {
             (_, Ended::Failed { .. }) => "failed",
+            (_, Ended::Infeasible { .. }) => "infeasible",
             (true, _) => "feasible",
             (false, _) => "not feasible",
         };
-        text += &format!("{verdict}: {}\n\n", self.message);
+        text += &format!("{verdict}: {}\n", self.message);
+        if let (Ended::Infeasible { .. }, Some(worst)) = (&o.ended, &o.point.worst) {
+            text += &format!("least violation found: {:.6}, of '{worst}'\n", o.point.violation);
+        }
+        text += "\n";
         let mut rows = vec![["objective".to_string(), format!("{:.9}", o.point.objective), String::new(), String::new()]];
         for (c, bound) in o.point.constraints.iter().zip(&self.bounds) {
             let verdict = if c.satisfied { "holds".into() } else { format!("violated by {:.2e}", c.value) };
@@ -190,6 +203,11 @@ impl Report {
             let values = held.constraints.iter().zip(&self.bounds);
             rows.extend(values.map(|(c, bound)| [c.name.clone(), format!("{:.9}", c.value + bound)]));
             text += &align(&rows, &[1]);
+        }
+        if self.certificate_bounds.is_some() || o.stationary.is_some() {
+            text += "\n";
+            text += &o.stationary.as_ref().map_or(String::new(), stationary_words);
+            text += &self.certificate_bounds.as_ref().map_or(String::new(), bounds_words);
         }
         if let Some(c) = &self.certificate {
             text += &format!(

@@ -1,0 +1,97 @@
+//! What is proved about a point, in words. The proofs themselves are the library's.
+
+use thalweg::certify::Certificate;
+use thalweg::oracle::Source;
+use thalweg::solvers::Stationary;
+
+/// A certificate with bounds in words: one line, and a line for each thing that a careful reader should know.
+pub fn bounds_words(c: &Certificate) -> String {
+    let place = match (c.lower > 0.0, c.upper.is_finite()) {
+        (_, false) => "no bound on the distance of the proximal point was found".to_string(),
+        (false, true) => format!("the proximal point lies at most {:.2e} away", c.upper),
+        (true, true) => format!("the proximal point lies between {:.2e} and {:.2e} away", c.lower, c.upper),
+    };
+    let claimed = std::iter::once(&c.rho_f).chain(&c.rho_g).any(|rho| rho.source == Source::Claimed);
+    let rho_g: Vec<f64> = c.rho_g.iter().map(|rho| rho.value).collect();
+    let mut text = format!(
+        "near-stationarity: {place} ({}{} evaluations, {})\n",
+        match (c.upper.is_finite(), claimed) {
+            (false, _) => "",
+            (true, false) => "proved, ",
+            (true, true) => "proved if the claimed constants hold, ",
+        },
+        c.evaluations,
+        constants(c.rho_f.value, &rho_g, c.mu, c.mu_g)
+    );
+    if c.relaxed > 0.0 {
+        text += &format!("the proximal point may exceed the constraints by {:.2e}\n", c.relaxed);
+    }
+    if !c.reached {
+        text += "the evaluations were used up before the interval was as short as asked; it holds all the same\n";
+    }
+    text
+}
+
+/// What a solver proved about its own point, in words.
+pub fn stationary_words(s: &Stationary) -> String {
+    let relaxed = if s.relaxed > 0.0 { format!(", constraints relaxed by {:.2e}", s.relaxed) } else { String::new() };
+    format!(
+        "proved by the solver: the proximal point lies within {:.2e} ({}{relaxed})\n",
+        s.upper,
+        constants(s.rho_f, &s.rho_g, s.mu, 0.0)
+    )
+}
+
+fn constants(rho_f: f64, rho_g: &[f64], mu: f64, mu_g: f64) -> String {
+    let mut list = vec![format!("rho_f = {}", short(rho_f))];
+    let each: Vec<String> = rho_g.iter().map(|rho| short(*rho)).collect();
+    match each.as_slice() {
+        [] => {}
+        [first, rest @ ..] if rest.iter().all(|rho| rho == first) => list.push(format!("rho_g = {first}")),
+        several => list.push(format!("rho_g = ({})", several.join(", "))),
+    }
+    list.push(format!("mu = {}", short(mu)));
+    if mu_g > 0.0 {
+        list.push(format!("mu_g = {}", short(mu_g)));
+    }
+    format!("constants {}", list.join(", "))
+}
+
+/// Four significant digits.
+fn short(v: f64) -> String {
+    if v == 0.0 || !(1e-3..1e6).contains(&v.abs()) {
+        return if v == 0.0 { "0".into() } else { format!("{v:.2e}") };
+    }
+    let decimals = (3 - v.abs().log10().floor() as i32).max(0) as usize;
+    let text = format!("{v:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg::certify::{Bounds, certify};
+    use thalweg::oracle::Problem;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        let all = [0.0, 1.0, 0.25, 2.71849, 1234.5678, 123456.0, 3e-7, 1e9].map(short);
+        assert_eq!(all, ["0", "1", "0.25", "2.718", "1235", "123456", "3.00e-7", "1.00e9"]);
+    }
+
+    #[test]
+    fn a_claim_is_called_one_and_a_short_search_says_so() {
+        let problem = Problem::new(1)
+            .objective(|x| (x[0] * x[0] - 1.0).abs(), |x, s| s[0] = 2.0 * x[0] * (x[0] * x[0] - 1.0).signum())
+            .constraint("cap", |x| x[0] - 0.5, |_, s| s[0] = 1.0)
+            .weak_convexity(2.0, 0.0);
+        let how = Bounds { mu: Some(2.0), ..Bounds::default() };
+        let words = bounds_words(&certify(&problem, &[0.25], &how).unwrap());
+        assert!(words.starts_with("near-stationarity: the proximal point lies between 2."), "{words}");
+        assert!(words.contains(" away (proved if the claimed constants hold, "), "{words}");
+        assert!(words.ends_with(" evaluations, constants rho_f = 2, rho_g = 0, mu = 2)\n"), "{words}");
+        let words = bounds_words(&certify(&problem, &[0.25], &Bounds { evaluations: 1, width: 0.0, ..how }).unwrap());
+        assert!(words.contains("(proved if the claimed constants hold, 1 evaluations") && words.contains("used up"), "{words}");
+    }
+}

@@ -1,0 +1,357 @@
+//! A point measured anew: from a model or from a spec with a point to what holds there and what is proved. Nothing that a file
+//! says about its point is believed; the proofs are the library's.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::Value;
+use thalweg::certify::{Bounds, Certificate, certify};
+use thalweg::learn::{Bounded, Data, Enforce, Interval, Learning, intervals};
+use thalweg::oracle::Values;
+use thalweg::run;
+
+use crate::data::catalogue::{Options, load_file};
+use crate::data::table::Table;
+use crate::encode::weights;
+use crate::model::{Input, Model, Rows};
+use crate::spec::{Posed, Spec, read_numbers};
+use crate::{Error, Result};
+
+/// A point and the problem that it is measured against.
+pub struct Subject {
+    /// The problem with the bounds that count; smooth forms as they were trained.
+    problem: Learning,
+    /// The same on held-out rows.
+    held_out: Option<Learning>,
+    x: Vec<f64>,
+    /// The bound that each constraint was trained with, and the factor of its temperature.
+    trained: Vec<(f64, f64)>,
+    /// Which side of softened constraints has to keep the bound.
+    enforce: Enforce,
+    source: Source,
+    notes: Vec<String>,
+}
+
+/// Where a subject comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// A model that `thalweg fit` wrote.
+    Model,
+    /// A spec of `thalweg solve`, and a point.
+    Spec,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Findings {
+    /// The point is in the domain, and every constraint is kept on the training rows.
+    pub feasible: bool,
+    /// Where the point comes from.
+    pub source: Source,
+    /// The problem in words, with a hash of the data.
+    pub problem: String,
+    /// Training rows.
+    pub rows: usize,
+    /// The objective there.
+    pub objective: f64,
+    /// Euclidean norm of the point.
+    pub norm: f64,
+    /// Distance of the point from the domain.
+    pub outside_domain: f64,
+    /// The domain in words.
+    pub domain: String,
+    /// The constraint that exceeds its bound most, or is nearest to it; none without constraints.
+    pub worst: Option<Worst>,
+    /// Every constraint.
+    pub constraints: Vec<Measured>,
+    /// Near-stationarity for the problem that was trained.
+    pub certificate: Option<Certificate>,
+    /// Why there is none.
+    pub certificate_refused: Option<String>,
+    /// The constraints on held-out rows, where they were asked for.
+    pub held_out: Option<HeldOut>,
+    /// What a careful reader should know.
+    pub notes: Vec<String>,
+}
+
+/// One constraint at the point, on the training rows.
+#[derive(Debug, Clone, Serialize)]
+pub struct Measured {
+    /// Its name.
+    pub name: String,
+    /// The bound that was asked for.
+    pub bound: f64,
+    /// The left-hand side as it was trained.
+    pub value: f64,
+    /// The same with counted rates; none where nothing is softened.
+    pub counted: Option<f64>,
+    /// The bound that it was trained with.
+    pub trained_bound: f64,
+    /// What the temperature of its smooth form was multiplied by.
+    pub sharpened: f64,
+    /// Which side has to keep the bound.
+    pub enforced: Enforce,
+    /// By how much that side exceeds it; negative if it does not.
+    pub excess: f64,
+    /// What it may exceed it by.
+    pub tolerance: f64,
+    /// Whether it is kept.
+    pub kept: bool,
+}
+
+/// The worst constraint.
+#[derive(Debug, Clone, Serialize)]
+pub struct Worst {
+    /// Its name.
+    pub name: String,
+    /// Whether counted rates had to keep the bound.
+    pub counted: bool,
+    /// The side that had to keep the bound.
+    pub value: f64,
+    /// The bound.
+    pub bound: f64,
+    /// By how much the bound is exceeded; negative if it is not.
+    pub excess: f64,
+}
+
+/// The constraints on held-out rows.
+#[derive(Debug, Clone, Serialize)]
+pub struct HeldOut {
+    /// How many rows.
+    pub rows: usize,
+    /// Probability that an interval holds the value on unseen rows, for each of them alone.
+    pub confidence: f64,
+    /// The intervals.
+    pub constraints: Vec<Interval>,
+}
+
+impl Subject {
+    /// A model on the rows that it was trained on, or on those of another file.
+    pub fn model(path: &Path, data: Option<&Path>) -> Result<Self> {
+        let model = Model::read(path)?;
+        let damaged = |what: String| Error::file(path, format!("is a damaged model: {what}"));
+        let t = &model.training;
+        if model.measured.constraints.len() != t.subject_to.len() {
+            let (said, measured) = (t.subject_to.len(), model.measured.constraints.len());
+            return Err(damaged(format!("it has {said} constraints and measures {measured}")));
+        }
+        if let Some(c) = model.measured.constraints.iter().find(|c| !(c.sharpened > 0.0 && c.sharpened.is_finite())) {
+            return Err(damaged(format!("'{}' is sharpened by {}: wanted a number above 0", c.name, c.sharpened)));
+        }
+        let file = data.map_or_else(|| PathBuf::from(&t.file), Path::to_path_buf);
+        let (all, fingerprint, mut notes) = read_rows(&model, &file).map_err(|e| match e {
+            Error::File { file, what } if data.is_none() && !Path::new(&file).exists() => {
+                Error::File { file, what: format!("{what}, and the model was trained on it: give it with --data FILE") }
+            }
+            other => other,
+        })?;
+        let same = fingerprint == t.fingerprint;
+        if !same {
+            notes.push(format!(
+                "{} is not the file that the model was trained on (its sha256 is another): its rows are divided in the same way, \
+                 and the model may have been trained on any of them",
+                file.display()
+            ));
+        }
+        let (training, held) = all.hold_out(t.test_fraction, t.seed)?;
+        let subject_to: Vec<Bounded> =
+            t.subject_to.iter().map(|c| c.parse()).collect::<thalweg::Result<_>>().map_err(|e| damaged(e.to_string()))?;
+        let build = |data: Data, trained: Option<&Learning>| -> Result<Learning> {
+            let builder = Learning::on(data).intercept(true).minimize(t.minimize.parse()?);
+            let builder = subject_to.iter().fold(builder, |builder, c| builder.subject_to(c.clone()));
+            let mut problem = builder.references(trained.map_or_else(Vec::new, |p| p.references().to_vec())).build()?;
+            for (j, c) in model.measured.constraints.iter().enumerate() {
+                if c.sharpened != 1.0 {
+                    problem.sharpen(j, c.sharpened);
+                }
+                // A bound that is measured by rows is measured by those of training.
+                if !same && subject_to[j].bound.best.is_some() {
+                    problem.set_bound(j, c.bound);
+                }
+            }
+            Ok(problem)
+        };
+        let problem = build(training, None).map_err(|e| Error::file(&file, e.to_string()))?;
+        notes.extend(problem.references().iter().map(ToString::to_string));
+        let held_out = (!held.labels.is_empty()).then(|| build(held, Some(&problem)));
+        let held_out =
+            held_out.and_then(|built| built.map_err(|e| notes.push(format!("the held-out rows cannot be used: {e}"))).ok());
+        let x = model.point();
+        let subject = Subject {
+            trained: model.measured.constraints.iter().map(|c| (c.surrogate_bound, c.sharpened)).collect(),
+            enforce: t.enforce,
+            source: Source::Model,
+            problem,
+            held_out,
+            x,
+            notes,
+        };
+        subject.compare(&model, same)
+    }
+
+    /// Notes where a model's own record differs from what is found on the same rows.
+    fn compare(mut self, model: &Model, same_rows: bool) -> Result<Self> {
+        let differ = |a: f64, b: f64| (a - b).abs() > 1e-6 * a.abs().max(b.abs()).max(1e-3);
+        let counted = self.problem.counted(&self.x)?;
+        let soft = run::measure(&self.problem, &self.x, 0.0)?;
+        for (j, c) in model.measured.constraints.iter().enumerate() {
+            let bound = self.problem.bound(j);
+            if differ(bound, c.bound) {
+                self.notes.push(format!(
+                    "'{}': the model file records a bound of {}, but asks for {bound}, which is what counts here",
+                    c.name, c.bound
+                ));
+            }
+            let (now, then) = match (counted[j], c.measured) {
+                (Some(now), Some(then)) => (now, then),
+                _ => (soft.constraints[j].value + bound, c.surrogate),
+            };
+            if same_rows && differ(now, then) {
+                self.notes.push(format!(
+                    "'{}': the model file records {then:.6}, but on the same rows it is {now:.6}: the file was changed after training",
+                    c.name
+                ));
+            }
+        }
+        Ok(self)
+    }
+
+    /// The problem of a spec at a point, and how the spec wants near-stationarity bounded.
+    pub fn spec(path: &Path, point: &Path, options: &Options) -> Result<(Self, Bounds)> {
+        let spec = Spec::read(path)?;
+        let bounds = spec.bounds()?;
+        let (x, of) = read_point(point)?;
+        let Posed { problem, held_out, mut notes } = spec.pose(path, options)?;
+        if x.len() != problem.dim() {
+            let what = format!("has {} numbers: the problem of {} has {} variables", x.len(), path.display(), problem.dim());
+            return Err(Error::file(point, what));
+        }
+        if of.is_some_and(|of| of != problem.fingerprint()) {
+            notes.push(format!("{} is the outcome of another problem than that of {}", point.display(), path.display()));
+        }
+        let trained = (0..problem.constraints()).map(|j| (problem.bound(j), 1.0)).collect();
+        let enforce = Enforce::Surrogate;
+        Ok((Subject { problem, held_out, x, trained, enforce, source: Source::Spec, notes }, bounds))
+    }
+
+    /// Measures everything. `confidence` asks for held-out rows.
+    pub fn examine(mut self, how: &Bounds, confidence: Option<f64>) -> Result<Findings> {
+        let held_out = match (confidence, &self.held_out) {
+            (None, _) => None,
+            (Some(confidence), Some(held)) => {
+                Some(HeldOut { rows: held.data().labels.len(), confidence, constraints: intervals(held, &self.x, confidence)? })
+            }
+            (Some(_), None) => {
+                let why = self.notes.iter().find(|n| n.starts_with("the held-out rows cannot")).cloned();
+                let why = why.unwrap_or_else(|| "no rows were held out: wanted a test fraction above 0".into());
+                return Err(Error::Request(format!("--holdout: {why}")));
+            }
+        };
+        let point = run::measure(&self.problem, &self.x, how.feasibility)?;
+        let counted = self.problem.counted(&self.x)?;
+        let constraints: Vec<Measured> = point
+            .constraints
+            .iter()
+            .enumerate()
+            .map(|(j, c)| {
+                let bound = self.problem.bound(j);
+                let (enforced, excess) = match (self.enforce, counted[j]) {
+                    (Enforce::Measured, Some(counted)) => (Enforce::Measured, counted - bound),
+                    _ => (Enforce::Surrogate, c.value),
+                };
+                let tolerance = how.feasibility * bound.abs().max(1.0);
+                let (trained_bound, sharpened) = self.trained[j];
+                Measured {
+                    name: c.name.clone(),
+                    bound,
+                    value: c.value + bound,
+                    counted: counted[j],
+                    trained_bound,
+                    sharpened,
+                    enforced,
+                    excess,
+                    tolerance,
+                    kept: excess <= tolerance,
+                }
+            })
+            .collect();
+        let outside_domain = self.problem.domain().distance(&self.x)?;
+        let norm = self.x.iter().map(|v| v * v).sum::<f64>().sqrt();
+        // Iterates are projected, which leaves rounding errors.
+        let inside = outside_domain <= 1e-9 * (1.0 + norm);
+        let worst = constraints.iter().reduce(|worst, c| if c.excess > worst.excess { c } else { worst }).map(|c| Worst {
+            name: c.name.clone(),
+            counted: c.enforced == Enforce::Measured,
+            value: c.bound + c.excess,
+            bound: c.bound,
+            excess: c.excess,
+        });
+        // What was trained is stationary, if anything is.
+        for (j, &(bound, _)) in self.trained.iter().enumerate() {
+            self.problem.set_bound(j, bound);
+        }
+        let (certificate, certificate_refused) = match certify(&self.problem, &self.x, how) {
+            Ok(certificate) => (Some(certificate), None),
+            Err(e) => (None, Some(e.to_string())),
+        };
+        Ok(Findings {
+            feasible: inside && point.objective.is_finite() && constraints.iter().all(|c| c.kept),
+            source: self.source,
+            problem: self.problem.fingerprint(),
+            rows: self.problem.data().labels.len(),
+            objective: point.objective,
+            norm,
+            outside_domain: if inside { 0.0 } else { outside_domain },
+            domain: self.problem.domain().describe(),
+            worst,
+            constraints,
+            certificate,
+            certificate_refused,
+            held_out,
+            notes: self.notes,
+        })
+    }
+}
+
+/// All rows of a file in the form of a model's, the file's fingerprint, and sentences that a user should see.
+fn read_rows(model: &Model, file: &Path) -> Result<(Data, String, Vec<String>)> {
+    match &model.input {
+        Input::Table { labels: known, grouping, .. } => {
+            let table = Table::read(file)?;
+            let Rows { features, labels, groups, notices } = model.input.rows(&table)?;
+            let labels = labels.ok_or_else(|| table.bad(format!("has no labels in column '{}'", known.column)))?;
+            if let (Some(grouping), None) = (grouping, &groups) {
+                return Err(table.bad(format!("has no column '{}', which says who is in which group", grouping.column)));
+            }
+            let weights = model.training.row_weights.as_ref().map(|column| weights(&table, column)).transpose()?;
+            Ok((Data { features, labels, groups, weights }, table.fingerprint().into(), notices))
+        }
+        Input::Libsvm { columns, positive, negative, group } => {
+            let loaded = load_file(file, Some(*columns), *group)?;
+            let classes = (loaded.classes.0.to_string(), loaded.classes.1.to_string());
+            if (&classes.0, &classes.1) != (positive, negative) {
+                let (plus, minus) = classes;
+                return Err(Error::file(file, format!("has the labels {plus} and {minus}: wanted {positive} and {negative}")));
+            }
+            Ok((loaded.data, loaded.fingerprint, loaded.notes))
+        }
+    }
+}
+
+/// A point: of an outcome in JSON, with the problem that it belongs to, or plain numbers.
+fn read_point(file: &Path) -> Result<(Vec<f64>, Option<String>)> {
+    let bytes = std::fs::read(file).map_err(|e| Error::io(file, &e))?;
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        return Ok((read_numbers(file)?, None));
+    }
+    let wanted = "wanted the outcome that thalweg solve --out wrote, or a file of numbers";
+    let outcome: Value = serde_json::from_slice(&bytes).map_err(|e| Error::file(file, format!("is not JSON: {e}; {wanted}")))?;
+    let x = outcome.get("point").and_then(|p| p.get("x")).and_then(Value::as_array);
+    let x = x.ok_or_else(|| Error::file(file, format!("has no list point.x: {wanted}")))?;
+    let entry = |(i, v): (usize, &Value)| {
+        v.as_f64().ok_or_else(|| Error::file(file, format!("entry {} of point.x is {v}: wanted a finite number", i + 1)))
+    };
+    let x = x.iter().enumerate().map(entry).collect::<Result<_>>()?;
+    Ok((x, outcome.get("problem").and_then(Value::as_str).map(String::from)))
+}

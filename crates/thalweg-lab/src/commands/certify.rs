@@ -1,0 +1,226 @@
+//! `thalweg certify`: what holds at a point, and what is proved about it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use thalweg::certify::Bounds;
+use thalweg::learn::{Enforce, Interval};
+
+use super::{DONE, Ending, MISSED};
+use crate::certificate::bounds_words;
+use crate::certify::{Findings, HeldOut, Source, Subject, Worst};
+use crate::data::catalogue;
+use crate::output::{align, json, print};
+use crate::{Error, Result};
+
+/// Check a model, or a point of a spec, anew: is it feasible, which constraint is worst, how near is it to stationary?
+///
+/// Nothing that the file records is believed: constraints are measured on all training rows, counted and in their smooth form, and
+/// near-stationarity is bounded from both sides. With --holdout the constraints are also bounded for unseen rows.
+#[derive(Debug, Clone, clap::Args)]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:\n  thalweg certify model --holdout\n  thalweg certify run.toml --point outcome.json"
+)]
+pub struct Args {
+    /// model.json or the directory it is in, or the description of a run (its name ends in .toml)
+    #[arg(value_name = "MODEL_OR_SPEC")]
+    subject: PathBuf,
+    /// The point for a spec: the outcome that solve --out wrote, or a file of numbers
+    #[arg(long, value_name = "FILE")]
+    point: Option<PathBuf>,
+    /// The rows for a model; without it the file that it was trained on
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+    /// Bound the constraints on unseen rows, from the rows that were held out
+    #[arg(long)]
+    holdout: bool,
+    /// Probability with which such a bound holds
+    #[arg(long, value_name = "P", default_value_t = 0.95, requires = "holdout")]
+    confidence: f64,
+    /// Print everything as JSON
+    #[arg(long)]
+    json: bool,
+    /// Proximal coefficient beyond the weak-convexity constant of the objective
+    #[arg(long, value_name = "X")]
+    mu: Option<f64>,
+    /// Evaluations at most for the bounds on near-stationarity
+    #[arg(long, value_name = "N")]
+    evaluations: Option<u64>,
+    /// Look for the data sets of a spec in this directory first
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Ending {
+    args.check()?;
+    let is_spec = args.subject.extension().is_some_and(|e| e.eq_ignore_ascii_case("toml")) && !args.subject.is_dir();
+    let (subject, bounds) = if is_spec { args.of_spec()? } else { (args.of_model()?, Bounds::default()) };
+    let how = Bounds { mu: args.mu.or(bounds.mu), evaluations: args.evaluations.unwrap_or(bounds.evaluations), ..bounds };
+    how.validate()?;
+    let findings = subject.examine(&how, args.holdout.then_some(args.confidence))?;
+    let exit_code = if findings.feasible { DONE } else { MISSED };
+    if args.json {
+        print(&json(&Report { exit_code, findings: &findings })?)?;
+    } else {
+        print(&words(&findings))?;
+    }
+    Ok(ExitCode::from(exit_code))
+}
+
+impl Args {
+    /// Refuses options before any file is read.
+    fn check(&self) -> Result<()> {
+        let refuse = |what: String| Err(Error::Request(what));
+        if !(self.confidence > 0.0 && self.confidence < 1.0) {
+            return refuse(format!("--confidence {}: wanted a number between 0 and 1, for example 0.95", self.confidence));
+        }
+        if let Some(mu) = self.mu.filter(|mu| !(*mu > 0.0 && mu.is_finite())) {
+            return refuse(format!("--mu {mu}: wanted a finite number larger than 0"));
+        }
+        if self.evaluations == Some(0) {
+            return refuse("--evaluations 0: wanted at least 1".into());
+        }
+        Ok(())
+    }
+
+    fn of_spec(&self) -> Result<(Subject, Bounds)> {
+        if let Some(data) = &self.data {
+            let what = format!("--data {}: belongs to a model: a spec names its data itself", data.display());
+            return Err(Error::Request(what));
+        }
+        let Some(point) = &self.point else {
+            let what = "has no point of its own: wanted --point FILE with the outcome that thalweg solve --out wrote, or numbers";
+            return Err(Error::file(&self.subject, what));
+        };
+        Subject::spec(&self.subject, point, &catalogue::Options { data_dir: self.data_dir.clone() })
+    }
+
+    fn of_model(&self) -> Result<Subject> {
+        for (flag, file, whose) in [
+            ("--point", &self.point, "a model brings its own weights"),
+            ("--data-dir", &self.data_dir, "for a model give --data"),
+        ] {
+            if let Some(file) = file {
+                return Err(Error::Request(format!("{flag} {}: belongs to a spec: {whose}", file.display())));
+            }
+        }
+        Subject::model(&self.subject, self.data.as_deref())
+    }
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    exit_code: u8,
+    #[serde(flatten)]
+    findings: &'a Findings,
+}
+
+/// The findings in words.
+fn words(f: &Findings) -> String {
+    let mut text = verdict(f);
+    if let Some(worst) = &f.worst {
+        text += &worst_words(worst);
+    }
+    text += "\n";
+    text += &table(f);
+    text += "\n";
+    text += &stationarity(f);
+    if let Some(held) = &f.held_out {
+        text += "\n";
+        text += &held_out(held);
+    }
+    if !f.notes.is_empty() {
+        text += "\n";
+    }
+    for note in &f.notes {
+        text += &format!("note: {note}\n");
+    }
+    text
+}
+
+fn verdict(f: &Findings) -> String {
+    let rows = f.rows;
+    match (f.feasible, f.outside_domain > 0.0, f.constraints.is_empty()) {
+        (_, true, _) => format!("not feasible: the point is {:.2e} outside the domain ({})\n", f.outside_domain, f.domain),
+        (true, _, true) => format!("feasible: there are no constraints; {rows} rows\n"),
+        (true, _, false) => format!("feasible: every bound is kept on the {rows} training rows\n"),
+        (false, ..) => format!("not feasible: a bound is missed on the {rows} training rows\n"),
+    }
+}
+
+fn worst_words(w: &Worst) -> String {
+    let side = if w.counted { ", counted," } else { "" };
+    let (word, by) = if w.excess > 0.0 { ("above", w.excess) } else { ("below", -w.excess) };
+    format!("worst constraint: '{}'{side} is {:.6}, {by:.2e} {word} its bound {}\n", w.name, w.value, w.bound)
+}
+
+/// Objective and constraints, each side that there is.
+fn table(f: &Findings) -> String {
+    let number = |v: f64| format!("{v:.6}");
+    let mut rows = vec![["", "bound", "value", ""].map(String::from)];
+    rows.push(["objective".into(), String::new(), number(f.objective), String::new()]);
+    for c in &f.constraints {
+        let verdict = if c.kept { "kept".to_string() } else { format!("missed by {:.2e}", c.excess) };
+        let Some(counted) = c.counted else {
+            rows.push([c.name.clone(), number(c.bound), number(c.value), verdict]);
+            continue;
+        };
+        // The verdict stands where the bound has to be kept.
+        let by_count = c.enforced == Enforce::Measured;
+        let (first, second) = if by_count { (verdict, String::new()) } else { (String::new(), verdict) };
+        let asked = if by_count { number(c.bound) } else { String::new() };
+        rows.push([format!("{}, counted", c.name), asked, number(counted), first]);
+        rows.push([format!("{}, smooth form", c.name), number(c.trained_bound), number(c.value), second]);
+    }
+    align(&rows, &[1, 2])
+}
+
+fn stationarity(f: &Findings) -> String {
+    let Some(c) = &f.certificate else {
+        return format!("near-stationarity: not known: {}\n", f.certificate_refused.as_deref().unwrap_or_default());
+    };
+    let mut text = bounds_words(c);
+    let softened = f.source == Source::Model && f.constraints.iter().any(|c| c.counted.is_some());
+    let whose = if softened { "for the problem that was trained, in smooth form" } else { "for the problem" };
+    text += &format!("(distance 0 is stationary {whose}; the point has norm {:.3})\n", f.norm);
+    if !c.point.feasible && f.outside_domain == 0.0 {
+        text += &format!("the point exceeds the constraints there by {:.2e}, so that it is not certified\n", c.point.violation);
+    }
+    text
+}
+
+fn held_out(held: &HeldOut) -> String {
+    let percent = 100.0 * held.confidence;
+    let mut text = format!("on {} held-out rows; on unseen rows, with a confidence of {percent}% for each line:\n", held.rows);
+    let number = |v: f64| format!("{v:.6}");
+    let mut rows = vec![["", "bound", "value", "at least", "may be up to", ""].map(String::from)];
+    let mut row = |name: String, bound: f64, value: f64, low: Option<f64>, high: Option<f64>| {
+        let ends = [low, high].map(|end| end.map_or("unknown".into(), number));
+        let [low_text, high_text] = ends;
+        let verdict = match (low, high) {
+            (_, Some(high)) if high <= bound => "keeps the bound",
+            (Some(low), _) if low > bound => "misses the bound",
+            _ => "may miss the bound",
+        };
+        rows.push([name, number(bound), number(value), low_text, high_text, verdict.into()]);
+    };
+    for Interval { name, bound, value, low, high, counted, .. } in &held.constraints {
+        match counted {
+            None => row(name.clone(), *bound, *value, *low, *high),
+            Some(c) => {
+                row(format!("{name}, counted"), *bound, c.value, c.low, c.high);
+                row(format!("{name}, smooth form"), *bound, *value, *low, *high);
+            }
+        }
+    }
+    text += &align(&rows, &[1, 2, 3, 4]);
+    for interval in &held.constraints {
+        if let Some(note) = &interval.note {
+            text += &format!("'{}': {note}\n", interval.name);
+        }
+    }
+    text
+}

@@ -1,0 +1,281 @@
+//! `thalweg tradeoff`: what a bound costs.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde::Serialize;
+use thalweg::certify::Measures;
+use thalweg::oracle::Values;
+use thalweg::run::Options;
+
+use super::fit::Asked;
+use super::{DONE, Ending, INTERRUPTED, MISSED};
+use crate::console::{Bar, stop_on_signal};
+use crate::data::catalogue;
+use crate::fit::Directory;
+use crate::output::{align, json, print};
+use crate::plot::{Mark, Plot, svg};
+use crate::spec::Spec;
+use crate::trace::write_whole;
+use crate::tradeoff::{Fits, Row, Solves, Swept, bounds, csv, sweep, which};
+use crate::{Error, Result};
+
+/// Sweep one bound and show what it costs.
+///
+/// Runs the problem of a spec, or trains on a table as `thalweg fit` does, once for each value of one bound: from the loosest to
+/// the tightest, each run from the point of the one before. Prints a table and writes DIR/tradeoff.csv and DIR/tradeoff.svg.
+#[derive(Debug, Clone, clap::Args)]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:\n  thalweg tradeoff run.toml --bounds 0.4..0.6:8\n  thalweg tradeoff adult.csv --label income \
+    --group sex \\\n    --subject-to \"demographic_parity <= 0.02\" --bounds 0.01..0.2:12"
+)]
+pub struct Args {
+    /// The description of a run, which ends in .toml, or a table as for `thalweg fit`
+    #[arg(value_name = "SPEC.toml|DATA")]
+    input: PathBuf,
+    /// The values of the bound: A..B:N for N of them from A to B, evenly in the logarithm if both are above 0; or numbers with commas
+    #[arg(long, value_name = "A..B:N", allow_hyphen_values = true)]
+    bounds: String,
+    /// The constraint whose bound is swept, by name or number, if there are several [default: the first]
+    #[arg(long, value_name = "NAME|N")]
+    of: Option<String>,
+    #[command(flatten)]
+    asked: Asked,
+    /// Look for data sets of a spec in this directory first
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Directory for tradeoff.csv and tradeoff.svg
+    #[arg(long, value_name = "DIR", default_value = "tradeoff")]
+    out: PathBuf,
+    /// Print the outcome as JSON in place of text
+    #[arg(long)]
+    json: bool,
+    /// Show no progress bar and print nothing but errors
+    #[arg(long)]
+    quiet: bool,
+}
+
+const TABLE: &str = "tradeoff.csv";
+const PICTURE: &str = "tradeoff.svg";
+
+/// What was swept, in words.
+struct Named {
+    minimize: String,
+    constraint: String,
+    /// Other constraints stay as they are.
+    others: Vec<String>,
+}
+
+impl Named {
+    fn new(problem: &thalweg::learn::Learning, minimize: &str, which: usize) -> Self {
+        let others = (0..problem.constraints()).filter(|&j| j != which);
+        Named {
+            minimize: minimize.into(),
+            constraint: problem.constraint_name(which).to_string(),
+            others: others.map(|j| format!("{} <= {}", problem.constraint_name(j), problem.bound(j))).collect(),
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Ending {
+    // The words before the data: a slip should not wait for a million rows.
+    let values = bounds(&args.bounds)?;
+    let is_spec = args.input.extension().is_some_and(|e| e.eq_ignore_ascii_case("toml"));
+    let (named, swept) = if is_spec { of_spec(&args, &values)? } else { of_table(&args, &values)? };
+
+    let code = match (swept.interrupted, swept.rows.iter().all(|row| row.feasible)) {
+        (true, _) => INTERRUPTED,
+        (false, true) => DONE,
+        (false, false) => MISSED,
+    };
+    if args.json {
+        print(&json(&Summary {
+            exit_code: code,
+            interrupted: swept.interrupted,
+            minimize: &named.minimize,
+            constraint: &named.constraint,
+            others: &named.others,
+            notices: &swept.notes,
+            points: &swept.rows,
+        })?)?;
+    } else if !args.quiet {
+        print(&words(&named, &swept, values.len(), &args.out))?;
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// Sweeps the problem of a spec.
+fn of_spec(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
+    if let Some(option) = args.asked.given() {
+        let what = format!("{option} is for a table: wanted it in the spec {}, or a table in its place", args.input.display());
+        return Err(Error::Request(what));
+    }
+    let spec = Spec::read(&args.input)?;
+    let ready = spec.ready(&args.input, &catalogue::Options { data_dir: args.data_dir.clone() })?;
+    let (which, note) = which(&ready.problem, args.of.as_deref())?;
+    let named = Named::new(&ready.problem, &spec.problem.minimize, which);
+    let threads = match (args.asked.threads(), spec.threads) {
+        (1, Some(threads)) => threads,
+        (threads, _) => threads,
+    };
+    let options = Options {
+        budget: spec.budget.clone(),
+        record: spec.record.clone(),
+        seed: spec.seed,
+        feasibility: spec.feasibility.unwrap_or(Options::default().feasibility),
+        threads,
+        // Only the points of the table are certified, and with bounds.
+        certificate: Measures::default(),
+        checkpoint: None,
+        stop: Some(stop_on_signal()?),
+    };
+    let notes = ready.notes.clone();
+    let swept = swept(args, &named, values, &mut Solves { ready, options, which }, notes.into_iter().chain(note))?;
+    Ok((named, swept))
+}
+
+/// Sweeps a fit to a table.
+fn of_table(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
+    if args.data_dir.is_some() {
+        return Err(Error::Request(
+            "--data-dir is for the data sets of a spec: wanted a file that ends in .toml beside it".into(),
+        ));
+    }
+    let request = args.asked.request(&args.input)?;
+    if request.subject_to.is_empty() {
+        let what = "there is no constraint: wanted --subject-to \"TERM <= BOUND\", whose bound is swept";
+        return Err(Error::Request(what.into()));
+    }
+    let prepared = request.prepare()?;
+    let (which, note) = which(prepared.problem(), args.of.as_deref())?;
+    let named = Named::new(prepared.problem(), &request.minimize, which);
+    let notes = prepared.notices().to_vec();
+    let mut fits = Fits { request: &request, prepared, which };
+    let swept = swept(args, &named, values, &mut fits, notes.into_iter().chain(note))?;
+    Ok((named, swept))
+}
+
+/// Sweeps and writes the files.
+fn swept(
+    args: &Args,
+    named: &Named,
+    values: &[f64],
+    problem: &mut dyn crate::tradeoff::Sweeps,
+    notes: impl Iterator<Item = String>,
+) -> Result<Swept> {
+    let directory = Directory::make(&args.out, &[TABLE, PICTURE])?;
+    let mut bar = Bar::new(!args.quiet);
+    let mut swept = sweep(problem, values, &mut bar);
+    bar.finish();
+    swept.notes.splice(0..0, notes);
+    if !swept.rows.is_empty() {
+        write_whole(&directory.file(TABLE), &csv(&swept.rows))?;
+        write_whole(&directory.file(PICTURE), &svg(&plot(named, &swept.rows)))?;
+    }
+    Ok(swept)
+}
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    exit_code: u8,
+    interrupted: bool,
+    minimize: &'a str,
+    constraint: &'a str,
+    others: &'a [String],
+    notices: &'a [String],
+    points: &'a [Row],
+}
+
+/// Held-out accuracy if there is one, else the objective, against what the bound is about.
+fn plot(named: &Named, rows: &[Row]) -> Plot {
+    let accuracy = rows.iter().any(|row| row.held_out_accuracy.is_some());
+    let counted = rows.iter().any(|row| row.counted.is_some());
+    let height = |row: &Row| if accuracy { row.held_out_accuracy } else { row.objective };
+    let mark = |row: &Row| {
+        Some(Mark {
+            x: row.seen()?,
+            y: height(row)?,
+            good: row.feasible,
+            title: format!("bound {}: {}", short(row.bound), if row.feasible { "kept" } else { &row.ended }),
+        })
+    };
+    let x_label = match (accuracy, counted) {
+        (_, true) => format!("{}, counted on the training rows", named.constraint),
+        (true, false) => format!("{}, training rows", named.constraint),
+        (false, false) => named.constraint.clone(),
+    };
+    Plot {
+        title: format!("What a bound on {} costs", named.constraint),
+        x_label,
+        y_label: if accuracy { "accuracy on held-out rows".into() } else { named.minimize.clone() },
+        legend: ["keeps every bound".into(), "misses a bound".into()],
+        percent: accuracy,
+        marks: rows.iter().filter_map(mark).collect(),
+    }
+}
+
+/// A number with as few digits as it needs, at most six.
+fn short(value: f64) -> String {
+    let rounded = format!("{value:.5e}").parse().unwrap_or(value);
+    if rounded == 0.0 || (1e-4..1e6).contains(&f64::abs(rounded)) { format!("{rounded}") } else { format!("{rounded:e}") }
+}
+
+/// The outcome in words.
+fn words(named: &Named, swept: &Swept, asked: usize, out: &Path) -> String {
+    let finished = swept.rows.len();
+    let kept = swept.rows.iter().filter(|row| row.feasible).count();
+    let mut text = match (swept.interrupted, kept == finished) {
+        (true, _) if finished == 0 => return "interrupted: no point was finished, nothing is written\n".into(),
+        (true, _) => format!("interrupted: {finished} of {asked} points were finished\n"),
+        (false, true) => "feasible: every bound is kept at every point\n".into(),
+        (false, false) => format!("not feasible: {} of {finished} points miss a bound\n", finished - kept),
+    };
+    text += &format!("{} subject to {} <= bound", named.minimize, named.constraint);
+    named.others.iter().for_each(|other| text += &format!(", {other}"));
+    text += "\n\n";
+    text += &table(&swept.rows);
+    text.push('\n');
+    for note in &swept.notes {
+        text += &format!("note: {note}\n");
+    }
+    text + &format!("written: {} and {PICTURE} beside it\n", out.join(TABLE).display())
+}
+
+/// A column of the table: its name, and its cell in a row.
+type Column = (&'static str, fn(&Row) -> String);
+
+fn table(rows: &[Row]) -> String {
+    fn plain(value: Option<f64>) -> String {
+        value.map_or(String::new(), |v| if v != 0.0 && v.abs() < 1e-2 { format!("{v:.3e}") } else { format!("{v:.5}") })
+    }
+    fn rate(value: Option<f64>) -> String {
+        value.map_or(String::new(), |v| format!("{v:.4}"))
+    }
+    fn percent(value: Option<f64>) -> String {
+        value.map_or(String::new(), |v| format!("{:.2}%", 100.0 * v))
+    }
+    let counted = rows.iter().any(|row| row.counted.is_some());
+    let columns: [Column; 12] = [
+        ("bound", |r| short(r.bound)),
+        ("objective", |r| plain(r.objective)),
+        (if counted { "smooth" } else { "value" }, |r| rate(r.value)),
+        ("counted", |r| rate(r.counted)),
+        ("(held out)", |r| rate(r.held_out_counted.or(r.held_out_value))),
+        ("accuracy", |r| percent(r.accuracy)),
+        ("(held out)", |r| percent(r.held_out_accuracy)),
+        ("feasible", |r| if r.feasible { "yes".into() } else { "no".into() }),
+        ("proved", |r| r.proved.map_or(String::new(), |p| format!("{p:.1e}"))),
+        ("passes", |r| format!("{:.0}", r.passes)),
+        ("seconds", |r| format!("{:.1}", r.seconds)),
+        // Why a run ended matters where it did not end well.
+        ("", |r| if r.feasible { String::new() } else { r.ended.clone() }),
+    ];
+    let filled = columns.iter().filter(|(_, cell)| rows.iter().any(|row| !cell(row).is_empty()));
+    let columns: Vec<&Column> = filled.collect();
+    let mut lines: Vec<Vec<String>> = vec![columns.iter().map(|(name, _)| name.to_string()).collect()];
+    lines.extend(rows.iter().map(|row| columns.iter().map(|(_, cell)| cell(row)).collect()));
+    let right: Vec<usize> = (0..columns.len()).filter(|&j| !columns[j].0.is_empty()).collect();
+    align(&lines, &right)
+}
