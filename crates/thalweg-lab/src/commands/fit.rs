@@ -200,6 +200,7 @@ pub fn words(trained: &Trained) -> String {
         (Ended::Failed { .. }, _) => format!("failed: {}\n", m.ended),
         (_, true) if m.constraints.is_empty() => "trained without constraints\n".into(),
         (_, true) => "feasible: every bound is kept on the training rows\n".into(),
+        (Ended::Infeasible { .. }, false) => format!("infeasible: {}\n", m.ended),
         (_, false) => "not feasible: the nearest model that was found misses a bound\n".into(),
     };
     text += "\n";

@@ -44,9 +44,10 @@ impl Norm {
             Norm::Plain => out.copy_from_slice(x),
             Norm::Diagonal(roots) => out.iter_mut().zip(x).zip(roots).for_each(|((o, x), root)| *o = root * x),
             Norm::Full(l) => {
+                let d = x.len();
                 out.fill(0.0);
                 for (i, &x) in x.iter().enumerate() {
-                    vec::add_scaled(&mut out[..=i], x, &l[i * out_len(l)..][..i + 1]);
+                    vec::add_scaled(&mut out[..=i], x, &l[i * d..][..i + 1]);
                 }
             }
         }
@@ -96,11 +97,6 @@ impl Norm {
             }
         }
     }
-}
-
-/// Side of a square matrix.
-fn out_len(l: &[f64]) -> usize {
-    l.len().isqrt()
 }
 
 /// The factor of `m + floor I`.

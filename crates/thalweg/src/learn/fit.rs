@@ -289,6 +289,9 @@ impl<'a> Trainer<'a> {
             }
         };
         let mut last = self.round(start, &bounds, eta, FIRST)?;
+        if self.hopeless(&last) {
+            return self.conclude(start, eta, notes);
+        }
         // The soft bounds under which the counted rates were kept, and the last ones under which they were not.
         let mut kept: Option<Vec<f64>> = None;
         let mut missed: Vec<Option<f64>> = vec![None; bounds.len()];
@@ -345,6 +348,20 @@ impl<'a> Trainer<'a> {
             };
             self.round(&from, &bounds, shorter, LAST)?;
         }
+        self.conclude(start, eta, notes)
+    }
+
+    /// The method proved that the user's bounds cannot be kept together, and none of those that conflict is a softened one,
+    /// which another temperature might yet reconcile.
+    fn hopeless(&self, last: &Candidate) -> bool {
+        let softened = |name: &String| {
+            last.point.constraints.iter().zip(&last.counted).any(|(c, counted)| c.name == *name && counted.is_some())
+        };
+        matches!(&self.ended, Ended::Infeasible { conflicting, .. } if !conflicting.iter().any(softened))
+    }
+
+    /// Ends with the best point so far.
+    fn conclude(&mut self, start: &[f64], eta: Schedule, notes: Vec<String>) -> Result<Fitted> {
         if self.ended == Ended::Interrupted {
             // Who interrupts early should not get a model that breaks the bounds where the start keeps them.
             let start = run::measure(self.problem, start, self.options.feasibility)?;
@@ -406,9 +423,12 @@ impl<'a> Trainer<'a> {
                     (Enforce::Measured, Some(counted)) => ("counted, ", counted),
                     _ => ("", c.surrogate),
                 };
+                let remedy = match &self.ended {
+                    Ended::Infeasible { conflicting, .. } if conflicting.contains(&c.name) => "only a wider bound can help",
+                    _ => "more iterations or a wider bound may help",
+                };
                 notes.push(format!(
-                    "'{}': {what}{value:.4} is the nearest to the bound {} that was found; \
-                     more iterations or a wider bound may help",
+                    "'{}': {what}{value:.4} is the nearest to the bound {} that was found; {remedy}",
                     c.name, c.bound
                 ));
             }

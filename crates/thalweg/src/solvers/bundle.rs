@@ -253,11 +253,6 @@ impl Bundle {
         })
     }
 
-    /// The bound on the distance of the proximal point, once the proof has begun.
-    pub fn upper(&self) -> f64 {
-        self.s.upper
-    }
-
     /// f at the centre.
     pub(crate) fn value(&self) -> f64 {
         self.s.f
