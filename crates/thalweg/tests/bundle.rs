@@ -318,3 +318,16 @@ fn settings_that_make_no_sense_are_refused() {
     let refusal = minimize(&problem, &mut solver, &[0.0], &Options::iterations(3), &mut ()).unwrap_err().to_string();
     assert!(refusal.contains("no known weak-convexity constant"), "{refusal}");
 }
+
+/// The constraint needs a price of 3e6 and hardly changes near the start: no reason to call it hopeless.
+#[test]
+fn a_flat_constraint_is_not_taken_for_one_that_cannot_be_kept() {
+    let problem = Problem::new(1)
+        .objective(|x| 0.5 * x[0] * x[0], |x, s| s[0] = x[0])
+        .constraint("flat", |x| 1e-6 * (3.0 - x[0]), |_, s| s[0] = -1e-6)
+        .weak_convexity(0.0, 0.0);
+    let outcome = solve(&problem, &[0.0], Settings::default(), 300);
+    assert!(!matches!(outcome.ended, Ended::Infeasible { .. }), "{outcome:?}");
+    // Within the tolerance of 1e-6 the constraint holds from 2 on.
+    assert!(outcome.point.feasible && outcome.point.x[0] >= 2.0, "{outcome:?}");
+}

@@ -446,8 +446,17 @@ impl Model {
 
     /// The largest norm of a slope of the objective or of a constraint.
     pub fn steepest(&self, view: usize) -> f64 {
+        self.steepest_of(view, |owner| owner != Owner::Domain)
+    }
+
+    /// The largest norm of a slope of a constraint.
+    pub fn steepest_constraint(&self, view: usize) -> f64 {
+        self.steepest_of(view, |owner| matches!(owner, Owner::Constraint(_)))
+    }
+
+    fn steepest_of(&self, view: usize, counts: impl Fn(Owner) -> bool) -> f64 {
         let view = &self.views[view];
-        let cuts = self.cuts.iter().enumerate().filter(|(_, cut)| cut.owner != Owner::Domain);
+        let cuts = self.cuts.iter().enumerate().filter(|(_, cut)| counts(cut.owner));
         cuts.fold(0.0, |most: f64, (i, _)| most.max(view.gram[i * view.stride + i])).sqrt()
     }
 

@@ -208,6 +208,8 @@ struct Saved {
     /// Coefficient of the search, and what it may fall to.
     mu: f64,
     least_mu: f64,
+    /// Coefficient to go on with once the constraints are kept.
+    resume_mu: f64,
     /// Coefficient that the stop is stated for.
     stated: f64,
     penalty: f64,
@@ -342,11 +344,16 @@ impl Bundle {
         if self.s.restoring {
             self.s.restoring = false;
             self.s.penalty = 100.0 * self.settings.elastic;
+            self.s.mu = self.s.resume_mu;
         }
         let mut master = self.master(ev, if self.s.proving { PROVE } else { SEARCH })?;
         // A price that leaves most of the violation, however high: first find out whether it can fall at all.
         if !feasible && master.excess > 0.5 * over && self.s.penalty >= HIGH_PRICE * self.settings.elastic {
             self.s.restoring = true;
+            self.s.resume_mu = self.s.mu;
+            // Steps for the constraints alone have a length of their own.
+            let steepest = self.s.model.steepest_constraint(SEARCH);
+            self.s.mu = if steepest > 0.0 { steepest / FIRST_STEP } else { self.s.stated };
             return self.restore_feasibility(ev);
         }
         if !self.s.proving && self.s.predicted <= self.s.gate {
@@ -388,7 +395,8 @@ impl Bundle {
         let reach = REACH * (1.0 + crate::math::vec::norm(&s.centre));
         let least = over + proof.linear - proof.slope * reach;
         let hopeless = convex && !ev.feasible(&vec![least; s.g.len()]);
-        if hopeless || distance <= self.settings.eps {
+        // A flat convex constraint is nearly stationary everywhere and can be kept all the same.
+        if hopeless || (!convex && distance <= self.settings.eps) {
             let conflicting = (0..self.multipliers.len() as u32).filter(|&j| self.multipliers[j as usize] > 1e-6).collect();
             s.upper = distance;
             s.verdict = Some(Verdict::Infeasible(Infeasible { violation: over, conflicting, upper: distance, convex: hopeless }));
@@ -504,7 +512,7 @@ impl<'e> Solver<dyn Eval + 'e> for Bundle {
         if !s.proving {
             let ratio = decrease / s.predicted;
             if serious && ratio > 0.3 && s.nulls == 0 {
-                s.mu = (0.7 * s.mu).max(s.least_mu);
+                s.mu = (0.7 * s.mu).max(s.least_mu.min(s.mu));
             } else if !serious && ratio < -5.0 && s.nulls >= 3 {
                 s.mu *= 1.5;
             }
