@@ -222,7 +222,7 @@ impl Subject {
         let spec = Spec::read(path)?;
         let bounds = spec.bounds()?;
         let (x, of) = read_point(point)?;
-        let Posed { problem, held_out, mut notes } = spec.pose(path, options)?;
+        let Posed { problem, held_out, mut notes, .. } = spec.pose(path, options)?;
         if x.len() != problem.dim() {
             let what = format!("has {} numbers: the problem of {} has {} variables", x.len(), path.display(), problem.dim());
             return Err(Error::file(point, what));

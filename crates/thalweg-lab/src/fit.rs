@@ -476,7 +476,7 @@ impl Directory {
     pub fn write(&self, trained: &Trained) -> Result<PathBuf> {
         let file = self.path.join("model.json");
         trained.model.write(&file)?;
-        crate::trace::write_whole(&self.path.join("trace.csv"), &crate::trace::csv(&trained.trace))?;
+        crate::trace::write_whole(&self.path.join("trace.csv"), &crate::trace::csv(&trained.trace, &[]))?;
         Ok(file)
     }
 }

@@ -8,9 +8,11 @@ pub mod data;
 pub mod encode;
 pub mod error;
 pub mod fit;
+pub mod gauges;
 pub mod model;
 pub mod output;
 pub mod plot;
+pub mod report;
 pub mod spec;
 #[cfg(test)]
 mod testing;

@@ -2,13 +2,15 @@
 //! that suggest the nearest known one.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use thalweg::certify::{self, Measures, Switching};
-use thalweg::learn::{Best, Data, Learning, Split};
+use thalweg::learn::{Best, Builder, Data, Groups, Learning, Split};
+use thalweg::math::Matrix;
 use thalweg::oracle::{Values, Warm};
-use thalweg::run::{Budget, Record};
+use thalweg::run::{self, Budget, Gauge, Record, Stop};
 use thalweg::sets::{Ball, Bounds, NonNegative, Set, WholeSpace};
 use thalweg::solvers::auto;
 use thalweg::solvers::ipp::{self, Inner};
@@ -17,6 +19,7 @@ use thalweg::suggest::did_you_mean;
 use toml::Value;
 
 use crate::data::catalogue::{self, Loaded, Options};
+use crate::gauges::{Wanted, gauges};
 use crate::{Error, Result};
 
 /// A run as it is written.
@@ -33,6 +36,8 @@ pub struct Spec {
     /// Near-stationarity of recorded points: "none" (default), "bounds", "ssg", or a table with one or more of
     /// `bounds = { mu = …, width = … }`, `ssg = { rho_hat = …, iterations = … }` and `penalised = { beta = …, nu = … }`.
     certificate: Option<Value>,
+    /// What else is measured at recorded points: "accuracy", and sums of terms. By default the accuracy, if rows are set aside.
+    pub measure: Option<Vec<String>>,
     /// The data.
     pub data: DataSpec,
     /// The problem.
@@ -41,9 +46,12 @@ pub struct Spec {
     solver: toml::Table,
     /// When to end: iterations, passes, samples, seconds.
     pub budget: Budget,
-    /// Which iterates are measured: `every`, or a list `at`.
+    /// Which iterates are measured: `every`, a list `at`, or `per_decade`.
     #[serde(default)]
     pub record: Record,
+    /// When to end because the iterate is good enough: objective, certificate.
+    #[serde(default)]
+    pub stop: Stop,
 }
 
 /// The `[data]` table.
@@ -96,6 +104,24 @@ pub struct Ready {
     pub settings: String,
     /// Near-stationarity, if it was asked for.
     pub certificate: Measures,
+    /// What else is measured.
+    pub gauges: Option<Arc<dyn Gauge>>,
+    /// What a careful reader should know.
+    pub notes: Vec<String>,
+}
+
+/// What a run needs beside its problem.
+pub struct Equipped {
+    /// Where the run starts.
+    pub start: Vec<f64>,
+    /// The solver.
+    pub solver: Box<FirstOrder<'static>>,
+    /// The solver's and the record's settings in words: a checkpoint made with others is refused.
+    pub settings: String,
+    /// Near-stationarity, if it was asked for.
+    pub certificate: Measures,
+    /// What else is measured.
+    pub gauges: Option<Arc<dyn Gauge>>,
     /// What a careful reader should know.
     pub notes: Vec<String>,
 }
@@ -106,6 +132,8 @@ pub struct Posed {
     pub problem: Learning,
     /// The same terms on the rows that were set aside.
     pub held_out: Option<Learning>,
+    /// sha256 of the data's text: the same data have the same fingerprint, gzip or not.
+    pub fingerprint: String,
     /// What a careful reader should know.
     pub notes: Vec<String>,
 }
@@ -121,18 +149,70 @@ impl Spec {
     /// Reads text; `file` is for messages.
     pub fn parse(text: &str, file: &Path) -> Result<Self> {
         let at = |line, what| Error::Line { file: file.display().to_string(), line, what };
-        let spec: Spec = toml::from_str(text).map_err(|e| {
-            let span = e.span().unwrap_or(0..0);
-            let before = text.get(..span.start).unwrap_or_default();
-            let value = text.get(span).filter(|value| !value.contains('\n')).unwrap_or_default();
-            at(before.matches('\n').count() + 1, sentence(e.message(), key_before(before), value))
-        })?;
+        let spec = deserialise(text).map_err(|(line, what)| at(line, what))?;
         // The solver's settings are read against the chosen solver now, so that a wrong key is found with its line.
         spec.solver().map_err(|e| {
             let what = e.to_string();
             at(solver_line(text, &what), what)
         })?;
         Ok(spec)
+    }
+
+    /// Takes a table that is at hand, with the same checks as [`Spec::parse`].
+    pub fn from_table(table: toml::Table) -> Result<Self> {
+        let read = Value::Table(table.clone()).try_into::<Spec>();
+        let spec = read.map_err(|e| {
+            // In a text the reader knows the place of the error, and so the key and the value for the sentence.
+            let text = toml::to_string(&table).unwrap_or_default();
+            let what = deserialise(&text).err().map_or_else(|| sentence(e.message(), "", ""), |(_, what)| what);
+            Error::Request(what)
+        })?;
+        spec.solver()?;
+        Ok(spec)
+    }
+
+    /// Refuses what can be refused without the data: settings of the solver, budget, record, stop, certificate, and words of
+    /// the problem that no data give a meaning to.
+    pub fn check(&self) -> Result<()> {
+        self.solver()?;
+        let certificate = self.certificate()?;
+        if let Some(bounds) = &certificate.bounds {
+            bounds.validate()?;
+        }
+        self.options(certificate, None).validate()?;
+        self.data.source()?;
+        self.data.split()?;
+        // Four rows, one of each group and label. A named set may have groups; if it has not, its own rows will tell.
+        let grouped = self.data.name.is_some() || self.data.group.is_some();
+        let groups = grouped.then(|| Groups { names: vec!["a".into(), "b".into()], of_row: vec![0, 0, 1, 1] });
+        let (features, labels) = (Matrix::dense(4, 1, vec![0.0; 4])?, vec![1.0, -1.0, 1.0, -1.0]);
+        let wanted = self.wanted()?;
+        let mut builder = self.problem.builder(Data { features, labels, groups, weights: None }, &wanted)?;
+        for sum in wanted.iter().filter_map(Wanted::bounded) {
+            builder = builder.subject_to(sum);
+        }
+        Ok(builder.check()?)
+    }
+
+    /// How a run of this spec is conducted, without a checkpoint and not to be interrupted.
+    pub fn options(&self, certificate: Measures, gauges: Option<Arc<dyn Gauge>>) -> run::Options {
+        let usual = run::Options::default();
+        run::Options {
+            budget: self.budget.clone(),
+            stop: self.stop,
+            record: self.record.clone(),
+            seed: self.seed,
+            feasibility: self.feasibility.unwrap_or(usual.feasibility),
+            threads: self.threads.unwrap_or(usual.threads),
+            certificate,
+            gauges,
+            ..usual
+        }
+    }
+
+    /// What `measure` names.
+    fn wanted(&self) -> Result<Vec<Wanted>> {
+        Wanted::read(self.measure.as_deref().unwrap_or_default())
     }
 
     /// The solver with checked settings, and those settings in words; none if it is to be chosen.
@@ -186,36 +266,52 @@ impl Spec {
 
     /// Loads the data and builds everything. `file` is where the spec came from; relative paths start there.
     pub fn ready(&self, file: &Path, options: &Options) -> Result<Ready> {
-        self.budget.validate()?;
-        self.record.validate()?;
-        let solver = self.solver()?;
+        self.check()?;
+        let posed = self.pose(file, options)?;
+        let Equipped { start, solver, settings, certificate, gauges, notes } = self.equip(&posed, file)?;
+        let Posed { problem, held_out, notes: mut all, .. } = posed;
+        all.extend(notes);
+        Ok(Ready { problem, held_out, start, solver, settings, certificate, gauges, notes: all })
+    }
+
+    /// Builds what a run needs beside its problem, which is that of this spec. Paths as in [`Spec::ready`].
+    pub fn equip(&self, posed: &Posed, file: &Path) -> Result<Equipped> {
+        let (problem, mut notes) = (&posed.problem, vec![]);
         let certificate = self.certificate()?;
-        let Posed { problem, held_out, mut notes } = self.pose(file, options)?;
-        let start = self.problem.start(&problem, base_of(file))?;
+        let start = self.problem.start(problem, base_of(file))?;
         // A start outside the domain is moved into it before anything is measured there.
         let mut inside = start.clone();
         problem.domain().project(&mut inside, &mut Warm::default())?;
-        certificate.check(&problem, &inside)?;
-        let (solver, words) = match solver {
+        certificate.check(problem, &inside)?;
+        let gauges = gauges(self.measure.as_deref(), posed)?;
+        let (solver, words) = match self.solver()? {
             Some(named) => named,
             None => {
-                let prepared = auto::prepare(&problem, &start, self.seed, self.feasibility.unwrap_or(1e-6))?;
+                let prepared = auto::prepare(problem, &start, self.seed, self.feasibility.unwrap_or(1e-6))?;
                 notes.extend(prepared.reasons);
                 (prepared.solver, prepared.settings)
             }
         };
         let settings = format!(
-            "{words} {:?}, feasibility {:?}, certificate {certificate:?}, start {:016x}",
+            "{words} {:?}, {:?}, feasibility {:?}, certificate {certificate:?}, measure {:?}, start {:016x}",
             self.record,
+            self.stop,
             self.feasibility,
+            self.measure,
             fingerprint(&start)
         );
-        Ok(Ready { problem, held_out, start, solver, settings, certificate, notes })
+        Ok(Equipped { start, solver, settings, certificate, gauges, notes })
     }
 
     /// Loads the data and builds the problem. Paths as in [`Spec::ready`].
     pub fn pose(&self, file: &Path, options: &Options) -> Result<Posed> {
-        let Loaded { data, mut notes, .. } = self.data.load(base_of(file), options)?;
+        self.pose_with(file, options, &[])
+    }
+
+    /// As [`Spec::pose`], but reference values that are known, from the same problem on the same rows, are not computed again.
+    pub fn pose_with(&self, file: &Path, options: &Options, known: &[Best]) -> Result<Posed> {
+        let wanted = self.wanted()?;
+        let Loaded { data, mut notes, fingerprint, .. } = self.data.load(base_of(file), options)?;
         let (data, held_out) = match self.data.test_fraction {
             None => (data, None),
             Some(fraction) => {
@@ -223,14 +319,17 @@ impl Spec {
                 (kept, (!held.labels.is_empty()).then_some(held))
             }
         };
-        let problem = self.problem.build(data, self.data.split()?, &[])?;
+        let build = |data, split, references: &[Best]| -> Result<Learning> {
+            Ok(self.problem.builder(data, &wanted)?.split(split).references(references.to_vec()).build()?)
+        };
+        let problem = build(data, self.data.split()?, known)?;
         notes.extend(problem.references().iter().map(ToString::to_string));
         // Held-out rows are only measured: their bounds and thresholds are those of training.
         let held_out = held_out
-            .map(|held| self.problem.build(held, Split::Shared, problem.references()))
+            .map(|held| build(held, Split::Shared, problem.references()))
             .transpose()
             .map_err(|e| Error::Request(format!("the held-out rows cannot be used: {e}")))?;
-        Ok(Posed { problem, held_out, notes })
+        Ok(Posed { problem, held_out, fingerprint, notes })
     }
 
     /// How near-stationarity is bounded, whether or not the spec asks for it.
@@ -254,6 +353,8 @@ impl Spec {
             Ok(certify::Bounds { feasibility, ..bounds })
         };
         match &self.certificate {
+            // A target needs something that is measured.
+            None if self.stop.certificate.is_some() => measures.bounds = Some(bounds(toml::Table::new())?),
             None => {}
             Some(Value::String(s)) if s == "none" => {}
             Some(Value::String(s)) if s == "bounds" => measures.bounds = Some(bounds(toml::Table::new())?),
@@ -275,21 +376,27 @@ impl Spec {
 }
 
 impl DataSpec {
-    fn load(&self, base: &Path, options: &Options) -> Result<Loaded> {
+    /// Where the data come from, once what is said about them makes sense.
+    fn source(&self) -> Result<Source<'_>> {
         match (&self.name, &self.file) {
             (Some(_), Some(_)) => Err(Error::Request("[data] has name and file: wanted one of them".into())),
             (None, None) => Err(Error::Request("[data] has neither name nor file: wanted one of them".into())),
-            (Some(name), None) => {
-                if self.columns.is_some() || self.group.is_some() {
-                    return Err(Error::Request("columns and group belong to a file: a named data set brings its own".into()));
-                }
-                catalogue::load(name, options)
+            (Some(_), None) if self.columns.is_some() || self.group.is_some() => {
+                Err(Error::Request("columns and group belong to a file: a named data set brings its own".into()))
             }
+            (Some(name), None) => Ok(Source::Named(name)),
             (None, Some(_)) if self.columns.is_some_and(|n| n == 0 || n > u32::MAX as usize) => {
                 let columns = self.columns.unwrap_or_default();
                 Err(Error::Request(format!("columns = {columns}: wanted a whole number from 1 to {}", u32::MAX)))
             }
-            (None, Some(file)) => catalogue::load_file(&base.join(file), self.columns, self.group),
+            (None, Some(file)) => Ok(Source::File(file)),
+        }
+    }
+
+    fn load(&self, base: &Path, options: &Options) -> Result<Loaded> {
+        match self.source()? {
+            Source::Named(name) => catalogue::load(name, options),
+            Source::File(file) => catalogue::load_file(&base.join(file), self.columns, self.group),
         }
     }
 
@@ -309,17 +416,18 @@ impl DataSpec {
 }
 
 impl ProblemSpec {
-    fn build(&self, data: Data, split: Split, references: &[Best]) -> Result<Learning> {
-        let mut builder = Learning::on(data).split(split).intercept(self.intercept).minimize(self.minimize.parse()?);
+    /// The problem on some rows. What is measured beside it may need the minimiser of its loss too.
+    fn builder(&self, data: Data, measured: &[Wanted]) -> Result<Builder> {
+        let mut builder = Learning::on(data).intercept(self.intercept).minimize(self.minimize.parse()?);
         builder = match self.domain()? {
             Domain::Set(set) => builder.domain(set),
             Domain::TimesErm(times) => builder.domain_times_erm(times),
         };
-        builder = builder.needs_erm(self.starts_at_erm()).references(references.to_vec());
+        builder = builder.needs_erm(self.starts_at_erm() || measured.iter().any(Wanted::needs_erm));
         for constraint in &self.subject_to {
             builder = builder.subject_to(constraint.parse()?);
         }
-        Ok(builder.build()?)
+        Ok(builder)
     }
 
     fn domain(&self) -> Result<Domain> {
@@ -384,6 +492,12 @@ impl ProblemSpec {
             Some(other) => Err(wrong("start", other, wanted)),
         }
     }
+}
+
+/// Where data come from.
+enum Source<'a> {
+    Named(&'a str),
+    File(&'a Path),
 }
 
 /// A domain, with or without a reference value in it.
@@ -472,6 +586,16 @@ fn inner_solver(mut table: toml::Table) -> Result<Inner> {
         }
     };
     read().map_err(|e: Error| Error::Request(format!("{e} {IN_INNER}")))
+}
+
+/// Reads a spec from text; an error has its line.
+fn deserialise(text: &str) -> Result<Spec, (usize, String)> {
+    toml::from_str(text).map_err(|e| {
+        let span = e.span().unwrap_or(0..0);
+        let before = text.get(..span.start).unwrap_or_default();
+        let value = text.get(span).filter(|value| !value.contains('\n')).unwrap_or_default();
+        (before.matches('\n').count() + 1, sentence(e.message(), key_before(before), value))
+    })
 }
 
 /// Settings from a table, every one with a default, with sentences for errors.

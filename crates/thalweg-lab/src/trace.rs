@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use thalweg::run::Row;
 use thalweg::solvers::Kind;
 
+use crate::data::table::quote_cell;
 use crate::{Error, Result};
 
-/// The text of a trace. The columns whose names have `stationarity` in them are there only if some row has them.
-pub fn csv(rows: &[Row]) -> String {
+/// The text of a trace. The columns whose names have `stationarity` in them are there only if some row has them; those of
+/// further quantities, whose names are `gauges`, come last.
+pub fn csv(rows: &[Row], gauges: &[String]) -> String {
     type Optional = (&'static str, fn(&Row) -> Option<f64>);
     let optional: [Optional; 4] = [
         ("stationarity_lower", |r| r.stationarity_bounds.map(|(lower, _)| lower)),
@@ -18,20 +20,24 @@ pub fn csv(rows: &[Row]) -> String {
         ("penalty_stationarity", |r| r.penalty_stationarity),
     ];
     let optional: Vec<Optional> = optional.into_iter().filter(|(_, get)| rows.iter().any(|r| get(r).is_some())).collect();
-    let mut text = String::from("iteration,objective,violation,norm,passes_f,passes_g,seconds,step");
+    let mut text = String::from("iteration,objective,violation,norm,passes_f,passes_g,samples,seconds,step");
     optional.iter().for_each(|(name, _)| text = format!("{text},{name}"));
+    gauges.iter().for_each(|name| text = format!("{text},{}", quote_cell(name)));
     text.push('\n');
     for r in rows {
-        let numbers = [r.objective, r.violation, r.norm, r.passes_f, r.passes_g, r.seconds].map(digits).join(",");
+        let numbers = [r.objective, r.violation, r.norm, r.passes_f, r.passes_g].map(digits).join(",");
         let step = match r.step {
             Some(Kind::Objective) => "objective",
             Some(Kind::Constraint) => "constraint",
             Some(Kind::Other) | None => "",
         };
         // Writing to a String cannot fail.
-        let _ = write!(text, "{},{numbers},{step}", r.iteration);
+        let _ = write!(text, "{},{numbers},{},{},{step}", r.iteration, r.samples, digits(r.seconds));
         for (_, get) in &optional {
             let _ = write!(text, ",{}", get(r).map_or(String::new(), digits));
+        }
+        for i in 0..gauges.len() {
+            let _ = write!(text, ",{}", r.gauges.get(i).copied().map_or(String::new(), digits));
         }
         text.push('\n');
     }
@@ -93,18 +99,25 @@ mod tests {
             norm: 0.5,
             passes_f: 1.0,
             passes_g: 2.0,
+            samples: 30,
             seconds: 0.0,
             step,
             stationarity: None,
             stationarity_bounds: None,
             penalty_stationarity: None,
             constraints: vec![-2.0],
+            gauges: vec![0.25, f64::NAN],
         };
-        let text = csv(&[row(0, Some(Kind::Constraint)), row(1, None)]);
+        let text = csv(&[row(0, Some(Kind::Constraint)), row(1, None)], &[]);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "iteration,objective,violation,norm,passes_f,passes_g,seconds,step");
+        assert_eq!(lines[0], "iteration,objective,violation,norm,passes_f,passes_g,samples,seconds,step");
         assert!(lines[1].starts_with("0,1.0000000000000000e0,-2.0000000000000000e0,5.0000000000000000e-1,"));
         assert!(lines[1].ends_with(",constraint"));
-        assert!(lines[2].ends_with("e0,"));
+        assert!(lines[2].ends_with(",2.0000000000000000e0,30,0.0000000000000000e0,"));
+        // Further quantities come last, under names that may have commas.
+        let text = csv(&[row(0, None)], &["accuracy".into(), "roc_gap(low = 0, high = 1)".into()]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].ends_with(",seconds,step,accuracy,\"roc_gap(low = 0, high = 1)\""), "{}", lines[0]);
+        assert!(lines[1].ends_with(",,2.5000000000000000e-1,NaN"), "{}", lines[1]);
     }
 }

@@ -103,7 +103,11 @@ fn a_broken_spec_is_refused_with_a_sentence() {
         ("minimize =", "minimise =", &["line 10: key 'minimise' is not known (did you mean minimize?)"]),
         ("eta = 0.05", "etta = 0.05", &["line 17: key 'etta' is not known (did you mean eta?)", "burn_in"]),
         ("iterations = 5", "iteration = 5", &["line 21: key 'iteration' is not known (did you mean iterations?)", "passes"]),
-        ("every = 1", "evry = 1", &["line 24: key 'evry' is not known (did you mean every?)", "wanted one of every, at"]),
+        (
+            "every = 1",
+            "evry = 1",
+            &["line 24: key 'evry' is not known (did you mean every?)", "wanted one of every, at, per_decade"],
+        ),
         ("[record]", "[recrod]", &["key 'recrod' is not known (did you mean record?)"]),
         ("seed = 1", "certificate = { ssg = { iteratons = 5 } }", &["key 'iteratons' is not known (did you mean iterations?)"]),
         (
@@ -199,6 +203,34 @@ fn a_broken_spec_is_refused_with_a_sentence() {
         ("seed = 1", "certificate = { ssg = { rho_hat = -3.0 } }", &["rho_hat = -3", "wanted more than 0"]),
         ("every = 1", "every = 0", &["record.every = 0", "wanted at least 1"]),
         ("every = 1", "every = 1\nat = [1]", &["record = every and at", "wanted one of them"]),
+        ("every = 1", "per_decade = 0", &["record.per_decade = 0", "wanted at least 1"]),
+        ("every = 1", "every = 1\nper_decade = 3", &["record = every and per_decade", "wanted one of them"]),
+        ("every = 1", "per_decade = 1.5", &["line 24: per_decade = 1.5", "wanted a whole number of at least 0"]),
+        // Targets.
+        (
+            "every = 1",
+            "every = 1\n[stop]\nobjectiv = 1",
+            &["key 'objectiv' is not known (did you mean objective?)", "certificate"],
+        ),
+        ("every = 1", "every = 1\n[stop]\nobjective = inf", &["stop.objective = inf", "wanted a finite number"]),
+        ("every = 1", "every = 1\n[stop]\nobjective = \"low\"", &["line 26: objective = \"low\"", "wanted a number"]),
+        ("every = 1", "every = 1\n[stop]\ncertificate = 0", &["stop.certificate = 0", "wanted a finite number larger than 0"]),
+        (
+            "seed = 1",
+            "certificate = \"none\"\nstop = { certificate = 0.1 }",
+            &["stop.certificate = 0.1", "wanted a certificate that is measured beside it"],
+        ),
+        // What else is measured.
+        (
+            "seed = 1",
+            "measure = [\"acuracy\"]",
+            &["measure = 'acuracy' (did you mean accuracy?)", "wanted accuracy or a sum of terms"],
+        ),
+        ("seed = 1", "measure = [\"hing\"]", &["term = 'hing'", "did you mean hinge?", "wanted one of hinge, logistic"]),
+        ("seed = 1", "measure = [\"hinge(of = 3)\"]", &["argument of hinge = 'of'", "wanted one of on"]),
+        ("seed = 1", "measure = [\"hinge <= 3\"]", &["'hinge <= 3'", "wanted"]),
+        ("seed = 1", "measure = [\"l2\", \"accuracy\", \" l2\"]", &["measure has 'l2' twice", "wanted each once"]),
+        ("seed = 1", "measure = \"accuracy\"", &["line 1: measure = \"accuracy\"", "wanted a list"]),
         ("every = 1", "at = [0, -1]", &["line 24: at = -1", "wanted a whole number of at least 0"]),
         // Budgets.
         ("[budget]\niterations = 5\n", "", &["the table [budget] is missing", "wanted one with iterations, passes"]),
@@ -240,7 +272,7 @@ fn a_broken_spec_is_refused_with_a_sentence() {
         ("group = 3", "group = 4", &["rows.svm", "the group column is 4", "wanted 1 to 3"]),
         ("group = 3", "columns = 0", &["columns = 0", "wanted a whole number from 1 to 4294967295"]),
         ("group = 3", "columns = 5000000000", &["columns = 5000000000", "wanted a whole number from 1 to 4294967295"]),
-        ("group = 3", "columns = 2", &["rows.svm, line 1: ", "3:1 has column 3", "wanted at most 2"]),
+        ("group = 3", "group = 1\ncolumns = 2", &["rows.svm, line 1: ", "3:1 has column 3", "wanted at most 2"]),
         ("group = 3", "", &["demographic_parity compares groups", "the data have none"]),
         ("group = 3", "group = 3\ntest_fraction = 1.5", &["test_fraction = 1.5", "wanted a number from 0 to below 1"]),
         ("\"shared\"", "\"random\"", &["split = \"random\"", "wanted \"ordered\", \"shared\" or { shuffle = SEED }"]),
@@ -391,7 +423,7 @@ fn a_checkpoint_that_is_not_of_this_run_is_refused() {
     newer[16] = 99;
     let cases: [(&[u8], &[&str]); 5] = [
         (&longer, &["run.save is damaged"]),
-        (&newer, &["run.save has format version 99", "this build reads version 1"]),
+        (&newer, &["run.save has format version 99", "this build reads version 2"]),
         (b"", &["run.save is not a Thalweg checkpoint"]),
         (b"not a checkpoint at all, but long enough to be one", &["run.save is not a Thalweg checkpoint"]),
         (&good[..10], &["run.save is not a Thalweg checkpoint"]),
@@ -410,6 +442,16 @@ fn a_checkpoint_that_is_not_of_this_run_is_refused() {
         ("\"shared\"", "{ shuffle = 1 }", ["its problem is", "10 of 10 rows", "here it is", "6 of 10 rows"]),
         ("eta = 0.05", "eta = 0.06", ["its settings are", "0.05", "here they are", "0.06"]),
         ("every = 1", "every = 2", ["its settings are", "Some(1)", "here they are", "Some(2)"]),
+        (
+            "[record]",
+            "[stop]\nobjective = 0.25\n[record]",
+            ["its settings are", "None", "here they are", "objective: Some(0.25)"],
+        ),
+        (
+            "seed = 1",
+            "seed = 1\nmeasure = ['l1']",
+            ["its settings are", "measure None", "here they are", "measure Some([\"l1\"])"],
+        ),
         ("seed = 1", "seed = 2", ["its seed is", "'1'", "here it is", "'2'"]),
         ("start = \"zero\"", "start = \"sin\"", ["its settings are", "start", "here they are", "start"]),
         (

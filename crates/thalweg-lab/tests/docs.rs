@@ -84,6 +84,7 @@ fn with(table: &str, line: &str) -> String {
         ("solver.theory.constants", "lipschitz = 1\ndiameter = 1\nrho = 0\nrho_hat = 1\nslater = 1"),
         ("budget", "iterations = 1"),
         ("record", "every = 1"),
+        ("stop", "objective = 0.1"),
     ] {
         if !name.is_empty() {
             text += &format!("[{name}]\n");
@@ -106,7 +107,7 @@ fn every_key_is_documented() {
         read.and_then(|spec| spec.ready(file, &Options::default())).err().map(|e| e.to_string())
     };
     assert_eq!(refusal("", ""), None);
-    for table in ["", "data", "problem", "solver", "solver.theory", "solver.theory.constants", "budget", "record"] {
+    for table in ["", "data", "problem", "solver", "solver.theory", "solver.theory.constants", "budget", "record", "stop"] {
         let message = refusal(table, "zzzzzz = 1").unwrap();
         assert_documented(table, &listed(&message));
     }

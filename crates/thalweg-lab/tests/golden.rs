@@ -287,7 +287,7 @@ fn trace(spec: &str) -> String {
 fn the_experiment_reproduces_the_reference_trajectory() {
     let text = trace(EXPERIMENT);
     let (header, rows) = cells(&text);
-    assert_eq!(header.join(","), "iteration,objective,violation,norm,passes_f,passes_g,seconds,step");
+    assert_eq!(header.join(","), "iteration,objective,violation,norm,passes_f,passes_g,samples,seconds,step");
     assert_eq!(rows.len(), TRAJECTORY.len());
     for (row, (t, objective, violation, norm, tolerance)) in rows.iter().zip(TRAJECTORY) {
         assert_eq!(row[0], t.to_string());
@@ -304,7 +304,7 @@ fn every_step_of_the_experiment_is_the_reference_step() {
     let text = trace(&format!("{before}[budget]\niterations = 1001\n[record]\nevery = 1\n"));
     let (_, rows) = cells(&text);
     assert_eq!(rows.len(), 1002);
-    let letters: String = rows.iter().map(|r| if r[7].is_empty() { "-" } else { &r[7][..1] }).collect();
+    let letters: String = rows.iter().map(|r| if r[8].is_empty() { "-" } else { &r[8][..1] }).collect();
     assert_eq!(letters.replace('c', "g").replace('o', "f")[..121], *STEPS);
     assert_eq!(letters[..1001].matches('o').count(), 836);
     assert_eq!(letters[..1001].matches('c').count(), 165);

@@ -237,18 +237,19 @@ fn the_trace_has_seventeen_digits_and_reads_back_exactly() {
 
     let text = place.read("run.csv");
     let (header, rows) = cells(&text);
-    assert_eq!(header.join(","), "iteration,objective,violation,norm,passes_f,passes_g,seconds,step");
+    assert_eq!(header.join(","), "iteration,objective,violation,norm,passes_f,passes_g,samples,seconds,step");
     assert_eq!(rows.iter().map(|r| r[0]).collect::<Vec<_>>(), ["0", "7", "30"]);
-    assert_eq!(rows[2][7], "", "no step was made from the last iterate");
+    assert_eq!(rows[2][8], "", "no step was made from the last iterate");
     for (row, recorded) in rows.iter().zip(outcome["trace"].as_array().unwrap()) {
-        assert_eq!(row.len(), 8);
-        for (name, cell) in header.iter().zip(row).skip(1).take(6) {
+        assert_eq!(row.len(), 9);
+        assert_eq!(row[6], recorded["samples"].as_u64().unwrap().to_string());
+        for (name, cell) in header.iter().zip(row).skip(1).take(7).filter(|(name, _)| **name != "samples") {
             let (mantissa, _) = cell.split_once('e').unwrap();
             assert_eq!(mantissa.trim_start_matches('-').len(), 18, "{cell}: one digit, a point and 16 digits");
             assert_eq!(cell.parse::<f64>().unwrap(), recorded[*name].as_f64().unwrap(), "{name}");
         }
     }
-    assert!(["objective", "constraint"].contains(&rows[0][7]), "{:?}", rows[0]);
+    assert!(["objective", "constraint"].contains(&rows[0][8]), "{:?}", rows[0]);
 }
 
 #[test]
@@ -380,8 +381,8 @@ fn the_certificate_fills_a_column_of_the_trace() {
     let outcome = place.run(&["solve", "run.toml", "--trace", "run.csv", "--json"]).ended(0).json();
     let trace = place.read("run.csv");
     let (header, rows) = cells(&trace);
-    assert_eq!(header.join(","), "iteration,objective,violation,norm,passes_f,passes_g,seconds,step,stationarity");
-    let column: Vec<f64> = rows.iter().map(|r| r[8].parse().unwrap()).collect();
+    assert_eq!(header.join(","), "iteration,objective,violation,norm,passes_f,passes_g,samples,seconds,step,stationarity");
+    let column: Vec<f64> = rows.iter().map(|r| r[9].parse().unwrap()).collect();
     assert_eq!(column.len(), 3);
     assert!(column.iter().all(|v| v.is_finite() && *v > 0.0), "{column:?}");
     assert!(column[2] < column[0], "the last iterate is nearer to stationary than the start: {column:?}");
@@ -403,9 +404,9 @@ fn the_certificate_with_bounds_fills_two_columns_and_holds_what_the_solver_prove
     let outcome = place.run(&["solve", "run.toml", "--trace", "run.csv", "--json"]).ended(0).json();
     let trace = place.read("run.csv");
     let (header, rows) = cells(&trace);
-    assert_eq!(header[8..].join(","), "stationarity_lower,stationarity_upper");
+    assert_eq!(header[9..].join(","), "stationarity_lower,stationarity_upper");
     for (row, recorded) in rows.iter().zip(outcome["trace"].as_array().unwrap()) {
-        let [lower, upper] = [8, 9].map(|i: usize| row[i].parse::<f64>().unwrap());
+        let [lower, upper] = [9, 10].map(|i: usize| row[i].parse::<f64>().unwrap());
         assert!(0.0 < lower && lower <= upper && upper - lower <= 0.5 * upper, "{row:?}");
         assert_eq!(recorded["stationarity_bounds"], serde_json::json!([lower, upper]));
     }
@@ -540,4 +541,122 @@ fn held_out_rows_are_measured_against_the_references_of_training() {
     let number = place.run(&["solve", "run.toml", "--json"]).json();
     assert_eq!(outcome["held_out"], number["held_out"]);
     assert_eq!(outcome["point"], number["point"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_killed_run_continues_with_marks_in_passes_and_further_quantities() {
+    let text = spec("hinge", "'demographic_parity <= 0.02'", "eta = 0.05\noutput = 'random'", 2500, "per_decade = 8");
+    let text = text.replace("name = \"a9a\"", "name = \"a9a\"\ntest_fraction = 0.2");
+    survives(2, &format!("measure = ['accuracy', 'roc_gap(thresholds = 3, low = -1, high = 1)', 'l1']\n{text}"));
+}
+
+/// Rows that are all alike for each group and label, so that it is known what is set aside: the columns are one number and the
+/// mark of the first group.
+const STRATA: &str = "+1 1:1 2:1\n+1 1:1 2:1\n-1 1:2 2:1\n-1 1:2 2:1\n-1 1:2 2:1\n\
+                      +1 1:1\n+1 1:1\n+1 1:1\n+1 1:1\n-1 1:-3\n-1 1:-3\n-1 1:-3\n-1 1:-3\n-1 1:-3\n";
+
+fn strata(top: &str, test_fraction: &str) -> String {
+    format!(
+        "{top}\n[data]\nfile = 'rows.svm'\ncolumns = 2\ngroup = 2\nsplit = 'shared'\n{test_fraction}\n\
+         [problem]\nminimize = 'l2'\nsubject_to = ['hinge <= 1.5 * best(hinge)']\nstart = [0.5, 0]\n\
+         [solver]\nname = 'ssg'\noutput = 'last'\n[budget]\niterations = 0\n"
+    )
+}
+
+#[test]
+fn what_is_measured_beside_the_run_is_what_a_hand_calculation_gives() {
+    let place = Place::new();
+    place.put("rows.svm", STRATA);
+    let list = "measure = ['demographic_parity(temperature = 0.1)', 'accuracy', 'hinge + 2 * l2', 'roc_gap(thresholds = 2, low = 0, high = 1)']";
+    place.put("run.toml", strata(list, "test_fraction = 0.5"));
+    let outcome = place.run(&["solve", "run.toml", "--json", "--trace", "run.csv"]).json();
+    // Scores are 0.5, 1, 0.5 and -1.5. Of 2, 3, 4 and 5 rows, half are set aside, rounded down.
+    let sig = |t: f64| 1.0 / (1.0 + (-t).exp());
+    let by_hand = |[a, b, c, d]: [f64; 4]| {
+        let gap = |t: f64, low: f64| {
+            let [plus, one, minus] = [0.5, 1.0, -1.5].map(|s| sig((s - low) / t));
+            ((a * plus + b * one) / (a + b) - (c * plus + d * minus) / (c + d)).abs()
+        };
+        let all = a + b + c + d;
+        let hinge = (0.5 * a + 2.0 * b + 0.5 * c) / all;
+        [gap(0.1, 0.0), (a + c + d) / all, hinge + 0.25, gap(1.0, 0.0).max(gap(1.0, 1.0))]
+    };
+    let wanted = [by_hand([1.0, 2.0, 2.0, 3.0]), by_hand([1.0, 1.0, 2.0, 2.0])].concat();
+    let sums =
+        ["demographic_parity(temperature = 0.1)", "accuracy", "hinge + 2 * l2", "roc_gap(thresholds = 2, low = 0, high = 1)"];
+    let names: Vec<String> =
+        ["", "held-out "].iter().flat_map(|side| sums.iter().map(move |sum| format!("{side}{sum}"))).collect();
+    let (row, at_end) = (&outcome["trace"][0]["gauges"], outcome["gauges"].as_array().unwrap());
+    assert_eq!((row.as_array().unwrap().len(), at_end.len()), (8, 8));
+    for (i, want) in wanted.iter().enumerate() {
+        assert!((row[i].as_f64().unwrap() - want).abs() < 1e-12, "{}: {} is not {want}", names[i], row[i]);
+        assert_eq!((&at_end[i]["name"], &at_end[i]["value"]), (&Value::from(names[i].clone()), &row[i]));
+    }
+    let trace = place.read("run.csv");
+    let quoted = "seconds,step,demographic_parity(temperature = 0.1),accuracy,hinge + 2 * l2,\"roc_gap(thresholds = 2, low = 0, high = 1)\",held-out demo";
+    assert!(trace.lines().next().unwrap().contains(quoted), "{trace}");
+    let last: Vec<f64> = trace.lines().nth(1).unwrap().rsplit(',').take(8).map(|cell| cell.parse().unwrap()).collect();
+    assert_eq!(last.iter().rev().map(|v| Value::from(*v)).collect::<Vec<_>>(), *row.as_array().unwrap());
+    let words = place.run(&["solve", "run.toml"]).out;
+    let line = words.lines().find(|line| line.starts_with("held-out accuracy ")).unwrap_or_else(|| panic!("{words}"));
+    assert!(line.ends_with(" 0.833333333") && words.contains("\nmeasured\n"), "{words}");
+
+    // Without the key: the accuracy if rows are set aside, and nothing if none are or if the list is empty.
+    for (top, fraction, wanted) in [
+        ("", "test_fraction = 0.5", vec!["accuracy", "held-out accuracy"]),
+        ("", "", vec![]),
+        ("measure = []", "test_fraction = 0.5", vec![]),
+        ("measure = ['l1']", "", vec!["l1"]),
+    ] {
+        place.put("run.toml", strata(top, fraction));
+        let outcome = place.run(&["solve", "run.toml", "--json"]).json();
+        let names: Vec<&str> = outcome["gauges"].as_array().unwrap().iter().map(|g| g["name"].as_str().unwrap()).collect();
+        assert_eq!(names, wanted);
+    }
+}
+
+#[test]
+fn thresholds_of_what_is_measured_are_those_of_the_problem() {
+    let place = Place::new();
+    place.put("rows.svm", KINK);
+    // The minimiser of the hinge loss is 1, so the thresholds reach from 0.25 to 1.25, whatever else is measured.
+    let problem = "minimize = 'l1'\nsubject_to = ['hinge <= 1.2 * best(hinge)']\nstart = [2, 0]";
+    let list = "'roc_gap(thresholds = 3, low = \"erm\", high = \"erm\")', 'roc_gap(thresholds = 3, low = 0.25, high = 1.25)', 'logistic', 'hinge'";
+    let text = format!("measure = [{list}]\n{}", kink(problem, "")).replace("iterations = 20", "iterations = 0");
+    place.put("run.toml", text);
+    let outcome = place.run(&["solve", "run.toml", "--json"]).json();
+    let value = |i: usize| outcome["trace"][0]["gauges"][i].as_f64().unwrap();
+    assert!(value(0) > 0.0 && (value(0) - value(1)).abs() < 1e-5, "{} and {}", value(0), value(1));
+    assert_eq!(outcome["references"].as_array().unwrap().len(), 1);
+    // (0 + 0 + 3 + 0) / 4, though a smallest hinge loss above 0 is known.
+    assert_eq!(value(3), 0.75);
+}
+
+#[test]
+fn a_target_ends_the_run_with_the_iterate_that_reached_it() {
+    let place = Place::new();
+    let text = spec("hinge", "'l2 <= 4'", "eta = 0.1\noutput = 'average'", 200, "every = 3");
+    place.put("run.toml", format!("{text}[stop]\nobjective = 0.5\n"));
+    let outcome = place.run(&["solve", "run.toml", "--json"]).ended(0).json();
+    assert_eq!((&outcome["ended"], &outcome["returned"]), (&serde_json::json!({"target": "objective"}), &Value::from("target")));
+    assert_eq!(outcome["message"], "the objective reached its target");
+    let trace = outcome["trace"].as_array().unwrap();
+    let (last, before) = trace.split_last().unwrap();
+    assert_eq!((&last["objective"], &last["iteration"]), (&outcome["point"]["objective"], &outcome["iterations"]));
+    assert!(last["objective"].as_f64().unwrap() <= 0.5 && before.iter().all(|row| row["objective"].as_f64().unwrap() > 0.5));
+    assert!(!before.is_empty());
+    let words = place.run(&["solve", "run.toml"]).ended(0).out;
+    assert!(words.starts_with("feasible: the objective reached its target\n"), "{words}");
+
+    // A target for the certificate has bounds measured.
+    let text = spec("l2", "'hinge <= 0.45'", "eps = 1e-6", 400, "every = 20").replace("\"ssg\"", "\"bundle\"");
+    place.put("run.toml", format!("{text}[stop]\ncertificate = 0.2\n"));
+    let outcome = place.run(&["solve", "run.toml", "--json"]).ended(0).json();
+    assert_eq!(outcome["ended"], serde_json::json!({"target": "certificate"}), "{}", outcome["message"]);
+    let trace = outcome["trace"].as_array().unwrap();
+    let good = |row: &Value| row["violation"].as_f64().unwrap() <= 1e-6 && row["stationarity_bounds"][1].as_f64().unwrap() <= 0.2;
+    let good: Vec<bool> = trace.iter().map(good).collect();
+    assert_eq!(good.iter().position(|good| *good), Some(good.len() - 1), "{good:?}");
+    assert!(outcome["certificate_bounds"]["upper"].as_f64().unwrap() <= 0.2);
 }

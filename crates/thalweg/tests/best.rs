@@ -269,3 +269,24 @@ fn a_reference_value_is_told_in_words() {
     let wide = Best { lower: 0.3, ..found };
     assert!(wide.to_string().starts_with("best(hinge) = 0.350806 (proved to be at least 0.300000), "), "{wide}");
 }
+
+#[test]
+fn a_problem_beside_another_has_its_rows_its_references_and_its_meaning_of_erm() {
+    let words = ["logistic <= 1.5 * best(logistic + 0.1 * l2)"];
+    let gap = "roc_gap(thresholds = 5, low = 'erm', high = 'erm')";
+    let features: Vec<f64> = (0..180).map(|i| (f64::from(i) * 1.7).sin()).collect();
+    let labels: Vec<f64> = (0..60).map(|i| if i % 3 == 0 { 1.0 } else { -1.0 }).collect();
+    for split in [Split::Shuffle(4), Split::Ordered, Split::Shared] {
+        let problem = build(table(3, &features, &labels), gap, &words).split(split).intercept(true).build().unwrap();
+        // No loss in its words: what "erm" means is settled by the other problem. With another loss it still is.
+        for more in [[].as_slice(), &["hinge <= 100"]] {
+            let builder = problem.beside().minimize(gap.parse().unwrap());
+            let beside = more.iter().fold(builder, |builder, more| builder.subject_to(more.parse().unwrap())).build().unwrap();
+            let x = [0.3, -0.2, 0.5, 0.1];
+            let [own, other] = [&problem, &beside].map(|p| measure(p, &x, 0.0).unwrap().objective);
+            assert_eq!(own.to_bits(), other.to_bits(), "{split:?}");
+            assert_eq!(beside.references(), problem.references());
+            assert!(std::ptr::eq(beside.data(), problem.data()), "the rows are not copied");
+        }
+    }
+}

@@ -202,7 +202,7 @@ fn the_output_is_a_centre() {
     let settings = with_conex(2.0, 50, growing());
     let all = centres(&hill(), &settings, &[0.1], 6);
     // Between two centres the last one is returned; the iterate goes on.
-    let options = Options { record: Record { every: Some(1), at: None }, ..Options::iterations(170) };
+    let options = Options { record: Record { every: Some(1), ..Record::default() }, ..Options::iterations(170) };
     let outcome = solve(&hill(), boxed(&settings), &[0.1], &options);
     assert_eq!(outcome.point.x, all[2]);
     assert_eq!(outcome.trace[100].norm, all[1][0]);

@@ -47,7 +47,7 @@ fn well() -> Problem {
 
 #[test]
 fn the_first_steps_are_those_worked_by_hand() {
-    let options = Options { record: Record { every: Some(1), at: None }, ..Options::iterations(7) };
+    let options = Options { record: Record { every: Some(1), ..Record::default() }, ..Options::iterations(7) };
     let mut points = vec![];
     struct Watch<'a>(&'a mut Vec<f64>);
     impl run::Observer for Watch<'_> {
@@ -69,7 +69,7 @@ fn the_first_steps_are_those_worked_by_hand() {
 
 #[test]
 fn counts_equal_a_hand_count() {
-    let options = Options { record: Record { every: Some(1), at: None }, ..Options::iterations(7) };
+    let options = Options { record: Record { every: Some(1), ..Record::default() }, ..Options::iterations(7) };
     let outcome = solve(&line(), fixed(0.4, 0.1, Output::Last), &[0.0], &options);
     // One constraint value per iteration, a subgradient of f in five of them, of g in two; measuring is not counted.
     assert_eq!(outcome.counts.constraint_values.calls, 7);
@@ -111,7 +111,7 @@ fn the_papers_certificate_finds_the_known_distances() {
 fn a_certificate_can_be_recorded_on_the_way() {
     let options = Options {
         certificate: Measures { switching: Some(Switching { iterations: 2000, ..Switching::default() }), ..Measures::default() },
-        record: Record { every: None, at: Some(vec![0, 3000]) },
+        record: Record { at: Some(vec![0, 3000]), ..Record::default() },
         ..Options::iterations(3000)
     };
     let outcome = solve(&well(), fixed(1e-3, 1e-3, Output::Last), &[0.25], &options);
@@ -239,8 +239,8 @@ fn budgets_end_runs_and_stop_flags_interrupt() {
     assert_eq!((samples.ended.clone(), samples.iterations), (Ended::Budget(Limit::Samples), 3));
     let seconds = budget(Budget { seconds: Some(0.01), ..Budget::default() });
     assert_eq!(seconds.ended, Ended::Budget(Limit::Seconds));
-    let stop = Some(Arc::new(std::sync::atomic::AtomicBool::new(true)));
-    let stopped = solve(&line(), settings.clone(), &[0.0], &Options { stop, ..Options::iterations(10) });
+    let interrupt = Some(Arc::new(std::sync::atomic::AtomicBool::new(true)));
+    let stopped = solve(&line(), settings.clone(), &[0.0], &Options { interrupt, ..Options::iterations(10) });
     assert_eq!((stopped.ended.clone(), stopped.iterations), (Ended::Interrupted, 0));
     let nothing = run::minimize(&line(), &mut Ssg::new(settings).unwrap(), &[0.0], &Options::default(), &mut ());
     assert!(nothing.unwrap_err().to_string().contains("at least one of iterations"));
@@ -279,7 +279,7 @@ fn batches_of_everything_equal_the_full_method() {
     let problem = learning(120);
     let full = Settings { eta: 0.2.into(), tol: 1e-3.into(), output: Output::Last, ..Settings::default() };
     let batches = Settings { value_batch: Some(1000), batch_g: Some(1000), batch_f: Some(1000), ..full.clone() };
-    let options = Options { record: Record { every: Some(1), at: None }, ..Options::iterations(400) };
+    let options = Options { record: Record { every: Some(1), ..Record::default() }, ..Options::iterations(400) };
     let [a, b] = [full, batches].map(|settings| solve(&problem, settings, &[0.1; 5], &options));
     assert!(a.trace.iter().any(|r| r.step == Some(Kind::Constraint)) && a.trace.iter().any(|r| r.step == Some(Kind::Objective)));
     for (a, b) in a.trace.iter().zip(&b.trace) {
@@ -304,7 +304,7 @@ fn stop_save_load_continue_equals_the_uninterrupted_run() {
     std::fs::create_dir_all(&folder).unwrap();
     let problem = learning(120);
     for (k, settings) in variants().into_iter().enumerate() {
-        let record = Record { every: Some(10), at: None };
+        let record = Record { every: Some(10), ..Record::default() };
         let whole = Options { record: record.clone(), seed: 3, ..Options::iterations(230) };
         let want = solve(&problem, settings.clone(), &[0.1; 5], &whole);
         let plan = Checkpoint {
@@ -314,7 +314,7 @@ fn stop_save_load_continue_equals_the_uninterrupted_run() {
             settings: "s".into(),
         };
         // Ended by the budget at odd places, three times over; the last iterate is recorded only by the whole run's rule.
-        let at = Record { every: None, at: Some((0..=230).step_by(10).collect()) };
+        let at = Record { at: Some((0..=230).step_by(10).collect()), ..Record::default() };
         let mut got = None;
         for stop in [37, 38, 131, 230] {
             let options = Options { checkpoint: Some(plan.clone()), record: at.clone(), seed: 3, ..Options::iterations(stop) };
@@ -378,7 +378,7 @@ fn one_and_two_threads_give_the_same_bits() {
         .build()
         .unwrap();
     let run = |threads| {
-        let options = Options { threads, record: Record { every: Some(7), at: None }, ..Options::iterations(60) };
+        let options = Options { threads, record: Record { every: Some(7), ..Record::default() }, ..Options::iterations(60) };
         bits(&solve(&problem, fixed(0.3, 1e-4, Output::Average), &[0.0; 6], &options))
     };
     assert_eq!(run(1), run(2));

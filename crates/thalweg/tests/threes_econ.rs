@@ -45,7 +45,7 @@ fn plane() -> Problem {
 
 #[test]
 fn the_first_steps_are_those_worked_by_hand() {
-    let options = Options { record: Record { every: Some(1), at: None }, ..Options::iterations(4) };
+    let options = Options { record: Record { every: Some(1), ..Record::default() }, ..Options::iterations(4) };
     let outcome = solve(&line(), settings(10.0, 1.0, 0.1), &[0.95], &options);
     for (row, want) in outcome.trace.iter().zip([0.95, 1.05, 1.10, 1.10, 1.10]) {
         assert!((row.norm - want).abs() < 1e-12, "{:?}", outcome.trace);
@@ -91,7 +91,7 @@ fn a_weight_that_is_too_small_is_noticed() {
         .constraint("at most one", |x| x[0] - 1.0, |_, s| s[0] = 1.0)
         .domain(Bounds::uniform(-5.0, 5.0).unwrap());
     let options =
-        Options { record: Record { every: None, at: Some((19_900..=20_000).collect()) }, ..Options::iterations(20_000) };
+        Options { record: Record { at: Some((19_900..=20_000).collect()), ..Record::default() }, ..Options::iterations(20_000) };
     let outcome = solve(&steep, auto, &[0.0], &options);
     // Twice raised, so the step is a quarter of what it was: 30 alpha / 4 on the objective alone.
     let longest = outcome.trace.windows(2).map(|w| (w[1].norm - w[0].norm).abs()).fold(0.0, f64::max);
@@ -166,7 +166,7 @@ fn deterministic_and_stochastic_agree_where_batches_are_everything() {
     let base = Settings { alpha: Schedule::InvSqrt(0.05), ..settings(3.0, 1e-3, 0.05) };
     let stochastic = Settings { q: Epoch::Fixed(4), s2: Some(1000), alpha: 0.02.into(), ..base.clone() };
     let deterministic = Settings { alpha: 0.02.into(), ..base };
-    let options = Options { record: Record { every: Some(1), at: None }, ..Options::iterations(40) };
+    let options = Options { record: Record { every: Some(1), ..Record::default() }, ..Options::iterations(40) };
     let a = solve(&problem, deterministic, &[0.1, 0.2, -0.3], &options);
     let b = solve(&problem, stochastic, &[0.1, 0.2, -0.3], &options);
     for (a, b) in a.trace.iter().zip(&b.trace) {
@@ -208,7 +208,7 @@ fn stop_save_load_continue_equals_the_uninterrupted_run() {
         Settings { q: Epoch::Fixed(7), s1: Some(20), s2: Some(5), alpha: Schedule::InvSqrt(0.1), ..settings(3.0, 1e-3, 0.02) },
     ];
     for (k, settings) in variants.into_iter().enumerate() {
-        let at = Record { every: None, at: Some((0..=450).step_by(25).collect()) };
+        let at = Record { at: Some((0..=450).step_by(25).collect()), ..Record::default() };
         let run = |iterations, checkpoint| {
             let options = Options { record: at.clone(), checkpoint, seed: 9, ..Options::iterations(iterations) };
             let mut outcome = solve(&problem, settings.clone(), &[0.1; 3], &options);

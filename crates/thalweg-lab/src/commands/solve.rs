@@ -60,20 +60,17 @@ pub fn run(args: Args) -> Ending {
     let mut ready = spec.ready(&args.spec, &catalogue::Options { data_dir: args.data_dir.clone() })?;
     let every = Duration::try_from_secs_f64(args.checkpoint_every)
         .map_err(|_| Error::Request(format!("--checkpoint-every {}: wanted a number of seconds", args.checkpoint_every)))?;
+    let options = spec.options(ready.certificate, ready.gauges.clone());
     let options = Options {
-        budget: spec.budget.clone(),
-        record: spec.record.clone(),
-        seed: spec.seed,
-        feasibility: spec.feasibility.unwrap_or(Options::default().feasibility),
-        threads: args.threads.or(spec.threads).unwrap_or(1),
-        certificate: ready.certificate,
+        threads: args.threads.unwrap_or(options.threads),
         checkpoint: args.checkpoint.clone().map(|file| Checkpoint {
             file,
             every,
             resume: args.resume,
             settings: ready.settings.clone(),
         }),
-        stop: Some(stop_on_signal()?),
+        interrupt: Some(stop_on_signal()?),
+        ..options
     };
     let mut bar = Bar::new(!args.quiet);
     let mut outcome = run::minimize(&ready.problem, &mut *ready.solver, &ready.start, &options, &mut bar)?;
@@ -81,7 +78,10 @@ pub fn run(args: Args) -> Ending {
     outcome.notes.splice(0..0, ready.notes.iter().cloned());
 
     // The outcome is printed even if a file could not be written, and the files are written even if nobody reads.
-    let traced = args.trace.as_ref().map_or(Ok(()), |file| write_whole(file, &csv(&outcome.trace)));
+    let traced = args.trace.as_ref().map_or(Ok(()), |file| {
+        let gauges: Vec<String> = outcome.gauges.iter().map(|reading| reading.name.clone()).collect();
+        write_whole(file, &csv(&outcome.trace, &gauges))
+    });
     let report = Report::new(&ready, outcome, &options);
     let text = json(&report)?;
     let written = args.out.as_ref().map_or(Ok(()), |file| write_whole(file, &text));
@@ -203,6 +203,11 @@ impl Report {
             let values = held.constraints.iter().zip(&self.bounds);
             rows.extend(values.map(|(c, bound)| [c.name.clone(), format!("{:.9}", c.value + bound)]));
             text += &align(&rows, &[1]);
+        }
+        if !o.gauges.is_empty() {
+            text += "\nmeasured\n";
+            let rows = o.gauges.iter().map(|reading| [reading.name.clone(), format!("{:.9}", reading.value)]);
+            text += &align(&rows.collect::<Vec<_>>(), &[1]);
         }
         if self.certificate_bounds.is_some() || o.stationary.is_some() {
             text += "\n";

@@ -120,17 +120,9 @@ fn of_spec(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
         (1, Some(threads)) => threads,
         (threads, _) => threads,
     };
-    let options = Options {
-        budget: spec.budget.clone(),
-        record: spec.record.clone(),
-        seed: spec.seed,
-        feasibility: spec.feasibility.unwrap_or(Options::default().feasibility),
-        threads,
-        // Only the points of the table are certified, and with bounds.
-        certificate: Measures::default(),
-        checkpoint: None,
-        stop: Some(stop_on_signal()?),
-    };
+    // Only the points of the table are certified, and with bounds, unless the runs are to end by a certificate.
+    let certificate = if spec.stop.certificate.is_some() { ready.certificate } else { Measures::default() };
+    let options = Options { threads, interrupt: Some(stop_on_signal()?), ..spec.options(certificate, None) };
     let notes = ready.notes.clone();
     let swept = swept(args, &named, values, &mut Solves { ready, options, which }, notes.into_iter().chain(note))?;
     Ok((named, swept))

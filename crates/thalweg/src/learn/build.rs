@@ -31,13 +31,15 @@ const TERMS: &[(&str, &[&str])] = &[
 /// Puts a learning problem together.
 #[derive(Debug)]
 pub struct Builder {
-    data: Data,
+    data: Arc<Data>,
     split: Split,
     intercept: bool,
     objective: Option<Expression>,
     constraints: Vec<Bounded>,
     domain: Domain,
     needs_erm: bool,
+    /// The expression whose minimiser "erm" means, if that is settled.
+    erm: Option<String>,
     references: Vec<Best>,
 }
 
@@ -52,14 +54,30 @@ impl Builder {
     /// A problem on `data`; every row serves losses and gaps alike until [`Builder::split`] says otherwise.
     pub fn new(data: Data) -> Self {
         Builder {
-            data,
+            data: Arc::new(data),
             split: Split::Shared,
             intercept: false,
             objective: None,
             constraints: vec![],
             domain: Domain::Set(Box::new(WholeSpace)),
             needs_erm: false,
+            erm: None,
             references: vec![],
+        }
+    }
+
+    /// Another problem on the rows of one that is built.
+    pub(super) fn beside(data: &Arc<Data>, split: Split, intercept: bool, references: &References) -> Self {
+        Builder {
+            data: Arc::clone(data),
+            split,
+            intercept,
+            objective: None,
+            constraints: vec![],
+            domain: Domain::Set(Box::new(WholeSpace)),
+            needs_erm: false,
+            erm: references.erm().map(|best| best.expression.clone()),
+            references: references.list.clone(),
         }
     }
 
@@ -129,8 +147,8 @@ impl Builder {
     fn assemble(self, compute: bool) -> Result<Learning> {
         self.data.validate()?;
         let groups = self.data.groups.as_ref().map_or(0, |g| g.names.len()) as u32;
-        let (data, parts) = self.data.split(self.split);
-        let data = Arc::new(data);
+        let parts = self.split.parts(self.data.labels.len());
+        let data = self.split.moved(&self.data).map_or(self.data, Arc::new);
         let dim = data.features.cols() + usize::from(self.intercept);
         let objective = self.objective.ok_or_else(|| Error::setting("minimize", "nothing", "a term, for example \"hinge\""))?;
         let mut needs_erm = self.needs_erm;
@@ -140,7 +158,8 @@ impl Builder {
             }
             needs_erm = true;
         }
-        let wanted = Wanted::by(&objective, &self.constraints, needs_erm)?;
+        let erm = self.erm.map(|expression| expression.parse()).transpose()?;
+        let wanted = Wanted::by(&objective, &self.constraints, needs_erm, erm.as_ref())?;
         let alone = |expression: &Expression| {
             let objective = function(expression, None, groups, &References::default())?;
             Learning::assemble(Arc::clone(&data), parts.clone(), self.intercept, objective, vec![], Box::new(WholeSpace))

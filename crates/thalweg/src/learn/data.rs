@@ -68,6 +68,24 @@ pub enum Split {
     Shared,
 }
 
+impl Split {
+    /// The rows of each part, once they are where the split wants them.
+    pub(super) fn parts(self, n: usize) -> Parts {
+        match self {
+            Split::Shared => Parts { losses: 0..n, gaps: 0..n },
+            Split::Ordered | Split::Shuffle(_) => Parts { losses: 0..2 * n / 3, gaps: 2 * n / 3..n },
+        }
+    }
+
+    /// The rows in another order, if the split wants one.
+    pub(super) fn moved(self, data: &Data) -> Option<Data> {
+        let Split::Shuffle(seed) = self else { return None };
+        let mut order: Vec<usize> = (0..data.labels.len()).collect();
+        Rng::new(seed, Purpose::Split).shuffle(&mut order);
+        Some(data.select(&order))
+    }
+}
+
 /// The rows of each part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parts {
@@ -109,17 +127,8 @@ impl Data {
 
     /// Divides the rows; a shuffle moves them.
     pub fn split(self, split: Split) -> (Data, Parts) {
-        let n = self.labels.len();
-        let two_thirds = Parts { losses: 0..2 * n / 3, gaps: 2 * n / 3..n };
-        match split {
-            Split::Shared => (self, Parts { losses: 0..n, gaps: 0..n }),
-            Split::Ordered => (self, two_thirds),
-            Split::Shuffle(seed) => {
-                let mut order: Vec<usize> = (0..n).collect();
-                Rng::new(seed, Purpose::Split).shuffle(&mut order);
-                (self.select(&order), two_thirds)
-            }
-        }
+        let parts = split.parts(self.labels.len());
+        (split.moved(&self).unwrap_or(self), parts)
     }
 
     /// Sets aside a random share of the rows, of every group and label alike: what stays and what is held out.

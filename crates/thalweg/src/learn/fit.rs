@@ -537,13 +537,14 @@ impl<'a> Trainer<'a> {
             // The bounds are tightened by tol, so what the method accepts is feasible.
             feasibility: self.tol.max(self.options.feasibility),
             threads: self.options.threads,
-            stop: self.options.stop.clone(),
+            interrupt: self.options.stop.clone(),
             ..Options::default()
         };
         let mut whole = Whole {
             budget: &self.options.budget,
             moved: (0..self.asked.len()).map(|j| self.problem.bound(j) - self.asked[j]).collect(),
             before: Progress { iterations: self.iterations, passes: self.passes, seconds: self.seconds, share: 0.0 },
+            samples: self.samples,
             observer: &mut *self.observer,
         };
         let outcome = run::minimize(&*self.problem, &mut *solver, start, &options, &mut whole)?;
@@ -598,6 +599,8 @@ struct Whole<'a> {
     moved: Vec<f64>,
     /// Work before this run.
     before: Progress,
+    /// Samples read before it.
+    samples: u64,
     observer: &'a mut (dyn Observer + Send),
 }
 
@@ -608,6 +611,7 @@ impl Whole<'_> {
         row.iteration += self.before.iterations;
         row.passes_f += self.before.passes.objective;
         row.passes_g += self.before.passes.constraints;
+        row.samples += self.samples;
         row.seconds += self.before.seconds;
         row
     }

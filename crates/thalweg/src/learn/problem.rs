@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::best::Best;
 use super::build::Builder;
-use super::data::{Data, Parts};
+use super::data::{Data, Parts, Split};
 use super::penalty::Penalty;
 use super::references::References;
 use super::term::{Branch, Constant, Part, RowNorms, Term, View, Who, Work};
@@ -185,6 +185,15 @@ impl Learning {
     /// Starts putting a problem together.
     pub fn on(data: Data) -> Builder {
         Builder::new(data)
+    }
+
+    /// Starts another problem on the same rows, which are shared and not copied: divided between losses and gaps in the same
+    /// way, with or without an intercept, with the same reference values and the same meaning of "erm". Its domain is the
+    /// whole space until the builder is told otherwise.
+    pub fn beside(&self) -> Builder {
+        // A shuffle has moved the rows: they are in order now.
+        let split = if self.parts.len() == 1 { Split::Shared } else { Split::Ordered };
+        Builder::beside(&self.data, split, self.intercept, &self.references)
     }
 
     pub(super) fn assemble(

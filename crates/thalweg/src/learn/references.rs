@@ -17,8 +17,9 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Goes through the words of a problem. `erm` says that the minimiser of its loss is asked for elsewhere.
-    pub(super) fn by(objective: &Expression, constraints: &[Bounded], erm: bool) -> Result<Self> {
+    /// Goes through the words of a problem. `erm` says that the minimiser of its loss is asked for elsewhere, `settled` whose
+    /// minimiser that is, if the words need not say it.
+    pub(super) fn by(objective: &Expression, constraints: &[Bounded], erm: bool, settled: Option<&Expression>) -> Result<Self> {
         let mut wanted = Wanted::default();
         for (_, expression) in constraints.iter().filter_map(|c| c.bound.best.as_ref()) {
             wanted.index(expression);
@@ -29,7 +30,10 @@ impl Wanted {
             // one label alone belongs to a model that always says the same.
             let bounding = wanted.expressions.iter().position(|e| e.pieces.iter().any(|(_, call)| is_loss(call)));
             let bare = || calls().find(|call| is_loss(call) && call.arguments.is_empty());
-            wanted.erm = bounding.or_else(|| bare().map(|call| wanted.index(&Expression { pieces: vec![(1.0, call.clone())] })));
+            wanted.erm = match settled {
+                Some(expression) => Some(wanted.index(expression)),
+                None => bounding.or_else(|| bare().map(|call| wanted.index(&Expression { pieces: vec![(1.0, call.clone())] }))),
+            };
             if wanted.erm.is_none() {
                 return Err(Error::Problem(
                     "\"erm\" means the minimiser of the problem's loss, but it has none: wanted hinge or logistic over all \

@@ -14,7 +14,7 @@ use crate::solvers::{Method, State};
 use crate::{Error, Result};
 
 const MAGIC: &[u8; 16] = b"thalweg-run-save";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Magic, version, length of the payload, its checksum.
 const HEADER: usize = 16 + 4 + 8 + 8;
 
@@ -24,6 +24,7 @@ pub(super) struct Saved {
     fingerprint: String,
     settings: String,
     method: String,
+    version: u32,
     seed: u64,
     pub(super) solver: State,
     pub(super) memory: Memory,
@@ -69,6 +70,7 @@ pub(super) fn save<P: Values + ?Sized>(
         fingerprint: problem.fingerprint(),
         settings: plan.settings.clone(),
         method: method.name().into(),
+        version: method.version(),
         seed: options.seed,
         solver: method.save()?,
         memory: ev.memory().clone(),
@@ -152,6 +154,7 @@ pub(super) fn load<P: Values + ?Sized>(
     };
     same("problem", &saved.fingerprint, &problem.fingerprint())?;
     same("method", &saved.method, method.name())?;
+    same("method's version", &saved.version.to_string(), &method.version().to_string())?;
     same("seed", &saved.seed.to_string(), &options.seed.to_string())?;
     same("settings", &saved.settings, &plan.settings)?;
     Ok(Some(saved))

@@ -3,8 +3,10 @@
 
 mod budget;
 mod checkpoint;
+mod gauge;
 mod outcome;
 mod record;
+mod stop;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,8 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 pub use budget::Budget;
-pub use outcome::{ConstraintValue, Ended, Limit, Outcome, Point};
+pub use gauge::{Gauge, Reading};
+pub use outcome::{ConstraintValue, Ended, Goal, Limit, Outcome, Point};
 pub use record::{Record, Row};
+pub use stop::Stop;
+
+use gauge::Gauges;
 
 use crate::error::check_length;
 use crate::eval::{Eval, Evaluator, Passes, ValueEval};
@@ -25,8 +31,10 @@ use crate::{Error, Result, certify};
 /// How a run is conducted; nothing here belongs to a method.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// When to end.
+    /// When to end for lack of means.
     pub budget: Budget,
+    /// When to end because the iterate is good enough; by default never.
+    pub stop: Stop,
     /// Which iterates are measured.
     pub record: Record,
     /// Seed of every generator of the run.
@@ -37,10 +45,12 @@ pub struct Options {
     pub threads: usize,
     /// Near-stationarity of recorded iterates, the papers' way; by default none.
     pub certificate: certify::Measures,
+    /// Further quantities of recorded iterates and of the returned point; by default none.
+    pub gauges: Option<Arc<dyn Gauge>>,
     /// Where to keep a checkpoint.
     pub checkpoint: Option<Checkpoint>,
     /// Set from elsewhere (a signal, another thread) to end the run at the next step.
-    pub stop: Option<Arc<AtomicBool>>,
+    pub interrupt: Option<Arc<AtomicBool>>,
 }
 
 /// Where and how often the state of a run is saved.
@@ -60,13 +70,15 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             budget: Budget::default(),
+            stop: Stop::default(),
             record: Record::default(),
             seed: 0,
             feasibility: 1e-6,
             threads: 1,
             certificate: certify::Measures::default(),
+            gauges: None,
             checkpoint: None,
-            stop: None,
+            interrupt: None,
         }
     }
 }
@@ -77,9 +89,11 @@ impl Options {
         Options { budget: Budget::iterations(n), ..Options::default() }
     }
 
-    fn validate(&self) -> Result<()> {
+    /// Refuses what cannot be meant.
+    pub fn validate(&self) -> Result<()> {
         self.budget.validate()?;
         self.record.validate()?;
+        self.stop.validate(&self.certificate)?;
         if !(self.feasibility >= 0.0 && self.feasibility.is_finite()) {
             return Err(Error::setting("feasibility", self.feasibility, "a finite number of at least 0"));
         }
@@ -210,6 +224,7 @@ fn drive<P: Values + ?Sized>(
     let start = place(problem, start, &mut notes)?;
     let mut ev = Evaluator::new(problem, options.seed, options.feasibility);
     let mut measure = Measure::new(problem, options.feasibility);
+    let mut gauges = Gauges::new(options.gauges.as_deref());
     measure.point(&start).map_err(|e| Error::Problem(format!("the start cannot be used: {e}")))?;
     let mut watch = Watch { before: 0.0, since: Instant::now() };
     driver.start(&mut ev, &start)?;
@@ -240,24 +255,29 @@ fn drive<P: Values + ?Sized>(
         checkpoint::probe(plan)?;
     }
     let mut saved_at = Instant::now();
+    let mut finished: Option<Ended> = None;
     let ended = loop {
         driver.method().iterate(&mut x);
         let seconds = watch.seconds();
         let spent = options.budget.spent(t, ev.passes(), ev.counts(), seconds);
-        if spent.is_none() && options.stop.as_ref().is_some_and(|s| s.load(Ordering::Relaxed)) {
+        let last = spent.is_some() || finished.is_some();
+        if !last && options.interrupt.as_ref().is_some_and(|s| s.load(Ordering::Relaxed)) {
             // Not recorded: a continuation must leave the trace of a run that was never interrupted.
             break Ended::Interrupted;
         }
-        if options.record.due(t, spent.is_some()) && trace.last().is_none_or(|r| r.iteration < t) {
+        let before = trace.last();
+        if before.is_none_or(|row| row.iteration < t) && options.record.due(t, last, ev.passes().total(), before.map(Row::passes))
+        {
             let measured = watch.pause(|| -> Result<()> {
                 let point = measure.point(&x)?;
-                let mut row = Row::new(t, &point, &x, ev.passes(), seconds);
+                let mut row = Row::new(t, &point, &x, ev.passes(), ev.counts().samples(), seconds);
                 if !options.certificate.is_empty() {
                     let measured = driver.certify(problem, &x, &options.certificate)?;
                     row.stationarity_bounds = measured.bounds.map(|m| (m.lower, m.upper));
                     row.stationarity = measured.switching.map(|m| m.distance);
                     row.penalty_stationarity = measured.penalised.map(|m| m.gradient);
                 }
+                row.gauges = gauges.read(&x, format_args!("at iterate {t}"));
                 observer.recorded(&row);
                 trace.push(row);
                 keep_better(&mut best, point);
@@ -266,6 +286,15 @@ fn drive<P: Values + ?Sized>(
             if let Err(e) = measured {
                 break Ended::Failed { iteration: t, reason: e.to_string() };
             }
+        }
+        if let Some(ended) = finished {
+            break ended;
+        }
+        // By the row alone, so that a run that is continued where it ended ends there again.
+        if let Some(row) = trace.last().filter(|row| row.iteration == t)
+            && let Some(goal) = options.stop.reached(row, measure.keeps(row))
+        {
+            break Ended::Target(goal);
         }
         if let Some(limit) = spent {
             break Ended::Budget(limit);
@@ -288,7 +317,7 @@ fn drive<P: Values + ?Sized>(
                 let share = options.budget.share(t, passes, ev.counts(), seconds);
                 observer.progressed(&Progress { iterations: t, passes, seconds, share });
                 if step.finished {
-                    break match driver.method().verdict() {
+                    finished = Some(match driver.method().verdict() {
                         Some(Verdict::Infeasible(found)) => Ended::Infeasible {
                             conflicting: found
                                 .conflicting
@@ -298,7 +327,7 @@ fn drive<P: Values + ?Sized>(
                             everywhere: found.convex,
                         },
                         _ => Ended::Finished,
-                    };
+                    });
                 }
             }
             Err(e) => break Ended::Failed { iteration: t, reason: e.to_string() },
@@ -317,6 +346,9 @@ fn drive<P: Values + ?Sized>(
     if matches!(ended, Ended::Failed { .. }) {
         x.copy_from_slice(&good);
         notes.push("the point is the last one before the failure".into());
+    } else if matches!(ended, Ended::Target(_)) {
+        // The iterate that reached the target, whatever the method's own rule would return. Multipliers go with that rule.
+        returned = Returned::Target;
     } else {
         returned = driver.method().output(&mut x);
         multipliers = driver.method().multipliers().map(<[f64]>::to_vec);
@@ -327,6 +359,9 @@ fn drive<P: Values + ?Sized>(
     notes.extend(driver.method().notes());
     let point = measure.point(&x).unwrap_or_else(|_| measure.unknown(&x));
     keep_better(&mut best, point.clone());
+    let readings = gauges.read(&x, "at the returned point");
+    notes.extend(gauges.failure);
+    let readings = gauges.names.into_iter().zip(readings).map(|(name, value)| Reading { name, value }).collect();
     Ok(Outcome {
         point,
         returned,
@@ -341,6 +376,7 @@ fn drive<P: Values + ?Sized>(
         seed: options.seed,
         solver: driver.method().name().into(),
         trace,
+        gauges: readings,
         notes,
     })
 }
@@ -398,6 +434,12 @@ impl<'p, P: Values + ?Sized> Measure<'p, P> {
         let mut g = vec![0.0; self.ev.constraints()];
         self.ev.constraint_values(x, &self.full, Pick::All, &mut g)?;
         Ok(self.assemble(x, objective, &g))
+    }
+
+    /// Whether a recorded iterate keeps every constraint.
+    fn keeps(&self, row: &Row) -> bool {
+        let tolerance = |j| self.ev.feasibility() * self.ev.problem().constraint_scale(j);
+        row.objective.is_finite() && row.constraints.iter().enumerate().all(|(j, &g)| g <= tolerance(j))
     }
 
     /// A point whose values could not be computed.

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Row;
+use super::{Reading, Row};
 use crate::eval::{Counts, Passes};
 use crate::math::vec;
 use crate::oracle::Values;
@@ -75,12 +75,24 @@ pub enum Limit {
     Seconds,
 }
 
+/// A target that a run was to reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Goal {
+    /// A value of the objective.
+    Objective,
+    /// A bound on near-stationarity.
+    Certificate,
+}
+
 /// Why a run ended. Says nothing about the point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
     /// A limit of the budget was reached.
     Budget(Limit),
+    /// A recorded iterate that keeps every constraint reached a target of [`super::Stop`].
+    Target(Goal),
     /// The method has done what it can.
     Finished,
     /// The method proved that no point near the returned one violates the constraints less.
@@ -108,6 +120,8 @@ impl std::fmt::Display for Ended {
             Ended::Budget(Limit::Passes) => write!(f, "the passes were used up"),
             Ended::Budget(Limit::Samples) => write!(f, "the samples were used up"),
             Ended::Budget(Limit::Seconds) => write!(f, "the time was used up"),
+            Ended::Target(Goal::Objective) => write!(f, "the objective reached its target"),
+            Ended::Target(Goal::Certificate) => write!(f, "the near-stationarity reached its target"),
             Ended::Finished => write!(f, "the method finished"),
             Ended::Infeasible { conflicting, everywhere } => {
                 let names: Vec<String> = conflicting.iter().map(|name| format!("'{name}'")).collect();
@@ -152,6 +166,8 @@ pub struct Outcome {
     pub solver: String,
     /// Recorded iterates.
     pub trace: Vec<Row>,
+    /// The further quantities that were asked for, at the returned point.
+    pub gauges: Vec<Reading>,
     /// What a careful reader should know.
     pub notes: Vec<String>,
 }

@@ -313,6 +313,11 @@ impl Method for Ipp {
         "ipp"
     }
 
+    /// 1 of its own, with the version of the inner method in the last three digits.
+    fn version(&self) -> u32 {
+        1000 + self.inner.get().version()
+    }
+
     fn iterate(&self, out: &mut [f64]) {
         self.inner.get().iterate(out);
     }

@@ -52,6 +52,8 @@ pub enum Returned {
     AsAsked,
     /// No iterate passed the rule's test; this is the one that violates the constraints least.
     LeastInfeasible,
+    /// By no rule of the method: it is the iterate that reached the target of the run.
+    Target,
 }
 
 /// What a method has proved about its output when it finishes.
@@ -112,6 +114,11 @@ impl State {
 pub trait Method: Send {
     /// Its name, as in a spec.
     fn name(&self) -> &'static str;
+    /// Raised when the numbers that the method gives for the same settings change; stored runs of another version are not
+    /// taken for this one.
+    fn version(&self) -> u32 {
+        1
+    }
     /// The current iterate, for traces.
     fn iterate(&self, out: &mut [f64]);
     /// What the method returns if it ends now.

@@ -77,7 +77,7 @@ pub fn continues_bit_for_bit(name: &str, solvers: &[Make]) {
     std::fs::create_dir_all(&folder).unwrap();
     let problem = learning(120);
     for (k, solver) in solvers.iter().enumerate() {
-        let whole = Options { record: Record { every: Some(10), at: None }, seed: 3, ..Options::iterations(230) };
+        let whole = Options { record: Record { every: Some(10), ..Record::default() }, seed: 3, ..Options::iterations(230) };
         let want = solve(&problem, solver(), &[0.1; 5], &whole);
         let plan = Checkpoint {
             file: folder.join(format!("{k}.save")),
@@ -85,7 +85,7 @@ pub fn continues_bit_for_bit(name: &str, solvers: &[Make]) {
             resume: true,
             settings: "s".into(),
         };
-        let record = Record { every: None, at: Some((0..=230).step_by(10).collect()) };
+        let record = Record { at: Some((0..=230).step_by(10).collect()), ..Record::default() };
         let mut got = None;
         for stop in [1, 37, 38, 131, 230] {
             let checkpoint = Some(plan.clone());
@@ -102,7 +102,7 @@ pub fn same_bits_on_two_threads(solvers: &[Make]) {
     let problem = learning(9_000);
     for solver in solvers {
         let run = |threads| {
-            let options = Options { threads, record: Record { every: Some(7), at: None }, ..Options::iterations(60) };
+            let options = Options { threads, record: Record { every: Some(7), ..Record::default() }, ..Options::iterations(60) };
             bits(&solve(&problem, solver(), &[0.0; 5], &options))
         };
         assert_eq!(run(1), run(2));

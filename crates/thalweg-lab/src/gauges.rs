@@ -1,0 +1,170 @@
+//! Further quantities of a learning problem that are read at every recorded iterate: the accuracy and sums of terms, on the
+//! training rows and on those set aside. What a run does with a reading is the library's.
+
+use std::sync::Arc;
+
+use thalweg::learn::{Argument, Bound, Bounded, Expression, Learning};
+use thalweg::run::{self, Gauge};
+use thalweg::suggest::did_you_mean;
+
+use crate::spec::Posed;
+use crate::{Error, Result};
+
+/// The word for the share of rows whose score has the sign of the label.
+const ACCURACY: &str = "accuracy";
+
+/// One thing to measure.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Wanted {
+    /// The share of rows whose score has the sign of the label.
+    Accuracy,
+    /// A sum of terms.
+    Sum(Expression),
+}
+
+impl Wanted {
+    /// Reads a list as a spec has it; the same thing twice is refused.
+    pub(crate) fn read(list: &[String]) -> Result<Vec<Wanted>> {
+        let mut wanted: Vec<Wanted> = vec![];
+        for text in list {
+            let word = text.trim();
+            let hint = did_you_mean(word, [ACCURACY]);
+            let one = match word {
+                ACCURACY => Wanted::Accuracy,
+                word if !hint.is_empty() => {
+                    return Err(Error::Request(format!("measure = '{word}'{hint}: wanted {ACCURACY} or a sum of terms")));
+                }
+                sum => Wanted::Sum(sum.parse()?),
+            };
+            if wanted.contains(&one) {
+                return Err(Error::Request(format!("measure has '{}' twice: wanted each once", one.name())));
+            }
+            wanted.push(one);
+        }
+        Ok(wanted)
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Wanted::Accuracy => ACCURACY.into(),
+            Wanted::Sum(sum) => sum.to_string(),
+        }
+    }
+
+    /// The sum as a constraint of a problem that nobody solves; its bound is one that every sum keeps.
+    pub(crate) fn bounded(&self) -> Option<Bounded> {
+        match self {
+            Wanted::Accuracy => None,
+            Wanted::Sum(sum) => Some(Bounded { expression: sum.clone(), bound: Bound::from(f64::MAX) }),
+        }
+    }
+
+    /// Whether it has thresholds that are made from the minimiser of the problem's loss.
+    pub(crate) fn needs_erm(&self) -> bool {
+        let Wanted::Sum(sum) = self else { return false };
+        let mut arguments = sum.pieces.iter().flat_map(|(_, call)| &call.arguments);
+        arguments.any(|(_, value)| matches!(value, Argument::Word(word) if word == "erm"))
+    }
+}
+
+/// The gauges of a spec: what `list` names, or by default the accuracy where rows are held out. None if there is nothing to
+/// measure.
+pub(crate) fn gauges(list: Option<&[String]>, posed: &Posed) -> Result<Option<Arc<dyn Gauge>>> {
+    let wanted = match list {
+        Some(list) => Wanted::read(list)?,
+        None if posed.held_out.is_some() => vec![Wanted::Accuracy],
+        None => vec![],
+    };
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    let training = Side::new(&wanted, &posed.problem)?;
+    let held_out = posed.held_out.as_ref().map(|held| Side::new(&wanted, held)).transpose();
+    let held_out = held_out.map_err(|e| Error::Request(format!("the held-out rows cannot be used: {e}")))?;
+    Ok(Some(Arc::new(Gauges { wanted, training, held_out })))
+}
+
+#[derive(Debug)]
+struct Gauges {
+    wanted: Vec<Wanted>,
+    training: Side,
+    held_out: Option<Side>,
+}
+
+impl Gauge for Gauges {
+    fn names(&self) -> Vec<String> {
+        let names = self.wanted.iter().map(Wanted::name);
+        let held_out = self.held_out.iter().flat_map(|_| self.wanted.iter().map(|one| format!("held-out {}", one.name())));
+        names.chain(held_out).collect()
+    }
+
+    fn read(&self, x: &[f64]) -> thalweg::Result<Vec<f64>> {
+        let mut values = self.training.read(&self.wanted, x)?;
+        if let Some(held_out) = &self.held_out {
+            values.extend(held_out.read(&self.wanted, x)?);
+        }
+        Ok(values)
+    }
+}
+
+/// Some rows.
+#[derive(Debug)]
+struct Side {
+    /// Its constraints are the sums, each with a bound of 0, so that its values are the sums themselves.
+    sums: Learning,
+}
+
+impl Side {
+    fn new(wanted: &[Wanted], rows: &Learning) -> Result<Self> {
+        // Of all objectives this one costs least.
+        let mut builder = rows.beside().minimize("l2".parse()?);
+        for sum in wanted.iter().filter_map(Wanted::bounded) {
+            builder = builder.subject_to(sum);
+        }
+        let mut sums = builder.build()?;
+        // Not from the beginning: a bound of 0 is refused where a smallest value above it is known.
+        (0..wanted.iter().filter_map(Wanted::bounded).count()).for_each(|j| sums.set_bound(j, 0.0));
+        Ok(Side { sums })
+    }
+
+    fn read(&self, wanted: &[Wanted], x: &[f64]) -> thalweg::Result<Vec<f64>> {
+        let mut sums = run::measure(&self.sums, x, 0.0)?.constraints.into_iter().map(|c| c.value);
+        let mut values = vec![];
+        for one in wanted {
+            values.push(match one {
+                Wanted::Accuracy => accuracy(&self.sums, x)?,
+                Wanted::Sum(_) => sums.next().unwrap_or(f64::NAN),
+            });
+        }
+        Ok(values)
+    }
+}
+
+/// The share of a problem's rows, by weight, whose score at `x` has the sign of the label.
+fn accuracy(problem: &Learning, x: &[f64]) -> thalweg::Result<f64> {
+    let scores = problem.scores(x)?;
+    let data = problem.data();
+    let weight = |i: usize| data.weights.as_ref().map_or(1.0, |w| w[i]);
+    let right = (0..scores.len()).filter(|&i| (scores[i] > 0.0) == (data.labels[i] > 0.0));
+    Ok(right.map(weight).sum::<f64>() / (0..scores.len()).map(weight).sum::<f64>())
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg::learn::Data;
+    use thalweg::math::Matrix;
+
+    use super::*;
+
+    #[test]
+    fn the_accuracy_is_a_share_of_weights_and_a_score_of_zero_says_no() {
+        let problem = |weights: Option<Vec<f64>>| {
+            let features = Matrix::dense(4, 1, vec![2.0, 0.0, 0.0, -1.0]).unwrap();
+            let data = Data { features, labels: vec![1.0, 1.0, -1.0, 1.0], groups: None, weights };
+            Learning::on(data).minimize("l2".parse().unwrap()).build().unwrap()
+        };
+        assert_eq!(accuracy(&problem(None), &[0.5]).unwrap(), 0.5);
+        assert_eq!(accuracy(&problem(Some(vec![1.0, 2.0, 4.0, 1.0])), &[0.5]).unwrap(), 5.0 / 8.0);
+        assert!(accuracy(&problem(None), &[0.5, 1.0]).is_err());
+    }
+}
