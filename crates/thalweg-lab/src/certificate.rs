@@ -1,6 +1,6 @@
 //! What is proved about a point, in words. The proofs themselves are the library's.
 
-use thalweg::certify::Certificate;
+use thalweg::certify::{Certificate, NearStationarity, PenalisedStationarity};
 use thalweg::oracle::Source;
 use thalweg::solvers::Stationary;
 
@@ -39,6 +39,19 @@ pub fn stationary_words(s: &Stationary) -> String {
         "proved by the solver: the proximal point lies within {:.2e} ({}{relaxed})\n",
         s.upper,
         constants(s.rho_f, &s.rho_g, s.mu, 0.0)
+    )
+}
+
+/// The distance that a switching run found, in words.
+pub fn switching_words(c: &NearStationarity) -> String {
+    format!("near-stationarity {:.3e} (by switching, {} iterations, without a bound on its error)\n", c.distance, c.iterations)
+}
+
+/// The same for a smoothed penalty.
+pub fn penalised_words(c: &PenalisedStationarity) -> String {
+    format!(
+        "near-stationarity of the smoothed penalty {:.3e} ({} iterations, without a bound on its error)\n",
+        c.gradient, c.iterations
     )
 }
 

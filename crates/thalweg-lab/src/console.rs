@@ -1,13 +1,16 @@
-//! What a person meets while a command works: a progress bar, and the way to stop it. Results are printed elsewhere.
+//! What a person meets while a command works: a progress bar or a table of jobs, and the way to stop it. Results are printed
+//! elsewhere.
 
-use std::io::IsTerminal;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use thalweg::run::{Observer, Progress, Row};
 
 use crate::commands::INTERRUPTED;
+use crate::lab::work::Watch;
 use crate::{Error, Result};
 
 /// A flag that the first interrupt sets; a second one ends the process at once.
@@ -53,6 +56,138 @@ impl Observer for Bar {
     fn progressed(&mut self, progress: &Progress) {
         if let Some(bar) = &self.0 {
             bar.set_position((progress.share * bar.length().unwrap_or(0) as f64) as u64);
+        }
+    }
+}
+
+/// The jobs of an experiment on standard error: where someone can see it a line for each worker and one for the whole, elsewhere
+/// a line for each finished job.
+pub struct Board {
+    wanted: bool,
+    lines: Option<Lines>,
+    total: AtomicUsize,
+    done: AtomicUsize,
+    /// Jobs that were there already took no time.
+    worked: AtomicUsize,
+    begun: Instant,
+    /// How far each worker is with its job.
+    shares: Mutex<Vec<f64>>,
+}
+
+struct Lines {
+    /// Keeps the lines together.
+    all: MultiProgress,
+    workers: Vec<ProgressBar>,
+    whole: ProgressBar,
+}
+
+impl Board {
+    /// A board for this many workers.
+    pub fn new(wanted: bool, workers: usize) -> Self {
+        const STEPS: u64 = 1000;
+        let style = |template: &str| ProgressStyle::with_template(template).ok();
+        let visible = wanted && std::io::stderr().is_terminal();
+        let lines = style("{bar:12} {wide_msg}").zip(style("{bar:32} {msg}")).filter(|_| visible).map(|(one, whole)| {
+            let all = MultiProgress::new();
+            let bar = |style: ProgressStyle| all.add(ProgressBar::new(STEPS).with_style(style));
+            Lines { workers: (0..workers).map(|_| bar(one.clone())).collect(), whole: bar(whole), all }
+        });
+        Board {
+            wanted,
+            lines,
+            total: AtomicUsize::new(0),
+            done: AtomicUsize::new(0),
+            worked: AtomicUsize::new(0),
+            begun: Instant::now(),
+            shares: Mutex::new(vec![0.0; workers]),
+        }
+    }
+
+    /// Takes it away.
+    pub fn finish(&self) {
+        if let Some(lines) = &self.lines {
+            lines.workers.iter().chain([&lines.whole]).for_each(ProgressBar::finish_and_clear);
+            // What was drawn last by one of them may still be there; a terminal that is gone has nothing to clear.
+            let _ = lines.all.clear();
+        }
+    }
+
+    /// Time left, if the jobs to come take as long as those that were done.
+    fn left(&self) -> Option<Duration> {
+        let worked = self.worked.load(Ordering::Relaxed) as f64;
+        let running: f64 = self.shares.lock().unwrap_or_else(PoisonError::into_inner).iter().sum();
+        let left = self.total.load(Ordering::Relaxed).saturating_sub(self.done.load(Ordering::Relaxed)) as f64 - running;
+        let each = self.begun.elapsed().as_secs_f64() / (worked + running);
+        // Less than a job says nothing.
+        (worked + running > 0.5).then(|| Duration::try_from_secs_f64(each * left.max(0.0)).ok()).flatten()
+    }
+
+    fn show(&self) {
+        let Some(lines) = &self.lines else { return };
+        let (done, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
+        let left = self.left().map_or(String::new(), |left| format!(", about {} left", indicatif::HumanDuration(left)));
+        lines.whole.set_length(total as u64);
+        lines.whole.set_position(done as u64);
+        lines.whole.set_message(format!("{done} of {total} jobs{left}"));
+    }
+
+    fn share(&self, worker: usize, share: f64) {
+        if let Some(known) = self.shares.lock().unwrap_or_else(PoisonError::into_inner).get_mut(worker) {
+            *known = share;
+        }
+    }
+}
+
+impl Watch for Board {
+    fn planned(&self, total: usize) {
+        self.total.store(total, Ordering::Relaxed);
+        self.show();
+    }
+
+    fn started(&self, worker: usize, name: &str) {
+        self.share(worker, 0.0);
+        if let Some(bar) = self.lines.as_ref().and_then(|lines| lines.workers.get(worker)) {
+            bar.set_position(0);
+            bar.set_message(name.to_string());
+        }
+        self.show();
+    }
+
+    fn progressed(&self, worker: usize, share: f64, words: Option<String>) {
+        if share.is_finite() {
+            self.share(worker, share);
+        }
+        if let Some(bar) = self.lines.as_ref().and_then(|lines| lines.workers.get(worker)) {
+            match words {
+                None => bar.set_position((share * bar.length().unwrap_or(0) as f64) as u64),
+                Some(words) => {
+                    let message = bar.message();
+                    let name = message.split("  ").next().unwrap_or_default();
+                    bar.set_message(format!("{name}  {words}"));
+                }
+            }
+        }
+        self.show();
+    }
+
+    fn finished(&self, worker: Option<usize>, name: &str, words: &str) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(worker) = worker {
+            self.share(worker, 0.0);
+            self.worked.fetch_add(1, Ordering::Relaxed);
+            if self.wanted && self.lines.is_none() {
+                let total = self.total.load(Ordering::Relaxed);
+                // Nobody is lost if standard error is closed.
+                let _ = writeln!(std::io::stderr(), "{done}/{total} {name}: {words}");
+            }
+        }
+        self.show();
+    }
+
+    fn waiting(&self, worker: usize, jobs: usize) {
+        if let Some(bar) = self.lines.as_ref().and_then(|lines| lines.workers.get(worker)) {
+            bar.set_position(0);
+            bar.set_message(format!("waiting: {jobs} jobs are with other processes"));
         }
     }
 }

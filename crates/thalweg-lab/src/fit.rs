@@ -64,6 +64,12 @@ pub struct Trained {
     pub model: Model,
     /// Recorded iterates.
     pub trace: Vec<Row>,
+    /// Samples that training read.
+    pub samples: u64,
+    /// The problem that it was trained on: scores can be asked of it.
+    pub problem: Learning,
+    /// The same on the rows that were held out, if they were measured.
+    pub held_out: Option<Learning>,
     /// Sentences that a user should see.
     pub notices: Vec<String>,
 }
@@ -337,6 +343,12 @@ impl Request {
         let Prepared { input, names, problem, held_out, fingerprint, mut notices } = prepared;
         let x = fitted.point.x.clone();
         notices.append(&mut fitted.notes);
+        // What is wrong with held-out rows must not cost a trained model.
+        let held_out = held_out.and_then(|held| {
+            let measured = quality(&held, &x);
+            measured.map(|q| (held, q)).map_err(|e| notices.push(format!("held-out rows are not measured: {e}"))).ok()
+        });
+        let (held_out, of_held_out) = held_out.unzip();
         let (weights, intercept) = x.split_at(names.len());
         let (format, thalweg) = Model::current();
         let model = Model {
@@ -370,13 +382,10 @@ impl Request {
                 passes: fitted.passes,
                 seconds: fitted.seconds,
                 training: quality(&problem, &x)?,
-                // What is wrong with held-out rows must not cost a trained model.
-                held_out: held_out.and_then(|held| {
-                    quality(&held, &x).map_err(|e| notices.push(format!("held-out rows are not measured: {e}"))).ok()
-                }),
+                held_out: of_held_out,
             },
         };
-        Ok(Trained { model, trace: fitted.trace, notices })
+        Ok(Trained { model, trace: fitted.trace, samples: fitted.samples, problem, held_out, notices })
     }
 }
 

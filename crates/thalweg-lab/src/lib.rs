@@ -9,6 +9,7 @@ pub mod encode;
 pub mod error;
 pub mod fit;
 pub mod gauges;
+pub mod lab;
 pub mod model;
 pub mod output;
 pub mod plot;

@@ -26,6 +26,7 @@ enum Command {
     Certify(commands::certify::Args),
     /// Run one experiment described in a TOML file
     Solve(commands::solve::Args),
+    Lab(commands::lab::Args),
     /// From the constants of a problem to the parameters that the theorems prescribe
     Plan(Box<commands::plan::Args>),
     /// The known data sets and their files
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => commands::explain::run(args),
         Command::Certify(args) => commands::certify::run(args),
         Command::Solve(args) => commands::solve::run(args),
+        Command::Lab(args) => commands::lab::run(args),
         Command::Plan(args) => commands::plan::run(*args),
         Command::Data(args) => commands::data::run(args),
         Command::Completions(args) => commands::completions::run(args, Cli::command()),

@@ -161,6 +161,22 @@ pub struct Measured {
     pub held_out: Option<Quality>,
 }
 
+impl Measured {
+    /// What came of training, in one sentence without its full stop.
+    pub fn verdict(&self) -> String {
+        match (&self.ended, self.feasible) {
+            (Ended::Interrupted, true) if self.constraints.is_empty() => "interrupted: this is the best model so far".into(),
+            (Ended::Interrupted, true) => "interrupted: this is the best model so far, and it keeps every bound".into(),
+            (Ended::Interrupted, false) => "interrupted: no model so far keeps every bound; this is the nearest".into(),
+            (Ended::Failed { .. }, _) => format!("failed: {}", self.ended),
+            (_, true) if self.constraints.is_empty() => "trained without constraints".into(),
+            (_, true) => "feasible: every bound is kept on the training rows".into(),
+            (Ended::Infeasible { .. }, false) => format!("infeasible: {}", self.ended),
+            (_, false) => "not feasible: the nearest model that was found misses a bound".into(),
+        }
+    }
+}
+
 /// How a model does on some rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

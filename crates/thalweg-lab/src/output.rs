@@ -22,6 +22,12 @@ pub fn json(value: &impl serde::Serialize) -> Result<String> {
     Ok(text + "\n")
 }
 
+/// A number with as few digits as it needs, at most six.
+pub fn short(value: f64) -> String {
+    let rounded = format!("{value:.5e}").parse().unwrap_or(value);
+    if rounded == 0.0 || (1e-4..1e6).contains(&f64::abs(rounded)) { format!("{rounded}") } else { format!("{rounded:e}") }
+}
+
 /// Rows of cells as lines with aligned columns, two spaces apart; the columns in `right` (counted from 0) are flush right.
 pub fn align<R: AsRef<[String]>>(rows: &[R], right: &[usize]) -> String {
     let width = |cell: &String| cell.chars().count();

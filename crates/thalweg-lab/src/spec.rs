@@ -215,6 +215,11 @@ impl Spec {
         Wanted::read(self.measure.as_deref().unwrap_or_default())
     }
 
+    /// Version of the solver's code; that of the rule where the solver is to be chosen.
+    pub(crate) fn solver_version(&self) -> Result<u32> {
+        Ok(self.solver()?.map_or(auto::VERSION, |(solver, _)| solver.version()))
+    }
+
     /// The solver with checked settings, and those settings in words; none if it is to be chosen.
     fn solver(&self) -> Result<Option<(Box<FirstOrder<'static>>, String)>> {
         const KNOWN: &[&str] = &["ssg", "conex", "ipp", "threes-econ", "bundle", "auto"];
@@ -339,7 +344,7 @@ impl Spec {
         Ok(self.certificate()?.bounds.unwrap_or(certify::Bounds { feasibility, ..usual }))
     }
 
-    fn certificate(&self) -> Result<Measures> {
+    pub(crate) fn certificate(&self) -> Result<Measures> {
         let mut measures = Measures::default();
         let refuse = |value: &Value| {
             let wanted = "\"none\", \"bounds\", \"ssg\", or a table with bounds = { … }, ssg = { … } or penalised = { … }";
@@ -376,6 +381,11 @@ impl Spec {
 }
 
 impl DataSpec {
+    /// sha256 of the data's text. Paths as in [`Spec::ready`].
+    pub(crate) fn fingerprint(&self, file: &Path, options: &Options) -> Result<String> {
+        Ok(self.load(base_of(file), options)?.fingerprint)
+    }
+
     /// Where the data come from, once what is said about them makes sense.
     fn source(&self) -> Result<Source<'_>> {
         match (&self.name, &self.file) {

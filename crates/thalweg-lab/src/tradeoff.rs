@@ -174,6 +174,11 @@ impl Row {
         self.counted.or(self.value)
     }
 
+    /// Its place in a picture: what the bound is about, and upwards the held-out accuracy or the objective.
+    pub fn place(&self, accuracy: bool) -> Option<(f64, f64)> {
+        Some((self.seen()?, if accuracy { self.held_out_accuracy } else { self.objective }?))
+    }
+
     /// Whether this row is worse than one of a tighter bound, whose point keeps this bound too.
     fn worse_than(&self, tighter: &Row) -> bool {
         match (tighter.feasible, tighter.objective, self.feasible, self.objective) {

@@ -8,11 +8,13 @@ use thalweg::learn::Enforce;
 use thalweg::run::{Budget, Ended};
 
 use super::{DONE, Ending, INTERRUPTED, MISSED};
-use crate::Result;
 use crate::console::{Bar, stop_on_signal};
 use crate::fit::{Directory, Request, Trained};
 use crate::model::Quality;
 use crate::output::{align, json, print};
+use crate::report::{self, of_fit};
+use crate::trace::{check_writable, write_whole};
+use crate::{Error, Result};
 
 /// Fit a linear classifier under constraints to a table.
 ///
@@ -36,6 +38,9 @@ pub struct Args {
     /// Directory for model.json and trace.csv
     #[arg(long, value_name = "DIR", default_value = "thalweg-model")]
     out: PathBuf,
+    /// Write the outcome as a page with charts to this HTML file
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// Print the outcome as JSON in place of text
     #[arg(long)]
     json: bool,
@@ -162,10 +167,16 @@ pub fn run(args: Args) -> Ending {
     let request = args.asked.request(&args.data)?;
     let prepared = request.prepare()?;
     let directory = Directory::make(&args.out, &["model.json", "trace.csv"])?;
+    if let Some(file) = &args.report {
+        check_report(file, &[("the table", args.data.as_path())], &directory, &["model.json", "trace.csv"])?;
+    }
     let mut bar = Bar::new(!args.quiet);
     let trained = request.train(prepared, &mut bar)?;
     bar.finish();
     let file = directory.write(&trained)?;
+    if let Some(file) = &args.report {
+        write_whole(file, &report::html(&of_fit::page(&trained)?))?;
+    }
 
     let measured = &trained.model.measured;
     let code = match (&measured.ended, measured.feasible) {
@@ -177,9 +188,24 @@ pub fn run(args: Args) -> Ending {
         print(&json(&Summary { exit_code: code, notices: &trained.notices, measured, training: &trained.model.training })?)?;
     } else if !args.quiet {
         print(&words(&trained))?;
-        print(&format!("\nwritten: {} and trace.csv beside it\n", file.display()))?;
+        let report = args.report.as_ref().map_or(String::new(), |file| format!(", and {}", file.display()));
+        print(&format!("\nwritten: {} and trace.csv beside it{report}\n", file.display()))?;
     }
     Ok(ExitCode::from(code))
+}
+
+/// Refuses a report that could not be written at the end, or that would take the place of another file.
+pub(super) fn check_report(file: &Path, read: &[(&str, &Path)], directory: &Directory, written: &[&str]) -> Result<()> {
+    let refuse = |what: String| Error::Request(format!("--report {}: {what}", file.display()));
+    // One file may have several names; one that is not there yet has none.
+    let same = |other: &Path| file == other || file.canonicalize().is_ok_and(|f| other.canonicalize().is_ok_and(|o| f == o));
+    if let Some((what, _)) = read.iter().find(|(_, other)| same(other)) {
+        return Err(refuse(format!("is {what}: wanted another file")));
+    }
+    if let Some(name) = written.iter().find(|name| same(&directory.file(name))) {
+        return Err(refuse(format!("is where {name} goes: wanted another file")));
+    }
+    check_writable(file).map_err(refuse)
 }
 
 #[derive(Serialize)]
@@ -193,16 +219,7 @@ struct Summary<'a> {
 /// The outcome in words.
 pub fn words(trained: &Trained) -> String {
     let m = &trained.model.measured;
-    let mut text = match (&m.ended, m.feasible) {
-        (Ended::Interrupted, true) if m.constraints.is_empty() => "interrupted: this is the best model so far\n".to_string(),
-        (Ended::Interrupted, true) => "interrupted: this is the best model so far, and it keeps every bound\n".into(),
-        (Ended::Interrupted, false) => "interrupted: no model so far keeps every bound; this is the nearest\n".into(),
-        (Ended::Failed { .. }, _) => format!("failed: {}\n", m.ended),
-        (_, true) if m.constraints.is_empty() => "trained without constraints\n".into(),
-        (_, true) => "feasible: every bound is kept on the training rows\n".into(),
-        (Ended::Infeasible { .. }, false) => format!("infeasible: {}\n", m.ended),
-        (_, false) => "not feasible: the nearest model that was found misses a bound\n".into(),
-    };
+    let mut text = m.verdict() + "\n";
     text += "\n";
     text += &table(trained);
     text += "\n";
@@ -246,37 +263,10 @@ fn table(trained: &Trained) -> String {
     rows.push(["accuracy".into(), "".into(), percent(m.training.accuracy), held(&|q| Some(q.accuracy), percent), "".into()]);
     let objective = trained.model.training.minimize.clone();
     rows.push([objective, "".into(), plain(m.training.objective), held(&|q| Some(q.objective), plain), "".into()]);
-    for (j, c) in m.constraints.iter().enumerate() {
-        let verdict = if c.kept { "kept" } else { "missed" };
-        match c.measured {
-            None => rows.push([
-                c.name.clone(),
-                plain(c.bound),
-                plain(c.surrogate),
-                held(&|q| q.constraints.get(j).copied(), plain),
-                verdict.into(),
-            ]),
-            Some(counted) => {
-                let (first, second) = match trained.model.training.enforce {
-                    Enforce::Measured => (verdict, ""),
-                    Enforce::Surrogate => ("", verdict),
-                };
-                rows.push([
-                    format!("{}, counted", c.name),
-                    plain(c.bound),
-                    plain(counted),
-                    held(&|q| q.counted.get(j).copied().flatten(), plain),
-                    first.into(),
-                ]);
-                rows.push([
-                    format!("{}, smooth form", c.name),
-                    plain(c.surrogate_bound),
-                    plain(c.surrogate),
-                    held(&|q| q.constraints.get(j).copied().filter(|_| c.sharpened == 1.0), plain),
-                    second.into(),
-                ]);
-            }
-        }
+    for row in of_fit::bounds(&trained.model) {
+        let verdict = row.kept.map_or("", |kept| if kept { "kept" } else { "missed" });
+        let held = row.held_out.map_or(String::new(), plain);
+        rows.push([row.name, plain(row.bound), plain(row.value), held, verdict.into()]);
     }
     align(&rows, &[1, 2, 3])
 }

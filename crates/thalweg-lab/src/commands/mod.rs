@@ -6,6 +6,7 @@ pub mod data;
 pub mod demo;
 pub mod explain;
 pub mod fit;
+pub mod lab;
 pub mod plan;
 pub mod predict;
 pub mod solve;

@@ -1,6 +1,6 @@
 //! `thalweg solve`: one run described in TOML.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,11 +9,12 @@ use thalweg::run::{self, Checkpoint, Ended, Options, Outcome, Point};
 use thalweg::solvers::Returned;
 
 use super::{DONE, Ending, INTERRUPTED, MISSED};
-use crate::certificate::{bounds_words, stationary_words};
+use crate::certificate::{bounds_words, penalised_words, stationary_words, switching_words};
 use crate::console::{Bar, stop_on_signal};
 use crate::data::catalogue;
 use crate::model::Reference;
 use crate::output::{align, json, print};
+use crate::report::of_solve::{self, Solved};
 use crate::spec::{Ready, Spec};
 use crate::trace::{check_writable, csv, write_whole};
 use crate::{Error, Result};
@@ -27,6 +28,9 @@ pub struct Args {
     /// Write the recorded iterates to this CSV file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Write the outcome as a page with charts to this HTML file
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// Print the outcome as JSON
     #[arg(long)]
     json: bool,
@@ -85,15 +89,24 @@ pub fn run(args: Args) -> Ending {
     let report = Report::new(&ready, outcome, &options);
     let text = json(&report)?;
     let written = args.out.as_ref().map_or(Ok(()), |file| write_whole(file, &text));
-    let printed = print(&if args.json { text } else { report.words() });
-    traced.and(written).and(printed)?;
+    let page = args.report.as_ref().map_or(Ok(()), |file| {
+        let page = of_solve::page(&report.solved(&args.spec, &spec, &ready));
+        write_whole(file, &crate::report::html(&page))
+    });
+    let mut words = if args.json { text } else { report.words() };
+    if let Some(file) = args.report.as_ref().filter(|_| page.is_ok() && !args.json) {
+        words += &format!("written: {}\n", file.display());
+    }
+    let printed = print(&words);
+    traced.and(written).and(page).and(printed)?;
     Ok(ExitCode::from(report.exit_code))
 }
 
 impl Args {
     /// Refuses files that could not be written after the run, while there is no result to lose.
     fn check_files(&self) -> Result<()> {
-        let files = [("--trace", &self.trace), ("--out", &self.out), ("--checkpoint", &self.checkpoint)];
+        let files =
+            [("--trace", &self.trace), ("--out", &self.out), ("--checkpoint", &self.checkpoint), ("--report", &self.report)];
         let files: Vec<_> = files.into_iter().filter_map(|(flag, file)| file.as_ref().map(|file| (flag, file))).collect();
         for (i, (flag, file)) in files.iter().enumerate() {
             if *file == &self.spec {
@@ -173,16 +186,39 @@ impl Report {
         }
     }
 
-    fn words(&self) -> String {
-        let o = &self.outcome;
-        let mut text = String::new();
-        let verdict = match (o.point.feasible, &o.ended) {
+    /// The same for the page.
+    fn solved<'a>(&'a self, file: &'a Path, spec: &'a Spec, ready: &'a Ready) -> Solved<'a> {
+        Solved {
+            file,
+            spec,
+            settings: &ready.settings,
+            verdict: self.verdict(),
+            problem: &self.problem,
+            bounds: &self.bounds,
+            references: &self.references,
+            gauges: ready.gauges.as_ref().map_or_else(Vec::new, |gauges| gauges.names()),
+            outcome: &self.outcome,
+            held_out: self.held_out.as_ref(),
+            certificate_bounds: self.certificate_bounds.as_ref(),
+            certificate: self.certificate.as_ref(),
+            penalty_certificate: self.penalty_certificate.as_ref(),
+        }
+    }
+
+    /// What the point is, in a word.
+    fn verdict(&self) -> &'static str {
+        match (self.outcome.point.feasible, &self.outcome.ended) {
             (_, Ended::Failed { .. }) => "failed",
             (_, Ended::Infeasible { .. }) => "infeasible",
             (true, _) => "feasible",
             (false, _) => "not feasible",
-        };
-        text += &format!("{verdict}: {}\n", self.message);
+        }
+    }
+
+    fn words(&self) -> String {
+        let o = &self.outcome;
+        let mut text = String::new();
+        text += &format!("{}: {}\n", self.verdict(), self.message);
         if let (Ended::Infeasible { .. }, Some(worst)) = (&o.ended, &o.point.worst) {
             text += &format!("least violation found: {:.6}, of '{worst}'\n", o.point.violation);
         }
@@ -215,16 +251,10 @@ impl Report {
             text += &self.certificate_bounds.as_ref().map_or(String::new(), bounds_words);
         }
         if let Some(c) = &self.certificate {
-            text += &format!(
-                "\nnear-stationarity {:.3e} (by switching, {} iterations, without a bound on its error)\n",
-                c.distance, c.iterations
-            );
+            text += &format!("\n{}", switching_words(c));
         }
         if let Some(c) = &self.penalty_certificate {
-            text += &format!(
-                "near-stationarity of the smoothed penalty {:.3e} ({} iterations, without a bound on its error)\n",
-                c.gradient, c.iterations
-            );
+            text += &penalised_words(c);
         }
         text += &format!(
             "\n{} {} iterations, {:.1} passes of the objective, {:.1} of the constraints, {:.2} s, seed {}\n",

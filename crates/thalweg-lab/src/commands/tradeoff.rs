@@ -1,6 +1,6 @@
 //! `thalweg tradeoff`: what a bound costs.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -8,13 +8,14 @@ use thalweg::certify::Measures;
 use thalweg::oracle::Values;
 use thalweg::run::Options;
 
-use super::fit::Asked;
+use super::fit::{Asked, check_report};
 use super::{DONE, Ending, INTERRUPTED, MISSED};
 use crate::console::{Bar, stop_on_signal};
 use crate::data::catalogue;
 use crate::fit::Directory;
-use crate::output::{align, json, print};
+use crate::output::{align, json, print, short};
 use crate::plot::{Mark, Plot, svg};
+use crate::report::{self, of_tradeoff};
 use crate::spec::Spec;
 use crate::trace::write_whole;
 use crate::tradeoff::{Fits, Row, Solves, Swept, bounds, csv, sweep, which};
@@ -48,6 +49,9 @@ pub struct Args {
     /// Directory for tradeoff.csv and tradeoff.svg
     #[arg(long, value_name = "DIR", default_value = "tradeoff")]
     out: PathBuf,
+    /// Write the outcome as a page with charts to this HTML file
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// Print the outcome as JSON in place of text
     #[arg(long)]
     json: bool,
@@ -101,7 +105,7 @@ pub fn run(args: Args) -> Ending {
             points: &swept.rows,
         })?)?;
     } else if !args.quiet {
-        print(&words(&named, &swept, values.len(), &args.out))?;
+        print(&words(&named, &swept, values.len(), &args))?;
     }
     Ok(ExitCode::from(code))
 }
@@ -158,13 +162,28 @@ fn swept(
     notes: impl Iterator<Item = String>,
 ) -> Result<Swept> {
     let directory = Directory::make(&args.out, &[TABLE, PICTURE])?;
+    if let Some(file) = &args.report {
+        check_report(file, &[("the file that is read", args.input.as_path())], &directory, &[TABLE, PICTURE])?;
+    }
     let mut bar = Bar::new(!args.quiet);
     let mut swept = sweep(problem, values, &mut bar);
     bar.finish();
     swept.notes.splice(0..0, notes);
     if !swept.rows.is_empty() {
         write_whole(&directory.file(TABLE), &csv(&swept.rows))?;
-        write_whole(&directory.file(PICTURE), &svg(&plot(named, &swept.rows)))?;
+        let plot = plot(named, &swept.rows);
+        write_whole(&directory.file(PICTURE), &svg(&plot))?;
+        if let Some(file) = &args.report {
+            let sweep = of_tradeoff::Sweep {
+                file: &args.input,
+                minimize: &named.minimize,
+                constraint: &named.constraint,
+                others: &named.others,
+                asked: values.len(),
+                swept: &swept,
+            };
+            write_whole(file, &report::html(&of_tradeoff::page(&sweep, &plot)))?;
+        }
     }
     Ok(swept)
 }
@@ -184,11 +203,11 @@ struct Summary<'a> {
 fn plot(named: &Named, rows: &[Row]) -> Plot {
     let accuracy = rows.iter().any(|row| row.held_out_accuracy.is_some());
     let counted = rows.iter().any(|row| row.counted.is_some());
-    let height = |row: &Row| if accuracy { row.held_out_accuracy } else { row.objective };
     let mark = |row: &Row| {
+        let (x, y) = row.place(accuracy)?;
         Some(Mark {
-            x: row.seen()?,
-            y: height(row)?,
+            x,
+            y,
             good: row.feasible,
             title: format!("bound {}: {}", short(row.bound), if row.feasible { "kept" } else { &row.ended }),
         })
@@ -208,14 +227,8 @@ fn plot(named: &Named, rows: &[Row]) -> Plot {
     }
 }
 
-/// A number with as few digits as it needs, at most six.
-fn short(value: f64) -> String {
-    let rounded = format!("{value:.5e}").parse().unwrap_or(value);
-    if rounded == 0.0 || (1e-4..1e6).contains(&f64::abs(rounded)) { format!("{rounded}") } else { format!("{rounded:e}") }
-}
-
 /// The outcome in words.
-fn words(named: &Named, swept: &Swept, asked: usize, out: &Path) -> String {
+fn words(named: &Named, swept: &Swept, asked: usize, args: &Args) -> String {
     let finished = swept.rows.len();
     let kept = swept.rows.iter().filter(|row| row.feasible).count();
     let mut text = match (swept.interrupted, kept == finished) {
@@ -232,7 +245,8 @@ fn words(named: &Named, swept: &Swept, asked: usize, out: &Path) -> String {
     for note in &swept.notes {
         text += &format!("note: {note}\n");
     }
-    text + &format!("written: {} and {PICTURE} beside it\n", out.join(TABLE).display())
+    let report = args.report.as_ref().map_or(String::new(), |file| format!(", and {}", file.display()));
+    text + &format!("written: {} and {PICTURE} beside it{report}\n", args.out.join(TABLE).display())
 }
 
 /// A column of the table: its name, and its cell in a row.

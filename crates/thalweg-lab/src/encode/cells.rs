@@ -81,7 +81,7 @@ pub(super) fn has_comma(text: &str) -> bool {
 }
 
 /// A number of things, with commas between thousands.
-pub(super) fn thousands(n: usize) -> String {
+pub(crate) fn thousands(n: usize) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (k, digit) in digits.chars().enumerate() {

@@ -10,6 +10,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use thalweg::math::Matrix;
 
+pub(crate) use cells::thousands;
 pub use cells::{MISSING, is_missing};
 pub use groups::{Grouping, weights};
 pub use labels::Labels;
@@ -17,7 +18,7 @@ pub use labels::Labels;
 use crate::data::source::{list, show};
 use crate::data::table::Table;
 use crate::{Error, Result};
-use cells::{Cell, MISSING_NAME, OTHER_NAME, cell, has_comma, is_date, number, thousands};
+use cells::{Cell, MISSING_NAME, OTHER_NAME, cell, has_comma, is_date, number};
 
 /// Version of the stored form.
 const VERSION: u32 = 1;

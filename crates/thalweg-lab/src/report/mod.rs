@@ -1,6 +1,14 @@
 //! The report: what is on the page as plain data, and the page itself, one HTML file that needs nothing else. Where the numbers
 //! come from is decided elsewhere: by the store of experiments, by `fit`, `solve` and `tradeoff`.
 
+mod curves;
+mod html;
+pub mod of_fit;
+pub mod of_solve;
+pub mod of_tradeoff;
+mod thin;
+
+pub use html::{LEVELS, html};
 use serde::Serialize;
 
 /// A page.
@@ -61,6 +69,8 @@ pub struct Run {
     pub id: String,
     /// Its panel, by number.
     pub panel: usize,
+    /// Runs of a panel with the same text here are on the same problem; another seed may have drawn other rows.
+    pub instance: String,
     /// Label of the solver.
     pub solver: String,
     /// The settings in which it differs from other runs of that solver: "eta = 0.001, tol = 1e-5". Empty if there is one cell.

@@ -26,7 +26,7 @@ pub struct Bounds {
     pub rho_g: Option<f64>,
     /// Ends when the interval is at most this share of its upper end. Default 0.1.
     pub width: f64,
-    /// Ends when the upper end is at most this. Default 1e-4.
+    /// Ends when the upper end is at most this. Default 1e-6.
     pub target: f64,
     /// Evaluations at most. Default 500.
     pub evaluations: u64,

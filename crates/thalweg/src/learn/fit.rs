@@ -146,6 +146,8 @@ pub struct Fitted {
     pub iterations: u64,
     /// Work of all runs.
     pub passes: Passes,
+    /// Samples that all runs read.
+    pub samples: u64,
     /// Time of all runs, without measuring.
     pub seconds: f64,
     /// Recorded iterates of the training runs, against the user's bounds.
@@ -445,6 +447,7 @@ impl<'a> Trainer<'a> {
             rounds: self.rounds,
             iterations: self.iterations,
             passes: self.passes,
+            samples: self.samples,
             seconds: self.seconds,
             trace: std::mem::take(&mut self.trace),
             notes,

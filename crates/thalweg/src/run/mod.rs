@@ -28,6 +28,9 @@ use crate::oracle::{Draw, Pick, Subgradients, Values, Warm};
 use crate::solvers::{FirstOrder, Method, Returned, Step, Verdict, ZerothOrder};
 use crate::{Error, Result, certify};
 
+/// How the note begins that tells of a run which was continued.
+pub const CONTINUED: &str = "continued from iteration";
+
 /// How a run is conducted; nothing here belongs to a method.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -241,7 +244,7 @@ fn drive<P: Values + ?Sized>(
                 driver.method().restore(&saved.solver)?;
                 ev.set_memory(saved.memory);
                 (t, trace, best) = (saved.iteration, saved.trace, saved.best);
-                notes.push(format!("continued from iteration {t}"));
+                notes.push(format!("{CONTINUED} {t}"));
                 watch = Watch { before: saved.seconds, since: Instant::now() };
             }
         }

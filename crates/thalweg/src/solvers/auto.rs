@@ -8,6 +8,9 @@ use crate::Result;
 use crate::oracle::Subgradients;
 use crate::run::{self, Options, Record};
 
+/// Raised when the rule chooses otherwise than before, or a method that it chooses changes its numbers.
+pub const VERSION: u32 = 1;
+
 /// A method that was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -1,0 +1,633 @@
+//! `thalweg lab`: experiments, the store that keeps their runs, and the report.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::{DONE, Ending, INTERRUPTED, MISSED};
+use crate::console::{Board, stop_on_signal};
+use crate::data::catalogue;
+use crate::data::table::quote_cell;
+use crate::lab::experiment::{Experiment, describe, matches, panel};
+use crate::lab::page;
+use crate::lab::store::{Finished, Member, Part, Status, Store, Stored};
+use crate::lab::work::{How, run as work};
+use crate::output::{align, json, print};
+use crate::report::html;
+use crate::trace::{check_writable, digits, write_whole};
+use crate::{Error, Result};
+
+/// Experiments: many runs, kept in a store, compared in a report
+#[derive(Debug, Clone, clap::Args)]
+#[command(arg_required_else_help = true)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Clone, clap::Subcommand)]
+enum Command {
+    Run(RunArgs),
+    Report(ReportArgs),
+    List(ListArgs),
+    Show(ShowArgs),
+    Export(ExportArgs),
+    Rm(RmArgs),
+}
+
+/// The store of all commands.
+#[derive(Debug, Clone, clap::Args)]
+struct StoreArg {
+    /// The file that keeps the runs
+    #[arg(long, value_name = "FILE", default_value = "thalweg.sqlite")]
+    store: PathBuf,
+}
+
+/// Run an experiment: data x problems x solvers x seeds
+///
+/// Finished runs are kept and never made twice: kill it at any moment and start it again, extend the spec and only what is new
+/// runs, start it in two terminals and they share the work.
+#[derive(Debug, Clone, clap::Args)]
+#[command(
+    after_help = "Example: thalweg lab run experiments/roc-fairness-a9a.toml --quick --jobs 2 && thalweg lab report --open"
+)]
+struct RunArgs {
+    /// The description of the experiment
+    spec: PathBuf,
+    /// Runs at a time
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    jobs: usize,
+    #[command(flatten)]
+    store: StoreArg,
+    /// Only runs whose names contain this; * stands for anything
+    #[arg(long, value_name = "PATTERN")]
+    only: Option<String>,
+    /// Shrink the experiment as its table [quick] says
+    #[arg(long)]
+    quick: bool,
+    /// Run again what is finished
+    #[arg(long)]
+    fresh: bool,
+    /// Print the names of the runs and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Seconds between two savings of a running job
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    checkpoint_every: f64,
+    /// Look for data sets in this directory first
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Print the outcome as JSON in place of text
+    #[arg(long)]
+    json: bool,
+    /// Show no progress
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Write the report: one HTML file
+#[derive(Debug, Clone, clap::Args)]
+struct ReportArgs {
+    #[command(flatten)]
+    store: StoreArg,
+    /// Only this experiment
+    #[arg(long, value_name = "NAME")]
+    experiment: Option<String>,
+    /// The file to write
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    out: PathBuf,
+    /// Open it in the browser
+    #[arg(long)]
+    open: bool,
+}
+
+/// List the runs of the store
+#[derive(Debug, Clone, clap::Args)]
+struct ListArgs {
+    #[command(flatten)]
+    store: StoreArg,
+    /// Only this experiment
+    #[arg(long, value_name = "NAME")]
+    experiment: Option<String>,
+    /// Only runs whose names contain this; * stands for anything
+    #[arg(long, value_name = "PATTERN")]
+    only: Option<String>,
+    /// Print JSON in place of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Show everything about a run
+#[derive(Debug, Clone, clap::Args)]
+struct ShowArgs {
+    /// The beginning of its key, as 'list' shows it
+    run: String,
+    #[command(flatten)]
+    store: StoreArg,
+    /// Print JSON, with the point and the recorded iterates
+    #[arg(long)]
+    json: bool,
+}
+
+/// Export runs, or the recorded iterates of runs, as CSV
+#[derive(Debug, Clone, clap::Args)]
+struct ExportArgs {
+    #[command(flatten)]
+    store: StoreArg,
+    /// Only this experiment
+    #[arg(long, value_name = "NAME")]
+    experiment: Option<String>,
+    /// Only runs whose names contain this; * stands for anything
+    #[arg(long, value_name = "PATTERN")]
+    only: Option<String>,
+    /// As CSV, the only form there is
+    #[arg(long)]
+    csv: bool,
+    /// One line for each recorded quantity of each recorded iterate in place of one for each run
+    #[arg(long)]
+    points: bool,
+    /// Write to this file in place of standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// Remove runs from the store
+#[derive(Debug, Clone, clap::Args)]
+struct RmArgs {
+    /// Beginnings of keys, as 'list' shows them
+    runs: Vec<String>,
+    #[command(flatten)]
+    store: StoreArg,
+    /// Remove an experiment with all runs that belong to no other
+    #[arg(long, value_name = "NAME")]
+    experiment: Option<String>,
+    /// Remove the runs that failed or were refused
+    #[arg(long)]
+    failed: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Ending {
+    match args.command {
+        Command::Run(args) => run_experiment(args),
+        Command::Report(args) => report(args),
+        Command::List(args) => list(args),
+        Command::Show(args) => show(args),
+        Command::Export(args) => export(args),
+        Command::Rm(args) => remove(args),
+    }
+}
+
+fn run_experiment(args: RunArgs) -> Ending {
+    let experiment = Experiment::read(&args.spec, args.quick)?;
+    if args.jobs == 0 {
+        return Err(Error::Request("--jobs 0: wanted at least 1".into()));
+    }
+    let checkpoint_every = Duration::try_from_secs_f64(args.checkpoint_every)
+        .map_err(|_| Error::Request(format!("--checkpoint-every {}: wanted a number of seconds", args.checkpoint_every)))?;
+    if args.dry_run {
+        return dry_run(&experiment, args.only.as_deref());
+    }
+    let store = Store::create(&args.store.store)?;
+    let how = How {
+        jobs: args.jobs,
+        only: args.only,
+        fresh: args.fresh,
+        checkpoint_every,
+        catalogue: catalogue::Options { data_dir: args.data_dir },
+        interrupt: stop_on_signal()?,
+    };
+    let board = Board::new(!args.quiet, args.jobs);
+    let done = work(&experiment, store, &how, &board);
+    board.finish();
+    let done = done?;
+
+    let store = Store::open(&args.store.store)?;
+    let rows = Row::of(&store, Some(&experiment.name))?;
+    let failed = rows.iter().filter(|row| row.failed()).count();
+    let code = match (done.interrupted, failed) {
+        (true, _) => INTERRUPTED,
+        (false, 0) => DONE,
+        (false, _) => MISSED,
+    };
+    if args.json {
+        let runs: Vec<Listed> = rows.iter().map(Listed::of).collect();
+        let (worked, found, interrupted) = (done.worked, done.found, done.interrupted);
+        let name = &experiment.name;
+        print(&json(&json!({
+            "exit_code": code, "experiment": name, "worked": worked, "found": found, "interrupted": interrupted, "runs": runs,
+        }))?)?;
+        return Ok(ExitCode::from(code));
+    }
+    let mut text = format!("{}: {}\n\n", experiment.name, counted(&rows, done.worked, done.found));
+    text += &summary(&rows);
+    let facts = store.experiments()?.into_iter().find(|e| e.name == experiment.name).map(|e| e.facts).unwrap_or_default();
+    if !facts.tuned.is_empty() || !facts.notes.is_empty() {
+        text += "\n";
+    }
+    if !facts.tuned.is_empty() {
+        text += &format!("{}\n", facts.tuned);
+    }
+    for note in &facts.notes {
+        text += &format!("note: {note}\n");
+    }
+    for row in rows.iter().filter(|row| row.failed()) {
+        let run = row.finished.as_ref();
+        text += &format!("{}: {}: {}\n", run.map_or("", |r| r.status.word()), row.name(), run.map_or("", |r| r.ended.as_str()));
+    }
+    let flag = match args.store.store == Path::new("thalweg.sqlite") {
+        true => String::new(),
+        false => format!(" --store {}", args.store.store.display()),
+    };
+    text += match done.interrupted {
+        true => "\ninterrupted: the same command goes on from here\n".to_string(),
+        false => format!("\nkept in {}; to look at it: thalweg lab report{flag} --open\n", args.store.store.display()),
+    }
+    .as_str();
+    print(&text)?;
+    Ok(ExitCode::from(code))
+}
+
+fn dry_run(experiment: &Experiment, only: Option<&str>) -> Ending {
+    let mut text = String::new();
+    let mut count = 0;
+    for [d, p, s] in experiment.groups() {
+        for c in 0..experiment.solvers[s].cells.len() {
+            for seed in experiment.tuning_seeds()? {
+                let name = experiment.describe(&experiment.job(d, p, s, c, seed)?);
+                if only.is_none_or(|only| matches(&name, only)) {
+                    count += 1;
+                    text += &format!("{name}\n");
+                }
+            }
+        }
+    }
+    print(&format!("{text}{count} runs\n"))?;
+    Ok(ExitCode::from(DONE))
+}
+
+/// What was done, in words.
+fn counted(rows: &[Row], worked: usize, found: usize) -> String {
+    let finished = rows.iter().filter(|row| row.finished.is_some()).count();
+    let there = match (worked, found) {
+        (0, _) => ", all of them there before".into(),
+        (_, 0) => String::new(),
+        (worked, found) => format!(" ({worked} jobs done now, {found} found done)"),
+    };
+    match rows.len() - finished {
+        0 => format!("{finished} runs{there}"),
+        left => format!("{finished} of {} runs, {left} left{there}", rows.len()),
+    }
+}
+
+/// A run's place in an experiment, and the run if it is finished.
+struct Row {
+    experiment: String,
+    member: Member,
+    finished: Option<Finished>,
+}
+
+impl Row {
+    /// All runs, or those of one experiment.
+    fn of(store: &Store, experiment: Option<&str>) -> Result<Vec<Row>> {
+        let mut rows = vec![];
+        let experiments = chosen(store, experiment)?;
+        for e in &experiments {
+            for member in store.members(&e.name)? {
+                rows.push(Row { experiment: e.name.clone(), finished: store.run(&member.run)?, member });
+            }
+        }
+        if experiment.is_none() {
+            // Runs of specs that have changed since are still there.
+            let known: std::collections::HashSet<String> = rows.iter().map(|row| row.member.run.clone()).collect();
+            for key in store.keys()?.into_iter().filter(|key| !known.contains(key)) {
+                if let Some(run) = store.run(&key)? {
+                    let data = run.spec["data"]["name"].as_str().or(run.spec["data"]["file"].as_str()).unwrap_or("data").into();
+                    let (solver, seed) = (run.method.clone(), run.seed);
+                    let (problem, cell) = (String::new(), String::new());
+                    let member = Member { run: key, data, problem, solver, cell, seed, tuned: false };
+                    rows.push(Row { experiment: String::new(), member, finished: Some(run) });
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    fn name(&self) -> String {
+        let m = &self.member;
+        describe(&panel(&m.data, &m.problem), &m.solver, &m.cell, m.seed)
+    }
+
+    fn failed(&self) -> bool {
+        self.finished.as_ref().is_some_and(|run| matches!(run.status, Status::Failed | Status::Refused))
+    }
+}
+
+/// The experiments of a store, or the one that is asked for.
+fn chosen(store: &Store, name: Option<&str>) -> Result<Vec<Stored>> {
+    let all = store.experiments()?;
+    let Some(name) = name else { return Ok(all) };
+    let names: Vec<String> = all.iter().map(|e| e.name.clone()).collect();
+    let found: Vec<Stored> = all.into_iter().filter(|e| e.name == name).collect();
+    if found.is_empty() {
+        let hint = thalweg::suggest::did_you_mean(name, names.iter().map(String::as_str));
+        let wanted =
+            if names.is_empty() { "there is none in the store".into() } else { format!("wanted one of {}", names.join(", ")) };
+        return Err(Error::Request(format!("experiment '{name}' is not known{hint}: {wanted}")));
+    }
+    Ok(found)
+}
+
+/// Kept cells, one line for each panel and solver.
+fn summary(rows: &[Row]) -> String {
+    let header = ["problem", "solver", "kept settings", "objective", "violation", "feasible", "passes", "seconds"];
+    let mut lines: Vec<Vec<String>> = vec![header.map(String::from).to_vec()];
+    let mut seen: Vec<(String, String, String)> = vec![];
+    for row in rows.iter().filter(|row| row.member.tuned && row.finished.is_some()) {
+        let m = &row.member;
+        let key = (panel(&m.data, &m.problem), m.solver.clone(), m.cell.clone());
+        if seen.contains(&key) {
+            continue;
+        }
+        let runs: Vec<&Finished> = rows
+            .iter()
+            .filter(|r| {
+                r.member.tuned
+                    && (panel(&r.member.data, &r.member.problem), &r.member.solver, &r.member.cell)
+                        == (key.0.clone(), &key.1, &key.2)
+            })
+            .filter_map(|r| r.finished.as_ref())
+            .collect();
+        let middle = |get: &dyn Fn(&Finished) -> Option<f64>| {
+            let mut numbers: Vec<f64> = runs.iter().filter_map(|r| get(r)).collect();
+            numbers.sort_by(f64::total_cmp);
+            numbers.get(numbers.len().saturating_sub(1) / 2).copied()
+        };
+        let show = |v: Option<f64>, words: fn(f64) -> String| v.map_or("none".into(), words);
+        let worst = runs.iter().filter_map(|r| r.violation).max_by(f64::total_cmp);
+        let feasible = runs.iter().filter(|r| r.status == Status::Feasible).count();
+        lines.push(vec![
+            key.0.clone(),
+            key.1.clone(),
+            key.2.clone(),
+            show(middle(&|r| r.objective), |v| format!("{v:.6}")),
+            show(worst, |v| format!("{v:+.1e}")),
+            format!("{feasible}/{}", runs.len()),
+            show(middle(&|r| Some(r.passes_f + r.passes_g)), |v| format!("{v:.0}")),
+            show(middle(&|r| Some(r.seconds)), |v| format!("{v:.2}")),
+        ]);
+        seen.push(key);
+    }
+    // A column that says nothing is left out.
+    let keep: Vec<usize> = (0..header.len()).filter(|&j| lines.iter().skip(1).any(|line| !line[j].is_empty())).collect();
+    let lines: Vec<Vec<String>> = lines.iter().map(|line| keep.iter().map(|&j| line[j].clone()).collect()).collect();
+    let right: Vec<usize> = keep.iter().enumerate().filter(|(_, j)| **j >= 3).map(|(i, _)| i).collect();
+    if lines.len() > 1 { align(&lines, &right) } else { String::new() }
+}
+
+fn report(args: ReportArgs) -> Ending {
+    let store = Store::open(&args.store.store)?;
+    let experiments = chosen(&store, args.experiment.as_deref())?;
+    check_writable(&args.out).map_err(|what| Error::Request(format!("--out {}: {what}", args.out.display())))?;
+    let page = page::page(&store, &experiments)?;
+    write_whole(&args.out, &html(&page))?;
+    print(&format!("written: {}\n", args.out.display()))?;
+    if args.open {
+        open(&args.out)?;
+    }
+    Ok(ExitCode::from(DONE))
+}
+
+/// Opens a file with whatever the system opens such files with.
+fn open(file: &Path) -> Result<()> {
+    let program = match std::env::consts::OS {
+        "macos" => "open",
+        "windows" => "explorer",
+        _ => "xdg-open",
+    };
+    let failed = |what: String| Error::Request(format!("--open: {program} {what}: open {} yourself", file.display()));
+    match std::process::Command::new(program).arg(file).status() {
+        // The one of Windows never says that it succeeded.
+        Ok(status) if status.success() || program == "explorer" => Ok(()),
+        Ok(_) => Err(failed("could not open it".into())),
+        Err(e) => Err(failed(format!("cannot be started ({e})"))),
+    }
+}
+
+#[derive(Serialize)]
+struct Listed<'a> {
+    experiment: &'a str,
+    #[serde(flatten)]
+    member: &'a Member,
+    status: &'a str,
+    objective: Option<f64>,
+    violation: Option<f64>,
+    iterations: Option<u64>,
+    seconds: Option<f64>,
+    ended: Option<&'a str>,
+    finished: Option<&'a str>,
+}
+
+impl<'a> Listed<'a> {
+    fn of(row: &'a Row) -> Self {
+        let run = row.finished.as_ref();
+        Listed {
+            experiment: &row.experiment,
+            member: &row.member,
+            status: run.map_or("not run", |r| r.status.word()),
+            objective: run.and_then(|r| r.objective),
+            violation: run.and_then(|r| r.violation),
+            iterations: run.map(|r| r.iterations),
+            seconds: run.map(|r| r.seconds),
+            ended: run.map(|r| r.ended.as_str()),
+            finished: run.map(|r| r.finished.as_str()),
+        }
+    }
+}
+
+fn list(args: ListArgs) -> Ending {
+    let store = Store::open(&args.store.store)?;
+    let mut rows = Row::of(&store, args.experiment.as_deref())?;
+    rows.retain(|row| args.only.as_ref().is_none_or(|only| matches(&row.name(), only)));
+    if args.json {
+        print(&json(&rows.iter().map(Listed::of).collect::<Vec<_>>())?)?;
+        return Ok(ExitCode::from(DONE));
+    }
+    let mut text = String::new();
+    let mut lines: Vec<Vec<String>> = vec![];
+    let mut last: Option<&str> = None;
+    for row in &rows {
+        if last != Some(row.experiment.as_str()) {
+            text += &align(&std::mem::take(&mut lines), &[2, 3, 4]);
+            let title = if row.experiment.is_empty() { "in no experiment" } else { &row.experiment };
+            text += &format!("{}{title}\n", if last.is_some() { "\n" } else { "" });
+            last = Some(&row.experiment);
+        }
+        let run = row.finished.as_ref();
+        let number = |v: Option<f64>, words: fn(f64) -> String| v.map_or(String::new(), words);
+        lines.push(vec![
+            format!("{}{}", &row.member.run[..row.member.run.len().min(10)], if row.member.tuned { " *" } else { "  " }),
+            run.map_or("not run", |r| r.status.word()).into(),
+            number(run.and_then(|r| r.objective), |v| format!("{v:.6}")),
+            number(run.and_then(|r| r.violation), |v| format!("{v:+.1e}")),
+            number(run.map(|r| r.seconds), |v| format!("{v:.2} s")),
+            row.name(),
+        ]);
+    }
+    text += &align(&lines, &[2, 3, 4]);
+    if rows.is_empty() {
+        text += "no runs\n";
+    } else if rows.iter().any(|row| row.member.tuned) {
+        text += "\n* of the cell that is kept for its solver\n";
+    }
+    print(&text)?;
+    Ok(ExitCode::from(DONE))
+}
+
+fn show(args: ShowArgs) -> Ending {
+    let store = Store::open(&args.store.store)?;
+    let run = store.find(&args.run)?;
+    let curves = store.curves(&run.key, Part::Recorded)?;
+    let certificates = store.certificates(&run.key)?;
+    if args.json {
+        let value = json!({ "run": run, "recorded": curves, "certificates": certificates });
+        print(&json(&value)?)?;
+        return Ok(ExitCode::from(DONE));
+    }
+    let mut rows: Vec<[String; 2]> = vec![];
+    let mut row = |name: &str, value: String| rows.push([name.into(), value]);
+    let number = |v: Option<f64>| v.map_or("none".into(), |v| format!("{v}"));
+    row("run", run.key.clone());
+    for e in store.experiments()? {
+        for m in store.members(&e.name)?.iter().filter(|m| m.run == run.key) {
+            let kept = if m.tuned { ", of the cell that is kept" } else { "" };
+            row("in", format!("{}: {}{kept}", e.name, describe(&panel(&m.data, &m.problem), &m.solver, &m.cell, m.seed)));
+        }
+    }
+    row("status", run.status.word().into());
+    row("ended", run.ended.clone());
+    row("objective", number(run.objective));
+    row("violation", number(run.violation));
+    for c in run.outcome["point"]["constraints"].as_array().into_iter().flatten() {
+        let kept = if c["satisfied"] == true { "holds" } else { "violated" };
+        row("constraint", format!("{}: {} ({kept})", c["name"].as_str().unwrap_or_default(), c["value"]));
+    }
+    row("solver", format!("{}, version {} of its code", run.method, run.version));
+    row("settings", run.spec["solver"].to_string());
+    row("problem", run.outcome["problem"].as_str().unwrap_or_default().into());
+    row("seed", run.seed.to_string());
+    row("iterations", run.iterations.to_string());
+    row("passes", format!("{:.2} of the objective, {:.2} of the constraints", run.passes_f, run.passes_g));
+    row("samples", run.samples.to_string());
+    row("seconds", format!("{:.3}", run.seconds));
+    let recorded = curves.first().map_or(0, |c| c.numbers.len());
+    row("recorded", format!("{recorded} iterates: {}", curves.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ")));
+    if let Some(c) = &certificates {
+        row("certified", format!("{} iterates", c.curves.first().map_or(0, |c| c.numbers.len())));
+        if let Some([lower, upper]) = page::certificate(&c.returned) {
+            row("certificate", format!("the proximal point of the returned point lies between {lower:.3e} and {upper:.3e} away"));
+        }
+    }
+    row("machine", run.host.to_string());
+    row("data", run.data_hash.clone());
+    row("finished", run.finished.clone());
+    let of_problem = run.outcome["problem_notes"].as_array().into_iter().flatten().filter_map(|note| note.as_str());
+    for note in of_problem.chain(run.notes.iter().map(String::as_str)) {
+        row("note", note.into());
+    }
+    print(&align(&rows, &[]))?;
+    Ok(ExitCode::from(DONE))
+}
+
+fn export(args: ExportArgs) -> Ending {
+    let store = Store::open(&args.store.store)?;
+    if let Some(file) = &args.out {
+        check_writable(file).map_err(|what| Error::Request(format!("--out {}: {what}", file.display())))?;
+    }
+    let mut rows = Row::of(&store, args.experiment.as_deref())?;
+    rows.retain(|row| args.only.as_ref().is_none_or(|only| matches(&row.name(), only)));
+    let mut text = String::from("experiment,run,data,problem,solver,cell,seed,kept");
+    text += match args.points {
+        true => ",part,iteration,name,value\n",
+        false => {
+            ",status,objective,violation,iterations,passes_f,passes_g,samples,seconds,certificate_lower,certificate_upper,ended,finished\n"
+        }
+    };
+    for row in &rows {
+        let m = &row.member;
+        let head = [&row.experiment, &m.run, &m.data, &m.problem, &m.solver, &m.cell].map(|cell| quote_cell(cell)).join(",");
+        let head = format!("{head},{},{}", m.seed, m.tuned);
+        let number = |v: Option<f64>| v.map_or(String::new(), digits);
+        match (&row.finished, args.points) {
+            (None, true) => {}
+            (None, false) => text += &format!("{head},not run,,,,,,,,,,,\n"),
+            (Some(run), false) => {
+                let certificate = page::certificate_of(&store, run)?;
+                text += &format!(
+                    "{head},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+                    run.status.word(),
+                    number(run.objective),
+                    number(run.violation),
+                    run.iterations,
+                    digits(run.passes_f),
+                    digits(run.passes_g),
+                    run.samples,
+                    digits(run.seconds),
+                    number(certificate.map(|c| c[0])),
+                    number(certificate.map(|c| c[1])),
+                    quote_cell(&run.ended),
+                    run.finished
+                );
+            }
+            (Some(run), true) => {
+                for (part, word) in [(Part::Recorded, "recorded"), (Part::Certified, "certified")] {
+                    let curves = store.curves(&run.key, part)?;
+                    let Some(iterations) = curves.iter().find(|c| c.name == "iterations").map(|c| c.numbers.clone()) else {
+                        continue;
+                    };
+                    for curve in curves.iter().filter(|c| c.name != "iterations") {
+                        for (t, v) in iterations.iter().zip(&curve.numbers) {
+                            text += &format!("{head},{word},{t},{},{}\n", quote_cell(&curve.name), digits(*v));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    match &args.out {
+        Some(file) => write_whole(file, &text)?,
+        None => print(&text)?,
+    }
+    Ok(ExitCode::from(DONE))
+}
+
+fn remove(args: RmArgs) -> Ending {
+    if args.runs.is_empty() && args.experiment.is_none() && !args.failed {
+        return Err(Error::Request("nothing is named: wanted keys of runs, --experiment NAME or --failed".into()));
+    }
+    let mut store = Store::open(&args.store.store)?;
+    // Everything is looked up before anything is removed.
+    let mut keys: Vec<String> = args.runs.iter().map(|begin| Ok(store.find(begin)?.key)).collect::<Result<_>>()?;
+    let all = Row::of(&store, None)?;
+    if let Some(name) = &args.experiment {
+        chosen(&store, Some(name))?;
+        let elsewhere = |run: &str| all.iter().any(|row| row.member.run == run && row.experiment != *name);
+        keys.extend(
+            all.iter().filter(|row| row.experiment == *name && !elsewhere(&row.member.run)).map(|row| row.member.run.clone()),
+        );
+    }
+    if args.failed {
+        keys.extend(all.iter().filter(|row| row.failed()).map(|row| row.member.run.clone()));
+    }
+    keys.sort();
+    keys.dedup();
+    let removed = store.forget(&keys)?;
+    if let Some(name) = &args.experiment {
+        store.forget_experiment(name)?;
+    }
+    print(&format!("{removed} runs removed\n"))?;
+    Ok(ExitCode::from(DONE))
+}

@@ -1,0 +1,142 @@
+//! Which cell of a solver's grid is kept on a data set, from the recorded iterates of its runs. The rule is the spec's `tune`.
+
+use super::experiment::{After, By, Tune, Wanted};
+use super::store::Curve;
+
+/// What a run shows at the place where cells are compared.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Seen {
+    /// What is to be smallest; infinite if there is no such number.
+    pub value: f64,
+    /// The largest constraint there; minus infinity without constraints.
+    pub violation: f64,
+    /// It keeps every constraint.
+    pub kept: bool,
+}
+
+/// What a run shows; none if it has no recorded iterate.
+pub fn look(curves: &[Curve], tune: &Tune) -> Option<Seen> {
+    let column = |name: &str| curves.iter().find(|c| c.name == name && c.role != "gauge").map(|c| c.numbers.as_slice());
+    let last = last_within(curves, &tune.after)?;
+    let (objective, violation, feasible) = (column("objective")?, column("violation")?, column("feasible")?);
+    let at = |numbers: &[f64], i: usize| numbers.get(i).copied().unwrap_or(f64::NAN);
+    let kept = |i: usize| match tune.feasible {
+        Wanted::Kept(false) => true,
+        Wanted::Kept(true) => at(feasible, i) == 1.0,
+        Wanted::Within(most) => at(violation, i) <= most,
+    };
+    let number = |v: f64| if v.is_nan() { f64::INFINITY } else { v };
+    Some(match tune.by {
+        By::Objective => Seen { value: number(at(objective, last)), violation: at(violation, last), kept: kept(last) },
+        By::Violation => Seen { value: number(at(violation, last)), violation: at(violation, last), kept: kept(last) },
+        By::BestFeasible => {
+            let best =
+                (0..=last).filter(|&i| kept(i)).min_by(|&a, &b| number(at(objective, a)).total_cmp(&number(at(objective, b))));
+            let shown = best.unwrap_or(last);
+            let value = best.map_or(f64::INFINITY, |i| number(at(objective, i)));
+            Seen { value, violation: at(violation, shown), kept: best.is_some() }
+        }
+    })
+}
+
+/// The last recorded iterate within all limits.
+fn last_within(curves: &[Curve], after: &After) -> Option<usize> {
+    let axis = |name: &str| curves.iter().find(|c| c.role == "axis" && c.name == name).map(|c| c.numbers.as_slice());
+    let (iterations, seconds) = (axis("iterations")?, axis("seconds")?);
+    let (f, g) = (axis("passes_f")?, axis("passes_g")?);
+    let within = |i: usize| {
+        after.iterations.is_none_or(|n| iterations.get(i).is_some_and(|v| *v <= n as f64))
+            && after.passes.is_none_or(|n| f.get(i).zip(g.get(i)).is_some_and(|(f, g)| f + g <= n))
+            && after.seconds.is_none_or(|n| seconds.get(i).is_some_and(|v| *v <= n))
+    };
+    (0..iterations.len()).rev().find(|&i| within(i))
+}
+
+/// The cell to keep, from what its runs show for each seed (none for a run that failed), and a sentence if none deserves it.
+pub fn choose(cells: &[Vec<Option<Seen>>]) -> (usize, Option<&'static str>) {
+    let whole = |c: &usize| !cells[*c].is_empty() && cells[*c].iter().all(Option::is_some);
+    let of = |c: usize, get: fn(&Seen) -> f64| median(cells[c].iter().flatten().map(get).collect());
+    // A cell competes if at least half of its seeds do.
+    let kept = |c: &usize| 2 * cells[*c].iter().flatten().filter(|s| s.kept).count() >= cells[*c].len();
+    let best = |among: Vec<usize>, get: fn(&Seen) -> f64| among.into_iter().min_by(|&a, &b| of(a, get).total_cmp(&of(b, get)));
+    let finished: Vec<usize> = (0..cells.len()).filter(whole).collect();
+    let competing: Vec<usize> = finished.iter().copied().filter(kept).collect();
+    if let Some(c) = best(competing, |s| s.value) {
+        return (c, None);
+    }
+    if let Some(c) = best(finished, |s| s.violation) {
+        return (c, Some("no cell kept the constraints: the one that violates them least was taken"));
+    }
+    (0, Some("every cell failed: the first was taken"))
+}
+
+/// The middle of some numbers, of an even number the lower one.
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers.get(numbers.len().saturating_sub(1) / 2).copied().unwrap_or(f64::INFINITY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Point = (f64, f64, f64);
+
+    fn curves(rows: &[Point]) -> Vec<Curve> {
+        let column = |role: &str, name: &str, get: &dyn Fn(usize, &Point) -> f64| Curve {
+            role: role.into(),
+            name: name.into(),
+            numbers: rows.iter().enumerate().map(|(i, row)| get(i, row)).collect(),
+        };
+        vec![
+            column("axis", "iterations", &|i, _| 10.0 * i as f64),
+            column("axis", "passes_f", &|i, _| i as f64),
+            column("axis", "passes_g", &|i, _| i as f64),
+            column("axis", "seconds", &|i, _| 0.1 * i as f64),
+            column("value", "objective", &|_, row| row.0),
+            column("value", "violation", &|_, row| row.1),
+            column("value", "feasible", &|_, row| row.2),
+            // A measured quantity of the same name is not looked at.
+            column("gauge", "objective", &|_, _| -100.0),
+        ]
+    }
+
+    fn tune(text: &str) -> Tune {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_run_is_looked_at_where_the_spec_says() {
+        let c = curves(&[(5.0, 1.0, 0.0), (4.0, -1.0, 1.0), (3.0, 0.01, 0.0), (4.5, -1.0, 1.0)]);
+        let seen = |text: &str| look(&c, &tune(text)).unwrap();
+        assert_eq!(seen(""), Seen { value: 4.5, violation: -1.0, kept: true });
+        assert_eq!(seen("after = { iterations = 29 }"), Seen { value: 3.0, violation: 0.01, kept: false });
+        assert_eq!(seen("after = { passes = 2.0 }\nfeasible = 0.5"), Seen { value: 4.0, violation: -1.0, kept: true });
+        assert!(seen("after = { seconds = 0.25 }\nfeasible = 0.02").kept);
+        assert_eq!(seen("by = 'best-feasible'").value, 4.0);
+        assert_eq!(
+            seen("by = 'best-feasible'\nafter = { iterations = 5 }"),
+            Seen { value: f64::INFINITY, violation: 1.0, kept: false }
+        );
+        assert_eq!(seen("by = 'violation'\nfeasible = false\nafter = { iterations = 20 }").value, 0.01);
+        assert_eq!(look(&curves(&[]), &tune("")), None);
+    }
+
+    #[test]
+    fn the_smallest_median_among_those_that_keep_the_constraints() {
+        let seen = |value, kept| Some(Seen { value, violation: if kept { -1.0 } else { value }, kept });
+        let cells = vec![
+            vec![seen(1.0, false), seen(1.0, false), seen(1.0, true)],
+            vec![seen(3.0, true), seen(9.0, true), seen(4.0, false)],
+            vec![seen(5.0, true), seen(5.0, true), seen(5.0, true)],
+            vec![seen(0.0, true), None, seen(0.0, true)],
+        ];
+        assert_eq!(choose(&cells), (1, None));
+        let (cell, note) = choose(&[vec![seen(2.0, false)], vec![seen(1.0, false)]]);
+        assert!(cell == 1 && note.is_some_and(|n| n.starts_with("no cell kept")));
+        let (cell, note) = choose(&[vec![None], vec![None]]);
+        assert!(cell == 0 && note.is_some_and(|n| n.starts_with("every cell failed")));
+        // Something that is no number never wins.
+        assert_eq!(choose(&[vec![seen(f64::INFINITY, true)], vec![seen(7.0, true)]]), (1, None));
+    }
+}

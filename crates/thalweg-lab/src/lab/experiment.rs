@@ -1,0 +1,656 @@
+//! An experiment as it is written, and the runs that it stands for. It is a spec of `thalweg solve` in which data, problem and
+//! solver may be several, and any setting of a solver a list; each run is such a spec again.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use thalweg::certify::Measures;
+use thalweg::suggest::did_you_mean;
+use toml::{Table, Value};
+
+use crate::spec::{Spec, settings};
+use crate::{Error, Result};
+
+/// Keys of an experiment, those of [`Spec`] among them.
+const KEYS: [&str; 17] = [
+    "name",
+    "title",
+    "about",
+    "seed",
+    "seeds",
+    "threads",
+    "feasibility",
+    "certificate",
+    "measure",
+    "data",
+    "problem",
+    "solver",
+    "budget",
+    "record",
+    "stop",
+    "tune",
+    "quick",
+];
+/// Keys of `[quick]` that replace, or for tables extend, those of the experiment.
+const QUICK: [&str; 11] =
+    ["seed", "seeds", "threads", "feasibility", "certificate", "measure", "budget", "record", "stop", "tune", "data"];
+/// The most runs of an experiment; more are a slip of the pen.
+const MOST: usize = 100_000;
+
+/// An experiment, checked as far as that is possible without data.
+#[derive(Debug, Clone)]
+pub struct Experiment {
+    /// What the store calls it.
+    pub name: String,
+    /// Heading of its report.
+    pub title: String,
+    /// What it is about, in a paragraph.
+    pub about: String,
+    /// Where it came from: relative paths start there.
+    pub file: PathBuf,
+    /// As it was written.
+    pub text: String,
+    /// The data sets.
+    pub data: Vec<Named>,
+    /// The problems on each of them.
+    pub problems: Vec<Named>,
+    /// The solvers, each with its grid.
+    pub solvers: Vec<Solver>,
+    /// The seeds of every cell that is kept.
+    pub seeds: Vec<u64>,
+    /// Threads of one run.
+    pub threads: usize,
+    /// How a cell is chosen for each solver; without it all are kept.
+    pub tune: Option<Tune>,
+    /// Iterates of kept cells that are certified afterwards.
+    pub certified: Option<Certified>,
+    /// Keys of every run's spec.
+    common: Table,
+}
+
+/// A data set or a problem.
+#[derive(Debug, Clone)]
+pub struct Named {
+    /// Its label.
+    pub label: String,
+    /// Its table in the spec of a run.
+    pub table: Table,
+    /// For data: what they stand in for, and why.
+    pub stand_in: Option<String>,
+}
+
+/// A solver with its grid.
+#[derive(Debug, Clone)]
+pub struct Solver {
+    /// Its label.
+    pub label: String,
+    /// The cells of the grid.
+    pub cells: Vec<Cell>,
+    /// Labels of the data sets that it runs on; all if none are given.
+    on: Option<Vec<String>>,
+    /// Tables that replace those of the experiment.
+    own: Table,
+}
+
+/// One choice of settings.
+#[derive(Debug, Clone)]
+pub struct Cell {
+    /// The settings that were written as lists: "eta = 0.001, tol = 1e-5".
+    pub words: String,
+    /// Its table in the spec of a run.
+    table: Table,
+}
+
+/// How the cell of a solver is chosen on a data set.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tune {
+    /// What is to be smallest, in the median over seeds.
+    #[serde(default)]
+    pub by: By,
+    /// Which cells compete: those that keep the constraints (true), keep them within a number, or all (false).
+    #[serde(default)]
+    pub feasible: Wanted,
+    /// Where on the curve it is looked at; by default at its end.
+    #[serde(default)]
+    pub after: After,
+    /// Seeds that every cell runs with; the chosen one then runs with the others too. By default all.
+    pub seeds: Option<Seeds>,
+}
+
+/// What a cell is chosen by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
+    /// The objective at that iterate.
+    #[default]
+    Objective,
+    /// The smallest objective of a feasible recorded iterate up to there.
+    BestFeasible,
+    /// The largest constraint at that iterate.
+    Violation,
+}
+
+/// Which cells compete.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Wanted {
+    /// By the tolerances of the run, or not at all.
+    Kept(bool),
+    /// The largest constraint is at most this.
+    Within(f64),
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Wanted::Kept(true)
+    }
+}
+
+/// A place on a curve: the last recorded iterate that is within all limits.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct After {
+    /// Steps.
+    pub iterations: Option<u64>,
+    /// Passes of objective and constraints together.
+    pub passes: Option<f64>,
+    /// Time.
+    pub seconds: Option<f64>,
+}
+
+/// Seeds: a list, or a number for 0, 1, 2, ….
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Seeds {
+    /// This many, from 0.
+    Count(u64),
+    /// These.
+    List(Vec<u64>),
+}
+
+impl Seeds {
+    fn list(&self, key: &str) -> Result<Vec<u64>> {
+        let list = match self {
+            Seeds::Count(n @ 1..=10_000) => (0..*n).collect(),
+            Seeds::Count(n) => return Err(Error::Request(format!("{key} = {n}: wanted a number of seeds from 1 to 10000"))),
+            Seeds::List(list) => list.clone(),
+        };
+        let mut seen = HashSet::new();
+        match list.iter().find(|seed| !seen.insert(**seed)) {
+            Some(twice) => Err(Error::Request(format!("{key} has {twice} twice: wanted different seeds"))),
+            None if list.is_empty() => Err(Error::Request(format!("{key} = []: wanted at least one seed"))),
+            None => Ok(list),
+        }
+    }
+}
+
+/// Certificates at some iterates of kept cells.
+#[derive(Debug, Clone, Copy)]
+pub struct Certified {
+    /// How many, evenly spaced from the first to the last.
+    pub points: u64,
+    /// How.
+    pub how: Measures,
+}
+
+/// A run of the experiment.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// Number of its data set.
+    pub data: usize,
+    /// Number of its problem.
+    pub problem: usize,
+    /// Number of its solver.
+    pub solver: usize,
+    /// Number of its cell.
+    pub cell: usize,
+    /// Its seed.
+    pub seed: u64,
+    /// Its spec.
+    pub spec: Spec,
+    /// The same as a table.
+    pub table: Table,
+}
+
+impl Experiment {
+    /// Reads a file; with `quick` what `[quick]` says replaces what stands above it.
+    pub fn read(file: &Path, quick: bool) -> Result<Self> {
+        let bytes = std::fs::read(file).map_err(|e| Error::io(file, &e))?;
+        let text = String::from_utf8(bytes).map_err(|_| Error::file(file, "is not text: wanted TOML in UTF-8"))?;
+        Experiment::parse(&text, file, quick)
+    }
+
+    /// Reads text; `file` is for messages and for relative paths.
+    pub fn parse(text: &str, file: &Path, quick: bool) -> Result<Self> {
+        let mut table: Table = toml::from_str(text).map_err(|e| {
+            let before = text.get(..e.span().map_or(0, |s| s.start)).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            let what = e.message().trim().replace('`', "'").replace('\n', ", ");
+            Error::Line { file: file.display().to_string(), line, what }
+        })?;
+        let read = || -> Result<Self> {
+            known("key", table.keys(), &KEYS)?;
+            let shrink = table.remove("quick");
+            let mut values = usize::MAX;
+            if quick {
+                values = shrunk(&mut table, shrink)?;
+            }
+            let mut experiment = Experiment::of(table, file, text, values)?;
+            if quick {
+                experiment.name += " (quick)";
+                experiment.title += " (quick)";
+            }
+            experiment.check()?;
+            Ok(experiment)
+        };
+        read().map_err(|e| Error::file(file, e.to_string()))
+    }
+
+    fn of(mut table: Table, file: &Path, text: &str, values: usize) -> Result<Self> {
+        let stem = file.file_stem().map_or("experiment".into(), |s| s.to_string_lossy().into_owned());
+        let name = words(&mut table, "name")?.unwrap_or(stem);
+        if name.trim().is_empty() {
+            return Err(Error::Request("name = \"\": wanted a name for the experiment".into()));
+        }
+        let title = words(&mut table, "title")?.unwrap_or_else(|| name.clone());
+        let about = words(&mut table, "about")?.unwrap_or_default();
+        let data = entries(&mut table, "data", |t| {
+            let named = t.get("name").or(t.get("file")).and_then(Value::as_str);
+            named.map(|s| Path::new(s).file_name().map_or(s.into(), |f| f.to_string_lossy().into_owned()))
+        })?;
+        let problems = entries(&mut table, "problem", |_| Some(String::new()))?;
+        let solvers = solvers(&mut table, values)?;
+        let seed: Option<Seeds> = take(&mut table, "seed")?.map(|s: u64| Seeds::List(vec![s]));
+        let seeds: Option<Seeds> = take(&mut table, "seeds")?;
+        let seeds = match (seed, seeds) {
+            (Some(_), Some(_)) => return Err(Error::Request("there are seed and seeds: wanted one of them".into())),
+            (Some(one), None) => one.list("seed")?,
+            (None, several) => several.unwrap_or(Seeds::Count(1)).list("seeds")?,
+        };
+        let threads = take(&mut table, "threads")?.unwrap_or(1);
+        let tune: Option<Tune> = match table.remove("tune") {
+            None => None,
+            Some(Value::Table(tune)) => Some(settings(tune).map_err(|e| Error::Request(format!("{e} (in [tune])")))?),
+            Some(other) => return Err(Error::Request(format!("tune = {other}: wanted a table"))),
+        };
+        let points = points(&mut table)?;
+        let mut experiment = Experiment {
+            name,
+            title,
+            about,
+            file: file.into(),
+            text: text.into(),
+            data,
+            problems,
+            solvers,
+            seeds,
+            threads,
+            tune,
+            certified: None,
+            common: table,
+        };
+        if let Some(points) = points {
+            // The measures are read as a spec reads them, and then taken from the runs, which are certified afterwards.
+            let how = experiment.job(0, 0, 0, 0, 0)?.spec.certificate()?;
+            if how.is_empty() {
+                return Err(Error::Request(format!("certificate.points = {points}: wanted bounds, ssg or penalised beside it")));
+            }
+            experiment.common.remove("certificate");
+            experiment.certified = Some(Certified { points, how });
+        }
+        Ok(experiment)
+    }
+
+    /// Refuses what can be refused without data.
+    fn check(&self) -> Result<()> {
+        for solver in &self.solvers {
+            for label in solver.on.iter().flatten() {
+                if !self.data.iter().any(|d| d.label == *label) {
+                    let labels: Vec<&str> = self.data.iter().map(|d| d.label.as_str()).collect();
+                    let hint = did_you_mean(label, labels.iter().copied());
+                    let what =
+                        format!("solver '{}' is for data '{label}'{hint}: wanted one of {}", solver.label, labels.join(", "));
+                    return Err(Error::Request(what));
+                }
+            }
+        }
+        if self.threads == 0 {
+            return Err(Error::Request("threads = 0: wanted at least 1".into()));
+        }
+        if let Some(Wanted::Within(v)) = self.tune.as_ref().map(|t| t.feasible)
+            && !v.is_finite()
+        {
+            return Err(Error::Request(format!("tune.feasible = {v}: wanted true, false or a finite number")));
+        }
+        for seed in self.tuning_seeds()? {
+            if !self.seeds.contains(&seed) {
+                return Err(Error::Request(format!("tune.seeds has {seed}: wanted some of the seeds of the experiment")));
+            }
+        }
+        let count = self.data.len() * self.problems.len() * self.seeds.len();
+        let count = self.solvers.iter().map(|s| s.cells.len()).sum::<usize>().saturating_mul(count);
+        if count > MOST {
+            return Err(Error::Request(format!("there are {count} runs: wanted at most {MOST}")));
+        }
+        // One run of each cell is enough: data, problem and seed are checked with their own tables.
+        for (s, solver) in self.solvers.iter().enumerate() {
+            for (c, cell) in solver.cells.iter().enumerate() {
+                let at = if cell.words.is_empty() { String::new() } else { format!(" ({})", cell.words) };
+                let say = |e: Error| Error::Request(format!("solver '{}'{at}: {e}", solver.label));
+                self.job(0, 0, s, c, self.seeds[0]).and_then(|job| job.spec.check()).map_err(say)?;
+            }
+        }
+        for d in 0..self.data.len() {
+            for p in 0..self.problems.len() {
+                self.job(d, p, 0, 0, self.seeds[0])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The seeds that every cell runs with.
+    pub fn tuning_seeds(&self) -> Result<Vec<u64>> {
+        match self.tune.as_ref().and_then(|tune| tune.seeds.as_ref()) {
+            Some(seeds) => seeds.list("tune.seeds"),
+            None => Ok(self.seeds.clone()),
+        }
+    }
+
+    /// Every group of cells from which one is chosen: numbers of data, problem and solver.
+    pub fn groups(&self) -> Vec<[usize; 3]> {
+        let mut groups = vec![];
+        for (d, data) in self.data.iter().enumerate() {
+            for p in 0..self.problems.len() {
+                for (s, solver) in self.solvers.iter().enumerate() {
+                    if solver.on.as_ref().is_none_or(|on| on.contains(&data.label)) {
+                        groups.push([d, p, s]);
+                    }
+                }
+            }
+        }
+        groups
+    }
+
+    /// One run.
+    pub fn job(&self, data: usize, problem: usize, solver: usize, cell: usize, seed: u64) -> Result<Job> {
+        let from = &self.solvers[solver];
+        let mut table = self.common.clone();
+        table.extend(from.own.clone());
+        let seed_value = i64::try_from(seed).map_err(|_| Error::Request(format!("seed {seed}: wanted at most {}", i64::MAX)))?;
+        table.insert("seed".into(), Value::Integer(seed_value));
+        table.insert("data".into(), Value::Table(self.data[data].table.clone()));
+        table.insert("problem".into(), Value::Table(self.problems[problem].table.clone()));
+        table.insert("solver".into(), Value::Table(from.cells[cell].table.clone()));
+        let spec = Spec::from_table(table.clone())?;
+        Ok(Job { data, problem, solver, cell, seed, spec, table })
+    }
+
+    /// What a reader calls the problem of a run: the data set, and the problem where there are several.
+    pub fn panel(&self, data: usize, problem: usize) -> String {
+        panel(&self.data[data].label, &self.problems[problem].label)
+    }
+
+    /// The name of a run, for people and for `--only`.
+    pub fn describe(&self, job: &Job) -> String {
+        let solver = &self.solvers[job.solver];
+        describe(&self.panel(job.data, job.problem), &solver.label, &solver.cells[job.cell].words, job.seed)
+    }
+}
+
+/// What a reader calls a problem on data.
+pub fn panel(data: &str, problem: &str) -> String {
+    if problem.is_empty() { data.into() } else { format!("{data}, {problem}") }
+}
+
+/// The name of a run.
+pub fn describe(panel: &str, solver: &str, cell: &str, seed: u64) -> String {
+    let cell = if cell.is_empty() { String::new() } else { format!(" [{cell}]") };
+    format!("{panel} / {solver}{cell} / seed {seed}")
+}
+
+/// Whether a text contains a pattern, in which `*` stands for anything. Upper and lower case are alike.
+pub fn matches(text: &str, pattern: &str) -> bool {
+    let (text, pattern) = (text.to_lowercase(), pattern.to_lowercase());
+    let mut rest = text.as_str();
+    pattern.split('*').all(|part| match rest.find(part) {
+        Some(at) => {
+            rest = &rest[at + part.len()..];
+            true
+        }
+        None => false,
+    })
+}
+
+/// Refuses a key that is not known.
+fn known<'a>(what: &str, keys: impl Iterator<Item = &'a String>, list: &[&str]) -> Result<()> {
+    for key in keys {
+        if !list.contains(&key.as_str()) {
+            let hint = did_you_mean(key, list.iter().copied());
+            return Err(Error::Request(format!("{what} '{key}' is not known{hint}: wanted one of {}", list.join(", "))));
+        }
+    }
+    Ok(())
+}
+
+/// Takes a key out of a table, by the rules of its type.
+fn take<T: DeserializeOwned>(table: &mut Table, key: &str) -> Result<Option<T>> {
+    let Some(value) = table.remove(key) else { return Ok(None) };
+    let shown = value.to_string();
+    value.try_into().map(Some).map_err(|_| {
+        let wanted = match key {
+            "seeds" => "a number of seeds or a list of them",
+            _ => "a whole number of at least 0",
+        };
+        Error::Request(format!("{key} = {shown}: wanted {wanted}"))
+    })
+}
+
+/// Takes a text out of a table.
+fn words(table: &mut Table, key: &str) -> Result<Option<String>> {
+    match table.remove(key) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(other) => Err(Error::Request(format!("{key} = {other}: wanted text in quotes"))),
+    }
+}
+
+/// Takes out a table or a list of them.
+fn tables(table: &mut Table, key: &str) -> Result<Vec<Table>> {
+    let tables = match table.remove(key) {
+        Some(Value::Table(one)) => vec![one],
+        Some(Value::Array(list)) if !list.is_empty() => list
+            .into_iter()
+            .map(|value| match value {
+                Value::Table(one) => Ok(one),
+                other => Err(Error::Request(format!("{key} has {other}: wanted tables [[{key}]]"))),
+            })
+            .collect::<Result<_>>()?,
+        Some(other) => return Err(Error::Request(format!("{key} = {other}: wanted a table [{key}], or several [[{key}]]"))),
+        None => return Err(Error::Request(format!("the table [{key}] is missing: wanted one, or several [[{key}]]"))),
+    };
+    Ok(tables)
+}
+
+/// Refuses two things of one name.
+fn distinct<'a>(what: &str, labels: impl Iterator<Item = &'a String>) -> Result<()> {
+    let mut seen = HashSet::new();
+    for label in labels {
+        if !seen.insert(label) {
+            let name = if label.is_empty() { "have no label".into() } else { format!("are called '{label}'") };
+            return Err(Error::Request(format!("two of [[{what}]] {name}: wanted a label of its own for each")));
+        }
+    }
+    Ok(())
+}
+
+fn entries(table: &mut Table, key: &str, usual: impl Fn(&Table) -> Option<String>) -> Result<Vec<Named>> {
+    let mut found = vec![];
+    for mut table in tables(table, key)? {
+        let label = words(&mut table, "label")?.or_else(|| usual(&table)).unwrap_or_default();
+        let stand_in = if key == "data" { words(&mut table, "stand_in")? } else { None };
+        found.push(Named { label, table, stand_in });
+    }
+    distinct(key, found.iter().map(|entry| &entry.label))?;
+    Ok(found)
+}
+
+fn solvers(table: &mut Table, values: usize) -> Result<Vec<Solver>> {
+    let mut found = vec![];
+    for mut table in tables(table, "solver")? {
+        let name = table.get("name").and_then(Value::as_str).unwrap_or("solver").to_string();
+        let label = words(&mut table, "label")?.unwrap_or(name);
+        let on: Option<Vec<String>> = match table.remove("on") {
+            None => None,
+            Some(Value::String(one)) => Some(vec![one]),
+            Some(list) => Some(
+                list.clone()
+                    .try_into()
+                    .map_err(|_| Error::Request(format!("solver '{label}': on = {list}: wanted labels of data sets")))?,
+            ),
+        };
+        let own = ["budget", "record", "stop"].iter().filter_map(|key| Some((key.to_string(), table.remove(*key)?))).collect();
+        // The name is no setting: a list there is left to be refused.
+        let name = table.remove("name");
+        let cells = expand(&Value::Table(table), "", values)
+            .map_err(|e| Error::Request(format!("solver '{label}': {e}")))?
+            .into_iter()
+            .map(|(value, words)| {
+                let mut table = match value {
+                    Value::Table(table) => table,
+                    _ => Table::new(),
+                };
+                table.extend(name.clone().map(|name| ("name".into(), name)));
+                Cell { words: words.join(", "), table }
+            })
+            .collect();
+        found.push(Solver { label, cells, on, own });
+    }
+    distinct("solver", found.iter().map(|solver| &solver.label))?;
+    Ok(found)
+}
+
+/// A value with one element taken from each list in it, for every such choice, and the choices in words. The last list changes
+/// fastest.
+fn expand(value: &Value, path: &str, most: usize) -> Result<Vec<(Value, Vec<String>)>> {
+    match value {
+        Value::Array(list) => {
+            if list.is_empty() {
+                return Err(Error::Request(format!("{path} = []: wanted at least one value")));
+            }
+            let mut choices = vec![];
+            for element in list.iter().take(most) {
+                match element {
+                    Value::Table(_) => {
+                        for (value, _) in expand(element, path, most)? {
+                            choices.push((value.clone(), vec![format!("{path} = {}", short(&value))]));
+                        }
+                    }
+                    literal => choices.push((literal.clone(), vec![format!("{path} = {}", short(literal))])),
+                }
+            }
+            Ok(choices)
+        }
+        Value::Table(table) => {
+            let mut choices = vec![(Table::new(), vec![])];
+            for (key, inside) in table {
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                let of_key = expand(inside, &path, most)?;
+                if choices.len().saturating_mul(of_key.len()) > MOST {
+                    return Err(Error::Request(format!("its lists make more than {MOST} cells: wanted fewer")));
+                }
+                choices = choices
+                    .iter()
+                    .flat_map(|(table, words)| {
+                        of_key.iter().map(move |(value, more)| {
+                            let (mut table, mut words) = (table.clone(), words.clone());
+                            table.insert(key.clone(), value.clone());
+                            words.extend(more.iter().cloned());
+                            (table, words)
+                        })
+                    })
+                    .collect();
+            }
+            Ok(choices.into_iter().map(|(table, words)| (Value::Table(table), words)).collect())
+        }
+        literal => Ok(vec![(literal.clone(), vec![])]),
+    }
+}
+
+/// A value as a person writes it.
+pub(super) fn short(value: &Value) -> String {
+    match value {
+        Value::Float(v) if *v != 0.0 && !(1e-3..1e6).contains(&v.abs()) => format!("{v:e}"),
+        Value::Float(v) => format!("{v}"),
+        Value::String(s) => s.clone(),
+        Value::Table(t) => {
+            let inside: Vec<String> = t.iter().map(|(key, value)| format!("{key} = {}", short(value))).collect();
+            format!("{{{}}}", inside.join(", "))
+        }
+        Value::Array(list) => format!("[{}]", list.iter().map(short).collect::<Vec<_>>().join(", ")),
+        other => other.to_string(),
+    }
+}
+
+/// Applies `[quick]`; returns how many values of a list are taken.
+fn shrunk(table: &mut Table, quick: Option<Value>) -> Result<usize> {
+    let mut quick = match quick {
+        Some(Value::Table(quick)) => quick,
+        Some(other) => return Err(Error::Request(format!("quick = {other}: wanted a table [quick]"))),
+        None => return Err(Error::Request("--quick: the experiment has no table [quick], which says how to shrink it".into())),
+    };
+    let values = match quick.remove("values") {
+        None => usize::MAX,
+        Some(Value::Integer(n)) if n >= 1 => n as usize,
+        Some(other) => return Err(Error::Request(format!("quick.values = {other}: wanted a whole number of at least 1"))),
+    };
+    let listed: Vec<&str> = QUICK.iter().copied().chain(["values"]).collect();
+    known("key of [quick]", quick.keys(), &listed)?;
+    // One of them replaces the other.
+    if quick.contains_key("seed") || quick.contains_key("seeds") {
+        table.remove("seed");
+        table.remove("seeds");
+    }
+    if let Some(data) = quick.remove("data") {
+        let wanted: Vec<String> =
+            data.clone().try_into().map_err(|_| Error::Request(format!("quick.data = {data}: wanted labels of data sets")))?;
+        keep_data(table, &wanted)?;
+    }
+    for (key, value) in quick {
+        match (table.get_mut(&key), value) {
+            // What ends a run and what is recorded is replaced: half of one and half of the other would be neither.
+            (Some(Value::Table(old)), Value::Table(new)) if key == "tune" || key == "certificate" => old.extend(new),
+            (_, value) => {
+                table.insert(key, value);
+            }
+        }
+    }
+    Ok(values)
+}
+
+/// Keeps the data sets with these labels.
+fn keep_data(table: &mut Table, wanted: &[String]) -> Result<()> {
+    let all = tables(table, "data")?;
+    let label = |t: &Table| {
+        let value = t.get("label").or(t.get("name")).or(t.get("file")).and_then(Value::as_str);
+        value.map(String::from).unwrap_or_default()
+    };
+    let kept: Vec<Value> = all.iter().filter(|t| wanted.contains(&label(t))).cloned().map(Value::Table).collect();
+    if let Some(absent) = wanted.iter().find(|w| !all.iter().any(|t| label(t) == **w)) {
+        return Err(Error::Request(format!("quick.data has '{absent}': wanted labels of data sets")));
+    }
+    table.insert("data".into(), Value::Array(kept));
+    Ok(())
+}
+
+/// Takes `points` out of the certificate.
+fn points(table: &mut Table) -> Result<Option<u64>> {
+    let Some(Value::Table(certificate)) = table.get_mut("certificate") else { return Ok(None) };
+    match certificate.remove("points") {
+        None => Ok(None),
+        Some(Value::Integer(n)) if n >= 1 => Ok(Some(n as u64)),
+        Some(other) => Err(Error::Request(format!("certificate.points = {other}: wanted a whole number of at least 1"))),
+    }
+}

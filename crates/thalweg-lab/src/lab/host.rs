@@ -1,0 +1,67 @@
+//! What is known about the machine and the build that a run was made with. Nothing here names a person or a computer.
+
+use serde_json::{Value, json};
+
+/// Facts about this machine and build.
+pub fn facts() -> Value {
+    json!({
+        "thalweg": env!("CARGO_PKG_VERSION"),
+        "build": if cfg!(debug_assertions) { "with debug assertions" } else { "release" },
+        "system": std::env::consts::OS,
+        "architecture": std::env::consts::ARCH,
+        "processor": processor(),
+        "cores": std::thread::available_parallelism().map_or(0, usize::from),
+        "memory_gib": memory(),
+    })
+}
+
+fn processor() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().into())
+}
+
+fn memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kib: u64 = text.lines().find(|line| line.starts_with("MemTotal"))?.split_whitespace().nth(1)?.parse().ok()?;
+    Some((kib + (1 << 19)) >> 20)
+}
+
+/// The time in words: 2026-11-16T03:15:09Z.
+pub fn now() -> String {
+    let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
+    moment(seconds)
+}
+
+/// Seconds since 1970 as a date and a time, by the calendar of the years 0 to 400 repeated.
+fn moment(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Years are counted from March, so that the leap day is the last of a year.
+    let day = days + 719_468;
+    let (era, of_era) = (day / 146_097, day % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let date = of_year - (153 * month + 2) / 5 + 1;
+    let (year, month) = (400 * era + year + u64::from(month >= 10), if month < 10 { month + 3 } else { month - 9 });
+    format!("{year:04}-{month:02}-{date:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_dates() {
+        assert_eq!(moment(0), "1970-01-01T00:00:00Z");
+        assert_eq!(moment(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(moment(1_735_689_599), "2024-12-31T23:59:59Z");
+        assert_eq!(moment(4_107_542_400), "2100-03-01T00:00:00Z");
+    }
+
+    #[test]
+    fn the_machine_says_something() {
+        let facts = facts();
+        assert!(facts["cores"].as_u64().is_some_and(|n| n >= 1) && facts["thalweg"].is_string(), "{facts}");
+    }
+}

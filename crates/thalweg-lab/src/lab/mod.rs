@@ -1,0 +1,9 @@
+//! Experiments: data x problems x solvers x seeds, run in parallel, kept in a store that survives a kill at any moment. A single
+//! run is [`crate::spec`]; the page that shows an experiment is [`crate::report`].
+
+pub mod choose;
+pub mod experiment;
+pub mod host;
+pub mod page;
+pub mod store;
+pub mod work;

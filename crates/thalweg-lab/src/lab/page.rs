@@ -1,0 +1,405 @@
+//! The report of experiments: from the store to what is on the page. How the page looks is [`crate::report`]'s.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::experiment::panel;
+use super::store::{Curve, Finished, Member, Part, Status, Store, Stored};
+use crate::Result;
+use crate::report::{Column, Experiment, FactPart, Facts, Page, Panel, Run, Section, Trace};
+
+/// The page of these experiments.
+pub fn page(store: &Store, experiments: &[Stored]) -> Result<Page> {
+    let title = match experiments {
+        [one] => one.title.clone(),
+        several => format!("{} experiments", several.len()),
+    };
+    let mut page = Page { title, lead: String::new(), alerts: vec![], sections: vec![] };
+    let mut leads = vec![];
+    for experiment in experiments {
+        let read = Read::of(store, experiment)?;
+        leads.extend(read.lead());
+        page.alerts.extend(read.alerts());
+        page.sections.push(Section::Facts(read.facts()));
+        let place = page.sections.len() - 1;
+        page.sections.insert(place, Section::Experiment(read.experiment()));
+    }
+    page.lead = if leads.is_empty() { "No run is finished yet.".into() } else { leads.join(" ") };
+    Ok(page)
+}
+
+/// Bounds on near-stationarity in what is stored about a point.
+pub fn certificate(returned: &Value) -> Option<[f64; 2]> {
+    let bounds = returned.get("bounds")?;
+    // A bound that is not finite is stored as nothing: there is none.
+    let upper = bounds.get("upper")?.as_f64()?;
+    Some([bounds.get("lower").and_then(Value::as_f64).unwrap_or(0.0), upper])
+}
+
+/// Bounds on the near-stationarity of the returned point of a run.
+pub fn certificate_of(store: &Store, run: &Finished) -> Result<Option<[f64; 2]>> {
+    let own = certificate(&run.outcome["certificate"]);
+    Ok(store.certificates(&run.key)?.and_then(|c| certificate(&c.returned)).or(own))
+}
+
+/// An experiment with its finished runs.
+struct Read<'a> {
+    stored: &'a Stored,
+    /// What is planned.
+    planned: usize,
+    runs: Vec<(Member, Finished)>,
+    shown: Vec<Run>,
+    /// Solvers on panels for which a cell is shown that was not chosen by the rule.
+    preliminary: Vec<String>,
+    /// Certificates that come from iterates other than the run's.
+    differ: usize,
+}
+
+impl<'a> Read<'a> {
+    fn of(store: &Store, stored: &'a Stored) -> Result<Self> {
+        let mut members = store.members(&stored.name)?;
+        let planned = members.len();
+        let mut runs = vec![];
+        let preliminary = settle(store, &mut members)?;
+        for member in members {
+            if let Some(run) = store.run(&member.run)? {
+                runs.push((member, run));
+            }
+        }
+        let mut read = Read { stored, planned, runs, shown: vec![], preliminary, differ: 0 };
+        for (member, run) in &read.runs {
+            let recorded = store.curves(&run.key, Part::Recorded)?;
+            let certificates = store.certificates(&run.key)?;
+            if certificates.as_ref().is_some_and(|c| c.returned["repeats"] == false) {
+                read.differ += 1;
+            }
+            let certified = match &certificates {
+                Some(c) => certified(&c.curves),
+                None => certified(&recorded),
+            };
+            let returned = certificates.as_ref().and_then(|c| certificate(&c.returned));
+            read.shown.push(Run {
+                id: run.key.chars().take(10).collect(),
+                panel: read.panel_of(member),
+                instance: run.outcome["problem"].as_str().unwrap_or_default().into(),
+                solver: member.solver.clone(),
+                cell: member.cell.clone(),
+                seed: member.seed,
+                tuned: member.tuned,
+                ended: run.ended.clone(),
+                failed: matches!(run.status, Status::Failed | Status::Refused),
+                feasible: run.status == Status::Feasible,
+                objective: run.objective,
+                violation: run.violation,
+                certificate: returned.or(certificate(&run.outcome["certificate"])),
+                iterations: run.iterations,
+                passes_f: run.passes_f,
+                passes_g: run.passes_g,
+                samples: run.samples,
+                seconds: run.seconds,
+                trace: trace(&recorded, run),
+                certified,
+                notes: run.notes.clone(),
+            });
+        }
+        Ok(read)
+    }
+
+    fn panel_of(&self, member: &Member) -> usize {
+        let at = |(d, p): &(String, String)| (d, p) == (&member.data, &member.problem);
+        self.stored.facts.panels.iter().position(at).unwrap_or(0)
+    }
+
+    fn experiment(&self) -> Experiment {
+        let words =
+            |i: usize| self.runs.iter().find(|(m, _)| self.panel_of(m) == i).map_or(String::new(), |(_, run)| problem(run));
+        let panels = self.stored.facts.panels.iter().enumerate();
+        Experiment {
+            title: self.stored.title.clone(),
+            panels: panels.map(|(i, (data, problem))| Panel { label: panel(data, problem), words: words(i) }).collect(),
+            runs: self.shown.clone(),
+        }
+    }
+
+    /// Who wins, by how much, and whether it is feasible: a sentence for each panel.
+    fn lead(&self) -> Vec<String> {
+        let mut sentences = vec![];
+        let several = self.shown.iter().any(|run| self.shown.first().is_some_and(|first| first.seed != run.seed));
+        let every = if several { " with every seed" } else { "" };
+        for (i, (data, problem)) in self.stored.facts.panels.iter().enumerate() {
+            // Of each solver the middle objective of its kept runs, where all of them are feasible.
+            let mut ranked: Vec<(f64, &str)> = vec![];
+            let mut missed: Vec<&str> = vec![];
+            for solver in &self.stored.facts.solvers {
+                let runs: Vec<&Run> = self.shown.iter().filter(|r| r.panel == i && r.tuned && r.solver == *solver).collect();
+                let mut values: Vec<f64> = runs.iter().filter(|r| r.feasible).filter_map(|r| r.objective).collect();
+                values.sort_by(f64::total_cmp);
+                match values.get(values.len().saturating_sub(1) / 2) {
+                    Some(&middle) if values.len() == runs.len() => ranked.push((middle, solver)),
+                    _ if !runs.is_empty() => missed.push(solver),
+                    _ => {}
+                }
+            }
+            ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let label = panel(data, problem);
+            let mut sentence = match ranked.as_slice() {
+                [] if missed.is_empty() => continue,
+                [] => format!("On {label} no solver returned a feasible point{every}."),
+                [(best, solver)] => format!("On {label} only {solver} returned feasible points: objective {best:.6}."),
+                [(best, solver), (second, next), ..] => format!(
+                    "On {label} {solver} has the smallest feasible objective, {best:.6}, before {next} with {second:.6}{}.",
+                    apart(*best, *second)
+                ),
+            };
+            if !missed.is_empty() && !ranked.is_empty() {
+                sentence += &format!(" Not feasible{every}: {}.", missed.join(", "));
+            }
+            sentences.push(sentence);
+        }
+        sentences
+    }
+
+    fn alerts(&self) -> Vec<String> {
+        let mut alerts: Vec<String> = vec![];
+        let facts = &self.stored.facts;
+        alerts.extend(facts.stand_ins.iter().map(|(label, why)| format!("{label} is a stand-in: {why}")));
+        if self.runs.len() < self.planned {
+            alerts.push(format!("{} of {} runs are finished.", self.runs.len(), self.planned));
+        }
+        let failed: Vec<&Run> = self.shown.iter().filter(|r| r.failed).collect();
+        if let Some(first) = failed.first() {
+            let reason = first.ended.trim_end_matches('.');
+            alerts.push(match failed.len() {
+                1 => format!("One run failed, of {}: {reason}.", first.solver),
+                n => format!("{n} runs failed; the first, of {}: {reason}.", first.solver),
+            });
+        }
+        alerts.extend(facts.notes.iter().map(|note| format!("{note}.")));
+        if !self.preliminary.is_empty() {
+            let list = self.preliminary.join("; ");
+            alerts.push(format!("Not all cells have run, so the kept one is only the best so far: {list}."));
+        }
+        if self.differ > 0 {
+            let words = "were certified by a repetition whose iterates differ: another build or machine made them";
+            alerts.push(format!("{} runs {words}.", self.differ));
+        }
+        let machines: BTreeSet<String> = self.runs.iter().map(|(_, run)| machine(&run.host)).collect();
+        if machines.len() > 1 {
+            alerts.push(format!("The runs were made on {} machines or builds: do not compare seconds.", machines.len()));
+        }
+        if self.runs.iter().any(|(_, run)| run.host["build"] != "release") {
+            alerts.push("Some runs were made by a build with debug assertions: seconds are too long.".into());
+        }
+        alerts
+    }
+
+    fn facts(&self) -> Facts {
+        let stored = self.stored;
+        let mut parts = vec![];
+        let mut about = FactPart { title: "What was run".into(), ..FactPart::default() };
+        about.words.extend([&stored.about, &stored.facts.tuned].into_iter().filter(|w| !w.is_empty()).cloned());
+        about.rows.push(("runs".into(), format!("{} of {}", self.runs.len(), self.planned)));
+        let seeds: BTreeSet<u64> = self.runs.iter().map(|(m, _)| m.seed).collect();
+        about.rows.push(("seeds".into(), seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")));
+        if let Some((_, run)) = self.runs.first() {
+            for key in ["budget", "record", "stop", "measure", "feasibility"] {
+                if !run.spec[key].is_null() {
+                    about.rows.push((key.into(), words(&run.spec[key])));
+                }
+            }
+        }
+        parts.push(about);
+        for (data, name) in &stored.facts.panels {
+            let Some((_, run)) = self.runs.iter().find(|(m, _)| (&m.data, &m.problem) == (data, name)) else { continue };
+            let mut part = FactPart { title: format!("Problem: {}", panel(data, name)), ..FactPart::default() };
+            part.rows.push(("problem".into(), problem(run)));
+            part.rows.push(("as built".into(), run.outcome["problem"].as_str().unwrap_or_default().into()));
+            part.rows.push(("data".into(), words(&run.spec["data"])));
+            part.rows.push(("sha256 of the data".into(), run.data_hash.clone()));
+            part.words.extend(
+                run.outcome["problem_notes"].as_array().into_iter().flatten().filter_map(Value::as_str).map(String::from),
+            );
+            parts.push(part);
+        }
+        for solver in &stored.facts.solvers {
+            let runs: Vec<&(Member, Finished)> = self.runs.iter().filter(|(m, _)| m.solver == *solver).collect();
+            let Some((_, first)) = runs.first() else { continue };
+            let mut part = FactPart { title: format!("Solver: {solver}"), ..FactPart::default() };
+            part.rows.push(("method".into(), format!("{}, version {} of its code", first.method, first.version)));
+            part.rows.extend(reference(&first.method).map(|text| ("reference".into(), text.into())));
+            let mut settings: Vec<(String, String)> = vec![];
+            for (member, run) in runs.iter().filter(|(m, _)| m.tuned) {
+                let row = (format!("settings on {}", panel(&member.data, &member.problem)), words(&run.spec["solver"]));
+                if !settings.contains(&row) {
+                    settings.push(row);
+                }
+            }
+            part.rows.extend(settings);
+            let cells: BTreeSet<&str> = runs.iter().map(|(m, _)| m.cell.as_str()).collect();
+            if cells.len() > 1 {
+                part.rows.push(("cells of its grid".into(), cells.len().to_string()));
+            }
+            parts.push(part);
+        }
+        let mut machines = FactPart { title: "Machine".into(), ..FactPart::default() };
+        let known: BTreeSet<String> = self.runs.iter().map(|(_, run)| machine(&run.host)).collect();
+        machines.rows.extend(known.into_iter().map(|m| ("made on".into(), m)));
+        parts.push(machines);
+        parts.push(FactPart {
+            title: "The experiment as it was written".into(),
+            rows: vec![("spec".into(), stored.spec.clone())],
+            words: vec![],
+        });
+        Facts { title: format!("Methods: {}", stored.title), parts }
+    }
+}
+
+/// Where no cell was chosen, because not all have run, the one whose feasible end is best so far is shown. Returns for whom.
+fn settle(store: &Store, members: &mut [Member]) -> Result<Vec<String>> {
+    let group = |m: &Member| (m.data.clone(), m.problem.clone(), m.solver.clone());
+    let chosen: BTreeSet<_> = members.iter().filter(|m| m.tuned).map(group).collect();
+    // The cell of each group that is best so far: feasible ones first, then by objective.
+    type Group = (String, String, String);
+    let mut best: Vec<(Group, (bool, f64), String)> = vec![];
+    for m in members.iter().filter(|m| !chosen.contains(&group(m))) {
+        let Some(run) = store.run(&m.run)? else { continue };
+        let rank = (run.status != Status::Feasible, run.objective.unwrap_or(f64::INFINITY));
+        match best.iter_mut().find(|(g, ..)| *g == group(m)) {
+            None => best.push((group(m), rank, m.cell.clone())),
+            Some((_, known, cell)) if (rank.0, rank.1) < (known.0, known.1) => (*known, *cell) = (rank, m.cell.clone()),
+            Some(_) => {}
+        }
+    }
+    for m in members.iter_mut() {
+        let of = group(m);
+        m.tuned |= best.iter().any(|(g, _, cell)| *g == of && *cell == m.cell);
+    }
+    Ok(best.into_iter().map(|((data, problem, solver), ..)| format!("{solver} on {}", panel(&data, &problem))).collect())
+}
+
+/// How far apart two objectives are, where that can be said in per cent.
+fn apart(best: f64, second: f64) -> String {
+    let share = (second - best) / best.abs();
+    match share {
+        s if !s.is_finite() => String::new(),
+        s if s < 5e-5 => " (equal to four digits)".into(),
+        s => format!(" ({:.2}% more)", 100.0 * s),
+    }
+}
+
+/// Recorded iterates for the page: constraints with their bounds added, so that they are what their names say.
+fn trace(curves: &[Curve], run: &Finished) -> Trace {
+    let mut columns: Vec<Column> = vec![];
+    let mut feasible = vec![];
+    let mut constraint = 0;
+    for curve in curves {
+        let mut numbers = curve.numbers.clone();
+        match (curve.role.as_str(), curve.name.as_str()) {
+            ("value", "feasible") => {
+                feasible = numbers.iter().map(|v| *v == 1.0).collect();
+                continue;
+            }
+            ("value", "step" | "stationarity_lower" | "stationarity_upper") => continue,
+            ("constraint", _) => {
+                let bound = run.outcome["bounds"][constraint].as_f64().unwrap_or(0.0);
+                numbers.iter_mut().for_each(|v| *v += bound);
+                constraint += 1;
+            }
+            _ => {}
+        }
+        let name = match (curve.role.as_str(), curve.name.as_str()) {
+            ("value", "norm") => "norm of the point",
+            ("value", "stationarity") => "near-stationarity by switching",
+            ("value", "penalty_stationarity") => "near-stationarity of the smoothed penalty",
+            (_, name) => name,
+        };
+        // Without constraints nothing can be violated; a constraint that is measured too is shown once.
+        if numbers.iter().any(|v| v.is_finite()) && !columns.iter().any(|c| c.name == name) {
+            columns.push(Column { name: name.into(), values: numbers });
+        }
+    }
+    Trace { columns, feasible }
+}
+
+/// Those of the iterates that have bounds.
+fn certified(curves: &[Curve]) -> Trace {
+    let column = |name: &str| curves.iter().find(|c| c.name == name).map(|c| c.numbers.as_slice());
+    let (Some(lower), Some(upper)) = (column("stationarity_lower"), column("stationarity_upper")) else {
+        return Trace::default();
+    };
+    let there: Vec<usize> = (0..upper.len()).filter(|&i| upper[i].is_finite()).collect();
+    let pick = |numbers: &[f64]| there.iter().filter_map(|&i| numbers.get(i).copied()).collect::<Vec<f64>>();
+    let mut columns: Vec<Column> =
+        curves.iter().filter(|c| c.role == "axis").map(|c| Column { name: c.name.clone(), values: pick(&c.numbers) }).collect();
+    columns.push(Column { name: "lower".into(), values: pick(lower) });
+    columns.push(Column { name: "upper".into(), values: pick(upper) });
+    let feasible = column("feasible").map_or_else(|| vec![true; there.len()], |f| pick(f).iter().map(|v| *v == 1.0).collect());
+    Trace { columns, feasible }
+}
+
+/// The problem of a run in words.
+fn problem(run: &Finished) -> String {
+    let p = &run.spec["problem"];
+    let list: Vec<&str> = p["subject_to"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let subject = if list.is_empty() { String::new() } else { format!(" subject to {}", list.join(", ")) };
+    let domain = if p["domain"].is_null() { String::new() } else { format!(", domain {}", words(&p["domain"])) };
+    format!("minimise {}{subject}{domain}", p["minimize"].as_str().unwrap_or_default())
+}
+
+/// A machine and a build in words.
+fn machine(host: &Value) -> String {
+    let text = |key: &str| words(&host[key]);
+    let memory = host["memory_gib"].as_u64().map_or(String::new(), |n| format!(", {n} GiB"));
+    format!(
+        "{}, {} cores{memory}, {} on {}, Thalweg {} ({})",
+        if host["processor"].is_null() { "unknown processor".into() } else { text("processor") },
+        text("cores"),
+        text("architecture"),
+        text("system"),
+        text("thalweg"),
+        text("build")
+    )
+}
+
+/// Settings as a person writes them.
+fn words(value: &Value) -> String {
+    match value {
+        Value::Null => "none".into(),
+        Value::String(s) => s.clone(),
+        Value::Number(n) => match n.as_f64() {
+            Some(v) if v != 0.0 && !(1e-3..1e6).contains(&v.abs()) => format!("{v:e}"),
+            Some(v) => format!("{v}"),
+            None => n.to_string(),
+        },
+        Value::Bool(b) => b.to_string(),
+        Value::Array(list) => list.iter().map(words).collect::<Vec<_>>().join(", "),
+        Value::Object(map) => {
+            let inside = |v: &Value| if v.is_object() || v.is_array() { format!("{{ {} }}", words(v)) } else { words(v) };
+            // Names stand first, as they are written.
+            let (names, others): (Vec<_>, Vec<_>) = map.iter().partition(|(key, _)| ["name", "rule"].contains(&key.as_str()));
+            let all = names.into_iter().chain(others);
+            all.map(|(key, v)| format!("{key} = {}", inside(v))).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+/// Where a method comes from.
+fn reference(method: &str) -> Option<&'static str> {
+    Some(match method {
+        "ssg" => {
+            "Y. Huang, Q. Lin: Single-Loop Switching Subgradient Methods for Non-Smooth Weakly Convex Optimization with Non-Smooth Convex Constraints, 2023, arXiv 2301.13314"
+        }
+        "conex" => {
+            "D. Boob, Q. Deng, G. Lan: Stochastic First-Order Methods for Convex and Nonconvex Functional Constrained Optimization, Mathematical Programming, 2022"
+        }
+        "ipp" => {
+            "D. Boob, Q. Deng, G. Lan, 2022, and R. Ma, Q. Lin, T. Yang, 2020: the inexact proximal point method for weakly convex constraints"
+        }
+        "threes-econ" => {
+            "W. Liu, Y. Xu: A Single-Loop SPIDER-Type Stochastic Subgradient Method for Expectation-Constrained Nonconvex Nonsmooth Optimization, 2025, arXiv 2501.19214"
+        }
+        "bundle" => "Thalweg's own proximal bundle method with proved bounds; docs/solve.md describes it",
+        _ => return None,
+    })
+}

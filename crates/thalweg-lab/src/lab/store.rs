@@ -1,0 +1,667 @@
+//! The store: one SQLite file with experiments, finished runs and who is working on what. Each finished run is one transaction, so
+//! a kill at any moment loses nothing that was finished. Running is [`super::work`]'s.
+
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thalweg::learn::Best;
+
+use crate::{Error, Result};
+
+/// Tells our files from others: "Thlw".
+const APPLICATION: i32 = 0x5468_6C77;
+/// Raised when the tables change.
+const FORMAT: i32 = 1;
+/// How long one process waits for another one's transaction.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the lock of a process is called, and before it is locked.
+const OWNER: &str = "owner-";
+const BEGUN: &str = "begun-";
+
+const TABLES: &str = "
+CREATE TABLE experiments (
+    name TEXT PRIMARY KEY, title TEXT NOT NULL, about TEXT NOT NULL, spec TEXT NOT NULL,
+    -- JSON: labels in order, stand-ins, what a reader should know
+    facts TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE members (
+    experiment TEXT NOT NULL REFERENCES experiments(name) ON DELETE CASCADE,
+    position INTEGER NOT NULL, run TEXT NOT NULL,
+    data TEXT NOT NULL, problem TEXT NOT NULL, solver TEXT NOT NULL, cell TEXT NOT NULL, seed INTEGER NOT NULL,
+    tuned INTEGER NOT NULL,
+    PRIMARY KEY (experiment, position)
+) WITHOUT ROWID;
+CREATE INDEX members_of_run ON members(run);
+CREATE TABLE runs (
+    key TEXT PRIMARY KEY, method TEXT NOT NULL, version INTEGER NOT NULL, seed INTEGER NOT NULL,
+    -- feasible, infeasible, failed, refused
+    status TEXT NOT NULL, ended TEXT NOT NULL,
+    objective REAL, violation REAL, iterations INTEGER NOT NULL, passes_f REAL NOT NULL, passes_g REAL NOT NULL,
+    samples INTEGER NOT NULL, seconds REAL NOT NULL,
+    -- numbers of eight bytes, least significant first
+    point BLOB,
+    -- JSON: the spec of the run, the outcome without point and trace, notes, the machine
+    spec TEXT NOT NULL, outcome TEXT NOT NULL, notes TEXT NOT NULL, host TEXT NOT NULL, data_hash TEXT NOT NULL,
+    finished TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE traces (
+    run TEXT NOT NULL REFERENCES runs(key) ON DELETE CASCADE,
+    -- recorded or certified; then axis, value, constraint or gauge
+    part TEXT NOT NULL, role TEXT NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL,
+    numbers BLOB NOT NULL,
+    PRIMARY KEY (run, part, position)
+) WITHOUT ROWID;
+CREATE TABLE certificates (
+    run TEXT PRIMARY KEY REFERENCES runs(key) ON DELETE CASCADE, key TEXT NOT NULL,
+    -- JSON: certificates of the returned point
+    returned TEXT NOT NULL, seconds REAL NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE reference_values (key TEXT PRIMARY KEY, best TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
+";
+
+/// An open store.
+pub struct Store {
+    connection: Connection,
+    path: PathBuf,
+}
+
+/// A process that works on the jobs of a store: the lock on a file beside the store is held as long as it lives.
+pub struct Owner {
+    name: String,
+    directory: PathBuf,
+    _lock: File,
+}
+
+/// What became of asking for a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// It is ours.
+    Ours,
+    /// It is finished.
+    Done,
+    /// Another process is working on it.
+    Taken,
+}
+
+/// An experiment as it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stored {
+    /// Its name.
+    pub name: String,
+    /// Its title.
+    pub title: String,
+    /// What it is about.
+    pub about: String,
+    /// The text of its spec.
+    pub spec: String,
+    /// Everything else.
+    pub facts: Facts,
+}
+
+/// Facts about an experiment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// Labels of data and problems, in the order of panels.
+    pub panels: Vec<(String, String)>,
+    /// Labels of the solvers, in order.
+    pub solvers: Vec<String>,
+    /// Data sets that stand in for others, and why.
+    pub stand_ins: Vec<(String, String)>,
+    /// How cells were chosen, in words; empty if they were not.
+    pub tuned: String,
+    /// What a careful reader should know.
+    pub notes: Vec<String>,
+}
+
+/// A run's place in an experiment.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Member {
+    /// Key of the run.
+    pub run: String,
+    /// Label of its data set.
+    pub data: String,
+    /// Label of its problem.
+    pub problem: String,
+    /// Label of its solver.
+    pub solver: String,
+    /// Its cell in words.
+    pub cell: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Its cell is kept.
+    pub tuned: bool,
+}
+
+/// How a run came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// The returned point keeps every constraint.
+    Feasible,
+    /// It does not.
+    Infeasible,
+    /// The run met something that is not a number, or an oracle failed.
+    Failed,
+    /// It could not begin.
+    Refused,
+}
+
+impl Status {
+    /// The word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Status::Feasible => "feasible",
+            Status::Infeasible => "infeasible",
+            Status::Failed => "failed",
+            Status::Refused => "refused",
+        }
+    }
+
+    fn of(word: &str) -> Option<Self> {
+        [Status::Feasible, Status::Infeasible, Status::Failed, Status::Refused].into_iter().find(|s| s.word() == word)
+    }
+}
+
+/// A finished run.
+#[derive(Debug, Clone, Serialize)]
+pub struct Finished {
+    /// What it is found by.
+    pub key: String,
+    /// Name of the method.
+    pub method: String,
+    /// Version of the method's code.
+    pub version: u32,
+    /// Its seed.
+    pub seed: u64,
+    /// How it came out.
+    pub status: Status,
+    /// Why it ended, in words.
+    pub ended: String,
+    /// Objective at the returned point.
+    pub objective: Option<f64>,
+    /// Largest constraint there.
+    pub violation: Option<f64>,
+    /// Steps made.
+    pub iterations: u64,
+    /// Passes of the objective.
+    pub passes_f: f64,
+    /// Passes of the constraints.
+    pub passes_g: f64,
+    /// Samples read.
+    pub samples: u64,
+    /// Time without measuring.
+    pub seconds: f64,
+    /// The returned point; the last good one after a failure.
+    pub point: Option<Vec<f64>>,
+    /// The spec of the run.
+    pub spec: Value,
+    /// The outcome without point and trace.
+    pub outcome: Value,
+    /// What a careful reader should know.
+    pub notes: Vec<String>,
+    /// The machine.
+    pub host: Value,
+    /// Fingerprint of the data.
+    pub data_hash: String,
+    /// When, in seconds since 1970.
+    pub finished: String,
+}
+
+/// Columns of a curve.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Curve {
+    /// "axis", "value", "constraint" or "gauge".
+    pub role: String,
+    /// Its name.
+    pub name: String,
+    /// One number for each recorded iterate.
+    pub numbers: Vec<f64>,
+}
+
+/// Certificates of a run.
+#[derive(Debug, Clone, Serialize)]
+pub struct Certificates {
+    /// What they are found by.
+    pub key: String,
+    /// Of the returned point.
+    pub returned: Value,
+    /// Time that they took.
+    pub seconds: f64,
+    /// Of iterates.
+    pub curves: Vec<Curve>,
+}
+
+/// The two curves of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Recorded iterates.
+    Recorded,
+    /// Certified ones.
+    Certified,
+}
+
+impl Part {
+    fn word(self) -> &'static str {
+        match self {
+            Part::Recorded => "recorded",
+            Part::Certified => "certified",
+        }
+    }
+}
+
+impl Store {
+    /// Opens a store, or makes it if there is none.
+    pub fn create(path: &Path) -> Result<Self> {
+        if !path.exists() {
+            crate::trace::check_writable(path).map_err(|what| Error::file(path, what))?;
+        }
+        Store::connect(path, true)
+    }
+
+    /// Opens a store that is there.
+    pub fn open(path: &Path) -> Result<Self> {
+        std::fs::metadata(path).map_err(|e| Error::io(path, &e))?;
+        Store::connect(path, false)
+    }
+
+    fn connect(path: &Path, make: bool) -> Result<Self> {
+        if path.is_dir() {
+            return Err(Error::file(path, "is a directory, wanted the file of a store"));
+        }
+        let fail = |e: rusqlite::Error| broken(path, &e);
+        let mut connection = Connection::open(path).map_err(fail)?;
+        connection.busy_timeout(PATIENCE).map_err(fail)?;
+        connection.pragma_update(None, "foreign_keys", true).map_err(fail)?;
+        // The whole file is looked at before anything is believed: a copy that was cut short is refused now.
+        let begun = connection.transaction_with_behavior(if make {
+            TransactionBehavior::Immediate
+        } else {
+            TransactionBehavior::Deferred
+        });
+        let begun = begun.map_err(fail)?;
+        let number = |name: &str| begun.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+        let (application, format) = (number("application_id").map_err(fail)?, number("user_version").map_err(fail)?);
+        let empty = begun.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get::<_, i64>(0)).map_err(fail)? == 0;
+        match (application, format) {
+            (0, 0) if empty && make => {
+                begun.execute_batch(TABLES).map_err(fail)?;
+                begun.pragma_update(None, "application_id", APPLICATION).map_err(fail)?;
+                begun.pragma_update(None, "user_version", FORMAT).map_err(fail)?;
+            }
+            (0, 0) if empty => return Err(Error::file(path, "is empty: wanted a store that 'thalweg lab run' has filled")),
+            (APPLICATION, FORMAT) => {
+                let whole: String = begun.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(fail)?;
+                if whole != "ok" {
+                    return Err(Error::file(path, format!("is a damaged store: {whole}")));
+                }
+            }
+            (APPLICATION, other) => {
+                let what = format!("is a store of format {other}: this build reads format {FORMAT}");
+                return Err(Error::file(path, what));
+            }
+            _ => return Err(Error::file(path, "is a database, but not a store of Thalweg")),
+        }
+        begun.commit().map_err(fail)?;
+        Ok(Store { connection, path: path.into() })
+    }
+
+    fn fail(&self, e: rusqlite::Error) -> Error {
+        broken(&self.path, &e)
+    }
+
+    /// Does something to the store, wholly or not at all.
+    fn change<T>(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+        let path = self.path.clone();
+        let fail = |e: rusqlite::Error| broken(&path, &e);
+        let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
+        let result = work(&begun).map_err(fail)?;
+        begun.commit().map_err(fail)?;
+        Ok(result)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directory beside the store for what is going on: locks and checkpoints. It is gone when nothing is.
+    pub fn running(&self) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(".running");
+        name.into()
+    }
+
+    /// Announces this process.
+    pub fn enter(&self) -> Result<Owner> {
+        let directory = self.running();
+        std::fs::create_dir_all(&directory).map_err(|e| Error::io(&directory, &e))?;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let name = format!("{}-{}", std::process::id(), now.as_nanos());
+        // It is locked before it gets its name, so that a file of that kind without a lock belongs to nobody.
+        let file = directory.join(format!("{BEGUN}{name}"));
+        let lock = OpenOptions::new().create_new(true).write(true).open(&file).map_err(|e| Error::io(&file, &e))?;
+        lock.lock().map_err(|e| Error::file(&file, format!("cannot be locked: {e}")))?;
+        let name = format!("{OWNER}{name}");
+        std::fs::rename(&file, directory.join(&name)).map_err(|e| Error::io(&file, &e))?;
+        clean(&directory);
+        Ok(Owner { name, directory, _lock: lock })
+    }
+
+    /// Asks for a job. A job of a process that has died is free.
+    pub fn claim(&mut self, key: &str, owner: &Owner) -> Result<Claim> {
+        let directory = self.running();
+        self.change(|c| {
+            let done = "SELECT EXISTS (SELECT 1 FROM runs WHERE key = ?1) OR EXISTS (SELECT 1 FROM certificates WHERE key = ?1)";
+            if c.query_row(done, [key], |row| row.get(0))? {
+                return Ok(Claim::Done);
+            }
+            let holder: Option<String> =
+                c.query_row("SELECT owner FROM claims WHERE key = ?1", [key], |row| row.get(0)).optional()?;
+            match holder {
+                Some(holder) if holder == owner.name || alive(&directory, &holder) => return Ok(Claim::Taken),
+                Some(holder) => {
+                    // It may hold other claims, but a file that is not there says the same as one that is not locked.
+                    let _ = std::fs::remove_file(directory.join(holder));
+                }
+                None => {}
+            }
+            c.execute("INSERT OR REPLACE INTO claims (key, owner) VALUES (?1, ?2)", [key, &owner.name])?;
+            Ok(Claim::Ours)
+        })
+    }
+
+    /// Gives a job back.
+    pub fn release(&mut self, key: &str, owner: &Owner) -> Result<()> {
+        self.change(|c| c.execute("DELETE FROM claims WHERE key = ?1 AND owner = ?2", [key, &owner.name]).map(|_| ()))
+    }
+
+    /// Keeps a finished run, and ends the claim on it.
+    pub fn finish(&mut self, run: &Finished, curves: &[Curve]) -> Result<()> {
+        self.change(|c| {
+            insert(c, run, curves)?;
+            c.execute("DELETE FROM claims WHERE key = ?1", [&run.key]).map(|_| ())
+        })
+    }
+
+    /// Keeps many finished runs at once.
+    pub fn finish_all<'a>(&mut self, runs: impl Iterator<Item = (&'a Finished, &'a [Curve])>) -> Result<()> {
+        self.change(|c| runs.into_iter().try_for_each(|(run, curves)| insert(c, run, curves)))
+    }
+
+    /// Keeps the certificates of a run in place of others, and ends the claim on them.
+    pub fn certify(&mut self, run: &str, certificates: &Certificates) -> Result<()> {
+        self.change(|c| {
+            c.execute("DELETE FROM certificates WHERE run = ?1", [run])?;
+            c.execute("DELETE FROM traces WHERE run = ?1 AND part = 'certified'", [run])?;
+            c.execute(
+                "INSERT INTO certificates (run, key, returned, seconds) VALUES (?1, ?2, ?3, ?4)",
+                params![run, certificates.key, certificates.returned.to_string(), certificates.seconds],
+            )?;
+            insert_curves(c, run, Part::Certified, &certificates.curves)?;
+            c.execute("DELETE FROM claims WHERE key = ?1", [&certificates.key]).map(|_| ())
+        })
+    }
+
+    /// Keeps an experiment and its runs, finished or not, in place of what was there under its name.
+    pub fn describe(&mut self, experiment: &Stored, members: &[Member]) -> Result<()> {
+        let facts = serde_json::to_string(&experiment.facts).unwrap_or_default();
+        self.change(|c| {
+            c.execute("DELETE FROM members WHERE experiment = ?1", [&experiment.name])?;
+            c.execute(
+                "INSERT OR REPLACE INTO experiments (name, title, about, spec, facts) VALUES (?1, ?2, ?3, ?4, ?5)",
+                [&experiment.name, &experiment.title, &experiment.about, &experiment.spec, &facts],
+            )?;
+            let mut insert = c.prepare("INSERT INTO members VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?;
+            for (i, m) in members.iter().enumerate() {
+                let row = params![experiment.name, i as i64, m.run, m.data, m.problem, m.solver, m.cell, m.seed as i64, m.tuned];
+                insert.execute(row)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// All experiments, by name.
+    pub fn experiments(&self) -> Result<Vec<Stored>> {
+        let read = |row: &Row| -> rusqlite::Result<Stored> {
+            Ok(Stored {
+                name: row.get(0)?,
+                title: row.get(1)?,
+                about: row.get(2)?,
+                spec: row.get(3)?,
+                facts: serde_json::from_str(&row.get::<_, String>(4)?).unwrap_or_default(),
+            })
+        };
+        self.rows("SELECT name, title, about, spec, facts FROM experiments ORDER BY name", &[], read)
+    }
+
+    /// The runs of an experiment, finished or not, in order.
+    pub fn members(&self, experiment: &str) -> Result<Vec<Member>> {
+        let read = |row: &Row| -> rusqlite::Result<Member> {
+            Ok(Member {
+                run: row.get(0)?,
+                data: row.get(1)?,
+                problem: row.get(2)?,
+                solver: row.get(3)?,
+                cell: row.get(4)?,
+                seed: row.get::<_, i64>(5)? as u64,
+                tuned: row.get(6)?,
+            })
+        };
+        let query = "SELECT run, data, problem, solver, cell, seed, tuned FROM members WHERE experiment = ?1 ORDER BY position";
+        self.rows(query, &[experiment], read)
+    }
+
+    /// Keys of all finished runs.
+    pub fn keys(&self) -> Result<Vec<String>> {
+        self.rows("SELECT key FROM runs ORDER BY key", &[], |row| row.get(0))
+    }
+
+    /// A finished run.
+    pub fn run(&self, key: &str) -> Result<Option<Finished>> {
+        Ok(self.rows(&format!("{RUN} WHERE key = ?1"), &[key], finished)?.pop())
+    }
+
+    /// The run whose key begins so.
+    pub fn find(&self, begin: &str) -> Result<Finished> {
+        let listed = |c: char| c.is_ascii_hexdigit();
+        let mut found = match begin.chars().all(listed) && !begin.is_empty() {
+            true => self.rows(&format!("{RUN} WHERE key GLOB ?1 || '*' ORDER BY key LIMIT 2"), &[begin], finished)?,
+            false => vec![],
+        };
+        match (found.pop(), found.pop()) {
+            (Some(one), None) => Ok(one),
+            (None, _) => Err(Error::Request(format!(
+                "run '{begin}' is not in {}: wanted the beginning of a key that 'thalweg lab list' shows",
+                self.path.display()
+            ))),
+            (Some(_), Some(_)) => Err(Error::Request(format!("run '{begin}': several keys begin so: wanted more letters"))),
+        }
+    }
+
+    /// A curve of a run.
+    pub fn curves(&self, run: &str, part: Part) -> Result<Vec<Curve>> {
+        let read = |row: &Row| -> rusqlite::Result<Curve> {
+            Ok(Curve { role: row.get(0)?, name: row.get(1)?, numbers: unpack(row.get_ref(2)?.as_blob()?) })
+        };
+        let query = "SELECT role, name, numbers FROM traces WHERE run = ?1 AND part = ?2 ORDER BY position";
+        self.rows(query, &[run, part.word()], read)
+    }
+
+    /// The certificates of a run.
+    pub fn certificates(&self, run: &str) -> Result<Option<Certificates>> {
+        let read = |row: &Row| -> rusqlite::Result<Certificates> {
+            let returned: String = row.get(1)?;
+            let returned = serde_json::from_str(&returned).unwrap_or_default();
+            Ok(Certificates { key: row.get(0)?, returned, seconds: row.get(2)?, curves: vec![] })
+        };
+        let found = self.rows("SELECT key, returned, seconds FROM certificates WHERE run = ?1", &[run], read)?.pop();
+        let Some(found) = found else { return Ok(None) };
+        Ok(Some(Certificates { curves: self.curves(run, Part::Certified)?, ..found }))
+    }
+
+    /// Reference values of a problem that are known.
+    pub fn references(&self, key: &str) -> Result<Vec<Best>> {
+        let found: Vec<String> = self.rows("SELECT best FROM reference_values WHERE key = ?1", &[key], |row| row.get(0))?;
+        Ok(found.first().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())
+    }
+
+    /// Keeps the reference values of a problem.
+    pub fn keep_references(&mut self, key: &str, best: &[Best]) -> Result<()> {
+        let text = serde_json::to_string(best).unwrap_or_default();
+        self.change(|c| c.execute("INSERT OR REPLACE INTO reference_values VALUES (?1, ?2)", [key, &text]).map(|_| ()))
+    }
+
+    /// Forgets runs; returns how many there were.
+    pub fn forget(&mut self, keys: &[String]) -> Result<usize> {
+        self.change(|c| {
+            let mut delete = c.prepare("DELETE FROM runs WHERE key = ?1")?;
+            keys.iter().map(|key| delete.execute([key])).sum()
+        })
+    }
+
+    /// Forgets an experiment; its runs stay.
+    pub fn forget_experiment(&mut self, name: &str) -> Result<()> {
+        self.change(|c| c.execute("DELETE FROM experiments WHERE name = ?1", [name]).map(|_| ()))
+    }
+
+    fn rows<T>(&self, query: &str, given: &[&str], read: impl FnMut(&Row) -> rusqlite::Result<T>) -> Result<Vec<T>> {
+        let all = || {
+            let mut prepared = self.connection.prepare_cached(query)?;
+            let rows = prepared.query_map(rusqlite::params_from_iter(given), read)?;
+            rows.collect::<rusqlite::Result<Vec<T>>>()
+        };
+        all().map_err(|e| self.fail(e))
+    }
+}
+
+impl Owner {
+    /// A file of this store's work.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // Nothing is lost if these stay; the directory goes when the last file in it does.
+        let _ = std::fs::remove_file(self.directory.join(&self.name));
+        clean(&self.directory);
+        let _ = std::fs::remove_dir(&self.directory);
+    }
+}
+
+/// Whether the process that owns a claim still lives.
+fn alive(directory: &Path, owner: &str) -> bool {
+    let Ok(file) = OpenOptions::new().write(true).open(directory.join(owner)) else { return false };
+    matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock))
+}
+
+/// Removes what dead processes have left: their locks, and those that they were about to make.
+fn clean(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let age = entry.metadata().and_then(|m| m.modified()).ok().and_then(|t| t.elapsed().ok());
+        let dead = name.starts_with(OWNER) && !alive(directory, &name);
+        if dead || (name.starts_with(BEGUN) && age.is_some_and(|age| age > PATIENCE)) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+const RUN: &str = "SELECT key, method, version, seed, status, ended, objective, violation, iterations, passes_f, passes_g, samples, \
+                   seconds, point, spec, outcome, notes, host, data_hash, finished FROM runs";
+
+fn finished(row: &Row) -> rusqlite::Result<Finished> {
+    let json = |i: usize| -> rusqlite::Result<Value> { Ok(serde_json::from_str(row.get_ref(i)?.as_str()?).unwrap_or_default()) };
+    Ok(Finished {
+        key: row.get(0)?,
+        method: row.get(1)?,
+        version: row.get(2)?,
+        seed: row.get::<_, i64>(3)? as u64,
+        status: Status::of(row.get_ref(4)?.as_str()?).unwrap_or(Status::Failed),
+        ended: row.get(5)?,
+        objective: row.get(6)?,
+        violation: row.get(7)?,
+        iterations: row.get::<_, i64>(8)? as u64,
+        passes_f: row.get(9)?,
+        passes_g: row.get(10)?,
+        samples: row.get::<_, i64>(11)? as u64,
+        seconds: row.get(12)?,
+        point: row.get_ref(13)?.as_blob_or_null()?.map(unpack),
+        spec: json(14)?,
+        outcome: json(15)?,
+        notes: serde_json::from_value(json(16)?).unwrap_or_default(),
+        host: json(17)?,
+        data_hash: row.get(18)?,
+        finished: row.get(19)?,
+    })
+}
+
+fn insert(c: &Connection, run: &Finished, curves: &[Curve]) -> rusqlite::Result<()> {
+    let notes = serde_json::to_string(&run.notes).unwrap_or_default();
+    // A number that is not finite has no place in a comparison.
+    let finite = |v: Option<f64>| v.filter(|v| v.is_finite());
+    c.prepare_cached(
+        "INSERT INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)",
+    )?
+    .execute(params![
+        run.key,
+        run.method,
+        run.version,
+        run.seed as i64,
+        run.status.word(),
+        run.ended,
+        finite(run.objective),
+        finite(run.violation),
+        run.iterations as i64,
+        run.passes_f,
+        run.passes_g,
+        run.samples as i64,
+        run.seconds,
+        run.point.as_deref().map(pack),
+        run.spec.to_string(),
+        run.outcome.to_string(),
+        notes,
+        run.host.to_string(),
+        run.data_hash,
+        run.finished,
+    ])?;
+    insert_curves(c, &run.key, Part::Recorded, curves)
+}
+
+fn insert_curves(c: &Connection, run: &str, part: Part, curves: &[Curve]) -> rusqlite::Result<()> {
+    let mut insert = c.prepare_cached("INSERT INTO traces VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
+    for (i, curve) in curves.iter().enumerate() {
+        insert.execute(params![run, part.word(), curve.role, i as i64, curve.name, pack(&curve.numbers)])?;
+    }
+    Ok(())
+}
+
+fn pack(numbers: &[f64]) -> Vec<u8> {
+    numbers.iter().flat_map(|v| v.to_le_bytes()).collect()
+}
+
+fn unpack(bytes: &[u8]) -> Vec<f64> {
+    bytes.chunks_exact(8).map(|b| f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]])).collect()
+}
+
+/// What SQLite says, as a sentence about the file.
+fn broken(path: &Path, e: &rusqlite::Error) -> Error {
+    use rusqlite::ErrorCode::{CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase, ReadOnly};
+    let what = match e.sqlite_error_code() {
+        Some(NotADatabase) => "is not a store of Thalweg: wanted an SQLite file that 'thalweg lab run' has made".into(),
+        Some(DatabaseCorrupt) => "is a damaged store: part of it is missing or was overwritten".into(),
+        Some(CannotOpen) => "cannot be opened".into(),
+        Some(ReadOnly) => "cannot be written: it is read-only".into(),
+        Some(DiskFull) => "cannot be written: the disk is full".into(),
+        Some(DatabaseBusy | DatabaseLocked) => "is in use: another process has held it for a minute".into(),
+        _ => format!("cannot be used: {e}"),
+    };
+    Error::file(path, what)
+}

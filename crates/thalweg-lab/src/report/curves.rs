@@ -1,0 +1,123 @@
+//! Recorded iterates as columns of a page, the same for every command. What else is on a page is decided by its command.
+
+use thalweg::run::Row;
+
+use super::{Column, Trace};
+
+/// What an iterate is held against.
+pub(super) struct Limit<'a> {
+    /// Name of the constraint.
+    pub name: &'a str,
+    /// Its bound: a row has the constraint less this.
+    pub bound: f64,
+    /// What it may exceed the bound by.
+    pub tolerance: f64,
+}
+
+/// The recorded iterates, with the quantities that were measured beside them under these names, and those of the iterates whose
+/// near-stationarity was bounded.
+pub(super) fn traces(rows: &[Row], limits: &[Limit], gauges: &[String]) -> (Trace, Trace) {
+    let mut columns = axes(rows.iter());
+    let mut add = |name: &str, values: Vec<f64>| {
+        // Two constraints may have one name, and a constraint may be called like another column.
+        let taken = |name: &str| columns.iter().any(|c: &Column| c.name == name);
+        let numbered = (2..).map(|i| format!("{name} ({i})"));
+        let name = std::iter::once(name.to_string()).chain(numbered).find(|name| !taken(name)).unwrap_or_default();
+        columns.push(Column { name, values });
+    };
+    add("objective", rows.iter().map(|r| r.objective).collect());
+    if !limits.is_empty() {
+        add("violation", rows.iter().map(|r| r.violation).collect());
+    }
+    for (j, limit) in limits.iter().enumerate() {
+        add(limit.name, rows.iter().map(|r| r.constraints.get(j).map_or(f64::NAN, |g| g + limit.bound)).collect());
+    }
+    for (j, name) in gauges.iter().enumerate() {
+        add(name, rows.iter().map(|r| r.gauges.get(j).copied().unwrap_or(f64::NAN)).collect());
+    }
+    add("norm of the point", rows.iter().map(|r| r.norm).collect());
+    type Optional = (&'static str, fn(&Row) -> Option<f64>);
+    let optional: [Optional; 2] = [
+        ("near-stationarity by switching", |r| r.stationarity),
+        ("near-stationarity of the smoothed penalty", |r| r.penalty_stationarity),
+    ];
+    for (name, get) in optional {
+        if rows.iter().any(|r| get(r).is_some()) {
+            add(name, rows.iter().map(|r| get(r).unwrap_or(f64::NAN)).collect());
+        }
+    }
+    let bounded = || rows.iter().filter_map(|r| r.stationarity_bounds.map(|bounds| (r, bounds)));
+    let mut certified = Trace { columns: vec![], feasible: bounded().map(|(r, _)| keeps(r, limits)).collect() };
+    if bounded().next().is_some() {
+        certified.columns = axes(bounded().map(|(r, _)| r));
+        certified.columns.push(Column { name: "lower".into(), values: bounded().map(|(_, (lower, _))| lower).collect() });
+        certified.columns.push(Column { name: "upper".into(), values: bounded().map(|(_, (_, upper))| upper).collect() });
+    }
+    (Trace { columns, feasible: rows.iter().map(|r| keeps(r, limits)).collect() }, certified)
+}
+
+fn axes<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> Vec<Column> {
+    type Axis = (&'static str, fn(&Row) -> f64);
+    let axes: [Axis; 5] = [
+        ("iterations", |r| r.iteration as f64),
+        ("passes_f", |r| r.passes_f),
+        ("passes_g", |r| r.passes_g),
+        ("samples", |r| r.samples as f64),
+        ("seconds", |r| r.seconds),
+    ];
+    axes.into_iter().map(|(name, get)| Column { name: name.into(), values: rows.clone().map(get).collect() }).collect()
+}
+
+fn keeps(row: &Row, limits: &[Limit]) -> bool {
+    // What is not a number keeps nothing.
+    row.objective.is_finite() && limits.iter().zip(&row.constraints).all(|(limit, g)| *g <= limit.tolerance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(iteration: u64, constraints: &[f64], bounds: Option<(f64, f64)>) -> Row {
+        Row {
+            iteration,
+            objective: 0.5,
+            violation: constraints.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            norm: 1.0,
+            passes_f: 2.0,
+            passes_g: 3.0,
+            samples: 9,
+            seconds: 4.0,
+            step: None,
+            stationarity: None,
+            stationarity_bounds: bounds,
+            penalty_stationarity: None,
+            constraints: constraints.to_vec(),
+            gauges: vec![0.875],
+        }
+    }
+
+    #[test]
+    fn constraints_are_shown_with_their_bounds_and_names_of_their_own() {
+        let limit = |name, bound| Limit { name, bound, tolerance: 1e-6 };
+        let limits = [limit("hinge", 0.5), limit("hinge", 1.0), limit("objective", 0.0)];
+        let rows = [row(0, &[0.25, -0.5, 0.0], None), row(7, &[-0.25, 0.0, 1e-7], Some((0.0, 0.125)))];
+        let (trace, certified) = traces(&rows, &limits, &["accuracy".into()]);
+        let names: Vec<&str> = trace.columns.iter().map(|c| c.name.as_str()).collect();
+        let axes = ["iterations", "passes_f", "passes_g", "samples", "seconds"];
+        let own = ["objective", "violation", "hinge", "hinge (2)", "objective (2)", "accuracy", "norm of the point"];
+        assert_eq!(names, [&axes[..], &own[..]].concat());
+        assert_eq!(trace.columns[7].values, [0.75, 0.25]);
+        assert_eq!(trace.columns[8].values, [0.5, 1.0]);
+        assert_eq!(trace.columns[10].values, [0.875, 0.875]);
+        assert_eq!(trace.feasible, [false, true]);
+        assert_eq!(
+            certified.columns.iter().map(|c| c.values.clone()).collect::<Vec<_>>(),
+            [vec![7.0], vec![2.0], vec![3.0], vec![9.0], vec![4.0], vec![0.0], vec![0.125]]
+        );
+        assert_eq!(certified.feasible, [true]);
+        // Without constraints nothing can be violated.
+        let (trace, certified) = traces(&[row(0, &[], None)], &[], &[]);
+        assert!(trace.columns.iter().all(|c| c.name != "violation") && trace.feasible == [true]);
+        assert!(certified.columns.is_empty());
+    }
+}

@@ -1,0 +1,315 @@
+//! From the data of a page to one HTML file: what a browser needs is written as JSON, thinned where a trace is longer than a
+//! chart can show, beside the script that draws it. Nothing is drawn here, and no number is made up here except when a run
+//! reached a level, which needs the whole trace.
+
+use std::collections::HashMap;
+
+use super::thin::{shares, thin};
+use super::{Experiment, Page, Panel, Run, Section, Trace};
+use serde::{Serialize, Serializer};
+use sha2::{Digest, Sha256};
+
+const TEMPLATE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// Columns of a trace that are for the bottom of a chart.
+const AXES: [&str; 5] = ["iterations", "passes_f", "passes_g", "samples", "seconds"];
+/// Points over all runs of an experiment.
+const POINTS: usize = 60_000;
+/// "Within this share of the way from the start to the best known feasible objective."
+pub const LEVELS: [f64; 3] = [0.1, 0.01, 0.001];
+
+/// The page as one HTML file that needs nothing else and asks the network for nothing.
+pub fn html(page: &Page) -> String {
+    let wire = WirePage {
+        title: &page.title,
+        lead: &page.lead,
+        alerts: &page.alerts,
+        version: env!("CARGO_PKG_VERSION"),
+        sections: page.sections.iter().map(WireSection::of).collect(),
+    };
+    // Every type here can be written as JSON; should that ever change, the page says so instead of being blank.
+    let data = serde_json::to_string(&wire).unwrap_or_else(|e| {
+        let alert = format!("the data of this page could not be written: {e}");
+        serde_json::json!({ "title": page.title, "lead": "", "alerts": [alert], "version": "", "sections": [] }).to_string()
+    });
+    let (style, script) = (lean(STYLE), lean(SCRIPT));
+    let fill = [
+        ("{{script-hash}}", hash(&script)),
+        ("{{style-hash}}", hash(&style)),
+        ("{{title}}", escape(&page.title)),
+        ("{{style}}", style),
+        ("{{data}}", data.replace('<', "\\u003c")),
+        ("{{script}}", script),
+    ];
+    // Each mark is looked for behind the one before, so that a mark inside a name is left alone.
+    let (mut out, mut rest) = (String::with_capacity(fill[4].1.len() + 80_000), TEMPLATE);
+    for (mark, text) in &fill {
+        if let Some((before, after)) = rest.split_once(mark) {
+            out.push_str(before);
+            out.push_str(text);
+            rest = after;
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Code without what only its authors need: indentation, empty lines, and lines that are a comment. Lines end in LF alone, because
+/// that is what a browser makes of them before it hashes.
+fn lean(code: &str) -> String {
+    let lines = code.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"));
+    let lines: String = lines.flat_map(|line| [line, "\n"]).collect();
+    // There are hundreds of these, and no string of ours has one in it.
+    lines.replace(" => ", "=>")
+}
+
+/// What a content security policy calls a text.
+fn hash(text: &str) -> String {
+    format!("sha256-{}", base64(&Sha256::digest(text.as_bytes())))
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::new();
+    for three in bytes.chunks(3) {
+        let bits = three.iter().fold(0u32, |b, &x| b << 8 | u32::from(x)) << (8 * (3 - three.len()));
+        for place in 0..4 {
+            let letter = LETTERS[(bits >> (18 - 6 * place)) as usize & 63];
+            out.push(if place <= three.len() { char::from(letter) } else { '=' });
+        }
+    }
+    out
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[derive(Serialize)]
+struct WirePage<'a> {
+    title: &'a str,
+    lead: &'a str,
+    alerts: &'a [String],
+    version: &'static str,
+    sections: Vec<WireSection<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum WireSection<'a> {
+    Experiment(WireExperiment<'a>),
+    Other(&'a Section),
+}
+
+impl<'a> WireSection<'a> {
+    fn of(section: &'a Section) -> Self {
+        match section {
+            Section::Experiment(e) => Self::Experiment(WireExperiment::of(e)),
+            other => Self::Other(other),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct WireExperiment<'a> {
+    kind: &'static str,
+    title: &'a str,
+    levels: [f64; 3],
+    panels: &'a [Panel],
+    runs: Vec<WireRun<'a>>,
+}
+
+#[derive(Serialize)]
+struct WireRun<'a> {
+    id: &'a str,
+    panel: usize,
+    solver: &'a str,
+    cell: &'a str,
+    /// As text: a script has no room for all of its 64 bits.
+    seed: String,
+    tuned: bool,
+    ended: &'a str,
+    failed: bool,
+    feasible: bool,
+    objective: Option<f64>,
+    violation: Option<f64>,
+    /// The best feasible objective that any run found on the same problem.
+    best: Option<f64>,
+    /// The smallest objective of a feasible point, recorded or returned.
+    least: Option<f64>,
+    certificate: Option<[f64; 2]>,
+    iterations: u64,
+    passes: f64,
+    seconds: f64,
+    notes: &'a [String],
+    trace: WireTrace<'a>,
+    certified: WireTrace<'a>,
+    /// For each level the passes and the seconds to its first feasible point that is good enough.
+    reached: [Option<[f64; 2]>; 3],
+}
+
+#[derive(Serialize)]
+struct WireTrace<'a> {
+    columns: Vec<(&'a str, Vec<Digits>)>,
+    /// 1 or 0 for each row.
+    feasible: Vec<u8>,
+}
+
+/// A number with as many significant digits as a chart and its export need.
+struct Digits {
+    value: f64,
+    digits: usize,
+}
+
+impl Serialize for Digits {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        if !self.value.is_finite() {
+            return to.serialize_none();
+        }
+        // Whole numbers without ".0": half of the columns are counts.
+        if self.value.fract() == 0.0 && self.value.abs() < 1e9 {
+            return to.serialize_i64(self.value as i64);
+        }
+        let short = format!("{:.*e}", self.digits - 1, self.value).parse().unwrap_or(self.value);
+        if short.is_finite() { to.serialize_f64(short) } else { to.serialize_f64(self.value) }
+    }
+}
+
+impl<'a> WireExperiment<'a> {
+    fn of(experiment: &'a Experiment) -> Self {
+        let tuned = tuned(&experiment.runs);
+        let chosen = tuned.iter().filter(|t| **t).count();
+        let (each_tuned, each_other) = shares(chosen, tuned.len() - chosen, POINTS);
+        let mut marks: HashMap<(usize, &str), Marks> = HashMap::new();
+        for run in &experiment.runs {
+            let instance = (run.panel, run.instance.as_str());
+            marks.entry(instance).or_insert_with(|| Marks::of(instance, &experiment.runs));
+        }
+        let run = |(run, tuned): (&'a Run, bool)| {
+            let most = if tuned { each_tuned } else { each_other };
+            let marks = marks.get(&(run.panel, run.instance.as_str())).copied().unwrap_or_default();
+            WireRun {
+                id: &run.id,
+                panel: run.panel,
+                solver: &run.solver,
+                cell: &run.cell,
+                seed: run.seed.to_string(),
+                tuned,
+                ended: &run.ended,
+                failed: run.failed,
+                feasible: run.feasible,
+                objective: run.objective,
+                violation: run.violation,
+                best: marks.best,
+                least: feasible_points(run).map(|(objective, _)| objective).reduce(f64::min),
+                certificate: run.certificate,
+                iterations: run.iterations,
+                passes: run.passes_f + run.passes_g,
+                seconds: run.seconds,
+                notes: &run.notes,
+                trace: wire_trace(&run.trace, marks.best, most),
+                certified: wire_trace(&run.certified, None, most),
+                reached: LEVELS.map(|tau| marks.level(tau).and_then(|level| reached(run, level))),
+            }
+        };
+        Self {
+            kind: "experiment",
+            title: &experiment.title,
+            levels: LEVELS,
+            panels: &experiment.panels,
+            runs: experiment.runs.iter().zip(tuned).map(run).collect(),
+        }
+    }
+}
+
+/// Which runs are shown first. Where no cell was chosen (all may have failed), the first one stands for the solver: a solver that
+/// is missing from a page would look as if it had not been tried.
+fn tuned(runs: &[Run]) -> Vec<bool> {
+    let mut cells = HashMap::new();
+    for run in runs {
+        let cell = cells.entry((run.panel, run.solver.as_str())).or_insert((run.tuned, run.cell.as_str()));
+        if run.tuned && !cell.0 {
+            *cell = (true, run.cell.as_str());
+        }
+    }
+    let stands = |run: &Run| cells.get(&(run.panel, run.solver.as_str())).is_some_and(|c| !c.0 && c.1 == run.cell);
+    runs.iter().map(|run| run.tuned || stands(run)).collect()
+}
+
+/// What the runs on a problem are measured against.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Marks {
+    best: Option<f64>,
+    start: Option<f64>,
+}
+
+impl Marks {
+    fn of((panel, instance): (usize, &str), runs: &[Run]) -> Self {
+        let mut starts = Vec::new();
+        let mut best = f64::INFINITY;
+        for run in runs.iter().filter(|r| r.panel == panel && r.instance == instance) {
+            best = feasible_points(run).map(|(objective, _)| objective).fold(best, f64::min);
+            starts.extend(column(&run.trace, "objective").first().filter(|v| v.is_finite()));
+        }
+        // The middle one: all are the same unless a method has its own start or was first seen after it.
+        starts.sort_by(f64::total_cmp);
+        Self { best: best.is_finite().then_some(best), start: starts.get(starts.len() / 2).copied() }
+    }
+
+    /// The objective that has to be reached.
+    fn level(self, tau: f64) -> Option<f64> {
+        let best = self.best?;
+        let way = self.start.map(|start| start - best).filter(|way| *way > 0.0).unwrap_or(best.abs());
+        Some(best + tau * way)
+    }
+}
+
+fn column<'a>(trace: &'a Trace, name: &str) -> &'a [f64] {
+    trace.columns.iter().find(|c| c.name == name).map_or(&[], |c| &c.values)
+}
+
+/// Objective, passes and seconds at each feasible point of the whole trace and at the returned one.
+fn feasible_points(run: &Run) -> impl Iterator<Item = (f64, [f64; 2])> {
+    let (f, g) = (column(&run.trace, "passes_f"), column(&run.trace, "passes_g"));
+    let seconds = column(&run.trace, "seconds");
+    let at = |values: &[f64], i: usize| values.get(i).copied().unwrap_or(f64::NAN);
+    let visited = column(&run.trace, "objective").iter().zip(&run.trace.feasible).enumerate();
+    let visited = visited.filter(|(_, (_, feasible))| **feasible).map(move |(i, (objective, _))| {
+        let objective: f64 = *objective;
+        (objective, [at(f, i) + if g.is_empty() { 0.0 } else { at(g, i) }, at(seconds, i)])
+    });
+    let returned = run.objective.filter(|_| run.feasible).map(|o| (o, [run.passes_f + run.passes_g, run.seconds]));
+    visited.chain(returned).filter(|(objective, _)| objective.is_finite())
+}
+
+/// Passes and seconds to the first feasible point with at most this objective. From the whole trace, because a thinned one would
+/// answer too late.
+fn reached(run: &Run, level: f64) -> Option<[f64; 2]> {
+    feasible_points(run).find(|(objective, _)| *objective <= level).map(|(_, cost)| cost)
+}
+
+fn wire_trace(trace: &Trace, best: Option<f64>, most: usize) -> WireTrace<'_> {
+    // The page can show the objective above the best one; on a logarithmic scale that is a shape of its own.
+    let gap: Option<Vec<f64>> = best.map(|best| column(trace, "objective").iter().map(|v| v - best).collect());
+    let gap = gap.filter(|g| !g.is_empty());
+    // Iterations first: the axis against which "straight" is meant.
+    let axes: Vec<&[f64]> = AXES.iter().map(|name| column(trace, name)).filter(|c| !c.is_empty()).collect();
+    let quantities = trace.columns.iter().filter(|c| !AXES.contains(&c.name.as_str())).map(|c| c.values.as_slice());
+    let quantities: Vec<&[f64]> = quantities.chain(gap.as_deref()).collect();
+    let rows = if trace.columns.is_empty() { Vec::new() } else { thin(&axes, &quantities, &trace.feasible, most) };
+    let columns = trace.columns.iter().map(|c| {
+        let digits = if c.name == "objective" { 10 } else { 7 };
+        let values = rows.iter().filter_map(|&i| c.values.get(i)).map(|&value| Digits { value, digits }).collect();
+        (c.name.as_str(), values)
+    });
+    WireTrace {
+        columns: columns.collect(),
+        feasible: rows.iter().filter_map(|&i| trace.feasible.get(i)).map(|&f| u8::from(f)).collect(),
+    }
+}
+
+#[cfg(test)]
+#[path = "html_tests.rs"]
+mod tests;

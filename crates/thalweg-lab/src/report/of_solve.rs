@@ -1,0 +1,232 @@
+//! A finished run as a page. What was measured and proved comes from `thalweg solve`; here it is only put into words.
+
+use std::path::Path;
+
+use thalweg::certify::{Certificate, NearStationarity, PenalisedStationarity};
+use thalweg::eval::Tally;
+use thalweg::run::{Ended, Outcome, Point};
+use thalweg::solvers::Returned;
+
+use super::curves::{Limit, traces};
+use super::of_fit::{capital, made_by, name_of, problem_words};
+use super::{BoundRow, Bounds, Experiment, FactPart, Facts, Page, Panel, Run, Section};
+use crate::certificate::{bounds_words, penalised_words, stationary_words, switching_words};
+use crate::encode::thousands;
+use crate::model::Reference;
+use crate::output::short;
+use crate::spec::Spec;
+
+/// Everything that there is to tell about a run.
+pub struct Solved<'a> {
+    /// Where its description is.
+    pub file: &'a Path,
+    /// The description.
+    pub spec: &'a Spec,
+    /// Settings of the solver and of the record in words.
+    pub settings: &'a str,
+    /// "feasible", "not feasible", "infeasible" or "failed".
+    pub verdict: &'a str,
+    /// The problem in words, with a hash of the data.
+    pub problem: &'a str,
+    /// The bound of each constraint.
+    pub bounds: &'a [f64],
+    /// Reference values.
+    pub references: &'a [Reference],
+    /// Names of what else was measured.
+    pub gauges: Vec<String>,
+    /// What came out.
+    pub outcome: &'a Outcome,
+    /// The same point on held-out rows.
+    pub held_out: Option<&'a Point>,
+    /// Bounds on the near-stationarity.
+    pub certificate_bounds: Option<&'a Certificate>,
+    /// Near-stationarity by switching.
+    pub certificate: Option<&'a NearStationarity>,
+    /// Near-stationarity of a smoothed penalty.
+    pub penalty_certificate: Option<&'a PenalisedStationarity>,
+}
+
+/// The page of a run.
+pub fn page(solved: &Solved) -> Page {
+    let o = solved.outcome;
+    let mut sections = vec![];
+    let constraints = bounds(solved);
+    if !constraints.is_empty() {
+        sections.push(Section::Bounds(Bounds { title: "Bounds".into(), constraints }));
+    }
+    sections.push(Section::Experiment(experiment(solved)));
+    sections.push(Section::Facts(facts(solved)));
+    let mut alerts = vec![];
+    if !o.success() || o.ended == Ended::Interrupted {
+        alerts.push(format!("{}: {}.", capital(solved.verdict), o.ended));
+    }
+    if o.returned == Returned::LeastInfeasible {
+        alerts.push("No iterate passed the output rule's test: the point is the one that violates the constraints least.".into());
+    }
+    Page { title: format!("{} on {}", solved.spec.problem.minimize, data(solved.spec)), lead: lead(solved), alerts, sections }
+}
+
+fn lead(solved: &Solved) -> String {
+    let o = solved.outcome;
+    let held = solved.held_out.map_or(String::new(), |p| format!(", and {} on held-out rows", short(p.objective)));
+    let mut text = format!("{}: {}. The objective is {}{held}.", capital(solved.verdict), o.ended, short(o.point.objective));
+    let violated = o.point.constraints.iter().filter(|c| !c.satisfied).count();
+    text += &match (o.point.constraints.len(), violated) {
+        (0, _) => " There are no constraints.".into(),
+        (1, 0) => " The constraint holds.".into(),
+        (_, 0) => " Every constraint holds.".to_string(),
+        (n, _) => {
+            let worst = o.point.worst.as_deref().unwrap_or_default();
+            format!(" {violated} of {n} constraints {} violated, '{worst}' by {}.", are(violated), short(o.point.violation))
+        }
+    };
+    if let Some(c) = solved.certificate_bounds.filter(|c| c.upper.is_finite()) {
+        text += &format!(" A near-stationary point is at most {:.2e} away.", c.upper);
+    } else if let Some(s) = &o.stationary {
+        text += &format!(" A near-stationary point is at most {:.2e} away.", s.upper);
+    }
+    text
+}
+
+fn are(n: usize) -> &'static str {
+    if n == 1 { "is" } else { "are" }
+}
+
+fn data(spec: &Spec) -> String {
+    let file = spec.data.file.as_ref().map(|file| name_of(&file.display().to_string()));
+    spec.data.name.clone().or(file).unwrap_or_default()
+}
+
+fn bounds(solved: &Solved) -> Vec<BoundRow> {
+    let rows = solved.outcome.point.constraints.iter().zip(solved.bounds).enumerate();
+    rows.map(|(j, (c, bound))| BoundRow {
+        name: c.name.clone(),
+        bound: *bound,
+        value: c.value + bound,
+        held_out: solved.held_out.and_then(|p| p.constraints.get(j)).map(|held| held.value + bound),
+        kept: Some(c.satisfied),
+    })
+    .collect()
+}
+
+fn experiment(solved: &Solved) -> Experiment {
+    let o = solved.outcome;
+    let limits: Vec<Limit> = (o.point.constraints.iter().zip(solved.bounds))
+        .map(|(c, bound)| Limit { name: &c.name, bound: *bound, tolerance: c.tolerance })
+        .collect();
+    let (trace, certified) = traces(&o.trace, &limits, &solved.gauges);
+    let run = Run {
+        id: String::new(),
+        panel: 0,
+        instance: String::new(),
+        solver: o.solver.clone(),
+        cell: String::new(),
+        seed: o.seed,
+        tuned: true,
+        ended: o.ended.to_string(),
+        failed: matches!(o.ended, Ended::Failed { .. }),
+        feasible: o.point.feasible,
+        objective: Some(o.point.objective),
+        violation: (!limits.is_empty()).then_some(o.point.violation),
+        certificate: solved.certificate_bounds.map(|c| [c.lower, c.upper]),
+        iterations: o.iterations,
+        passes_f: o.passes.objective,
+        passes_g: o.passes.constraints,
+        samples: o.counts.samples(),
+        seconds: o.seconds,
+        trace,
+        certified,
+        notes: vec![],
+    };
+    let p = &solved.spec.problem;
+    let panel = Panel { label: data(solved.spec), words: problem_words(&p.minimize, &p.subject_to) };
+    Experiment { title: "The run".into(), panels: vec![panel], runs: vec![run] }
+}
+
+fn facts(solved: &Solved) -> Facts {
+    let o = solved.outcome;
+    let mut parts = vec![];
+    let mut part = |title: &str, rows: Vec<(String, String)>, words: Vec<String>| {
+        let rows: Vec<_> = rows.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+        if !rows.is_empty() || !words.is_empty() {
+            parts.push(FactPart { title: title.into(), rows, words });
+        }
+    };
+    let pair = |name: &str, value: String| (name.to_string(), value);
+    let mut rows = vec![
+        pair("minimise", solved.spec.problem.minimize.clone()),
+        pair("subject to", solved.spec.problem.subject_to.join("; ")),
+        pair("data", data(solved.spec)),
+        pair("variables", thousands(o.point.x.len())),
+        pair("fingerprint", solved.problem.into()),
+    ];
+    for r in solved.references {
+        let value = format!(
+            "{}, at least {}; least norm {}, {} evaluations",
+            short(r.value),
+            short(r.lower),
+            short(r.norm),
+            thousands(r.evaluations as usize)
+        );
+        rows.push((format!("best({})", r.expression), value));
+    }
+    part("Problem", rows, vec![]);
+
+    let proved = [
+        o.stationary.as_ref().map(stationary_words),
+        solved.certificate_bounds.map(bounds_words),
+        solved.certificate.map(switching_words),
+        solved.penalty_certificate.map(penalised_words),
+    ];
+    let proved: Vec<String> = proved.iter().flatten().flat_map(|text| text.lines()).map(|line| capital(line) + ".").collect();
+    part("How near the point is to stationary", vec![], proved);
+
+    let multipliers = o.multipliers.iter().flatten().map(|m| short(*m)).collect::<Vec<_>>().join(", ");
+    let best = match &o.best_feasible {
+        Some(best) => short(best.objective),
+        None => "no recorded point was feasible".into(),
+    };
+    let budget = &solved.spec.budget;
+    let limits = [
+        budget.iterations.map(|n| format!("{n} iterations")),
+        budget.passes.map(|n| format!("{n} passes")),
+        budget.samples.map(|n| format!("{n} samples")),
+        budget.seconds.map(|n| format!("{n} seconds")),
+    ];
+    part(
+        "Solver",
+        vec![
+            pair("description", solved.file.display().to_string()),
+            pair("solver", o.solver.clone()),
+            pair("settings", solved.settings.into()),
+            pair("budget", limits.into_iter().flatten().collect::<Vec<_>>().join(", ")),
+            pair("seed", o.seed.to_string()),
+            pair("ended", o.ended.to_string()),
+            pair("multipliers as the method sees them", multipliers),
+            pair("objective of the best feasible point among the recorded", best),
+            pair("made by", made_by()),
+        ],
+        vec![],
+    );
+
+    let tally = |t: &Tally| match t.calls {
+        0 => String::new(),
+        _ => format!("{} calls, {} samples", thousands(t.calls as usize), thousands(t.samples as usize)),
+    };
+    let count = |n: u64| if n == 0 { String::new() } else { thousands(n as usize) };
+    let mut rows = vec![
+        pair("iterations", thousands(o.iterations as usize)),
+        pair("passes", format!("{:.1} of the objective, {:.1} of the constraints", o.passes.objective, o.passes.constraints)),
+        pair("seconds, without measuring", format!("{:.2}", o.seconds)),
+        pair("values of the objective", tally(&o.counts.objective_values)),
+        pair("subgradients of the objective", tally(&o.counts.objective_subgradients)),
+        pair("values of constraints", tally(&o.counts.constraint_values)),
+        pair("subgradients of constraints", tally(&o.counts.constraint_subgradients)),
+        pair("projections", count(o.counts.projections)),
+        pair("steps of inner problems", count(o.counts.inner)),
+    ];
+    rows.extend(o.counts.more.iter().map(|(name, n)| (name.clone(), count(*n))));
+    part("Work", rows, vec![]);
+    part("Notes", vec![], o.notes.clone());
+    Facts { title: "Settings and counts".into(), parts }
+}
