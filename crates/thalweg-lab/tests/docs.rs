@@ -162,6 +162,49 @@ fn every_option_is_documented() {
 }
 
 #[test]
+fn every_command_of_the_lab_is_documented() {
+    let run = |arguments: &[&str]| {
+        let run = std::process::Command::new(env!("CARGO_BIN_EXE_thalweg")).args(arguments).output().unwrap();
+        (String::from_utf8(run.stdout).unwrap(), String::from_utf8(run.stderr).unwrap())
+    };
+    let page = read("docs/lab.md");
+    for command in ["run", "report", "list", "show", "export", "rm"] {
+        let (help, _) = run(&["lab", command, "--help"]);
+        let options = help.lines().filter_map(|line| line.trim_start().strip_prefix("--")?.split([' ', '=']).next());
+        let options: Vec<&str> = options.collect();
+        assert!(!options.is_empty(), "{command}: {help}");
+        for option in options {
+            let documented = ["`", " "]
+                .iter()
+                .any(|end| page.contains(&format!("`--{option}{end}")) || page.contains(&format!(" --{option}{end}")));
+            assert!(documented, "lab {command}: --{option} is not in docs/lab.md");
+        }
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("slip.toml");
+    for text in [
+        "zzzzzz = 1",
+        "[quick]\nzzzzzz = 1",
+        "[data]\nname = 'a9a'\n[problem]\nminimize = 'hinge'\n[solver]\nname = 'ssg'\n[tune]\nzzzzzz = 1",
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let (_, message) = run(&["lab", "run", "--quick", &file.display().to_string()]);
+        let (_, plain) = run(&["lab", "run", &file.display().to_string()]);
+        let message = if message.contains("zzzzzz") { message } else { plain };
+        for word in message
+            .split("wanted one of ")
+            .nth(1)
+            .unwrap_or_else(|| panic!("no list: {message}"))
+            .trim()
+            .trim_end_matches(" (in [tune])")
+            .split(", ")
+        {
+            assert!(page.contains(&format!("`{word}`")), "'{word}' is not in docs/lab.md: {message}");
+        }
+    }
+}
+
+#[test]
 fn the_fields_of_a_model_file_are_documented() {
     let request = thalweg_lab::fit::Request {
         subject_to: vec!["demographic_parity <= 0.5".into(), "logistic <= 2 * best(logistic + l2)".into()],

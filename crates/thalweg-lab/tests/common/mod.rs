@@ -1,6 +1,8 @@
 //! What the integration tests share. Tests themselves are in the files beside this folder; each uses its own part of this.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod chromium;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

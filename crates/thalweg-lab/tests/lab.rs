@@ -1,0 +1,494 @@
+//! `thalweg lab` as a researcher meets it: grids, stores that survive kills, two processes, choices, certificates, failures.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::Place;
+use rusqlite::Connection;
+use rusqlite::types::Value as Cell;
+use serde_json::Value;
+
+/// A small file of rows in two groups (column 1), with labels that depend on group and columns.
+fn rows() -> String {
+    let mut text = String::new();
+    let mut state = 12345_u64;
+    let mut next = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442895040888963407);
+        (state >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    for i in 0..400 {
+        let (group, x, y) = (i % 3 == 0, next(), next());
+        let label = if x + 0.5 * y + if group { 0.3 } else { 0.0 } + 0.6 * next() > 1.1 { 1 } else { -1 };
+        text += &format!("{label} {}2:{x:.4} 3:{y:.4} 4:1\n", if group { "1:1 " } else { "" });
+    }
+    text
+}
+
+/// Twenty-four runs and four that are certified: a grid of six cells, two solvers, two seeds.
+const SWEEP: &str = r#"
+title = "A small sweep"
+seeds = 2
+certificate = { bounds = { width = 0.5, evaluations = 20 }, points = 4 }
+[data]
+file = "rows.svm"
+group = 1
+test_fraction = 0.2
+[problem]
+minimize = "roc_gap(thresholds = 20, low = -3, high = 3)"
+subject_to = ["hinge <= 1.1 * best(hinge)"]
+domain = { ball = 10.0 }
+start = "erm"
+[[solver]]
+label = "switching"
+name = "ssg"
+eta = [0.01, 0.03, 0.1]
+tol = [1e-5, 1e-3]
+batch_f = 50
+[[solver]]
+label = "penalty"
+name = "threes-econ"
+alpha = [0.003, 0.01]
+beta = [1, 5, 10]
+s1 = 40
+s2 = 40
+q = 10
+[budget]
+iterations = 20000
+[record]
+every = 1000
+[tune]
+by = "objective"
+feasible = 0.01
+"#;
+
+fn place(spec: &str) -> Place {
+    let place = Place::new();
+    place.put("rows.svm", rows());
+    place.put("sweep.toml", spec);
+    place
+}
+
+/// Everything in a store but times: each table as rows of cells in a fixed order.
+fn contents(store: &Path) -> BTreeMap<String, Vec<Vec<Cell>>> {
+    let queries = [
+        ("experiments", "SELECT name, title, about, spec, facts FROM experiments ORDER BY name"),
+        (
+            "members",
+            "SELECT experiment, position, run, data, problem, solver, cell, seed, tuned FROM members ORDER BY experiment, position",
+        ),
+        (
+            "runs",
+            "SELECT key, method, version, seed, status, ended, objective, violation, iterations, passes_f, passes_g, samples, point, \
+             spec, outcome, notes, host, data_hash FROM runs ORDER BY key",
+        ),
+        (
+            "traces",
+            "SELECT run, part, role, position, name, numbers FROM traces WHERE name != 'seconds' ORDER BY run, part, position",
+        ),
+        ("certificates", "SELECT run, key, returned FROM certificates ORDER BY run"),
+        ("reference_values", "SELECT key, best FROM reference_values ORDER BY key"),
+        ("claims", "SELECT key, owner FROM claims ORDER BY key"),
+    ];
+    let connection = Connection::open(store).unwrap();
+    let all = |query: &str| {
+        let mut prepared = connection.prepare(query).unwrap();
+        let columns = prepared.column_count();
+        let rows = prepared.query_map([], |row| (0..columns).map(|j| row.get::<_, Cell>(j)).collect()).unwrap();
+        rows.map(|row| row.unwrap()).collect::<Vec<Vec<Cell>>>()
+    };
+    queries.into_iter().map(|(name, query)| (name.into(), all(query))).collect()
+}
+
+/// When each run was finished.
+fn finished(store: &Path) -> BTreeMap<String, String> {
+    if !store.exists() {
+        return BTreeMap::new();
+    }
+    let connection = Connection::open(store).unwrap();
+    // A kill may come before the tables are made.
+    let Ok(mut prepared) = connection.prepare("SELECT key, finished || ' ' || seconds FROM runs") else { return BTreeMap::new() };
+    let rows = prepared.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    rows.map(|row| row.unwrap()).collect()
+}
+
+fn assert_same(a: &Path, b: &Path) {
+    let (a, b) = (contents(a), contents(b));
+    for (name, rows) in &a {
+        assert_eq!(rows.len(), b[name].len(), "{name}");
+        for (x, y) in rows.iter().zip(&b[name]) {
+            assert_eq!(x, y, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_sweep_that_is_killed_twenty_times_ends_as_one_that_is_not() {
+    // Runs so long that twenty kills come before the end on a machine that is several times as fast.
+    let place = place(&SWEEP.replace("iterations = 20000", "iterations = 60000").replace("every = 1000", "every = 3000"));
+    let calm =
+        place.run(&["lab", "run", "sweep.toml", "--store", "calm.sqlite", "--jobs", "2", "--quiet", "--json"]).ended(0).json();
+    assert_eq!(calm["worked"], 28);
+    assert_eq!(finished(&place.path("calm.sqlite")).len(), 24);
+
+    let store = place.path("killed.sqlite");
+    let arguments =
+        ["lab", "run", "sweep.toml", "--store", "killed.sqlite", "--jobs", "2", "--checkpoint-every", "0.02", "--quiet"];
+    let mut state = 99_u64;
+    let (mut kills, mut known) = (0, BTreeMap::new());
+    while kills < 20 {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442895040888963407);
+        let mut child = place.command(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // Every other time early, while things begin; else some time after a run is finished.
+        let begun = Instant::now();
+        while kills % 2 == 1 && finished(&store).len() == known.len() && begun.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        std::thread::sleep(Duration::from_millis((state >> 33) % 100));
+        // One that has ended before it could be killed leaves nothing to test: then the sweep is too short for this machine.
+        assert!(child.try_wait().unwrap().is_none(), "the sweep ended before kill {kills}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        kills += 1;
+        let now = finished(&store);
+        for (key, when) in &known {
+            assert_eq!(now.get(key), Some(when), "run {key} was lost or made again");
+        }
+        known = now;
+    }
+    assert!(!known.is_empty(), "no run was finished between two kills");
+    place.run(&arguments).ended(0);
+    let last = finished(&store);
+    assert!(known.iter().all(|(key, when)| last.get(key) == Some(when)));
+    assert_same(&store, &place.path("calm.sqlite"));
+    assert!(!place.path("killed.sqlite.running").exists(), "{:?}", place.files());
+    // Nothing is left to do.
+    let again = place.run(&["lab", "run", "sweep.toml", "--store", "killed.sqlite", "--quiet", "--json"]).ended(0).json();
+    assert_eq!((&again["worked"], &again["found"]), (&Value::from(0), &Value::from(28)));
+}
+
+#[test]
+fn two_processes_share_a_store() {
+    let place = place(SWEEP);
+    let arguments = ["lab", "run", "sweep.toml", "--store", "both.sqlite", "--quiet", "--json"];
+    let start = || place.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let children = [start(), start(), start()];
+    let ended = children.map(|child| common::Ran::from(child.wait_with_output().unwrap()).ended(0).json());
+    let worked: u64 = ended.iter().map(|one| one["worked"].as_u64().unwrap()).sum();
+    assert_eq!(worked, 28);
+    assert!(ended.iter().all(|one| one["worked"].as_u64().unwrap() + one["found"].as_u64().unwrap() == 28));
+    place.run(&["lab", "run", "sweep.toml", "--store", "alone.sqlite", "--jobs", "3", "--quiet"]).ended(0);
+    assert_same(&place.path("both.sqlite"), &place.path("alone.sqlite"));
+}
+
+#[test]
+fn an_interrupted_sweep_goes_on() {
+    let place = place(SWEEP);
+    let arguments = ["lab", "run", "sweep.toml", "--quiet"];
+    let child = place.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    while finished(&place.path("thalweg.sqlite")).is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no run is finished");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let ran = common::Ran::from(child.wait_with_output().unwrap()).ended(130);
+    assert!(ran.out.contains("interrupted: the same command goes on from here"), "{}", ran.out);
+    let before = finished(&place.path("thalweg.sqlite"));
+    assert!(!before.is_empty() && before.len() < 24, "{}", before.len());
+    place.run(&arguments).ended(0);
+    let after = finished(&place.path("thalweg.sqlite"));
+    assert!(before.iter().all(|(key, when)| after.get(key) == Some(when)));
+    place.run(&["lab", "run", "sweep.toml", "--store", "calm.sqlite", "--quiet"]).ended(0);
+    assert_same(&place.path("thalweg.sqlite"), &place.path("calm.sqlite"));
+}
+
+/// A spec of one solver on the small rows; `more` stands before the first table.
+fn one(more: &str, solver: &str) -> String {
+    format!(
+        "{more}\n[data]\nfile = 'rows.svm'\ngroup = 1\n[problem]\nminimize = 'hinge'\nsubject_to = ['demographic_parity <= 0.05']\n\
+         [[solver]]\n{solver}\n[budget]\niterations = 200\n[record]\nevery = 20\n"
+    )
+}
+
+#[test]
+fn lists_expand_to_a_grid_in_order() {
+    let solver =
+        "name = 'ipp'\nlabel = 'P'\nrho_hat = [1, 2.5]\ninner = { name = 'ssg', eta = { rule = 'inv-sqrt', c = [1e-4, 0.5] } }";
+    let place = place(&one("seeds = [3, 7]", solver));
+    let ran = place.run(&["lab", "run", "sweep.toml", "--dry-run"]).ended(0);
+    let names: Vec<&str> = ran.out.lines().collect();
+    assert_eq!(names[0], "rows.svm / P [inner.eta.c = 1e-4, rho_hat = 1] / seed 3");
+    assert_eq!(names[1], "rows.svm / P [inner.eta.c = 1e-4, rho_hat = 1] / seed 7");
+    assert_eq!(names[2], "rows.svm / P [inner.eta.c = 1e-4, rho_hat = 2.5] / seed 3");
+    assert_eq!(names[7], "rows.svm / P [inner.eta.c = 0.5, rho_hat = 2.5] / seed 7");
+    assert_eq!(names[8], "8 runs");
+    let ran = place.run(&["lab", "run", "sweep.toml", "--dry-run", "--only", "C = 0.5*SEED 3"]).ended(0);
+    assert_eq!(ran.out.lines().count(), 3, "{}", ran.out);
+    assert!(!place.path("thalweg.sqlite").exists());
+    // A spec of `solve` is an experiment of one run.
+    place.put("single.toml", "seed = 4\n".to_string() + &one("", "name = 'ssg'").replace("[[solver]]", "[solver]"));
+    let ran = place.run(&["lab", "run", "single.toml", "--dry-run"]).ended(0);
+    assert_eq!(ran.out, "rows.svm / ssg / seed 4\n1 runs\n");
+}
+
+#[test]
+fn only_what_is_new_runs() {
+    let place = place(&one("", "name = 'ssg'\neta = [0.1, 0.2]"));
+    let run = |more: &[&str]| {
+        let ran = place.run(&[&["lab", "run", "sweep.toml", "--quiet", "--json"], more].concat()).ended(0).json();
+        (ran["worked"].as_u64().unwrap(), ran["found"].as_u64().unwrap())
+    };
+    assert_eq!(run(&[]), (2, 0));
+    assert_eq!(run(&[]), (0, 2));
+    // Another label, another way to write a number, another place of the file: the same runs.
+    std::fs::create_dir(place.path("moved")).unwrap();
+    std::fs::rename(place.path("rows.svm"), place.path("moved/rows.svm")).unwrap();
+    let moved = one("", "name = 'ssg'\nlabel = 'S'\neta = [0.1, 2e-1]").replace("'rows.svm'", "'moved/rows.svm'");
+    place.put("sweep.toml", &moved);
+    assert_eq!(run(&[]), (0, 2));
+    place.put(
+        "sweep.toml",
+        moved.replace("[0.1, 2e-1]", "[0.1, 0.2, 0.4]").replace("[budget]", "[[solver]]\nname = 'conex'\n[budget]"),
+    );
+    assert_eq!(run(&[]), (2, 2));
+    place.put("sweep.toml", moved.replace("iterations = 200", "iterations = 201"));
+    assert_eq!(run(&[]), (2, 0));
+    assert_eq!(run(&["--fresh"]), (2, 0));
+    assert_eq!(run(&["--only", "eta = 0.1"]), (0, 1));
+    // Other rows are other runs, whatever the file is called.
+    place.put("moved/rows.svm", rows().replace("2:0.1", "2:0.9"));
+    assert_eq!(run(&[]), (2, 0));
+    let listed = place.run(&["lab", "list", "--json"]).ended(0).json();
+    assert_eq!(listed.as_array().unwrap().len(), 8, "{listed}");
+}
+
+#[test]
+fn a_file_that_is_no_store_is_refused() {
+    let place = place(&one("", "name = 'ssg'"));
+    place.run(&["lab", "run", "sweep.toml", "--quiet"]).ended(0);
+    let whole = std::fs::read(place.path("thalweg.sqlite")).unwrap();
+    place.put("cut.sqlite", &whole[..whole.len() / 2]);
+    place.put("short.sqlite", &whole[..50]);
+    place.put("text.sqlite", "data,problem\n1,2\n".repeat(100));
+    place.put("empty.sqlite", "");
+    std::fs::create_dir(place.path("dir.sqlite")).unwrap();
+    let other = Connection::open(place.path("other.sqlite")).unwrap();
+    other.execute_batch("CREATE TABLE runs (x)").unwrap();
+    other.close().unwrap();
+    let newer = Connection::open(place.path("newer.sqlite")).unwrap();
+    newer.execute_batch("PRAGMA application_id = 0x54686C77; PRAGMA user_version = 99; CREATE TABLE runs (x)").unwrap();
+    newer.close().unwrap();
+    for (file, part) in [
+        ("cut.sqlite", "is a damaged store"),
+        ("short.sqlite", "is a damaged store"),
+        ("text.sqlite", "not a store of Thalweg"),
+        ("other.sqlite", "is a database, but not a store of Thalweg"),
+        ("newer.sqlite", "is a store of format 99: this build reads format 1"),
+        ("dir.sqlite", "is a directory"),
+    ] {
+        let before = std::fs::read(place.path(file)).ok();
+        for command in [&["lab", "run", "sweep.toml", "--store", file, "--quiet"][..], &["lab", "list", "--store", file]] {
+            place.run(command).refused(&[file, part]);
+        }
+        assert_eq!(std::fs::read(place.path(file)).ok(), before, "{file} was changed");
+    }
+    place.run(&["lab", "list", "--store", "empty.sqlite"]).refused(&["is empty"]);
+    place.run(&["lab", "list", "--store", "none.sqlite"]).refused(&["there is no such file"]);
+    place.run(&["lab", "run", "sweep.toml", "--store", "no/where.sqlite"]).refused(&["there is no directory no"]);
+    // A kill can leave a file without anything in it.
+    place.run(&["lab", "run", "sweep.toml", "--store", "empty.sqlite", "--quiet"]).ended(0);
+}
+
+#[test]
+fn failures_are_rows_with_a_reason_and_do_not_stop_the_rest() {
+    let spec = "[data]\nfile = 'rows.svm'\ngroup = 1\n[[problem]]\nlabel = 'fine'\nminimize = 'hinge'\n[[problem]]\nlabel = 'no way'\n\
+                minimize = 'hinge'\nsubject_to = ['hinge <= 0.5 * best(hinge)']\n\
+                [[solver]]\nlabel = 'sane'\nname = 'ssg'\n[[solver]]\nlabel = 'mad'\nname = 'ssg'\neta = 1e308\n\
+                [budget]\niterations = 50\n";
+    let place = place(spec);
+    let ran = place.run(&["lab", "run", "sweep.toml", "--quiet"]).ended(1);
+    assert!(ran.out.contains("failed: rows.svm, fine / mad / seed 0: it failed at iteration"), "{}", ran.out);
+    assert!(ran.out.contains("refused: rows.svm, no way / sane / seed 0: "), "{}", ran.out);
+    let listed = place.run(&["lab", "list", "--json"]).ended(0).json();
+    let of = |name: &str, problem: &str| {
+        listed.as_array().unwrap().iter().find(|r| r["solver"] == name && r["problem"] == problem).unwrap().clone()
+    };
+    assert_eq!((&of("sane", "fine")["status"], &of("mad", "fine")["status"]), (&Value::from("feasible"), &Value::from("failed")));
+    assert_eq!(of("sane", "no way")["status"], "refused");
+    let shown = place.run(&["lab", "show", of("mad", "fine")["run"].as_str().unwrap(), "--json"]).ended(0).json();
+    // The last good point is there, and finite.
+    assert!(shown["run"]["point"].as_array().unwrap().iter().all(Value::is_f64), "{shown}");
+    assert!(shown["run"]["ended"].as_str().unwrap().contains("wanted a finite number"), "{}", shown["run"]["ended"]);
+    place.run(&["lab", "report"]).ended(0);
+    assert!(place.read("report.html").contains("it failed at iteration"));
+    assert_eq!(place.run(&["lab", "rm", "--failed"]).ended(0).out, "3 runs removed\n");
+    assert_eq!(place.run(&["lab", "run", "sweep.toml", "--quiet", "--json"]).json()["worked"], 3);
+}
+
+#[test]
+fn the_best_cell_is_kept_and_then_runs_with_every_seed() {
+    let more = "seeds = 3\ntune = { by = 'objective', feasible = false, after = { iterations = 100 }, seeds = [1] }";
+    let place = place(&one(more, "name = 'ssg'\neta = [1e-6, 0.5, 1e-5]\nbatch_f = 20"));
+    let ran = place.run(&["lab", "run", "sweep.toml", "--quiet", "--json"]).ended(0).json();
+    assert_eq!(ran["worked"], 5);
+    let kept: Vec<(&str, u64)> = ran["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|r| r["tuned"] == true)
+        .map(|r| (r["cell"].as_str().unwrap(), r["seed"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(kept, [("eta = 0.5", 1), ("eta = 0.5", 0), ("eta = 0.5", 2)]);
+    // The rule is looked at where it says: at the first iterate all cells are equal, and the first is kept.
+    place.put("sweep.toml", place.read("sweep.toml").replace("iterations = 100", "iterations = 0"));
+    let ran = place.run(&["lab", "run", "sweep.toml", "--quiet", "--json"]).ended(0).json();
+    assert!(ran["runs"].as_array().unwrap().iter().all(|r| (r["tuned"] == true) == (r["cell"] == "eta = 1e-6")), "{ran}");
+}
+
+#[test]
+fn certificates_are_made_of_kept_cells_alone_and_repeat_the_run() {
+    let more = "certificate = { bounds = { evaluations = 30 }, points = 10 }\ntune = { feasible = false }";
+    let place = place(&one(more, "name = 'ssg'\neta = [1e-6, 0.5]"));
+    let ran = place.run(&["lab", "run", "sweep.toml", "--quiet", "--json"]).ended(0).json();
+    assert_eq!(ran["worked"], 3);
+    for run in ran["runs"].as_array().unwrap() {
+        let shown = place.run(&["lab", "show", run["run"].as_str().unwrap(), "--json"]).ended(0).json();
+        let curves = shown["certificates"]["curves"].as_array();
+        assert_eq!(curves.is_some(), run["tuned"] == true);
+        let Some(curves) = curves else { continue };
+        let column = |name: &str| -> Vec<f64> {
+            let found = curves.iter().find(|c| c["name"] == name).unwrap();
+            found["numbers"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
+        };
+        assert_eq!(column("iterations"), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0, 120.0, 140.0, 160.0, 180.0, 200.0]);
+        let (lower, upper) = (column("stationarity_lower"), column("stationarity_upper"));
+        assert!(lower.iter().zip(&upper).all(|(l, u)| l <= u && *u > 0.0), "{lower:?} {upper:?}");
+        assert_eq!(shown["certificates"]["returned"]["repeats"], true);
+        let recorded = shown["recorded"].as_array().unwrap().iter().find(|c| c["name"] == "objective").unwrap();
+        let again = curves.iter().find(|c| c["name"] == "objective").unwrap();
+        assert_eq!(recorded["numbers"], again["numbers"]);
+    }
+    // More points are a new job, and replace the old ones; the runs are not made again.
+    place.put("sweep.toml", place.read("sweep.toml").replace("points = 10", "points = 4"));
+    assert_eq!(place.run(&["lab", "run", "sweep.toml", "--quiet", "--json"]).ended(0).json()["worked"], 1);
+}
+
+#[test]
+fn quick_shrinks_and_keeps_apart() {
+    let quick = "[quick]\nvalues = 1\nseeds = [5]\nbudget = { iterations = 10 }\nrecord = { every = 5 }\n";
+    let place = place(&(one("seeds = 2", "name = 'ssg'\neta = [0.1, 0.2]") + quick));
+    let ran = place.run(&["lab", "run", "sweep.toml", "--quick", "--quiet", "--json"]).ended(0).json();
+    assert_eq!((&ran["worked"], &ran["experiment"]), (&Value::from(1), &Value::from("sweep (quick)")));
+    assert_eq!((&ran["runs"][0]["iterations"], &ran["runs"][0]["seed"]), (&Value::from(10), &Value::from(5)));
+    assert_eq!(place.run(&["lab", "run", "sweep.toml", "--quiet", "--json"]).ended(0).json()["worked"], 4);
+    place.put("plain.toml", one("", "name = 'ssg'"));
+    place.run(&["lab", "run", "plain.toml", "--quick"]).refused(&["--quick", "[quick]"]);
+}
+
+#[test]
+fn runs_are_listed_shown_exported_and_removed() {
+    let place = place(
+        &one("measure = ['accuracy']", "name = 'ssg'\neta = [0.1, 0.2]")
+            .replace("group = 1\n", "group = 1\ntest_fraction = 0.25\n"),
+    );
+    place.run(&["lab", "run", "sweep.toml", "--quiet"]).ended(0);
+    let listed = place.run(&["lab", "list", "--only", "eta = 0.2"]).ended(0).out;
+    assert_eq!(listed.lines().filter(|line| line.contains("seed 0")).count(), 1, "{listed}");
+    let key = listed.lines().nth(1).unwrap().split_whitespace().next().unwrap();
+    let shown = place.run(&["lab", "show", &key[..6]]).ended(0).out;
+    for part in ["sweep: rows.svm / ssg [eta = 0.2] / seed 0", "feasible", "held-out accuracy", "demographic_parity"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    place.run(&["lab", "show", "zz"]).refused(&["run 'zz'", "lab list"]);
+    let exported = place.run(&["lab", "export", "--csv"]).ended(0).out;
+    let mut reader = csv::Reader::from_reader(exported.as_bytes());
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 2);
+    let points = place.run(&["lab", "export", "--csv", "--points", "--only", "eta = 0.2", "--out", "points.csv"]).ended(0).out;
+    assert_eq!(points, "");
+    let full = place.run(&["lab", "show", key, "--json"]).ended(0).json();
+    let objective =
+        full["recorded"].as_array().unwrap().iter().find(|c| c["name"] == "objective").unwrap()["numbers"][3].as_f64();
+    let mut reader = csv::Reader::from_path(place.path("points.csv")).unwrap();
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    let row = rows.iter().find(|r| &r[9] == "60" && &r[10] == "objective").unwrap();
+    assert_eq!(row[11].parse::<f64>().ok(), objective);
+    assert_eq!(place.run(&["lab", "rm", key]).ended(0).out, "1 runs removed\n");
+    place.run(&["lab", "rm"]).refused(&["nothing is named"]);
+    assert_eq!(place.run(&["lab", "rm", "--experiment", "sweep"]).ended(0).out, "1 runs removed\n");
+    assert_eq!(place.run(&["lab", "list"]).ended(0).out, "no runs\n");
+    place.run(&["lab", "list", "--experiment", "sweep"]).refused(&["experiment 'sweep' is not known"]);
+}
+
+#[test]
+fn a_slip_in_a_spec_is_a_sentence_and_makes_no_store() {
+    let good = one("seeds = 2", "name = 'ssg'\neta = [0.1, 0.2]");
+    let place = place(&good);
+    for (from, to, parts) in [
+        ("seeds = 2", "seds = 2", &["key 'seds' is not known", "did you mean seeds"][..]),
+        ("seeds = 2", "seeds = []", &["seeds", "at least one"]),
+        ("seeds = 2", "seeds = [1, 1]", &["has 1 twice"]),
+        ("seeds = 2", "seeds = 'many'", &["seeds = \"many\"", "wanted a number of seeds or a list"]),
+        ("seeds = 2", "seeds = 2\nseed = 1", &["one of them"]),
+        ("seeds = 2", "threads = 0", &["threads = 0"]),
+        ("seeds = 2", "tune = { by = 'luck' }", &["luck"]),
+        ("seeds = 2", "tune = { seeds = [9] }", &["tune.seeds has 9"]),
+        ("seeds = 2", "certificate = { points = 5 }", &["certificate.points = 5"]),
+        ("[0.1, 0.2]", "[]", &["solver 'ssg'", "eta = []"]),
+        ("[0.1, 0.2]", "[0.1, -1]", &["solver 'ssg' (eta = -1)", "eta"]),
+        ("eta = [0.1, 0.2]", "etta = 1", &["etta", "did you mean eta"]),
+        ("name = 'ssg'", "name = 'sgs'", &["sgs", "did you mean"]),
+        ("name = 'ssg'", "name = ['ssg', 'conex']", &["wanted a name in quotes"]),
+        ("[[solver]]", "[[solver]]\nname = 'ssg'\n[[solver]]", &["two of [[solver]] are called 'ssg'"]),
+        ("[[solver]]", "[[solver]]\non = 'rows'", &["is for data 'rows'", "rows.svm"]),
+        ("'rows.svm'", "'absent.svm'", &["absent.svm", "no such file"]),
+        ("every = 20", "evry = 20", &["evry"]),
+        ("hinge'", "hige'", &["hige"]),
+    ] {
+        let bad = good.replacen(from, to, 1);
+        assert_ne!(bad, good, "{from}");
+        place.put("bad.toml", bad);
+        let ran = place.run(&["lab", "run", "bad.toml", "--quiet"]);
+        ran.refused(parts);
+    }
+    place.run(&["lab", "run", "sweep.toml", "--only", "nothing"]).refused(&["--only nothing", "rows.svm / ssg"]);
+    place.run(&["lab", "run", "sweep.toml", "--jobs", "0"]).refused(&["--jobs 0"]);
+    place.run(&["lab", "run", "none.toml"]).refused(&["none.toml", "no such file"]);
+}
+
+/// Every file of experiments/, as a lab reads it; those with [quick] in that form too.
+#[test]
+fn the_experiments_of_the_repository_are_accepted() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let mut count = 0;
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let file = entry.unwrap().path();
+        let read = thalweg_lab::lab::experiment::Experiment::read(&file, false).unwrap_or_else(|e| panic!("{e}"));
+        assert!(!read.groups().is_empty());
+        if std::fs::read_to_string(&file).unwrap().contains("[quick]") {
+            thalweg_lab::lab::experiment::Experiment::read(&file, true).unwrap_or_else(|e| panic!("{e}"));
+        }
+        count += 1;
+    }
+    assert!(count >= 6, "{count}");
+}
+
+#[test]
+fn the_experiment_on_a9a_runs_in_its_quick_form() {
+    let place = Place::new();
+    let spec = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/roc-fairness-a9a.toml");
+    let ran = place.run(&["lab", "run", spec.to_str().unwrap(), "--quick", "--jobs", "2", "--quiet", "--json"]).ended(0).json();
+    let runs = ran["runs"].as_array().unwrap();
+    assert_eq!((runs.len(), &ran["worked"]), (6, &Value::from(12)));
+    let objective = |solver: &str| runs.iter().find(|r| r["solver"] == solver).unwrap()["objective"].as_f64().unwrap();
+    // The bundle is at the end of its way; the others have begun.
+    assert!((objective("bundle") - 0.209666).abs() < 1e-4, "{}", objective("bundle"));
+    assert!(runs.iter().all(|r| r["objective"].as_f64().unwrap() < 0.236004));
+    place.run(&["lab", "report"]).ended(0);
+}
