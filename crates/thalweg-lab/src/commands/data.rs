@@ -308,12 +308,15 @@ mod tests {
         let list = ask(&["list", "--data-dir", text(here.path())]).unwrap();
         let lines: Vec<&str> = list.lines().collect();
         assert_eq!(lines.len(), 13);
-        assert_eq!(lines[0], "name               rows  columns  in specs   where");
-        assert_eq!(lines[1], "a9a               48842      123  as it is   embedded");
-        assert_eq!(lines[2], "adult             48842       15  no         embedded");
-        assert!(lines[5].starts_with("compas-two-years   7214       46  6172 x 16  "), "{}", lines[5]);
+        assert_eq!(lines[0], "name               rows  columns  in specs    where");
+        assert_eq!(lines[1], "a9a               48842      123  as it is    embedded");
+        assert_eq!(lines[2], "adult             48842       15  no          embedded");
+        assert!(lines[3].starts_with("bank              41188       21  41188 x 54  "), "{}", lines[3]);
+        assert!(lines[4].starts_with("compas            11757       40  11757 x 14  "), "{}", lines[4]);
+        assert!(lines[5].starts_with("compas-two-years   7214       46  6172 x 16   "), "{}", lines[5]);
+        assert_eq!(lines[6], "german             1000       21  1000 x 21   embedded");
         let file = here.path().join("svmguide3");
-        assert_eq!(lines[9], format!("svmguide3          1243       22  as it is   {}", file.display()));
+        assert_eq!(lines[9], format!("svmguide3          1243       22  as it is    {}", file.display()));
         let json: serde_json::Value =
             serde_json::from_str(&ask(&["list", "--json", "--data-dir", text(here.path())]).unwrap()).unwrap();
         assert_eq!(json[8]["path"], text(&file));
@@ -345,6 +348,19 @@ mod tests {
         assert_eq!(json["counted"]["groups"][0]["rows"], 310);
         assert_eq!(json["counted"]["files"][0]["check"], "match");
         assert_eq!(json["name"], "german");
+        let ready = &json["counted"]["prepared"];
+        assert_eq!((&ready["rows"], &ready["columns"]), (&1_000.into(), &21.into()));
+        assert_eq!((&ready["labels"][0]["rows"], &ready["groups"][0]["positive"]), (&700.into(), &201.into()));
+        assert_eq!(json["recipe"]["steps"][20], "column 21: 1 in every row");
+        let info = ask(&["info", "german"]).unwrap();
+        for part in [
+            "in specs     1000 rows, 21 columns, sparse\n",
+            "female: 310 rows, 201 positive (64.84%)\n",
+            "column 4: purpose, 0 for 'A40' to 10 for 'A410', divided by its largest number in these rows\n",
+            "so both are a choice, and published numbers are not comparable\n",
+        ] {
+            assert!(info.contains(part), "{part}\n{info}");
+        }
     }
 
     #[test]
@@ -366,6 +382,17 @@ mod tests {
             "          columns 3 to 5: age_cat, one column for each of 'Less than 25', '25 - 45', 'Greater than 45'\n",
             "          column 16: priors_count, divided by its largest number in these rows\n",
             "the scale of the numbers are a choice\n",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        let set = catalogue::get("bank").unwrap();
+        let info = Info { entry: Entry::new(set, &Place::Missing), counted: None, missing: None };
+        let text = describe(set, &Place::Missing, &info);
+        for part in [
+            "column 6: emp.var.rate, divided by its largest absolute number in these rows\n",
+            "columns 22 to 24: marital, one column for each of 'married', 'single', 'unknown'; none for 'divorced'\n",
+            "column 38: contact, 0 for 'cellular', 1 for 'telephone'\n",
+            "column 54: 1 in every row\n",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }

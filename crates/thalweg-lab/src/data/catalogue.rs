@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use thalweg::learn::{Data, Groups};
 
-use super::prepared::Recipe;
+use super::prepared::{Prepared, Recipe};
 use super::sets::{Form, GERMAN, GERMAN_LAYOUT, Reading};
 pub use super::sets::{Placed, SETS, Set};
-use super::source::{Hashes, Source, sha256};
+use super::source::{Hashes, Source, list, sha256};
 use super::table::Table;
 use super::{adult, covtype, libsvm};
 use crate::{Error, Result};
@@ -221,9 +221,9 @@ pub fn load(name: &str, options: &Options) -> Result<Loaded> {
         Content::Rows(data) => data,
         Content::Table(table, reading) => match reading.recipe {
             Some(recipe) => {
-                let data = recipe.prepare(&table, &reading)?;
-                notes.extend(note_rows(set, recipe, data.features.rows()));
-                data
+                let prepared = recipe.prepare(&table, &reading)?;
+                notes.extend(prepared_notes(set, recipe, &reading, &prepared));
+                prepared.data
             }
             None => return Err(Error::Request(format!("{name} is a raw table, not rows of numbers"))),
         },
@@ -282,15 +282,15 @@ pub fn count(name: &str, options: &Options) -> Result<Counts> {
                 table.column(name).ok_or_else(|| Error::Request(format!("{}: the table has no column {name}", set.name)))
             };
             let (label, group) = (column(reading.label)?, column(reading.group)?);
-            let of_row = |i| usize::from(!(reading.first)(table.cell(i, group)));
+            let of_row = |i| usize::from(!reading.first.has(table.cell(i, group)));
             let groups = tally(&reading.names, table.rows(), of_row, |i| table.cell(i, label) == reading.positive);
             let labels = count_labels((0..table.rows()).map(|i| table.cell(i, label)));
             if let Some(recipe) = reading.recipe {
                 // The raw table can be counted, whatever the recipe says of it.
                 match recipe.prepare(table, reading) {
-                    Ok(data) => {
-                        notes.extend(note_rows(set, recipe, data.features.rows()));
-                        prepared = Some(count_rows(&data));
+                    Ok(made) => {
+                        notes.extend(prepared_notes(set, recipe, reading, &made));
+                        prepared = Some(count_rows(&made.data));
                     }
                     Err(error) => notes.push(format!("specs cannot use it: {error}")),
                 }
@@ -313,10 +313,22 @@ fn count_rows(data: &Data) -> Ready {
     }
 }
 
-/// What to say if another number of rows stays than of the catalogue's copy.
-fn note_rows(set: &Set, recipe: &Recipe, rows: usize) -> Option<String> {
-    let known = recipe.rows;
-    (rows != known).then(|| format!("{} has {rows} rows after its filter here; the catalogue's copy has {known}", set.name))
+/// What to say if another number of rows stays than of the catalogue's copy, and if there are rows whose outcome is unknown.
+fn prepared_notes(set: &Set, recipe: &Recipe, reading: &Reading, prepared: &Prepared) -> Vec<String> {
+    let (name, rows, known, unknown) = (set.name, prepared.data.features.rows(), recipe.rows, prepared.unknown);
+    let mut notes = vec![];
+    // Without a filter, another number of rows is told of the table already.
+    if rows != known && !recipe.keep.is_empty() {
+        notes.push(format!("{name} has {rows} rows after its filter here; the catalogue's copy has {known}"));
+    }
+    if unknown > 0 {
+        let cells = list(recipe.unknown.iter().copied());
+        notes.push(format!(
+            "{name}: {unknown} of {rows} rows have an unknown outcome ({} is {cells}) and count as -1",
+            reading.label
+        ));
+    }
+    notes
 }
 
 impl fmt::Display for Place {
@@ -547,9 +559,10 @@ mod tests {
         let options = Options::default();
         let error = load("w8", &options).unwrap_err().to_string();
         assert!(error.starts_with("there is no data set \"w8\" (did you mean w8a?): known are a9a, adult,"), "{error}");
-        let error = load("bank", &options).unwrap_err();
+        let error = load("adult", &options).unwrap_err();
         assert!(matches!(&error, Error::Request(_)));
-        assert!(error.to_string().contains("sets that can be loaded are a9a, compas-two-years, german-numer, w8a,"), "{error}");
+        let loadable = "sets that can be loaded are a9a, bank, compas, compas-two-years, german, german-numer, w8a,";
+        assert!(error.to_string().contains(loadable), "{error}");
         let error = table("a9a", &options).unwrap_err().to_string();
         assert!(error.contains("raw tables are adult, bank, compas, compas-two-years, german"), "{error}");
     }
@@ -625,12 +638,33 @@ mod tests {
     }
 
     #[test]
+    fn unknown_outcomes_are_counted_in_a_note() {
+        let here = tempfile::tempdir().unwrap();
+        let text = "name,sex,age,race,juv_fel_count,juv_misd_count,juv_other_count,priors_count,c_charge_degree,is_recid\n\
+                    A,Male,50,Other,0,0,0,4,F,1\nB,Female,25,Caucasian,0,0,0,1,M,-1\nC,Male,25,Asian,0,0,0,1,M,0\n";
+        let file = here.path().join("compas-scores.csv");
+        std::fs::write(&file, text).unwrap();
+        let options = at(here.path());
+        let unknown = "compas: 1 of 3 rows have an unknown outcome (is_recid is '-1') and count as -1";
+        let loaded = load("compas", &options).unwrap();
+        assert_eq!(loaded.data.labels, [1.0, -1.0, -1.0]);
+        assert_eq!(loaded.notes.last().map(String::as_str), Some(unknown), "{:?}", loaded.notes);
+        // There is no filter, so only the table's number of rows is told.
+        assert_eq!(loaded.notes.iter().filter(|n| n.contains("rows")).count(), 2, "{:?}", loaded.notes);
+        let counts = count("compas", &options).unwrap();
+        assert_eq!(counts.notes, loaded.notes);
+        assert_eq!(counts.prepared.map(|ready| (ready.rows, ready.columns)), Some((3, 14)));
+        std::fs::write(&file, text.replace("-1", "0")).unwrap();
+        assert!(!load("compas", &options).unwrap().notes.iter().any(|n| n.contains("unknown")));
+    }
+
+    #[test]
     fn the_embedded_sets_are_whole() {
         let nowhere = at(Path::new("no/such"));
         for (name, rows, columns, labels, groups) in [
             ("a9a", 48_842, 123, [("+1", 11_687), ("-1", 37_155)], [("female", 16_192, 1_769), ("male", 32_650, 9_918)]),
             ("adult", 48_842, 15, [("<=50K", 37_155), (">50K", 11_687)], [("female", 16_192, 1_769), ("male", 32_650, 9_918)]),
-            ("german", 1_000, 21, [("1", 700), ("2", 300)], [("female", 310, 109), ("male", 690, 191)]),
+            ("german", 1_000, 21, [("1", 700), ("2", 300)], [("female", 310, 201), ("male", 690, 499)]),
         ] {
             let counts = count(name, &nowhere).unwrap();
             assert_eq!((counts.rows, counts.columns), (rows, columns), "{name}");
@@ -641,6 +675,9 @@ mod tests {
             assert!(counts.files.iter().all(|f| f.check == Check::Match), "{name}");
             assert!(counts.notes.is_empty(), "{:?}", counts.notes);
         }
+        let german = load("german", &nowhere).unwrap();
+        assert_eq!((german.data.features.rows(), german.data.features.cols(), german.notes.len()), (1_000, 21, 0));
+        assert_eq!(german.data.labels.iter().filter(|y| **y == 1.0).count(), 700);
         let a9a = load("a9a", &nowhere).unwrap();
         assert_eq!(a9a.data.features.form(), "sparse ones, one-byte columns");
         assert_eq!(a9a.fingerprint.len(), 64);

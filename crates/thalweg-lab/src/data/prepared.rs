@@ -21,8 +21,20 @@ pub struct Recipe {
     pub(super) keep: &'static [(&'static str, Rule)],
     /// What the label's column has in rows that are not positive.
     pub(super) negative: &'static [&'static str],
+    /// Those of `negative` that say that the outcome is unknown: a note counts their rows.
+    pub(super) unknown: &'static [&'static str],
     /// The columns to read, in the order of the features. The groups' column is among them, so that its cells are checked.
     pub(super) columns: &'static [(&'static str, Code)],
+    /// Whether a column of ones comes after them.
+    pub(super) constant: bool,
+}
+
+/// What a recipe makes of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Prepared {
+    pub(super) data: Data,
+    /// Rows with one of [`Recipe::unknown`].
+    pub(super) unknown: usize,
 }
 
 /// Which rows stay, by their cell in a column.
@@ -34,17 +46,27 @@ pub(super) enum Rule {
     Words { stay: &'static [&'static str], go: &'static [&'static str] },
 }
 
-/// Features that a column becomes.
+/// Features that a column becomes. Numbers are divided by the largest absolute one of their column in the rows that stay, so
+/// that they lie in [-1, 1].
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Code {
-    /// One: the number divided by the largest of its column in the rows that stay, so that it lies in [0, 1].
+    /// One: a number of at least 0.
     Scaled,
+    /// One: a number of either sign.
+    Signed,
+    /// One: the number after a prefix. From `least` to `most` they are known.
+    Numbered { prefix: &'static str, least: u32, most: u32 },
     /// One: 0 for the first word, 1 for the second.
     TwoValued([&'static str; 2]),
     /// One for each word, 1 in rows that have it.
     Full(&'static [&'static str]),
+    /// One for each word but the first, 1 in rows that have it.
+    WithoutFirst(&'static [&'static str]),
 }
-use Code::{Full, Scaled, TwoValued};
+use Code::{Full, Scaled, Signed, TwoValued, WithoutFirst};
+
+/// The races in ProPublica's tables.
+const RACES: &[&str] = &["African-American", "Asian", "Caucasian", "Hispanic", "Native American", "Other"];
 
 /// Rows and columns as in publications with n = 6,172 and d = 16. The filter is ProPublica's own.
 pub(super) const COMPAS_TWO_YEARS: Recipe = Recipe {
@@ -58,23 +80,147 @@ pub(super) const COMPAS_TWO_YEARS: Recipe = Recipe {
         ("score_text", Rule::Words { stay: &["Low", "Medium", "High"], go: &["N/A"] }),
     ],
     negative: &["0"],
+    unknown: &[],
     columns: &[
         ("sex", TwoValued(["Female", "Male"])),
         ("c_charge_degree", TwoValued(["F", "M"])),
         ("age_cat", Full(&["Less than 25", "25 - 45", "Greater than 45"])),
-        ("race", Full(&["African-American", "Asian", "Caucasian", "Hispanic", "Native American", "Other"])),
+        ("race", Full(RACES)),
         ("age", Scaled),
         ("juv_fel_count", Scaled),
         ("juv_misd_count", Scaled),
         ("juv_other_count", Scaled),
         ("priors_count", Scaled),
     ],
+    constant: false,
 };
+
+/// Rows and columns as in publications with n = 11,757 and d = 14, which needs the rows whose outcome is unknown.
+pub(super) const COMPAS_ALL: Recipe = Recipe {
+    rows: 11_757,
+    about: "which coding published results with 14 columns used is not known, so the columns and the scale of the numbers are a \
+            choice, and published numbers are not comparable",
+    keep: &[],
+    negative: &["0", "-1"],
+    unknown: &["-1"],
+    columns: &[
+        ("sex", TwoValued(["Female", "Male"])),
+        ("age", Scaled),
+        ("juv_fel_count", Scaled),
+        ("juv_misd_count", Scaled),
+        ("juv_other_count", Scaled),
+        ("priors_count", Scaled),
+        ("race", WithoutFirst(RACES)),
+        ("c_charge_degree", WithoutFirst(&["F", "M", "O"])),
+    ],
+    constant: true,
+};
+
+/// Rows and columns as in publications with n = 41,188 and d = 54. Words are in alphabetical order, months and days in that of
+/// the calendar; no call was made in January or February.
+pub(super) const BANK: Recipe = Recipe {
+    rows: 41_188,
+    about: "which coding and which scale published results with 54 columns used is not known, so both are a choice, and published \
+            numbers are not comparable",
+    keep: &[],
+    negative: &["no"],
+    unknown: &[],
+    columns: &[
+        ("age", Scaled),
+        ("duration", Scaled),
+        ("campaign", Scaled),
+        ("pdays", Scaled),
+        ("previous", Scaled),
+        ("emp.var.rate", Signed),
+        ("cons.price.idx", Signed),
+        ("cons.conf.idx", Signed),
+        ("euribor3m", Signed),
+        ("nr.employed", Scaled),
+        (
+            "job",
+            WithoutFirst(&[
+                "admin.",
+                "blue-collar",
+                "entrepreneur",
+                "housemaid",
+                "management",
+                "retired",
+                "self-employed",
+                "services",
+                "student",
+                "technician",
+                "unemployed",
+                "unknown",
+            ]),
+        ),
+        ("marital", WithoutFirst(&["divorced", "married", "single", "unknown"])),
+        (
+            "education",
+            WithoutFirst(&[
+                "basic.4y",
+                "basic.6y",
+                "basic.9y",
+                "high.school",
+                "illiterate",
+                "professional.course",
+                "university.degree",
+                "unknown",
+            ]),
+        ),
+        ("default", WithoutFirst(NO_UNKNOWN_YES)),
+        ("housing", WithoutFirst(NO_UNKNOWN_YES)),
+        ("loan", WithoutFirst(NO_UNKNOWN_YES)),
+        ("contact", TwoValued(["cellular", "telephone"])),
+        ("month", WithoutFirst(&["mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"])),
+        ("day_of_week", WithoutFirst(&["mon", "tue", "wed", "thu", "fri"])),
+        ("poutcome", WithoutFirst(&["failure", "nonexistent", "success"])),
+    ],
+    constant: true,
+};
+const NO_UNKNOWN_YES: &[&str] = &["no", "unknown", "yes"];
+
+/// Rows and columns as in publications with n = 1,000 and d = 21. A symbol is A, the number of its attribute and its own number,
+/// as in A11 to A14 and A40 to A410; some that the description of the data has, such as A47, do not occur.
+pub(super) const GERMAN_CREDIT: Recipe = Recipe {
+    rows: 1_000,
+    about: "which coding and which scale published results with 21 columns used is not known, so both are a choice, and published \
+            numbers are not comparable",
+    keep: &[],
+    negative: &["2"],
+    unknown: &[],
+    columns: &[
+        ("status", numbered("A1", 1, 4)),
+        ("duration", Scaled),
+        ("credit-history", numbered("A3", 0, 4)),
+        ("purpose", numbered("A4", 0, 10)),
+        ("credit-amount", Scaled),
+        ("savings", numbered("A6", 1, 5)),
+        ("employment", numbered("A7", 1, 5)),
+        ("instalment-rate", Scaled),
+        ("personal-status", numbered("A9", 1, 5)),
+        ("other-debtors", numbered("A10", 1, 3)),
+        ("residence-since", Scaled),
+        ("property", numbered("A12", 1, 4)),
+        ("age", Scaled),
+        ("other-instalment-plans", numbered("A14", 1, 3)),
+        ("housing", numbered("A15", 1, 3)),
+        ("existing-credits", Scaled),
+        ("job", numbered("A17", 1, 4)),
+        ("people-liable", Scaled),
+        ("telephone", numbered("A19", 1, 2)),
+        ("foreign-worker", numbered("A20", 1, 2)),
+    ],
+    constant: true,
+};
+
+const fn numbered(prefix: &'static str, least: u32, most: u32) -> Code {
+    Code::Numbered { prefix, least, most }
+}
 
 impl Recipe {
     /// Number of features.
     pub fn columns(&self) -> usize {
-        self.columns.iter().map(|(_, code)| code.width()).sum()
+        self.columns.iter().map(|(_, code)| code.width()).sum::<usize>() + usize::from(self.constant)
     }
 
     /// What is done, in words: a line for each rule and each column, features counted from 1.
@@ -88,16 +234,20 @@ impl Recipe {
             steps.push(format!("{which}: {name}, {}", code.describe()));
             first = last + 1;
         }
+        if self.constant {
+            steps.push(format!("column {first}: 1 in every row"));
+        }
         steps
     }
 
     /// The rows that stay, in the order of the table.
-    pub(super) fn prepare(&self, table: &Table, reading: &Reading) -> Result<Data> {
+    pub(super) fn prepare(&self, table: &Table, reading: &Reading) -> Result<Prepared> {
         let rules = located(table, self.keep)?;
         let codes = located(table, self.columns)?;
         let (label, group) = (table.find(reading.label)?, table.find(reading.group)?);
         let (mut ptr, mut ids, mut values, mut labels, mut of_row) = (vec![0], vec![], vec![], vec![], vec![]);
         let mut largest = vec![0.0_f64; self.columns()];
+        let mut unknown = 0;
         for i in 0..table.rows() {
             let refuse = |name: &str, cell: &str, wanted: String| {
                 table.bad_at(i, format!("{name} is '{}': wanted {wanted}", show(cell.as_bytes())))
@@ -118,17 +268,23 @@ impl Recipe {
                 if value != 0.0 {
                     ids.push(id as u32);
                     values.push(value);
-                    largest[id] = largest[id].max(value);
+                    largest[id] = largest[id].max(value.abs());
                 }
                 first += code.width();
             }
+            if self.constant {
+                ids.push(first as u32);
+                values.push(1.0);
+                largest[first] = 1.0;
+            }
             ptr.push(ids.len());
+            unknown += usize::from(self.unknown.contains(&table.cell(i, label)));
             labels.push(match table.cell(i, label) {
                 cell if cell == reading.positive => 1.0,
                 cell if self.negative.contains(&cell) => -1.0,
                 cell => return Err(refuse(reading.label, cell, one_of([reading.positive].iter().chain(self.negative)))),
             });
-            of_row.push(u32::from(!(reading.first)(table.cell(i, group))));
+            of_row.push(u32::from(!reading.first.has(table.cell(i, group))));
         }
         if labels.is_empty() {
             let rules: Vec<String> = self.keep.iter().map(|(name, rule)| format!("{name} {}", rule.describe())).collect();
@@ -140,7 +296,7 @@ impl Recipe {
         let groups = Some(Groups { names: reading.names.map(String::from).into(), of_row });
         let data = Data { features, labels, groups, weights: None };
         data.validate()?;
-        Ok(data)
+        Ok(Prepared { data, unknown })
     }
 }
 
@@ -176,8 +332,9 @@ impl Code {
     /// Number of features.
     fn width(&self) -> usize {
         match self {
-            Scaled | TwoValued(_) => 1,
+            Scaled | Signed | Code::Numbered { .. } | TwoValued(_) => 1,
             Full(words) => words.len(),
+            WithoutFirst(words) => words.len().saturating_sub(1),
         }
     }
 
@@ -189,18 +346,47 @@ impl Code {
                 Ok(v) if v.is_finite() && v >= 0.0 => Ok((0, v)),
                 _ => Err("a number of at least 0".into()),
             },
+            Signed => match cell.parse::<f64>() {
+                Ok(v) if v.is_finite() => Ok((0, v)),
+                _ => Err("a number".into()),
+            },
+            Code::Numbered { prefix, least, most } => {
+                let number = cell.strip_prefix(prefix).and_then(|rest| rest.parse::<u32>().ok());
+                // Written back, so that neither A1+1 nor A101 with the prefix A1 is taken for A11.
+                match number.filter(|k| (least..=most).contains(&k) && cell == format!("{prefix}{k}")) {
+                    Some(k) => Ok((0, f64::from(k))),
+                    None => Err(format!("one of '{prefix}{least}' to '{prefix}{most}'")),
+                }
+            }
             TwoValued(words) => Ok((0, if place(words)? == 0 { 0.0 } else { 1.0 })),
             Full(words) => Ok((place(words)?, 1.0)),
+            WithoutFirst(words) => Ok(match place(words)? {
+                0 => (0, 0.0),
+                k => (k - 1, 1.0),
+            }),
         }
     }
 
     fn describe(&self) -> String {
         match self {
             Scaled => "divided by its largest number in these rows".into(),
+            Signed => "divided by its largest absolute number in these rows".into(),
+            Code::Numbered { prefix, least, most } => {
+                format!(
+                    "{least} for '{prefix}{least}' to {most} for '{prefix}{most}', divided by its largest number in these rows"
+                )
+            }
             TwoValued([zero, one]) => format!("0 for '{zero}', 1 for '{one}'"),
-            Full(words) => format!("one column for each of {}", list(words.iter().copied())),
+            Full(words) => format!("one column for each of {}", quoted(words)),
+            WithoutFirst([]) => "no column".into(),
+            WithoutFirst([first, rest @ ..]) => format!("one column for each of {}; none for '{first}'", quoted(rest)),
         }
     }
+}
+
+/// All words: a recipe is read in full, where a message may be cut.
+fn quoted(words: &[&str]) -> String {
+    words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(", ")
 }
 
 fn one_of<'a>(words: impl IntoIterator<Item = &'a &'a str>) -> String {
@@ -209,18 +395,40 @@ fn one_of<'a>(words: impl IntoIterator<Item = &'a &'a str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sets::{Form, SETS};
+    use super::super::sets::{Form, GERMAN_LAYOUT, SETS};
     use super::super::source::Source;
     use super::super::table::Layout;
     use super::*;
 
-    /// The layout, reading and recipe of the set.
-    fn known() -> (Layout, Reading, &'static Recipe) {
-        let set = SETS.iter().find(|s| s.name == "compas-two-years").unwrap();
+    /// The layout, reading and recipe of a set.
+    fn known(name: &str) -> (Layout, Reading, &'static Recipe) {
+        let set = SETS.iter().find(|s| s.name == name).unwrap();
         match set.form {
             Form::Table(layout, reading) => (layout, reading, reading.recipe.unwrap()),
+            Form::German(reading) => (GERMAN_LAYOUT, reading, reading.recipe.unwrap()),
             _ => panic!("another form"),
         }
+    }
+
+    /// What the recipe of a set makes of a text in the format of its file.
+    fn made(name: &str, text: &str) -> Result<Prepared> {
+        let (layout, reading, recipe) = known(name);
+        let table = Table::parse(&mut Source::new("some.csv", text.as_bytes())?, &layout)?;
+        assert!(!table.names().iter().any(|n| n == "name" || n == "dob"));
+        recipe.prepare(&table, &reading)
+    }
+
+    /// What it says of the text with one piece replaced.
+    fn refused(name: &str, text: &str, old: &str, new: &str) -> String {
+        assert!(text.contains(old), "{old}");
+        made(name, &text.replacen(old, new, 1)).unwrap_err().to_string()
+    }
+
+    /// The entries of a row, columns counted from 1.
+    fn entries(data: &Data, i: usize) -> Vec<(usize, f64)> {
+        let mut entries = vec![];
+        data.features.visit_row(i, |c, v| entries.push((c + 1, v)));
+        entries
     }
 
     /// Names as in ProPublica's original, with columns that name people and a second column of the same name.
@@ -243,10 +451,7 @@ mod tests {
     }
 
     fn from(text: &str) -> Result<Data> {
-        let (layout, reading, recipe) = known();
-        let table = Table::parse(&mut Source::new("some.csv", text.as_bytes())?, &layout)?;
-        assert!(!table.names().iter().any(|n| n == "name" || n == "dob"));
-        recipe.prepare(&table, &reading)
+        made("compas-two-years", text).map(|prepared| prepared.data)
     }
 
     #[test]
@@ -321,6 +526,148 @@ mod tests {
         );
     }
 
+    /// As in bank-additional-full.csv: semicolons, words and names in quotes. The ages are 56, 24, 25, 60 and 61.
+    const BANK_TEXT: &str = "\"age\";\"job\";\"marital\";\"education\";\"default\";\"housing\";\"loan\";\"contact\";\"month\";\
+        \"day_of_week\";\"duration\";\"campaign\";\"pdays\";\"previous\";\"poutcome\";\"emp.var.rate\";\"cons.price.idx\";\
+        \"cons.conf.idx\";\"euribor3m\";\"nr.employed\";\"y\"\r\n\
+        56;\"housemaid\";\"married\";\"basic.4y\";\"no\";\"no\";\"no\";\"telephone\";\"may\";\"mon\";250;1;999;0;\
+        \"nonexistent\";1.1;90;-36;4;5000;\"no\"\r\n\
+        24;\"admin.\";\"divorced\";\"unknown\";\"unknown\";\"yes\";\"unknown\";\"cellular\";\"mar\";\"fri\";500;4;0;2;\
+        \"success\";-2.2;45;-18;1;2500;\"yes\"\r\n\
+        25;\"unknown\";\"unknown\";\"illiterate\";\"yes\";\"unknown\";\"yes\";\"cellular\";\"dec\";\"tue\";0;2;0;0;\
+        \"failure\";0;90;-9;2;5000;\"no\"\r\n\
+        60;\"blue-collar\";\"single\";\"basic.6y\";\"no\";\"no\";\"no\";\"cellular\";\"apr\";\"thu\";0;1;0;1;\
+        \"failure\";0;90;-9;2;5000;\"yes\"\r\n\
+        61;\"technician\";\"single\";\"university.degree\";\"no\";\"no\";\"no\";\"cellular\";\"nov\";\"wed\";0;1;0;0;\
+        \"failure\";0;90;-9;2;5000;\"no\"\r\n";
+
+    #[test]
+    fn bank_by_hand() {
+        let Prepared { data, unknown } = made("bank", BANK_TEXT).unwrap();
+        assert_eq!((data.features.rows(), data.features.cols(), unknown), (5, 54, 0));
+        assert_eq!(data.labels, [-1.0, 1.0, -1.0, 1.0, -1.0]);
+        let groups = data.groups.as_ref().unwrap();
+        assert_eq!(groups.names, ["age 25 to 60", "other ages"]);
+        assert_eq!(groups.of_row, [0, 1, 0, 0, 1]);
+        // Numbers over 61, 500, 4, 999, 2, 2.2 (of -2.2), 90, 36 (of -36), 4 and 5000; then the words without the first ones.
+        let ones = |columns: &[usize]| columns.iter().map(|c| (*c, 1.0)).collect::<Vec<_>>();
+        let row = |numbers: &[(usize, f64)], words: &[usize]| [numbers.to_vec(), ones(words)].concat();
+        #[rustfmt::skip]
+        let wanted = [
+            row(&[(1, 56.0 / 61.0), (2, 0.5), (3, 0.25), (4, 1.0), (6, 1.1 / 2.2), (7, 1.0), (8, -1.0), (9, 1.0), (10, 1.0)],
+                &[13, 22, 38, 40, 52, 54]),
+            row(&[(1, 24.0 / 61.0), (2, 1.0), (3, 1.0), (5, 1.0), (6, -1.0), (7, 0.5), (8, -0.5), (9, 0.25), (10, 0.5)],
+                &[31, 32, 35, 36, 51, 53, 54]),
+            row(&[(1, 25.0 / 61.0), (3, 0.5), (7, 1.0), (8, -0.25), (9, 0.5), (10, 1.0)], &[21, 24, 28, 33, 34, 37, 47, 48, 54]),
+            row(&[(1, 60.0 / 61.0), (3, 0.25), (5, 0.5), (7, 1.0), (8, -0.25), (9, 0.5), (10, 1.0)], &[11, 23, 25, 39, 50, 54]),
+            row(&[(1, 1.0), (3, 0.25), (7, 1.0), (8, -0.25), (9, 0.5), (10, 1.0)], &[19, 23, 30, 46, 49, 54]),
+        ];
+        for (i, wanted) in wanted.iter().enumerate() {
+            assert_eq!(entries(&data, i), *wanted, "row {i}");
+        }
+    }
+
+    #[test]
+    fn bank_refuses_what_it_does_not_know() {
+        let error = |old: &str, new: &str| refused("bank", BANK_TEXT, old, new);
+        assert_eq!(
+            error("\"may\"", "\"jan\""),
+            "some.csv, line 2: month is 'jan': wanted one of 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'"
+        );
+        assert_eq!(
+            error("\"divorced\"", "\"widowed\""),
+            "some.csv, line 3: marital is 'widowed': wanted one of 'divorced', 'married', 'single', 'unknown'"
+        );
+        assert_eq!(
+            error("\"telephone\"", "\"post\""),
+            "some.csv, line 2: contact is 'post': wanted one of 'cellular', 'telephone'"
+        );
+        assert_eq!(error("-2.2", "-2,2"), "some.csv, line 3: emp.var.rate is '-2,2': wanted a number");
+        assert_eq!(error("-2.2", "nan"), "some.csv, line 3: emp.var.rate is 'nan': wanted a number");
+        // The groups come from the age: what is no age is in neither.
+        assert_eq!(error("\r\n24;", "\r\n-24;"), "some.csv, line 3: age is '-24': wanted a number of at least 0");
+        assert_eq!(error("\r\n24;", "\r\n;"), "some.csv, line 3: age is '': wanted a number of at least 0");
+        assert_eq!(error("2500;\"yes\"", "2500;\"maybe\""), "some.csv, line 3: y is 'maybe': wanted one of 'yes', 'no'");
+        let error = error("\"euribor3m\"", "\"euribor\"");
+        assert!(error.starts_with("some.csv: has no column 'euribor3m' (did you mean euribor?)"), "{error}");
+    }
+
+    /// As in compas-scores.csv: a name that repeats, a comma in quotes, and the columns of the original that name people.
+    const COMPAS_TEXT: &str = "id,name,sex,dob,age,race,juv_fel_count,decile_score,juv_misd_count,juv_other_count,priors_count,\
+        c_charge_degree,c_charge_desc,is_recid,decile_score,priors_count\r\n\
+        1,A,Male,x,48,Other,0,1,0,0,8,F,\"Theft, grand\",0,99,99\r\n\
+        2,B,Female,x,24,African-American,2,1,0,5,0,M,,1,99,99\r\n\
+        3,C,Male,x,96,Caucasian,1,1,4,0,2,O,,-1,99,99\r\n\
+        4,D,Female,x,24,\"Native American\",0,1,1,0,0,F,,-1,99,99\r\n";
+
+    #[test]
+    fn compas_by_hand() {
+        let Prepared { data, unknown } = made("compas", COMPAS_TEXT).unwrap();
+        assert_eq!((data.features.rows(), data.features.cols(), unknown), (4, 14, 2));
+        assert_eq!(data.labels, [-1.0, 1.0, -1.0, -1.0]);
+        let groups = data.groups.as_ref().unwrap();
+        assert_eq!(groups.names, ["not Caucasian", "Caucasian"]);
+        assert_eq!(groups.of_row, [0, 0, 1, 0]);
+        // Sex; age over 96, counts over 2, 4, 5 and 8; five of the six races; M and O; the constant.
+        #[rustfmt::skip]
+        let wanted = [
+            vec![(1, 1.0), (2, 0.5), (6, 1.0), (11, 1.0), (14, 1.0)],
+            vec![(2, 0.25), (3, 1.0), (5, 1.0), (12, 1.0), (14, 1.0)],
+            vec![(1, 1.0), (2, 1.0), (3, 0.5), (4, 1.0), (6, 0.25), (8, 1.0), (13, 1.0), (14, 1.0)],
+            vec![(2, 0.25), (4, 0.25), (10, 1.0), (14, 1.0)],
+        ];
+        for (i, wanted) in wanted.iter().enumerate() {
+            assert_eq!(entries(&data, i), *wanted, "row {i}");
+        }
+        let error = |old: &str, new: &str| refused("compas", COMPAS_TEXT, old, new);
+        assert_eq!(error(",O,,", ",X,,"), "some.csv, line 4: c_charge_degree is 'X': wanted one of 'F', 'M', 'O'");
+        assert_eq!(error(",x,96", ",x,old"), "some.csv, line 4: age is 'old': wanted a number of at least 0");
+        assert_eq!(error("M,,1", "M,,"), "some.csv, line 3: is_recid is '': wanted one of '1', '0', '-1'");
+        let error = error("c_charge_degree", "c_degree");
+        assert!(error.starts_with("some.csv: has no column 'c_charge_degree'") && !error.contains("dob"), "{error}");
+    }
+
+    /// As in german.data: blanks and no header. A95 is a woman too.
+    const GERMAN_TEXT: &str = "A11 6 A34 A43 1000 A65 A75 4 A93 A101 4 A121 60 A143 A152 2 A173 1 A192 A201 1\n\
+        A12 48 A30 A410 4000 A61 A73 2 A92 A103 2 A124 30 A141 A153 1 A174 2 A191 A202 2\n\
+        A14 12 A32 A40 2000 A62 A71 1 A95 A102 1 A122 15 A142 A151 1 A171 1 A191 A201 1\n";
+
+    #[test]
+    fn german_by_hand() {
+        let Prepared { data, unknown } = made("german", GERMAN_TEXT).unwrap();
+        assert_eq!((data.features.rows(), data.features.cols(), unknown), (3, 21, 0));
+        assert_eq!(data.labels, [1.0, -1.0, 1.0]);
+        let groups = data.groups.as_ref().unwrap();
+        assert_eq!(groups.names, ["female", "male"]);
+        assert_eq!(groups.of_row, [1, 0, 0]);
+        let numbers = [
+            [1, 6, 4, 3, 1_000, 5, 5, 4, 3, 1, 4, 1, 60, 3, 2, 2, 3, 1, 2, 1, 1],
+            [2, 48, 0, 10, 4_000, 1, 3, 2, 2, 3, 2, 4, 30, 1, 3, 1, 4, 2, 1, 2, 1],
+            [4, 12, 2, 0, 2_000, 2, 1, 1, 5, 2, 1, 2, 15, 2, 1, 1, 1, 1, 1, 1, 1],
+        ];
+        let largest: [u32; 21] = [4, 48, 4, 10, 4_000, 5, 5, 4, 5, 3, 4, 4, 60, 3, 3, 2, 4, 2, 2, 2, 1];
+        for (i, numbers) in numbers.iter().enumerate() {
+            let mut row = [0.0; 21];
+            data.features.visit_row(i, |c, v| row[c] = v);
+            let wanted: Vec<f64> = numbers.iter().zip(largest).map(|(v, most)| f64::from(*v) / f64::from(most)).collect();
+            assert_eq!(row, wanted[..], "row {i}");
+        }
+    }
+
+    #[test]
+    fn german_refuses_symbols_of_other_attributes() {
+        let error = |old: &str, new: &str| refused("german", GERMAN_TEXT, old, new);
+        for wrong in ["A10", "A15", "A1", "A101", "A1+1", "11", "a11", "?"] {
+            let wanted = format!("some.csv, line 1: status is '{wrong}': wanted one of 'A11' to 'A14'");
+            assert_eq!(error("A11", wrong), wanted);
+        }
+        assert_eq!(error("A410", "A411"), "some.csv, line 2: purpose is 'A411': wanted one of 'A40' to 'A410'");
+        assert_eq!(error("A410", "A4010"), "some.csv, line 2: purpose is 'A4010': wanted one of 'A40' to 'A410'");
+        assert_eq!(error("A40 2000", "A40 x"), "some.csv, line 3: credit-amount is 'x': wanted a number of at least 0");
+        assert_eq!(error("A201 1\nA12", "A201 0\nA12"), "some.csv, line 1: risk is '0': wanted one of '1', '2'");
+        assert_eq!(error("A14 12 A32", "A14 A32"), "some.csv, line 3: has 20 cells: wanted 21");
+    }
+
     #[test]
     fn every_recipe_is_sound() {
         for set in SETS {
@@ -330,6 +677,12 @@ mod tests {
             };
             assert!(recipe.columns.iter().any(|(name, _)| *name == reading.group), "{}: unchecked groups", set.name);
             assert!(!recipe.negative.contains(&reading.positive), "{}", set.name);
+            assert!(recipe.unknown.iter().all(|word| recipe.negative.contains(word)), "{}", set.name);
+            for (name, code) in recipe.columns {
+                let (Full(words) | WithoutFirst(words)) = code else { continue };
+                let distinct: std::collections::BTreeSet<_> = words.iter().collect();
+                assert!(words.len() > 1 && distinct.len() == words.len(), "{}: {name}", set.name);
+            }
             assert!(recipe.rows <= set.rows && !recipe.about.contains('\n'), "{}", set.name);
             assert!(recipe.columns.iter().all(|(name, _)| *name != reading.label), "{}: the label is a feature", set.name);
             if let Form::Table(layout, _) = set.form {
@@ -337,7 +690,9 @@ mod tests {
                 assert_eq!(read.filter(|name| (layout.leave_out)(name)).count(), 0, "{}", set.name);
             }
         }
-        let (_, _, recipe) = known();
-        assert_eq!((recipe.columns(), recipe.steps().len()), (16, 13));
+        for (name, columns, steps) in [("compas-two-years", 16, 13), ("compas", 14, 9), ("bank", 54, 21), ("german", 21, 21)] {
+            let (_, _, recipe) = known(name);
+            assert_eq!((recipe.columns(), recipe.steps().len()), (columns, steps), "{name}");
+        }
     }
 }

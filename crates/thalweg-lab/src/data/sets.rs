@@ -1,7 +1,7 @@
 //! The data sets that are known by name, as a table: what they are, their files, their source and terms. Finding, reading and
 //! counting them is done in [`super::catalogue`].
 
-use super::prepared::{COMPAS_TWO_YEARS, Recipe};
+use super::prepared::{BANK, COMPAS_ALL, COMPAS_TWO_YEARS, GERMAN_CREDIT, Recipe};
 use super::table::Layout;
 use super::{adult, covtype};
 
@@ -67,9 +67,30 @@ pub(super) struct Reading {
     pub(super) label: &'static str,
     pub(super) positive: &'static str,
     pub(super) group: &'static str,
-    pub(super) first: fn(&str) -> bool,
+    pub(super) first: First,
     pub(super) names: [&'static str; 2],
     pub(super) recipe: Option<&'static Recipe>,
+}
+
+/// Which cells of the groups' column put a row into the first group; all others put it into the second.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum First {
+    /// These words.
+    Words(&'static [&'static str]),
+    /// All words but this one.
+    AllBut(&'static str),
+    /// Numbers from the first to the second, both included.
+    Within(f64, f64),
+}
+
+impl First {
+    pub(super) fn has(&self, cell: &str) -> bool {
+        match self {
+            First::Words(words) => words.contains(&cell),
+            First::AllBut(word) => cell != *word,
+            First::Within(low, high) => cell.parse().is_ok_and(|v: f64| (*low..=*high).contains(&v)),
+        }
+    }
 }
 
 const CSV: Layout = Layout { separator: b',', names: None, leave_out: |_| false };
@@ -118,7 +139,7 @@ const RACE: Reading = Reading {
     label: "is_recid",
     positive: "1",
     group: "race",
-    first: |race| race != "Caucasian",
+    first: First::AllBut("Caucasian"),
     names: ["not Caucasian", "Caucasian"],
     recipe: None,
 };
@@ -182,14 +203,14 @@ pub const SETS: &[Set] = &[
             label: adult::LABEL,
             positive: adult::POSITIVE,
             group: "sex",
-            first: |sex| sex == "Female",
+            first: First::Words(&["Female"]),
             names: ["female", "male"],
             recipe: None,
         }),
     },
     Set {
         name: "bank",
-        about: "UCI Bank Marketing, bank-additional-full, raw table",
+        about: "UCI Bank Marketing, bank-additional-full, raw table; specs get it coded, numbers divided by their largest",
         files: &[Placed {
             name: "bank-additional-full.csv.gz",
             sha256: "25ef5a7f820659c9010405d079b068761b9e4a75c232a6271ee6a77fc3de52ae",
@@ -207,27 +228,27 @@ pub const SETS: &[Set] = &[
                 label: "y",
                 positive: "yes",
                 group: "age",
-                first: |age| age.parse::<u32>().is_ok_and(|a| (25..=60).contains(&a)),
+                first: First::Within(25.0, 60.0),
                 names: ["age 25 to 60", "other ages"],
-                recipe: None,
+                recipe: Some(&BANK),
             },
         ),
     },
     Set {
         name: "compas",
-        about: "ProPublica COMPAS, all defendants, raw table without names",
+        about: "ProPublica COMPAS, all defendants, raw table without names; specs get it coded, numbers divided by their largest",
         files: &[Placed {
             name: "compas-scores.csv.gz",
             sha256: "acbeb9be534c0a88d23302a5cda894683c5f47322c3375f37689c016dad42396",
         }],
         rows: 11_757,
         columns: 40,
-        label: "is_recid: 1 is positive, -1 is unknown",
+        label: "is_recid: 1 is positive; -1 is unknown, which specs count as negative",
         groups: Some("race: not Caucasian, Caucasian"),
         source: "ProPublica compas-analysis repository, compas-scores.csv",
         licence: "public court records; the repository states none",
         embedded: false,
-        form: Form::Table(COMPAS, RACE),
+        form: Form::Table(COMPAS, Reading { recipe: Some(&COMPAS_ALL), ..RACE }),
     },
     Set {
         name: "compas-two-years",
@@ -247,22 +268,22 @@ pub const SETS: &[Set] = &[
     },
     Set {
         name: "german",
-        about: "UCI Statlog German credit, raw table",
+        about: "UCI Statlog German credit, raw table; specs get each attribute as one number, divided by its largest",
         files: &[Placed { name: "german.data.gz", sha256: "a4cc977b7fc38d60827f2f881d8377954ece4d7ade5d026e827307bb63395df2" }],
         rows: 1_000,
         columns: 21,
-        label: "risk: 2 = bad is positive, as in german-numer",
+        label: "risk: 1 = good is positive; german-numer has it the other way round",
         groups: Some("personal-status: female (A92, A95), male"),
         source: "UCI Machine Learning Repository, Statlog German Credit (Hofmann 1994), DOI 10.24432/C5NC77",
         licence: CC_BY,
         embedded: true,
         form: Form::German(Reading {
             label: "risk",
-            positive: "2",
+            positive: "1",
             group: "personal-status",
-            first: |status| matches!(status, "A92" | "A95"),
+            first: First::Words(&["A92", "A95"]),
             names: ["female", "male"],
-            recipe: None,
+            recipe: Some(&GERMAN_CREDIT),
         }),
     },
     Set {
