@@ -312,7 +312,7 @@ fn a_report_is_read_sorted_and_exported() {
     };
     page.click("#table th button[data-sort=objective]");
     let numbers = |cells: &[String]| -> Vec<f64> {
-        cells.iter().filter_map(|c| c.trim_start_matches('★').trim().split_whitespace().next()?.get(..6)?.parse().ok()).collect()
+        cells.iter().filter_map(|c| c.trim_start_matches('★').split_whitespace().next()?.get(..6)?.parse().ok()).collect()
     };
     let up = numbers(&cells());
     assert!(up.len() >= 4 && up.is_sorted(), "{up:?} {:?}", cells());

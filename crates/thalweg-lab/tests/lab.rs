@@ -238,6 +238,20 @@ fn lists_expand_to_a_grid_in_order() {
 }
 
 #[test]
+fn a_solver_may_have_settings_of_its_own_on_each_data_set() {
+    let solver = "name = 'ssg'\non = ['rows.svm']\neta = 0.1\n[[solver]]\nname = 'ssg'\non = 'again'\neta = 0.2";
+    let spec = one("", solver)
+        .replace("[data]", "[[data]]")
+        .replace("[problem]", "[[data]]\nlabel = 'again'\nfile = 'rows.svm'\ngroup = 1\n[problem]");
+    let place = place(&spec);
+    let ran = place.run(&["lab", "run", "sweep.toml", "--quiet", "--json"]).ended(0).json();
+    let runs = ran["runs"].as_array().unwrap();
+    let names: Vec<_> = runs.iter().map(|r| (r["data"].as_str().unwrap(), r["solver"].as_str().unwrap())).collect();
+    assert_eq!(names, [("rows.svm", "ssg"), ("again", "ssg")]);
+    assert_ne!(runs[0]["objective"], runs[1]["objective"]);
+}
+
+#[test]
 fn only_what_is_new_runs() {
     let place = place(&one("", "name = 'ssg'\neta = [0.1, 0.2]"));
     let run = |more: &[&str]| {
@@ -447,6 +461,7 @@ fn a_slip_in_a_spec_is_a_sentence_and_makes_no_store() {
         ("name = 'ssg'", "name = ['ssg', 'conex']", &["wanted a name in quotes"]),
         ("[[solver]]", "[[solver]]\nname = 'ssg'\n[[solver]]", &["two of [[solver]] are called 'ssg'"]),
         ("[[solver]]", "[[solver]]\non = 'rows'", &["is for data 'rows'", "rows.svm"]),
+        ("[[solver]]", "[[solver]]\nname = 'ssg'\non = 'rows.svm'\n[[solver]]", &["two of [[solver]] are called 'ssg'"]),
         ("'rows.svm'", "'absent.svm'", &["absent.svm", "no such file"]),
         ("every = 20", "evry = 20", &["evry"]),
         ("hinge'", "hige'", &["hige"]),

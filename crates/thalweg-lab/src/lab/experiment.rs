@@ -528,7 +528,20 @@ fn solvers(table: &mut Table, values: usize) -> Result<Vec<Solver>> {
             .collect();
         found.push(Solver { label, cells, on, own });
     }
-    distinct("solver", found.iter().map(|solver| &solver.label))?;
+    // Two of one label are one solver with settings of its own on each of their data sets, which must then differ.
+    for (i, one) in found.iter().enumerate() {
+        let apart = |other: &Solver| match (&one.on, &other.on) {
+            (Some(a), Some(b)) => !a.iter().any(|label| b.contains(label)),
+            _ => false,
+        };
+        if found[..i].iter().any(|other| other.label == one.label && !apart(other)) {
+            let what = format!(
+                "two of [[solver]] are called '{}': wanted a label of its own for each, or different data in 'on'",
+                one.label
+            );
+            return Err(Error::Request(what));
+        }
+    }
     Ok(found)
 }
 

@@ -296,9 +296,15 @@ impl Shop<'_> {
             let [d, p, s] = choice.group;
             Some(format!("{} on {}: {}", e.solvers[s].label, e.panel(d, p), choice.note?))
         };
+        let mut solvers: Vec<String> = vec![];
+        for solver in &e.solvers {
+            if !solvers.contains(&solver.label) {
+                solvers.push(solver.label.clone());
+            }
+        }
         let facts = Facts {
             panels: panels.collect(),
-            solvers: e.solvers.iter().map(|s| s.label.clone()).collect(),
+            solvers,
             stand_ins: e.data.iter().filter_map(|d| Some((d.label.clone(), d.stand_in.clone()?))).collect(),
             tuned: e.tune.as_ref().map_or(String::new(), in_words),
             notes: choices.iter().filter_map(note).collect(),
