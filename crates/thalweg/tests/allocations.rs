@@ -11,6 +11,7 @@ use thalweg::learn::{Data, Groups, Learning, Split};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::oracle::Draw;
+use thalweg::sets::{Set, Transport, Warm};
 use thalweg::solvers::ssg::{InfeasibleStep, Output, Settings};
 use thalweg::solvers::{Bundle, Conex, Eval, FirstOrder, Ipp, Ssg, ThreesEcon, bundle, conex, ipp, threes_econ};
 
@@ -44,6 +45,16 @@ fn a_step_of_a_solver_allocates_nothing() {
     assert!(COUNT.load(Ordering::Relaxed) > before, "the counter must count");
 
     let mut rng = Rng::new(3, Purpose::Data);
+    let plans = Transport::uniform(50, 70).unwrap();
+    let (mut plan, mut warm) = (vec![0.0; 50 * 70], Warm::default());
+    plans.project(&mut plan, &mut warm).unwrap();
+    let before = COUNT.load(Ordering::Relaxed);
+    for step in 0..20 {
+        plan.iter_mut().for_each(|p| *p += 1e-3 * f64::from(step) * (rng.uniform() - 0.5));
+        plans.project(&mut plan, &mut warm).unwrap();
+    }
+    assert_eq!(COUNT.load(Ordering::Relaxed) - before, 0, "projection onto the transport polytope");
+
     let (rows, cols) = (6_000, 40);
     let mut ptr = vec![0];
     let mut ids = vec![];

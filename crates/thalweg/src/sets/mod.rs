@@ -7,6 +7,7 @@ pub mod halfspace;
 pub mod orthant;
 pub mod product;
 pub mod simplex;
+pub mod transport;
 pub mod whole;
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,7 @@ pub use halfspace::Halfspace;
 pub use orthant::NonNegative;
 pub use product::Product;
 pub use simplex::Simplex;
+pub use transport::Transport;
 pub use whole::WholeSpace;
 
 use crate::{Error, Result};
