@@ -198,7 +198,7 @@ impl Transport {
         let aim = Aim { times: 1.0, tolerance: TOLERANCE, steps };
         if !self.newton(x, aim, &mut space, psi, effort)? {
             let residual = self.gradient(x, &mut space, effort)?;
-            if !(residual <= TOLERANCE.max(self.rounding(x, space.z))) {
+            if residual > TOLERANCE.max(self.rounding(x, space.z)) {
                 return Err(Error::Problem(format!(
                     "the projection onto the {} ended with sums off by {residual:e} of the largest: wanted {TOLERANCE:e}",
                     self.describe()
@@ -950,9 +950,9 @@ mod tests {
             let (z, way) = (space.z.to_vec(), space.way.to_vec());
             let mut wanted = vec![0.0; long];
             let mut counts = vec![0.0; long];
-            for k in 0..m * n {
+            for (k, x) in x.iter().enumerate() {
                 let (i, j) = (k / n, m + k % n);
-                if x[k] + (z[i] + z[j]) > 0.0 {
+                if x + (z[i] + z[j]) > 0.0 {
                     wanted[i] += way[j];
                     wanted[j] += way[i];
                     counts[i] += 1.0;
