@@ -453,6 +453,8 @@ impl Transport {
     }
 
     /// The mask at `z` and the diagonal of the Hessian.
+    // Not inlined, for the same reason as `multiply`.
+    #[inline(never)]
     fn mark(&self, x: &[f64], space: &mut Space, effort: &mut Effort) {
         effort.passes += 1;
         let (m, n) = (self.rows.len(), self.columns.len());
@@ -669,6 +671,8 @@ fn by_blocks(
 }
 
 /// `image += [0, M; M^T, 0] way` for the mask `M` of `m` rows in `bits`.
+// Kept apart from its caller: measured, whole projections take about a sixth less time than with both inlined.
+#[inline(never)]
 fn multiply(bits: &[f64], way: &[f64], image: &mut [f64], m: usize) {
     let (of_rows, of_columns) = way.split_at(m);
     let (image_rows, image_columns) = image.split_at_mut(m);
