@@ -249,6 +249,10 @@ fn a_solver_may_have_settings_of_its_own_on_each_data_set() {
     let names: Vec<_> = runs.iter().map(|r| (r["data"].as_str().unwrap(), r["solver"].as_str().unwrap())).collect();
     assert_eq!(names, [("rows.svm", "ssg"), ("again", "ssg")]);
     assert_ne!(runs[0]["objective"], runs[1]["objective"]);
+    // The quick form may leave one of them out, with its solver.
+    place.put("sweep.toml", spec + "[quick]\ndata = ['again']\n");
+    let ran = place.run(&["lab", "run", "sweep.toml", "--quick", "--dry-run"]).ended(0);
+    assert_eq!(ran.out, "again / ssg / seed 0\n1 runs\n");
 }
 
 #[test]

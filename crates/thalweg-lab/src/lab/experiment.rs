@@ -234,16 +234,16 @@ impl Experiment {
         let read = || -> Result<Self> {
             known("key", table.keys(), &KEYS)?;
             let shrink = table.remove("quick");
-            let mut values = usize::MAX;
-            if quick {
-                values = shrunk(&mut table, shrink)?;
-            }
+            let whole = table.clone();
+            let values = if quick { shrunk(&mut table, shrink)? } else { usize::MAX };
             let mut experiment = Experiment::of(table, file, text, values)?;
             if quick {
                 experiment.name += " (quick)";
                 experiment.title += " (quick)";
             }
-            experiment.check()?;
+            // A solver may be for data that the quick form leaves out.
+            let all = entries(&mut whole.clone(), "data", data_label)?;
+            experiment.check(&all)?;
             Ok(experiment)
         };
         read().map_err(|e| Error::file(file, e.to_string()))
@@ -257,10 +257,7 @@ impl Experiment {
         }
         let title = words(&mut table, "title")?.unwrap_or_else(|| name.clone());
         let about = words(&mut table, "about")?.unwrap_or_default();
-        let data = entries(&mut table, "data", |t| {
-            let named = t.get("name").or(t.get("file")).and_then(Value::as_str);
-            named.map(|s| Path::new(s).file_name().map_or(s.into(), |f| f.to_string_lossy().into_owned()))
-        })?;
+        let data = entries(&mut table, "data", data_label)?;
         let problems = entries(&mut table, "problem", |_| Some(String::new()))?;
         let solvers = solvers(&mut table, values)?;
         let seed: Option<Seeds> = take(&mut table, "seed")?.map(|s: u64| Seeds::List(vec![s]));
@@ -304,12 +301,12 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// Refuses what can be refused without data.
-    fn check(&self) -> Result<()> {
+    /// Refuses what can be refused without data. `all` are the data sets of the whole form.
+    fn check(&self, all: &[Named]) -> Result<()> {
         for solver in &self.solvers {
             for label in solver.on.iter().flatten() {
-                if !self.data.iter().any(|d| d.label == *label) {
-                    let labels: Vec<&str> = self.data.iter().map(|d| d.label.as_str()).collect();
+                if !all.iter().any(|d| d.label == *label) {
+                    let labels: Vec<&str> = all.iter().map(|d| d.label.as_str()).collect();
                     let hint = did_you_mean(label, labels.iter().copied());
                     let what =
                         format!("solver '{}' is for data '{label}'{hint}: wanted one of {}", solver.label, labels.join(", "));
@@ -486,6 +483,12 @@ fn distinct<'a>(what: &str, labels: impl Iterator<Item = &'a String>) -> Result<
     Ok(())
 }
 
+/// What data are called that have no label.
+fn data_label(table: &Table) -> Option<String> {
+    let named = table.get("name").or(table.get("file")).and_then(Value::as_str);
+    named.map(|s| Path::new(s).file_name().map_or(s.into(), |f| f.to_string_lossy().into_owned()))
+}
+
 fn entries(table: &mut Table, key: &str, usual: impl Fn(&Table) -> Option<String>) -> Result<Vec<Named>> {
     let mut found = vec![];
     for mut table in tables(table, key)? {
@@ -646,10 +649,7 @@ fn shrunk(table: &mut Table, quick: Option<Value>) -> Result<usize> {
 /// Keeps the data sets with these labels.
 fn keep_data(table: &mut Table, wanted: &[String]) -> Result<()> {
     let all = tables(table, "data")?;
-    let label = |t: &Table| {
-        let value = t.get("label").or(t.get("name")).or(t.get("file")).and_then(Value::as_str);
-        value.map(String::from).unwrap_or_default()
-    };
+    let label = |t: &Table| t.get("label").and_then(Value::as_str).map(String::from).or(data_label(t)).unwrap_or_default();
     let kept: Vec<Value> = all.iter().filter(|t| wanted.contains(&label(t))).cloned().map(Value::Table).collect();
     if let Some(absent) = wanted.iter().find(|w| !all.iter().any(|t| label(t) == **w)) {
         return Err(Error::Request(format!("quick.data has '{absent}': wanted labels of data sets")));
