@@ -5,13 +5,15 @@ use std::sync::Arc;
 use super::best::{Best, best, rehearse};
 use super::data::{Data, Split};
 use super::expression::{Argument, Bounded, Call, Expression};
-use super::gap::RateGap;
+use super::gap::{EqualisedOdds, RateGap};
 use super::loss::{Loss, MeanLoss};
 use super::penalty::Penalty;
 use super::problem::{Function, Learning, Piece};
+use super::rate::ErrorRate;
 use super::references::{ERM, References, Wanted};
 use super::roc::RocGap;
 use super::term::{Term, Who};
+use super::wasserstein::WassersteinGap;
 use crate::sets::{Ball, Set, WholeSpace};
 use crate::suggest::did_you_mean;
 use crate::{Error, Result};
@@ -20,9 +22,13 @@ use crate::{Error, Result};
 const TERMS: &[(&str, &[&str])] = &[
     ("hinge", &["on"]),
     ("logistic", &["on"]),
+    ("false_positive_rate", &["temperature"]),
+    ("false_negative_rate", &["temperature"]),
     ("roc_gap", &["thresholds", "low", "high", "temperature"]),
     ("demographic_parity", &["temperature"]),
     ("equal_opportunity", &["temperature"]),
+    ("equalised_odds", &["temperature"]),
+    ("wasserstein_gap", &[]),
     ("l2", &[]),
     ("l1", &[]),
     ("scad", &[]),
@@ -246,6 +252,8 @@ fn piece(call: &Call, groups: u32) -> Result<Piece> {
     let term: Box<dyn Term> = match name {
         "hinge" => Box::new(MeanLoss { loss: Loss::Hinge, on: arguments.on()? }),
         "logistic" => Box::new(MeanLoss { loss: Loss::Logistic, on: arguments.on()? }),
+        "false_positive_rate" => Box::new(ErrorRate::false_positive(arguments.temperature()?)),
+        "false_negative_rate" => Box::new(ErrorRate::false_negative(arguments.temperature()?)),
         "roc_gap" => {
             let count = arguments.number("thresholds", 400.0)?;
             if count < 1.0 || count.fract() != 0.0 || count > 1e7 {
@@ -259,6 +267,14 @@ fn piece(call: &Call, groups: u32) -> Result<Piece> {
         }
         "demographic_parity" => Box::new(RateGap::demographic_parity(groups(name)?, arguments.temperature()?)),
         "equal_opportunity" => Box::new(RateGap::equal_opportunity(groups(name)?, arguments.temperature()?)),
+        "equalised_odds" => Box::new(EqualisedOdds::new(groups(name)?, arguments.temperature()?)),
+        "wasserstein_gap" => match groups(name)? {
+            2 => Box::new(WassersteinGap),
+            n => {
+                let what = format!("{name} is a distance between two groups, but the data have {n}: wanted two");
+                return Err(Error::Problem(what));
+            }
+        },
         "l2" => return Ok(Piece::Penalty(Penalty::L2)),
         "l1" => return Ok(Piece::Penalty(Penalty::L1)),
         _ => return Ok(Piece::Penalty(Penalty::Scad)),

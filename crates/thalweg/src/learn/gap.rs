@@ -1,6 +1,6 @@
 //! Gaps between the rates of groups, with the step function softened to a sigmoid.
 
-use super::term::{Branch, Constant, Part, Rates, RowNorms, Term, View, Who, Work};
+use super::term::{Branch, Compared, Constant, Part, Rates, RowNorms, Term, View, Who, Work};
 use crate::math::{sigmoid, vec};
 
 /// Largest second derivative of the sigmoid, 1 / (6 sqrt 3).
@@ -55,7 +55,7 @@ impl Term for RateGap {
     }
 
     fn rates(&self) -> Option<Rates<'_>> {
-        Some(Rates { thresholds: &[0.0], temperature: self.temperature, contrast: &self.contrast })
+        Some(Rates { thresholds: &[0.0], temperature: self.temperature, compared: Compared::Gap(&self.contrast) })
     }
 
     fn outer(&self, statistics: &[f64]) -> f64 {
@@ -93,6 +93,123 @@ impl Term for RateGap {
     }
 }
 
+/// The larger of two gaps: that of the true-positive rates and that of the false-positive rates of groups, each as in
+/// [`RateGap`] over the rows of one label.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EqualisedOdds {
+    groups: u32,
+    temperature: f64,
+    /// Of the rows with label +1, then of those with label -1.
+    contrasts: [Contrast; 2],
+}
+
+impl EqualisedOdds {
+    /// Between the rates of this many groups.
+    pub fn new(groups: u32, temperature: f64) -> Self {
+        EqualisedOdds { groups, temperature, contrasts: Default::default() }
+    }
+
+    /// Every difference of rates: those of the rows with label +1 first.
+    fn differences(&self, statistics: &[f64]) -> impl Iterator<Item = Branch> {
+        let [positives, negatives] = &self.contrasts;
+        let first = (0..positives.rows()).map(move |row| positives.branch(row, 0, |k, _| statistics[k]));
+        let second = (0..negatives.rows()).map(move |row| {
+            let branch = negatives.branch(row, 0, |k, _| statistics[positives.groups() + k]);
+            Branch { row: positives.rows() + row, ..branch }
+        });
+        first.chain(second)
+    }
+
+    /// The largest difference, the first of equals; one that is no number before all others.
+    fn largest(&self, statistics: &[f64]) -> Option<Branch> {
+        self.differences(statistics).reduce(|best, here| {
+            let replaces = !best.gap.is_nan() && (here.gap.is_nan() || here.value() > best.value());
+            if replaces { here } else { best }
+        })
+    }
+}
+
+impl Term for EqualisedOdds {
+    fn populations(&self) -> (Part, Vec<Who>) {
+        let groups = 0..self.groups;
+        (Part::Gaps, groups.clone().map(Who::GroupPositives).chain(groups.map(Who::GroupNegatives)).collect())
+    }
+
+    fn bind(&mut self, populations: &[RowNorms]) {
+        let (positives, negatives) = populations.split_at(populations.len() / 2);
+        self.contrasts = [Contrast::new(positives), Contrast::new(negatives)];
+    }
+
+    fn sharpen(&mut self, factor: f64) -> bool {
+        self.temperature *= factor;
+        true
+    }
+
+    fn measure(&self, _: usize, view: View, _: &mut Work, out: &mut [f64]) {
+        out[0] = sigmoid::mean_at(view.scores, view.weights, 0.0, self.temperature);
+    }
+
+    fn count(&self, _: usize, view: View, out: &mut [f64]) -> bool {
+        out[0] = share_above(view, 0.0);
+        true
+    }
+
+    fn rates(&self) -> Option<Rates<'_>> {
+        let [positives, negatives] = &self.contrasts;
+        let compared = Compared::Larger([positives, negatives]);
+        Some(Rates { thresholds: &[0.0], temperature: self.temperature, compared })
+    }
+
+    fn outer(&self, statistics: &[f64]) -> f64 {
+        self.largest(statistics).map_or(0.0, |l| l.value())
+    }
+
+    fn outer_slopes(&self, statistics: &[f64], out: &mut [f64]) {
+        match self.largest(statistics).filter(|l| l.value() > NOISE) {
+            None => out.fill(0.0),
+            Some(largest) => self.branch_slopes(&largest, out),
+        }
+    }
+
+    fn has_branches(&self) -> bool {
+        true
+    }
+
+    fn branches(&self, statistics: &[f64], limit: usize, out: &mut Vec<Branch>) {
+        out.clear();
+        let Some(top) = self.largest(statistics).filter(|top| top.value() > NOISE) else { return };
+        for here in self.differences(statistics).filter(|b| b.row != top.row && b.value() >= NEAR * top.value()) {
+            let rank = out.partition_point(|other| other.value() >= here.value());
+            out.insert(rank, here);
+            out.truncate(limit);
+        }
+    }
+
+    fn branch_slopes(&self, branch: &Branch, out: &mut [f64]) {
+        out.fill(0.0);
+        let [positives, negatives] = &self.contrasts;
+        let (first, second) = out.split_at_mut(positives.groups());
+        let (contrast, row, out) = match branch.row.checked_sub(positives.rows()) {
+            None => (positives, branch.row, first),
+            Some(row) => (negatives, row, second),
+        };
+        for (k, out) in out.iter_mut().enumerate() {
+            *out = branch.gap.signum() * contrast.coefficient(row, k);
+        }
+    }
+
+    fn slopes(&self, _: usize, view: View, weights: &[f64], _: &mut Work, out: &mut [f64]) {
+        sigmoid::slopes_at(view.scores, 0.0, self.temperature, weights[0], out);
+        weigh(view, out);
+    }
+
+    fn modulus(&self, populations: &[RowNorms], which: Constant) -> Option<f64> {
+        let (positives, negatives) = populations.split_at(populations.len() / 2);
+        let [one, other] = &self.contrasts;
+        Some(one.modulus(positives, which, self.temperature).max(other.modulus(negatives, which, self.temperature)))
+    }
+}
+
 /// Weighted share of the rows with a score above `threshold`: those that a classifier with that threshold calls positive.
 pub(super) fn share_above(view: View, threshold: f64) -> f64 {
     let weight = |i: usize| if view.scores[i] > threshold { view.weight(i) } else { 0.0 };
@@ -117,6 +234,10 @@ impl Contrast {
     pub(super) fn new(populations: &[RowNorms]) -> Self {
         let total: f64 = populations.iter().map(|p| p.weight).sum();
         Contrast { shares: populations.iter().map(|p| p.weight / total).collect() }
+    }
+
+    pub(super) fn groups(&self) -> usize {
+        self.shares.len()
     }
 
     pub(super) fn rows(&self) -> usize {

@@ -74,7 +74,7 @@ pub struct Counted {
 /// - Row weights count as fixed: the values are weight times value, the weights scaled to mean 1, and the largest weight is the
 ///   range. There is no uniform inequality for them here; thresholds share delta.
 /// - Regularisers depend on `x` alone and are exact.
-/// - A hinge or logistic loss has no known range, so its mean has no interval: the ends are `None`.
+/// - A hinge or logistic loss and a Wasserstein gap have no known range, so there is no interval: the ends are `None`.
 ///
 /// The cost is that of every row at every threshold.
 ///
@@ -166,7 +166,7 @@ impl<'a> Known<'a> {
             .zip(statistics.chunks(width.max(1)))
             .flat_map(|(sample, means)| sample.ranges(rates, means, step, delta))
             .collect();
-        Some(rates.contrast.enclosure(width, |k, position| ranges[k * width + position]))
+        Some(rates.compared.enclosure(width, |k, position| ranges[k * width + position]))
     }
 }
 
@@ -197,7 +197,7 @@ fn rows(summands: &[Known]) -> Vec<usize> {
 fn note(summands: &[Known]) -> Option<String> {
     if summands.iter().any(Known::is_unbounded) {
         return Some(
-            "no interval: the loss of a row has no largest value that is known beforehand, so that a few unseen rows could \
+            "no interval: the value of a row has no limit that is known beforehand, so that a few unseen rows could \
              move its mean by any amount"
                 .into(),
         );
@@ -206,7 +206,7 @@ fn note(summands: &[Known]) -> Option<String> {
     if summands.iter().flat_map(|s| &s.samples).any(|s| s.weights.is_some()) {
         notes.push("row weights are taken as fixed");
     }
-    if summands.iter().any(|s| s.rates().is_some() && s.samples.len() > 2) {
+    if summands.iter().filter_map(Known::rates).any(|rates| rates.compared.uses_shares()) {
         notes.push("the groups' shares in the overall rate are taken as fixed");
     }
     (!notes.is_empty()).then(|| notes.join("; "))

@@ -485,14 +485,24 @@ impl Learning {
                 Piece::Penalty(penalty) => out[0] = penalty.value(self.weights(at.x)),
                 Piece::Term(term) => {
                     let width = term.width();
+                    s.populations.iter().for_each(|&p| self.score(p, at, buffers));
+                    self.couple(term.as_ref(), &s.populations, buffers);
                     for (k, &p) in s.populations.iter().enumerate() {
-                        self.score(p, at, buffers);
                         let Buffers { parts, populations, work, .. } = buffers;
                         let view = self.view(p, &populations[p], &parts[self.populations[p].part]);
                         term.measure(k, view, work, &mut out[k * width..(k + 1) * width]);
                     }
                 }
             }
+        }
+    }
+
+    /// Shows a coupled term the rows of both its populations, whose scores must be in the buffers.
+    fn couple(&self, term: &dyn Term, populations: &[usize], buffers: &mut Buffers) {
+        if let ([p, q], true) = (populations, term.is_coupled()) {
+            let Buffers { parts, populations, work, .. } = buffers;
+            let view = |p: usize| self.view(p, &populations[p], &parts[self.populations[p].part]);
+            term.couple([view(*p), view(*q)], work);
         }
     }
 
@@ -578,6 +588,7 @@ impl Learning {
                         _ => term.outer_slopes(own, &mut slopes),
                     }
                     vec::scale(&mut slopes, weight * s.factor);
+                    self.couple(term.as_ref(), &s.populations, buffers);
                     let width = term.width();
                     for (k, &p) in s.populations.iter().enumerate() {
                         let weights = &slopes[k * width..(k + 1) * width];

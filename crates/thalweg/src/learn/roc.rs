@@ -1,7 +1,7 @@
 //! The largest gap between the score distributions of groups over a grid of thresholds.
 
 use super::gap::{Contrast, NOISE, share_above, weigh};
-use super::term::{Branch, Constant, Part, Rates, RowNorms, Term, View, Who, Work};
+use super::term::{Branch, Compared, Constant, Part, Rates, RowNorms, Term, View, Who, Work};
 use crate::Result;
 use crate::math::sigmoid::{self, SigmoidMeans};
 
@@ -82,7 +82,7 @@ impl Term for RocGap {
     }
 
     fn rates(&self) -> Option<Rates<'_>> {
-        Some(Rates { thresholds: &self.thresholds, temperature: self.temperature, contrast: &self.contrast })
+        Some(Rates { thresholds: &self.thresholds, temperature: self.temperature, compared: Compared::Gap(&self.contrast) })
     }
 
     fn outer(&self, statistics: &[f64]) -> f64 {

@@ -3,6 +3,7 @@
 //! estimators.
 
 use super::gap::Contrast;
+use super::wasserstein::Coupling;
 use crate::math::sigmoid::SigmoidScratch;
 
 /// A population of rows, relative to the part of the data that a term is computed on.
@@ -71,6 +72,8 @@ pub struct Work {
     pub sigmoid: SigmoidScratch,
     /// Slots of chunked sums.
     pub slots: Vec<f64>,
+    /// The coupling of two populations that was made last.
+    pub(super) coupling: Coupling,
 }
 
 /// A population seen from a term: its share of the whole and the size of its rows.
@@ -109,7 +112,7 @@ impl Branch {
     }
 }
 
-/// What a gap of rates is made of. A rate is the share of rows with a score above a threshold, softened to the mean of
+/// What a term made of rates consists of. A rate is the share of rows with a score above a threshold, softened to the mean of
 /// `sigmoid((score - threshold) / temperature)`: the value of a row is in [0, 1], whatever its score.
 #[derive(Debug, Clone, Copy)]
 pub struct Rates<'a> {
@@ -117,8 +120,49 @@ pub struct Rates<'a> {
     pub thresholds: &'a [f64],
     /// The width of the softened step.
     pub temperature: f64,
-    /// How the rates of groups are compared.
-    pub(super) contrast: &'a Contrast,
+    /// How the rates of the populations become the value.
+    pub(super) compared: Compared<'a>,
+}
+
+/// How rates become the value of a term.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Compared<'a> {
+    /// The largest difference between groups.
+    Gap(&'a Contrast),
+    /// The larger of two such gaps, of the first and of the second half of the populations.
+    Larger([&'a Contrast; 2]),
+    /// The rate of the one population.
+    Share,
+    /// One minus the rate of the one population.
+    Rest,
+}
+
+impl Compared<'_> {
+    /// Between which values the term lies when the mean of population `k` lies in `range(k, position)`, whatever the other
+    /// means are.
+    pub(super) fn enclosure(&self, positions: usize, range: impl Fn(usize, usize) -> [f64; 2]) -> [f64; 2] {
+        match self {
+            Compared::Gap(contrast) => contrast.enclosure(positions, range),
+            Compared::Larger([one, other]) => {
+                let [low, high] = one.enclosure(positions, &range);
+                let [least, most] = other.enclosure(positions, |k, position| range(one.groups() + k, position));
+                [low.max(least), high.max(most)]
+            }
+            Compared::Share => range(0, 0),
+            Compared::Rest => {
+                let [low, high] = range(0, 0);
+                [1.0 - high, 1.0 - low]
+            }
+        }
+    }
+
+    /// Whether the groups' shares of the rows are part of the value.
+    pub(super) fn uses_shares(&self) -> bool {
+        match self {
+            Compared::Gap(contrast) | Compared::Larger([contrast, _]) => contrast.groups() > 2,
+            Compared::Share | Compared::Rest => false,
+        }
+    }
 }
 
 /// A quantity computed from scores: `outer(statistics)`, where every statistic is the mean over one population of a function
@@ -136,6 +180,13 @@ pub trait Term: Send + Sync + std::fmt::Debug {
     fn width(&self) -> usize {
         1
     }
+    /// Whether rows are compared across its two populations, so that [`Term::couple`] has to see both at once.
+    fn is_coupled(&self) -> bool {
+        false
+    }
+    /// For a coupled term: looks at the drawn rows of both populations and leaves what it finds in `work`. Called right
+    /// before the means, and again right before the slopes, since other terms use `work` in between.
+    fn couple(&self, _views: [View; 2], _work: &mut Work) {}
     /// Means of population `k` into `out`.
     fn measure(&self, k: usize, view: View, work: &mut Work, out: &mut [f64]);
     /// The same means with every softened step made hard again, into `out`: the 0/1 rates that a person would count. False,
@@ -143,7 +194,7 @@ pub trait Term: Send + Sync + std::fmt::Debug {
     fn count(&self, _k: usize, _view: View, _out: &mut [f64]) -> bool {
         false
     }
-    /// The rates that the term is a gap of; `None` for a term whose rows have values without a known range.
+    /// The rates that the term is made of; `None` for a term whose rows have values without a known range.
     fn rates(&self) -> Option<Rates<'_>> {
         None
     }
