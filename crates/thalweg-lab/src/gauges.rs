@@ -1,10 +1,11 @@
-//! Further quantities of a learning problem that are read at every recorded iterate: the accuracy and sums of terms, on the
-//! training rows and on those set aside. What a run does with a reading is the library's.
+//! Further quantities of a learning problem that are read at every recorded iterate: the accuracy, sums of terms and
+//! counted rates, on the training rows and on those set aside. What a run does with a reading is the library's.
 
 use std::sync::Arc;
 
 use thalweg::learn::{Argument, Bound, Bounded, Expression, Learning};
 use thalweg::run::{self, Gauge};
+use thalweg::oracle::Values;
 use thalweg::suggest::did_you_mean;
 
 use crate::spec::Posed;
@@ -12,6 +13,10 @@ use crate::{Error, Result};
 
 /// The word for the share of rows whose score has the sign of the label.
 const ACCURACY: &str = "accuracy";
+/// The word for the largest difference of counted rates between groups over all thresholds.
+const COUNTED_ROC_GAP: &str = "counted_roc_gap";
+/// What stands around a sum whose rates are counted.
+const COUNTED: [&str; 2] = ["counted(", ")"];
 
 /// One thing to measure.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +25,10 @@ pub(crate) enum Wanted {
     Accuracy,
     /// A sum of terms.
     Sum(Expression),
+    /// A sum of terms with 0/1 rates in place of softened ones.
+    Counted(Expression),
+    /// The largest difference of 0/1 rates between groups over all thresholds.
+    CountedRocGap,
 }
 
 impl Wanted {
@@ -28,14 +37,7 @@ impl Wanted {
         let mut wanted: Vec<Wanted> = vec![];
         for text in list {
             let word = text.trim();
-            let hint = did_you_mean(word, [ACCURACY]);
-            let one = match word {
-                ACCURACY => Wanted::Accuracy,
-                word if !hint.is_empty() => {
-                    return Err(Error::Request(format!("measure = '{word}'{hint}: wanted {ACCURACY} or a sum of terms")));
-                }
-                sum => Wanted::Sum(sum.parse()?),
-            };
+            let one = Wanted::one(word)?;
             if wanted.contains(&one) {
                 return Err(Error::Request(format!("measure has '{}' twice: wanted each once", one.name())));
             }
@@ -44,24 +46,46 @@ impl Wanted {
         Ok(wanted)
     }
 
+    fn one(word: &str) -> Result<Wanted> {
+        let [before, after] = COUNTED;
+        if let Some(sum) = word.strip_prefix(before).and_then(|rest| rest.strip_suffix(after)) {
+            return Ok(Wanted::Counted(sum.parse()?));
+        }
+        let hint = did_you_mean(word, [ACCURACY, COUNTED_ROC_GAP]);
+        match word {
+            ACCURACY => Ok(Wanted::Accuracy),
+            COUNTED_ROC_GAP => Ok(Wanted::CountedRocGap),
+            word if !hint.is_empty() => Err(Error::Request(format!(
+                "measure = '{word}'{hint}: wanted {ACCURACY}, {COUNTED_ROC_GAP}, a sum of terms, or a sum inside {before}…{after}"
+            ))),
+            sum => Ok(Wanted::Sum(sum.parse()?)),
+        }
+    }
+
     fn name(&self) -> String {
         match self {
             Wanted::Accuracy => ACCURACY.into(),
+            Wanted::CountedRocGap => COUNTED_ROC_GAP.into(),
             Wanted::Sum(sum) => sum.to_string(),
+            Wanted::Counted(sum) => format!("{}{sum}{}", COUNTED[0], COUNTED[1]),
+        }
+    }
+
+    fn sum(&self) -> Option<&Expression> {
+        match self {
+            Wanted::Accuracy | Wanted::CountedRocGap => None,
+            Wanted::Sum(sum) | Wanted::Counted(sum) => Some(sum),
         }
     }
 
     /// The sum as a constraint of a problem that nobody solves; its bound is one that every sum keeps.
     pub(crate) fn bounded(&self) -> Option<Bounded> {
-        match self {
-            Wanted::Accuracy => None,
-            Wanted::Sum(sum) => Some(Bounded { expression: sum.clone(), bound: Bound::from(f64::MAX) }),
-        }
+        self.sum().map(|sum| Bounded { expression: sum.clone(), bound: Bound::from(f64::MAX) })
     }
 
     /// Whether it has thresholds that are made from the minimiser of the problem's loss.
     pub(crate) fn needs_erm(&self) -> bool {
-        let Wanted::Sum(sum) = self else { return false };
+        let Some(sum) = self.sum() else { return false };
         let mut arguments = sum.pieces.iter().flat_map(|(_, call)| &call.arguments);
         arguments.any(|(_, value)| matches!(value, Argument::Word(word) if word == "erm"))
     }
@@ -124,19 +148,42 @@ impl Side {
         let mut sums = builder.build()?;
         // Not from the beginning: a bound of 0 is refused where a smallest value above it is known.
         (0..wanted.iter().filter_map(Wanted::bounded).count()).for_each(|j| sums.set_bound(j, 0.0));
-        Ok(Side { sums })
+        let side = Side { sums };
+        // What cannot be counted is found here, and not as a reading that fails.
+        let origin = vec![0.0; side.sums.dim()];
+        let counted = side.counted(wanted, &origin)?;
+        for (one, counted) in wanted.iter().filter(|one| one.sum().is_some()).zip(counted) {
+            if let (Wanted::Counted(sum), None) = (one, counted) {
+                let name = one.name();
+                return Err(Error::Request(format!("measure = '{name}': {sum} has no rate that is softened, so there is nothing to count")));
+            }
+        }
+        if wanted.contains(&Wanted::CountedRocGap) {
+            side.sums.counted_roc_gap(&origin)?;
+        }
+        Ok(side)
     }
 
     fn read(&self, wanted: &[Wanted], x: &[f64]) -> thalweg::Result<Vec<f64>> {
         let mut sums = run::measure(&self.sums, x, 0.0)?.constraints.into_iter().map(|c| c.value);
+        let mut counted = self.counted(wanted, x)?.into_iter().map(|value| value.unwrap_or(f64::NAN));
         let mut values = vec![];
         for one in wanted {
+            // A sum has its place among the soft and the counted values, whichever is wanted.
+            let (soft, hard) = if one.sum().is_some() { (sums.next(), counted.next()) } else { (None, None) };
             values.push(match one {
                 Wanted::Accuracy => accuracy(&self.sums, x)?,
-                Wanted::Sum(_) => sums.next().unwrap_or(f64::NAN),
+                Wanted::CountedRocGap => self.sums.counted_roc_gap(x)?,
+                Wanted::Sum(_) => soft.unwrap_or(f64::NAN),
+                Wanted::Counted(_) => hard.unwrap_or(f64::NAN),
             });
         }
         Ok(values)
+    }
+
+    /// The counted side of every sum; nothing if none is wanted.
+    fn counted(&self, wanted: &[Wanted], x: &[f64]) -> thalweg::Result<Vec<Option<f64>>> {
+        if wanted.iter().any(|one| matches!(one, Wanted::Counted(_))) { self.sums.counted(x) } else { Ok(vec![]) }
     }
 }
 

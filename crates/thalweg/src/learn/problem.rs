@@ -7,8 +7,10 @@ use std::sync::{Arc, OnceLock};
 use super::best::Best;
 use super::build::Builder;
 use super::data::{Data, Parts, Split};
+use super::gap::Contrast;
 use super::penalty::Penalty;
 use super::references::References;
+use super::roc::{Scored, largest_counted_gap};
 use super::term::{Branch, Constant, Part, RowNorms, Term, View, Who, Work};
 use crate::math::vec;
 use crate::oracle::{At, Draw, Modulus, Pick, Scales, Scratch, Source, Subgradients, Values, Warm};
@@ -379,6 +381,30 @@ impl Learning {
         let buffers: &mut Buffers = scratch.get()?;
         let at = At { x, draw: &Draw::full(), warm: &Warm::default() };
         Ok(self.constraints.iter().map(|f| self.count(f, at, buffers)).collect())
+    }
+
+    /// The largest difference, over all thresholds, between the shares of groups whose score at `x` is above the threshold, on
+    /// the rows that gaps are computed on: the distance of their ROC curves that no grid misses. With more than two groups,
+    /// each against the share of all.
+    pub fn counted_roc_gap(&self, x: &[f64]) -> Result<f64> {
+        const WHAT: &str = "counted_roc_gap";
+        let scores = self.scores(x)?;
+        let Some(groups) = self.data.groups.as_ref().filter(|groups| groups.names.len() > 1) else {
+            let have = if self.data.groups.is_some() { "only one" } else { "none" };
+            return Err(Error::Problem(format!("{WHAT} compares groups, but the data have {have}")));
+        };
+        let weight = |i: usize| self.data.weights.as_ref().map_or(1.0, |w| w[i]);
+        let range = self.parts[self.parts.len() - 1].clone();
+        let mut rows: Vec<Scored> =
+            range.map(|i| Scored { score: scores[i], group: groups.of_row[i] as usize, weight: weight(i) }).collect();
+        let mut totals = vec![0.0; groups.names.len()];
+        rows.iter().for_each(|row| totals[row.group] += row.weight);
+        if let Some(k) = totals.iter().position(|&total| total <= 0.0) {
+            let whom = self.describe(Who::Group(k as u32));
+            return Err(Error::Problem(format!("{WHAT} needs {whom} of a weight above 0 among the rows of gaps, but there is none")));
+        }
+        let norms: Vec<RowNorms> = totals.iter().map(|&weight| RowNorms { weight, mean_square: 0.0 }).collect();
+        Ok(largest_counted_gap(&mut rows, &Contrast::new(&norms), &totals))
     }
 
     fn count(&self, function: &Function, at: At, buffers: &mut Buffers) -> Option<f64> {

@@ -49,6 +49,31 @@ impl RocGap {
     }
 }
 
+/// A row as a counted rate sees it.
+pub(super) struct Scored {
+    pub(super) score: f64,
+    pub(super) group: usize,
+    pub(super) weight: f64,
+}
+
+/// The largest difference, over all thresholds there are, between the shares of groups with a score above the threshold: for two
+/// groups the Kolmogorov-Smirnov distance of their scores. Shares change at scores only, so that one sort and one sweep from
+/// the highest score down see them all. `totals` are the weights of the groups. Sorts the rows.
+pub(super) fn largest_counted_gap(rows: &mut [Scored], contrast: &Contrast, totals: &[f64]) -> f64 {
+    if rows.iter().any(|row| row.score.is_nan()) {
+        return f64::NAN;
+    }
+    rows.sort_unstable_by(|a, b| b.score.total_cmp(&a.score));
+    let mut above = vec![0.0; totals.len()];
+    let mut largest = 0.0_f64;
+    // Equal scores lie on the same side of every threshold.
+    for tied in rows.chunk_by(|a, b| a.score == b.score) {
+        tied.iter().for_each(|row| above[row.group] += row.weight);
+        largest = largest.max(contrast.largest(1, |k, _| above[k] / totals[k]).map_or(0.0, |l| l.value()));
+    }
+    largest
+}
+
 impl Term for RocGap {
     fn populations(&self) -> (Part, Vec<Who>) {
         (Part::Gaps, self.populations.clone())
