@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use thalweg::learn::{Argument, Bound, Bounded, Expression, Learning};
-use thalweg::run::{self, Gauge};
 use thalweg::oracle::Values;
+use thalweg::run::{self, Gauge};
 use thalweg::suggest::did_you_mean;
 
 use crate::spec::Posed;
@@ -155,7 +155,9 @@ impl Side {
         for (one, counted) in wanted.iter().filter(|one| one.sum().is_some()).zip(counted) {
             if let (Wanted::Counted(sum), None) = (one, counted) {
                 let name = one.name();
-                return Err(Error::Request(format!("measure = '{name}': {sum} has no rate that is softened, so there is nothing to count")));
+                return Err(Error::Request(format!(
+                    "measure = '{name}': {sum} has no rate that is softened, so there is nothing to count"
+                )));
             }
         }
         if wanted.contains(&Wanted::CountedRocGap) {

@@ -224,7 +224,7 @@ fn a_broken_spec_is_refused_with_a_sentence() {
         (
             "seed = 1",
             "measure = [\"acuracy\"]",
-            &["measure = 'acuracy' (did you mean accuracy?)", "wanted accuracy or a sum of terms"],
+            &["measure = 'acuracy' (did you mean accuracy?)", "wanted accuracy, counted_roc_gap, a sum of terms"],
         ),
         ("seed = 1", "measure = [\"hing\"]", &["term = 'hing'", "did you mean hinge?", "wanted one of hinge, logistic"]),
         ("seed = 1", "measure = [\"hinge(of = 3)\"]", &["argument of hinge = 'of'", "wanted one of on"]),

@@ -213,7 +213,7 @@ fn held_out_rows_of_a_spec_are_those_of_the_run() {
     assert_eq!(found["held_out"]["rows"], 40);
     place.put("run.toml", held.replace("demographic_parity <= 0.05", "hinge <= 2"));
     let words = place.run(&["certify", "run.toml", "--point", "run.json", "--holdout"]).out;
-    assert!(words.contains("unknown") && words.contains("'hinge': no interval: the loss of a row"), "{words}");
+    assert!(words.contains("unknown") && words.contains("'hinge': no interval: the value of a row"), "{words}");
 }
 
 #[test]

@@ -232,6 +232,46 @@ fn more_than_two_groups_and_two_constraints_at_once() {
     assert_eq!(ran.json()["measured"]["training"]["groups"][0]["group"], "east");
 }
 
+/// Counted rates are recounted from what `predict` prints; the model without the constraint misses the bound.
+#[test]
+fn rates_of_errors_and_equalised_odds_keep_their_counted_bounds() {
+    let place = place();
+    let all = ["--test-fraction", "0", "--group", "sex", "--leave-out", "w", "--json"];
+    let rows = cells(&place.read("people.csv")).1;
+    // Share of the rows with this label, and of this group where one is named, that the model calls good.
+    let recount = || {
+        let called: Vec<bool> = scores(&place.run(&["predict", "m", "people.csv"]).out).iter().map(|s| *s > 0.0).collect();
+        let rows = rows.clone();
+        move |label: &str, group: Option<&str>| {
+            let of: Vec<usize> =
+                (0..rows.len()).filter(|&i| rows[i][5] == label && group.is_none_or(|g| rows[i][2] == g)).collect();
+            of.iter().filter(|&&i| called[i]).count() as f64 / of.len() as f64
+        }
+    };
+    let odds = |rate: &dyn Fn(&str, Option<&str>) -> f64| {
+        ["good", "bad"].map(|label| (rate(label, Some("f")) - rate(label, Some("m"))).abs()).into_iter().fold(0.0, f64::max)
+    };
+    fit_people(&place, &all).ended(0);
+    let rate = recount();
+    let (free_rate, free_odds) = (rate("bad", None), odds(&rate));
+    for (term, bound, free) in [("false_positive_rate", 0.1, free_rate), ("equalised_odds", 0.1, free_odds)] {
+        assert!(free > bound + 0.02, "{term} of the model without it is {free}: the bound would prove nothing");
+        let constraint = format!("{term} <= {bound}");
+        let outcome = fit_people(&place, &[&all[..], &["--subject-to", &constraint]].concat()).ended(0).json();
+        let counted = outcome["measured"]["training"]["counted"][0].as_f64().unwrap();
+        let rate = recount();
+        let again = if term == "equalised_odds" { odds(&rate) } else { rate("bad", None) };
+        assert!(counted <= bound + 1e-6 && (counted - again).abs() < 1e-12, "{term}: {counted}, recounted {again}");
+    }
+    // The Wasserstein gap has one form alone and no weak-convexity constant.
+    let outcome = fit_people(&place, &[&all[..], &["--subject-to", "wasserstein_gap <= 0.2"]].concat()).ended(0).json();
+    let measured = &outcome["measured"]["training"];
+    assert!(measured["counted"][0].is_null() && measured["constraints"][0].as_f64().unwrap() <= 0.2 + 1e-6, "{measured}");
+    assert_eq!(outcome["training"]["solver"], "ssg");
+    let ran = fit_people(&place, &[&all[..], &["--subject-to", "wasserstein_gap <= 0.2", "--solver", "bundle"]].concat());
+    assert!(ran.code == Some(2) && ran.err.contains("no known weak-convexity constant"), "{ran:?}");
+}
+
 #[test]
 fn race_of_adult_has_five_groups() {
     let place = Place::new();

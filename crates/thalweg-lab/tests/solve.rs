@@ -617,6 +617,47 @@ fn what_is_measured_beside_the_run_is_what_a_hand_calculation_gives() {
 }
 
 #[test]
+fn counted_rates_are_measured_beside_the_run() {
+    let place = Place::new();
+    place.put("rows.svm", STRATA);
+    let list = "measure = ['counted(demographic_parity)', 'accuracy', 'counted_roc_gap', 'demographic_parity', \
+                'counted(false_positive_rate + 2 * l2)', 'counted( roc_gap(thresholds = 2, low = 0, high = 1) )', 'counted(equalised_odds)']";
+    place.put("run.toml", strata(list, "test_fraction = 0.5"));
+    let outcome = place.run(&["solve", "run.toml", "--json"]).json();
+    let gauges = outcome["gauges"].as_array().unwrap();
+    // Scores are 0.5 and 1 in the first group, 0.5 and -1.5 in the second, by label; 1, 2, 2 and 3 rows stay, 1, 1, 2 and 2 are
+    // set aside. At a threshold of 0 the shares above it are 1 and 2/5, at 0.5 they are 2/3 and 0, and no threshold does better.
+    let sig = |t: f64| 1.0 / (1.0 + (-t).exp());
+    let soft =
+        |[a, b, c, d]: [f64; 4]| ((a * sig(0.5) + b * sig(1.0)) / (a + b) - (c * sig(0.5) + d * sig(-1.5)) / (c + d)).abs();
+    let wanted = [
+        [0.6, 6.0 / 8.0, 2.0 / 3.0, soft([1.0, 2.0, 2.0, 3.0]), 2.0 / 5.0 + 0.25, 0.6, 1.0],
+        [0.5, 5.0 / 6.0, 0.5, soft([1.0, 1.0, 2.0, 2.0]), 1.0 / 3.0 + 0.25, 0.5, 1.0],
+    ]
+    .concat();
+    assert_eq!(gauges.len(), wanted.len());
+    for (gauge, want) in gauges.iter().zip(&wanted) {
+        assert!((gauge["value"].as_f64().unwrap() - want).abs() < 1e-12, "{gauge}, not {want}");
+    }
+    assert_eq!(gauges[5]["name"], "counted(roc_gap(thresholds = 2, low = 0, high = 1))");
+    assert_eq!(gauges[9]["name"], "held-out counted_roc_gap");
+    for (list, says) in [
+        ("'counted(hinge)'", "hinge has no rate that is softened"),
+        ("'counted_rocgap'", "did you mean counted_roc_gap?"),
+        ("'counted(wasserstein_gap)'", "wasserstein_gap has no rate that is softened"),
+        ("'counted(l2', 'l1'", "counted(l2"),
+        ("'counted(l2)', 'l1', 'counted(l2)'", "twice"),
+    ] {
+        place.put("run.toml", strata(&format!("measure = [{list}]"), ""));
+        let ran = place.run(&["solve", "run.toml"]).ended(2);
+        assert!(ran.err.contains(says), "{list}: {}", ran.err);
+    }
+    place.put("run.toml", strata("measure = ['counted_roc_gap']", "").replace("group = 2\n", ""));
+    let ran = place.run(&["solve", "run.toml"]).ended(2);
+    assert!(ran.err.contains("counted_roc_gap compares groups, but the data have none"), "{}", ran.err);
+}
+
+#[test]
 fn thresholds_of_what_is_measured_are_those_of_the_problem() {
     let place = Place::new();
     place.put("rows.svm", KINK);

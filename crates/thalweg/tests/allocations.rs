@@ -155,4 +155,24 @@ fn a_step_of_a_solver_allocates_nothing() {
             .unwrap();
         }
     }
+    // A term that sorts, and one with four populations: the first has no constant, so that not every solver takes it.
+    let problem = Learning::on(data)
+        .minimize("wasserstein_gap + 0.1 * logistic".parse().unwrap())
+        .subject_to("false_negative_rate <= 0.6".parse().unwrap())
+        .subject_to("equalised_odds + wasserstein_gap <= 0.05".parse().unwrap())
+        .build()
+        .unwrap();
+    for batch in [None, Some(64)] {
+        let settings = Settings { eta: 0.05.into(), batch_f: batch, batch_g: batch, ..Settings::default() };
+        let mut solver = Ssg::new(settings).unwrap();
+        thalweg::math::reduce::with_threads(1, || {
+            let ev: &mut dyn Eval = &mut Evaluator::new(&problem, 1, 1e-6);
+            solver.start(ev, &vec![0.0; cols]).unwrap();
+            (0..50).for_each(|_| assert!(!solver.step(ev).unwrap().finished));
+            let before = COUNT.load(Ordering::Relaxed);
+            (0..50).for_each(|_| assert!(!solver.step(ev).unwrap().finished));
+            assert_eq!(COUNT.load(Ordering::Relaxed) - before, 0, "sorted scores, batch {batch:?}");
+        })
+        .unwrap();
+    }
 }

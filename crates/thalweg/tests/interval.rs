@@ -290,12 +290,43 @@ fn regularisers_are_exact_and_sums_add_up() {
 }
 
 #[test]
+fn rates_of_errors_have_intervals_of_their_own_rows() {
+    let data = drawn(900, 2, &mut Rng::new(31, Purpose::Data));
+    let mut swapped = data.clone();
+    swapped.labels.iter_mut().for_each(|y| *y = -*y);
+    let scores: Vec<f64> = (0..900).filter(|&i| data.labels[i] < 0.0).map(|i| data.features.row_dot(i, &[1.0])).collect();
+    let wrong = one(data.clone(), "false_positive_rate <= 0.5", 0.9);
+    for (found, value) in [(ends(&wrong), soft as fn(f64, f64) -> f64), (counted_ends(&wrong), hard)] {
+        let values: Vec<f64> = scores.iter().map(|&s| value(s, 0.0)).collect();
+        let (mean, half) = (values.iter().sum::<f64>() / values.len() as f64, off(&values, 1.0, 0.1));
+        assert!(close(found, [mean - half, mean + half]), "{found:?}");
+    }
+    assert_eq!((&wrong.rows, &wrong.note), (&vec![300], &None));
+    // The rows of the other label are the same ones after a swap, and what is not called positive is the rest.
+    let missed = one(swapped.clone(), "false_negative_rate <= 0.5", 0.9);
+    assert!(close(ends(&missed), [1.0 - ends(&wrong)[1], 1.0 - ends(&wrong)[0]]));
+    assert!(close(counted_ends(&missed), [1.0 - counted_ends(&wrong)[1], 1.0 - counted_ends(&wrong)[0]]));
+    // Four populations share what two pairs of populations share.
+    let odds = one(data.clone(), "equalised_odds <= 0.5", 0.9);
+    let pair = [data, swapped].map(|data| one(data, "equal_opportunity <= 0.5", 0.95));
+    for which in [ends, counted_ends] {
+        let [a, b] = pair.each_ref().map(which);
+        assert!(a[1] != b[1] && close(which(&odds), [a[0].max(b[0]), a[1].max(b[1])]), "{odds:?}");
+    }
+    assert_eq!((odds.rows.len(), &odds.note), (4, &None));
+    let mut three = drawn(900, 3, &mut Rng::new(32, Purpose::Data));
+    three.labels = (0..900).map(|i| if i % 2 == 0 { -1.0 } else { 1.0 }).collect();
+    let three = one(three, "equalised_odds <= 0.5", 0.9);
+    assert!(three.note.unwrap().contains("shares in the overall rate"));
+}
+
+#[test]
 fn a_loss_without_a_range_has_no_interval() {
     let data = drawn(600, 2, &mut Rng::new(9, Purpose::Data));
-    let problem = problem(data, &["hinge <= 2", "0.5 * logistic + demographic_parity <= 2"]);
+    let problem = problem(data, &["hinge <= 2", "0.5 * logistic + demographic_parity <= 2", "wasserstein_gap <= 1"]);
     let found = intervals(&problem, &[1.0], 0.95).unwrap();
     assert!(found.iter().all(|i| i.low.is_none() && i.high.is_none() && i.value.is_finite()));
-    assert!(found.iter().all(|i| i.note.as_ref().unwrap().starts_with("no interval: the loss of a row has no largest value")));
+    assert!(found.iter().all(|i| i.note.as_ref().unwrap().starts_with("no interval: the value of a row has no limit")));
     assert_eq!((found[0].counted, &found[0].rows), (None, &vec![600]));
     let Counted { value, low, high } = found[1].counted.unwrap();
     assert_eq!((Some(value), low, high), (problem.counted(&[1.0]).unwrap()[1], None, None));

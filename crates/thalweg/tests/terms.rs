@@ -394,9 +394,7 @@ fn equalised_odds_is_the_larger_of_two_gaps() {
         rows.iter().map(|i| weight(i) * sig(scores[*i])).sum::<f64>() / rows.iter().map(weight).sum::<f64>()
     };
     let of = |i: usize| d.groups.as_ref().unwrap().of_row[i];
-    let gap = |label: f64, k: u32| {
-        (rate(&|i| d.labels[i] == label && of(i) == k) - rate(&|i| d.labels[i] == label)).abs()
-    };
+    let gap = |label: f64, k: u32| (rate(&|i| d.labels[i] == label && of(i) == k) - rate(&|i| d.labels[i] == label)).abs();
     let want = [1.0, -1.0].iter().flat_map(|&y| (0..3).map(move |k| (y, k))).map(|(y, k)| gap(y, k)).fold(0.0, f64::max);
     let f = Evaluator::new(&problem, 0, 0.0).objective(&x, &Draw::full()).unwrap();
     assert!((f - want).abs() < 1e-14, "{f} {want}");
@@ -459,8 +457,7 @@ fn the_wasserstein_gap_of_a_batch_is_that_of_its_rows() {
             (0..n).map(|_| left.swap_remove((left.len() as f64 * rng.uniform()) as usize)).collect::<Vec<u32>>()
         };
         let (first, second) = (pick(3), pick(5));
-        let rows: Vec<usize> =
-            first.iter().map(|&i| 2 * i as usize).chain(second.iter().map(|&i| 2 * i as usize + 1)).collect();
+        let rows: Vec<usize> = first.iter().map(|&i| 2 * i as usize).chain(second.iter().map(|&i| 2 * i as usize + 1)).collect();
         let alone = Learning::on(all.select(&rows)).minimize("wasserstein_gap".parse().unwrap()).build().unwrap();
         let (mut batch, mut want) = ([0.0; 3], [0.0; 3]);
         let f = Evaluator::new(&problem, 0, 0.0).objective_grad(&x, &Draw::these(&[&first, &second]), &mut batch).unwrap();

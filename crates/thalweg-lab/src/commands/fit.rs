@@ -26,8 +26,9 @@ use crate::{Error, Result};
 #[command(
     allow_negative_numbers = true,
     after_help = "Example:\n  thalweg fit adult.csv --label income --group sex --minimize logistic \\\n    \
-    --subject-to \"demographic_parity <= 0.02\" --out model\n\nTerms: hinge, logistic, roc_gap, demographic_parity, \
-    equal_opportunity, l2, l1, scad; sums and multiples such as \"logistic + 0.001 * l1\". A bound is a number, or \
+    --subject-to \"demographic_parity <= 0.02\" --out model\n\nTerms: hinge, logistic, \
+    false_positive_rate, false_negative_rate, roc_gap, demographic_parity, equal_opportunity, equalised_odds, \
+    wasserstein_gap, l2, l1, scad; sums and multiples such as \"logistic + 0.001 * l1\". A bound is a number, or \
     measured by the smallest value of a convex sum: \"logistic <= 1.05 * best(logistic)\"."
 )]
 pub struct Args {

@@ -401,7 +401,9 @@ impl Learning {
         rows.iter().for_each(|row| totals[row.group] += row.weight);
         if let Some(k) = totals.iter().position(|&total| total <= 0.0) {
             let whom = self.describe(Who::Group(k as u32));
-            return Err(Error::Problem(format!("{WHAT} needs {whom} of a weight above 0 among the rows of gaps, but there is none")));
+            return Err(Error::Problem(format!(
+                "{WHAT} needs {whom} of a weight above 0 among the rows of gaps, but there is none"
+            )));
         }
         let norms: Vec<RowNorms> = totals.iter().map(|&weight| RowNorms { weight, mean_square: 0.0 }).collect();
         Ok(largest_counted_gap(&mut rows, &Contrast::new(&norms), &totals))

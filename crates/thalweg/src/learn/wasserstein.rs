@@ -191,7 +191,8 @@ mod tests {
     #[test]
     fn the_cost_is_the_value_of_the_linear_program() {
         let mut rng = Rng::new(1, Purpose::Data);
-        let sizes = [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (1, 2), (2, 1), (2, 3), (3, 2), (1, 5), (2, 4), (6, 3), (4, 2)];
+        let sizes =
+            [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (1, 2), (2, 1), (2, 3), (3, 2), (1, 5), (2, 4), (6, 3), (4, 2)];
         for (m, n) in sizes.into_iter().cycle().take(140) {
             let (p, u) = (coarse(m, &mut rng), coarse(n, &mut rng));
             let all = (1..=m * n).find(|k| k % m == 0 && k % n == 0).unwrap();
@@ -224,7 +225,8 @@ mod tests {
         for trial in 0..200 {
             let (m, n) = (1 + trial % 13, 1 + trial * 7 % 11);
             let (p, u) = (coarse(m, &mut rng), coarse(n, &mut rng));
-            let mut weights = |n: usize| (0..n).map(|_| if trial % 2 == 0 { 1.0 } else { 0.1 + rng.uniform() }).collect::<Vec<f64>>();
+            let mut weights =
+                |n: usize| (0..n).map(|_| if trial % 2 == 0 { 1.0 } else { 0.1 + rng.uniform() }).collect::<Vec<f64>>();
             let (v, w) = (weights(m), weights(n));
             let given = |w| (trial % 2 == 1).then_some(w);
             // The same buffers throughout: nothing may be left of the trial before.
@@ -250,8 +252,7 @@ mod tests {
                 let part = |i: &usize| scores[*i] <= t;
                 (0..scores.len()).filter(part).map(|i| weights[i]).sum::<f64>() / weights.iter().sum::<f64>()
             };
-            let integral: f64 =
-                ends.windows(2).map(|e| (e[1] - e[0]) * (below(&p, &v, e[0]) - below(&u, &w, e[0])).abs()).sum();
+            let integral: f64 = ends.windows(2).map(|e| (e[1] - e[0]) * (below(&p, &v, e[0]) - below(&u, &w, e[0])).abs()).sum();
             assert!(close(coupling.cost, integral), "trial {trial}");
         }
     }
