@@ -156,7 +156,8 @@ fn a_step_of_a_solver_allocates_nothing() {
         }
     }
     // A term that sorts, and one with four populations: the first has no constant, so that not every solver takes it.
-    let problem = Learning::on(data)
+    let labels = (0..rows).map(|i| if i % 5 < 2 { 1.0 } else { -1.0 }).collect();
+    let problem = Learning::on(Data { labels, ..data })
         .minimize("wasserstein_gap + 0.1 * logistic".parse().unwrap())
         .subject_to("false_negative_rate <= 0.6".parse().unwrap())
         .subject_to("equalised_odds + wasserstein_gap <= 0.05".parse().unwrap())
@@ -164,7 +165,7 @@ fn a_step_of_a_solver_allocates_nothing() {
         .unwrap();
     for batch in [None, Some(64)] {
         let settings = Settings { eta: 0.05.into(), batch_f: batch, batch_g: batch, ..Settings::default() };
-        let mut solver = Ssg::new(settings).unwrap();
+        let mut solver: Box<FirstOrder> = Box::new(Ssg::new(settings).unwrap());
         thalweg::math::reduce::with_threads(1, || {
             let ev: &mut dyn Eval = &mut Evaluator::new(&problem, 1, 1e-6);
             solver.start(ev, &vec![0.0; cols]).unwrap();

@@ -502,7 +502,7 @@ fn the_counted_roc_gap_is_the_largest_over_all_thresholds() {
         assert!((found - want).abs() < 1e-13, "trial {trial}: {found} {want}");
         // Scores are even numbers: odd thresholds miss none of them, and counting on the grid finds the same.
         assert!((problem.counted(&[2.0]).unwrap()[0].unwrap() - want).abs() < 1e-13);
-        assert_eq!(problem.counted_roc_gap(&[0.0]).unwrap(), 0.0);
+        assert!(problem.counted_roc_gap(&[0.0]).unwrap() < 1e-14);
     }
     let mut none = data(9, 2, 2, false, 1);
     none.groups = None;
@@ -513,7 +513,11 @@ fn the_counted_roc_gap_is_the_largest_over_all_thresholds() {
 #[test]
 fn errors_of_one_kind_are_minimised_under_a_bound_on_the_other() {
     use thalweg::learn::{FitOptions, fit};
-    let data = data(200, 3, 2, false, 11);
+    let mut data = data(400, 3, 2, false, 11);
+    let mut rng = Rng::new(12, Purpose::Data);
+    data.labels = (0..400)
+        .map(|i| if data.features.row_dot(i, &[1.0, -0.5, 0.2]) + 3.0 * rng.uniform() - 1.5 > 0.0 { 1.0 } else { -1.0 })
+        .collect();
     for (minimize, bounded) in [
         ("hinge(on = 'positives')", "hinge(on = 'negatives') <= 0.5"),
         ("logistic(on = 'positives')", "logistic(on = 'negatives') <= 0.4"),
@@ -532,7 +536,7 @@ fn errors_of_one_kind_are_minimised_under_a_bound_on_the_other() {
         let kept = &fitted.constraints[0];
         let enforced = kept.measured.unwrap_or(kept.surrogate);
         // The bound is active: giving all of it away is what the other kind of errors wants.
-        assert!(enforced <= kept.bound + 1e-6 && enforced > 0.7 * kept.bound, "{minimize} subject to {bounded}: {kept:?}");
+        assert!(enforced <= kept.bound + 1e-6 && enforced > 0.85 * kept.bound, "{minimize} subject to {bounded}: {kept:?}");
         assert_eq!(kept.measured.is_some(), bounded.starts_with("false"));
     }
 }

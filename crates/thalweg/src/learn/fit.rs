@@ -306,9 +306,11 @@ impl<'a> Trainer<'a> {
                 kept = Some(bounds.clone());
             }
             refinements += usize::from(kept.is_some());
-            // A smooth form that was tightened or sharpened may keep the bound with room to spare.
+            // A smooth form that was tightened or sharpened may keep the bound with room to spare; so may one that is at its
+            // bound from the beginning, as the smooth rate of errors of a good model is far above the counted one.
             let idle = |j: usize, counted: &Option<f64>| counted.is_some_and(|c| c < SPARE * self.asked[j]);
-            let spare = self.rounds > 1 && last.counted.iter().enumerate().any(|(j, counted)| idle(j, counted));
+            let holds_back = |j: usize| self.rounds > 1 || last.surrogates[j] >= SPARE * bounds[j];
+            let spare = last.counted.iter().enumerate().any(|(j, counted)| idle(j, counted) && holds_back(j));
             if refinements > REFINE || (last.kept && missed.iter().all(Option::is_none) && !spare) {
                 break;
             }
