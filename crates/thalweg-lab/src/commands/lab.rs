@@ -46,6 +46,25 @@ struct StoreArg {
     store: PathBuf,
 }
 
+/// Which runs a command is about.
+#[derive(Debug, Clone, clap::Args)]
+struct Which {
+    /// Only this experiment
+    #[arg(long, value_name = "NAME")]
+    experiment: Option<String>,
+    /// Only runs whose names contain this; * stands for anything
+    #[arg(long, value_name = "PATTERN")]
+    only: Option<String>,
+}
+
+impl Which {
+    fn rows(&self, store: &Store) -> Result<Vec<Row>> {
+        let mut rows = Row::of(store, self.experiment.as_deref())?;
+        rows.retain(|row| self.only.as_ref().is_none_or(|only| matches(&row.name(), only)));
+        Ok(rows)
+    }
+}
+
 /// Run an experiment: data x problems x solvers x seeds
 ///
 /// Finished runs are kept and never made twice: kill it at any moment and start it again, extend the spec and only what is new
@@ -109,12 +128,8 @@ struct ReportArgs {
 struct ListArgs {
     #[command(flatten)]
     store: StoreArg,
-    /// Only this experiment
-    #[arg(long, value_name = "NAME")]
-    experiment: Option<String>,
-    /// Only runs whose names contain this; * stands for anything
-    #[arg(long, value_name = "PATTERN")]
-    only: Option<String>,
+    #[command(flatten)]
+    which: Which,
     /// Print JSON in place of text
     #[arg(long)]
     json: bool,
@@ -137,12 +152,8 @@ struct ShowArgs {
 struct ExportArgs {
     #[command(flatten)]
     store: StoreArg,
-    /// Only this experiment
-    #[arg(long, value_name = "NAME")]
-    experiment: Option<String>,
-    /// Only runs whose names contain this; * stands for anything
-    #[arg(long, value_name = "PATTERN")]
-    only: Option<String>,
+    #[command(flatten)]
+    which: Which,
     /// As CSV, the only form there is
     #[arg(long)]
     csv: bool,
@@ -450,8 +461,7 @@ impl<'a> Listed<'a> {
 
 fn list(args: ListArgs) -> Ending {
     let store = Store::open(&args.store.store)?;
-    let mut rows = Row::of(&store, args.experiment.as_deref())?;
-    rows.retain(|row| args.only.as_ref().is_none_or(|only| matches(&row.name(), only)));
+    let rows = args.which.rows(&store)?;
     if args.json {
         print(&json(&rows.iter().map(Listed::of).collect::<Vec<_>>())?)?;
         return Ok(ExitCode::from(DONE));
@@ -547,8 +557,7 @@ fn export(args: ExportArgs) -> Ending {
     if let Some(file) = &args.out {
         check_writable(file).map_err(|what| Error::Request(format!("--out {}: {what}", file.display())))?;
     }
-    let mut rows = Row::of(&store, args.experiment.as_deref())?;
-    rows.retain(|row| args.only.as_ref().is_none_or(|only| matches(&row.name(), only)));
+    let rows = args.which.rows(&store)?;
     let mut text = String::from("experiment,run,data,problem,solver,cell,seed,kept");
     text += match args.points {
         true => ",part,iteration,name,value\n",
