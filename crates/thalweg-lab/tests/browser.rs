@@ -177,6 +177,10 @@ const LAYOUT: &str = r#"(() => {
             if (r.left < s.left - 1 || r.right > s.right + 1 || r.top < s.top - 1 || r.bottom > s.bottom + 1) wrong.push(`${name(e)} leaves its chart`);
         }
     }
+    // At a desk nothing has to be scrolled sideways.
+    for (const frame of innerWidth >= 1200 ? document.querySelectorAll('.scroll') : []) {
+        if (frame.scrollWidth > frame.clientWidth + 1) wrong.push(`a table is ${frame.scrollWidth} wide in a frame of ${frame.clientWidth}`);
+    }
     for (const svg of document.querySelectorAll('svg')) {
         const inside = texts.filter(e => e.closest('svg') === svg);
         inside.forEach((a, i) => inside.slice(i + 1).forEach(b => {

@@ -135,7 +135,8 @@ function plane(width, height, x, y, more, below) {
     svg.append(path('axis', `M${left - 5} ${foot + 10}l10 -5m-10 9l10 -5`));
   }
   for (const v of (x.log ? logTicks : linearTicks)(...x.range, max(3, (box.right - left) / 85))) {
-    svg.append(path('axis', `M${round(atX(v))} ${box.bottom}v4`), label(atX(v), box.bottom + 18, showX(v), 'mid'));
+    const at = atX(v), words = showX(v), over = at + 3.7 * words.length > width;
+    svg.append(path('axis', `M${round(at)} ${box.bottom}v4`), label(over ? width : at, box.bottom + 18, words, over ? 'end' : 'mid'));
   }
   svg.append(path('axis', `M${left} ${box.bottom}H${box.right}`), label(0, 13, y.words, 'ink'), label(box.right, box.bottom + 36, x.words, 'ink end'));
   return { svg, box, x: atX, y: atY };
