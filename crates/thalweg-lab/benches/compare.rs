@@ -436,7 +436,7 @@ fn compare(instance: &str, effort: &Effort) -> Vec<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../experiments/compare-{instance}.toml"));
     let spec = Spec::read(&file).unwrap();
     let ready = spec.ready(&file, &Default::default()).unwrap();
-    let (problem, start) = (&ready.problem, ready.start.as_slice());
+    let (problem, start) = (&ready.posed.problem, ready.equipped.start.as_slice());
     let rho = problem.objective_modulus().unwrap().value;
     let rho_g = problem.constraint_modulus(0).unwrap().value;
     let how =
@@ -447,7 +447,7 @@ fn compare(instance: &str, effort: &Effort) -> Vec<String> {
     let coarse = Bounds { mu: Some(2.0 * printed - rho), mu_g, ..how };
     println!("\n## {instance}\n");
     println!("- minimise {} subject to {}", spec.problem.minimize, spec.problem.subject_to.join(", "));
-    for note in &ready.notes {
+    for note in ready.notes() {
         println!("- {note}");
     }
     println!("- {} variables; rho_f = {rho:.6}, rho_g = {rho_g:.6}; certificates with mu = rho_f.", problem.dim());

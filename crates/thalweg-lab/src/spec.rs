@@ -92,22 +92,17 @@ pub struct ProblemSpec {
 
 /// A spec with everything in it loaded, checked and built.
 pub struct Ready {
-    /// The problem on the training rows.
-    pub problem: Learning,
-    /// The same terms on the rows that were set aside.
-    pub held_out: Option<Learning>,
-    /// Where the run starts.
-    pub start: Vec<f64>,
-    /// The solver.
-    pub solver: Box<FirstOrder<'static>>,
-    /// The solver's and the record's settings in words: a checkpoint made with others is refused.
-    pub settings: String,
-    /// Near-stationarity, if it was asked for.
-    pub certificate: Measures,
-    /// What else is measured.
-    pub gauges: Option<Arc<dyn Gauge>>,
-    /// What a careful reader should know.
-    pub notes: Vec<String>,
+    /// The problem.
+    pub posed: Posed,
+    /// What a run needs beside it.
+    pub equipped: Equipped,
+}
+
+impl Ready {
+    /// What a careful reader should know about both.
+    pub fn notes(&self) -> impl Iterator<Item = &String> {
+        self.posed.notes.iter().chain(&self.equipped.notes)
+    }
 }
 
 /// What a run needs beside its problem.
@@ -273,10 +268,8 @@ impl Spec {
     pub fn ready(&self, file: &Path, options: &Options) -> Result<Ready> {
         self.check()?;
         let posed = self.pose(file, options)?;
-        let Equipped { start, solver, settings, certificate, gauges, notes } = self.equip(&posed, file)?;
-        let Posed { problem, held_out, notes: mut all, .. } = posed;
-        all.extend(notes);
-        Ok(Ready { problem, held_out, start, solver, settings, certificate, gauges, notes: all })
+        let equipped = self.equip(&posed, file)?;
+        Ok(Ready { posed, equipped })
     }
 
     /// Builds what a run needs beside its problem, which is that of this spec. Paths as in [`Spec::ready`].

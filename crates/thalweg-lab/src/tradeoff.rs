@@ -306,7 +306,7 @@ pub struct Solves {
 impl Solves {
     fn row(&self, bound: f64, point: &run::Point) -> Result<Row> {
         let value = |p: &run::Point| p.constraints.get(self.which).map(|c| c.value);
-        let held = self.ready.held_out.as_ref();
+        let held = self.ready.posed.held_out.as_ref();
         let held = held.map(|p| Ok::<_, Error>((run::measure(p, &point.x, self.options.feasibility)?, p.bound(self.which))));
         let held = held.transpose()?;
         Ok(Row {
@@ -324,9 +324,9 @@ impl Solves {
 
 impl Sweeps for Solves {
     fn run(&mut self, bound: f64, start: Option<&[f64]>, observer: &mut (dyn Observer + Send)) -> Result<Reached> {
-        self.ready.problem.set_bound(self.which, bound);
-        let start = start.unwrap_or(&self.ready.start);
-        let outcome = run::minimize(&self.ready.problem, &mut *self.ready.solver, start, &self.options, observer)?;
+        self.ready.posed.problem.set_bound(self.which, bound);
+        let start = start.unwrap_or(&self.ready.equipped.start);
+        let outcome = run::minimize(&self.ready.posed.problem, &mut *self.ready.equipped.solver, start, &self.options, observer)?;
         let interrupted = outcome.ended == Ended::Interrupted;
         let failed = matches!(outcome.ended, Ended::Failed { .. });
         // A point that keeps the bounds is worth more here than the one that the method's rule returns.
@@ -341,16 +341,16 @@ impl Sweeps for Solves {
         let mut notes = vec![];
         if row.feasible && !interrupted {
             let own = stationary.map(|proved| proved.upper);
-            row.proved = own.or_else(|| distance(&self.ready.problem, &point.x, self.options.feasibility, &mut notes));
+            row.proved = own.or_else(|| distance(&self.ready.posed.problem, &point.x, self.options.feasibility, &mut notes));
         }
         Ok(Reached { row, notes, interrupted })
     }
 
     fn at(&mut self, bound: f64, x: &[f64]) -> Result<Reached> {
-        self.ready.problem.set_bound(self.which, bound);
-        let mut row = self.row(bound, &run::measure(&self.ready.problem, x, self.options.feasibility)?)?;
+        self.ready.posed.problem.set_bound(self.which, bound);
+        let mut row = self.row(bound, &run::measure(&self.ready.posed.problem, x, self.options.feasibility)?)?;
         let mut notes = vec![];
-        row.proved = distance(&self.ready.problem, x, self.options.feasibility, &mut notes);
+        row.proved = distance(&self.ready.posed.problem, x, self.options.feasibility, &mut notes);
         Ok(Reached { row, notes, interrupted: false })
     }
 }

@@ -84,9 +84,9 @@ fn a_problem_apart_from_its_equipment_runs_as_both_together() {
     assert_eq!(posed.fingerprint, load_file(&place.path("rows.svm"), None, None).unwrap().fingerprint);
     let mut equipped = spec.equip(&posed, &file).unwrap();
     let mut ready = spec.ready(&file, &data).unwrap();
-    assert_eq!((&equipped.settings, &equipped.start), (&ready.settings, &ready.start));
+    assert_eq!((&equipped.settings, &equipped.start), (&ready.equipped.settings, &ready.equipped.start));
     for part in ["per_decade: Some(4)", "objective: Some(1e-9)", "logistic"] {
-        assert!(ready.settings.contains(part), "{part} is not in {}", ready.settings);
+        assert!(ready.equipped.settings.contains(part), "{part} is not in {}", ready.equipped.settings);
     }
     let options = spec.options(equipped.certificate, equipped.gauges.clone());
     assert_eq!((options.seed, options.feasibility, options.threads, options.stop), (3, 1e-4, 1, spec.stop));
@@ -95,7 +95,7 @@ fn a_problem_apart_from_its_equipment_runs_as_both_together() {
         (outcome.point, outcome.gauges, outcome.trace.len())
     };
     let apart = run(&posed.problem, &mut *equipped.solver, &equipped.start);
-    assert_eq!(apart, run(&ready.problem, &mut *ready.solver, &ready.start));
+    assert_eq!(apart, run(&ready.posed.problem, &mut *ready.equipped.solver, &ready.equipped.start));
     assert_eq!(apart.1.iter().map(|reading| reading.name.as_str()).collect::<Vec<_>>(), ["accuracy", "logistic"]);
 }
 

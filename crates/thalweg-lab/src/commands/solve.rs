@@ -64,22 +64,23 @@ pub fn run(args: Args) -> Ending {
     let mut ready = spec.ready(&args.spec, &catalogue::Options { data_dir: args.data_dir.clone() })?;
     let every = Duration::try_from_secs_f64(args.checkpoint_every)
         .map_err(|_| Error::Request(format!("--checkpoint-every {}: wanted a number of seconds", args.checkpoint_every)))?;
-    let options = spec.options(ready.certificate, ready.gauges.clone());
+    let options = spec.options(ready.equipped.certificate, ready.equipped.gauges.clone());
     let options = Options {
         threads: args.threads.unwrap_or(options.threads),
         checkpoint: args.checkpoint.clone().map(|file| Checkpoint {
             file,
             every,
             resume: args.resume,
-            settings: ready.settings.clone(),
+            settings: ready.equipped.settings.clone(),
         }),
         interrupt: Some(stop_on_signal()?),
         ..options
     };
     let mut bar = Bar::new(!args.quiet);
-    let mut outcome = run::minimize(&ready.problem, &mut *ready.solver, &ready.start, &options, &mut bar)?;
+    let mut outcome =
+        run::minimize(&ready.posed.problem, &mut *ready.equipped.solver, &ready.equipped.start, &options, &mut bar)?;
     bar.finish();
-    outcome.notes.splice(0..0, ready.notes.iter().cloned());
+    outcome.notes.splice(0..0, ready.notes().cloned());
 
     // The outcome is printed even if a file could not be written, and the files are written even if nobody reads.
     let traced = args.trace.as_ref().map_or(Ok(()), |file| {
@@ -159,14 +160,14 @@ impl Report {
         let x = &outcome.point.x;
         let mut notes = vec![];
         // The run is over: what cannot be said about its point is a note, not a reason to lose it.
-        let held_out = ready.held_out.as_ref().and_then(|p| {
+        let held_out = ready.posed.held_out.as_ref().and_then(|p| {
             let measured = run::measure(p, x, options.feasibility);
             measured.map_err(|e| notes.push(format!("the point was not measured on the held-out rows: {e}"))).ok()
         });
         // Who interrupts a run does not want to wait for another one.
         let asked = if outcome.ended == Ended::Interrupted { Measures::default() } else { options.certificate };
         let Measured { switching: certificate, penalised: penalty_certificate, bounds: certificate_bounds } =
-            asked.take(&ready.problem, x).unwrap_or_else(|e| {
+            asked.take(&ready.posed.problem, x).unwrap_or_else(|e| {
                 notes.push(format!("the near-stationarity of the point was not computed: {e}"));
                 Measured::default()
             });
@@ -175,9 +176,9 @@ impl Report {
             success: outcome.success(),
             exit_code,
             message: outcome.ended.to_string(),
-            problem: thalweg::oracle::Values::fingerprint(&ready.problem),
-            bounds: (0..outcome.point.constraints.len()).map(|j| ready.problem.bound(j)).collect(),
-            references: ready.problem.references().iter().map(Reference::from).collect(),
+            problem: thalweg::oracle::Values::fingerprint(&ready.posed.problem),
+            bounds: (0..outcome.point.constraints.len()).map(|j| ready.posed.problem.bound(j)).collect(),
+            references: ready.posed.problem.references().iter().map(Reference::from).collect(),
             held_out,
             certificate_bounds,
             certificate,
@@ -191,12 +192,12 @@ impl Report {
         Solved {
             file,
             spec,
-            settings: &ready.settings,
+            settings: &ready.equipped.settings,
             verdict: self.verdict(),
             problem: &self.problem,
             bounds: &self.bounds,
             references: &self.references,
-            gauges: ready.gauges.as_ref().map_or_else(Vec::new, |gauges| gauges.names()),
+            gauges: ready.equipped.gauges.as_ref().map_or_else(Vec::new, |gauges| gauges.names()),
             outcome: &self.outcome,
             held_out: self.held_out.as_ref(),
             certificate_bounds: self.certificate_bounds.as_ref(),

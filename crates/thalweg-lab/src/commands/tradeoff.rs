@@ -118,16 +118,16 @@ fn of_spec(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
     }
     let spec = Spec::read(&args.input)?;
     let ready = spec.ready(&args.input, &catalogue::Options { data_dir: args.data_dir.clone() })?;
-    let (which, note) = which(&ready.problem, args.of.as_deref())?;
-    let named = Named::new(&ready.problem, &spec.problem.minimize, which);
+    let (which, note) = which(&ready.posed.problem, args.of.as_deref())?;
+    let named = Named::new(&ready.posed.problem, &spec.problem.minimize, which);
     let threads = match (args.asked.threads(), spec.threads) {
         (1, Some(threads)) => threads,
         (threads, _) => threads,
     };
     // Only the points of the table are certified, and with bounds, unless the runs are to end by a certificate.
-    let certificate = if spec.stop.certificate.is_some() { ready.certificate } else { Measures::default() };
+    let certificate = if spec.stop.certificate.is_some() { ready.equipped.certificate } else { Measures::default() };
     let options = Options { threads, interrupt: Some(stop_on_signal()?), ..spec.options(certificate, None) };
-    let notes = ready.notes.clone();
+    let notes = ready.notes().cloned().collect::<Vec<_>>();
     let swept = swept(args, &named, values, &mut Solves { ready, options, which }, notes.into_iter().chain(note))?;
     Ok((named, swept))
 }

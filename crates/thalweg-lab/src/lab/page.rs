@@ -21,9 +21,8 @@ pub fn page(store: &Store, experiments: &[Stored]) -> Result<Page> {
         let read = Read::of(store, experiment)?;
         leads.extend(read.lead());
         page.alerts.extend(read.alerts());
-        page.sections.push(Section::Facts(read.facts()));
-        let place = page.sections.len() - 1;
-        page.sections.insert(place, Section::Experiment(read.experiment()));
+        let facts = read.facts();
+        page.sections.extend([Section::Experiment(read.into_experiment()), Section::Facts(facts)]);
     }
     page.lead = if leads.is_empty() { "No run is finished yet.".into() } else { leads.join(" ") };
     Ok(page)
@@ -111,14 +110,14 @@ impl<'a> Read<'a> {
         self.stored.facts.panels.iter().position(at).unwrap_or(0)
     }
 
-    fn experiment(&self) -> Experiment {
+    fn into_experiment(self) -> Experiment {
         let words =
             |i: usize| self.runs.iter().find(|(m, _)| self.panel_of(m) == i).map_or(String::new(), |(_, run)| problem(run));
         let panels = self.stored.facts.panels.iter().enumerate();
         Experiment {
             title: self.stored.title.clone(),
             panels: panels.map(|(i, (data, problem))| Panel { label: panel(data, problem), words: words(i) }).collect(),
-            runs: self.shown.clone(),
+            runs: self.shown,
         }
     }
 

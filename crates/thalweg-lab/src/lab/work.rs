@@ -516,7 +516,8 @@ impl Shop<'_> {
         let held_out = posed.held_out.as_ref().and_then(|held| run::measure(held, &x, feasibility).ok());
         let held_out = held_out.map(|point| without_point(json!(point)));
         let curves = curves(&outcome, &names);
-        let mut words = json!(Outcome { trace: vec![], ..outcome.clone() });
+        outcome.trace = vec![];
+        let mut words = json!(outcome);
         if let Some(words) = words.as_object_mut() {
             words.retain(|key, _| !["trace", "seconds", "notes"].contains(&key.as_str()));
             for key in ["point", "best_feasible"] {
