@@ -361,29 +361,28 @@ fn long_traces_are_thinned_with_all_columns_alike() {
     }
 }
 
-/// `cargo test -p thalweg-lab --lib demo_pages -- --ignored --nocapture` writes pages to look at.
 #[test]
-#[ignore = "writes files to look at"]
-fn demo_pages_to_look_at() {
+fn a_thousand_runs_share_the_points_of_a_page() {
     let runs = (0..1000).map(|i| {
         let (solver, end, rate) = SOLVERS[i % 5];
-        run(i / 100, solver, &format!("eta = {}", i % 10), (i / 50) as u64, 500, (1.0, end, rate))
+        let run = run(i / 100, solver, &format!("eta = {}", i % 10), (i / 50) as u64, 500, (1.0, end, rate));
+        Run { tuned: i % 10 == i % 5, ..run }
     });
     let panels = (0..10).map(|p| Panel { label: format!("set {p}"), words: "minimise hinge".to_owned() });
-    let large = Page {
-        sections: vec![Section::Experiment(Experiment {
-            title: "Large".to_owned(),
-            panels: panels.collect(),
-            runs: runs.map(|r| Run { tuned: r.cell.ends_with('0') || r.cell.ends_with('5'), ..r }).collect(),
-        })],
-        ..demo()
-    };
-    for (name, page) in [("thalweg-demo.html", demo()), ("thalweg-large.html", large)] {
-        let start = std::time::Instant::now();
-        let text = html(&page);
-        let path = std::env::temp_dir().join(name);
-        println!("{} ({} bytes in {:?})", path.display(), text.len(), start.elapsed());
-        std::fs::write(path, text).unwrap();
+    let (panels, runs): (Vec<_>, Vec<_>) = (panels.collect(), runs.collect());
+    let experiment = Experiment { title: "Large".to_owned(), panels, runs };
+    let wire = WireExperiment::of(&experiment);
+    let rows = |tuned: bool| wire.runs.iter().filter(move |r| r.tuned == tuned).map(|r| r.trace.feasible.len());
+    assert!(rows(true).chain(rows(false)).sum::<usize>() <= POINTS);
+    // The ones that are read have more of them than the background.
+    assert!(rows(true).min() > rows(false).max(), "{:?} {:?}", rows(true).min(), rows(false).max());
+    for (wire, run) in wire.runs.iter().zip(&experiment.runs) {
+        let ends = |name: &str| {
+            let (_, shown) = wire.trace.columns.iter().find(|(n, _)| *n == name).unwrap();
+            let whole = column(&run.trace, name);
+            (shown.first().unwrap().value, shown.last().unwrap().value) == (whole[0], whole[whole.len() - 1])
+        };
+        assert!(ends("iterations") && ends("objective"), "{}", run.id);
     }
 }
 
