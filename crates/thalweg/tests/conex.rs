@@ -90,6 +90,7 @@ fn growing_dual_steps_follow_the_coefficients() {
         tau: Schedule::Power { c: 1.0 / 4.0, p: 1.0 },
         theta: Theta::Growing,
         output: Output::Last,
+        ..Settings::default()
     };
     let last = solve(&problem, boxed(settings.clone()), &[3.0, 2.0], &Options::iterations(500));
     assert!((last.point.x[0] - 1.0).abs() < 1e-6 && (last.point.x[1] - 0.050450).abs() < 1e-6, "{:?}", last.point.x);

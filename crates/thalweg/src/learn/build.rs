@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::best::{Best, best, rehearse};
-use super::data::{Data, Split};
+use super::data::{Data, Parts, Split};
 use super::expression::{Argument, Bounded, Call, Expression};
 use super::gap::{EqualisedOdds, RateGap};
 use super::loss::{Loss, MeanLoss};
@@ -38,7 +38,8 @@ const TERMS: &[(&str, &[&str])] = &[
 #[derive(Debug)]
 pub struct Builder {
     data: Arc<Data>,
-    split: Split,
+    division: Division,
+    equal_groups: Option<usize>,
     intercept: bool,
     objective: Option<Expression>,
     constraints: Vec<Bounded>,
@@ -47,6 +48,14 @@ pub struct Builder {
     /// The expression whose minimiser "erm" means, if that is settled.
     erm: Option<String>,
     references: Vec<Best>,
+}
+
+/// How rows are divided between losses and gaps.
+#[derive(Debug)]
+enum Division {
+    By(Split),
+    /// They are where they should be.
+    Done(Parts),
 }
 
 #[derive(Debug)]
@@ -61,7 +70,8 @@ impl Builder {
     pub fn new(data: Data) -> Self {
         Builder {
             data: Arc::new(data),
-            split: Split::Shared,
+            division: Division::By(Split::Shared),
+            equal_groups: None,
             intercept: false,
             objective: None,
             constraints: vec![],
@@ -73,10 +83,11 @@ impl Builder {
     }
 
     /// Another problem on the rows of one that is built.
-    pub(super) fn beside(data: &Arc<Data>, split: Split, intercept: bool, references: &References) -> Self {
+    pub(super) fn beside(data: &Arc<Data>, parts: Parts, intercept: bool, references: &References) -> Self {
         Builder {
             data: Arc::clone(data),
-            split,
+            division: Division::Done(parts),
+            equal_groups: None,
             intercept,
             objective: None,
             constraints: vec![],
@@ -89,7 +100,14 @@ impl Builder {
 
     /// How rows are divided between losses and gaps.
     pub fn split(mut self, split: Split) -> Self {
-        self.split = split;
+        self.division = Division::By(split);
+        self
+    }
+
+    /// Leaves out rows that gaps are computed on, at random and always the same ones, until every group has as many of them as
+    /// the smallest, and not more than `most`. Default: all stay. Needs a split in which losses have rows of their own.
+    pub fn equal_groups(mut self, most: Option<usize>) -> Self {
+        self.equal_groups = most;
         self
     }
 
@@ -152,9 +170,16 @@ impl Builder {
 
     fn assemble(self, compute: bool) -> Result<Learning> {
         self.data.validate()?;
+        let data_rows = self.data.labels.len();
         let groups = self.data.groups.as_ref().map_or(0, |g| g.names.len()) as u32;
-        let parts = self.split.parts(self.data.labels.len());
-        let data = self.split.moved(&self.data).map_or(self.data, Arc::new);
+        let (mut data, mut parts) = match self.division {
+            Division::By(split) => (split.moved(&self.data).map_or(self.data, Arc::new), split.parts(data_rows)),
+            Division::Done(parts) => (self.data, parts),
+        };
+        if let Some(most) = self.equal_groups {
+            let (fewer, divided) = data.equal_groups(parts, most)?;
+            (data, parts) = (Arc::new(fewer), divided);
+        }
         let dim = data.features.cols() + usize::from(self.intercept);
         let objective = self.objective.ok_or_else(|| Error::setting("minimize", "nothing", "a term, for example \"hinge\""))?;
         let mut needs_erm = self.needs_erm;
@@ -168,7 +193,7 @@ impl Builder {
         let wanted = Wanted::by(&objective, &self.constraints, needs_erm, erm.as_ref())?;
         let alone = |expression: &Expression| {
             let objective = function(expression, None, groups, &References::default())?;
-            Learning::assemble(Arc::clone(&data), parts.clone(), self.intercept, objective, vec![], Box::new(WholeSpace))
+            Learning::assemble(Arc::clone(&data), parts.clone(), self.intercept, objective, vec![], Arc::new(WholeSpace))
         };
         let functions = |references: &References| -> Result<(Function, Vec<Function>)> {
             let objective = function(&objective, None, groups, references)?;
@@ -190,9 +215,9 @@ impl Builder {
             references = wanted.find(dim, &self.references, |e| best(&alone(e)?))?;
             built = functions(&references)?;
         }
-        let domain = match self.domain {
-            Domain::Set(set) => set,
-            Domain::TimesErm(times) => Box::new(Ball::new(references.radius(times)?)?),
+        let domain: Arc<dyn Set> = match self.domain {
+            Domain::Set(set) => Arc::from(set),
+            Domain::TimesErm(times) => Arc::new(Ball::new(references.radius(times)?)?),
         };
         let (objective, constraints) = built;
         let mut problem = Learning::assemble(data, parts, self.intercept, objective, constraints, domain)?;

@@ -131,6 +131,39 @@ impl Data {
         (split.moved(&self).unwrap_or(self), parts)
     }
 
+    /// Leaves out rows of the part of gaps, at random with a fixed seed, until every group has as many there as the smallest,
+    /// and at most `most`.
+    pub(super) fn equal_groups(&self, parts: Parts, most: usize) -> Result<(Data, Parts)> {
+        let Parts { losses, gaps } = parts;
+        if losses == gaps {
+            return Err(Error::Problem(
+                "equal_groups leaves out rows that gaps are computed on, but the losses are on the same rows: \
+                 wanted the split \"ordered\" or { shuffle = SEED }"
+                    .into(),
+            ));
+        }
+        let Some(groups) = &self.groups else {
+            return Err(Error::Problem("equal_groups needs groups, but the data have none: name a group column".into()));
+        };
+        let mut order: Vec<usize> = gaps.collect();
+        let mut counts = vec![0_usize; groups.names.len()];
+        order.iter().for_each(|&i| counts[groups.of_row[i] as usize] += 1);
+        let least = counts.iter().copied().min().unwrap_or(0).min(most);
+        Rng::new(0, Purpose::Split).shuffle(&mut order);
+        let mut left = vec![least; counts.len()];
+        order.retain(|&i| {
+            let left = &mut left[groups.of_row[i] as usize];
+            let stays = *left > 0;
+            *left -= usize::from(stays);
+            stays
+        });
+        order.sort_unstable();
+        let first = losses.end;
+        let rows: Vec<usize> = losses.clone().chain(order).collect();
+        let gaps = first..rows.len();
+        Ok((self.select(&rows), Parts { losses, gaps }))
+    }
+
     /// Sets aside a random share of the rows, of every group and label alike: what stays and what is held out.
     pub fn hold_out(&self, fraction: f64, seed: u64) -> Result<(Data, Data)> {
         let group = |i: usize| self.groups.as_ref().map_or(0, |g| g.of_row[i]);

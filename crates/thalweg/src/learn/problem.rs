@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::best::Best;
 use super::build::Builder;
-use super::data::{Data, Parts, Split};
+use super::data::{Data, Parts};
 use super::gap::Contrast;
 use super::penalty::Penalty;
 use super::references::References;
@@ -177,7 +177,7 @@ pub struct Learning {
     constraints: Vec<Function>,
     /// Where each constraint's statistics begin.
     offsets: Vec<usize>,
-    domain: Box<dyn Set>,
+    domain: Arc<dyn Set>,
     references: References,
     hash: OnceLock<u64>,
     scales: OnceLock<Scales>,
@@ -193,9 +193,9 @@ impl Learning {
     /// way, with or without an intercept, with the same reference values and the same meaning of "erm". Its domain is the
     /// whole space until the builder is told otherwise.
     pub fn beside(&self) -> Builder {
-        // A shuffle has moved the rows: they are in order now.
-        let split = if self.parts.len() == 1 { Split::Shared } else { Split::Ordered };
-        Builder::beside(&self.data, split, self.intercept, &self.references)
+        let gaps = self.parts[self.parts.len() - 1].clone();
+        let parts = Parts { losses: self.parts[0].clone(), gaps };
+        Builder::beside(&self.data, parts, self.intercept, &self.references)
     }
 
     pub(super) fn assemble(
@@ -204,7 +204,7 @@ impl Learning {
         intercept: bool,
         objective: Function,
         constraints: Vec<Function>,
-        domain: Box<dyn Set>,
+        domain: Arc<dyn Set>,
     ) -> Result<Self> {
         let mut ranges = vec![parts.losses.clone()];
         if parts.gaps != parts.losses {
@@ -338,6 +338,30 @@ impl Learning {
     /// The objective in words.
     pub(super) fn objective_text(&self) -> &str {
         &self.objective.expression
+    }
+
+    /// Where the objective is `expression` alone, a term of two populations: the stream and the rows of each.
+    pub(super) fn objective_populations(&self, expression: &str) -> Option<[(usize, Vec<usize>); 2]> {
+        let [Summand { factor: 1.0, populations, .. }] = &self.objective.pieces[..] else { return None };
+        let rows = |p: usize| {
+            let Population { part, members, .. } = &self.populations[p];
+            let range = self.parts[*part].clone();
+            (
+                p,
+                members
+                    .as_ref()
+                    .map_or_else(|| range.clone().collect(), |m| m.iter().map(|&i| range.start + i as usize).collect()),
+            )
+        };
+        match populations[..] {
+            [p, q] if self.objective.expression == expression => Some([rows(p), rows(q)]),
+            _ => None,
+        }
+    }
+
+    /// The domain, for a problem with more variables.
+    pub(super) fn shared_domain(&self) -> Arc<dyn Set> {
+        Arc::clone(&self.domain)
     }
 
     /// The smallest and the largest score at `x` over the rows that losses are computed on. Rows of weight 0 are as good as

@@ -1,5 +1,5 @@
 //! The distance between the score distributions of two groups, with the best transport plan put in its place. The problem that
-//! keeps the plan as a variable is not here.
+//! keeps the plan as a variable is [`super::JointWasserstein`].
 
 use super::term::{Constant, Part, RowNorms, Term, View, Who, Work};
 
@@ -106,7 +106,7 @@ impl Coupling {
 
 /// The north-west corner rule along the sorted scores: calls `add(i, j, P_ij)` for every pair that shares mass, at most
 /// `n_1 + n_2` times.
-fn sweep(views: [View; 2], orders: &[Vec<u32>; 2], add: &mut impl FnMut(usize, usize, f64)) {
+pub(super) fn sweep(views: [View; 2], orders: &[Vec<u32>; 2], add: &mut impl FnMut(usize, usize, f64)) {
     let total = |view: &View| view.weights.map_or(view.scores.len() as f64, |w| w.iter().sum());
     let totals = [total(&views[0]), total(&views[1])];
     let whole = totals[0] * totals[1];

@@ -80,30 +80,36 @@ pub trait Set: Send + Sync + std::fmt::Debug {
     fn describe(&self) -> String;
 }
 
-/// So that whoever takes a set takes a boxed one too.
-impl Set for Box<dyn Set> {
-    fn dim(&self) -> Option<usize> {
-        (**self).dim()
-    }
-    fn project(&self, x: &mut [f64], warm: &mut Warm) -> Result<()> {
-        (**self).project(x, warm)
-    }
-    fn distance(&self, x: &[f64]) -> Result<f64> {
-        (**self).distance(x)
-    }
-    fn diameter(&self, dim: usize) -> f64 {
-        (**self).diameter(dim)
-    }
-    fn linear_minimizer(&self, slope: &[f64], out: &mut [f64]) -> Option<()> {
-        (**self).linear_minimizer(slope, out)
-    }
-    fn separate(&self, y: &[f64], foot: &[f64], cut: &mut dyn FnMut(usize, &[f64])) {
-        (**self).separate(y, foot, cut);
-    }
-    fn describe(&self) -> String {
-        (**self).describe()
-    }
+/// So that whoever takes a set takes a boxed or a shared one too.
+macro_rules! set_behind {
+    ($pointer:ty) => {
+        impl Set for $pointer {
+            fn dim(&self) -> Option<usize> {
+                (**self).dim()
+            }
+            fn project(&self, x: &mut [f64], warm: &mut Warm) -> Result<()> {
+                (**self).project(x, warm)
+            }
+            fn distance(&self, x: &[f64]) -> Result<f64> {
+                (**self).distance(x)
+            }
+            fn diameter(&self, dim: usize) -> f64 {
+                (**self).diameter(dim)
+            }
+            fn linear_minimizer(&self, slope: &[f64], out: &mut [f64]) -> Option<()> {
+                (**self).linear_minimizer(slope, out)
+            }
+            fn separate(&self, y: &[f64], foot: &[f64], cut: &mut dyn FnMut(usize, &[f64])) {
+                (**self).separate(y, foot, cut);
+            }
+            fn describe(&self) -> String {
+                (**self).describe()
+            }
+        }
+    };
 }
+set_behind!(Box<dyn Set>);
+set_behind!(std::sync::Arc<dyn Set>);
 
 /// Refuses a point of the wrong length; the name of the set is only written where it is needed.
 fn check_point(set: &dyn Set, got: usize) -> Result<()> {

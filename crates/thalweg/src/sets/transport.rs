@@ -46,6 +46,8 @@ pub struct Effort {
 
 /// What the sums may be off by, in units of the largest of them.
 const TOLERANCE: f64 = 1e-10;
+/// A point whose sums are off by no more than this, in the same units, has them: rounding of the checks themselves.
+const KEPT: f64 = 1e-13;
 /// Newton steps, and halvings in each of them, before the gradient method takes over.
 const STEPS: u64 = 200;
 const HALVINGS: u32 = 50;
@@ -146,11 +148,7 @@ impl Transport {
 
     fn project_within(&self, x: &mut [f64], warm: &mut Warm, steps: u64) -> Result<Effort> {
         super::check_point(self, x.len())?;
-        if let Some((k, value)) = vec::first_not_finite(x) {
-            let what = format!("entry {} of the point for the {}", k + 1, self.describe());
-            return Err(Error::NotFinite { what, value });
-        }
-        let mut effort = Effort { passes: 1, ..Effort::default() };
+        let mut effort = Effort::default();
         let mut numbers = std::mem::take(&mut warm.parts(1)[0].values);
         let result = self.solve(x, &mut warm.values, &mut numbers, steps, &mut effort);
         // Mere working space: keeps its memory and saves nothing.
@@ -174,6 +172,16 @@ impl Transport {
         numbers.resize(9 * long + padded + m * words, 0.0);
         let mut space = Space::cut(numbers, long, padded);
 
+        // One pass tells whether there is anything to do: a step that left the plan alone ends here.
+        let squares = self.sums(x, 1.0, space.trial, space.trial_grad, space.partial, |y| y);
+        effort.passes += 1;
+        if let (false, Some((k, value))) = (squares.is_finite(), vec::first_not_finite(x)) {
+            let what = format!("entry {} of the point for the {}", k + 1, self.describe());
+            return Err(Error::NotFinite { what, value });
+        }
+        if self.residual(space.trial_grad) <= KEPT && x.iter().all(|x| *x >= 0.0) {
+            return Ok(());
+        }
         let warm = duals.len() == m + n && vec::first_not_finite(duals).is_none();
         let (mut psi, mut warm_enough) = (Psi::default(), false);
         if warm {
@@ -182,7 +190,7 @@ impl Transport {
             warm_enough = self.residual(space.grad) <= FAR;
         }
         if !warm_enough {
-            self.start(x, &mut space, effort);
+            self.start(&mut space);
             let cold = self.evaluate(x, 1.0, space.trial, space.trial_grad, space.partial, effort);
             warm_enough = warm && psi.value <= cold.value;
             if !warm_enough {
@@ -215,12 +223,10 @@ impl Transport {
         Ok(())
     }
 
-    /// The affine projection into `trial`: the matrix with the right sums that is nearest to `x`, negative entries or not.
-    fn start(&self, x: &[f64], space: &mut Space, effort: &mut Effort) {
+    /// The affine projection into `trial`: the matrix with the right sums that is nearest to the point, negative entries or not.
+    /// What is wrong with the sums of the point lies in `trial_grad`.
+    fn start(&self, space: &mut Space) {
         let (m, n) = (self.rows.len(), self.columns.len());
-        space.trial.fill(0.0);
-        self.sums(x, 1.0, space.trial, space.trial_grad, space.partial, |y| y);
-        effort.passes += 1;
         let (row_gaps, column_gaps) = space.trial_grad.split_at(m);
         let middle = vec::sum(row_gaps) / (2.0 * m as f64 * n as f64);
         let (u, v) = space.trial.split_at_mut(m);
@@ -999,6 +1005,12 @@ mod tests {
         let effort = set.project_counted(&mut again, &mut warm).unwrap();
         assert_eq!((effort.steps, effort.products), (0, 0));
         assert!(effort.passes <= 5 && first.passes > 5, "{effort:?} after {first:?}");
+        // A member stays as it is, to the last bit, after one look; one that is not quite a member does not.
+        let mut member = again.clone();
+        let effort = set.project_counted(&mut member, &mut warm).unwrap();
+        assert_eq!((effort, &member), (Effort { passes: 1, ..Effort::default() }, &again));
+        member[3] -= 1e-9 * unit;
+        assert!(set.project_counted(&mut member, &mut warm).unwrap().passes > 1);
         // A start that is worse than none is not used.
         let mut far = Warm::from(random(&mut rng, m + n, 1e6));
         let mut b = x.clone();

@@ -7,9 +7,9 @@ use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
 use super::{Eval, Kind, Method, Returned, Schedule, Solver, State, Step};
-use crate::estimate::RunningMean;
+use crate::estimate::{MiniBatch, RunningMean};
 use crate::math::vec;
-use crate::oracle::Draw;
+use crate::oracle::{Draw, Replacement};
 use crate::{Error, Result};
 
 /// Most numbers that the subgradients of all constraints may have together: 2^28, which is 2 GiB.
@@ -104,11 +104,13 @@ pub struct Settings {
     pub theta: Theta,
     /// "average" or "last". Default "last".
     pub output: Output,
+    /// Samples per stream for a subgradient of f; all if absent.
+    pub batch_f: Option<usize>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { eta: 0.01.into(), tau: 1.0.into(), theta: Theta::Number(1.0), output: Output::Last }
+        Settings { eta: 0.01.into(), tau: 1.0.into(), theta: Theta::Number(1.0), output: Output::Last, batch_f: None }
     }
 }
 
@@ -122,6 +124,9 @@ impl Settings {
             && !(theta >= 0.0 && theta.is_finite())
         {
             return Err(Error::setting("theta", theta, "a finite number, 0 or larger, or \"growing\""));
+        }
+        if self.batch_f == Some(0) {
+            return Err(Error::setting("batch_f", 0, "at least 1 sample"));
         }
         Ok(Settings { eta, tau, ..self })
     }
@@ -148,7 +153,7 @@ impl Settings {
 /// of the strongly convex schedules is not there: theta "growing" is t0 = 0 with gamma_t = t + 1, as paper 1 runs it. Memory for
 /// the m subgradients of an iteration is needed, m times dimension numbers; above [`MOST_NUMBERS`] the method refuses.
 ///
-/// **Settings.** [`Settings`]: eta, tau, theta, output.
+/// **Settings.** [`Settings`]: eta, tau, theta, output, batch_f.
 ///
 /// **Reference.** Boob, Deng & Lan, *Stochastic first-order methods for convex and nonconvex functional constrained
 /// optimization*.
@@ -168,6 +173,7 @@ pub struct Conex {
     /// All constraints.
     which: Vec<u32>,
     full: Draw,
+    batch_f: MiniBatch,
 }
 
 /// What a checkpoint keeps.
@@ -189,6 +195,7 @@ impl Conex {
         let settings = settings.resolve()?;
         Ok(Conex {
             linear: settings.theta == Theta::Growing,
+            batch_f: MiniBatch::new(settings.batch_f, Replacement::Without),
             settings,
             s: Saved::default(),
             d: vec![],
@@ -219,7 +226,8 @@ impl Conex {
         let Saved { t, x, y, now, before, average, average_y } = &mut self.s;
         let (eta, tau, theta) = (self.settings.eta.at(*t), self.settings.tau.at(*t), self.settings.theta.at(*t));
         ev.refresh(x)?;
-        ev.objective_grad(x, &self.full, &mut self.d)?;
+        let draw = self.batch_f.draw(ev);
+        ev.objective_grad(x, draw, &mut self.d)?;
         if !self.which.is_empty() {
             ev.constraint_rows(x, &self.full, &self.which, &mut self.g, &mut self.rows)?;
         }

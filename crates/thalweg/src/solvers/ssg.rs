@@ -284,7 +284,7 @@ impl Ssg {
             // d in df(x_t), Algorithm 1 line 4
             let draw = self.batch_f.draw(ev);
             let f = ev.objective_grad(&self.s.x, draw, &mut self.d)?;
-            if recorded && ev.feasible(&self.g) {
+            if recorded && self.settings.output == Output::BestFeasible && ev.feasible(&self.g) {
                 self.s.best.offer(&self.s.x, f);
             }
         } else if self.settings.infeasible_step == InfeasibleStep::Polyak {
@@ -297,17 +297,21 @@ impl Ssg {
             }
             eta = v / square;
         }
-        if recorded {
-            if feasible || self.settings.strongly_convex {
-                self.s.accepted += 1;
-                let weight = match self.settings.weights {
-                    Weights::Eta => self.settings.eta.at(t),
-                    Weights::Linear => t as f64 + 1.0,
-                };
-                self.s.reservoir.offer(&self.s.x, t, weight, ev.rng(Purpose::Output));
-                self.s.average.add(&self.s.x, weight);
-            }
+        // Of the candidates only the one that is asked for is kept up to date: with millions of variables each is a pass.
+        if recorded && self.settings.output != Output::Last {
             self.s.least.offer(&self.s.x, v);
+        }
+        if recorded && (feasible || self.settings.strongly_convex) {
+            self.s.accepted += 1;
+            let weight = match self.settings.weights {
+                Weights::Eta => self.settings.eta.at(t),
+                Weights::Linear => t as f64 + 1.0,
+            };
+            match self.settings.output {
+                Output::Random => self.s.reservoir.offer(&self.s.x, t, weight, ev.rng(Purpose::Output)),
+                Output::Average => self.s.average.add(&self.s.x, weight),
+                Output::Last | Output::BestFeasible => {}
+            }
         }
         // x_{t+1} = proj_X(x_t - eta_t d), Algorithm 1 line 6; d is free to hold it until it is known to be finite
         for (d, x) in self.d.iter_mut().zip(&self.s.x) {

@@ -73,12 +73,16 @@ pub type Make<'a> = &'a dyn Fn() -> Box<FirstOrder<'static>>;
 
 /// A run that ends at odd places, is saved, loaded and continued against one that is not.
 pub fn continues_bit_for_bit(name: &str, solvers: &[Make]) {
+    continues_bit_for_bit_on(&learning(120), &[0.1; 5], name, solvers);
+}
+
+/// [`continues_bit_for_bit`] on any problem.
+pub fn continues_bit_for_bit_on(problem: &dyn Subgradients, start: &[f64], name: &str, solvers: &[Make]) {
     let folder = std::env::temp_dir().join(format!("thalweg-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let problem = learning(120);
     for (k, solver) in solvers.iter().enumerate() {
         let whole = Options { record: Record { every: Some(10), ..Record::default() }, seed: 3, ..Options::iterations(230) };
-        let want = solve(&problem, solver(), &[0.1; 5], &whole);
+        let want = solve(problem, solver(), start, &whole);
         let plan = Checkpoint {
             file: folder.join(format!("{k}.save")),
             every: Duration::from_secs(3600),
@@ -90,7 +94,7 @@ pub fn continues_bit_for_bit(name: &str, solvers: &[Make]) {
         for stop in [1, 37, 38, 131, 230] {
             let checkpoint = Some(plan.clone());
             let options = Options { checkpoint, record: record.clone(), seed: 3, ..Options::iterations(stop) };
-            got = Some(solve(&problem, solver(), &[0.1; 5], &options));
+            got = Some(solve(problem, solver(), start, &options));
         }
         assert_eq!(bits(&got.unwrap()), bits(&want), "variant {k}");
     }
