@@ -14,13 +14,13 @@ use crate::data::catalogue::{Options, load_file};
 use crate::data::table::Table;
 use crate::encode::weights;
 use crate::model::{Input, Model, Rows};
-use crate::spec::{Posed, Spec, read_numbers};
+use crate::spec::{Posed, Problem, Spec, read_numbers};
 use crate::{Error, Result};
 
 /// A point and the problem that it is measured against.
 pub struct Subject {
     /// The problem with the bounds that count; smooth forms as they were trained.
-    problem: Learning,
+    problem: Problem,
     /// The same on held-out rows.
     held_out: Option<Learning>,
     x: Vec<f64>,
@@ -182,7 +182,7 @@ impl Subject {
             trained: model.measured.constraints.iter().map(|c| (c.surrogate_bound, c.sharpened)).collect(),
             enforce: t.enforce,
             source: Source::Model,
-            problem,
+            problem: Problem::Model(Box::new(problem)),
             held_out,
             x,
             notes,
@@ -193,10 +193,11 @@ impl Subject {
     /// Notes where a model's own record differs from what is found on the same rows.
     fn compare(mut self, model: &Model, same_rows: bool) -> Result<Self> {
         let differ = |a: f64, b: f64| (a - b).abs() > 1e-6 * a.abs().max(b.abs()).max(1e-3);
-        let counted = self.problem.counted(&self.x)?;
-        let soft = run::measure(&self.problem, &self.x, 0.0)?;
+        let problem = self.problem.model();
+        let counted = problem.counted(&self.x)?;
+        let soft = run::measure(problem, &self.x, 0.0)?;
         for (j, c) in model.measured.constraints.iter().enumerate() {
-            let bound = self.problem.bound(j);
+            let bound = problem.bound(j);
             if differ(bound, c.bound) {
                 self.notes.push(format!(
                     "'{}': the model file records a bound of {}, but asks for {bound}, which is what counts here",
@@ -221,16 +222,24 @@ impl Subject {
     pub fn spec(path: &Path, point: &Path, options: &Options) -> Result<(Self, Bounds)> {
         let spec = Spec::read(path)?;
         let bounds = spec.bounds()?;
-        let (x, of) = read_point(point)?;
+        let (mut x, of) = read_point(point)?;
         let Posed { problem, held_out, mut notes, .. } = spec.pose(path, options)?;
-        if x.len() != problem.dim() {
-            let what = format!("has {} numbers: the problem of {} has {} variables", x.len(), path.display(), problem.dim());
+        let variables = problem.oracle().dim();
+        match &problem {
+            Problem::Joint(joint) if x.len() == joint.model().dim() => {
+                x = joint.with_best_plan(&x)?;
+                notes.push("the point has no transport plan: a best one for its model was taken".into());
+            }
+            _ => {}
+        }
+        if x.len() != variables {
+            let what = format!("has {} numbers: the problem of {} has {variables} variables", x.len(), path.display());
             return Err(Error::file(point, what));
         }
-        if of.is_some_and(|of| of != problem.fingerprint()) {
+        if of.is_some_and(|of| of != problem.oracle().fingerprint()) {
             notes.push(format!("{} is the outcome of another problem than that of {}", point.display(), path.display()));
         }
-        let trained = (0..problem.constraints()).map(|j| (problem.bound(j), 1.0)).collect();
+        let trained = (0..problem.oracle().constraints()).map(|j| (problem.model().bound(j), 1.0)).collect();
         let enforce = Enforce::Surrogate;
         Ok((Subject { problem, held_out, x, trained, enforce, source: Source::Spec, notes }, bounds))
     }
@@ -240,7 +249,8 @@ impl Subject {
         let held_out = match (confidence, &self.held_out) {
             (None, _) => None,
             (Some(confidence), Some(held)) => {
-                Some(HeldOut { rows: held.data().labels.len(), confidence, constraints: intervals(held, &self.x, confidence)? })
+                let constraints = intervals(held, self.problem.of_model(&self.x), confidence)?;
+                Some(HeldOut { rows: held.data().labels.len(), confidence, constraints })
             }
             (Some(_), None) => {
                 let why = self.notes.iter().find(|n| n.starts_with("the held-out rows cannot")).cloned();
@@ -248,14 +258,15 @@ impl Subject {
                 return Err(Error::Request(format!("--holdout: {why}")));
             }
         };
-        let point = run::measure(&self.problem, &self.x, how.feasibility)?;
-        let counted = self.problem.counted(&self.x)?;
+        let (oracle, model) = (self.problem.oracle(), self.problem.model());
+        let point = run::measure(oracle, &self.x, how.feasibility)?;
+        let counted = model.counted(self.problem.of_model(&self.x))?;
         let constraints: Vec<Measured> = point
             .constraints
             .iter()
             .enumerate()
             .map(|(j, c)| {
-                let bound = self.problem.bound(j);
+                let bound = model.bound(j);
                 let (enforced, excess) = match (self.enforce, counted[j]) {
                     (Enforce::Measured, Some(counted)) => (Enforce::Measured, counted - bound),
                     _ => (Enforce::Surrogate, c.value),
@@ -276,7 +287,7 @@ impl Subject {
                 }
             })
             .collect();
-        let outside_domain = self.problem.domain().distance(&self.x)?;
+        let outside_domain = oracle.domain().distance(&self.x)?;
         let norm = self.x.iter().map(|v| v * v).sum::<f64>().sqrt();
         // Iterates are projected, which leaves rounding errors.
         let inside = outside_domain <= 1e-9 * (1.0 + norm);
@@ -289,21 +300,21 @@ impl Subject {
         });
         // What was trained is stationary, if anything is.
         for (j, &(bound, _)) in self.trained.iter().enumerate() {
-            self.problem.set_bound(j, bound);
+            self.problem.model_mut().set_bound(j, bound);
         }
-        let (certificate, certificate_refused) = match certify(&self.problem, &self.x, how) {
+        let (certificate, certificate_refused) = match certify(self.problem.oracle(), &self.x, how) {
             Ok(certificate) => (Some(certificate), None),
             Err(e) => (None, Some(e.to_string())),
         };
         Ok(Findings {
             feasible: inside && point.objective.is_finite() && constraints.iter().all(|c| c.kept),
             source: self.source,
-            problem: self.problem.fingerprint(),
-            rows: self.problem.data().labels.len(),
+            problem: self.problem.oracle().fingerprint(),
+            rows: self.problem.model().data().labels.len(),
             objective: point.objective,
             norm,
             outside_domain: if inside { 0.0 } else { outside_domain },
-            domain: self.problem.domain().describe(),
+            domain: self.problem.oracle().domain().describe(),
             worst,
             constraints,
             certificate,

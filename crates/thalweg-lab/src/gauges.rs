@@ -102,7 +102,7 @@ pub(crate) fn gauges(list: Option<&[String]>, posed: &Posed) -> Result<Option<Ar
     if wanted.is_empty() {
         return Ok(None);
     }
-    let training = Side::new(&wanted, &posed.problem)?;
+    let training = Side::new(&wanted, posed.problem.model())?;
     let held_out = posed.held_out.as_ref().map(|held| Side::new(&wanted, held)).transpose();
     let held_out = held_out.map_err(|e| Error::Request(format!("the held-out rows cannot be used: {e}")))?;
     Ok(Some(Arc::new(Gauges { wanted, training, held_out })))
@@ -123,6 +123,8 @@ impl Gauge for Gauges {
     }
 
     fn read(&self, x: &[f64]) -> thalweg::Result<Vec<f64>> {
+        // What else varies, such as a transport plan, stands behind the model.
+        let x = x.get(..self.training.sums.dim()).unwrap_or(x);
         let mut values = self.training.read(&self.wanted, x)?;
         if let Some(held_out) = &self.held_out {
             values.extend(held_out.read(&self.wanted, x)?);

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use thalweg::certify::{self, Measures, Switching};
-use thalweg::learn::{Best, Builder, Data, Groups, Learning, Split};
+use thalweg::learn::{Best, Builder, Data, Expression, Groups, JointWasserstein, Learning, Split};
 use thalweg::math::Matrix;
-use thalweg::oracle::{Values, Warm};
+use thalweg::oracle::{Subgradients, Values, Warm};
 use thalweg::run::{self, Budget, Gauge, Record, Stop};
 use thalweg::sets::{Ball, Bounds, NonNegative, Set, WholeSpace};
 use thalweg::solvers::auto;
@@ -68,6 +68,9 @@ pub struct DataSpec {
     pub group: Option<usize>,
     /// "ordered" (default), "shared", or `{ shuffle = seed }`.
     split: Option<Value>,
+    /// Rows of gaps are left out at random until all groups have as many as the smallest (true), and at most a number.
+    /// Default false.
+    equal_groups: Option<Value>,
     /// Share of the rows that is set aside and only measured. Default 0.
     pub test_fraction: Option<f64>,
 }
@@ -78,6 +81,12 @@ pub struct DataSpec {
 pub struct ProblemSpec {
     /// A sum of multiples of terms.
     pub minimize: String,
+    /// What becomes of the transport plan of `wasserstein_gap`: "eliminated" (default), the best one in its place; "joint", a
+    /// variable beside the model; or "doubly-stochastic", that variable in another unit.
+    #[serde(default)]
+    pub plan: Plan,
+    /// Whether batches of the joint problem are scaled to be unbiased. Default false, as published.
+    pub rescale: Option<bool>,
     /// Constraints `TERM <= NUMBER`, or with a bound such as `1.001 * best(TERM)`.
     #[serde(default)]
     pub subject_to: Vec<String>,
@@ -88,6 +97,19 @@ pub struct ProblemSpec {
     /// Whether the model has an intercept, its last variable. Default false.
     #[serde(default)]
     pub intercept: bool,
+}
+
+/// What becomes of a transport plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Plan {
+    /// The best one for the model at hand is put in its place.
+    #[default]
+    Eliminated,
+    /// It is a variable.
+    Joint,
+    /// It is a variable, multiplied so that its rows and columns sum to 1 where the groups are equal.
+    DoublyStochastic,
 }
 
 /// A spec with everything in it loaded, checked and built.
@@ -124,13 +146,52 @@ pub struct Equipped {
 /// The problem of a spec, without what a run needs.
 pub struct Posed {
     /// The problem on the training rows.
-    pub problem: Learning,
+    pub problem: Problem,
     /// The same terms on the rows that were set aside.
     pub held_out: Option<Learning>,
     /// sha256 of the data's text: the same data have the same fingerprint, gzip or not.
     pub fingerprint: String,
     /// What a careful reader should know.
     pub notes: Vec<String>,
+}
+
+/// A problem that a spec can pose. Its first variables are those of a model.
+pub enum Problem {
+    /// Terms of a model.
+    Model(Box<Learning>),
+    /// The Wasserstein gap of a model, and the transport plan.
+    Joint(Box<JointWasserstein>),
+}
+
+impl Problem {
+    /// What solvers and measures ask.
+    pub fn oracle(&self) -> &dyn Subgradients {
+        match self {
+            Problem::Model(problem) => &**problem,
+            Problem::Joint(problem) => &**problem,
+        }
+    }
+
+    /// The model: its rows, bounds and reference values.
+    pub fn model(&self) -> &Learning {
+        match self {
+            Problem::Model(problem) => problem,
+            Problem::Joint(problem) => problem.model(),
+        }
+    }
+
+    /// As [`Problem::model`], for moving bounds.
+    pub fn model_mut(&mut self) -> &mut Learning {
+        match self {
+            Problem::Model(problem) => problem,
+            Problem::Joint(problem) => problem.model_mut(),
+        }
+    }
+
+    /// The model's part of a point; all of it where it is too short.
+    pub fn of_model<'x>(&self, x: &'x [f64]) -> &'x [f64] {
+        x.get(..self.model().dim()).unwrap_or(x)
+    }
 }
 
 impl Spec {
@@ -177,11 +238,13 @@ impl Spec {
         self.options(certificate, None).validate()?;
         self.data.source()?;
         self.data.split()?;
+        self.data.equal_groups()?;
         // Four rows, one of each group and label. A named set may have groups; if it has not, its own rows will tell.
         let grouped = self.data.name.is_some() || self.data.group.is_some();
         let groups = grouped.then(|| Groups { names: vec!["a".into(), "b".into()], of_row: vec![0, 0, 1, 1] });
         let (features, labels) = (Matrix::dense(4, 1, vec![0.0; 4])?, vec![1.0, -1.0, 1.0, -1.0]);
         let wanted = self.wanted()?;
+        self.problem.check_plan()?;
         let mut builder = self.problem.builder(Data { features, labels, groups, weights: None }, &wanted)?;
         for sum in wanted.iter().filter_map(Wanted::bounded) {
             builder = builder.subject_to(sum);
@@ -274,9 +337,9 @@ impl Spec {
 
     /// Builds what a run needs beside its problem, which is that of this spec. Paths as in [`Spec::ready`].
     pub fn equip(&self, posed: &Posed, file: &Path) -> Result<Equipped> {
-        let (problem, mut notes) = (&posed.problem, vec![]);
+        let (problem, mut notes) = (posed.problem.oracle(), vec![]);
         let certificate = self.certificate()?;
-        let start = self.problem.start(problem, base_of(file))?;
+        let start = self.problem.start(&posed.problem, base_of(file))?;
         // A start outside the domain is moved into it before anything is measured there.
         let mut inside = start.clone();
         problem.domain().project(&mut inside, &mut Warm::default())?;
@@ -317,16 +380,32 @@ impl Spec {
                 (kept, (!held.labels.is_empty()).then_some(held))
             }
         };
-        let build = |data, split, references: &[Best]| -> Result<Learning> {
-            Ok(self.problem.builder(data, &wanted)?.split(split).references(references.to_vec()).build()?)
+        self.problem.check_plan()?;
+        let build = |data, split, equal, references: &[Best]| -> Result<Learning> {
+            let builder = self.problem.builder(data, &wanted)?.split(split).equal_groups(equal);
+            Ok(builder.references(references.to_vec()).build()?)
         };
-        let problem = build(data, self.data.split()?, known)?;
+        let problem = build(data, self.data.split()?, self.data.equal_groups()?, known)?;
         notes.extend(problem.references().iter().map(ToString::to_string));
         // Held-out rows are only measured: their bounds and thresholds are those of training.
         let held_out = held_out
-            .map(|held| build(held, Split::Shared, problem.references()))
+            .map(|held| build(held, Split::Shared, None, problem.references()))
             .transpose()
             .map_err(|e| Error::Request(format!("the held-out rows cannot be used: {e}")))?;
+        let problem = match self.problem.plan {
+            Plan::Eliminated => Problem::Model(Box::new(problem)),
+            plan => {
+                let joint = JointWasserstein::new(problem)?.rescale(self.problem.rescale.unwrap_or(false));
+                let joint = if plan == Plan::DoublyStochastic { joint.doubly_stochastic()? } else { joint };
+                let [m, n] = joint.sides();
+                let (sharp, printed) = (joint.objective_modulus().map_or(f64::NAN, |m| m.value), joint.printed_constant());
+                notes.push(format!(
+                    "the transport plan is a variable: {m} x {n} numbers beside the model's; weak-convexity constant {sharp:.4} \
+                     (published: norm_F(A_p) + norm_F(A_u) = {printed:.4})"
+                ));
+                Problem::Joint(Box::new(joint))
+            }
+        };
         Ok(Posed { problem, held_out, fingerprint, notes })
     }
 
@@ -403,6 +482,16 @@ impl DataSpec {
         }
     }
 
+    /// The most rows of gaps that each group keeps; none if all of them stay.
+    fn equal_groups(&self) -> Result<Option<usize>> {
+        match &self.equal_groups {
+            None | Some(Value::Boolean(false)) => Ok(None),
+            Some(Value::Boolean(true)) => Ok(Some(usize::MAX)),
+            Some(Value::Integer(most)) if *most > 0 => Ok(Some(*most as usize)),
+            Some(other) => Err(wrong("equal_groups", other, "true, false, or the most rows that each group keeps")),
+        }
+    }
+
     fn split(&self) -> Result<Split> {
         let wanted = "\"ordered\", \"shared\" or { shuffle = SEED }";
         match &self.split {
@@ -454,21 +543,50 @@ impl ProblemSpec {
         Err(wrong(value))
     }
 
+    /// Refuses a plan that the objective has none of.
+    fn check_plan(&self) -> Result<()> {
+        let minimize: Expression = self.minimize.parse()?;
+        if self.plan != Plan::Eliminated && minimize.to_string() != "wasserstein_gap" {
+            return Err(Error::Request(format!(
+                "plan is a variable with minimize = \"{minimize}\": wanted minimize = \"wasserstein_gap\", whose transport plan \
+                 can be a variable"
+            )));
+        }
+        if let (Some(rescale), Plan::Eliminated) = (self.rescale, self.plan) {
+            return Err(Error::Request(format!(
+                "rescale = {rescale}: wanted only where plan is \"joint\" or \"doubly-stochastic\", whose batches it is about"
+            )));
+        }
+        Ok(())
+    }
+
     fn starts_at_erm(&self) -> bool {
         matches!(&self.start, Some(Value::String(s)) if s == "erm")
     }
 
-    fn start(&self, problem: &Learning, base: &Path) -> Result<Vec<f64>> {
-        let wanted = "\"zero\", \"erm\", \"sin\", a list of numbers, or a file of numbers";
-        let dim = problem.dim();
-        if let (true, Some(erm)) = (self.starts_at_erm(), problem.erm()) {
-            return Ok(erm.minimizer.clone());
+    fn start(&self, problem: &Problem, base: &Path) -> Result<Vec<f64>> {
+        let model = problem.model();
+        let start = match (self.starts_at_erm(), model.erm()) {
+            (true, Some(erm)) => erm.minimizer.clone(),
+            _ => self.named_start(problem, base)?,
+        };
+        match problem {
+            // Given with its plan, or without one: then every row is paired with every other.
+            Problem::Joint(joint) if start.len() == model.dim() => Ok(joint.start(&start)?),
+            _ => Ok(start),
         }
+    }
+
+    /// Every start but "erm"; for a joint problem, with the plan or without.
+    fn named_start(&self, problem: &Problem, base: &Path) -> Result<Vec<f64>> {
+        let wanted = "\"zero\", \"erm\", \"sin\", a list of numbers, or a file of numbers";
+        let (dim, all) = (problem.model().dim(), problem.oracle().dim());
         let sized = |x: Vec<f64>, from: &str| {
-            if x.len() == dim {
+            if x.len() == dim || x.len() == all {
                 Ok(x)
             } else {
-                Err(Error::Request(format!("{from} has {} numbers: the problem has {dim} variables", x.len())))
+                let plan = if all > dim { format!(", {all} with its transport plan") } else { String::new() };
+                Err(Error::Request(format!("{from} has {} numbers: the problem has {dim} variables{plan}", x.len())))
             }
         };
         let mut zero = vec![];

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use thalweg::certify::{Bounds, certify};
 use thalweg::learn::{Enforce, Learning};
-use thalweg::oracle::Values;
+use thalweg::oracle::{Subgradients, Values};
 use thalweg::run::{self, Ended, Observer, Options, Progress};
 use thalweg::suggest::did_you_mean;
 
@@ -307,7 +307,12 @@ impl Solves {
     fn row(&self, bound: f64, point: &run::Point) -> Result<Row> {
         let value = |p: &run::Point| p.constraints.get(self.which).map(|c| c.value);
         let held = self.ready.posed.held_out.as_ref();
-        let held = held.map(|p| Ok::<_, Error>((run::measure(p, &point.x, self.options.feasibility)?, p.bound(self.which))));
+        let held = held.map(|p| {
+            Ok::<_, Error>((
+                run::measure(p, self.ready.posed.problem.of_model(&point.x), self.options.feasibility)?,
+                p.bound(self.which),
+            ))
+        });
         let held = held.transpose()?;
         Ok(Row {
             feasible: point.feasible,
@@ -324,9 +329,10 @@ impl Solves {
 
 impl Sweeps for Solves {
     fn run(&mut self, bound: f64, start: Option<&[f64]>, observer: &mut (dyn Observer + Send)) -> Result<Reached> {
-        self.ready.posed.problem.set_bound(self.which, bound);
+        self.ready.posed.problem.model_mut().set_bound(self.which, bound);
         let start = start.unwrap_or(&self.ready.equipped.start);
-        let outcome = run::minimize(&self.ready.posed.problem, &mut *self.ready.equipped.solver, start, &self.options, observer)?;
+        let outcome =
+            run::minimize(self.ready.posed.problem.oracle(), &mut *self.ready.equipped.solver, start, &self.options, observer)?;
         let interrupted = outcome.ended == Ended::Interrupted;
         let failed = matches!(outcome.ended, Ended::Failed { .. });
         // A point that keeps the bounds is worth more here than the one that the method's rule returns.
@@ -341,22 +347,23 @@ impl Sweeps for Solves {
         let mut notes = vec![];
         if row.feasible && !interrupted {
             let own = stationary.map(|proved| proved.upper);
-            row.proved = own.or_else(|| distance(&self.ready.posed.problem, &point.x, self.options.feasibility, &mut notes));
+            row.proved =
+                own.or_else(|| distance(self.ready.posed.problem.oracle(), &point.x, self.options.feasibility, &mut notes));
         }
         Ok(Reached { row, notes, interrupted })
     }
 
     fn at(&mut self, bound: f64, x: &[f64]) -> Result<Reached> {
-        self.ready.posed.problem.set_bound(self.which, bound);
-        let mut row = self.row(bound, &run::measure(&self.ready.posed.problem, x, self.options.feasibility)?)?;
+        self.ready.posed.problem.model_mut().set_bound(self.which, bound);
+        let mut row = self.row(bound, &run::measure(self.ready.posed.problem.oracle(), x, self.options.feasibility)?)?;
         let mut notes = vec![];
-        row.proved = distance(&self.ready.posed.problem, x, self.options.feasibility, &mut notes);
+        row.proved = distance(self.ready.posed.problem.oracle(), x, self.options.feasibility, &mut notes);
         Ok(Reached { row, notes, interrupted: false })
     }
 }
 
 /// The proved distance to the proximal point; a note says why there is none.
-fn distance(problem: &Learning, x: &[f64], feasibility: f64, notes: &mut Vec<String>) -> Option<f64> {
+fn distance(problem: &dyn Subgradients, x: &[f64], feasibility: f64, notes: &mut Vec<String>) -> Option<f64> {
     let certificate = certify(problem, x, &Bounds { feasibility, ..Bounds::default() });
     let certificate = certificate.map_err(|e| notes.push(format!("nothing is proved about the points: {e}"))).ok()?;
     certificate.certified().then_some(certificate.upper)

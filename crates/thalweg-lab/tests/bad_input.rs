@@ -68,7 +68,7 @@ fn a_broken_inner_solver_is_refused_with_a_sentence() {
         ("[solver.inner]\ntau = 1", &["line 17: the inner solver has no name: wanted name = one of ssg, conex"]),
         (
             "[solver.inner]\nname = \"conex\"\ntol = 1",
-            &["line 19: key 'tol' is not known", "wanted one of eta, tau, theta, output (in [solver.inner])"],
+            &["line 19: key 'tol' is not known", "wanted one of eta, tau, theta, output, batch_f (in [solver.inner])"],
         ),
         ("[solver.inner]\nname = \"ssg\"\neta = \"big\"", &["line 19: eta = \"big\"", "(in [solver.inner])"]),
         ("[solver.inner]\nname = \"conex\"\ntau = -1", &["line 19: tau = -1: wanted a finite number larger than 0 (in"]),

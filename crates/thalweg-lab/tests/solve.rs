@@ -701,3 +701,81 @@ fn a_target_ends_the_run_with_the_iterate_that_reached_it() {
     assert_eq!(good.iter().position(|good| *good), Some(good.len() - 1), "{good:?}");
     assert!(outcome["certificate_bounds"]["upper"].as_f64().unwrap() <= 0.2);
 }
+
+/// Wasserstein fairness on the embedded german data, the plan a variable.
+fn joint(problem: &str, data: &str, measure: &str) -> String {
+    format!(
+        "seed = 2\n{measure}\n[data]\nname = 'german'\nsplit = {{ shuffle = 0 }}\n{data}\n[problem]\n{problem}\n\
+         subject_to = ['hinge <= 0.98']\ndomain = {{ ball = 20 }}\n[solver]\nname = 'ssg'\ntol = 1e-4\nbatch_f = 11\noutput = 'last'\n\
+         eta = {{ rule = 'inv-sqrt', c = 1e-3 }}\n[budget]\niterations = 400\n[record]\nevery = 100\n"
+    )
+}
+
+#[test]
+fn a_transport_plan_can_be_a_variable() {
+    let place = Place::new();
+    let problem = "minimize = 'wasserstein_gap'\nplan = 'joint'";
+    let equal = "equal_groups = true\ntest_fraction = 0.1";
+    place.put("run.toml", joint(problem, equal, "measure = ['wasserstein_gap']"));
+    let outcome = place.run(&["solve", "run.toml", "--json", "--out", "out.json"]).json();
+    let point = outcome["point"]["x"].as_array().unwrap();
+    let notes = outcome["notes"].to_string();
+    let side = ((point.len() - 21) as f64).sqrt() as usize;
+    assert!(notes.contains(&format!("the transport plan is a variable: {side} x {side} numbers")), "{notes}");
+    assert!(notes.contains("weak-convexity constant"), "{notes}");
+    // The gap with the best plan for the same model lies below the sum with the plan at hand, on the rows of training.
+    let gauges = outcome["gauges"].as_array().unwrap();
+    let names: Vec<&str> = gauges.iter().map(|g| g["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["wasserstein_gap", "held-out wasserstein_gap"]);
+    let (gap, objective) = (gauges[0]["value"].as_f64().unwrap(), outcome["point"]["objective"].as_f64().unwrap());
+    assert!(gap > 0.0 && gap < objective, "{gap} against {objective}");
+
+    // The whole point, or the model's part, for which the best plan is taken.
+    let certified = |point: &str| place.run(&["certify", "run.toml", "--point", point, "--evaluations", "3", "--json"]).json();
+    let whole = certified("out.json");
+    assert!((whole["objective"].as_f64().unwrap() - objective).abs() < 1e-12, "{whole}");
+    let model: Vec<String> = point[..21].iter().map(ToString::to_string).collect();
+    place.put("model.txt", model.join(" "));
+    let best = certified("model.txt");
+    assert!((best["objective"].as_f64().unwrap() - gap).abs() < 1e-12, "{best}");
+    assert!(best["notes"].to_string().contains("has no transport plan: a best one for its model was taken"), "{best}");
+
+    // A start with the plan goes on from there, one without begins with the uniform plan.
+    for (start, length) in [("model.txt", 21), ("all.txt", point.len())] {
+        place.put("all.txt", point.iter().map(ToString::to_string).collect::<Vec<_>>().join(","));
+        let text = joint(&format!("{problem}\nstart = '{start}'"), equal, "");
+        place.put("run.toml", text.replace("iterations = 400", "iterations = 1"));
+        let trace = place.run(&["solve", "run.toml", "--trace", "t.csv"]);
+        assert!(trace.code == Some(0) || trace.code == Some(1), "{}", trace.err);
+        let text = place.read("t.csv");
+        let (head, rows) = cells(&text);
+        let first: f64 = rows[0][head.iter().position(|h| *h == "objective").unwrap()].parse().unwrap();
+        if length == 21 {
+            assert!((first - objective).abs() > 1e-6 && first > gap, "{first}: another plan, and not the best");
+        } else {
+            assert!((first - objective).abs() < 1e-12, "{first}");
+        }
+    }
+    place.put("run.toml", joint(&format!("{problem}\nstart = [1.0, 2.0]"), equal, ""));
+    place.run(&["solve", "run.toml"]).refused(&["start has 2 numbers", "21 variables", "with its transport plan"]);
+}
+
+#[test]
+fn a_plan_that_cannot_be_is_refused() {
+    let place = Place::new();
+    let gap = "minimize = 'wasserstein_gap'";
+    for (problem, data, parts) in [
+        ("minimize = 'hinge'\nplan = 'joint'".to_string(), "", &["plan is a variable", "hinge", "wasserstein_gap"][..]),
+        (format!("{gap}\nplan = 'both'"), "", &["plan = \"both\"", "eliminated, joint, doubly-stochastic"]),
+        (format!("{gap}\nrescale = true"), "", &["rescale = true", "\"joint\""]),
+        (format!("{gap}\nplan = 'joint'"), "equal_groups = 0", &["equal_groups = 0", "true, false, or the most rows"]),
+        (gap.into(), "equal_groups = 'yes'", &["equal_groups = \"yes\""]),
+    ] {
+        place.put("run.toml", joint(&problem, data, ""));
+        place.run(&["solve", "run.toml"]).refused(parts);
+    }
+    place.put("run.toml", joint(gap, "equal_groups = 5", "").replace("{ shuffle = 0 }", "'shared'"));
+    place.run(&["solve", "run.toml"]).refused(&["equal_groups", "the losses are on the same rows"]);
+    place.put("run.toml", joint(gap, "", "").replace("batch_f = 11", "batch_f = 0"));
+    place.run(&["solve", "run.toml"]).refused(&["batch_f = 0", "at least 1 sample"]);
+}

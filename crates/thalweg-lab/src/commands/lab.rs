@@ -1,5 +1,6 @@
 //! `thalweg lab`: experiments, the store that keeps their runs, and the report.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::data::catalogue;
 use crate::data::table::quote_cell;
 use crate::lab::experiment::{Experiment, describe, matches, panel};
 use crate::lab::page;
-use crate::lab::store::{Finished, Member, Part, Status, Store, Stored};
+use crate::lab::store::{Facts, Finished, Member, Part, Status, Store, Stored};
 use crate::lab::work::{How, run as work};
 use crate::output::{align, json, print};
 use crate::report::html;
@@ -234,8 +235,8 @@ fn run_experiment(args: RunArgs) -> Ending {
         return Ok(ExitCode::from(code));
     }
     let mut text = format!("{}: {}\n\n", experiment.name, counted(&rows, done.worked, done.found));
-    text += &summary(&rows);
     let facts = store.experiments()?.into_iter().find(|e| e.name == experiment.name).map(|e| e.facts).unwrap_or_default();
+    text += &summary(&rows, &facts);
     if !facts.tuned.is_empty() || !facts.notes.is_empty() {
         text += "\n";
     }
@@ -265,15 +266,22 @@ fn run_experiment(args: RunArgs) -> Ending {
 fn dry_run(experiment: &Experiment, only: Option<&str>) -> Ending {
     let mut text = String::new();
     let mut count = 0;
+    let mut add = |name: String| {
+        if only.is_none_or(|only| matches(&name, only)) {
+            count += 1;
+            text += &format!("{name}\n");
+        }
+    };
     for [d, p, s] in experiment.groups() {
+        let trial = experiment.tries(s);
         for c in 0..experiment.solvers[s].cells.len() {
             for seed in experiment.tuning_seeds()? {
-                let name = experiment.describe(&experiment.job(d, p, s, c, seed)?);
-                if only.is_none_or(|only| matches(&name, only)) {
-                    count += 1;
-                    text += &format!("{name}\n");
-                }
+                let job = if trial { experiment.trial(d, p, s, c, seed)? } else { experiment.job(d, p, s, c, seed)? };
+                add(experiment.describe(&job));
             }
+        }
+        for &seed in experiment.seeds.iter().filter(|_| trial) {
+            add(describe(&experiment.panel(d, p), &experiment.solvers[s].label, "the cell that is kept", seed));
         }
     }
     print(&format!("{text}{count} runs\n"))?;
@@ -353,8 +361,9 @@ fn chosen(store: &Store, name: Option<&str>) -> Result<Vec<Stored>> {
 }
 
 /// Kept cells, one line for each panel and solver.
-fn summary(rows: &[Row]) -> String {
-    let header = ["problem", "solver", "kept settings", "objective", "violation", "feasible", "passes", "seconds"];
+fn summary(rows: &[Row], facts: &Facts) -> String {
+    let header =
+        ["problem", "solver", "kept settings", "objective", "violation", "feasible", "passes", "DP(f)", "DP(g)", "seconds"];
     let mut lines: Vec<Vec<String>> = vec![header.map(String::from).to_vec()];
     let mut seen: Vec<(String, String, String)> = vec![];
     for row in rows.iter().filter(|row| row.member.tuned && row.finished.is_some()) {
@@ -378,16 +387,23 @@ fn summary(rows: &[Row]) -> String {
             numbers.get(numbers.len().saturating_sub(1) / 2).copied()
         };
         let show = |v: Option<f64>, words: fn(f64) -> String| v.map_or("none".into(), words);
+        // Left out where no solver says how a publication counts.
+        let published = |i: usize| {
+            let passes = middle(&|r| facts.published(m, r.iterations).map(|passes| passes[i]));
+            passes.map_or(String::new(), |v| format!("{v:.0}"))
+        };
         let worst = runs.iter().filter_map(|r| r.violation).max_by(f64::total_cmp);
         let feasible = runs.iter().filter(|r| r.status == Status::Feasible).count();
         lines.push(vec![
             key.0.clone(),
             key.1.clone(),
             key.2.clone(),
-            show(middle(&|r| r.objective), |v| format!("{v:.6}")),
+            show(middle(&|r| r.objective), |v| if v.abs() < 1e6 { format!("{v:.6}") } else { format!("{v:.1e}") }),
             show(worst, |v| format!("{v:+.1e}")),
             format!("{feasible}/{}", runs.len()),
             show(middle(&|r| Some(r.passes_f + r.passes_g)), |v| format!("{v:.0}")),
+            published(0),
+            published(1),
             show(middle(&|r| Some(r.seconds)), |v| format!("{v:.2}")),
         ]);
         seen.push(key);
@@ -558,6 +574,9 @@ fn export(args: ExportArgs) -> Ending {
         check_writable(file).map_err(|what| Error::Request(format!("--out {}: {what}", file.display())))?;
     }
     let rows = args.which.rows(&store)?;
+    let facts: HashMap<String, Facts> = store.experiments()?.into_iter().map(|e| (e.name, e.facts)).collect();
+    let counts = |row: &Row| facts.get(&row.experiment).is_some_and(|f| !f.published.is_empty());
+    let published = !args.points && rows.iter().any(counts);
     let mut text = String::from("experiment,run,data,problem,solver,cell,seed,kept");
     text += match args.points {
         true => ",part,iteration,name,value\n",
@@ -565,6 +584,10 @@ fn export(args: ExportArgs) -> Ending {
             ",status,objective,violation,iterations,passes_f,passes_g,samples,seconds,certificate_lower,certificate_upper,ended,finished\n"
         }
     };
+    if published {
+        text.truncate(text.trim_end().len());
+        text += ",published_f,published_g\n";
+    }
     for row in &rows {
         let m = &row.member;
         let head = [&row.experiment, &m.run, &m.data, &m.problem, &m.solver, &m.cell].map(|cell| quote_cell(cell)).join(",");
@@ -572,11 +595,13 @@ fn export(args: ExportArgs) -> Ending {
         let number = |v: Option<f64>| v.map_or(String::new(), digits);
         match (&row.finished, args.points) {
             (None, true) => {}
-            (None, false) => text += &format!("{head},not run,,,,,,,,,,,\n"),
+            (None, false) => text += &format!("{head},not run,,,,,,,,,,,{}\n", if published { ",," } else { "" }),
             (Some(run), false) => {
                 let certificate = page::certificate_of(&store, run)?;
+                let passes = facts.get(&row.experiment).and_then(|f| f.published(m, run.iterations));
+                let passes = [0, 1].map(|i| format!(",{}", number(passes.map(|p| p[i])))).concat();
                 text += &format!(
-                    "{head},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+                    "{head},{},{},{},{},{},{},{},{},{},{},{},{}{}\n",
                     run.status.word(),
                     number(run.objective),
                     number(run.violation),
@@ -588,7 +613,8 @@ fn export(args: ExportArgs) -> Ending {
                     number(certificate.map(|c| c[0])),
                     number(certificate.map(|c| c[1])),
                     quote_cell(&run.ended),
-                    run.finished
+                    run.finished,
+                    if published { passes.as_str() } else { "" }
                 );
             }
             (Some(run), true) => {

@@ -78,7 +78,7 @@ pub fn run(args: Args) -> Ending {
     };
     let mut bar = Bar::new(!args.quiet);
     let mut outcome =
-        run::minimize(&ready.posed.problem, &mut *ready.equipped.solver, &ready.equipped.start, &options, &mut bar)?;
+        run::minimize(ready.posed.problem.oracle(), &mut *ready.equipped.solver, &ready.equipped.start, &options, &mut bar)?;
     bar.finish();
     outcome.notes.splice(0..0, ready.notes().cloned());
 
@@ -167,7 +167,7 @@ impl Report {
         // Who interrupts a run does not want to wait for another one.
         let asked = if outcome.ended == Ended::Interrupted { Measures::default() } else { options.certificate };
         let Measured { switching: certificate, penalised: penalty_certificate, bounds: certificate_bounds } =
-            asked.take(&ready.posed.problem, x).unwrap_or_else(|e| {
+            asked.take(ready.posed.problem.oracle(), x).unwrap_or_else(|e| {
                 notes.push(format!("the near-stationarity of the point was not computed: {e}"));
                 Measured::default()
             });
@@ -176,9 +176,9 @@ impl Report {
             success: outcome.success(),
             exit_code,
             message: outcome.ended.to_string(),
-            problem: thalweg::oracle::Values::fingerprint(&ready.posed.problem),
-            bounds: (0..outcome.point.constraints.len()).map(|j| ready.posed.problem.bound(j)).collect(),
-            references: ready.posed.problem.references().iter().map(Reference::from).collect(),
+            problem: ready.posed.problem.oracle().fingerprint(),
+            bounds: (0..outcome.point.constraints.len()).map(|j| ready.posed.problem.model().bound(j)).collect(),
+            references: ready.posed.problem.model().references().iter().map(Reference::from).collect(),
             held_out,
             certificate_bounds,
             certificate,

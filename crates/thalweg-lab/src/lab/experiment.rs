@@ -36,6 +36,11 @@ const KEYS: [&str; 17] = [
 /// Keys of `[quick]` that replace, or for tables extend, those of the experiment.
 const QUICK: [&str; 11] =
     ["seed", "seeds", "threads", "feasibility", "certificate", "measure", "budget", "record", "stop", "tune", "data"];
+/// Keys with which a data set, and a solver, replaces those of the experiment.
+const OF_DATA: [&str; 4] = ["budget", "record", "stop", "certificate"];
+const OF_SOLVER: [&str; 3] = ["budget", "record", "stop"];
+/// What the cell of a trial run ends in.
+pub const TRIAL: &str = "; trial";
 /// The most runs of an experiment; more are a slip of the pen.
 const MOST: usize = 100_000;
 
@@ -79,6 +84,8 @@ pub struct Named {
     pub table: Table,
     /// For data: what they stand in for, and why.
     pub stand_in: Option<String>,
+    /// For data: tables that replace those of the experiment.
+    own: Table,
 }
 
 /// A solver with its grid.
@@ -90,8 +97,35 @@ pub struct Solver {
     pub cells: Vec<Cell>,
     /// Labels of the data sets that it runs on; all if none are given.
     on: Option<Vec<String>>,
-    /// Tables that replace those of the experiment.
+    /// Passes of objective and constraints per iteration as a publication counts them.
+    pub published: Option<[f64; 2]>,
+    /// Tables that replace those of the experiment and of the data.
     own: Table,
+}
+
+/// How a publication counts the passes of its method, as it is written.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Published {
+    f: Option<f64>,
+    g: Option<f64>,
+    per: Option<f64>,
+}
+
+impl Published {
+    /// Passes of objective and constraints per iteration.
+    fn rate(self) -> Result<[f64; 2]> {
+        let per = self.per.unwrap_or(1.0);
+        if !per.is_finite() || per <= 0.0 {
+            return Err(Error::Request(format!("published.per = {per}: wanted a number of iterations above 0")));
+        }
+        let rate = |key: &str, passes: Option<f64>| match passes {
+            Some(v) if v.is_finite() && v >= 0.0 => Ok(v / per),
+            Some(v) => Err(Error::Request(format!("published.{key} = {v}: wanted a number of passes"))),
+            None => Err(Error::Request(format!("published has no '{key}': wanted f and g, passes of objective and constraints"))),
+        };
+        Ok([rate("f", self.f)?, rate("g", self.g)?])
+    }
 }
 
 /// One choice of settings.
@@ -118,6 +152,8 @@ pub struct Tune {
     pub after: After,
     /// Seeds that every cell runs with; the chosen one then runs with the others too. By default all.
     pub seeds: Option<Seeds>,
+    /// Limits of the trial runs that cells are compared by, in place of the budget; the chosen one then runs with the budget.
+    pub budget: Option<Table>,
 }
 
 /// What a cell is chosen by.
@@ -209,6 +245,8 @@ pub struct Job {
     pub cell: usize,
     /// Its seed.
     pub seed: u64,
+    /// It is made only to compare cells, with the budget of `tune`.
+    pub trial: bool,
     /// Its spec.
     pub spec: Spec,
     /// The same as a table.
@@ -339,10 +377,17 @@ impl Experiment {
                 let say = |e: Error| Error::Request(format!("solver '{}'{at}: {e}", solver.label));
                 self.job(0, 0, s, c, self.seeds[0]).and_then(|job| job.spec.check()).map_err(say)?;
             }
+            let wrong = |e: Error| Error::Request(format!("tune.budget: {e}"));
+            if self.tune.as_ref().is_some_and(|tune| tune.budget.is_some()) {
+                self.trial(0, 0, s, 0, self.seeds[0]).and_then(|job| job.spec.check()).map_err(wrong)?;
+            }
         }
-        for d in 0..self.data.len() {
+        for (d, data) in self.data.iter().enumerate() {
             for p in 0..self.problems.len() {
-                self.job(d, p, 0, 0, self.seeds[0])?;
+                let job = self.job(d, p, 0, 0, self.seeds[0])?;
+                if !data.own.is_empty() {
+                    job.spec.check().map_err(|e| Error::Request(format!("data '{}': {e}", data.label)))?;
+                }
             }
         }
         Ok(())
@@ -371,18 +416,39 @@ impl Experiment {
         groups
     }
 
+    /// Whether the cells of a solver are compared by trial runs. One cell alone needs none.
+    pub fn tries(&self, solver: usize) -> bool {
+        self.tune.as_ref().is_some_and(|tune| tune.budget.is_some()) && self.solvers[solver].cells.len() > 1
+    }
+
     /// One run.
     pub fn job(&self, data: usize, problem: usize, solver: usize, cell: usize, seed: u64) -> Result<Job> {
+        self.made([data, problem, solver], cell, seed, None)
+    }
+
+    /// One run that is made only to compare cells: with the budget of `tune`, and until that is used up.
+    pub fn trial(&self, data: usize, problem: usize, solver: usize, cell: usize, seed: u64) -> Result<Job> {
+        let budget = self.tune.as_ref().and_then(|tune| tune.budget.as_ref());
+        self.made([data, problem, solver], cell, seed, budget)
+    }
+
+    fn made(&self, [data, problem, solver]: [usize; 3], cell: usize, seed: u64, trial: Option<&Table>) -> Result<Job> {
         let from = &self.solvers[solver];
         let mut table = self.common.clone();
+        table.extend(self.data[data].own.clone());
         table.extend(from.own.clone());
+        if let Some(budget) = trial {
+            table.insert("budget".into(), Value::Table(budget.clone()));
+            table.remove("stop");
+            table.remove("certificate");
+        }
         let seed_value = i64::try_from(seed).map_err(|_| Error::Request(format!("seed {seed}: wanted at most {}", i64::MAX)))?;
         table.insert("seed".into(), Value::Integer(seed_value));
         table.insert("data".into(), Value::Table(self.data[data].table.clone()));
         table.insert("problem".into(), Value::Table(self.problems[problem].table.clone()));
         table.insert("solver".into(), Value::Table(from.cells[cell].table.clone()));
         let spec = Spec::from_table(table.clone())?;
-        Ok(Job { data, problem, solver, cell, seed, spec, table })
+        Ok(Job { data, problem, solver, cell, seed, trial: trial.is_some(), spec, table })
     }
 
     /// What a reader calls the problem of a run: the data set, and the problem where there are several.
@@ -390,10 +456,15 @@ impl Experiment {
         panel(&self.data[data].label, &self.problems[problem].label)
     }
 
+    /// The settings of a run that were written as lists, and whether it is a trial.
+    pub fn cell(&self, job: &Job) -> String {
+        let words = &self.solvers[job.solver].cells[job.cell].words;
+        if job.trial { format!("{words}{TRIAL}") } else { words.clone() }
+    }
+
     /// The name of a run, for people and for `--only`.
     pub fn describe(&self, job: &Job) -> String {
-        let solver = &self.solvers[job.solver];
-        describe(&self.panel(job.data, job.problem), &solver.label, &solver.cells[job.cell].words, job.seed)
+        describe(&self.panel(job.data, job.problem), &self.solvers[job.solver].label, &self.cell(job), job.seed)
     }
 }
 
@@ -489,12 +560,19 @@ fn data_label(table: &Table) -> Option<String> {
     named.map(|s| Path::new(s).file_name().map_or(s.into(), |f| f.to_string_lossy().into_owned()))
 }
 
+/// Takes out the tables that replace those of the experiment.
+fn own(table: &mut Table, keys: &[&str]) -> Table {
+    keys.iter().filter_map(|key| Some((key.to_string(), table.remove(*key)?))).collect()
+}
+
 fn entries(table: &mut Table, key: &str, usual: impl Fn(&Table) -> Option<String>) -> Result<Vec<Named>> {
     let mut found = vec![];
     for mut table in tables(table, key)? {
         let label = words(&mut table, "label")?.or_else(|| usual(&table)).unwrap_or_default();
-        let stand_in = if key == "data" { words(&mut table, "stand_in")? } else { None };
-        found.push(Named { label, table, stand_in });
+        let data = key == "data";
+        let stand_in = if data { words(&mut table, "stand_in")? } else { None };
+        let own = if data { own(&mut table, &OF_DATA) } else { Table::new() };
+        found.push(Named { label, table, stand_in, own });
     }
     distinct(key, found.iter().map(|entry| &entry.label))?;
     Ok(found)
@@ -514,7 +592,18 @@ fn solvers(table: &mut Table, values: usize) -> Result<Vec<Solver>> {
                     .map_err(|_| Error::Request(format!("solver '{label}': on = {list}: wanted labels of data sets")))?,
             ),
         };
-        let own = ["budget", "record", "stop"].iter().filter_map(|key| Some((key.to_string(), table.remove(*key)?))).collect();
+        let own = own(&mut table, &OF_SOLVER);
+        let published = match table.remove("published") {
+            None => None,
+            Some(Value::Table(given)) => {
+                let rate = settings::<Published>(given).and_then(Published::rate);
+                Some(rate.map_err(|e| Error::Request(format!("solver '{label}': {e}")))?)
+            }
+            Some(other) => {
+                let what = format!("solver '{label}': published = {other}: wanted a table such as {{ f = 1, g = 2 }}");
+                return Err(Error::Request(what));
+            }
+        };
         // The name is no setting: a list there is left to be refused.
         let name = table.remove("name");
         let cells = expand(&Value::Table(table), "", values)
@@ -529,7 +618,7 @@ fn solvers(table: &mut Table, values: usize) -> Result<Vec<Solver>> {
                 Cell { words: words.join(", "), table }
             })
             .collect();
-        found.push(Solver { label, cells, on, own });
+        found.push(Solver { label, cells, on, published, own });
     }
     // Two of one label are one solver with settings of its own on each of their data sets, which must then differ.
     for (i, one) in found.iter().enumerate() {
@@ -633,6 +722,17 @@ fn shrunk(table: &mut Table, quick: Option<Value>) -> Result<usize> {
         let wanted: Vec<String> =
             data.clone().try_into().map_err(|_| Error::Request(format!("quick.data = {data}: wanted labels of data sets")))?;
         keep_data(table, &wanted)?;
+    }
+    // What is shortened is shortened for all data and solvers, whatever tables they have of their own.
+    for of in ["data", "solver"] {
+        let all: Vec<&mut Table> = match table.get_mut(of) {
+            Some(Value::Table(one)) => vec![one],
+            Some(Value::Array(list)) => list.iter_mut().filter_map(Value::as_table_mut).collect(),
+            _ => vec![],
+        };
+        for own in all {
+            own.retain(|key, _| !(OF_SOLVER.contains(&key) && quick.contains_key(key)));
+        }
     }
     for (key, value) in quick {
         match (table.get_mut(&key), value) {

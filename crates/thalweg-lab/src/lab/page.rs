@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::experiment::panel;
+use super::experiment::{TRIAL, describe, panel};
 use super::store::{Curve, Finished, Member, Part, Status, Store, Stored};
 use crate::Result;
 use crate::report::{Column, Experiment, FactPart, Facts, Page, Panel, Run, Section, Trace};
@@ -121,29 +121,17 @@ impl<'a> Read<'a> {
         }
     }
 
-    /// Who wins, by how much, and whether it is feasible: a sentence for each panel.
+    /// Who wins, by how much, and whether it is feasible: a sentence for each panel, or for all where they are many.
     fn lead(&self) -> Vec<String> {
-        let mut sentences = vec![];
         let several = self.shown.iter().any(|run| self.shown.first().is_some_and(|first| first.seed != run.seed));
         let every = if several { " with every seed" } else { "" };
-        for (i, (data, problem)) in self.stored.facts.panels.iter().enumerate() {
-            // Of each solver the middle objective of its kept runs, where all of them are feasible.
-            let mut ranked: Vec<(f64, &str)> = vec![];
-            let mut missed: Vec<&str> = vec![];
-            for solver in &self.stored.facts.solvers {
-                let runs: Vec<&Run> = self.shown.iter().filter(|r| r.panel == i && r.tuned && r.solver == *solver).collect();
-                let mut values: Vec<f64> = runs.iter().filter(|r| r.feasible).filter_map(|r| r.objective).collect();
-                values.sort_by(f64::total_cmp);
-                match values.get(values.len().saturating_sub(1) / 2) {
-                    Some(&middle) if values.len() == runs.len() => ranked.push((middle, solver)),
-                    _ if !runs.is_empty() => missed.push(solver),
-                    _ => {}
-                }
-            }
-            ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let label = panel(data, problem);
+        let standings: Vec<Standing> = (0..self.stored.facts.panels.len()).filter_map(|i| self.standing(i)).collect();
+        if standings.len() > SENTENCES {
+            return overall(&standings, &self.stored.facts.solvers, every);
+        }
+        let mut sentences = vec![];
+        for Standing { label, ranked, missed } in &standings {
             let mut sentence = match ranked.as_slice() {
-                [] if missed.is_empty() => continue,
                 [] => format!("On {label} no solver returned a feasible point{every}."),
                 [(best, solver)] => format!("On {label} only {solver} returned feasible points: objective {best:.6}."),
                 [(best, solver), (second, next), ..] => format!(
@@ -157,6 +145,24 @@ impl<'a> Read<'a> {
             sentences.push(sentence);
         }
         sentences
+    }
+
+    /// How the solvers stand on a panel; nothing if none has run.
+    fn standing(&self, i: usize) -> Option<Standing<'_>> {
+        let (data, problem) = self.stored.facts.panels.get(i)?;
+        let mut standing = Standing { label: panel(data, problem), ranked: vec![], missed: vec![] };
+        for solver in &self.stored.facts.solvers {
+            let runs: Vec<&Run> = self.shown.iter().filter(|r| r.panel == i && r.tuned && r.solver == *solver).collect();
+            let mut values: Vec<f64> = runs.iter().filter(|r| r.feasible).filter_map(|r| r.objective).collect();
+            values.sort_by(f64::total_cmp);
+            match values.get(values.len().saturating_sub(1) / 2) {
+                Some(&middle) if values.len() == runs.len() => standing.ranked.push((middle, solver)),
+                _ if !runs.is_empty() => standing.missed.push(solver),
+                _ => {}
+            }
+        }
+        standing.ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+        (!standing.ranked.is_empty() || !standing.missed.is_empty()).then_some(standing)
     }
 
     fn alerts(&self) -> Vec<String> {
@@ -201,7 +207,7 @@ impl<'a> Read<'a> {
         about.rows.push(("runs".into(), format!("{} of {}", self.runs.len(), self.planned)));
         let seeds: BTreeSet<u64> = self.runs.iter().map(|(m, _)| m.seed).collect();
         about.rows.push(("seeds".into(), seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")));
-        if let Some((_, run)) = self.runs.first() {
+        if let Some((_, run)) = self.runs.iter().find(|(m, _)| m.tuned).or(self.runs.first()) {
             for key in ["budget", "record", "stop", "measure", "feasibility"] {
                 if !run.spec[key].is_null() {
                     about.rows.push((key.into(), words(&run.spec[key])));
@@ -235,12 +241,13 @@ impl<'a> Read<'a> {
                 }
             }
             part.rows.extend(settings);
-            let cells: BTreeSet<&str> = runs.iter().map(|(m, _)| m.cell.as_str()).collect();
+            let cells: BTreeSet<&str> = runs.iter().map(|(m, _)| m.cell.trim_end_matches(TRIAL)).collect();
             if cells.len() > 1 {
                 part.rows.push(("cells of its grid".into(), cells.len().to_string()));
             }
             parts.push(part);
         }
+        parts.extend(self.published());
         let mut machines = FactPart { title: "Machine".into(), ..FactPart::default() };
         let known: BTreeSet<String> = self.runs.iter().map(|(_, run)| machine(&run.host)).collect();
         machines.rows.extend(known.into_iter().map(|m| ("made on".into(), m)));
@@ -252,6 +259,73 @@ impl<'a> Read<'a> {
         });
         Facts { title: format!("Methods: {}", stored.title), parts }
     }
+
+    /// The passes of the runs that count, as publications count them, where the spec says how.
+    fn published(&self) -> Option<FactPart> {
+        let mut rows = vec![];
+        for (m, run) in self.runs.iter().filter(|(m, _)| m.tuned) {
+            let Some([f, g]) = self.stored.facts.published(m, run.iterations) else { continue };
+            let ours = format!("by our rule {} and {}", rounded(run.passes_f), rounded(run.passes_g));
+            let words = format!("DP(f) {}, DP(g) {}; {ours}; {} iterations", rounded(f), rounded(g), run.iterations);
+            rows.push((describe(&panel(&m.data, &m.problem), &m.solver, &m.cell, m.seed), words));
+        }
+        let title = "Passes of objective and constraints as published".into();
+        (!rows.is_empty()).then(|| FactPart { title, rows, words: vec![] })
+    }
+}
+
+/// A number of passes for people.
+fn rounded(passes: f64) -> String {
+    if passes < 1e4 { format!("{passes:.3}").trim_end_matches('0').trim_end_matches('.').into() } else { format!("{passes:.0}") }
+}
+
+/// With more panels than this the report begins with a sentence about all of them; the cards below it have each.
+const SENTENCES: usize = 4;
+
+/// Solvers on one panel.
+struct Standing<'a> {
+    label: String,
+    /// The middle objective of the kept runs of each solver all of whose points are feasible, the smallest first.
+    ranked: Vec<(f64, &'a str)>,
+    /// Solvers with a point that is not.
+    missed: Vec<&'a str>,
+}
+
+/// How often each solver wins, and how often its points are feasible.
+fn overall(standings: &[Standing], solvers: &[String], every: &str) -> Vec<String> {
+    let of = standings.len();
+    let first = |s: &Standing| s.ranked.first().map(|r| r.1.to_owned());
+    let mut wins: Vec<(usize, &String)> =
+        solvers.iter().map(|solver| (standings.iter().filter(|s| first(s).as_ref() == Some(solver)).count(), solver)).collect();
+    wins.retain(|w| w.0 > 0);
+    wins.sort_by_key(|w| std::cmp::Reverse(w.0));
+    let mut sentences = vec![];
+    if !wins.is_empty() {
+        let list: Vec<String> = wins.iter().map(|(n, solver)| format!("{solver} on {n}")).collect();
+        sentences.push(format!("Of {of} problems, the smallest feasible objective is that of {}.", list.join(", of ")));
+    }
+    let mut always: Vec<&str> = vec![];
+    let mut sometimes = vec![];
+    for solver in solvers {
+        let kept = standings.iter().filter(|s| s.ranked.iter().any(|r| r.1 == solver)).count();
+        let ran = kept + standings.iter().filter(|s| s.missed.contains(&solver.as_str())).count();
+        if ran > 0 && kept == ran {
+            always.push(solver);
+        } else if ran > 0 {
+            sometimes.push(format!("{solver} on {kept} of {ran}"));
+        }
+    }
+    if !always.is_empty() {
+        sentences.push(format!("Feasible{every} wherever they ran: {}.", always.join(", ")));
+    }
+    if !sometimes.is_empty() {
+        sentences.push(format!("Feasible{every} on some: {}.", sometimes.join(", ")));
+    }
+    let none: Vec<&str> = standings.iter().filter(|s| s.ranked.is_empty()).map(|s| s.label.as_str()).collect();
+    if !none.is_empty() {
+        sentences.push(format!("No solver returned a feasible point{every} on {}.", none.join("; ")));
+    }
+    sentences
 }
 
 /// Where no cell was chosen, because not all have run, the one whose feasible end is best so far is shown. Returns for whom.

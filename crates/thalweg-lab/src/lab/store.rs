@@ -117,6 +117,17 @@ pub struct Facts {
     pub tuned: String,
     /// What a careful reader should know.
     pub notes: Vec<String>,
+    /// Passes of objective and constraints per iteration as a publication counts them, by labels of data and solver.
+    #[serde(default)]
+    pub published: Vec<(String, String, [f64; 2])>,
+}
+
+impl Facts {
+    /// Passes of objective and constraints of a run as a publication counts them, if the spec says how.
+    pub fn published(&self, member: &Member, iterations: u64) -> Option<[f64; 2]> {
+        let (_, _, rate) = self.published.iter().find(|(data, solver, _)| (data, solver) == (&member.data, &member.solver))?;
+        Some(rate.map(|passes| passes * iterations as f64))
+    }
 }
 
 /// A run's place in an experiment.

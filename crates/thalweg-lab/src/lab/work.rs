@@ -14,7 +14,7 @@ use thalweg::run::{self, Budget, Checkpoint, Ended, Observer, Outcome, Progress,
 use thalweg::solvers::Kind;
 
 use super::choose::{choose, look};
-use super::experiment::{By, Certified, Experiment, Job, Tune, Wanted, matches};
+use super::experiment::{By, Certified, Experiment, Job, Tune, Wanted, matches, short};
 use super::host;
 use super::store::{Certificates, Claim, Curve, Facts, Finished, Member, Owner, Part, Status, Store, Stored};
 use crate::data::catalogue;
@@ -150,7 +150,11 @@ pub fn run(experiment: &Experiment, store: Store, how: &How, watch: &dyn Watch) 
     let mut plan = shop.tasks(jobs)?;
     let expected = {
         let kept = if experiment.tune.is_some() { experiment.groups().len() * experiment.seeds.len() } else { plan.len() };
-        let further = experiment.groups().len() * (experiment.seeds.len() - experiment.tuning_seeds()?.len());
+        let further = {
+            let others = experiment.seeds.len() - experiment.tuning_seeds()?.len();
+            let of = |[_, _, s]: &[usize; 3]| if experiment.tries(*s) { experiment.seeds.len() } else { others };
+            experiment.groups().iter().map(of).sum::<usize>()
+        };
         plan.iter().filter(|task| wanted(&task.job)).count() + if how.only.is_none() { further + later(kept) } else { 0 }
     };
     watch.planned(expected);
@@ -173,27 +177,30 @@ pub fn run(experiment: &Experiment, store: Store, how: &How, watch: &dyn Watch) 
     Ok(done)
 }
 
-/// Every cell with the seeds that all cells run with.
+/// Every cell with the seeds that all cells run with, as a trial where the spec has trials.
 fn first_jobs(experiment: &Experiment) -> Result<Vec<Job>> {
     let seeds = experiment.tuning_seeds()?;
     let mut jobs = vec![];
     for [d, p, s] in experiment.groups() {
         for c in 0..experiment.solvers[s].cells.len() {
             for &seed in &seeds {
-                jobs.push(experiment.job(d, p, s, c, seed)?);
+                jobs.push(match experiment.tries(s) {
+                    true => experiment.trial(d, p, s, c, seed)?,
+                    false => experiment.job(d, p, s, c, seed)?,
+                });
             }
         }
     }
     Ok(jobs)
 }
 
-/// The chosen cells with the other seeds.
+/// The chosen cells with the other seeds, after trials with all.
 fn further_jobs(experiment: &Experiment, choices: &[Choice]) -> Result<Vec<Job>> {
     let seeds = experiment.tuning_seeds()?;
     let mut jobs = vec![];
     for choice in choices {
         let [d, p, s] = choice.group;
-        for &seed in experiment.seeds.iter().filter(|seed| !seeds.contains(seed)) {
+        for &seed in experiment.seeds.iter().filter(|seed| experiment.tries(s) || !seeds.contains(seed)) {
             jobs.push(experiment.job(d, p, s, choice.cell, seed)?);
         }
     }
@@ -273,6 +280,8 @@ impl Shop<'_> {
             }
             if there == wanted && wanted > 0 {
                 let (cell, note) = choose(&cells);
+                // One cell is no choice.
+                let note = note.filter(|_| cells.len() > 1);
                 choices.push(Choice { group, cell, note });
             }
         }
@@ -287,7 +296,7 @@ impl Shop<'_> {
             data: e.data[task.job.data].label.clone(),
             problem: e.problems[task.job.problem].label.clone(),
             solver: e.solvers[task.job.solver].label.clone(),
-            cell: e.solvers[task.job.solver].cells[task.job.cell].words.clone(),
+            cell: e.cell(&task.job),
             seed: task.job.seed,
             tuned: kept(e, choices, &task.job),
         };
@@ -295,6 +304,10 @@ impl Shop<'_> {
         let note = |choice: &Choice| {
             let [d, p, s] = choice.group;
             Some(format!("{} on {}: {}", e.solvers[s].label, e.panel(d, p), choice.note?))
+        };
+        let published = |[d, p, s]: [usize; 3]| {
+            let rate = e.solvers[s].published.filter(|_| p == 0)?;
+            Some((e.data[d].label.clone(), e.solvers[s].label.clone(), rate))
         };
         let mut solvers: Vec<String> = vec![];
         for solver in &e.solvers {
@@ -308,6 +321,7 @@ impl Shop<'_> {
             stand_ins: e.data.iter().filter_map(|d| Some((d.label.clone(), d.stand_in.clone()?))).collect(),
             tuned: e.tune.as_ref().map_or(String::new(), in_words),
             notes: choices.iter().filter_map(note).collect(),
+            published: e.groups().into_iter().filter_map(published).collect(),
         };
         let stored = Stored { name: e.name.clone(), title: e.title.clone(), about: e.about.clone(), spec: e.text.clone(), facts };
         lock(&self.store).describe(&stored, &plan.iter().map(member).collect::<Vec<_>>())
@@ -403,8 +417,8 @@ impl Shop<'_> {
             let make = || -> Result<Arc<Posed>> {
                 let known = lock(&self.store).references(&task.problem)?;
                 let posed = task.job.spec.pose_with(&self.experiment.file, &self.how.catalogue, &known)?;
-                if known.is_empty() && !posed.problem.references().is_empty() {
-                    lock(&self.store).keep_references(&task.problem, posed.problem.references())?;
+                if known.is_empty() && !posed.problem.model().references().is_empty() {
+                    lock(&self.store).keep_references(&task.problem, posed.problem.model().references())?;
                 }
                 Ok(Arc::new(posed))
             };
@@ -478,11 +492,11 @@ impl Shop<'_> {
             checkpoint: Some(checkpoint(file.exists())),
             ..options
         };
-        let mut outcome = run::minimize(&posed.problem, &mut *equipped.solver, &equipped.start, &options, watch);
+        let mut outcome = run::minimize(posed.problem.oracle(), &mut *equipped.solver, &equipped.start, &options, watch);
         if let (Err(thalweg::Error::Checkpoint(_)), true) = (&outcome, file.exists()) {
             // A checkpoint of another build, or a damaged one: the run begins again.
             options.checkpoint = Some(checkpoint(false));
-            outcome = run::minimize(&posed.problem, &mut *equipped.solver, &equipped.start, &options, watch);
+            outcome = run::minimize(posed.problem.oracle(), &mut *equipped.solver, &equipped.start, &options, watch);
         }
         let mut outcome = outcome.map_err(|e| Stopped::Refused(e.to_string()))?;
         if outcome.ended == Ended::Interrupted {
@@ -513,7 +527,7 @@ impl Shop<'_> {
             true => Value::Null,
             false => returned(&measures, &posed, &x),
         };
-        let held_out = posed.held_out.as_ref().and_then(|held| run::measure(held, &x, feasibility).ok());
+        let held_out = posed.held_out.as_ref().and_then(|held| run::measure(held, posed.problem.of_model(&x), feasibility).ok());
         let held_out = held_out.map(|point| without_point(json!(point)));
         let curves = curves(&outcome, &names);
         outcome.trace = vec![];
@@ -525,11 +539,11 @@ impl Shop<'_> {
                     *point = without_point(point.take());
                 }
             }
-            let bounds: Vec<f64> = (0..outcome.point.constraints.len()).map(|j| posed.problem.bound(j)).collect();
-            words.insert("problem".into(), json!(thalweg::oracle::Values::fingerprint(&posed.problem)));
+            let bounds: Vec<f64> = (0..outcome.point.constraints.len()).map(|j| posed.problem.model().bound(j)).collect();
+            words.insert("problem".into(), json!(posed.problem.oracle().fingerprint()));
             words.insert("problem_notes".into(), json!(posed.notes));
             words.insert("bounds".into(), json!(bounds));
-            let references: Vec<Reference> = posed.problem.references().iter().map(Reference::from).collect();
+            let references: Vec<Reference> = posed.problem.model().references().iter().map(Reference::from).collect();
             words.insert("references".into(), json!(references));
             words.insert("held_out".into(), json!(held_out));
             words.insert("certificate".into(), certificate);
@@ -549,7 +563,8 @@ impl Shop<'_> {
             passes_g: outcome.passes.constraints,
             samples: outcome.counts.samples(),
             seconds: outcome.seconds,
-            point: Some(x),
+            // A transport plan would be millions of numbers, and the run gives it again.
+            point: Some(posed.problem.of_model(&x).to_vec()),
             spec: plain(Some(&toml::Value::Table(task.job.table.clone()))),
             outcome: words,
             notes: std::mem::take(&mut outcome.notes),
@@ -612,7 +627,10 @@ impl Shop<'_> {
             ..task.job.spec.options(how, None)
         };
         let outcome = self.minimize(task, &posed, equipped, options, file, watch)?;
-        let mut words = stored.point.as_ref().map_or(Value::Null, |x| returned(&how, &posed, x));
+        // The store has the model's part of the point, which is all of it in most problems.
+        let whole = |x: &&Vec<f64>| x.len() == posed.problem.oracle().dim();
+        let point = stored.point.as_ref().filter(whole).unwrap_or(&outcome.point.x);
+        let mut words = returned(&how, &posed, point);
         let curves = curves(&outcome, &[]);
         if let Some(words) = words.as_object_mut() {
             words.insert("repeats".into(), json!(repeats(&recorded, &curves)));
@@ -633,12 +651,13 @@ enum Stopped {
 
 /// Whether the runs of a cell are the ones that count for its solver.
 fn kept(experiment: &Experiment, choices: &[Choice], job: &Job) -> bool {
-    experiment.tune.is_none() || choices.iter().any(|c| c.group == [job.data, job.problem, job.solver] && c.cell == job.cell)
+    let chosen = |c: &Choice| c.group == [job.data, job.problem, job.solver] && c.cell == job.cell && !job.trial;
+    experiment.tune.is_none() || choices.iter().any(chosen)
 }
 
 /// Certificates of a point, for the store.
 fn returned(how: &thalweg::certify::Measures, posed: &Posed, x: &[f64]) -> Value {
-    match how.take(&posed.problem, x) {
+    match how.take(posed.problem.oracle(), x) {
         Err(e) => json!({ "refused": e.to_string() }),
         Ok(measured) => json!({
             "bounds": measured.bounds,
@@ -740,7 +759,18 @@ fn in_words(tune: &Tune) -> String {
     ];
     let limits: Vec<String> = limits.into_iter().flatten().collect();
     let after = if limits.is_empty() { "at the end".into() } else { format!("after {}", limits.join(" and ")) };
-    format!("For each solver and data set the cell with {what} {after} was kept{among}.")
+    let kept = format!("For each solver and data set the cell with {what} {after} was kept{among}");
+    match &tune.budget {
+        None => format!("{kept}."),
+        Some(budget) => {
+            let limits: Vec<String> = budget.iter().map(|(key, limit)| format!("{} {key}", short(limit))).collect();
+            let limits = limits.join(" or ");
+            format!(
+                "{kept}. Cells were compared in trial runs of {limits}, without targets and certificates; the kept cell then ran \
+                 anew with the whole budget, as did solvers of one cell, which had no trial. Only these runs count."
+            )
+        }
+    }
 }
 
 /// What the problem of a job is found by: the data, the problem, and the seed where it chooses held-out rows.
