@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use common::Place;
+use common::{Place, published};
 use rusqlite::Connection;
 use rusqlite::types::Value as Cell;
 use serde_json::Value;
@@ -370,6 +370,55 @@ fn the_best_cell_is_kept_and_then_runs_with_every_seed() {
 }
 
 #[test]
+fn cells_are_compared_in_trials_and_the_kept_one_runs_with_the_whole_budget() {
+    let more = "seeds = 2\ncertificate = { bounds = { evaluations = 5 } }\n\
+                tune = { feasible = false, seeds = [1], budget = { iterations = 40 } }\nstop = { objective = 0.1 }\n\
+                quick = { tune = { budget = { iterations = 7 } } }";
+    let two = "name = 'ssg'\neta = [1e-6, 0.5, 1e-5]\noutput = 'last'\n[[solver]]\nname = 'conex'";
+    let place = place(&one(more, two));
+    let planned = place.run(&["lab", "run", "sweep.toml", "--dry-run"]).ended(0).out;
+    assert!(planned.contains("rows.svm / ssg [eta = 0.5; trial] / seed 1\n"), "{planned}");
+    assert!(planned.contains("rows.svm / ssg [the cell that is kept] / seed 0\n"), "{planned}");
+    assert!(planned.ends_with("rows.svm / conex / seed 1\n6 runs\n"), "{planned}");
+
+    let ran = place.run(&["lab", "run", "sweep.toml", "--quiet", "--json"]).ended(0).json();
+    // Three trials, two whole runs of the kept cell, two of the solver that has nothing to compare.
+    assert_eq!((&ran["worked"], &ran["found"]), (&Value::from(7), &Value::from(0)));
+    let runs: Vec<(String, u64, u64, bool)> = (ran["runs"].as_array().unwrap().iter())
+        .map(|r| {
+            let name = format!("{} {}", r["solver"].as_str().unwrap(), r["cell"].as_str().unwrap());
+            (name, r["seed"].as_u64().unwrap(), r["iterations"].as_u64().unwrap(), r["tuned"] == true)
+        })
+        .collect();
+    let expected = [
+        ("ssg eta = 1e-6; trial", 1, 40, false),
+        ("ssg eta = 0.5; trial", 1, 40, false),
+        ("ssg eta = 1e-5; trial", 1, 40, false),
+        ("conex ", 1, 200, true),
+        ("ssg eta = 0.5", 0, 200, true),
+        ("ssg eta = 0.5", 1, 200, true),
+        ("conex ", 0, 200, true),
+    ];
+    assert_eq!(runs, expected.map(|(name, seed, iterations, kept)| (name.to_string(), seed, iterations, kept)));
+    // Targets and certificates are for the runs that count.
+    for (run, listed) in ran["runs"].as_array().unwrap().iter().zip(&runs) {
+        let shown = place.run(&["lab", "show", run["run"].as_str().unwrap(), "--json"]).ended(0).json();
+        let certified = shown["recorded"].as_array().unwrap().iter().any(|c| c["name"] == "stationarity_upper");
+        assert_eq!((certified, !shown["run"]["spec"]["stop"].is_null()), (listed.3, listed.3), "{listed:?}");
+    }
+    place.run(&["lab", "report"]).ended(0);
+    let page = place.read("report.html");
+    for part in ["in trial runs of 40 iterations", "\"budget\",\"iterations = 200\"", "\"cells of its grid\",\"3\""] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    // All of it is found again, and a shorter trial in the quick form changes nothing but the trials.
+    assert_eq!(place.run(&["lab", "run", "sweep.toml", "--quiet", "--json"]).ended(0).json()["worked"], 0);
+    let quick = place.run(&["lab", "run", "sweep.toml", "--quick", "--quiet", "--json"]).ended(0).json();
+    assert_eq!((&quick["worked"], &quick["found"]), (&Value::from(3), &Value::from(4)));
+    assert_eq!(quick["runs"][0]["iterations"], 7);
+}
+
+#[test]
 fn certificates_are_made_of_kept_cells_alone_and_repeat_the_run() {
     let more = "certificate = { bounds = { evaluations = 30 }, points = 10 }\ntune = { feasible = false }";
     let place = place(&one(more, "name = 'ssg'\neta = [1e-6, 0.5]"));
@@ -398,6 +447,55 @@ fn certificates_are_made_of_kept_cells_alone_and_repeat_the_run() {
 }
 
 #[test]
+fn passes_are_shown_as_published_beside_our_own() {
+    let two = "name = 'ssg'\npublished = { f = 1, g = 182, per = 181 }\n[[solver]]\nname = 'conex'";
+    let place = place(&one("", &two.replace("published", "#")));
+    assert_eq!(place.run(&["lab", "run", "sweep.toml", "--quiet", "--json"]).ended(0).json()["worked"], 2);
+    let plain = place.run(&["lab", "export", "--csv"]).ended(0).out;
+    assert!(!plain.contains("published"), "{plain}");
+    place.put("sweep.toml", one("", two));
+    // How someone else counts is no reason to run again.
+    let ran = place.run(&["lab", "run", "sweep.toml", "--quiet"]).ended(0).out;
+    assert!(ran.contains("2 runs, all of them there before"), "{ran}");
+    let line = |name: &str| -> Vec<&str> { ran.lines().find(|l| l.contains(name)).unwrap().split_whitespace().collect() };
+    assert_eq!(line("problem")[4..], ["feasible", "passes", "DP(f)", "DP(g)", "seconds"]);
+    // 200 iterations: 200 / 181 and 200 * 182 / 181.
+    assert_eq!(line("rows.svm  ssg")[6..8], ["1", "201"]);
+    let exported = place.run(&["lab", "export", "--csv"]).ended(0).out;
+    let mut reader = csv::Reader::from_reader(exported.as_bytes());
+    let column = reader.headers().unwrap().iter().position(|h| h == "published_f").unwrap();
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    let number = |row: usize, column: usize| rows[row][column].parse::<f64>().ok();
+    assert_eq!((number(0, column), number(0, column + 1)), (Some(1.0 / 181.0 * 200.0), Some(182.0 / 181.0 * 200.0)));
+    assert_eq!((number(1, column), number(1, column + 1)), (None, None));
+    place.run(&["lab", "report"]).ended(0);
+    let page = place.read("report.html");
+    assert!(page.contains("\"rows.svm / ssg / seed 0\",\"DP(f) 1.105, DP(g) 201.105; by our rule"), "{page}");
+}
+
+#[test]
+fn data_have_certificates_and_budgets_of_their_own() {
+    let more = "certificate = { bounds = { evaluations = 5 } }";
+    let spec = one(more, "name = 'ssg'").replace("[data]\nfile = 'rows.svm'\ngroup = 1\n", "").replace(
+        "[problem]",
+        "[[data]]\nlabel = 'a'\nfile = 'rows.svm'\ngroup = 1\n\
+         [[data]]\nlabel = 'b'\nfile = 'rows.svm'\ngroup = 1\nbudget = { iterations = 30 }\ncertificate = 'none'\n[problem]",
+    );
+    let place = place(&(spec + "[quick]\nbudget = { iterations = 10 }\n"));
+    let ran = place.run(&["lab", "run", "sweep.toml", "--quiet", "--json"]).ended(0).json();
+    let of = |run: &Value| {
+        let shown = place.run(&["lab", "show", run["run"].as_str().unwrap(), "--json"]).ended(0).json();
+        let certified = shown["recorded"].as_array().unwrap().iter().any(|c| c["name"] == "stationarity_upper");
+        (run["iterations"].as_u64().unwrap(), certified)
+    };
+    assert_eq!((of(&ran["runs"][0]), of(&ran["runs"][1])), ((200, true), (30, false)));
+    let ran = place.run(&["lab", "run", "sweep.toml", "--quick", "--quiet", "--json"]).ended(0).json();
+    assert_eq!((of(&ran["runs"][0]), of(&ran["runs"][1])), ((10, true), (10, false)));
+    place.put("slip.toml", place.read("sweep.toml").replace("certificate = 'none'", "certificate = { bounds = { width = -1 } }"));
+    place.run(&["lab", "run", "slip.toml"]).refused(&["data 'b'", "width"]);
+}
+
+#[test]
 fn quick_shrinks_and_keeps_apart() {
     let quick = "[quick]\nvalues = 1\nseeds = [5]\nbudget = { iterations = 10 }\nrecord = { every = 5 }\n";
     let place = place(&(one("seeds = 2", "name = 'ssg'\neta = [0.1, 0.2]") + quick));
@@ -405,6 +503,13 @@ fn quick_shrinks_and_keeps_apart() {
     assert_eq!((&ran["worked"], &ran["experiment"]), (&Value::from(1), &Value::from("sweep (quick)")));
     assert_eq!((&ran["runs"][0]["iterations"], &ran["runs"][0]["seed"]), (&Value::from(10), &Value::from(5)));
     assert_eq!(place.run(&["lab", "run", "sweep.toml", "--quiet", "--json"]).ended(0).json()["worked"], 4);
+    // What is shortened is shortened for a solver with a table of its own too.
+    place.put("own.toml", one("", "name = 'ssg'\nbudget = { iterations = 100 }\nrecord = { every = 50 }") + quick);
+    let iterations = |form: &[&str]| {
+        let ran = place.run(&[&["lab", "run", "own.toml", "--quiet", "--json"], form].concat()).ended(0).json();
+        ran["runs"][0]["iterations"].clone()
+    };
+    assert_eq!((iterations(&[]), iterations(&["--quick"])), (Value::from(100), Value::from(10)));
     place.put("plain.toml", one("", "name = 'ssg'"));
     place.run(&["lab", "run", "plain.toml", "--quick"]).refused(&["--quick", "[quick]"]);
 }
@@ -457,6 +562,9 @@ fn a_slip_in_a_spec_is_a_sentence_and_makes_no_store() {
         ("seeds = 2", "threads = 0", &["threads = 0"]),
         ("seeds = 2", "tune = { by = 'luck' }", &["luck"]),
         ("seeds = 2", "tune = { seeds = [9] }", &["tune.seeds has 9"]),
+        ("seeds = 2", "tune = { budget = { itertions = 9 } }", &["tune.budget: ", "itertions", "did you mean iterations"]),
+        ("seeds = 2", "tune = { budget = {} }", &["tune.budget: ", "iterations"]),
+        ("seeds = 2", "tune = { budget = 5000 }", &["budget", "5000", "[tune]"]),
         ("seeds = 2", "certificate = { points = 5 }", &["certificate.points = 5"]),
         ("[0.1, 0.2]", "[]", &["solver 'ssg'", "eta = []"]),
         ("[0.1, 0.2]", "[0.1, -1]", &["solver 'ssg' (eta = -1)", "eta"]),
@@ -464,6 +572,10 @@ fn a_slip_in_a_spec_is_a_sentence_and_makes_no_store() {
         ("name = 'ssg'", "name = 'sgs'", &["sgs", "did you mean"]),
         ("name = 'ssg'", "name = ['ssg', 'conex']", &["wanted a name in quotes"]),
         ("[[solver]]", "[[solver]]\nname = 'ssg'\n[[solver]]", &["two of [[solver]] are called 'ssg'"]),
+        ("[[solver]]", "[[solver]]\npublished = 2", &["solver 'ssg'", "published = 2", "{ f = 1, g = 2 }"]),
+        ("[[solver]]", "[[solver]]\npublished = { f = 1 }", &["solver 'ssg'", "'g'"]),
+        ("[[solver]]", "[[solver]]\npublished = { f = 1, g = 2, per = 0 }", &["solver 'ssg'", "published.per = 0"]),
+        ("group = 1", "group = 1\ncertificate = { points = 5 }", &["certificate"]),
         ("[[solver]]", "[[solver]]\non = 'rows'", &["is for data 'rows'", "rows.svm"]),
         ("[[solver]]", "[[solver]]\nname = 'ssg'\non = 'rows.svm'\n[[solver]]", &["two of [[solver]] are called 'ssg'"]),
         ("'rows.svm'", "'absent.svm'", &["absent.svm", "no such file"]),
@@ -498,16 +610,118 @@ fn the_experiments_of_the_repository_are_accepted() {
     assert!(count >= 6, "{count}");
 }
 
+/// The quick form of an experiment of the repository.
+fn quick(place: &Place, name: &str, more: &[&str]) -> Value {
+    let spec = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments").join(name);
+    let spec = spec.to_str().unwrap();
+    place.run(&[&["lab", "run", spec, "--quick", "--jobs", "2", "--quiet", "--json"], more].concat()).ended(0).json()
+}
+
+fn objective(ran: &Value, solver: &str) -> f64 {
+    let run = ran["runs"].as_array().unwrap().iter().find(|r| r["solver"] == solver);
+    run.unwrap_or_else(|| panic!("{solver}: {ran}"))["objective"].as_f64().unwrap()
+}
+
 #[test]
 fn the_experiment_on_a9a_runs_in_its_quick_form() {
     let place = Place::new();
-    let spec = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/roc-fairness-a9a.toml");
-    let ran = place.run(&["lab", "run", spec.to_str().unwrap(), "--quick", "--jobs", "2", "--quiet", "--json"]).ended(0).json();
+    let ran = quick(&place, "roc-fairness-a9a.toml", &[]);
     let runs = ran["runs"].as_array().unwrap();
     assert_eq!((runs.len(), &ran["worked"]), (6, &Value::from(12)));
-    let objective = |solver: &str| runs.iter().find(|r| r["solver"] == solver).unwrap()["objective"].as_f64().unwrap();
     // The bundle is at the end of its way; the others have begun.
-    assert!((objective("bundle") - 0.209666).abs() < 1e-4, "{}", objective("bundle"));
+    assert!((objective(&ran, "bundle") - 0.209666).abs() < 1e-4, "{ran}");
     assert!(runs.iter().all(|r| r["objective"].as_f64().unwrap() < 0.236004));
     place.run(&["lab", "report"]).ended(0);
+}
+
+/// Eight bounds on the loss of the negatives: the bundle keeps each, and with it a bound on the counted false-positive rate.
+#[test]
+fn the_experiment_of_neyman_and_pearson_runs_in_its_quick_form() {
+    let place = Place::new();
+    let ran = quick(&place, "neyman-pearson.toml", &[]);
+    let runs = ran["runs"].as_array().unwrap();
+    assert_eq!((runs.len(), &ran["worked"]), (48, &Value::from(96)));
+    let mut losses = vec![];
+    for run in runs.iter().filter(|r| r["solver"] == "bundle") {
+        let problem = run["problem"].as_str().unwrap();
+        let bound: f64 = problem.rsplit(' ').next().unwrap().parse().unwrap();
+        let key = run["run"].as_str().unwrap();
+        let shown = place.run(&["lab", "show", key, "--json"]).ended(0).json();
+        let gauge = |name: &str| {
+            let gauges = shown["run"]["outcome"]["gauges"].as_array().unwrap();
+            gauges.iter().find(|g| g["name"] == name).unwrap_or_else(|| panic!("{name}: {shown}"))["value"].as_f64().unwrap()
+        };
+        assert_eq!(run["status"], "feasible", "{run}");
+        // A negative row with a score above 0 costs more than log 2, or more than 1.
+        let price = if problem.contains("logistic") { std::f64::consts::LN_2 } else { 1.0 };
+        let rate = gauge("counted(false_positive_rate)");
+        assert!(rate <= bound / price && rate > 0.0, "{problem}: {rate}");
+        assert!(gauge("held-out counted(false_positive_rate)") < 1.5 * bound / price, "{problem}");
+        losses.push(run["objective"].as_f64().unwrap());
+    }
+    // A looser bound costs the positives less, for either loss.
+    assert_eq!(losses.len(), 8);
+    assert!(losses.chunks(4).all(|l| l.windows(2).all(|w| w[1] < w[0])), "{losses:?}");
+    assert!((losses[1] - 1.148652).abs() < 1e-3 && (losses[5] - 1.191308).abs() < 1e-3, "{losses:?}");
+    place.run(&["lab", "report"]).ended(0);
+    // A sentence for each of eight problems would be a wall of text.
+    assert!(place.read("report.html").contains("Of 8 problems, the smallest feasible objective is that of bundle on 8."));
+}
+
+/// With the plan eliminated a few hundred steps do what the joint form does not do in as many thousand.
+#[test]
+fn the_experiments_of_wasserstein_fairness_run_in_their_quick_forms() {
+    let place = Place::new();
+    let joint = quick(&place, "wasserstein.toml", &["--only", "german"]);
+    let eliminated = quick(&place, "wasserstein-eliminated.toml", &["--only", "german"]);
+    assert_eq!((joint["runs"].as_array().unwrap().len(), eliminated["runs"].as_array().unwrap().len()), (10, 6));
+    // The uniform plan at the minimiser of the loss costs 1.2497, the best one 0.3308.
+    for ran in joint["runs"].as_array().unwrap() {
+        let cost = ran["objective"].as_f64().unwrap();
+        assert!(cost > 0.3308 && cost < 1.2498, "{ran}");
+    }
+    assert!(objective(&joint, "SSG static") < 1.2497);
+    assert!(objective(&eliminated, "auto") < 0.285 && objective(&eliminated, "SSG static") < 0.29, "{eliminated}");
+    place.run(&["lab", "report", "--experiment", "wasserstein (quick)"]).ended(0);
+    assert!(place.read("report.html").contains("wasserstein_gap"));
+}
+
+/// The rest of what the published data are needed for.
+#[test]
+fn the_experiments_on_published_data_run_in_their_quick_forms() {
+    let Some(file) = published("the_experiments_on_published_data_run_in_their_quick_forms", "compas-scores.csv.gz") else {
+        return;
+    };
+    let place = Place::new();
+    let directory = file.parent().unwrap().to_str().unwrap();
+    let specs = [("wasserstein.toml", 20), ("wasserstein-eliminated.toml", 12), ("roc-fairness-bank-compas.toml", 6)];
+    for (name, runs) in specs {
+        let ran = quick(&place, name, &["--data-dir", directory]);
+        let all = ran["runs"].as_array().unwrap();
+        assert_eq!(all.len(), runs, "{name}: {ran}");
+        assert!(all.iter().all(|r| r["objective"].is_number()), "{name}: {ran}");
+    }
+}
+
+#[test]
+fn the_experiments_with_penalties_run_in_their_quick_forms() {
+    let test = "the_experiments_with_penalties_run_in_their_quick_forms";
+    let Some(file) = published(test, "compas-scores-two-years.csv.gz") else { return };
+    let place = Place::new();
+    let directory = file.parent().unwrap().to_str().unwrap();
+    let run = |name: &str| quick(&place, name, &["--data-dir", directory])["runs"].as_array().unwrap().clone();
+    let of = |runs: &[Value], data: &str, problem: &str, solver: &str, what: &str| {
+        let found = runs.iter().find(|r| r["data"] == data && r["problem"] == problem && r["solver"] == solver).unwrap();
+        found[what].as_f64().unwrap()
+    };
+    let (roc, parity, defaults) = (run("penalty-roc.toml"), run("penalty-parity.toml"), run("penalty-defaults.toml"));
+    assert_eq!((roc.len(), parity.len(), defaults.len()), (28, 14, 4));
+    // The weight 10 of the penalty is too small for the bound on the exact loss and large enough for the loosened one.
+    assert!(of(&roc, "a9a", "exact", "3S-Econ-D", "violation") > 1e-3);
+    assert!(of(&roc, "a9a", "loosened", "3S-Econ-D", "violation") < 1e-3);
+    assert!((of(&roc, "a9a", "exact", "bundle", "objective") - 0.2097).abs() < 1e-3);
+    assert!((of(&roc, "a9a", "loosened", "bundle", "objective") - 0.0833).abs() < 1e-3);
+    assert!((of(&parity, "a9a", "", "bundle", "objective") - 0.502).abs() < 1e-3);
+    place.run(&["lab", "report", "--experiment", "penalty-roc (quick)"]).ended(0);
+    assert!(place.read("report.html").contains("\"a9a, exact / 3S-Econ-D / seed 0\",\"DP(f) 300, DP(g) 600; by our rule"));
 }
