@@ -668,19 +668,19 @@ fn the_experiment_of_neyman_and_pearson_runs_in_its_quick_form() {
     assert!(place.read("report.html").contains("Of 8 problems, the smallest feasible objective is that of bundle on 8."));
 }
 
-/// With the plan eliminated a few hundred steps do what the joint form does not do in as many thousand.
+/// With the plan a variable, the bundle is far below the others after 25 iterations; eliminated, all of them move at once.
 #[test]
 fn the_experiments_of_wasserstein_fairness_run_in_their_quick_forms() {
     let place = Place::new();
     let joint = quick(&place, "wasserstein.toml", &["--only", "german"]);
     let eliminated = quick(&place, "wasserstein-eliminated.toml", &["--only", "german"]);
-    assert_eq!((joint["runs"].as_array().unwrap().len(), eliminated["runs"].as_array().unwrap().len()), (10, 6));
+    assert_eq!((joint["runs"].as_array().unwrap().len(), eliminated["runs"].as_array().unwrap().len()), (12, 6));
     // The uniform plan at the minimiser of the loss costs 1.2497, the best one 0.3308.
     for ran in joint["runs"].as_array().unwrap() {
-        let cost = ran["objective"].as_f64().unwrap();
-        assert!(cost > 0.3308 && cost < 1.2498, "{ran}");
+        let (cost, bundle) = (ran["objective"].as_f64().unwrap(), ran["solver"] == "bundle");
+        assert!(if bundle { cost < 0.3308 } else { cost > 0.3308 && cost < 1.251 }, "{ran}");
     }
-    assert!(objective(&joint, "SSG static") < 1.2497);
+    assert!(objective(&joint, "SSG diminishing") < 1.22);
     assert!(objective(&eliminated, "auto") < 0.285 && objective(&eliminated, "SSG static") < 0.29, "{eliminated}");
     place.run(&["lab", "report", "--experiment", "wasserstein (quick)"]).ended(0);
     assert!(place.read("report.html").contains("wasserstein_gap"));
@@ -694,7 +694,7 @@ fn the_experiments_on_published_data_run_in_their_quick_forms() {
     };
     let place = Place::new();
     let directory = file.parent().unwrap().to_str().unwrap();
-    let specs = [("wasserstein.toml", 20), ("wasserstein-eliminated.toml", 12), ("roc-fairness-bank-compas.toml", 6)];
+    let specs = [("wasserstein.toml", 24), ("wasserstein-eliminated.toml", 12), ("roc-fairness-bank-compas.toml", 6)];
     for (name, runs) in specs {
         let ran = quick(&place, name, &["--data-dir", directory]);
         let all = ran["runs"].as_array().unwrap();
