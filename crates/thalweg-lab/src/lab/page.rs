@@ -172,6 +172,13 @@ impl<'a> Read<'a> {
         if self.runs.len() < self.planned {
             alerts.push(format!("{} of {} runs are finished.", self.runs.len(), self.planned));
         }
+        // Who wins depends on it: a looser bound has a lower optimum.
+        let loosest = self.runs.iter().filter_map(|(_, run)| run.spec["feasibility"].as_f64()).fold(0.0, f64::max);
+        if loosest > USUAL {
+            alerts.push(format!(
+                "Feasible means here: no constraint exceeded by more than {loosest} (times its bound, if that is above 1)."
+            ));
+        }
         let failed: Vec<&Run> = self.shown.iter().filter(|r| r.failed).collect();
         if let Some(first) = failed.first() {
             let reason = first.ended.trim_end_matches('.');
@@ -279,6 +286,8 @@ fn rounded(passes: f64) -> String {
     if passes < 1e4 { format!("{passes:.3}").trim_end_matches('0').trim_end_matches('.').into() } else { format!("{passes:.0}") }
 }
 
+/// A constraint may be exceeded by this much without a word about it.
+const USUAL: f64 = 1e-6;
 /// With more panels than this the report begins with a sentence about all of them; the cards below it have each.
 const SENTENCES: usize = 4;
 
