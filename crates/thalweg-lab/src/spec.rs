@@ -112,6 +112,17 @@ pub enum Plan {
     DoublyStochastic,
 }
 
+impl Plan {
+    /// As it is written.
+    fn name(self) -> &'static str {
+        match self {
+            Plan::Eliminated => "eliminated",
+            Plan::Joint => "joint",
+            Plan::DoublyStochastic => "doubly-stochastic",
+        }
+    }
+}
+
 /// A spec with everything in it loaded, checked and built.
 pub struct Ready {
     /// The problem.
@@ -244,7 +255,6 @@ impl Spec {
         let groups = grouped.then(|| Groups { names: vec!["a".into(), "b".into()], of_row: vec![0, 0, 1, 1] });
         let (features, labels) = (Matrix::dense(4, 1, vec![0.0; 4])?, vec![1.0, -1.0, 1.0, -1.0]);
         let wanted = self.wanted()?;
-        self.problem.check_plan()?;
         let mut builder = self.problem.builder(Data { features, labels, groups, weights: None }, &wanted)?;
         for sum in wanted.iter().filter_map(Wanted::bounded) {
             builder = builder.subject_to(sum);
@@ -380,7 +390,6 @@ impl Spec {
                 (kept, (!held.labels.is_empty()).then_some(held))
             }
         };
-        self.problem.check_plan()?;
         let build = |data, split, equal, references: &[Best]| -> Result<Learning> {
             let builder = self.problem.builder(data, &wanted)?.split(split).equal_groups(equal);
             Ok(builder.references(references.to_vec()).build()?)
@@ -510,6 +519,7 @@ impl DataSpec {
 impl ProblemSpec {
     /// The problem on some rows. What is measured beside it may need the minimiser of its loss too.
     fn builder(&self, data: Data, measured: &[Wanted]) -> Result<Builder> {
+        self.check_plan()?;
         let mut builder = Learning::on(data).intercept(self.intercept).minimize(self.minimize.parse()?);
         builder = match self.domain()? {
             Domain::Set(set) => builder.domain(set),
@@ -548,8 +558,9 @@ impl ProblemSpec {
         let minimize: Expression = self.minimize.parse()?;
         if self.plan != Plan::Eliminated && minimize.to_string() != "wasserstein_gap" {
             return Err(Error::Request(format!(
-                "plan is a variable with minimize = \"{minimize}\": wanted minimize = \"wasserstein_gap\", whose transport plan \
-                 can be a variable"
+                "plan = \"{}\" with minimize = \"{minimize}\": wanted minimize = \"wasserstein_gap\", whose transport plan can be a \
+                 variable",
+                self.plan.name()
             )));
         }
         if let (Some(rescale), Plan::Eliminated) = (self.rescale, self.plan) {

@@ -765,7 +765,11 @@ fn a_plan_that_cannot_be_is_refused() {
     let place = Place::new();
     let gap = "minimize = 'wasserstein_gap'";
     for (problem, data, parts) in [
-        ("minimize = 'hinge'\nplan = 'joint'".to_string(), "", &["plan is a variable", "hinge", "wasserstein_gap"][..]),
+        (
+            "minimize = 'hinge'\nplan = 'joint'".to_string(),
+            "",
+            &["plan = \"joint\"", "minimize = \"hinge\"", "wasserstein_gap"][..],
+        ),
         (format!("{gap}\nplan = 'both'"), "", &["plan = \"both\"", "eliminated, joint, doubly-stochastic"]),
         (format!("{gap}\nrescale = true"), "", &["rescale = true", "\"joint\""]),
         (format!("{gap}\nplan = 'joint'"), "equal_groups = 0", &["equal_groups = 0", "true, false, or the most rows"]),

@@ -387,6 +387,11 @@ fn what_has_no_plan_is_refused_with_a_sentence() {
     }
     let problem = joint(data(4, 4, 2, false, 1));
     assert!(problem.start(&[1.0]).unwrap_err().to_string().contains("has 1 entries: wanted 2"));
+    // A plan that no memory holds is refused before it is made: 20,000 x 20,000 entries.
+    let many = data(20_000, 20_000, 1, false, 1);
+    let many = Learning::on(many).minimize("wasserstein_gap".parse().unwrap()).build().unwrap();
+    let message = JointWasserstein::new(many).unwrap_err().to_string();
+    assert!(message.contains("20000 x 20000 rows") && message.contains("equal_groups"), "{message}");
     // Sums of rows and of columns that do not fit together.
     let message = Transport::new(vec![0.5, 0.5], vec![0.4, 0.4]).unwrap_err().to_string();
     assert!(message.contains("total of the column sums") && message.contains("0.8"), "{message}");

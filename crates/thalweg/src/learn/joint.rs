@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::problem::Learning;
 use super::term::View;
-use super::wasserstein::sweep;
+use super::wasserstein::{sort, sweep};
 use crate::math::vec;
 use crate::oracle::{At, Modulus, Pick, Scratch, Source, Subgradients, Values};
 use crate::sets::{Product, Set, Transport};
@@ -16,6 +16,9 @@ use crate::{Error, Result};
 const COLUMNS: usize = 512;
 /// Squarings for that norm: what is stated exceeds it by less than 0.01%.
 const SQUARINGS: u32 = 16;
+
+/// Most entries of a plan: 2^27, which is 1 GiB for each of the vectors that a method keeps.
+const ENTRIES: usize = 1 << 27;
 
 /// A learning problem whose objective, the Wasserstein gap between two groups, keeps its transport plan as a variable:
 ///
@@ -82,6 +85,13 @@ impl JointWasserstein {
         };
         let [(first, p), (second, q)] = populations;
         let (streams, rows) = ([first, second], [p, q]);
+        let [m, n] = [rows[0].len(), rows[1].len()];
+        if m.checked_mul(n).is_none_or(|entries| entries > ENTRIES) {
+            return Err(Error::Problem(format!(
+                "the transport plan of {m} x {n} rows has too many entries to be a variable: wanted at most {ENTRIES}; leave out \
+                 rows with equal_groups, or eliminate the plan"
+            )));
+        }
         let domain = domain(&model, &rows, 1.0)?;
         Ok(JointWasserstein { model, rows, streams, domain, unit: 1.0, rescale: false, modulus: OnceLock::new() })
     }
@@ -136,8 +146,8 @@ impl JointWasserstein {
         let scores = [0, 1].map(|k| self.rows[k].iter().map(|&i| scores[i]).collect::<Vec<f64>>());
         let weights = shares(&self.model, &self.rows);
         let orders = [0, 1].map(|k| {
-            let mut order: Vec<u32> = (0..scores[k].len() as u32).collect();
-            order.sort_by(|&i, &j| scores[k][i as usize].total_cmp(&scores[k][j as usize]));
+            let mut order = vec![];
+            sort(&scores[k], &mut order);
             order
         });
         let weighted = self.model.data().weights.is_some();

@@ -80,13 +80,7 @@ pub(super) struct Coupling {
 impl Coupling {
     fn make(&mut self, views: [View; 2]) {
         for ((view, order), slopes) in views.iter().zip(&mut self.orders).zip(&mut self.slopes) {
-            // What was sorted before is nearly sorted now, and costs little; the order itself does not depend on it.
-            if order.len() != view.scores.len() {
-                order.clear();
-                order.extend(0..view.scores.len() as u32);
-            }
-            let score = |i: u32| view.scores[i as usize];
-            order.sort_unstable_by(|&i, &j| score(i).total_cmp(&score(j)).then(i.cmp(&j)));
+            sort(view.scores, order);
             slopes.clear();
             slopes.resize(view.scores.len(), 0.0);
         }
@@ -102,6 +96,17 @@ impl Coupling {
         };
         sweep(views, &self.orders, &mut add);
     }
+}
+
+/// Rows from the lowest score to the highest, equal ones by their place. What was sorted before is nearly sorted now, and costs
+/// little; the order itself does not depend on it.
+pub(super) fn sort(scores: &[f64], order: &mut Vec<u32>) {
+    if order.len() != scores.len() {
+        order.clear();
+        order.extend(0..scores.len() as u32);
+    }
+    let score = |i: u32| scores[i as usize];
+    order.sort_unstable_by(|&i, &j| score(i).total_cmp(&score(j)).then(i.cmp(&j)));
 }
 
 /// The north-west corner rule along the sorted scores: calls `add(i, j, P_ij)` for every pair that shares mass, at most

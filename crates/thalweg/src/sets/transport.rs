@@ -175,7 +175,9 @@ impl Transport {
         // One pass tells whether there is anything to do: a step that left the plan alone ends here.
         let squares = self.sums(x, 1.0, space.trial, space.trial_grad, space.partial, |y| y);
         effort.passes += 1;
-        if let (false, Some((k, value))) = (squares.is_finite(), vec::first_not_finite(x)) {
+        if !squares.is_finite()
+            && let Some((k, value)) = vec::first_not_finite(x)
+        {
             let what = format!("entry {} of the point for the {}", k + 1, self.describe());
             return Err(Error::NotFinite { what, value });
         }

@@ -372,10 +372,13 @@ impl<'e> Solver<dyn Eval + 'e> for Ssg {
         self.s.accepted = 0;
         self.s.x.clear();
         self.s.x.extend_from_slice(x);
-        self.s.reservoir.reset(dim);
-        self.s.average.reset(dim);
-        self.s.best.reset(dim);
-        self.s.least.reset(dim);
+        // Candidates for an output that is not asked for take no memory, here or in a checkpoint.
+        let output = self.settings.output;
+        let kept = |wanted: bool| if wanted { dim } else { 0 };
+        self.s.reservoir.reset(kept(output == Output::Random));
+        self.s.average.reset(kept(output == Output::Average));
+        self.s.best.reset(kept(output == Output::BestFeasible));
+        self.s.least.reset(kept(output != Output::Last));
         self.d.resize(dim, 0.0);
         self.g.resize(ev.constraints(), 0.0);
         self.weights.resize(ev.constraints(), 0.0);
