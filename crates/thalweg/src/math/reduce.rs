@@ -1,7 +1,8 @@
 //! Sums over rows that give the same bits for any number of threads. Rows are cut into chunks whose borders depend on
 //! the problem's size alone, each chunk fills a slot of its own, slots are added in index order. The only room with
-//! threads: work runs on the rayon pool that is current, and a pool of one thread is never asked.
+//! threads: work runs on the rayon pool that is current, and one thread is the caller's own, without a pool.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -51,10 +52,10 @@ impl Chunks {
 }
 
 /// Runs `work(k, range, slot)` for every chunk, each with its own slot of `slots` (`slots.len() / chunks.count()` entries
-/// each). In parallel if the current pool has more than one thread.
+/// each). In parallel unless [`serial`].
 pub fn for_each_chunk(chunks: Chunks, slots: &mut [f64], work: impl Fn(usize, Range<usize>, &mut [f64]) + Sync) {
     let width = (slots.len() / chunks.count()).max(1);
-    if chunks.count() == 1 || rayon::current_num_threads() == 1 {
+    if chunks.count() == 1 || serial() {
         for (k, slot) in slots.chunks_mut(width).take(chunks.count()).enumerate() {
             work(k, chunks.range(k), slot);
         }
@@ -65,7 +66,7 @@ pub fn for_each_chunk(chunks: Chunks, slots: &mut [f64], work: impl Fn(usize, Ra
 
 /// Fills `out`, which has one entry per row, chunk by chunk: `work(range, part of out)`.
 pub fn fill_rows(chunks: Chunks, out: &mut [f64], work: impl Fn(Range<usize>, &mut [f64]) + Sync) {
-    if chunks.count() == 1 || rayon::current_num_threads() == 1 {
+    if chunks.count() == 1 || serial() {
         for (k, part) in out.chunks_mut(chunks.len()).enumerate() {
             work(chunks.range(k), part);
         }
@@ -83,13 +84,43 @@ pub fn add_slots(slots: &[f64], total: &mut [f64]) {
     }
 }
 
-/// Runs `work` on a pool of `threads` threads of its own.
+thread_local! {
+    /// Work on this thread stays on it. A pool of one thread would say the same, but would be another thread.
+    static ALONE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether work is to stay on the calling thread: within [`with_threads`] of 1, or in a pool of one thread. Every kernel asks
+/// this before it asks for help. Outside of [`with_threads`] the answer is that of the global pool.
+pub fn serial() -> bool {
+    // In this order: asking for the size of the global pool starts it.
+    ALONE.get() || rayon::current_num_threads() == 1
+}
+
+/// Puts the marker back as it was, also while a panic unwinds.
+struct Restore(bool);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        ALONE.set(self.0);
+    }
+}
+
+/// Runs `work` with `threads` threads: 1 is the calling thread itself, and no pool is made or asked; more are a pool of their
+/// own, on one of whose threads `work` runs.
 pub fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> crate::Result<T> {
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .build()
-        .map_err(|e| crate::Error::setting("threads", threads, format!("a number of threads this machine can start ({e})")))?;
-    Ok(pool.install(work))
+    match threads {
+        0 => Err(crate::Error::setting("threads", 0, "at least 1")),
+        1 => {
+            let _restore = Restore(ALONE.replace(true));
+            Ok(work())
+        }
+        // The threads of a new pool have no marker, wherever the call comes from.
+        _ => {
+            rayon::ThreadPoolBuilder::new().num_threads(threads).build().map(|pool| pool.install(work)).map_err(|e| {
+                crate::Error::setting("threads", threads, format!("a number of threads this machine can start ({e})"))
+            })
+        }
+    }
 }
 
 #[cfg(test)]
@@ -123,5 +154,53 @@ mod tests {
             total[0].to_bits()
         };
         assert_eq!(with_threads(1, sum).unwrap(), with_threads(2, sum).unwrap());
+    }
+
+    #[test]
+    fn one_thread_is_the_callers_and_more_are_others() {
+        let id = || std::thread::current().id();
+        let here = id();
+        assert_eq!(with_threads(1, id).unwrap(), here);
+        assert_eq!(with_threads(1, || with_threads(1, id).unwrap()).unwrap(), here);
+        assert_ne!(with_threads(2, id).unwrap(), here);
+        let (outer, inner) = with_threads(2, || (id(), with_threads(1, id).unwrap())).unwrap();
+        assert_eq!(outer, inner);
+        assert_eq!(with_threads(0, id).unwrap_err().to_string(), crate::Error::setting("threads", 0, "at least 1").to_string());
+    }
+
+    #[test]
+    fn serial_is_said_within_one_thread_and_no_longer() {
+        let before = serial();
+        assert!(with_threads(1, serial).unwrap());
+        assert_eq!(serial(), before);
+        // A run within a run, either way round.
+        let said = with_threads(1, || [serial(), with_threads(2, serial).unwrap(), serial()]).unwrap();
+        assert_eq!(said, [true, false, true]);
+        let said = with_threads(2, || [serial(), with_threads(1, serial).unwrap(), serial()]).unwrap();
+        assert_eq!(said, [false, true, false]);
+        let said = with_threads(1, || [with_threads(1, serial).unwrap(), serial()]).unwrap();
+        assert_eq!(said, [true, true]);
+        // Work of a serial part within a pool stays on its thread.
+        let here = with_threads(2, || {
+            with_threads(1, || {
+                let (here, chunks) = (std::thread::current().id(), Chunks::of(100_000));
+                let mut slots = vec![0.0; chunks.count()];
+                for_each_chunk(chunks, &mut slots, |_, _, slot| slot[0] = f64::from(std::thread::current().id() == here));
+                slots.iter().all(|s| *s == 1.0)
+            })
+        });
+        assert!(here.unwrap().unwrap());
+    }
+
+    #[test]
+    fn a_panic_leaves_no_marker() {
+        with_threads(2, || {
+            assert!(!serial());
+            let fell = std::panic::catch_unwind(|| with_threads(1, || std::panic::panic_any("down")));
+            assert!(fell.is_err() && !serial());
+            let fell = std::panic::catch_unwind(|| with_threads(1, || with_threads(2, || std::panic::panic_any("down"))));
+            assert!(fell.is_err() && !serial());
+        })
+        .unwrap();
     }
 }
