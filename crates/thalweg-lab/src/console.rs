@@ -47,7 +47,7 @@ impl Bar {
 }
 
 impl Observer for Bar {
-    fn recorded(&mut self, row: &Row) {
+    fn recorded(&mut self, row: &Row, _: &[f64]) {
         if let Some(bar) = &self.0 {
             bar.set_message(format!("objective {:.6}  violation {:+.1e}", row.objective, row.violation));
         }

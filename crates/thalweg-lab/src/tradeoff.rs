@@ -460,8 +460,8 @@ struct Part<'a> {
 }
 
 impl Observer for Part<'_> {
-    fn recorded(&mut self, row: &run::Row) {
-        self.observer.recorded(row);
+    fn recorded(&mut self, row: &run::Row, x: &[f64]) {
+        self.observer.recorded(row, x);
     }
 
     fn progressed(&mut self, progress: &Progress) {

@@ -194,7 +194,7 @@ struct Watch {
 }
 
 impl Observer for Watch {
-    fn recorded(&mut self, row: &Row) {
+    fn recorded(&mut self, row: &Row, _: &[f64]) {
         self.rows.push(row.clone());
     }
     fn progressed(&mut self, progress: &Progress) {

@@ -51,8 +51,9 @@ fn the_first_steps_are_those_worked_by_hand() {
     let mut points = vec![];
     struct Watch<'a>(&'a mut Vec<f64>);
     impl run::Observer for Watch<'_> {
-        fn recorded(&mut self, row: &run::Row) {
-            self.0.push(row.norm);
+        fn recorded(&mut self, row: &run::Row, x: &[f64]) {
+            assert_eq!(row.norm, x[0].abs());
+            self.0.push(x[0]);
         }
     }
     let mut solver = Ssg::new(fixed(0.4, 0.1, Output::Last)).unwrap();

@@ -623,9 +623,9 @@ impl Whole<'_> {
 }
 
 impl Observer for Whole<'_> {
-    fn recorded(&mut self, row: &Row) {
+    fn recorded(&mut self, row: &Row, x: &[f64]) {
         let row = self.row(row.clone());
-        self.observer.recorded(&row);
+        self.observer.recorded(&row, x);
     }
 
     fn progressed(&mut self, progress: &Progress) {

@@ -109,8 +109,8 @@ impl Options {
 
 /// Told about a run while it goes on. Nothing is counted or timed while an observer works.
 pub trait Observer {
-    /// An iterate was measured.
-    fn recorded(&mut self, _row: &Row) {}
+    /// The iterate `x` was measured.
+    fn recorded(&mut self, _row: &Row, _x: &[f64]) {}
     /// A step was made. Called after every step: be quick.
     fn progressed(&mut self, _progress: &Progress) {}
 }
@@ -281,7 +281,7 @@ fn drive<P: Values + ?Sized>(
                     row.penalty_stationarity = measured.penalised.map(|m| m.gradient);
                 }
                 row.gauges = gauges.read(&x, format_args!("at iterate {t}"));
-                observer.recorded(&row);
+                observer.recorded(&row, &x);
                 trace.push(row);
                 keep_better(&mut best, point);
                 Ok(())
