@@ -288,53 +288,9 @@ impl Spec {
         Ok(self.solver()?.map_or(auto::VERSION, |(solver, _)| solver.version()))
     }
 
-    /// The solver with checked settings, and those settings in words; none if it is to be chosen.
+    /// As [`solver`], of the table `[solver]`.
     fn solver(&self) -> Result<Option<(Box<FirstOrder<'static>>, String)>> {
-        const KNOWN: &[&str] = &["ssg", "conex", "ipp", "threes-econ", "bundle", "auto"];
-        let mut table = self.solver.clone();
-        let name = solver_name(&mut table, "solver", KNOWN)?;
-        let (solver, words): (Box<FirstOrder<'static>>, String) = match name.as_str() {
-            "auto" => {
-                if let Some((key, value)) = table.iter().next() {
-                    return Err(wrong(key, value, "no setting, because the solver is chosen: name one to set it"));
-                }
-                return Ok(None);
-            }
-            "ssg" => {
-                let settings: ssg::Settings = settings(table)?;
-                let words = format!("{:?}", settings.clone().resolve()?);
-                (Box::new(Ssg::new(settings)?), words)
-            }
-            "bundle" => {
-                let settings: bundle::Settings = settings(table)?;
-                let words = format!("{:?}", settings.clone().resolve()?);
-                (Box::new(Bundle::new(settings)?), words)
-            }
-            "threes-econ" => {
-                let settings: threes_econ::Settings = settings(table)?;
-                let words = format!("{:?}", settings.clone().resolve()?);
-                (Box::new(ThreesEcon::new(settings)?), words)
-            }
-            "conex" => {
-                let settings: conex::Settings = settings(table)?;
-                let words = format!("{:?}", settings.clone().resolve()?);
-                (Box::new(Conex::new(settings)?), words)
-            }
-            "ipp" => {
-                let inner = match table.remove("inner") {
-                    Some(Value::Table(inner)) => inner_solver(inner),
-                    Some(other) => Err(wrong("inner", &other, "a table with the name of a solver and its settings")),
-                    None => {
-                        Err(Error::Request("the table [solver.inner] is missing: wanted one with the name of a solver".into()))
-                    }
-                }?;
-                let settings = ipp::Settings { inner, ..settings(table)? };
-                let words = format!("{:?}", settings.clone().resolve()?);
-                (Box::new(Ipp::new(settings)?), words)
-            }
-            other => return Err(unknown_solver(other, "solver", KNOWN)),
-        };
-        Ok(Some((solver, words)))
+        solver(self.solver.clone())
     }
 
     /// Loads the data and builds everything. `file` is where the spec came from; relative paths start there.
@@ -701,6 +657,53 @@ fn unknown_solver(name: &str, what: &str, known: &[&str]) -> Error {
     Error::Request(format!("{what} '{name}' is not known{hint}: wanted one of {}", known.join(", ")))
 }
 
+/// The solver of a table with its `name` and its settings, which are checked, and those settings in words; none for "auto", which
+/// is to be chosen once there is a problem.
+pub fn solver(mut table: toml::Table) -> Result<Option<(Box<FirstOrder<'static>>, String)>> {
+    const KNOWN: &[&str] = &["ssg", "conex", "ipp", "threes-econ", "bundle", "auto"];
+    let name = solver_name(&mut table, "solver", KNOWN)?;
+    let (solver, words): (Box<FirstOrder<'static>>, String) = match name.as_str() {
+        "auto" => {
+            if let Some((key, value)) = table.iter().next() {
+                return Err(wrong(key, value, "no setting, because the solver is chosen: name one to set it"));
+            }
+            return Ok(None);
+        }
+        "ssg" => {
+            let settings: ssg::Settings = settings(table)?;
+            let words = format!("{:?}", settings.clone().resolve()?);
+            (Box::new(Ssg::new(settings)?), words)
+        }
+        "bundle" => {
+            let settings: bundle::Settings = settings(table)?;
+            let words = format!("{:?}", settings.clone().resolve()?);
+            (Box::new(Bundle::new(settings)?), words)
+        }
+        "threes-econ" => {
+            let settings: threes_econ::Settings = settings(table)?;
+            let words = format!("{:?}", settings.clone().resolve()?);
+            (Box::new(ThreesEcon::new(settings)?), words)
+        }
+        "conex" => {
+            let settings: conex::Settings = settings(table)?;
+            let words = format!("{:?}", settings.clone().resolve()?);
+            (Box::new(Conex::new(settings)?), words)
+        }
+        "ipp" => {
+            let inner = match table.remove("inner") {
+                Some(Value::Table(inner)) => inner_solver(inner),
+                Some(other) => Err(wrong("inner", &other, "a table with the name of a solver and its settings")),
+                None => Err(Error::Request("the table [solver.inner] is missing: wanted one with the name of a solver".into())),
+            }?;
+            let settings = ipp::Settings { inner, ..settings(table)? };
+            let words = format!("{:?}", settings.clone().resolve()?);
+            (Box::new(Ipp::new(settings)?), words)
+        }
+        other => return Err(unknown_solver(other, "solver", KNOWN)),
+    };
+    Ok(Some((solver, words)))
+}
+
 /// The solver of subproblems, from its table. It is checked here and not only with everything else, so that messages name
 /// the table.
 fn inner_solver(mut table: toml::Table) -> Result<Inner> {
@@ -731,7 +734,7 @@ fn deserialise(text: &str) -> Result<Spec, (usize, String)> {
 }
 
 /// Settings from a table, every one with a default, with sentences for errors.
-pub(crate) fn settings<T: DeserializeOwned>(table: toml::Table) -> Result<T> {
+pub fn settings<T: DeserializeOwned>(table: toml::Table) -> Result<T> {
     // Key by key first: a message about the whole table would not say which key it is about.
     for (key, value) in &table {
         let alone = toml::Table::from_iter([(key.clone(), value.clone())]);
