@@ -269,7 +269,7 @@ impl Request {
     }
 
     /// The trainer's options.
-    fn options(&self) -> Result<FitOptions> {
+    pub fn options(&self) -> Result<FitOptions> {
         let defaults = FitOptions::default();
         let mut table = toml::Table::new();
         for pair in &self.set {
@@ -284,8 +284,7 @@ impl Request {
                 .unwrap_or_else(|| toml::Value::String(value.trim().into()));
             table.insert(name.trim().into(), value);
         }
-        const KNOWN: [&str; 3] = ["auto", "bundle", "ssg"];
-        let mut options = FitOptions {
+        let base = FitOptions {
             budget: if self.budget == Budget::default() { defaults.budget.clone() } else { self.budget.clone() },
             enforce: self.enforce,
             seed: self.seed,
@@ -293,37 +292,7 @@ impl Request {
             stop: self.stop.clone(),
             ..defaults
         };
-        match self.solver.as_str() {
-            "auto" => {
-                if let Some((name, _)) = table.iter().next() {
-                    let what = format!("--set {name}=… belongs to a solver: wanted --solver bundle or --solver ssg beside it");
-                    return Err(Error::Request(what));
-                }
-            }
-            "bundle" => {
-                options.solver = Trains::Bundle;
-                table.entry("eps").or_insert(options.bundle.eps.into());
-                options.bundle = settings(table)?;
-            }
-            "ssg" => {
-                options.solver = Trains::Ssg;
-                let (eta, tol) = (table.contains_key("eta"), table.contains_key("tol"));
-                table.entry("infeasible_step").or_insert("polyak".into());
-                options.settings = settings(table)?;
-                options.eta = eta.then_some(options.settings.eta);
-                options.tol = match (tol, options.settings.tol) {
-                    (false, _) => None,
-                    (true, Schedule::Constant(tol)) => Some(tol),
-                    (true, other) => return Err(Error::Request(format!("--set tol={other}: wanted a number"))),
-                };
-            }
-            other => {
-                let hint = thalweg::suggest::did_you_mean(other, KNOWN);
-                return Err(Error::Request(format!("solver '{other}' is not known{hint}: wanted one of {}", KNOWN.join(", "))));
-            }
-        }
-        options.validate()?;
-        Ok(options)
+        options(&self.solver, table, base)
     }
 
     /// Trains on the problem as it is, from `start` or else from zero, and leaves it for the next time.
@@ -389,6 +358,44 @@ impl Request {
     }
 }
 
+/// The trainer's options with a solver, "auto", "bundle" or "ssg", and settings of it, everything else as in `base`.
+pub fn options(solver: &str, mut table: toml::Table, base: FitOptions) -> Result<FitOptions> {
+    const KNOWN: [&str; 3] = ["auto", "bundle", "ssg"];
+    let mut options = base;
+    match solver {
+        "auto" => {
+            if let Some((name, _)) = table.iter().next() {
+                let what = format!("setting '{name}' belongs to a solver: wanted solver bundle or ssg beside it");
+                return Err(Error::Request(what));
+            }
+            options.solver = Trains::Auto;
+        }
+        "bundle" => {
+            options.solver = Trains::Bundle;
+            table.entry("eps").or_insert(options.bundle.eps.into());
+            options.bundle = settings(table)?;
+        }
+        "ssg" => {
+            options.solver = Trains::Ssg;
+            let (eta, tol) = (table.contains_key("eta"), table.contains_key("tol"));
+            table.entry("infeasible_step").or_insert("polyak".into());
+            options.settings = settings(table)?;
+            options.eta = eta.then_some(options.settings.eta);
+            options.tol = match (tol, options.settings.tol) {
+                (false, _) => None,
+                (true, Schedule::Constant(tol)) => Some(tol),
+                (true, other) => return Err(Error::Request(format!("tol = {other}: wanted a number"))),
+            };
+        }
+        other => {
+            let hint = thalweg::suggest::did_you_mean(other, KNOWN);
+            return Err(Error::Request(format!("solver '{other}' is not known{hint}: wanted one of {}", KNOWN.join(", "))));
+        }
+    }
+    options.validate()?;
+    Ok(options)
+}
+
 fn builder(data: Data, words: &Words) -> Builder {
     let builder = Learning::on(data).intercept(true).minimize(words.minimize.clone());
     words.subject_to.iter().fold(builder, |builder, constraint| builder.subject_to(constraint.clone()))
@@ -410,7 +417,7 @@ fn name_option(error: thalweg::Error) -> Error {
 }
 
 /// Measures a model on the rows of a problem.
-fn quality(problem: &Learning, x: &[f64]) -> Result<Quality> {
+pub fn quality(problem: &Learning, x: &[f64]) -> Result<Quality> {
     let point = run::measure(problem, x, 0.0)?;
     let scores = problem.scores(x)?;
     let data = problem.data();
