@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use thalweg::learn::{
-    Best, Bounded, Builder, Data, Enforce, Expression, FitOptions, Fitted, Groups, Learning, Trains, fit, hold_out,
-};
+use thalweg::learn::{Best, Bounded, Builder, Data, Enforce, Expression, FitOptions, Groups, Learning, Trains, fit, hold_out};
 use thalweg::math::Matrix;
 use thalweg::math::sigmoid::sigmoid;
 use thalweg::oracle::Values;
@@ -105,9 +103,9 @@ impl Prepared {
         &self.problem
     }
 
-    /// The training problem, whose bounds may be moved.
-    pub fn problem_mut(&mut self) -> &mut Learning {
-        &mut self.problem
+    /// The training problem, whose bounds may be moved, and beside it the one of the held-out rows.
+    pub fn problems(&mut self) -> (&mut Learning, Option<&Learning>) {
+        (&mut self.problem, self.held_out.as_ref())
     }
 
     /// Sentences that a user should see.
@@ -118,12 +116,7 @@ impl Prepared {
     /// Measures another model of the same features on the training rows and on those held out.
     pub fn measure(&self, model: &Model) -> Result<(Quality, Option<Quality>)> {
         let x: Vec<f64> = model.weights.iter().map(|w| w.weight).chain([model.intercept]).collect();
-        self.measure_at(&x)
-    }
-
-    /// Measures a point on the training rows and on those held out.
-    pub fn measure_at(&self, x: &[f64]) -> Result<(Quality, Option<Quality>)> {
-        Ok((quality(&self.problem, x)?, self.held_out.as_ref().map(|held| quality(held, x)).transpose()?))
+        Ok((quality(&self.problem, &x)?, self.held_out.as_ref().map(|held| quality(held, &x)).transpose()?))
     }
 }
 
@@ -295,20 +288,10 @@ impl Request {
         options(&self.solver, table, base)
     }
 
-    /// Trains on the problem as it is, from `start` or else from zero, and leaves it for the next time.
-    pub fn train_from(
-        &self,
-        prepared: &mut Prepared,
-        start: Option<&[f64]>,
-        observer: &mut (dyn Observer + Send),
-    ) -> Result<Fitted> {
-        let start = start.map_or_else(|| vec![0.0; prepared.problem.dim()], <[f64]>::to_vec);
-        Ok(fit(&mut prepared.problem, &start, &self.options()?, observer)?)
-    }
-
     /// Trains.
     pub fn train(&self, mut prepared: Prepared, observer: &mut (dyn Observer + Send)) -> Result<Trained> {
-        let mut fitted = self.train_from(&mut prepared, None, observer)?;
+        let start = vec![0.0; prepared.problem.dim()];
+        let mut fitted = fit(&mut prepared.problem, &start, &self.options()?, observer)?;
         let Prepared { input, names, problem, held_out, fingerprint, mut notices } = prepared;
         let x = fitted.point.x.clone();
         notices.append(&mut fitted.notes);

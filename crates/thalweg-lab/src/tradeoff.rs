@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use thalweg::certify::{Bounds, certify};
-use thalweg::learn::{Enforce, Learning};
+use thalweg::learn::{Enforce, FitOptions, Learning, fit};
 use thalweg::oracle::{Subgradients, Values};
 use thalweg::run::{self, Ended, Observer, Options, Progress};
 use thalweg::suggest::did_you_mean;
 
 use crate::data::table::quote_cell;
-use crate::fit::{Prepared, Request};
+use crate::fit::quality;
 use crate::model::Quality;
 use crate::spec::Ready;
 use crate::trace::digits;
@@ -22,6 +22,25 @@ const MOST: usize = 1000;
 /// A looser bound ended worse if its objective is above that of a tighter one by more than this share of it.
 const WORSE: f64 = 1e-4;
 
+/// Values of a bound from the loosest to the tightest; refuses what no sweep can be made of.
+pub fn sorted(mut values: Vec<f64>) -> Result<Vec<f64>> {
+    let refuse = |what: String| Err(Error::Request(what));
+    if values.is_empty() {
+        return refuse("there is no value: wanted at least one bound".into());
+    }
+    if let Some(value) = values.iter().find(|v| !v.is_finite()) {
+        return refuse(format!("{value} is not a finite number: wanted finite bounds"));
+    }
+    values.sort_by(|a, b| b.total_cmp(a));
+    if let Some(twice) = values.windows(2).find(|pair| pair[0] == pair[1]) {
+        return refuse(format!("{} is there twice: wanted different values", twice[0]));
+    }
+    if values.len() > MOST {
+        return refuse(format!("there are {} values: wanted at most {MOST}", values.len()));
+    }
+    Ok(values)
+}
+
 /// The values of `--bounds`, from the loosest to the tightest.
 pub fn bounds(text: &str) -> Result<Vec<f64>> {
     let refuse = |what: String| Error::Request(format!("--bounds {text}: {what}"));
@@ -29,7 +48,7 @@ pub fn bounds(text: &str) -> Result<Vec<f64>> {
         let parsed = word.trim().parse::<f64>().ok().filter(|v| v.is_finite());
         parsed.ok_or_else(|| refuse(format!("'{}' is not a finite number: wanted A..B:N or numbers with commas", word.trim())))
     };
-    let mut values = match text.split_once("..") {
+    let values = match text.split_once("..") {
         None => text.split(',').map(number).collect::<Result<Vec<_>>>()?,
         Some((from, rest)) => {
             let (to, count) = rest
@@ -42,14 +61,7 @@ pub fn bounds(text: &str) -> Result<Vec<f64>> {
             between(from, to, count)
         }
     };
-    values.sort_by(|a, b| b.total_cmp(a));
-    if let Some(twice) = values.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(refuse(format!("{} is there twice: wanted different values", twice[0])));
-    }
-    if values.len() > MOST {
-        return Err(refuse(format!("has {} values: wanted at most {MOST}", values.len())));
-    }
-    Ok(values)
+    sorted(values).map_err(|e| refuse(e.to_string()))
 }
 
 /// Evenly spaced values, in the logarithm if both ends are above 0. Those inside are rounded to what a person would write,
@@ -217,12 +229,14 @@ pub trait Sweeps {
     fn at(&mut self, bound: f64, x: &[f64]) -> Result<Reached>;
 }
 
-/// Runs of `thalweg fit`.
+/// Runs of the trainer, as `thalweg fit` makes them.
 pub struct Fits<'a> {
-    /// What is asked for.
-    pub request: &'a Request,
-    /// The problem.
-    pub prepared: Prepared,
+    /// The problem on the training rows, whose bound moves.
+    pub problem: &'a mut Learning,
+    /// The same on rows that were held out, where points are only measured.
+    pub held_out: Option<&'a Learning>,
+    /// How each run is made.
+    pub options: FitOptions,
     /// The constraint whose bound moves.
     pub which: usize,
 }
@@ -232,7 +246,8 @@ const FEASIBILITY: f64 = 1e-6;
 
 impl Fits<'_> {
     fn row(&self, bound: f64, x: &[f64]) -> Result<Row> {
-        let (training, held) = self.prepared.measure_at(x)?;
+        let training = quality(self.problem, x)?;
+        let held = self.held_out.map(|held| quality(held, x)).transpose()?;
         let value = |q: &Quality| q.constraints.get(self.which).copied();
         let counted = |q: &Quality| q.counted.get(self.which).copied().flatten();
         Ok(Row {
@@ -252,8 +267,9 @@ impl Fits<'_> {
 
 impl Sweeps for Fits<'_> {
     fn run(&mut self, bound: f64, start: Option<&[f64]>, observer: &mut (dyn Observer + Send)) -> Result<Reached> {
-        self.prepared.problem_mut().set_bound(self.which, bound);
-        let fitted = self.request.train_from(&mut self.prepared, start, observer)?;
+        self.problem.set_bound(self.which, bound);
+        let start = start.map_or_else(|| vec![0.0; self.problem.dim()], <[f64]>::to_vec);
+        let fitted = fit(self.problem, &start, &self.options, observer)?;
         let interrupted = fitted.ended == Ended::Interrupted;
         let mut row = self.row(bound, &fitted.point.x)?;
         row.feasible = fitted.feasible;
@@ -263,7 +279,7 @@ impl Sweeps for Fits<'_> {
         if fitted.feasible && !interrupted {
             row.proved = fitted.stationary.as_ref().map(|proved| proved.upper).or_else(|| {
                 // What was trained is the smooth problem with moved bounds: that is what the point can be stationary for.
-                let problem = self.prepared.problem_mut();
+                let problem = &mut *self.problem;
                 let asked: Vec<f64> = (0..problem.constraints()).map(|j| problem.bound(j)).collect();
                 for (j, c) in fitted.constraints.iter().enumerate() {
                     problem.set_bound(j, c.surrogate_bound);
@@ -281,11 +297,11 @@ impl Sweeps for Fits<'_> {
     }
 
     fn at(&mut self, bound: f64, x: &[f64]) -> Result<Reached> {
-        self.prepared.problem_mut().set_bound(self.which, bound);
+        self.problem.set_bound(self.which, bound);
         let mut row = self.row(bound, x)?;
-        let problem = self.prepared.problem();
+        let problem = &*self.problem;
         let (counted, point) = (problem.counted(x)?, run::measure(problem, x, FEASIBILITY)?);
-        row.feasible = point.constraints.iter().enumerate().all(|(j, c)| match (self.request.enforce, counted[j]) {
+        row.feasible = point.constraints.iter().enumerate().all(|(j, c)| match (self.options.enforce, counted[j]) {
             (Enforce::Measured, Some(rate)) => rate <= problem.bound(j) + FEASIBILITY * problem.bound(j).abs().max(1.0),
             _ => c.satisfied,
         });
@@ -508,6 +524,18 @@ mod tests {
         assert_eq!(bounds("-1..1:3").unwrap(), [1.0, 0.0, -1.0]);
         assert_eq!(bounds("0.05, 0.2,0.1").unwrap(), [0.2, 0.1, 0.05]);
         assert_eq!(bounds("1..1.00001:3").unwrap().len(), 3);
+    }
+
+    #[test]
+    fn numbers_that_are_no_sweep_are_refused() {
+        assert_eq!(sorted(vec![0.1, 0.3, -0.2]).unwrap(), [0.3, 0.1, -0.2]);
+        let refused = |values: Vec<f64>| sorted(values).unwrap_err().to_string();
+        assert_eq!(refused(vec![0.1, f64::NAN]), "NaN is not a finite number: wanted finite bounds");
+        assert_eq!(refused(vec![0.1, 0.3, 0.1]), "0.1 is there twice: wanted different values");
+        assert_eq!(refused(vec![-0.0, 0.0]), "0 is there twice: wanted different values");
+        assert_eq!(refused(vec![]), "there is no value: wanted at least one bound");
+        assert_eq!(refused((0..=MOST).map(|i| i as f64).collect()), "there are 1001 values: wanted at most 1000");
+        assert_eq!(bounds("1,2,1").unwrap_err().to_string(), "--bounds 1,2,1: 1 is there twice: wanted different values");
     }
 
     /// Runs that end where they are told to.

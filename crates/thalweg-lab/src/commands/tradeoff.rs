@@ -144,11 +144,12 @@ fn of_table(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
         let what = "there is no constraint: wanted --subject-to \"TERM <= BOUND\", whose bound is swept";
         return Err(Error::Request(what.into()));
     }
-    let prepared = request.prepare()?;
+    let mut prepared = request.prepare()?;
     let (which, note) = which(prepared.problem(), args.of.as_deref())?;
     let named = Named::new(prepared.problem(), &request.minimize, which);
     let notes = prepared.notices().to_vec();
-    let mut fits = Fits { request: &request, prepared, which };
+    let (problem, held_out) = prepared.problems();
+    let mut fits = Fits { problem, held_out, options: request.options()?, which };
     let swept = swept(args, &named, values, &mut fits, notes.into_iter().chain(note))?;
     Ok((named, swept))
 }
