@@ -12,6 +12,7 @@ pub mod gauges;
 pub mod lab;
 pub mod model;
 pub mod output;
+pub mod plan;
 pub mod plot;
 pub mod report;
 pub mod spec;

@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
-use thalweg::plan::{self, METHODS, Readable, complexity};
+use thalweg::plan::{Complexity, METHODS};
 
 use super::{DONE, Ending};
 use crate::output::{align, print, print_json};
+use crate::plan::{Asked, Planned, complexity, plans};
 use crate::{Error, Result};
 
 /// From the constants of a problem to the parameters that the theorems prescribe.
@@ -146,108 +146,42 @@ struct Given {
     nu: Option<f64>,
 }
 
+/// How the command calls an option or a constant.
+fn flag(name: &str) -> String {
+    format!("--{}", name.replace('_', "-"))
+}
+
 /// Runs the command.
 pub fn run(args: Args) -> Ending {
-    let method = args.method.as_deref().unwrap_or(METHODS[0]);
-    if !METHODS.contains(&method) {
-        let hint = thalweg::suggest::did_you_mean(method, METHODS);
-        return Err(Error::Request(format!("method '{method}' has no planner{hint}: wanted {}", METHODS.join(", "))));
-    }
     if args.complexity {
-        show_complexity(args.method.as_deref(), args.json)?;
+        show_complexity(&complexity(args.method.as_deref())?, args.json)?;
     } else {
-        show_plans(method, &args)?;
+        // TOML leaves out what is absent and keeps infinities, for the planner to refuse.
+        let constants = toml::Table::try_from(&args.constants);
+        let constants = constants.map_err(|e| Error::Request(format!("the constants cannot be read: {e}")))?;
+        let asked = Asked {
+            method: args.method.unwrap_or_else(|| METHODS[0].into()),
+            theorem: args.theorem,
+            inner: args.inner,
+            // The parser asks for it.
+            eps: args.eps.unwrap_or(f64::NAN),
+            as_printed: args.as_printed,
+        };
+        show(&plans(&asked, constants, &flag)?, args.json)?;
     }
     Ok(ExitCode::from(DONE))
 }
 
-fn show_plans(method: &str, args: &Args) -> Result<()> {
-    for (option, given, methods) in [
-        ("theorem", args.theorem.is_some(), ["ssg", "threes-econ"].as_slice()),
-        ("inner", args.inner.is_some(), &["ipp"]),
-        ("as-printed", args.as_printed, &["ssg"]),
-    ] {
-        if given && !methods.contains(&method) {
-            return Err(Error::Request(format!("--{option} is for {}: {method} has no such choice", methods.join(" and "))));
-        }
-    }
-    // The parser asks for it.
-    let eps = args.eps.unwrap_or(f64::NAN);
-    match method {
-        "conex" => {
-            let c = constants(method, &args.constants)?;
-            show(&[plan::conex::plan(&c, eps)?], args.json)
-        }
-        "ipp" => {
-            let c = constants(method, &args.constants)?;
-            let chosen = args.inner.as_deref().map(inner).transpose()?;
-            show(&allowed(chosen, &plan::ipp::Inner::ALL, |inner| plan::ipp::plan(inner, &c, eps))?, args.json)
-        }
-        "threes-econ" => {
-            let c = constants(method, &args.constants)?;
-            let chosen = args.theorem.as_deref().map(str::parse).transpose()?;
-            show(&allowed(chosen, &plan::threes_econ::Theorem::ALL, |t| plan::threes_econ::plan(t, &c, eps))?, args.json)
-        }
-        _ => {
-            let c = constants(method, &args.constants)?;
-            let chosen = args.theorem.as_deref().map(str::parse).transpose()?;
-            show(&allowed(chosen, &plan::ssg::Theorem::ALL, |t| plan::ssg::plan(t, &c, eps, args.as_printed))?, args.json)
-        }
-    }
-}
-
-fn inner(name: &str) -> Result<plan::ipp::Inner> {
-    let all = plan::ipp::Inner::ALL;
-    all.into_iter().find(|i| i.to_string() == name).ok_or_else(|| {
-        let hint = thalweg::suggest::did_you_mean(name, ["ssg", "conex"]);
-        Error::Request(format!("inner solver '{name}' has no planner{hint}: wanted ssg, conex"))
-    })
-}
-
-/// The given constants as the planner of `method` takes them; refuses those that it does not know.
-fn constants<C: Default + Serialize + DeserializeOwned>(method: &str, given: &Given) -> Result<C> {
-    let failed = |e: &dyn std::fmt::Display| Error::Request(format!("the constants cannot be read: {e}"));
-    // TOML leaves out what is absent and keeps infinities, for the planner to refuse.
-    let given = toml::Table::try_from(given).map_err(|e| failed(&e))?;
-    let known = serde_json::to_value(C::default()).map_err(|e| failed(&e))?;
-    let flag = |name: &String| format!("--{}", name.replace('_', "-"));
-    if let Some(stranger) = given.keys().find(|name| known.get(name.as_str()).is_none()) {
-        let flags: Vec<String> = known.as_object().into_iter().flat_map(|o| o.keys()).map(flag).collect();
-        return Err(Error::Request(format!("{} is no constant of {method}: wanted {}", flag(stranger), flags.join(", "))));
-    }
-    given.try_into().map_err(|e| failed(&e))
-}
-
-/// The plan of the choice, or of all choices that the constants allow; the first refusal if there is none.
-fn allowed<T: Copy, P>(chosen: Option<T>, all: &[T], plan: impl Fn(T) -> thalweg::Result<P>) -> Result<Vec<P>> {
-    if let Some(choice) = chosen {
-        return Ok(vec![plan(choice)?]);
-    }
-    let mut plans = vec![];
-    let mut first_refusal = None;
-    for &choice in all {
-        match plan(choice) {
-            Ok(plan) => plans.push(plan),
-            Err(e) => first_refusal = first_refusal.or(Some(e)),
-        }
-    }
-    match first_refusal {
-        Some(refusal) if plans.is_empty() => Err(refusal.into()),
-        _ => Ok(plans),
-    }
-}
-
-fn show<P: Readable + Serialize>(plans: &[P], json: bool) -> Result<()> {
+fn show(plans: &[Planned], json: bool) -> Result<()> {
     if json {
-        return print_json(&plans);
+        return print_json(&plans.iter().map(|plan| &plan.parameters).collect::<Vec<_>>());
     }
     let texts: Vec<String> =
-        plans.iter().map(|plan| format!("{}\n{}{}\n", plan.title(), align(&plan.rows(), &[]), plan.guarantee())).collect();
+        plans.iter().map(|plan| format!("{}\n{}{}\n", plan.title, align(&plan.rows, &[]), plan.guarantee)).collect();
     print(&texts.join("\n"))
 }
 
-fn show_complexity(method: Option<&str>, json: bool) -> Result<()> {
-    let rows: Vec<_> = complexity().iter().filter(|row| method.is_none_or(|m| m == row.method)).collect();
+fn show_complexity(rows: &[&Complexity], json: bool) -> Result<()> {
     if json {
         return print_json(&rows);
     }

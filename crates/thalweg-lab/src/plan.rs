@@ -1,0 +1,195 @@
+//! From the constants of a problem to the parameters that the theorems prescribe, method by method, as text and as values.
+//! Arguments and printing are in [`crate::commands::plan`]; the theorems are the library's.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thalweg::plan::{self, Complexity, METHODS, Readable};
+
+use crate::{Error, Result};
+
+/// What is asked for, beside the constants.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// The method: one of [`METHODS`].
+    pub method: String,
+    /// The theorem of ssg or threes-econ; all that the constants allow if absent.
+    pub theorem: Option<String>,
+    /// The solver of the subproblems of ipp; all that the constants allow if absent.
+    pub inner: Option<String>,
+    /// Target accuracy.
+    pub eps: f64,
+    /// The exponent that the paper prints in Theorem 5.2 I in place of the one its proof needs (ssg).
+    pub as_printed: bool,
+}
+
+/// One plan, ready to be shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned {
+    /// Where the parameters come from and what they are for.
+    pub title: String,
+    /// What, symbol in the paper, value.
+    pub rows: Vec<[String; 3]>,
+    /// What is proved for these parameters.
+    pub guarantee: String,
+    /// The parameters themselves.
+    pub parameters: Parameters,
+}
+
+impl Planned {
+    fn new<P: Readable>(plan: P, parameters: fn(P) -> Parameters) -> Self {
+        let (title, rows, guarantee) = (plan.title(), plan.rows(), plan.guarantee().to_string());
+        Planned { title, rows, guarantee, parameters: parameters(plan) }
+    }
+
+    /// The parameters by their names.
+    pub fn value(&self) -> Result<serde_json::Value> {
+        serde_json::to_value(&self.parameters).map_err(|e| Error::Request(format!("the plan cannot be written: {e}")))
+    }
+}
+
+/// The plan of one method. It is written as that plan alone, with its keys in their own order.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Parameters {
+    /// Of the switching subgradient method.
+    Ssg(plan::ssg::Plan),
+    /// Of the constraint extrapolation method.
+    Conex(plan::conex::Plan),
+    /// Of the inexact proximal point method.
+    Ipp(plan::ipp::Plan),
+    /// Of the single-loop penalty method.
+    ThreesEcon(plan::threes_econ::Plan),
+}
+
+/// Refuses a method that has no planner.
+fn check_method(method: &str) -> Result<()> {
+    if METHODS.contains(&method) {
+        return Ok(());
+    }
+    let hint = thalweg::suggest::did_you_mean(method, METHODS);
+    Err(Error::Request(format!("method '{method}' has no planner{hint}: wanted {}", METHODS.join(", "))))
+}
+
+/// The plans of the method that the constants allow. `constants` has a number for each constant that is known, by the names of
+/// the library, such as `rho_hat`; `name` says how messages call what is asked for and the constants.
+pub fn plans(asked: &Asked, constants: toml::Table, name: &dyn Fn(&str) -> String) -> Result<Vec<Planned>> {
+    let method = asked.method.as_str();
+    check_method(method)?;
+    for (option, given, methods) in [
+        ("theorem", asked.theorem.is_some(), ["ssg", "threes-econ"].as_slice()),
+        ("inner", asked.inner.is_some(), &["ipp"]),
+        ("as_printed", asked.as_printed, &["ssg"]),
+    ] {
+        if given && !methods.contains(&method) {
+            let what = format!("{} is for {}: {method} has no such choice", name(option), methods.join(" and "));
+            return Err(Error::Request(what));
+        }
+    }
+    let eps = asked.eps;
+    match method {
+        "conex" => {
+            let c = read(method, constants, name)?;
+            Ok(vec![Planned::new(plan::conex::plan(&c, eps)?, Parameters::Conex)])
+        }
+        "ipp" => {
+            let c = read(method, constants, name)?;
+            let chosen = asked.inner.as_deref().map(inner).transpose()?;
+            let plans = allowed(chosen, &plan::ipp::Inner::ALL, |inner| plan::ipp::plan(inner, &c, eps))?;
+            Ok(plans.into_iter().map(|plan| Planned::new(plan, Parameters::Ipp)).collect())
+        }
+        "threes-econ" => {
+            let c = read(method, constants, name)?;
+            let chosen = asked.theorem.as_deref().map(str::parse).transpose()?;
+            let plans = allowed(chosen, &plan::threes_econ::Theorem::ALL, |t| plan::threes_econ::plan(t, &c, eps))?;
+            Ok(plans.into_iter().map(|plan| Planned::new(plan, Parameters::ThreesEcon)).collect())
+        }
+        _ => {
+            let c = read(method, constants, name)?;
+            let chosen = asked.theorem.as_deref().map(str::parse).transpose()?;
+            let plans = allowed(chosen, &plan::ssg::Theorem::ALL, |t| plan::ssg::plan(t, &c, eps, asked.as_printed))?;
+            Ok(plans.into_iter().map(|plan| Planned::new(plan, Parameters::Ssg)).collect())
+        }
+    }
+}
+
+/// How the work grows as the accuracy is raised, for one method or for all.
+pub fn complexity(method: Option<&str>) -> Result<Vec<&'static Complexity>> {
+    method.map_or(Ok(()), check_method)?;
+    Ok(plan::complexity().iter().filter(|row| method.is_none_or(|m| m == row.method)).collect())
+}
+
+fn inner(name: &str) -> Result<plan::ipp::Inner> {
+    let all = plan::ipp::Inner::ALL;
+    all.into_iter().find(|i| i.to_string() == name).ok_or_else(|| {
+        let hint = thalweg::suggest::did_you_mean(name, ["ssg", "conex"]);
+        Error::Request(format!("inner solver '{name}' has no planner{hint}: wanted ssg, conex"))
+    })
+}
+
+/// The given constants as the planner of `method` takes them; refuses those that it does not know.
+fn read<C: Default + Serialize + DeserializeOwned>(method: &str, given: toml::Table, name: &dyn Fn(&str) -> String) -> Result<C> {
+    let failed = |e: &dyn std::fmt::Display| Error::Request(format!("the constants cannot be read: {e}"));
+    let known = serde_json::to_value(C::default()).map_err(|e| failed(&e))?;
+    if let Some(stranger) = given.keys().find(|key| known.get(key.as_str()).is_none()) {
+        let names: Vec<String> = known.as_object().into_iter().flat_map(|o| o.keys()).map(|key| name(key)).collect();
+        return Err(Error::Request(format!("{} is no constant of {method}: wanted {}", name(stranger), names.join(", "))));
+    }
+    if let Some((key, value)) = given.iter().find(|(_, value)| !value.is_float() && !value.is_integer()) {
+        return Err(Error::Request(format!("{} = {value}: wanted a number", name(key))));
+    }
+    given.try_into().map_err(|e| failed(&e))
+}
+
+/// The plan of the choice, or of all choices that the constants allow; the first refusal if there is none.
+fn allowed<T: Copy, P>(chosen: Option<T>, all: &[T], plan: impl Fn(T) -> thalweg::Result<P>) -> Result<Vec<P>> {
+    if let Some(choice) = chosen {
+        return Ok(vec![plan(choice)?]);
+    }
+    let mut plans = vec![];
+    let mut first_refusal = None;
+    for &choice in all {
+        match plan(choice) {
+            Ok(plan) => plans.push(plan),
+            Err(e) => first_refusal = first_refusal.or(Some(e)),
+        }
+    }
+    match first_refusal {
+        Some(refusal) if plans.is_empty() => Err(refusal.into()),
+        _ => Ok(plans),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(method: &str) -> Asked {
+        Asked { method: method.into(), theorem: None, inner: None, eps: 0.1, as_printed: false }
+    }
+
+    fn plain(name: &str) -> String {
+        name.into()
+    }
+
+    #[test]
+    fn whole_numbers_are_numbers_and_names_are_the_caller_s() {
+        let given: toml::Table = "lipschitz = 1\ndiameter = 1.0\nrho = 1\nrho_hat = 2\nslater = 1".parse().unwrap();
+        let plans = plans(&Asked { theorem: Some("4.2-I".into()), ..asked("ssg") }, given.clone(), &plain).unwrap();
+        assert_eq!(plans.len(), 1);
+        assert_eq!(plans[0].value().unwrap()["theorem"], "4.2-I");
+        assert!(plans[0].rows.iter().any(|[_, symbol, _]| symbol == "T"), "{:?}", plans[0].rows);
+
+        let refused = |asked: &Asked, given: &str| super::plans(asked, given.parse().unwrap(), &plain).unwrap_err().to_string();
+        let stranger = refused(&asked("conex"), "rho_hat = 2");
+        assert!(
+            stranger.starts_with("rho_hat is no constant of conex: wanted ") && stranger.contains("objective_kink"),
+            "{stranger}"
+        );
+        assert_eq!(refused(&asked("ssg"), "rho = 'one'"), "rho = \"one\": wanted a number");
+        let printed = Asked { as_printed: true, ..asked("ipp") };
+        assert_eq!(refused(&printed, ""), "as_printed is for ssg: ipp has no such choice");
+        assert!(refused(&asked("sgs"), "").starts_with("method 'sgs' has no planner (did you mean ssg?)"));
+        assert!(complexity(Some("sgs")).is_err());
+        assert!(complexity(None).unwrap().len() > complexity(Some("ssg")).unwrap().len());
+    }
+}
