@@ -13,6 +13,8 @@ use common::{Place, published};
 use rusqlite::Connection;
 use rusqlite::types::Value as Cell;
 use serde_json::Value;
+use thalweg_lab::lab::frame::{curves, lines};
+use thalweg_lab::lab::store::{Part, Store};
 
 /// A small file of rows in two groups (column 1), with labels that depend on group and columns.
 fn rows() -> String {
@@ -542,7 +544,20 @@ fn runs_are_listed_shown_exported_and_removed() {
     let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
     let row = rows.iter().find(|r| &r[9] == "60" && &r[10] == "objective").unwrap();
     assert_eq!(row[11].parse::<f64>().ok(), objective);
+    // The same for another program.
+    let store = Store::open(&place.path("thalweg.sqlite")).unwrap();
+    let all = lines(&store, Some("sweep")).unwrap();
+    assert_eq!(all.iter().map(|line| &line.settings["eta"]).collect::<Vec<_>>(), [0.1, 0.2]);
+    let line = all.iter().position(|line| line.member.run.starts_with(key)).unwrap();
+    assert_eq!((all[line].word(), all[line].objective), ("feasible", full["run"]["objective"].as_f64()));
+    let recorded = curves(&store, &all, Part::Recorded).unwrap();
+    assert_eq!(recorded.iter().map(|(i, _)| *i).collect::<Vec<_>>(), [0, 1]);
+    let curve = recorded[line].1.iter().find(|c| c.name == "objective").unwrap();
+    assert_eq!((curve.role.as_str(), Some(curve.numbers[3])), ("value", objective));
+    assert!(lines(&store, Some("swep")).unwrap_err().to_string().contains("did you mean sweep?"));
+    drop(store);
     assert_eq!(place.run(&["lab", "rm", key]).ended(0).out, "1 runs removed\n");
+    assert_eq!(lines(&Store::open(&place.path("thalweg.sqlite")).unwrap(), None).unwrap()[line].word(), "not run");
     place.run(&["lab", "rm"]).refused(&["nothing is named"]);
     assert_eq!(place.run(&["lab", "rm", "--experiment", "sweep"]).ended(0).out, "1 runs removed\n");
     assert_eq!(place.run(&["lab", "list"]).ended(0).out, "no runs\n");

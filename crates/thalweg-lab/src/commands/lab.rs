@@ -13,8 +13,9 @@ use crate::console::{Board, stop_on_signal};
 use crate::data::catalogue;
 use crate::data::table::quote_cell;
 use crate::lab::experiment::{Experiment, describe, matches, panel};
+use crate::lab::frame::{Line, chosen, curves, lines};
 use crate::lab::page;
-use crate::lab::store::{Facts, Finished, Member, Part, Status, Store, Stored};
+use crate::lab::store::{Facts, Member, Part, Status, Store};
 use crate::lab::work::{How, run as work};
 use crate::output::{align, json, print};
 use crate::report::html;
@@ -59,8 +60,8 @@ struct Which {
 }
 
 impl Which {
-    fn rows(&self, store: &Store) -> Result<Vec<Row>> {
-        let mut rows = Row::of(store, self.experiment.as_deref())?;
+    fn rows(&self, store: &Store) -> Result<Vec<Line>> {
+        let mut rows = lines(store, self.experiment.as_deref())?;
         rows.retain(|row| self.only.as_ref().is_none_or(|only| matches(&row.name(), only)));
         Ok(rows)
     }
@@ -218,7 +219,7 @@ fn run_experiment(args: RunArgs) -> Ending {
     let done = done?;
 
     let store = Store::open(&args.store.store)?;
-    let rows = Row::of(&store, Some(&experiment.name))?;
+    let rows = lines(&store, Some(&experiment.name))?;
     let failed = rows.iter().filter(|row| row.failed()).count();
     let code = match (done.interrupted, failed) {
         (true, _) => INTERRUPTED,
@@ -247,8 +248,7 @@ fn run_experiment(args: RunArgs) -> Ending {
         text += &format!("note: {note}\n");
     }
     for row in rows.iter().filter(|row| row.failed()) {
-        let run = row.finished.as_ref();
-        text += &format!("{}: {}: {}\n", run.map_or("", |r| r.status.word()), row.name(), run.map_or("", |r| r.ended.as_str()));
+        text += &format!("{}: {}: {}\n", row.word(), row.name(), row.ended.as_deref().unwrap_or_default());
     }
     let flag = match args.store.store == Path::new("thalweg.sqlite") {
         true => String::new(),
@@ -289,8 +289,8 @@ fn dry_run(experiment: &Experiment, only: Option<&str>) -> Ending {
 }
 
 /// What was done, in words.
-fn counted(rows: &[Row], worked: usize, found: usize) -> String {
-    let finished = rows.iter().filter(|row| row.finished.is_some()).count();
+fn counted(rows: &[Line], worked: usize, found: usize) -> String {
+    let finished = rows.iter().filter(|row| row.status.is_some()).count();
     let there = match (worked, found) {
         (0, _) => ", all of them there before".into(),
         (_, 0) => String::new(),
@@ -302,86 +302,28 @@ fn counted(rows: &[Row], worked: usize, found: usize) -> String {
     }
 }
 
-/// A run's place in an experiment, and the run if it is finished.
-struct Row {
-    experiment: String,
-    member: Member,
-    finished: Option<Finished>,
-}
-
-impl Row {
-    /// All runs, or those of one experiment.
-    fn of(store: &Store, experiment: Option<&str>) -> Result<Vec<Row>> {
-        let mut rows = vec![];
-        let experiments = chosen(store, experiment)?;
-        for e in &experiments {
-            for member in store.members(&e.name)? {
-                rows.push(Row { experiment: e.name.clone(), finished: store.run(&member.run)?, member });
-            }
-        }
-        if experiment.is_none() {
-            // Runs of specs that have changed since are still there.
-            let known: std::collections::HashSet<String> = rows.iter().map(|row| row.member.run.clone()).collect();
-            for key in store.keys()?.into_iter().filter(|key| !known.contains(key)) {
-                if let Some(run) = store.run(&key)? {
-                    let data = run.spec["data"]["name"].as_str().or(run.spec["data"]["file"].as_str()).unwrap_or("data").into();
-                    let (solver, seed) = (run.method.clone(), run.seed);
-                    let (problem, cell) = (String::new(), String::new());
-                    let member = Member { run: key, data, problem, solver, cell, seed, tuned: false };
-                    rows.push(Row { experiment: String::new(), member, finished: Some(run) });
-                }
-            }
-        }
-        Ok(rows)
-    }
-
-    fn name(&self) -> String {
-        let m = &self.member;
-        describe(&panel(&m.data, &m.problem), &m.solver, &m.cell, m.seed)
-    }
-
-    fn failed(&self) -> bool {
-        self.finished.as_ref().is_some_and(|run| matches!(run.status, Status::Failed | Status::Refused))
-    }
-}
-
-/// The experiments of a store, or the one that is asked for.
-fn chosen(store: &Store, name: Option<&str>) -> Result<Vec<Stored>> {
-    let all = store.experiments()?;
-    let Some(name) = name else { return Ok(all) };
-    let names: Vec<String> = all.iter().map(|e| e.name.clone()).collect();
-    let found: Vec<Stored> = all.into_iter().filter(|e| e.name == name).collect();
-    if found.is_empty() {
-        let hint = thalweg::suggest::did_you_mean(name, names.iter().map(String::as_str));
-        let wanted =
-            if names.is_empty() { "there is none in the store".into() } else { format!("wanted one of {}", names.join(", ")) };
-        return Err(Error::Request(format!("experiment '{name}' is not known{hint}: {wanted}")));
-    }
-    Ok(found)
-}
-
 /// Kept cells, one line for each panel and solver.
-fn summary(rows: &[Row], facts: &Facts) -> String {
+fn summary(rows: &[Line], facts: &Facts) -> String {
     let header =
         ["problem", "solver", "kept settings", "objective", "violation", "feasible", "passes", "DP(f)", "DP(g)", "seconds"];
     let mut lines: Vec<Vec<String>> = vec![header.map(String::from).to_vec()];
     let mut seen: Vec<(String, String, String)> = vec![];
-    for row in rows.iter().filter(|row| row.member.tuned && row.finished.is_some()) {
+    for row in rows.iter().filter(|row| row.member.tuned && row.status.is_some()) {
         let m = &row.member;
         let key = (panel(&m.data, &m.problem), m.solver.clone(), m.cell.clone());
         if seen.contains(&key) {
             continue;
         }
-        let runs: Vec<&Finished> = rows
+        let runs: Vec<&Line> = rows
             .iter()
             .filter(|r| {
                 r.member.tuned
+                    && r.status.is_some()
                     && (panel(&r.member.data, &r.member.problem), &r.member.solver, &r.member.cell)
                         == (key.0.clone(), &key.1, &key.2)
             })
-            .filter_map(|r| r.finished.as_ref())
             .collect();
-        let middle = |get: &dyn Fn(&Finished) -> Option<f64>| {
+        let middle = |get: &dyn Fn(&Line) -> Option<f64>| {
             let mut numbers: Vec<f64> = runs.iter().filter_map(|r| get(r)).collect();
             numbers.sort_by(f64::total_cmp);
             numbers.get(numbers.len().saturating_sub(1) / 2).copied()
@@ -389,11 +331,11 @@ fn summary(rows: &[Row], facts: &Facts) -> String {
         let show = |v: Option<f64>, words: fn(f64) -> String| v.map_or("none".into(), words);
         // Left out where no solver says how a publication counts.
         let published = |i: usize| {
-            let passes = middle(&|r| facts.published(m, r.iterations).map(|passes| passes[i]));
+            let passes = middle(&|r| facts.published(m, r.iterations?).map(|passes| passes[i]));
             passes.map_or(String::new(), |v| format!("{v:.0}"))
         };
         let worst = runs.iter().filter_map(|r| r.violation).max_by(f64::total_cmp);
-        let feasible = runs.iter().filter(|r| r.status == Status::Feasible).count();
+        let feasible = runs.iter().filter(|r| r.status == Some(Status::Feasible)).count();
         lines.push(vec![
             key.0.clone(),
             key.1.clone(),
@@ -401,10 +343,10 @@ fn summary(rows: &[Row], facts: &Facts) -> String {
             show(middle(&|r| r.objective), |v| if v.abs() < 1e6 { format!("{v:.6}") } else { format!("{v:.1e}") }),
             show(worst, |v| format!("{v:+.1e}")),
             format!("{feasible}/{}", runs.len()),
-            show(middle(&|r| Some(r.passes_f + r.passes_g)), |v| format!("{v:.0}")),
+            show(middle(&|r| Some(r.passes_f? + r.passes_g?)), |v| format!("{v:.0}")),
             published(0),
             published(1),
-            show(middle(&|r| Some(r.seconds)), |v| format!("{v:.2}")),
+            show(middle(&|r| r.seconds), |v| format!("{v:.2}")),
         ]);
         seen.push(key);
     }
@@ -459,18 +401,17 @@ struct Listed<'a> {
 }
 
 impl<'a> Listed<'a> {
-    fn of(row: &'a Row) -> Self {
-        let run = row.finished.as_ref();
+    fn of(row: &'a Line) -> Self {
         Listed {
             experiment: &row.experiment,
             member: &row.member,
-            status: run.map_or("not run", |r| r.status.word()),
-            objective: run.and_then(|r| r.objective),
-            violation: run.and_then(|r| r.violation),
-            iterations: run.map(|r| r.iterations),
-            seconds: run.map(|r| r.seconds),
-            ended: run.map(|r| r.ended.as_str()),
-            finished: run.map(|r| r.finished.as_str()),
+            status: row.word(),
+            objective: row.objective,
+            violation: row.violation,
+            iterations: row.iterations,
+            seconds: row.seconds,
+            ended: row.ended.as_deref(),
+            finished: row.finished.as_deref(),
         }
     }
 }
@@ -492,14 +433,13 @@ fn list(args: ListArgs) -> Ending {
             text += &format!("{}{title}\n", if last.is_some() { "\n" } else { "" });
             last = Some(&row.experiment);
         }
-        let run = row.finished.as_ref();
         let number = |v: Option<f64>, words: fn(f64) -> String| v.map_or(String::new(), words);
         lines.push(vec![
             format!("{}{}", &row.member.run[..row.member.run.len().min(10)], if row.member.tuned { " *" } else { "  " }),
-            run.map_or("not run", |r| r.status.word()).into(),
-            number(run.and_then(|r| r.objective), |v| format!("{v:.6}")),
-            number(run.and_then(|r| r.violation), |v| format!("{v:+.1e}")),
-            number(run.map(|r| r.seconds), |v| format!("{v:.2} s")),
+            row.word().into(),
+            number(row.objective, |v| format!("{v:.6}")),
+            number(row.violation, |v| format!("{v:+.1e}")),
+            number(row.seconds, |v| format!("{v:.2} s")),
             row.name(),
         ]);
     }
@@ -575,7 +515,7 @@ fn export(args: ExportArgs) -> Ending {
     }
     let rows = args.which.rows(&store)?;
     let facts: HashMap<String, Facts> = store.experiments()?.into_iter().map(|e| (e.name, e.facts)).collect();
-    let counts = |row: &Row| facts.get(&row.experiment).is_some_and(|f| !f.published.is_empty());
+    let counts = |row: &Line| facts.get(&row.experiment).is_some_and(|f| !f.published.is_empty());
     let published = !args.points && rows.iter().any(counts);
     let mut text = String::from("experiment,run,data,problem,solver,cell,seed,kept");
     text += match args.points {
@@ -592,41 +532,37 @@ fn export(args: ExportArgs) -> Ending {
         let m = &row.member;
         let head = [&row.experiment, &m.run, &m.data, &m.problem, &m.solver, &m.cell].map(|cell| quote_cell(cell)).join(",");
         let head = format!("{head},{},{}", m.seed, m.tuned);
-        let number = |v: Option<f64>| v.map_or(String::new(), digits);
-        match (&row.finished, args.points) {
-            (None, true) => {}
-            (None, false) => text += &format!("{head},not run,,,,,,,,,,,{}\n", if published { ",," } else { "" }),
-            (Some(run), false) => {
-                let certificate = page::certificate_of(&store, run)?;
-                let passes = facts.get(&row.experiment).and_then(|f| f.published(m, run.iterations));
-                let passes = [0, 1].map(|i| format!(",{}", number(passes.map(|p| p[i])))).concat();
-                text += &format!(
-                    "{head},{},{},{},{},{},{},{},{},{},{},{},{}{}\n",
-                    run.status.word(),
-                    number(run.objective),
-                    number(run.violation),
-                    run.iterations,
-                    digits(run.passes_f),
-                    digits(run.passes_g),
-                    run.samples,
-                    digits(run.seconds),
-                    number(certificate.map(|c| c[0])),
-                    number(certificate.map(|c| c[1])),
-                    quote_cell(&run.ended),
-                    run.finished,
-                    if published { passes.as_str() } else { "" }
-                );
-            }
-            (Some(run), true) => {
-                for (part, word) in [(Part::Recorded, "recorded"), (Part::Certified, "certified")] {
-                    let curves = store.curves(&run.key, part)?;
-                    let Some(iterations) = curves.iter().find(|c| c.name == "iterations").map(|c| c.numbers.clone()) else {
-                        continue;
-                    };
-                    for curve in curves.iter().filter(|c| c.name != "iterations") {
-                        for (t, v) in iterations.iter().zip(&curve.numbers) {
-                            text += &format!("{head},{word},{t},{},{}\n", quote_cell(&curve.name), digits(*v));
-                        }
+        if !args.points {
+            let number = |v: Option<f64>| v.map_or(String::new(), digits);
+            let count = |v: Option<u64>| v.map_or(String::new(), |v| v.to_string());
+            let passes = facts.get(&row.experiment).and_then(|f| f.published(m, row.iterations?));
+            let passes = [0, 1].map(|i| format!(",{}", number(passes.map(|p| p[i])))).concat();
+            text += &format!(
+                "{head},{},{},{},{},{},{},{},{},{},{},{},{}{}\n",
+                row.word(),
+                number(row.objective),
+                number(row.violation),
+                count(row.iterations),
+                number(row.passes_f),
+                number(row.passes_g),
+                count(row.samples),
+                number(row.seconds),
+                number(row.certificate_lower),
+                number(row.certificate_upper),
+                row.ended.as_deref().map(quote_cell).unwrap_or_default(),
+                row.finished.as_deref().unwrap_or_default(),
+                if published { passes.as_str() } else { "" }
+            );
+            continue;
+        }
+        for (part, word) in [(Part::Recorded, "recorded"), (Part::Certified, "certified")] {
+            for (_, curves) in curves(&store, std::slice::from_ref(row), part)? {
+                let Some(iterations) = curves.iter().find(|c| c.name == "iterations").map(|c| c.numbers.clone()) else {
+                    continue;
+                };
+                for curve in curves.iter().filter(|c| c.name != "iterations") {
+                    for (t, v) in iterations.iter().zip(&curve.numbers) {
+                        text += &format!("{head},{word},{t},{},{}\n", quote_cell(&curve.name), digits(*v));
                     }
                 }
             }
@@ -646,7 +582,7 @@ fn remove(args: RmArgs) -> Ending {
     let mut store = Store::open(&args.store.store)?;
     // Everything is looked up before anything is removed.
     let mut keys: Vec<String> = args.runs.iter().map(|begin| Ok(store.find(begin)?.key)).collect::<Result<_>>()?;
-    let all = Row::of(&store, None)?;
+    let all = lines(&store, None)?;
     if let Some(name) = &args.experiment {
         chosen(&store, Some(name))?;
         let elsewhere = |run: &str| all.iter().any(|row| row.member.run == run && row.experiment != *name);

@@ -3,6 +3,7 @@
 
 pub mod choose;
 pub mod experiment;
+pub mod frame;
 pub mod host;
 pub mod page;
 pub mod store;
