@@ -15,10 +15,11 @@ pub fn bounds_words(c: &Certificate) -> String {
     let rho_g: Vec<f64> = c.rho_g.iter().map(|rho| rho.value).collect();
     let mut text = format!(
         "near-stationarity: {place} ({}{} evaluations, {})\n",
-        match (c.upper.is_finite(), claimed) {
-            (false, _) => "",
-            (true, false) => "proved, ",
-            (true, true) => "proved if the claimed constants hold, ",
+        match (c.upper.is_finite(), c.estimated(), claimed) {
+            (false, ..) => "",
+            (true, true, _) => "by estimated constants, not proved, ",
+            (true, false, false) => "proved, ",
+            (true, false, true) => "proved if the claimed constants hold, ",
         },
         c.evaluations,
         constants(c.rho_f.value, &rho_g, c.mu, c.mu_g)
@@ -27,7 +28,8 @@ pub fn bounds_words(c: &Certificate) -> String {
         text += &format!("the proximal point may exceed the constraints by {:.2e}\n", c.relaxed);
     }
     if !c.reached {
-        text += "the evaluations were used up before the interval was as short as asked; it holds all the same\n";
+        text += "the evaluations were used up before the interval was as short as asked";
+        text += if c.estimated() { "\n" } else { "; it holds all the same\n" };
     }
     text
 }
@@ -35,11 +37,8 @@ pub fn bounds_words(c: &Certificate) -> String {
 /// What a solver proved about its own point, in words.
 pub fn stationary_words(s: &Stationary) -> String {
     let relaxed = if s.relaxed > 0.0 { format!(", constraints relaxed by {:.2e}", s.relaxed) } else { String::new() };
-    format!(
-        "proved by the solver: the proximal point lies within {:.2e} ({}{relaxed})\n",
-        s.upper,
-        constants(s.rho_f, &s.rho_g, s.mu, 0.0)
-    )
+    let how = if s.estimated { "by estimated constants, not proved" } else { "proved by the solver" };
+    format!("{how}: the proximal point lies within {:.2e} ({}{relaxed})\n", s.upper, constants(s.rho_f, &s.rho_g, s.mu, 0.0))
 }
 
 /// The distance that a switching run found, in words.
@@ -86,6 +85,19 @@ mod tests {
     use thalweg::oracle::Problem;
 
     use super::*;
+
+    #[test]
+    fn an_estimate_is_not_called_a_proof() {
+        let problem = Problem::new(1)
+            .objective(|x| (x[0] * x[0] - 1.0).abs(), |x, s| s[0] = 2.0 * x[0] * (x[0] * x[0] - 1.0).signum())
+            .estimate_weak_convexity();
+        let words = bounds_words(&certify(&problem, &[0.25], &Bounds::default()).unwrap());
+        assert!(words.contains(" away (by estimated constants, not proved, "), "{words}");
+        let proved = Stationary { upper: 1e-5, mu: 1.0, rho_f: 0.0, rho_g: vec![], relaxed: 0.0, estimated: false };
+        assert!(stationary_words(&proved).starts_with("proved by the solver: "));
+        let words = stationary_words(&Stationary { estimated: true, ..proved });
+        assert!(words.starts_with("by estimated constants, not proved: the proximal point lies within 1.00e-5"), "{words}");
+    }
 
     #[test]
     fn numbers_are_short() {

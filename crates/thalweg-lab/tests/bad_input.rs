@@ -423,7 +423,7 @@ fn a_checkpoint_that_is_not_of_this_run_is_refused() {
     newer[16] = 99;
     let cases: [(&[u8], &[&str]); 5] = [
         (&longer, &["run.save is damaged"]),
-        (&newer, &["run.save has format version 99", "this build reads version 2"]),
+        (&newer, &["run.save has format version 99", "this build reads version 3"]),
         (b"", &["run.save is not a Thalweg checkpoint"]),
         (b"not a checkpoint at all, but long enough to be one", &["run.save is not a Thalweg checkpoint"]),
         (&good[..10], &["run.save is not a Thalweg checkpoint"]),

@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 use super::check_point;
 use crate::cuts::{Aim, Lens, Master, Model, Norm, Owner};
 use crate::eval::{Eval, Evaluator, ValueEval};
+use crate::math::rng::{Purpose, Rng};
 use crate::math::vec;
-use crate::oracle::{Draw, Modulus, Subgradients};
+use crate::oracle::{Draw, Modulus, Source, Subgradients, Warm};
 use crate::run::{self, Point};
-use crate::solvers::bundle::{Constants, too_small};
+use crate::solvers::bundle::{Constants, estimate, too_small};
 use crate::{Error, Result};
 
 /// The subproblem and the effort.
@@ -100,6 +101,11 @@ impl Certificate {
     pub fn certified(&self) -> bool {
         self.point.feasible && self.upper.is_finite()
     }
+
+    /// Some constants are estimated from the points that were visited: the interval is likely, not proved.
+    pub fn estimated(&self) -> bool {
+        std::iter::once(&self.rho_f).chain(&self.rho_g).any(|rho| rho.source == Source::Estimated)
+    }
 }
 
 /// A point of the subproblem with an upper bound on its objective there.
@@ -109,6 +115,9 @@ struct Candidate {
 }
 
 /// Certifies a point.
+///
+/// Constants whose source is [`Source::Estimated`] are first tried on some dozens of points around it, and become 1.5 times what
+/// pairs of points ask for, then and later. The search begins anew with them, from the points that it knows.
 ///
 /// ```
 /// use thalweg::certify::{Bounds, certify};
@@ -134,14 +143,11 @@ pub fn certify(problem: &dyn Subgradients, x: &[f64], how: &Bounds) -> Result<Ce
     let point = run::measure(problem, x, how.feasibility)?;
     let mut ev = Evaluator::new(problem, 0, how.feasibility);
     let constants = Constants::of(&ev, how.rho_f, how.rho_g)?;
-    let mu = how.mu.unwrap_or_else(|| constants.usual_mu());
-    let mut lens = constants.lens();
-    lens.constants[1..].iter_mut().for_each(|rho| *rho += how.mu_g);
-    let proved = constants.lens();
     let mut search = Search {
         model: Model::default(),
-        lens: lens.clone(),
-        mu,
+        lens: Lens::default(),
+        mu: 0.0,
+        seen: vec![],
         level: if point.feasible { point.violation.max(0.0) } else { 0.0 },
         centre: x,
         feasible: point.feasible,
@@ -152,14 +158,25 @@ pub fn certify(problem: &dyn Subgradients, x: &[f64], how: &Bounds) -> Result<Ce
         nearest: None,
         inner: vec![],
         evaluations: 0,
+        constants,
+        how,
     };
+    search.pose();
     // The second lens has the bare constants, which every pair of points is held against.
-    search.model.begin(x, Norm::Plain, &[lens, proved]);
+    search.model.begin(x, Norm::Plain, &[search.lens.clone(), search.constants.lens()]);
     let mut y = x.to_vec();
+    if search.constants.estimated() {
+        search.probe(&mut ev)?;
+        if search.evaluations > 0 {
+            search.master(&ev, &mut 10.0, &mut y)?;
+        }
+    }
     let mut penalty = 10.0;
     let mut interval = (0.0, f64::INFINITY, false);
     while search.evaluations < how.evaluations.max(1) {
-        search.visit(&mut ev, &y)?;
+        if search.visit(&mut ev, &y)? {
+            penalty = 10.0;
+        }
         let master = search.master(&ev, &mut penalty, &mut y)?;
         if master.lower > search.lower {
             search.lower = master.lower;
@@ -172,7 +189,7 @@ pub fn certify(problem: &dyn Subgradients, x: &[f64], how: &Bounds) -> Result<Ce
         }
         search.model.limit(0, LIMIT);
     }
-    search.report(&mut ev, point, how, &constants, interval)
+    search.report(&mut ev, point, interval)
 }
 
 /// Cuts that are kept.
@@ -180,8 +197,19 @@ const LIMIT: usize = 400;
 /// Strictly feasible points that are kept.
 const INNER: usize = 8;
 
+/// Distances of the points that estimated constants are tried on, times 1 + the largest entry of the point.
+const RADII: [f64; 4] = [1e-3, 1e-2, 0.1, 0.5];
+/// Directions at each distance beside those of the subgradients, each with its opposite.
+const DIRECTIONS: usize = 4;
+/// At most this share of the evaluations goes into trying.
+const TRIED: f64 = 0.25;
+
 struct Search<'x> {
+    how: &'x Bounds,
+    constants: Constants,
     model: Model,
+    /// The visited points with the objective and the constraints there, if constants are estimated.
+    seen: Vec<(Vec<f64>, f64, Vec<f64>)>,
     lens: Lens,
     mu: f64,
     /// What the constraints are to stay below.
@@ -203,8 +231,79 @@ struct Search<'x> {
 }
 
 impl Search<'_> {
-    /// Evaluates everything at `y` and adds the cuts.
-    fn visit<P: Subgradients + ?Sized>(&mut self, ev: &mut Evaluator<'_, P>, y: &[f64]) -> Result<()> {
+    /// Poses the subproblem with the constants as they are.
+    fn pose(&mut self) {
+        self.lens = self.constants.lens();
+        self.lens.constants[1..].iter_mut().for_each(|rho| *rho += self.how.mu_g);
+        self.mu = self.how.mu.unwrap_or_else(|| self.constants.usual_mu());
+    }
+
+    /// Raises an estimated constant. The subproblem is another one then, and all that is known of it is forgotten but cuts and
+    /// visited points.
+    fn raise(&mut self, owner: Owner, needed: f64) -> bool {
+        let rho = estimate(needed);
+        match self.constants.of_owner(owner) {
+            Some(modulus) if rho > modulus.value => modulus.value = rho,
+            _ => return false,
+        }
+        self.pose();
+        self.model.set_constant(0, owner, self.lens.constant(owner));
+        self.model.set_constant(1, owner, rho);
+        true
+    }
+
+    /// Begins anew from the visited points.
+    fn begin_anew(&mut self) {
+        self.lower = f64::NEG_INFINITY;
+        self.multipliers.fill(0.0);
+        (self.best, self.nearest) = (None, None);
+        self.inner.clear();
+        let seen = std::mem::take(&mut self.seen);
+        seen.iter().for_each(|(y, f, g)| self.judge(y, *f, g));
+        self.seen = seen;
+    }
+
+    /// Tries the constants on points around the centre: along the subgradients there and in directions drawn at random, the
+    /// same ones each time.
+    fn probe<P: Subgradients + ?Sized>(&mut self, ev: &mut Evaluator<'_, P>) -> Result<()> {
+        let room = (LIMIT / (1 + self.multipliers.len())).max(9);
+        let most = ((TRIED * self.how.evaluations as f64) as u64).min(room as u64);
+        if most == 0 {
+            return Ok(());
+        }
+        let centre = self.centre;
+        self.visit(ev, centre)?;
+        let mut rng = Rng::new(0, Purpose::Directions);
+        let unit = 1.0 + centre.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+        let (mut slopes, mut warm) = (self.model.subgradients().map(<[f64]>::to_vec).collect::<Vec<_>>(), Warm::default());
+        slopes.truncate(DIRECTIONS);
+        for radius in RADII.map(|radius| radius * unit) {
+            let drawn = (0..DIRECTIONS).map(|_| centre.iter().map(|_| 2.0 * rng.uniform() - 1.0).collect()).collect::<Vec<_>>();
+            for direction in slopes.iter().chain(&drawn) {
+                let length = vec::norm(direction);
+                for step in [-radius / length, radius / length].into_iter().filter(|step| step.is_finite()) {
+                    let mut y = centre.to_vec();
+                    vec::add_scaled(&mut y, step, direction);
+                    ev.domain().project(&mut y, &mut warm)?;
+                    if vec::distance(&y, centre) < 0.1 * radius {
+                        continue; // the domain ends here
+                    }
+                    if self.evaluations >= most {
+                        return Ok(());
+                    }
+                    match self.visit(ev, &y) {
+                        // Not every function exists everywhere, and nobody asked for this point.
+                        Err(Error::NotFinite { .. }) => self.evaluations += 1,
+                        visited => drop(visited?),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Evaluates everything at `y` and adds the cuts. True if constants had to be raised.
+    fn visit<P: Subgradients + ?Sized>(&mut self, ev: &mut Evaluator<'_, P>, y: &[f64]) -> Result<bool> {
         let full = Draw::full();
         let m = self.multipliers.len();
         let mut slope = vec![0.0; y.len()];
@@ -219,12 +318,30 @@ impl Search<'_> {
         let parts = std::iter::once((Owner::Objective, f, slope.as_slice())).chain(
             g.iter().zip(rows.chunks(y.len().max(1))).enumerate().map(|(j, (&g, row))| (Owner::Constraint(j as u32), g, row)),
         );
+        let mut raised = false;
         for (owner, value, row) in parts {
             if let Some(pair) = self.model.contradiction(1, owner, y, value, row) {
-                return Err(Error::Problem(too_small(&pair, |j| ev.constraint_name(j as usize).into_owned())));
+                if self.constants.of_owner(owner).is_some_and(|modulus| modulus.source == Source::Estimated) {
+                    raised |= self.raise(owner, pair.needed);
+                } else {
+                    return Err(Error::Problem(too_small(&pair, |j| ev.constraint_name(j as usize).into_owned())));
+                }
             }
             self.model.add(owner, y, (value, value), row);
         }
+        if self.constants.estimated() {
+            self.seen.push((y.to_vec(), f, g.clone()));
+        }
+        if raised {
+            self.begin_anew();
+        } else {
+            self.judge(y, f, &g);
+        }
+        Ok(raised)
+    }
+
+    /// What a visited point is worth in the subproblem.
+    fn judge(&mut self, y: &[f64], f: f64, g: &[f64]) {
         let half = 0.5 * vec::distance(y, self.centre).powi(2);
         let value = f - self.f + (self.lens.constants[0] + self.mu) * half;
         let largest = g.iter().zip(&self.lens.constants[1..]).map(|(g, rho)| g + rho * half - self.level);
@@ -249,7 +366,6 @@ impl Search<'_> {
                 self.offer(mixed, value);
             }
         }
-        Ok(())
     }
 
     fn offer(&mut self, y: Vec<f64>, value: f64) {
@@ -299,10 +415,9 @@ impl Search<'_> {
         self,
         ev: &mut Evaluator<'_, P>,
         point: Point,
-        how: &Bounds,
-        constants: &Constants,
         (lower, upper, relaxed): (f64, f64, bool),
     ) -> Result<Certificate> {
+        let how = self.how;
         let (proximal, more) = match (self.best, self.nearest) {
             (Some(best), _) => (best.y, 0.0),
             (None, Some((nearest, excess))) => (nearest.y, excess),
@@ -320,8 +435,8 @@ impl Search<'_> {
             multipliers: self.multipliers,
             relaxed: self.level + if relaxed { more } else { 0.0 },
             evaluations: self.evaluations,
-            rho_f: constants.objective,
-            rho_g: constants.constraints.clone(),
+            rho_f: self.constants.objective,
+            rho_g: self.constants.constraints,
             mu: self.mu,
             mu_g: how.mu_g,
             reached: upper <= how.target || upper - lower <= how.width * upper,

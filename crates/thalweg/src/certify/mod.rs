@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::eval::Eval;
 use crate::math::vec;
-use crate::oracle::{Subgradients, Warm};
+use crate::oracle::{Modulus, Subgradients, Warm};
 use crate::solvers::FirstOrder;
 use crate::{Error, Result};
 
@@ -67,9 +67,9 @@ impl Measures {
 /// Weak-convexity constants of the objective and of all constraints together; none where one is not known.
 fn moduli(problem: &dyn Subgradients) -> (Option<f64>, Option<f64>) {
     let constraints = (0..problem.constraints())
-        .map(|j| problem.constraint_modulus(j).map(|m| m.value))
+        .map(|j| problem.constraint_modulus(j).and_then(Modulus::known))
         .try_fold(0.0_f64, |largest, m| m.map(|m| largest.max(m)));
-    (problem.objective_modulus().map(|m| m.value), constraints)
+    (problem.objective_modulus().and_then(Modulus::known), constraints)
 }
 
 /// Runs `solver` from the point of the domain nearest to `x` until a step moves the iterate by less than `step`, or for

@@ -460,6 +460,11 @@ impl Model {
         cuts.fold(0.0, |most: f64, (i, _)| most.max(view.gram[i * view.stride + i])).sqrt()
     }
 
+    /// The subgradients of the cuts at hand.
+    pub fn subgradients(&self) -> impl Iterator<Item = &[f64]> {
+        self.subgradients.chunks(self.dim.max(1))
+    }
+
     /// The multiplier of each constraint in the last master of a view.
     pub fn multipliers(&self, view: usize, out: &mut [f64]) {
         out.fill(0.0);

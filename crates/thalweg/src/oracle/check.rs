@@ -1,6 +1,6 @@
 //! Checks of an oracle against itself, for tests of built-in terms and of anybody's own problem.
 
-use super::{At, Draw, Pick, Scratch, Subgradients, Warm};
+use super::{At, Draw, Modulus, Pick, Scratch, Subgradients, Warm};
 use crate::math::vec;
 use crate::{Error, Result};
 
@@ -85,7 +85,7 @@ pub fn subgradient_inequality(problem: &dyn Subgradients, x: &[f64], y: &[f64], 
     let square = vec::distance(x, y).powi(2);
     for (k, slope) in answer.slopes.iter().enumerate() {
         let modulus = if k == 0 { problem.objective_modulus() } else { problem.constraint_modulus(k - 1) };
-        let Some(rho) = modulus.map(|m| m.value) else { continue };
+        let Some(rho) = modulus.and_then(Modulus::known) else { continue };
         let linear = answer.values[k] + vec::dot(slope, y) - vec::dot(slope, x);
         let short = linear - 0.5 * rho * square - there[k];
         if short > tolerance {

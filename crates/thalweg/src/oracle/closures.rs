@@ -79,6 +79,15 @@ impl Problem {
         self.constraints.iter_mut().for_each(|(_, g)| g.modulus = claimed(constraints));
         self
     }
+
+    /// Lets methods estimate the weak-convexity constants as they go, beginning with 0. What they then say about their points
+    /// is no proof.
+    pub fn estimate_weak_convexity(mut self) -> Self {
+        let estimated = Some(Modulus { value: 0.0, source: Source::Estimated });
+        self.objective.modulus = estimated;
+        self.constraints.iter_mut().for_each(|(_, g)| g.modulus = estimated);
+        self
+    }
 }
 
 impl Values for Problem {

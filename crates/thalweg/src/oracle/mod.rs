@@ -52,8 +52,15 @@ impl Scratch {
 pub struct Modulus {
     /// The constant; 0 for a convex function.
     pub value: f64,
-    /// Whether it is proved or claimed.
+    /// Whether it is proved, claimed or estimated.
     pub source: Source,
+}
+
+impl Modulus {
+    /// The constant, unless it is only estimated: for whoever relies on it.
+    pub fn known(self) -> Option<f64> {
+        (self.source != Source::Estimated).then_some(self.value)
+    }
 }
 
 /// Where a constant comes from.
@@ -63,6 +70,9 @@ pub enum Source {
     Proved,
     /// The user says so.
     Claimed,
+    /// Nobody knows it: the value, usually 0, is one to begin with, and it is raised where pairs of visited points contradict
+    /// it. What is concluded from it is no proof. Methods that cannot estimate treat it as not known.
+    Estimated,
 }
 
 /// Typical curvature of a problem's functions, a positive semidefinite matrix.

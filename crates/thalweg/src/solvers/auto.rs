@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Bundle, FirstOrder, Schedule, Ssg, ThreesEcon, bundle, ssg, threes_econ};
 use crate::Result;
-use crate::oracle::Subgradients;
+use crate::oracle::{Source, Subgradients};
 use crate::run::{self, Options, Record};
 
 /// Raised when the rule chooses otherwise than before, or a method that it chooses changes its numbers.
@@ -57,8 +57,11 @@ pub fn choose(problem: &dyn Subgradients) -> Choice {
     } else {
         (0..m).find(|&j| problem.constraint_modulus(j).is_none()).map(|j| format!("constraint '{}'", problem.constraint_name(j)))
     };
+    let moduli = (0..m).map(|j| problem.constraint_modulus(j)).chain([problem.objective_modulus()]);
+    let estimated = moduli.flatten().any(|modulus| modulus.source == Source::Estimated);
     let constants = match &without {
         Some(whose) => format!("{whose} has no weak-convexity constant"),
+        None if estimated => "the weak-convexity constants are estimated as the run goes".into(),
         None => "every function has a weak-convexity constant".into(),
     };
     let what = |n: u64, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
@@ -74,6 +77,11 @@ pub fn choose(problem: &dyn Subgradients) -> Choice {
         (Chosen::ThreesEcon, "threes-econ with batches, because one evaluation of everything costs too much")
     } else if d > MANY_VARIABLES {
         (Chosen::Ssg, "ssg with a step from short trial runs, because cuts in so many variables are too large to keep")
+    } else if estimated {
+        (
+            Chosen::Bundle,
+            "bundle, because it needs no step size and estimates constants; what it then says of its point is no proof",
+        )
     } else {
         (Chosen::Bundle, "bundle, because it needs no step size and proves how near its point is to stationary")
     };

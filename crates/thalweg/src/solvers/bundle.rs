@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Eval, Infeasible, Kind, Method, Returned, Solver, State, Stationary, Step, Verdict};
 use crate::cuts::{Aim, Contradiction, Lens, Master, Model, Norm, Owner};
-use crate::oracle::{Draw, Modulus, Source};
+use crate::math::rng::{Purpose, Rng};
+use crate::math::vec;
+use crate::oracle::{Draw, Modulus, Source, Warm};
 use crate::{Error, Result};
 
 /// Settings of [`Bundle`].
@@ -119,9 +121,35 @@ impl Constants {
 
     /// The coefficient beyond rho_f if none is given: rho_hat becomes twice rho_f, and at least 1.
     pub(crate) fn usual_mu(&self) -> f64 {
-        self.objective.value.max(1.0 - self.objective.value)
+        usual_mu(self.objective.value)
+    }
+
+    /// The constants of `owner`, to be raised.
+    pub(crate) fn of_owner(&mut self, owner: Owner) -> Option<&mut Modulus> {
+        match owner {
+            Owner::Objective => Some(&mut self.objective),
+            Owner::Constraint(j) => self.constraints.get_mut(j as usize),
+            Owner::Domain => None,
+        }
+    }
+
+    /// Whether some constant is estimated.
+    pub(crate) fn estimated(&self) -> bool {
+        std::iter::once(&self.objective).chain(&self.constraints).any(|m| m.source == Source::Estimated)
     }
 }
+
+fn usual_mu(rho_f: f64) -> f64 {
+    rho_f.max(1.0 - rho_f)
+}
+
+/// What an estimated constant becomes when a pair of points asks for `needed`.
+pub(crate) fn estimate(needed: f64) -> f64 {
+    (1.5 * needed).min(LARGEST)
+}
+
+/// Constants are estimated up to this. A function that asks for more has a kink that is concave, and no constant at all.
+const LARGEST: f64 = 1e8;
 
 /// What a constant that is contradicted says.
 pub(crate) fn too_small(pair: &Contradiction, name: impl Fn(u32) -> String) -> String {
@@ -152,7 +180,7 @@ fn brief(x: &[f64]) -> String {
 /// **Problem.** `min f(x)` over a simple set X subject to `g_j(x) <= 0`, f and g_j weakly convex, each with a known constant.
 ///
 /// **Assumptions.** The constants rho_f and rho_j hold; a pair of visited points that contradicts one ends the run with an
-/// error that shows the pair. The start may be infeasible.
+/// error that shows the pair, unless the constant is one that is to be estimated. The start may be infeasible.
 ///
 /// **Iteration.** Every visit to a point gives cuts of `f + (rho_f / 2) ||.||^2` and of `g_j + (rho_j / 2) ||.||^2`, which stay
 /// valid for every centre. The master minimises, over X, the model of f plus a price for the largest violation of the model of
@@ -170,6 +198,13 @@ fn brief(x: &[f64]) -> String {
 /// m is the master's lower bound. Where no point keeps the constraints, the run ends at a point that is stationary for the
 /// largest violation and names the constraints that conflict there.
 ///
+/// **Estimated constants.** A constant whose source is [`Source::Estimated`] becomes 1.5 times what a pair of visited points
+/// asks for, and mu follows rho_f if it is not given. Near a concave kink no constant is large enough: it ends at 1e8, and
+/// steps of the search are serious by the functions as they are, without the convexification. As a large coefficient makes
+/// every distance small, the stop wants `(rho_f + mu + sum_j multiplier_j rho_j) ||c - xhat|| <= eps` too, or that nothing is
+/// left to gain but rounding; and it is tried on up to 16 points around the centre, one in each step, because with a constant that is too
+/// small it may be found anywhere. All this is no proof, and the notes and the verdict say so.
+///
 /// **Settings.** [`Settings`]: mu, rho_f, rho_g, eps, kappa, max_cuts, cuts_per_visit, elastic, adapt.
 ///
 /// **Reference.** Kiwiel, *Proximity control in bundle methods for convex nondifferentiable minimization*; Hare & Sagastizábal,
@@ -184,6 +219,8 @@ pub struct Bundle {
     g: Vec<f64>,
     rows: Vec<f64>,
     multipliers: Vec<f64>,
+    /// The point that was visited last.
+    visited: Vec<f64>,
 }
 
 /// What a checkpoint keeps.
@@ -203,8 +240,18 @@ struct Saved {
     y: Vec<f64>,
     /// Decrease of the merit that the master predicts there.
     predicted: f64,
-    /// What the constants of the search may rise to.
+    /// For each constant, of the objective and of each constraint, where it begins if it is estimated.
+    estimated: Vec<Option<f64>>,
+    /// What the constants of the search may rise to: those of the proof divided by the smallest scale, if that is below 1.
     ceilings: Vec<f64>,
+    least_scale: f64,
+    /// Subgradients at the centre, of the objective and of each constraint, if some constant is estimated.
+    slopes: Vec<f64>,
+    /// The next point is one that a stop is tried on, and how many were so far without an objection.
+    trying: bool,
+    tried: u32,
+    /// The last visit raised a constant.
+    raised: bool,
     /// Coefficient of the search, and what it may fall to.
     mu: f64,
     least_mu: f64,
@@ -236,8 +283,109 @@ const HIGH_PRICE: f64 = 1e4;
 /// That convex constraints cannot be kept is proved within this many times 1 + the norm of the centre.
 const REACH: f64 = 10.0;
 
+/// Where a stop with estimated constants is tried: shares of the step that the constants suggest; distances in directions drawn
+/// at random, times 1 + the largest entry of the centre; how many points in all.
+const SHARES: [f64; 4] = [1.0, 0.1, 1e-2, 1e-3];
+const AROUND: [f64; 2] = [0.1, 1e-2];
+const TRIALS: u32 = 16;
+/// So many constants are told one by one.
+const SEVERAL: usize = 8;
+/// A decrease of this share of 1 + |f| is rounding.
+const ROUNDING: f64 = 1e-13;
+
+/// Where the constant of `owner` stands in a lens.
+fn place(owner: Owner) -> usize {
+    match owner {
+        Owner::Constraint(j) => 1 + j as usize,
+        _ => 0,
+    }
+}
+
 fn violation(g: &[f64]) -> f64 {
     g.iter().fold(0.0, |most: f64, &g| most.max(g))
+}
+
+impl Saved {
+    fn any_estimated(&self) -> bool {
+        self.estimated.iter().any(Option::is_some)
+    }
+
+    /// Sets an estimated constant of the proof; what is stated with it follows.
+    fn set_proved(&mut self, owner: Owner, rho: f64, settings: &Settings) {
+        let before = self.usual_gate(settings);
+        self.model.set_constant(PROVE, owner, rho);
+        self.ceilings[place(owner)] = rho / self.least_scale;
+        if owner == Owner::Objective && settings.mu.is_none() {
+            self.stated = usual_mu(rho);
+        }
+        self.gate *= self.usual_gate(settings) / before;
+    }
+
+    /// The gate to begin with.
+    fn usual_gate(&self, settings: &Settings) -> f64 {
+        NEAR * self.stated.max(0.4) * self.wanted(settings.eps, self.pull_of_objective()).powi(2)
+    }
+
+    /// The proximal coefficient of the objective where it rests on an estimate.
+    fn pull_of_objective(&self) -> f64 {
+        match self.estimated.first() {
+            Some(Some(_)) => self.model.lens(PROVE).constants[0] + self.stated,
+            _ => 0.0,
+        }
+    }
+
+    /// The distance that ends the run: with proximal coefficients that are estimates and sum up to `pull`, less.
+    fn wanted(&self, eps: f64, pull: f64) -> f64 {
+        eps / pull.max(1.0)
+    }
+
+    /// The constants of constraints that are estimated, with their numbers.
+    fn estimated_constraints(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let constants = self.model.lens(PROVE).constants.iter().zip(&self.estimated).skip(1).enumerate();
+        constants.filter(|(_, (_, begins))| begins.is_some()).map(|(j, (rho, _))| (j, *rho))
+    }
+
+    /// What is rounding, where estimates may ask for more than there is.
+    fn rounding(&self) -> f64 {
+        if !self.any_estimated() {
+            return 0.0;
+        }
+        let steep = vec::norm(&self.slopes[..self.centre.len()]) * vec::norm(&self.centre);
+        ROUNDING * (1.0 + self.f.abs()) + 8.0 * f64::EPSILON * steep
+    }
+
+    /// The `k`-th point around the centre that a stop with estimated constants is tried on: down the subgradients there, as far
+    /// as the constants suggest and less, and in directions drawn at random. None where there is no such point.
+    fn trial(&self, k: usize) -> Option<Vec<f64>> {
+        let d = self.centre.len();
+        let unit = 1.0 + self.centre.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+        let constants = &self.model.lens(PROVE).constants;
+        let down = |at: usize, share: f64| {
+            let slope = &self.slopes[at * d..][..d];
+            let length = vec::norm(slope);
+            let step = (length / (constants[at] + self.stated)).min(unit);
+            (length > 0.0).then(|| slope.iter().map(|s| -share * step * s / length).collect::<Vec<f64>>())
+        };
+        let shares = SHARES.len();
+        let step = match k / shares {
+            0 => down(0, SHARES[k % shares]),
+            1 => {
+                // The constraint that holds the centre, or violates most.
+                let by = if self.restoring { &self.g } else { &self.multipliers };
+                let (j, _) = vec::first_max(by).filter(|(_, weight)| *weight > 0.0)?;
+                down(1 + j, SHARES[k % shares])
+            }
+            _ => {
+                let (k, n) = (k - 2 * shares, 2 * AROUND.len());
+                let mut rng = Rng::new((k / n) as u64, Purpose::Directions);
+                let direction: Vec<f64> = (0..d).map(|_| 2.0 * rng.uniform() - 1.0).collect();
+                let length = vec::norm(&direction) * if k % 2 == 0 { 1.0 } else { -1.0 };
+                let radius = unit * AROUND[k % n / 2];
+                (length != 0.0).then(|| direction.iter().map(|v| radius * v / length).collect())
+            }
+        };
+        step.map(|step| self.centre.iter().zip(step).map(|(c, s)| c + s).collect())
+    }
 }
 
 impl Bundle {
@@ -252,6 +400,7 @@ impl Bundle {
             g: vec![],
             rows: vec![],
             multipliers: vec![],
+            visited: vec![],
         })
     }
 
@@ -277,9 +426,18 @@ impl Bundle {
 
     /// Visits the next point: values and cuts. Returns f.
     fn visit<E: Eval + ?Sized>(&mut self, ev: &mut E) -> Result<f64> {
+        let y = std::mem::take(&mut self.s.y);
+        let visited = self.visit_at(ev, &y);
+        self.visited.clear();
+        self.visited.extend_from_slice(&y);
+        self.s.y = y;
+        visited
+    }
+
+    fn visit_at<E: Eval + ?Sized>(&mut self, ev: &mut E, x: &[f64]) -> Result<f64> {
         let full = Draw::full();
         let s = &mut self.s;
-        let x = &s.y;
+        s.raised = false;
         let d = x.len().max(1);
         ev.refresh(x)?;
         let count = ev.objective_cuts(x, &full, &mut self.values, &mut self.grad)?;
@@ -293,13 +451,17 @@ impl Bundle {
         for (k, (owner, (piece, value), row)) in objective.chain(constraints).enumerate() {
             // Further pieces of the objective are checked when they are old.
             if k == 0 || owner != Owner::Objective {
+                let at = place(owner);
                 if let Some(pair) = s.model.contradiction(PROVE, owner, x, value, row) {
-                    return Err(Error::Problem(too_small(&pair, |j| ev.constraint_name(j as usize).into_owned())));
+                    if s.estimated[at].is_none() {
+                        return Err(Error::Problem(too_small(&pair, |j| ev.constraint_name(j as usize).into_owned())));
+                    }
+                    let rho = estimate(pair.needed);
+                    if rho > pair.claimed {
+                        s.set_proved(owner, rho, &self.settings);
+                        s.raised = true;
+                    }
                 }
-                let at = match owner {
-                    Owner::Constraint(j) => 1 + j as usize,
-                    _ => 0,
-                };
                 if s.model.lens(SEARCH).constant(owner) < s.ceilings[at]
                     && let Some(pair) = s.model.contradiction(SEARCH, owner, x, value, row)
                 {
@@ -356,17 +518,26 @@ impl Bundle {
             self.s.mu = if steepest > 0.0 { steepest / FIRST_STEP } else { self.s.stated };
             return self.restore_feasibility(ev);
         }
-        if !self.s.proving && self.s.predicted <= self.s.gate {
+        if !self.s.proving && (self.s.predicted <= self.s.gate.max(self.s.rounding()) || self.stuck()) {
             self.s.proving = true;
             master = self.master(ev, PROVE)?;
         }
+        let stuck = self.stuck();
         let s = &mut self.s;
         if s.proving {
             s.mean_cut = (master.linear, master.slope);
             // The centre keeps constraints that are relaxed by its own violation; that costs the bound this much.
             let relaxed = over * s.multipliers.iter().sum::<f64>() - master.lower;
             s.upper = (2.0 * relaxed.max(0.0) / s.stated).sqrt();
-            if s.upper <= self.settings.eps && feasible {
+            let of_constraints: f64 = s.estimated_constraints().map(|(j, rho)| s.multipliers[j] * rho).sum();
+            let wanted = s.wanted(self.settings.eps, s.pull_of_objective() + of_constraints);
+            let near = s.upper <= self.settings.eps && feasible;
+            let enough = near && (s.upper <= wanted || relaxed <= s.rounding());
+            if (enough || stuck) && self.doubt(ev)? {
+                return Ok(false);
+            }
+            let s = &mut self.s;
+            if enough || (stuck && near) {
                 let Lens { constants, .. } = s.model.lens(PROVE);
                 s.verdict = Some(Verdict::Stationary(Stationary {
                     upper: s.upper,
@@ -374,6 +545,7 @@ impl Bundle {
                     rho_f: constants[0],
                     rho_g: constants[1..].to_vec(),
                     relaxed: over,
+                    estimated: s.any_estimated(),
                 }));
                 return Ok(true);
             }
@@ -392,19 +564,100 @@ impl Bundle {
         let convex = s.model.lens(PROVE).constants[1..].iter().all(|rho| *rho == 0.0);
         let distance = (2.0 * (-proof.lower).max(0.0) / s.stated).sqrt();
         // For convex constraints the mean of the cuts is a bound far from the centre too.
-        let reach = REACH * (1.0 + crate::math::vec::norm(&s.centre));
+        let reach = REACH * (1.0 + vec::norm(&s.centre));
         let least = over + proof.linear - proof.slope * reach;
         let hopeless = convex && !ev.feasible(&vec![least; s.g.len()]);
+        let guess = s.estimated_constraints().map(|(_, rho)| rho).reduce(f64::max);
         // A flat convex constraint is nearly stationary everywhere and can be kept all the same.
-        if hopeless || (!convex && distance <= self.settings.eps) {
+        let end = match guess {
+            None => hopeless || (!convex && distance <= self.settings.eps),
+            // One that only looks convex so far must be stationary too.
+            Some(rho) => (hopeless || !convex) && distance <= s.wanted(self.settings.eps, rho + s.stated),
+        };
+        if end && self.doubt(ev)? {
+            return Ok(false);
+        }
+        let s = &mut self.s;
+        if end {
             let conflicting = (0..self.multipliers.len() as u32).filter(|&j| self.multipliers[j as usize] > 1e-6).collect();
             s.upper = distance;
-            s.verdict = Some(Verdict::Infeasible(Infeasible { violation: over, conflicting, upper: distance, convex: hopeless }));
+            let convex = hopeless && guess.is_none();
+            s.verdict = Some(Verdict::Infeasible(Infeasible { violation: over, conflicting, upper: distance, convex }));
             return Ok(true);
         }
         let master = if s.proving { proof } else { s.model.solve_in(SEARCH, ev.domain(), aim(s.mu), over, &mut s.y)? };
         s.predicted = -master.lower;
         Ok(false)
+    }
+}
+
+impl Bundle {
+    /// The master asks for the point that was just visited in vain: what it could still gain is rounding. Only where the stop
+    /// wants more than there may be.
+    fn stuck(&self) -> bool {
+        let s = &self.s;
+        s.any_estimated() && vec::distance(&s.y, &self.visited) <= 1e-6 * vec::distance(&s.y, &s.centre)
+    }
+
+    /// Before a stop that rests on estimates: chooses another point to try it on. False if it was tried enough.
+    fn doubt<E: Eval + ?Sized>(&mut self, ev: &E) -> Result<bool> {
+        let s = &mut self.s;
+        while s.any_estimated() && s.tried < TRIALS {
+            if let Some(mut y) = s.trial(s.tried as usize) {
+                ev.domain().project(&mut y, &mut Warm::default())?;
+                if y != s.centre {
+                    s.y = y;
+                    s.trying = true;
+                    return Ok(true);
+                }
+            }
+            s.tried += 1;
+        }
+        Ok(false)
+    }
+
+    /// Goes on after a point that a stop was tried on. `f` is the value there, if it has one.
+    fn tried<E: Eval + ?Sized>(&mut self, ev: &E, f: Option<f64>) -> Result<Step> {
+        let s = &mut self.s;
+        s.trying = false;
+        s.model.limit(PROVE, self.settings.max_cuts);
+        let mut serious = false;
+        match f {
+            Some(f) if s.raised => {
+                s.tried = 0;
+                let fall = violation(&s.g) - violation(&self.g);
+                serious = if s.restoring { fall > 0.0 } else { s.f - f + s.penalty * fall > 0.0 };
+                if serious {
+                    self.move_centre(f);
+                }
+            }
+            // Without an objection the centre stays: elsewhere the model is right too, and knows what is to be gained.
+            _ => s.tried += 1,
+        }
+        let finished = self.look(ev)?;
+        Ok(Step { kind: if serious { Kind::Objective } else { Kind::Other }, finished })
+    }
+
+    /// The point that was visited last becomes the centre.
+    fn move_centre(&mut self, f: f64) {
+        let s = &mut self.s;
+        s.model.move_to(&s.y);
+        s.centre.copy_from_slice(&s.y);
+        s.f = f;
+        s.g.copy_from_slice(&self.g);
+        s.nulls = 0;
+        s.tried = 0;
+        self.keep_slopes();
+    }
+
+    /// Keeps the subgradients of the last visit as those of the centre.
+    fn keep_slopes(&mut self) {
+        let s = &mut self.s;
+        if s.any_estimated() {
+            s.slopes.clear();
+            s.slopes.extend_from_slice(&self.grad[..s.centre.len()]);
+            s.slopes.extend_from_slice(&self.rows);
+        }
     }
 }
 
@@ -428,6 +681,29 @@ impl Method for Bundle {
 
     fn verdict(&self) -> Option<&Verdict> {
         self.s.verdict.as_ref()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        if !self.s.begun || !self.s.any_estimated() {
+            return vec![];
+        }
+        let number = |rho: f64| if rho == 0.0 { "0".into() } else { format!("{rho:.3e}") };
+        let mut parts = vec![];
+        if let Some(Some(_)) = self.s.estimated.first() {
+            parts.push(format!("{} for the objective", number(self.s.model.lens(PROVE).constants[0])));
+        }
+        let constraints: Vec<(usize, f64)> = self.s.estimated_constraints().collect();
+        let (least, most) =
+            constraints.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), (_, rho)| (least.min(*rho), most.max(*rho)));
+        if constraints.len() > SEVERAL {
+            parts.push(format!("{} to {} for the constraints", number(least), number(most)));
+        } else {
+            parts.extend(constraints.iter().map(|(j, rho)| format!("{} for constraint {}", number(*rho), j + 1)));
+        }
+        vec![format!(
+            "weak-convexity constants were estimated from visited points, at the end {}: what rests on them is no proof",
+            parts.join(", ")
+        )]
     }
 
     fn save(&self) -> Result<State> {
@@ -465,31 +741,45 @@ impl<'e> Solver<dyn Eval + 'e> for Bundle {
             false => proved.clone(),
         };
         // The plain norm is at most the scaled one divided by the smallest scale.
-        let ceilings = proved.constants.iter().map(|rho| rho / least.min(1.0)).collect();
+        let least_scale = least.min(1.0);
+        let ceilings = proved.constants.iter().map(|rho| rho / least_scale).collect();
+        let moduli = std::iter::once(&constants.objective).chain(&constants.constraints);
+        let estimated = moduli.map(|m| (m.source == Source::Estimated).then_some(m.value)).collect();
         model.begin(x, norm, &[search, proved]);
         self.s = Saved {
             model,
             centre: x.to_vec(),
             g: vec![0.0; m],
             y: x.to_vec(),
+            estimated,
             ceilings,
+            least_scale,
             stated,
             penalty: self.settings.elastic,
-            gate: NEAR * stated.max(0.4) * self.settings.eps.powi(2),
             multipliers: vec![0.0; m],
             upper: f64::INFINITY,
             ..Saved::default()
         };
+        self.s.gate = self.s.usual_gate(&self.settings);
         Ok(())
     }
 
     fn step(&mut self, ev: &mut (dyn Eval + 'e)) -> Result<Step> {
-        let f = self.visit(ev)?;
+        let f = match self.visit(ev) {
+            // Not every function exists everywhere, and the method had no need to go there.
+            Err(Error::NotFinite { .. }) if self.s.trying => return self.tried(ev, None),
+            visited => visited?,
+        };
+        if self.s.trying {
+            return self.tried(ev, Some(f));
+        }
         let s = &mut self.s;
         if !s.begun {
             s.begun = true;
             s.f = f;
             s.g.copy_from_slice(&self.g);
+            self.keep_slopes();
+            let s = &mut self.s;
             // A first step of a length that suits most problems.
             let steepest = s.model.steepest(SEARCH);
             s.mu = if steepest > 0.0 { steepest / FIRST_STEP } else { s.stated };
@@ -498,12 +788,15 @@ impl<'e> Solver<dyn Eval + 'e> for Bundle {
         }
         let (view, mu) = if s.proving { (PROVE, s.stated) } else { (SEARCH, s.mu) };
         let half = 0.5 * s.model.square(view, &s.y);
-        let constants = &s.model.lens(view).constants;
-        let excess = self.g.iter().zip(&constants[1..]).fold(0.0_f64, |most, (g, rho)| most.max(g + rho * half));
+        let constants = s.model.lens(view).constants.iter().zip(&s.estimated);
+        // An estimate may be far too large for where the search is.
+        let mut constants = constants.map(|(rho, begins)| if view == SEARCH && begins.is_some() { 0.0 } else { *rho });
+        let rho_f = constants.next().unwrap_or(0.0);
+        let excess = self.g.iter().zip(constants).fold(0.0_f64, |most, (g, rho)| most.max(g + rho * half));
         let decrease = if s.restoring {
             violation(&s.g) - excess - mu * half
         } else {
-            s.f + s.penalty * violation(&s.g) - (f + (constants[0] + mu) * half + s.penalty * excess)
+            s.f + s.penalty * violation(&s.g) - (f + (rho_f + mu) * half + s.penalty * excess)
         };
         let serious = decrease >= self.settings.kappa * s.predicted && decrease > 0.0;
         if s.proving && decrease > 0.5 * s.predicted {
@@ -519,11 +812,7 @@ impl<'e> Solver<dyn Eval + 'e> for Bundle {
         }
         s.model.limit(view, self.settings.max_cuts);
         if serious {
-            s.model.move_to(&s.y);
-            s.centre.copy_from_slice(&s.y);
-            s.f = f;
-            s.g.copy_from_slice(&self.g);
-            s.nulls = 0;
+            self.move_centre(f);
         } else {
             s.nulls += 1;
         }

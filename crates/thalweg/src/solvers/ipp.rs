@@ -7,6 +7,7 @@ use super::{Bundle, Conex, Eval, FirstOrder, Method, Returned, Solver, Ssg, Stat
 use crate::estimate::Reservoir;
 use crate::eval::Proximal;
 use crate::math::rng::Purpose;
+use crate::oracle::Modulus;
 use crate::{Error, Result};
 
 /// The solver of the subproblems, with its own settings. In TOML a table with its `name`.
@@ -258,9 +259,9 @@ impl Ipp {
 
     /// The coefficients for a problem, and what should be said about them.
     fn choose<E: ValueEval + ?Sized>(settings: &Settings, ev: &E) -> Result<(Subproblem, Vec<String>)> {
-        let rho = ev.objective_modulus().map(|m| m.value);
+        let rho = ev.objective_modulus().and_then(Modulus::known);
         let rho_g = (0..ev.constraints())
-            .map(|j| ev.constraint_modulus(j).map(|m| m.value))
+            .map(|j| ev.constraint_modulus(j).and_then(Modulus::known))
             .try_fold(0.0_f64, |largest, m| m.map(|m| largest.max(m)));
         let rho_f_hat = match (settings.rho_hat, rho) {
             (Some(given), _) => given,

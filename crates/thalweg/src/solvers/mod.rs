@@ -66,7 +66,8 @@ pub enum Verdict {
     Infeasible(Infeasible),
 }
 
-/// A proved bound on near-stationarity: the proximal point of the output lies within `upper`.
+/// A bound on near-stationarity: the proximal point of the output lies within `upper`. Proved where the constants hold; where
+/// some are estimated it is no proof, for no finite number of visited points proves a constant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stationary {
     /// The bound on the distance.
@@ -79,6 +80,9 @@ pub struct Stationary {
     pub rho_g: Vec<f64>,
     /// What the constraints were relaxed by: the violation of the output.
     pub relaxed: f64,
+    /// Whether some of the constants are estimated from visited points. Then nothing here is proved.
+    #[serde(default)]
+    pub estimated: bool,
 }
 
 /// A point that is stationary for the largest violation.
