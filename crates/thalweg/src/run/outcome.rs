@@ -148,7 +148,7 @@ pub struct Outcome {
     pub multipliers: Option<Vec<f64>>,
     /// Why the run ended.
     pub ended: Ended,
-    /// What the method proved about the point, where it proves something.
+    /// What the method proved about the point, where it proves something; with estimated constants, what it found.
     pub stationary: Option<Stationary>,
     /// The feasible point with the smallest objective among all that were measured.
     pub best_feasible: Option<Point>,

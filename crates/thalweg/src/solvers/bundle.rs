@@ -202,8 +202,8 @@ fn brief(x: &[f64]) -> String {
 /// asks for, and mu follows rho_f if it is not given. Near a concave kink no constant is large enough: it ends at 1e8, and
 /// steps of the search are serious by the functions as they are, without the convexification. As a large coefficient makes
 /// every distance small, the stop wants `(rho_f + mu + sum_j multiplier_j rho_j) ||c - xhat|| <= eps` too, or that nothing is
-/// left to gain but rounding; and it is tried on up to 16 points around the centre, one in each step, because with a constant that is too
-/// small it may be found anywhere. All this is no proof, and the notes and the verdict say so.
+/// left to gain but rounding; and it is tried on up to 16 points around the centre, one in each step, because with a constant
+/// that is too small it may be found anywhere. All this is no proof, and the notes and the verdict say so.
 ///
 /// **Settings.** [`Settings`]: mu, rho_f, rho_g, eps, kappa, max_cuts, cuts_per_visit, elastic, adapt.
 ///
@@ -240,8 +240,8 @@ struct Saved {
     y: Vec<f64>,
     /// Decrease of the merit that the master predicts there.
     predicted: f64,
-    /// For each constant, of the objective and of each constraint, where it begins if it is estimated.
-    estimated: Vec<Option<f64>>,
+    /// Whether each constant, of the objective and of each constraint, is estimated.
+    estimated: Vec<bool>,
     /// What the constants of the search may rise to: those of the proof divided by the smallest scale, if that is below 1.
     ceilings: Vec<f64>,
     least_scale: f64,
@@ -301,13 +301,18 @@ fn place(owner: Owner) -> usize {
     }
 }
 
+/// The distance that ends a run: with proximal coefficients that are estimates and sum up to `pull`, less than eps.
+fn wanted(eps: f64, pull: f64) -> f64 {
+    eps / pull.max(1.0)
+}
+
 fn violation(g: &[f64]) -> f64 {
     g.iter().fold(0.0, |most: f64, &g| most.max(g))
 }
 
 impl Saved {
     fn any_estimated(&self) -> bool {
-        self.estimated.iter().any(Option::is_some)
+        self.estimated.contains(&true)
     }
 
     /// Sets an estimated constant of the proof; what is stated with it follows.
@@ -323,26 +328,21 @@ impl Saved {
 
     /// The gate to begin with.
     fn usual_gate(&self, settings: &Settings) -> f64 {
-        NEAR * self.stated.max(0.4) * self.wanted(settings.eps, self.pull_of_objective()).powi(2)
+        NEAR * self.stated.max(0.4) * wanted(settings.eps, self.pull_of_objective()).powi(2)
     }
 
     /// The proximal coefficient of the objective where it rests on an estimate.
     fn pull_of_objective(&self) -> f64 {
         match self.estimated.first() {
-            Some(Some(_)) => self.model.lens(PROVE).constants[0] + self.stated,
+            Some(true) => self.model.lens(PROVE).constants[0] + self.stated,
             _ => 0.0,
         }
-    }
-
-    /// The distance that ends the run: with proximal coefficients that are estimates and sum up to `pull`, less.
-    fn wanted(&self, eps: f64, pull: f64) -> f64 {
-        eps / pull.max(1.0)
     }
 
     /// The constants of constraints that are estimated, with their numbers.
     fn estimated_constraints(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
         let constants = self.model.lens(PROVE).constants.iter().zip(&self.estimated).skip(1).enumerate();
-        constants.filter(|(_, (_, begins))| begins.is_some()).map(|(j, (rho, _))| (j, *rho))
+        constants.filter(|(_, (_, estimated))| **estimated).map(|(j, (rho, _))| (j, *rho))
     }
 
     /// What is rounding, where estimates may ask for more than there is.
@@ -453,7 +453,7 @@ impl Bundle {
             if k == 0 || owner != Owner::Objective {
                 let at = place(owner);
                 if let Some(pair) = s.model.contradiction(PROVE, owner, x, value, row) {
-                    if s.estimated[at].is_none() {
+                    if !s.estimated[at] {
                         return Err(Error::Problem(too_small(&pair, |j| ev.constraint_name(j as usize).into_owned())));
                     }
                     let rho = estimate(pair.needed);
@@ -530,7 +530,7 @@ impl Bundle {
             let relaxed = over * s.multipliers.iter().sum::<f64>() - master.lower;
             s.upper = (2.0 * relaxed.max(0.0) / s.stated).sqrt();
             let of_constraints: f64 = s.estimated_constraints().map(|(j, rho)| s.multipliers[j] * rho).sum();
-            let wanted = s.wanted(self.settings.eps, s.pull_of_objective() + of_constraints);
+            let wanted = wanted(self.settings.eps, s.pull_of_objective() + of_constraints);
             let near = s.upper <= self.settings.eps && feasible;
             let enough = near && (s.upper <= wanted || relaxed <= s.rounding());
             if (enough || stuck) && self.doubt(ev)? {
@@ -572,7 +572,7 @@ impl Bundle {
         let end = match guess {
             None => hopeless || (!convex && distance <= self.settings.eps),
             // One that only looks convex so far must be stationary too.
-            Some(rho) => (hopeless || !convex) && distance <= s.wanted(self.settings.eps, rho + s.stated),
+            Some(rho) => (hopeless || !convex) && distance <= wanted(self.settings.eps, rho + s.stated),
         };
         if end && self.doubt(ev)? {
             return Ok(false);
@@ -689,7 +689,7 @@ impl Method for Bundle {
         }
         let number = |rho: f64| if rho == 0.0 { "0".into() } else { format!("{rho:.3e}") };
         let mut parts = vec![];
-        if let Some(Some(_)) = self.s.estimated.first() {
+        if self.s.estimated.first() == Some(&true) {
             parts.push(format!("{} for the objective", number(self.s.model.lens(PROVE).constants[0])));
         }
         let constraints: Vec<(usize, f64)> = self.s.estimated_constraints().collect();
@@ -744,7 +744,7 @@ impl<'e> Solver<dyn Eval + 'e> for Bundle {
         let least_scale = least.min(1.0);
         let ceilings = proved.constants.iter().map(|rho| rho / least_scale).collect();
         let moduli = std::iter::once(&constants.objective).chain(&constants.constraints);
-        let estimated = moduli.map(|m| (m.source == Source::Estimated).then_some(m.value)).collect();
+        let estimated = moduli.map(|m| m.source == Source::Estimated).collect();
         model.begin(x, norm, &[search, proved]);
         self.s = Saved {
             model,
@@ -790,7 +790,7 @@ impl<'e> Solver<dyn Eval + 'e> for Bundle {
         let half = 0.5 * s.model.square(view, &s.y);
         let constants = s.model.lens(view).constants.iter().zip(&s.estimated);
         // An estimate may be far too large for where the search is.
-        let mut constants = constants.map(|(rho, begins)| if view == SEARCH && begins.is_some() { 0.0 } else { *rho });
+        let mut constants = constants.map(|(rho, estimated)| if view == SEARCH && *estimated { 0.0 } else { *rho });
         let rho_f = constants.next().unwrap_or(0.0);
         let excess = self.g.iter().zip(constants).fold(0.0_f64, |most, (g, rho)| most.max(g + rho * half));
         let decrease = if s.restoring {
