@@ -109,6 +109,35 @@ impl Data {
         }
     }
 
+    /// Rows that are the same in features, label and group become one, with the sum of their weights; rows of weight 0 are left
+    /// out; and the order no longer depends on the one that the rows came in. So a row of weight 2 gives the bits of the same row
+    /// twice. Data without weights in which no two rows are the same stay as they are.
+    pub fn merged(self) -> Result<Data> {
+        self.validate()?;
+        let group = |i: usize| self.groups.as_ref().map(|g| g.of_row[i]);
+        let compare = |&a: &usize, &b: &usize| {
+            let labels = self.labels[a].total_cmp(&self.labels[b]);
+            labels.then_with(|| group(a).cmp(&group(b))).then_with(|| self.features.compare_rows(a, b))
+        };
+        let weight = |i: usize| self.weights.as_ref().map_or(1.0, |w| w[i]);
+        let mut order: Vec<usize> = (0..self.labels.len()).filter(|&i| weight(i) > 0.0).collect();
+        order.sort_by(compare);
+        let (mut kept, mut weights): (Vec<usize>, Vec<f64>) = (vec![], vec![]);
+        for i in order {
+            match (kept.last(), weights.last_mut()) {
+                (Some(last), Some(sum)) if compare(last, &i).is_eq() => *sum += weight(i),
+                _ => {
+                    kept.push(i);
+                    weights.push(weight(i));
+                }
+            }
+        }
+        if self.weights.is_none() && kept.len() == self.labels.len() {
+            return Ok(self);
+        }
+        Ok(Data { weights: Some(weights), ..self.select(&kept) })
+    }
+
     /// Tells data sets apart; the same rows give the same number on every machine.
     pub(super) fn hash(&self) -> u64 {
         let mut hash = 0xCBF2_9CE4_8422_2325_u64;
@@ -228,6 +257,24 @@ mod tests {
             assert_eq!(a.labels[i], if id.is_multiple_of(2) { 1.0 } else { -1.0 });
             assert_eq!(a.groups.as_ref().unwrap().of_row[i], (id % 2) as u32);
         }
+    }
+
+    #[test]
+    fn a_row_twice_is_a_row_of_weight_two() {
+        let rows = |ids: &[usize]| Data { weights: None, ..numbered(7).select(ids) };
+        let twice = rows(&[3, 0, 5, 3, 6, 0, 3]).merged().unwrap();
+        let weighted = Data { weights: Some(vec![1.0, 0.0, 2.0, 1.0, 3.0]), ..rows(&[6, 1, 0, 5, 3]) };
+        assert_eq!(twice, weighted.merged().unwrap());
+        assert_eq!((twice.labels.len(), twice.weights.as_ref().unwrap().iter().sum::<f64>()), (4, 7.0));
+        // The same features with another label, or in another group, are another row.
+        let mut other = rows(&[3, 3]);
+        other.labels[0] = 1.0;
+        assert_eq!(other.clone().merged().unwrap(), other);
+        let mut other = rows(&[3, 3]);
+        other.groups.as_mut().unwrap().of_row[1] = 0;
+        assert_eq!(other.clone().merged().unwrap(), other);
+        // Nothing to merge: not even the order changes.
+        assert_eq!(rows(&[5, 1, 3]).merged().unwrap(), rows(&[5, 1, 3]));
     }
 
     #[test]

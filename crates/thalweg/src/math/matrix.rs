@@ -146,6 +146,24 @@ impl Matrix {
         total
     }
 
+    /// Puts rows in an order by their stored entries: equal rows, and only those, are equal.
+    pub fn compare_rows(&self, a: usize, b: usize) -> std::cmp::Ordering {
+        let range = |ptr: &[usize], i: usize| ptr[i]..ptr[i + 1];
+        let numbers = |x: &[f64], y: &[f64]| {
+            let first = x.iter().zip(y).map(|(x, y)| x.total_cmp(y)).find(|order| order.is_ne());
+            first.unwrap_or_else(|| x.len().cmp(&y.len()))
+        };
+        match &self.store {
+            Store::Dense(e) => numbers(&e[a * self.cols..(a + 1) * self.cols], &e[b * self.cols..(b + 1) * self.cols]),
+            Store::Sparse { ptr, ids, values } => {
+                let columns = ids[range(ptr, a)].cmp(&ids[range(ptr, b)]);
+                columns.then_with(|| numbers(&values[range(ptr, a)], &values[range(ptr, b)]))
+            }
+            Store::Ones32 { ptr, ids } => ids[range(ptr, a)].cmp(&ids[range(ptr, b)]),
+            Store::Ones8 { ptr, ids } => ids[range(ptr, a)].cmp(&ids[range(ptr, b)]),
+        }
+    }
+
     /// `out[k] = <row (rows.start + k), x>` for all rows of a range.
     pub fn scores(&self, rows: Range<usize>, x: &[f64], out: &mut [f64]) {
         let first = rows.start;
@@ -349,6 +367,9 @@ mod tests {
                     assert!((g - naive).abs() < 1e-12, "{} {g} {naive}", m.form());
                 }
                 let some = m.select(&[5, 3, 5]);
+                assert!(some.compare_rows(0, 2).is_eq() && some.compare_rows(0, 1) == m.compare_rows(5, 3));
+                assert_eq!(m.compare_rows(5, 3).is_eq(), plain[5] == plain[3]);
+                assert_eq!(m.compare_rows(5, 3), m.compare_rows(3, 5).reverse());
                 assert!((some.row_dot(1, &x) - m.row_dot(3, &x)).abs() < 1e-15);
                 assert_eq!(some.row_norm_squared(2), m.row_norm_squared(5));
             }
