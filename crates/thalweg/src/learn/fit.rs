@@ -136,6 +136,8 @@ pub struct Fitted {
     pub solver: String,
     /// The step size of the main run, where the method has one.
     pub eta: Option<Schedule>,
+    /// The multiplier of each constraint of the problem with the tightened bounds, where the method has them.
+    pub multipliers: Option<Vec<f64>>,
     /// What the method proved about the point: near-stationarity of the problem with the tightened bounds.
     pub stationary: Option<Stationary>,
     /// Why this method, where nobody named one: what was seen, what was chosen, how to repeat it.
@@ -208,6 +210,7 @@ struct Candidate {
     sharpened: Vec<f64>,
     /// Left-hand sides as they were trained.
     surrogates: Vec<f64>,
+    multipliers: Option<Vec<f64>>,
     stationary: Option<Stationary>,
     counted: Vec<Option<f64>>,
     /// What must hold holds.
@@ -369,7 +372,7 @@ impl<'a> Trainer<'a> {
         if self.ended == Ended::Interrupted {
             // Who interrupts early should not get a model that breaks the bounds where the start keeps them.
             let start = run::measure(self.problem, start, self.options.feasibility)?;
-            let start = self.candidate(start, &self.asked.clone(), None)?;
+            let start = self.candidate(start, &self.asked.clone(), None, None)?;
             self.compete(&start);
         }
         let best = self.best.take().ok_or_else(|| Error::Problem("no round of training returned a point".into()))?;
@@ -444,6 +447,7 @@ impl<'a> Trainer<'a> {
             ended: self.ended.clone(),
             solver: self.chosen.name().into(),
             eta: (self.chosen != Chosen::Bundle).then_some(eta),
+            multipliers: best.multipliers,
             stationary: best.stationary,
             reasons: vec![],
             rounds: self.rounds,
@@ -564,15 +568,21 @@ impl<'a> Trainer<'a> {
         self.ended = outcome.ended;
 
         // A run that was cut short may stand at a point that it would not have ended at.
-        let point = match outcome.best_feasible {
-            Some(best) if !outcome.point.feasible => best,
-            _ => outcome.point,
+        let (point, multipliers) = match outcome.best_feasible {
+            Some(best) if !outcome.point.feasible => (best, None),
+            _ => (outcome.point, outcome.multipliers),
         };
-        self.candidate(point, bounds, outcome.stationary)
+        self.candidate(point, bounds, multipliers, outcome.stationary)
     }
 
     /// A point that competes for the best, measured under the bounds that the problem has now.
-    fn candidate(&self, point: Point, bounds: &[f64], stationary: Option<Stationary>) -> Result<Candidate> {
+    fn candidate(
+        &self,
+        point: Point,
+        bounds: &[f64],
+        multipliers: Option<Vec<f64>>,
+        stationary: Option<Stationary>,
+    ) -> Result<Candidate> {
         let counted = self.problem.counted(&point.x)?;
         let constraints = point.constraints.iter().enumerate();
         let surrogates: Vec<f64> = constraints.map(|(j, c)| c.value + self.problem.bound(j)).collect();
@@ -586,6 +596,7 @@ impl<'a> Trainer<'a> {
             bounds: bounds.to_vec(),
             sharpened: self.sharpened.clone(),
             surrogates,
+            multipliers,
             stationary,
             point,
         })
