@@ -259,9 +259,10 @@ fn drive<P: Values + ?Sized>(
     }
     let mut saved_at = Instant::now();
     let mut finished: Option<Ended> = None;
+    // The clock is read once for each step: with small problems that is felt.
+    let mut seconds = watch.seconds();
     let ended = loop {
         driver.method().iterate(&mut x);
-        let seconds = watch.seconds();
         let spent = options.budget.spent(t, ev.passes(), ev.counts(), seconds);
         let last = spent.is_some() || finished.is_some();
         if !last && options.interrupt.as_ref().is_some_and(|s| s.load(Ordering::Relaxed)) {
@@ -316,7 +317,8 @@ fn drive<P: Values + ?Sized>(
                 }
                 good.copy_from_slice(&x);
                 t += 1;
-                let (passes, seconds) = (ev.passes(), watch.seconds());
+                seconds = watch.seconds();
+                let passes = ev.passes();
                 let share = options.budget.share(t, passes, ev.counts(), seconds);
                 observer.progressed(&Progress { iterations: t, passes, seconds, share });
                 if step.finished {
