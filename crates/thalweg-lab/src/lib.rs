@@ -2,6 +2,7 @@
 
 pub mod certificate;
 pub mod certify;
+pub mod cli;
 pub mod commands;
 pub mod console;
 pub mod data;
