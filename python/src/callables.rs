@@ -1,0 +1,537 @@
+//! A problem whose functions are Python callables. It asks each of them once per point, gives each a point of its own, and keeps
+//! what they raise; runs are in [`crate::minimize`].
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{IntoPyDict, PyDict, PyFloat, PyTuple};
+use thalweg::math::Matrix;
+use thalweg::oracle::{At, Modulus, Pick, Scratch, Source, Subgradients, Values};
+use thalweg::sets::{Ball, Bounds, Set, Simplex, WholeSpace};
+use thalweg::{Error, Result};
+
+use crate::arrays::{floats, matrix};
+use crate::error::of_library;
+use crate::watch::Raised;
+
+/// How the subgradients of a function are had.
+enum Slope {
+    /// Not at all.
+    None,
+    /// By a function of their own.
+    Call(Py<PyAny>),
+    /// Together with the value.
+    WithValue,
+}
+
+/// A function with one or more values.
+enum Function {
+    /// A Python callable.
+    Call { name: String, value: Py<PyAny>, slope: Slope },
+    /// Products with the rows of a matrix.
+    Linear(Matrix),
+}
+
+/// `sign * value + shift <= 0` for one value of one function.
+struct Inequality {
+    name: String,
+    function: usize,
+    value: usize,
+    sign: f64,
+    shift: f64,
+    scale: f64,
+}
+
+/// A problem in callables.
+#[pyclass(frozen, module = "thalweg._core")]
+pub struct Callables {
+    dim: usize,
+    objective: Function,
+    /// Functions behind the constraints, and how many values each has.
+    functions: Vec<(Function, usize)>,
+    inequalities: Vec<Inequality>,
+    domain: Box<dyn Set>,
+    /// Number of samples, if functions take indices of some of them.
+    samples: Option<[usize; 1]>,
+    /// All indices, made once.
+    every: Option<Py<PyArray1<i64>>>,
+    moduli: (Modulus, Modulus),
+    /// What a callable raised.
+    pub raised: Raised,
+    values: AtomicU64,
+    slopes: AtomicU64,
+}
+
+/// What is remembered of the last point.
+struct Memory {
+    objective: Visit,
+    functions: Vec<Visit>,
+    weights: Vec<f64>,
+}
+
+/// The last visit to a function.
+#[derive(Default)]
+struct Visit {
+    x: Vec<f64>,
+    /// Samples of the visit; none for all of them.
+    draw: Option<Vec<u32>>,
+    values: Known,
+    /// Subgradients row after row.
+    slopes: Known,
+}
+
+/// Numbers that are known or not; the memory stays.
+#[derive(Default)]
+struct Known {
+    known: bool,
+    numbers: Vec<f64>,
+}
+
+impl Known {
+    /// Space for so many numbers; whoever fills it says that they are known.
+    fn room(&mut self, count: usize) -> &mut [f64] {
+        self.numbers.resize(count, 0.0);
+        &mut self.numbers
+    }
+}
+
+impl Visit {
+    /// Forgets another point.
+    fn turn_to(&mut self, at: &At) {
+        let draw = match at.draw.stream(0) {
+            Pick::All => None,
+            Pick::These(ids) => Some(ids),
+        };
+        if self.x != at.x || self.draw.as_deref() != draw {
+            self.x.clear();
+            self.x.extend_from_slice(at.x);
+            self.draw = draw.map(<[u32]>::to_vec);
+            (self.values.known, self.slopes.known) = (false, false);
+        }
+    }
+}
+
+#[pymethods]
+impl Callables {
+    /// `objective` is (fun, jac): jac is None, True (fun returns both) or a callable. `functions` has (name, fun, jac, values) for
+    /// callables and (matrix,) for linear ones; `inequalities` (name, function, value, sign, shift, scale). `domain` is a
+    /// dictionary with bounds, a ball or a simplex. `rho` is (rho_f, rho_g), or None where they are to be estimated.
+    #[new]
+    #[pyo3(signature = (dim, objective, functions, inequalities, domain=None, samples=None, rho=None))]
+    fn new(
+        py: Python<'_>,
+        dim: usize,
+        objective: (Bound<'_, PyAny>, Bound<'_, PyAny>),
+        functions: Vec<Bound<'_, PyTuple>>,
+        inequalities: Vec<(String, usize, usize, f64, f64, f64)>,
+        domain: Option<&Bound<'_, PyDict>>,
+        samples: Option<usize>,
+        rho: Option<(f64, f64)>,
+    ) -> PyResult<Self> {
+        let objective = Function::call("fun".into(), objective.0, objective.1)?;
+        let functions = functions.iter().map(|given| Function::read(given, dim)).collect::<PyResult<Vec<_>>>()?;
+        let inequalities: Vec<Inequality> = inequalities
+            .into_iter()
+            .map(|(name, function, value, sign, shift, scale)| Inequality { name, function, value, sign, shift, scale })
+            .collect();
+        if let Some(stray) = inequalities.iter().find(|i| functions.get(i.function).is_none_or(|(_, n)| i.value >= *n)) {
+            return Err(PyValueError::new_err(format!("'{}' speaks of a value that no function has", stray.name)));
+        }
+        if let Some(0) = samples {
+            return Err(PyValueError::new_err("n_samples = 0: wanted at least 1"));
+        }
+        let every = samples.map(|n| -> PyResult<_> {
+            let all = PyArray1::from_iter(py, 0..n as i64);
+            // It is given to every call: nobody may change it.
+            all.call_method("setflags", (), Some(&[("write", false)].into_py_dict(py)?))?;
+            Ok(all.unbind())
+        });
+        let modulus = |value: Option<f64>| match value {
+            Some(value) => Modulus { value, source: Source::Claimed },
+            None => Modulus { value: 0.0, source: Source::Estimated },
+        };
+        Ok(Callables {
+            dim,
+            objective,
+            functions,
+            inequalities,
+            domain: set(domain)?,
+            samples: samples.map(|n| [n]),
+            every: every.transpose()?,
+            moduli: (modulus(rho.map(|r| r.0)), modulus(rho.map(|r| r.1))),
+            raised: Raised::default(),
+            values: AtomicU64::new(0),
+            slopes: AtomicU64::new(0),
+        })
+    }
+
+    /// How often functions and subgradients of the objective were asked for so far.
+    fn calls(&self) -> (u64, u64) {
+        (self.values.load(Ordering::Relaxed), self.slopes.load(Ordering::Relaxed))
+    }
+
+    /// The values of every function behind the constraints at a point, on all samples.
+    fn function_values<'py>(&self, py: Python<'py>, x: PyReadonlyArray1<'py, f64>) -> PyResult<Vec<Bound<'py, PyArray1<f64>>>> {
+        let x: Vec<f64> = x.as_array().iter().copied().collect();
+        let (draw, warm) = (thalweg::oracle::Draw::full(), thalweg::sets::Warm::default());
+        let at = At { x: &x, draw: &draw, warm: &warm };
+        let mut memory = self.memory();
+        let mut all = vec![];
+        for k in 0..self.functions.len() {
+            let values = self.values_of(k, &at, &mut memory.functions[k]);
+            let values = values.map_err(|e| self.raised.take().unwrap_or_else(|| of_library(e)))?;
+            all.push(PyArray1::from_slice(py, values));
+        }
+        Ok(all)
+    }
+}
+
+/// The domain that a dictionary describes.
+fn set(given: Option<&Bound<'_, PyDict>>) -> PyResult<Box<dyn Set>> {
+    let Some(given) = given else { return Ok(Box::new(WholeSpace)) };
+    let get = |key: &str| given.get_item(key);
+    if let (Some(low), Some(high)) = (get("low")?, get("high")?) {
+        return Ok(Box::new(Bounds::each(floats(&low)?, floats(&high)?).map_err(of_library)?));
+    }
+    if let Some(radius) = get("radius")? {
+        let radius = radius.extract()?;
+        return Ok(Box::new(match get("center")? {
+            Some(centre) => Ball::around(floats(&centre)?, radius).map_err(of_library)?,
+            None => Ball::new(radius).map_err(of_library)?,
+        }));
+    }
+    match get("total")? {
+        Some(total) => Ok(Box::new(Simplex::new(total.extract()?).map_err(of_library)?)),
+        None => Ok(Box::new(WholeSpace)),
+    }
+}
+
+impl Function {
+    fn call(name: String, value: Bound<'_, PyAny>, slope: Bound<'_, PyAny>) -> PyResult<Self> {
+        let slope = if slope.is_none() {
+            Slope::None
+        } else if slope.is_callable() {
+            Slope::Call(slope.unbind())
+        } else {
+            Slope::WithValue
+        };
+        Ok(Function::Call { name, value: value.unbind(), slope })
+    }
+
+    fn read(given: &Bound<'_, PyTuple>, dim: usize) -> PyResult<(Self, usize)> {
+        if given.len() == 1 {
+            let rows = matrix(&given.get_item(0)?)?;
+            if rows.cols() != dim {
+                let what =
+                    format!("the matrix of a LinearConstraint has {} columns: wanted {dim}, one for each variable", rows.cols());
+                return Err(PyValueError::new_err(what));
+            }
+            let count = rows.rows();
+            return Ok((Function::Linear(rows), count));
+        }
+        let (name, value, slope, count): (String, Bound<'_, PyAny>, Bound<'_, PyAny>, usize) = given.extract()?;
+        Ok((Function::call(name, value, slope)?, count))
+    }
+}
+
+impl Callables {
+    /// Whether every function has subgradients; if not, the name of the first that has none.
+    pub fn without_slope(&self) -> Option<&str> {
+        std::iter::once(&self.objective).chain(self.functions.iter().map(|(f, _)| f)).find_map(|f| match f {
+            Function::Call { name, slope: Slope::None, .. } => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
+    fn memory(&self) -> Memory {
+        Memory {
+            objective: Visit::default(),
+            functions: self.functions.iter().map(|_| Visit::default()).collect(),
+            weights: vec![0.0; self.inequalities.len()],
+        }
+    }
+
+    /// Calls a Python function at a point: with a new array each time, so that nobody can change ours or be changed by us.
+    fn ask<T>(
+        &self,
+        callable: &Py<PyAny>,
+        at: &At,
+        read: impl FnOnce(Python<'_>, &Bound<'_, PyAny>) -> PyResult<T>,
+    ) -> Result<T> {
+        let asked = Python::attach(|py| -> PyResult<T> {
+            let x = PyArray1::from_slice(py, at.x);
+            let answer = match (&self.every, at.draw.stream(0)) {
+                (None, _) => callable.bind(py).call1((x,))?,
+                (Some(every), Pick::All) => callable.bind(py).call1((x, every.bind(py)))?,
+                (Some(_), Pick::These(ids)) => {
+                    callable.bind(py).call1((x, PyArray1::from_iter(py, ids.iter().map(|&i| i64::from(i)))))?
+                }
+            };
+            read(py, &answer)
+        });
+        asked.map_err(|error| {
+            let sentence = Python::attach(|py| error.value(py).to_string());
+            self.raised.keep(error);
+            Error::Oracle(sentence)
+        })
+    }
+
+    /// The value of the objective, and with it the subgradient where they come together.
+    fn value(&self, at: &At, visit: &mut Visit) -> Result<f64> {
+        visit.turn_to(at);
+        if let (true, [value]) = (visit.values.known, visit.values.numbers.as_slice()) {
+            return Ok(*value);
+        }
+        let Function::Call { name, value, slope } = &self.objective else {
+            return Err(Error::Oracle("the objective is no function".into()));
+        };
+        self.values.fetch_add(1, Ordering::Relaxed);
+        let value = if let Slope::WithValue = slope {
+            self.slopes.fetch_add(1, Ordering::Relaxed);
+            let grad = visit.slopes.room(self.dim);
+            let value = self.ask(value, at, |_, answer| {
+                let Ok((value, row)) = answer.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>() else {
+                    return Err(wrong(answer, "fun returned", "a pair, value and gradient, because jac is True"));
+                };
+                vector(&row, "fun returned a gradient of", grad)?;
+                number(&value, name)
+            })?;
+            visit.slopes.known = true;
+            value
+        } else {
+            self.ask(value, at, |_, answer| number(answer, name))?
+        };
+        visit.values.room(1)[0] = value;
+        visit.values.known = true;
+        Ok(value)
+    }
+
+    /// The values of one of the functions behind the constraints.
+    fn values_of<'v>(&self, k: usize, at: &At, visit: &'v mut Visit) -> Result<&'v [f64]> {
+        visit.turn_to(at);
+        let (function, count) = &self.functions[k];
+        if !visit.values.known {
+            let values = visit.values.room(*count);
+            match function {
+                Function::Linear(matrix) => matrix.scores(0..*count, at.x, values),
+                Function::Call { name, value, .. } => self.ask(value, at, |_, answer| {
+                    // Plain numbers first; a float of numpy is one of Python's too.
+                    if *count == 1
+                        && let Ok(value) = answer.cast::<PyFloat>()
+                    {
+                        values[0] = value.value();
+                        return Ok(());
+                    }
+                    vector(answer, &format!("{name} returned"), values)
+                })?,
+            }
+            visit.values.known = true;
+        }
+        Ok(&visit.values.numbers)
+    }
+
+    /// The subgradients of one of them, row after row.
+    fn slopes_of<'v>(&self, k: usize, at: &At, visit: &'v mut Visit) -> Result<&'v [f64]> {
+        visit.turn_to(at);
+        let (function, count) = &self.functions[k];
+        if !visit.slopes.known {
+            let rows = visit.slopes.room(count * self.dim);
+            match function {
+                Function::Linear(matrix) => {
+                    rows.fill(0.0);
+                    for (i, row) in rows.chunks_mut(self.dim.max(1)).enumerate() {
+                        matrix.add_row(i, 1.0, row);
+                    }
+                }
+                Function::Call { name, slope: Slope::Call(slope), .. } => {
+                    self.ask(slope, at, |_, answer| rows_of(answer, name, (*count, self.dim), rows))?;
+                }
+                Function::Call { name, .. } => return Err(Error::Oracle(format!("{name} has no jac"))),
+            }
+            visit.slopes.known = true;
+        }
+        Ok(&visit.slopes.numbers)
+    }
+}
+
+/// What a callable answered that cannot be used.
+fn wrong(answer: &Bound<'_, PyAny>, began: &str, wanted: &str) -> PyErr {
+    let kind = answer.get_type().name().map_or_else(|_| "something else".into(), |name| name.to_string());
+    PyTypeError::new_err(format!("{began} a {kind}: wanted {wanted}"))
+}
+
+fn number(answer: &Bound<'_, PyAny>, name: &str) -> PyResult<f64> {
+    if let Ok(value) = answer.cast::<PyFloat>() {
+        return Ok(value.value());
+    }
+    // Other numbers of numpy, and an array with one number, as some functions return.
+    if let Ok(value) = answer.call_method0("item").and_then(|item| item.extract::<f64>()) {
+        return Ok(value);
+    }
+    if let Ok(value) = answer.extract::<f64>() {
+        return Ok(value);
+    }
+    if let Ok(size) = answer.getattr("size").and_then(|size| size.extract::<usize>()) {
+        return Err(PyValueError::new_err(format!("{name} returned {size} numbers: wanted one")));
+    }
+    Err(wrong(answer, &format!("{name} returned"), "a number"))
+}
+
+/// Copies the numbers of an answer.
+fn vector(answer: &Bound<'_, PyAny>, began: &str, out: &mut [f64]) -> PyResult<()> {
+    if let Ok(array) = answer.cast::<PyArray1<f64>>()
+        && array.len() == out.len()
+    {
+        match array.to_vec() {
+            Ok(numbers) => out.copy_from_slice(&numbers),
+            Err(_) => out.iter_mut().zip(array.readonly().as_array()).for_each(|(o, v)| *o = *v),
+        }
+        return Ok(());
+    }
+    let numbers = flat(answer).map_err(|_| wrong(answer, began, "an array of numbers"))?;
+    if numbers.len() != out.len() {
+        return Err(PyValueError::new_err(format!("{began} {} numbers: wanted {}", numbers.len(), out.len())));
+    }
+    out.copy_from_slice(&numbers);
+    Ok(())
+}
+
+/// Copies a Jacobian: one row for each value, or a plain vector if there is one value.
+fn rows_of(answer: &Bound<'_, PyAny>, name: &str, (rows, columns): (usize, usize), out: &mut [f64]) -> PyResult<()> {
+    if let Ok(array) = answer.extract::<PyReadonlyArray2<'_, f64>>()
+        && array.shape() == [rows, columns]
+    {
+        out.iter_mut().zip(array.as_array()).for_each(|(o, v)| *o = *v);
+        return Ok(());
+    }
+    // Sparse matrices of scipy.
+    let dense = if answer.hasattr("toarray")? { answer.call_method0("toarray")? } else { answer.clone() };
+    let shape: Option<Vec<usize>> = dense.getattr("shape").and_then(|s| s.extract()).ok();
+    let fits = match shape.as_deref() {
+        Some([r, c]) => (*r, *c) == (rows, columns),
+        Some([n]) => rows == 1 && *n == columns,
+        _ => true,
+    };
+    let began = format!("the jac of {name} returned");
+    if !fits {
+        let shape = shape.unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>().join(" x ");
+        return Err(PyValueError::new_err(format!("{began} an array of {shape}: wanted {rows} x {columns}")));
+    }
+    vector(&dense, &began, out)
+}
+
+/// The numbers of anything that numpy can read, in order.
+fn flat(answer: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
+    let numpy = answer.py().import("numpy")?;
+    let array = numpy.call_method1("asarray", (answer, "float64"))?.call_method0("ravel")?;
+    floats(&array)
+}
+
+impl Values for Callables {
+    fn dim(&self) -> usize {
+        self.dim
+    }
+    fn constraints(&self) -> usize {
+        self.inequalities.len()
+    }
+    fn constraint_name(&self, j: usize) -> Cow<'_, str> {
+        Cow::Borrowed(&self.inequalities[j].name)
+    }
+    fn constraint_scale(&self, j: usize) -> f64 {
+        self.inequalities[j].scale
+    }
+    fn domain(&self) -> &dyn Set {
+        &*self.domain
+    }
+    fn streams(&self) -> &[usize] {
+        self.samples.as_ref().map_or(&[], |n| n)
+    }
+    fn constraint_uses(&self, j: usize, _stream: usize) -> bool {
+        matches!(self.functions[self.inequalities[j].function].0, Function::Call { .. })
+    }
+    fn objective_modulus(&self) -> Option<Modulus> {
+        Some(self.moduli.0)
+    }
+    fn constraint_modulus(&self, j: usize) -> Option<Modulus> {
+        match self.functions[self.inequalities[j].function].0 {
+            Function::Linear(_) => Some(Modulus { value: 0.0, source: Source::Proved }),
+            Function::Call { .. } => Some(self.moduli.1),
+        }
+    }
+    fn scratch(&self) -> Scratch {
+        Scratch::new(self.memory())
+    }
+    fn objective(&self, at: At, scratch: &mut Scratch) -> Result<f64> {
+        self.value(&at, &mut scratch.get::<Memory>()?.objective)
+    }
+    fn constraint_values(&self, at: At, which: Pick, g: &mut [f64], scratch: &mut Scratch) -> Result<()> {
+        let memory = scratch.get::<Memory>()?;
+        let mut value = |j: usize| -> Result<f64> {
+            let i = &self.inequalities[j];
+            Ok(i.sign * self.values_of(i.function, &at, &mut memory.functions[i.function])?[i.value] + i.shift)
+        };
+        match which {
+            Pick::All => g.iter_mut().enumerate().try_for_each(|(j, g)| value(j).map(|v| *g = v)),
+            Pick::These(ids) => ids.iter().zip(g).try_for_each(|(&j, g)| value(j as usize).map(|v| *g = v)),
+        }
+    }
+}
+
+impl Subgradients for Callables {
+    fn objective_grad(&self, at: At, grad: &mut [f64], scratch: &mut Scratch) -> Result<f64> {
+        let visit = &mut scratch.get::<Memory>()?.objective;
+        let value = self.value(&at, visit)?;
+        if let (false, Function::Call { name, slope, .. }) = (visit.slopes.known, &self.objective) {
+            let Slope::Call(slope) = slope else { return Err(Error::Oracle(format!("{name} has no jac"))) };
+            self.slopes.fetch_add(1, Ordering::Relaxed);
+            let room = visit.slopes.room(self.dim);
+            self.ask(slope, &at, |_, answer| vector(answer, "jac returned", room))?;
+            visit.slopes.known = true;
+        }
+        grad.copy_from_slice(&visit.slopes.numbers);
+        Ok(value)
+    }
+
+    fn constraint_pull(
+        &self,
+        at: At,
+        g: &mut [f64],
+        weigh: &mut dyn FnMut(&[f64], &mut [f64]),
+        grad: &mut [f64],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        self.constraint_values(at, Pick::All, g, scratch)?;
+        let Memory { functions, weights, .. } = scratch.get()?;
+        weights.fill(0.0);
+        weigh(g, weights);
+        if weights.iter().all(|&w| w == 0.0) {
+            return Ok(());
+        }
+        grad.fill(0.0);
+        for (i, &w) in self.inequalities.iter().zip(&*weights).filter(|(_, w)| **w != 0.0) {
+            if let (Function::Linear(matrix), _) = &self.functions[i.function] {
+                matrix.add_row(i.value, w * i.sign, grad);
+                continue;
+            }
+            let rows = self.slopes_of(i.function, &at, &mut functions[i.function])?;
+            let row = &rows[i.value * self.dim..(i.value + 1) * self.dim];
+            grad.iter_mut().zip(row).for_each(|(g, v)| *g += w * i.sign * v);
+        }
+        Ok(())
+    }
+
+    fn constraint_rows(&self, at: At, which: &[u32], g: &mut [f64], rows: &mut [f64], scratch: &mut Scratch) -> Result<()> {
+        self.constraint_values(at, Pick::These(which), g, scratch)?;
+        let Memory { functions, .. } = scratch.get()?;
+        for (&j, row) in which.iter().zip(rows.chunks_mut(self.dim.max(1))) {
+            let i = &self.inequalities[j as usize];
+            let slopes = self.slopes_of(i.function, &at, &mut functions[i.function])?;
+            let slope = &slopes[i.value * self.dim..(i.value + 1) * self.dim];
+            row.iter_mut().zip(slope).for_each(|(r, v)| *r = i.sign * v);
+        }
+        Ok(())
+    }
+}

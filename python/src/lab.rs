@@ -1,0 +1,216 @@
+//! Experiments and the store that keeps their runs. The work is done in threads of its own, while the calling thread looks for
+//! signals and tells Python how far it is.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use numpy::PyArray1;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use thalweg_lab::data::catalogue;
+use thalweg_lab::lab::experiment::Experiment;
+use thalweg_lab::lab::frame;
+use thalweg_lab::lab::store::{Part, Store};
+use thalweg_lab::lab::work::{self, How, Watch};
+use thalweg_lab::{Error, Result};
+
+use crate::error::of_lab;
+use crate::values::python;
+use crate::watch::{Interrupt, Raised};
+
+/// Between two looks at signals.
+const SIGNALS: Duration = Duration::from_millis(20);
+/// Between two reports of progress.
+const REPORTS: Duration = Duration::from_millis(100);
+/// Between two savings of a running job, as the command has it.
+const CHECKPOINTS: Duration = Duration::from_secs(10);
+
+/// What the workers have told and the calling thread has not yet passed on.
+#[derive(Default)]
+struct Told {
+    total: usize,
+    done: usize,
+    /// What each worker does, and the share of it that is done.
+    running: Vec<Option<(String, f64)>>,
+    /// Name and outcome of jobs that finished since the last report.
+    news: Vec<(String, String)>,
+}
+
+/// A board that workers write on.
+#[derive(Default)]
+struct Board(Mutex<Told>);
+
+impl Board {
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place(&self, worker: usize, doing: Option<(String, f64)>) {
+        let mut told = self.told();
+        if told.running.len() <= worker {
+            told.running.resize(worker + 1, None);
+        }
+        if let Some(place) = told.running.get_mut(worker) {
+            *place = doing;
+        }
+    }
+
+    /// Tells Python: jobs in all, jobs done with the shares of those that run, names of those that run, and what has finished.
+    fn report(&self, py: Python<'_>, call: &Py<PyAny>) -> PyResult<()> {
+        let (total, done, running, news) = {
+            let mut told = self.told();
+            let shares: f64 = told.running.iter().flatten().map(|(_, share)| share).sum();
+            let running: Vec<String> = told.running.iter().flatten().map(|(name, _)| name.clone()).collect();
+            (told.total, told.done as f64 + shares, running, std::mem::take(&mut told.news))
+        };
+        call.bind(py).call1((total, done, running, news))?;
+        Ok(())
+    }
+}
+
+impl Watch for Board {
+    fn planned(&self, total: usize) {
+        self.told().total = total;
+    }
+
+    fn started(&self, worker: usize, name: &str) {
+        self.place(worker, Some((name.into(), 0.0)));
+    }
+
+    fn progressed(&self, worker: usize, share: f64, _: Option<String>) {
+        // A report of an iterate alone has no share.
+        if let Some(Some((_, known))) = self.told().running.get_mut(worker)
+            && share.is_finite()
+        {
+            *known = share.clamp(0.0, 1.0);
+        }
+    }
+
+    fn finished(&self, worker: Option<usize>, name: &str, words: &str) {
+        if let Some(worker) = worker {
+            self.place(worker, None);
+        }
+        let mut told = self.told();
+        told.done += 1;
+        told.news.push((name.into(), words.into()));
+    }
+
+    fn waiting(&self, worker: usize, jobs: usize) {
+        self.place(worker, Some((format!("waiting for {jobs} jobs of other processes"), 0.0)));
+    }
+}
+
+/// Runs an experiment. Returns its name, how many jobs were worked on and how many were there, whether it was interrupted, and
+/// what Python raised on the way. `report` is called now and then, see `Board::report`.
+#[pyfunction]
+#[pyo3(signature = (spec, store, interrupt, *, quick=false, jobs=1, only=None, fresh=false, data_dir=None, report=None))]
+#[allow(clippy::too_many_arguments)]
+pub fn lab_run(
+    py: Python<'_>,
+    spec: PathBuf,
+    store: PathBuf,
+    interrupt: &Bound<'_, Interrupt>,
+    quick: bool,
+    jobs: usize,
+    only: Option<String>,
+    fresh: bool,
+    data_dir: Option<PathBuf>,
+    report: Option<Py<PyAny>>,
+) -> PyResult<(String, usize, usize, bool, Option<PyErr>)> {
+    if jobs == 0 {
+        return Err(PyValueError::new_err("jobs = 0: wanted at least 1"));
+    }
+    let interrupt = Arc::clone(&interrupt.get().flag);
+    let how = How {
+        jobs,
+        only: only.clone(),
+        fresh,
+        checkpoint_every: CHECKPOINTS,
+        catalogue: catalogue::Options { data_dir },
+        interrupt: Arc::clone(&interrupt),
+    };
+    let raised = Raised::default();
+    let (name, done) = py.detach(|| -> PyResult<_> {
+        let experiment = Experiment::read(&spec, quick).map_err(of_lab)?;
+        let store = Store::create(&store).map_err(of_lab)?;
+        let (board, caller) = (Board::default(), std::thread::current());
+        let keep = |told: PyResult<()>| {
+            if let Err(error) = told {
+                raised.keep(error);
+                interrupt.store(true, Ordering::Relaxed);
+            }
+        };
+        let ended = std::thread::scope(|scope| {
+            let worker = scope.spawn(|| {
+                let done = work::run(&experiment, store, &how, &board);
+                caller.unpark();
+                done
+            });
+            let mut reported = Instant::now();
+            while !worker.is_finished() {
+                std::thread::park_timeout(SIGNALS);
+                let report = report.as_ref().filter(|_| reported.elapsed() >= REPORTS);
+                keep(Python::attach(|py| {
+                    py.check_signals()?;
+                    report.map_or(Ok(()), |report| board.report(py, report))
+                }));
+                if report.is_some() {
+                    reported = Instant::now();
+                }
+            }
+            worker.join()
+        });
+        if let Some(report) = &report {
+            keep(Python::attach(|py| board.report(py, report)));
+        }
+        let done = ended.map_err(|_| PyRuntimeError::new_err("the experiment ended in a panic, which is a bug"))?;
+        Ok((experiment.name, done.map_err(|error| of_lab(in_python(error, only.as_deref())))?))
+    })?;
+    Ok((name, done.worked, done.found, done.interrupted, raised.take()))
+}
+
+/// A sentence without the command's words.
+fn in_python(error: Error, only: Option<&str>) -> Error {
+    let sentence = error.to_string();
+    match only.and_then(|only| sentence.strip_prefix(&format!("--only {only}: ")).map(|rest| (only, rest))) {
+        Some((only, rest)) => Error::Request(format!("only = '{only}': {rest}")),
+        None => error,
+    }
+}
+
+/// The runs of a store, or of one of its experiments, a dictionary for each.
+#[pyfunction]
+#[pyo3(signature = (store, experiment=None))]
+pub fn lab_lines<'py>(py: Python<'py>, store: PathBuf, experiment: Option<String>) -> PyResult<Bound<'py, PyAny>> {
+    let lines = py.detach(|| frame::lines(&Store::open(&store)?, experiment.as_deref())).map_err(of_lab)?;
+    python(py, &lines)
+}
+
+/// The place of a run among the lines, and its curves: role, name and numbers.
+type Curves<'py> = (usize, Vec<(String, String, Bound<'py, PyArray1<f64>>)>);
+
+/// The runs as in [`lab_lines`], and the curves of those that have any, of recorded or of certified iterates.
+#[pyfunction]
+#[pyo3(signature = (store, experiment=None, certified=false))]
+pub fn lab_curves<'py>(
+    py: Python<'py>,
+    store: PathBuf,
+    experiment: Option<String>,
+    certified: bool,
+) -> PyResult<(Bound<'py, PyAny>, Vec<Curves<'py>>)> {
+    let part = if certified { Part::Certified } else { Part::Recorded };
+    let read = || -> Result<_> {
+        let store = Store::open(&store)?;
+        let lines = frame::lines(&store, experiment.as_deref())?;
+        let curves = frame::curves(&store, &lines, part)?;
+        Ok((lines, curves))
+    };
+    let (lines, curves) = py.detach(read).map_err(of_lab)?;
+    let curves = curves.into_iter().map(|(line, curves)| {
+        let arrays = curves.into_iter().map(|c| (c.role, c.name, PyArray1::from_vec(py, c.numbers)));
+        (line, arrays.collect())
+    });
+    Ok((python(py, &lines)?, curves.collect()))
+}

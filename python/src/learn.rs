@@ -1,0 +1,278 @@
+//! Models on data: the library's learning problem on numpy arrays. Which objects become which arrays is decided in Python.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use serde::{Deserialize, Serialize};
+use thalweg::certify::{Bounds, certify};
+use thalweg::learn::{self, Bounded, Data, Enforce, Expression, FitOptions, Groups, intervals};
+use thalweg::oracle::Values;
+use thalweg::run::{self, Budget};
+use thalweg_lab::fit::{options, quality};
+use thalweg_lab::tradeoff::{self, Fits};
+
+use crate::arrays::matrix;
+use crate::error::{broken, of_lab, of_library};
+use crate::values::{python, settings, table};
+use crate::watch::{Interrupt, Raised, Watcher, alone};
+
+/// A learning problem on rows in memory.
+#[pyclass(frozen, module = "thalweg._core")]
+pub struct Learning(Mutex<learn::Learning>);
+
+/// How a model is trained, by the names of the command.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Training {
+    budget: Option<Budget>,
+    enforce: Enforce,
+    seed: u64,
+    feasibility: Option<f64>,
+    threads: Option<usize>,
+}
+
+impl Training {
+    fn options(self, solver: &str, given: &Bound<'_, PyDict>) -> PyResult<FitOptions> {
+        let usual = FitOptions::default();
+        let base = FitOptions {
+            budget: self.budget.unwrap_or(usual.budget.clone()),
+            enforce: self.enforce,
+            seed: self.seed,
+            feasibility: self.feasibility.unwrap_or(usual.feasibility),
+            threads: self.threads.unwrap_or(usual.threads),
+            ..usual
+        };
+        options(solver, table(given)?, base).map_err(of_lab)
+    }
+}
+
+/// A constraint with the bound that it has now.
+#[derive(Serialize)]
+struct Named {
+    name: String,
+    bound: f64,
+}
+
+impl Learning {
+    /// The problem, for as long as nobody else needs it. Only to be called without the interpreter's lock.
+    fn lock(&self) -> PyResult<MutexGuard<'_, learn::Learning>> {
+        self.0.lock().map_err(|_| broken("the problem"))
+    }
+
+    /// Works on the problem without the interpreter's lock, in this thread unless the work asks for others.
+    fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut learn::Learning) -> PyResult<T> + Send) -> PyResult<T> {
+        py.detach(|| alone(|| work(&mut *self.lock()?)))
+    }
+}
+
+#[pymethods]
+impl Learning {
+    /// `features` is a dense array or the parts of compressed rows, `labels` has +1 and -1, `groups` is (codes, names). With
+    /// `merge` rows that are the same become one with the sum of their weights. Reference values are those of the problem `like`,
+    /// if there is one.
+    #[new]
+    #[pyo3(signature = (features, labels, minimize, subject_to, *, groups=None, weights=None, intercept=true, merge=false, like=None))]
+    fn new(
+        py: Python<'_>,
+        features: &Bound<'_, PyAny>,
+        labels: PyReadonlyArray1<'_, f64>,
+        minimize: &str,
+        subject_to: Vec<String>,
+        groups: Option<(PyReadonlyArray1<'_, u32>, Vec<String>)>,
+        weights: Option<PyReadonlyArray1<'_, f64>>,
+        intercept: bool,
+        merge: bool,
+        like: Option<&Bound<'_, Learning>>,
+    ) -> PyResult<Self> {
+        let data = Data {
+            features: matrix(features)?,
+            labels: labels.as_array().iter().copied().collect(),
+            groups: groups.map(|(codes, names)| Groups { names, of_row: codes.as_array().iter().copied().collect() }),
+            weights: weights.map(|w| w.as_array().iter().copied().collect()),
+        };
+        let minimize: Expression = minimize.parse().map_err(of_library)?;
+        let subject_to = subject_to.iter().map(|c| c.parse().map_err(of_library)).collect::<PyResult<Vec<Bounded>>>()?;
+        let known = like.map(|like| like.get().with(py, |like| Ok(like.references().to_vec()))).transpose()?;
+        py.detach(|| {
+            alone(|| {
+                let data = if merge { data.merged().map_err(of_library)? } else { data };
+                let builder = learn::Learning::on(data).intercept(intercept).minimize(minimize);
+                let builder = subject_to.into_iter().fold(builder, |builder, c| builder.subject_to(c));
+                let problem = builder.references(known.unwrap_or_default()).build().map_err(of_library)?;
+                Ok(Learning(Mutex::new(problem)))
+            })
+        })
+    }
+
+    /// Trains from `start`, or from zero. Returns what came of it, why it ended in words, and what Python raised on the way.
+    #[pyo3(signature = (solver, settings_of_solver, training, interrupt, start=None, on_record=None, on_progress=None))]
+    fn fit<'py>(
+        &self,
+        py: Python<'py>,
+        solver: &str,
+        settings_of_solver: &Bound<'py, PyDict>,
+        training: &Bound<'py, PyDict>,
+        interrupt: &Bound<'py, Interrupt>,
+        start: Option<PyReadonlyArray1<'py, f64>>,
+        on_record: Option<Py<PyAny>>,
+        on_progress: Option<Py<PyAny>>,
+    ) -> PyResult<(Bound<'py, PyAny>, String, Option<PyErr>)> {
+        let mut options = settings::<Training>(training)?.options(solver, settings_of_solver)?;
+        options.stop = Some(Arc::clone(&interrupt.get().flag));
+        let start: Option<Vec<f64>> = start.map(|x| x.as_array().iter().copied().collect());
+        let raised = Raised::default();
+        let mut watcher = Watcher::new(interrupt.get(), raised.clone(), on_record, on_progress);
+        let fitted = self.with(py, |problem| {
+            let start = start.unwrap_or_else(|| vec![0.0; problem.dim()]);
+            learn::fit(problem, &start, &options, &mut watcher).map_err(of_library)
+        })?;
+        Ok((python(py, &fitted)?, fitted.ended.to_string(), raised.take()))
+    }
+
+    /// One run for each value of a bound, from the loosest to the tightest, each from the point of the one before. Returns the
+    /// rows with their points, notes, whether it was interrupted, and what Python raised on the way. Afterwards the bound is what
+    /// it was.
+    #[pyo3(signature = (which, bounds, solver, settings_of_solver, training, interrupt, held_out=None, on_progress=None))]
+    #[allow(clippy::too_many_arguments, clippy::type_complexity)]
+    fn sweep<'py>(
+        slf: &Bound<'py, Self>,
+        py: Python<'py>,
+        which: usize,
+        bounds: Vec<f64>,
+        solver: &str,
+        settings_of_solver: &Bound<'py, PyDict>,
+        training: &Bound<'py, PyDict>,
+        interrupt: &Bound<'py, Interrupt>,
+        held_out: Option<&Bound<'py, Learning>>,
+        on_progress: Option<Py<PyAny>>,
+    ) -> PyResult<(Bound<'py, PyAny>, Vec<Option<Bound<'py, PyArray1<f64>>>>, Vec<String>, bool, Option<PyErr>)> {
+        if held_out.is_some_and(|held_out| held_out.is(slf)) {
+            return Err(PyValueError::new_err("the held-out rows are the training rows: wanted another problem"));
+        }
+        let mut options = settings::<Training>(training)?.options(solver, settings_of_solver)?;
+        options.stop = Some(Arc::clone(&interrupt.get().flag));
+        let bounds = tradeoff::sorted(bounds).map_err(of_lab)?;
+        let raised = Raised::default();
+        let mut watcher = Watcher::new(interrupt.get(), raised.clone(), None, on_progress);
+        let held_out = held_out.map(Bound::get);
+        let swept = slf.get().with(py, |problem| {
+            if which >= problem.constraints() {
+                let what = format!("constraint {which} is not there: the problem has {}", problem.constraints());
+                return Err(PyValueError::new_err(what));
+            }
+            let held_out = held_out.map(Learning::lock).transpose()?;
+            let asked = problem.bound(which);
+            let mut fits = Fits { problem: &mut *problem, held_out: held_out.as_deref(), options, which };
+            let swept = tradeoff::sweep(&mut fits, &bounds, &mut watcher);
+            problem.set_bound(which, asked);
+            Ok(swept)
+        })?;
+        let point = |row: &tradeoff::Row| row.x.as_deref().map(|x| PyArray1::from_slice(py, x));
+        let points = swept.rows.iter().map(point).collect();
+        Ok((python(py, &swept.rows)?, points, swept.notes, swept.interrupted, raised.take()))
+    }
+
+    /// How a point does on all rows: accuracy, objective, constraints, groups.
+    fn quality<'py>(&self, py: Python<'py>, x: PyReadonlyArray1<'py, f64>) -> PyResult<Bound<'py, PyAny>> {
+        let x: Vec<f64> = x.as_array().iter().copied().collect();
+        let found = self.with(py, |problem| {
+            // A point of another length is refused with a sentence.
+            run::measure(problem, &x, 0.0).map_err(of_library)?;
+            quality(problem, &x).map_err(of_lab)
+        })?;
+        python(py, &found)
+    }
+
+    /// The scores of all rows at a point.
+    fn scores<'py>(&self, py: Python<'py>, x: PyReadonlyArray1<'py, f64>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let x: Vec<f64> = x.as_array().iter().copied().collect();
+        let scores = self.with(py, |problem| problem.scores(&x).map_err(of_library))?;
+        Ok(PyArray1::from_vec(py, scores))
+    }
+
+    /// Certifies a point for the problem that was trained: with its bounds, and temperatures lowered by its factors.
+    #[pyo3(signature = (x, bounds, trained=None))]
+    fn certify<'py>(
+        &self,
+        py: Python<'py>,
+        x: PyReadonlyArray1<'py, f64>,
+        bounds: &Bound<'py, PyDict>,
+        trained: Option<Vec<(f64, f64)>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let x: Vec<f64> = x.as_array().iter().copied().collect();
+        let how: Bounds = settings(bounds)?;
+        let found = self.with(py, |problem| {
+            let asked: Vec<f64> = (0..problem.constraints()).map(|j| problem.bound(j)).collect();
+            let trained = trained.unwrap_or_default();
+            for (j, &(bound, factor)) in trained.iter().enumerate().take(asked.len()) {
+                problem.set_bound(j, bound);
+                if factor != 1.0 {
+                    problem.sharpen(j, factor);
+                }
+            }
+            let found = certify(problem, &x, &how).map_err(of_library);
+            for (j, &(_, factor)) in trained.iter().enumerate().take(asked.len()) {
+                problem.set_bound(j, asked[j]);
+                if factor != 1.0 {
+                    problem.sharpen(j, 1.0 / factor);
+                }
+            }
+            found
+        })?;
+        python(py, &found)
+    }
+
+    /// How large each constraint may be on unseen rows, if these rows were not trained on.
+    fn intervals<'py>(&self, py: Python<'py>, x: PyReadonlyArray1<'py, f64>, confidence: f64) -> PyResult<Bound<'py, PyAny>> {
+        let x: Vec<f64> = x.as_array().iter().copied().collect();
+        let found = self.with(py, |problem| intervals(problem, &x, confidence).map_err(of_library))?;
+        python(py, &found)
+    }
+
+    /// Name and bound of every constraint.
+    fn constraints<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let named = self.with(py, |problem| {
+            let all = 0..problem.constraints();
+            Ok(all.map(|j| Named { name: problem.constraint_name(j).into_owned(), bound: problem.bound(j) }).collect::<Vec<_>>())
+        })?;
+        python(py, &named)
+    }
+
+    /// Rows, columns and form of the matrix, and what the reference values are, in words.
+    fn describe(&self, py: Python<'_>) -> PyResult<(usize, usize, &'static str, Vec<String>)> {
+        self.with(py, |problem| {
+            let features = &problem.data().features;
+            let references = problem.references().iter().map(ToString::to_string).collect();
+            Ok((features.rows(), features.cols(), features.form(), references))
+        })
+    }
+}
+
+/// Refuses what is no sum of terms; returns it as the library writes it.
+#[pyfunction]
+pub fn check_expression(text: &str) -> PyResult<String> {
+    Ok(text.parse::<Expression>().map_err(of_library)?.to_string())
+}
+
+/// Refuses what is no constraint; returns it as the library writes it.
+#[pyfunction]
+pub fn check_constraint(text: &str) -> PyResult<String> {
+    Ok(text.parse::<Bounded>().map_err(of_library)?.to_string())
+}
+
+/// Values of a bound from the loosest to the tightest, from text such as `0.01..0.2:12` or from numbers.
+#[pyfunction]
+pub fn sweep_bounds(given: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
+    if let Ok(text) = given.extract::<String>() {
+        return tradeoff::bounds(&text).map_err(|error| {
+            // The sentence begins with the command's name for it.
+            let sentence = error.to_string();
+            let what = sentence.strip_prefix(&format!("--bounds {text}: ")).unwrap_or(&sentence);
+            PyValueError::new_err(format!("bounds = '{text}': {what}"))
+        });
+    }
+    tradeoff::sorted(given.extract()?).map_err(|error| PyValueError::new_err(format!("bounds: {error}")))
+}

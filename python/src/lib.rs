@@ -1,0 +1,43 @@
+//! The compiled half of the Python package: problems written as Python callables, learning problems on numpy arrays, the runs on
+//! both, data sets, plans and experiments. Words, defaults and the conventions of other Python libraries are in the package beside it.
+
+// Arguments of Python functions go by their names.
+#![allow(clippy::too_many_arguments)]
+
+mod arrays;
+mod callables;
+mod command;
+mod datasets;
+mod error;
+mod lab;
+mod learn;
+mod minimize;
+mod plan;
+mod values;
+mod watch;
+
+use pyo3::prelude::*;
+
+/// The compiled half of the package.
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<watch::Interrupt>()?;
+    module.add_class::<callables::Callables>()?;
+    module.add_class::<learn::Learning>()?;
+    module.add_function(wrap_pyfunction!(command::command, module)?)?;
+    module.add_function(wrap_pyfunction!(minimize::minimize, module)?)?;
+    module.add_function(wrap_pyfunction!(minimize::certify, module)?)?;
+    module.add_function(wrap_pyfunction!(learn::check_expression, module)?)?;
+    module.add_function(wrap_pyfunction!(learn::check_constraint, module)?)?;
+    module.add_function(wrap_pyfunction!(learn::sweep_bounds, module)?)?;
+    module.add_function(wrap_pyfunction!(datasets::dataset, module)?)?;
+    module.add_function(wrap_pyfunction!(datasets::dataset_table, module)?)?;
+    module.add_function(wrap_pyfunction!(datasets::datasets, module)?)?;
+    module.add_function(wrap_pyfunction!(plan::plans, module)?)?;
+    module.add_function(wrap_pyfunction!(plan::complexity, module)?)?;
+    module.add_function(wrap_pyfunction!(lab::lab_run, module)?)?;
+    module.add_function(wrap_pyfunction!(lab::lab_lines, module)?)?;
+    module.add_function(wrap_pyfunction!(lab::lab_curves, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Runs on problems in callables, and certificates of their points.
+
+use std::sync::Arc;
+
+use numpy::PyReadonlyArray1;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use serde::Deserialize;
+use thalweg::certify as certificates;
+use thalweg::run::{self, Budget, Options, Record, Stop};
+use thalweg::solvers::auto;
+use thalweg_lab::spec;
+
+use crate::callables::Callables;
+use crate::error::{of_lab, of_library};
+use crate::values::{python, settings, table};
+use crate::watch::{Interrupt, Watcher, alone};
+
+/// How a run is made, by the names of a spec.
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Conduct {
+    budget: Budget,
+    record: Record,
+    stop: Stop,
+    seed: u64,
+    feasibility: f64,
+}
+
+impl Default for Conduct {
+    fn default() -> Self {
+        let Options { budget, record, stop, seed, feasibility, .. } = Options::default();
+        Conduct { budget, record, stop, seed, feasibility }
+    }
+}
+
+/// The outcome, why it ended in words, why the solver was chosen, and what Python raised on the way.
+type Ran<'py> = (Option<Bound<'py, PyAny>>, String, Vec<String>, Option<PyErr>);
+
+/// Runs a solver from `start`. After an exception there may be no outcome.
+#[pyfunction]
+#[pyo3(signature = (problem, start, solver, conduct, interrupt, on_record=None, on_progress=None))]
+pub fn minimize<'py>(
+    py: Python<'py>,
+    problem: &Bound<'py, Callables>,
+    start: PyReadonlyArray1<'py, f64>,
+    solver: &Bound<'py, PyDict>,
+    conduct: &Bound<'py, PyDict>,
+    interrupt: &Bound<'py, Interrupt>,
+    on_record: Option<Py<PyAny>>,
+    on_progress: Option<Py<PyAny>>,
+) -> PyResult<Ran<'py>> {
+    let problem = problem.get();
+    if let Some(name) = problem.without_slope() {
+        let what = format!(
+            "{name} has no jac, and every method that there is needs subgradients: give jac, or jac=\"2-point\" for differences"
+        );
+        return Err(PyValueError::new_err(what));
+    }
+    let start: Vec<f64> = start.as_array().iter().copied().collect();
+    let Conduct { budget, record, stop, seed, feasibility } = settings(conduct)?;
+    let options = Options {
+        budget,
+        record,
+        stop,
+        seed,
+        feasibility,
+        // Callables run in the thread of their caller.
+        threads: 1,
+        interrupt: Some(Arc::clone(&interrupt.get().flag)),
+        ..Options::default()
+    };
+    let mut reasons = vec![];
+    let chosen = match spec::solver(table(solver)?).map_err(of_lab)? {
+        Some((solver, _)) => Ok(solver),
+        None => auto::prepare(problem, &start, seed, feasibility).map(|prepared| {
+            reasons = prepared.reasons;
+            prepared.solver
+        }),
+    };
+    let mut watcher = Watcher::new(interrupt.get(), problem.raised.clone(), on_record, on_progress);
+    let outcome = chosen.and_then(|mut solver| run::minimize(problem, &mut *solver, &start, &options, &mut watcher));
+    match (outcome, problem.raised.take()) {
+        (Ok(outcome), raised) => Ok((Some(python(py, &outcome)?), outcome.ended.to_string(), reasons, raised)),
+        (Err(_), Some(raised)) => Ok((None, String::new(), reasons, Some(raised))),
+        (Err(error), None) => Err(of_library(error)),
+    }
+}
+
+/// Certifies a point of a problem in callables.
+#[pyfunction]
+pub fn certify<'py>(
+    py: Python<'py>,
+    problem: &Bound<'py, Callables>,
+    x: PyReadonlyArray1<'py, f64>,
+    bounds: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let problem = problem.get();
+    let x: Vec<f64> = x.as_array().iter().copied().collect();
+    let how = settings(bounds)?;
+    let found = alone(|| certificates::certify(problem, &x, &how).map_err(of_library));
+    match problem.raised.take() {
+        Some(raised) => Err(raised),
+        None => python(py, &found?),
+    }
+}

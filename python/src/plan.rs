@@ -1,0 +1,39 @@
+//! Parameters that theorems prescribe, and how the work of the methods grows, as dictionaries.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use thalweg_lab::output::align;
+use thalweg_lab::plan;
+
+use crate::error::of_lab;
+use crate::values::{python, table};
+
+/// A plan: its parameters, its title, rows of (what, symbol, value), what is proved, and the rows as aligned text.
+type Planned<'py> = (Bound<'py, PyAny>, String, Vec<[String; 3]>, String, String);
+
+/// The plans of a method that the constants allow.
+#[pyfunction]
+pub fn plans<'py>(
+    py: Python<'py>,
+    method: String,
+    eps: f64,
+    theorem: Option<String>,
+    inner: Option<String>,
+    as_printed: bool,
+    constants: &Bound<'py, PyDict>,
+) -> PyResult<Vec<Planned<'py>>> {
+    let asked = plan::Asked { method, theorem, inner, eps, as_printed };
+    let plans = plan::plans(&asked, table(constants)?, &|name| name.into()).map_err(of_lab)?;
+    let show = |plan: plan::Planned| {
+        let text = align(&plan.rows, &[]);
+        Ok((python(py, &plan.parameters)?, plan.title, plan.rows, plan.guarantee, text))
+    };
+    plans.into_iter().map(show).collect()
+}
+
+/// How the work grows as the accuracy is raised, for one method or for all.
+#[pyfunction]
+#[pyo3(signature = (method=None))]
+pub fn complexity<'py>(py: Python<'py>, method: Option<&str>) -> PyResult<Bound<'py, PyAny>> {
+    python(py, &plan::complexity(method).map_err(of_lab)?)
+}

@@ -1,0 +1,20 @@
+"""The rules of scikit-learn, all of them."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from thalweg import ConstrainedClassifier, FairClassifier, NeymanPearsonClassifier
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@parametrize_with_checks(
+    [
+        ConstrainedClassifier(),
+        ConstrainedClassifier("hinge + 0.01 * l2", ("false_positive_rate <= 0.2",)),
+        FairClassifier(),
+        NeymanPearsonClassifier(),
+    ]
+)
+def test_rules(estimator, check):
+    check(estimator)

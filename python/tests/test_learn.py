@@ -1,0 +1,396 @@
+"""Terms, :func:`thalweg.learn.fit`, and rows in every form that people have them in."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import thalweg
+from thalweg.learn import (
+    best,
+    demographic_parity,
+    equalized_odds,
+    fit,
+    hinge,
+    l1,
+    l2,
+    logistic,
+    roc_gap,
+    scad,
+    term,
+)
+
+
+def sample(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 2, n)
+    X = np.c_[rng.normal(size=n) + group, rng.normal(size=(n, 3))]
+    y = (X @ [1.0, 0.5, -0.5, 0.0] + 0.5 * rng.normal(size=n) > 0.5).astype(int)
+    return X, y, group
+
+
+def gap(said, group):
+    return abs(said[group == 0].mean() - said[group == 1].mean())
+
+
+def test_terms_write_what_the_library_reads():
+    assert str(hinge() + 0.02 * scad()) == "hinge + 0.02 * scad"
+    assert str(2 * (logistic(on="positives") + l1() / 4)) == '2.0 * logistic(on = "positives") + 0.5 * l1'
+    assert str(sum([hinge(), l2()])) == "hinge + l2"
+    assert str(np.float64(0.5) * hinge()) == "0.5 * hinge"
+    assert str(demographic_parity(temperature=0.5) <= 0.02) == "demographic_parity(temperature = 0.5) <= 0.02"
+    assert str(equalized_odds() <= 0.02) == "equalised_odds <= 0.02"
+    assert str(hinge() <= 1.001 * best(hinge()) + 0.01) == "hinge <= 1.001 * best(hinge) + 0.01"
+    assert str(roc_gap(thresholds=50) <= 0.1) == "roc_gap(thresholds = 50.0, low = -3.0, high = 3.0) <= 0.1"
+    assert str(term("hinge+0.5*l2")) == "hinge + 0.5 * l2"
+
+
+@pytest.mark.parametrize(
+    "wrong, sentence",
+    [
+        (lambda: hinge() - l2(), "terms are only added"),
+        (lambda: -hinge(), "terms are only added"),
+        (lambda: 0 * hinge(), "wanted a factor above 0"),
+        (lambda: hinge() * np.nan, "wanted a factor above 0"),
+        (lambda: hinge() >= 0.1, "only <= is understood"),
+        (lambda: hinge() < 0.1, "only <= is understood"),
+        (lambda: hinge() <= "0.1", "wanted a number, or one with best"),
+        (lambda: 0 <= hinge() <= 1, "hinge >= 0: only <= is understood"),
+        (lambda: bool(hinge() <= 1), "neither true nor false"),
+        (lambda: hinge() + 1, "unsupported operand"),
+        (lambda: hinge() * hinge(), "unsupported operand"),
+        (lambda: term("hing"), None),
+        (lambda: term("hinge +"), "wanted a term"),
+        (lambda: term(3), "is of type int"),
+    ],
+)
+def test_what_is_no_term_gets_a_sentence(wrong, sentence):
+    if sentence is None:
+        assert str(wrong()) == "hing"  # the grammar is right; the fit knows the names
+        return
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        wrong()
+
+
+def test_constraints_are_kept_and_cost_something():
+    X, y, group = sample()
+    free = fit(logistic(), X=X, y=y)
+    fair = fit(logistic(), [demographic_parity(group) <= 0.02, "false_positive_rate <= 0.2"], X=X, y=y)
+    assert free.success and "without constraints" in free.message
+    assert fair.success and fair.maxcv == 0.0
+    assert gap(free.predict(X), group) > 0.2 and gap(fair.predict(X), group) <= 0.02
+    assert fair.predict(X)[y == 0].mean() <= 0.2
+    assert fair.fun > free.fun and fair.accuracy == pytest.approx((fair.predict(X) == y).mean())
+    assert [c["kept"] for c in fair.constraints] == [True, True]
+    assert fair.constraints[0]["measured"] == pytest.approx(gap(fair.predict(X), group), abs=1e-12)
+    assert fair.multipliers.shape == (2,) and np.all(fair.multipliers >= 0)
+    assert free.stationary["upper"] <= 1e-3
+    assert "demographic_parity" in repr(fair) and "kept" in fair._repr_html_()
+
+
+def test_only_the_smooth_form_if_that_is_asked_for():
+    X, y, group = sample()
+    soft = fit(logistic(), demographic_parity(group) <= 0.02, X=X, y=y, enforce="surrogate")
+    assert soft.success and soft.constraints[0]["surrogate"] <= 0.02 + 1e-6
+    assert soft.constraints[0]["surrogate_bound"] == 0.02
+
+
+def test_references_in_bounds():
+    X, y, group = sample()
+    least = fit(hinge(), X=X, y=y).fun
+    result = fit(roc_gap(group), hinge() <= 1.05 * best(hinge()), X=X, y=y)
+    assert result.success and result.constraints[0]["bound"] == pytest.approx(1.05 * least, rel=1e-3)
+
+
+def test_every_form_of_rows_gives_the_same_numbers():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    X, y, group = sample(300)
+    X = np.where(np.abs(X) < 0.8, 0.0, X)
+    names = list("abcd")
+    plain = fit("logistic", "demographic_parity <= 0.05", X=X, y=y, sensitive=group)
+    forms = {
+        "fortran": np.asfortranarray(X),
+        "strided": np.repeat(X, 2, axis=0)[::2],
+        "read-only": _locked(X),
+        "list": X.tolist(),
+        "pandas": pandas.DataFrame(X, columns=names),
+        "polars": polars.DataFrame(X, schema=names),
+    }
+    for name, form in forms.items():
+        result = fit("logistic", "demographic_parity <= 0.05", X=form, y=y, sensitive=group)
+        assert np.array_equal(result.x, plain.x), name
+        np.testing.assert_allclose(result.decision_function(form), plain.decision_function(X), rtol=1e-12)
+        assert result.feature_names == (names if name in ("pandas", "polars") else None)
+    for form in (sparse.csr_matrix(X), sparse.csr_array(X), sparse.coo_array(X), sparse.csc_matrix(X)):
+        result = fit("logistic", "demographic_parity <= 0.05", X=form, y=y, sensitive=group)
+        np.testing.assert_allclose(result.x, plain.x, atol=2e-3)
+        np.testing.assert_allclose(result.decision_function(form), result.decision_function(X), atol=1e-12)
+    half = fit("logistic", "demographic_parity <= 0.05", X=X.astype(np.float32), y=y, sensitive=group)
+    whole = fit("logistic", "demographic_parity <= 0.05", X=X.astype(np.float32).astype(float), y=y, sensitive=group)
+    assert np.array_equal(half.x, whole.x)
+    labels = fit(
+        "logistic", "demographic_parity <= 0.05", X=X, y=np.where(y == 1, "yes", "no"), sensitive=np.where(group, "m", "f")
+    )
+    assert np.array_equal(labels.x, plain.x) and list(labels.classes) == ["no", "yes"]
+    series = fit(
+        "logistic", "demographic_parity <= 0.05", X=X, y=pandas.Series(y), sensitive=pandas.Series(group, dtype="category")
+    )
+    assert np.array_equal(series.x, plain.x)
+
+
+def _locked(values):
+    array = values.copy()
+    array.setflags(write=False)
+    return array
+
+
+def test_duplicates_in_compressed_rows_are_added_up():
+    X, y, _ = sample(50)
+    rows, columns = np.divmod(np.arange(200), 4)
+    doubled = sparse.coo_matrix((np.r_[X.ravel() / 2, X.ravel() / 2], (np.r_[rows, rows], np.r_[columns, columns])))
+    unsorted = sparse.csr_matrix(X)[:, ::-1][:, ::-1]
+    result = fit("logistic + 0.1 * l2", X=X, y=y)
+    for form in (doubled, unsorted):
+        np.testing.assert_allclose(fit("logistic + 0.1 * l2", X=form, y=y).x, result.x, atol=2e-3)
+
+
+def test_mostly_zeros_are_kept_as_sparse_rows():
+    from thalweg import _core
+
+    X = np.zeros((10, 20))
+    X[:, 0] = 1.0
+    y = np.where(np.arange(10) % 2, 1.0, -1.0)
+    assert _core.Learning(X, y, "hinge", []).describe()[2] == "sparse ones, one-byte columns"
+    assert _core.Learning(X + 1.0, y, "hinge", []).describe()[2] == "dense"
+
+
+def test_weights_and_several_columns_of_groups():
+    pandas = pytest.importorskip("pandas")
+    X, y, group = sample(400)
+    exact = {"solver": "bundle", "options": {"eps": 1e-7}}
+    twice = fit("logistic", X=np.r_[X, X[:100]], y=np.r_[y, y[:100]], **exact)
+    weighted = fit("logistic", X=X, y=y, sample_weight=np.where(np.arange(400) < 100, 2.0, 1.0), **exact)
+    np.testing.assert_allclose(weighted.x, twice.x, atol=1e-5)
+    frame = pandas.DataFrame({"sex": group, "old": np.arange(400) % 2})
+    both = fit("logistic", "demographic_parity <= 0.05", X=X, y=y, sensitive=frame)
+    assert both.success and len(both.groups) == 4 and both.groups[0]["group"] == "0, 0"
+
+
+X, Y, GROUP = sample(60)
+
+
+@pytest.mark.parametrize(
+    "given, sentence",
+    [
+        ({"objective": "hing"}, "did you mean hinge"),
+        ({"objective": 3}, "the objective is of type int"),
+        ({"subject_to": "demographic_parity >= 0.1"}, "only <= is understood"),
+        ({"subject_to": [3]}, "a constraint is of type int"),
+        ({"subject_to": "demographic_parity <= 0.1"}, "the data have none"),
+        ({"subject_to": "demographic_parity <= 0.1", "sensitive": np.zeros(60)}, "compares groups, but the data have only one"),
+        ({"subject_to": demographic_parity(GROUP[:5]) <= 0.1}, r"sensitive has shape \(5,\): wanted 60 entries"),
+        ({"subject_to": [demographic_parity(GROUP) <= 0.1, roc_gap(1 - GROUP) <= 0.1]}, "two terms compare different groups"),
+        ({"sensitive": [None] + [1] * 59}, "sensitive is missing in row 1"),
+        ({"y": np.arange(60) % 3}, r"y has 3 classes \(0, 1, 2\): wanted two"),
+        ({"y": np.zeros(60)}, r"y has 1 classes \(0.0\): wanted two"),
+        ({"y": Y[:5]}, r"y has shape \(5,\): wanted 60 labels"),
+        ({"y": np.where(np.arange(60) == 3, np.nan, 1.0)}, "y is NaN in row 4"),
+        ({"X": np.where(X[2, 1] == X, np.nan, X)}, r"entry \(3, 2\) of the matrix is NaN: wanted a finite number"),
+        ({"X": X[:, 0]}, r"X has shape \(60,\): wanted two dimensions"),
+        ({"X": np.array([["a"] * 4] * 60)}, "X has entries that are no numbers"),
+        ({"sample_weight": np.ones(5)}, r"sample_weight has shape \(5,\): wanted 60 weights"),
+        ({"sample_weight": -np.ones(60)}, "weight of row 1 = -1"),
+        ({"solver": "newton"}, "solver 'newton' is not known"),
+        ({"solver": 3}, "solver is of type int"),
+        ({"solver": "ssg", "options": {"etta": 1.0}}, "key 'etta' is not known"),
+        ({"options": {"eta": 1.0}}, "belongs to a solver"),
+        ({"enforce": "hoped"}, "enforce = 'hoped'"),
+        ({"seed": -3}, "seed = -3"),
+        ({"max_iter": 0.5}, "iterations"),
+        ({"max_iter": None, "max_time": -1.0}, "seconds"),
+        ({"n_threads": 0}, "threads = 0"),
+        ({"feasibility": -1.0}, "feasibility = -1"),
+        ({"start": [0.0]}, "the start has 1 entries: wanted 5"),
+        ({"subject_to": "hinge <= -1"}, "can never hold"),
+    ],
+)
+def test_what_cannot_be_meant_gets_a_sentence(given, sentence):
+    given = {"objective": "logistic", "X": X, "y": Y, **given}
+    with pytest.raises((ValueError, TypeError), match=sentence) as caught:
+        fit(**given)
+    assert "\n" not in str(caught.value)
+
+
+def test_columns_of_several_types():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    X, y, _ = sample(100)
+    columns = {"real": X[:, 0], "half": X[:, 1].astype(np.float32), "truth": X[:, 2] > 0, "whole": np.arange(100) % 7}
+    plain = fit("logistic + 0.1 * l2", X=np.column_stack([np.asarray(c, dtype=float) for c in columns.values()]), y=y)
+    for frame in (pandas.DataFrame(columns), polars.DataFrame(columns), pandas.DataFrame(columns).convert_dtypes()):
+        assert np.array_equal(fit("logistic + 0.1 * l2", X=frame, y=y).x, plain.x)
+    absent = pandas.DataFrame(columns).convert_dtypes()
+    absent.loc[4, "whole"] = pandas.NA
+    with pytest.raises(ValueError, match=r"entry \(5, 4\) of the matrix is NaN"):
+        fit("logistic", X=absent, y=y)
+
+
+def test_text_columns_are_named():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"age": [1.0, 2.0], "work": ["private", "public"]})
+    with pytest.raises(ValueError, match="column 'work' of X holds text"):
+        fit("logistic", X=frame, y=[0, 1])
+
+
+def test_predictions_refuse_other_columns():
+    with pytest.raises(ValueError, match="X has 3 columns: wanted 4"):
+        fit("logistic", X=X, y=Y).predict(X[:, :3])
+
+
+def test_callbacks_stop_and_raise():
+    X, y, group = sample(2000)
+    seen = []
+
+    def callback(shown):
+        seen.append(shown.nit)
+        assert shown.x.shape == (5,)
+        if len(seen) == 3:
+            raise StopIteration
+
+    result = fit("logistic", "demographic_parity <= 0.02", X=X, y=y, sensitive=group, callback=callback)
+    assert len(seen) == 3 and "the callback stopped it" in result.message
+    with pytest.raises(ZeroDivisionError) as caught:
+        fit("logistic", "demographic_parity <= 0.02", X=X, y=y, sensitive=group, callback=lambda _: 1 / 0)
+    assert np.all(np.isfinite(caught.value.result.coef))
+
+
+def test_threads_do_not_change_the_numbers():
+    X, y, group = sample(9000)
+    one, two = (fit("logistic", "demographic_parity <= 0.02", X=X, y=y, sensitive=group, n_threads=n) for n in (1, 2))
+    assert np.array_equal(one.x, two.x)
+
+
+def test_other_python_threads_run_while_a_fit_runs():
+    X, y, group = sample(20_000)
+    ticks, done = [], threading.Event()
+
+    def tick():
+        while not done.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    began = time.perf_counter()
+    fit("logistic", "roc_gap(low = -3, high = 3) <= 0.02", X=X, y=y, sensitive=group, solver="ssg", max_iter=400)
+    ended = time.perf_counter()
+    done.set()
+    thread.join()
+    during = [t for t in ticks if began < t < ended]
+    # With the interpreter's lock held there would be a handful, while arrays are made.
+    assert len(during) > 0.1 * (ended - began) / 0.001, (len(during), ended - began)
+
+
+def test_the_command_gives_the_same_bits(tmp_path):
+    X, y, group = sample(500)
+    X = np.round(X, 3)
+    X[:, 3] = 1.0 - group  # the column that marks the first group for the command
+    file = tmp_path / "rows.svm"
+    lines = [
+        "{} {}".format("+1" if label else "-1", " ".join(f"{c + 1}:{v!r}" for c, v in enumerate(row.tolist()) if v != 0.0))
+        for row, label in zip(X, y)
+    ]
+    file.write_text("\n".join(lines) + "\n")
+    out = tmp_path / "model"
+    command = [
+        *_command(),
+        "fit",
+        str(file),
+        "--group",
+        "4",
+        "--minimize",
+        "logistic",
+        "--subject-to",
+        "demographic_parity <= 0.05",
+    ]
+    command += ["--test-fraction", "0", "--seed", "3", "--out", str(out)]
+    subprocess.run(command, check=True, capture_output=True)
+    model = json.loads((out / "model.json").read_text())
+    theirs = np.array([w["weight"] for w in model["weights"]] + [model["intercept"]])
+    ours = fit("logistic", "demographic_parity <= 0.05", X=sparse.csr_matrix(X), y=y, sensitive=group, seed=3)
+    assert np.array_equal(ours.x, theirs)
+
+
+def _command():
+    """The command of this package."""
+    return [sys.executable, "-m", "thalweg"]
+
+
+def test_certificates_of_models():
+    X, y, group = sample(1000)
+    result = fit("logistic", "demographic_parity <= 0.05", X=X, y=y, sensitive=group)
+    found = thalweg.certify(result, X, y, sensitive_features=group)
+    assert found.certified and found.feasible and found.upper < 0.01 and found.source == "proved"
+    assert found.constraints[0]["counted"] == pytest.approx(result.constraints[0]["measured"], abs=1e-12)
+    # A planted bad model is found out.
+    bad = thalweg.learn.FitResult(result)
+    bad.x = result.x + 1.0
+    found = thalweg.certify(bad, X, y, sensitive_features=group)
+    assert found.lower > 0.1 or not found.feasible
+    held = thalweg.certify(result, *sample(1000, seed=1)[:2], sensitive_features=sample(1000, seed=1)[2], confidence=0.9)
+    assert held.intervals[0]["low"] <= held.intervals[0]["value"] <= held.intervals[0]["high"]
+    with pytest.raises(TypeError, match="certified on rows"):
+        thalweg.certify(result, X)
+    with pytest.raises(ValueError, match="labels beside"):
+        thalweg.certify(result, X, y + 5)
+
+
+def test_a_forked_process_can_fit():
+    import multiprocessing
+
+    fit("logistic", X=X, y=Y, n_threads=2)
+    context = multiprocessing.get_context("fork")
+    with context.Pool(1) as pool:
+        # A child that waits for a thread of its parent would wait for ever.
+        found = pool.apply_async(_child).get(timeout=60)
+    assert np.array_equal(found, fit("logistic", X=X, y=Y).x)
+
+
+def _child():
+    return fit("logistic", X=X, y=Y).x
+
+
+def _press_after(seconds):
+    """Presses Ctrl-C from another thread."""
+    import os
+    import signal
+
+    timer = threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    return timer
+
+
+ENDLESS = {"solver": "ssg", "max_iter": 10**9, "max_time": None}
+
+
+def test_ctrl_c_returns_the_best_model_so_far():
+    import signal
+
+    X, y, group = sample(5000)
+    _press_after(0.3)
+    result = fit("logistic", "demographic_parity <= 0.05", X=X, y=y, sensitive=group, **ENDLESS)
+    assert "interrupted" in result.message and np.all(np.isfinite(result.coef))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_ends_a_classifier_that_keeps_what_it_has():
+    X, y, group = sample(5000)
+    model = thalweg.FairClassifier(bound=0.05, **ENDLESS)
+    _press_after(0.3)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y, sensitive_features=group)
+    assert np.all(np.isfinite(model.predict(X)))

@@ -1,0 +1,508 @@
+"""``thalweg.minimize``: known answers, scipy's conventions, and what happens when something goes wrong."""
+
+import os
+import pickle
+import signal
+import threading
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, OptimizeResult
+from scipy.optimize import minimize as scipy_minimize
+
+import thalweg
+from thalweg import minimize
+
+
+def distance(x):
+    return np.abs(x - 2.0).sum()
+
+
+def distance_slope(x):
+    return np.sign(x - 2.0)
+
+
+DISC = NonlinearConstraint(lambda x: x @ x, -np.inf, 1.0, jac=lambda x: 2 * x)
+CAP = [(None, 0.6), (None, None)]
+
+
+def solve(**given):
+    given = {"jac": distance_slope, "constraints": DISC, "bounds": CAP, **given}
+    return minimize(given.pop("fun", distance), given.pop("x0", [0.0, 0.0]), **given)
+
+
+def test_known_answer_and_every_field():
+    result = solve(rho=0.0)
+    assert isinstance(result, OptimizeResult)
+    assert result.success and result.status == 0 and result.message == "feasible: the method finished"
+    np.testing.assert_allclose(result.x, [0.6, 0.8], atol=1e-6)
+    assert result.fun == pytest.approx(2.6, abs=1e-6)
+    assert 0 <= result.maxcv <= 1e-6
+    assert result.nit >= 1 and result.nfev >= result.njev >= 1
+    np.testing.assert_allclose(result.constr[0], [1.0], atol=1e-6)
+    # At (0.6, 0.8) the second entry of -sign + multiplier * 2 x is 0.
+    np.testing.assert_allclose(result.multipliers[0], [0.625], atol=1e-4)
+    assert result.certificate.certified and result.certificate.upper < 1e-3 and not result.certificate.estimated
+    assert result.best_feasible.fun <= result.fun + 1e-12
+    assert list(result.violations) == ["constraint 1"]
+    assert result.history.nit[0] == 0 and np.all(np.diff(result.history.nit) > 0)
+    assert result.history.constraints.shape == (len(result.history), 1)
+
+
+@pytest.mark.parametrize("method", ["bundle", "ssg", "auto"])
+def test_methods_agree(method):
+    options = {"ssg": {"eta": 1e-3, "maxiter": 20_000, "output": "best-feasible"}}.get(method)
+    result = solve(method=method, options=options, rho=0.0)
+    assert result.success
+    np.testing.assert_allclose(result.x, [0.6, 0.8], atol=5e-3)
+
+
+def test_auto_says_how_to_repeat_it():
+    chosen = solve(rho=0.0)
+    assert 'to repeat: method="bundle"' in chosen.notes
+    from thalweg._minimize import _in_python
+
+    spec = 'to repeat: name = "ssg", eta = 0.1, output = "best-feasible"'
+    assert _in_python(spec) == 'to repeat: method="ssg", options={"eta": 0.1, "output": "best-feasible"}'
+
+
+def test_value_and_gradient_together():
+    result = solve(fun=lambda x: (distance(x), distance_slope(x)), jac=True)
+    np.testing.assert_allclose(result.x, [0.6, 0.8], atol=1e-5)
+    assert result.nfev == result.njev
+
+
+def test_old_dicts_have_scipys_signs():
+    disc = {"type": "ineq", "fun": lambda x: 1.0 - x @ x, "jac": lambda x: -2 * x}
+    ours = solve(constraints=[disc])
+    theirs = scipy_minimize(lambda x: ((x - 2) ** 2).sum(), [0.0, 0.0], jac=lambda x: 2 * (x - 2), constraints=[disc], bounds=CAP)
+    np.testing.assert_allclose(ours.x, theirs.x, atol=1e-4)
+    np.testing.assert_allclose(ours.constr[0], [0.0], atol=1e-6)
+    # The lower side holds it back.
+    assert ours.multipliers[0][0] == pytest.approx(-0.625, abs=1e-3)
+
+
+def test_arguments_of_functions():
+    result = minimize(
+        lambda x, a, b: abs(x[0] - a) + b,
+        [0.0],
+        (3.0, 1.0),
+        jac=lambda x, a, b: np.sign(x - a),
+        constraints={"type": "ineq", "fun": lambda x, c: c - x, "jac": lambda x, c: [[-1.0]], "args": (2.0,)},
+    )
+    assert result.x[0] == pytest.approx(2.0, abs=1e-5) and result.fun == pytest.approx(2.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("form", [np.array, sparse.csr_matrix, sparse.coo_array])
+def test_linear_constraints(form):
+    # max x + 2y under x + y <= 1, y - x <= 0.5, -1 <= x: the vertex (0.25, 0.75).
+    rows = LinearConstraint(form([[1.0, 1.0], [-1.0, 1.0]]), [-np.inf, -np.inf], [1.0, 0.5])
+    result = minimize(lambda x: -x[0] - 2 * x[1], [0.0, 0.0], jac=lambda x: [-1.0, -2.0], constraints=rows, rho=0.0)
+    np.testing.assert_allclose(result.x, [0.25, 0.75], atol=1e-6)
+    np.testing.assert_allclose(result.constr[0], [1.0, 0.5], atol=1e-6)
+    np.testing.assert_allclose(result.multipliers[0], [1.5, 0.5], atol=1e-4)
+    assert result.certificate.certified
+
+
+def test_two_sides_and_vectors():
+    box = NonlinearConstraint(
+        lambda x: np.array([x[0], x[0] * x[1]]), [-1.0, -np.inf], [1.0, 2.0], jac=lambda x: [[1.0, 0.0], [x[1], x[0]]]
+    )
+    result = minimize(
+        lambda x: -x[0] - x[1], [0.1, 0.1], jac=lambda x: [-1.0, -1.0], constraints=[box], bounds=Bounds([0, 0], [9, 9])
+    )
+    assert result.success
+    assert set(result.violations) == {"constraint 1[0] <= ub", "constraint 1[0] >= lb", "constraint 1[1]"}
+    assert result.x[0] * result.x[1] <= 2.0 + 1e-6 and result.x[0] <= 1.0 + 1e-6
+
+
+def test_an_equality_is_two_inequalities_with_a_warning():
+    line = NonlinearConstraint(lambda x: x[0] + x[1], 1.0, 1.0, jac=lambda x: [1.0, 1.0])
+    with pytest.warns(UserWarning, match="is an equality: it becomes two inequalities that hold within 1e-05"):
+        result = minimize(lambda x: x @ x, [3.0, 0.0], jac=lambda x: 2 * x, constraints=line, eq_tol=1e-5)
+    assert result.success
+    np.testing.assert_allclose(result.x, [0.5, 0.5], atol=1e-3)
+    assert abs(result.constr[0][0] - 1.0) <= 1e-5 + 2e-6
+
+
+def test_tolerances_are_those_that_were_asked_for():
+    line = NonlinearConstraint(lambda x: x[0] + x[1], 1.0, 1.0, jac=lambda x: [1.0, 1.0])
+    with pytest.warns(UserWarning, match="within 0.1"):
+        wide = minimize(lambda x: x @ x, [3.0, 0.0], jac=lambda x: 2 * x, constraints=line, eq_tol=0.1, rho=(0.0, 0.0))
+    np.testing.assert_allclose(wide.x, [0.45, 0.45], atol=1e-4)
+    never = NonlinearConstraint(lambda x: x @ x, -np.inf, -1.0, jac=lambda x: 2 * x)
+    assert not solve(constraints=never, ctol=0.9, rho=0.0).success and solve(constraints=never, ctol=1.1, rho=0.0).success
+
+
+def test_certificates_find_bad_points_out():
+    known = {"jac": distance_slope, "constraints": DISC, "bounds": CAP, "rho": 0.0}
+    good, bad, outside = (thalweg.certify(distance, x, **known) for x in ([0.6, 0.8], [0.0, 0.0], [0.6, 0.9]))
+    assert good.certified and good.upper < 1e-3
+    assert bad.feasible and bad.lower > 0.1
+    assert (
+        not outside.feasible
+        and outside.maxcv == pytest.approx(0.17)
+        and outside.worst == "constraint 1"
+        and not outside.certified
+    )
+    with pytest.raises(ValueError, match="outside the domain"):
+        thalweg.certify(distance, [0.7, 0.0], **known)
+    with pytest.raises(ValueError, match="no weak-convexity constant was given"):
+        thalweg.certify(distance, [0.0, 0.0], jac=distance_slope)
+    with pytest.raises(TypeError, match="certify needs a point"):
+        thalweg.certify(distance)
+    with pytest.raises(ZeroDivisionError):
+        thalweg.certify(lambda x: 1 / 0, [0.0], jac=np.sign, rho=0.0)
+
+
+def test_simple_sets():
+    centre = np.array([1.0, 2.0, 3.0])
+    ball = minimize(lambda x: np.abs(x).sum(), np.zeros(3), jac=np.sign, bounds=thalweg.Ball(1.0, centre), rho=0.0)
+    assert np.linalg.norm(ball.x - centre) <= 1.0 + 1e-9
+    simplex = minimize(lambda x: x @ [3.0, 1.0, 2.0], [1, 0, 0], jac=lambda x: [3.0, 1.0, 2.0], bounds=thalweg.Simplex(), rho=0.0)
+    np.testing.assert_allclose(simplex.x, [0.0, 1.0, 0.0], atol=1e-6)
+
+
+def test_success_is_never_claimed_for_an_infeasible_point():
+    never = NonlinearConstraint(lambda x: x @ x, -np.inf, -1.0, jac=lambda x: 2 * x)
+    result = solve(constraints=never, rho=0.0)
+    assert not result.success and result.status == 2 and result.maxcv == pytest.approx(1.0, abs=1e-3)
+    assert "cannot be kept" in result.message
+    cut = solve(
+        constraints=NonlinearConstraint(lambda x: 100.0 - x @ x, -np.inf, 0.0, jac=lambda x: -2 * x),
+        bounds=None,
+        method="ssg",
+        options={"eta": 1e-6, "maxiter": 3},
+    )
+    assert not cut.success and cut.status == 1 and cut.maxcv > 1
+
+
+def test_certificates_need_a_constant():
+    free = solve()
+    assert free.certificate is None and "no weak-convexity constant was given" in free.certificate_refused
+    claimed = solve(rho=(0.0, 0.0))
+    assert claimed.certificate.source == "claimed"
+    # |x^2 - 1| needs 2: a smaller claim is contradicted by the points that are visited.
+    kink = lambda x: (abs(x[0] ** 2 - 1), [2 * x[0] * np.sign(x[0] ** 2 - 1)])
+    false = minimize(kink, [0.3], jac=True, rho=0.1)
+    assert false.certificate is None or not false.success
+
+
+def test_estimated_constants_are_marked():
+    kink = lambda x: (abs(x[0] ** 2 - 1), [2 * x[0] * np.sign(x[0] ** 2 - 1)])
+    found = minimize(kink, [0.3], jac=True, rho="estimate")
+    assert found.x[0] == pytest.approx(1.0, abs=1e-4)
+    assert found.certificate.estimated and not found.certificate.certified and "not proved" in repr(found.certificate)
+
+
+def test_rosenbrock_in_a_disc_without_constants():
+    from scipy.optimize import rosen, rosen_der
+
+    disc = NonlinearConstraint(lambda x: x @ x, -np.inf, 1.5, jac=lambda x: 2 * x)
+    ours = minimize(rosen, [-1.0, 0.5], jac=rosen_der, constraints=disc)
+    theirs = scipy_minimize(rosen, [-1.0, 0.5], jac=rosen_der, constraints=disc, method="SLSQP")
+    assert ours.success and ours.fun <= theirs.fun + 1e-4
+
+
+def test_samples():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(500, 3)), rng.normal(size=500)
+    seen = []
+
+    def fun(x, rows):
+        seen.append(len(rows))
+        return np.abs(a[rows] @ x - b[rows]).mean()
+
+    def jac(x, rows):
+        return (np.sign(a[rows] @ x - b[rows]) @ a[rows]) / len(rows)
+
+    options = {"eta": 0.02, "batch_f": 25, "maxiter": 3000, "record": {"at": []}, "output": "average"}
+    drawn = minimize(fun, np.zeros(3), jac=jac, n_samples=500, method="ssg", options=options, seed=3)
+    assert 25 in seen and set(seen) <= {25, 500}
+    whole = minimize(fun, np.zeros(3), jac=jac, n_samples=500)
+    assert drawn.fun <= whole.fun + 0.01
+    again = minimize(fun, np.zeros(3), jac=jac, n_samples=500, method="ssg", options=options, seed=3)
+    other = minimize(fun, np.zeros(3), jac=jac, n_samples=500, method="ssg", options=options, seed=4)
+    assert np.array_equal(drawn.x, again.x) and not np.array_equal(drawn.x, other.x)
+
+
+def test_the_list_of_all_rows_cannot_be_changed():
+    def fun(x, rows):
+        rows[0] = 7
+        return 0.0
+
+    with pytest.raises(ValueError, match="read-only"):
+        minimize(fun, [0.0], jac=lambda x, rows: [0.0], n_samples=3)
+
+
+def test_callback_sees_one_object_and_stops():
+    seen = []
+
+    def callback(intermediate):
+        seen.append((intermediate.nit, intermediate.fun, intermediate.x.copy(), intermediate.maxcv))
+        if len(seen) == 4:
+            raise StopIteration
+
+    result = solve(method="ssg", options={"eta": 0.1}, callback=callback)
+    assert [s[0] for s in seen] == [0, 1, 2, 3]
+    assert result.status == 3 and result.message.endswith("the callback stopped it")
+    assert seen[0][1] == 4.0
+    assert np.isfinite(result.fun)
+
+
+def test_an_exception_comes_back_unchanged_with_what_was_reached():
+    class Mine(Exception):
+        pass
+
+    raised = Mine("the simulator is gone")
+    calls = []
+
+    def fun(x):
+        calls.append(1)
+        if len(calls) == 5:
+            raise raised
+        return distance(x)
+
+    with pytest.raises(Mine) as caught:
+        solve(fun=fun, method="ssg", options={"eta": 0.1})
+    assert caught.value is raised and caught.value.args == ("the simulator is gone",)
+    assert caught.value.result.status == 5 and np.all(np.isfinite(caught.value.result.x))
+    assert "fun" in [frame.name for frame in __import__("traceback").extract_tb(caught.value.__traceback__)]
+    with pytest.raises(Mine) as caught:
+        solve(callback=lambda _: (_ for _ in ()).throw(raised))
+    assert caught.value is raised
+    for where in ({"jac": lambda x: 1 / 0}, {"fun": lambda x: 1 / 0}):
+        with pytest.raises(ZeroDivisionError):
+            solve(**where)
+
+
+def test_not_a_number_ends_the_run_with_the_last_good_point():
+    calls = []
+
+    def fun(x):
+        calls.append(1)
+        return np.nan if len(calls) > 6 else distance(x)
+
+    result = solve(fun=fun, method="ssg", options={"eta": 0.1})
+    assert not result.success and result.status == 5
+    assert "NaN" in result.message and np.all(np.isfinite(result.x))
+    with pytest.raises(ValueError, match="the start cannot be used: the objective is NaN"):
+        solve(fun=lambda x: float("nan"))
+    with pytest.raises(ValueError, match="entry 2 of the start is NaN"):
+        solve(x0=[0.0, np.nan])
+
+
+@pytest.mark.parametrize(
+    "given, sentence",
+    [
+        ({"jac": None}, "fun has no jac"),
+        ({"jac": lambda x: [1.0]}, "jac returned 1 numbers: wanted 2"),
+        ({"jac": lambda x: "no"}, "jac returned a str: wanted an array of numbers"),
+        ({"fun": lambda x: "no"}, "fun returned a str: wanted a number"),
+        ({"fun": lambda x: x}, "fun returned 2 numbers: wanted one"),
+        ({"fun": lambda x: 1.0, "jac": True}, "fun returned a float: wanted a pair"),
+        ({"jac": "4-point"}, "jac = '4-point': wanted a function, True, or one of"),
+        ({"jac": 3}, "jac is of type int"),
+        ({"fun": 3}, "fun is of type int: wanted a function of x"),
+        ({"x0": [[0.0, 0.0], [0.0, 0.0]]}, r"x0 has shape \(2, 2\): wanted a vector"),
+        ({"x0": "here"}, "x0 is of type str: wanted a vector of numbers"),
+        ({"constraints": [3]}, "constraint 1 is of type int"),
+        ({"constraints": [{"type": "less", "fun": distance}]}, "constraint 1 has type 'less'"),
+        ({"constraints": [{"type": "ineq"}]}, "wanted type, a function fun"),
+        ({"constraints": NonlinearConstraint(lambda x: x @ x, -np.inf, 1.0)}, "constraint 1 has no jac"),
+        (
+            {"constraints": NonlinearConstraint(lambda x: x @ x, 2.0, 1.0, jac=lambda x: 2 * x)},
+            "constraint 1 has lb = 2 above ub = 1",
+        ),
+        (
+            {"constraints": NonlinearConstraint(lambda x: x @ x, -np.inf, np.nan, jac=lambda x: 2 * x)},
+            "ub of constraint 1 is NaN",
+        ),
+        (
+            {"constraints": NonlinearConstraint(lambda x: x @ x, [0, 0, 0], 1.0, jac=lambda x: 2 * x)},
+            "lb of constraint 1 has shape",
+        ),
+        (
+            {"constraints": NonlinearConstraint(lambda x: x @ x, -np.inf, 1.0, jac=lambda x: np.zeros((2, 2)))},
+            "an array of 2 x 2: wanted 1 x 2",
+        ),
+        (
+            {"constraints": NonlinearConstraint(lambda x: np.eye(2), -np.inf, 1.0, jac=lambda x: x)},
+            r"returned an array of shape \(2, 2\)",
+        ),
+        ({"constraints": LinearConstraint(np.ones((1, 3)), 0, 1)}, "wanted 2 columns"),
+        ({"bounds": [(0, 1)]}, "bounds has 1 entries: wanted 2 pairs"),
+        ({"bounds": [(1, 0), (0, 1)]}, "variable 1 has the bounds 1 and 0"),
+        ({"bounds": thalweg.Ball(-1.0)}, "radius"),
+        ({"bounds": thalweg.Ball(1.0, [0.0])}, "the center of the ball has 1 entries: wanted 2"),
+        ({"method": "newton"}, "solver 'newton' is not known"),
+        ({"method": 3}, "method is of type int"),
+        ({"method": "ssg", "options": {"etta": 1.0}}, "key 'etta' is not known .did you mean eta"),
+        ({"method": "ssg", "options": {"eta": -1.0}}, "eta"),
+        ({"options": {"eta": 1.0}}, "no setting, because the solver is chosen"),
+        ({"options": {"maxiter": -1}}, "iterations"),
+        ({"options": {"maxiter": 1.5}}, "iterations"),
+        ({"options": {"budget": {"hours": 1}}}, "key 'hours' is not known"),
+        ({"options": 3}, "options is of type int: wanted a dict"),
+        ({"seed": -1}, "seed = -1: wanted a whole number"),
+        ({"seed": "x"}, "seed = 'x'"),
+        ({"rho": -1.0}, "rho = -1.0: wanted a number of at least 0"),
+        ({"rho": "often"}, "rho = 'often'"),
+        ({"ctol": -1.0}, "feasibility = -1"),
+        ({"eq_tol": 0.0}, "eq_tol = 0.0: wanted a number above 0"),
+        ({"n_samples": 0}, "n_samples = 0"),
+        ({"n_samples": 2.5}, "n_samples = 2.5"),
+    ],
+)
+def test_what_cannot_be_meant_gets_a_sentence(given, sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence) as caught:
+        solve(**given)
+    assert "\n" not in str(caught.value)
+
+
+def test_arrays_of_every_kind_give_the_same_numbers():
+    plain = solve()
+    kinds = {
+        "float32": lambda v: np.asarray(v, dtype=np.float32),
+        "strided": lambda v: np.repeat(np.asarray(v), 2)[::2],
+        "list": lambda v: list(map(float, v)),
+        "read-only": lambda v: _locked(v),
+        "row": lambda v: np.asarray(v)[None, :],
+    }
+    for name, kind in kinds.items():
+        disc = NonlinearConstraint(lambda x: x @ x, -np.inf, 1.0, jac=lambda x, kind=kind: kind(2 * x))
+        result = solve(
+            x0=kind([0.0, 0.0]) if name != "row" else [0.0, 0.0],
+            jac=lambda x, kind=kind: kind(distance_slope(x)),
+            constraints=disc,
+        )
+        if name == "float32":
+            np.testing.assert_allclose(result.x, plain.x, atol=1e-5)
+        else:
+            assert np.array_equal(result.x, plain.x), name
+    whole = minimize(lambda x: np.float32(abs(x[0])), np.array([3]), jac=lambda x: np.sign(x).astype(int))
+    assert whole.x[0] == pytest.approx(0.0, abs=1e-6)
+
+
+def _locked(values):
+    array = np.array(values, dtype=float)
+    array.setflags(write=False)
+    return array
+
+
+def test_points_are_never_shared():
+    kept, x0 = [], np.zeros(2)
+
+    def fun(x):
+        kept.append(x)
+        copy = x.copy()
+        x[:] = 99.0
+        return distance(copy)
+
+    def jac(x):
+        slope = distance_slope(x)
+        x[:] = -99.0
+        return slope
+
+    result = solve(fun=fun, jac=jac, x0=x0)
+    assert np.array_equal(result.x, solve(x0=np.zeros(2)).x) and np.array_equal(x0, [0.0, 0.0])
+    assert all(np.all(x == 99.0) for x in kept), "what a function keeps is its own"
+
+
+def test_ctrl_c_returns_what_was_reached():
+    calls = []
+
+    def fun(x):
+        calls.append(1)
+        if len(calls) == 50:
+            os.kill(os.getpid(), signal.SIGINT)
+        return distance(x)
+
+    before = signal.getsignal(signal.SIGINT)
+    result = solve(fun=fun, method="ssg", options={"eta": 1e-4, "maxiter": 10**9})
+    assert result.status == 4 and "interrupted" in result.message
+    assert np.all(np.isfinite(result.x)) and signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_ctrl_c_is_an_exception():
+    def fun(x):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        return distance(x)
+
+    with pytest.raises(KeyboardInterrupt):
+        solve(fun=fun)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_other_threads_may_minimise():
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(solve().x)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4 and all(np.array_equal(x, results[0]) for x in results)
+
+
+def test_a_function_may_minimise():
+    inner = lambda a: minimize(lambda y: abs(y[0] - a), [0.0], jac=lambda y: np.sign(y - a), rho=0.0).x[0]
+    result = minimize(lambda x: abs(inner(x[0]) - 1.0), [0.0], jac=lambda x: [np.sign(x[0] - 1.0)], rho=0.0)
+    assert result.x[0] == pytest.approx(1.0, abs=1e-4)
+
+
+def test_differences_only_where_they_are_asked_for():
+    plain = NonlinearConstraint(lambda x: x @ x, -np.inf, 1.0)
+    result = minimize(lambda x: ((x - 2) ** 2).sum(), [0.0, 0.0], jac="2-point", constraints=plain)
+    np.testing.assert_allclose(result.x, [np.sqrt(0.5)] * 2, atol=1e-4)
+    assert any("2-point differences" in note for note in result.notes)
+
+
+def test_results_are_kept_and_shown():
+    pytest.importorskip("matplotlib").use("Agg")
+    result = solve(rho=0.0)
+    again = pickle.loads(pickle.dumps(result))
+    assert np.array_equal(again.x, result.x) and again.certificate.upper == result.certificate.upper
+    page = result._repr_html_()
+    assert "feasible: the method finished" in page and "<script" not in page
+    axes = result.plot()
+    assert [a.get_ylabel() for a in axes] == ["objective", "constraint 1 (kept at 0 or below)"]
+    with pytest.raises(ValueError, match="against = 'time'"):
+        result.plot(against="time")
+    frame = result.history.to_frame()
+    assert list(frame["nit"]) == list(result.history.nit) and "constraint 1" in frame
+
+
+def test_html_is_escaped():
+    named = {"type": "ineq", "fun": lambda x: 1.0 - x @ x, "jac": lambda x: -2 * x, "name": "<b>disc</b>"}
+    assert "&lt;b&gt;disc" in solve(constraints=named)._repr_html_()
+
+
+def test_progress_is_shown(capsys):
+    pytest.importorskip("tqdm")
+    solve(method="ssg", options={"eta": 1e-6, "maxiter": 200_000, "record": {"at": []}}, verbose=1)
+    assert "minimize" in capsys.readouterr().err
+
+
+def test_no_warning_without_a_reason():
+    one = NonlinearConstraint(lambda x: np.array([x @ x]), -np.inf, 1.0, jac=lambda x: 2 * x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plain = solve(rho=0.0)
+        # Arrays with one number are numbers.
+        for kind in (np.float64, np.array, lambda v: np.array([v]), lambda v: np.array([[v]])):
+            assert np.array_equal(solve(fun=lambda x, kind=kind: kind(distance(x)), constraints=one, rho=0.0).x, plain.x)
+
+
+def test_another_draw_is_asked_for_at_the_same_point():
+    drawn = []
+
+    def fun(x, rows):
+        drawn.append(tuple(rows))
+        return float(np.mean(rows))
+
+    options = {"eta": 0.1, "batch_f": 5, "maxiter": 30, "record": {"at": []}}
+    minimize(fun, [1.0], jac=lambda x, rows: [0.0], n_samples=100, method="ssg", options=options)
+    assert len({rows for rows in drawn if len(rows) == 5}) > 25

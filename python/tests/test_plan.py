@@ -1,0 +1,147 @@
+"""Plans, against the command and against the theorems' own numbers."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import thalweg
+
+SSG = {"lipschitz": 1, "diameter": 1, "rho": 1, "rho_hat": 2, "slater": 1}
+ECON = {
+    "objective_lipschitz": 1,
+    "constraint_lipschitz": 1,
+    "mean_square_lipschitz": 1,
+    "noise": 1,
+    "objective_subgradient_noise": 0,
+    "constraint_subgradient_noise": 0,
+    "rho": 1,
+    "rho_g": 0,
+    "diameter": 1,
+    "envelope_gap": 1,
+}
+CASES = [
+    ("ssg", {"theorem": "4.2-I", "eps": 0.1}, SSG),
+    ("ssg", {"eps": 0.05}, {**SSG, "noise": 0.5, "confidence": 0.1}),
+    ("ssg", {"theorem": "5.2-I", "eps": 0.1, "as_printed": True}, {**SSG, "noise": 0.5, "confidence": 0.1}),
+    (
+        "conex",
+        {"eps": 0.01},
+        {"objective_kink": 2, "constraint_lipschitz": 1, "constraint_kink": 2, "diameter": 1, "multiplier_bound": 3},
+    ),
+    (
+        "ipp",
+        {"eps": 0.1},
+        {"lipschitz": 1, "diameter": 1, "rho": 1, "rho_hat": 2, "rho_g": 0, "rho_hat_g": 1, "multiplier_bound": 3},
+    ),
+    ("threes-econ", {"eps": 0.1, "theorem": "3.4"}, {**ECON, "beta": 10, "nu": 0.01}),
+    ("threes-econ", {"eps": 0.1}, {**ECON, "slater": 0.5, "samples": 10000}),
+]
+
+
+def command(method, asked, constants):
+    flags = []
+    for key, value in {**asked, **constants}.items():
+        flags.append(f"--{key.replace('_', '-')}")
+        if value is not True:
+            flags.append(str(value))
+    call = [sys.executable, "-m", "thalweg", "plan", "--method", method, "--json", *flags]
+    return subprocess.run(call, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("method, asked, constants", CASES)
+def test_plans_are_those_of_the_command(method, asked, constants):
+    done = command(method, asked, constants)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    found = thalweg.plan(method, **asked, **constants)
+    assert [dict(plan) for plan in found] == told and found
+
+
+def test_the_numbers_of_theorem_4_2():
+    (plan,) = thalweg.plan(theorem="4.2-I", eps=0.1, **SSG)
+    assert plan.theorem == "4.2-I" and plan["iterations"] == plan.iterations == 1e6
+    assert plan.multiplier_bound == 3.0 and plan.value_batch is None
+    assert "within 0.1 of the solution" in plan.guarantee
+    assert ("bound on the multipliers", "Lam", "3") in plan.rows
+    # A smaller accuracy costs eps^-4.
+    (finer,) = thalweg.plan(theorem="4.2-I", eps=0.05, **SSG)
+    assert finer.iterations == pytest.approx(16 * plan.iterations, rel=1e-6)
+
+
+def test_a_plan_is_a_dictionary_that_shows_itself():
+    plans = thalweg.plan(eps=0.1, **SSG)
+    assert len(plans) > 1
+    for plan in plans:
+        assert repr(plan).startswith(plan.title) and repr(plan).endswith(plan.guarantee)
+        assert all(what in repr(plan) for what, _, _ in plan.rows)
+        assert "<table>" in plan._repr_html_() and plan.title in plan._repr_html_()
+        assert set(plan) <= set(dir(plan))
+        again = pickle.loads(pickle.dumps(plan))
+        assert again == plan and repr(again) == repr(plan)
+    with pytest.raises(AttributeError, match="the plan has no 'steps': there are theorem, iterations"):
+        _ = plans[0].steps
+    with pytest.raises(AttributeError, match="a plan is what a theorem says"):
+        plans[0].iterations = 5
+
+
+def test_numpy_numbers_and_absent_constants_are_fine():
+    given = {key: np.float32(value) for key, value in SSG.items()}
+    assert thalweg.plan(theorem="4.2-I", eps=np.float64(0.1), noise=None, **given) == thalweg.plan(
+        theorem="4.2-I", eps=0.1, **SSG
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        (
+            {"method": "sgs", "eps": 0.1},
+            r"method 'sgs' has no planner \(did you mean ssg\?\): wanted ssg, conex, ipp, threes-econ",
+        ),
+        ({"eps": 0.1, "lipshitz": 1}, r"lipshitz is no constant of ssg: wanted confidence, diameter, lipschitz, "),
+        ({"method": "ipp", "eps": 0.1, "theorem": "4.2-I"}, "theorem is for ssg and threes-econ: ipp has no such choice"),
+        ({"method": "ssg", "eps": 0.1, "inner": "ssg"}, "inner is for ipp: ssg has no such choice"),
+        ({"method": "conex", "eps": 0.1, "as_printed": True}, "as_printed is for ssg: conex has no such choice"),
+        ({"eps": -1.0, **SSG}, "eps"),
+        ({"eps": 0.1}, "lipschitz"),
+    ],
+)
+def test_refusals_are_sentences_in_the_words_of_python(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence) as refused:
+        thalweg.plan(**arguments)
+    assert "--" not in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_wrong_types_are_told():
+    with pytest.raises(TypeError, match="^eps = 'small': wanted a number$"):
+        thalweg.plan(eps="small")
+    with pytest.raises(TypeError, match="^rho = 'one': wanted a number$"):
+        thalweg.plan(eps=0.1, rho="one")
+    with pytest.raises(TypeError, match="^theorem = 4.2: wanted text$"):
+        thalweg.plan(eps=0.1, theorem=4.2)
+
+
+def test_without_pandas_there_are_rows(monkeypatch):
+    frame = thalweg.complexity("ssg")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    rows = thalweg.complexity("ssg")
+    assert isinstance(rows, list) and rows == frame.to_dict("records")
+    assert [known["name"] for known in thalweg.datasets.list()][:2] == ["a9a", "adult"]
+    with pytest.raises(ImportError, match="^a DataFrame needs pandas, which is not installed: pip install pandas$"):
+        thalweg.datasets.load_table("german")
+
+
+def test_complexity_is_the_command_s():
+    done = subprocess.run(
+        [sys.executable, "-m", "thalweg", "plan", "--complexity", "--json"], capture_output=True, text=True, check=True
+    )
+    assert thalweg.complexity().to_dict("records") == json.loads(done.stdout)
+    assert 0 < len(thalweg.complexity("ipp")) < len(thalweg.complexity())
+    with pytest.raises(ValueError, match="method 'sgs' has no planner"):
+        thalweg.complexity("sgs")

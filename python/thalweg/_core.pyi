@@ -1,0 +1,151 @@
+"""Types of the compiled half of the package."""
+
+import os
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Callables",
+    "Interrupt",
+    "Learning",
+    "__version__",
+    "certify",
+    "check_constraint",
+    "check_expression",
+    "command",
+    "complexity",
+    "dataset",
+    "dataset_table",
+    "datasets",
+    "lab_curves",
+    "lab_lines",
+    "lab_run",
+    "minimize",
+    "plans",
+    "sweep_bounds",
+]
+
+__version__: str
+
+_Floats = NDArray[np.float64]
+_Path = Union[str, os.PathLike[str]]
+# A dense array, or the parts of compressed rows with the number of columns.
+_Features = Union[NDArray[Any], Tuple[NDArray[Any], NDArray[Any], NDArray[Any], int]]
+# Shares of the budget, iterations, seconds.
+_OnProgress = Optional[Callable[[float, int, float], Any]]
+# A recorded iterate and its point; true ends the run.
+_OnRecord = Optional[Callable[[Dict[str, Any], _Floats], Any]]
+
+# What Python raised on the way, or None; it is given the result of the run as an attribute.
+_Raised = Any
+
+@final
+class Interrupt:
+    def __new__(cls) -> Interrupt: ...
+    def set(self) -> None: ...
+    def is_set(self) -> bool: ...
+
+@final
+class Callables:
+    def __new__(
+        cls,
+        dim: int,
+        objective: Tuple[Callable[..., Any], Any],
+        functions: Sequence[Tuple[Any, ...]],
+        inequalities: Sequence[Tuple[str, int, int, float, float, float]],
+        domain: Optional[Dict[str, Any]] = None,
+        samples: Optional[int] = None,
+        rho: Optional[Tuple[float, float]] = None,
+    ) -> Callables: ...
+    def calls(self) -> Tuple[int, int]: ...
+    def function_values(self, x: _Floats) -> List[_Floats]: ...
+
+@final
+class Learning:
+    def __new__(
+        cls,
+        features: _Features,
+        labels: _Floats,
+        minimize: str,
+        subject_to: Sequence[str],
+        *,
+        groups: Optional[Tuple[NDArray[np.uint32], List[str]]] = None,
+        weights: Optional[_Floats] = None,
+        intercept: bool = True,
+        merge: bool = False,
+        like: Optional[Learning] = None,
+    ) -> Learning: ...
+    def fit(
+        self,
+        solver: str,
+        settings_of_solver: Dict[str, Any],
+        training: Dict[str, Any],
+        interrupt: Interrupt,
+        start: Optional[_Floats] = None,
+        on_record: _OnRecord = None,
+        on_progress: _OnProgress = None,
+    ) -> Tuple[Dict[str, Any], str, _Raised]: ...
+    def sweep(
+        self,
+        which: int,
+        bounds: Sequence[float],
+        solver: str,
+        settings_of_solver: Dict[str, Any],
+        training: Dict[str, Any],
+        interrupt: Interrupt,
+        held_out: Optional[Learning] = None,
+        on_progress: _OnProgress = None,
+    ) -> Tuple[List[Dict[str, Any]], List[Optional[_Floats]], List[str], bool, _Raised]: ...
+    def quality(self, x: _Floats) -> Dict[str, Any]: ...
+    def scores(self, x: _Floats) -> _Floats: ...
+    def certify(
+        self, x: _Floats, bounds: Dict[str, Any], trained: Optional[Sequence[Tuple[float, float]]] = None
+    ) -> Dict[str, Any]: ...
+    def intervals(self, x: _Floats, confidence: float) -> List[Dict[str, Any]]: ...
+    def constraints(self) -> List[Dict[str, Any]]: ...
+    def describe(self) -> Tuple[int, int, str, List[str]]: ...
+
+def command(args: Sequence[str]) -> int: ...
+def minimize(
+    problem: Callables,
+    start: _Floats,
+    solver: Dict[str, Any],
+    conduct: Dict[str, Any],
+    interrupt: Interrupt,
+    on_record: _OnRecord = None,
+    on_progress: _OnProgress = None,
+) -> Tuple[Optional[Dict[str, Any]], str, List[str], _Raised]: ...
+def certify(problem: Callables, x: _Floats, bounds: Dict[str, Any]) -> Dict[str, Any]: ...
+def check_expression(text: str) -> str: ...
+def check_constraint(text: str) -> str: ...
+def sweep_bounds(given: Union[str, Sequence[float]]) -> List[float]: ...
+def dataset(name: str, data_dir: Optional[_Path] = None) -> Dict[str, Any]: ...
+def dataset_table(name: str, data_dir: Optional[_Path] = None) -> Tuple[List[Tuple[str, Any]], List[str], str]: ...
+def datasets(data_dir: Optional[_Path] = None) -> List[Dict[str, Any]]: ...
+def plans(
+    method: str,
+    eps: float,
+    theorem: Optional[str],
+    inner: Optional[str],
+    as_printed: bool,
+    constants: Dict[str, float],
+) -> List[Tuple[Dict[str, Any], str, List[List[str]], str, str]]: ...
+def complexity(method: Optional[str] = None) -> List[Dict[str, Any]]: ...
+def lab_run(
+    spec: _Path,
+    store: _Path,
+    interrupt: Interrupt,
+    *,
+    quick: bool = False,
+    jobs: int = 1,
+    only: Optional[str] = None,
+    fresh: bool = False,
+    data_dir: Optional[_Path] = None,
+    report: Optional[Callable[[int, float, List[str], List[Tuple[str, str]]], Any]] = None,
+) -> Tuple[str, int, int, bool, _Raised]: ...
+def lab_lines(store: _Path, experiment: Optional[str] = None) -> List[Dict[str, Any]]: ...
+def lab_curves(
+    store: _Path, experiment: Optional[str] = None, certified: bool = False
+) -> Tuple[List[Dict[str, Any]], List[Tuple[int, List[Tuple[str, str, _Floats]]]]]: ...

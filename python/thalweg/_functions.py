@@ -1,0 +1,282 @@
+"""From scipy's ways to write a problem to ours: objective, constraints and bounds become the parts of ``_core.Callables``."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, Callable, Optional, Sequence
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
+
+from thalweg import _core
+
+#: Words by which finite differences are asked for, as in scipy.
+DIFFERENCES = ("2-point", "3-point", "cs")
+
+
+class Ball:
+    """All points within a distance of a centre, as ``bounds`` of :func:`thalweg.minimize`.
+
+    Parameters
+    ----------
+    radius : float
+        The distance.
+    center : array_like, optional
+        The centre; by default the origin.
+
+    Examples
+    --------
+    >>> import thalweg
+    >>> thalweg.Ball(2.0)
+    Ball(radius=2.0)
+    """
+
+    def __init__(self, radius: float, center: Optional[Sequence[float]] = None):
+        self.radius = float(radius)
+        self.center = None if center is None else vector(center, "the center of the ball")
+
+    def __repr__(self) -> str:
+        centre = "" if self.center is None else f", center={self.center.tolist()}"
+        return f"Ball(radius={self.radius}{centre})"
+
+    def _domain(self, dim: int) -> dict:
+        if self.center is None:
+            return {"radius": self.radius}
+        if len(self.center) != dim:
+            raise ValueError(f"the center of the ball has {len(self.center)} entries: wanted {dim}, one for each variable")
+        return {"radius": self.radius, "center": self.center}
+
+
+class Simplex:
+    """Points with entries of at least 0 that add up to ``total``, as ``bounds`` of :func:`thalweg.minimize`."""
+
+    def __init__(self, total: float = 1.0):
+        self.total = float(total)
+
+    def __repr__(self) -> str:
+        return f"Simplex(total={self.total})"
+
+    def _domain(self, _dim: int) -> dict:
+        return {"total": self.total}
+
+
+@dataclass
+class Problem:
+    """A problem that is ready to be solved, and what its constraints are called."""
+
+    core: Any
+    x0: np.ndarray
+    #: How many values each constraint has, in the order in which they were given.
+    sizes: list = field(default_factory=list)
+    #: For each inequality: name, constraint, value, sign.
+    inequalities: list = field(default_factory=list)
+    #: Sentences that a user should see in the result.
+    notes: list = field(default_factory=list)
+
+    @property
+    def names(self) -> list:
+        return [i[0] for i in self.inequalities]
+
+    def by_constraint(self, numbers: Sequence[float]) -> list:
+        """Numbers of inequalities, with their signs, added up for each value of each constraint."""
+        arrays = [np.zeros(size) for size in self.sizes]
+        for (_, k, i, sign), number in zip(self.inequalities, numbers):
+            arrays[k][i] += sign * number
+        return arrays
+
+
+def vector(values: Any, what: str) -> np.ndarray:
+    """A vector of float64 of our own, or a sentence."""
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{what} is of type {type(values).__name__}: wanted a vector of numbers") from None
+    if array.ndim == 0:
+        array = array.reshape(1)
+    if array.ndim != 1:
+        raise ValueError(f"{what} has shape {array.shape}: wanted a vector")
+    return array
+
+
+def with_arguments(function: Callable, args: tuple) -> Callable:
+    """The function with further arguments after those that we give."""
+    if not args:
+        return function
+    return lambda *given: function(*given, *args)
+
+
+def differences(function: Callable, how: str) -> Callable:
+    """The gradient of a function by scipy's finite differences."""
+    from scipy.optimize._numdiff import approx_derivative
+
+    return lambda x, *rest: approx_derivative(lambda y: function(y, *rest), x, method=how)
+
+
+def problem(
+    fun: Callable,
+    x0: Any,
+    *,
+    args: tuple = (),
+    jac: Any = None,
+    constraints: Any = (),
+    bounds: Any = None,
+    n_samples: Optional[int] = None,
+    rho: Any = None,
+    eq_tol: float = 1e-6,
+) -> Problem:
+    """Understands everything that describes a problem, and refuses what cannot be meant."""
+    if not callable(fun):
+        raise TypeError(f"fun is of type {type(fun).__name__}: wanted a function of x")
+    if not (isinstance(eq_tol, (int, float)) and eq_tol > 0):
+        raise ValueError(f"eq_tol = {eq_tol}: wanted a number above 0")
+    x0 = vector(x0, "x0")
+    if not isinstance(args, tuple):
+        args = (args,)
+    fun = with_arguments(fun, args)
+    notes: list = []
+    by_differences = isinstance(jac, str)
+    if by_differences:
+        if jac not in DIFFERENCES:
+            raise ValueError(f"jac = {jac!r}: wanted a function, True, or one of {', '.join(DIFFERENCES)} for finite differences")
+        notes.append(f"gradients are {jac} differences, which mean nothing at a kink")
+        slope: Any = differences(fun, jac)
+    elif callable(jac):
+        slope = with_arguments(jac, args)
+    elif jac is None or jac is False:
+        slope = None
+    elif jac is True:
+        slope = True
+    else:
+        raise TypeError(f"jac is of type {type(jac).__name__}: wanted a function, True, or one of {', '.join(DIFFERENCES)}")
+    if n_samples is not None and (not isinstance(n_samples, (int, np.integer)) or isinstance(n_samples, bool) or n_samples < 1):
+        raise ValueError(f"n_samples = {n_samples!r}: wanted a whole number of at least 1")
+
+    built = Problem(core=None, x0=x0, notes=notes)
+    functions: list = []
+    rest = () if n_samples is None else (np.arange(n_samples),)
+    for k, constraint in enumerate(as_list(constraints)):
+        function, size, low, high, name = understand(constraint, k, x0, rest, jac if by_differences else None)
+        functions.append(function)
+        built.sizes.append(size)
+        low, high = sides(low, name, "lb", size), sides(high, name, "ub", size)
+        equal = low == high
+        if np.any(equal):
+            warnings.warn(
+                f"{name} is an equality: it becomes two inequalities that hold within {eq_tol:g} (eq_tol), which leave "
+                "almost no interior; methods whose theory asks for a strictly feasible point (ssg, conex, ipp, threes-econ) then "
+                "promise nothing",
+                stacklevel=4,
+            )
+        if np.any(low > high):
+            i = int(np.argmax(low > high))
+            raise ValueError(f"{name} has lb = {low[i]:g} above ub = {high[i]:g}: wanted lb of at most ub")
+        for i in range(size):
+            called = name if size == 1 else f"{name}[{i}]"
+            slack = eq_tol if equal[i] else 0.0
+            both = np.isfinite(low[i]) and np.isfinite(high[i])
+            if np.isfinite(high[i]):
+                built.inequalities.append((called + (" <= ub" if both else ""), k, i, 1.0, -high[i] - slack, abs(high[i])))
+            if np.isfinite(low[i]):
+                built.inequalities.append((called + (" >= lb" if both else ""), k, i, -1.0, low[i] - slack, abs(low[i])))
+    given = [(name, k, i, sign, shift, max(1.0, scale)) for name, k, i, sign, shift, scale in built.inequalities]
+    built.inequalities = [(name, k, i, sign) for name, k, i, sign, _, _ in built.inequalities]
+    built.core = _core.Callables(len(x0), (fun, slope), functions, given, domain(bounds, len(x0)), n_samples, constants(rho))
+    return built
+
+
+def constants(rho: Any) -> Optional[tuple]:
+    """Weak-convexity constants of the objective and of the constraints; none where they are to be estimated."""
+    if rho is None or (isinstance(rho, str) and rho == "estimate"):
+        return None
+    pair = (rho, rho) if np.ndim(rho) == 0 else tuple(rho)
+    try:
+        pair = tuple(float(r) for r in pair)
+    except (TypeError, ValueError):
+        pair = ()
+    if len(pair) != 2 or not all(np.isfinite(r) and r >= 0 for r in pair):
+        raise ValueError(f"rho = {rho!r}: wanted a number of at least 0, a pair (objective, constraints), or 'estimate'")
+    return pair
+
+
+def as_list(constraints: Any) -> list:
+    """Constraints as a list, whether one or several were given."""
+    if constraints is None:
+        return []
+    if isinstance(constraints, (dict, LinearConstraint, NonlinearConstraint)):
+        return [constraints]
+    return list(constraints)
+
+
+def understand(constraint: Any, k: int, x0: np.ndarray, rest: tuple, how: Optional[str]) -> tuple:
+    """One constraint: the function for the core, how many values it has, both sides, and its name."""
+    name = f"constraint {k + 1}"
+    if isinstance(constraint, LinearConstraint):
+        a = constraint.A
+        rows: Any = (
+            sparse.csr_array(a).astype(np.float64) if sparse.issparse(a) else np.atleast_2d(np.asarray(a, dtype=np.float64))
+        )
+        if rows.ndim != 2 or rows.shape[1] != len(x0):
+            raise ValueError(f"the matrix of {name} has shape {rows.shape}: wanted {len(x0)} columns, one for each variable")
+        if sparse.issparse(rows):
+            rows.sum_duplicates()
+            rows = (rows.indptr, rows.indices, rows.data, rows.shape[1])
+            return (rows,), len(rows[0]) - 1, constraint.lb, constraint.ub, name
+        return (rows,), rows.shape[0], constraint.lb, constraint.ub, name
+    if isinstance(constraint, NonlinearConstraint):
+        fun, jac, low, high = constraint.fun, constraint.jac, constraint.lb, constraint.ub
+    elif isinstance(constraint, dict):
+        kind = constraint.get("type")
+        if kind not in ("ineq", "eq"):
+            raise ValueError(f"{name} has type {kind!r}: wanted 'ineq' (fun(x) >= 0) or 'eq' (fun(x) = 0)")
+        unknown = set(constraint) - {"type", "fun", "jac", "args", "name"}
+        if unknown or not callable(constraint.get("fun")):
+            raise ValueError(f"{name} has {sorted(constraint)}: wanted type, a function fun, and maybe jac, args, name")
+        name = str(constraint.get("name", name))
+        args = tuple(constraint.get("args", ()))
+        fun, jac = with_arguments(constraint["fun"], args), constraint.get("jac")
+        jac = with_arguments(jac, args) if callable(jac) else jac
+        low, high = 0.0, (0.0 if kind == "eq" else np.inf)
+    else:
+        what = "a NonlinearConstraint, a LinearConstraint or a dict as in scipy.optimize"
+        raise TypeError(f"{name} is of type {type(constraint).__name__}: wanted {what}")
+    if not callable(jac):
+        # scipy fills in differences where no jac is given; we use them only where they are asked for.
+        jac = differences(fun, how) if how else None
+    values = np.asarray(fun(x0.copy(), *rest), dtype=np.float64)
+    if values.ndim > 1:
+        raise ValueError(f"{name} returned an array of shape {values.shape}: wanted a number or a vector")
+    return (name, fun, jac, values.size), values.size, low, high, name
+
+
+def sides(given: Any, name: str, side: str, size: int) -> np.ndarray:
+    """One side of a constraint for each of its values."""
+    try:
+        array = np.broadcast_to(np.asarray(given, dtype=np.float64), (size,))
+    except ValueError:
+        raise ValueError(f"{side} of {name} has shape {np.shape(given)}: wanted a number or {size} numbers") from None
+    if np.any(np.isnan(array)):
+        raise ValueError(f"{side} of {name} is NaN: wanted a number or an infinity")
+    return array
+
+
+def domain(bounds: Any, dim: int) -> Optional[dict]:
+    """The simple set that x stays in."""
+    if bounds is None:
+        return None
+    if isinstance(bounds, (Ball, Simplex)):
+        return bounds._domain(dim)
+    if isinstance(bounds, Bounds):
+        low, high = bounds.lb, bounds.ub
+    else:
+        pairs = list(bounds)
+        if len(pairs) != dim or any(np.size(pair) != 2 for pair in pairs):
+            raise ValueError(f"bounds has {len(pairs)} entries: wanted {dim} pairs (low, high), one for each variable")
+        low = [-np.inf if pair[0] is None else pair[0] for pair in pairs]
+        high = [np.inf if pair[1] is None else pair[1] for pair in pairs]
+    low, high = sides(low, "the bounds", "lb", dim), sides(high, "the bounds", "ub", dim)
+    if np.any(low > high):
+        i = int(np.argmax(low > high))
+        raise ValueError(f"variable {i + 1} has the bounds {low[i]:g} and {high[i]:g}: wanted the lower one first")
+    return {"low": np.array(low), "high": np.array(high)}

@@ -1,0 +1,211 @@
+"""What runs return: dictionaries with attributes that show themselves in a terminal, a notebook and a picture."""
+
+from __future__ import annotations
+
+import html
+from typing import Any, Iterable, Optional, Tuple
+
+import numpy as np
+from scipy.optimize import OptimizeResult
+
+
+class History:
+    """Measured iterates of a run, one array for each quantity.
+
+    Attributes
+    ----------
+    nit : ndarray of int
+        Index of each iterate.
+    fun : ndarray
+        Objective on all data.
+    maxcv : ndarray
+        Largest constraint, signed: above 0 is violated. Minus infinity without constraints.
+    constraints : ndarray of shape (iterates, constraints)
+        Every constraint ``g_j``, which should be at most 0.
+    passes_f, passes_g : ndarray
+        Passes over the data spent on the objective and on the constraints.
+    seconds : ndarray
+        Time spent, without measuring.
+    """
+
+    def __init__(self, rows: Iterable[dict], names: Iterable[str] = ()):
+        rows = list(rows)
+        column = lambda key, kind=float: np.array([row[key] for row in rows], dtype=kind)
+        self.names = list(names)
+        self.nit = column("iteration", np.int64)
+        self.fun = column("objective")
+        self.maxcv = column("violation")
+        self.norm = column("norm")
+        self.passes_f = column("passes_f")
+        self.passes_g = column("passes_g")
+        self.samples = column("samples", np.int64)
+        self.seconds = column("seconds")
+        self.constraints = np.array([row["constraints"] for row in rows], dtype=float).reshape(len(rows), len(self.names))
+
+    def __len__(self) -> int:
+        return len(self.nit)
+
+    def __repr__(self) -> str:
+        return f"<history of {len(self)} iterates>"
+
+    def to_frame(self) -> Any:
+        """The iterates as a pandas DataFrame."""
+        pandas = need("pandas", "a DataFrame")
+        frame = pandas.DataFrame(
+            {
+                "nit": self.nit,
+                "fun": self.fun,
+                "maxcv": self.maxcv,
+                "norm": self.norm,
+                "passes_f": self.passes_f,
+                "passes_g": self.passes_g,
+                "samples": self.samples,
+                "seconds": self.seconds,
+            }
+        )
+        for j, name in enumerate(self.names):
+            frame[name] = self.constraints[:, j]
+        return frame
+
+    def plot(self, against: str = "passes", ax: Any = None) -> Any:
+        """Objective and largest violation against passes, iterations (``"nit"``) or ``"seconds"``.
+
+        Returns the two matplotlib axes, or one if there are no constraints.
+        """
+        places = {"passes": self.passes_f + self.passes_g, "nit": self.nit, "seconds": self.seconds}
+        if against not in places:
+            raise ValueError(f"against = {against!r}: wanted one of {', '.join(places)}")
+        pyplot = need("matplotlib.pyplot", "a picture")
+        constrained = self.constraints.shape[1] > 0
+        if ax is None:
+            _, ax = pyplot.subplots(1, 2 if constrained else 1, figsize=(9 if constrained else 5, 3.2), layout="constrained")
+        axes = np.atleast_1d(ax)
+        words = {"passes": "passes over the data", "nit": "iterations", "seconds": "seconds"}[against]
+        axes[0].plot(places[against], self.fun, color="#2a6f97")
+        axes[0].set(xlabel=words, ylabel="objective")
+        if constrained and len(axes) > 1:
+            axes[1].axhline(0.0, color="#888888", linewidth=0.8)
+            for j, name in enumerate(self.names):
+                axes[1].plot(places[against], self.constraints[:, j], label=name)
+            what = self.names[0] if len(self.names) == 1 else "constraints"
+            axes[1].set(xlabel=words, ylabel=f"{what} (kept at 0 or below)")
+            if 1 < len(self.names) <= 8:
+                axes[1].legend(fontsize="small")
+        for one in axes:
+            one.set_xscale("symlog" if against == "nit" else "linear")
+            one.grid(alpha=0.3)
+        return axes if len(axes) > 1 else axes[0]
+
+
+class Certificate(OptimizeResult):
+    """How near a point is to stationary, between bounds.
+
+    The proximal point of ``x`` is the solution of the problem with ``(rho_f + mu) / 2 * ||y - x||^2`` added to the objective and
+    ``rho_g / 2 * ||y - x||^2`` to each constraint. A point at distance 0 from its proximal point is stationary.
+
+    Attributes
+    ----------
+    lower, upper : float
+        The distance lies between them.
+    residual : float
+        Near the proximal point, objective and constraints, weighted by ``multipliers``, have a subgradient of at most this norm.
+    feasible : bool
+        Every constraint is kept on a full evaluation.
+    maxcv : float
+        By how much the worst constraint is violated; 0 if none is.
+    estimated : bool
+        Weak-convexity constants were estimated from visited points: then the bounds are no proof.
+    multipliers : ndarray
+        One for each inequality.
+    """
+
+    @classmethod
+    def of(cls, found: dict) -> Certificate:
+        point = found["point"]
+        constants = [found["rho_f"], *found["rho_g"]]
+        sources = {c["source"] for c in constants}
+        return cls(
+            lower=found["lower"],
+            upper=found["upper"],
+            residual=found["residual"],
+            feasible=point["feasible"],
+            maxcv=max(point["violation"], 0.0),
+            worst=point["worst"],
+            fun=point["objective"],
+            multipliers=np.array(found["multipliers"]),
+            relaxed=found["relaxed"],
+            evaluations=found["evaluations"],
+            rho_f=found["rho_f"]["value"],
+            rho_g=np.array([c["value"] for c in found["rho_g"]]),
+            mu=found["mu"],
+            source="estimated" if "Estimated" in sources else "claimed" if "Claimed" in sources else "proved",
+            estimated="Estimated" in sources,
+            reached=found["reached"],
+        )
+
+    @property
+    def certified(self) -> bool:
+        """Feasible, with a finite bound that is not merely estimated."""
+        return bool(self.feasible and np.isfinite(self.upper) and not self.estimated)
+
+    def __repr__(self) -> str:
+        by = {
+            "proved": "proved",
+            "claimed": "proved, if the claimed constants hold",
+            "estimated": "by estimated constants, not proved",
+        }
+        kept = "feasible" if self.feasible else f"not feasible: '{self.worst}' is violated by {self.maxcv:.3g}"
+        return f"<{kept}; the proximal point lies between {self.lower:.3g} and {self.upper:.3g} away ({by[self.source]})>"
+
+
+class Result(OptimizeResult):
+    """A result as scipy's, which shows itself in notebooks and pictures."""
+
+    _shown: Tuple[str, ...] = ("success", "message", "fun", "maxcv", "nit", "nfev", "njev", "certificate", "method", "seconds")
+
+    def plot(self, against: str = "passes", ax: Any = None) -> Any:
+        """Objective and constraints of the measured iterates, see :meth:`History.plot`."""
+        return self.history.plot(against, ax)
+
+    def _repr_html_(self) -> str:
+        rows = [(key, self[key]) for key in self._shown if self.get(key) is not None]
+        return table_html(rows, self._constraint_rows())
+
+    def _constraint_rows(self) -> list:
+        return [(name, f"{value:.6g}", "kept" if value <= self.ctol else "violated") for name, value in self.signed.items()]
+
+
+def table_html(facts: Iterable[tuple], constraints: Iterable[tuple], head: tuple = ("constraint", "g(x)", "")) -> str:
+    """Facts and constraints as a plain HTML table; everything is escaped."""
+    cell = lambda v: html.escape(f"{v:.6g}" if isinstance(v, float) else str(v))
+    body = "".join(
+        f"<tr><th style='text-align:left'>{cell(k)}</th><td style='text-align:left'>{cell(v)}</td></tr>" for k, v in facts
+    )
+    rows = "".join("<tr>" + "".join(f"<td>{cell(c)}</td>" for c in row) + "</tr>" for row in constraints)
+    if rows:
+        titles = "".join(f"<th>{cell(t)}</th>" for t in head)
+        rows = f"<table><thead><tr>{titles}</tr></thead><tbody>{rows}</tbody></table>"
+    return f"<table><tbody>{body}</tbody></table>{rows}"
+
+
+def need(module: str, what: str) -> Any:
+    """Imports something optional, or says how to get it."""
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        package = module.split(".")[0]
+        raise ImportError(f"{what} needs {package}, which is not installed: pip install {package}") from None
+
+
+def settings(given: Optional[dict], what: str = "options") -> dict:
+    """A dictionary of settings, copied."""
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise TypeError(f"{what} is of type {type(given).__name__}: wanted a dict")
+    for key in given:
+        if not isinstance(key, str):
+            raise TypeError(f"{what} has the key {key!r}: wanted names")
+    return dict(given)

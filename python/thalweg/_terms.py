@@ -1,0 +1,173 @@
+"""Terms of a model's scores on data as objects: they add up, are multiplied, and become constraints by ``<=``."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, Iterable, Optional, Tuple, Union
+
+import numpy as np
+
+from thalweg import _core
+
+
+def _number(value: Any) -> Optional[float]:
+    """A plain number, or none."""
+    if isinstance(value, (numbers.Real, np.integer, np.floating)) and not isinstance(value, (bool, np.bool_)):
+        return float(value)
+    return None
+
+
+def _literal(value: float) -> str:
+    """A number that the library reads back to the same bits."""
+    return repr(float(value))
+
+
+class Term:
+    """A sum of multiples of terms, such as ``hinge() + 0.02 * scad()``.
+
+    Terms are made by the functions of :mod:`thalweg.learn`, or from text with :func:`thalweg.learn.term`.
+    """
+
+    # numpy would otherwise take a term for a number: 0.02 * term with a numpy float.
+    __array_ufunc__ = None
+
+    def __init__(self, pieces: Iterable[Tuple[float, str]], groups: Iterable[Any] = ()):
+        self._pieces = tuple(pieces)
+        # What divides the rows into groups, for terms that compare them; none where the fit says so.
+        self._groups = tuple(groups)
+
+    def __add__(self, other: Any) -> Term:
+        if isinstance(other, Term):
+            return Term(self._pieces + other._pieces, self._groups + other._groups)
+        if _number(other) == 0.0:
+            return self  # so that sum() works
+        return NotImplemented
+
+    __radd__ = __add__
+
+    def __mul__(self, factor: Any) -> Term:
+        number = _number(factor)
+        if number is None:
+            return NotImplemented
+        if not (number > 0 and np.isfinite(number)):
+            raise ValueError(f"{factor} * {self}: wanted a factor above 0")
+        return Term([(number * own, call) for own, call in self._pieces], self._groups)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: Any) -> Term:
+        number = _number(divisor)
+        return NotImplemented if number is None else self * (1.0 / number)
+
+    def __neg__(self) -> Term:
+        raise TypeError(f"-({self}): terms are only added and multiplied by numbers above 0")
+
+    def __sub__(self, other: Any) -> Term:
+        raise TypeError(f"({self}) - …: terms are only added and multiplied by numbers above 0")
+
+    def __le__(self, bound: Any) -> Constraint:
+        if isinstance(bound, Bound):
+            return Constraint(self, bound)
+        number = _number(bound)
+        if number is None:
+            raise TypeError(f"{self} <= {bound!r}: wanted a number, or one with best(…) such as 1.001 * best(hinge())")
+        return Constraint(self, Bound(None, number))
+
+    def __ge__(self, bound: Any) -> Constraint:
+        raise TypeError(f"{self} >= {bound!r}: only <= is understood")
+
+    def __lt__(self, bound: Any) -> Constraint:
+        raise TypeError(f"{self} < {bound!r}: only <= is understood")
+
+    def __gt__(self, bound: Any) -> Constraint:
+        raise TypeError(f"{self} > {bound!r}: only <= is understood")
+
+    def __str__(self) -> str:
+        return " + ".join(call if factor == 1.0 else f"{_literal(factor)} * {call}" for factor, call in self._pieces)
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+
+class Bound:
+    """A number, plus perhaps a multiple of the smallest value of a term: ``1.001 * best(hinge()) + 0.01``."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, best: Optional[Tuple[float, Term]], plus: float):
+        self._best, self._plus = best, plus
+
+    def __mul__(self, factor: Any) -> Bound:
+        number = _number(factor)
+        if number is None:
+            return NotImplemented
+        return Bound(self._best and (self._best[0] * number, self._best[1]), self._plus * number)
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: Any) -> Bound:
+        number = _number(other)
+        return NotImplemented if number is None else Bound(self._best, self._plus + number)
+
+    __radd__ = __add__
+
+    def __str__(self) -> str:
+        if self._best is None:
+            return _literal(self._plus)
+        factor, term = self._best
+        text = f"best({term})" if factor == 1.0 else f"{_literal(factor)} * best({term})"
+        return text if self._plus == 0.0 else f"{text} + {_literal(self._plus)}"
+
+    __repr__ = __str__
+
+
+class Constraint:
+    """``term <= bound``."""
+
+    def __init__(self, term: Term, bound: Bound):
+        self._term, self._bound = term, bound
+
+    @property
+    def _groups(self) -> tuple:
+        return self._term._groups + (self._bound._best[1]._groups if self._bound._best else ())
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"'{self}' is a constraint, which is neither true nor false; one comparison at a time, please")
+
+    def __str__(self) -> str:
+        return f"{self._term} <= {self._bound}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+
+def _call(name: str, sensitive: Any = None, **arguments: Any) -> Term:
+    """One term of the library."""
+    given = {key: value for key, value in arguments.items() if value is not None}
+    inside = ", ".join(f'{key} = "{v}"' if isinstance(v, str) else f"{key} = {_literal(v)}" for key, v in given.items())
+    return Term([(1.0, f"{name}({inside})" if inside else name)], () if sensitive is None else (sensitive,))
+
+
+def as_term(given: Union[Term, str], what: str = "objective") -> Term:
+    """A term, also from text."""
+    if isinstance(given, Term):
+        return given
+    if isinstance(given, str):
+        return Term([(1.0, _core.check_expression(given))])
+    raise TypeError(f"the {what} is of type {type(given).__name__}: wanted a term such as hinge(), or text such as 'hinge'")
+
+
+def as_constraints(given: Any) -> list:
+    """Texts of constraints, and what divides rows into groups in them."""
+    if isinstance(given, (Constraint, str)):
+        given = [given]
+    texts: list = []
+    for one in given if given is not None else ():
+        if isinstance(one, str):
+            texts.append((_core.check_constraint(one), ()))
+        elif isinstance(one, Constraint):
+            texts.append((str(one), one._groups))
+        else:
+            kind = type(one).__name__
+            raise TypeError(f"a constraint is of type {kind}: wanted one such as demographic_parity() <= 0.02, or text")
+    return texts

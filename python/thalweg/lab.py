@@ -1,0 +1,250 @@
+"""Experiments: ``run`` makes many runs and keeps them in a store, ``read`` gives what a store has as pandas DataFrames.
+
+An experiment is described by a TOML file: data, problems, solvers and seeds. Finished runs are kept and never made twice, whether
+they were made here or by the command ``thalweg lab``: end it at any moment and start it again, extend the file and only what is
+new runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Dict, List, Optional, Tuple, Union
+
+from thalweg import _core
+from thalweg._minimize import _whole
+from thalweg._result import need
+from thalweg._running import running
+
+__all__ = ["read", "run"]
+
+#: Columns of whole numbers, absent for runs that are planned and not finished.
+_WHOLE = ("iterations", "samples")
+#: Columns of numbers.
+_NUMBERS = ("objective", "violation", "passes_f", "passes_g", "seconds", "certificate_lower", "certificate_upper")
+#: Columns of a run's place, in front of its curves.
+_PLACE = ("experiment", "run", "data", "problem", "solver", "cell", "seed", "tuned")
+
+
+def run(
+    spec: Union[str, os.PathLike[str]],
+    *,
+    store: Union[str, os.PathLike[str]] = "thalweg.sqlite",
+    quick: bool = False,
+    jobs: int = 1,
+    only: Optional[str] = None,
+    fresh: bool = False,
+    data_dir: Union[str, os.PathLike[str], None] = None,
+    verbose: int = 1,
+) -> Any:
+    """Runs an experiment, as far as it is not finished already.
+
+    Ctrl-C ends it; the store keeps what is finished, and the same call goes on from there.
+
+    Parameters
+    ----------
+    spec : path
+        The TOML file that describes the experiment.
+    store : path
+        The file that keeps the runs; it is made if there is none.
+    quick : bool
+        Shrink the experiment as its table ``[quick]`` says.
+    jobs : int
+        Runs at a time.
+    only : str, optional
+        Only runs whose names contain this; ``*`` stands for anything.
+    fresh : bool
+        Run again what is finished.
+    data_dir : path, optional
+        A directory where data sets are looked for before the others.
+    verbose : int
+        0 shows nothing, 1 progress, 2 a line for each run.
+
+    Returns
+    -------
+    DataFrame
+        The runs of the experiment as :func:`read` gives them. Its ``attrs`` say how many jobs were ``worked`` on here, how many
+        were ``found`` finished, and whether it was ``interrupted``.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from thalweg import lab
+    >>> here = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (here / "small.toml").write_text('''
+    ... seeds = 2
+    ... budget = { iterations = 50 }
+    ... [data]
+    ... name = "german"
+    ... [problem]
+    ... minimize = "hinge"
+    ... subject_to = ["demographic_parity <= 0.05"]
+    ... domain = { ball = 10.0 }
+    ... [solver]
+    ... name = "ssg"
+    ... eta = 0.1
+    ... tol = 1e-3
+    ... ''')
+    >>> runs = lab.run(here / "small.toml", store=here / "store.sqlite", verbose=0)
+    >>> runs[["data", "solver", "seed", "iterations"]]
+         data solver  seed  iterations
+    0  german    ssg     0          50
+    1  german    ssg     1          50
+    >>> lab.run(here / "small.toml", store=here / "store.sqlite", verbose=0).attrs["found"]
+    2
+    """
+    need("pandas", "a DataFrame")
+    file = os.fspath(spec)
+    if not os.path.exists(file):
+        raise FileNotFoundError(f"{file}: there is no such file: wanted the description of an experiment")
+    count = _whole(jobs)
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ValueError(f"jobs = {jobs!r}: wanted a whole number, at least 1")
+    if only is not None and not isinstance(only, str):
+        raise TypeError(f"only is of type {type(only).__name__}: wanted part of a run's name")
+    board = _Board(verbose) if verbose else None
+    with running(0, "lab") as going:
+        try:
+            name, worked, found, interrupted, raised = _core.lab_run(
+                file,
+                os.fspath(store),
+                going.interrupt,
+                quick=bool(quick),
+                jobs=count,
+                only=only,
+                fresh=bool(fresh),
+                data_dir=None if data_dir is None else os.fspath(data_dir),
+                report=None if board is None else board.update,
+            )
+        finally:
+            if board is not None:
+                board.close()
+    if raised is not None:
+        raise raised
+    frame = read(store, name)
+    frame.attrs.update(experiment=name, worked=worked, found=found, interrupted=interrupted)
+    return frame
+
+
+def read(
+    store: Union[str, os.PathLike[str]] = "thalweg.sqlite",
+    experiment: Optional[str] = None,
+    curves: Union[bool, str] = False,
+) -> Any:
+    """What a store has.
+
+    Parameters
+    ----------
+    store : path
+        The file that keeps the runs.
+    experiment : str, optional
+        Only the runs of this experiment.
+    curves : bool or {'recorded', 'certified'}
+        The recorded iterates of the runs in place of the runs, or those that were certified.
+
+    Returns
+    -------
+    DataFrame
+        A row for each run: its place (``experiment``, ``run`` for its key, ``data``, ``problem``, ``solver``, ``cell``,
+        ``seed``, and ``tuned`` if its cell is kept), ``method``, ``status`` ("feasible", "infeasible", "failed", "refused",
+        or missing if it has not finished), ``ended``, ``objective``, ``violation``, ``iterations``, ``passes_f``,
+        ``passes_g``, ``samples``, ``seconds``, ``certificate_lower``, ``certificate_upper``, ``settings`` of the solver (a
+        dict), ``notes``, and ``finished`` (a time).
+        With `curves` a row for each iterate of each run: the run's place and a column for each quantity and each constraint.
+    """
+    file = os.fspath(store)
+    if not os.path.exists(file):
+        raise FileNotFoundError(f"{file}: there is no such file: wanted a store that an experiment has filled")
+    if experiment is not None and not isinstance(experiment, str):
+        raise TypeError(f"experiment is of type {type(experiment).__name__}: wanted the name of an experiment")
+    if curves not in (False, True, "recorded", "certified"):
+        raise ValueError(f"curves = {curves!r}: wanted True or False, 'recorded' or 'certified'")
+    if curves:
+        return _long(*_core.lab_curves(file, experiment, curves == "certified"))
+    return _frame(_core.lab_lines(file, experiment))
+
+
+def _frame(lines: List[Dict[str, Any]]) -> Any:
+    """A row for each run."""
+    pandas = need("pandas", "a DataFrame")
+    frame = pandas.DataFrame(lines, columns=_COLUMNS)
+    for name in _NUMBERS:
+        frame[name] = pandas.to_numeric(frame[name]).astype(float)
+    for name in _WHOLE:
+        frame[name] = frame[name].astype("Int64")
+    frame["finished"] = pandas.to_datetime(frame["finished"], utc=True)
+    return frame
+
+
+#: The columns of the frame of runs, in order.
+_COLUMNS = [
+    *_PLACE,
+    "method",
+    "status",
+    "ended",
+    "objective",
+    "violation",
+    "iterations",
+    "passes_f",
+    "passes_g",
+    "samples",
+    "seconds",
+    "certificate_lower",
+    "certificate_upper",
+    "settings",
+    "notes",
+    "finished",
+]
+
+
+def _long(lines: List[Dict[str, Any]], curves: List[Tuple[int, List[Tuple[str, str, Any]]]]) -> Any:
+    """A row for each iterate of each run."""
+    pandas = need("pandas", "a DataFrame")
+    parts = []
+    for place, named in curves:
+        columns: Dict[str, Any] = {}
+        for _, name, numbers in named:
+            # Two constraints may be called the same.
+            again = sum(known == name or known.startswith(f"{name} (") for known in columns)
+            columns[name if again == 0 else f"{name} ({again + 1})"] = numbers
+        part = pandas.DataFrame(columns)
+        for k, key in enumerate(_PLACE):
+            part.insert(k, key, lines[place][key])
+        parts.append(part)
+    if not parts:
+        return pandas.DataFrame(columns=list(_PLACE))
+    frame = pandas.concat(parts, ignore_index=True)
+    # Curves are kept as numbers; counts are whole.
+    whole = [name for name in _WHOLE if name in frame and frame[name].notna().all()]
+    return frame.astype({name: "int64" for name in whole})
+
+
+class _Board:
+    """Progress of an experiment: by tqdm where it is installed, otherwise a line for each run."""
+
+    def __init__(self, verbose: int):
+        self.lines = verbose > 1
+        self.bar: Any = None
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            self.lines = True
+        else:
+            self.bar = tqdm(
+                total=0, desc="lab", bar_format="{desc}: {percentage:3.0f}% |{bar}| {elapsed}<{remaining}{postfix}", leave=False
+            )
+
+    def update(self, total: int, done: float, running: List[str], news: List[Tuple[str, str]]) -> None:
+        if self.lines:
+            for name, words in news:
+                line = f"{name}: {words}"
+                print(line, file=sys.stderr) if self.bar is None else self.bar.write(line, file=sys.stderr)
+        if self.bar is not None:
+            self.bar.total = max(total, 1)
+            self.bar.n = min(done, self.bar.total)
+            self.bar.set_postfix_str(f"{int(done)} of {total} jobs" + (f", {running[0]}" if running else ""), refresh=False)
+            self.bar.refresh()
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
