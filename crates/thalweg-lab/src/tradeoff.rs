@@ -241,9 +241,6 @@ pub struct Fits<'a> {
     pub which: usize,
 }
 
-/// A constraint of a fit holds if it exceeds its bound by at most this, times its size if that is above 1.
-const FEASIBILITY: f64 = 1e-6;
-
 impl Fits<'_> {
     fn row(&self, bound: f64, x: &[f64]) -> Result<Row> {
         let training = quality(self.problem, x)?;
@@ -285,7 +282,7 @@ impl Sweeps for Fits<'_> {
                     problem.set_bound(j, c.surrogate_bound);
                     problem.sharpen(j, c.sharpened);
                 }
-                let proved = distance(problem, &fitted.point.x, FEASIBILITY, &mut notes);
+                let proved = distance(problem, &fitted.point.x, self.options.feasibility, &mut notes);
                 for (j, c) in fitted.constraints.iter().enumerate() {
                     problem.set_bound(j, asked[j]);
                     problem.sharpen(j, 1.0 / c.sharpened);
@@ -300,9 +297,10 @@ impl Sweeps for Fits<'_> {
         self.problem.set_bound(self.which, bound);
         let mut row = self.row(bound, x)?;
         let problem = &*self.problem;
-        let (counted, point) = (problem.counted(x)?, run::measure(problem, x, FEASIBILITY)?);
+        let feasibility = self.options.feasibility;
+        let (counted, point) = (problem.counted(x)?, run::measure(problem, x, feasibility)?);
         row.feasible = point.constraints.iter().enumerate().all(|(j, c)| match (self.options.enforce, counted[j]) {
-            (Enforce::Measured, Some(rate)) => rate <= problem.bound(j) + FEASIBILITY * problem.bound(j).abs().max(1.0),
+            (Enforce::Measured, Some(rate)) => rate <= problem.bound(j) + feasibility * problem.bound(j).abs().max(1.0),
             _ => c.satisfied,
         });
         Ok(Reached { row, notes: vec![], interrupted: false })
