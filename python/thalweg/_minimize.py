@@ -8,7 +8,7 @@ import numpy as np
 
 from thalweg import _core
 from thalweg._functions import Problem, problem
-from thalweg._result import Certificate, History, Result, settings
+from thalweg._result import Callback, Certificate, History, Result, raise_with, settings
 from thalweg._running import running
 
 #: Names of the methods.
@@ -149,34 +149,14 @@ def minimize(
     )
     conduct, certificate = _conduct(given, seed, ctol, callback is not None)
     solver = {"name": _method(method), **given}
-    stopped = []
-
-    def on_record(row: dict, x: np.ndarray) -> bool:
-        intermediate = Result(
-            x=x,
-            fun=row["objective"],
-            maxcv=max(row["violation"], 0.0),
-            nit=row["iteration"],
-            seconds=row["seconds"],
-            signed=dict(zip(posed.names, row["constraints"])),
-            ctol=ctol,
-        )
-        try:
-            callback(intermediate)  # type: ignore[misc]
-        except StopIteration:
-            stopped.append(True)
-        return bool(stopped)
-
+    watch = None if callback is None else Callback(callback, posed.names, ctol)
     with running(verbose, "minimize") as run:
-        watch = on_record if callback is not None else None
         outcome, ended, reasons, raised = _core.minimize(
             posed.core, posed.x0, solver, conduct, run.interrupt, watch, run.on_progress
         )
-    result = None if outcome is None else _result(posed, outcome, ended, reasons, ctol, bool(stopped))
+    result = None if outcome is None else _result(posed, outcome, ended, reasons, ctol, watch is not None and watch.stopped)
     if raised is not None:
-        if result is not None:
-            raised.result = result
-        raise raised
+        raise_with(raised, result)
     assert result is not None
     if rho is not None and np.all(np.isfinite(result.x)):
         _certify(posed, result, certificate)

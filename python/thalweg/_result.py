@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
-from typing import Any, Iterable, Optional, Tuple
+from typing import Any, Callable, Iterable, Optional, Tuple
 
 import numpy as np
 from scipy.optimize import OptimizeResult
@@ -209,3 +210,36 @@ def settings(given: Optional[dict], what: str = "options") -> dict:
         if not isinstance(key, str):
             raise TypeError(f"{what} has the key {key!r}: wanted names")
     return dict(given)
+
+
+class Callback:
+    """A user's callback as the core calls it: with one object for each measured iterate; ``StopIteration`` ends the run."""
+
+    def __init__(self, call: Callable, names: Iterable[str], ctol: float):
+        self._call, self._names, self._ctol = call, list(names), ctol
+        #: The callback asked for an end.
+        self.stopped = False
+
+    def __call__(self, row: dict, x: np.ndarray) -> bool:
+        intermediate = Result(
+            x=x,
+            fun=row["objective"],
+            maxcv=max(row["violation"], 0.0),
+            nit=row["iteration"],
+            seconds=row["seconds"],
+            signed=dict(zip(self._names, row["constraints"])),
+            ctol=self._ctol,
+        )
+        try:
+            self._call(intermediate)
+        except StopIteration:
+            self.stopped = True
+        return self.stopped
+
+
+def raise_with(raised: BaseException, result: Any) -> None:
+    """Raises a user's own exception again, with what was reached as its attribute ``result``."""
+    # Few exceptions take no attributes; they are raised all the same.
+    with contextlib.suppress(AttributeError, TypeError):
+        raised.result = result  # type: ignore[attr-defined]
+    raise raised

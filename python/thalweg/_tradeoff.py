@@ -7,11 +7,10 @@ from typing import Any, List, Optional, Tuple, Union
 import numpy as np
 
 from thalweg import _core, _rows
-from thalweg._minimize import _whole, seed_of
-from thalweg._result import need, settings
+from thalweg._result import need, raise_with, settings
 from thalweg._running import running
 from thalweg._terms import Term, _number
-from thalweg._train import SOLVERS, Posed
+from thalweg._train import Posed, training
 from thalweg.learn import FitResult
 
 
@@ -259,12 +258,7 @@ def tradeoff(
     >>> bool(np.all(np.diff(swept.frame["objective"]) > 0))
     True
     """
-    if not isinstance(solver, str) or solver not in SOLVERS:
-        raise ValueError(f"solver = {solver!r}: wanted one of {', '.join(SOLVERS)}")
-    if enforce not in ("measured", "surrogate"):
-        raise ValueError(
-            f"enforce = {enforce!r}: wanted 'measured' (counted rates keep the bounds) or 'surrogate' (their smooth forms do)"
-        )
+    how = training(solver, enforce, seed, max_iter, max_time, feasibility, n_threads)
     values = _bounds(bounds)
     payload, rows, columns = _rows.features(X)
     classes, labels = _rows.classes(y, rows)
@@ -273,21 +267,13 @@ def tradeoff(
     named = posed.core.constraints()
     which, note = _which([c["name"] for c in named], of)
     held_out = _held_out(posed, X_test, y_test, sensitive_test, classes, columns)
-    budget = {"iterations": _whole(max_iter), "seconds": max_time}
-    training = {
-        "budget": {k: v for k, v in budget.items() if v is not None} or None,
-        "enforce": enforce,
-        "seed": seed_of(seed),
-        "feasibility": float(feasibility),
-        "threads": _whole(n_threads),
-    }
     with running(verbose, "tradeoff") as run:
         found, points, notes, interrupted, raised = posed.core.sweep(
             which,
             values,
             solver,
             settings(options),
-            training,
+            how,
             run.interrupt,
             None if held_out is None else held_out.core,
             run.on_progress,
@@ -305,8 +291,7 @@ def tradeoff(
         interrupted=interrupted,
     )
     if raised is not None:
-        raised.result = swept
-        raise raised
+        raise_with(raised, swept)
     return swept
 
 

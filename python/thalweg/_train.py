@@ -8,7 +8,7 @@ import numpy as np
 
 from thalweg import _core, _rows
 from thalweg._minimize import _whole, seed_of
-from thalweg._result import Certificate, History, Result, settings, table_html
+from thalweg._result import Callback, Certificate, History, raise_with, settings, table_html
 from thalweg._running import running
 from thalweg._terms import as_constraints, as_term
 
@@ -65,6 +65,26 @@ def _one_grouping(given: list, rows: int) -> Optional[Tuple[np.ndarray, List[str
     return known
 
 
+def training(
+    solver: Any, enforce: Any, seed: Any, max_iter: Any, max_time: Optional[float], feasibility: float, n_threads: Any
+) -> dict:
+    """How a model is trained, for the core; refuses what cannot be meant."""
+    if not isinstance(solver, str):
+        raise TypeError(f"solver is of type {type(solver).__name__}: wanted one of {', '.join(SOLVERS)}")
+    if enforce not in ("measured", "surrogate"):
+        raise ValueError(
+            f"enforce = {enforce!r}: wanted 'measured' (counted rates keep the bounds) or 'surrogate' (their smooth forms do)"
+        )
+    budget = {"iterations": _whole(max_iter), "seconds": max_time}
+    return {
+        "budget": {k: v for k, v in budget.items() if v is not None} or None,
+        "enforce": enforce,
+        "seed": seed_of(seed),
+        "feasibility": float(feasibility),
+        "threads": _whole(n_threads),
+    }
+
+
 def train(
     posed: Posed,
     *,
@@ -81,48 +101,15 @@ def train(
     verbose: int = 0,
 ) -> Trained:
     """Trains, and measures what came of it."""
-    if not isinstance(solver, str):
-        raise TypeError(f"solver is of type {type(solver).__name__}: wanted one of {', '.join(SOLVERS)}")
-    if enforce not in ("measured", "surrogate"):
-        raise ValueError(
-            f"enforce = {enforce!r}: wanted 'measured' (counted rates keep the bounds) or 'surrogate' (their smooth forms do)"
-        )
-    budget = {"iterations": _whole(max_iter), "seconds": max_time}
-    training = {
-        "budget": {k: v for k, v in budget.items() if v is not None} or None,
-        "enforce": enforce,
-        "seed": seed_of(seed),
-        "feasibility": float(feasibility),
-        "threads": _whole(n_threads),
-    }
-    names = [c["name"] for c in posed.core.constraints()]
-    stopped = []
-
-    def on_record(row: dict, x: np.ndarray) -> bool:
-        shown = Result(
-            x=x,
-            fun=row["objective"],
-            maxcv=max(row["violation"], 0.0),
-            nit=row["iteration"],
-            seconds=row["seconds"],
-            signed=dict(zip(names, row["constraints"])),
-            ctol=feasibility,
-        )
-        try:
-            callback(shown)  # type: ignore[misc]
-        except StopIteration:
-            stopped.append(True)
-        return bool(stopped)
-
+    how = training(solver, enforce, seed, max_iter, max_time, feasibility, n_threads)
+    watch = None if callback is None else Callback(callback, [c["name"] for c in posed.core.constraints()], feasibility)
     from_point = None if start is None else np.ascontiguousarray(start, dtype=np.float64)
     with running(verbose, "fit") as run:
-        fitted, ended, raised = posed.core.fit(
-            solver, settings(options), training, run.interrupt, from_point, on_record if callback else None, run.on_progress
-        )
-    trained = Trained(posed, fitted, enforce, "the callback stopped it" if stopped else ended, run.interrupted)
+        fitted, ended, raised = posed.core.fit(solver, settings(options), how, run.interrupt, from_point, watch, run.on_progress)
+    words = "the callback stopped it" if watch is not None and watch.stopped else ended
+    trained = Trained(posed, fitted, enforce, words, run.interrupted)
     if raised is not None:
-        raised.result = trained
-        raise raised
+        raise_with(raised, trained)
     return trained
 
 
