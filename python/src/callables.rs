@@ -27,10 +27,17 @@ enum Slope {
     WithValue,
 }
 
+/// A Python function and how its subgradients are had.
+struct Callable {
+    name: String,
+    value: Py<PyAny>,
+    slope: Slope,
+}
+
 /// A function with one or more values.
 enum Function {
     /// A Python callable.
-    Call { name: String, value: Py<PyAny>, slope: Slope },
+    Call(Callable),
     /// Products with the rows of a matrix.
     Linear(Matrix),
 }
@@ -49,7 +56,7 @@ struct Inequality {
 #[pyclass(frozen, module = "thalweg._core")]
 pub struct Callables {
     dim: usize,
-    objective: Function,
+    objective: Callable,
     /// Functions behind the constraints, and how many values each has.
     functions: Vec<(Function, usize)>,
     inequalities: Vec<Inequality>,
@@ -131,7 +138,7 @@ impl Callables {
         samples: Option<usize>,
         rho: Option<(f64, f64)>,
     ) -> PyResult<Self> {
-        let objective = Function::call("fun".into(), objective.0, objective.1)?;
+        let objective = Callable::new("fun".into(), objective.0, objective.1);
         let functions = functions.iter().map(|given| Function::read(given, dim)).collect::<PyResult<Vec<_>>>()?;
         let inequalities: Vec<Inequality> = inequalities
             .into_iter()
@@ -139,9 +146,6 @@ impl Callables {
             .collect();
         if let Some(stray) = inequalities.iter().find(|i| functions.get(i.function).is_none_or(|(_, n)| i.value >= *n)) {
             return Err(PyValueError::new_err(format!("'{}' speaks of a value that no function has", stray.name)));
-        }
-        if let Some(0) = samples {
-            return Err(PyValueError::new_err("n_samples = 0: wanted at least 1"));
         }
         let every = samples.map(|n| -> PyResult<_> {
             let all = PyArray1::from_iter(py, 0..n as i64);
@@ -209,8 +213,8 @@ fn set(given: Option<&Bound<'_, PyDict>>) -> PyResult<Box<dyn Set>> {
     }
 }
 
-impl Function {
-    fn call(name: String, value: Bound<'_, PyAny>, slope: Bound<'_, PyAny>) -> PyResult<Self> {
+impl Callable {
+    fn new(name: String, value: Bound<'_, PyAny>, slope: Bound<'_, PyAny>) -> Self {
         let slope = if slope.is_none() {
             Slope::None
         } else if slope.is_callable() {
@@ -218,9 +222,11 @@ impl Function {
         } else {
             Slope::WithValue
         };
-        Ok(Function::Call { name, value: value.unbind(), slope })
+        Callable { name, value: value.unbind(), slope }
     }
+}
 
+impl Function {
     fn read(given: &Bound<'_, PyTuple>, dim: usize) -> PyResult<(Self, usize)> {
         if given.len() == 1 {
             let rows = matrix(&given.get_item(0)?)?;
@@ -233,17 +239,19 @@ impl Function {
             return Ok((Function::Linear(rows), count));
         }
         let (name, value, slope, count): (String, Bound<'_, PyAny>, Bound<'_, PyAny>, usize) = given.extract()?;
-        Ok((Function::call(name, value, slope)?, count))
+        Ok((Function::Call(Callable::new(name, value, slope)), count))
     }
 }
 
 impl Callables {
     /// Whether every function has subgradients; if not, the name of the first that has none.
     pub fn without_slope(&self) -> Option<&str> {
-        std::iter::once(&self.objective).chain(self.functions.iter().map(|(f, _)| f)).find_map(|f| match f {
-            Function::Call { name, slope: Slope::None, .. } => Some(name.as_str()),
-            _ => None,
-        })
+        let behind = self.functions.iter().filter_map(|(function, _)| match function {
+            Function::Call(callable) => Some(callable),
+            Function::Linear(_) => None,
+        });
+        let mut all = std::iter::once(&self.objective).chain(behind);
+        all.find(|callable| matches!(callable.slope, Slope::None)).map(|callable| callable.name.as_str())
     }
 
     fn memory(&self) -> Memory {
@@ -255,12 +263,7 @@ impl Callables {
     }
 
     /// Calls a Python function at a point: with a new array each time, so that nobody can change ours or be changed by us.
-    fn ask<T>(
-        &self,
-        callable: &Py<PyAny>,
-        at: &At,
-        read: impl FnOnce(Python<'_>, &Bound<'_, PyAny>) -> PyResult<T>,
-    ) -> Result<T> {
+    fn ask<T>(&self, callable: &Py<PyAny>, at: &At, read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Result<T> {
         let asked = Python::attach(|py| -> PyResult<T> {
             let x = PyArray1::from_slice(py, at.x);
             let answer = match (&self.every, at.draw.stream(0)) {
@@ -270,7 +273,7 @@ impl Callables {
                     callable.bind(py).call1((x, PyArray1::from_iter(py, ids.iter().map(|&i| i64::from(i)))))?
                 }
             };
-            read(py, &answer)
+            read(&answer)
         });
         asked.map_err(|error| {
             let sentence = Python::attach(|py| error.value(py).to_string());
@@ -285,14 +288,12 @@ impl Callables {
         if let (true, [value]) = (visit.values.known, visit.values.numbers.as_slice()) {
             return Ok(*value);
         }
-        let Function::Call { name, value, slope } = &self.objective else {
-            return Err(Error::Oracle("the objective is no function".into()));
-        };
+        let Callable { name, value, slope } = &self.objective;
         self.values.fetch_add(1, Ordering::Relaxed);
         let value = if let Slope::WithValue = slope {
             self.slopes.fetch_add(1, Ordering::Relaxed);
             let grad = visit.slopes.room(self.dim);
-            let value = self.ask(value, at, |_, answer| {
+            let value = self.ask(value, at, |answer| {
                 let Ok((value, row)) = answer.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>() else {
                     return Err(wrong(answer, "fun returned", "a pair, value and gradient, because jac is True"));
                 };
@@ -302,7 +303,7 @@ impl Callables {
             visit.slopes.known = true;
             value
         } else {
-            self.ask(value, at, |_, answer| number(answer, name))?
+            self.ask(value, at, |answer| number(answer, name))?
         };
         visit.values.room(1)[0] = value;
         visit.values.known = true;
@@ -317,7 +318,7 @@ impl Callables {
             let values = visit.values.room(*count);
             match function {
                 Function::Linear(matrix) => matrix.scores(0..*count, at.x, values),
-                Function::Call { name, value, .. } => self.ask(value, at, |_, answer| {
+                Function::Call(Callable { name, value, .. }) => self.ask(value, at, |answer| {
                     // Plain numbers first; a float of numpy is one of Python's too.
                     if *count == 1
                         && let Ok(value) = answer.cast::<PyFloat>()
@@ -346,10 +347,10 @@ impl Callables {
                         matrix.add_row(i, 1.0, row);
                     }
                 }
-                Function::Call { name, slope: Slope::Call(slope), .. } => {
-                    self.ask(slope, at, |_, answer| rows_of(answer, name, (*count, self.dim), rows))?;
+                Function::Call(Callable { name, slope: Slope::Call(slope), .. }) => {
+                    self.ask(slope, at, |answer| rows_of(answer, name, (*count, self.dim), rows))?;
                 }
-                Function::Call { name, .. } => return Err(Error::Oracle(format!("{name} has no jac"))),
+                Function::Call(Callable { name, .. }) => return Err(Error::Oracle(format!("{name} has no jac"))),
             }
             visit.slopes.known = true;
         }
@@ -450,7 +451,7 @@ impl Values for Callables {
         self.samples.as_ref().map_or(&[], |n| n)
     }
     fn constraint_uses(&self, j: usize, _stream: usize) -> bool {
-        matches!(self.functions[self.inequalities[j].function].0, Function::Call { .. })
+        matches!(self.functions[self.inequalities[j].function].0, Function::Call(_))
     }
     fn objective_modulus(&self) -> Option<Modulus> {
         Some(self.moduli.0)
@@ -458,7 +459,7 @@ impl Values for Callables {
     fn constraint_modulus(&self, j: usize) -> Option<Modulus> {
         match self.functions[self.inequalities[j].function].0 {
             Function::Linear(_) => Some(Modulus { value: 0.0, source: Source::Proved }),
-            Function::Call { .. } => Some(self.moduli.1),
+            Function::Call(_) => Some(self.moduli.1),
         }
     }
     fn scratch(&self) -> Scratch {
@@ -484,11 +485,12 @@ impl Subgradients for Callables {
     fn objective_grad(&self, at: At, grad: &mut [f64], scratch: &mut Scratch) -> Result<f64> {
         let visit = &mut scratch.get::<Memory>()?.objective;
         let value = self.value(&at, visit)?;
-        if let (false, Function::Call { name, slope, .. }) = (visit.slopes.known, &self.objective) {
+        if !visit.slopes.known {
+            let Callable { name, slope, .. } = &self.objective;
             let Slope::Call(slope) = slope else { return Err(Error::Oracle(format!("{name} has no jac"))) };
             self.slopes.fetch_add(1, Ordering::Relaxed);
             let room = visit.slopes.room(self.dim);
-            self.ask(slope, &at, |_, answer| vector(answer, "jac returned", room))?;
+            self.ask(slope, &at, |answer| vector(answer, "jac returned", room))?;
             visit.slopes.known = true;
         }
         grad.copy_from_slice(&visit.slopes.numbers);

@@ -241,6 +241,8 @@ def test_certificates_of_classifiers():
     assert found.certified and found.constraints[0]["kept"] and found.upper < 0.05
     assert model.certificate_ is None or model.certificate_["upper"] <= 1e-3 + 1e-12
     assert "kept" in model.report_html()
+    with pytest.raises(ValueError, match=r"y has labels beside \['no', 'yes'\]: wanted those of the training rows"):
+        thalweg.certify(model, X, np.where(y == "no", "never", y), sensitive_features=group)
 
 
 def test_many_fits_do_not_grow_memory():

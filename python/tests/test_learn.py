@@ -352,16 +352,20 @@ def test_certificates_of_models():
 def test_a_forked_process_can_fit():
     import multiprocessing
 
-    fit("logistic", X=X, y=Y, n_threads=2)
+    # Enough rows for several threads, here and there.
+    fit("logistic", X=LARGE[0], y=LARGE[1], n_threads=2)
     context = multiprocessing.get_context("fork")
     with context.Pool(1) as pool:
         # A child that waits for a thread of its parent would wait for ever.
         found = pool.apply_async(_child).get(timeout=60)
-    assert np.array_equal(found, fit("logistic", X=X, y=Y).x)
+    assert np.array_equal(found, fit("logistic", X=LARGE[0], y=LARGE[1]).x)
+
+
+LARGE = sample(6000)
 
 
 def _child():
-    return fit("logistic", X=X, y=Y).x
+    return fit("logistic", X=LARGE[0], y=LARGE[1]).x
 
 
 def _press_after(seconds):

@@ -239,7 +239,7 @@ def test_other_threads_run_meanwhile():
         (
             {"X_test": np.zeros((2, 3)), "y_test": ["no", "ja"]},
             ValueError,
-            r"^y_test has labels beside \['no', 'yes'\]: wanted those of y$",
+            r"^y_test has labels beside \['no', 'yes'\]: wanted those of the training rows$",
         ),
         (
             {"X_test": np.zeros((2, 3)), "y_test": ["no", "yes"]},

@@ -113,15 +113,12 @@ def _model(model: Any, X: Any, y: Any, sensitive: Any, weights: Any, how: dict, 
         point, trained, enforce = np.concatenate(parts), model._trained, model.enforce
     else:
         payload, rows, _ = _rows.features(X)
-        labels = np.asarray(y)
-        if not np.all(np.isin(labels, model.classes)):
-            raise ValueError(f"y has labels beside {model.classes.tolist()}: wanted those of the fit")
         posed = Posed(
             model.objective,
             model.subject_to,
             payload,
             rows,
-            np.where(labels == model.classes[1], 1.0, -1.0),
+            _rows.signs(y, rows, model.classes),
             sensitive=sensitive,
             weights=_rows.weights(weights, rows),
             intercept=len(model.x) > len(model.coef),

@@ -161,7 +161,7 @@ def problem(
         functions.append(function)
         built.sizes.append(size)
         low, high = sides(low, name, "lb", size), sides(high, name, "ub", size)
-        equal = low == high
+        equal = (low == high) & np.isfinite(low)
         if np.any(equal):
             warnings.warn(
                 f"{name} is an equality: it becomes two inequalities that hold within {eq_tol:g} (eq_tol), which leave "

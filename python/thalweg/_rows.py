@@ -48,20 +48,33 @@ def features(X: Any, what: str = "X") -> Tuple[Any, int, int]:
     return array, array.shape[0], array.shape[1]
 
 
+def labels(y: Any, rows: int, what: str = "y") -> np.ndarray:
+    """One label for each row."""
+    found = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    if found.ndim == 2 and found.shape[1] == 1:
+        found = found.ravel()
+    if found.shape != (rows,):
+        raise ValueError(f"{what} has shape {found.shape}: wanted {rows} labels, one for each row of {what.replace('y', 'X')}")
+    if found.dtype.kind == "f" and np.any(np.isnan(found)):
+        raise ValueError(f"{what} is NaN in row {int(np.argmax(np.isnan(found))) + 1}: wanted a label")
+    return found
+
+
 def classes(y: Any, rows: int) -> Tuple[np.ndarray, np.ndarray]:
     """The two classes in order, and +1 for the second, -1 for the first."""
-    labels = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels.ravel()
-    if labels.ndim != 1 or len(labels) != rows:
-        raise ValueError(f"y has shape {labels.shape}: wanted {rows} labels, one for each row of X")
-    if labels.dtype.kind == "f" and np.any(np.isnan(labels)):
-        raise ValueError(f"y is NaN in row {int(np.argmax(np.isnan(labels))) + 1}: wanted a label")
-    found, code = np.unique(labels, return_inverse=True)
+    found, code = np.unique(labels(y, rows), return_inverse=True)
     if len(found) != 2:
         shown = ", ".join(str(v) for v in found[:5]) + (", …" if len(found) > 5 else "")
         raise ValueError(f"y has {len(found)} classes ({shown}): wanted two")
     return found, np.where(code == 1, 1.0, -1.0)
+
+
+def signs(y: Any, rows: int, known: np.ndarray, what: str = "y") -> np.ndarray:
+    """+1 for the second of two known classes, -1 for the first, and no other."""
+    given = labels(y, rows, what)
+    if not np.all(np.isin(given, known)):
+        raise ValueError(f"{what} has labels beside {known.tolist()}: wanted those of the training rows")
+    return np.where(given == known[1], 1.0, -1.0)
 
 
 def groups(sensitive: Any, rows: int, what: str = "sensitive_features") -> Tuple[np.ndarray, List[str]]:

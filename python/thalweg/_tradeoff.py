@@ -348,13 +348,7 @@ def _held_out(posed: Posed, X: Any, y: Any, sensitive: Any, classes: np.ndarray,
     payload, rows, found = _rows.features(X, "X_test")
     if found != columns:
         raise ValueError(f"X_test has {found} columns: wanted {columns}, as in X")
-    labels = np.asarray(y)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels.ravel()
-    if labels.shape != (rows,):
-        raise ValueError(f"y_test has shape {labels.shape}: wanted {rows} labels, one for each row of X_test")
-    if not np.all(np.isin(labels, classes)):
-        raise ValueError(f"y_test has labels beside {classes.tolist()}: wanted those of y")
+    signs = _rows.signs(y, rows, classes, "y_test")
     if posed.groups is not None and sensitive is None:
         raise ValueError("sensitive_test is missing: wanted the group of each row of X_test, as the training rows have groups")
     if posed.groups is not None:
@@ -363,7 +357,6 @@ def _held_out(posed: Posed, X: Any, y: Any, sensitive: Any, classes: np.ndarray,
             raise ValueError(
                 f"sensitive_test has the groups {', '.join(names)}: wanted {', '.join(posed.groups[1])}, as in the training rows"
             )
-    signs = np.where(labels == classes[1], 1.0, -1.0)
     return Posed(
         posed.objective,
         posed.subject_to,

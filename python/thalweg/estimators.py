@@ -48,7 +48,7 @@ class _Linear(ClassifierMixin, BaseEstimator):
     def _train(self, rows: _Rows, subject_to: Any, sensitive: Any = None) -> None:
         """Trains on checked rows, and sets what every classifier has."""
         posed = Posed(
-            self._objective(),
+            self.objective,
             subject_to,
             rows.payload,
             rows.count,
@@ -93,9 +93,6 @@ class _Linear(ClassifierMixin, BaseEstimator):
         if trained.interrupted:
             # What was reached is kept, but a search over many fits must end.
             raise KeyboardInterrupt
-
-    def _objective(self) -> Any:
-        return self.objective
 
     def _constraints(self, sensitive: Any) -> Any:
         """The constraints, given who is in which group."""
@@ -200,13 +197,12 @@ class _Linear(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         payload, rows, _ = _rows.features(X)
-        labels = np.where(np.asarray(y) == self.classes_[1], 1.0, -1.0)
         return Posed(
-            self._objective(),
+            self.objective,
             self._constraints(sensitive),
             payload,
             rows,
-            labels,
+            _rows.signs(y, rows, self.classes_),
             sensitive=sensitive,
             weights=_rows.weights(sample_weight, rows),
             intercept=self.fit_intercept,
