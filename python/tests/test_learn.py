@@ -341,6 +341,12 @@ def test_certificates_of_models():
     bad.x = result.x + 1.0
     found = thalweg.certify(bad, X, y, sensitive_features=group)
     assert found.lower > 0.1 or not found.feasible
+    # So is one that was trained without the constraint.
+    bad.x = fit("logistic", X=X, y=y).x
+    found = thalweg.certify(bad, X, y, sensitive_features=group)
+    said = fit("logistic", X=X, y=y).predict(X)
+    assert not found.feasible and not found.certified and found.worst == "demographic_parity"
+    assert found.maxcv == pytest.approx(gap(said, group) - 0.05, abs=1e-12)
     held = thalweg.certify(result, *sample(1000, seed=1)[:2], sensitive_features=sample(1000, seed=1)[2], confidence=0.9)
     assert held.intervals[0]["low"] <= held.intervals[0]["value"] <= held.intervals[0]["high"]
     with pytest.raises(TypeError, match="certified on rows"):
