@@ -5,8 +5,10 @@ mod average;
 mod batch;
 mod recursive;
 mod reservoir;
+mod two_point;
 
 pub use average::RunningMean;
 pub use batch::MiniBatch;
 pub use recursive::{Ema, Spider, Storm};
 pub use reservoir::Reservoir;
+pub use two_point::{Law, TwoPoint};

@@ -30,11 +30,20 @@ pub enum Schedule {
         /// Exponent.
         p: f64,
     },
+    /// `c / (1 + t / after)^p`; rule "decay": steady for about `after` iterations, then smaller and smaller.
+    Decay {
+        /// The first number.
+        c: f64,
+        /// Exponent.
+        p: f64,
+        /// How many iterations it stays near the first.
+        after: f64,
+    },
     /// What a theorem prescribes; rule "theory". Must be resolved before the first step.
     Theory,
 }
 
-const RULES: &str = "\"constant\", \"inv-sqrt\", \"inv-linear\", \"strongly-convex\", \"power\" or \"theory\"";
+const RULES: &str = "\"constant\", \"inv-sqrt\", \"inv-linear\", \"strongly-convex\", \"power\", \"decay\" or \"theory\"";
 
 impl Schedule {
     /// The number of iteration `t`. NaN for `Theory`, which [`Schedule::resolve`] removes.
@@ -46,6 +55,7 @@ impl Schedule {
             Schedule::InvLinear(c) => c / n,
             Schedule::StronglyConvex(c) => c / (n + 1.0),
             Schedule::Power { c, p } => c * n.powf(p),
+            Schedule::Decay { c, p, after } => c * (1.0 + t as f64 / after).powf(-p),
             Schedule::Theory => f64::NAN,
         }
     }
@@ -69,7 +79,7 @@ impl Schedule {
             Schedule::Theory => return Ok(()),
             Schedule::Constant(c) => (c, 0.0, name.to_string()),
             Schedule::InvSqrt(c) | Schedule::InvLinear(c) | Schedule::StronglyConvex(c) => (c, 0.0, format!("{name}.c")),
-            Schedule::Power { c, p } => (c, p, format!("{name}.c")),
+            Schedule::Power { c, p } | Schedule::Decay { c, p, .. } => (c, p, format!("{name}.c")),
         };
         if !c.is_finite() || c < 0.0 || (c == 0.0 && !allow_zero) {
             let wanted = if allow_zero { "a finite number, 0 or larger" } else { "a finite number larger than 0" };
@@ -77,6 +87,11 @@ impl Schedule {
         }
         if !p.is_finite() {
             return Err(Error::setting(format!("{name}.p"), p, "a finite number"));
+        }
+        if let Schedule::Decay { after, .. } = *self
+            && !(after > 0.0 && after.is_finite())
+        {
+            return Err(Error::setting(format!("{name}.after"), after, "a finite number larger than 0"));
         }
         Ok(())
     }
@@ -88,12 +103,13 @@ impl Schedule {
             Schedule::InvLinear(_) => "inv-linear",
             Schedule::StronglyConvex(_) => "strongly-convex",
             Schedule::Power { .. } => "power",
+            Schedule::Decay { .. } => "decay",
             Schedule::Theory => "theory",
         }
     }
 
     /// From the keys of a table. The error is a sentence.
-    fn from_keys(rule: Option<&str>, c: Option<f64>, p: Option<f64>) -> std::result::Result<Self, String> {
+    fn from_keys(rule: Option<&str>, c: Option<f64>, p: Option<f64>, after: Option<f64>) -> std::result::Result<Self, String> {
         let Some(rule) = rule else {
             return Err(format!("a schedule has no rule: wanted rule = {RULES}"));
         };
@@ -107,15 +123,23 @@ impl Schedule {
                 let p = p.ok_or("the schedule \"power\" has no p: wanted p = the exponent of t + 1")?;
                 Schedule::Power { c: factor()?, p }
             }
+            "decay" => {
+                let p = p.ok_or("the schedule \"decay\" has no p: wanted p = the exponent that it falls with")?;
+                let after = after.ok_or("the schedule \"decay\" has no after: wanted after = a number of iterations")?;
+                Schedule::Decay { c: factor()?, p, after }
+            }
             "theory" => match c {
                 None => Schedule::Theory,
                 Some(c) => return Err(format!("the schedule \"theory\" has c = {c}: wanted no c, the theorem gives it")),
             },
             other => return Err(format!("rule = \"{other}\": wanted {RULES}")),
         };
-        match p {
-            Some(p) if rule != "power" => {
-                Err(format!("the schedule \"{rule}\" has p = {p}: wanted no p, only \"power\" has one"))
+        match (p, after) {
+            (_, Some(after)) if rule != "decay" => {
+                Err(format!("the schedule \"{rule}\" has after = {after}: wanted no after, only \"decay\" has one"))
+            }
+            (Some(p), _) if !["power", "decay"].contains(&rule) => {
+                Err(format!("the schedule \"{rule}\" has p = {p}: wanted no p, only \"power\" and \"decay\" have one"))
             }
             _ => Ok(schedule),
         }
@@ -137,6 +161,7 @@ impl fmt::Display for Schedule {
             Schedule::InvLinear(c) => write!(f, "{} / (t + 1)", short(c)),
             Schedule::StronglyConvex(c) => write!(f, "{} / (t + 2)", short(c)),
             Schedule::Power { c, p } => write!(f, "{} (t + 1)^{}", short(c), short(p)),
+            Schedule::Decay { c, p, after } => write!(f, "{} / (1 + t / {})^{}", short(c), short(after), short(p)),
             Schedule::Theory => write!(f, "theory"),
         }
     }
@@ -154,27 +179,29 @@ struct Packed {
     rule: String,
     c: Option<f64>,
     p: Option<f64>,
+    after: Option<f64>,
 }
 
 impl Serialize for Schedule {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let (c, p) = match *self {
+        let (c, p, after) = match *self {
             Schedule::Constant(c) | Schedule::InvSqrt(c) | Schedule::InvLinear(c) | Schedule::StronglyConvex(c) => {
-                (Some(c), None)
+                (Some(c), None, None)
             }
-            Schedule::Power { c, p } => (Some(c), Some(p)),
-            Schedule::Theory => (None, None),
+            Schedule::Power { c, p } => (Some(c), Some(p), None),
+            Schedule::Decay { c, p, after } => (Some(c), Some(p), Some(after)),
+            Schedule::Theory => (None, None, None),
         };
         if !serializer.is_human_readable() {
-            return Packed { rule: self.rule().into(), c, p }.serialize(serializer);
+            return Packed { rule: self.rule().into(), c, p, after }.serialize(serializer);
         }
         if let Schedule::Constant(c) = *self {
             return serializer.serialize_f64(c);
         }
-        let keys = 1 + usize::from(c.is_some()) + usize::from(p.is_some());
+        let keys = 1 + [c, p, after].iter().flatten().count();
         let mut map = serializer.serialize_map(Some(keys))?;
         map.serialize_entry("rule", self.rule())?;
-        for (key, value) in [("c", c), ("p", p)] {
+        for (key, value) in [("c", c), ("p", p), ("after", after)] {
             if let Some(value) = value {
                 map.serialize_entry(key, &value)?;
             }
@@ -188,8 +215,8 @@ impl<'de> Deserialize<'de> for Schedule {
         if deserializer.is_human_readable() {
             return deserializer.deserialize_any(NumberOrTable);
         }
-        let Packed { rule, c, p } = Packed::deserialize(deserializer)?;
-        Schedule::from_keys(Some(&rule), c, p).map_err(de::Error::custom)
+        let Packed { rule, c, p, after } = Packed::deserialize(deserializer)?;
+        Schedule::from_keys(Some(&rule), c, p, after).map_err(de::Error::custom)
     }
 }
 
@@ -215,19 +242,20 @@ impl<'de> Visitor<'de> for NumberOrTable {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Schedule, A::Error> {
-        let (mut rule, mut c, mut p) = (None::<String>, None, None);
+        let (mut rule, mut c, mut p, mut after) = (None::<String>, None, None, None);
         while let Some(key) = map.next_key::<String>()? {
             let again = match key.as_str() {
                 "rule" => rule.replace(map.next_value()?).is_some(),
                 "c" => c.replace(map.next_value()?).is_some(),
                 "p" => p.replace(map.next_value()?).is_some(),
-                _ => return Err(de::Error::custom(format!("a schedule has no key \"{key}\": wanted rule, c or p"))),
+                "after" => after.replace(map.next_value()?).is_some(),
+                _ => return Err(de::Error::custom(format!("a schedule has no key \"{key}\": wanted rule, c, p or after"))),
             };
             if again {
                 return Err(de::Error::custom(format!("a schedule has the key \"{key}\" twice: wanted it once")));
             }
         }
-        Schedule::from_keys(rule.as_deref(), c, p).map_err(de::Error::custom)
+        Schedule::from_keys(rule.as_deref(), c, p, after).map_err(de::Error::custom)
     }
 }
 
@@ -244,12 +272,13 @@ mod tests {
         toml::from_str::<Settings>(text).map(|s| s.eta).map_err(|e| e.message().to_string())
     }
 
-    const ALL: [Schedule; 6] = [
+    const ALL: [Schedule; 7] = [
         Schedule::Constant(0.25),
         Schedule::InvSqrt(0.1),
         Schedule::InvLinear(3.0),
         Schedule::StronglyConvex(3.0),
         Schedule::Power { c: 2.0, p: -0.75 },
+        Schedule::Decay { c: 2.0, p: 0.5, after: 300.0 },
         Schedule::Theory,
     ];
 
@@ -262,6 +291,8 @@ mod tests {
         assert_eq!((Schedule::StronglyConvex(6.0).at(0), Schedule::StronglyConvex(6.0).at(1)), (3.0, 2.0));
         let power = Schedule::Power { c: 3.0, p: 2.0 };
         assert_eq!((power.at(0), power.at(3)), (3.0, 48.0));
+        let decay = Schedule::Decay { c: 6.0, p: 0.5, after: 10.0 };
+        assert_eq!((decay.at(0), decay.at(80)), (6.0, 2.0));
         assert!(Schedule::Theory.at(0).is_nan());
     }
 
@@ -299,10 +330,18 @@ mod tests {
             ("{ rule = \"power\", p = 1.0 }", "the schedule \"power\" has no c: wanted c = a number".into()),
             (
                 "{ rule = \"inv-linear\", c = 1.0, p = 2.0 }",
-                "the schedule \"inv-linear\" has p = 2: wanted no p, only \"power\" has one".into(),
+                "the schedule \"inv-linear\" has p = 2: wanted no p, only \"power\" and \"decay\" have one".into(),
+            ),
+            (
+                "{ rule = \"decay\", c = 1.0, p = 1 }",
+                "the schedule \"decay\" has no after: wanted after = a number of iterations".into(),
+            ),
+            (
+                "{ rule = \"power\", c = 1.0, p = 1, after = 2 }",
+                "the schedule \"power\" has after = 2: wanted no after, only \"decay\" has one".into(),
             ),
             ("{ rule = \"theory\", c = 1.0 }", "the schedule \"theory\" has c = 1: wanted no c, the theorem gives it".into()),
-            ("{ rule = \"constant\", q = 1.0 }", "a schedule has no key \"q\": wanted rule, c or p".into()),
+            ("{ rule = \"constant\", q = 1.0 }", "a schedule has no key \"q\": wanted rule, c, p or after".into()),
             (
                 "\"theory\"",
                 "invalid type: string \"theory\", expected a number or a table such as { rule = \"inv-sqrt\", c = 0.1 }".into(),
@@ -342,7 +381,10 @@ mod tests {
     #[test]
     fn formulas_are_short() {
         let shown: Vec<String> = ALL.iter().map(Schedule::to_string).collect();
-        assert_eq!(shown, ["0.25", "0.1 / sqrt(t + 1)", "3 / (t + 1)", "3 / (t + 2)", "2 (t + 1)^-0.75", "theory"]);
+        assert_eq!(
+            shown,
+            ["0.25", "0.1 / sqrt(t + 1)", "3 / (t + 1)", "3 / (t + 2)", "2 (t + 1)^-0.75", "2 / (1 + t / 300)^0.5", "theory"]
+        );
         assert_eq!(Schedule::Constant(0.002_500_000_000_000_000_5).to_string(), "0.0025");
         assert_eq!(Schedule::Constant(1.52661e11).to_string(), "1.52661e11");
         assert_eq!(Schedule::Constant(5e-6).to_string(), "5e-6");
