@@ -6,14 +6,17 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+use thalweg::estimate::Law;
 use thalweg::eval::Evaluator;
-use thalweg::learn::{Data, Groups, JointWasserstein, Learning, Split};
+use thalweg::learn::{Data, Groups, JointWasserstein, Learning, ManyConstraints, Split};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::oracle::Draw;
 use thalweg::sets::{Set, Transport, Warm};
 use thalweg::solvers::ssg::{InfeasibleStep, Output, Settings};
-use thalweg::solvers::{Bundle, Conex, Eval, FirstOrder, Ipp, Ssg, ThreesEcon, bundle, conex, ipp, threes_econ};
+use thalweg::solvers::{
+    Bundle, Conex, Dszog, Eval, FirstOrder, Ipp, Ssg, ThreesEcon, ValueEval, ZerothOrder, bundle, conex, dszog, ipp, threes_econ,
+};
 
 struct Counting;
 
@@ -43,6 +46,45 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
+
+/// Constraints by the hundred: once the buffers have grown to what is needed, nothing more.
+#[test]
+fn a_step_by_values_allocates_nothing() {
+    let mut rng = Rng::new(6, Purpose::Data);
+    let (rows, cols) = (60, 8);
+    let mut entries = vec![0.0; rows * cols];
+    rng.normals(&mut entries);
+    let data = Data {
+        features: Matrix::dense(rows, cols, entries).unwrap(),
+        labels: (0..rows).map(|i| if i % 3 == 0 { 1.0 } else { -1.0 }).collect(),
+        groups: None,
+        weights: None,
+    };
+    let model = Learning::on(data).split(Split::Shared).minimize("welsch".parse().unwrap()).build().unwrap();
+    let problem = ManyConstraints::pairs(model, 0.0).unwrap();
+    let settings = || dszog::Settings { m1: 16, m2: 32, m3: 32, ..dszog::Settings::default() };
+    let solvers: Vec<(&str, Box<ZerothOrder>)> = vec![
+        ("dszog", Box::new(Dszog::new(settings()).unwrap())),
+        ("dszog, plain", Box::new(Dszog::new(dszog::Settings { plain: true, eta_w: 1e-3.into(), ..settings() }).unwrap())),
+        ("dszog, sphere", Box::new(Dszog::new(dszog::Settings { law: Law::Sphere, antithetic: true, ..settings() }).unwrap())),
+    ];
+    for (name, mut solver) in solvers {
+        thalweg::math::reduce::with_threads(1, || {
+            let ev: &mut dyn ValueEval = &mut Evaluator::new(&problem, 1, 1e-6);
+            solver.start(ev, &[0.0; 8]).unwrap();
+            // The weights have been spread over all constraints and gathered again by then.
+            (0..3000).for_each(|_| {
+                solver.step(ev).unwrap();
+            });
+            let before = count();
+            (0..500).for_each(|_| {
+                solver.step(ev).unwrap();
+            });
+            assert_eq!(count() - before, 0, "{name}");
+        })
+        .unwrap();
+    }
+}
 
 #[test]
 fn a_step_of_a_solver_allocates_nothing() {

@@ -1,6 +1,7 @@
 //! How stationary is this point? Independent of every solver's own claims.
 
 mod bounds;
+mod by_values;
 mod penalised;
 mod switching;
 
@@ -13,6 +14,7 @@ use crate::solvers::FirstOrder;
 use crate::{Error, Result};
 
 pub use bounds::{Bounds, Certificate, certify};
+pub use by_values::{ByValues, Estimate, LookBack, by_values};
 pub use penalised::{Penalised, PenalisedStationarity, of_penalty};
 pub use switching::{NearStationarity, Switching, by_switching};
 

@@ -34,9 +34,9 @@ pub struct Counts {
     pub paired: u64,
     /// Subgradients of constraints.
     pub constraint_subgradients: Tally,
-    /// Projections onto the domain.
+    /// Projections onto the domain or onto the constraints, and linear functions minimised there.
     pub projections: u64,
-    /// Steps spent on inner problems.
+    /// Steps spent on inner problems; rows visited by projections onto the constraints.
     pub inner: u64,
     /// Counters that only some problems have, by name.
     pub more: BTreeMap<String, u64>,

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::check_finite;
 use crate::math::rng::Purpose;
 use crate::math::{Rng, vec};
-use crate::oracle::{At, Draw, Modulus, Pick, Replacement, Scales, Scratch, Subgradients, Values};
+use crate::oracle::{At, Draw, Modulus, Pick, Region, Replacement, Scales, Scratch, Subgradients, Values};
+use crate::sets::polyhedron::Swept;
 use crate::sets::{Set, Warm};
 use crate::{Error, Result};
 pub use counts::{Counts, Passes, Tally};
@@ -45,6 +46,15 @@ pub trait ValueEval {
     fn scales(&self) -> Option<&Scales>;
     /// Projects onto the domain.
     fn project(&mut self, x: &mut [f64]) -> Result<()>;
+    /// A point of the domain where `<slope, y>` is smallest; counts as a projection.
+    fn minimize_linear(&mut self, slope: &[f64], out: &mut [f64]) -> Result<()>;
+    /// The set that the constraints and the domain describe, see [`Values::region`]. Projections go through
+    /// [`ValueEval::region_begin`] and [`ValueEval::region_sweep`].
+    fn region(&self) -> Option<&dyn Region>;
+    /// Begins to project `target` onto the region as it looks from `at`.
+    fn region_begin(&mut self, at: &[f64], target: &[f64]) -> Result<()>;
+    /// Goes on with that. Visits to rows count as inner steps; once done, one projection and a value of every constraint.
+    fn region_sweep(&mut self, x: &mut [f64], sweeps: usize, tolerance: f64) -> Result<Swept>;
     /// Brings inner problems up to date at `x`: call it once per new point, before values and subgradients there.
     fn refresh(&mut self, x: &[f64]) -> Result<()>;
     /// f(x).
@@ -55,6 +65,8 @@ pub trait ValueEval {
     fn objective_many(&mut self, points: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()>;
     /// The picked constraints at several points, one row each.
     fn constraint_values_many(&mut self, points: &[f64], draw: &Draw, which: Pick, out: &mut [f64]) -> Result<()>;
+    /// Counts constraint values that a method has drawn again and not asked for again.
+    fn count_repeated(&mut self, constraint_values: u64);
     /// The statistics that the constraints are functions of.
     fn statistic_values(&mut self, x: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()>;
     /// The statistics of the same samples at two points: what a recursive estimator moves by.
@@ -93,6 +105,7 @@ pub(crate) struct Memory {
     generators: [Rng; 3],
     warm: Warm,
     domain_warm: Warm,
+    region_warm: Warm,
 }
 
 /// The counted, checked view of a problem during a run.
@@ -103,6 +116,8 @@ pub struct Evaluator<'p, P: ?Sized> {
     /// Samples in one full evaluation: of the objective, of each constraint.
     full_objective: u64,
     full_constraint: Vec<u64>,
+    /// Of all constraints together.
+    full_constraints: u64,
     feasibility: f64,
 }
 
@@ -114,6 +129,7 @@ impl<'p, P: Values + ?Sized> Evaluator<'p, P> {
             // A function that no sample enters costs one unit.
             (0..streams.len()).filter(|&k| uses(k)).map(|k| streams[k] as u64).sum::<u64>().max(1)
         };
+        let full_constraint: Vec<u64> = (0..problem.constraints()).map(|j| samples(&|k| problem.constraint_uses(j, k))).collect();
         Evaluator {
             scratch: problem.scratch(),
             memory: Memory {
@@ -121,9 +137,11 @@ impl<'p, P: Values + ?Sized> Evaluator<'p, P> {
                 generators: [Purpose::Sampling, Purpose::Output, Purpose::Directions].map(|p| Rng::new(seed, p)),
                 warm: Warm::default(),
                 domain_warm: Warm::default(),
+                region_warm: Warm::default(),
             },
             full_objective: samples(&|k| problem.objective_uses(k)),
-            full_constraint: (0..problem.constraints()).map(|j| samples(&|k| problem.constraint_uses(j, k))).collect(),
+            full_constraints: full_constraint.iter().sum(),
+            full_constraint,
             feasibility,
             problem,
         }
@@ -136,7 +154,7 @@ impl<'p, P: Values + ?Sized> Evaluator<'p, P> {
 
     /// What has been asked so far, in passes over the data.
     pub fn passes(&self) -> Passes {
-        self.memory.counts.passes(self.full_objective, self.full_constraint.iter().sum())
+        self.memory.counts.passes(self.full_objective, self.full_constraints)
     }
 
     /// The tolerance that a constraint value is held against, before scaling.
@@ -194,6 +212,10 @@ impl<'p, P: Values + ?Sized> Evaluator<'p, P> {
             }
         }
     }
+}
+
+fn no_region() -> Error {
+    Error::Problem("this problem does not say how to project onto its constraints".into())
 }
 
 fn check_gradient(what: &str, grad: &[f64]) -> Result<()> {
@@ -269,6 +291,35 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
         self.problem.domain().project(x, &mut self.memory.domain_warm)
     }
 
+    fn minimize_linear(&mut self, slope: &[f64], out: &mut [f64]) -> Result<()> {
+        self.memory.counts.projections += 1;
+        let domain = self.problem.domain();
+        domain.linear_minimizer(slope, out).ok_or_else(|| {
+            Error::Problem(format!("a linear function has no known minimiser on the domain ({})", domain.describe()))
+        })
+    }
+
+    fn region(&self) -> Option<&dyn Region> {
+        self.problem.region()
+    }
+
+    fn region_begin(&mut self, at: &[f64], target: &[f64]) -> Result<()> {
+        let region = self.problem.region().ok_or_else(no_region)?;
+        self.memory.counts.inner += region.begin(at, target, &mut self.memory.region_warm)?;
+        Ok(())
+    }
+
+    fn region_sweep(&mut self, x: &mut [f64], sweeps: usize, tolerance: f64) -> Result<Swept> {
+        let region = self.problem.region().ok_or_else(no_region)?;
+        let swept = region.sweep(x, sweeps, tolerance, &mut self.memory.region_warm)?;
+        self.memory.counts.inner += swept.rows;
+        if swept.done {
+            self.memory.counts.projections += 1;
+            self.memory.counts.constraint_values.add(1, self.full_constraint.iter().sum());
+        }
+        Ok(swept)
+    }
+
     fn refresh(&mut self, x: &[f64]) -> Result<()> {
         self.memory.counts.inner += self.problem.refresh(x, &mut self.memory.warm)?;
         Ok(())
@@ -303,6 +354,10 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
         self.problem.constraint_values_many(points, draw, &self.memory.warm, which, out, &mut self.scratch)?;
         let width = which.count(self.constraints()).max(1);
         out.chunks(width).try_for_each(|g| self.check_constraints(which, g))
+    }
+
+    fn count_repeated(&mut self, constraint_values: u64) {
+        self.memory.counts.constraint_values.samples += constraint_values;
     }
 
     fn statistic_values(&mut self, x: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()> {

@@ -5,8 +5,9 @@ use super::{Eval, ValueEval};
 use crate::Result;
 use crate::math::rng::Purpose;
 use crate::math::{Rng, vec};
-use crate::oracle::{Draw, Modulus, Pick, Replacement, Scales};
+use crate::oracle::{Draw, Modulus, Pick, Region, Replacement, Scales};
 use crate::sets::Set;
+use crate::sets::polyhedron::Swept;
 
 /// `f + (rho_f / 2) ||x - c||^2` subject to `g_j + (rho_g / 2) ||x - c||^2 - slack <= 0`. The terms are added exactly, also
 /// to mini-batch values.
@@ -86,6 +87,19 @@ impl<E: ValueEval + ?Sized> ValueEval for Proximal<'_, E> {
     fn project(&mut self, x: &mut [f64]) -> Result<()> {
         self.inner.project(x)
     }
+    fn minimize_linear(&mut self, slope: &[f64], out: &mut [f64]) -> Result<()> {
+        self.inner.minimize_linear(slope, out)
+    }
+    /// None where the constraints are moved: they then describe another set.
+    fn region(&self) -> Option<&dyn Region> {
+        if self.rho_g == 0.0 && self.slack == 0.0 { self.inner.region() } else { None }
+    }
+    fn region_begin(&mut self, at: &[f64], target: &[f64]) -> Result<()> {
+        self.inner.region_begin(at, target)
+    }
+    fn region_sweep(&mut self, x: &mut [f64], sweeps: usize, tolerance: f64) -> Result<Swept> {
+        self.inner.region_sweep(x, sweeps, tolerance)
+    }
     fn refresh(&mut self, x: &[f64]) -> Result<()> {
         self.inner.refresh(x)
     }
@@ -113,6 +127,9 @@ impl<E: ValueEval + ?Sized> ValueEval for Proximal<'_, E> {
             g.iter_mut().for_each(|g| *g += shift);
         }
         Ok(())
+    }
+    fn count_repeated(&mut self, constraint_values: u64) {
+        self.inner.count_repeated(constraint_values);
     }
     fn statistic_values(&mut self, x: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()> {
         self.inner.statistic_values(x, draw, out)

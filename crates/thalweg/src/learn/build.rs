@@ -22,6 +22,7 @@ use crate::{Error, Result};
 const TERMS: &[(&str, &[&str])] = &[
     ("hinge", &["on"]),
     ("logistic", &["on"]),
+    ("welsch", &["scale", "on"]),
     ("false_positive_rate", &["temperature"]),
     ("false_negative_rate", &["temperature"]),
     ("roc_gap", &["thresholds", "low", "high", "temperature"]),
@@ -277,6 +278,13 @@ fn piece(call: &Call, groups: u32) -> Result<Piece> {
     let term: Box<dyn Term> = match name {
         "hinge" => Box::new(MeanLoss { loss: Loss::Hinge, on: arguments.on()? }),
         "logistic" => Box::new(MeanLoss { loss: Loss::Logistic, on: arguments.on()? }),
+        "welsch" => {
+            let scale = arguments.number("scale", 1.0)?;
+            if !(scale > 0.0 && scale.is_finite()) {
+                return Err(Error::setting("scale of welsch", scale, "a finite number above 0"));
+            }
+            Box::new(MeanLoss { loss: Loss::Welsch(scale), on: arguments.on()? })
+        }
         "false_positive_rate" => Box::new(ErrorRate::false_positive(arguments.temperature()?)),
         "false_negative_rate" => Box::new(ErrorRate::false_negative(arguments.temperature()?)),
         "roc_gap" => {

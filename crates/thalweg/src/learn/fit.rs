@@ -552,6 +552,7 @@ impl<'a> Trainer<'a> {
         let mut whole = Whole {
             budget: &self.options.budget,
             moved: (0..self.asked.len()).map(|j| self.problem.bound(j) - self.asked[j]).collect(),
+            tolerances: (0..self.asked.len()).map(|j| self.slack(j)).collect(),
             before: Progress { iterations: self.iterations, passes: self.passes, seconds: self.seconds, share: 0.0 },
             samples: self.samples,
             observer: &mut *self.observer,
@@ -613,6 +614,8 @@ struct Whole<'a> {
     budget: &'a Budget,
     /// By how much each bound is above the user's now.
     moved: Vec<f64>,
+    /// What each constraint may exceed the user's bound by.
+    tolerances: Vec<f64>,
     /// Work before this run.
     before: Progress,
     /// Samples read before it.
@@ -624,6 +627,8 @@ impl Whole<'_> {
     fn row(&self, mut row: Row) -> Row {
         row.constraints.iter_mut().zip(&self.moved).for_each(|(g, moved)| *g += moved);
         row.violation = row.constraints.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        row.violated =
+            row.constraints.iter().zip(&self.tolerances).filter(|(g, tolerance)| **g > **tolerance || g.is_nan()).count();
         row.iteration += self.before.iterations;
         row.passes_f += self.before.passes.objective;
         row.passes_g += self.before.passes.constraints;

@@ -1,4 +1,4 @@
-//! Mean losses over labelled rows: hinge and logistic.
+//! Mean losses over labelled rows: hinge, logistic, and a bounded one.
 
 use std::ops::Range;
 
@@ -8,13 +8,18 @@ use crate::math::sigmoid::{log1p_exp, logistic_pass, sigmoid};
 use crate::math::vec;
 
 /// A loss as a function of the margin, label times score.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Loss {
     /// `max(0, 1 - margin)`; slope 0 at the kink.
     Hinge,
     /// `log(1 + exp(-margin))`.
     Logistic,
+    /// `c^2 (1 - exp(-(1 - margin)^2 / c^2))` for a scale c: the square of the distance between score and label, bounded by c^2.
+    Welsch(f64),
 }
+
+/// The second derivative of the bounded loss is nowhere below minus this: `4 exp(-3/2)`, at `(1 - margin)^2 = 1.5 c^2`.
+const WELSCH_CURVATURE: f64 = 0.892_520_640_593_719_2;
 
 impl Loss {
     /// Value at a margin.
@@ -23,6 +28,7 @@ impl Loss {
         match self {
             Loss::Hinge => (1.0 - margin).max(0.0),
             Loss::Logistic => log1p_exp(-margin),
+            Loss::Welsch(c) => -c * c * (-(1.0 - margin) * (1.0 - margin) / (c * c)).exp_m1(),
         }
     }
 
@@ -38,6 +44,7 @@ impl Loss {
                 }
             }
             Loss::Logistic => -sigmoid(-margin),
+            Loss::Welsch(c) => -2.0 * (1.0 - margin) * (-(1.0 - margin) * (1.0 - margin) / (c * c)).exp(),
         }
     }
 }
@@ -64,6 +71,7 @@ impl Term for MeanLoss {
         match (self.loss, view.weights) {
             (Loss::Hinge, None) => sum(chunks, slots, |i| Loss::Hinge.value(view.labels[i] * view.scores[i])),
             (Loss::Hinge, Some(w)) => sum(chunks, slots, |i| w[i] * Loss::Hinge.value(view.labels[i] * view.scores[i])),
+            (loss @ Loss::Welsch(_), _) => sum(chunks, slots, |i| view.weight(i) * loss.value(view.labels[i] * view.scores[i])),
             (Loss::Logistic, _) => reduce::for_each_chunk(chunks, slots, |_, range, slot| slot[0] = logistic_sum(view, range)),
         }
         out[0] = 0.0;
@@ -84,11 +92,15 @@ impl Term for MeanLoss {
         match self.loss {
             Loss::Hinge => fill(view, factor, Loss::Hinge, out),
             Loss::Logistic => fill(view, factor, Loss::Logistic, out),
+            Loss::Welsch(c) => fill(view, factor, Loss::Welsch(c), out),
         }
     }
 
-    fn modulus(&self, _: &[RowNorms], _: Constant) -> Option<f64> {
-        Some(0.0)
+    fn modulus(&self, populations: &[RowNorms], _: Constant) -> Option<f64> {
+        match self.loss {
+            Loss::Hinge | Loss::Logistic => Some(0.0),
+            Loss::Welsch(_) => Some(WELSCH_CURVATURE * populations.first()?.mean_square),
+        }
     }
 }
 

@@ -20,6 +20,14 @@ impl Pick<'_> {
             Pick::These(ids) => ids.len(),
         }
     }
+
+    /// Calls `visit(k, j)` for each: j is the k-th that is picked out of `all`.
+    pub fn each(&self, all: usize, mut visit: impl FnMut(usize, usize)) {
+        match self {
+            Pick::All => (0..all).for_each(|j| visit(j, j)),
+            Pick::These(ids) => ids.iter().enumerate().for_each(|(k, &j)| visit(k, j as usize)),
+        }
+    }
 }
 
 /// How samples are drawn.

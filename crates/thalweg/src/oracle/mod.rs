@@ -1,9 +1,11 @@
 //! What a problem offers: values ([`Values`]) and subgradients ([`Subgradients`]) at a point for a draw of samples. How
 //! often they are asked and what is counted is the business of [`crate::eval`]; solvers never see these traits.
 
+mod black_box;
 pub mod check;
 mod closures;
 mod draw;
+pub mod region;
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -13,8 +15,10 @@ use serde::{Deserialize, Serialize};
 pub use crate::sets::Warm;
 use crate::sets::{Set, WholeSpace};
 use crate::{Error, Result};
+pub use black_box::BlackBox;
 pub use closures::Problem;
 pub use draw::{Draw, Pick, Replacement};
+pub use region::Region;
 
 /// Where an oracle is asked: the point, the samples, and what is carried from visit to visit.
 #[derive(Debug, Clone, Copy)]
@@ -103,6 +107,10 @@ pub trait Values: Send + Sync {
     /// The simple set that `x` must stay in.
     fn domain(&self) -> &dyn Set {
         &WholeSpace
+    }
+    /// The set that the constraints and the domain describe, where the problem can project onto it.
+    fn region(&self) -> Option<&dyn Region> {
+        None
     }
     /// How strongly the variables act: typical curvature, up to a common factor. For a linear model, the second moments of the
     /// columns. Methods may measure distances by it; none where all variables are alike.

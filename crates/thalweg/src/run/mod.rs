@@ -15,18 +15,19 @@ use std::time::{Duration, Instant};
 
 pub use budget::Budget;
 pub use gauge::{Gauge, Reading};
-pub use outcome::{ConstraintValue, Ended, Goal, Limit, Outcome, Point};
+pub use outcome::{ConstraintValue, Ended, Goal, LISTED, Limit, Outcome, Point};
 pub use record::{Record, Row};
 pub use stop::Stop;
 
 use gauge::Gauges;
 
+use crate::certify::{self, ByValues};
 use crate::error::check_length;
 use crate::eval::{Eval, Evaluator, Passes, ValueEval};
 use crate::math::vec;
 use crate::oracle::{Draw, Pick, Subgradients, Values, Warm};
-use crate::solvers::{FirstOrder, Method, Returned, Step, Verdict, ZerothOrder};
-use crate::{Error, Result, certify};
+use crate::solvers::{AnySolver, FirstOrder, Method, Returned, Step, Verdict, Weighed, ZerothOrder};
+use crate::{Error, Result};
 
 /// How the note begins that tells of a run which was continued.
 pub const CONTINUED: &str = "continued from iteration";
@@ -48,6 +49,10 @@ pub struct Options {
     pub threads: usize,
     /// Near-stationarity of recorded iterates, the papers' way; by default none.
     pub certificate: certify::Measures,
+    /// What is estimated at the returned point of a run by values alone; none to ask for no value after the run.
+    pub look_back: Option<certify::LookBack>,
+    /// Up to so many constraints each one is written down at a measured point; of more, only the worst. By default [`LISTED`].
+    pub listed: usize,
     /// Further quantities of recorded iterates and of the returned point; by default none.
     pub gauges: Option<Arc<dyn Gauge>>,
     /// Where to keep a checkpoint.
@@ -79,6 +84,8 @@ impl Default for Options {
             feasibility: 1e-6,
             threads: 1,
             certificate: certify::Measures::default(),
+            look_back: Some(certify::LookBack::default()),
+            listed: LISTED,
             gauges: None,
             checkpoint: None,
             interrupt: None,
@@ -97,6 +104,7 @@ impl Options {
         self.budget.validate()?;
         self.record.validate()?;
         self.stop.validate(&self.certificate)?;
+        self.look_back.iter().try_for_each(certify::LookBack::validate)?;
         if !(self.feasibility >= 0.0 && self.feasibility.is_finite()) {
             return Err(Error::setting("feasibility", self.feasibility, "a finite number of at least 0"));
         }
@@ -156,6 +164,9 @@ pub fn minimize(
         fn certify(&self, problem: &(dyn Subgradients + 'p), x: &[f64], how: &certify::Measures) -> Result<certify::Measured> {
             how.take(problem, x)
         }
+        fn look_back(&self, _: &(dyn Subgradients + 'p), _: &[f64], _: Option<Weighed>, _: &Options) -> Result<Option<ByValues>> {
+            Ok(None)
+        }
     }
     options.validate()?;
     crate::math::reduce::with_threads(options.threads, || drive(problem, &mut First(solver), start, options, observer))?
@@ -183,9 +194,33 @@ pub fn minimize_by_values(
         fn certify(&self, _: &(dyn Values + 'p), _: &[f64], _: &certify::Measures) -> Result<certify::Measured> {
             Err(Error::Problem("near-stationarity needs subgradients, and this problem has values alone".into()))
         }
+        fn look_back(
+            &self,
+            problem: &(dyn Values + 'p),
+            x: &[f64],
+            weighed: Option<Weighed>,
+            options: &Options,
+        ) -> Result<Option<ByValues>> {
+            options.look_back.map(|how| certify::by_values(problem, x, weighed, &how)).transpose()
+        }
     }
     options.validate()?;
     crate::math::reduce::with_threads(options.threads, || drive(problem, &mut Zeroth(solver), start, options, observer))?
+}
+
+/// Runs a solver of either kind on a problem that has subgradients; one that uses values alone sees nothing else of it. Otherwise
+/// as [`minimize`].
+pub fn minimize_with(
+    problem: &dyn Subgradients,
+    solver: &mut AnySolver,
+    start: &[f64],
+    options: &Options,
+    observer: &mut (dyn Observer + Send),
+) -> Result<Outcome> {
+    match solver {
+        AnySolver::First(solver) => minimize(problem, &mut **solver, start, options, observer),
+        AnySolver::Zeroth(solver) => minimize_by_values(problem, &mut **solver, start, options, observer),
+    }
 }
 
 /// A solver together with the kind of oracle it runs on: what the loop needs of both.
@@ -194,6 +229,8 @@ trait Driver<P: ?Sized>: Send {
     fn start(&mut self, ev: &mut Evaluator<'_, P>, x: &[f64]) -> Result<()>;
     fn step(&mut self, ev: &mut Evaluator<'_, P>) -> Result<Step>;
     fn certify(&self, problem: &P, x: &[f64], how: &certify::Measures) -> Result<certify::Measured>;
+    /// What values alone say about the returned point, for a solver that used nothing else.
+    fn look_back(&self, problem: &P, x: &[f64], weighed: Option<Weighed>, options: &Options) -> Result<Option<ByValues>>;
 }
 
 /// Time without measuring.
@@ -226,7 +263,7 @@ fn drive<P: Values + ?Sized>(
     let mut notes = vec![];
     let start = place(problem, start, &mut notes)?;
     let mut ev = Evaluator::new(problem, options.seed, options.feasibility);
-    let mut measure = Measure::new(problem, options.feasibility);
+    let mut measure = Measure::new(problem, options.feasibility, options.listed);
     let mut gauges = Gauges::new(options.gauges.as_deref());
     measure.point(&start).map_err(|e| Error::Problem(format!("the start cannot be used: {e}")))?;
     let mut watch = Watch { before: 0.0, since: Instant::now() };
@@ -362,6 +399,20 @@ fn drive<P: Values + ?Sized>(
         }
     }
     notes.extend(driver.method().notes());
+    let mut by_values = None;
+    // Who interrupts a run does not want to wait for more values.
+    if !matches!(ended, Ended::Failed { .. } | Ended::Interrupted) {
+        let weighed = driver.method().weighed().filter(|_| returned != Returned::Target);
+        match driver.look_back(problem, &x, weighed, options) {
+            Ok(found) => by_values = found,
+            Err(e) => notes.push(format!("the gradient was not estimated at the returned point: {e}")),
+        }
+    }
+    if let (None, Some(found)) = (&multipliers, &by_values)
+        && problem.constraints() <= LISTED
+    {
+        multipliers = Some(found.every_multiplier(problem.constraints()));
+    }
     let point = measure.point(&x).unwrap_or_else(|_| measure.unknown(&x));
     keep_better(&mut best, point.clone());
     let readings = gauges.read(&x, "at the returned point");
@@ -373,6 +424,7 @@ fn drive<P: Values + ?Sized>(
         multipliers,
         ended,
         stationary,
+        by_values,
         best_feasible: best,
         iterations: t,
         counts: ev.counts().clone(),
@@ -389,7 +441,7 @@ fn drive<P: Values + ?Sized>(
 /// Measures a point on all data.
 pub fn measure(problem: &(impl Values + ?Sized), x: &[f64], feasibility: f64) -> Result<Point> {
     check_length("the point", x.len(), problem.dim())?;
-    Measure::new(problem, feasibility).point(x)
+    Measure::new(problem, feasibility, LISTED).point(x)
 }
 
 /// Checks the start and moves it into the domain.
@@ -426,11 +478,12 @@ fn keep_better(best: &mut Option<Point>, point: Point) {
 struct Measure<'p, P: ?Sized> {
     ev: Evaluator<'p, P>,
     full: Draw,
+    listed: usize,
 }
 
 impl<'p, P: Values + ?Sized> Measure<'p, P> {
-    fn new(problem: &'p P, feasibility: f64) -> Self {
-        Measure { ev: Evaluator::new(problem, 0, feasibility), full: Draw::full() }
+    fn new(problem: &'p P, feasibility: f64, listed: usize) -> Self {
+        Measure { ev: Evaluator::new(problem, 0, feasibility), full: Draw::full(), listed }
     }
 
     fn point(&mut self, x: &[f64]) -> Result<Point> {
@@ -443,8 +496,7 @@ impl<'p, P: Values + ?Sized> Measure<'p, P> {
 
     /// Whether a recorded iterate keeps every constraint.
     fn keeps(&self, row: &Row) -> bool {
-        let tolerance = |j| self.ev.feasibility() * self.ev.problem().constraint_scale(j);
-        row.objective.is_finite() && row.constraints.iter().enumerate().all(|(j, &g)| g <= tolerance(j))
+        row.objective.is_finite() && row.violated == 0
     }
 
     /// A point whose values could not be computed.
@@ -453,6 +505,6 @@ impl<'p, P: Values + ?Sized> Measure<'p, P> {
     }
 
     fn assemble(&self, x: &[f64], objective: f64, g: &[f64]) -> Point {
-        Point::new(x, objective, g, self.ev.problem(), self.ev.feasibility())
+        Point::new(x, objective, g, self.ev.problem(), self.ev.feasibility(), self.listed)
     }
 }

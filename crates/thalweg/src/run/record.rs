@@ -91,7 +91,9 @@ pub struct Row {
     pub stationarity_bounds: Option<(f64, f64)>,
     /// Near-stationarity of x_t for a smoothed penalty, where it was asked for.
     pub penalty_stationarity: Option<f64>,
-    /// Every g_j(x_t).
+    /// How many constraints do not hold at x_t.
+    pub violated: usize,
+    /// Every g_j(x_t); empty where there are more than are listed.
     pub constraints: Vec<f64>,
     /// The further quantities that were asked for, in the order of their names; NaN where one could not be read, which JSON
     /// has as `null`.
@@ -118,7 +120,11 @@ impl Row {
             stationarity: None,
             stationarity_bounds: None,
             penalty_stationarity: None,
-            constraints: point.constraints.iter().map(|c| c.value).collect(),
+            violated: point.violated,
+            constraints: match point.total > point.constraints.len() {
+                true => vec![],
+                false => point.constraints.iter().map(|c| c.value).collect(),
+            },
             gauges: vec![],
         }
     }

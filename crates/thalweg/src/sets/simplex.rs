@@ -50,7 +50,7 @@ impl Set for Simplex {
         let space = &mut warm.values;
         space.clear();
         space.reserve(x.len());
-        let threshold = threshold(x, largest, self.total, space);
+        let threshold = threshold(x.len(), |i| x[i] - largest, self.total, space);
         space.clear();
         for v in x {
             let over = (*v - largest) - threshold;
@@ -97,24 +97,27 @@ fn largest(x: &[f64]) -> f64 {
     lanes.iter().chain(rest).fold(f64::NEG_INFINITY, |m, &v| if v > m { v } else { m })
 }
 
-/// The t with `sum_i max(0, y_i - t) = total` for `y = x - largest`; `space` is empty and has room for `x`.
+/// The t with `sum_i max(0, y(i) - t) = total` over `len` entries, of which the largest lies between 0 and `total`; `space` is
+/// empty and has room for all.
 ///
 /// Every part V of the entries gives the lower bound `(sum V - total) / |V| <= t`, so entries at or below such a bound are
 /// zero in the projection and can be dropped (Condat 2016). What survives one pass over `x` is usually short.
-fn threshold(x: &[f64], largest: f64, total: f64, space: &mut Vec<f64>) -> f64 {
-    filter(x, largest, total, space).unwrap_or_else(|| threshold_by_pivots(space, total))
+#[inline(always)]
+pub(crate) fn threshold(len: usize, y: impl Fn(usize) -> f64, total: f64, space: &mut Vec<f64>) -> f64 {
+    filter(len, y, total, space).unwrap_or_else(|| threshold_by_pivots(space, total))
 }
 
 /// The threshold, if a few rounds of dropping entries find it; otherwise `space` has the entries that are still in question.
-fn filter(x: &[f64], largest: f64, total: f64, space: &mut Vec<f64>) -> Option<f64> {
-    // V = {largest entry}: y = 0.
+#[inline(always)]
+fn filter(len: usize, y: impl Fn(usize) -> f64, total: f64, space: &mut Vec<f64>) -> Option<f64> {
+    // V = {largest entry}: y is at least 0 there.
     let mut bound = -total;
     let mut sum = 0.0;
     let mut kept = [0.0; BLOCK];
-    for block in x.chunks(BLOCK) {
+    for from in (0..len).step_by(BLOCK) {
         let mut count = 0;
-        for &v in block {
-            let y = v - largest;
+        for i in from..len.min(from + BLOCK) {
+            let y = y(i);
             // Written always, counted if above the bound: no branch to mispredict. `count` stays below BLOCK here.
             kept[count & (BLOCK - 1)] = y;
             count += usize::from(y > bound);
@@ -301,7 +304,7 @@ mod tests {
             depth *= 1.25;
         }
         x.reverse();
-        assert_eq!(filter(&x, 0.0, 1.0, &mut Vec::new()), None);
+        assert_eq!(filter(x.len(), |i| x[i], 1.0, &mut Vec::new()), None);
         close(&project(&x, 1.0), &twin(&x, 1.0), 1e-14);
     }
 

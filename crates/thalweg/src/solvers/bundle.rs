@@ -10,6 +10,9 @@ use crate::math::vec;
 use crate::oracle::{Draw, Modulus, Source, Warm};
 use crate::{Error, Result};
 
+/// Most constraints: every visit gives a cut of each, and the master program knows all pairs of cuts.
+pub const MOST_CONSTRAINTS: usize = 2000;
+
 /// Settings of [`Bundle`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -720,6 +723,10 @@ impl<'e> Solver<dyn Eval + 'e> for Bundle {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
         let constants = Constants::of(ev, self.settings.rho_f, self.settings.rho_g)?;
         let m = ev.constraints();
+        if m > MOST_CONSTRAINTS {
+            let wanted = format!("at most {MOST_CONSTRAINTS} for bundle, or a method that draws constraints, such as dszog");
+            return Err(Error::setting("number of constraints", m, wanted));
+        }
         self.which.clear();
         self.which.extend(0..m as u32);
         for (buffer, length) in [

@@ -1,24 +1,35 @@
 //! The methods, one file per family, and the seam between a method and the run loop. Loops, clocks, budgets and files are
 //! in [`crate::run`].
 
+pub mod accszofw;
+pub mod acczomda;
 pub mod auto;
 pub mod bundle;
 pub mod conex;
+pub mod dszog;
 pub mod ipp;
 pub mod schedule;
 pub mod ssg;
 pub mod threes_econ;
+mod white_box;
+pub mod zopsgd;
+pub mod zoscgd;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use crate::eval::{Eval, ValueEval};
+pub use accszofw::Accszofw;
+pub use acczomda::Acczomda;
 pub use bundle::Bundle;
 pub use conex::Conex;
+pub use dszog::Dszog;
 pub use ipp::Ipp;
 pub use schedule::Schedule;
 pub use ssg::Ssg;
 pub use threes_econ::ThreesEcon;
+pub use zopsgd::Zopsgd;
+pub use zoscgd::Zoscgd;
 
 use crate::{Error, Result};
 
@@ -98,6 +109,19 @@ pub struct Infeasible {
     pub convex: bool,
 }
 
+/// The penalty that a method puts on constraints, and how it weighs them now: `f + beta sum_j p_j max(0, g_j + margin)^2`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Weighed {
+    /// Price of squared violations.
+    pub beta: f64,
+    /// Strong concavity in p.
+    pub lambda: f64,
+    /// How far below 0 the penalty begins.
+    pub margin: f64,
+    /// p, which adds up to 1.
+    pub weights: Vec<f64>,
+}
+
 /// A solver's whole state, as bytes that only the same solver can read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State(Vec<u8>);
@@ -131,6 +155,10 @@ pub trait Method: Send {
     fn multipliers(&self) -> Option<&[f64]> {
         None
     }
+    /// The penalty and the weights of the constraints, for a method that has them.
+    fn weighed(&self) -> Option<Weighed> {
+        None
+    }
     /// What the method has proved, once it is finished.
     fn verdict(&self) -> Option<&Verdict> {
         None
@@ -157,3 +185,21 @@ pub trait Solver<E: ?Sized>: Method {
 pub type FirstOrder<'s> = dyn for<'e> Solver<dyn Eval + 'e> + 's;
 /// A solver that uses values alone.
 pub type ZerothOrder<'s> = dyn for<'e> Solver<dyn ValueEval + 'e> + 's;
+
+/// A solver of either kind.
+pub enum AnySolver {
+    /// One that uses subgradients.
+    First(Box<FirstOrder<'static>>),
+    /// One that uses values alone.
+    Zeroth(Box<ZerothOrder<'static>>),
+}
+
+impl AnySolver {
+    /// What does not depend on the kind.
+    pub fn method(&self) -> &dyn Method {
+        match self {
+            AnySolver::First(solver) => &**solver,
+            AnySolver::Zeroth(solver) => &**solver,
+        }
+    }
+}

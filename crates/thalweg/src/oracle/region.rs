@@ -1,0 +1,388 @@
+//! The set that a problem's constraints describe, for methods that look through them: they project onto it, or minimise linear
+//! functions over it. Methods that ask for values of constraints alone do not need this.
+
+use super::Warm;
+use crate::error::{check_finite, check_length};
+use crate::math::vec;
+use crate::sets::polyhedron::{self, Rows, Swept};
+use crate::{Error, Result};
+
+/// The points that keep all constraints of a problem, and its domain; where the constraints are not linear, what they look like
+/// from a point.
+///
+/// A projection is done in pieces, because it may take minutes: [`Region::begin`], then [`Region::sweep`] until that is done.
+/// Everything unfinished is in `warm`.
+pub trait Region: Send + Sync {
+    /// Begins the projection of `target` onto the set as it looks from `at`; one that is unfinished is given up. Returns how
+    /// many rows were visited.
+    fn begin(&self, at: &[f64], target: &[f64], warm: &mut Warm) -> Result<u64>;
+    /// Goes on, with at most `sweeps` visits to each row; `x` becomes the point so far. It is the projection once no row is
+    /// violated by more than `tolerance`.
+    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<Swept>;
+    /// The point whose projection [`Region::land`] makes the minimiser of `<slope, y>` over the set as it looks from `at`.
+    fn aim(&self, at: &[f64], slope: &[f64], out: &mut [f64]);
+    /// From the projection of what [`Region::aim`] gave to the minimiser.
+    fn land(&self, x: &mut [f64]);
+    /// The set in words, for reports.
+    fn describe(&self) -> String;
+}
+
+/// Where the set has no bound of its own, points within this distance of the origin count.
+pub const RADIUS: f64 = 10.0;
+/// A direction of length 1 that leaves less than this of itself in the cone leaves nothing: what is left is made as long as the
+/// radius, and errors of the projection grow with it.
+const VANISHES: f64 = 1e-4;
+/// How far out the point lies that is projected instead of minimising a linear function, in units of the radius.
+const FAR: f64 = 100.0;
+
+/// `out` becomes the direction against `slope`, of length 1; zeros for zeros.
+fn against(slope: &[f64], out: &mut [f64]) {
+    let length = vec::norm(slope);
+    let scale = if length == 0.0 { 0.0 } else { -1.0 / length };
+    out.iter_mut().zip(slope).for_each(|(o, s)| *o = scale * s);
+}
+
+/// What a cone aims at: the direction of steepest descent, of length 1 so that tolerances are relative to it.
+pub(crate) fn aim_at_cone(slope: &[f64], out: &mut [f64]) {
+    against(slope, out);
+}
+
+/// From the projection `pi` of that direction to the minimiser over the cone's points within `radius`: `radius pi / ||pi||`,
+/// or 0 where nothing is left of the direction (Moreau's decomposition).
+pub(crate) fn land_on_cone(radius: f64, x: &mut [f64]) {
+    let length = vec::norm(x);
+    // NaN stays.
+    let scale = if length <= VANISHES { 0.0 } else { radius / length };
+    vec::scale(x, scale);
+}
+
+/// A cone of linear inequalities `<a_k, x> >= 0`, of which linear functions are minimised within a ball.
+///
+/// Projections are onto the cone itself. Bounds of the rows must be 0.
+#[derive(Debug, Clone, Copy)]
+pub struct Cone<R> {
+    /// The inequalities.
+    pub rows: R,
+    /// Radius of the ball; [`RADIUS`] unless there is a better one.
+    pub radius: f64,
+}
+
+impl<R: Rows> Region for Cone<R> {
+    fn begin(&self, _at: &[f64], target: &[f64], warm: &mut Warm) -> Result<u64> {
+        Ok(polyhedron::begin(&self.rows, None, target, warm))
+    }
+    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<Swept> {
+        polyhedron::sweep(&self.rows, None, x, sweeps, tolerance, warm)
+    }
+    fn aim(&self, _at: &[f64], slope: &[f64], out: &mut [f64]) {
+        aim_at_cone(slope, out);
+    }
+    fn land(&self, x: &mut [f64]) {
+        land_on_cone(self.radius, x);
+    }
+    fn describe(&self) -> String {
+        format!("cone of {} rows in a ball of radius {}", self.rows.len(), self.radius)
+    }
+}
+
+/// Linear inequalities within a ball: projections are onto both, and linear functions are minimised by projecting a point far
+/// out, `at - 100 radius slope / ||slope||`: from an `at` in the ball the value is at most `0.02 radius ||slope||` above the least.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounded<R> {
+    /// The inequalities.
+    pub rows: R,
+    /// Radius of the ball.
+    pub radius: f64,
+}
+
+impl<R: Rows> Region for Bounded<R> {
+    fn begin(&self, _at: &[f64], target: &[f64], warm: &mut Warm) -> Result<u64> {
+        Ok(polyhedron::begin(&self.rows, Some(self.radius), target, warm))
+    }
+    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<Swept> {
+        let swept = polyhedron::sweep(&self.rows, Some(self.radius), x, sweeps, tolerance, warm)?;
+        if swept.empty {
+            return Err(Error::Problem(format!("no point within {} of the origin keeps all constraints", self.radius)));
+        }
+        Ok(swept)
+    }
+    fn aim(&self, at: &[f64], slope: &[f64], out: &mut [f64]) {
+        aim_far(self.radius, at, slope, out);
+    }
+    fn land(&self, _x: &mut [f64]) {}
+    fn describe(&self) -> String {
+        format!("{} linear constraints in a ball of radius {}", self.rows.len(), self.radius)
+    }
+}
+
+fn aim_far(radius: f64, at: &[f64], slope: &[f64], out: &mut [f64]) {
+    against(slope, out);
+    out.iter_mut().zip(at).for_each(|(o, at)| *o = at + FAR * radius * *o);
+}
+
+/// Constraints `f_j(x) <= 0` that are not linear, by what they look like from `at`: `f_j(at) + <s_j, x - at> <= 0`, within a ball.
+///
+/// Where these contradict each other in the ball, which the projection notices, the rows that `at` violates are relaxed until
+/// it keeps them: `at` itself, or the point of the ball next to it, is then in the set.
+#[derive(Debug, Clone, Copy)]
+pub struct Linearised<F> {
+    /// Number of constraints.
+    pub constraints: usize,
+    /// Radius of the ball; [`RADIUS`] unless there is a better one.
+    pub radius: f64,
+    /// `values(at, f, rows)` gives the values and the subgradients, one row after the other, at a point.
+    pub values: F,
+}
+
+/// The rows `<-s_j, x> >= f_j - <s_j, at>` of [`Linearised`], from where `warm` keeps them.
+struct Kept<'a> {
+    dim: usize,
+    rows: &'a [f64],
+    bounds: &'a [f64],
+    squares: &'a [f64],
+}
+
+impl Kept<'_> {
+    fn row(&self, k: usize) -> &[f64] {
+        &self.rows[k * self.dim..(k + 1) * self.dim]
+    }
+}
+
+impl Rows for Kept<'_> {
+    fn len(&self) -> usize {
+        self.bounds.len()
+    }
+    fn dot(&self, k: usize, x: &[f64]) -> f64 {
+        -vec::dot(self.row(k), x)
+    }
+    fn add(&self, k: usize, weight: f64, x: &mut [f64]) {
+        vec::add_scaled(x, -weight, self.row(k));
+    }
+    fn square(&self, k: usize) -> f64 {
+        self.squares[k]
+    }
+    fn bound(&self, k: usize) -> f64 {
+        self.bounds[k]
+    }
+}
+
+/// Of the parts of `warm`: the projection's own, subgradients, bounds, squares, the point looked from, the target.
+const PARTS: usize = 6;
+
+impl<F: Fn(&[f64], &mut [f64], &mut [f64]) -> Result<()> + Send + Sync> Linearised<F> {
+    /// Splits `warm` and calls `work` with the rows and the projection's part.
+    fn with<T>(&self, dim: usize, warm: &mut Warm, work: impl FnOnce(&Kept, &mut Warm) -> T) -> Result<T> {
+        match warm.parts.as_mut_slice() {
+            [own, rows, bounds, squares, ..]
+                if rows.values.len() == dim * self.constraints && bounds.values.len() == self.constraints =>
+            {
+                Ok(work(&Kept { dim, rows: &rows.values, bounds: &bounds.values, squares: &squares.values }, own))
+            }
+            _ => Err(Error::Problem("a projection onto linearised constraints is to go on that was not begun with them".into())),
+        }
+    }
+}
+
+impl<F: Fn(&[f64], &mut [f64], &mut [f64]) -> Result<()> + Send + Sync> Region for Linearised<F> {
+    fn begin(&self, at: &[f64], target: &[f64], warm: &mut Warm) -> Result<u64> {
+        check_length("the target of a projection", target.len(), at.len())?;
+        let (dim, m) = (at.len(), self.constraints);
+        warm.parts(PARTS);
+        let [_, rows, bounds, squares, from, to] = warm.parts.as_mut_slice() else { return Ok(0) };
+        rows.values.resize(m * dim, 0.0);
+        bounds.values.resize(m, 0.0);
+        (self.values)(at, &mut bounds.values, &mut rows.values)?;
+        squares.values.clear();
+        for (j, (bound, row)) in bounds.values.iter_mut().zip(rows.values.chunks(dim.max(1))).enumerate() {
+            let square = vec::norm_squared(row);
+            if !(bound.is_finite() && square.is_finite()) {
+                check_finite(&format!("constraint {} where it is linearised", j + 1), *bound)?;
+                check_finite(&format!("the squared length of the subgradient of constraint {}", j + 1), square)?;
+            }
+            *bound -= vec::dot(row, at);
+            squares.values.push(square);
+        }
+        for (kept, x) in [(from, at), (to, target)] {
+            kept.values.clear();
+            kept.values.extend_from_slice(x);
+        }
+        self.with(dim, warm, |rows, own| polyhedron::begin(rows, Some(self.radius), target, own))
+    }
+
+    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<Swept> {
+        let radius = Some(self.radius);
+        let mut swept = self.with(x.len(), warm, |rows, own| polyhedron::sweep(rows, radius, x, sweeps, tolerance, own))??;
+        if swept.empty {
+            self.relax(warm);
+            let [_, .., to] = warm.parts.as_mut_slice() else { return Ok(swept) };
+            let target = std::mem::take(&mut to.values);
+            let again = self.with(x.len(), warm, |rows, own| polyhedron::begin(rows, radius, &target, own));
+            if let Some(to) = warm.parts.last_mut() {
+                to.values = target;
+            }
+            swept = Swept { rows: swept.rows + again?, empty: false, ..swept };
+        }
+        if swept.done {
+            // The projection's own part keeps what the next one begins with.
+            warm.parts.iter_mut().skip(1).for_each(|part| part.values.clear());
+        }
+        Ok(swept)
+    }
+
+    fn aim(&self, at: &[f64], slope: &[f64], out: &mut [f64]) {
+        aim_far(self.radius, at, slope, out);
+    }
+
+    fn land(&self, _x: &mut [f64]) {}
+
+    fn describe(&self) -> String {
+        format!("{} linearised constraints in a ball of radius {}", self.constraints, self.radius)
+    }
+}
+
+impl<F> Linearised<F> {
+    /// Lowers the bounds until the point that was looked from, moved into the ball, keeps them.
+    fn relax(&self, warm: &mut Warm) {
+        let [_, rows, bounds, _, from, _] = warm.parts.as_mut_slice() else { return };
+        let length = vec::norm(&from.values);
+        let shrink = if length > self.radius { self.radius / length } else { 1.0 };
+        for (bound, row) in bounds.values.iter_mut().zip(rows.values.chunks(from.values.len().max(1))) {
+            *bound = bound.min(-shrink * vec::dot(row, &from.values));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::math::{Matrix, Rng, rng::Purpose};
+    use crate::sets::Polyhedron;
+
+    fn rows(rows: &[&[f64]], bounds: &[f64]) -> Polyhedron {
+        let entries: Vec<f64> = rows.iter().flat_map(|row| row.iter().copied()).collect();
+        Polyhedron::new(Matrix::dense(rows.len(), rows[0].len(), entries).unwrap(), bounds.to_vec()).unwrap()
+    }
+
+    fn project(region: &dyn Region, at: &[f64], target: &[f64], warm: &mut Warm) -> Vec<f64> {
+        let mut x = vec![0.0; at.len()];
+        region.begin(at, target, warm).unwrap();
+        for _ in 0..100_000 {
+            if region.sweep(&mut x, 2, 1e-10, warm).unwrap().done {
+                return x;
+            }
+        }
+        panic!("not done at {x:?}");
+    }
+
+    fn lowest(region: &dyn Region, at: &[f64], slope: &[f64]) -> Vec<f64> {
+        let mut aim = vec![0.0; at.len()];
+        region.aim(at, slope, &mut aim);
+        let mut x = project(region, at, &aim, &mut Warm::default());
+        region.land(&mut x);
+        x
+    }
+
+    /// Spec 3.9, test 9.
+    #[test]
+    fn linear_functions_over_a_cone() {
+        let cone = Cone { rows: rows(&[&[1.0, 0.0]], &[0.0]), radius: 1.0 };
+        for (slope, wanted) in [([1.0, 1.0], [0.0, -1.0]), ([-3.0, -4.0], [0.6, 0.8]), ([1.0, 0.0], [0.0, 0.0])] {
+            let found = lowest(&cone, &[0.3, 0.4], &slope);
+            assert!(vec::distance(&found, &wanted) < 1e-9, "{slope:?}: {found:?}");
+        }
+        assert_eq!(lowest(&cone, &[0.3, 0.4], &[0.0, 0.0]), [0.0, 0.0]);
+        let mut nan = [f64::NAN, 1.0];
+        cone.land(&mut nan);
+        assert!(nan[0].is_nan());
+    }
+
+    /// No random point of the cone and ball is lower than the minimiser.
+    #[test]
+    fn nothing_is_lower_than_the_minimiser() {
+        let mut rng = Rng::new(5, Purpose::Data);
+        let mut normals = |n: usize| {
+            let mut out = vec![0.0; n];
+            rng.normals(&mut out);
+            out
+        };
+        let mut reached = 0;
+        for _ in 0..40 {
+            let a: Vec<Vec<f64>> = (0..3).map(|_| normals(4)).collect();
+            let slices: Vec<&[f64]> = a.iter().map(Vec::as_slice).collect();
+            let cone = Cone { rows: rows(&slices, &[0.0; 3]), radius: 2.0 };
+            let bounded = Bounded { rows: rows(&slices, &[0.0; 3]), radius: 2.0 };
+            let slope = normals(4);
+            let (exact, near) = (lowest(&cone, &[0.0; 4], &slope), lowest(&bounded, &[0.0; 4], &slope));
+            for x in [&exact, &near] {
+                assert!(vec::norm(x) <= 2.0 + 1e-9 && a.iter().all(|a| vec::dot(a, x) >= -1e-4), "{x:?}");
+            }
+            let (lowest, size) = (vec::dot(&slope, &exact), 2.0 * vec::norm(&slope));
+            assert!((vec::dot(&slope, &near) - lowest).abs() <= 0.01 * size);
+            for _ in 0..300 {
+                let y = project(&cone, &[0.0; 4], &normals(4), &mut Warm::default());
+                let length = vec::norm(&y).max(1e-300);
+                reached += usize::from(length > 0.1);
+                assert!(2.0 / length * vec::dot(&slope, &y) >= lowest - 1e-3 * size);
+            }
+        }
+        assert!(reached > 1000, "{reached}");
+    }
+
+    /// A circle and a line, seen from a point: worked by hand.
+    #[test]
+    fn what_is_not_linear_is_linearised() {
+        // x^2 + y^2 - 1 <= 0 from (2, 0): 3 + 4 (x - 2) <= 0, so x <= 1.25.
+        let values = |at: &[f64], f: &mut [f64], rows: &mut [f64]| {
+            f[0] = at[0] * at[0] + at[1] * at[1] - 1.0;
+            rows.copy_from_slice(&[2.0 * at[0], 2.0 * at[1]]);
+            Ok(())
+        };
+        let region = Linearised { constraints: 1, radius: 10.0, values };
+        let mut warm = Warm::default();
+        let found = project(&region, &[2.0, 0.0], &[3.0, 4.0], &mut warm);
+        assert!(vec::distance(&found, &[1.25, 4.0]) < 1e-9, "{found:?}");
+        // Afterwards it keeps the number of the row alone.
+        assert!(warm.parts.iter().skip(1).all(|part| part.values.is_empty()) && warm.parts[0].values.len() == 1);
+        let found = project(&region, &[0.0, 2.0], &[3.0, 4.0], &mut warm);
+        assert!(vec::distance(&found, &[3.0, 1.25]) < 1e-9, "{found:?}");
+        // The ball cuts, too: of x <= 1.25 within 2, the lowest point along (-1, -1) is (1.25, sqrt(4 - 1.25^2)).
+        let small = Linearised { constraints: 1, radius: 2.0, values };
+        let found = lowest(&small, &[2.0, 0.0], &[-1.0, -1.0]);
+        assert!(vec::distance(&found, &[1.25, 1.561_249_5]) < 1e-6, "{found:?}");
+    }
+
+    /// Where the rows contradict each other the point that was looked from keeps its place in them.
+    #[test]
+    fn rows_that_contradict_each_other_are_relaxed() {
+        // 1 - x <= 0 and 1 + x <= 0; y <= 0.5.
+        let values = |at: &[f64], f: &mut [f64], rows: &mut [f64]| {
+            f.copy_from_slice(&[1.0 - at[0], 1.0 + at[0], at[1] - 0.5]);
+            rows.copy_from_slice(&[-1.0, 0.0, 1.0, 0.0, 0.0, 1.0]);
+            Ok(())
+        };
+        let region = Linearised { constraints: 3, radius: 4.0, values };
+        // From (0.25, 0) the rows are relaxed by 0.75 and 1.25: x stays at 0.25; the third is kept as it is.
+        let mut warm = Warm::default();
+        for _ in 0..2 {
+            let found = project(&region, &[0.25, 0.0], &[2.0, 3.0], &mut warm);
+            assert!(vec::distance(&found, &[0.25, 0.5]) < 1e-9, "{found:?}");
+        }
+        // From outside the ball, what is kept is the point of the ball next to it.
+        let found = project(&region, &[8.0, 0.0], &[9.0, 0.0], &mut warm);
+        assert!(vec::distance(&found, &[4.0, 0.0]) < 1e-8, "{found:?}");
+    }
+
+    #[test]
+    fn a_value_that_is_no_number_is_named() {
+        let values = |_: &[f64], f: &mut [f64], rows: &mut [f64]| {
+            f.copy_from_slice(&[0.0, f64::NAN]);
+            rows.fill(1.0);
+            Ok(())
+        };
+        let region = Linearised { constraints: 2, radius: 1.0, values };
+        let refused = region.begin(&[0.0], &[0.0], &mut Warm::default()).unwrap_err().to_string();
+        assert_eq!(refused, "constraint 2 where it is linearised is NaN: wanted a finite number");
+        let early = region.sweep(&mut [0.0], 1, 1e-8, &mut Warm::default()).unwrap_err().to_string();
+        assert!(early.contains("was not begun"), "{early}");
+    }
+}

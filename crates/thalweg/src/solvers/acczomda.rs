@@ -1,0 +1,235 @@
+//! AccZOMDA, its minimisation part: projected steps along a STORM estimate of the gradient, made of values. The projection is
+//! onto the constraints, which the problem must know; the maximisation part of the paper is not here.
+
+use serde::{Deserialize, Serialize};
+
+pub use super::white_box::Output;
+use super::white_box::{self, Common, Effort, Gradient, Subproblem};
+use super::{Kind, Method, Returned, Solver, State, Step, ValueEval};
+use crate::estimate::{Law, Reservoir, Storm};
+use crate::math::rng::Purpose;
+use crate::{Error, Result};
+
+/// Settings of [`Acczomda`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Step of the projected point. Default 0.01.
+    pub gamma: f64,
+    /// Of the moving step `eta_t = k / (m + t)^(1/3)`, which must be at most 1. Default 1.
+    pub k: f64,
+    /// Of the moving step. Default 27.
+    pub m: f64,
+    /// The estimate forgets the share `min(1, c eta_t^2)` in each iteration. Default 1.
+    pub c: f64,
+    /// Smoothing radius. Default 1e-3.
+    pub mu: f64,
+    /// Directions of each estimate (Q). Default 10.
+    pub directions: usize,
+    /// How directions are drawn: "sphere" (default), "gaussian" or "coordinate".
+    pub law: Law,
+    /// Whether each direction is followed by its opposite. Default false.
+    pub antithetic: bool,
+    /// Samples of the objective in each estimate; all if there are not more. Default 128.
+    pub batch: usize,
+    /// Sweeps over the constraints in one step; a projection that needs more takes several steps. Default 50.
+    pub sweeps: usize,
+    /// What a projection may violate a constraint by. Default 1e-8.
+    pub tolerance: f64,
+    /// "last" (default) or "random".
+    pub output: Output,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            gamma: 0.01,
+            k: 1.0,
+            m: 27.0,
+            c: 1.0,
+            mu: 1e-3,
+            directions: 10,
+            law: Law::Sphere,
+            antithetic: false,
+            batch: 128,
+            sweeps: 50,
+            tolerance: 1e-8,
+            output: Output::Last,
+        }
+    }
+}
+
+impl Settings {
+    /// Checks every value.
+    pub fn resolve(self) -> Result<Self> {
+        for (name, value) in [("gamma", self.gamma), ("k", self.k), ("c", self.c)] {
+            if !(value > 0.0 && value.is_finite()) {
+                return Err(Error::setting(name, value, "a finite number larger than 0"));
+            }
+        }
+        if !(self.m >= 0.0 && self.m.is_finite()) {
+            return Err(Error::setting("m", self.m, "a finite number, 0 or larger"));
+        }
+        let most = (self.m + 1.0).cbrt();
+        if self.k > most {
+            let wanted = format!("at most {most}, the cube root of m + 1, so that no step goes beyond the projected point");
+            return Err(Error::setting("k", self.k, wanted));
+        }
+        let Settings { mu, directions, sweeps, tolerance, .. } = self;
+        Common { mu, directions, sweeps, tolerance }.check()?;
+        white_box::at_least_one("batch", Some(self.batch))?;
+        Ok(self)
+    }
+
+    /// `eta_t` for t = 1, 2, ...
+    fn eta(&self, t: u64) -> f64 {
+        self.k / (self.m + t as f64).cbrt()
+    }
+}
+
+/// Accelerated zeroth-order momentum descent.
+///
+/// **Problem.** `min f(w)` over the set W of points that keep all constraints. Of f values on samples are known; W is known
+/// ([`crate::oracle::Region`]), or is the domain of a problem without constraints.
+///
+/// **Assumptions.** Every sample's loss is smooth and its estimates have bounded variance; W is convex.
+///
+/// **Iteration.** `w' = proj_W(w_t - gamma v_t)`, `w_{t+1} = w_t + eta_t (w' - w_t)` with `eta_t = k / (m + t)^(1/3)`, and
+/// `v_{t+1} = g(w_{t+1}) + (1 - min(1, c eta_t^2)) (v_t - g(w_t))`, the same samples and directions at both points. g is the
+/// two-point estimate on b samples and Q directions, `(d / mu)(l(w + mu v) - l(w)) v` for directions on the sphere:
+/// `2 b (Q + 1)` values, half of them in the first iteration.
+///
+/// **Guarantee.** With the constants of its theorem the mean norm of the gradient mapping falls like `T^(-1/3)`, up to logarithms.
+///
+/// **Deviations.** A projection that needs more than `sweeps` sweeps is continued in the next step; the iterate waits. W that is
+/// not convex is linearised at the iterate.
+///
+/// **Settings.** [`Settings`]: gamma, k, m, c, mu, directions, law, antithetic, batch, sweeps, tolerance, output.
+///
+/// **Reference.** Huang, Gao, Pei & Huang, *Accelerated zeroth-order and first-order momentum methods from mini to minimax
+/// optimization*.
+#[derive(Debug, Clone)]
+pub struct Acczomda {
+    settings: Settings,
+    s: Saved,
+    gradient: Gradient,
+    now: Vec<f64>,
+    then: Vec<f64>,
+    next: Vec<f64>,
+}
+
+/// What a checkpoint keeps.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Saved {
+    /// The iteration, from 1.
+    t: u64,
+    w: Vec<f64>,
+    /// w_{t-1}.
+    previous: Vec<f64>,
+    v: Storm,
+    projection: Subproblem,
+    reservoir: Reservoir,
+}
+
+impl Acczomda {
+    /// A solver with checked settings.
+    pub fn new(settings: Settings) -> Result<Self> {
+        Ok(Acczomda {
+            settings: settings.resolve()?,
+            s: Saved::default(),
+            gradient: Gradient::default(),
+            now: vec![],
+            then: vec![],
+            next: vec![],
+        })
+    }
+
+    /// v_t.
+    fn estimate<E: ValueEval + ?Sized>(&mut self, ev: &mut E) -> Result<()> {
+        self.gradient.draw(ev, self.settings.batch);
+        self.gradient.at(ev, &self.s.w, &mut self.now)?;
+        if self.s.t == 1 {
+            self.s.v.start(&self.now);
+            return Ok(());
+        }
+        self.gradient.at(ev, &self.s.previous, &mut self.then)?;
+        let eta = self.settings.eta(self.s.t - 1);
+        // v_t = g(w_t) + (1 - alpha_t) (v_{t-1} - g(w_{t-1})), alpha_t = min(1, c eta_{t-1}^2)
+        self.s.v.update(&self.now, &self.then, (self.settings.c * eta * eta).min(1.0));
+        Ok(())
+    }
+
+    fn take_step<E: ValueEval + ?Sized>(&mut self, ev: &mut E) -> Result<Step> {
+        let Settings { gamma, sweeps, tolerance, .. } = self.settings;
+        if !self.s.projection.is_open() {
+            self.estimate(ev)?;
+            for ((now, w), v) in self.now.iter_mut().zip(&self.s.w).zip(self.s.v.get()) {
+                *now = w - gamma * v;
+            }
+        }
+        // w' = proj_W(w_t - gamma v_t)
+        if !self.s.projection.nearest(ev, Effort { sweeps, tolerance }, &self.s.w, &self.now, &mut self.next)? {
+            return Ok(Step { kind: Kind::Constraint, finished: false });
+        }
+        let eta = self.settings.eta(self.s.t);
+        // w_{t+1} = w_t + eta_t (w' - w_t)
+        self.next.iter_mut().zip(&self.s.w).for_each(|(next, w)| *next = w + eta * (*next - w));
+        white_box::check_iterate(&self.next)?;
+        if self.settings.output == Output::Random {
+            self.s.reservoir.offer(&self.s.w, self.s.t, 1.0, ev.rng(Purpose::Output));
+        }
+        std::mem::swap(&mut self.s.previous, &mut self.s.w);
+        std::mem::swap(&mut self.s.w, &mut self.next);
+        self.s.t += 1;
+        Ok(Step { kind: Kind::Objective, finished: false })
+    }
+}
+
+impl Method for Acczomda {
+    fn name(&self) -> &'static str {
+        "acczomda"
+    }
+
+    fn iterate(&self, out: &mut [f64]) {
+        out.copy_from_slice(&self.s.w);
+    }
+
+    fn output(&self, out: &mut [f64]) -> Returned {
+        out.copy_from_slice(self.s.reservoir.get().map_or(&self.s.w, |(_, w)| w));
+        Returned::AsAsked
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.s.projection.notes()
+    }
+
+    fn save(&self) -> Result<State> {
+        State::pack(&self.s)
+    }
+
+    fn restore(&mut self, state: &State) -> Result<()> {
+        self.s = state.unpack()?;
+        Ok(())
+    }
+}
+
+impl<'e> Solver<dyn ValueEval + 'e> for Acczomda {
+    fn start(&mut self, ev: &mut (dyn ValueEval + 'e), x: &[f64]) -> Result<()> {
+        white_box::can_project("acczomda", ev)?;
+        let Settings { directions, mu, law, antithetic, .. } = self.settings;
+        self.gradient.start(x.len(), directions, mu, law, antithetic);
+        self.s.t = 1;
+        white_box::copy(&mut self.s.w, x);
+        white_box::copy(&mut self.s.previous, x);
+        self.s.projection = Subproblem::default();
+        self.s.reservoir.reset(x.len());
+        for buffer in [&mut self.now, &mut self.then, &mut self.next] {
+            buffer.resize(x.len(), 0.0);
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, ev: &mut (dyn ValueEval + 'e)) -> Result<Step> {
+        self.take_step(ev)
+    }
+}

@@ -1,0 +1,402 @@
+//! The weights of very many constraints and the moving average of their slopes, and draws from the weights. Only entries that are
+//! not zero are kept and touched: a step costs O(m) simple arithmetic at most, and far less once the weight has gathered on few.
+
+use serde::{Deserialize, Serialize};
+
+use crate::math::Rng;
+use crate::sets::simplex::threshold;
+use crate::{Error, Result};
+
+/// A weight and a slope below this are as good as zero beside a sum of 1, even a million times.
+const NOTHING: f64 = 1e-20;
+
+/// Entries whose weights are summed up together for draws.
+const BLOCK: usize = 64;
+
+/// How a step moves weights and slopes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Move {
+    /// Multiplies the slopes: eta_p, divided by the scaling.
+    pub step: f64,
+    /// Share of the new weights in the mixture.
+    pub a: f64,
+    /// Share of the new slopes in the moving average.
+    pub b: f64,
+    /// Strong concavity.
+    pub lambda: f64,
+}
+
+/// p and z_p.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Weights {
+    /// How many constraints there are.
+    all: usize,
+    /// The constraints that have an entry, ascending; all others have weight 0 and slope 0.
+    ids: Vec<u32>,
+    p: Vec<f64>,
+    z: Vec<f64>,
+    /// What the weights are multiplied by, so that they add up to 1.
+    factor: f64,
+    /// What is known of the entries without looking at each.
+    known: Known,
+    /// Sums of p from the left, one for each block.
+    #[serde(skip)]
+    sums: Vec<f64>,
+    #[serde(skip)]
+    space: Vec<f64>,
+    /// Slopes of constraints without an entry, ascending.
+    #[serde(skip)]
+    fresh: Vec<(u32, f64)>,
+}
+
+/// Sums and bounds over all entries.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+struct Known {
+    /// Sum of the slopes, and of their squares.
+    slopes: f64,
+    squares: f64,
+    /// The largest slope.
+    largest: f64,
+    /// No slope, and no weight before it is multiplied by the factor, is below these.
+    least_slope: f64,
+    least_weight: f64,
+}
+
+/// Entries that are worked on side by side, so that sums need not wait for each other.
+const LANES: usize = 4;
+
+impl Weights {
+    /// The given weights, which add up to 1, and no slopes.
+    pub fn start(&mut self, p: &[f64]) {
+        self.all = p.len();
+        self.ids.clear();
+        self.p.clear();
+        // As much as there can ever be: later steps allocate nothing.
+        self.ids.reserve(self.all);
+        self.p.reserve(self.all);
+        self.z.reserve(self.all);
+        self.space.reserve(self.all);
+        self.sums.reserve(self.all.div_ceil(BLOCK));
+        for (j, &p) in p.iter().enumerate().filter(|(_, p)| **p > 0.0) {
+            self.ids.push(j as u32);
+            self.p.push(p);
+        }
+        self.z.clear();
+        self.z.resize(self.p.len(), 0.0);
+        self.factor = 1.0;
+        self.known = Known::default();
+        self.sum_up();
+    }
+
+    /// Makes room for `count` slopes at once.
+    pub fn reserve(&mut self, count: usize) {
+        self.fresh.clear();
+        self.fresh.reserve(count);
+    }
+
+    /// The weight of every constraint.
+    pub fn all(&self) -> Vec<f64> {
+        let mut all = vec![0.0; self.all];
+        self.ids.iter().zip(&self.p).for_each(|(&j, p)| all[j as usize] = self.factor * p);
+        all
+    }
+
+    /// The Euclidean norm of the slopes.
+    pub fn slope(&self) -> f64 {
+        self.known.squares.max(0.0).sqrt()
+    }
+
+    /// How many entries a step touches.
+    #[cfg(test)]
+    fn entries(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// `p = (1 - a) p + a proj(p + step z)` and then `z = (1 - b) z - b lambda p`; what the drawn constraints add to z comes by
+    /// [`Weights::add`].
+    pub fn advance(&mut self, by: Move) -> Result<()> {
+        let Move { step, a, b, lambda } = by;
+        if !(step * self.known.largest).is_finite() || !self.known.squares.is_finite() {
+            let (what, value) = ("the slope in the weights of the constraints".into(), self.known.squares);
+            return Err(Error::NotFinite { what, value });
+        }
+        let mut over = self.over(step);
+        if over < 0.0 && self.ids.len() < self.all {
+            // The weights shrink so much that those without an entry take part.
+            self.spread();
+            over = self.over(step);
+        }
+        let factor = self.factor;
+        let (keep_p, keep_z, decay) = ((1.0 - a) * factor, 1.0 - b, b * lambda);
+        let (mut total, mut idle) = (0.0, 0.0);
+        let mut known =
+            Known { largest: f64::NEG_INFINITY, least_slope: f64::INFINITY, least_weight: f64::INFINITY, ..Known::default() };
+        self.sums.clear();
+        for (p, z) in self.p.chunks_mut(BLOCK).zip(self.z.chunks_mut(BLOCK)) {
+            let (mut sum, mut slopes, mut squares, mut nothing) = ([0.0; LANES], [0.0; LANES], [0.0; LANES], [0.0; LANES]);
+            let (mut largest, mut least_slope, mut least_weight) =
+                ([f64::NEG_INFINITY; LANES], [f64::INFINITY; LANES], [f64::INFINITY; LANES]);
+            let mut one = |p: &mut f64, z: &mut f64, lane: usize| {
+                let nearest = factor * *p + step * *z - over;
+                let nearest = if nearest > 0.0 { nearest } else { 0.0 };
+                let weight = keep_p * *p + a * nearest;
+                let slope = keep_z * *z - decay * weight;
+                (*p, *z) = (weight, slope);
+                sum[lane] += weight;
+                slopes[lane] += slope;
+                squares[lane] += slope * slope;
+                largest[lane] = if slope > largest[lane] { slope } else { largest[lane] };
+                least_slope[lane] = if slope < least_slope[lane] { slope } else { least_slope[lane] };
+                least_weight[lane] = if weight < least_weight[lane] { weight } else { least_weight[lane] };
+                let size = if weight > slope.abs() { weight } else { slope.abs() };
+                nothing[lane] += if size < NOTHING { 1.0 } else { 0.0 };
+            };
+            let (mut heads, mut tails) = (p.chunks_exact_mut(LANES), z.chunks_exact_mut(LANES));
+            for (p, z) in heads.by_ref().zip(tails.by_ref()) {
+                (0..LANES).for_each(|lane| one(&mut p[lane], &mut z[lane], lane));
+            }
+            heads.into_remainder().iter_mut().zip(tails.into_remainder()).for_each(|(p, z)| one(p, z, 0));
+            total += sum.iter().sum::<f64>();
+            self.sums.push(total);
+            known.slopes += slopes.iter().sum::<f64>();
+            known.squares += squares.iter().sum::<f64>();
+            idle += nothing.iter().sum::<f64>();
+            known.largest = largest.iter().copied().fold(known.largest, f64::max);
+            known.least_slope = least_slope.iter().copied().fold(known.least_slope, f64::min);
+            known.least_weight = least_weight.iter().copied().fold(known.least_weight, f64::min);
+        }
+        self.factor = 1.0 / total;
+        self.known = known;
+        if 4.0 * idle > self.ids.len() as f64 {
+            self.drop_idle();
+        }
+        Ok(())
+    }
+
+    /// The threshold of the projection of `p + step z`, over the entries alone.
+    fn over(&mut self, step: f64) -> f64 {
+        // If every entry stays above 0, they are all lowered alike: the weights add up to 1, so the slopes tell by how much.
+        let alike = step * self.known.slopes / self.p.len() as f64;
+        if self.factor * self.known.least_weight + step * self.known.least_slope >= alike {
+            return alike;
+        }
+        // Within 1 below the largest entry, so that large slopes lose no digits of the weights.
+        let origin = step * self.known.largest;
+        self.space.clear();
+        self.space.reserve(self.p.len());
+        let (p, z, factor) = (&self.p, &self.z[..self.p.len()], self.factor);
+        origin + threshold(p.len(), |k| factor * p[k] + (step * z[k] - origin), 1.0, &mut self.space)
+    }
+
+    /// Gives every constraint an entry.
+    fn spread(&mut self) {
+        let kept = self.ids.len();
+        self.p.resize(self.all, 0.0);
+        self.z.resize(self.all, 0.0);
+        // From the back: an entry never moves to a smaller place.
+        for k in (0..kept).rev() {
+            let to = self.ids[k] as usize;
+            let entry = (std::mem::take(&mut self.p[k]), std::mem::take(&mut self.z[k]));
+            (self.p[to], self.z[to]) = entry;
+        }
+        self.ids.clear();
+        self.ids.extend(0..self.all as u32);
+        self.known.largest = self.known.largest.max(0.0);
+        self.known.least_slope = self.known.least_slope.min(0.0);
+        self.known.least_weight = 0.0;
+    }
+
+    fn drop_idle(&mut self) {
+        let mut kept = 0;
+        for k in 0..self.ids.len() {
+            if self.p[k] < NOTHING && self.z[k].abs() < NOTHING {
+                continue;
+            }
+            (self.ids[kept], self.p[kept], self.z[kept]) = (self.ids[k], self.p[k], self.z[k]);
+            kept += 1;
+        }
+        self.ids.truncate(kept);
+        self.p.truncate(kept);
+        self.z.truncate(kept);
+        self.sum_up();
+    }
+
+    /// Brings the sums of blocks up to date.
+    fn sum_up(&mut self) {
+        let mut total = 0.0;
+        self.sums.clear();
+        self.sums.extend(self.p.chunks(BLOCK).map(|block| {
+            total += block.iter().sum::<f64>();
+            total
+        }));
+        self.factor = 1.0 / total;
+    }
+
+    /// Draws `count` constraints from the weights: each once, ascending, with the number of times. Right after
+    /// [`Weights::start`] or [`Weights::advance`].
+    pub fn draw(&self, count: usize, rng: &mut Rng, drawn: &mut Vec<u32>, times: &mut Vec<f64>) {
+        drawn.clear();
+        times.clear();
+        let total = self.sums.last().copied().unwrap_or(0.0);
+        for _ in 0..count {
+            let at = rng.uniform() * total;
+            let block = self.sums.partition_point(|s| *s <= at).min(self.sums.len().saturating_sub(1));
+            let mut left = at - if block > 0 { self.sums[block - 1] } else { 0.0 };
+            let from = block * BLOCK;
+            let mut chosen = from;
+            for (k, &p) in self.p.iter().enumerate().skip(from).take(BLOCK) {
+                // One without weight is never drawn, whatever the rounding.
+                if p > 0.0 {
+                    chosen = k;
+                    left -= p;
+                    if left < 0.0 {
+                        break;
+                    }
+                }
+            }
+            drawn.extend(self.ids.get(chosen));
+        }
+        drawn.sort_unstable();
+        let mut last = None;
+        drawn.retain(|&j| {
+            let first = last != Some(j);
+            last = Some(j);
+            match times.last_mut() {
+                Some(times) if !first => *times += 1.0,
+                _ => times.push(1.0),
+            }
+            first
+        });
+    }
+
+    /// The first slopes, `-lambda p`.
+    pub fn decay(&mut self, lambda: f64) {
+        for (p, z) in self.p.iter().zip(&mut self.z) {
+            *z = -lambda * p;
+        }
+        self.known = Known {
+            slopes: self.z.iter().sum(),
+            squares: self.z.iter().map(|z| z * z).sum(),
+            largest: self.z.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            least_slope: self.z.iter().copied().fold(f64::INFINITY, f64::min),
+            least_weight: self.p.iter().copied().fold(f64::INFINITY, f64::min),
+        };
+    }
+
+    /// Adds `slopes` to the slopes of the constraints `ids`, each at most once; zeros cost nothing.
+    pub fn add(&mut self, slopes: impl Iterator<Item = (u32, f64)>) {
+        self.fresh.clear();
+        for (j, slope) in slopes.filter(|(_, slope)| *slope != 0.0) {
+            let found = if self.ids.len() == self.all { Ok(j as usize) } else { self.ids.binary_search(&j) };
+            match found {
+                Ok(k) => {
+                    let old = self.z[k];
+                    self.z[k] = old + slope;
+                    self.known.slopes += slope;
+                    self.known.squares += slope * (2.0 * old + slope);
+                    self.known.largest = self.known.largest.max(old + slope);
+                }
+                Err(_) => {
+                    self.fresh.push((j, slope));
+                    self.known.slopes += slope;
+                    self.known.squares += slope * slope;
+                    self.known.largest = self.known.largest.max(slope);
+                    self.known.least_weight = 0.0;
+                }
+            }
+        }
+        if self.fresh.is_empty() {
+            return;
+        }
+        // From the back, so that every entry moves once.
+        self.fresh.sort_unstable_by_key(|(j, _)| *j);
+        let (mut old, mut to) = (self.ids.len(), self.ids.len() + self.fresh.len());
+        self.ids.resize(to, 0);
+        self.p.resize(to, 0.0);
+        self.z.resize(to, 0.0);
+        while let Some(&(j, slope)) = self.fresh.last() {
+            to -= 1;
+            if old > 0 && self.ids[old - 1] > j {
+                old -= 1;
+                (self.ids[to], self.p[to], self.z[to]) = (self.ids[old], self.p[old], self.z[old]);
+            } else {
+                (self.ids[to], self.p[to], self.z[to]) = (j, 0.0, slope);
+                self.fresh.pop();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::math::rng::Purpose;
+    use crate::math::vec;
+    use crate::sets::{Set, Simplex, Warm};
+
+    /// The same with every entry written out.
+    struct Plain {
+        p: Vec<f64>,
+        z: Vec<f64>,
+    }
+
+    impl Plain {
+        fn advance(&mut self, by: Move) {
+            let mut nearest: Vec<f64> = self.p.iter().zip(&self.z).map(|(p, z)| p + by.step * z).collect();
+            Simplex::new(1.0).unwrap().project(&mut nearest, &mut Warm::default()).unwrap();
+            for (p, nearest) in self.p.iter_mut().zip(nearest) {
+                *p = (1.0 - by.a) * *p + by.a * nearest;
+            }
+            let total: f64 = self.p.iter().sum();
+            self.p.iter_mut().for_each(|p| *p /= total);
+            self.z.iter_mut().zip(&self.p).for_each(|(z, p)| *z = (1.0 - by.b) * *z - by.b * by.lambda * p);
+        }
+    }
+
+    #[test]
+    fn entries_left_out_make_no_difference() {
+        let mut rng = Rng::new(5, Purpose::Sampling);
+        let (mut thinnest, mut fullest) = (1.0_f64, 0.0_f64);
+        for (m, a, b, lambda) in [(300, 0.9, 0.9, 1e-6), (300, 0.5, 0.1, 1e-2), (50, 1.0, 1.0, 1e-6), (1000, 0.1, 0.5, 1e-3)] {
+            let mut twin = Plain { p: vec![1.0 / m as f64; m], z: vec![0.0; m] };
+            let mut weights = Weights::default();
+            weights.start(&twin.p);
+            for t in 0..3000 {
+                // Seasons: large slopes, small slopes, none at all.
+                let size = [300.0, 0.05, 0.0][(t / 100) % 3];
+                let step = 0.01 / (weights.slope().sqrt() + 1e-8);
+                assert!((weights.slope() - vec::norm(&twin.z)).abs() <= 1e-9 * vec::norm(&twin.z), "{t}");
+                weights.advance(Move { step, a, b, lambda }).unwrap();
+                twin.advance(Move { step, a, b, lambda });
+                let mut slopes = vec![];
+                for _ in 0..8 {
+                    let j = rng.below(m) as u32;
+                    if slopes.iter().all(|(other, _)| *other != j) {
+                        slopes.push((j, if rng.uniform() < 0.3 { size * rng.uniform() } else { 0.0 }));
+                    }
+                }
+                weights.add(slopes.iter().copied());
+                slopes.iter().for_each(|(j, slope)| twin.z[*j as usize] += slope);
+                let all = weights.all();
+                let off = all.iter().zip(&twin.p).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+                assert!(off < 1e-12, "{m} {a} {b}: {off} at {t}");
+                let share = weights.entries() as f64 / m as f64;
+                (thinnest, fullest) = (thinnest.min(share), fullest.max(share));
+            }
+        }
+        assert!(thinnest < 0.2 && fullest == 1.0, "{thinnest} to {fullest}: both ways of keeping entries must be tried");
+    }
+
+    #[test]
+    fn draws_have_the_frequencies_of_the_weights() {
+        let mut p = vec![0.0; 500];
+        (p[3], p[64], p[130], p[499]) = (0.1, 0.2, 0.3, 0.4);
+        let mut weights = Weights::default();
+        weights.start(&p);
+        let (mut drawn, mut times) = (vec![], vec![]);
+        weights.draw(100_000, &mut Rng::new(1, Purpose::Sampling), &mut drawn, &mut times);
+        assert_eq!(drawn, [3, 64, 130, 499]);
+        // Six standard deviations are below 950.
+        assert!(times.iter().zip([1e4, 2e4, 3e4, 4e4]).all(|(t, wanted)| (t - wanted).abs() < 950.0), "{times:?}");
+    }
+}

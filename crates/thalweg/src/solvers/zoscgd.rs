@@ -1,0 +1,195 @@
+//! ZOSCGD: the stochastic conditional gradient (Frank-Wolfe) method with gradients from values. Linear functions are minimised
+//! over the constraints, which the problem must know; methods that only ask for values of constraints are elsewhere.
+
+use serde::{Deserialize, Serialize};
+
+pub use super::white_box::Output;
+use super::white_box::{self, Common, Effort, Gradient, Subproblem};
+use super::{Kind, Method, Returned, Schedule, Solver, State, Step, ValueEval};
+use crate::estimate::{Law, Reservoir};
+use crate::math::rng::Purpose;
+use crate::{Error, Result};
+
+/// Settings of [`Zoscgd`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Share of the new point, at most 1: a schedule. The default, the rule "theory", is `1 / sqrt(iterations)`;
+    /// `{ rule = "strongly-convex", c = 2 }` is the `2 / (t + 2)` of the deterministic method.
+    pub alpha: Schedule,
+    /// T of the rule "theory"; a run may be longer or shorter. Default 1000.
+    pub iterations: u64,
+    /// Smoothing radius. Default 1e-3.
+    pub mu: f64,
+    /// Directions of each estimate (Q). Default 10.
+    pub directions: usize,
+    /// How directions are drawn: "gaussian" (default), "sphere" or "coordinate".
+    pub law: Law,
+    /// Whether each direction is followed by its opposite. Default false.
+    pub antithetic: bool,
+    /// Samples of the objective in each estimate; all if there are not more. Default 128.
+    pub batch: usize,
+    /// Sweeps over the constraints in one step; a subproblem that needs more takes several steps. Default 50.
+    pub sweeps: usize,
+    /// What a projection may violate a constraint by. Default 1e-8.
+    pub tolerance: f64,
+    /// "last" (default) or "random".
+    pub output: Output,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            alpha: Schedule::Theory,
+            iterations: 1000,
+            mu: 1e-3,
+            directions: 10,
+            law: Law::Gaussian,
+            antithetic: false,
+            batch: 128,
+            sweeps: 50,
+            tolerance: 1e-8,
+            output: Output::Last,
+        }
+    }
+}
+
+impl Settings {
+    /// Replaces the rule "theory" and checks every value.
+    pub fn resolve(mut self) -> Result<Self> {
+        if self.iterations == 0 {
+            return Err(Error::setting("iterations", 0, "at least 1"));
+        }
+        let theory = Schedule::Constant(1.0 / (self.iterations as f64).sqrt());
+        self.alpha = self.alpha.resolve("alpha", Some(&theory))?;
+        self.alpha.validate("alpha", false)?;
+        let Settings { mu, directions, sweeps, tolerance, .. } = self;
+        Common { mu, directions, sweeps, tolerance }.check()?;
+        white_box::at_least_one("batch", Some(self.batch))?;
+        Ok(self)
+    }
+}
+
+/// Zeroth-order stochastic conditional gradient.
+///
+/// **Problem.** `min f(w)` over the set W of points that keep all constraints. Of f values on samples are known; W is known
+/// ([`crate::oracle::Region`]) and bounded, or is the bounded domain of a problem without constraints.
+///
+/// **Assumptions.** f is smooth and its estimates have bounded variance; W is convex.
+///
+/// **Iteration.** `s = argmin of <g, u> over u in W`, `w = (1 - alpha_t) w + alpha_t s`, with
+/// `g = 1/(Q b) sum_i sum_k (l_i(w + mu u_k) - l_i(w)) / mu u_k` over b samples and Q directions: `b (Q + 1)` values.
+///
+/// **Guarantee.** With alpha = 1 / sqrt(T) and batches of the order of (d + 5) T the expected Frank-Wolfe gap of a random iterate is
+/// of the order of 1 / sqrt(T).
+///
+/// **Deviations.** A cone is cut by a ball, whose radius belongs to the problem. A subproblem that needs more than `sweeps` sweeps
+/// is continued in the next step; the iterate waits. W that is not convex is linearised at the iterate. A share above 1 counts
+/// as 1. The start need not be in W: its part in the iterate dies out.
+///
+/// **Settings.** [`Settings`]: alpha, iterations, mu, directions, law, antithetic, batch, sweeps, tolerance, output.
+///
+/// **Reference.** Balasubramanian & Ghadimi, *Zeroth-order (non)-convex stochastic optimization via conditional gradients*.
+#[derive(Debug, Clone)]
+pub struct Zoscgd {
+    settings: Settings,
+    s: Saved,
+    gradient: Gradient,
+    g: Vec<f64>,
+    aim: Vec<f64>,
+    next: Vec<f64>,
+}
+
+/// What a checkpoint keeps.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Saved {
+    t: u64,
+    w: Vec<f64>,
+    corner: Subproblem,
+    reservoir: Reservoir,
+}
+
+impl Zoscgd {
+    /// A solver with checked settings.
+    pub fn new(settings: Settings) -> Result<Self> {
+        Ok(Zoscgd {
+            settings: settings.resolve()?,
+            s: Saved::default(),
+            gradient: Gradient::default(),
+            g: vec![],
+            aim: vec![],
+            next: vec![],
+        })
+    }
+
+    fn take_step<E: ValueEval + ?Sized>(&mut self, ev: &mut E) -> Result<Step> {
+        let Settings { batch, sweeps, tolerance, .. } = self.settings;
+        if !self.s.corner.is_open() {
+            self.gradient.draw(ev, batch);
+            self.gradient.at(ev, &self.s.w, &mut self.g)?;
+        }
+        // s_t = argmin of <g_t, u> over u in W
+        let effort = Effort { sweeps, tolerance };
+        if !self.s.corner.lowest(ev, effort, &self.s.w, &self.g, &mut self.aim, &mut self.next)? {
+            return Ok(Step { kind: Kind::Constraint, finished: false });
+        }
+        let alpha = self.settings.alpha.at(self.s.t).min(1.0);
+        // w_{t+1} = (1 - alpha_t) w_t + alpha_t s_t
+        self.next.iter_mut().zip(&self.s.w).for_each(|(s, w)| *s = (1.0 - alpha) * w + alpha * *s);
+        white_box::check_iterate(&self.next)?;
+        if self.settings.output == Output::Random {
+            self.s.reservoir.offer(&self.s.w, self.s.t, 1.0, ev.rng(Purpose::Output));
+        }
+        std::mem::swap(&mut self.s.w, &mut self.next);
+        self.s.t += 1;
+        Ok(Step { kind: Kind::Objective, finished: false })
+    }
+}
+
+impl Method for Zoscgd {
+    fn name(&self) -> &'static str {
+        "zoscgd"
+    }
+
+    fn iterate(&self, out: &mut [f64]) {
+        out.copy_from_slice(&self.s.w);
+    }
+
+    fn output(&self, out: &mut [f64]) -> Returned {
+        out.copy_from_slice(self.s.reservoir.get().map_or(&self.s.w, |(_, w)| w));
+        Returned::AsAsked
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.s.corner.notes()
+    }
+
+    fn save(&self) -> Result<State> {
+        State::pack(&self.s)
+    }
+
+    fn restore(&mut self, state: &State) -> Result<()> {
+        self.s = state.unpack()?;
+        Ok(())
+    }
+}
+
+impl<'e> Solver<dyn ValueEval + 'e> for Zoscgd {
+    fn start(&mut self, ev: &mut (dyn ValueEval + 'e), x: &[f64]) -> Result<()> {
+        white_box::can_minimize("zoscgd", ev)?;
+        let Settings { directions, mu, law, antithetic, .. } = self.settings;
+        self.gradient.start(x.len(), directions, mu, law, antithetic);
+        self.s.t = 0;
+        white_box::copy(&mut self.s.w, x);
+        self.s.corner = Subproblem::default();
+        self.s.reservoir.reset(x.len());
+        for buffer in [&mut self.g, &mut self.aim, &mut self.next] {
+            buffer.resize(x.len(), 0.0);
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, ev: &mut (dyn ValueEval + 'e)) -> Result<Step> {
+        self.take_step(ev)
+    }
+}
