@@ -20,9 +20,10 @@ pub fn plans<'py>(
     theorem: Option<String>,
     inner: Option<String>,
     as_printed: bool,
+    strict: bool,
     constants: &Bound<'py, PyDict>,
 ) -> PyResult<Vec<Planned<'py>>> {
-    let asked = plan::Asked { method, theorem, inner, eps, as_printed };
+    let asked = plan::Asked { method, theorem, inner, eps, as_printed, strict };
     let plans = plan::plans(&asked, table(constants)?, &|name| name.into()).map_err(of_lab)?;
     let show = |plan: plan::Planned| {
         let text = align(&plan.rows, &[]);

@@ -25,6 +25,20 @@ ECON = {
     "diameter": 1,
     "envelope_gap": 1,
 }
+DSZOG = {
+    "smoothness": 4,
+    "strong_concavity": 2,
+    "weights_lipschitz": 2,
+    "variables_noise": 1,
+    "weights_noise": 0.5,
+    "variables_scale_min": 0.5,
+    "variables_scale_max": 2,
+    "weights_scale_min": 0.25,
+    "weights_scale_max": 1,
+    "gap": 3,
+    "dimension": 6,
+    "constraints": 10,
+}
 CASES = [
     ("ssg", {"theorem": "4.2-I", "eps": 0.1}, SSG),
     ("ssg", {"eps": 0.05}, {**SSG, "noise": 0.5, "confidence": 0.1}),
@@ -41,6 +55,8 @@ CASES = [
     ),
     ("threes-econ", {"eps": 0.1, "theorem": "3.4"}, {**ECON, "beta": 10, "nu": 0.01}),
     ("threes-econ", {"eps": 0.1}, {**ECON, "slater": 0.5, "samples": 10000}),
+    ("dszog", {"eps": 0.4}, {**DSZOG, "a": 0.5, "beta": 2}),
+    ("dszog", {"eps": 0.4, "strict": True}, {**DSZOG, "m3": 6, "c": 1e-3}),
 ]
 
 
@@ -74,6 +90,21 @@ def test_the_numbers_of_theorem_4_2():
     assert finer.iterations == pytest.approx(16 * plan.iterations, rel=1e-6)
 
 
+def test_the_numbers_of_theorem_5_14():
+    (plan,) = thalweg.plan("dszog", eps=0.4, a=0.5, **DSZOG)
+    # tau^2 eps^2 / (64 sigma_2^2 L^2), tau b^2 / (32 L^2 a^2 c2l), tau a eta_p c2l / (sqrt(128) L_g L c1u),
+    # 2 gap / (eps^2 eta_w c1l)
+    b = 4 * 0.16 / (64 * 0.25 * 16)
+    eta_p = 2 * b**2 / (32 * 16 * 0.25 * 0.25)
+    eta_w = 2 * 0.5 * eta_p * 0.25 / (128**0.5 * 2 * 4 * 2)
+    assert (plan.b, plan.eta_p, plan.eta_w) == pytest.approx((b, eta_p, eta_w), rel=1e-12)
+    assert plan.iterations == pytest.approx(6 / (0.16 * eta_w * 0.5), rel=1e-10)
+    assert plan["lambda"] == 2 and plan.guarantee.startswith("Up to a constant factor, the mean")
+    (strict,) = thalweg.plan("dszog", eps=0.4, a=0.5, strict=True, **DSZOG)
+    assert plan.eta_p == pytest.approx(72 * strict.eta_p, rel=1e-12)
+    assert strict.guarantee.startswith("The mean")
+
+
 def test_a_plan_is_a_dictionary_that_shows_itself():
     plans = thalweg.plan(eps=0.1, **SSG)
     assert len(plans) > 1
@@ -102,12 +133,15 @@ def test_numpy_numbers_and_absent_constants_are_fine():
     [
         (
             {"method": "sgs", "eps": 0.1},
-            r"method 'sgs' has no planner \(did you mean ssg\?\): wanted ssg, conex, ipp, threes-econ",
+            r"method 'sgs' has no planner \(did you mean ssg\?\): wanted ssg, conex, ipp, threes-econ, dszog",
         ),
         ({"eps": 0.1, "lipshitz": 1}, r"lipshitz is no constant of ssg: wanted confidence, diameter, lipschitz, "),
         ({"method": "ipp", "eps": 0.1, "theorem": "4.2-I"}, "theorem is for ssg and threes-econ: ipp has no such choice"),
         ({"method": "ssg", "eps": 0.1, "inner": "ssg"}, "inner is for ipp: ssg has no such choice"),
         ({"method": "conex", "eps": 0.1, "as_printed": True}, "as_printed is for ssg: conex has no such choice"),
+        ({"method": "ssg", "eps": 0.1, "strict": True}, "strict is for dszog: ssg has no such choice"),
+        ({"method": "dszog", "eps": 0.1, **DSZOG, "strong_concavity": 0}, "^strong_concavity = 0: wanted tau"),
+        ({"method": "dszog", "eps": 0.1, **DSZOG, "a": 1.5}, "^a = 1.5: wanted the share of the new p .* at most 1$"),
         ({"eps": -1.0, **SSG}, "eps"),
         ({"eps": 0.1}, "lipschitz"),
     ],

@@ -130,6 +130,7 @@ def plans(
     theorem: Optional[str],
     inner: Optional[str],
     as_printed: bool,
+    strict: bool,
     constants: Dict[str, float],
 ) -> List[Tuple[Dict[str, Any], str, List[List[str]], str, str]]: ...
 def complexity(method: Optional[str] = None) -> List[Dict[str, Any]]: ...

@@ -67,6 +67,7 @@ def plan(
     theorem: Optional[str] = None,
     inner: Optional[str] = None,
     as_printed: bool = False,
+    strict: bool = False,
     **constants: float,
 ) -> List[Plan]:
     """The parameters that theorems prescribe for a problem with known constants.
@@ -75,7 +76,7 @@ def plan(
 
     Parameters
     ----------
-    method : {'ssg', 'conex', 'ipp', 'threes-econ'}
+    method : {'ssg', 'conex', 'ipp', 'threes-econ', 'dszog'}
         The method.
     eps : float
         Target accuracy.
@@ -85,6 +86,8 @@ def plan(
         The solver of the subproblems of ipp; all that the constants allow if absent.
     as_printed : bool
         Use the exponent that the paper prints in Theorem 5.2 I, not the one that its proof needs (ssg).
+    strict : bool
+        Use the constants of the proof, not those of the theorem, which hold up to a factor (dszog).
     **constants
         What is known of the problem, such as ``lipschitz``, ``diameter``, ``rho``, ``rho_hat`` and ``slater``. A name that the
         method does not know is refused with those that it knows.
@@ -125,7 +128,7 @@ def plan(
         if number is None:
             raise TypeError(f"{key} = {value!r}: wanted a number")
         known[key] = number
-    found = _core.plans(method, accuracy, theorem, inner, bool(as_printed), known)
+    found = _core.plans(method, accuracy, theorem, inner, bool(as_printed), bool(strict), known)
     plans = []
     for parameters, title, rows, guarantee, aligned in found:
         plans.append(Plan(parameters, title, [(what, symbol, value) for what, symbol, value in rows], guarantee, aligned))
@@ -137,7 +140,7 @@ def complexity(method: Optional[str] = None) -> Any:
 
     Parameters
     ----------
-    method : {'ssg', 'conex', 'ipp', 'threes-econ'}, optional
+    method : {'ssg', 'conex', 'ipp', 'threes-econ', 'dszog'}, optional
         The method; all if absent.
 
     Returns

@@ -20,6 +20,8 @@ pub struct Asked {
     pub eps: f64,
     /// The exponent that the paper prints in Theorem 5.2 I in place of the one its proof needs (ssg).
     pub as_printed: bool,
+    /// The constants of the proof in place of those of the theorem, which hold up to a factor (dszog).
+    pub strict: bool,
 }
 
 /// One plan, ready to be shown.
@@ -59,6 +61,8 @@ pub enum Parameters {
     Ipp(plan::ipp::Plan),
     /// Of the single-loop penalty method.
     ThreesEcon(plan::threes_econ::Plan),
+    /// Of the doubly stochastic zeroth-order method.
+    Dszog(plan::dszog::Plan),
 }
 
 /// Refuses a method that has no planner.
@@ -79,6 +83,7 @@ pub fn plans(asked: &Asked, constants: toml::Table, name: &dyn Fn(&str) -> Strin
         ("theorem", asked.theorem.is_some(), ["ssg", "threes-econ"].as_slice()),
         ("inner", asked.inner.is_some(), &["ipp"]),
         ("as_printed", asked.as_printed, &["ssg"]),
+        ("strict", asked.strict, &["dszog"]),
     ] {
         if given && !methods.contains(&method) {
             let what = format!("{} is for {}: {method} has no such choice", name(option), methods.join(" and "));
@@ -90,6 +95,10 @@ pub fn plans(asked: &Asked, constants: toml::Table, name: &dyn Fn(&str) -> Strin
         "conex" => {
             let c = read(method, constants, name)?;
             Ok(vec![Planned::new(plan::conex::plan(&c, eps)?, Parameters::Conex)])
+        }
+        "dszog" => {
+            let c = read(method, constants, name)?;
+            Ok(vec![Planned::new(plan::dszog::plan(&c, eps, asked.strict)?, Parameters::Dszog)])
         }
         "ipp" => {
             let c = read(method, constants, name)?;
@@ -164,7 +173,7 @@ mod tests {
     use super::*;
 
     fn asked(method: &str) -> Asked {
-        Asked { method: method.into(), theorem: None, inner: None, eps: 0.1, as_printed: false }
+        Asked { method: method.into(), theorem: None, inner: None, eps: 0.1, as_printed: false, strict: false }
     }
 
     fn plain(name: &str) -> String {
@@ -188,6 +197,8 @@ mod tests {
         assert_eq!(refused(&asked("ssg"), "rho = 'one'"), "rho = \"one\": wanted a number");
         let printed = Asked { as_printed: true, ..asked("ipp") };
         assert_eq!(refused(&printed, ""), "as_printed is for ssg: ipp has no such choice");
+        let strict = Asked { strict: true, ..asked("ssg") };
+        assert_eq!(refused(&strict, ""), "strict is for dszog: ssg has no such choice");
         assert!(refused(&asked("sgs"), "").starts_with("method 'sgs' has no planner (did you mean ssg?)"));
         assert!(complexity(Some("sgs")).is_err());
         assert!(complexity(None).unwrap().len() > complexity(Some("ssg")).unwrap().len());

@@ -112,7 +112,7 @@ fn missing_and_senseless_constants_are_named() {
 fn unknown_theorems_and_methods_are_refused() {
     plan(&["--theorem", "4.2"]).refused(&["theorem = 4.2", "wanted one of 4.2-I, 4.2-II, 4.3-I"]);
     let ran = Place::new().run(&["plan", "--method", "sgs", "--eps", "0.1"]);
-    ran.refused(&["method 'sgs' has no planner", "did you mean ssg?", "wanted ssg, conex, ipp, threes-econ"]);
+    ran.refused(&["method 'sgs' has no planner", "did you mean ssg?", "wanted ssg, conex, ipp, threes-econ, dszog"]);
 }
 
 fn run(arguments: &str) -> Ran {
@@ -211,11 +211,70 @@ fn ipp_plans_its_subproblems() {
     run(&format!("{IPP} --inner conx")).refused(&["inner solver 'conx'", "did you mean conex?"]);
 }
 
+const DSZOG: &str = "plan --method dszog --eps 0.4 --smoothness 4 --strong-concavity 2 --weights-lipschitz 2 --variables-noise 1 \
+    --weights-noise 0.5 --variables-scale-min 0.5 --variables-scale-max 2 --weights-scale-min 0.25 --weights-scale-max 1 --gap 3 \
+    --dimension 6 --constraints 10 --directions 3 --m1 5 --m2 4 --m3 6 --a 0.5 --beta 2";
+
+#[test]
+fn dszog_has_the_values_of_its_theorem() {
+    let text = run(DSZOG).ended(0).out;
+    assert!(text.starts_with("Theorem 5.14, up to a constant: "), "{text}");
+    // T = 75/eta_w, and 42 values for each of T + 1 estimates.
+    for (symbol, value) in [
+        ("kappa", "2"),
+        ("c1l, c1u", "0.5 to 2"),
+        ("mu", "0.0037037037"),
+        ("a", "0.5"),
+        ("b", "0.0025"),
+        ("eta_p", "3.90625e-7"),
+        ("eta_w", "5.39479661e-10"),
+        ("eps1", "0.4"),
+    ] {
+        shows(&text, symbol, value);
+    }
+    assert!(text.contains("\nUp to a constant factor, the mean of ||grad gfun(w_t)||^2"), "{text}");
+    let json = |more: &str| run(&format!("{DSZOG} --json {more}")).ended(0).json()[0].clone();
+    let (plain, strict) = (json(""), json("--strict"));
+    close(&plain["iterations"], 75.0 / 5.394796609394436e-10, 1e-10);
+    close(&plain["queries"], 42.0 * 75.0 / 5.394796609394436e-10, 1e-9);
+    assert_eq!(
+        (&plain["queries_per_estimate"], &plain["strict"], &strict["strict"]),
+        (&42.0.into(), &false.into(), &true.into())
+    );
+    // (2 * 10 * .16 + 2 * 100 * 4)/4 = 200.8.
+    close(&plain["stationarity"]["eps2"], 200.8f64.powf(0.25), 1e-12);
+    close(&plain["eta_p"], 72.0 * strict["eta_p"].as_f64().unwrap(), 1e-12);
+    let text = run(&format!("{DSZOG} --strict")).ended(0).out;
+    assert!(text.starts_with("Theorem 5.14, with the constants of its proof: ") && text.contains("\nThe mean of"), "{text}");
+
+    // Norms in the place of scalings, and a mixture that is chosen.
+    let norms = DSZOG.replace("--variables-scale-min 0.5 --variables-scale-max 2", "--variables-largest-norm 4");
+    shows(&run(&norms.replace(" --a 0.5", "")).ended(0).out, "c1l, c1u", "0.499999998 to 100000000");
+}
+
+#[test]
+fn dszog_refuses_with_sentences() {
+    for (from, to, words) in [
+        ("--strong-concavity 2", "--strong-concavity 0", ["strong_concavity = 0", "wanted tau"]),
+        ("--eps 0.4", "--eps -0.4", ["eps = -0.4", "larger than 0"]),
+        ("--a 0.5", "--a 1.5", ["a = 1.5", "at most 1"]),
+        ("--variables-scale-max 2", "--variables-scale-max 0.2", ["variables_scale_max = 0.2", "at least c1l = 0.5"]),
+        ("--smoothness 4", "--smoothness 1", ["smoothness = 1", "at least strong_concavity = 2"]),
+        ("--weights-scale-min 0.25", "", ["weights_scale_min = (not given)", "or weights_largest_norm"]),
+        ("--gap 3", "--gap 3 --variables-largest-norm 1", ["variables_largest_norm = 1", "no norm where variables_scale_min"]),
+        ("--m1 5", "--m1 0", ["m1 = 0", "a whole number"]),
+        ("--gap 3", "--gap 3 --rho 1", ["--rho is no constant of dszog", "--strong-concavity"]),
+        ("--gap 3", "--gap 3 --theorem 5.14", ["--theorem is for ssg and threes-econ", "dszog"]),
+    ] {
+        run(&DSZOG.replace(from, to)).refused(&words);
+    }
+}
+
 #[test]
 fn complexities_are_shown_for_one_or_all_methods() {
     let text = run("plan --complexity").ended(0).out;
     assert!(text.starts_with("method "), "{text}");
-    for method in ["ssg", "conex", "ipp", "threes-econ"] {
+    for method in ["ssg", "conex", "ipp", "threes-econ", "dszog"] {
         assert!(text.lines().any(|line| line.starts_with(&format!("{method} "))), "{method} is not in\n{text}");
     }
     let text = run("plan --method threes-econ --complexity").ended(0).out;
@@ -232,6 +291,7 @@ fn constants_and_choices_of_other_methods_are_refused() {
     run(&format!("{CONEX} --rho 1")).refused(&["--rho is no constant of conex", "--objective-kink"]);
     run(&format!("{CONEX} --theorem 3.4")).refused(&["--theorem is for ssg and threes-econ", "conex"]);
     run(&format!("{IPP} --as-printed")).refused(&["--as-printed is for ssg", "ipp"]);
+    run(&format!("{IPP} --strict")).refused(&["--strict is for dszog", "ipp"]);
     run("plan --eps 0.1 --inner ssg").refused(&["--inner is for ipp"]);
     run(&format!("{THREES_ECON} --theorem 3.5")).refused(&["theorem = 3.5", "wanted one of 2.5, 3.4, 3.7, 3.12"]);
     run(&format!("{THREES_ECON} --theorem 3.4 --beta 10")).refused(&["nu = (not given)", "Theorem 3.4 needs it"]);
@@ -246,7 +306,7 @@ fn constants_and_choices_of_other_methods_are_refused() {
 #[test]
 fn the_documentation_shows_what_is_printed() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for (file, examples) in [("README.md", 1), ("docs/plan.md", 5)] {
+    for (file, examples) in [("README.md", 1), ("docs/plan.md", 6)] {
         let page = std::fs::read_to_string(root.join(file)).unwrap();
         let mut found = 0;
         for block in page.split("```sh\ncargo run --release -- plan ").skip(1) {

@@ -19,7 +19,7 @@ use crate::{Error, Result};
   thalweg plan --complexity"
 )]
 pub struct Args {
-    /// The method: ssg, conex, ipp or threes-econ [default: ssg]
+    /// The method: ssg, conex, ipp, threes-econ or dszog [default: ssg]
     #[arg(long)]
     method: Option<String>,
     /// The theorem, such as 4.2-I (ssg) or 3.7 (threes-econ); all that the constants allow if absent
@@ -34,8 +34,11 @@ pub struct Args {
     /// Use the exponent that the paper prints in Theorem 5.2 I, not the one its proof needs (ssg)
     #[arg(long)]
     as_printed: bool,
+    /// Use the constants of the proof, not those of the theorem, which hold up to a factor (dszog)
+    #[arg(long)]
+    strict: bool,
     /// Show how the work grows as eps falls, for one method or for all
-    #[arg(long, conflicts_with_all = ["theorem", "inner", "eps", "as_printed"])]
+    #[arg(long, conflicts_with_all = ["theorem", "inner", "eps", "as_printed", "strict"])]
     complexity: bool,
     /// Print JSON
     #[arg(long)]
@@ -49,6 +52,7 @@ const SSG: &str = "Constants of ssg";
 const CONEX: &str = "Constants of conex";
 const IPP: &str = "Constants of ipp";
 const THREES_ECON: &str = "Constants of threes-econ";
+const DSZOG: &str = "Constants of dszog";
 
 /// The constants of all methods, by the names that the planners use.
 #[derive(Debug, Clone, clap::Args, Serialize)]
@@ -59,7 +63,7 @@ struct Given {
     /// Bound on the subgradients of the constraint: M of conex, l_g of threes-econ
     #[arg(long, value_name = "L", help_heading = SEVERAL)]
     constraint_lipschitz: Option<f64>,
-    /// D: diameter of the domain (all)
+    /// D: diameter of the domain (all but dszog)
     #[arg(long, value_name = "D", help_heading = SEVERAL)]
     diameter: Option<f64>,
     /// Weak-convexity constant of the objective (ssg, ipp, threes-econ)
@@ -83,6 +87,9 @@ struct Given {
     /// B: bound on the length of an optimal multiplier plus 1 (conex, ipp)
     #[arg(long, value_name = "B", help_heading = SEVERAL)]
     multiplier_bound: Option<f64>,
+    /// Penalty: if it is not to be chosen for threes-econ, the price of squared violations for dszog [default: 1]
+    #[arg(long, help_heading = SEVERAL)]
+    beta: Option<f64>,
 
     /// delta: admitted probability of failure
     #[arg(long, value_name = "DELTA", help_heading = SSG)]
@@ -138,12 +145,70 @@ struct Given {
     /// N: number of samples of a finite sum
     #[arg(long, value_name = "N", help_heading = THREES_ECON)]
     samples: Option<f64>,
-    /// Penalty, if it is not to be chosen
-    #[arg(long, help_heading = THREES_ECON)]
-    beta: Option<f64>,
     /// Smoothing, if it is not to be chosen
     #[arg(long, help_heading = THREES_ECON)]
     nu: Option<f64>,
+
+    /// L: Lipschitz constant of the gradient of the penalty function, and of its maximum over the weights
+    #[arg(long, value_name = "L", help_heading = DSZOG)]
+    smoothness: Option<f64>,
+    /// tau: strong concavity in the weights, lambda of the solver
+    #[arg(long, value_name = "TAU", help_heading = DSZOG)]
+    strong_concavity: Option<f64>,
+    /// L_g: Lipschitz constant of the best weights; L / tau if absent
+    #[arg(long, value_name = "L_G", help_heading = DSZOG)]
+    weights_lipschitz: Option<f64>,
+    /// sigma_1: spread of the estimated gradient in the variables
+    #[arg(long, value_name = "SIGMA_1", help_heading = DSZOG)]
+    variables_noise: Option<f64>,
+    /// sigma_2: spread of the estimated gradient in the weights
+    #[arg(long, value_name = "SIGMA_2", help_heading = DSZOG)]
+    weights_noise: Option<f64>,
+    /// c1l: smallest 1 / (sqrt(||z_w||) + c)
+    #[arg(long, value_name = "C1L", help_heading = DSZOG)]
+    variables_scale_min: Option<f64>,
+    /// c1u: largest 1 / (sqrt(||z_w||) + c); 1 / c if absent
+    #[arg(long, value_name = "C1U", help_heading = DSZOG)]
+    variables_scale_max: Option<f64>,
+    /// Largest ||z_w||, in place of c1l
+    #[arg(long, value_name = "NORM", help_heading = DSZOG)]
+    variables_largest_norm: Option<f64>,
+    /// c2l: smallest 1 / (sqrt(||z_p||) + c)
+    #[arg(long, value_name = "C2L", help_heading = DSZOG)]
+    weights_scale_min: Option<f64>,
+    /// c2u: largest 1 / (sqrt(||z_p||) + c); 1 / c if absent
+    #[arg(long, value_name = "C2U", help_heading = DSZOG)]
+    weights_scale_max: Option<f64>,
+    /// Largest ||z_p||, in place of c2l
+    #[arg(long, value_name = "NORM", help_heading = DSZOG)]
+    weights_largest_norm: Option<f64>,
+    /// By how much the maximum over the weights can fall from the start
+    #[arg(long, help_heading = DSZOG)]
+    gap: Option<f64>,
+    /// d: number of variables
+    #[arg(long, value_name = "D", help_heading = DSZOG)]
+    dimension: Option<f64>,
+    /// m: number of constraints
+    #[arg(long, value_name = "M", help_heading = DSZOG)]
+    constraints: Option<f64>,
+    /// Q: directions of each estimate [default: 10]
+    #[arg(long, value_name = "Q", help_heading = DSZOG)]
+    directions: Option<f64>,
+    /// Samples of the objective in each estimate [default: 128]
+    #[arg(long, help_heading = DSZOG)]
+    m1: Option<f64>,
+    /// Constraints drawn by weight in each estimate [default: 128]
+    #[arg(long, help_heading = DSZOG)]
+    m2: Option<f64>,
+    /// Constraints drawn uniformly in each estimate [default: 128]
+    #[arg(long, help_heading = DSZOG)]
+    m3: Option<f64>,
+    /// Share of the new weights in the mixture; the one with the fewest iterations if absent
+    #[arg(long, help_heading = DSZOG)]
+    a: Option<f64>,
+    /// Added to the root of the norm that steps are divided by [default: 1e-8]
+    #[arg(long, help_heading = DSZOG)]
+    c: Option<f64>,
 }
 
 /// How the command calls an option or a constant.
@@ -166,6 +231,7 @@ pub fn run(args: Args) -> Ending {
             // The parser asks for it.
             eps: args.eps.unwrap_or(f64::NAN),
             as_printed: args.as_printed,
+            strict: args.strict,
         };
         show(&plans(&asked, constants, &flag)?, args.json)?;
     }

@@ -3,6 +3,7 @@
 
 mod complexity;
 pub mod conex;
+pub mod dszog;
 pub mod ipp;
 pub mod ssg;
 pub mod threes_econ;
@@ -16,7 +17,7 @@ use crate::solvers::schedule::short;
 use crate::{Error, Result};
 
 /// Methods that have a planner, by the names that a spec uses.
-pub const METHODS: [&str; 4] = ["ssg", "conex", "ipp", "threes-econ"];
+pub const METHODS: [&str; 5] = ["ssg", "conex", "ipp", "threes-econ", "dszog"];
 
 /// A plan as a person reads it: a title, a table, and the sentence of what is proved.
 pub trait Readable {
