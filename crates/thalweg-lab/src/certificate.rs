@@ -1,6 +1,6 @@
 //! What is proved about a point, in words. The proofs themselves are the library's.
 
-use thalweg::certify::{Certificate, NearStationarity, PenalisedStationarity};
+use thalweg::certify::{ByValues, Certificate, NearStationarity, PenalisedStationarity};
 use thalweg::oracle::Source;
 use thalweg::solvers::Stationary;
 
@@ -54,6 +54,28 @@ pub fn penalised_words(c: &PenalisedStationarity) -> String {
     )
 }
 
+/// What values alone say about a point, in words.
+pub fn by_values_words(found: &ByValues) -> String {
+    let ByValues { beta, gradient, lagrangian, violations, complementarity, weights_residual, queries, .. } = found;
+    let mut text = format!(
+        "by values alone, at a price of {} for squared violations: gradient norm of the penalised objective {} ± {}\n",
+        short(*beta),
+        short(gradient.value),
+        rough(gradient.error)
+    );
+    if let (Some(lagrangian), Some(residual)) = (lagrangian, weights_residual) {
+        text += &format!(
+            "with the weights of the method: eps_1 = {} ± {}, eps_2 = {}, eps_3 = {}, residual of the weights {}\n",
+            short(lagrangian.value),
+            rough(lagrangian.error),
+            short(*violations),
+            short(*complementarity),
+            short(*residual)
+        );
+    }
+    text + &format!("that took {} more values of the objective and {} of constraints\n", queries[0], queries[1])
+}
+
 fn constants(rho_f: f64, rho_g: &[f64], mu: f64, mu_g: f64) -> String {
     let mut list = vec![format!("rho_f = {}", short(rho_f))];
     let each: Vec<String> = rho_g.iter().map(|rho| short(*rho)).collect();
@@ -67,6 +89,15 @@ fn constants(rho_f: f64, rho_g: &[f64], mu: f64, mu_g: f64) -> String {
         list.push(format!("mu_g = {}", short(mu_g)));
     }
     format!("constants {}", list.join(", "))
+}
+
+/// Two significant digits: an error needs no more.
+fn rough(v: f64) -> String {
+    if v == 0.0 || !(1e-3..100.0).contains(&v.abs()) {
+        return if v == 0.0 { "0".into() } else { format!("{v:.1e}") };
+    }
+    let decimals = (1 - v.abs().log10().floor() as i32).max(0) as usize;
+    format!("{v:.decimals$}")
 }
 
 /// Four significant digits.
@@ -97,6 +128,24 @@ mod tests {
         assert!(stationary_words(&proved).starts_with("proved by the solver: "));
         let words = stationary_words(&Stationary { estimated: true, ..proved });
         assert!(words.starts_with("by estimated constants, not proved: the proximal point lies within 1.00e-5"), "{words}");
+    }
+
+    #[test]
+    fn what_values_say_is_in_plain_numbers() {
+        let problem = Problem::new(1).objective(|x| x[0], |_, s| s[0] = 1.0).constraint("cap", |x| x[0] - 0.5, |_, s| s[0] = 1.0);
+        let found = thalweg::certify::by_values(&problem, &[0.25], None, &thalweg::certify::LookBack::default()).unwrap();
+        let words = by_values_words(&found);
+        assert!(
+            words.starts_with("by values alone, at a price of 1 for squared violations: gradient norm of the penalised"),
+            "{words}"
+        );
+        assert!(words.ends_with("that took 64 more values of the objective and 1 of constraints\n"), "{words}");
+        let weighed = thalweg::solvers::Weighed { beta: 2.0, lambda: 1e-6, margin: 0.0, weights: vec![1.0] };
+        let found =
+            thalweg::certify::by_values(&problem, &[0.25], Some(weighed), &thalweg::certify::LookBack::default()).unwrap();
+        let words = by_values_words(&found);
+        assert!(words.contains("eps_2 = 0, eps_3 = 0, residual of the weights 0"), "{words}");
+        assert_eq!([0.0, 0.0844, 1.26, 12.34, 4e-7].map(rough), ["0", "0.084", "1.3", "12", "4.0e-7"]);
     }
 
     #[test]

@@ -224,6 +224,7 @@ impl Subject {
         let bounds = spec.bounds()?;
         let (mut x, of) = read_point(point)?;
         let Posed { problem, held_out, mut notes, .. } = spec.pose(path, options)?;
+        problem.refuse_family("certify")?;
         let variables = problem.oracle().dim();
         match &problem {
             Problem::Joint(joint) if x.len() == joint.model().dim() => {
@@ -239,7 +240,7 @@ impl Subject {
         if of.is_some_and(|of| of != problem.oracle().fingerprint()) {
             notes.push(format!("{} is the outcome of another problem than that of {}", point.display(), path.display()));
         }
-        let trained = (0..problem.oracle().constraints()).map(|j| (problem.model().bound(j), 1.0)).collect();
+        let trained = (0..problem.oracle().constraints()).map(|j| (problem.bound(j), 1.0)).collect();
         let enforce = Enforce::Surrogate;
         Ok((Subject { problem, held_out, x, trained, enforce, source: Source::Spec, notes }, bounds))
     }

@@ -96,7 +96,7 @@ impl Wanted {
 pub(crate) fn gauges(list: Option<&[String]>, posed: &Posed) -> Result<Option<Arc<dyn Gauge>>> {
     let wanted = match list {
         Some(list) => Wanted::read(list)?,
-        None if posed.held_out.is_some() => vec![Wanted::Accuracy],
+        None if posed.held_out.is_some() || posed.validation.is_some() => vec![Wanted::Accuracy],
         None => vec![],
     };
     if wanted.is_empty() {
@@ -105,29 +105,34 @@ pub(crate) fn gauges(list: Option<&[String]>, posed: &Posed) -> Result<Option<Ar
     let training = Side::new(&wanted, posed.problem.model())?;
     let held_out = posed.held_out.as_ref().map(|held| Side::new(&wanted, held)).transpose();
     let held_out = held_out.map_err(|e| Error::Request(format!("the held-out rows cannot be used: {e}")))?;
-    Ok(Some(Arc::new(Gauges { wanted, training, held_out })))
+    let validation = posed.validation.as_ref().map(|rows| Side::new(&wanted, rows)).transpose();
+    let validation = validation.map_err(|e| Error::Request(format!("the validation rows cannot be used: {e}")))?;
+    let aside = [("held-out", held_out), ("validation", validation)];
+    let aside = aside.into_iter().filter_map(|(name, side)| side.map(|side| (name, side))).collect();
+    Ok(Some(Arc::new(Gauges { wanted, training, aside })))
 }
 
 #[derive(Debug)]
 struct Gauges {
     wanted: Vec<Wanted>,
     training: Side,
-    held_out: Option<Side>,
+    /// The rows that were set aside, with the word that their readings begin with.
+    aside: Vec<(&'static str, Side)>,
 }
 
 impl Gauge for Gauges {
     fn names(&self) -> Vec<String> {
         let names = self.wanted.iter().map(Wanted::name);
-        let held_out = self.held_out.iter().flat_map(|_| self.wanted.iter().map(|one| format!("held-out {}", one.name())));
-        names.chain(held_out).collect()
+        let aside = self.aside.iter().flat_map(|(word, _)| self.wanted.iter().map(move |one| format!("{word} {}", one.name())));
+        names.chain(aside).collect()
     }
 
     fn read(&self, x: &[f64]) -> thalweg::Result<Vec<f64>> {
         // What else varies, such as a transport plan, stands behind the model.
         let x = x.get(..self.training.sums.dim()).unwrap_or(x);
         let mut values = self.training.read(&self.wanted, x)?;
-        if let Some(held_out) = &self.held_out {
-            values.extend(held_out.read(&self.wanted, x)?);
+        for (_, side) in &self.aside {
+            values.extend(side.read(&self.wanted, x)?);
         }
         Ok(values)
     }

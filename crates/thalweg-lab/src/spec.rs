@@ -7,18 +7,26 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use thalweg::certify::{self, Measures, Switching};
-use thalweg::learn::{Best, Builder, Data, Expression, Groups, JointWasserstein, Learning, Split};
-use thalweg::math::Matrix;
+use thalweg::learn::{
+    Argument, Attributes, Best, Bounded, Builder, Call, Data, Expression, Groups, JointWasserstein, Learning, ManyConstraints,
+    Split, gaussian_kernel,
+};
+use thalweg::math::rng::Purpose;
+use thalweg::math::{Matrix, Rng};
 use thalweg::oracle::{Subgradients, Values, Warm};
-use thalweg::run::{self, Budget, Gauge, Record, Stop};
+use thalweg::run::{self, Budget, Gauge, LISTED, Record, Stop};
 use thalweg::sets::{Ball, Bounds, NonNegative, Set, WholeSpace};
 use thalweg::solvers::auto;
 use thalweg::solvers::ipp::{self, Inner};
-use thalweg::solvers::{Bundle, Conex, FirstOrder, Ipp, Ssg, ThreesEcon, bundle, conex, ssg, threes_econ};
+use thalweg::solvers::{
+    Accszofw, Acczomda, AnySolver, Bundle, Conex, Dszog, Ipp, Ssg, ThreesEcon, Zopsgd, Zoscgd, accszofw, acczomda, bundle, conex,
+    dszog, ssg, threes_econ, zopsgd, zoscgd,
+};
 use thalweg::suggest::did_you_mean;
 use toml::Value;
 
 use crate::data::catalogue::{self, Loaded, Options};
+use crate::data::synthetic;
 use crate::gauges::{Wanted, gauges};
 use crate::{Error, Result};
 
@@ -62,6 +70,14 @@ pub struct DataSpec {
     pub name: Option<String>,
     /// Or a LIBSVM file, plain or gzip; a relative path starts at the spec's directory.
     pub file: Option<PathBuf>,
+    /// Or a recipe for data that are made up.
+    pub synthetic: Option<String>,
+    /// How many rows are drawn, by the seed, before anything else; all if absent.
+    pub sample: Option<usize>,
+    /// Columns (counted from 1) that the model does not see and that `covariance` is about.
+    pub sensitive: Option<Vec<usize>>,
+    /// A kernel model: "rbf", or `{ rbf = gamma }`. The variables are then the weights of the training rows.
+    kernel: Option<Value>,
     /// Columns of the file; by default the largest index in it.
     pub columns: Option<usize>,
     /// Column (counted from 1) of the file that marks the protected group by a non-zero entry.
@@ -73,6 +89,8 @@ pub struct DataSpec {
     equal_groups: Option<Value>,
     /// Share of the rows that is set aside and only measured. Default 0.
     pub test_fraction: Option<f64>,
+    /// Share of the rows that is set aside for choosing between settings. Default 0.
+    pub validation_fraction: Option<f64>,
 }
 
 /// The `[problem]` table.
@@ -143,7 +161,7 @@ pub struct Equipped {
     /// Where the run starts.
     pub start: Vec<f64>,
     /// The solver.
-    pub solver: Box<FirstOrder<'static>>,
+    pub solver: AnySolver,
     /// The solver's and the record's settings in words: a checkpoint made with others is refused.
     pub settings: String,
     /// Near-stationarity, if it was asked for.
@@ -160,6 +178,8 @@ pub struct Posed {
     pub problem: Problem,
     /// The same terms on the rows that were set aside.
     pub held_out: Option<Learning>,
+    /// The same terms on the rows that are kept for choosing between settings.
+    pub validation: Option<Learning>,
     /// sha256 of the data's text: the same data have the same fingerprint, gzip or not.
     pub fingerprint: String,
     /// What a careful reader should know.
@@ -172,6 +192,8 @@ pub enum Problem {
     Model(Box<Learning>),
     /// The Wasserstein gap of a model, and the transport plan.
     Joint(Box<JointWasserstein>),
+    /// A model subject to a family of constraints.
+    Many(Box<ManyConstraints>),
 }
 
 impl Problem {
@@ -180,6 +202,26 @@ impl Problem {
         match self {
             Problem::Model(problem) => &**problem,
             Problem::Joint(problem) => &**problem,
+            Problem::Many(problem) => &**problem,
+        }
+    }
+
+    /// The bound of constraint `j`, which its value is measured from.
+    pub fn bound(&self, j: usize) -> f64 {
+        match self {
+            Problem::Many(problem) => problem.bound(),
+            _ => self.model().bound(j),
+        }
+    }
+
+    /// Refuses a family of constraints, which has no bounds of its own that could be moved or certified one by one.
+    pub(crate) fn refuse_family(&self, command: &str) -> Result<()> {
+        match self {
+            Problem::Many(problem) => Err(Error::Request(format!(
+                "{command} looks at constraints one by one, and this problem has a family of {}: wanted terms, or thalweg solve",
+                problem.constraints()
+            ))),
+            _ => Ok(()),
         }
     }
 
@@ -188,6 +230,7 @@ impl Problem {
         match self {
             Problem::Model(problem) => problem,
             Problem::Joint(problem) => problem.model(),
+            Problem::Many(problem) => problem.model(),
         }
     }
 
@@ -196,6 +239,7 @@ impl Problem {
         match self {
             Problem::Model(problem) => problem,
             Problem::Joint(problem) => problem.model_mut(),
+            Problem::Many(problem) => problem.model_mut(),
         }
     }
 
@@ -255,6 +299,8 @@ impl Spec {
         let groups = grouped.then(|| Groups { names: vec!["a".into(), "b".into()], of_row: vec![0, 0, 1, 1] });
         let (features, labels) = (Matrix::dense(4, 1, vec![0.0; 4])?, vec![1.0, -1.0, 1.0, -1.0]);
         let wanted = self.wanted()?;
+        self.data.kernel()?;
+        self.problem.family()?;
         let mut builder = self.problem.builder(Data { features, labels, groups, weights: None }, &wanted)?;
         for sum in wanted.iter().filter_map(Wanted::bounded) {
             builder = builder.subject_to(sum);
@@ -285,11 +331,11 @@ impl Spec {
 
     /// Version of the solver's code; that of the rule where the solver is to be chosen.
     pub(crate) fn solver_version(&self) -> Result<u32> {
-        Ok(self.solver()?.map_or(auto::VERSION, |(solver, _)| solver.version()))
+        Ok(self.solver()?.map_or(auto::VERSION, |(solver, _)| solver.method().version()))
     }
 
     /// As [`solver`], of the table `[solver]`.
-    fn solver(&self) -> Result<Option<(Box<FirstOrder<'static>>, String)>> {
+    fn solver(&self) -> Result<Option<(AnySolver, String)>> {
         solver(self.solver.clone())
     }
 
@@ -314,9 +360,18 @@ impl Spec {
         let (solver, words) = match self.solver()? {
             Some(named) => named,
             None => {
+                if let Problem::Many(many) = &posed.problem
+                    && many.constraints() > LISTED
+                {
+                    return Err(Error::Request(format!(
+                        "auto chooses among methods that look at every constraint in every step, and this problem has {}: wanted the \
+                         name of a solver, such as dszog, which draws constraints",
+                        many.constraints()
+                    )));
+                }
                 let prepared = auto::prepare(problem, &start, self.seed, self.feasibility.unwrap_or(1e-6))?;
                 notes.extend(prepared.reasons);
-                (prepared.solver, prepared.settings)
+                (AnySolver::First(prepared.solver), prepared.settings)
             }
         };
         let settings = format!(
@@ -338,25 +393,29 @@ impl Spec {
     /// As [`Spec::pose`], but reference values that are known, from the same problem on the same rows, are not computed again.
     pub fn pose_with(&self, file: &Path, options: &Options, known: &[Best]) -> Result<Posed> {
         let wanted = self.wanted()?;
-        let Loaded { data, mut notes, fingerprint, .. } = self.data.load(base_of(file), options)?;
-        let (data, held_out) = match self.data.test_fraction {
-            None => (data, None),
-            Some(fraction) => {
-                let (kept, held) = data.hold_out(fraction, self.seed)?;
-                (kept, (!held.labels.is_empty()).then_some(held))
-            }
-        };
+        let loaded = self.data.load(base_of(file), options)?;
+        let (mut notes, fingerprint) = (loaded.notes.clone(), loaded.fingerprint.clone());
+        let Divided { data, held_out, validation, attributes } = self.data.divide(loaded, self.seed)?;
+        let family = self.problem.family()?;
         let build = |data, split, equal, references: &[Best]| -> Result<Learning> {
             let builder = self.problem.builder(data, &wanted)?.split(split).equal_groups(equal);
             Ok(builder.references(references.to_vec()).build()?)
         };
-        let problem = build(data, self.data.split()?, self.data.equal_groups()?, known)?;
+        // A family is about all rows.
+        let split = if family.is_some() { Split::Shared } else { self.data.split()? };
+        let problem = build(data, split, self.data.equal_groups()?, known)?;
         notes.extend(problem.references().iter().map(ToString::to_string));
         // Held-out rows are only measured: their bounds and thresholds are those of training.
-        let held_out = held_out
-            .map(|held| build(held, Split::Shared, None, problem.references()))
-            .transpose()
-            .map_err(|e| Error::Request(format!("the held-out rows cannot be used: {e}")))?;
+        let aside = |rows: Option<Data>, what: &str| {
+            let built = rows.map(|rows| build(rows, Split::Shared, None, problem.references())).transpose();
+            built.map_err(|e| Error::Request(format!("the {what} rows cannot be used: {e}")))
+        };
+        let (held_out, validation) = (aside(held_out, "held-out")?, aside(validation, "validation")?);
+        if let Some(family) = family {
+            let many = family.pose(problem, attributes)?;
+            notes.push(format!("{} constraints", many.constraints()));
+            return Ok(Posed { problem: Problem::Many(Box::new(many)), held_out, validation, fingerprint, notes });
+        }
         let problem = match self.problem.plan {
             Plan::Eliminated => Problem::Model(Box::new(problem)),
             plan => {
@@ -371,7 +430,7 @@ impl Spec {
                 Problem::Joint(Box::new(joint))
             }
         };
-        Ok(Posed { problem, held_out, fingerprint, notes })
+        Ok(Posed { problem, held_out, validation, fingerprint, notes })
     }
 
     /// How near-stationarity is bounded, whether or not the spec asks for it.
@@ -425,6 +484,14 @@ impl DataSpec {
 
     /// Where the data come from, once what is said about them makes sense.
     fn source(&self) -> Result<Source<'_>> {
+        if let Some(name) = &self.synthetic {
+            synthetic::get(name)?;
+            let others = [("name", self.name.is_some()), ("file", self.file.is_some()), ("columns", self.columns.is_some())];
+            return match others.iter().chain(&[("group", self.group.is_some())]).find(|(_, given)| *given) {
+                Some((key, _)) => Err(Error::Request(format!("[data] has synthetic and {key}: wanted one of them"))),
+                None => Ok(Source::Synthetic(name)),
+            };
+        }
         match (&self.name, &self.file) {
             (Some(_), Some(_)) => Err(Error::Request("[data] has name and file: wanted one of them".into())),
             (None, None) => Err(Error::Request("[data] has neither name nor file: wanted one of them".into())),
@@ -444,7 +511,91 @@ impl DataSpec {
         match self.source()? {
             Source::Named(name) => catalogue::load(name, options),
             Source::File(file) => catalogue::load_file(&base.join(file), self.columns, self.group),
+            Source::Synthetic(name) => synthetic::get(name)?.make(),
         }
+    }
+
+    /// The coefficient of a Gaussian kernel for rows of so many columns, if a kernel is asked for.
+    fn kernel(&self) -> Result<Option<Gamma>> {
+        let wrong = |value: &Value| wrong("kernel", value, "\"rbf\" or { rbf = GAMMA }, a number above 0");
+        match &self.kernel {
+            None => Ok(None),
+            Some(Value::String(name)) if name == "rbf" => Ok(Some(Gamma::OneByColumns)),
+            Some(value @ Value::Table(t)) if t.len() == 1 => match t.get("rbf").and_then(number) {
+                Some(gamma) if gamma > 0.0 && gamma.is_finite() => Ok(Some(Gamma::Given(gamma))),
+                _ => Err(wrong(value)),
+            },
+            Some(other) => Err(wrong(other)),
+        }
+    }
+
+    /// The rows of a run: drawn, divided, parted from their sensitive columns, and seen through the kernel.
+    fn divide(&self, loaded: Loaded, seed: u64) -> Result<Divided> {
+        let mut data = loaded.data;
+        if let Some(sample) = self.sample {
+            let rows = data.labels.len();
+            if sample == 0 || sample > rows {
+                return Err(Error::Request(format!("sample = {sample}: wanted 1 to {rows}, the rows that there are")));
+            }
+            let mut order: Vec<usize> = (0..rows).collect();
+            Rng::new(seed, Purpose::Sampling).shuffle(&mut order);
+            data = data.select(&order[..sample]);
+        }
+        let (test, validation) = (self.test_fraction.unwrap_or(0.0), self.validation_fraction.unwrap_or(0.0));
+        // A share of the test alone that cannot be is refused where it is taken.
+        let both = (0.0..1.0).contains(&test) && test + validation >= 1.0;
+        if !(0.0..1.0).contains(&validation) || both {
+            let wanted = "a number from 0 on that leaves rows to train on beside test_fraction";
+            return Err(Error::Request(format!("validation_fraction = {validation}: wanted {wanted}")));
+        }
+        let mut aside = |fraction: f64, seed: u64| -> Result<Option<Data>> {
+            if fraction == 0.0 {
+                return Ok(None);
+            }
+            let (kept, held) = data.hold_out(fraction, seed)?;
+            data = kept;
+            Ok((!held.labels.is_empty()).then_some(held))
+        };
+        // A share of all rows, taken from those that the test leaves.
+        let held_out = if self.test_fraction.is_some() { aside(test, seed)? } else { None };
+        let validation = aside(validation / (1.0 - test), seed)?;
+        let sensitive = match &self.sensitive {
+            None => loaded.sensitive,
+            Some(columns) => {
+                let width = data.features.cols();
+                if let Some(column) = columns.iter().find(|c| **c == 0 || **c > width) {
+                    return Err(Error::Request(format!("sensitive column {column}: wanted 1 to {width}")));
+                }
+                if let Some((_, column)) = columns.iter().enumerate().find(|(i, c)| columns[..*i].contains(c)) {
+                    return Err(Error::Request(format!("sensitive has column {column} twice: wanted each once")));
+                }
+                if columns.len() == width {
+                    return Err(Error::Request(format!(
+                        "sensitive has all {width} columns: wanted some that are left for the model"
+                    )));
+                }
+                columns.iter().map(|c| c - 1).collect()
+            }
+        };
+        let mut divided = Divided { data, held_out, validation, attributes: None };
+        if !sensitive.is_empty() {
+            divided.attributes = Some(part(&mut divided.data, &sensitive)?);
+            for other in [&mut divided.held_out, &mut divided.validation].into_iter().flatten() {
+                part(other, &sensitive)?;
+            }
+        }
+        if let Some(gamma) = self.kernel()? {
+            let centres = divided.data.features.clone();
+            let gamma = match gamma {
+                Gamma::OneByColumns => 1.0 / centres.cols().max(1) as f64,
+                Gamma::Given(gamma) => gamma,
+            };
+            let all = [Some(&mut divided.data), divided.held_out.as_mut(), divided.validation.as_mut()];
+            for data in all.into_iter().flatten() {
+                data.features = gaussian_kernel(&data.features, &centres, gamma)?;
+            }
+        }
+        Ok(divided)
     }
 
     /// The most rows of gaps that each group keeps; none if all of them stay.
@@ -482,10 +633,65 @@ impl ProblemSpec {
             Domain::TimesErm(times) => builder.domain_times_erm(times),
         };
         builder = builder.needs_erm(self.starts_at_erm() || measured.iter().any(Wanted::needs_erm));
-        for constraint in &self.subject_to {
-            builder = builder.subject_to(constraint.parse()?);
+        if self.family()?.is_none() {
+            for constraint in &self.subject_to {
+                builder = builder.subject_to(constraint.parse()?);
+            }
         }
         Ok(builder)
+    }
+
+    /// The family of constraints, if there is one; it stands alone.
+    fn family(&self) -> Result<Option<Family>> {
+        let mut found = None;
+        for written in &self.subject_to {
+            let bounded: Bounded = written.parse()?;
+            let named = |(_, call): &(f64, Call)| [PAIRS, COVARIANCE].contains(&call.name.as_str());
+            if !bounded.expression.pieces.iter().any(named) {
+                // A family is no term, so that the list of terms would not help.
+                for (_, call) in &bounded.expression.pieces {
+                    let hint = did_you_mean(&call.name, [PAIRS, COVARIANCE]);
+                    if !hint.is_empty() {
+                        return Err(Error::Request(format!(
+                            "'{}' is not known{hint}: wanted a term, or one of the families {PAIRS} and {COVARIANCE}",
+                            call.name
+                        )));
+                    }
+                }
+                continue;
+            }
+            let [(1.0, call)] = &bounded.expression.pieces[..] else {
+                return Err(Error::Request(format!(
+                    "'{written}': a family of constraints cannot be part of a sum or have a factor"
+                )));
+            };
+            if self.subject_to.len() > 1 {
+                return Err(Error::Request(format!("'{written}': a family of constraints stands alone in subject_to")));
+            }
+            if bounded.bound.best.is_some() {
+                return Err(Error::Request(format!("'{written}': wanted a number as the bound of a family of constraints")));
+            }
+            let known = if call.name == COVARIANCE { "as_printed" } else { "collapsed" };
+            if let Some((argument, _)) = call.arguments.iter().find(|(name, _)| name != known) {
+                return Err(Error::Request(format!("argument of {} = '{argument}': wanted {known}", call.name)));
+            }
+            let yes = match call.arguments.first() {
+                None => false,
+                Some((_, Argument::Word(word))) if ["yes", "no"].contains(&word.as_str()) => word == "yes",
+                Some((name, value)) => {
+                    return Err(Error::Request(format!("{name} of {} = {value}: wanted \"yes\" or \"no\"", call.name)));
+                }
+            };
+            let bound = bounded.bound.plus;
+            found = Some(match call.name == PAIRS {
+                true => Family::Pairs { bound, collapsed: yes },
+                false => Family::Covariance { bound, as_printed: yes },
+            });
+        }
+        if found.is_some() && self.plan != Plan::Eliminated {
+            return Err(Error::Request("a family of constraints and a transport plan as a variable do not go together".into()));
+        }
+        Ok(found)
     }
 
     fn domain(&self) -> Result<Domain> {
@@ -582,10 +788,76 @@ impl ProblemSpec {
     }
 }
 
+/// Every pair of a positive and a negative row.
+const PAIRS: &str = "pairs";
+/// Covariances with sensitive columns.
+const COVARIANCE: &str = "covariance";
+
+/// A family of constraints.
+enum Family {
+    Pairs { bound: f64, collapsed: bool },
+    Covariance { bound: f64, as_printed: bool },
+}
+
+impl Family {
+    fn pose(self, model: Learning, sensitive: Option<Attributes>) -> Result<ManyConstraints> {
+        Ok(match (self, sensitive) {
+            (Family::Pairs { bound, collapsed: false }, _) => ManyConstraints::pairs(model, bound)?,
+            (Family::Pairs { bound, collapsed: true }, _) => ManyConstraints::pairs(model, bound)?.collapsed(),
+            (Family::Covariance { bound, as_printed }, Some(attributes)) => {
+                ManyConstraints::covariance(model, attributes, bound, as_printed)?
+            }
+            (Family::Covariance { .. }, None) => {
+                return Err(Error::Request(
+                    "covariance is about sensitive columns: wanted sensitive = [COLUMNS] in [data]".into(),
+                ));
+            }
+        })
+    }
+}
+
 /// Where data come from.
 enum Source<'a> {
+    Synthetic(&'a str),
     Named(&'a str),
     File(&'a Path),
+}
+
+/// The coefficient of a Gaussian kernel.
+enum Gamma {
+    OneByColumns,
+    Given(f64),
+}
+
+/// The rows of a run.
+struct Divided {
+    data: Data,
+    held_out: Option<Data>,
+    validation: Option<Data>,
+    /// The sensitive columns of the training rows.
+    attributes: Option<Attributes>,
+}
+
+/// Takes columns out of the features.
+fn part(data: &mut Data, columns: &[usize]) -> Result<Attributes> {
+    let (rows, width) = (data.features.rows(), data.features.cols());
+    let mut place: Vec<Option<usize>> = (0..width).map(Some).collect();
+    columns.iter().for_each(|&c| place[c] = None);
+    let mut kept = 0;
+    for slot in place.iter_mut().flatten() {
+        *slot = kept;
+        kept += 1;
+    }
+    let mut values = vec![vec![0.0; rows]; columns.len()];
+    let mut entries = vec![0.0; rows * kept];
+    for i in 0..rows {
+        data.features.visit_row(i, |column, v| match place[column] {
+            Some(to) => entries[i * kept + to] = v,
+            None => columns.iter().zip(&mut values).filter(|(c, _)| **c == column).for_each(|(_, list)| list[i] = v),
+        });
+    }
+    data.features = Matrix::dense(rows, kept, entries)?;
+    Ok(Attributes { names: columns.iter().map(|c| format!("column {}", c + 1)).collect(), values })
 }
 
 /// A domain, with or without a reference value in it.
@@ -659,10 +931,11 @@ fn unknown_solver(name: &str, what: &str, known: &[&str]) -> Error {
 
 /// The solver of a table with its `name` and its settings, which are checked, and those settings in words; none for "auto", which
 /// is to be chosen once there is a problem.
-pub fn solver(mut table: toml::Table) -> Result<Option<(Box<FirstOrder<'static>>, String)>> {
-    const KNOWN: &[&str] = &["ssg", "conex", "ipp", "threes-econ", "bundle", "auto"];
+pub fn solver(mut table: toml::Table) -> Result<Option<(AnySolver, String)>> {
+    const KNOWN: &[&str] =
+        &["ssg", "conex", "ipp", "threes-econ", "bundle", "dszog", "zopsgd", "zoscgd", "acczomda", "accszofw", "auto"];
     let name = solver_name(&mut table, "solver", KNOWN)?;
-    let (solver, words): (Box<FirstOrder<'static>>, String) = match name.as_str() {
+    let (solver, words) = match name.as_str() {
         "auto" => {
             if let Some((key, value)) = table.iter().next() {
                 return Err(wrong(key, value, "no setting, because the solver is chosen: name one to set it"));
@@ -672,22 +945,22 @@ pub fn solver(mut table: toml::Table) -> Result<Option<(Box<FirstOrder<'static>>
         "ssg" => {
             let settings: ssg::Settings = settings(table)?;
             let words = format!("{:?}", settings.clone().resolve()?);
-            (Box::new(Ssg::new(settings)?), words)
+            (AnySolver::First(Box::new(Ssg::new(settings)?)), words)
         }
         "bundle" => {
             let settings: bundle::Settings = settings(table)?;
             let words = format!("{:?}", settings.clone().resolve()?);
-            (Box::new(Bundle::new(settings)?), words)
+            (AnySolver::First(Box::new(Bundle::new(settings)?)), words)
         }
         "threes-econ" => {
             let settings: threes_econ::Settings = settings(table)?;
             let words = format!("{:?}", settings.clone().resolve()?);
-            (Box::new(ThreesEcon::new(settings)?), words)
+            (AnySolver::First(Box::new(ThreesEcon::new(settings)?)), words)
         }
         "conex" => {
             let settings: conex::Settings = settings(table)?;
             let words = format!("{:?}", settings.clone().resolve()?);
-            (Box::new(Conex::new(settings)?), words)
+            (AnySolver::First(Box::new(Conex::new(settings)?)), words)
         }
         "ipp" => {
             let inner = match table.remove("inner") {
@@ -697,7 +970,32 @@ pub fn solver(mut table: toml::Table) -> Result<Option<(Box<FirstOrder<'static>>
             }?;
             let settings = ipp::Settings { inner, ..settings(table)? };
             let words = format!("{:?}", settings.clone().resolve()?);
-            (Box::new(Ipp::new(settings)?), words)
+            (AnySolver::First(Box::new(Ipp::new(settings)?)), words)
+        }
+        "dszog" => {
+            let settings: dszog::Settings = settings(table)?;
+            let words = format!("{:?}", settings.clone().resolve()?);
+            (AnySolver::Zeroth(Box::new(Dszog::new(settings)?)), words)
+        }
+        "zopsgd" => {
+            let settings: zopsgd::Settings = settings(table)?;
+            let words = format!("{:?}", settings.clone().resolve()?);
+            (AnySolver::Zeroth(Box::new(Zopsgd::new(settings)?)), words)
+        }
+        "zoscgd" => {
+            let settings: zoscgd::Settings = settings(table)?;
+            let words = format!("{:?}", settings.clone().resolve()?);
+            (AnySolver::Zeroth(Box::new(Zoscgd::new(settings)?)), words)
+        }
+        "acczomda" => {
+            let settings: acczomda::Settings = settings(table)?;
+            let words = format!("{:?}", settings.clone().resolve()?);
+            (AnySolver::Zeroth(Box::new(Acczomda::new(settings)?)), words)
+        }
+        "accszofw" => {
+            let settings: accszofw::Settings = settings(table)?;
+            let words = format!("{:?}", settings.clone().resolve()?);
+            (AnySolver::Zeroth(Box::new(Accszofw::new(settings)?)), words)
         }
         other => return Err(unknown_solver(other, "solver", KNOWN)),
     };

@@ -9,8 +9,11 @@ use thalweg::solvers::Kind;
 use crate::data::table::quote_cell;
 use crate::{Error, Result};
 
-/// The text of a trace. The columns whose names have `stationarity` in them are there only if some row has them; those of
-/// further quantities, whose names are `gauges`, come last.
+/// Of more constraints than this it is counted how many are violated.
+const CROWD: usize = 20;
+
+/// The text of a trace. The columns whose names have `stationarity` in them are there only if some row has them, `violated` where
+/// constraints are too many to look at one by one; those of further quantities, whose names are `gauges`, come last.
 pub fn csv(rows: &[Row], gauges: &[String]) -> String {
     type Optional = (&'static str, fn(&Row) -> Option<f64>);
     let optional: [Optional; 4] = [
@@ -19,8 +22,14 @@ pub fn csv(rows: &[Row], gauges: &[String]) -> String {
         ("stationarity", |r| r.stationarity),
         ("penalty_stationarity", |r| r.penalty_stationarity),
     ];
+    // Rows of very many constraints have none of them, but the largest value.
+    let crowd = |r: &Row| r.constraints.len() > CROWD || (r.constraints.is_empty() && r.violation > f64::NEG_INFINITY);
+    let crowded = rows.iter().any(crowd);
     let optional: Vec<Optional> = optional.into_iter().filter(|(_, get)| rows.iter().any(|r| get(r).is_some())).collect();
     let mut text = String::from("iteration,objective,violation,norm,passes_f,passes_g,samples,seconds,step");
+    if crowded {
+        text += ",violated";
+    }
     optional.iter().for_each(|(name, _)| text = format!("{text},{name}"));
     gauges.iter().for_each(|name| text = format!("{text},{}", quote_cell(name)));
     text.push('\n');
@@ -33,6 +42,9 @@ pub fn csv(rows: &[Row], gauges: &[String]) -> String {
         };
         // Writing to a String cannot fail.
         let _ = write!(text, "{},{numbers},{},{},{step}", r.iteration, r.samples, digits(r.seconds));
+        if crowded {
+            let _ = write!(text, ",{}", r.violated);
+        }
         for (_, get) in &optional {
             let _ = write!(text, ",{}", get(r).map_or(String::new(), digits));
         }
@@ -69,7 +81,12 @@ pub fn check_writable(file: &Path) -> Result<(), String> {
         return Err(format!("there is no directory {}: wanted one that exists", parent.display()));
     }
     let part = part_of(file);
-    std::fs::File::create(&part).and_then(|_| std::fs::remove_file(&part)).map_err(|e| format!("cannot be written: {e}"))
+    let removed = || match std::fs::remove_file(&part) {
+        // Another process that asks the same at this moment has removed it.
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    };
+    std::fs::File::create(&part).and_then(|_| removed()).map_err(|e| format!("cannot be written: {e}"))
 }
 
 /// Where a file is written before it gets its name.
@@ -96,6 +113,7 @@ mod tests {
             iteration,
             objective: 1.0,
             violation: -2.0,
+            violated: 0,
             norm: 0.5,
             passes_f: 1.0,
             passes_g: 2.0,

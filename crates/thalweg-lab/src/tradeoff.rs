@@ -345,8 +345,13 @@ impl Sweeps for Solves {
     fn run(&mut self, bound: f64, start: Option<&[f64]>, observer: &mut (dyn Observer + Send)) -> Result<Reached> {
         self.ready.posed.problem.model_mut().set_bound(self.which, bound);
         let start = start.unwrap_or(&self.ready.equipped.start);
-        let outcome =
-            run::minimize(self.ready.posed.problem.oracle(), &mut *self.ready.equipped.solver, start, &self.options, observer)?;
+        let outcome = run::minimize_with(
+            self.ready.posed.problem.oracle(),
+            &mut self.ready.equipped.solver,
+            start,
+            &self.options,
+            observer,
+        )?;
         let interrupted = outcome.ended == Ended::Interrupted;
         let failed = matches!(outcome.ended, Ended::Failed { .. });
         // A point that keeps the bounds is worth more here than the one that the method's rule returns.

@@ -423,7 +423,7 @@ fn a_checkpoint_that_is_not_of_this_run_is_refused() {
     newer[16] = 99;
     let cases: [(&[u8], &[&str]); 5] = [
         (&longer, &["run.save is damaged"]),
-        (&newer, &["run.save has format version 99", "this build reads version 3"]),
+        (&newer, &["run.save has format version 99", "this build reads version 4"]),
         (b"", &["run.save is not a Thalweg checkpoint"]),
         (b"not a checkpoint at all, but long enough to be one", &["run.save is not a Thalweg checkpoint"]),
         (&good[..10], &["run.save is not a Thalweg checkpoint"]),
@@ -506,4 +506,74 @@ fn an_overflow_during_the_run_ends_it_with_the_last_good_point() {
     assert_eq!(report["point"]["objective"], 1.0);
     assert_eq!(report["ended"]["failed"]["iteration"], 1);
     assert_eq!(place.read("run.csv").lines().count(), 2, "the start was recorded");
+}
+
+/// Pairs on made-up rows, as a person would write it.
+const PAIRS: &str = "seed = 1\n[data]\nsynthetic = 'gen'\nsample = 60\ntest_fraction = 0.3\nvalidation_fraction = 0.2\n\
+    [problem]\nminimize = 'welsch'\nsubject_to = ['pairs <= 0']\n[solver]\nname = 'dszog'\n[budget]\niterations = 2\n";
+
+#[test]
+fn a_slip_about_many_constraints_is_a_sentence() {
+    let place = Place::new();
+    for (from, to, parts) in [
+        ("'gen'", "'gem'", &["synthetic = \"gem\"", "did you mean gen", "gen, d1, d2, d3, d4"][..]),
+        ("synthetic", "name = 'a9a'\nsynthetic", &["[data] has synthetic and name", "wanted one of them"]),
+        ("synthetic", "file = 'rows.svm'\nsynthetic", &["[data] has synthetic and file"]),
+        ("synthetic", "group = 1\nsynthetic", &["[data] has synthetic and group"]),
+        ("sample = 60", "sample = 0", &["sample = 0: wanted 1 to 2000"]),
+        ("sample = 60", "sample = 2001", &["sample = 2001: wanted 1 to 2000"]),
+        ("sample = 60", "sample = -1", &["sample = -1", "whole number"]),
+        ("sample = 60", "sensitive = [51]", &["sensitive column 51: wanted 1 to 50"]),
+        ("sample = 60", "sensitive = [0]", &["sensitive column 0: wanted 1 to 50"]),
+        ("sample = 60", "sensitive = [3, 2, 3]", &["sensitive has column 3 twice: wanted each once"]),
+        ("sample = 60", "kernel = 'poly'", &["kernel = \"poly\"", "\"rbf\" or { rbf = GAMMA }"]),
+        ("sample = 60", "kernel = { rbf = -1 }", &["kernel = { rbf = -1 }", "a number above 0"]),
+        ("sample = 60", "kernel = { rbf = 1, more = 2 }", &["kernel = "]),
+        ("fraction = 0.2", "fraction = 0.8", &["validation_fraction = 0.8", "leaves rows to train on beside test_fraction"]),
+        ("fraction = 0.2", "fraction = -0.1", &["validation_fraction = -0.1"]),
+        ("fraction = 0.3", "fraction = 1.0", &["test_fraction"]),
+        ("'pairs <= 0'", "'pairs + hinge <= 0'", &["'pairs + hinge <= 0'", "cannot be part of a sum"]),
+        ("'pairs <= 0'", "'2 * pairs <= 0'", &["'2 * pairs <= 0'", "cannot be part of a sum or have a factor"]),
+        ("'pairs <= 0'", "'pairs <= 0', 'covariance <= 0.1'", &["'pairs <= 0'", "stands alone in subject_to"]),
+        ("'pairs <= 0'", "'hinge <= 1', 'pairs <= 0'", &["'pairs <= 0'", "stands alone in subject_to"]),
+        ("'pairs <= 0'", "'pairs(foo = 1) <= 0'", &["argument of pairs = 'foo': wanted collapsed"]),
+        ("'pairs <= 0'", "'pairs(collapsed = 1) <= 0'", &["collapsed of pairs = 1: wanted \"yes\" or \"no\""]),
+        ("'pairs <= 0'", "'pairs <= best(hinge)'", &["wanted a number as the bound of a family"]),
+        ("'pairs <= 0'", "'pair <= 0'", &["'pair' is not known", "did you mean pairs"]),
+        ("'pairs <= 0'", "'covarance <= 0.1'", &["'covarance' is not known", "did you mean covariance"]),
+        ("'pairs <= 0'", "'covariance <= 0.1'", &["covariance is about sensitive columns: wanted sensitive = [COLUMNS]"]),
+        ("minimize = 'welsch'", "minimize = 'wasserstein_gap'\nplan = 'joint'", &["do not go together"]),
+        ("'welsch'", "'pairs'", &["term = 'pairs'"]),
+        ("'welsch'", "'welsch(scale = 0)'", &["scale", "0"]),
+        ("'dszog'", "'dszog'\neta_w = { rule = 'theory' }", &["eta_w = theory: wanted a number or another rule"]),
+        ("'dszog'", "'dszog'\nbeta = 0", &["beta = 0: wanted a finite number larger than 0"]),
+        ("'dszog'", "'dszog'\na = 1.5", &["a = 1.5: wanted a number above 0 and at most 1"]),
+        ("'dszog'", "'dszog'\nm3 = 0", &["m3 = 0: wanted at least 1"]),
+        ("'dszog'", "'dszog'\nlaw = 'normal'", &["law = \"normal\"", "gaussian"]),
+        ("'dszog'", "'dsog'", &["solver 'dsog' is not known", "did you mean dszog"]),
+        ("'dszog'", "'zopsgd'\nbatch = 0", &["batch = 0: wanted at least 1"]),
+        ("'dszog'", "'acczomda'\nk = 4", &["k = 4: wanted at most 3.03", "cube root of m + 1"]),
+        (
+            "'pairs <= 0']\n[solver]\nname = 'dszog'",
+            "'hinge <= 0.5']\n[solver]\nname = 'zopsgd'",
+            &["zopsgd projects onto the constraints, and this problem does not say how", "or dszog, which asks for values alone"],
+        ),
+        ("'pairs <= 0']\n[solver]\nname = 'dszog'", "'pairs <= 0.1']\n[solver]\nname = 'accszofw'", &["accszofw projects"]),
+    ] {
+        let text = PAIRS.replacen(from, to, 1);
+        assert_ne!(text, PAIRS, "{from}");
+        place.put("run.toml", text);
+        let ran = place.run(&["solve", "run.toml", "--trace", "run.csv"]);
+        ran.refused(parts);
+        assert_eq!(place.files(), ["run.toml"], "{to}");
+    }
+    place.put("run.toml", PAIRS);
+    let ran = place.run(&["solve", "run.toml", "--out", "run.json"]);
+    assert_eq!(ran.err, "");
+    place
+        .run(&["certify", "run.toml", "--point", "run.json"])
+        .refused(&["certify looks at constraints one by one", "family of 2"]);
+    place
+        .run(&["tradeoff", "run.toml", "--bounds", "0,0.1"])
+        .refused(&["tradeoff looks at constraints one by one", "family of 2"]);
 }

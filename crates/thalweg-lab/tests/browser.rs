@@ -359,6 +359,14 @@ fn the_pages_of_fit_solve_and_tradeoff_can_be_read() {
         "[data]\nfile = 'rows.svm'\ngroup = 1\n[problem]\nminimize = 'hinge'\nsubject_to = ['demographic_parity <= 0.05']\n\
          [solver]\nname = 'bundle'\n[budget]\niterations = 200\n[record]\nevery = 1\n",
     );
+    // Two hundred and fifty constraints, by values alone.
+    place.put(
+        "crowd.toml",
+        "[data]\nsynthetic = 'gen'\nsample = 60\ntest_fraction = 0.3\nvalidation_fraction = 0.2\n[problem]\nminimize = 'welsch'\n\
+         subject_to = ['pairs <= 0']\nstart = 'sin'\n[solver]\nname = 'dszog'\n[budget]\niterations = 60\n[record]\nevery = 1\n",
+    );
+    let ran = place.run(&["solve", "crowd.toml", "--quiet", "--report", "crowd.html"]);
+    assert_eq!(ran.err, "");
     let asked = ["table.csv", "--label", "label", "--group", "group", "--subject-to", "demographic_parity <= 0.1", "--quiet"];
     place.run(&[&["fit"], &asked[..], &["--report", "fit.html"]].concat());
     place.run(&["solve", "run.toml", "--quiet", "--report", "solve.html"]).ended(0);
@@ -366,6 +374,7 @@ fn the_pages_of_fit_solve_and_tradeoff_can_be_read() {
     for (name, kinds) in [
         ("fit", &["bounds", "groups", "scores", "experiment", "facts"][..]),
         ("solve", &["bounds", "experiment", "facts"]),
+        ("crowd", &["bounds", "experiment", "facts"]),
         ("tradeoff", &["tradeoff", "facts"]),
     ] {
         let page = browser.open(&format!("file://{}", place.path(&format!("{name}.html")).display()), 1280, 900);

@@ -44,7 +44,7 @@ fn printed_specs_are_accepted() {
         for (line, text) in specs {
             let spec = Spec::parse(&text, Path::new(file)).unwrap_or_else(|e| panic!("{file}, block at line {line}: {e}"));
             // Embedded data are always there: terms, domain and start can be built too.
-            if spec.data.name.is_some()
+            if (spec.data.name.is_some() || spec.data.synthetic.is_some())
                 && let Err(e) = spec.ready(Path::new(file), &Options::default())
             {
                 panic!("{file}, block at line {line}: {e}");
@@ -115,7 +115,8 @@ fn every_key_is_documented() {
         let message = refusal("", &format!("certificate = {{ {measure} = {{ zzzzzz = 1 }} }}")).unwrap();
         assert_documented("certificate", &listed(&message));
     }
-    for solver in ["ssg", "conex", "ipp", "threes-econ", "bundle"] {
+    let zeroth = ["dszog", "zopsgd", "zoscgd", "acczomda", "accszofw"];
+    for solver in ["ssg", "conex", "ipp", "threes-econ", "bundle"].into_iter().chain(zeroth) {
         for inner in if solver == "ipp" { ["ssg", "conex"].as_slice() } else { &[] } {
             let text = with_solver(&format!("name = 'ipp'\n[solver.inner]\nname = '{inner}'\nzzzzzz = 1"));
             let message = Spec::parse(&text, Path::new("spec.toml")).unwrap_err().to_string();
@@ -127,8 +128,8 @@ fn every_key_is_documented() {
         assert_documented(solver, &listed(&message));
     }
     let message = refusal("solver", "eta = { zzzzzz = 1 }").unwrap();
-    assert!(message.ends_with("wanted rule, c or p"), "{message}");
-    assert_documented("a schedule", &["rule", "c", "p"].map(String::from));
+    assert!(message.ends_with("wanted rule, c, p or after"), "{message}");
+    assert_documented("a schedule", &["rule", "c", "p", "after"].map(String::from));
 }
 
 #[test]

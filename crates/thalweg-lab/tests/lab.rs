@@ -371,6 +371,37 @@ fn the_best_cell_is_kept_and_then_runs_with_every_seed() {
     assert!(ran["runs"].as_array().unwrap().iter().all(|r| (r["tuned"] == true) == (r["cell"] == "eta = 1e-6")), "{ran}");
 }
 
+/// Which of two steps is better shows on rows that are neither trained on nor tested.
+#[test]
+fn the_cell_that_is_most_accurate_on_validation_rows_is_kept() {
+    let spec = "seeds = 3\nmeasure = ['accuracy']\n[data]\nsynthetic = 'gen'\nsample = 200\ntest_fraction = 0.3\n\
+        validation_fraction = 0.2\n[problem]\nminimize = 'welsch'\nsubject_to = ['pairs <= 0']\n\
+        [[solver]]\nname = 'dszog'\neta_w = [1e-6, 0.01, 1e-5]\n[budget]\niterations = 60\n[record]\nevery = 20\n\
+        [tune]\nby = 'validation'\nfeasible = false\nseeds = [0]\n";
+    let place = Place::new();
+    place.put("sweep.toml", spec);
+    let ran = place.run(&["lab", "run", "sweep.toml", "--quiet", "--json"]).ended(0).json();
+    // Three cells with one seed, and the kept one with two more.
+    assert_eq!(ran["worked"], 5);
+    let kept: Vec<&Value> = ran["runs"].as_array().unwrap().iter().filter(|r| r["tuned"] == true).collect();
+    assert!(kept.len() == 3 && kept.iter().all(|r| r["cell"] == "eta_w = 0.01"), "{ran}");
+    let store = Store::open(&place.path("thalweg.sqlite")).unwrap();
+    let mut seen = BTreeMap::new();
+    let all = lines(&store, None).unwrap();
+    for (i, recorded) in curves(&store, &all, Part::Recorded).unwrap() {
+        if all[i].member.seed == 0 {
+            let gauge = recorded.iter().find(|c| c.name == "validation accuracy" && c.role == "gauge").unwrap();
+            seen.insert(all[i].member.cell.clone(), *gauge.numbers.last().unwrap());
+        }
+    }
+    let best = seen["eta_w = 0.01"];
+    assert!(seen.len() == 3 && seen.values().all(|v| *v <= best) && best > 0.6, "{seen:?}");
+    place.run(&["lab", "report"]).ended(0);
+    assert!(place.read("report.html").contains("the largest accuracy on the validation rows"));
+    place.put("sweep.toml", spec.replace("['accuracy']", "['hinge']"));
+    place.run(&["lab", "run", "sweep.toml", "--quiet"]).refused(&["tune.by = \"validation\"", "wanted \"accuracy\" among it"]);
+}
+
 #[test]
 fn cells_are_compared_in_trials_and_the_kept_one_runs_with_the_whole_budget() {
     let more = "seeds = 2\ncertificate = { bounds = { evaluations = 5 } }\n\
@@ -576,6 +607,7 @@ fn a_slip_in_a_spec_is_a_sentence_and_makes_no_store() {
         ("seeds = 2", "seeds = 2\nseed = 1", &["one of them"]),
         ("seeds = 2", "threads = 0", &["threads = 0"]),
         ("seeds = 2", "tune = { by = 'luck' }", &["luck"]),
+        ("seeds = 2", "tune = { by = 'validation' }", &["tune.by = \"validation\"", "'rows.svm' has no validation rows"]),
         ("seeds = 2", "tune = { seeds = [9] }", &["tune.seeds has 9"]),
         ("seeds = 2", "tune = { budget = { itertions = 9 } }", &["tune.budget: ", "itertions", "did you mean iterations"]),
         ("seeds = 2", "tune = { budget = {} }", &["tune.budget: ", "iterations"]),
@@ -745,4 +777,32 @@ fn the_experiments_with_penalties_run_in_their_quick_forms() {
     place.run(&["lab", "report", "--experiment", "penalty-roc (quick)"]).ended(0);
     assert!(place.read("report.html").contains("no constraint exceeded by more than 0.001 (times"));
     assert!(place.read("report.html").contains("\"a9a, exact / 3S-Econ-D / seed 0\",\"DP(f) 300, DP(g) 600; by our rule"));
+}
+
+/// Five zeroth-order methods under pairs and covariances: every form begins, and what it says is counted on all constraints.
+#[test]
+fn the_experiments_of_zeroth_order_run_in_their_quick_forms() {
+    let place = Place::new();
+    let directory = published("the_experiments_of_zeroth_order_run_in_their_quick_forms", "svmguide3.gz");
+    let directory = directory.as_ref().and_then(|file| file.parent()).map(|dir| dir.to_str().unwrap().to_string());
+    let all = directory.is_some();
+    let more: Vec<&str> = directory.iter().flat_map(|dir| ["--data-dir", dir]).collect();
+    // Those on made-up data always run, those on published data where these are.
+    let specs = [("pairs.toml", "gen", 10, 40), ("pairs-steps.toml", "gen", 6, 24), ("pairs-a9a.toml", "a9a", 6, 6)];
+    for (name, only, some, every) in specs {
+        let (more, runs) = if all { (more.clone(), every) } else { (vec!["--only", only], some) };
+        let ran = quick(&place, name, &more);
+        let list = ran["runs"].as_array().unwrap().iter().filter(|r| r["status"] != "not run");
+        let list: Vec<&Value> = list.collect();
+        assert_eq!(list.len(), runs, "{name}: {ran}");
+        assert!(list.iter().all(|r| r["objective"].is_number()), "{name}: {ran}");
+    }
+    for (name, runs) in [("covariance.toml", 40), ("covariance-steps.toml", 24), ("kernel.toml", 10), ("kernel-settings.toml", 9)]
+    {
+        let ran = quick(&place, name, &[]);
+        let list = ran["runs"].as_array().unwrap();
+        assert_eq!(list.len(), runs, "{name}: {ran}");
+        assert!(list.iter().all(|r| r["objective"].as_f64().unwrap() < 1.5), "{name}: {ran}");
+    }
+    place.run(&["lab", "report", "--experiment", "covariance (quick)"]).ended(0);
 }

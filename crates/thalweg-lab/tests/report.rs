@@ -370,3 +370,49 @@ fn what_a_user_writes_stays_text() {
     assert!(names.as_array().unwrap().iter().any(|g| g[0] == evil), "{names}");
     assert!(facts(&page).0["groups"].contains(&group));
 }
+
+/// Of 250 pairs and of 40 covariances the worst ten have bars; the words count all of them.
+#[test]
+fn of_many_constraints_the_page_shows_the_worst_and_says_so() {
+    for (data, problem, listed) in [
+        ("synthetic = 'gen'\nsample = 60", "minimize = 'welsch'\nsubject_to = ['pairs <= 0']", false),
+        ("synthetic = 'd1'\nsample = 200", "minimize = 'hinge'\nsubject_to = ['covariance <= 0.001']", true),
+    ] {
+        let place = Place::new();
+        let spec = format!(
+            "seed = 3\n[data]\n{data}\ntest_fraction = 0.3\nvalidation_fraction = 0.2\n[problem]\n{problem}\nstart = 'sin'\n\
+             [solver]\nname = 'dszog'\n[budget]\niterations = 40\n[record]\nevery = 10\n"
+        );
+        place.put("run.toml", spec);
+        let ran = place.run(&["solve", "run.toml", "--json", "--report", "page.html"]).json();
+        let (page, point) = (page(&place), &ran["point"]);
+        let (total, violated) = (point["total"].as_u64().unwrap(), point["violated"].as_u64().unwrap());
+        assert_eq!(total > 200, !listed, "{total}");
+        let lead = page["lead"].as_str().unwrap();
+        let share = 100.0 * violated as f64 / total as f64;
+        assert!(violated > 1, "choose a run that ends with violated constraints: {lead}");
+        assert!(lead.contains(&format!("{violated} of {total} constraints are violated ({share:.2} %), '")), "{lead}");
+        let bounds = section(&page, "bounds").unwrap();
+        assert_eq!(bounds["title"], format!("Bounds: the worst 10 of {total} constraints"));
+        let bars = bounds["constraints"].as_array().unwrap();
+        assert_eq!((bars.len(), &bars[0]["name"]), (10, &point["worst"]));
+        assert!(bars.windows(2).all(|w| w[0]["value"].as_f64() >= w[1]["value"].as_f64()));
+        let run = &section(&page, "experiment").unwrap()["runs"][0];
+        assert_eq!(run["violation"], point["violation"]);
+        let trace = columns(&run["trace"]);
+        let rows = ran["trace"].as_array().unwrap();
+        let number = |i: usize, name: &str| rows[i][name].as_f64().unwrap();
+        for (i, row) in rows.iter().enumerate() {
+            assert_near(&[trace["violation"][i]], &[number(i, "violation")]);
+            assert_near(&[trace["share of violated constraints"][i]], &[number(i, "violated") / total as f64]);
+            assert_eq!(run["trace"]["feasible"][i] == 1, row["violated"] == 0);
+        }
+        // Curves of ten constraints where each is recorded; of hundreds, none.
+        assert_eq!(trace.keys().filter(|name| name.contains("covariance")).count(), if listed { 10 } else { 0 });
+        assert!(!trace.keys().any(|name| name.contains("row ")), "{:?}", trace.keys());
+        let (rows, words) = facts(&page);
+        assert_eq!(rows["constraints"], total.to_string());
+        assert!(words.iter().any(|w| w.starts_with("By values alone, at a price of 1 ")), "{words:?}");
+        assert!(words.iter().any(|w| w.starts_with("With the weights of the method: eps_1 = ")), "{words:?}");
+    }
+}

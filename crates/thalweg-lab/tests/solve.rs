@@ -783,3 +783,180 @@ fn a_plan_that_cannot_be_is_refused() {
     place.put("run.toml", joint(gap, "", "").replace("batch_f = 11", "batch_f = 0"));
     place.run(&["solve", "run.toml"]).refused(&["batch_f = 0", "at least 1 sample"]);
 }
+
+/// A problem with a family of constraints on made-up data; `data` are further lines about them.
+fn family(data: &str, problem: &str, solver: &str, iterations: u64) -> String {
+    format!(
+        "seed = 3\n[data]\n{data}\ntest_fraction = 0.3\nvalidation_fraction = 0.2\n[problem]\n{problem}\n\
+         [solver]\n{solver}\n[budget]\niterations = {iterations}\n"
+    )
+}
+
+const GEN: &str = "synthetic = 'gen'\nsample = 60";
+const D1: &str = "synthetic = 'd1'\nsample = 200";
+const PAIRS: &str = "minimize = 'welsch'\nsubject_to = ['pairs <= 0']";
+const COVARIANCE: &str = "minimize = 'hinge'\nsubject_to = ['covariance <= 0.05']";
+
+const ZEROTH: [&str; 5] = ["dszog", "zopsgd", "zoscgd", "acczomda", "accszofw"];
+
+/// What a person sees of a problem with hundreds of constraints, and what a program does.
+#[test]
+fn values_alone_are_enough_for_hundreds_of_pairs() {
+    for name in ZEROTH {
+        let place = Place::new();
+        // A start that ranks many pairs wrongly.
+        place.put("run.toml", family(GEN, &format!("{PAIRS}\nstart = 'sin'"), &format!("name = '{name}'"), 50));
+        let ran = place.run(&["solve", "run.toml", "--out", "run.json", "--trace", "run.csv"]);
+        assert_eq!(ran.err, "");
+        let out: Value = serde_json::from_str(&place.read("run.json")).unwrap();
+        let point = &out["point"];
+        // 34 positive and 26 negative rows, of which 0.3 and 0.2 are set aside, each rounded down.
+        let total = point["total"].as_u64().unwrap();
+        assert!(total > 200 && total < 300, "{name}: {total}");
+        let violated = point["violated"].as_u64().unwrap();
+        assert_eq!(ran.code, Some(if violated == 0 { 0 } else { 1 }), "{name}");
+        let sentence = match violated {
+            0 => format!("all {total} constraints hold; above are the nearest to their bounds\n"),
+            n => format!("are violated ({:.2}%); above are the worst\n", 100.0 * n as f64 / total as f64),
+        };
+        assert!(ran.out.contains(&sentence), "{name}: {}", ran.out);
+        // Five lines of constraints, the worst first, each with what holds or not.
+        let lines: Vec<&str> = ran.out.lines().filter(|line| line.starts_with("row ")).collect();
+        assert_eq!(lines.len(), 5, "{name}: {}", ran.out);
+        assert!(lines[0].starts_with(point["worst"].as_str().unwrap()), "{name}: {}", ran.out);
+        let listed: Vec<f64> = point["constraints"].as_array().unwrap().iter().map(|c| c["value"].as_f64().unwrap()).collect();
+        assert!(listed.len() == 10 && listed.iter().rev().is_sorted(), "{name}: {listed:?}");
+        assert_eq!(point["violation"].as_f64().unwrap(), listed[0]);
+        // What values alone say, with an error and what it cost.
+        let found = &out["by_values"];
+        let (value, error) = (found["gradient"]["value"].as_f64().unwrap(), found["gradient"]["error"].as_f64().unwrap());
+        assert!(value > 0.0 && error > 0.0 && error < value, "{name}: {found}");
+        assert!(ran.out.contains("by values alone, at a price of 1 for squared violations: gradient norm of the penalised"));
+        let queries = found["queries"].as_array().unwrap();
+        let sentence = format!("that took {} more values of the objective and {} of constraints\n", queries[0], queries[1]);
+        assert!(ran.out.contains(&sentence), "{name}: {}", ran.out);
+        let own = name == "dszog";
+        assert_eq!((found["lagrangian"].is_object(), ran.out.contains("eps_1 = ")), (own, own), "{name}");
+        // No subgradient was asked for, and the gauges have all three parts of the rows.
+        assert_eq!(out["counts"]["objective_subgradients"]["calls"], 0);
+        assert_eq!(out["counts"]["constraint_subgradients"]["calls"], 0);
+        let gauges: Vec<&str> = out["gauges"].as_array().unwrap().iter().map(|g| g["name"].as_str().unwrap()).collect();
+        assert_eq!(gauges, ["accuracy", "held-out accuracy", "validation accuracy"]);
+        let (header, rows) = {
+            let text = place.read("run.csv");
+            let (header, rows) = cells(&text);
+            let own = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<String>>();
+            (own(&header), rows.iter().map(|row| own(row)).collect::<Vec<_>>())
+        };
+        let column = header.iter().position(|name| name == "violated").expect("a trace of many constraints counts the violated");
+        let last = out["trace"].as_array().unwrap().last().unwrap()["violated"].as_u64().unwrap();
+        assert_eq!(rows.last().unwrap()[column], last.to_string());
+        assert!(rows[0][column].parse::<u64>().unwrap() > 0, "the start violates some");
+    }
+}
+
+/// Queries by the formula of the paper: (Q + 1)(m1 + m2) + m3 in an iteration, and all constraints once.
+#[test]
+fn queries_are_counted_as_they_are_asked_for() {
+    let place = Place::new();
+    let solver = "name = 'dszog'\ndirections = 3\nm1 = 7\nm2 = 5\nm3 = 11";
+    place.put("run.toml", family(GEN, PAIRS, solver, 20));
+    let ran = place.run(&["solve", "run.toml", "--json"]);
+    let (out, counts) = (ran.json(), &ran.json()["counts"]);
+    let total = out["point"]["total"].as_u64().unwrap();
+    assert_eq!(counts["objective_values"]["samples"].as_u64().unwrap(), 21 * 4 * 7);
+    assert_eq!(counts["constraint_values"]["samples"].as_u64().unwrap(), total + 21 * (4 * 5 + 11));
+}
+
+#[test]
+fn zeroth_order_runs_do_not_depend_on_threads_and_can_be_continued() {
+    for (name, data, problem) in
+        [("dszog", GEN, PAIRS), ("acczomda", GEN, PAIRS), ("accszofw", D1, COVARIANCE), ("dszog", D1, COVARIANCE)]
+    {
+        let place = Place::new();
+        let text = |iterations| family(data, problem, &format!("name = '{name}'"), iterations);
+        place.put("run.toml", text(30));
+        let run = |more: &[&str]| {
+            let ran = place.run(&[&["solve", "run.toml", "--json"], more].concat());
+            assert_eq!(ran.err, "", "{name}");
+            ran.json()
+        };
+        let whole = run(&["--threads", "1"]);
+        assert_eq!(lasting(&whole), lasting(&run(&["--threads", "2"])), "{name}");
+        place.put("run.toml", text(13));
+        run(&["--checkpoint", "run.save"]);
+        place.put("run.toml", text(30));
+        let resumed = run(&["--checkpoint", "run.save", "--resume"]);
+        assert!(resumed["notes"].as_array().unwrap().iter().any(|n| n == "continued from iteration 13"), "{name}: {resumed}");
+        for key in ["point", "by_values", "counts", "gauges", "best_feasible"] {
+            assert_eq!(resumed[key], whole[key], "{name}: {key}");
+        }
+    }
+}
+
+/// Up to 200 constraints each is in the outcome, and its value at every recorded iterate.
+#[test]
+fn covariances_are_kept_within_their_bound_with_and_without_a_kernel() {
+    for (data, variables) in
+        [(D1.to_string(), 90), (format!("{D1}\nkernel = 'rbf'"), 0), (format!("{D1}\nkernel = {{ rbf = 0.02 }}"), 0)]
+    {
+        let place = Place::new();
+        place.put("run.toml", family(&data, COVARIANCE, "name = 'dszog'\nm2 = 10\nm3 = 10", 60));
+        let ran = place.run(&["solve", "run.toml", "--json"]).ended(0).json();
+        let point = &ran["point"];
+        assert_eq!((&point["total"], &point["violated"]), (&Value::from(40), &Value::from(0)));
+        assert_eq!(point["constraints"].as_array().unwrap().len(), 40);
+        assert_eq!(ran["trace"][0]["constraints"].as_array().unwrap().len(), 40);
+        assert_eq!(ran["bounds"], Value::from(vec![0.05; 40]));
+        // A column is a variable; with a kernel, a training row is.
+        let length = point["x"].as_array().unwrap().len();
+        match variables {
+            0 => assert!((95..=105).contains(&length), "{length}"),
+            n => assert_eq!(length, n),
+        }
+        let accuracy = ran["gauges"][0]["value"].as_f64().unwrap();
+        assert!(accuracy > 0.7, "{data}: {accuracy}");
+        assert!(
+            ran["trace"][0]["objective"] == 1.0 && point["objective"].as_f64().unwrap() < 0.999,
+            "{data}: {}",
+            point["objective"]
+        );
+    }
+}
+
+#[test]
+fn rows_are_drawn_by_the_seed_and_shared_out() {
+    let place = Place::new();
+    let run = |seed: u64| {
+        let text = family("synthetic = 'gen'\nsample = 1000", PAIRS, "name = 'dszog'", 1);
+        place.put("run.toml", text.replace("seed = 3", &format!("seed = {seed}")));
+        place.run(&["solve", "run.toml", "--json"]).json()
+    };
+    let (one, other, again) = (run(1), run(2), run(1));
+    assert_eq!(lasting(&one), lasting(&again));
+    assert_ne!(one["point"]["x"], other["point"]["x"]);
+    assert_ne!(one["point"]["total"], other["point"]["total"], "other rows have other numbers of pairs");
+    // Half of the rows train: p positive and n negative ones make p n pairs, about 250 of each.
+    let total = one["point"]["total"].as_f64().unwrap();
+    assert!((61_000.0..63_500.0).contains(&total), "{total}");
+    // An accuracy is a whole number of rows over their number.
+    for (gauge, rows) in [(1, 299), (2, 199)] {
+        let share = one["gauges"][gauge]["value"].as_f64().unwrap();
+        let whole = (rows..=rows + 1).any(|n| (share * f64::from(n) - (share * f64::from(n)).round()).abs() < 1e-9);
+        assert!(whole, "{share} of {rows}");
+    }
+}
+
+/// A family that is small enough is solved by first-order methods too, and `auto` says what to do where it is not.
+#[test]
+fn first_order_methods_take_small_families() {
+    let place = Place::new();
+    place.put("run.toml", family(D1, COVARIANCE, "name = 'auto'", 20));
+    place.run(&["solve", "run.toml"]).ended(0);
+    place.put("run.toml", family(GEN, PAIRS, "name = 'ssg'\neta = 0.1", 50));
+    place.run(&["solve", "run.toml"]).ended(0);
+    place.put("run.toml", family(GEN, PAIRS, "name = 'auto'", 20));
+    place.run(&["solve", "run.toml"]).refused(&["auto", "wanted the name of a solver, such as dszog, which draws constraints"]);
+    place.put("run.toml", family("synthetic = 'gen'\nsample = 400", PAIRS, "name = 'bundle'", 20));
+    place.run(&["solve", "run.toml"]).refused(&["number of constraints = 10080", "wanted at most 2000 for bundle", "dszog"]);
+}

@@ -90,12 +90,12 @@ fn a_problem_apart_from_its_equipment_runs_as_both_together() {
     }
     let options = spec.options(equipped.certificate, equipped.gauges.clone());
     assert_eq!((options.seed, options.feasibility, options.threads, options.stop), (3, 1e-4, 1, spec.stop));
-    let run = |problem, solver: &mut thalweg::solvers::FirstOrder, start: &[f64]| {
-        let outcome = run::minimize(problem, solver, start, &options, &mut ()).unwrap();
+    let run = |problem, solver: &mut thalweg::solvers::AnySolver, start: &[f64]| {
+        let outcome = run::minimize_with(problem, solver, start, &options, &mut ()).unwrap();
         (outcome.point, outcome.gauges, outcome.trace.len())
     };
-    let apart = run(posed.problem.oracle(), &mut *equipped.solver, &equipped.start);
-    assert_eq!(apart, run(ready.posed.problem.oracle(), &mut *ready.equipped.solver, &ready.equipped.start));
+    let apart = run(posed.problem.oracle(), &mut equipped.solver, &equipped.start);
+    assert_eq!(apart, run(ready.posed.problem.oracle(), &mut ready.equipped.solver, &ready.equipped.start));
     assert_eq!(apart.1.iter().map(|reading| reading.name.as_str()).collect::<Vec<_>>(), ["accuracy", "logistic"]);
 }
 

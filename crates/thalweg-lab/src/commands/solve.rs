@@ -9,7 +9,7 @@ use thalweg::run::{self, Checkpoint, Ended, Options, Outcome, Point};
 use thalweg::solvers::Returned;
 
 use super::{DONE, Ending, INTERRUPTED, MISSED};
-use crate::certificate::{bounds_words, penalised_words, stationary_words, switching_words};
+use crate::certificate::{bounds_words, by_values_words, penalised_words, stationary_words, switching_words};
 use crate::console::{Bar, stop_on_signal};
 use crate::data::catalogue;
 use crate::model::Reference;
@@ -78,7 +78,7 @@ pub fn run(args: Args) -> Ending {
     };
     let mut bar = Bar::new(!args.quiet);
     let mut outcome =
-        run::minimize(ready.posed.problem.oracle(), &mut *ready.equipped.solver, &ready.equipped.start, &options, &mut bar)?;
+        run::minimize_with(ready.posed.problem.oracle(), &mut ready.equipped.solver, &ready.equipped.start, &options, &mut bar)?;
     bar.finish();
     outcome.notes.splice(0..0, ready.notes().cloned());
 
@@ -124,6 +124,11 @@ impl Args {
         Ok(())
     }
 }
+
+/// Up to so many constraints each has its line.
+const SHOWN: usize = 20;
+/// Of more, so many.
+const WORST: usize = 5;
 
 /// What is printed and written.
 #[derive(Debug, serde::Serialize)]
@@ -177,7 +182,7 @@ impl Report {
             exit_code,
             message: outcome.ended.to_string(),
             problem: ready.posed.problem.oracle().fingerprint(),
-            bounds: (0..outcome.point.constraints.len()).map(|j| ready.posed.problem.model().bound(j)).collect(),
+            bounds: outcome.point.constraints.iter().map(|c| ready.posed.problem.bound(c.index)).collect(),
             references: ready.posed.problem.model().references().iter().map(Reference::from).collect(),
             held_out,
             certificate_bounds,
@@ -225,12 +230,27 @@ impl Report {
         }
         text += "\n";
         let mut rows = vec![["objective".to_string(), format!("{:.9}", o.point.objective), String::new(), String::new()]];
-        for (c, bound) in o.point.constraints.iter().zip(&self.bounds) {
+        let crowd = o.point.total > SHOWN;
+        // Of a crowd, the worst.
+        let mut constraints: Vec<_> = o.point.constraints.iter().zip(&self.bounds).collect();
+        if crowd {
+            constraints.sort_by(|(a, _), (b, _)| b.value.total_cmp(&a.value));
+            constraints.truncate(WORST);
+        }
+        for (c, bound) in constraints {
             let verdict = if c.satisfied { "holds".into() } else { format!("violated by {:.2e}", c.value) };
             rows.push([c.name.clone(), format!("{:.9}", c.value + bound), format!("<= {bound}"), verdict]);
         }
         text += &align(&rows, &[1]);
-        if let Some(multipliers) = &o.multipliers {
+        if crowd {
+            let (total, share) = (o.point.total, 100.0 * o.point.share_violated());
+            text += &match o.point.violated {
+                0 => format!("all {total} constraints hold; above are the nearest to their bounds\n"),
+                1 => format!("of {total} constraints 1 is violated ({share:.2}%); above are the worst\n"),
+                violated => format!("of {total} constraints {violated} are violated ({share:.2}%); above are the worst\n"),
+            };
+        }
+        if let Some(multipliers) = o.multipliers.as_ref().filter(|_| !crowd) {
             let each: Vec<String> = multipliers.iter().map(|m| format!("{m:.4}")).collect();
             text += &format!("multipliers as the method sees them: {}\n", each.join(", "));
         }
@@ -250,6 +270,9 @@ impl Report {
             text += "\n";
             text += &o.stationary.as_ref().map_or(String::new(), stationary_words);
             text += &self.certificate_bounds.as_ref().map_or(String::new(), bounds_words);
+        }
+        if let Some(found) = &o.by_values {
+            text += &format!("\n{}", by_values_words(found));
         }
         if let Some(c) = &self.certificate {
             text += &format!("\n{}", switching_words(c));

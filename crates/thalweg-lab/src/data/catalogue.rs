@@ -72,6 +72,8 @@ pub struct Loaded {
     pub fingerprint: String,
     /// The labels of the file that stand for +1 and -1.
     pub classes: (f64, f64),
+    /// Columns, counted from 0, that a model is kept apart from; none for most sets.
+    pub sensitive: Vec<usize>,
 }
 
 /// A raw table in memory; fields as in [`Loaded`].
@@ -228,7 +230,7 @@ pub fn load(name: &str, options: &Options) -> Result<Loaded> {
             None => return Err(Error::Request(format!("{name} is a raw table, not rows of numbers"))),
         },
     };
-    Ok(Loaded { data, classes: (1.0, -1.0), notes, fingerprint })
+    Ok(Loaded { data, classes: (1.0, -1.0), notes, fingerprint, sensitive: vec![] })
 }
 
 /// A set as a raw table. Sets of numbers are refused with a sentence; see [`load`].
@@ -267,7 +269,7 @@ pub fn load_file(path: &Path, columns: Option<usize>, group: Option<usize>) -> R
         data.groups = Some(groups);
     }
     data.validate()?;
-    Ok(Loaded { data, classes: rows.classes, notes: vec![], fingerprint: rows.hashes.text })
+    Ok(Loaded { data, classes: rows.classes, notes: vec![], fingerprint: rows.hashes.text, sensitive: vec![] })
 }
 
 /// Reads a set and counts what is in it.

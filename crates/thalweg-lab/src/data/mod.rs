@@ -8,4 +8,5 @@ pub mod libsvm;
 pub mod prepared;
 pub mod sets;
 pub mod source;
+pub mod synthetic;
 pub mod table;

@@ -29,6 +29,11 @@ pub fn look(curves: &[Curve], tune: &Tune) -> Option<Seen> {
     Some(match tune.by {
         By::Objective => Seen { value: number(at(objective, last)), violation: at(violation, last), kept: kept(last) },
         By::Violation => Seen { value: number(at(violation, last)), violation: at(violation, last), kept: kept(last) },
+        By::Validation => {
+            let accuracy = curves.iter().find(|c| c.name == "validation accuracy" && c.role == "gauge");
+            let value = accuracy.map_or(f64::INFINITY, |c| number(-at(&c.numbers, last)));
+            Seen { value, violation: at(violation, last), kept: kept(last) }
+        }
         By::BestFeasible => {
             let best =
                 (0..=last).filter(|&i| kept(i)).min_by(|&a, &b| number(at(objective, a)).total_cmp(&number(at(objective, b))));
@@ -120,6 +125,34 @@ mod tests {
         );
         assert_eq!(seen("by = 'violation'\nfeasible = false\nafter = { iterations = 20 }").value, 0.01);
         assert_eq!(look(&curves(&[]), &tune("")), None);
+    }
+
+    /// The accuracy on validation rows is to be largest; a constraint of that name, or accuracy elsewhere, is not looked at.
+    #[test]
+    fn a_run_can_be_looked_at_on_the_validation_rows() {
+        let rows = [(5.0, 1.0, 0.0), (4.0, -1.0, 1.0), (3.0, -0.5, 1.0)];
+        let with = |numbers: &[f64]| {
+            let curve = |role: &str, name: &str, numbers: &[f64]| Curve {
+                role: role.into(),
+                name: name.into(),
+                numbers: numbers.to_vec(),
+            };
+            let mut all = curves(&rows);
+            all.push(curve("gauge", "held-out accuracy", &[0.99; 3]));
+            all.push(curve("constraint", "validation accuracy", &[0.98; 3]));
+            all.push(curve("gauge", "validation accuracy", numbers));
+            all
+        };
+        let seen = |numbers: &[f64], text: &str| look(&with(numbers), &tune(&format!("by = 'validation'\n{text}"))).unwrap();
+        assert_eq!(seen(&[0.5, 0.9, 0.75], ""), Seen { value: -0.75, violation: -0.5, kept: true });
+        assert_eq!(seen(&[0.5, 0.9, 0.75], "after = { iterations = 10 }").value, -0.9);
+        assert_eq!(seen(&[0.5, 0.9, 0.75], "after = { iterations = 0 }"), Seen { value: -0.5, violation: 1.0, kept: false });
+        assert_eq!(seen(&[0.5, 0.9, f64::NAN], "").value, f64::INFINITY);
+        let without = look(&curves(&rows), &tune("by = 'validation'")).unwrap();
+        assert_eq!(without.value, f64::INFINITY);
+        // Of three cells the most accurate is kept, and one that has no number is not.
+        let cells: Vec<_> = [[0.5, 0.5, 0.7], [0.5, 0.5, 0.8], [0.5, 0.5, f64::NAN]].map(|n| vec![Some(seen(&n, ""))]).into();
+        assert_eq!(choose(&cells), (1, None));
     }
 
     #[test]

@@ -167,6 +167,8 @@ pub enum By {
     BestFeasible,
     /// The largest constraint at that iterate.
     Violation,
+    /// The accuracy on the validation rows at that iterate, the largest.
+    Validation,
 }
 
 /// Which cells compete.
@@ -360,6 +362,7 @@ impl Experiment {
         {
             return Err(Error::Request(format!("tune.feasible = {v}: wanted true, false or a finite number")));
         }
+        self.check_validation()?;
         for seed in self.tuning_seeds()? {
             if !self.seeds.contains(&seed) {
                 return Err(Error::Request(format!("tune.seeds has {seed}: wanted some of the seeds of the experiment")));
@@ -388,6 +391,27 @@ impl Experiment {
                 if !data.own.is_empty() {
                     job.spec.check().map_err(|e| Error::Request(format!("data '{}': {e}", data.label)))?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a choice by the accuracy on rows that are not there, or where it is not measured.
+    fn check_validation(&self) -> Result<()> {
+        if !self.tune.as_ref().is_some_and(|tune| tune.by == By::Validation) {
+            return Ok(());
+        }
+        for (d, data) in self.data.iter().enumerate() {
+            let spec = self.job(d, 0, 0, 0, self.seeds[0])?.spec;
+            if !spec.data.validation_fraction.is_some_and(|share| share > 0.0) {
+                let label = &data.label;
+                let what =
+                    format!("tune.by = \"validation\", but data '{label}' has no validation rows: wanted validation_fraction");
+                return Err(Error::Request(what));
+            }
+            if spec.measure.as_ref().is_some_and(|list| !list.iter().any(|word| word.trim() == "accuracy")) {
+                let what = "tune.by = \"validation\", but measure does not have it: wanted \"accuracy\" among it";
+                return Err(Error::Request(what.into()));
             }
         }
         Ok(())

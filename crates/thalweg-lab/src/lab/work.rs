@@ -492,11 +492,11 @@ impl Shop<'_> {
             checkpoint: Some(checkpoint(file.exists())),
             ..options
         };
-        let mut outcome = run::minimize(posed.problem.oracle(), &mut *equipped.solver, &equipped.start, &options, watch);
+        let mut outcome = run::minimize_with(posed.problem.oracle(), &mut equipped.solver, &equipped.start, &options, watch);
         if let (Err(thalweg::Error::Checkpoint(_)), true) = (&outcome, file.exists()) {
             // A checkpoint of another build, or a damaged one: the run begins again.
             options.checkpoint = Some(checkpoint(false));
-            outcome = run::minimize(posed.problem.oracle(), &mut *equipped.solver, &equipped.start, &options, watch);
+            outcome = run::minimize_with(posed.problem.oracle(), &mut equipped.solver, &equipped.start, &options, watch);
         }
         let mut outcome = outcome.map_err(|e| Stopped::Refused(e.to_string()))?;
         if outcome.ended == Ended::Interrupted {
@@ -539,7 +539,7 @@ impl Shop<'_> {
                     *point = without_point(point.take());
                 }
             }
-            let bounds: Vec<f64> = (0..outcome.point.constraints.len()).map(|j| posed.problem.model().bound(j)).collect();
+            let bounds: Vec<f64> = outcome.point.constraints.iter().map(|c| posed.problem.bound(c.index)).collect();
             words.insert("problem".into(), json!(posed.problem.oracle().fingerprint()));
             words.insert("problem_notes".into(), json!(posed.notes));
             words.insert("bounds".into(), json!(bounds));
@@ -702,10 +702,11 @@ fn curves(outcome: &Outcome, gauges: &[String]) -> Vec<Curve> {
     column("value", "objective", &|r| r.objective);
     column("value", "violation", &|r| r.violation);
     let constraints = &outcome.point.constraints;
-    column("value", "feasible", &|r| {
-        let kept = r.constraints.iter().zip(constraints).all(|(g, c)| *g <= c.tolerance);
-        f64::from(kept && r.objective.is_finite())
-    });
+    column("value", "feasible", &|r| f64::from(r.violated == 0 && r.objective.is_finite()));
+    let total = outcome.point.total;
+    if total > 1 {
+        column("value", "violated", &|r| r.violated as f64 / total as f64);
+    }
     column("value", "norm", &|r| r.norm);
     column("value", "step", &|r| match r.step {
         None => 0.0,
@@ -723,7 +724,8 @@ fn curves(outcome: &Outcome, gauges: &[String]) -> Vec<Curve> {
     for (name, get) in optional.into_iter().filter(|(_, get)| rows.iter().any(|r| get(r).is_some())) {
         column("value", name, &|r| get(r).unwrap_or(f64::NAN));
     }
-    for (j, c) in constraints.iter().enumerate() {
+    // Of very many constraints a row has none.
+    for (j, c) in constraints.iter().enumerate().filter(|_| total <= run::LISTED) {
         column("constraint", &c.name, &|r| r.constraints.get(j).copied().unwrap_or(f64::NAN));
     }
     for (j, name) in gauges.iter().enumerate() {
@@ -746,6 +748,7 @@ fn in_words(tune: &Tune) -> String {
         By::Objective => "the smallest objective",
         By::BestFeasible => "the smallest objective of a feasible recorded iterate",
         By::Violation => "the smallest violation",
+        By::Validation => "the largest accuracy on the validation rows",
     };
     let among = match tune.feasible {
         Wanted::Kept(true) => ", among those that keep the constraints".into(),

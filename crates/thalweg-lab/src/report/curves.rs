@@ -8,6 +8,8 @@ use super::{Column, Trace};
 pub(super) struct Limit<'a> {
     /// Name of the constraint.
     pub name: &'a str,
+    /// Its number among all constraints.
+    pub index: usize,
     /// Its bound: a row has the constraint less this.
     pub bound: f64,
     /// What it may exceed the bound by.
@@ -15,8 +17,13 @@ pub(super) struct Limit<'a> {
 }
 
 /// The recorded iterates, with the quantities that were measured beside them under these names, and those of the iterates whose
-/// near-stationarity was bounded.
-pub(super) fn traces(rows: &[Row], limits: &[Limit], gauges: &[String]) -> (Trace, Trace) {
+/// near-stationarity was bounded. Of `total` constraints the limits may be a few; then an iterate is held against what was counted
+/// when it was measured.
+pub(super) fn traces(rows: &[Row], total: usize, limits: &[Limit], gauges: &[String]) -> (Trace, Trace) {
+    let keeps = |row: &Row| match limits.len() < total {
+        true => row.objective.is_finite() && row.violated == 0,
+        false => keeps(row, limits),
+    };
     let mut columns = axes(rows.iter());
     let mut add = |name: &str, values: Vec<f64>| {
         // Two constraints may have one name, and a constraint may be called like another column.
@@ -26,11 +33,16 @@ pub(super) fn traces(rows: &[Row], limits: &[Limit], gauges: &[String]) -> (Trac
         columns.push(Column { name, values });
     };
     add("objective", rows.iter().map(|r| r.objective).collect());
-    if !limits.is_empty() {
+    if total > 0 {
         add("violation", rows.iter().map(|r| r.violation).collect());
     }
-    for (j, limit) in limits.iter().enumerate() {
-        add(limit.name, rows.iter().map(|r| r.constraints.get(j).map_or(f64::NAN, |g| g + limit.bound)).collect());
+    if limits.len() < total {
+        add("share of violated constraints", rows.iter().map(|r| r.violated as f64 / total as f64).collect());
+    }
+    // Rows of very many constraints do not have each.
+    for limit in limits.iter().filter(|limit| rows.iter().any(|r| limit.index < r.constraints.len())) {
+        let value = |r: &Row| r.constraints.get(limit.index).map_or(f64::NAN, |g| g + limit.bound);
+        add(limit.name, rows.iter().map(value).collect());
     }
     for (j, name) in gauges.iter().enumerate() {
         add(name, rows.iter().map(|r| r.gauges.get(j).copied().unwrap_or(f64::NAN)).collect());
@@ -47,13 +59,13 @@ pub(super) fn traces(rows: &[Row], limits: &[Limit], gauges: &[String]) -> (Trac
         }
     }
     let bounded = || rows.iter().filter_map(|r| r.stationarity_bounds.map(|bounds| (r, bounds)));
-    let mut certified = Trace { columns: vec![], feasible: bounded().map(|(r, _)| keeps(r, limits)).collect() };
+    let mut certified = Trace { columns: vec![], feasible: bounded().map(|(r, _)| keeps(r)).collect() };
     if bounded().next().is_some() {
         certified.columns = axes(bounded().map(|(r, _)| r));
         certified.columns.push(Column { name: "lower".into(), values: bounded().map(|(_, (lower, _))| lower).collect() });
         certified.columns.push(Column { name: "upper".into(), values: bounded().map(|(_, (_, upper))| upper).collect() });
     }
-    (Trace { columns, feasible: rows.iter().map(|r| keeps(r, limits)).collect() }, certified)
+    (Trace { columns, feasible: rows.iter().map(keeps).collect() }, certified)
 }
 
 fn axes<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> Vec<Column> {
@@ -69,7 +81,7 @@ fn axes<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> Vec<Column> {
 }
 
 fn keeps(row: &Row, limits: &[Limit]) -> bool {
-    // What is not a number keeps nothing.
+    // What is not a number keeps nothing. Bounds may have been moved since the row was measured.
     row.objective.is_finite() && limits.iter().zip(&row.constraints).all(|(limit, g)| *g <= limit.tolerance)
 }
 
@@ -82,6 +94,7 @@ mod tests {
             iteration,
             objective: 0.5,
             violation: constraints.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            violated: constraints.iter().filter(|g| **g > 0.0).count(),
             norm: 1.0,
             passes_f: 2.0,
             passes_g: 3.0,
@@ -98,10 +111,10 @@ mod tests {
 
     #[test]
     fn constraints_are_shown_with_their_bounds_and_names_of_their_own() {
-        let limit = |name, bound| Limit { name, bound, tolerance: 1e-6 };
-        let limits = [limit("hinge", 0.5), limit("hinge", 1.0), limit("objective", 0.0)];
+        let limit = |index, name, bound| Limit { name, index, bound, tolerance: 1e-6 };
+        let limits = [limit(0, "hinge", 0.5), limit(1, "hinge", 1.0), limit(2, "objective", 0.0)];
         let rows = [row(0, &[0.25, -0.5, 0.0], None), row(7, &[-0.25, 0.0, 1e-7], Some((0.0, 0.125)))];
-        let (trace, certified) = traces(&rows, &limits, &["accuracy".into()]);
+        let (trace, certified) = traces(&rows, 3, &limits, &["accuracy".into()]);
         let names: Vec<&str> = trace.columns.iter().map(|c| c.name.as_str()).collect();
         let axes = ["iterations", "passes_f", "passes_g", "samples", "seconds"];
         let own = ["objective", "violation", "hinge", "hinge (2)", "objective (2)", "accuracy", "norm of the point"];
@@ -116,8 +129,25 @@ mod tests {
         );
         assert_eq!(certified.feasible, [true]);
         // Without constraints nothing can be violated.
-        let (trace, certified) = traces(&[row(0, &[], None)], &[], &[]);
+        let (trace, certified) = traces(&[row(0, &[], None)], 0, &[], &[]);
         assert!(trace.columns.iter().all(|c| c.name != "violation") && trace.feasible == [true]);
         assert!(certified.columns.is_empty());
+    }
+
+    /// The first constraint is not among the limits, and is violated at the start.
+    #[test]
+    fn of_many_constraints_some_have_curves_and_all_are_counted() {
+        let limits = [Limit { name: "third", index: 2, bound: 0.5, tolerance: 1e-6 }];
+        let rows = [row(0, &[0.25, -0.5, -0.125], None), row(7, &[-0.25, 0.0, -0.5], None)];
+        let column = |trace: &Trace, name: &str| trace.columns.iter().find(|c| c.name == name).map(|c| c.values.clone());
+        let (trace, _) = traces(&rows, 3, &limits, &[]);
+        assert_eq!(column(&trace, "third").unwrap(), [0.375, 0.0]);
+        assert_eq!(column(&trace, "share of violated constraints").unwrap(), [1.0 / 3.0, 0.0]);
+        assert_eq!(trace.feasible, [false, true]);
+        // Of very many, rows have the worst value and the count.
+        let crowded = rows.map(|r| Row { constraints: vec![], ..r });
+        let (trace, _) = traces(&crowded, 3, &limits, &[]);
+        assert_eq!(column(&trace, "third"), None);
+        assert_eq!((column(&trace, "violation").unwrap(), trace.feasible), (vec![0.25, 0.0], vec![false, true]));
     }
 }

@@ -205,9 +205,10 @@ fn experiment(trained: &Trained) -> Experiment {
     let limits: Vec<Limit> = m
         .constraints
         .iter()
-        .map(|c| Limit { name: &c.name, bound: c.bound, tolerance: feasibility * c.bound.abs().max(1.0) })
+        .enumerate()
+        .map(|(index, c)| Limit { name: &c.name, index, bound: c.bound, tolerance: feasibility * c.bound.abs().max(1.0) })
         .collect();
-    let (trace, certified) = traces(&trained.trace, &limits, &[]);
+    let (trace, certified) = traces(&trained.trace, limits.len(), &limits, &[]);
     let enforced = m.constraints.iter().map(|c| match t.enforce {
         Enforce::Measured => c.measured.unwrap_or(c.surrogate) - c.bound,
         Enforce::Surrogate => c.surrogate - c.bound,

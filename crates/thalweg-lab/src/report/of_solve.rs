@@ -4,17 +4,22 @@ use std::path::Path;
 
 use thalweg::certify::{Certificate, NearStationarity, PenalisedStationarity};
 use thalweg::eval::Tally;
-use thalweg::run::{Ended, Outcome, Point};
+use thalweg::run::{ConstraintValue, Ended, Outcome, Point};
 use thalweg::solvers::Returned;
 
 use super::curves::{Limit, traces};
 use super::of_fit::{capital, made_by, name_of, problem_words};
 use super::{BoundRow, Bounds, Experiment, FactPart, Facts, Page, Panel, Run, Section};
-use crate::certificate::{bounds_words, penalised_words, stationary_words, switching_words};
+use crate::certificate::{bounds_words, by_values_words, penalised_words, stationary_words, switching_words};
 use crate::encode::thousands;
 use crate::model::Reference;
 use crate::output::short;
 use crate::spec::Spec;
+
+/// Up to so many constraints each is shown.
+const SHOWN: usize = 20;
+/// Of more, so many.
+const WORST: usize = 10;
 
 /// Everything that there is to tell about a run.
 pub struct Solved<'a> {
@@ -52,7 +57,12 @@ pub fn page(solved: &Solved) -> Page {
     let mut sections = vec![];
     let constraints = bounds(solved);
     if !constraints.is_empty() {
-        sections.push(Section::Bounds(Bounds { title: "Bounds".into(), constraints }));
+        let (shown, total) = (constraints.len(), o.point.total);
+        let title = match shown < total {
+            true => format!("Bounds: the worst {shown} of {} constraints", thousands(total)),
+            false => "Bounds".into(),
+        };
+        sections.push(Section::Bounds(Bounds { title, constraints }));
     }
     sections.push(Section::Experiment(experiment(solved)));
     sections.push(Section::Facts(facts(solved)));
@@ -70,14 +80,19 @@ fn lead(solved: &Solved) -> String {
     let o = solved.outcome;
     let held = solved.held_out.map_or(String::new(), |p| format!(", and {} on held-out rows", short(p.objective)));
     let mut text = format!("{}: {}. The objective is {}{held}.", capital(solved.verdict), o.ended, short(o.point.objective));
-    let violated = o.point.constraints.iter().filter(|c| !c.satisfied).count();
-    text += &match (o.point.constraints.len(), violated) {
+    let violated = o.point.violated;
+    text += &match (o.point.total, violated) {
         (0, _) => " There are no constraints.".into(),
         (1, 0) => " The constraint holds.".into(),
         (_, 0) => " Every constraint holds.".to_string(),
         (n, _) => {
             let worst = o.point.worst.as_deref().unwrap_or_default();
-            format!(" {violated} of {n} constraints {} violated, '{worst}' by {}.", are(violated), short(o.point.violation))
+            let share = match n > SHOWN {
+                true => format!(" ({:.2} %)", 100.0 * o.point.share_violated()),
+                false => String::new(),
+            };
+            let (some, n) = (thousands(violated), thousands(n));
+            format!(" {some} of {n} constraints {} violated{share}, '{worst}' by {}.", are(violated), short(o.point.violation))
         }
     };
     if let Some(c) = solved.certificate_bounds.filter(|c| c.upper.is_finite()) {
@@ -94,27 +109,37 @@ fn are(n: usize) -> &'static str {
 
 fn data(spec: &Spec) -> String {
     let file = spec.data.file.as_ref().map(|file| name_of(&file.display().to_string()));
-    spec.data.name.clone().or(file).unwrap_or_default()
+    spec.data.name.clone().or(spec.data.synthetic.clone()).or(file).unwrap_or_default()
+}
+
+/// The constraints that are shown, each with its bound: of many the worst, the worst first.
+fn shown<'a>(solved: &Solved<'a>) -> Vec<(&'a ConstraintValue, f64)> {
+    let point = &solved.outcome.point;
+    let mut all: Vec<_> = point.constraints.iter().zip(solved.bounds.iter().copied()).collect();
+    if point.total > SHOWN {
+        all.sort_by(|(a, _), (b, _)| b.value.total_cmp(&a.value));
+        all.truncate(WORST);
+    }
+    all
 }
 
 fn bounds(solved: &Solved) -> Vec<BoundRow> {
-    let rows = solved.outcome.point.constraints.iter().zip(solved.bounds).enumerate();
-    rows.map(|(j, (c, bound))| BoundRow {
+    let rows = shown(solved).into_iter();
+    rows.map(|(c, bound)| BoundRow {
         name: c.name.clone(),
-        bound: *bound,
+        bound,
         value: c.value + bound,
-        held_out: solved.held_out.and_then(|p| p.constraints.get(j)).map(|held| held.value + bound),
+        held_out: solved.held_out.and_then(|p| p.constraints.get(c.index)).map(|held| held.value + bound),
         kept: Some(c.satisfied),
     })
     .collect()
 }
 
-fn experiment(solved: &Solved) -> Experiment {
+fn experiment<'a>(solved: &Solved<'a>) -> Experiment {
     let o = solved.outcome;
-    let limits: Vec<Limit> = (o.point.constraints.iter().zip(solved.bounds))
-        .map(|(c, bound)| Limit { name: &c.name, bound: *bound, tolerance: c.tolerance })
-        .collect();
-    let (trace, certified) = traces(&o.trace, &limits, &solved.gauges);
+    let limit = |(c, bound): (&'a ConstraintValue, f64)| Limit { name: &c.name, index: c.index, bound, tolerance: c.tolerance };
+    let limits: Vec<Limit> = shown(solved).into_iter().map(limit).collect();
+    let (trace, certified) = traces(&o.trace, o.point.total, &limits, &solved.gauges);
     let run = Run {
         id: String::new(),
         panel: 0,
@@ -127,7 +152,7 @@ fn experiment(solved: &Solved) -> Experiment {
         failed: matches!(o.ended, Ended::Failed { .. }),
         feasible: o.point.feasible,
         objective: Some(o.point.objective),
-        violation: (!limits.is_empty()).then_some(o.point.violation),
+        violation: (o.point.total > 0).then_some(o.point.violation),
         certificate: solved.certificate_bounds.map(|c| [c.lower, c.upper]),
         iterations: o.iterations,
         passes_f: o.passes.objective,
@@ -158,6 +183,7 @@ fn facts(solved: &Solved) -> Facts {
         pair("subject to", solved.spec.problem.subject_to.join("; ")),
         pair("data", data(solved.spec)),
         pair("variables", thousands(o.point.x.len())),
+        pair("constraints", if o.point.total > 0 { thousands(o.point.total) } else { String::new() }),
         pair("fingerprint", solved.problem.into()),
     ];
     for r in solved.references {
@@ -177,11 +203,13 @@ fn facts(solved: &Solved) -> Facts {
         solved.certificate_bounds.map(bounds_words),
         solved.certificate.map(switching_words),
         solved.penalty_certificate.map(penalised_words),
+        o.by_values.as_ref().map(by_values_words),
     ];
     let proved: Vec<String> = proved.iter().flatten().flat_map(|text| text.lines()).map(|line| capital(line) + ".").collect();
     part("How near the point is to stationary", vec![], proved);
 
-    let multipliers = o.multipliers.iter().flatten().map(|m| short(*m)).collect::<Vec<_>>().join(", ");
+    let few = o.multipliers.iter().flatten().filter(|_| o.point.total <= SHOWN);
+    let multipliers = few.map(|m| short(*m)).collect::<Vec<_>>().join(", ");
     let best = match &o.best_feasible {
         Some(best) => short(best.objective),
         None => "no recorded point was feasible".into(),

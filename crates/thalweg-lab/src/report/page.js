@@ -858,7 +858,7 @@ function bounds(data) {
     return [svg];
   };
   const rows = () => [['constraint', 'bound', 'training', 'held-out', 'kept'], ...data.constraints.map(c => [c.name, c.bound, c.value, c.held_out, c.kept])];
-  return simple('bounds', data, rows, draw, key([['bar', 'training rows'], ['diamond', 'held-out rows']]));
+  return simple('bounds', data, rows, draw, key([['bar', 'training rows'], ...(data.constraints.some(c => known(c.held_out)) ? [['diamond', 'held-out rows']] : [])]));
 }
 
 function groups(data) {
