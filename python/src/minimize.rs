@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 use serde::Deserialize;
 use thalweg::certify as certificates;
 use thalweg::run::{self, Budget, Options, Record, Stop};
-use thalweg::solvers::auto;
+use thalweg::solvers::{AnySolver, auto};
 use thalweg_lab::spec;
 
 use crate::callables::Callables;
@@ -52,9 +52,12 @@ pub fn minimize<'py>(
     on_progress: Option<Py<PyAny>>,
 ) -> PyResult<Ran<'py>> {
     let problem = problem.get();
-    if let Some(name) = problem.without_slope() {
+    let named = spec::solver(table(solver)?).map_err(of_lab)?;
+    let by_values = matches!(&named, Some((AnySolver::Zeroth(_), _)));
+    if let Some(name) = problem.without_slope().filter(|_| !by_values) {
         let what = format!(
-            "{name} has no jac, and every method that there is needs subgradients: give jac, or jac=\"2-point\" for differences"
+            "{name} has no jac, and this method needs subgradients: give jac, jac=\"2-point\" for differences, or \
+             method=\"dszog\", which uses values alone"
         );
         return Err(PyValueError::new_err(what));
     }
@@ -69,18 +72,20 @@ pub fn minimize<'py>(
         // Callables run in the thread of their caller.
         threads: 1,
         interrupt: Some(Arc::clone(&interrupt.get().flag)),
+        // A caller has arrays with an entry for each constraint.
+        listed: usize::MAX,
         ..Options::default()
     };
     let mut reasons = vec![];
-    let chosen = match spec::solver(table(solver)?).map_err(of_lab)? {
+    let chosen = match named {
         Some((solver, _)) => Ok(solver),
         None => auto::prepare(problem, &start, seed, feasibility).map(|prepared| {
             reasons = prepared.reasons;
-            prepared.solver
+            AnySolver::First(prepared.solver)
         }),
     };
     let mut watcher = Watcher::new(interrupt.get(), problem.raised.clone(), on_record, on_progress);
-    let outcome = chosen.and_then(|mut solver| run::minimize(problem, &mut *solver, &start, &options, &mut watcher));
+    let outcome = chosen.and_then(|mut solver| run::minimize_with(problem, &mut solver, &start, &options, &mut watcher));
     match (outcome, problem.raised.take()) {
         (Ok(outcome), raised) => Ok((Some(python(py, &outcome)?), outcome.ended.to_string(), reasons, raised)),
         (Err(_), Some(raised)) => Ok((None, String::new(), reasons, Some(raised))),

@@ -311,7 +311,7 @@ def test_not_a_number_ends_the_run_with_the_last_good_point():
         ({"constraints": [3]}, "constraint 1 is of type int"),
         ({"constraints": [{"type": "less", "fun": distance}]}, "constraint 1 has type 'less'"),
         ({"constraints": [{"type": "ineq"}]}, "wanted type, a function fun"),
-        ({"constraints": NonlinearConstraint(lambda x: x @ x, -np.inf, 1.0)}, "constraint 1 has no jac"),
+        ({"constraints": NonlinearConstraint(lambda x: x @ x, -np.inf, 1.0)}, 'constraint 1 has no jac, .* method="dszog"'),
         (
             {"constraints": NonlinearConstraint(lambda x: x @ x, 2.0, 1.0, jac=lambda x: 2 * x)},
             "constraint 1 has lb = 2 above ub = 1",
@@ -506,3 +506,34 @@ def test_another_draw_is_asked_for_at_the_same_point():
     options = {"eta": 0.1, "batch_f": 5, "maxiter": 30, "record": {"at": []}}
     minimize(fun, [1.0], jac=lambda x, rows: [0.0], n_samples=100, method="ssg", options=options)
     assert len({rows for rows in drawn if len(rows) == 5}) > 25
+
+
+def test_values_alone():
+    # The nearest point of the unit disc to (2, 0). The penalty begins within the disc, so that its minimiser is there too.
+    disc = NonlinearConstraint(lambda x: x @ x, -np.inf, 1.0)
+
+    def solve(**options):
+        options = {"beta": 10.0, "directions": 20, "eta_w": {"rule": "inv-sqrt", "c": 0.05}, "maxiter": 4000, **options}
+        return minimize(lambda x: (x[0] - 2) ** 2 + x[1] ** 2, [0.0, 0.5], constraints=disc, method="dszog", options=options)
+
+    result = solve(margin=0.2)
+    assert result.success and result.njev == 0
+    np.testing.assert_allclose(result.x, [0.926, 0.0], atol=0.01)
+    assert result.by_values["gradient"]["value"] < 0.1 and result.by_values["gradient"]["error"] > 0
+    # Stationarity in the first entry: 2 (x - 2) + multiplier 2 x = 0.
+    assert result.multipliers[0][0] == pytest.approx((2 - result.x[0]) / result.x[0], abs=0.05)
+    assert result.certificate is None and "values alone" in result.certificate_refused
+    # Without a margin the method ends a little outside, and the best feasible point is given in place of that.
+    outside = solve()
+    assert outside.success and outside.by_values is None and "best feasible" in " ".join(outside.notes)
+
+
+def test_many_constraints_all_have_their_numbers():
+    # More than a report lists: x_i <= i / 500 for 500 entries, all of which bind.
+    limits = np.arange(1, 501) / 500
+    rows = LinearConstraint(sparse.identity(500, format="csr"), -np.inf, limits)
+    result = minimize(
+        lambda x: -x.sum(), np.zeros(500), jac=lambda x: -np.ones(500), constraints=rows, method="ssg", options={"maxiter": 50}
+    )
+    assert len(result.constr[0]) == 500 and len(result.violations) == 500
+    assert result.history.constraints.shape[1] == 500

@@ -12,7 +12,7 @@ from thalweg._result import Callback, Certificate, History, Result, raise_with, 
 from thalweg._running import running
 
 #: Names of the methods.
-METHODS = ("auto", "bundle", "ssg", "conex", "ipp", "threes-econ")
+METHODS = ("auto", "bundle", "ssg", "conex", "ipp", "threes-econ", "dszog")
 #: Iterations if nothing else is asked for.
 MAXITER = 10_000
 
@@ -44,6 +44,8 @@ class MinimizeResult(Result):
         For each of these values, above 0 if its upper side holds it back, below 0 for its lower side.
     certificate : Certificate or None
         How near ``x`` is to stationary; see ``rho`` of :func:`minimize`.
+    by_values : dict or None
+        After a method that uses values alone: the gradient norm of the penalised objective with its standard error, and more.
     best_feasible : OptimizeResult or None
         The feasible point with the smallest objective among all that were measured: ``x``, ``fun``.
     violations : dict
@@ -85,15 +87,16 @@ def minimize(
         Further arguments of `fun` and `jac`.
     jac : callable, True or {'2-point', '3-point', 'cs'}
         A subgradient of `fun`: any one where there are several. True if `fun` returns the pair of value and subgradient. The
-        names ask for finite differences, also for constraints that have no ``jac`` of their own. Without it no method is left
-        at present: all that are offered here use subgradients.
+        names ask for finite differences, also for constraints that have no ``jac`` of their own. Without it
+        there is 'dszog', which uses values alone.
     constraints : NonlinearConstraint, LinearConstraint, dict, or a list of them
         As in ``scipy.optimize``, with its signs: ``lb <= fun(x) <= ub``, or ``fun(x) >= 0`` for a dict with type 'ineq'. An
         equality becomes two inequalities that hold within `eq_tol`.
     bounds : Bounds, pairs (low, high), Ball or Simplex, optional
         A simple set that every iterate stays in.
-    method : {'auto', 'bundle', 'ssg', 'conex', 'ipp', 'threes-econ'}
-        'auto' chooses, and says why in ``notes``.
+    method : {'auto', 'bundle', 'ssg', 'conex', 'ipp', 'threes-econ', 'dszog'}
+        'auto' chooses, and says why in ``notes``. 'dszog' uses values alone and charges a price for violations: its point is near
+        the constraints, and keeps them only with ``margin`` in the options.
     callback : callable, optional
         Called as ``callback(intermediate)`` with one object that has x, fun, maxcv, nit, seconds. ``StopIteration`` ends the run.
         With a callback every iterate is measured, unless ``options['record']`` says otherwise.
@@ -157,8 +160,10 @@ def minimize(
     result = None if outcome is None else _result(posed, outcome, ended, reasons, ctol, watch is not None and watch.stopped)
     if raised is not None:
         raise_with(raised, result)
-    assert result is not None
-    if rho is not None and np.all(np.isfinite(result.x)):
+    assert result is not None and outcome is not None
+    if outcome["by_values"] is not None:
+        result.certificate_refused = "the method used values alone, which prove nothing: see by_values"
+    elif rho is not None and np.all(np.isfinite(result.x)):
         _certify(posed, result, certificate)
     else:
         result.certificate_refused = "no weak-convexity constant was given: rho=… claims one, rho='estimate' estimates it"
@@ -219,11 +224,11 @@ def _status(ended: Any, stopped: bool) -> int:
 
 
 def _result(posed: Problem, outcome: dict, ended: str, reasons: list, ctol: float, stopped: bool) -> MinimizeResult:
-    point, multipliers = outcome["point"], outcome["multipliers"]
+    point, multipliers, by_values = outcome["point"], outcome["multipliers"], outcome["by_values"]
     notes = posed.notes + [_in_python(reason) for reason in reasons] + outcome["notes"]
     best, status = outcome["best_feasible"], _status(outcome["ended"], stopped)
     if best is not None and not point["feasible"]:
-        point, multipliers = best, None
+        point, multipliers, by_values = best, None, None
         notes.append("the point that the method's rule returns is not feasible: this is the best feasible one that was measured")
     signed = {c["name"]: c["value"] for c in point["constraints"]}
     words = "the callback stopped it" if status == 3 else ended
@@ -246,6 +251,7 @@ def _result(posed: Problem, outcome: dict, ended: str, reasons: list, ctol: floa
         constr=constr,
         multipliers=None if multipliers is None else posed.by_constraint(multipliers),
         certificate=None,
+        by_values=by_values,
         best_feasible=None if best is None else Result(x=np.array(best["x"]), fun=best["objective"]),
         violations={name: max(value, 0.0) for name, value in signed.items()},
         signed=signed,
