@@ -315,7 +315,7 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
         self.memory.counts.inner += swept.rows;
         if swept.done {
             self.memory.counts.projections += 1;
-            self.memory.counts.constraint_values.add(1, self.full_constraint.iter().sum());
+            self.memory.counts.constraint_values.add(1, self.full_constraints);
         }
         Ok(swept)
     }

@@ -8,7 +8,7 @@ use super::pair_rows::{Collapsed, PairRows};
 use super::problem::Learning;
 use crate::math::Matrix;
 use crate::oracle::region::{Cone, Linearised, RADIUS};
-use crate::oracle::{At, Draw, Modulus, Pick, Region, Scales, Scratch, Source, Subgradients, Values, Warm};
+use crate::oracle::{At, Draw, Modulus, Pick, Region, Scales, Scratch, Source, Subgradients, Values, Warm, point_by_point};
 use crate::sets::Set;
 use crate::sets::polyhedron::Swept;
 use crate::{Error, Result};
@@ -407,13 +407,10 @@ impl Values for ManyConstraints {
         out: &mut [f64],
         scratch: &mut Scratch,
     ) -> Result<()> {
-        let (dim, width) = (self.dim().max(1), which.count(self.constraints()).max(1));
         let Family::Covariance(covariance) = &self.family else {
-            for (x, g) in points.chunks(dim).zip(out.chunks_mut(width)) {
-                self.constraint_values(At { x, draw, warm }, which, g, scratch)?;
-            }
-            return Ok(());
+            return point_by_point(self, points, draw, warm, which, out, scratch);
         };
+        let (dim, width) = (self.dim().max(1), which.count(covariance.count()).max(1));
         // Every row is read once for all points: with a kernel model the rows do not fit into the cache.
         let Buffers { several, scores, .. } = scratch.get()?;
         let (rows, columns) = (scores.len(), self.features().cols());

@@ -171,11 +171,7 @@ pub trait Values: Send + Sync {
         out: &mut [f64],
         scratch: &mut Scratch,
     ) -> Result<()> {
-        let width = which.count(self.constraints()).max(1);
-        for (x, g) in points.chunks(self.dim().max(1)).zip(out.chunks_mut(width)) {
-            self.constraint_values(At { x, draw, warm }, which, g, scratch)?;
-        }
-        Ok(())
+        point_by_point(self, points, draw, warm, which, out, scratch)
     }
 
     /// Number of statistics: constraints are functions of means, `g = outer(E[statistic])`. A recursive estimator must track
@@ -192,6 +188,23 @@ pub trait Values: Send + Sync {
         g.copy_from_slice(statistics);
         Ok(())
     }
+}
+
+/// What [`Values::constraint_values_many`] does where a problem knows nothing better.
+pub(crate) fn point_by_point<V: Values + ?Sized>(
+    problem: &V,
+    points: &[f64],
+    draw: &Draw,
+    warm: &Warm,
+    which: Pick,
+    out: &mut [f64],
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let width = which.count(problem.constraints()).max(1);
+    for (x, g) in points.chunks(problem.dim().max(1)).zip(out.chunks_mut(width)) {
+        problem.constraint_values(At { x, draw, warm }, which, g, scratch)?;
+    }
+    Ok(())
 }
 
 /// First order: values and subgradients.

@@ -4,10 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::white_box::Output;
-use super::white_box::{self, Common, Effort, Gradient, Subproblem};
-use super::{Kind, Method, Returned, Solver, State, Step, ValueEval};
-use crate::estimate::{Law, Reservoir, Spider};
-use crate::math::rng::Purpose;
+use super::white_box::{self, Common, Effort, Gradient, Walk, walks};
+use super::{Method, Returned, Solver, State, Step, ValueEval};
+use crate::estimate::{Law, Spider};
 use crate::{Error, Result};
 
 /// Settings of [`Accszofw`].
@@ -117,14 +116,11 @@ pub struct Accszofw {
 /// What a checkpoint keeps.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
-    t: u64,
+    walk: Walk,
     x: Vec<f64>,
-    z: Vec<f64>,
     /// z_{t-1}.
     previous: Vec<f64>,
     v: Spider,
-    lowest: Subproblem,
-    reservoir: Reservoir,
 }
 
 impl Accszofw {
@@ -149,12 +145,12 @@ impl Accszofw {
     fn estimate<E: ValueEval + ?Sized>(&mut self, ev: &mut E) -> Result<()> {
         if self.s.v.resets() {
             self.large.draw(ev, self.b1);
-            let (large, z) = (&mut self.large, &self.s.z);
+            let (large, z) = (&mut self.large, &self.s.walk.w);
             // v_t = g(z_t)
             return self.s.v.reset(|v| large.at(ev, z, v));
         }
         self.small.draw(ev, self.b2);
-        self.small.at(ev, &self.s.z, &mut self.now)?;
+        self.small.at(ev, &self.s.walk.w, &mut self.now)?;
         self.small.at(ev, &self.s.previous, &mut self.then)?;
         // v_t = v_{t-1} + g(z_t) - g(z_{t-1})
         self.s.v.advance(&self.now, &self.then);
@@ -163,63 +159,32 @@ impl Accszofw {
 
     fn take_step<E: ValueEval + ?Sized>(&mut self, ev: &mut E) -> Result<Step> {
         let Settings { sweeps, tolerance, .. } = self.settings;
-        if !self.s.lowest.is_open() {
+        if !self.s.walk.subproblem.is_open() {
             self.estimate(ev)?;
         }
         // s_t = argmin of <v_t, u> over u in W; `now` is working space
         let effort = Effort { sweeps, tolerance };
-        if !self.s.lowest.lowest(ev, effort, &self.s.z, self.s.v.get(), &mut self.now, &mut self.corner)? {
-            return Ok(Step { kind: Kind::Constraint, finished: false });
+        if !self.s.walk.subproblem.lowest(ev, effort, &self.s.walk.w, self.s.v.get(), &mut self.now, &mut self.corner)? {
+            return Ok(Walk::wait());
         }
-        let t = self.s.t as f64;
+        let t = self.s.walk.t as f64;
         let eta = 1.0 / (self.settings.iterations as f64).sqrt();
         let gamma = ((1.0 + 1.0 / ((t + 1.0) * (t + 2.0))) * eta).min(1.0);
         let alpha = 1.0 / (t + 2.0);
         for (i, s) in self.corner.iter().enumerate() {
             // x_{t+1}, y_{t+1} and z_{t+1}
             self.x[i] = self.s.x[i] + gamma * (s - self.s.x[i]);
-            let y = self.s.z[i] + eta * (s - self.s.z[i]);
+            let y = self.s.walk.w[i] + eta * (s - self.s.walk.w[i]);
             self.z[i] = (1.0 - alpha) * y + alpha * self.x[i];
         }
-        white_box::check_iterate(&self.z)?;
-        if self.settings.output == Output::Random {
-            self.s.reservoir.offer(&self.s.z, self.s.t, 1.0, ev.rng(Purpose::Output));
-        }
+        let step = self.s.walk.advance(&mut self.z, self.settings.output, ev)?;
+        std::mem::swap(&mut self.s.previous, &mut self.z);
         std::mem::swap(&mut self.s.x, &mut self.x);
-        std::mem::swap(&mut self.s.previous, &mut self.s.z);
-        std::mem::swap(&mut self.s.z, &mut self.z);
-        self.s.t += 1;
-        Ok(Step { kind: Kind::Objective, finished: false })
+        Ok(step)
     }
 }
 
-impl Method for Accszofw {
-    fn name(&self) -> &'static str {
-        "accszofw"
-    }
-
-    fn iterate(&self, out: &mut [f64]) {
-        out.copy_from_slice(&self.s.z);
-    }
-
-    fn output(&self, out: &mut [f64]) -> Returned {
-        out.copy_from_slice(self.s.reservoir.get().map_or(&self.s.z, |(_, z)| z));
-        Returned::AsAsked
-    }
-
-    fn notes(&self) -> Vec<String> {
-        self.s.lowest.notes()
-    }
-
-    fn save(&self) -> Result<State> {
-        State::pack(&self.s)
-    }
-
-    fn restore(&mut self, state: &State) -> Result<()> {
-        self.s = state.unpack()?;
-        Ok(())
-    }
-}
+walks!(Accszofw, "accszofw");
 
 impl<'e> Solver<dyn ValueEval + 'e> for Accszofw {
     fn start(&mut self, ev: &mut (dyn ValueEval + 'e), x: &[f64]) -> Result<()> {
@@ -230,13 +195,11 @@ impl<'e> Solver<dyn ValueEval + 'e> for Accszofw {
         (self.b1, self.b2) = (b1.unwrap_or(n), b2.unwrap_or(root));
         self.small.start(x.len(), directions, mu, law, antithetic);
         self.large.start(x.len(), directions, mu, if coordinate { Law::Coordinate } else { law }, antithetic);
-        self.s.t = 0;
-        for point in [&mut self.s.x, &mut self.s.z, &mut self.s.previous] {
+        self.s.walk.start(0, x);
+        for point in [&mut self.s.x, &mut self.s.previous] {
             white_box::copy(point, x);
         }
         self.s.v.start(x.len(), q.unwrap_or(root as u64));
-        self.s.lowest = Subproblem::default();
-        self.s.reservoir.reset(x.len());
         for buffer in [&mut self.now, &mut self.then, &mut self.corner, &mut self.x, &mut self.z] {
             buffer.resize(x.len(), 0.0);
         }

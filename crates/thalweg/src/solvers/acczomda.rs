@@ -4,10 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::white_box::Output;
-use super::white_box::{self, Common, Effort, Gradient, Subproblem};
-use super::{Kind, Method, Returned, Solver, State, Step, ValueEval};
-use crate::estimate::{Law, Reservoir, Storm};
-use crate::math::rng::Purpose;
+use super::white_box::{self, Common, Effort, Gradient, Walk, walks};
+use super::{Method, Returned, Solver, State, Step, ValueEval};
+use crate::estimate::{Law, Storm};
 use crate::{Error, Result};
 
 /// Settings of [`Acczomda`].
@@ -121,14 +120,10 @@ pub struct Acczomda {
 /// What a checkpoint keeps.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
-    /// The iteration, from 1.
-    t: u64,
-    w: Vec<f64>,
+    walk: Walk,
     /// w_{t-1}.
     previous: Vec<f64>,
     v: Storm,
-    projection: Subproblem,
-    reservoir: Reservoir,
 }
 
 impl Acczomda {
@@ -147,13 +142,13 @@ impl Acczomda {
     /// v_t.
     fn estimate<E: ValueEval + ?Sized>(&mut self, ev: &mut E) -> Result<()> {
         self.gradient.draw(ev, self.settings.batch);
-        self.gradient.at(ev, &self.s.w, &mut self.now)?;
-        if self.s.t == 1 {
+        self.gradient.at(ev, &self.s.walk.w, &mut self.now)?;
+        if self.s.walk.t == 1 {
             self.s.v.start(&self.now);
             return Ok(());
         }
         self.gradient.at(ev, &self.s.previous, &mut self.then)?;
-        let eta = self.settings.eta(self.s.t - 1);
+        let eta = self.settings.eta(self.s.walk.t - 1);
         // v_t = g(w_t) + (1 - alpha_t) (v_{t-1} - g(w_{t-1})), alpha_t = min(1, c eta_{t-1}^2)
         self.s.v.update(&self.now, &self.then, (self.settings.c * eta * eta).min(1.0));
         Ok(())
@@ -161,68 +156,34 @@ impl Acczomda {
 
     fn take_step<E: ValueEval + ?Sized>(&mut self, ev: &mut E) -> Result<Step> {
         let Settings { gamma, sweeps, tolerance, .. } = self.settings;
-        if !self.s.projection.is_open() {
+        if !self.s.walk.subproblem.is_open() {
             self.estimate(ev)?;
-            for ((now, w), v) in self.now.iter_mut().zip(&self.s.w).zip(self.s.v.get()) {
+            for ((now, w), v) in self.now.iter_mut().zip(&self.s.walk.w).zip(self.s.v.get()) {
                 *now = w - gamma * v;
             }
         }
         // w' = proj_W(w_t - gamma v_t)
-        if !self.s.projection.nearest(ev, Effort { sweeps, tolerance }, &self.s.w, &self.now, &mut self.next)? {
-            return Ok(Step { kind: Kind::Constraint, finished: false });
+        if !self.s.walk.subproblem.nearest(ev, Effort { sweeps, tolerance }, &self.s.walk.w, &self.now, &mut self.next)? {
+            return Ok(Walk::wait());
         }
-        let eta = self.settings.eta(self.s.t);
+        let eta = self.settings.eta(self.s.walk.t);
         // w_{t+1} = w_t + eta_t (w' - w_t)
-        self.next.iter_mut().zip(&self.s.w).for_each(|(next, w)| *next = w + eta * (*next - w));
-        white_box::check_iterate(&self.next)?;
-        if self.settings.output == Output::Random {
-            self.s.reservoir.offer(&self.s.w, self.s.t, 1.0, ev.rng(Purpose::Output));
-        }
-        std::mem::swap(&mut self.s.previous, &mut self.s.w);
-        std::mem::swap(&mut self.s.w, &mut self.next);
-        self.s.t += 1;
-        Ok(Step { kind: Kind::Objective, finished: false })
+        self.next.iter_mut().zip(&self.s.walk.w).for_each(|(next, w)| *next = w + eta * (*next - w));
+        let step = self.s.walk.advance(&mut self.next, self.settings.output, ev)?;
+        std::mem::swap(&mut self.s.previous, &mut self.next);
+        Ok(step)
     }
 }
 
-impl Method for Acczomda {
-    fn name(&self) -> &'static str {
-        "acczomda"
-    }
-
-    fn iterate(&self, out: &mut [f64]) {
-        out.copy_from_slice(&self.s.w);
-    }
-
-    fn output(&self, out: &mut [f64]) -> Returned {
-        out.copy_from_slice(self.s.reservoir.get().map_or(&self.s.w, |(_, w)| w));
-        Returned::AsAsked
-    }
-
-    fn notes(&self) -> Vec<String> {
-        self.s.projection.notes()
-    }
-
-    fn save(&self) -> Result<State> {
-        State::pack(&self.s)
-    }
-
-    fn restore(&mut self, state: &State) -> Result<()> {
-        self.s = state.unpack()?;
-        Ok(())
-    }
-}
+walks!(Acczomda, "acczomda");
 
 impl<'e> Solver<dyn ValueEval + 'e> for Acczomda {
     fn start(&mut self, ev: &mut (dyn ValueEval + 'e), x: &[f64]) -> Result<()> {
         white_box::can_project("acczomda", ev)?;
         let Settings { directions, mu, law, antithetic, .. } = self.settings;
         self.gradient.start(x.len(), directions, mu, law, antithetic);
-        self.s.t = 1;
-        white_box::copy(&mut self.s.w, x);
+        self.s.walk.start(1, x);
         white_box::copy(&mut self.s.previous, x);
-        self.s.projection = Subproblem::default();
-        self.s.reservoir.reset(x.len());
         for buffer in [&mut self.now, &mut self.then, &mut self.next] {
             buffer.resize(x.len(), 0.0);
         }

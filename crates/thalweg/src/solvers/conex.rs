@@ -254,9 +254,7 @@ impl Conex {
             *d = *x - eta * *d;
         }
         ev.project(&mut self.d)?;
-        if let Some((i, value)) = vec::first_not_finite(&self.d) {
-            return Err(Error::NotFinite { what: format!("entry {} of the iterate", i + 1), value });
-        }
+        super::check_iterate(&self.d)?;
         // l(x_{t+1}) = g(x_t) + <g'(x_t), x_{t+1} - x_t>: the last use of the rows
         std::mem::swap(now, before);
         for ((now, g), row) in now.iter_mut().zip(&self.g).zip(self.rows.chunks(dim)) {

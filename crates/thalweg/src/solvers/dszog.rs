@@ -268,9 +268,7 @@ impl Dszog {
         // w_{t+1}, eq. 13
         vec::add_scaled(&mut self.w, -scaled(eta_w.at(self.s.t), vec::norm(&self.s.zw)), &self.s.zw);
         ev.project(&mut self.w)?;
-        if let Some((i, value)) = vec::first_not_finite(&self.w) {
-            return Err(Error::NotFinite { what: format!("entry {} of the iterate", i + 1), value });
-        }
+        super::check_iterate(&self.w)?;
         // p_{t+1} = (1 - a) p + a phat, and what is left of z_p
         if ev.constraints() > 0 {
             let step = scaled(eta_p.at(self.s.t), self.s.weights.slope());

@@ -31,6 +31,7 @@ pub use threes_econ::ThreesEcon;
 pub use zopsgd::Zopsgd;
 pub use zoscgd::Zoscgd;
 
+use crate::math::vec;
 use crate::{Error, Result};
 
 /// What one step did.
@@ -179,6 +180,14 @@ pub trait Solver<E: ?Sized>: Method {
     fn start(&mut self, ev: &mut E, x: &[f64]) -> Result<()>;
     /// One small unit of oracle work. After an error the iterate is the one before the step.
     fn step(&mut self, ev: &mut E) -> Result<Step>;
+}
+
+/// Refuses a point that is not finite.
+fn check_iterate(x: &[f64]) -> Result<()> {
+    match vec::first_not_finite(x) {
+        None => Ok(()),
+        Some((i, value)) => Err(Error::NotFinite { what: format!("entry {} of the iterate", i + 1), value }),
+    }
 }
 
 /// A solver that uses subgradients.

@@ -318,9 +318,7 @@ impl Ssg {
             *d = x - eta * *d;
         }
         ev.project(&mut self.d)?;
-        if let Some((i, value)) = vec::first_not_finite(&self.d) {
-            return Err(Error::NotFinite { what: format!("entry {} of the iterate", i + 1), value });
-        }
+        super::check_iterate(&self.d)?;
         std::mem::swap(&mut self.s.x, &mut self.d);
         self.s.t += 1;
         Ok(Step { kind: if feasible { Kind::Objective } else { Kind::Constraint }, finished: false })

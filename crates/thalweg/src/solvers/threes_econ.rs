@@ -315,9 +315,7 @@ impl ThreesEcon {
             *d = x - alpha * *d;
         }
         ev.project(&mut self.d)?;
-        if let Some((i, value)) = vec::first_not_finite(&self.d) {
-            return Err(Error::NotFinite { what: format!("entry {} of the iterate", i + 1), value });
-        }
+        super::check_iterate(&self.d)?;
         std::mem::swap(&mut self.s.previous, &mut self.s.x);
         std::mem::swap(&mut self.s.x, &mut self.d);
         self.s.k += 1;

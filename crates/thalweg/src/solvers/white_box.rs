@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ValueEval;
-use crate::estimate::{Law, TwoPoint};
+use super::{Kind, Step, ValueEval};
+use crate::estimate::{Law, Reservoir, TwoPoint};
 use crate::math::rng::Purpose;
 use crate::math::vec;
 use crate::oracle::{Draw, Replacement};
@@ -198,13 +198,82 @@ pub(super) fn can_minimize<E: ValueEval + ?Sized>(name: &str, ev: &E) -> Result<
     Ok(())
 }
 
-/// Refuses a point that is not finite.
-pub(super) fn check_iterate(x: &[f64]) -> Result<()> {
-    match vec::first_not_finite(x) {
-        None => Ok(()),
-        Some((i, value)) => Err(Error::NotFinite { what: format!("entry {} of the iterate", i + 1), value }),
+/// Where a method stands, which every checkpoint keeps.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Walk {
+    /// The iteration.
+    pub(super) t: u64,
+    /// The iterate.
+    pub(super) w: Vec<f64>,
+    /// What its next step waits for.
+    pub(super) subproblem: Subproblem,
+    reservoir: Reservoir,
+}
+
+impl Walk {
+    /// Begins at `x` with iteration `t`.
+    pub(super) fn start(&mut self, t: u64, x: &[f64]) {
+        self.t = t;
+        copy(&mut self.w, x);
+        self.subproblem = Subproblem::default();
+        self.reservoir.reset(x.len());
+    }
+
+    /// Takes over the next iterate, if it is finite; `next` then has the one before.
+    pub(super) fn advance<E: ValueEval + ?Sized>(&mut self, next: &mut Vec<f64>, output: Output, ev: &mut E) -> Result<Step> {
+        super::check_iterate(next)?;
+        if output == Output::Random {
+            self.reservoir.offer(&self.w, self.t, 1.0, ev.rng(Purpose::Output));
+        }
+        std::mem::swap(&mut self.w, next);
+        self.t += 1;
+        Ok(Step { kind: Kind::Objective, finished: false })
+    }
+
+    /// The step of an iteration whose subproblem is not finished.
+    pub(super) fn wait() -> Step {
+        Step { kind: Kind::Constraint, finished: false }
+    }
+
+    /// What the method returns: the drawn iterate if one is kept, or the last.
+    pub(super) fn output(&self) -> &[f64] {
+        self.reservoir.get().map_or(&self.w, |(_, w)| w)
     }
 }
+
+/// What a method answers that has a [`Walk`] in its saved state.
+macro_rules! walks {
+    ($solver:ty, $name:literal) => {
+        impl Method for $solver {
+            fn name(&self) -> &'static str {
+                $name
+            }
+
+            fn iterate(&self, out: &mut [f64]) {
+                out.copy_from_slice(&self.s.walk.w);
+            }
+
+            fn output(&self, out: &mut [f64]) -> Returned {
+                out.copy_from_slice(self.s.walk.output());
+                Returned::AsAsked
+            }
+
+            fn notes(&self) -> Vec<String> {
+                self.s.walk.subproblem.notes()
+            }
+
+            fn save(&self) -> Result<State> {
+                State::pack(&self.s)
+            }
+
+            fn restore(&mut self, state: &State) -> Result<()> {
+                self.s = state.unpack()?;
+                Ok(())
+            }
+        }
+    };
+}
+pub(super) use walks;
 
 /// `to` becomes a copy of `from`; its memory is kept.
 pub(super) fn copy(to: &mut Vec<f64>, from: &[f64]) {

@@ -4,11 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::white_box::Output;
-use super::white_box::{self, Common, Effort, Gradient, Subproblem};
-use super::{Kind, Method, Returned, Schedule, Solver, State, Step, ValueEval};
+use super::white_box::{self, Common, Effort, Gradient, Walk, walks};
+use super::{Method, Returned, Schedule, Solver, State, Step, ValueEval};
 use crate::Result;
-use crate::estimate::{Law, Reservoir};
-use crate::math::rng::Purpose;
+use crate::estimate::Law;
 
 /// Settings of [`Zopsgd`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -92,10 +91,7 @@ pub struct Zopsgd {
 /// What a checkpoint keeps.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
-    t: u64,
-    w: Vec<f64>,
-    projection: Subproblem,
-    reservoir: Reservoir,
+    walk: Walk,
 }
 
 impl Zopsgd {
@@ -106,64 +102,29 @@ impl Zopsgd {
 
     fn take_step<E: ValueEval + ?Sized>(&mut self, ev: &mut E) -> Result<Step> {
         let Settings { batch, sweeps, tolerance, .. } = self.settings;
-        if !self.s.projection.is_open() {
+        if !self.s.walk.subproblem.is_open() {
             self.gradient.draw(ev, batch);
-            self.gradient.at(ev, &self.s.w, &mut self.g)?;
-            let eta = self.settings.eta.at(self.s.t);
+            self.gradient.at(ev, &self.s.walk.w, &mut self.g)?;
+            let eta = self.settings.eta.at(self.s.walk.t);
             // w_t - eta_t g_t, in place of g_t
-            self.g.iter_mut().zip(&self.s.w).for_each(|(g, w)| *g = w - eta * *g);
+            self.g.iter_mut().zip(&self.s.walk.w).for_each(|(g, w)| *g = w - eta * *g);
         }
         // w_{t+1} = proj_W(w_t - eta_t g_t)
-        if !self.s.projection.nearest(ev, Effort { sweeps, tolerance }, &self.s.w, &self.g, &mut self.next)? {
-            return Ok(Step { kind: Kind::Constraint, finished: false });
+        if !self.s.walk.subproblem.nearest(ev, Effort { sweeps, tolerance }, &self.s.walk.w, &self.g, &mut self.next)? {
+            return Ok(Walk::wait());
         }
-        white_box::check_iterate(&self.next)?;
-        if self.settings.output == Output::Random {
-            self.s.reservoir.offer(&self.s.w, self.s.t, 1.0, ev.rng(Purpose::Output));
-        }
-        std::mem::swap(&mut self.s.w, &mut self.next);
-        self.s.t += 1;
-        Ok(Step { kind: Kind::Objective, finished: false })
+        self.s.walk.advance(&mut self.next, self.settings.output, ev)
     }
 }
 
-impl Method for Zopsgd {
-    fn name(&self) -> &'static str {
-        "zopsgd"
-    }
-
-    fn iterate(&self, out: &mut [f64]) {
-        out.copy_from_slice(&self.s.w);
-    }
-
-    fn output(&self, out: &mut [f64]) -> Returned {
-        out.copy_from_slice(self.s.reservoir.get().map_or(&self.s.w, |(_, w)| w));
-        Returned::AsAsked
-    }
-
-    fn notes(&self) -> Vec<String> {
-        self.s.projection.notes()
-    }
-
-    fn save(&self) -> Result<State> {
-        State::pack(&self.s)
-    }
-
-    fn restore(&mut self, state: &State) -> Result<()> {
-        self.s = state.unpack()?;
-        Ok(())
-    }
-}
+walks!(Zopsgd, "zopsgd");
 
 impl<'e> Solver<dyn ValueEval + 'e> for Zopsgd {
     fn start(&mut self, ev: &mut (dyn ValueEval + 'e), x: &[f64]) -> Result<()> {
         white_box::can_project("zopsgd", ev)?;
         let Settings { directions, mu, law, antithetic, .. } = self.settings;
         self.gradient.start(x.len(), directions, mu, law, antithetic);
-        self.s.t = 0;
-        white_box::copy(&mut self.s.w, x);
-        self.s.projection = Subproblem::default();
-        self.s.reservoir.reset(x.len());
+        self.s.walk.start(0, x);
         self.g.resize(x.len(), 0.0);
         self.next.resize(x.len(), 0.0);
         Ok(())

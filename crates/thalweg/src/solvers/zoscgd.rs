@@ -4,10 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::white_box::Output;
-use super::white_box::{self, Common, Effort, Gradient, Subproblem};
-use super::{Kind, Method, Returned, Schedule, Solver, State, Step, ValueEval};
-use crate::estimate::{Law, Reservoir};
-use crate::math::rng::Purpose;
+use super::white_box::{self, Common, Effort, Gradient, Walk, walks};
+use super::{Method, Returned, Schedule, Solver, State, Step, ValueEval};
+use crate::estimate::Law;
 use crate::{Error, Result};
 
 /// Settings of [`Zoscgd`].
@@ -103,10 +102,7 @@ pub struct Zoscgd {
 /// What a checkpoint keeps.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
-    t: u64,
-    w: Vec<f64>,
-    corner: Subproblem,
-    reservoir: Reservoir,
+    walk: Walk,
 }
 
 impl Zoscgd {
@@ -124,65 +120,30 @@ impl Zoscgd {
 
     fn take_step<E: ValueEval + ?Sized>(&mut self, ev: &mut E) -> Result<Step> {
         let Settings { batch, sweeps, tolerance, .. } = self.settings;
-        if !self.s.corner.is_open() {
+        if !self.s.walk.subproblem.is_open() {
             self.gradient.draw(ev, batch);
-            self.gradient.at(ev, &self.s.w, &mut self.g)?;
+            self.gradient.at(ev, &self.s.walk.w, &mut self.g)?;
         }
         // s_t = argmin of <g_t, u> over u in W
         let effort = Effort { sweeps, tolerance };
-        if !self.s.corner.lowest(ev, effort, &self.s.w, &self.g, &mut self.aim, &mut self.next)? {
-            return Ok(Step { kind: Kind::Constraint, finished: false });
+        if !self.s.walk.subproblem.lowest(ev, effort, &self.s.walk.w, &self.g, &mut self.aim, &mut self.next)? {
+            return Ok(Walk::wait());
         }
-        let alpha = self.settings.alpha.at(self.s.t).min(1.0);
+        let alpha = self.settings.alpha.at(self.s.walk.t).min(1.0);
         // w_{t+1} = (1 - alpha_t) w_t + alpha_t s_t
-        self.next.iter_mut().zip(&self.s.w).for_each(|(s, w)| *s = (1.0 - alpha) * w + alpha * *s);
-        white_box::check_iterate(&self.next)?;
-        if self.settings.output == Output::Random {
-            self.s.reservoir.offer(&self.s.w, self.s.t, 1.0, ev.rng(Purpose::Output));
-        }
-        std::mem::swap(&mut self.s.w, &mut self.next);
-        self.s.t += 1;
-        Ok(Step { kind: Kind::Objective, finished: false })
+        self.next.iter_mut().zip(&self.s.walk.w).for_each(|(s, w)| *s = (1.0 - alpha) * w + alpha * *s);
+        self.s.walk.advance(&mut self.next, self.settings.output, ev)
     }
 }
 
-impl Method for Zoscgd {
-    fn name(&self) -> &'static str {
-        "zoscgd"
-    }
-
-    fn iterate(&self, out: &mut [f64]) {
-        out.copy_from_slice(&self.s.w);
-    }
-
-    fn output(&self, out: &mut [f64]) -> Returned {
-        out.copy_from_slice(self.s.reservoir.get().map_or(&self.s.w, |(_, w)| w));
-        Returned::AsAsked
-    }
-
-    fn notes(&self) -> Vec<String> {
-        self.s.corner.notes()
-    }
-
-    fn save(&self) -> Result<State> {
-        State::pack(&self.s)
-    }
-
-    fn restore(&mut self, state: &State) -> Result<()> {
-        self.s = state.unpack()?;
-        Ok(())
-    }
-}
+walks!(Zoscgd, "zoscgd");
 
 impl<'e> Solver<dyn ValueEval + 'e> for Zoscgd {
     fn start(&mut self, ev: &mut (dyn ValueEval + 'e), x: &[f64]) -> Result<()> {
         white_box::can_minimize("zoscgd", ev)?;
         let Settings { directions, mu, law, antithetic, .. } = self.settings;
         self.gradient.start(x.len(), directions, mu, law, antithetic);
-        self.s.t = 0;
-        white_box::copy(&mut self.s.w, x);
-        self.s.corner = Subproblem::default();
-        self.s.reservoir.reset(x.len());
+        self.s.walk.start(0, x);
         for buffer in [&mut self.g, &mut self.aim, &mut self.next] {
             buffer.resize(x.len(), 0.0);
         }
