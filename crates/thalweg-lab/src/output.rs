@@ -4,7 +4,22 @@
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
+use thalweg::run::{ConstraintValue, Point};
+
 use crate::{Error, Result};
+
+/// More constraints than this are too many for a person: the worst are shown, and the rest is counted.
+pub const CROWD: usize = 20;
+
+/// The constraints of a point that are shown, each with its bound: all, or of a crowd the `worst`, the worst first.
+pub fn few<'p>(point: &'p Point, bounds: &[f64], worst: usize) -> Vec<(&'p ConstraintValue, f64)> {
+    let mut all: Vec<_> = point.constraints.iter().zip(bounds.iter().copied()).collect();
+    if point.total > CROWD {
+        all.sort_by(|(a, _), (b, _)| b.value.total_cmp(&a.value));
+        all.truncate(worst);
+    }
+    all
+}
 
 /// Writes text to standard output as it is.
 pub fn print(text: &str) -> Result<()> {

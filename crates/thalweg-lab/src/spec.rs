@@ -935,6 +935,14 @@ pub fn solver(mut table: toml::Table) -> Result<Option<(AnySolver, String)>> {
     const KNOWN: &[&str] =
         &["ssg", "conex", "ipp", "threes-econ", "bundle", "dszog", "zopsgd", "zoscgd", "acczomda", "accszofw", "auto"];
     let name = solver_name(&mut table, "solver", KNOWN)?;
+    /// A solver with its settings in words. Settings of different solvers share no type.
+    macro_rules! built {
+        ($kind:ident, $solver:ident, $settings:expr) => {{
+            let settings = $settings;
+            let words = format!("{:?}", settings.clone().resolve()?);
+            (AnySolver::$kind(Box::new($solver::new(settings)?)), words)
+        }};
+    }
     let (solver, words) = match name.as_str() {
         "auto" => {
             if let Some((key, value)) = table.iter().next() {
@@ -942,61 +950,23 @@ pub fn solver(mut table: toml::Table) -> Result<Option<(AnySolver, String)>> {
             }
             return Ok(None);
         }
-        "ssg" => {
-            let settings: ssg::Settings = settings(table)?;
-            let words = format!("{:?}", settings.clone().resolve()?);
-            (AnySolver::First(Box::new(Ssg::new(settings)?)), words)
-        }
-        "bundle" => {
-            let settings: bundle::Settings = settings(table)?;
-            let words = format!("{:?}", settings.clone().resolve()?);
-            (AnySolver::First(Box::new(Bundle::new(settings)?)), words)
-        }
-        "threes-econ" => {
-            let settings: threes_econ::Settings = settings(table)?;
-            let words = format!("{:?}", settings.clone().resolve()?);
-            (AnySolver::First(Box::new(ThreesEcon::new(settings)?)), words)
-        }
-        "conex" => {
-            let settings: conex::Settings = settings(table)?;
-            let words = format!("{:?}", settings.clone().resolve()?);
-            (AnySolver::First(Box::new(Conex::new(settings)?)), words)
-        }
+        "ssg" => built!(First, Ssg, settings::<ssg::Settings>(table)?),
+        "bundle" => built!(First, Bundle, settings::<bundle::Settings>(table)?),
+        "threes-econ" => built!(First, ThreesEcon, settings::<threes_econ::Settings>(table)?),
+        "conex" => built!(First, Conex, settings::<conex::Settings>(table)?),
         "ipp" => {
             let inner = match table.remove("inner") {
                 Some(Value::Table(inner)) => inner_solver(inner),
                 Some(other) => Err(wrong("inner", &other, "a table with the name of a solver and its settings")),
                 None => Err(Error::Request("the table [solver.inner] is missing: wanted one with the name of a solver".into())),
             }?;
-            let settings = ipp::Settings { inner, ..settings(table)? };
-            let words = format!("{:?}", settings.clone().resolve()?);
-            (AnySolver::First(Box::new(Ipp::new(settings)?)), words)
+            built!(First, Ipp, ipp::Settings { inner, ..settings(table)? })
         }
-        "dszog" => {
-            let settings: dszog::Settings = settings(table)?;
-            let words = format!("{:?}", settings.clone().resolve()?);
-            (AnySolver::Zeroth(Box::new(Dszog::new(settings)?)), words)
-        }
-        "zopsgd" => {
-            let settings: zopsgd::Settings = settings(table)?;
-            let words = format!("{:?}", settings.clone().resolve()?);
-            (AnySolver::Zeroth(Box::new(Zopsgd::new(settings)?)), words)
-        }
-        "zoscgd" => {
-            let settings: zoscgd::Settings = settings(table)?;
-            let words = format!("{:?}", settings.clone().resolve()?);
-            (AnySolver::Zeroth(Box::new(Zoscgd::new(settings)?)), words)
-        }
-        "acczomda" => {
-            let settings: acczomda::Settings = settings(table)?;
-            let words = format!("{:?}", settings.clone().resolve()?);
-            (AnySolver::Zeroth(Box::new(Acczomda::new(settings)?)), words)
-        }
-        "accszofw" => {
-            let settings: accszofw::Settings = settings(table)?;
-            let words = format!("{:?}", settings.clone().resolve()?);
-            (AnySolver::Zeroth(Box::new(Accszofw::new(settings)?)), words)
-        }
+        "dszog" => built!(Zeroth, Dszog, settings::<dszog::Settings>(table)?),
+        "zopsgd" => built!(Zeroth, Zopsgd, settings::<zopsgd::Settings>(table)?),
+        "zoscgd" => built!(Zeroth, Zoscgd, settings::<zoscgd::Settings>(table)?),
+        "acczomda" => built!(Zeroth, Acczomda, settings::<acczomda::Settings>(table)?),
+        "accszofw" => built!(Zeroth, Accszofw, settings::<accszofw::Settings>(table)?),
         other => return Err(unknown_solver(other, "solver", KNOWN)),
     };
     Ok(Some((solver, words)))

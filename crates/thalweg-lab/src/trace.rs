@@ -7,10 +7,8 @@ use thalweg::run::Row;
 use thalweg::solvers::Kind;
 
 use crate::data::table::quote_cell;
+use crate::output::CROWD;
 use crate::{Error, Result};
-
-/// Of more constraints than this it is counted how many are violated.
-const CROWD: usize = 20;
 
 /// The text of a trace. The columns whose names have `stationarity` in them are there only if some row has them, `violated` where
 /// constraints are too many to look at one by one; those of further quantities, whose names are `gauges`, come last.

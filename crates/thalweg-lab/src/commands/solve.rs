@@ -13,7 +13,7 @@ use crate::certificate::{bounds_words, by_values_words, penalised_words, station
 use crate::console::{Bar, stop_on_signal};
 use crate::data::catalogue;
 use crate::model::Reference;
-use crate::output::{align, json, print};
+use crate::output::{CROWD, align, few, json, print};
 use crate::report::of_solve::{self, Solved};
 use crate::spec::{Ready, Spec};
 use crate::trace::{check_writable, csv, write_whole};
@@ -125,9 +125,7 @@ impl Args {
     }
 }
 
-/// Up to so many constraints each has its line.
-const SHOWN: usize = 20;
-/// Of more, so many.
+/// Of a crowd of constraints, so many have a line.
 const WORST: usize = 5;
 
 /// What is printed and written.
@@ -230,14 +228,8 @@ impl Report {
         }
         text += "\n";
         let mut rows = vec![["objective".to_string(), format!("{:.9}", o.point.objective), String::new(), String::new()]];
-        let crowd = o.point.total > SHOWN;
-        // Of a crowd, the worst.
-        let mut constraints: Vec<_> = o.point.constraints.iter().zip(&self.bounds).collect();
-        if crowd {
-            constraints.sort_by(|(a, _), (b, _)| b.value.total_cmp(&a.value));
-            constraints.truncate(WORST);
-        }
-        for (c, bound) in constraints {
+        let crowd = o.point.total > CROWD;
+        for (c, bound) in few(&o.point, &self.bounds, WORST) {
             let verdict = if c.satisfied { "holds".into() } else { format!("violated by {:.2e}", c.value) };
             rows.push([c.name.clone(), format!("{:.9}", c.value + bound), format!("<= {bound}"), verdict]);
         }

@@ -13,12 +13,10 @@ use super::{BoundRow, Bounds, Experiment, FactPart, Facts, Page, Panel, Run, Sec
 use crate::certificate::{bounds_words, by_values_words, penalised_words, stationary_words, switching_words};
 use crate::encode::thousands;
 use crate::model::Reference;
-use crate::output::short;
+use crate::output::{CROWD, few, short};
 use crate::spec::Spec;
 
-/// Up to so many constraints each is shown.
-const SHOWN: usize = 20;
-/// Of more, so many.
+/// Of a crowd of constraints, so many are shown.
 const WORST: usize = 10;
 
 /// Everything that there is to tell about a run.
@@ -87,7 +85,7 @@ fn lead(solved: &Solved) -> String {
         (_, 0) => " Every constraint holds.".to_string(),
         (n, _) => {
             let worst = o.point.worst.as_deref().unwrap_or_default();
-            let share = match n > SHOWN {
+            let share = match n > CROWD {
                 true => format!(" ({:.2} %)", 100.0 * o.point.share_violated()),
                 false => String::new(),
             };
@@ -112,15 +110,9 @@ fn data(spec: &Spec) -> String {
     spec.data.name.clone().or(spec.data.synthetic.clone()).or(file).unwrap_or_default()
 }
 
-/// The constraints that are shown, each with its bound: of many the worst, the worst first.
+/// The constraints that are shown, each with its bound.
 fn shown<'a>(solved: &Solved<'a>) -> Vec<(&'a ConstraintValue, f64)> {
-    let point = &solved.outcome.point;
-    let mut all: Vec<_> = point.constraints.iter().zip(solved.bounds.iter().copied()).collect();
-    if point.total > SHOWN {
-        all.sort_by(|(a, _), (b, _)| b.value.total_cmp(&a.value));
-        all.truncate(WORST);
-    }
-    all
+    few(&solved.outcome.point, solved.bounds, WORST)
 }
 
 fn bounds(solved: &Solved) -> Vec<BoundRow> {
@@ -208,7 +200,7 @@ fn facts(solved: &Solved) -> Facts {
     let proved: Vec<String> = proved.iter().flatten().flat_map(|text| text.lines()).map(|line| capital(line) + ".").collect();
     part("How near the point is to stationary", vec![], proved);
 
-    let few = o.multipliers.iter().flatten().filter(|_| o.point.total <= SHOWN);
+    let few = o.multipliers.iter().flatten().filter(|_| o.point.total <= CROWD);
     let multipliers = few.map(|m| short(*m)).collect::<Vec<_>>().join(", ");
     let best = match &o.best_feasible {
         Some(best) => short(best.objective),
