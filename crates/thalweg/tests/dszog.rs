@@ -225,3 +225,20 @@ fn the_outcome_says_how_stationary_it_is() {
     assert!(found.gradient.value < 0.03 && found.lagrangian.unwrap().value < 0.03, "{found:?}");
     assert!((found.violations - (w - 1.0)).abs() < 1e-12 && found.weights_residual.unwrap() < 1e-9);
 }
+
+/// With a margin h the minimiser of (w - 2)^2 + beta max(0, w - 1 + h)^2 is (2 + beta (1 - h)) / (1 + beta): here inside, and what
+/// values say about it knows the margin.
+#[test]
+fn a_margin_moves_the_minimiser_inside() {
+    let problem = Problem::new(1).objective(|w| (w[0] - 2.0).powi(2), zero).constraint("at most 1", |w| w[0] - 1.0, zero);
+    let eta_w = thalweg::solvers::Schedule::InvSqrt(0.05);
+    let settings = dszog::Settings { beta: 10.0, margin: 0.2, eta_w, mu: 1e-6, directions: 20, ..dszog::Settings::default() };
+    let mut solver = Dszog::new(settings).unwrap();
+    let outcome = run::minimize_by_values(&problem, &mut solver, &[0.0], &Options::iterations(5000), &mut ()).unwrap();
+    let w = outcome.point.x[0];
+    assert!((w - 10.0 / 11.0).abs() < 1e-3 && outcome.point.feasible, "{w}");
+    let found = outcome.by_values.unwrap();
+    assert!(found.gradient.value < 0.03 && found.violations == 0.0, "{found:?}");
+    assert!((outcome.multipliers.unwrap()[0] - 20.0 * (w - 0.8)).abs() < 1e-9);
+    assert!((found.complementarity - 20.0 * (w - 0.8) * (1.0 - w)).abs() < 1e-9);
+}
