@@ -55,11 +55,13 @@ GRACE = 5.0
 #: Bytes that the process of a tool may ask for.
 MEMORY = 8 << 30
 
-#: What Thalweg's solvers are set to: name, settings, constraints, and the domain. The Frank-Wolfe methods need a bounded set: a
-#: ball, whose radius is the scale of their steps as well.
+#: What Thalweg's solvers are set to: name, settings, constraints, and the domain. What is repaired is projected onto the
+#: constraints once, at the end. The Frank-Wolfe methods need a bounded set, a ball, whose radius is the scale of their steps too.
 PAIRS, THRESHOLD = "pairs <= 0", 'pairs(collapsed = "yes") <= 0'
+SPREAD_WEIGHTS = 'eta_w = { rule = "decay", c = 0.1, p = 0.7, after = 3000 }\nlambda = 1.0\nmargin = 0.05'
 SOLVERS = [
-    ("dszog", 'eta_w = { rule = "decay", c = 0.1, p = 0.7, after = 3000 }\nlambda = 1.0\nmargin = 0.05', PAIRS, '"all"'),
+    ("dszog", SPREAD_WEIGHTS, PAIRS, '"all"'),
+    ("dszog, repaired", SPREAD_WEIGHTS, PAIRS, '"all"'),
     ("zopsgd", "eta = 0.1", PAIRS, '"all"'),
     ("acczomda", "gamma = 0.1", PAIRS, '"all"'),
     ("zoscgd", "iterations = 100", PAIRS, "{ ball = 10.0 }"),
@@ -491,9 +493,10 @@ def run_tool(number: int, job: Job, folder: Path, seconds: float, seed: int) -> 
 
 
 def run_thalweg(command: str, solver: tuple, job: Job, folder: Path, seconds: float, seed: int) -> dict:
-    name, settings, constraints, domain = solver
+    (name, *how), (settings, constraints, domain) = solver[0].split(", "), solver[1:]
     spec = (
-        f'seed = {seed}\n[data]\nfile = "rows.svm"\ncolumns = {COLUMNS}\nsplit = "shared"\n'
+        f"seed = {seed}\nrepair = {json.dumps('repaired' in how)}\n"
+        f'[data]\nfile = "rows.svm"\ncolumns = {COLUMNS}\nsplit = "shared"\n'
         f'[problem]\nminimize = "welsch"\nsubject_to = [{json.dumps(constraints)}]\ndomain = {domain}\n'
         f'[solver]\nname = "{name}"\n{settings}\n[budget]\nseconds = {seconds}\n'
     )

@@ -41,6 +41,9 @@ pub struct Spec {
     pub threads: Option<usize>,
     /// A constraint holds if its value is at most `feasibility * max(1, |bound|)`. Default 1e-6.
     pub feasibility: Option<f64>,
+    /// Whether a returned point that violates constraints is projected onto them. Default false.
+    #[serde(default)]
+    pub repair: bool,
     /// Near-stationarity of recorded points: "none" (default), "bounds", "ssg", or a table with one or more of
     /// `bounds = { mu = …, width = … }`, `ssg = { rho_hat = …, iterations = … }` and `penalised = { beta = …, nu = … }`.
     certificate: Option<Value>,
@@ -319,6 +322,7 @@ impl Spec {
             feasibility: self.feasibility.unwrap_or(usual.feasibility),
             threads: self.threads.unwrap_or(usual.threads),
             certificate,
+            repair: self.repair,
             gauges,
             ..usual
         }

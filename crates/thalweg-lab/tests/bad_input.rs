@@ -542,6 +542,7 @@ fn a_slip_about_many_constraints_is_a_sentence() {
         ("'pairs <= 0'", "'pair <= 0'", &["'pair' is not known", "did you mean pairs"]),
         ("'pairs <= 0'", "'covarance <= 0.1'", &["'covarance' is not known", "did you mean covariance"]),
         ("'pairs <= 0'", "'covariance <= 0.1'", &["covariance is about sensitive columns: wanted sensitive = [COLUMNS]"]),
+        ("seed = 1", "repair = 'yes'", &["repair = 'yes': wanted true or false"]),
         ("minimize = 'welsch'", "minimize = 'wasserstein_gap'\nplan = 'joint'", &["do not go together"]),
         ("'welsch'", "'pairs'", &["term = 'pairs'"]),
         ("'welsch'", "'welsch(scale = 0)'", &["scale", "0"]),

@@ -855,6 +855,25 @@ fn values_alone_are_enough_for_hundreds_of_pairs() {
     }
 }
 
+/// With `repair` the returned point keeps what the method's own violates, and a person reads both.
+#[test]
+fn a_returned_point_is_repaired_if_that_is_asked_for() {
+    let place = Place::new();
+    let text = family(GEN, &format!("{PAIRS}\nstart = 'sin'"), "name = 'dszog'", 50);
+    place.put("plain.toml", &text);
+    place.put("run.toml", format!("repair = true\n{text}"));
+    let plain = place.run(&["solve", "plain.toml", "--out", "plain.json"]);
+    let ran = place.run(&["solve", "run.toml", "--out", "run.json"]);
+    assert_eq!((plain.code, ran.code, ran.err.as_str()), (Some(1), Some(0), ""));
+    let read = |name: &str| -> Value { serde_json::from_str(&place.read(name)).unwrap() };
+    let (own, out) = (read("plain.json"), read("run.json"));
+    assert_eq!((&own["returned"], &out["returned"]), (&"as-asked".into(), &"repaired".into()));
+    let last = |out: &Value| out["trace"].as_array().unwrap().last().unwrap()["objective"].clone();
+    assert_eq!(last(&out), last(&own), "the run itself is the same");
+    let (violated, total) = (&own["point"]["violated"], &own["point"]["total"]);
+    assert!(ran.out.contains(&format!("the method's own violates {violated} of {total}, the worst by ")), "{}", ran.out);
+}
+
 /// Queries by the formula of the paper: (Q + 1)(m1 + m2) + m3 in an iteration, and all constraints once.
 #[test]
 fn queries_are_counted_as_they_are_asked_for() {

@@ -13,12 +13,13 @@ use thalweg::learn::{Data, Learning, ManyConstraints, Split};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::math::{Matrix, vec};
 use thalweg::oracle::region::{Bounded, Cone, Linearised};
-use thalweg::oracle::{At, Pick, Problem, Region, Scratch, Values};
+use thalweg::oracle::{At, BlackBox, Pick, Problem, Region, Scratch, Values};
 use thalweg::run::{self, Ended, Options, Outcome, Record};
 use thalweg::sets::polyhedron::Rows;
 use thalweg::sets::{Ball, Bounds, Polyhedron, Set, WholeSpace};
 use thalweg::solvers::{
-    Accszofw, Acczomda, Schedule, ValueEval, ZerothOrder, Zopsgd, Zoscgd, accszofw, acczomda, zopsgd, zoscgd,
+    Accszofw, Acczomda, Dszog, Returned, Schedule, ValueEval, ZerothOrder, Zopsgd, Zoscgd, accszofw, acczomda, dszog, zopsgd,
+    zoscgd,
 };
 use thalweg::{Error, Result};
 
@@ -301,6 +302,66 @@ fn both_forms_of_a_ranking_cone_lead_to_the_same_points() {
         assert!(away < 1e-3 * size, "{}: {away} of {size}", first.solver);
         assert!(first.point.constraints.iter().all(|c| c.value <= 1e-3), "{}", first.solver);
     }
+}
+
+/// The point that a price leaves outside comes back to the nearest one inside, and the outcome tells of both.
+#[test]
+fn a_returned_point_is_repaired_if_that_is_asked_for() {
+    let [_, problem] = on_the_square(|x: &[f64], _: usize| (x[0] - 3.0).powi(2) + x[1].powi(2), None);
+    let settings = || dszog::Settings { eta_w: 0.01.into(), mu: 1e-6, ..dszog::Settings::default() };
+    let plain = run(&problem, &mut Dszog::new(settings()).unwrap(), &[0.0, 0.0], &quiet(2000));
+    assert!(!plain.point.feasible && (plain.point.x[0] - 2.0).abs() < 0.1, "{:?}", plain.point.x);
+    let options = Options { repair: true, ..quiet(2000) };
+    let found = run(&problem, &mut Dszog::new(settings()).unwrap(), &[0.0, 0.0], &options);
+    assert_eq!((found.returned, found.point.feasible), (Returned::Repaired, true));
+    let nearest = [1.0, plain.point.x[1]];
+    assert!(vec::distance(&found.point.x, &nearest) < 1e-6, "{:?}", found.point.x);
+    assert!(found.counts.inner > plain.counts.inner && found.by_values.unwrap().weights_residual.is_none());
+    let told =
+        format!("violates 1 of 4, the worst by {:.3e}, with the objective {:.9}", plain.point.violation, plain.point.objective);
+    assert!(found.notes.iter().any(|note| note.contains(&told)), "{told}: {:?}", found.notes);
+    // One that is inside stays the method's own.
+    let inside = run(&problem, &mut exact_zopsgd(0.1), &[0.0, 0.0], &options);
+    assert_eq!(inside.returned, Returned::AsAsked);
+}
+
+/// Constraints that are not linear are approached from the point before; those that contradict each other leave the point alone.
+#[test]
+fn what_cannot_be_repaired_is_said() {
+    let circle = |at: &[f64], f: &mut [f64], rows: &mut [f64]| {
+        f[0] = at[0] * at[0] + at[1] * at[1] - 1.0;
+        rows.copy_from_slice(&[2.0 * at[0], 2.0 * at[1]]);
+        Ok(())
+    };
+    let disc = BlackBox::new(2)
+        .objective(|x| (x[0] - 3.0).powi(2) + (x[1] - 3.0).powi(2))
+        .constraints(1, |x, _, g| g[0] = x[0] * x[0] + x[1] * x[1] - 1.0)
+        .region(Linearised { constraints: 1, radius: 10.0, values: circle });
+    let options = Options { repair: true, ..quiet(500) };
+    let solver = || Dszog::new(dszog::Settings { eta_w: 0.01.into(), ..dszog::Settings::default() }).unwrap();
+    let found = run(&disc, &mut solver(), &[0.0, 0.0], &options);
+    assert!(found.point.feasible && found.returned == Returned::Repaired && vec::norm(&found.point.x) > 0.999, "{found:?}");
+
+    let both = |at: &[f64], f: &mut [f64], rows: &mut [f64]| {
+        f.copy_from_slice(&[1.0 - at[0], 1.0 + at[0]]);
+        rows.copy_from_slice(&[-1.0, 1.0]);
+        Ok(())
+    };
+    let nowhere = BlackBox::new(1)
+        .objective(|x| x[0] * x[0])
+        .constraints(2, |x, which, g| which.each(2, |at, j| g[at] = if j == 0 { 1.0 - x[0] } else { 1.0 + x[0] }))
+        .region(Linearised { constraints: 2, radius: 10.0, values: both });
+    let found = run(&nowhere, &mut solver(), &[0.5], &options);
+    assert_eq!(found.returned, Returned::AsAsked);
+    assert!(
+        found.notes.iter().any(|note| note.starts_with("the point could not be projected onto the constraints")),
+        "{:?}",
+        found.notes
+    );
+
+    let closures = Problem::new(1).objective(|x| x[0], |_, s| s[0] = 1.0).constraint("c", |x| x[0], |_, s| s[0] = 1.0);
+    let refused = run::minimize_by_values(&closures, &mut solver(), &[0.0], &options, &mut ()).unwrap_err().to_string();
+    assert!(refused.contains("wanted one with a region, or no repair"), "{refused}");
 }
 
 /// Threads change no bit, and neither does stopping and going on, in the middle of a projection too.

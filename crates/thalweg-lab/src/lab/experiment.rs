@@ -14,7 +14,7 @@ use crate::spec::{Spec, settings};
 use crate::{Error, Result};
 
 /// Keys of an experiment, those of [`Spec`] among them.
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 18] = [
     "name",
     "title",
     "about",
@@ -22,6 +22,7 @@ const KEYS: [&str; 17] = [
     "seeds",
     "threads",
     "feasibility",
+    "repair",
     "certificate",
     "measure",
     "data",
@@ -38,7 +39,7 @@ const QUICK: [&str; 11] =
     ["seed", "seeds", "threads", "feasibility", "certificate", "measure", "budget", "record", "stop", "tune", "data"];
 /// Keys with which a data set, and a solver, replaces those of the experiment.
 const OF_DATA: [&str; 4] = ["budget", "record", "stop", "certificate"];
-const OF_SOLVER: [&str; 3] = ["budget", "record", "stop"];
+const OF_SOLVER: [&str; 4] = ["budget", "record", "stop", "repair"];
 /// What the cell of a trial run ends in.
 pub const TRIAL: &str = "; trial";
 /// The most runs of an experiment; more are a slip of the pen.

@@ -215,7 +215,7 @@ impl<'a> Read<'a> {
         let seeds: BTreeSet<u64> = self.runs.iter().map(|(m, _)| m.seed).collect();
         about.rows.push(("seeds".into(), seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")));
         if let Some((_, run)) = self.runs.iter().find(|(m, _)| m.tuned).or(self.runs.first()) {
-            for key in ["budget", "record", "stop", "measure", "feasibility"] {
+            for key in ["budget", "record", "stop", "measure", "feasibility", "repair"] {
                 if !run.spec[key].is_null() {
                     about.rows.push((key.into(), words(&run.spec[key])));
                 }

@@ -226,7 +226,7 @@ impl Shop<'_> {
         for job in jobs {
             let Some(data) = &self.data[job.data] else { continue };
             let problem = problem_key(&job, data, &self.experiment.file);
-            let key = hash(&json!({
+            let mut settings = json!({
                 "results": RESULTS,
                 "problem": problem,
                 "solver": plain(job.table.get("solver")),
@@ -237,7 +237,12 @@ impl Shop<'_> {
                 "certificate": plain(job.table.get("certificate")),
                 "feasibility": plain(job.table.get("feasibility")),
                 "seed": job.seed,
-            }));
+            });
+            // Only where it is there: runs that were stored before it could be are still the same.
+            if let Some(repair) = job.table.get("repair") {
+                settings["repair"] = plain(Some(repair));
+            }
+            let key = hash(&settings);
             let name = self.experiment.describe(&job);
             tasks.push(Task { run: key.clone(), key, name, certify: false, problem, job });
         }

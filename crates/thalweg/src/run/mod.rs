@@ -6,6 +6,7 @@ mod checkpoint;
 mod gauge;
 mod outcome;
 mod record;
+mod repair;
 mod stop;
 
 use std::path::PathBuf;
@@ -53,6 +54,9 @@ pub struct Options {
     pub look_back: Option<certify::LookBack>,
     /// Up to so many constraints each one is written down at a measured point; of more, only the worst. By default [`LISTED`].
     pub listed: usize,
+    /// Whether a returned point that violates constraints is projected onto them, where the problem knows how; by default not,
+    /// since it is then no longer the method's.
+    pub repair: bool,
     /// Further quantities of recorded iterates and of the returned point; by default none.
     pub gauges: Option<Arc<dyn Gauge>>,
     /// Where to keep a checkpoint.
@@ -86,6 +90,7 @@ impl Default for Options {
             certificate: certify::Measures::default(),
             look_back: Some(certify::LookBack::default()),
             listed: LISTED,
+            repair: false,
             gauges: None,
             checkpoint: None,
             interrupt: None,
@@ -261,6 +266,9 @@ fn drive<P: Values + ?Sized>(
     observer: &mut (dyn Observer + Send),
 ) -> Result<Outcome> {
     let mut notes = vec![];
+    if options.repair {
+        repair::check(problem)?;
+    }
     let start = place(problem, start, &mut notes)?;
     let mut ev = Evaluator::new(problem, options.seed, options.feasibility);
     let mut measure = Measure::new(problem, options.feasibility, options.listed);
@@ -375,7 +383,7 @@ fn drive<P: Values + ?Sized>(
             Err(e) => break Ended::Failed { iteration: t, reason: e.to_string() },
         }
     };
-    let seconds = watch.seconds();
+    seconds = watch.seconds();
     if let Some(plan) = &options.checkpoint
         && !matches!(ended, Ended::Failed { .. })
     {
@@ -399,10 +407,31 @@ fn drive<P: Values + ?Sized>(
         }
     }
     notes.extend(driver.method().notes());
+    if options.repair
+        && !matches!(ended, Ended::Failed { .. } | Ended::Interrupted)
+        && let Ok(before) = measure.point(&x)
+        && !before.feasible
+    {
+        let (violated, violation, objective) = (before.violated, before.violation, before.objective);
+        let began = Instant::now();
+        match repair::repair(&mut ev, &mut measure, &mut x, before, options.interrupt.as_deref()) {
+            Ok(()) => {
+                // What the method says of its own point does not hold of this one.
+                (returned, multipliers, stationary) = (Returned::Repaired, None, None);
+                notes.push(format!(
+                    "the point was projected onto the constraints: the method's own violates {violated} of {}, the worst by \
+                     {violation:.3e}, with the objective {objective:.9}",
+                    problem.constraints()
+                ));
+            }
+            Err(e) => notes.push(format!("the point could not be projected onto the constraints: {e}")),
+        }
+        seconds += began.elapsed().as_secs_f64();
+    }
     let mut by_values = None;
     // Who interrupts a run does not want to wait for more values.
     if !matches!(ended, Ended::Failed { .. } | Ended::Interrupted) {
-        let weighed = driver.method().weighed().filter(|_| returned != Returned::Target);
+        let weighed = driver.method().weighed().filter(|_| !matches!(returned, Returned::Target | Returned::Repaired));
         match driver.look_back(problem, &x, weighed, options) {
             Ok(found) => by_values = found,
             Err(e) => notes.push(format!("the gradient was not estimated at the returned point: {e}")),

@@ -66,6 +66,8 @@ pub enum Returned {
     LeastInfeasible,
     /// By no rule of the method: it is the iterate that reached the target of the run.
     Target,
+    /// It is the projection of the method's point onto the constraints, see [`crate::run::Options::repair`].
+    Repaired,
 }
 
 /// What a method has proved about its output when it finishes.
