@@ -37,12 +37,12 @@ pub(super) fn check<P: Values + ?Sized>(problem: &P) -> Result<()> {
 pub(super) fn repair<P: Values + ?Sized>(
     ev: &mut Evaluator<'_, P>,
     measure: &mut Measure<'_, P>,
-    x: &mut Vec<f64>,
+    x: &mut [f64],
     before: Point,
     interrupt: Option<&AtomicBool>,
 ) -> Result<()> {
     let tolerance = (SHARE * ev.feasibility()).max(LEAST);
-    let (mut point, mut next) = (before, x.clone());
+    let (mut point, mut next) = (before, x.to_vec());
     for _ in 0..ROUNDS {
         ev.region_begin(&point.x, &point.x)?;
         let mut visits = 0;
