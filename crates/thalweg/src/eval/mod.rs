@@ -92,6 +92,17 @@ pub trait Eval: ValueEval {
         weigh: &mut dyn FnMut(&[f64], &mut [f64]),
         grad: &mut [f64],
     ) -> Result<()>;
+    /// Both in one go: `grad` becomes a subgradient of f plus that weighted sum; returns f ([`Subgradients::lagrangian`]). `work` is
+    /// as long as x. Counts as the two together.
+    fn lagrangian(
+        &mut self,
+        x: &[f64],
+        draw: &Draw,
+        g: &mut [f64],
+        weigh: &mut dyn FnMut(&[f64], &mut [f64]),
+        grad: &mut [f64],
+        work: &mut [f64],
+    ) -> Result<f64>;
     /// Values and subgradients of the picked constraints, one row each.
     fn constraint_rows(&mut self, x: &[f64], draw: &Draw, which: &[u32], g: &mut [f64], rows: &mut [f64]) -> Result<()>;
     /// Weighted sum of subgradients with the outer function differentiated at given statistics.
@@ -167,6 +178,16 @@ impl<'p, P: Values + ?Sized> Evaluator<'p, P> {
         self.problem
     }
 
+    /// What the problem carries from visit to visit, as it is now.
+    pub(crate) fn warm(&self) -> &Warm {
+        &self.memory.warm
+    }
+
+    /// Forgets that, as if no point had been visited.
+    pub(crate) fn forget(&mut self) {
+        self.memory.warm = Warm::default();
+    }
+
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
@@ -198,6 +219,11 @@ impl<'p, P: Values + ?Sized> Evaluator<'p, P> {
             Pick::All => (0..self.full_constraint.len()).map(|j| self.drawn_constraint(draw, j)).sum(),
             Pick::These(ids) => ids.iter().map(|&j| self.drawn_constraint(draw, j as usize)).sum(),
         }
+    }
+
+    /// What the problem counts itself.
+    fn count_extra(&mut self) -> Result<()> {
+        self.problem.extra_counts(&mut self.scratch, &mut self.memory.counts.more)
     }
 
     fn check_constraints(&self, which: Pick, g: &[f64]) -> Result<()> {
@@ -321,8 +347,8 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
     }
 
     fn refresh(&mut self, x: &[f64]) -> Result<()> {
-        self.memory.counts.inner += self.problem.refresh(x, &mut self.memory.warm)?;
-        Ok(())
+        self.memory.counts.inner += self.problem.refresh(x, &mut self.memory.warm, &mut self.scratch)?;
+        self.count_extra()
     }
 
     fn objective(&mut self, x: &[f64], draw: &Draw) -> Result<f64> {
@@ -431,6 +457,7 @@ impl<P: Subgradients + ?Sized> Eval for Evaluator<'_, P> {
         self.scratch = scratch;
         result?;
         self.check_constraints(Pick::All, g)?;
+        self.count_extra()?;
         if pulled > 0 {
             self.memory.counts.constraint_subgradients.add(1, pulled);
             check_gradient("the constraints", grad)?;
@@ -438,11 +465,50 @@ impl<P: Subgradients + ?Sized> Eval for Evaluator<'_, P> {
         Ok(())
     }
 
+    fn lagrangian(
+        &mut self,
+        x: &[f64],
+        draw: &Draw,
+        g: &mut [f64],
+        weigh: &mut dyn FnMut(&[f64], &mut [f64]),
+        grad: &mut [f64],
+        work: &mut [f64],
+    ) -> Result<f64> {
+        let (of_f, of_g) = (self.drawn_objective(draw), self.drawn_constraints(draw, Pick::All));
+        self.memory.counts.objective_subgradients.add(1, of_f);
+        self.memory.counts.constraint_values.add(1, of_g);
+        let mut pulled = 0;
+        let mut scratch = std::mem::replace(&mut self.scratch, Scratch::none());
+        let result = self.problem.lagrangian(
+            at!(self, x, draw),
+            g,
+            &mut |g, w| {
+                weigh(g, w);
+                let weighed = w.iter().enumerate().filter(|(_, w)| **w != 0.0);
+                pulled = weighed.map(|(j, _)| self.drawn_constraint(draw, j)).sum();
+            },
+            grad,
+            work,
+            &mut scratch,
+        );
+        self.scratch = scratch;
+        let f = result?;
+        check_finite("the objective", f)?;
+        self.check_constraints(Pick::All, g)?;
+        self.count_extra()?;
+        if pulled > 0 {
+            self.memory.counts.constraint_subgradients.add(1, pulled);
+        }
+        check_gradient("the objective and the constraints", grad)?;
+        Ok(f)
+    }
+
     fn constraint_rows(&mut self, x: &[f64], draw: &Draw, which: &[u32], g: &mut [f64], rows: &mut [f64]) -> Result<()> {
         let samples = self.drawn_constraints(draw, Pick::These(which));
         self.memory.counts.constraint_values.add(1, samples);
         self.memory.counts.constraint_subgradients.add(which.len() as u64, samples);
         self.problem.constraint_rows(at!(self, x, draw), which, g, rows, &mut self.scratch)?;
+        self.count_extra()?;
         self.check_constraints(Pick::These(which), g)?;
         match vec::first_not_finite(rows) {
             None => Ok(()),

@@ -148,8 +148,12 @@ impl<E: ValueEval + ?Sized> ValueEval for Proximal<'_, E> {
 impl<E: Eval + ?Sized> Eval for Proximal<'_, E> {
     fn objective_grad(&mut self, x: &[f64], draw: &Draw, grad: &mut [f64]) -> Result<f64> {
         let f = self.inner.objective_grad(x, draw, grad)?;
-        self.add_pull(x, self.rho_f, grad);
-        Ok(f + self.rho_f * self.half_square(x))
+        if self.rho_f == 0.0 {
+            return Ok(f);
+        }
+        // One pass for the slope and for the value.
+        let distance = vec::add_scaled_difference(grad, self.rho_f, x, self.centre);
+        Ok(f + self.rho_f * (0.5 * distance * distance))
     }
 
     fn objective_cuts(&mut self, x: &[f64], draw: &Draw, values: &mut [f64], rows: &mut [f64]) -> Result<usize> {
@@ -189,6 +193,37 @@ impl<E: Eval + ?Sized> Eval for Proximal<'_, E> {
         g.iter_mut().for_each(|g| *g += shift);
         self.add_pull(x, self.rho_g * total, grad);
         Ok(())
+    }
+
+    fn lagrangian(
+        &mut self,
+        x: &[f64],
+        draw: &Draw,
+        g: &mut [f64],
+        weigh: &mut dyn FnMut(&[f64], &mut [f64]),
+        grad: &mut [f64],
+        work: &mut [f64],
+    ) -> Result<f64> {
+        let half = self.half_square(x);
+        let shift = self.rho_g * half - self.slack;
+        let mut total = 0.0;
+        let shifted = &mut *self.work;
+        let f = self.inner.lagrangian(
+            x,
+            draw,
+            g,
+            &mut |g, w| {
+                shifted.clear();
+                shifted.extend(g.iter().map(|g| g + shift));
+                weigh(shifted, w);
+                total = w.iter().sum();
+            },
+            grad,
+            work,
+        )?;
+        g.iter_mut().for_each(|g| *g += shift);
+        self.add_pull(x, self.rho_f + self.rho_g * total, grad);
+        Ok(f + self.rho_f * half)
     }
 
     fn constraint_rows(&mut self, x: &[f64], draw: &Draw, which: &[u32], g: &mut [f64], rows: &mut [f64]) -> Result<()> {
@@ -252,6 +287,11 @@ mod tests {
         view.statistic_pull(&x, &full, &statistics, &weights, &mut again).unwrap();
         view.constraint_rows(&x, &full, &[0, 1], &mut shifted, &mut rows).unwrap();
         assert_eq!(shifted, g);
+        let (mut both, mut room) = ([0.0; 2], [0.0; 2]);
+        let mut weigh = |_: &[f64], w: &mut [f64]| w.copy_from_slice(&weights);
+        let value = view.lagrangian(&x, &full, &mut shifted, &mut weigh, &mut both, &mut room).unwrap();
+        assert!((value - view.objective(&x, &full).unwrap()).abs() < 1e-14 && shifted == g);
+        assert!((0..2).all(|i| (both[i] - f[i] - pull[i]).abs() < 1e-14), "{both:?} {f:?} {pull:?}");
         for i in 0..2 {
             let (mut up, mut down) = (x, x);
             up[i] += 1e-6;

@@ -24,7 +24,7 @@ impl<'p> Asked<'p> {
     }
 
     fn values(&mut self, x: &[f64]) -> Result<Vec<f64>> {
-        self.problem.refresh(x, &mut self.warm)?;
+        self.problem.refresh(x, &mut self.warm, &mut self.scratch)?;
         let at = At { x, draw: &self.draw, warm: &self.warm };
         let mut values = vec![0.0; 1 + self.problem.constraints()];
         values[0] = self.problem.objective(at, &mut self.scratch)?;

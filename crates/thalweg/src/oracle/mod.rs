@@ -9,6 +9,7 @@ pub mod region;
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -146,8 +147,12 @@ pub trait Values: Send + Sync {
         Scratch::none()
     }
     /// Inner problems: brings `warm` up to date at `x` and returns the number of inner steps, which are counted.
-    fn refresh(&self, _x: &[f64], _warm: &mut Warm) -> Result<u64> {
+    fn refresh(&self, _x: &[f64], _warm: &mut Warm, _scratch: &mut Scratch) -> Result<u64> {
         Ok(0)
+    }
+    /// Adds what only this problem counts, by name, since it was last asked: products with second derivatives, for example.
+    fn extra_counts(&self, _scratch: &mut Scratch, _counts: &mut BTreeMap<String, u64>) -> Result<()> {
+        Ok(())
     }
     /// f(x) on the drawn samples.
     fn objective(&self, at: At, scratch: &mut Scratch) -> Result<f64>;
@@ -232,6 +237,29 @@ pub trait Subgradients: Values {
         grad: &mut [f64],
         scratch: &mut Scratch,
     ) -> Result<()>;
+    /// As [`Subgradients::constraint_pull`], with a subgradient of f added; returns f. Whoever shares work between f and the
+    /// constraints can do better than the default, which asks for both. `work` is as long as x.
+    fn lagrangian(
+        &self,
+        at: At,
+        g: &mut [f64],
+        weigh: &mut dyn FnMut(&[f64], &mut [f64]),
+        grad: &mut [f64],
+        work: &mut [f64],
+        scratch: &mut Scratch,
+    ) -> Result<f64> {
+        let f = self.objective_grad(at, grad, scratch)?;
+        let mut any = false;
+        let mut seen = |g: &[f64], w: &mut [f64]| {
+            weigh(g, w);
+            any = w.iter().any(|w| *w != 0.0);
+        };
+        self.constraint_pull(at, g, &mut seen, work, scratch)?;
+        if any {
+            crate::math::vec::add_scaled(grad, 1.0, work);
+        }
+        Ok(f)
+    }
     /// Values and subgradients (rows of `rows`) of the picked constraints: several cuts or several dual variables at once.
     fn constraint_rows(&self, at: At, which: &[u32], g: &mut [f64], rows: &mut [f64], scratch: &mut Scratch) -> Result<()> {
         let mut all = vec![0.0; self.constraints()];

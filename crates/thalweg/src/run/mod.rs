@@ -516,6 +516,8 @@ impl<'p, P: Values + ?Sized> Measure<'p, P> {
     }
 
     fn point(&mut self, x: &[f64]) -> Result<Point> {
+        // What is measured must not depend on which points were measured before.
+        self.ev.forget();
         self.ev.refresh(x)?;
         let objective = self.ev.objective(x, &self.full)?;
         let mut g = vec![0.0; self.ev.constraints()];
