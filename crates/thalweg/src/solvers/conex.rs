@@ -6,6 +6,7 @@ use serde::de::{self, Deserializer, Visitor};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
+use super::dual::ascend;
 use super::{Eval, Kind, Method, Returned, Schedule, Solver, State, Step};
 use crate::estimate::{MiniBatch, RunningMean};
 use crate::math::vec;
@@ -236,15 +237,7 @@ impl Conex {
             now.copy_from_slice(&self.g);
             before.copy_from_slice(&self.g);
         }
-        for j in 0..y.len() {
-            let s = (1.0 + theta) * now[j] - theta * before[j]; // s_t, Algorithm 1 line 3
-            let value = y[j] + tau * s;
-            if !value.is_finite() {
-                // `max` would turn a NaN into 0.
-                return Err(Error::NotFinite { what: format!("the multiplier of constraint {}", j + 1), value });
-            }
-            self.y[j] = value.max(0.0); // y_{t+1}, Algorithm 1 line 4
-        }
+        ascend(y, tau, theta, now, before, &mut self.y)?; // y_{t+1}, Algorithm 1 lines 3 and 4
         let dim = x.len().max(1);
         // x_{t+1}, Algorithm 1 line 5
         for (&y, row) in self.y.iter().zip(self.rows.chunks(dim)).filter(|(y, _)| **y != 0.0) {

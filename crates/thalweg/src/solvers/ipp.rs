@@ -1,12 +1,10 @@
-//! The inexact proximal-point method: an ordinary solver on one regularised subproblem after another. The two loops are
-//! flattened, one step here is one inner step.
+//! The inexact proximal-point method: which solver, which coefficients, which centre is returned. The loop is in
+//! `proximal_point`.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bundle, Conex, Eval, FirstOrder, Method, Returned, Solver, Ssg, State, Step, ValueEval, bundle, conex, ssg};
-use crate::estimate::Reservoir;
-use crate::eval::Proximal;
-use crate::math::rng::Purpose;
+use super::proximal_point::{Otherwise, ProximalPoint, Relaxation, Running, Saved, Subproblem};
+use super::{Bundle, Conex, Eval, Method, Returned, Solver, Ssg, State, Step, ValueEval, bundle, conex, ssg};
 use crate::oracle::Modulus;
 use crate::{Error, Result};
 
@@ -154,68 +152,8 @@ impl Settings {
 #[derive(Debug, Clone)]
 pub struct Ipp {
     settings: Settings,
-    inner: Running,
-    s: Saved,
-    /// The same in every subproblem here; a method that relaxes its constraints changes it with k.
-    subproblem: Subproblem,
+    points: ProximalPoint,
     notes: Vec<String>,
-    /// For the view of the subproblem, and for the next centre.
-    work: Vec<f64>,
-    next: Vec<f64>,
-}
-
-/// The inner solver.
-#[derive(Debug, Clone)]
-enum Running {
-    Ssg(Box<Ssg>),
-    Conex(Box<Conex>),
-    Bundle(Box<Bundle>),
-}
-
-/// What is added to the problem around a centre.
-#[derive(Debug, Clone, Copy, Default)]
-struct Subproblem {
-    rho_f: f64,
-    rho_g: f64,
-    slack: f64,
-}
-
-/// What a checkpoint keeps, beside the inner solver's state.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct Saved {
-    /// Subproblems finished, and steps made in the current one.
-    k: u64,
-    t: u64,
-    /// z_k, and the multipliers of the inner run that gave it; none for z_0 and for solvers without.
-    centre: Vec<f64>,
-    multipliers: Vec<f64>,
-    /// The drawn centre and its multipliers.
-    reservoir: Reservoir,
-    drawn_multipliers: Vec<f64>,
-}
-
-impl Running {
-    fn get(&self) -> &FirstOrder<'static> {
-        match self {
-            Running::Ssg(inner) => &**inner,
-            Running::Conex(inner) => &**inner,
-            Running::Bundle(inner) => &**inner,
-        }
-    }
-
-    fn get_mut(&mut self) -> &mut FirstOrder<'static> {
-        match self {
-            Running::Ssg(inner) => &mut **inner,
-            Running::Conex(inner) => &mut **inner,
-            Running::Bundle(inner) => &mut **inner,
-        }
-    }
-}
-
-impl Subproblem {
-    fn around<'a, E: ?Sized>(self, centre: &'a [f64], ev: &'a mut E, work: &'a mut Vec<f64>) -> Proximal<'a, E> {
-        Proximal { inner: ev, centre, rho_f: self.rho_f, rho_g: self.rho_g, slack: self.slack, work }
-    }
 }
 
 impl Ipp {
@@ -231,30 +169,23 @@ impl Ipp {
             }
             Inner::Bundle(inner) => Running::Bundle(Box::new(Bundle::new(inner)?)),
         };
-        Ok(Ipp {
-            settings,
-            inner,
-            s: Saved::default(),
-            subproblem: Subproblem::default(),
-            notes: vec![],
-            work: vec![],
-            next: vec![],
-        })
+        let points = ProximalPoint::new(inner, settings.inner_iterations, settings.warm_multipliers, Otherwise::Last);
+        Ok(Ipp { settings, points, notes: vec![] })
     }
 
     /// Subproblems that were finished.
     pub fn finished(&self) -> u64 {
-        self.s.k
+        self.points.s.k
     }
 
     /// The current centre z_k.
     pub fn centre(&self) -> &[f64] {
-        &self.s.centre
+        &self.points.s.centre
     }
 
     /// The proximal coefficients on the objective and on the constraints, once the method has started.
     pub fn coefficients(&self) -> (f64, f64) {
-        (self.subproblem.rho_f, self.subproblem.rho_g)
+        (self.points.subproblem.rho_f, self.points.subproblem.rho_g)
     }
 
     /// The coefficients for a problem, and what should be said about them.
@@ -287,25 +218,7 @@ impl Ipp {
                 ));
             }
         }
-        Ok((Subproblem { rho_f: rho_f_hat, rho_g: rho_g_hat, slack: 0.0 }, notes))
-    }
-
-    /// Takes the output of the inner run for z_{k+1} and begins the next one there.
-    fn move_on<E: Eval + ?Sized>(&mut self, ev: &mut E) -> Result<()> {
-        let inner = self.inner.get_mut();
-        if inner.output(&mut self.next) == Returned::LeastInfeasible {
-            inner.iterate(&mut self.next); // nothing was accepted
-        }
-        let s = &mut self.s;
-        s.multipliers.clear();
-        s.multipliers.extend_from_slice(inner.multipliers().unwrap_or(&[]));
-        std::mem::swap(&mut s.centre, &mut self.next); // z_{k+1}
-        (s.k, s.t) = (s.k + 1, 0);
-        inner.start(&mut self.subproblem.around(&s.centre, ev, &mut self.work) as &mut dyn Eval, &s.centre)?;
-        if let (Running::Conex(inner), true) = (&mut self.inner, self.settings.warm_multipliers) {
-            inner.set_multipliers(&s.multipliers);
-        }
-        Ok(())
+        Ok((Subproblem { rho_f: rho_f_hat, rho_g: rho_g_hat, relaxation: Relaxation::default() }, notes))
     }
 }
 
@@ -316,30 +229,30 @@ impl Method for Ipp {
 
     /// 1 of its own, with the version of the inner method in the last three digits.
     fn version(&self) -> u32 {
-        1000 + self.inner.get().version()
+        1000 + self.points.inner.get().version()
     }
 
     fn iterate(&self, out: &mut [f64]) {
-        self.inner.get().iterate(out);
+        self.points.inner.get().iterate(out);
     }
 
     fn output(&self, out: &mut [f64]) -> Returned {
-        let drawn = self.s.reservoir.get().filter(|_| self.settings.output == Output::Random);
-        out.copy_from_slice(drawn.map_or(&self.s.centre, |(_, z)| z));
+        let drawn = self.points.drawn().filter(|_| self.settings.output == Output::Random);
+        out.copy_from_slice(drawn.unwrap_or(&self.points.s.centre));
         Returned::AsAsked
     }
 
     fn multipliers(&self) -> Option<&[f64]> {
         let found = match self.settings.output {
-            Output::Random => &self.s.drawn_multipliers,
-            Output::Last => &self.s.multipliers,
+            Output::Random => &self.points.s.drawn_multipliers,
+            Output::Last => &self.points.s.multipliers,
         };
         (!found.is_empty()).then_some(found)
     }
 
     fn notes(&self) -> Vec<String> {
         let mut notes = self.notes.clone();
-        if self.s.k == 0 {
+        if self.points.s.k == 0 {
             let each = self.settings.inner_iterations;
             notes.push(format!("no subproblem was finished, each takes {each} iterations: there is no centre but the start"));
         }
@@ -347,48 +260,22 @@ impl Method for Ipp {
     }
 
     fn save(&self) -> Result<State> {
-        State::pack(&(&self.s, self.inner.get().save()?))
+        State::pack(&self.points.save()?)
     }
 
     fn restore(&mut self, state: &State) -> Result<()> {
         let (saved, inner): (Saved, State) = state.unpack()?;
-        self.inner.get_mut().restore(&inner)?;
-        self.s = saved;
-        Ok(())
+        self.points.restore(saved, &inner)
     }
 }
 
 impl<'e> Solver<dyn Eval + 'e> for Ipp {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
-        (self.subproblem, self.notes) = Ipp::choose(&self.settings, ev)?;
-        let s = &mut self.s;
-        (s.k, s.t) = (0, 0);
-        for point in [&mut s.centre, &mut self.next] {
-            point.clear();
-            point.extend_from_slice(x); // z_0 = x_0
-        }
-        for multipliers in [&mut s.multipliers, &mut s.drawn_multipliers] {
-            multipliers.clear();
-            multipliers.reserve(ev.constraints());
-        }
-        s.reservoir.reset(x.len());
-        self.inner.get_mut().start(&mut self.subproblem.around(&s.centre, ev, &mut self.work) as &mut dyn Eval, x)
+        (self.points.subproblem, self.notes) = Ipp::choose(&self.settings, ev)?;
+        self.points.start(ev, x)
     }
 
     fn step(&mut self, ev: &mut (dyn Eval + 'e)) -> Result<Step> {
-        let s = &mut self.s;
-        let view = &mut self.subproblem.around(&s.centre, ev, &mut self.work);
-        let step = self.inner.get_mut().step(view as &mut dyn Eval)?;
-        if s.t == 0 {
-            s.reservoir.offer(&s.centre, s.k, 1.0, ev.rng(Purpose::Output));
-            if s.reservoir.get().is_some_and(|(drawn, _)| drawn == s.k) {
-                s.drawn_multipliers.clone_from(&s.multipliers);
-            }
-        }
-        s.t += 1;
-        if step.finished || s.t >= self.settings.inner_iterations {
-            self.move_on(ev)?;
-        }
-        Ok(Step { finished: false, ..step })
+        Ok(self.points.step(ev)?.0)
     }
 }

@@ -3,11 +3,15 @@
 
 pub mod accszofw;
 pub mod acczomda;
+pub mod adaprox;
 pub mod auto;
 pub mod bundle;
 pub mod conex;
 pub mod dszog;
+mod dual;
 pub mod ipp;
+pub mod pd;
+mod proximal_point;
 pub mod schedule;
 pub mod ssg;
 pub mod threes_econ;
@@ -21,10 +25,12 @@ use serde::{Deserialize, Serialize};
 pub use crate::eval::{Eval, ValueEval};
 pub use accszofw::Accszofw;
 pub use acczomda::Acczomda;
+pub use adaprox::Adaprox;
 pub use bundle::Bundle;
 pub use conex::Conex;
 pub use dszog::Dszog;
 pub use ipp::Ipp;
+pub use pd::Pd;
 pub use schedule::Schedule;
 pub use ssg::Ssg;
 pub use threes_econ::ThreesEcon;

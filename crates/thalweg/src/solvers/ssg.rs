@@ -44,6 +44,8 @@ pub enum Weights {
     Eta,
     /// t + 1: for the steps of strongly convex problems, `{ rule = "strongly-convex" }`.
     Linear,
+    /// The inverse of its step, 1 / eta_t: gamma_t of the switching gradient method in AdaProx.
+    InverseEta,
 }
 
 /// Settings of [`Ssg`].
@@ -60,7 +62,7 @@ pub struct Settings {
     pub burn_in: u64,
     /// "random", "average", "last" or "best-feasible". Default "best-feasible".
     pub output: Output,
-    /// Weight of an iterate in the outputs "random" and "average": "eta" (its step) or "linear" (t + 1). Default "eta".
+    /// Weight of an iterate in the outputs "random" and "average": "eta" (its step), "linear" (t + 1) or "inverse-eta". Default "eta".
     pub weights: Weights,
     /// Samples per stream for a subgradient of f; all if absent.
     pub batch_f: Option<usize>,
@@ -306,6 +308,7 @@ impl Ssg {
             let weight = match self.settings.weights {
                 Weights::Eta => self.settings.eta.at(t),
                 Weights::Linear => t as f64 + 1.0,
+                Weights::InverseEta => 1.0 / self.settings.eta.at(t),
             };
             match self.settings.output {
                 Output::Random => self.s.reservoir.offer(&self.s.x, t, weight, ev.rng(Purpose::Output)),

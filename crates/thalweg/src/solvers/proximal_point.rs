@@ -1,0 +1,205 @@
+//! The proximal-point loop that IPP and AdaProx are: an ordinary solver on one regularised subproblem after another. The two
+//! loops are flattened, one step here is one inner step. What is regularised and relaxed by how much is each method's own.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Bundle, Conex, Eval, FirstOrder, Pd, Returned, Ssg, State, Step};
+use crate::Result;
+use crate::estimate::Reservoir;
+use crate::eval::Proximal;
+use crate::math::rng::Purpose;
+
+/// The inner solver.
+#[derive(Debug, Clone)]
+pub(super) enum Running {
+    Ssg(Box<Ssg>),
+    Conex(Box<Conex>),
+    Bundle(Box<Bundle>),
+    Pd(Box<Pd>),
+}
+
+impl Running {
+    pub(super) fn get(&self) -> &FirstOrder<'static> {
+        match self {
+            Running::Ssg(inner) => &**inner,
+            Running::Conex(inner) => &**inner,
+            Running::Bundle(inner) => &**inner,
+            Running::Pd(inner) => &**inner,
+        }
+    }
+
+    fn get_mut(&mut self) -> &mut FirstOrder<'static> {
+        match self {
+            Running::Ssg(inner) => &mut **inner,
+            Running::Conex(inner) => &mut **inner,
+            Running::Bundle(inner) => &mut **inner,
+            Running::Pd(inner) => &mut **inner,
+        }
+    }
+}
+
+/// What is added to the problem around a centre.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Subproblem {
+    /// Proximal coefficient on the objective.
+    pub(super) rho_f: f64,
+    /// And on every constraint.
+    pub(super) rho_g: f64,
+    /// By how much every constraint is relaxed.
+    pub(super) relaxation: Relaxation,
+}
+
+/// The relaxation of subproblem k = 0, 1, …: `first shrink^k + each (k + 1)`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Relaxation {
+    pub(super) first: f64,
+    pub(super) shrink: f64,
+    pub(super) each: f64,
+}
+
+impl Relaxation {
+    pub(super) fn at(&self, k: u64) -> f64 {
+        let kept = if self.first == 0.0 { 0.0 } else { self.first * self.shrink.powf(k as f64) };
+        kept + self.each * (k as f64 + 1.0)
+    }
+}
+
+impl Subproblem {
+    fn around<'a, E: ?Sized>(&self, k: u64, centre: &'a [f64], ev: &'a mut E, work: &'a mut Vec<f64>) -> Proximal<'a, E> {
+        Proximal { inner: ev, centre, rho_f: self.rho_f, rho_g: self.rho_g, slack: self.relaxation.at(k), work }
+    }
+}
+
+/// What the next centre is if the inner run accepted none of its iterates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Otherwise {
+    /// Its last iterate.
+    Last,
+    /// The old centre.
+    Stay,
+}
+
+/// What a checkpoint keeps, beside the inner solver's state.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Saved {
+    /// Subproblems finished, and steps made in the current one.
+    pub(super) k: u64,
+    pub(super) t: u64,
+    /// z_k, and the multipliers of the inner run that gave it; none for z_0 and for solvers without.
+    pub(super) centre: Vec<f64>,
+    pub(super) multipliers: Vec<f64>,
+    /// The drawn centre and its multipliers.
+    pub(super) reservoir: Reservoir,
+    pub(super) drawn_multipliers: Vec<f64>,
+}
+
+/// How a subproblem ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moved {
+    /// It goes on.
+    No,
+    /// There is a new centre, from accepted iterates.
+    Yes,
+    /// Nothing was accepted.
+    Empty,
+}
+
+/// The loop.
+#[derive(Debug, Clone)]
+pub(super) struct ProximalPoint {
+    pub(super) inner: Running,
+    pub(super) s: Saved,
+    pub(super) subproblem: Subproblem,
+    pub(super) inner_iterations: u64,
+    pub(super) warm_multipliers: bool,
+    pub(super) otherwise: Otherwise,
+    /// For the view of the subproblem; for the next centre, and afterwards the one before.
+    work: Vec<f64>,
+    next: Vec<f64>,
+}
+
+impl ProximalPoint {
+    pub(super) fn new(inner: Running, inner_iterations: u64, warm_multipliers: bool, otherwise: Otherwise) -> Self {
+        let (s, subproblem) = (Saved::default(), Subproblem::default());
+        ProximalPoint { inner, s, subproblem, inner_iterations, warm_multipliers, otherwise, work: vec![], next: vec![] }
+    }
+
+    /// The centre before the current one, after a step that moved.
+    pub(super) fn previous(&self) -> &[f64] {
+        &self.next
+    }
+
+    /// The drawn centre, once there is one, and the multipliers that go with it.
+    pub(super) fn drawn(&self) -> Option<&[f64]> {
+        self.s.reservoir.get().map(|(_, z)| z)
+    }
+
+    pub(super) fn start(&mut self, ev: &mut dyn Eval, x: &[f64]) -> Result<()> {
+        let s = &mut self.s;
+        (s.k, s.t) = (0, 0);
+        for point in [&mut s.centre, &mut self.next] {
+            point.clear();
+            point.extend_from_slice(x); // z_0 = x_0
+        }
+        for multipliers in [&mut s.multipliers, &mut s.drawn_multipliers] {
+            multipliers.clear();
+            multipliers.reserve(ev.constraints());
+        }
+        s.reservoir.reset(x.len());
+        let view = &mut self.subproblem.around(0, &s.centre, ev, &mut self.work);
+        self.inner.get_mut().start(view as &mut dyn Eval, x)
+    }
+
+    /// One inner step, and the next subproblem if that was the last of this one.
+    pub(super) fn step(&mut self, ev: &mut dyn Eval) -> Result<(Step, Moved)> {
+        let s = &mut self.s;
+        let view = &mut self.subproblem.around(s.k, &s.centre, ev, &mut self.work);
+        let step = self.inner.get_mut().step(view as &mut dyn Eval)?;
+        if s.t == 0 {
+            s.reservoir.offer(&s.centre, s.k, 1.0, ev.rng(Purpose::Output));
+            if s.reservoir.get().is_some_and(|(drawn, _)| drawn == s.k) {
+                s.drawn_multipliers.clone_from(&s.multipliers);
+            }
+        }
+        s.t += 1;
+        let mut moved = Moved::No;
+        if step.finished || s.t >= self.inner_iterations {
+            moved = self.move_on(ev)?;
+        }
+        Ok((Step { finished: false, ..step }, moved))
+    }
+
+    /// Takes the output of the inner run for z_{k+1} and begins the next one there.
+    fn move_on(&mut self, ev: &mut dyn Eval) -> Result<Moved> {
+        let inner = self.inner.get_mut();
+        let empty = inner.output(&mut self.next) == Returned::LeastInfeasible;
+        let s = &mut self.s;
+        if empty {
+            match self.otherwise {
+                Otherwise::Last => inner.iterate(&mut self.next),
+                Otherwise::Stay => self.next.copy_from_slice(&s.centre),
+            }
+        }
+        s.multipliers.clear();
+        s.multipliers.extend_from_slice(inner.multipliers().unwrap_or(&[]));
+        std::mem::swap(&mut s.centre, &mut self.next); // z_{k+1}
+        (s.k, s.t) = (s.k + 1, 0);
+        let view = &mut self.subproblem.around(s.k, &s.centre, ev, &mut self.work);
+        inner.start(view as &mut dyn Eval, &s.centre)?;
+        if let (Running::Conex(inner), true) = (&mut self.inner, self.warm_multipliers) {
+            inner.set_multipliers(&s.multipliers);
+        }
+        Ok(if empty { Moved::Empty } else { Moved::Yes })
+    }
+
+    /// Both parts of the state.
+    pub(super) fn save(&self) -> Result<(&Saved, State)> {
+        Ok((&self.s, self.inner.get().save()?))
+    }
+
+    pub(super) fn restore(&mut self, saved: Saved, inner: &State) -> Result<()> {
+        self.inner.get_mut().restore(inner)?;
+        self.s = saved;
+        Ok(())
+    }
+}
