@@ -1,5 +1,6 @@
 //! Optimisation under constraints where nothing is smooth or convex, gradients are noisy or missing, and data are large.
 
+pub mod bilevel;
 pub mod certify;
 mod cuts;
 pub mod error;
@@ -20,3 +21,8 @@ pub use error::{Error, Result};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 pub struct ReadmeDoctests;
+
+/// Runs the examples of docs/bilevel.md as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/bilevel.md")]
+pub struct BilevelDoctests;

@@ -1,0 +1,250 @@
+//! What a bilevel problem is worth at a given x: the worst and the best of its inner solutions, each by a solve of its own. No
+//! reformulation is used here, so that what a solver of one returns can be judged.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Bilevel, Pair};
+use crate::error::{check_finite, check_length};
+use crate::math::vec;
+use crate::oracle::{At, Modulus, Pick, Scratch, Source, Subgradients, Values};
+use crate::run::{self, Ended, Options, Record};
+use crate::sets::Set;
+use crate::solvers::{Bundle, bundle};
+use crate::{Error, Result};
+
+/// The worst or the best answer to an x.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Extreme {
+    /// f there.
+    pub value: f64,
+    /// The inner variables.
+    pub y: Vec<f64>,
+    /// Multipliers of the constraints C_i and, last, of the inner problem.
+    pub multipliers: Vec<f64>,
+    /// The largest violation there of `C_i <= slack` and `g <= g* + slack`.
+    pub violation: f64,
+    /// Whether the search ended because nothing better is near.
+    pub finished: bool,
+}
+
+/// Both, and how much the choice between inner solutions matters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Extremes {
+    /// The least value of the inner problem at x, g*.
+    pub inner_value: f64,
+    /// Inner solutions are all y with `g <= g* + slack`.
+    pub slack: f64,
+    /// The largest f over inner solutions: what x is worth if the inner problem answers at its worst.
+    pub pessimistic: Extreme,
+    /// The smallest f: what an optimist would believe.
+    pub optimistic: Extreme,
+}
+
+impl Extremes {
+    /// How much an optimist is wrong by.
+    pub fn gap(&self) -> f64 {
+        self.pessimistic.value - self.optimistic.value
+    }
+}
+
+/// Gradient steps on g at most, and how short a gradient ends them.
+const STEPS: usize = 20_000;
+const SHORT: f64 = 1e-10;
+/// Iterations of the search for an extreme.
+const ITERATIONS: u64 = 1_000;
+
+/// Finds both at `x`. Inner solutions are all y with `g(x, y) <= g*(x) + slack`; the smaller the slack, the nearer to the exact
+/// ones, which f then differs from by the order of a root of it.
+pub fn extremes(problem: &dyn Bilevel, x: &[f64], slack: f64) -> Result<Extremes> {
+    check_length("the outer variable", x.len(), problem.outer_dim())?;
+    if !(slack > 0.0 && slack.is_finite()) {
+        return Err(Error::setting("slack", slack, "a finite number larger than 0"));
+    }
+    let (solution, inner_value) = minimum(problem, x)?;
+    let search = |sign: f64| Search::new(problem, x, inner_value + slack, slack, sign).run(&[&solution]);
+    Ok(Extremes { inner_value, slack, pessimistic: search(-1.0)?, optimistic: search(1.0)? })
+}
+
+/// A minimiser of g at x and its value: gradient descent with Nesterov's momentum, restarted where the value rises, from 0.
+fn minimum(problem: &dyn Bilevel, x: &[f64]) -> Result<(Vec<f64>, f64)> {
+    let m = problem.inner_dim();
+    let (mut s, mut gradient) = (problem.scratch(), vec![0.0; m]);
+    let (mut y, mut ahead, mut momentum) = (vec![0.0; m], vec![0.0; m], 1.0_f64);
+    let mut ask = |y: &[f64], gradient: Option<&mut [f64]>| -> Result<f64> {
+        let at = Pair { x, y };
+        problem.visit(at, &mut s)?;
+        let g = problem.inner_grad(at, None, gradient, &mut s)?;
+        check_finite("the inner objective", g)?;
+        Ok(g)
+    };
+    let mut smoothness = problem.inner_smoothness(x).unwrap_or(1.0).max(1e-12);
+    let mut value = ask(&y, None)?;
+    for _ in 0..STEPS {
+        let at_ahead = ask(&ahead, Some(&mut gradient))?;
+        if let Some((i, value)) = vec::first_not_finite(&gradient) {
+            return Err(Error::NotFinite { what: format!("entry {} of the inner gradient", i + 1), value });
+        }
+        let squared = vec::norm_squared(&gradient);
+        if squared.sqrt() <= SHORT {
+            if at_ahead <= value {
+                (y, value) = (ahead, at_ahead);
+            }
+            break;
+        }
+        let mut next = vec![0.0; m];
+        let reached = loop {
+            next.iter_mut().zip(&ahead).zip(&gradient).for_each(|((n, a), g)| *n = a - g / smoothness);
+            let reached = ask(&next, None)?;
+            // The decrease that a smoothness constant promises, up to rounding.
+            if reached <= at_ahead - 0.5 * squared / smoothness + 1e-15 * at_ahead.abs() || smoothness > 1e15 {
+                break reached;
+            }
+            smoothness *= 2.0;
+        };
+        if reached > value {
+            if momentum == 1.0 {
+                break; // a plain gradient step gains nothing any more
+            }
+            (momentum, ahead) = (1.0, y.clone());
+            continue;
+        }
+        let larger = 0.5 * (1.0 + (1.0 + 4.0 * momentum * momentum).sqrt());
+        let share = (momentum - 1.0) / larger;
+        ahead.iter_mut().zip(&next).zip(&y).for_each(|((a, n), y)| *a = n + share * (n - y));
+        (y, value, momentum) = (next, reached, larger);
+        smoothness *= 0.99;
+    }
+    Ok((y, value))
+}
+
+/// `min sign f(x, y)` over Y subject to `C_i <= slack` and `g <= level`, in y alone.
+pub(super) struct Search<'p> {
+    problem: &'p dyn Bilevel,
+    x: &'p [f64],
+    level: f64,
+    slack: f64,
+    sign: f64,
+    set: Arc<dyn Set>,
+}
+
+/// What one visit needs.
+struct Buffers {
+    problem: Scratch,
+    weights: Vec<f64>,
+    slope: Vec<f64>,
+}
+
+impl<'p> Search<'p> {
+    pub(super) fn new(problem: &'p dyn Bilevel, x: &'p [f64], level: f64, slack: f64, sign: f64) -> Self {
+        Search { problem, x, level, slack, sign, set: problem.inner_set() }
+    }
+
+    /// From each start; the best point that keeps the constraints counts, or the one that violates them least.
+    pub(super) fn run(&self, starts: &[&[f64]]) -> Result<Extreme> {
+        let mut best: Option<Extreme> = None;
+        for start in starts {
+            let mut solver = Bundle::new(bundle::Settings { eps: 1e-5, ..bundle::Settings::default() })?;
+            let options = Options { record: Record::nothing(), feasibility: 1e-9, ..Options::iterations(ITERATIONS) };
+            let outcome = run::minimize(self, &mut solver, start, &options, &mut ())?;
+            let point = outcome.best_feasible.as_ref().filter(|_| !outcome.point.feasible).unwrap_or(&outcome.point);
+            let found = Extreme {
+                value: self.sign * point.objective,
+                y: point.x.clone(),
+                multipliers: outcome.multipliers.clone().unwrap_or_else(|| vec![0.0; self.constraints()]),
+                violation: point.violation,
+                finished: outcome.ended == Ended::Finished,
+            };
+            let rank = |e: &Extreme| (e.violation.max(1e-9), self.sign * e.value);
+            if best.as_ref().is_none_or(|b| rank(&found) < rank(b)) {
+                best = Some(found);
+            }
+        }
+        best.ok_or_else(|| Error::Problem("no start was given for the search for an inner solution: wanted at least one".into()))
+    }
+
+    fn at<'a>(&'a self, y: &'a [f64]) -> Pair<'a> {
+        Pair { x: self.x, y }
+    }
+}
+
+impl Values for Search<'_> {
+    fn dim(&self) -> usize {
+        self.problem.inner_dim()
+    }
+    fn constraints(&self) -> usize {
+        self.problem.constraints() + 1
+    }
+    fn constraint_name(&self, j: usize) -> Cow<'_, str> {
+        if j == self.problem.constraints() { "inner value".into() } else { format!("constraint {}", j + 1).into() }
+    }
+    fn domain(&self) -> &dyn Set {
+        &self.set
+    }
+    fn objective_modulus(&self) -> Option<Modulus> {
+        Some(Modulus { value: 0.0, source: Source::Estimated })
+    }
+    /// g and C_i are convex in y by assumption.
+    fn constraint_modulus(&self, _: usize) -> Option<Modulus> {
+        Some(Modulus { value: 0.0, source: Source::Claimed })
+    }
+    fn scratch(&self) -> Scratch {
+        let (r, m) = (self.problem.constraints(), self.problem.inner_dim());
+        Scratch::new(Buffers { problem: self.problem.scratch(), weights: vec![0.0; r + 1], slope: vec![0.0; m] })
+    }
+    fn objective(&self, at: At, scratch: &mut Scratch) -> Result<f64> {
+        let b = scratch.get::<Buffers>()?;
+        self.problem.visit(self.at(at.x), &mut b.problem)?;
+        Ok(self.sign * self.problem.outer(self.at(at.x), &mut b.problem)?)
+    }
+    fn constraint_values(&self, at: At, which: Pick, g: &mut [f64], scratch: &mut Scratch) -> Result<()> {
+        let b = scratch.get::<Buffers>()?;
+        let (r, pair) = (self.problem.constraints(), self.at(at.x));
+        self.problem.visit(pair, &mut b.problem)?;
+        let mut all = vec![0.0; r + 1];
+        self.problem.constraint_values(pair, &mut all[..r], &mut b.problem)?;
+        all[..r].iter_mut().for_each(|c| *c -= self.slack);
+        all[r] = self.problem.inner(pair, &mut b.problem)? - self.level;
+        which.each(r + 1, |k, j| g[k] = all[j]);
+        Ok(())
+    }
+}
+
+impl Subgradients for Search<'_> {
+    fn objective_grad(&self, at: At, grad: &mut [f64], scratch: &mut Scratch) -> Result<f64> {
+        let b = scratch.get::<Buffers>()?;
+        self.problem.visit(self.at(at.x), &mut b.problem)?;
+        let f = self.problem.outer_grad(self.at(at.x), None, Some(grad), &mut b.problem)?;
+        vec::scale(grad, self.sign);
+        Ok(self.sign * f)
+    }
+
+    fn constraint_pull(
+        &self,
+        at: At,
+        g: &mut [f64],
+        weigh: &mut dyn FnMut(&[f64], &mut [f64]),
+        grad: &mut [f64],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        self.constraint_values(at, Pick::All, g, scratch)?;
+        let b = scratch.get::<Buffers>()?;
+        b.weights.fill(0.0);
+        weigh(g, &mut b.weights);
+        if b.weights.iter().all(|w| *w == 0.0) {
+            return Ok(());
+        }
+        let (r, pair) = (self.problem.constraints(), self.at(at.x));
+        grad.fill(0.0);
+        if b.weights[r] != 0.0 {
+            self.problem.inner_grad(pair, None, Some(&mut b.slope), &mut b.problem)?;
+            vec::add_scaled(grad, b.weights[r], &b.slope);
+        }
+        if b.weights[..r].iter().any(|w| *w != 0.0) {
+            self.problem.constraint_pull(pair, &b.weights[..r], None, Some(grad), &mut b.problem)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,250 @@
+//! Pessimistic bilevel problems: an outer variable is chosen, an inner problem answers with all of its solutions, and the worst of
+//! them counts. Here are the problem type, its single-level reformulation, what is measured at a point, and examples; the solver
+//! is [`crate::solvers::Adaprox`].
+
+mod extremes;
+mod formulas;
+pub mod number;
+pub mod problems;
+mod single_level;
+mod solve;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub use extremes::{Extreme, Extremes, extremes};
+pub use formulas::{Formulas, Written};
+pub use number::{Dual, Number};
+pub use single_level::{Form, InnerSteps, SingleLevel};
+pub use solve::{Chosen, Found, Prepared, Settings, choose, inner_gap, prepare, solve};
+
+use crate::Result;
+use crate::oracle::Scratch;
+use crate::sets::Set;
+
+/// A point (x, y) that functions are asked at.
+#[derive(Debug, Clone, Copy)]
+pub struct Pair<'a> {
+    /// The outer variable.
+    pub x: &'a [f64],
+    /// The inner one.
+    pub y: &'a [f64],
+}
+
+/// What [`Bilevel::pull`] differentiates: `outer f(x, y) + inner (g(x, y) - g(x, yhat)) + <b, multiplier grad_y g - grad_y f>`,
+/// where yhat and b are held fixed.
+#[derive(Debug, Clone, Copy)]
+pub struct Pull<'a> {
+    /// The weight of f.
+    pub outer: f64,
+    /// The weight of g.
+    pub inner: f64,
+    /// Where g is compared with itself.
+    pub yhat: &'a [f64],
+    /// The weights of the stationarity conditions; `None` if they are all 0.
+    pub b: Option<&'a [f64]>,
+    /// The multiplier of the inner problem in them.
+    pub multiplier: f64,
+}
+
+/// How second derivatives of a problem are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Derivatives {
+    /// By formulas of the problem, or by dual numbers.
+    Exact,
+    /// As differences of gradients, with an error of about 1e-9 times the size of the numbers.
+    Differences,
+}
+
+/// `min over x of the max over y in S(x) of f(x, y)`, where S(x) are the minimisers of `g(x, y)` over all y, subject to
+/// `C_i(x, y) <= 0` within the max.
+///
+/// f is to be concave in y and g convex in y, both twice differentiable; where f is not concave, what is solved are necessary
+/// conditions. Functions return an error to end a run with the last good point. Wherever `dx` or `dy` is `None`, that part of a
+/// gradient is not wanted.
+///
+/// To write values alone and have everything else computed by dual numbers, see [`Formulas`]: fine for small problems.
+pub trait Bilevel: Send + Sync {
+    /// Number of outer variables.
+    fn outer_dim(&self) -> usize;
+    /// Number of inner variables.
+    fn inner_dim(&self) -> usize;
+    /// X, a bounded convex set.
+    fn outer_set(&self) -> Arc<dyn Set>;
+    /// Y, a bounded convex set with every inner solution inside.
+    fn inner_set(&self) -> Arc<dyn Set>;
+    /// Number of constraints C_i.
+    fn constraints(&self) -> usize {
+        0
+    }
+    /// Working space, made once for each run.
+    fn scratch(&self) -> Scratch {
+        Scratch::none()
+    }
+    /// Called once at each new point, before anything else is asked there: what f and g share can be computed here and kept in
+    /// `scratch`. Nothing by default.
+    fn visit(&self, _at: Pair, _scratch: &mut Scratch) -> Result<()> {
+        Ok(())
+    }
+    /// f.
+    fn outer(&self, at: Pair, scratch: &mut Scratch) -> Result<f64> {
+        self.outer_grad(at, None, None, scratch)
+    }
+    /// f and its gradient.
+    fn outer_grad(&self, at: Pair, dx: Option<&mut [f64]>, dy: Option<&mut [f64]>, scratch: &mut Scratch) -> Result<f64>;
+    /// g.
+    fn inner(&self, at: Pair, scratch: &mut Scratch) -> Result<f64> {
+        self.inner_grad(at, None, None, scratch)
+    }
+    /// g and its gradient.
+    fn inner_grad(&self, at: Pair, dx: Option<&mut [f64]>, dy: Option<&mut [f64]>, scratch: &mut Scratch) -> Result<f64>;
+    /// `c[i] = C_i`.
+    fn constraint_values(&self, _at: Pair, _c: &mut [f64], _scratch: &mut Scratch) -> Result<()> {
+        Ok(())
+    }
+    /// Adds `sum_i weights_i grad C_i` to `dx` and `dy`.
+    fn constraint_pull(
+        &self,
+        _at: Pair,
+        _weights: &[f64],
+        _dx: Option<&mut [f64]>,
+        _dy: Option<&mut [f64]>,
+        _scratch: &mut Scratch,
+    ) -> Result<()> {
+        Ok(())
+    }
+    /// How the three products below are computed. One who writes them says [`Derivatives::Exact`].
+    fn derivatives(&self) -> Derivatives {
+        Derivatives::Differences
+    }
+    /// Adds `weight` times the gradient of `<b, grad_y f>` to `dx` and `dy`. By default from differences.
+    fn outer_second(
+        &self,
+        at: Pair,
+        b: &[f64],
+        weight: f64,
+        dx: &mut [f64],
+        dy: &mut [f64],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        differences(self, at, b, weight, dx, dy, scratch, |at, dx, dy, s| self.outer_grad(at, Some(dx), Some(dy), s).map(|_| ()))
+    }
+    /// The same of g.
+    fn inner_second(
+        &self,
+        at: Pair,
+        b: &[f64],
+        weight: f64,
+        dx: &mut [f64],
+        dy: &mut [f64],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        differences(self, at, b, weight, dx, dy, scratch, |at, dx, dy, s| self.inner_grad(at, Some(dx), Some(dy), s).map(|_| ()))
+    }
+    /// The same of `sum_i weights_i C_i`.
+    fn constraint_second(
+        &self,
+        at: Pair,
+        b: &[f64],
+        weights: &[f64],
+        dx: &mut [f64],
+        dy: &mut [f64],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        differences(self, at, b, 1.0, dx, dy, scratch, |at, dx, dy, s| {
+            dx.fill(0.0);
+            dy.fill(0.0);
+            self.constraint_pull(at, weights, Some(dx), Some(dy), s)
+        })
+    }
+    /// `c = multiplier grad_y g - grad_y f`; returns g. A problem whose gradients share work can do better than the default, which
+    /// asks for both. `work` is as long as y.
+    fn stationarity(&self, at: Pair, multiplier: f64, c: &mut [f64], work: &mut [f64], scratch: &mut Scratch) -> Result<f64> {
+        let g = self.inner_grad(at, None, Some(work), scratch)?;
+        self.outer_grad(at, None, Some(c), scratch)?;
+        c.iter_mut().zip(work).for_each(|(c, g_y)| *c = multiplier * *g_y - *c);
+        Ok(g)
+    }
+    /// The gradient of what [`Pull`] says into `dx` and `dy`; returns `<b, grad_y g>`. The last thing that is asked at a point: what
+    /// [`Bilevel::visit`] left in `scratch` need not be kept. A problem whose gradients share work can do better than the default,
+    /// which asks for each part by itself. `work` is as long as x and as y.
+    fn pull(
+        &self,
+        at: Pair,
+        pull: Pull,
+        dx: &mut [f64],
+        dy: &mut [f64],
+        work: [&mut [f64]; 2],
+        scratch: &mut Scratch,
+    ) -> Result<f64> {
+        let Pull { outer, inner, yhat, b, multiplier } = pull;
+        let [of_x, of_y] = work;
+        let mut along = 0.0;
+        dx.fill(0.0);
+        dy.fill(0.0);
+        if let Some(b) = b {
+            self.outer_second(at, b, -1.0, dx, dy, scratch)?;
+            self.inner_second(at, b, multiplier, dx, dy, scratch)?;
+        }
+        if outer != 0.0 {
+            self.outer_grad(at, Some(&mut *of_x), Some(&mut *of_y), scratch)?;
+            crate::math::vec::add_scaled(dx, outer, of_x);
+            crate::math::vec::add_scaled(dy, outer, of_y);
+        }
+        if b.is_some() || inner != 0.0 {
+            self.inner_grad(at, (inner != 0.0).then_some(&mut *of_x), Some(of_y), scratch)?;
+            along = b.map_or(0.0, |b| crate::math::vec::dot(b, of_y));
+        }
+        if inner != 0.0 {
+            crate::math::vec::add_scaled(dx, inner, of_x);
+            crate::math::vec::add_scaled(dy, inner, of_y);
+            let at = Pair { x: at.x, y: yhat };
+            self.visit(at, scratch)?;
+            self.inner_grad(at, Some(&mut *of_x), None, scratch)?;
+            crate::math::vec::add_scaled(dx, -inner, of_x);
+        }
+        Ok(along)
+    }
+    /// Lipschitz constant of `grad_y g` in y at this x, if it is known. Otherwise it is estimated by power iteration, and raised
+    /// where steps contradict it.
+    fn inner_smoothness(&self, _x: &[f64]) -> Option<f64> {
+        None
+    }
+    /// Tells problems apart, see [`crate::oracle::Values::fingerprint`].
+    fn fingerprint(&self) -> String {
+        format!("bilevel, {} outer and {} inner variables", self.outer_dim(), self.inner_dim())
+    }
+}
+
+/// `grad <b, grad_y F>` is the derivative of grad F along (0, b), because second derivatives are symmetric: central differences of
+/// the gradient, with a step of about the cube root of the rounding error.
+#[allow(clippy::too_many_arguments)] // those of the trait, and the gradient
+fn differences<B: Bilevel + ?Sized>(
+    problem: &B,
+    at: Pair,
+    b: &[f64],
+    weight: f64,
+    dx: &mut [f64],
+    dy: &mut [f64],
+    scratch: &mut Scratch,
+    mut gradient: impl FnMut(Pair, &mut [f64], &mut [f64], &mut Scratch) -> Result<()>,
+) -> Result<()> {
+    let length = crate::math::vec::norm(b);
+    if length == 0.0 || weight == 0.0 {
+        return Ok(());
+    }
+    let step = 6e-6 * (1.0 + crate::math::vec::norm(at.y)) / length;
+    let (mut moved, mut gx, mut gy) = (at.y.to_vec(), vec![0.0; dx.len()], vec![0.0; dy.len()]);
+    for sign in [1.0, -1.0] {
+        moved.iter_mut().zip(at.y).zip(b).for_each(|((moved, y), b)| *moved = y + sign * step * b);
+        let at = Pair { x: at.x, y: &moved };
+        problem.visit(at, scratch)?;
+        gradient(at, &mut gx, &mut gy, scratch)?;
+        crate::math::vec::add_scaled(dx, sign * weight / (2.0 * step), &gx);
+        crate::math::vec::add_scaled(dy, sign * weight / (2.0 * step), &gy);
+    }
+    // As it was found.
+    problem.visit(at, scratch)
+}

@@ -1,0 +1,12 @@
+//! Bilevel problems with known answers, and two on data. Each is one that a user could have written.
+
+mod group_weights;
+mod hyper_representation;
+mod least_squares;
+mod small;
+mod toy;
+
+pub use group_weights::GroupWeights;
+pub use hyper_representation::HyperRepresentation;
+pub use small::{Interval, Pricing, Quadratic};
+pub use toy::Toy;

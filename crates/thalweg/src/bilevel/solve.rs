@@ -1,0 +1,353 @@
+//! From a bilevel problem and a first x to an answer that can be judged: a start that keeps the rows, settings by pilot runs where
+//! none are given, the run, and what is measured at its end.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::extremes::Search;
+use super::{Bilevel, Derivatives, Extremes, Form, SingleLevel, extremes};
+use crate::certify::{self, Certificate};
+use crate::error::check_length;
+use crate::eval::{Eval, Evaluator, ValueEval};
+use crate::math::rng::{Purpose, Rng};
+use crate::math::vec;
+use crate::oracle::{Draw, Pick, Values, Warm};
+use crate::run::{self, Budget, Ended, Observer, Options, Outcome, Record};
+use crate::solvers::{Adaprox, adaprox};
+use crate::{Error, Result};
+
+/// How a bilevel problem is solved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// The reformulation.
+    pub form: Form,
+    /// The solver; if absent, chosen by pilot runs with the inner solver of [`Settings::inner`].
+    pub solver: Option<adaprox::Settings>,
+    /// The inner solver where the rest is chosen.
+    pub inner: adaprox::Inner,
+    /// Slack of the inner solutions at which the answer is judged, see [`extremes`]; none to leave that out. Default 1e-6.
+    pub slack: Option<f64>,
+    /// Near-stationarity of the answer in the problem relaxed by beta; none by default.
+    pub certificate: Option<certify::Bounds>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let inner = adaprox::Inner::Sg(adaprox::Sg::default());
+        Settings { form: Form::default(), solver: None, inner, slack: Some(1e-6), certificate: None }
+    }
+}
+
+/// Settings by pilot runs, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chosen {
+    /// The settings.
+    pub settings: adaprox::Settings,
+    /// What all rows are meant to be kept within.
+    pub within: f64,
+    /// A sentence for each choice.
+    pub reasons: Vec<String>,
+}
+
+/// An answer to a bilevel problem, and what was measured there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// The outer variables.
+    pub x: Vec<f64>,
+    /// The inner variables that came with them.
+    pub y: Vec<f64>,
+    /// Multipliers of the constraints and, last, of the inner problem; empty in the optimistic form.
+    pub inner_multipliers: Vec<f64>,
+    /// f(x, y).
+    pub objective: f64,
+    /// The largest row of the reformulation.
+    pub violation: f64,
+    /// What the rows were meant to be kept within: the relaxation beta, and the accuracy of subproblems.
+    pub beta: f64,
+    /// `g(x, y) - g*_alpha(x)`.
+    pub inner_gap: f64,
+    /// What x is worth at the worst and at the best.
+    pub extremes: Option<Extremes>,
+    /// Near-stationarity in the problem relaxed by beta.
+    pub certificate: Option<Certificate>,
+    /// The largest row at the start.
+    pub start_violation: f64,
+    /// How second derivatives were computed.
+    pub derivatives: Derivatives,
+    /// The settings that were used.
+    pub settings: adaprox::Settings,
+    /// What a careful reader should know, beside the notes of the run.
+    pub notes: Vec<String>,
+    /// The run itself; its point is z.
+    pub outcome: Outcome,
+}
+
+/// A problem that is ready to be solved.
+pub struct Prepared {
+    /// The reformulation, with a bound on multipliers and a unit for them.
+    pub problem: SingleLevel,
+    /// The start.
+    pub start: Vec<f64>,
+    /// The largest row there.
+    pub violation: f64,
+}
+
+/// Reformulates a problem and finds a start at `x` (phase I): the inner solution that the form asks for, the worst or the best, with
+/// its multipliers. They also give the bound and the unit of multipliers where the form leaves these open.
+pub fn prepare(problem: &Arc<dyn Bilevel>, form: Form, x: &[f64]) -> Result<Prepared> {
+    check_length("the start", x.len(), problem.outer_dim())?;
+    if let Some((i, value)) = vec::first_not_finite(x) {
+        return Err(Error::NotFinite { what: format!("entry {} of the start", i + 1), value });
+    }
+    let single = SingleLevel::new(problem.clone(), form)?;
+    let mut x = x.to_vec();
+    problem.outer_set().project(&mut x, &mut Warm::default())?;
+    let mut z = x.clone();
+    z.resize(single.dim(), 0.0);
+    let (solution, value) = {
+        let mut ev = Evaluator::new(&single, 0, 0.0);
+        ev.refresh(&z)?;
+        (ev.warm().values.clone(), single.inner_value(ev.warm()).unwrap_or(f64::NAN))
+    };
+    let (n, m, xi) = (x.len(), problem.inner_dim(), form.xi);
+    let sign = if form.optimistic { 1.0 } else { -1.0 };
+    let found = Search::new(&**problem, &x, value + xi, xi, sign).run(&[&solution])?;
+    let largest = found.multipliers.iter().copied().fold(1.0, f64::max);
+    let form = Form {
+        multiplier_bound: Some(form.multiplier_bound.unwrap_or(10.0 * largest)),
+        multiplier_unit: Some(form.multiplier_unit.unwrap_or(largest)),
+        ..form
+    };
+    let single = SingleLevel::new(problem.clone(), form)?;
+    z[n..n + m].copy_from_slice(&found.y);
+    let (_, unit) = form.multipliers();
+    z[n + m..].iter_mut().zip(&found.multipliers).for_each(|(z, w)| *z = w / unit);
+    single.domain().project(&mut z, &mut Warm::default())?;
+    let mut rows = vec![0.0; single.constraints()];
+    {
+        let mut ev = Evaluator::new(&single, 0, 0.0);
+        ev.refresh(&z)?;
+        ev.constraint_values(&z, &Draw::full(), Pick::All, &mut rows)?;
+    }
+    let violation = vec::first_max(&rows).map_or(f64::NEG_INFINITY, |(_, v)| v);
+    Ok(Prepared { problem: single, start: z, violation })
+}
+
+/// Points around the start at which the curvature is looked at, and how far away they are.
+const PROBES: usize = 16;
+const PROBE_RADIUS: f64 = 0.05;
+/// Subproblems of a pilot run, and how often sigma is raised.
+const PILOT: u64 = 5;
+const RAISES: usize = 6;
+/// Smallest sigma, and iterations on a subproblem that are tried.
+const LEAST_SIGMA: f64 = 5.0;
+const FEWEST: u64 = 500;
+const MOST: u64 = 8000;
+/// How many subproblems there may be, and the share of the largest move that ends the run before.
+const OUTER: (f64, f64) = (100.0, 2000.0);
+const SETTLED: f64 = 0.02;
+
+/// Chooses sigma, beta, K and T by looking at the functions around z and by short runs.
+///
+/// Subproblems are solved to a quarter of beta, not to the beta / (2 K) of the theory, which takes the switching method many more
+/// iterations; all rows are then kept within 1.125 beta.
+pub fn choose(problem: &SingleLevel, z: &[f64], inner: &adaprox::Inner) -> Result<Chosen> {
+    let mut reasons = vec![];
+    let mut ev = Evaluator::new(problem, 0, 0.0);
+    ev.refresh(z)?;
+    let f = ev.objective(z, &Draw::full())?;
+    let scale = f.abs().max(1.0);
+    let beta = 0.02 * scale;
+    reasons.push(format!("beta = {beta:.4}: 0.02 times the larger of 1 and the objective at the start"));
+    let inner = match inner {
+        adaprox::Inner::Sg(sg) => adaprox::Inner::Sg(adaprox::Sg { eps: sg.eps.or(Some(0.25 * beta)), ..sg.clone() }),
+        other => other.clone(),
+    };
+    let settings = |sigma: f64, iterations: u64, outer: u64, beta: f64| adaprox::Settings {
+        outer,
+        inner_iterations: iterations,
+        beta,
+        sigma: Some(sigma),
+        settled: Some(SETTLED),
+        inner: inner.clone(),
+        ..adaprox::Settings::default()
+    };
+    let pilot = |sigma: f64, iterations: u64| -> Result<(Adaprox, Outcome)> {
+        // As much relaxation for each subproblem as 100 of them would have.
+        let mut solver = Adaprox::new(settings(sigma, iterations, PILOT, beta * PILOT as f64 / 100.0))?;
+        let options = Options { record: Record::nothing(), ..Options::iterations(PILOT * iterations) };
+        let outcome = run::minimize(problem, &mut solver, z, &options, &mut ())?;
+        Ok((solver, outcome))
+    };
+    let (mut sigma, mut iterations) = (bending(&mut ev, z)?.max(LEAST_SIGMA), FEWEST);
+    let (mut solver, mut outcome) = pilot(sigma, iterations)?;
+    for _ in 0..RAISES {
+        // Steps that are far too long end in a failure, or far above the start.
+        let failed = matches!(outcome.ended, Ended::Failed { .. }) || outcome.point.objective > f + scale;
+        if solver.sigma_asked() <= sigma && !failed {
+            break;
+        }
+        sigma = (1.5 * solver.sigma_asked()).max(if failed { 4.0 * sigma } else { 0.0 });
+        (solver, outcome) = pilot(sigma, iterations)?;
+    }
+    reasons
+        .push(format!("sigma = {sigma:.4}: what the functions bend by around the start and between the centres of short runs"));
+    // Twice the iterations until that changes little.
+    let mut settled = false;
+    while iterations < MOST {
+        let (_, next) = pilot(sigma, 2 * iterations)?;
+        let (moved, change) = (vec::distance(&next.point.x, z), vec::distance(&next.point.x, &outcome.point.x));
+        settled = moved > 0.0 && change <= 0.25 * moved;
+        if settled {
+            break;
+        }
+        (iterations, outcome) = (2 * iterations, next);
+    }
+    let why = if settled { "with twice as many a short run ends at nearly the same point" } else { "the most that are tried" };
+    reasons.push(format!("inner_iterations = {iterations}: {why}"));
+    let gained = (f - outcome.point.objective) / PILOT as f64;
+    let (fewest, most) = OUTER;
+    let outer = if gained > 0.0 { (4.0 * scale / gained).ceil().clamp(fewest, most) } else { most } as u64;
+    reasons.push(format!(
+        "outer = {outer}: a subproblem of the short run lowered the objective by {gained:.1e}; fewer if the centres settle"
+    ));
+    Ok(Chosen { settings: settings(sigma, iterations, outer, beta), within: 1.125 * beta, reasons })
+}
+
+/// How much the objective and the rows bend around z: the largest change of a gradient per distance.
+fn bending<E: Eval + ?Sized>(ev: &mut E, z: &[f64]) -> Result<f64> {
+    let (q, full) = (ev.constraints(), Draw::full());
+    let mut rng = Rng::new(0, Purpose::Directions);
+    let (mut h, mut largest) = (vec![0.0; q], 0.0_f64);
+    // Random mixtures of rows with weights that add up to 1 bend no more than the rows themselves, and single ones are among them.
+    for probe in 0..PROBES {
+        let mut weights = vec![0.0; q];
+        if probe % 2 == 0 || q == 0 {
+            weights.iter_mut().skip(probe / 2 % q.max(1)).take(1).for_each(|w| *w = 1.0);
+        } else {
+            weights.iter_mut().for_each(|w| *w = rng.uniform());
+            let total = vec::sum(&weights);
+            vec::scale(&mut weights, 1.0 / total);
+        }
+        let mut gradient = |ev: &mut E, z: &[f64]| -> Result<(Vec<f64>, Vec<f64>)> {
+            ev.refresh(z)?;
+            let (mut slope, mut pulled) = (vec![0.0; z.len()], vec![0.0; z.len()]);
+            ev.objective_grad(z, &full, &mut slope)?;
+            if q > 0 {
+                ev.constraint_pull(z, &full, &mut h, &mut |_, w| w.copy_from_slice(&weights), &mut pulled)?;
+            }
+            Ok((slope, pulled))
+        };
+        let mut moved = vec![0.0; z.len()];
+        rng.normals(&mut moved);
+        let length = PROBE_RADIUS * (1.0 + vec::norm(z)) / vec::norm(&moved).max(1e-300);
+        moved.iter_mut().zip(z).for_each(|(moved, z)| *moved = z + length * *moved);
+        ev.project(&mut moved)?;
+        let away = vec::distance(&moved, z);
+        if away > 0.0 {
+            let (here, there) = (gradient(ev, z)?, gradient(ev, &moved)?);
+            largest = largest.max(vec::distance(&here.0, &there.0) / away).max(vec::distance(&here.1, &there.1) / away);
+        }
+    }
+    Ok(largest)
+}
+
+/// Solves `problem` from the outer variables `x`.
+///
+/// `options` conduct the run of [`Adaprox`]; a feasibility below what the relaxation leaves is raised to that. `Err` means refused
+/// before the first step; whatever happens later ends in the outcome, with the last good point.
+///
+/// ```
+/// use std::sync::Arc;
+/// use thalweg::bilevel::{self, Bilevel, Written, problems::Pricing};
+/// use thalweg::run::Options;
+/// # fn main() -> thalweg::Result<()> {
+/// let shop: Arc<dyn Bilevel> = Arc::new(Written(Pricing::new()?));
+/// let found = bilevel::solve(&shop, &[1.25], &bilevel::Settings::default(), &Options::default(), &mut ())?;
+/// // The cautious price is 3/4.
+/// assert!((found.x[0] - 0.75).abs() < 0.1, "{:?}", found.x);
+/// # Ok(()) }
+/// ```
+pub fn solve(
+    problem: &Arc<dyn Bilevel>,
+    x: &[f64],
+    settings: &Settings,
+    options: &Options,
+    observer: &mut (dyn Observer + Send),
+) -> Result<Found> {
+    let Prepared { problem: single, start: z, violation: start_violation } = prepare(problem, settings.form, x)?;
+    let mut notes = vec![];
+    let (solver_settings, beta) = match &settings.solver {
+        Some(given) => (given.clone().resolve()?, given.feasibility()),
+        None => {
+            let chosen = choose(&single, &z, &settings.inner)?;
+            notes.extend(chosen.reasons);
+            (chosen.settings, chosen.within)
+        }
+    };
+    let mut solver = Adaprox::new(solver_settings.clone())?;
+    let mut options = options.clone();
+    options.feasibility = options.feasibility.max(beta);
+    if options.budget == Budget::default() {
+        options.budget.iterations = Some(solver_settings.outer * solver_settings.inner_iterations);
+    }
+    let outcome = run::minimize(&single, &mut solver, &z, &options, observer)?;
+    let point = &outcome.point;
+    let pair = single.pair(&point.x);
+    let (x, y) = (pair.x.to_vec(), pair.y.to_vec());
+    let inner_gap = inner_gap(&single, &point.x).unwrap_or(f64::NAN);
+    let mut judge = |what: &str, e: Error| notes.push(format!("{what} not computed: {e}"));
+    let extremes = settings.slack.and_then(|slack| match extremes(&**problem, &x, slack) {
+        Ok(found) => Some(found),
+        Err(e) => {
+            judge("the worst and the best inner solution were", e);
+            None
+        }
+    });
+    let certificate = settings.certificate.as_ref().and_then(|how| {
+        let relaxed = SingleLevel::new(problem.clone(), *single.form()).map(|single| single.relaxed(beta));
+        match relaxed.and_then(|relaxed| certify::certify(&relaxed, &point.x, how)) {
+            Ok(found) => Some(found),
+            Err(e) => {
+                judge("near-stationarity was", e);
+                None
+            }
+        }
+    });
+    if problem.derivatives() == Derivatives::Differences {
+        notes.push("products with second derivatives are differences of gradients, exact to about eight digits".into());
+    }
+    let multipliers = single.inner_multipliers(&point.x);
+    let (bound, _) = single.form().multipliers();
+    if multipliers.iter().any(|w| *w >= bound * (1.0 - 1e-9)) {
+        notes.push(format!("a multiplier of the inner maximum is at its bound, {bound}: wanted a larger multiplier_bound"));
+    }
+    Ok(Found {
+        inner_multipliers: multipliers,
+        objective: point.objective,
+        violation: point.violation,
+        beta,
+        inner_gap,
+        extremes,
+        certificate,
+        start_violation,
+        derivatives: problem.derivatives(),
+        settings: solver_settings,
+        x,
+        y,
+        notes,
+        outcome,
+    })
+}
+
+/// `g(x, y) - g*_alpha(x)` at z.
+pub fn inner_gap(single: &SingleLevel, z: &[f64]) -> Result<f64> {
+    let mut ev = Evaluator::new(single, 0, 0.0);
+    ev.refresh(z)?;
+    let value = single.inner_value(ev.warm()).unwrap_or(f64::NAN);
+    let (problem, pair) = (single.problem(), single.pair(z));
+    let mut scratch = problem.scratch();
+    problem.visit(pair, &mut scratch)?;
+    Ok(problem.inner(pair, &mut scratch)? - value)
+}
