@@ -39,6 +39,19 @@ DSZOG = {
     "dimension": 6,
     "constraints": 10,
 }
+ADAPROX = {
+    "objective_smoothness": 1,
+    "inner_smoothness": 1,
+    "objective_hessian_lipschitz": 0.5,
+    "inner_hessian_lipschitz": 0.25,
+    "inner_hessian_bound": 1,
+    "inner_gap_lipschitz": 2,
+    "lipschitz": 1,
+    "inner_curvature": 2,
+    "inner_radius": 1,
+    "objective_range": 1,
+    "multiplier_bound": 2,
+}
 CASES = [
     ("ssg", {"theorem": "4.2-I", "eps": 0.1}, SSG),
     ("ssg", {"eps": 0.05}, {**SSG, "noise": 0.5, "confidence": 0.1}),
@@ -57,6 +70,8 @@ CASES = [
     ("threes-econ", {"eps": 0.1}, {**ECON, "slater": 0.5, "samples": 10000}),
     ("dszog", {"eps": 0.4}, {**DSZOG, "a": 0.5, "beta": 2}),
     ("dszog", {"eps": 0.4, "strict": True}, {**DSZOG, "m3": 6, "c": 1e-3}),
+    ("adaprox", {"eps": 0.1}, {**ADAPROX, "alpha": 0.5, "xi": 0.5, "diameter": 3, "constraints": 9}),
+    ("adaprox", {"eps": 0.1, "inner": "sg", "as_printed": True}, {**ADAPROX, "value_error": 0.5, "outer_diameter": 1}),
 ]
 
 
@@ -105,6 +120,16 @@ def test_the_numbers_of_theorem_5_14():
     assert strict.guarantee.startswith("The mean")
 
 
+def test_the_numbers_of_theorem_6():
+    (plan,) = thalweg.plan("adaprox", eps=0.1, inner="pd", alpha=0.5, xi=0.5, diameter=3, constraints=9, **ADAPROX)
+    # L_c = (Delta_f / xi) (2 L_g + L_g^2 / alpha) + M_g = 10, (8 Delta_f / eps) (B + 1)^2 sigma, eps / (4 B)
+    assert (plan.sigma, plan.outer) == (20, 14400)
+    assert (plan.beta, plan.accuracy) == pytest.approx((0.0125, 0.0125 / 28800), rel=1e-12)
+    # 2 * 30 * 3 / 10 and 5 * 9 * 61^2 / 10
+    assert plan["inner"] == {"name": "pd", "t0": 18, "c_tau": 16744.5, "bound": 2}
+    assert plan.value_error == pytest.approx(0.75**0.5, rel=1e-12)
+
+
 def test_a_plan_is_a_dictionary_that_shows_itself():
     plans = thalweg.plan(eps=0.1, **SSG)
     assert len(plans) > 1
@@ -133,15 +158,16 @@ def test_numpy_numbers_and_absent_constants_are_fine():
     [
         (
             {"method": "sgs", "eps": 0.1},
-            r"method 'sgs' has no planner \(did you mean ssg\?\): wanted ssg, conex, ipp, threes-econ, dszog",
+            r"method 'sgs' has no planner \(did you mean ssg\?\): wanted ssg, conex, ipp, threes-econ, dszog, adaprox",
         ),
         ({"eps": 0.1, "lipshitz": 1}, r"lipshitz is no constant of ssg: wanted confidence, diameter, lipschitz, "),
         ({"method": "ipp", "eps": 0.1, "theorem": "4.2-I"}, "theorem is for ssg and threes-econ: ipp has no such choice"),
-        ({"method": "ssg", "eps": 0.1, "inner": "ssg"}, "inner is for ipp: ssg has no such choice"),
-        ({"method": "conex", "eps": 0.1, "as_printed": True}, "as_printed is for ssg: conex has no such choice"),
+        ({"method": "ssg", "eps": 0.1, "inner": "ssg"}, "inner is for ipp and adaprox: ssg has no such choice"),
+        ({"method": "conex", "eps": 0.1, "as_printed": True}, "as_printed is for ssg and adaprox: conex has no such choice"),
         ({"method": "ssg", "eps": 0.1, "strict": True}, "strict is for dszog: ssg has no such choice"),
         ({"method": "dszog", "eps": 0.1, **DSZOG, "strong_concavity": 0}, "^strong_concavity = 0: wanted tau"),
         ({"method": "dszog", "eps": 0.1, **DSZOG, "a": 1.5}, "^a = 1.5: wanted the share of the new p .* at most 1$"),
+        ({"method": "adaprox", "eps": 0.1, **ADAPROX, "alpha": 1}, "^xi = .not given.: wanted by how much g may exceed"),
         ({"eps": -1.0, **SSG}, "eps"),
         ({"eps": 0.1}, "lipschitz"),
     ],

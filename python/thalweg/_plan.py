@@ -76,16 +76,17 @@ def plan(
 
     Parameters
     ----------
-    method : {'ssg', 'conex', 'ipp', 'threes-econ', 'dszog'}
+    method : {'ssg', 'conex', 'ipp', 'threes-econ', 'dszog', 'adaprox'}
         The method.
     eps : float
         Target accuracy.
     theorem : str, optional
         Such as '4.2-I' (ssg) or '3.7' (threes-econ); all that the constants allow if absent.
-    inner : {'ssg', 'conex'}, optional
-        The solver of the subproblems of ipp; all that the constants allow if absent.
+    inner : {'ssg', 'conex', 'sg', 'pd'}, optional
+        The solver of the subproblems, of ipp ('ssg', 'conex') or adaprox ('sg', 'pd'); all that the constants allow if absent.
     as_printed : bool
-        Use the exponent that the paper prints in Theorem 5.2 I, not the one that its proof needs (ssg).
+        Use what the paper prints, not what its proof needs: the exponent in Theorem 5.2 I (ssg), the number of subproblems in
+        Theorem 6 (adaprox).
     strict : bool
         Use the constants of the proof, not those of the theorem, which hold up to a factor (dszog).
     **constants
@@ -140,7 +141,7 @@ def complexity(method: Optional[str] = None) -> Any:
 
     Parameters
     ----------
-    method : {'ssg', 'conex', 'ipp', 'threes-econ', 'dszog'}, optional
+    method : {'ssg', 'conex', 'ipp', 'threes-econ', 'dszog', 'adaprox'}, optional
         The method; all if absent.
 
     Returns

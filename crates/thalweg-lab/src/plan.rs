@@ -14,11 +14,12 @@ pub struct Asked {
     pub method: String,
     /// The theorem of ssg or threes-econ; all that the constants allow if absent.
     pub theorem: Option<String>,
-    /// The solver of the subproblems of ipp; all that the constants allow if absent.
+    /// The solver of the subproblems of ipp or adaprox; all that the constants allow if absent.
     pub inner: Option<String>,
     /// Target accuracy.
     pub eps: f64,
-    /// The exponent that the paper prints in Theorem 5.2 I in place of the one its proof needs (ssg).
+    /// What the paper prints in place of what its proof needs: the exponent in Theorem 5.2 I (ssg), the number of subproblems in
+    /// Theorem 6 (adaprox).
     pub as_printed: bool,
     /// The constants of the proof in place of those of the theorem, which hold up to a factor (dszog).
     pub strict: bool,
@@ -63,6 +64,8 @@ pub enum Parameters {
     ThreesEcon(plan::threes_econ::Plan),
     /// Of the doubly stochastic zeroth-order method.
     Dszog(plan::dszog::Plan),
+    /// Of the adaptive proximal point method for pessimistic bilevel problems.
+    Adaprox(plan::adaprox::Plan),
 }
 
 /// Refuses a method that has no planner.
@@ -81,8 +84,8 @@ pub fn plans(asked: &Asked, constants: toml::Table, name: &dyn Fn(&str) -> Strin
     check_method(method)?;
     for (option, given, methods) in [
         ("theorem", asked.theorem.is_some(), ["ssg", "threes-econ"].as_slice()),
-        ("inner", asked.inner.is_some(), &["ipp"]),
-        ("as_printed", asked.as_printed, &["ssg"]),
+        ("inner", asked.inner.is_some(), &["ipp", "adaprox"]),
+        ("as_printed", asked.as_printed, &["ssg", "adaprox"]),
         ("strict", asked.strict, &["dszog"]),
     ] {
         if given && !methods.contains(&method) {
@@ -92,6 +95,13 @@ pub fn plans(asked: &Asked, constants: toml::Table, name: &dyn Fn(&str) -> Strin
     }
     let eps = asked.eps;
     match method {
+        "adaprox" => {
+            let c = read(method, constants, name)?;
+            let all = plan::adaprox::Inner::ALL;
+            let chosen = asked.inner.as_deref().map(|name| inner(name, &all)).transpose()?;
+            let plans = allowed(chosen, &all, |inner| plan::adaprox::plan(inner, &c, eps, asked.as_printed))?;
+            Ok(plans.into_iter().map(|plan| Planned::new(plan, Parameters::Adaprox)).collect())
+        }
         "conex" => {
             let c = read(method, constants, name)?;
             Ok(vec![Planned::new(plan::conex::plan(&c, eps)?, Parameters::Conex)])
@@ -102,8 +112,9 @@ pub fn plans(asked: &Asked, constants: toml::Table, name: &dyn Fn(&str) -> Strin
         }
         "ipp" => {
             let c = read(method, constants, name)?;
-            let chosen = asked.inner.as_deref().map(inner).transpose()?;
-            let plans = allowed(chosen, &plan::ipp::Inner::ALL, |inner| plan::ipp::plan(inner, &c, eps))?;
+            let all = plan::ipp::Inner::ALL;
+            let chosen = asked.inner.as_deref().map(|name| inner(name, &all)).transpose()?;
+            let plans = allowed(chosen, &all, |inner| plan::ipp::plan(inner, &c, eps))?;
             Ok(plans.into_iter().map(|plan| Planned::new(plan, Parameters::Ipp)).collect())
         }
         "threes-econ" => {
@@ -127,11 +138,12 @@ pub fn complexity(method: Option<&str>) -> Result<Vec<&'static Complexity>> {
     Ok(plan::complexity().iter().filter(|row| method.is_none_or(|m| m == row.method)).collect())
 }
 
-fn inner(name: &str) -> Result<plan::ipp::Inner> {
-    let all = plan::ipp::Inner::ALL;
-    all.into_iter().find(|i| i.to_string() == name).ok_or_else(|| {
-        let hint = thalweg::suggest::did_you_mean(name, ["ssg", "conex"]);
-        Error::Request(format!("inner solver '{name}' has no planner{hint}: wanted ssg, conex"))
+/// The solver of subproblems that is called `name`.
+fn inner<I: Copy + std::fmt::Display>(name: &str, all: &[I]) -> Result<I> {
+    all.iter().copied().find(|i| i.to_string() == name).ok_or_else(|| {
+        let known: Vec<String> = all.iter().map(I::to_string).collect();
+        let hint = thalweg::suggest::did_you_mean(name, known.iter().map(String::as_str));
+        Error::Request(format!("inner solver '{name}' has no planner{hint}: wanted {}", known.join(", ")))
     })
 }
 
@@ -196,7 +208,7 @@ mod tests {
         );
         assert_eq!(refused(&asked("ssg"), "rho = 'one'"), "rho = \"one\": wanted a number");
         let printed = Asked { as_printed: true, ..asked("ipp") };
-        assert_eq!(refused(&printed, ""), "as_printed is for ssg: ipp has no such choice");
+        assert_eq!(refused(&printed, ""), "as_printed is for ssg and adaprox: ipp has no such choice");
         let strict = Asked { strict: true, ..asked("ssg") };
         assert_eq!(refused(&strict, ""), "strict is for dszog: ssg has no such choice");
         assert!(refused(&asked("sgs"), "").starts_with("method 'sgs' has no planner (did you mean ssg?)"));

@@ -112,7 +112,7 @@ fn missing_and_senseless_constants_are_named() {
 fn unknown_theorems_and_methods_are_refused() {
     plan(&["--theorem", "4.2"]).refused(&["theorem = 4.2", "wanted one of 4.2-I, 4.2-II, 4.3-I"]);
     let ran = Place::new().run(&["plan", "--method", "sgs", "--eps", "0.1"]);
-    ran.refused(&["method 'sgs' has no planner", "did you mean ssg?", "wanted ssg, conex, ipp, threes-econ, dszog"]);
+    ran.refused(&["method 'sgs' has no planner", "did you mean ssg?", "wanted ssg, conex, ipp, threes-econ, dszog, adaprox"]);
 }
 
 fn run(arguments: &str) -> Ran {
@@ -270,11 +270,72 @@ fn dszog_refuses_with_sentences() {
     }
 }
 
+const ADAPROX: &str = "plan --method adaprox --eps 0.1 --objective-smoothness 1 --inner-smoothness 1 \
+    --objective-hessian-lipschitz 0.5 --inner-hessian-lipschitz 0.25 --inner-hessian-bound 1 --inner-gap-lipschitz 2 --lipschitz 1 \
+    --inner-curvature 2 --inner-radius 1 --diameter 3 --objective-range 1 --multiplier-bound 2 --alpha 0.5 --xi 0.5";
+
+#[test]
+fn adaprox_has_the_values_of_its_theorems() {
+    // Without the number of rows only sg.
+    let text = run(ADAPROX).ended(0).out;
+    assert!(text.starts_with("AdaProx, each subproblem by sg\n") && !text.contains("by pd"), "{text}");
+    for (symbol, value) in [
+        ("L_c", "10"),
+        ("sigma", "20"),
+        ("mu", "10"),
+        ("M", "61"),
+        ("K", "14400"),
+        ("beta", "0.0125"),
+        ("beta/(2K)", "4.34027778e-7"),
+        ("T", "3429273600"),
+        ("1/gamma_{t+1}", "0.2 / (t + 2)"),
+    ] {
+        shows(&text, symbol, value);
+    }
+    assert!(text.contains("At every x, its value is within 0.866025404 of the pessimistic one"), "{text}");
+    let plans = run(&format!("{ADAPROX} --constraints 9 --json")).ended(0).json();
+    assert_eq!(plans.as_array().unwrap().len(), 2);
+    assert_eq!(plans[0]["inner"], serde_json::json!({ "name": "sg" }));
+    assert_eq!(plans[1]["inner"], serde_json::json!({ "name": "pd", "t0": 18.0, "c_tau": 16744.5, "bound": 2.0 }));
+    assert_eq!((&plans[1]["outer"], &plans[1]["sigma"]), (&14_400.0.into(), &20.0.into()));
+    // 3600 * 4.025/288000.
+    close(&plans[1]["bounds"]["squared_residual"], 0.0503125, 1e-12);
+
+    let printed = run(&format!("{ADAPROX} --inner sg --as-printed --json")).ended(0).json()[0].clone();
+    assert_eq!((&printed["outer"], &printed["inner_iterations"]), (&240.0.into(), &57_154_560.0.into()));
+    close(&printed["bounds"]["squared_residual"], 3.01875, 1e-12);
+    assert_eq!(printed["as_printed"], true);
+
+    let wanted = ADAPROX.replace("--alpha 0.5 --xi 0.5", "--value-error 0.5").replace("--diameter 3", "--outer-diameter 1");
+    let plan = run(&format!("{wanted} --json")).ended(0).json()[0].clone();
+    assert_eq!((&plan["alpha"], &plan["xi"], &plan["inner_multiplier"]), (&0.25.into(), &0.125.into(), &8.0.into()));
+    close(&plan["diameter"], 69f64.sqrt(), 1e-12);
+}
+
+#[test]
+fn adaprox_refuses_with_sentences() {
+    for (from, to, words) in [
+        ("--inner-smoothness 1", "--inner-smoothness 0", ["inner_smoothness = 0", "wanted L_g"]),
+        ("--inner-gap-lipschitz 2", "", ["inner_gap_lipschitz = (not given)", "AdaProx with sg needs it"]),
+        ("--multiplier-bound 2", "--multiplier-bound 0.5", ["multiplier_bound = 0.5", "1 or larger"]),
+        ("--diameter 3", "--diameter 2", ["diameter = 2", "at least 2.82842712"]),
+        ("--xi 0.5", "", ["xi = (not given)", "regularised minimum"]),
+        ("--xi 0.5", "--xi 0.5 --value-error 1", ["value_error = 1", "each follows from the other"]),
+        ("--diameter 3", "--diameter 3 --outer-diameter 1", ["outer_diameter = 1", "no diameter of x"]),
+        ("--eps 0.1", "--eps 0.1 --inner pd", ["constraints = (not given)", "AdaProx with pd needs it"]),
+        ("--eps 0.1", "--eps 0.1 --inner ssg", ["inner solver 'ssg' has no planner", "wanted sg, pd"]),
+        ("--eps 0.1", "--eps 0.1 --rho 1", ["--rho is no constant of adaprox", "--inner-curvature"]),
+        ("--eps 0.1", "--eps 0.1 --strict", ["--strict is for dszog", "adaprox"]),
+    ] {
+        run(&ADAPROX.replace(from, to)).refused(&words);
+    }
+}
+
 #[test]
 fn complexities_are_shown_for_one_or_all_methods() {
     let text = run("plan --complexity").ended(0).out;
     assert!(text.starts_with("method "), "{text}");
-    for method in ["ssg", "conex", "ipp", "threes-econ", "dszog"] {
+    for method in ["ssg", "conex", "ipp", "threes-econ", "dszog", "adaprox"] {
         assert!(text.lines().any(|line| line.starts_with(&format!("{method} "))), "{method} is not in\n{text}");
     }
     let text = run("plan --method threes-econ --complexity").ended(0).out;
@@ -290,9 +351,9 @@ fn constants_and_choices_of_other_methods_are_refused() {
     run("plan --eps 0.1 --beta 3").refused(&["--beta is no constant of ssg", "wanted", "--rho-hat"]);
     run(&format!("{CONEX} --rho 1")).refused(&["--rho is no constant of conex", "--objective-kink"]);
     run(&format!("{CONEX} --theorem 3.4")).refused(&["--theorem is for ssg and threes-econ", "conex"]);
-    run(&format!("{IPP} --as-printed")).refused(&["--as-printed is for ssg", "ipp"]);
+    run(&format!("{IPP} --as-printed")).refused(&["--as-printed is for ssg and adaprox", "ipp"]);
     run(&format!("{IPP} --strict")).refused(&["--strict is for dszog", "ipp"]);
-    run("plan --eps 0.1 --inner ssg").refused(&["--inner is for ipp"]);
+    run("plan --eps 0.1 --inner ssg").refused(&["--inner is for ipp and adaprox"]);
     run(&format!("{THREES_ECON} --theorem 3.5")).refused(&["theorem = 3.5", "wanted one of 2.5, 3.4, 3.7, 3.12"]);
     run(&format!("{THREES_ECON} --theorem 3.4 --beta 10")).refused(&["nu = (not given)", "Theorem 3.4 needs it"]);
     run(THREES_ECON).refused(&["regularity = (not given)", "theta", "Theorem 2.5 needs it"]);
@@ -306,7 +367,7 @@ fn constants_and_choices_of_other_methods_are_refused() {
 #[test]
 fn the_documentation_shows_what_is_printed() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for (file, examples) in [("README.md", 1), ("docs/plan.md", 6)] {
+    for (file, examples) in [("README.md", 1), ("docs/plan.md", 7)] {
         let page = std::fs::read_to_string(root.join(file)).unwrap();
         let mut found = 0;
         for block in page.split("```sh\ncargo run --release -- plan ").skip(1) {

@@ -19,19 +19,20 @@ use crate::{Error, Result};
   thalweg plan --complexity"
 )]
 pub struct Args {
-    /// The method: ssg, conex, ipp, threes-econ or dszog [default: ssg]
+    /// The method: ssg, conex, ipp, threes-econ, dszog or adaprox [default: ssg]
     #[arg(long)]
     method: Option<String>,
     /// The theorem, such as 4.2-I (ssg) or 3.7 (threes-econ); all that the constants allow if absent
     #[arg(long)]
     theorem: Option<String>,
-    /// The solver of the subproblems of ipp, ssg or conex; all that the constants allow if absent
+    /// The solver of the subproblems: ssg or conex (ipp), sg or pd (adaprox); all that the constants allow if absent
     #[arg(long)]
     inner: Option<String>,
     /// Target accuracy eps
     #[arg(long, required_unless_present = "complexity")]
     eps: Option<f64>,
-    /// Use the exponent that the paper prints in Theorem 5.2 I, not the one its proof needs (ssg)
+    /// Use what the paper prints, not what its proof needs: the exponent in Theorem 5.2 I (ssg), the number of subproblems in
+    /// Theorem 6 (adaprox)
     #[arg(long)]
     as_printed: bool,
     /// Use the constants of the proof, not those of the theorem, which hold up to a factor (dszog)
@@ -53,17 +54,18 @@ const CONEX: &str = "Constants of conex";
 const IPP: &str = "Constants of ipp";
 const THREES_ECON: &str = "Constants of threes-econ";
 const DSZOG: &str = "Constants of dszog";
+const ADAPROX: &str = "Constants of adaprox";
 
 /// The constants of all methods, by the names that the planners use.
 #[derive(Debug, Clone, clap::Args, Serialize)]
 struct Given {
-    /// M: bound on all subgradients (ssg, ipp)
+    /// M: bound on all subgradients (ssg, ipp), on the gradients of the objective and all rows (adaprox)
     #[arg(long, value_name = "M", help_heading = SEVERAL)]
     lipschitz: Option<f64>,
     /// Bound on the subgradients of the constraint: M of conex, l_g of threes-econ
     #[arg(long, value_name = "L", help_heading = SEVERAL)]
     constraint_lipschitz: Option<f64>,
-    /// D: diameter of the domain (all but dszog)
+    /// D: diameter of the domain (all but dszog), of all variables for adaprox
     #[arg(long, value_name = "D", help_heading = SEVERAL)]
     diameter: Option<f64>,
     /// Weak-convexity constant of the objective (ssg, ipp, threes-econ)
@@ -84,20 +86,29 @@ struct Given {
     /// Strong convexity: mu of the constraint for ssg, alpha of the objective for conex
     #[arg(long, value_name = "MU", help_heading = SEVERAL)]
     strong_convexity: Option<f64>,
-    /// B: bound on the length of an optimal multiplier plus 1 (conex, ipp)
+    /// B: bound on the length of an optimal multiplier plus 1 (conex, ipp), on the sum of all of them plus 1 (adaprox)
     #[arg(long, value_name = "B", help_heading = SEVERAL)]
     multiplier_bound: Option<f64>,
     /// Penalty: if it is not to be chosen for threes-econ, the price of squared violations for dszog [default: 1]
     #[arg(long, help_heading = SEVERAL)]
     beta: Option<f64>,
+    /// L_f: Lipschitz constant of the gradient of the objective, or of its smooth part (conex, adaprox)
+    #[arg(long, value_name = "L_F", help_heading = SEVERAL)]
+    objective_smoothness: Option<f64>,
+    /// l_f: bound on the subgradients of the objective (threes-econ), in the inner variables for adaprox
+    #[arg(long, value_name = "L_F", help_heading = SEVERAL)]
+    objective_lipschitz: Option<f64>,
+    /// By how much the objective varies: B_f of threes-econ, l_f D if absent; Delta_f of adaprox
+    #[arg(long, value_name = "RANGE", help_heading = SEVERAL)]
+    objective_range: Option<f64>,
+    /// Number of constraints: m of dszog, q of adaprox
+    #[arg(long, value_name = "COUNT", help_heading = SEVERAL)]
+    constraints: Option<f64>,
 
     /// delta: admitted probability of failure
     #[arg(long, value_name = "DELTA", help_heading = SSG)]
     confidence: Option<f64>,
 
-    /// L_f: Lipschitz constant of the gradient of the objective's smooth part
-    #[arg(long, value_name = "L_F", help_heading = CONEX)]
-    objective_smoothness: Option<f64>,
     /// H_f: jump of the objective's subgradients at kinks, twice their bound if it is not smooth
     #[arg(long, value_name = "H_F", help_heading = CONEX)]
     objective_kink: Option<f64>,
@@ -112,9 +123,6 @@ struct Given {
     #[arg(long, help_heading = IPP)]
     rho_hat_g: Option<f64>,
 
-    /// l_f: bound on the subgradients of the objective
-    #[arg(long, value_name = "L_F", help_heading = THREES_ECON)]
-    objective_lipschitz: Option<f64>,
     /// L_g: mean-square Lipschitz constant of samples of the constraint
     #[arg(long, value_name = "L_G", help_heading = THREES_ECON)]
     mean_square_lipschitz: Option<f64>,
@@ -124,9 +132,6 @@ struct Given {
     /// sigma_2: spread of the constraint's stochastic subgradients, 0 if exact
     #[arg(long, value_name = "SIGMA_2", help_heading = THREES_ECON)]
     constraint_subgradient_noise: Option<f64>,
-    /// B_f: by how much the objective varies; l_f D if absent
-    #[arg(long, value_name = "B_F", help_heading = THREES_ECON)]
-    objective_range: Option<f64>,
     /// theta: constant of sharpness or gradient-away; from Slater's condition if absent
     #[arg(long, value_name = "THETA", help_heading = THREES_ECON)]
     regularity: Option<f64>,
@@ -188,9 +193,6 @@ struct Given {
     /// d: number of variables
     #[arg(long, value_name = "D", help_heading = DSZOG)]
     dimension: Option<f64>,
-    /// m: number of constraints
-    #[arg(long, value_name = "M", help_heading = DSZOG)]
-    constraints: Option<f64>,
     /// Q: directions of each estimate [default: 10]
     #[arg(long, value_name = "Q", help_heading = DSZOG)]
     directions: Option<f64>,
@@ -209,6 +211,40 @@ struct Given {
     /// Added to the root of the norm that steps are divided by [default: 1e-8]
     #[arg(long, help_heading = DSZOG)]
     c: Option<f64>,
+
+    /// L_g: Lipschitz constant of the gradient of the inner objective
+    #[arg(long, value_name = "L_G", help_heading = ADAPROX)]
+    inner_smoothness: Option<f64>,
+    /// rho_f: Lipschitz constant of the Hessian of the objective
+    #[arg(long, value_name = "RHO_F", help_heading = ADAPROX)]
+    objective_hessian_lipschitz: Option<f64>,
+    /// rho_g: Lipschitz constant of the Hessian of the inner objective
+    #[arg(long, value_name = "RHO_G", help_heading = ADAPROX)]
+    inner_hessian_lipschitz: Option<f64>,
+    /// M_Hg: bound on the Frobenius norm of the Hessian of the inner objective
+    #[arg(long, value_name = "M_HG", help_heading = ADAPROX)]
+    inner_hessian_bound: Option<f64>,
+    /// M_g: bound on the gradient of the inner objective minus its regularised minimum
+    #[arg(long, value_name = "M_G", help_heading = ADAPROX)]
+    inner_gap_lipschitz: Option<f64>,
+    /// kappa: smallest curvature of the inner objective where its gradient is not 0
+    #[arg(long, value_name = "KAPPA", help_heading = ADAPROX)]
+    inner_curvature: Option<f64>,
+    /// D_Y: radius of the ball of the inner variables
+    #[arg(long, value_name = "D_Y", help_heading = ADAPROX)]
+    inner_radius: Option<f64>,
+    /// Diameter of the set of the outer variables, in place of D
+    #[arg(long, value_name = "D_X", help_heading = ADAPROX)]
+    outer_diameter: Option<f64>,
+    /// Weight of the regularisation of the inner problem
+    #[arg(long, help_heading = ADAPROX)]
+    alpha: Option<f64>,
+    /// By how much the inner objective may exceed its regularised minimum
+    #[arg(long, help_heading = ADAPROX)]
+    xi: Option<f64>,
+    /// Admitted error in value of the reformulation, in place of alpha and xi
+    #[arg(long, value_name = "ERROR", help_heading = ADAPROX)]
+    value_error: Option<f64>,
 }
 
 /// How the command calls an option or a constant.

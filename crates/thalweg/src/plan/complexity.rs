@@ -1,7 +1,7 @@
 //! How the work of the methods grows as the accuracy eps falls: Table 1 of Liu & Xu, "A single-loop SPIDER-type stochastic
 //! subgradient method for expectation-constrained nonconvex nonsmooth optimization", the deterministic case
-//! of Huang & Lin, ConEx on convex problems (see [`crate::plan::conex`]), and DSZOG (see [`crate::plan::dszog`]), whose
-//! constants must be known.
+//! of Huang & Lin, ConEx on convex problems (see [`crate::plan::conex`]), and DSZOG (see [`crate::plan::dszog`]) and AdaProx (see
+//! [`crate::plan::adaprox`]), whose constants must be known.
 
 use serde::Serialize;
 
@@ -34,10 +34,12 @@ const CONVEX: &str = "convex f, a bounded multiplier; eps bounds the objective g
 const SHARP: &str = "sharpness or gradient-away";
 const SMOOTH: &str =
     "smooth f, as many values of it; eps bounds the gradient of the penalised objective; a of order eps^2, else O(eps^-6)";
+const BILEVEL: &str =
+    "a bounded multiplier; eps bounds squares of distance and residual; log(1/eps) inner gradients for each value";
 const AWAY: &str = "gradient-away and B_g > rho_g D^2";
 
 #[rustfmt::skip]
-const TABLE: [Complexity; 15] = [
+const TABLE: [Complexity; 17] = [
     line("ssg", "deterministic convex", ["O(eps^-4)", "O(eps^-4)", "O(eps^-4)"], SLATER),
     line("ssg", "stochastic convex", ["O(eps^-4)", "O(eps^-4)", "O(eps^-8)"], SLATER),
     line("ssg", "finite-sum convex", ["O(eps^-4)", "O(eps^-4)", "O(N eps^-4)"], SLATER),
@@ -53,6 +55,8 @@ const TABLE: [Complexity; 15] = [
     line("threes-econ", "finite-sum weakly convex", ["O(eps^-4)", "O(eps^-4)", "O(sqrt(N) eps^-4)"], AWAY),
     line("threes-econ", "finite-sum weakly convex", ["O(eps^-4)", "O(N eps^-4)", "O(N eps^-4)"], "uniform Slater, start close to the feasible set"),
     line("dszog", "many smooth constraints, values alone", ["none", "none", "O(eps^-4)"], SMOOTH),
+    line("adaprox", "pessimistic bilevel, by sg", ["O(eps^-3)", "O(eps^-3)", "O(eps^-3)"], BILEVEL),
+    line("adaprox", "pessimistic bilevel, by pd", ["O(eps^-2)", "O(eps^-2)", "O(eps^-2)"], BILEVEL),
 ];
 
 const fn line(method: &'static str, setting: &'static str, work: [&'static str; 3], conditions: &'static str) -> Complexity {

@@ -1,6 +1,7 @@
 //! From the constants of a problem to the parameters that the theorems prescribe. Nothing here runs a method, and the
 //! numbers are worst cases: they say what is proved, not what works well.
 
+pub mod adaprox;
 mod complexity;
 pub mod conex;
 pub mod dszog;
@@ -17,7 +18,7 @@ use crate::solvers::schedule::short;
 use crate::{Error, Result};
 
 /// Methods that have a planner, by the names that a spec uses.
-pub const METHODS: [&str; 5] = ["ssg", "conex", "ipp", "threes-econ", "dszog"];
+pub const METHODS: [&str; 6] = ["ssg", "conex", "ipp", "threes-econ", "dszog", "adaprox"];
 
 /// A plan as a person reads it: a title, a table, and the sentence of what is proved.
 pub trait Readable {
