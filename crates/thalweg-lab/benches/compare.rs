@@ -436,7 +436,7 @@ fn compare(instance: &str, effort: &Effort) -> Vec<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../experiments/compare-{instance}.toml"));
     let spec = Spec::read(&file).unwrap();
     let ready = spec.ready(&file, &Default::default()).unwrap();
-    let (problem, start) = (ready.posed.problem.model(), ready.equipped.start.as_slice());
+    let (problem, start) = (ready.posed.problem.model().unwrap(), ready.equipped.start.as_slice());
     let rho = problem.objective_modulus().unwrap().value;
     let rho_g = problem.constraint_modulus(0).unwrap().value;
     let how =

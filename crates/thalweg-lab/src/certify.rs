@@ -193,7 +193,7 @@ impl Subject {
     /// Notes where a model's own record differs from what is found on the same rows.
     fn compare(mut self, model: &Model, same_rows: bool) -> Result<Self> {
         let differ = |a: f64, b: f64| (a - b).abs() > 1e-6 * a.abs().max(b.abs()).max(1e-3);
-        let problem = self.problem.model();
+        let problem = self.problem.terms("certify")?;
         let counted = problem.counted(&self.x)?;
         let soft = run::measure(problem, &self.x, 0.0)?;
         for (j, c) in model.measured.constraints.iter().enumerate() {
@@ -224,7 +224,7 @@ impl Subject {
         let bounds = spec.bounds()?;
         let (mut x, of) = read_point(point)?;
         let Posed { problem, held_out, mut notes, .. } = spec.pose(path, options)?;
-        problem.refuse_family("certify")?;
+        problem.terms("certify")?;
         let variables = problem.oracle().dim();
         match &problem {
             Problem::Joint(joint) if x.len() == joint.model().dim() => {
@@ -259,7 +259,7 @@ impl Subject {
                 return Err(Error::Request(format!("--holdout: {why}")));
             }
         };
-        let (oracle, model) = (self.problem.oracle(), self.problem.model());
+        let (oracle, model) = (self.problem.oracle(), self.problem.terms("certify")?);
         let point = run::measure(oracle, &self.x, how.feasibility)?;
         let counted = model.counted(self.problem.of_model(&self.x))?;
         let constraints: Vec<Measured> = point
@@ -301,7 +301,7 @@ impl Subject {
         });
         // What was trained is stationary, if anything is.
         for (j, &(bound, _)) in self.trained.iter().enumerate() {
-            self.problem.model_mut().set_bound(j, bound);
+            self.problem.model_mut().into_iter().for_each(|model| model.set_bound(j, bound));
         }
         let (certificate, certificate_refused) = match certify(self.problem.oracle(), &self.x, how) {
             Ok(certificate) => (Some(certificate), None),
@@ -311,7 +311,7 @@ impl Subject {
             feasible: inside && point.objective.is_finite() && constraints.iter().all(|c| c.kept),
             source: self.source,
             problem: self.problem.oracle().fingerprint(),
-            rows: self.problem.model().data().labels.len(),
+            rows: self.problem.terms("certify")?.data().labels.len(),
             objective: point.objective,
             norm,
             outside_domain: if inside { 0.0 } else { outside_domain },

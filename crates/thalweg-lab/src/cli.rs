@@ -33,6 +33,7 @@ enum Command {
     Plan(Box<commands::plan::Args>),
     /// The known data sets and their files
     Data(commands::data::Args),
+    Bilevel(commands::bilevel::Args),
     Completions(commands::completions::Args),
 }
 
@@ -50,6 +51,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Lab(args) => commands::lab::run(args),
         Command::Plan(args) => commands::plan::run(*args),
         Command::Data(args) => commands::data::run(args),
+        Command::Bilevel(args) => commands::bilevel::run(args),
         Command::Completions(args) => commands::completions::run(args, Cli::command()),
     };
     ending.unwrap_or_else(|error| {

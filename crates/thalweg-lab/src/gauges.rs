@@ -102,7 +102,7 @@ pub(crate) fn gauges(list: Option<&[String]>, posed: &Posed) -> Result<Option<Ar
     if wanted.is_empty() {
         return Ok(None);
     }
-    let training = Side::new(&wanted, posed.problem.model())?;
+    let training = Side::new(&wanted, posed.problem.model().ok_or_else(|| Error::Request("measure: there is no model".into()))?)?;
     let held_out = posed.held_out.as_ref().map(|held| Side::new(&wanted, held)).transpose();
     let held_out = held_out.map_err(|e| Error::Request(format!("the held-out rows cannot be used: {e}")))?;
     let validation = posed.validation.as_ref().map(|rows| Side::new(&wanted, rows)).transpose();

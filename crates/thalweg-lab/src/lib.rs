@@ -1,5 +1,6 @@
 //! The workings of the `thalweg` command, as a library: data sets, encodings, specs, and one module per subcommand.
 
+pub mod bilevel;
 pub mod certificate;
 pub mod certify;
 pub mod cli;

@@ -19,12 +19,13 @@ use thalweg::sets::{Ball, Bounds, NonNegative, Set, WholeSpace};
 use thalweg::solvers::auto;
 use thalweg::solvers::ipp::{self, Inner};
 use thalweg::solvers::{
-    Accszofw, Acczomda, AnySolver, Bundle, Conex, Dszog, Ipp, Ssg, ThreesEcon, Zopsgd, Zoscgd, accszofw, acczomda, bundle, conex,
-    dszog, ssg, threes_econ, zopsgd, zoscgd,
+    Accszofw, Acczomda, Adaprox, AnySolver, Bundle, Conex, Dszog, Ipp, Ssg, ThreesEcon, Zopsgd, Zoscgd, accszofw, acczomda,
+    adaprox, bundle, conex, dszog, pd, ssg, threes_econ, zopsgd, zoscgd,
 };
 use thalweg::suggest::did_you_mean;
 use toml::Value;
 
+use crate::bilevel;
 use crate::data::catalogue::{self, Loaded, Options};
 use crate::data::synthetic;
 use crate::gauges::{Wanted, gauges};
@@ -73,6 +74,8 @@ pub struct DataSpec {
     pub name: Option<String>,
     /// Or a LIBSVM file, plain or gzip; a relative path starts at the spec's directory.
     pub file: Option<PathBuf>,
+    /// Or a bilevel problem: its name, or a table with its name and what it is made from.
+    pub(crate) bilevel: Option<Value>,
     /// Or a recipe for data that are made up.
     pub synthetic: Option<String>,
     /// How many rows are drawn, by the seed, before anything else; all if absent.
@@ -100,8 +103,11 @@ pub struct DataSpec {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProblemSpec {
-    /// A sum of multiples of terms.
+    /// A sum of multiples of terms; nothing for a bilevel problem, which has an objective.
+    #[serde(default)]
     pub minimize: String,
+    /// How a bilevel problem becomes an ordinary one.
+    bilevel: Option<Value>,
     /// What becomes of the transport plan of `wasserstein_gap`: "eliminated" (default), the best one in its place; "joint", a
     /// variable beside the model; or "doubly-stochastic", that variable in another unit.
     #[serde(default)]
@@ -171,6 +177,8 @@ pub struct Equipped {
     pub certificate: Measures,
     /// What else is measured.
     pub gauges: Option<Arc<dyn Gauge>>,
+    /// What the rows of a bilevel problem are relaxed by; they hold if they are kept within that.
+    pub relaxed: Option<f64>,
     /// What a careful reader should know.
     pub notes: Vec<String>,
 }
@@ -197,6 +205,8 @@ pub enum Problem {
     Joint(Box<JointWasserstein>),
     /// A model subject to a family of constraints.
     Many(Box<ManyConstraints>),
+    /// A bilevel problem, which has no model.
+    Bilevel(Box<bilevel::Posed>),
 }
 
 impl Problem {
@@ -206,6 +216,7 @@ impl Problem {
             Problem::Model(problem) => &**problem,
             Problem::Joint(problem) => &**problem,
             Problem::Many(problem) => &**problem,
+            Problem::Bilevel(problem) => problem.single(),
         }
     }
 
@@ -213,42 +224,54 @@ impl Problem {
     pub fn bound(&self, j: usize) -> f64 {
         match self {
             Problem::Many(problem) => problem.bound(),
-            _ => self.model().bound(j),
+            _ => self.model().map_or(0.0, |model| model.bound(j)),
         }
     }
 
-    /// Refuses a family of constraints, which has no bounds of its own that could be moved or certified one by one.
-    pub(crate) fn refuse_family(&self, command: &str) -> Result<()> {
+    /// The model of a problem whose bounds can be moved or certified one by one: not a family of constraints, whose are all the same,
+    /// and no bilevel problem.
+    pub(crate) fn terms(&self, command: &str) -> Result<&Learning> {
         match self {
             Problem::Many(problem) => Err(Error::Request(format!(
                 "{command} looks at constraints one by one, and this problem has a family of {}: wanted terms, or thalweg solve",
                 problem.constraints()
             ))),
-            _ => Ok(()),
+            Problem::Bilevel(_) => Err(Error::Request(format!(
+                "{command} is about models, and this is a bilevel problem: wanted terms, or thalweg solve"
+            ))),
+            Problem::Model(problem) => Ok(problem),
+            Problem::Joint(problem) => Ok(problem.model()),
         }
     }
 
-    /// The model: its rows, bounds and reference values.
-    pub fn model(&self) -> &Learning {
+    /// The model: its rows, bounds and reference values. A bilevel problem has none.
+    pub fn model(&self) -> Option<&Learning> {
         match self {
-            Problem::Model(problem) => problem,
-            Problem::Joint(problem) => problem.model(),
-            Problem::Many(problem) => problem.model(),
+            Problem::Model(problem) => Some(problem),
+            Problem::Joint(problem) => Some(problem.model()),
+            Problem::Many(problem) => Some(problem.model()),
+            Problem::Bilevel(_) => None,
         }
+    }
+
+    /// The reference values of the model.
+    pub fn references(&self) -> &[Best] {
+        self.model().map_or(&[], Learning::references)
     }
 
     /// As [`Problem::model`], for moving bounds.
-    pub fn model_mut(&mut self) -> &mut Learning {
+    pub fn model_mut(&mut self) -> Option<&mut Learning> {
         match self {
-            Problem::Model(problem) => problem,
-            Problem::Joint(problem) => problem.model_mut(),
-            Problem::Many(problem) => problem.model_mut(),
+            Problem::Model(problem) => Some(problem),
+            Problem::Joint(problem) => Some(problem.model_mut()),
+            Problem::Many(problem) => Some(problem.model_mut()),
+            Problem::Bilevel(_) => None,
         }
     }
 
     /// The model's part of a point; all of it where it is too short.
     pub fn of_model<'x>(&self, x: &'x [f64]) -> &'x [f64] {
-        x.get(..self.model().dim()).unwrap_or(x)
+        self.model().and_then(|model| x.get(..model.dim())).unwrap_or(x)
     }
 }
 
@@ -269,6 +292,10 @@ impl Spec {
             let what = e.to_string();
             at(solver_line(text, &what), what)
         })?;
+        if spec.data.bilevel.is_none() && spec.problem.minimize.is_empty() {
+            let line = text.lines().position(|line| line.trim() == "[problem]").map_or(1, |i| i + 1);
+            return Err(at(line, sentence("missing field `minimize`", "", "")));
+        }
         Ok(spec)
     }
 
@@ -282,6 +309,7 @@ impl Spec {
             Error::Request(what)
         })?;
         spec.solver()?;
+        spec.bilevel()?;
         Ok(spec)
     }
 
@@ -294,6 +322,10 @@ impl Spec {
             bounds.validate()?;
         }
         self.options(certificate, None).validate()?;
+        if self.bilevel()?.is_some() {
+            bilevel::Wanted::read(self.problem.bilevel.as_ref())?;
+            return bilevel::check_measure(self.measure.as_deref());
+        }
         self.data.source()?;
         self.data.split()?;
         self.data.equal_groups()?;
@@ -328,6 +360,32 @@ impl Spec {
         }
     }
 
+    /// The bilevel problem, if it is one, once what is said beside it makes sense.
+    fn bilevel(&self) -> Result<Option<bilevel::Named>> {
+        let (data, problem) = (&self.data, &self.problem);
+        let Some(value) = &data.bilevel else {
+            if let Some(value) = &problem.bilevel {
+                return Err(wrong("bilevel", value, "it only where [data] has bilevel = the name of a problem"));
+            }
+            if problem.minimize.is_empty() {
+                return Err(Error::Request(sentence("missing field `minimize`", "", "")));
+            }
+            return Ok(None);
+        };
+        let beside = [
+            ("name", data.name.is_some()),
+            ("file", data.file.is_some()),
+            ("synthetic", data.synthetic.is_some()),
+            ("minimize", !problem.minimize.is_empty()),
+            ("subject_to", !problem.subject_to.is_empty()),
+            ("domain", problem.domain.is_some()),
+        ];
+        if let Some((key, _)) = beside.iter().find(|(_, given)| *given) {
+            return Err(Error::Request(format!("{key} beside a bilevel problem, which brings its own: wanted one of the two")));
+        }
+        bilevel::Named::read(value).map(Some)
+    }
+
     /// What `measure` names.
     fn wanted(&self) -> Result<Vec<Wanted>> {
         Wanted::read(self.measure.as_deref().unwrap_or_default())
@@ -354,16 +412,26 @@ impl Spec {
     /// Builds what a run needs beside its problem, which is that of this spec. Paths as in [`Spec::ready`].
     pub fn equip(&self, posed: &Posed, file: &Path) -> Result<Equipped> {
         let (problem, mut notes) = (posed.problem.oracle(), vec![]);
-        let certificate = self.certificate()?;
+        let mut certificate = self.certificate()?;
         let start = self.problem.start(&posed.problem, base_of(file))?;
+        let mut relaxed = self.relaxed()?;
         // A start outside the domain is moved into it before anything is measured there.
         let mut inside = start.clone();
         problem.domain().project(&mut inside, &mut Warm::default())?;
         certificate.check(problem, &inside)?;
-        let gauges = gauges(self.measure.as_deref(), posed)?;
-        let (solver, words) = match self.solver()? {
-            Some(named) => named,
-            None => {
+        let gauges = match &posed.problem {
+            Problem::Bilevel(posed) => bilevel::gauges(self.measure.as_deref(), posed)?,
+            _ => gauges(self.measure.as_deref(), posed)?,
+        };
+        let (solver, words) = match (self.solver()?, &posed.problem) {
+            (Some(named), _) => named,
+            (None, Problem::Bilevel(posed)) => {
+                let (solver, words, within, reasons) = posed.choose()?;
+                relaxed = Some(within);
+                notes.extend(reasons);
+                (solver, words)
+            }
+            (None, _) => {
                 if let Problem::Many(many) = &posed.problem
                     && many.constraints() > LISTED
                 {
@@ -386,7 +454,20 @@ impl Spec {
             self.measure,
             fingerprint(&start)
         );
-        Ok(Equipped { start, solver, settings, certificate, gauges, notes })
+        if let (Some(bounds), Some(relaxed)) = (&mut certificate.bounds, relaxed) {
+            bounds.feasibility = bounds.feasibility.max(relaxed);
+        }
+        Ok(Equipped { start, solver, settings, certificate, gauges, relaxed, notes })
+    }
+
+    /// What the rows of a bilevel problem are relaxed by, where the solver says.
+    fn relaxed(&self) -> Result<Option<f64>> {
+        if self.data.bilevel.is_none() || self.solver.get("name").and_then(Value::as_str) != Some("adaprox") {
+            return Ok(None);
+        }
+        let mut table = self.solver.clone();
+        table.remove("name");
+        Ok(Some(adaprox_settings(table)?.feasibility()))
     }
 
     /// Loads the data and builds the problem. Paths as in [`Spec::ready`].
@@ -396,6 +477,22 @@ impl Spec {
 
     /// As [`Spec::pose`], but reference values that are known, from the same problem on the same rows, are not computed again.
     pub fn pose_with(&self, file: &Path, options: &Options, known: &[Best]) -> Result<Posed> {
+        if let Some(named) = self.bilevel()? {
+            let start = match &self.problem.start {
+                None => None,
+                Some(Value::Array(list)) if list.iter().all(|v| number(v).is_some()) => {
+                    Some(list.iter().filter_map(number).collect())
+                }
+                Some(Value::String(name)) => Some(read_numbers(&base_of(file).join(name))?),
+                Some(other) => {
+                    return Err(wrong("start", other, "a list of numbers, one for each outer variable, or a file of them"));
+                }
+            };
+            let posed = bilevel::Wanted::read(self.problem.bilevel.as_ref())?.pose(&named, start, options)?;
+            let (fingerprint, notes) = (named.fingerprint(), posed.notes());
+            let problem = Problem::Bilevel(Box::new(posed));
+            return Ok(Posed { problem, held_out: None, validation: None, fingerprint, notes });
+        }
         let wanted = self.wanted()?;
         let loaded = self.data.load(base_of(file), options)?;
         let (mut notes, fingerprint) = (loaded.notes.clone(), loaded.fingerprint.clone());
@@ -483,7 +580,18 @@ impl Spec {
 impl DataSpec {
     /// sha256 of the data's text. Paths as in [`Spec::ready`].
     pub(crate) fn fingerprint(&self, file: &Path, options: &Options) -> Result<String> {
-        Ok(self.load(base_of(file), options)?.fingerprint)
+        match &self.bilevel {
+            Some(value) => Ok(bilevel::Named::read(value)?.fingerprint()),
+            None => Ok(self.load(base_of(file), options)?.fingerprint),
+        }
+    }
+
+    /// What a person calls the data.
+    pub(crate) fn called(&self) -> String {
+        let file = self.file.as_ref().map(|file| file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned());
+        let bilevel =
+            self.bilevel.as_ref().and_then(|value| bilevel::Named::read(value).ok()).map(|named| named.name().to_string());
+        self.name.clone().or(self.synthetic.clone()).or(bilevel).or(file).unwrap_or_default()
     }
 
     /// Where the data come from, once what is said about them makes sense.
@@ -742,10 +850,15 @@ impl ProblemSpec {
     }
 
     fn start(&self, problem: &Problem, base: &Path) -> Result<Vec<f64>> {
-        let model = problem.model();
+        let model = match problem {
+            Problem::Bilevel(posed) => return Ok(posed.prepared.start.clone()),
+            Problem::Model(model) => &**model,
+            Problem::Joint(joint) => joint.model(),
+            Problem::Many(many) => many.model(),
+        };
         let start = match (self.starts_at_erm(), model.erm()) {
             (true, Some(erm)) => erm.minimizer.clone(),
-            _ => self.named_start(problem, base)?,
+            _ => self.named_start(model.dim(), problem.oracle().dim(), base)?,
         };
         match problem {
             // Given with its plan, or without one: then every row is paired with every other.
@@ -755,9 +868,8 @@ impl ProblemSpec {
     }
 
     /// Every start but "erm"; for a joint problem, with the plan or without.
-    fn named_start(&self, problem: &Problem, base: &Path) -> Result<Vec<f64>> {
+    fn named_start(&self, dim: usize, all: usize, base: &Path) -> Result<Vec<f64>> {
         let wanted = "\"zero\", \"erm\", \"sin\", a list of numbers, or a file of numbers";
-        let (dim, all) = (problem.model().dim(), problem.oracle().dim());
         let sized = |x: Vec<f64>, from: &str| {
             if x.len() == dim || x.len() == all {
                 Ok(x)
@@ -937,7 +1049,7 @@ fn unknown_solver(name: &str, what: &str, known: &[&str]) -> Error {
 /// is to be chosen once there is a problem.
 pub fn solver(mut table: toml::Table) -> Result<Option<(AnySolver, String)>> {
     const KNOWN: &[&str] =
-        &["ssg", "conex", "ipp", "threes-econ", "bundle", "dszog", "zopsgd", "zoscgd", "acczomda", "accszofw", "auto"];
+        &["ssg", "conex", "ipp", "threes-econ", "bundle", "adaprox", "dszog", "zopsgd", "zoscgd", "acczomda", "accszofw", "auto"];
     let name = solver_name(&mut table, "solver", KNOWN)?;
     /// A solver with its settings in words. Settings of different solvers share no type.
     macro_rules! built {
@@ -959,13 +1071,10 @@ pub fn solver(mut table: toml::Table) -> Result<Option<(AnySolver, String)>> {
         "threes-econ" => built!(First, ThreesEcon, settings::<threes_econ::Settings>(table)?),
         "conex" => built!(First, Conex, settings::<conex::Settings>(table)?),
         "ipp" => {
-            let inner = match table.remove("inner") {
-                Some(Value::Table(inner)) => inner_solver(inner),
-                Some(other) => Err(wrong("inner", &other, "a table with the name of a solver and its settings")),
-                None => Err(Error::Request("the table [solver.inner] is missing: wanted one with the name of a solver".into())),
-            }?;
+            let inner = inner_solver(inner_table(&mut table)?)?;
             built!(First, Ipp, ipp::Settings { inner, ..settings(table)? })
         }
+        "adaprox" => built!(First, Adaprox, adaprox_settings(table)?),
         "dszog" => built!(Zeroth, Dszog, settings::<dszog::Settings>(table)?),
         "zopsgd" => built!(Zeroth, Zopsgd, settings::<zopsgd::Settings>(table)?),
         "zoscgd" => built!(Zeroth, Zoscgd, settings::<zoscgd::Settings>(table)?),
@@ -974,6 +1083,31 @@ pub fn solver(mut table: toml::Table) -> Result<Option<(AnySolver, String)>> {
         other => return Err(unknown_solver(other, "solver", KNOWN)),
     };
     Ok(Some((solver, words)))
+}
+
+/// The table of the inner solver.
+fn inner_table(table: &mut toml::Table) -> Result<toml::Table> {
+    match table.remove("inner") {
+        Some(Value::Table(inner)) => Ok(inner),
+        Some(other) => Err(wrong("inner", &other, "a table with the name of a solver and its settings")),
+        None => Err(Error::Request("the table [solver.inner] is missing: wanted one with the name of a solver".into())),
+    }
+}
+
+/// Settings of AdaProx, with those of its inner solver.
+fn adaprox_settings(mut table: toml::Table) -> Result<adaprox::Settings> {
+    let what = "inner solver";
+    let mut inner = inner_table(&mut table)?;
+    let mut read = || {
+        let name = solver_name(&mut inner, what, adaprox::Inner::NAMES)?;
+        match name.as_str() {
+            "sg" => Ok(adaprox::Inner::Sg(settings(inner.clone())?)),
+            "pd" => Ok(adaprox::Inner::Pd(settings::<pd::Settings>(inner.clone())?.resolve()?)),
+            other => Err(unknown_solver(other, what, adaprox::Inner::NAMES)),
+        }
+    };
+    let inner = read().map_err(|e: Error| Error::Request(format!("{e} {IN_INNER}")))?;
+    Ok(adaprox::Settings { inner, ..settings(table)? })
 }
 
 /// The solver of subproblems, from its table. It is checked here and not only with everything else, so that messages name

@@ -343,7 +343,7 @@ impl Solves {
 
 impl Sweeps for Solves {
     fn run(&mut self, bound: f64, start: Option<&[f64]>, observer: &mut (dyn Observer + Send)) -> Result<Reached> {
-        self.ready.posed.problem.model_mut().set_bound(self.which, bound);
+        self.ready.posed.problem.model_mut().into_iter().for_each(|model| model.set_bound(self.which, bound));
         let start = start.unwrap_or(&self.ready.equipped.start);
         let outcome = run::minimize_with(
             self.ready.posed.problem.oracle(),
@@ -373,7 +373,7 @@ impl Sweeps for Solves {
     }
 
     fn at(&mut self, bound: f64, x: &[f64]) -> Result<Reached> {
-        self.ready.posed.problem.model_mut().set_bound(self.which, bound);
+        self.ready.posed.problem.model_mut().into_iter().for_each(|model| model.set_bound(self.which, bound));
         let mut row = self.row(bound, &run::measure(self.ready.posed.problem.oracle(), x, self.options.feasibility)?)?;
         let mut notes = vec![];
         row.proved = distance(self.ready.posed.problem.oracle(), x, self.options.feasibility, &mut notes);

@@ -124,7 +124,7 @@ fn a_broken_spec_is_refused_with_a_sentence() {
         ("minimize = \"hinge\"", "minimize = \"hinge(on = 3)\"", &["on of hinge = 3", "wanted \"positives\" or \"negatives\""]),
         ("minimize = \"hinge\"", "minimize = \"hinge +\"", &["'hinge +'", "wanted a term in place of the end"]),
         ("minimize = \"hinge\"", "minimize = \"\"\"hinge\n+\"\"\"", &["wanted a term in place of the end"]),
-        ("minimize = \"hinge\"", "minimize = \"\"", &["term = ''", "wanted a term"]),
+        ("minimize = \"hinge\"", "minimize = \"\"", &["the problem has no minimize", "wanted a term"]),
         ("minimize = \"hinge\"", "minimize = \"roc_gap\"", &["low of roc_gap = nothing", "wanted a number"]),
         (
             "minimize = \"hinge\"",
@@ -577,4 +577,51 @@ fn a_slip_about_many_constraints_is_a_sentence() {
     place
         .run(&["tradeoff", "run.toml", "--bounds", "0,0.1"])
         .refused(&["tradeoff looks at constraints one by one", "family of 2"]);
+}
+
+#[test]
+fn a_slip_about_a_bilevel_problem_is_a_sentence() {
+    let text = "[data]\nbilevel = 'toy'\n[problem]\nstart = [0.3]\nbilevel = { xi = 0.1 }\n[solver]\nname = 'adaprox'\nsigma = 20\n\
+                [solver.inner]\nname = 'sg'\n[budget]\niterations = 2\n";
+    let place = Place::new();
+    for (from, to, parts) in [
+        ("'toy'", "'toi'", &["bilevel problem 'toi' is not known", "did you mean toy"][..]),
+        ("'toy'", "3", &["bilevel = 3: wanted one of toy"]),
+        ("'toy'", "{ radius = 1 }", &["bilevel = { radius = 1 }: wanted one of toy"]),
+        (
+            "'toy'",
+            "{ name = 'toy', radios = 1 }",
+            &["key 'radios' is not known", "did you mean radius", "(in bilevel = \"toy\")"],
+        ),
+        ("'toy'", "{ name = 'toy', radius = -1 }", &["-1"]),
+        ("'toy'", "'toy'\nname = 'a9a'", &["name beside a bilevel problem, which brings its own"]),
+        ("start", "minimize = 'hinge'\nstart", &["minimize beside a bilevel problem, which brings its own"]),
+        ("[0.3]", "[0.3, 1.0]", &["the start has 2 entries: wanted 1"]),
+        ("[0.3]", "'zero'", &["zero"]),
+        ("xi = 0.1", "xi = -0.1", &["xi = -0.1: wanted a finite number larger than 0"]),
+        ("xi = 0.1", "alfa = 0.1", &["key 'alfa' is not known", "did you mean alpha"]),
+        ("xi = 0.1", "inner_steps = 'many'", &["inner_steps = "]),
+        ("xi = 0.1", "slack = 0.0", &["slack = 0.0: wanted a finite number larger than 0"]),
+        ("sigma = 20", "sigma = 0", &["sigma = 0: wanted a finite number larger than 0"]),
+        ("sigma = 20", "sigmo = 20", &["key 'sigmo' is not known", "did you mean sigma"]),
+        ("sigma = 20", "outer = 5", &["sigma = (not given): wanted"]),
+        ("'sg'", "'sgd'", &["inner solver 'sgd' is not known", "did you mean sg", "wanted one of sg, pd"]),
+        ("'sg'", "'pd'\nt0 = 0", &["t0 = 0: wanted at least 1", "(in [solver.inner])"]),
+        ("[solver.inner]\nname = 'sg'\n", "", &["the table [solver.inner] is missing"]),
+        (
+            "[data]",
+            "measure = ['accuracy']\n[data]",
+            &["measure = 'accuracy'", "wanted inner_gap, pessimistic_value, optimistic_value"],
+        ),
+        ("bilevel = 'toy'", "name = 'a9a'", &["the problem has no minimize"]),
+        (
+            "bilevel = 'toy'\n[problem]",
+            "name = 'a9a'\n[problem]\nminimize = 'hinge'",
+            &["bilevel = ", "only where [data] has bilevel"],
+        ),
+    ] {
+        assert!(text.contains(from), "{from}");
+        place.put("run.toml", text.replacen(from, to, 1));
+        place.run(&["solve", "run.toml"]).refused(parts);
+    }
 }

@@ -979,3 +979,53 @@ fn first_order_methods_take_small_families() {
     place.put("run.toml", family("synthetic = 'gen'\nsample = 400", PAIRS, "name = 'bundle'", 20));
     place.run(&["solve", "run.toml"]).refused(&["number of constraints = 10080", "wanted at most 2000 for bundle", "dszog"]);
 }
+
+/// A bilevel problem by name, with settings and without: what a person reads and what a program does.
+#[test]
+fn bilevel_problems_are_solved_and_judged() {
+    let place = Place::new();
+    place.put(
+        "toy.toml",
+        "measure = ['inner_gap', 'pessimistic_value', 'optimistic_value']\n[data]\nbilevel = { name = 'toy', radius = 2.0 }\n[problem]\n\
+         start = [0.3]\nbilevel = { xi = 0.1, multiplier_unit = 1.0 }\n[solver]\nname = 'adaprox'\nsigma = 20\nouter = 60\nbeta = 0.1\n\
+         inner_iterations = 2000\ninner = { name = 'sg' }\n[budget]\niterations = 120000\n[record]\nat = [0, 10000, 120000]\n",
+    );
+    let ran = place.run(&["solve", "toy.toml", "--out", "toy.json", "--trace", "toy.csv", "--report", "toy.html"]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    let out: Value = serde_json::from_str(&place.read("toy.json")).unwrap();
+    // The reference run of spec 4.6.
+    let number = |value: &Value| value.as_f64().unwrap();
+    assert!((number(&out["point"]["objective"]) + 0.0168).abs() < 5e-3 && out["success"] == true, "{}", ran.out);
+    let judged = &out["bilevel"];
+    let x = number(&judged["x"][0]);
+    assert!(x.abs() < 0.1 && (number(&judged["extremes"]["pessimistic"]["value"]) - x * x).abs() < 2e-3, "{judged}");
+    assert_eq!(judged["derivatives"], "exact");
+    assert!(ran.out.contains("what x is worth, over all y with g within 0.000001 of its least value"), "{}", ran.out);
+    assert!(ran.out.contains("<= 0  holds within 0.101"), "{}", ran.out);
+    let gauges: Vec<&str> = out["gauges"].as_array().unwrap().iter().map(|g| g["name"].as_str().unwrap()).collect();
+    assert_eq!(gauges, ["inner_gap", "pessimistic_value", "optimistic_value"]);
+    let after_five = &out["trace"][1];
+    assert!((number(&after_five["objective"]) - 0.1812).abs() < 5e-3, "{after_five}");
+    assert_eq!(out["counts"]["more"]["products with second derivatives"].as_u64().map(|n| n > 0), Some(true));
+    assert!(place.read("toy.html").contains("the bilevel problem toy"));
+    // A continued run is the same.
+    place.run(&["solve", "toy.toml", "--checkpoint", "toy.save", "--out", "whole.json"]);
+    let whole: Value = serde_json::from_str(&place.read("whole.json")).unwrap();
+    assert_eq!(whole["point"], out["point"]);
+
+    // Without settings they are chosen, and the reasons are notes; the cautious price is near 0.65 with this slack.
+    place.put("shop.toml", "[data]\nbilevel = 'pricing'\n[problem]\n[solver]\nname = 'auto'\n[budget]\nseconds = 60\n");
+    let ran = place.run(&["solve", "shop.toml", "--out", "shop.json"]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    let out: Value = serde_json::from_str(&place.read("shop.json")).unwrap();
+    assert!((number(&out["bilevel"]["x"][0]) - 0.65).abs() < 0.06, "{}", ran.out);
+    assert!(ran.out.contains("note: sigma = ") && ran.out.contains("note: outer = "), "{}", ran.out);
+    // What is not about models is refused there.
+    for command in ["certify", "tradeoff"] {
+        let point = ["certify", "shop.toml", "--point", "shop.json"];
+        let args: &[&str] = if command == "certify" { &point } else { &["tradeoff", "shop.toml", "--bounds", "0.1..0.2:2"] };
+        let ran = place.run(args);
+        assert_eq!(ran.code, Some(2), "{command}: {}", ran.out);
+        assert!(ran.err.contains("this is a bilevel problem: wanted terms, or thalweg solve"), "{command}: {}", ran.err);
+    }
+}

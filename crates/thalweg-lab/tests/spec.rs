@@ -105,13 +105,13 @@ fn reference_values_that_are_known_are_not_computed_again() {
     place.put("rows.svm", ROWS);
     let (file, data) = (place.path("run.toml"), Options::default());
     let spec = Spec::from_table(table(TEXT)).unwrap();
-    let mut known = spec.pose(&file, &data).unwrap().problem.model().references().to_vec();
+    let mut known = spec.pose(&file, &data).unwrap().problem.references().to_vec();
     let again = spec.pose_with(&file, &data, &known).unwrap().problem;
-    assert!((again.model().bound(0) - 1.25).abs() < 1e-6, "{}", again.model().bound(0));
+    assert!((again.bound(0) - 1.25).abs() < 1e-6, "{}", again.bound(0));
     // Had it been computed again, it would not be what was given.
     known[0].value = 0.75;
     known[0].evaluations = 12345;
     let posed = spec.pose_with(&file, &data, &known).unwrap();
-    assert_eq!((posed.problem.model().bound(0), posed.problem.model().references()), (1.5, known.as_slice()));
+    assert_eq!((posed.problem.bound(0), posed.problem.references()), (1.5, known.as_slice()));
     assert!(posed.notes.iter().any(|note| note.contains("12345 evaluations")), "{:?}", posed.notes);
 }

@@ -1,5 +1,6 @@
 //! One file per subcommand: its arguments, and what it does with them. The work itself is in the other rooms.
 
+pub mod bilevel;
 pub mod certify;
 pub mod completions;
 pub mod data;

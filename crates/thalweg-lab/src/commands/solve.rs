@@ -9,13 +9,14 @@ use thalweg::run::{self, Checkpoint, Ended, Options, Outcome, Point};
 use thalweg::solvers::Returned;
 
 use super::{DONE, Ending, INTERRUPTED, MISSED};
+use crate::bilevel::Judged;
 use crate::certificate::{bounds_words, by_values_words, penalised_words, stationary_words, switching_words};
 use crate::console::{Bar, stop_on_signal};
 use crate::data::catalogue;
 use crate::model::Reference;
 use crate::output::{CROWD, align, few, json, print};
 use crate::report::of_solve::{self, Solved};
-use crate::spec::{Ready, Spec};
+use crate::spec::{Problem, Ready, Spec};
 use crate::trace::{check_writable, csv, write_whole};
 use crate::{Error, Result};
 
@@ -66,6 +67,7 @@ pub fn run(args: Args) -> Ending {
         .map_err(|_| Error::Request(format!("--checkpoint-every {}: wanted a number of seconds", args.checkpoint_every)))?;
     let options = spec.options(ready.equipped.certificate, ready.equipped.gauges.clone());
     let options = Options {
+        feasibility: ready.equipped.relaxed.unwrap_or(0.0).max(options.feasibility),
         threads: args.threads.unwrap_or(options.threads),
         checkpoint: args.checkpoint.clone().map(|file| Checkpoint {
             file,
@@ -143,6 +145,8 @@ struct Report {
     references: Vec<Reference>,
     #[serde(flatten)]
     outcome: Outcome,
+    /// What the x of a bilevel problem is worth.
+    bilevel: Option<Judged>,
     /// The same terms on the rows that were set aside.
     held_out: Option<Point>,
     /// Near-stationarity of the returned point, with bounds.
@@ -174,14 +178,22 @@ impl Report {
                 notes.push(format!("the near-stationarity of the point was not computed: {e}"));
                 Measured::default()
             });
+        let bilevel = match &ready.posed.problem {
+            Problem::Bilevel(posed) if outcome.ended != Ended::Interrupted => {
+                let judged = posed.judge(x);
+                judged.map_err(|e| notes.push(format!("what x is worth was not computed: {e}"))).ok()
+            }
+            _ => None,
+        };
         outcome.notes.extend(notes);
         Report {
+            bilevel,
             success: outcome.success(),
             exit_code,
             message: outcome.ended.to_string(),
             problem: ready.posed.problem.oracle().fingerprint(),
             bounds: outcome.point.constraints.iter().map(|c| ready.posed.problem.bound(c.index)).collect(),
-            references: ready.posed.problem.model().references().iter().map(Reference::from).collect(),
+            references: ready.posed.problem.references().iter().map(Reference::from).collect(),
             held_out,
             certificate_bounds,
             certificate,
@@ -230,7 +242,12 @@ impl Report {
         let mut rows = vec![["objective".to_string(), format!("{:.9}", o.point.objective), String::new(), String::new()]];
         let crowd = o.point.total > CROWD;
         for (c, bound) in few(&o.point, &self.bounds, WORST) {
-            let verdict = if c.satisfied { "holds".into() } else { format!("violated by {:.2e}", c.value) };
+            let verdict = match c.satisfied {
+                // A relaxation that is larger than rounding is said.
+                true if c.value > 0.0 && c.tolerance > 1e-3 => format!("holds within {:.3}", c.tolerance),
+                true => "holds".into(),
+                false => format!("violated by {:.2e}", c.value),
+            };
             rows.push([c.name.clone(), format!("{:.9}", c.value + bound), format!("<= {bound}"), verdict]);
         }
         text += &align(&rows, &[1]);
@@ -245,6 +262,9 @@ impl Report {
         if let Some(multipliers) = o.multipliers.as_ref().filter(|_| !crowd) {
             let each: Vec<String> = multipliers.iter().map(|m| format!("{m:.4}")).collect();
             text += &format!("multipliers as the method sees them: {}\n", each.join(", "));
+        }
+        if let Some(judged) = &self.bilevel {
+            text += &judged.words();
         }
         if let Some(held) = &self.held_out {
             text += "\non held-out rows\n";

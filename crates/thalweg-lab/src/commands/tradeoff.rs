@@ -118,9 +118,9 @@ fn of_spec(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
     }
     let spec = Spec::read(&args.input)?;
     let ready = spec.ready(&args.input, &catalogue::Options { data_dir: args.data_dir.clone() })?;
-    ready.posed.problem.refuse_family("tradeoff")?;
-    let (which, note) = which(ready.posed.problem.model(), args.of.as_deref())?;
-    let named = Named::new(ready.posed.problem.model(), &spec.problem.minimize, which);
+    let model = ready.posed.problem.terms("tradeoff")?;
+    let (which, note) = which(model, args.of.as_deref())?;
+    let named = Named::new(model, &spec.problem.minimize, which);
     let threads = match (args.asked.threads(), spec.threads) {
         (1, Some(threads)) => threads,
         (threads, _) => threads,

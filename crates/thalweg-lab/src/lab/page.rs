@@ -426,7 +426,10 @@ fn problem(run: &Finished) -> String {
     let list: Vec<&str> = p["subject_to"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let subject = if list.is_empty() { String::new() } else { format!(" subject to {}", list.join(", ")) };
     let domain = if p["domain"].is_null() { String::new() } else { format!(", domain {}", words(&p["domain"])) };
-    format!("minimise {}{subject}{domain}", p["minimize"].as_str().unwrap_or_default())
+    match p["minimize"].as_str() {
+        Some(minimize) => format!("minimise {minimize}{subject}{domain}"),
+        None => format!("bilevel {}", words(&run.spec["data"]["bilevel"])),
+    }
 }
 
 /// A machine and a build in words.

@@ -422,8 +422,8 @@ impl Shop<'_> {
             let make = || -> Result<Arc<Posed>> {
                 let known = lock(&self.store).references(&task.problem)?;
                 let posed = task.job.spec.pose_with(&self.experiment.file, &self.how.catalogue, &known)?;
-                if known.is_empty() && !posed.problem.model().references().is_empty() {
-                    lock(&self.store).keep_references(&task.problem, posed.problem.model().references())?;
+                if known.is_empty() && !posed.problem.references().is_empty() {
+                    lock(&self.store).keep_references(&task.problem, posed.problem.references())?;
                 }
                 Ok(Arc::new(posed))
             };
@@ -518,7 +518,8 @@ impl Shop<'_> {
         let refuse = |e: Error| Stopped::Refused(e.to_string());
         let posed = self.problem(task).map_err(Stopped::Refused)?;
         let equipped = task.job.spec.equip(&posed, &self.experiment.file).map_err(refuse)?;
-        let options = task.job.spec.options(equipped.certificate, equipped.gauges.clone());
+        let mut options = task.job.spec.options(equipped.certificate, equipped.gauges.clone());
+        options.feasibility = equipped.relaxed.unwrap_or(0.0).max(options.feasibility);
         let names = options.gauges.as_ref().map_or_else(Vec::new, |gauges| gauges.names());
         let (measures, feasibility) = (options.certificate, options.feasibility);
         let mut outcome = self.minimize(task, &posed, equipped, options, file, watch)?;
@@ -548,7 +549,7 @@ impl Shop<'_> {
             words.insert("problem".into(), json!(posed.problem.oracle().fingerprint()));
             words.insert("problem_notes".into(), json!(posed.notes));
             words.insert("bounds".into(), json!(bounds));
-            let references: Vec<Reference> = posed.problem.model().references().iter().map(Reference::from).collect();
+            let references: Vec<Reference> = posed.problem.references().iter().map(Reference::from).collect();
             words.insert("references".into(), json!(references));
             words.insert("held_out".into(), json!(held_out));
             words.insert("certificate".into(), certificate);

@@ -340,6 +340,7 @@ pub(super) fn made_by() -> String {
 /// A problem in words.
 pub(super) fn problem_words(minimize: &str, subject_to: &[String]) -> String {
     match subject_to {
+        [] if minimize.is_empty() => "the largest outer objective over all inner solutions".into(),
         [] => format!("minimise {minimize}"),
         several => format!("minimise {minimize} subject to {}", several.join(", ")),
     }

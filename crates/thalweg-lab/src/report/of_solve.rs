@@ -8,7 +8,7 @@ use thalweg::run::{ConstraintValue, Ended, Outcome, Point};
 use thalweg::solvers::Returned;
 
 use super::curves::{Limit, traces};
-use super::of_fit::{capital, made_by, name_of, problem_words};
+use super::of_fit::{capital, made_by, problem_words};
 use super::{BoundRow, Bounds, Experiment, FactPart, Facts, Page, Panel, Run, Section};
 use crate::certificate::{bounds_words, by_values_words, penalised_words, stationary_words, switching_words};
 use crate::encode::thousands;
@@ -71,7 +71,7 @@ pub fn page(solved: &Solved) -> Page {
     if o.returned == Returned::LeastInfeasible {
         alerts.push("No iterate passed the output rule's test: the point is the one that violates the constraints least.".into());
     }
-    Page { title: format!("{} on {}", solved.spec.problem.minimize, data(solved.spec)), lead: lead(solved), alerts, sections }
+    Page { title: title(solved.spec), lead: lead(solved), alerts, sections }
 }
 
 fn lead(solved: &Solved) -> String {
@@ -105,9 +105,11 @@ fn are(n: usize) -> &'static str {
     if n == 1 { "is" } else { "are" }
 }
 
-fn data(spec: &Spec) -> String {
-    let file = spec.data.file.as_ref().map(|file| name_of(&file.display().to_string()));
-    spec.data.name.clone().or(spec.data.synthetic.clone()).or(file).unwrap_or_default()
+fn title(spec: &Spec) -> String {
+    match spec.problem.minimize.as_str() {
+        "" => format!("the bilevel problem {}", spec.data.called()),
+        minimize => format!("{minimize} on {}", spec.data.called()),
+    }
 }
 
 /// The constraints that are shown, each with its bound.
@@ -156,7 +158,7 @@ fn experiment<'a>(solved: &Solved<'a>) -> Experiment {
         notes: vec![],
     };
     let p = &solved.spec.problem;
-    let panel = Panel { label: data(solved.spec), words: problem_words(&p.minimize, &p.subject_to) };
+    let panel = Panel { label: solved.spec.data.called(), words: problem_words(&p.minimize, &p.subject_to) };
     Experiment { title: "The run".into(), panels: vec![panel], runs: vec![run] }
 }
 
@@ -173,7 +175,7 @@ fn facts(solved: &Solved) -> Facts {
     let mut rows = vec![
         pair("minimise", solved.spec.problem.minimize.clone()),
         pair("subject to", solved.spec.problem.subject_to.join("; ")),
-        pair("data", data(solved.spec)),
+        pair("data", solved.spec.data.called()),
         pair("variables", thousands(o.point.x.len())),
         pair("constraints", if o.point.total > 0 { thousands(o.point.total) } else { String::new() }),
         pair("fingerprint", solved.problem.into()),

@@ -1,0 +1,384 @@
+//! Bilevel problems of specs: which there are, how a spec asks for one, and what is measured beside the rows of the
+//! reformulation. The problems themselves are the library's.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use thalweg::bilevel::problems::{GroupWeights, HyperRepresentation, Interval, Pricing, Quadratic, Toy};
+use thalweg::bilevel::{self, Bilevel, Derivatives, Extremes, Form, Prepared, SingleLevel, Written};
+use thalweg::math::rng::{Purpose, Rng};
+use thalweg::run::Gauge;
+use thalweg::solvers::{Adaprox, AnySolver};
+use thalweg::suggest::did_you_mean;
+use toml::Value;
+
+use crate::data::catalogue;
+use crate::output::align;
+use crate::spec::settings;
+use crate::{Error, Result};
+
+/// The problems that a spec can name.
+pub const NAMES: [&str; 6] = ["toy", "interval", "quadratic", "pricing", "hyper-representation", "group-weights"];
+
+/// Slack of inner solutions at which a point is judged, unless a spec says otherwise.
+const SLACK: f64 = 1e-6;
+
+/// A bilevel problem as `[data]` names it: `bilevel = "toy"`, or a table with its name and what it is made from.
+#[derive(Debug, Clone)]
+pub struct Named {
+    name: String,
+    keys: toml::Table,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct ToyKeys {
+    /// |x| and |y| are at most this.
+    radius: Option<f64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct NoKeys {}
+
+/// Sizes of made-up data for a hyper-representation.
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct HyperKeys {
+    /// Validation and training rows.
+    n1: usize,
+    n2: usize,
+    /// Features, and how many they become.
+    d: usize,
+    m: usize,
+    /// Standard deviation of the noise of targets.
+    noise: f64,
+    seed: u64,
+    /// Bounds on the norms of Lambda and of u.
+    outer_radius: Option<f64>,
+    inner_radius: Option<f64>,
+}
+
+impl Default for HyperKeys {
+    fn default() -> Self {
+        HyperKeys { n1: 200, n2: 200, d: 50, m: 512, noise: 0.1, seed: 0, outer_radius: None, inner_radius: None }
+    }
+}
+
+impl HyperKeys {
+    fn build(self) -> Result<HyperRepresentation> {
+        let HyperKeys { n1, n2, d, m, noise, seed, outer_radius, inner_radius } = self;
+        let mut problem = HyperRepresentation::synthetic(n1, n2, d, m, noise, seed)?;
+        if let Some(radius) = outer_radius {
+            problem = problem.outer_radius(radius)?;
+        }
+        if let Some(radius) = inner_radius {
+            problem = problem.inner_radius(radius)?;
+        }
+        Ok(problem)
+    }
+}
+
+/// Rows of a data set with groups, some of them for the inner fit and the others for the outer objective.
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct GroupKeys {
+    /// A set of the catalogue that has groups.
+    data: String,
+    /// How many rows the inner problem fits; the others are for validation.
+    rows: usize,
+    seed: u64,
+    /// The least weight of a group, and a bound on the norm of the model.
+    low: f64,
+    radius: f64,
+}
+
+impl Default for GroupKeys {
+    fn default() -> Self {
+        GroupKeys { data: "german".into(), rows: 60, seed: 0, low: 0.1, radius: 3.0 }
+    }
+}
+
+impl GroupKeys {
+    fn build(self, options: &catalogue::Options) -> Result<(GroupWeights, usize)> {
+        let data = catalogue::load(&self.data, options)?.data;
+        let Some(groups) = &data.groups else {
+            return Err(Error::Request(format!("data = \"{}\" has no groups: wanted a set that has", self.data)));
+        };
+        let total = data.labels.len();
+        if self.rows == 0 || self.rows >= total {
+            return Err(Error::Request(format!("rows = {}: wanted 1 to {}, so that rows are left", self.rows, total - 1)));
+        }
+        let mut order: Vec<usize> = (0..total).collect();
+        Rng::new(self.seed, Purpose::Sampling).shuffle(&mut order);
+        let (training, validation) = order.split_at(self.rows);
+        let of_row: Vec<usize> = training.iter().map(|&i| groups.of_row[i] as usize).collect();
+        let (fitted, judged) = (data.select(training), data.select(validation));
+        let problem = GroupWeights::new(
+            (&fitted.features, &fitted.labels),
+            &of_row,
+            (&judged.features, &judged.labels),
+            self.low,
+            self.radius,
+        )?;
+        let count = problem.outer_dim();
+        Ok((problem, count))
+    }
+}
+
+impl Named {
+    /// Reads the value of `bilevel`.
+    pub fn read(value: &Value) -> Result<Self> {
+        let wanted = format!("one of {}, or a table with such a name", NAMES.join(", "));
+        let (name, keys) = match value {
+            Value::String(name) => (name.clone(), toml::Table::new()),
+            Value::Table(table) => {
+                let mut keys = table.clone();
+                match keys.remove("name") {
+                    Some(Value::String(name)) => (name, keys),
+                    _ => return Err(Error::Request(format!("bilevel = {value}: wanted {wanted}"))),
+                }
+            }
+            other => return Err(Error::Request(format!("bilevel = {other}: wanted {wanted}"))),
+        };
+        if !NAMES.contains(&name.as_str()) {
+            let hint = did_you_mean(&name, NAMES);
+            return Err(Error::Request(format!(
+                "bilevel problem '{name}' is not known{hint}: wanted one of {}",
+                NAMES.join(", ")
+            )));
+        }
+        Ok(Named { name, keys })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What tells it from others, for hashes.
+    pub fn fingerprint(&self) -> String {
+        format!("bilevel {} {}", self.name, self.keys)
+    }
+
+    /// The problem, and the first x if the spec has none.
+    pub fn build(&self, options: &catalogue::Options) -> Result<(Arc<dyn Bilevel>, Vec<f64>)> {
+        let keys = self.keys.clone();
+        let wrong = |e: Error| Error::Request(format!("{e} (in bilevel = \"{}\")", self.name));
+        let plain = || settings::<NoKeys>(keys.clone()).map_err(wrong);
+        Ok(match self.name.as_str() {
+            "toy" => {
+                let keys: ToyKeys = settings(keys.clone()).map_err(wrong)?;
+                (Arc::new(Toy::new(keys.radius.unwrap_or(2.0))?), vec![0.3])
+            }
+            "interval" => plain().and_then(|_| Ok((Arc::new(Written(Interval::new()?)) as Arc<dyn Bilevel>, vec![1.5])))?,
+            "quadratic" => plain().and_then(|_| Ok((Arc::new(Written(Quadratic::new()?)) as Arc<dyn Bilevel>, vec![1.0])))?,
+            "hyper-representation" => {
+                let problem = settings::<HyperKeys>(keys.clone()).and_then(HyperKeys::build).map_err(wrong)?;
+                let start = problem.start().to_vec();
+                (Arc::new(problem), start)
+            }
+            "group-weights" => {
+                let keys: GroupKeys = settings(keys.clone()).map_err(wrong)?;
+                let (problem, groups) = keys.build(options).map_err(wrong)?;
+                (Arc::new(problem), vec![1.0; groups])
+            }
+            _ => plain().and_then(|_| Ok((Arc::new(Written(Pricing::new()?)) as Arc<dyn Bilevel>, vec![1.25])))?,
+        })
+    }
+}
+
+/// A bilevel problem that is ready to be solved.
+pub struct Posed {
+    /// The reformulation, the start, and its largest row.
+    pub prepared: Prepared,
+    slack: f64,
+}
+
+/// The keys of `[problem]` that belong to a bilevel problem: those of [`Form`], and the slack that a point is judged with.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted {
+    form: Form,
+    slack: Option<f64>,
+}
+
+impl Wanted {
+    /// Reads the table `bilevel` of `[problem]`.
+    pub fn read(value: Option<&Value>) -> Result<Self> {
+        let mut table = match value {
+            None => return Ok(Wanted::default()),
+            Some(Value::Table(table)) => table.clone(),
+            Some(other) => {
+                return Err(Error::Request(format!("bilevel = {other}: wanted a table such as {{ alpha = 0.01, xi = 0.01 }}")));
+            }
+        };
+        let slack = match table.remove("slack") {
+            None => None,
+            Some(Value::Float(slack)) if slack > 0.0 && slack.is_finite() => Some(slack),
+            Some(other) => return Err(Error::Request(format!("slack = {other}: wanted a finite number larger than 0"))),
+        };
+        let form: Form = settings(table)?;
+        form.validate()?;
+        Ok(Wanted { form, slack })
+    }
+
+    /// Reformulates the problem and finds its start.
+    pub fn pose(&self, named: &Named, start: Option<Vec<f64>>, options: &catalogue::Options) -> Result<Posed> {
+        let (problem, usual) = named.build(options)?;
+        let prepared = bilevel::prepare(&problem, self.form, &start.unwrap_or(usual))?;
+        Ok(Posed { prepared, slack: self.slack.unwrap_or(SLACK) })
+    }
+}
+
+impl Posed {
+    /// The reformulation.
+    pub fn single(&self) -> &SingleLevel {
+        &self.prepared.problem
+    }
+
+    /// What a careful reader should know about the problem.
+    pub fn notes(&self) -> Vec<String> {
+        let (bound, unit) = self.single().form().multipliers();
+        let mut notes = vec![format!(
+            "the start keeps all rows within {:.1e}; multipliers of the inner problem are at most {bound:.4}, in units of {unit:.4}",
+            self.prepared.violation.max(0.0)
+        )];
+        if self.single().problem().derivatives() == Derivatives::Differences {
+            notes.push("products with second derivatives are differences of gradients, exact to about eight digits".into());
+        }
+        notes
+    }
+
+    /// The solver that pilot runs choose, its settings in words, what rows are kept within, and the reasons.
+    pub fn choose(&self) -> Result<(AnySolver, String, f64, Vec<String>)> {
+        let chosen = bilevel::choose(self.single(), &self.prepared.start, &bilevel::Settings::default().inner)?;
+        let words = format!("{:?}", chosen.settings);
+        Ok((AnySolver::First(Box::new(Adaprox::new(chosen.settings)?)), words, chosen.within, chosen.reasons))
+    }
+
+    /// What a point is worth.
+    pub fn judge(&self, z: &[f64]) -> Result<Judged> {
+        let (single, pair) = (self.single(), self.single().pair(z));
+        let problem = single.problem();
+        Ok(Judged {
+            x: pair.x.to_vec(),
+            y: pair.y.to_vec(),
+            inner_multipliers: single.inner_multipliers(z),
+            inner_gap: bilevel::inner_gap(single, z)?,
+            extremes: bilevel::extremes(&**problem, pair.x, self.slack)?,
+            derivatives: problem.derivatives(),
+        })
+    }
+}
+
+/// A point of a bilevel problem, and what it is worth.
+#[derive(Debug, Serialize)]
+pub struct Judged {
+    x: Vec<f64>,
+    y: Vec<f64>,
+    inner_multipliers: Vec<f64>,
+    inner_gap: f64,
+    extremes: Extremes,
+    derivatives: Derivatives,
+}
+
+/// More entries of x than this are not printed.
+const SHOWN: usize = 8;
+
+impl Judged {
+    /// As a person reads it.
+    pub fn words(&self) -> String {
+        let list = |values: &[f64]| match values.len() > SHOWN {
+            true => format!("{} numbers", values.len()),
+            false => values.iter().map(|v| format!("{v:.6}")).collect::<Vec<_>>().join(", "),
+        };
+        let e = &self.extremes;
+        let finished = |extreme: &bilevel::Extreme| if extreme.finished { "" } else { "the search for it was not finished" };
+        let rows = [
+            ["x".to_string(), list(&self.x), String::new()],
+            ["at the worst inner solution".into(), format!("{:.6}", e.pessimistic.value), finished(&e.pessimistic).into()],
+            ["at the best inner solution".into(), format!("{:.6}", e.optimistic.value), finished(&e.optimistic).into()],
+            ["inner gap of the returned y".into(), format!("{:.3e}", self.inner_gap), String::new()],
+        ];
+        let slack = e.slack;
+        format!("\nwhat x is worth, over all y with g within {slack} of its least value\n{}", align(&rows, &[1]))
+    }
+}
+
+/// What is measured along a run of a bilevel problem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Measured {
+    InnerGap,
+    Pessimistic,
+    Optimistic,
+}
+
+const MEASURED: [(&str, Measured); 3] =
+    [("inner_gap", Measured::InnerGap), ("pessimistic_value", Measured::Pessimistic), ("optimistic_value", Measured::Optimistic)];
+
+/// Reads `measure` of a bilevel problem: by default the inner gap.
+fn measured(list: Option<&[String]>) -> Result<Vec<Measured>> {
+    let Some(list) = list else { return Ok(vec![Measured::InnerGap]) };
+    let mut found = vec![];
+    for word in list {
+        let known = MEASURED.iter().find(|(name, _)| name == word).map(|(_, what)| *what);
+        let names = MEASURED.map(|(name, _)| name);
+        let Some(what) = known else {
+            let hint = did_you_mean(word, names);
+            return Err(Error::Request(format!("measure = '{word}'{hint}: wanted {} for a bilevel problem", names.join(", "))));
+        };
+        if found.contains(&what) {
+            return Err(Error::Request(format!("measure has '{word}' twice: wanted each once")));
+        }
+        found.push(what);
+    }
+    Ok(found)
+}
+
+/// Refuses words of `measure` that mean nothing here.
+pub fn check_measure(list: Option<&[String]>) -> Result<()> {
+    measured(list).map(|_| ())
+}
+
+struct Gauges {
+    problem: Arc<dyn Bilevel>,
+    single: SingleLevel,
+    slack: f64,
+    wanted: Vec<Measured>,
+}
+
+impl std::fmt::Debug for Gauges {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gauges").field("wanted", &self.wanted).finish_non_exhaustive()
+    }
+}
+
+/// The gauges that `measure` asks for.
+pub fn gauges(list: Option<&[String]>, posed: &Posed) -> Result<Option<Arc<dyn Gauge>>> {
+    let wanted = measured(list)?;
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    let problem = posed.single().problem().clone();
+    let single = SingleLevel::new(problem.clone(), *posed.single().form())?;
+    Ok(Some(Arc::new(Gauges { problem, single, slack: posed.slack, wanted })))
+}
+
+impl Gauge for Gauges {
+    fn names(&self) -> Vec<String> {
+        let name = |what: &Measured| MEASURED.iter().find(|(_, known)| known == what).map_or("", |(name, _)| name);
+        self.wanted.iter().map(|what| name(what).into()).collect()
+    }
+
+    fn read(&self, z: &[f64]) -> thalweg::Result<Vec<f64>> {
+        let values = self.wanted.iter().any(|what| *what != Measured::InnerGap);
+        let extremes = values.then(|| bilevel::extremes(&*self.problem, self.single.pair(z).x, self.slack)).transpose()?;
+        let read = |what: &Measured| match (what, &extremes) {
+            (Measured::InnerGap, _) => bilevel::inner_gap(&self.single, z),
+            (Measured::Pessimistic, Some(e)) => Ok(e.pessimistic.value),
+            (Measured::Optimistic, Some(e)) => Ok(e.optimistic.value),
+            (_, None) => Ok(f64::NAN),
+        };
+        self.wanted.iter().map(read).collect()
+    }
+}
