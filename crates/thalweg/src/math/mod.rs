@@ -6,6 +6,7 @@ pub mod reduce;
 pub mod rng;
 pub mod sigmoid;
 pub mod vec;
+pub(crate) mod wide;
 
 pub use matrix::Matrix;
 pub use rng::Rng;

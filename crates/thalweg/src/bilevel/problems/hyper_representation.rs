@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::least_squares::{LeastSquares, check_rows};
 use crate::bilevel::{Bilevel, Derivatives, Pair, Pull};
 use crate::math::rng::{Purpose, Rng};
+use crate::math::wide::{add_combined, apply};
 use crate::math::{Matrix, vec};
 use crate::oracle::Scratch;
 use crate::sets::{Ball, Set};
@@ -188,45 +189,10 @@ impl Known {
     }
 }
 
-/// `out = Lambda u`.
-fn apply(lambda: &[f64], u: &[f64], out: &mut [f64]) {
-    for (out, row) in out.iter_mut().zip(lambda.chunks_exact(u.len().max(1))) {
-        *out = vec::dot(row, u);
-    }
-}
-
 /// `out = Lambda^T t`.
 fn combine(lambda: &[f64], t: &[f64], out: &mut [f64]) {
     out.fill(0.0);
     add_combined(lambda, t, out);
-}
-
-/// `out += Lambda^T t`, four rows at a time so that `out` is read and written less often, and two columns, which is what a vector
-/// instruction holds everywhere.
-fn add_combined(lambda: &[f64], t: &[f64], out: &mut [f64]) {
-    let m = out.len().max(1);
-    let (mut fours, mut weights) = (lambda.chunks_exact(4 * m), t.chunks_exact(4));
-    for (rows, t) in (&mut fours).zip(&mut weights) {
-        let ((a, b), (c, d)) = (halves(&rows[..2 * m]), halves(&rows[2 * m..]));
-        let (pairs, odd) = out.as_chunks_mut::<2>();
-        let ((a, last_a), (b, last_b)) = (a.as_chunks::<2>(), b.as_chunks::<2>());
-        let ((c, last_c), (d, last_d)) = (c.as_chunks::<2>(), d.as_chunks::<2>());
-        for ((((out, a), b), c), d) in pairs.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-            for k in 0..2 {
-                out[k] += (t[0] * a[k] + t[1] * b[k]) + (t[2] * c[k] + t[3] * d[k]);
-            }
-        }
-        for ((((out, a), b), c), d) in odd.iter_mut().zip(last_a).zip(last_b).zip(last_c).zip(last_d) {
-            *out += (t[0] * a + t[1] * b) + (t[2] * c + t[3] * d);
-        }
-    }
-    for (row, t) in fours.remainder().chunks_exact(m).zip(weights.remainder()) {
-        vec::add_scaled(out, *t, row);
-    }
-}
-
-fn halves(rows: &[f64]) -> (&[f64], &[f64]) {
-    rows.split_at(rows.len() / 2)
 }
 
 /// The only entry that is not 0, if there is only one: a method that steps on one constraint at a time asks for nothing else.
