@@ -95,7 +95,7 @@ struct GroupKeys {
 
 impl Default for GroupKeys {
     fn default() -> Self {
-        GroupKeys { data: "german".into(), rows: 60, seed: 0, low: 0.1, radius: 3.0 }
+        GroupKeys { data: "german".into(), rows: 60, seed: 0, low: 0.1, radius: 10.0 }
     }
 }
 
@@ -293,11 +293,15 @@ impl Judged {
             false => values.iter().map(|v| format!("{v:.6}")).collect::<Vec<_>>().join(", "),
         };
         let e = &self.extremes;
-        let finished = |extreme: &bilevel::Extreme| if extreme.finished { "" } else { "the search for it was not finished" };
+        let doubt = |extreme: &bilevel::Extreme| match (extreme.violation > 0.1 * e.slack, extreme.finished) {
+            (true, _) => format!("but no such y was found: this one is outside by {:.1e}", extreme.violation),
+            (false, false) => "the search for it was not finished".into(),
+            (false, true) => String::new(),
+        };
         let rows = [
             ["x".to_string(), list(&self.x), String::new()],
-            ["at the worst inner solution".into(), format!("{:.6}", e.pessimistic.value), finished(&e.pessimistic).into()],
-            ["at the best inner solution".into(), format!("{:.6}", e.optimistic.value), finished(&e.optimistic).into()],
+            ["at the worst inner solution".into(), format!("{:.6}", e.pessimistic.value), doubt(&e.pessimistic)],
+            ["at the best inner solution".into(), format!("{:.6}", e.optimistic.value), doubt(&e.optimistic)],
             ["inner gap of the returned y".into(), format!("{:.3e}", self.inner_gap), String::new()],
         ];
         let slack = e.slack;

@@ -477,3 +477,39 @@ fn what_cannot_be_meant_is_refused() {
     assert_eq!(weights(&b, &[1, 1], 0.5, 1.0), "group 0 has no training row: wanted at least one in each");
     assert_eq!(weights(&b, &[0, 2], 0.5, 1.0), "the group of training row 2 is 2: wanted a number below 2, the number of rows");
 }
+
+/// No model that fits as well, of many that are drawn, is worse than the worst that is found or better than the best.
+#[test]
+fn nothing_that_fits_lies_beyond_the_extremes() {
+    let problem = group_weights(4, 2, 5);
+    let (x, slack) = ([0.5, 0.9], 0.05);
+    let found = bilevel::extremes(&problem, &x, slack).unwrap();
+    let mut scratch = problem.scratch();
+    let mut ask = |y: &[f64]| {
+        let at = Pair { x: &x, y };
+        problem.visit(at, &mut scratch).unwrap();
+        (problem.outer(at, &mut scratch).unwrap(), problem.inner(at, &mut scratch).unwrap())
+    };
+    for extreme in [&found.pessimistic, &found.optimistic] {
+        let (f, g) = ask(&extreme.y);
+        assert!((f - extreme.value).abs() < 1e-12 && g <= found.inner_value + 1.02 * slack, "{extreme:?}");
+    }
+    let mut rng = Rng::new(9, Purpose::Data);
+    let (mut drawn, mut fitting) = (vec![0.0; 4], 0);
+    let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
+    for _ in 0..200_000 {
+        rng.normals(&mut drawn);
+        let y: Vec<f64> = found.optimistic.y.iter().zip(&drawn).map(|(y, d)| y + 0.5 * d).collect();
+        let (f, g) = ask(&y);
+        if g <= found.inner_value + slack {
+            (fitting, least, most) = (fitting + 1, least.min(f), most.max(f));
+        }
+    }
+    assert!(fitting > 500, "{fitting}");
+    let size = most - least;
+    assert!(most <= found.pessimistic.value && least >= found.optimistic.value - 0.01 * size, "{least} {most} {found:?}");
+    assert!(least <= found.optimistic.value + 0.1 * size, "the draws come near the best: {least} {most} {found:?}");
+    // The row that decides is at its bound on both sides.
+    let of_inner = |extreme: &bilevel::Extreme| extreme.multipliers.last().is_some_and(|v| *v > 0.0);
+    assert!(of_inner(&found.pessimistic) && of_inner(&found.optimistic), "{found:?}");
+}

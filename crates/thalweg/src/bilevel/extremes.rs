@@ -147,7 +147,7 @@ impl<'p> Search<'p> {
         let mut best: Option<Extreme> = None;
         for start in starts {
             let mut solver = Bundle::new(bundle::Settings { eps: 1e-5, ..bundle::Settings::default() })?;
-            let options = Options { record: Record::nothing(), feasibility: 1e-9, ..Options::iterations(ITERATIONS) };
+            let options = Options { record: Record::nothing(), feasibility: self.tolerance(), ..Options::iterations(ITERATIONS) };
             let outcome = run::minimize(self, &mut solver, start, &options, &mut ())?;
             let point = outcome.best_feasible.as_ref().filter(|_| !outcome.point.feasible).unwrap_or(&outcome.point);
             let found = Extreme {
@@ -157,12 +157,17 @@ impl<'p> Search<'p> {
                 violation: point.violation,
                 finished: outcome.ended == Ended::Finished,
             };
-            let rank = |e: &Extreme| (e.violation.max(1e-9), self.sign * e.value);
+            let rank = |e: &Extreme| (e.violation.max(self.tolerance()), self.sign * e.value);
             if best.as_ref().is_none_or(|b| rank(&found) < rank(b)) {
                 best = Some(found);
             }
         }
         best.ok_or_else(|| Error::Problem("no start was given for the search for an inner solution: wanted at least one".into()))
+    }
+
+    /// What constraints may be violated by: little beside the slack, which is what makes them matter.
+    fn tolerance(&self) -> f64 {
+        1e-2 * self.slack
     }
 
     fn at<'a>(&'a self, y: &'a [f64]) -> Pair<'a> {
