@@ -40,9 +40,7 @@ impl<E: ?Sized> Proximal<'_, E> {
     /// `grad += coefficient (x - c)`.
     fn add_pull(&self, x: &[f64], coefficient: f64, grad: &mut [f64]) {
         if coefficient != 0.0 {
-            for ((g, x), c) in grad.iter_mut().zip(x).zip(self.centre) {
-                *g += coefficient * (x - c);
-            }
+            vec::add_difference(grad, coefficient, x, self.centre);
         }
     }
 }

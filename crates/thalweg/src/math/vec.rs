@@ -1,7 +1,15 @@
 //! Dense vector kernels with a fixed order of summation. Sums run in eight lanes that are added pairwise, which is both
-//! what the vector units like and far more accurate than one running sum.
+//! what the vector units like and far more accurate than one running sum; those of long vectors are in `wide`.
+
+use super::wide;
 
 const LANES: usize = 8;
+
+/// From this length on sums have the lanes of `wide`: a vector of a few numbers is not worth them.
+const LONG: usize = 4096;
+
+/// From this length on it is worth asking what the processor can do, where the bits are the same anyway.
+const ASK: usize = 128;
 
 /// Adds eight lanes in a fixed order.
 #[inline]
@@ -53,6 +61,9 @@ pub fn sum(x: &[f64]) -> f64 {
 
 /// Inner product of two vectors of the same length.
 pub fn dot(x: &[f64], y: &[f64]) -> f64 {
+    if x.len() >= LONG {
+        return wide::dot(x, &y[..x.len()]);
+    }
     sum_pairs(x, y, |x, y| x * y)
 }
 
@@ -88,11 +99,15 @@ pub fn norm(x: &[f64]) -> f64 {
 /// Euclidean distance.
 pub fn distance(x: &[f64], y: &[f64]) -> f64 {
     let y = &y[..x.len()];
-    root(sum_pairs(x, y, |x, y| (x - y) * (x - y)), x.len(), |i| x[i] - y[i])
+    let squares = if x.len() >= LONG { wide::distance_squared(x, y) } else { sum_pairs(x, y, |x, y| (x - y) * (x - y)) };
+    root(squares, x.len(), |i| x[i] - y[i])
 }
 
 /// `y += a x`.
 pub fn add_scaled(y: &mut [f64], a: f64, x: &[f64]) {
+    if y.len() >= ASK {
+        return wide::add_scaled(y, a, x);
+    }
     for (y, x) in y.iter_mut().zip(x) {
         *y += a * x;
     }
@@ -102,6 +117,9 @@ pub fn add_scaled(y: &mut [f64], a: f64, x: &[f64]) {
 pub fn add_scaled_difference(y: &mut [f64], a: f64, x: &[f64], c: &[f64]) -> f64 {
     let len = y.len();
     let (x, c) = (&x[..len], &c[..len]);
+    if len >= LONG {
+        return root(wide::add_scaled_difference(y, a, x, c), len, |i| x[i] - c[i]);
+    }
     let ((ys, y_rest), (xs, x_rest), (cs, c_rest)) = (y.as_chunks_mut::<LANES>(), x.as_chunks::<LANES>(), c.as_chunks::<LANES>());
     let mut lanes = [0.0; LANES];
     for ((y, x), c) in ys.iter_mut().zip(xs).zip(cs) {
@@ -120,6 +138,21 @@ pub fn add_scaled_difference(y: &mut [f64], a: f64, x: &[f64], c: &[f64]) -> f64
     root(fold(lanes) + rest, len, |i| x[i] - c[i])
 }
 
+/// `y += a (x - c)`.
+pub fn add_difference(y: &mut [f64], a: f64, x: &[f64], c: &[f64]) {
+    wide::add_difference(y, a, x, c);
+}
+
+/// `y += a (x - y)`.
+pub fn approach(y: &mut [f64], a: f64, x: &[f64]) {
+    wide::approach(y, a, x);
+}
+
+/// `d = x - a d`: where a step of length a along d leads.
+pub fn step_from(d: &mut [f64], x: &[f64], a: f64) {
+    wide::step_from(d, x, a);
+}
+
 /// `x *= a`.
 pub fn scale(x: &mut [f64], a: f64) {
     for x in x {
@@ -129,8 +162,7 @@ pub fn scale(x: &mut [f64], a: f64) {
 
 /// The first entry that is not finite, with its position.
 pub fn first_not_finite(x: &[f64]) -> Option<(usize, f64)> {
-    // Zero times a finite number is 0 or -0, and NaN otherwise: no branch for an entry, and no comparison either.
-    if sum_pairs(x, x, |x, _| x * 0.0) == 0.0 {
+    if wide::all_finite(x) {
         return None;
     }
     x.iter().copied().enumerate().find(|(_, v)| !v.is_finite())
@@ -174,6 +206,24 @@ mod tests {
             same(add_scaled_difference(&mut moved, 0.3, &x, &y), distance(&x, &y));
             moved.iter().enumerate().for_each(|(i, m)| same(*m, by_index(i)));
         }
+    }
+
+    /// At the length where the lanes change every way of asking still gives the same number.
+    #[test]
+    fn long_sums_agree_with_short_ones() {
+        for len in [LONG - 1, LONG, LONG + 5] {
+            let x: Vec<f64> = (0..len).map(|i| (i as f64 * 0.7).sin()).collect();
+            let y: Vec<f64> = (0..len + 3).map(|i| (i as f64 * 0.3).cos()).collect();
+            let near = |a: f64, b: f64| assert!((a - b).abs() <= 1e-13 * (1.0 + b.abs()), "{len} {a} {b}");
+            near(dot(&x, &y), sum_by(len, |i| x[i] * y[i]));
+            near(norm(&x), norm_by(len, |i| x[i]));
+            near(distance(&x, &y), norm_by(len, |i| x[i] - y[i]));
+            let mut moved = x.clone();
+            assert_eq!(add_scaled_difference(&mut moved, 0.3, &x, &y).to_bits(), distance(&x, &y).to_bits());
+            assert!((0..len).all(|i| moved[i] == x[i] + 0.3 * (x[i] - y[i])));
+        }
+        // Squares that overflow are looked at again here too.
+        assert!((norm(&vec![1e200; LONG]) / (1e200 * (LONG as f64).sqrt()) - 1.0).abs() < 1e-15);
     }
 
     #[test]

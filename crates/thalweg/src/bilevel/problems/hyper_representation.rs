@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::least_squares::{LeastSquares, check_rows};
 use crate::bilevel::{Bilevel, Derivatives, Pair, Pull};
 use crate::math::rng::{Purpose, Rng};
-use crate::math::wide::{add_combined, apply};
+use crate::math::wide::{add_combined, apply, outer_products};
 use crate::math::{Matrix, vec};
 use crate::oracle::Scratch;
 use crate::sets::{Ball, Set};
@@ -327,21 +327,15 @@ impl Bilevel for HyperRepresentation {
             vec::scale(&mut k.of_hat, -inner);
         }
         combine(at.x, &k.e, dy);
-        let weights = k.e.iter().zip(&k.more).zip(&k.of_hat);
-        for (row, ((&e, &of_b), &of_hat)) in dx.chunks_exact_mut(m).zip(weights) {
-            match (b.filter(|_| only.is_none()), inner != 0.0) {
-                (Some(b), true) => {
-                    for (((out, u), b), hat) in row.iter_mut().zip(at.y).zip(b).zip(yhat) {
-                        *out = (e * u + of_b * b) + of_hat * hat;
-                    }
-                }
-                (Some(b), false) => row.iter_mut().zip(at.y).zip(b).for_each(|((out, u), b)| *out = e * u + of_b * b),
-                (None, true) => row.iter_mut().zip(at.y).zip(yhat).for_each(|((out, u), hat)| *out = e * u + of_hat * hat),
-                (None, false) => row.iter_mut().zip(at.y).for_each(|(out, u)| *out = e * u),
-            }
-            if let Some((j, b)) = only {
-                row[j] += of_b * b;
-            }
+        let (first, last) = ((&*k.e, at.y), (&*k.of_hat, yhat));
+        match (b.filter(|_| only.is_none()), inner != 0.0) {
+            (Some(b), true) => outer_products(dx, &[first, (&k.more, b), last]),
+            (Some(b), false) => outer_products(dx, &[first, (&k.more, b)]),
+            (None, true) => outer_products(dx, &[first, last]),
+            (None, false) => outer_products(dx, &[first]),
+        }
+        if let Some((j, b)) = only {
+            dx.chunks_exact_mut(m).zip(&k.more).for_each(|(row, of_b)| row[j] += of_b * b);
         }
         Ok(along)
     }
@@ -362,9 +356,7 @@ impl Bilevel for HyperRepresentation {
 /// `t u^T` and `Lambda^T t`.
 fn gradients(at: Pair, t: &[f64], dx: Option<&mut [f64]>, dy: Option<&mut [f64]>) {
     if let Some(dx) = dx {
-        for (row, &t) in dx.chunks_exact_mut(at.y.len().max(1)).zip(t) {
-            row.iter_mut().zip(at.y).for_each(|(out, u)| *out = t * u);
-        }
+        outer_products(dx, &[(t, at.y)]);
     }
     if let Some(dy) = dy {
         combine(at.x, t, dy);

@@ -2,6 +2,7 @@
 //! problems that are made of it are beside this file.
 
 use crate::error::check_length;
+use crate::math::wide::apply;
 use crate::math::{Matrix, vec};
 use crate::{Error, Result};
 
@@ -39,9 +40,7 @@ impl LeastSquares {
 
     /// `out = gram q`.
     pub(super) fn times(&self, q: &[f64], out: &mut [f64]) {
-        for (out, row) in out.iter_mut().zip(self.gram.chunks_exact(q.len().max(1))) {
-            *out = vec::dot(row, q);
-        }
+        apply(&self.gram, q, out);
     }
 
     /// The gradient at w into `out`; returns the value.
