@@ -2,18 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::math::{Aligned, vec};
+
 /// Weighted running mean in O(d) memory.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunningMean {
-    mean: Vec<f64>,
+    mean: Aligned,
     weight: f64,
 }
 
 impl RunningMean {
     /// Forgets everything; vectors will have `dim` entries.
     pub fn reset(&mut self, dim: usize) {
-        self.mean.clear();
-        self.mean.resize(dim, 0.0);
+        self.mean.zeros(dim);
         self.weight = 0.0;
     }
 
@@ -22,10 +23,7 @@ impl RunningMean {
         self.weight += weight;
         if self.weight > 0.0 {
             // mean += (w / W) (x - mean): stable for any number of terms.
-            let share = weight / self.weight;
-            for (m, x) in self.mean.iter_mut().zip(x) {
-                *m += share * (x - *m);
-            }
+            vec::approach(&mut self.mean, weight / self.weight, x);
         }
     }
 

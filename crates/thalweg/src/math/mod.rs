@@ -1,6 +1,7 @@
 //! Arithmetic that knows nothing of optimisation: vectors, matrices of rows, reproducible sums, random numbers and the
 //! sigmoid kernels. Everything here is deterministic: the same arguments give the same bits for any number of threads.
 
+pub mod aligned;
 pub mod matrix;
 pub mod reduce;
 pub mod rng;
@@ -8,5 +9,6 @@ pub mod sigmoid;
 pub mod vec;
 pub(crate) mod wide;
 
+pub use aligned::Aligned;
 pub use matrix::Matrix;
 pub use rng::Rng;

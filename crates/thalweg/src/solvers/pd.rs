@@ -7,6 +7,7 @@ pub use super::dual::Within;
 use super::dual::ascend;
 use super::{Eval, Kind, Method, Returned, Solver, State, Step};
 use crate::estimate::RunningMean;
+use crate::math::{Aligned, vec};
 use crate::oracle::{Draw, Warm};
 use crate::{Error, Result};
 
@@ -75,7 +76,7 @@ pub struct Pd {
     mu: f64,
     s: Saved,
     /// The gradient of the Lagrangian, then the new iterate; working space; values of the constraints; the new multipliers.
-    d: Vec<f64>,
+    d: Aligned,
     work: Vec<f64>,
     h: Vec<f64>,
     lam: Vec<f64>,
@@ -87,7 +88,7 @@ pub struct Pd {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
     t: u64,
-    z: Vec<f64>,
+    z: Aligned,
     lam: Vec<f64>,
     /// h(z_{t-1}); empty of meaning at t = 0.
     before: Vec<f64>,
@@ -102,7 +103,7 @@ impl Pd {
         let mu = settings
             .mu
             .ok_or_else(|| Error::setting("mu", "(not given)", "the strong convexity, a finite number larger than 0"))?;
-        let (d, work, h, lam) = (vec![], vec![], vec![], vec![]);
+        let (d, work, h, lam) = (Aligned::default(), vec![], vec![], vec![]);
         Ok(Pd { settings, mu, s: Saved::default(), d, work, h, lam, full: Draw::full(), warm: Warm::default() })
     }
 
@@ -139,10 +140,7 @@ impl Pd {
             }
         }
         // z_{t+1}, eq. 14
-        let rate = 1.0 / eta;
-        for (d, z) in self.d.iter_mut().zip(&*z) {
-            *d = z - rate * *d;
-        }
+        vec::step_from(&mut self.d, z, 1.0 / eta);
         ev.project(&mut self.d)?;
         super::check_iterate(&self.d)?;
         std::mem::swap(z, &mut self.d);
@@ -187,15 +185,14 @@ impl<'e> Solver<dyn Eval + 'e> for Pd {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
         let (dim, q) = (x.len(), ev.constraints());
         self.s.t = 0;
-        self.s.z.clear();
-        self.s.z.extend_from_slice(x);
+        self.s.z.set(x);
         for values in [&mut self.s.lam, &mut self.s.before, &mut self.h, &mut self.lam] {
             values.clear();
             values.resize(q, 0.0);
         }
         self.s.average.reset(dim);
         self.s.average_lam.reset(q);
-        self.d.resize(dim, 0.0);
+        self.d.zeros(dim);
         self.work.resize(dim, 0.0);
         Ok(())
     }

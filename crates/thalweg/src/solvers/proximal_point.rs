@@ -7,6 +7,7 @@ use super::{Bundle, Conex, Eval, FirstOrder, Pd, Returned, Ssg, State, Step};
 use crate::Result;
 use crate::estimate::Reservoir;
 use crate::eval::Proximal;
+use crate::math::Aligned;
 use crate::math::rng::Purpose;
 
 /// The inner solver.
@@ -86,7 +87,7 @@ pub(super) struct Saved {
     pub(super) k: u64,
     pub(super) t: u64,
     /// z_k, and the multipliers of the inner run that gave it; none for z_0 and for solvers without.
-    pub(super) centre: Vec<f64>,
+    pub(super) centre: Aligned,
     pub(super) multipliers: Vec<f64>,
     /// The drawn centre and its multipliers.
     pub(super) reservoir: Reservoir,
@@ -115,13 +116,22 @@ pub(super) struct ProximalPoint {
     pub(super) otherwise: Otherwise,
     /// For the view of the subproblem; for the next centre, and afterwards the one before.
     work: Vec<f64>,
-    next: Vec<f64>,
+    next: Aligned,
 }
 
 impl ProximalPoint {
     pub(super) fn new(inner: Running, inner_iterations: u64, warm_multipliers: bool, otherwise: Otherwise) -> Self {
         let (s, subproblem) = (Saved::default(), Subproblem::default());
-        ProximalPoint { inner, s, subproblem, inner_iterations, warm_multipliers, otherwise, work: vec![], next: vec![] }
+        ProximalPoint {
+            inner,
+            s,
+            subproblem,
+            inner_iterations,
+            warm_multipliers,
+            otherwise,
+            work: vec![],
+            next: Aligned::default(),
+        }
     }
 
     /// The centre before the current one, after a step that moved.
@@ -138,8 +148,7 @@ impl ProximalPoint {
         let s = &mut self.s;
         (s.k, s.t) = (0, 0);
         for point in [&mut s.centre, &mut self.next] {
-            point.clear();
-            point.extend_from_slice(x); // z_0 = x_0
+            point.set(x); // z_0 = x_0
         }
         for multipliers in [&mut s.multipliers, &mut s.drawn_multipliers] {
             multipliers.clear();

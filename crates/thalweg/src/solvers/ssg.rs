@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Eval, Kind, Method, Returned, Schedule, Solver, State, Step};
 use crate::estimate::{MiniBatch, Reservoir, RunningMean};
 use crate::math::rng::Purpose;
-use crate::math::vec;
+use crate::math::{Aligned, vec};
 use crate::oracle::Replacement;
 use crate::{Error, Result, plan};
 
@@ -171,7 +171,7 @@ pub struct Ssg {
     settings: Settings,
     s: Saved,
     /// The direction d, constraint values, statistics and weights of the current step.
-    d: Vec<f64>,
+    d: Aligned,
     g: Vec<f64>,
     statistics: Vec<f64>,
     weights: Vec<f64>,
@@ -184,7 +184,7 @@ pub struct Ssg {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
     t: u64,
-    x: Vec<f64>,
+    x: Aligned,
     accepted: u64,
     reservoir: Reservoir,
     average: RunningMean,
@@ -231,7 +231,7 @@ impl Ssg {
             value_batch: batch(settings.value_batch),
             settings,
             s: Saved::default(),
-            d: vec![],
+            d: Aligned::default(),
             g: vec![],
             statistics: vec![],
             weights: vec![],
@@ -241,6 +241,16 @@ impl Ssg {
     /// How many iterates were accepted from the burn-in on.
     pub fn accepted(&self) -> u64 {
         self.s.accepted
+    }
+
+    /// The point that the settings ask for, once there is one; there is one from then on.
+    fn asked(&self) -> Option<&[f64]> {
+        match self.settings.output {
+            Output::Random => self.s.reservoir.get().map(|(_, x)| x),
+            Output::Average => self.s.average.get(),
+            Output::Last => Some(&self.s.x),
+            Output::BestFeasible => self.s.best.get(),
+        }
     }
 
     /// Values of the constraints into `g` and, if the worst exceeds `tol`, its subgradient into `d`. Returns the worst value.
@@ -299,8 +309,9 @@ impl Ssg {
             }
             eta = v / square;
         }
-        // Of the candidates only the one that is asked for is kept up to date: with millions of variables each is a pass.
-        if recorded && self.settings.output != Output::Last {
+        // Of the candidates only the one that is asked for is kept up to date, and until there is one what stands in for it: with
+        // millions of variables each is a pass.
+        if recorded && self.asked().is_none() {
             self.s.least.offer(&self.s.x, v);
         }
         if recorded && (feasible || self.settings.strongly_convex) {
@@ -317,9 +328,7 @@ impl Ssg {
             }
         }
         // x_{t+1} = proj_X(x_t - eta_t d), Algorithm 1 line 6; d is free to hold it until it is known to be finite
-        for (d, x) in self.d.iter_mut().zip(&self.s.x) {
-            *d = x - eta * *d;
-        }
+        vec::step_from(&mut self.d, &self.s.x, eta);
         ev.project(&mut self.d)?;
         super::check_iterate(&self.d)?;
         std::mem::swap(&mut self.s.x, &mut self.d);
@@ -338,13 +347,7 @@ impl Method for Ssg {
     }
 
     fn output(&self, out: &mut [f64]) -> Returned {
-        let asked = match self.settings.output {
-            Output::Random => self.s.reservoir.get().map(|(_, x)| x),
-            Output::Average => self.s.average.get(),
-            Output::Last => Some(self.s.x.as_slice()),
-            Output::BestFeasible => self.s.best.get(),
-        };
-        match asked {
+        match self.asked() {
             Some(x) => {
                 out.copy_from_slice(x);
                 Returned::AsAsked
@@ -371,8 +374,7 @@ impl<'e> Solver<dyn Eval + 'e> for Ssg {
         let dim = x.len();
         self.s.t = 0;
         self.s.accepted = 0;
-        self.s.x.clear();
-        self.s.x.extend_from_slice(x);
+        self.s.x.set(x);
         // Candidates for an output that is not asked for take no memory, here or in a checkpoint.
         let output = self.settings.output;
         let kept = |wanted: bool| if wanted { dim } else { 0 };
@@ -380,7 +382,7 @@ impl<'e> Solver<dyn Eval + 'e> for Ssg {
         self.s.average.reset(kept(output == Output::Average));
         self.s.best.reset(kept(output == Output::BestFeasible));
         self.s.least.reset(kept(output != Output::Last));
-        self.d.resize(dim, 0.0);
+        self.d.zeros(dim);
         self.g.resize(ev.constraints(), 0.0);
         self.weights.resize(ev.constraints(), 0.0);
         self.statistics.resize(ev.statistics(), 0.0);
