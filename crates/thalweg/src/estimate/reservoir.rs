@@ -25,10 +25,15 @@ impl Reservoir {
     /// Offers `x`, the `index`-th vector, with a weight of at least 0. Draws one random number per offer, kept or not, so
     /// that the generator's position does not depend on the outcome.
     pub fn offer(&mut self, x: &[f64], index: u64, weight: f64, rng: &mut Rng) {
+        self.offer_by(index, weight, rng, |kept| kept.copy_from_slice(x));
+    }
+
+    /// The same for a vector that is only written out, by `write`, if it is kept.
+    pub fn offer_by(&mut self, index: u64, weight: f64, rng: &mut Rng, write: impl FnOnce(&mut [f64])) {
         let u = rng.uniform();
         self.weight += weight;
         if weight > 0.0 && u * self.weight < weight {
-            self.kept.copy_from_slice(x);
+            write(&mut self.kept);
             self.index = Some(index);
         }
     }

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::error::check_finite;
+use crate::infproj::InfProjection;
 use crate::math::rng::Purpose;
 use crate::math::{Rng, vec};
 use crate::oracle::{At, Draw, Modulus, Pick, Region, Replacement, Scales, Scratch, Subgradients, Values};
@@ -51,6 +52,13 @@ pub trait ValueEval {
     /// The set that the constraints and the domain describe, see [`Values::region`]. Projections go through
     /// [`ValueEval::region_begin`] and [`ValueEval::region_sweep`].
     fn region(&self) -> Option<&dyn Region>;
+    /// The problem as an inf-projection problem, see [`Values::inf_projection`]. What is asked of it is reported to
+    /// [`ValueEval::count_samples`].
+    fn inf_projection(&self) -> Option<&dyn InfProjection> {
+        None
+    }
+    /// Counts values and subgradients of samples that a method has asked an inf-projection problem for.
+    fn count_samples(&mut self, _values: u64, _subgradients: u64) {}
     /// Begins to project `target` onto the region as it looks from `at`.
     fn region_begin(&mut self, at: &[f64], target: &[f64]) -> Result<()>;
     /// Goes on with that. Visits to rows count as inner steps; once done, one projection and a value of every constraint.
@@ -327,6 +335,16 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
 
     fn region(&self) -> Option<&dyn Region> {
         self.problem.region()
+    }
+
+    fn inf_projection(&self) -> Option<&dyn InfProjection> {
+        self.problem.inf_projection()
+    }
+
+    fn count_samples(&mut self, values: u64, subgradients: u64) {
+        let counts = &mut self.memory.counts;
+        counts.objective_values.add(u64::from(values > 0), values);
+        counts.objective_subgradients.add(u64::from(subgradients > 0), subgradients);
     }
 
     fn region_begin(&mut self, at: &[f64], target: &[f64]) -> Result<()> {

@@ -102,13 +102,13 @@ impl Matrix {
     }
 
     /// Calls `visit(column, value)` for the stored entries of row `i`, in the order of the columns.
+    #[inline]
     pub fn visit_row(&self, i: usize, mut visit: impl FnMut(usize, f64)) {
         match &self.store {
             Store::Dense(e) => e[i * self.cols..(i + 1) * self.cols].iter().enumerate().for_each(|(c, &v)| visit(c, v)),
             Store::Sparse { ptr, ids, values } => {
-                for k in ptr[i]..ptr[i + 1] {
-                    visit(ids[k] as usize, values[k]);
-                }
+                let range = ptr[i]..ptr[i + 1];
+                ids[range.clone()].iter().zip(&values[range]).for_each(|(&c, &v)| visit(c as usize, v));
             }
             Store::Ones32 { ptr, ids } => ids[ptr[i]..ptr[i + 1]].iter().for_each(|&c| visit(c as usize, 1.0)),
             Store::Ones8 { ptr, ids } => ids[ptr[i]..ptr[i + 1]].iter().for_each(|&c| visit(c as usize, 1.0)),

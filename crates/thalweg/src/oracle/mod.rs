@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::infproj::InfProjection;
 pub use crate::sets::Warm;
 use crate::sets::{Set, WholeSpace};
 use crate::{Error, Result};
@@ -111,6 +112,10 @@ pub trait Values: Send + Sync {
     }
     /// The set that the constraints and the domain describe, where the problem can project onto it.
     fn region(&self) -> Option<&dyn Region> {
+        None
+    }
+    /// The problem as an inf-projection problem, if it is one: `min_x g(x) + min_y h(y) - <y, l(x)>`.
+    fn inf_projection(&self) -> Option<&dyn InfProjection> {
         None
     }
     /// How strongly the variables act: typical curvature, up to a common factor. For a linear model, the second moments of the

@@ -97,6 +97,10 @@ impl Set for Ball {
         length.is_finite().then_some(())
     }
 
+    fn ball_around_origin(&self) -> Option<f64> {
+        self.centre.is_none().then_some(self.radius)
+    }
+
     fn describe(&self) -> String {
         match &self.centre {
             None => format!("ball of radius {}", self.radius),

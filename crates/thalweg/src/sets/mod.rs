@@ -78,6 +78,11 @@ pub trait Set: Send + Sync + std::fmt::Debug {
         let normal: Vec<f64> = y.iter().zip(foot).map(|(y, foot)| y - foot).collect();
         cut(0, &normal);
     }
+    /// The radius, if the set is a ball around the origin, infinite for the whole space: whoever knows the norm of a vector can
+    /// then project it by a factor.
+    fn ball_around_origin(&self) -> Option<f64> {
+        None
+    }
     /// The set in words, for reports.
     fn describe(&self) -> String;
 }
@@ -103,6 +108,9 @@ macro_rules! set_behind {
             }
             fn separate(&self, y: &[f64], foot: &[f64], cut: &mut dyn FnMut(usize, &[f64])) {
                 (**self).separate(y, foot, cut);
+            }
+            fn ball_around_origin(&self) -> Option<f64> {
+                (**self).ball_around_origin()
             }
             fn describe(&self) -> String {
                 (**self).describe()

@@ -28,6 +28,10 @@ impl Set for WholeSpace {
         (vec::norm(slope) == 0.0).then_some(())
     }
 
+    fn ball_around_origin(&self) -> Option<f64> {
+        Some(f64::INFINITY)
+    }
+
     fn describe(&self) -> String {
         "whole space".into()
     }
