@@ -2,6 +2,7 @@
 
 mod bounds;
 mod by_values;
+mod pair;
 mod penalised;
 mod switching;
 
@@ -15,6 +16,7 @@ use crate::{Error, Result};
 
 pub use bounds::{Bounds, Certificate, certify};
 pub use by_values::{ByValues, Estimate, LookBack, by_values};
+pub use pair::{PairBound, of_pair, slope};
 pub use penalised::{Penalised, PenalisedStationarity, of_penalty};
 pub use switching::{NearStationarity, Switching, by_switching};
 

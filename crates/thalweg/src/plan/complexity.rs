@@ -1,7 +1,8 @@
 //! How the work of the methods grows as the accuracy eps falls: Table 1 of Liu & Xu, "A single-loop SPIDER-type stochastic
 //! subgradient method for expectation-constrained nonconvex nonsmooth optimization", the deterministic case
-//! of Huang & Lin, ConEx on convex problems (see [`crate::plan::conex`]), and DSZOG (see [`crate::plan::dszog`]) and AdaProx (see
-//! [`crate::plan::adaprox`]), whose constants must be known.
+//! of Huang & Lin, ConEx on convex problems (see [`crate::plan::conex`]), DSZOG (see [`crate::plan::dszog`]) and AdaProx (see
+//! [`crate::plan::adaprox`]), whose constants must be known, and MSPG and St-SPG (see [`crate::plan::mspg`] and
+//! [`crate::plan::st_spg`]), which take no constraints.
 
 use serde::Serialize;
 
@@ -36,10 +37,12 @@ const SMOOTH: &str =
     "smooth f, as many values of it; eps bounds the gradient of the penalised objective; a of order eps^2, else O(eps^-6)";
 const BILEVEL: &str =
     "a bounded multiplier; eps bounds squares of distance and residual; log(1/eps) inner gradients for each value";
+const PAIR: &str = "g and l smooth, h uniformly convex, v the exponent of its conjugate's gradient; eps bounds the gradient";
+const STAGES: &str = "g and l convex, h as for mspg; eps bounds the gradient at a point near by";
 const AWAY: &str = "gradient-away and B_g > rho_g D^2";
 
 #[rustfmt::skip]
-const TABLE: [Complexity; 17] = [
+const TABLE: [Complexity; 19] = [
     line("ssg", "deterministic convex", ["O(eps^-4)", "O(eps^-4)", "O(eps^-4)"], SLATER),
     line("ssg", "stochastic convex", ["O(eps^-4)", "O(eps^-4)", "O(eps^-8)"], SLATER),
     line("ssg", "finite-sum convex", ["O(eps^-4)", "O(eps^-4)", "O(N eps^-4)"], SLATER),
@@ -57,6 +60,8 @@ const TABLE: [Complexity; 17] = [
     line("dszog", "many smooth constraints, values alone", ["none", "none", "O(eps^-4)"], SMOOTH),
     line("adaprox", "pessimistic bilevel, by sg", ["O(eps^-3)", "O(eps^-3)", "O(eps^-3)"], BILEVEL),
     line("adaprox", "pessimistic bilevel, by pd", ["O(eps^-2)", "O(eps^-2)", "O(eps^-2)"], BILEVEL),
+    line("mspg", "none, inf-projection", ["O(eps^(-4/v))", "none", "none"], PAIR),
+    line("st-spg", "none, inf-projection", ["O(eps^(-4/v))", "none", "none"], STAGES),
 ];
 
 const fn line(method: &'static str, setting: &'static str, work: [&'static str; 3], conditions: &'static str) -> Complexity {

@@ -6,7 +6,9 @@ mod complexity;
 pub mod conex;
 pub mod dszog;
 pub mod ipp;
+pub mod mspg;
 pub mod ssg;
+pub mod st_spg;
 pub mod threes_econ;
 
 use serde::{Deserialize, Serialize};
@@ -18,7 +20,7 @@ use crate::solvers::schedule::short;
 use crate::{Error, Result};
 
 /// Methods that have a planner, by the names that a spec uses.
-pub const METHODS: [&str; 6] = ["ssg", "conex", "ipp", "threes-econ", "dszog", "adaprox"];
+pub const METHODS: [&str; 8] = ["ssg", "conex", "ipp", "threes-econ", "dszog", "adaprox", "mspg", "st-spg"];
 
 /// A plan as a person reads it: a title, a table, and the sentence of what is proved.
 pub trait Readable {
@@ -96,6 +98,28 @@ fn accuracy(eps: f64) -> Result<()> {
     Err(Error::setting("eps", eps, "a finite number larger than 0, the accuracy to reach"))
 }
 
+/// Up to this many, numbers that are rounded up are added one by one.
+const ADDED: f64 = 1e7;
+
+/// `sum_{k=1..n} ceil(times k / by)`: exact, except for more than 10 million of them where neither `times / by` nor
+/// `by / times` is a whole number; there rounding up counts as one half.
+fn rounded_up(n: f64, times: f64, by: f64) -> f64 {
+    if n <= ADDED { (1..=n as u64).map(|k| (times * k as f64 / by).ceil()).sum() } else { rounded_up_closed(n, times, by) }
+}
+
+fn rounded_up_closed(n: f64, times: f64, by: f64) -> f64 {
+    let (plain, often) = (times / by * n * (n + 1.0) / 2.0, by / times);
+    if (times / by).fract() == 0.0 {
+        plain
+    } else if often.fract() == 0.0 {
+        // Each whole number comes `often` times, and the last one for the rest.
+        let whole = (n / often).floor();
+        often * whole * (whole + 1.0) / 2.0 + (whole + 1.0) * (n - often * whole)
+    } else {
+        plain + 0.5 * n
+    }
+}
+
 /// One row of a plan's table.
 fn row(what: &str, symbol: &str, value: impl Into<String>) -> [String; 3] {
     [what.into(), symbol.into(), value.into()]
@@ -110,4 +134,23 @@ fn whole(count: f64) -> String {
 /// relative for small numbers and stays below one for large ones.
 fn ceiling(x: f64) -> f64 {
     (x - (1e-9 * x).min(1e-3)).ceil()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounded_up_sums_are_those_of_a_loop() {
+        for (times, by) in [(1.0, 1.0), (1.0, 2.0), (1.0, 7.0), (1.0, 0.5), (3.0, 1.0), (0.25, 1.0), (1.0, 1e3), (1.0, 0.125)] {
+            for n in [1.0, 2.0, 6.0, 7.0, 8.0, 100.0, 1001.0] {
+                assert_eq!(rounded_up_closed(n, times, by), rounded_up(n, times, by), "{n} {times} {by}");
+            }
+        }
+        // 1/2.7, 2/2.7, 3/2.7 and 4/2.7: 1 + 1 + 2 + 2.
+        assert_eq!(rounded_up(4.0, 1.0, 2.7), 6.0);
+        // Too many to be added: within one half of each.
+        let n = 2e7;
+        assert!((rounded_up(n, 1.0, 2.7) - n * (n + 1.0) / 5.4).abs() <= n);
+    }
 }

@@ -169,6 +169,9 @@ pub fn minimize(
         fn certify(&self, problem: &(dyn Subgradients + 'p), x: &[f64], how: &certify::Measures) -> Result<certify::Measured> {
             how.take(problem, x)
         }
+        fn slope(&self, problem: &(dyn Subgradients + 'p), x: &[f64]) -> Result<Option<f64>> {
+            problem.inf_projection().map(|_| certify::slope(problem, x)).transpose()
+        }
         fn look_back(&self, _: &(dyn Subgradients + 'p), _: &[f64], _: Option<Weighed>, _: &Options) -> Result<Option<ByValues>> {
             Ok(None)
         }
@@ -198,6 +201,9 @@ pub fn minimize_by_values(
         }
         fn certify(&self, _: &(dyn Values + 'p), _: &[f64], _: &certify::Measures) -> Result<certify::Measured> {
             Err(Error::Problem("near-stationarity needs subgradients, and this problem has values alone".into()))
+        }
+        fn slope(&self, _: &(dyn Values + 'p), _: &[f64]) -> Result<Option<f64>> {
+            Ok(None)
         }
         fn look_back(
             &self,
@@ -234,6 +240,8 @@ trait Driver<P: ?Sized>: Send {
     fn start(&mut self, ev: &mut Evaluator<'_, P>, x: &[f64]) -> Result<()>;
     fn step(&mut self, ev: &mut Evaluator<'_, P>) -> Result<Step>;
     fn certify(&self, problem: &P, x: &[f64], how: &certify::Measures) -> Result<certify::Measured>;
+    /// How steep an inf-projection problem is at the returned point.
+    fn slope(&self, problem: &P, x: &[f64]) -> Result<Option<f64>>;
     /// What values alone say about the returned point, for a solver that used nothing else.
     fn look_back(&self, problem: &P, x: &[f64], weighed: Option<Weighed>, options: &Options) -> Result<Option<ByValues>>;
 }
@@ -297,7 +305,9 @@ fn drive<P: Values + ?Sized>(
 
     let mut x = start;
     driver.method().iterate(&mut x);
-    let mut good = x.clone();
+    // With millions of variables and steps that touch a few of them, writing the iterate would be most of the work.
+    let cheap = driver.method().writes_cheaply();
+    let mut good = if cheap { x.clone() } else { vec![] };
     if let Some(plan) = &options.checkpoint {
         // A file that cannot be written is refused now, not when hours of work want to be saved.
         checkpoint::probe(plan)?;
@@ -307,7 +317,9 @@ fn drive<P: Values + ?Sized>(
     // The clock is read once for each step: with small problems that is felt.
     let mut seconds = watch.seconds();
     let ended = loop {
-        driver.method().iterate(&mut x);
+        if cheap {
+            driver.method().iterate(&mut x);
+        }
         let spent = options.budget.spent(t, ev.passes(), ev.counts(), seconds);
         let last = spent.is_some() || finished.is_some();
         if !last && options.interrupt.as_ref().is_some_and(|s| s.load(Ordering::Relaxed)) {
@@ -318,6 +330,9 @@ fn drive<P: Values + ?Sized>(
         if before.is_none_or(|row| row.iteration < t) && options.record.due(t, last, ev.passes().total(), before.map(Row::passes))
         {
             let measured = watch.pause(|| -> Result<()> {
+                if !cheap {
+                    driver.method().iterate(&mut x);
+                }
                 let point = measure.point(&x)?;
                 let mut row = Row::new(t, &point, &x, ev.passes(), ev.counts().samples(), seconds);
                 if !options.certificate.is_empty() {
@@ -360,7 +375,9 @@ fn drive<P: Values + ?Sized>(
                 if let Some(row) = trace.last_mut().filter(|r| r.iteration == t) {
                     row.step = Some(step.kind);
                 }
-                good.copy_from_slice(&x);
+                if cheap {
+                    good.copy_from_slice(&x);
+                }
                 t += 1;
                 seconds = watch.seconds();
                 let passes = ev.passes();
@@ -394,7 +411,11 @@ fn drive<P: Values + ?Sized>(
     // The numbers of the outcome are measured at the returned point, never remembered from the loop.
     let (mut returned, mut multipliers, mut stationary) = (Returned::AsAsked, None, None);
     if matches!(ended, Ended::Failed { .. }) {
-        x.copy_from_slice(&good);
+        if cheap {
+            x.copy_from_slice(&good);
+        } else {
+            driver.method().iterate(&mut x);
+        }
         notes.push("the point is the last one before the failure".into());
     } else if matches!(ended, Ended::Target(_)) {
         // The iterate that reached the target, whatever the method's own rule would return. Multipliers go with that rule.
@@ -437,6 +458,13 @@ fn drive<P: Values + ?Sized>(
             Err(e) => notes.push(format!("the gradient was not estimated at the returned point: {e}")),
         }
     }
+    let mut slope = None;
+    if !matches!(ended, Ended::Failed { .. } | Ended::Interrupted) {
+        match driver.slope(problem, &x) {
+            Ok(found) => slope = found,
+            Err(e) => notes.push(format!("the slope was not measured at the returned point: {e}")),
+        }
+    }
     if let (None, Some(found)) = (&multipliers, &by_values)
         && problem.constraints() <= LISTED
     {
@@ -453,6 +481,7 @@ fn drive<P: Values + ?Sized>(
         multipliers,
         ended,
         stationary,
+        slope,
         by_values,
         best_feasible: best,
         iterations: t,

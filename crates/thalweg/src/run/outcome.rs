@@ -194,6 +194,9 @@ pub struct Outcome {
     pub ended: Ended,
     /// What the method proved about the point, where it proves something; with estimated constants, what it found.
     pub stationary: Option<Stationary>,
+    /// The distance of 0 from the slopes of the objective and the domain's normals at the point, of an inf-projection problem: what
+    /// Lemma 3 bounds, with the best y. At a kink it says nothing.
+    pub slope: Option<f64>,
     /// What values alone say about the point, after a run that used nothing else.
     pub by_values: Option<ByValues>,
     /// The feasible point with the smallest objective among all that were measured.

@@ -3,10 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bundle, FirstOrder, Schedule, Ssg, ThreesEcon, bundle, ssg, threes_econ};
+use super::{Bundle, FirstOrder, Lbfgs, Schedule, Ssg, StSpg, ThreesEcon, bundle, lbfgs, ssg, st_spg, threes_econ};
 use crate::Result;
 use crate::oracle::{Source, Subgradients};
-use crate::run::{self, Options, Record};
+use crate::run::{self, Ended, Options, Record};
 
 /// Raised when the rule chooses otherwise than before, or a method that it chooses changes its numbers.
 pub const VERSION: u32 = 1;
@@ -21,6 +21,10 @@ pub enum Chosen {
     Ssg,
     /// 3S-Econ, with batches.
     ThreesEcon,
+    /// L-BFGS.
+    Lbfgs,
+    /// St-SPG.
+    StSpg,
 }
 
 impl Chosen {
@@ -30,6 +34,8 @@ impl Chosen {
             Chosen::Bundle => "bundle",
             Chosen::Ssg => "ssg",
             Chosen::ThreesEcon => "threes-econ",
+            Chosen::Lbfgs => "lbfgs",
+            Chosen::StSpg => "st-spg",
         }
     }
 }
@@ -47,6 +53,8 @@ pub struct Choice {
 const MANY_SAMPLES: u64 = 20_000_000;
 /// Variables beyond which two hundred cuts are too large to keep.
 const MANY_VARIABLES: usize = 200_000;
+/// Variables beyond which twenty pairs of vectors are.
+const MANY_FOR_PAIRS: usize = 4_000_000;
 
 /// Chooses a method for a problem with subgradients.
 pub fn choose(problem: &dyn Subgradients) -> Choice {
@@ -71,7 +79,31 @@ pub fn choose(problem: &dyn Subgradients) -> Choice {
         what(m as u64, "constraint"),
         if samples == 0 { "no samples".into() } else { what(samples, "sample") },
     );
-    let (chosen, why) = if without.is_some() {
+    let pair = problem.inf_projection().filter(|_| m == 0);
+    let (chosen, why) = if let Some(pair) = pair {
+        let stages =
+            |because: &str| (Chosen::StSpg, format!("st-spg with gamma and mu from short trial runs, because {because}"));
+        if !pair.smooth() {
+            stages("the losses have kinks, where a method for smooth functions stalls")
+        } else if samples > MANY_SAMPLES {
+            stages("one evaluation of everything costs too much")
+        } else if d > MANY_FOR_PAIRS {
+            stages("so many variables are too many to keep pairs of vectors of")
+        } else if problem.domain().ball_around_origin().is_none() {
+            stages("the domain is neither the whole space nor a ball around 0")
+        } else {
+            (Chosen::Lbfgs, "lbfgs, because nothing but the objective is there and it is smooth".into())
+        }
+    } else {
+        let (chosen, why) = among_constrained(samples, d, without.is_some(), estimated);
+        (chosen, why.into())
+    };
+    Choice { chosen, reasons: vec![seen, format!("chosen: {why}")] }
+}
+
+/// The choice by size and constants, for problems that may have constraints.
+fn among_constrained(samples: u64, d: usize, without: bool, estimated: bool) -> (Chosen, &'static str) {
+    if without {
         (Chosen::Ssg, "ssg with a step from short trial runs, because it needs no constant; it proves nothing")
     } else if samples > MANY_SAMPLES {
         (Chosen::ThreesEcon, "threes-econ with batches, because one evaluation of everything costs too much")
@@ -84,8 +116,7 @@ pub fn choose(problem: &dyn Subgradients) -> Choice {
         )
     } else {
         (Chosen::Bundle, "bundle, because it needs no step size and proves how near its point is to stationary")
-    };
-    Choice { chosen, reasons: vec![seen, format!("chosen: {why}")] }
+    }
 }
 
 /// A solver that is ready to run.
@@ -94,6 +125,8 @@ pub struct Prepared {
     pub solver: Box<FirstOrder<'static>>,
     /// Its settings in words.
     pub settings: String,
+    /// What was found by trial runs, by name.
+    pub found: Vec<(&'static str, f64)>,
     /// Three lines: what was seen, what was chosen, how to repeat it.
     pub reasons: Vec<String>,
 }
@@ -101,11 +134,16 @@ pub struct Prepared {
 /// Steps that trial runs try, and their length.
 const STEPS: [f64; 6] = [1.0, 0.3, 0.1, 0.03, 0.01, 0.003];
 const TRIAL: u64 = 100;
+/// Proximal coefficients that they try in x and in y, and their length in steps of one sample.
+const GAMMAS: [f64; 5] = [10.0, 1.0, 0.1, 0.01, 0.001];
+const MUS: [f64; 3] = [10.0, 1.0, 0.1];
+const SAMPLE_TRIAL: u64 = 20_000;
 
 /// Chooses a method and gets it ready: a method that needs a step gets the one with which short runs from `start` get
 /// furthest, feasible before infeasible, then the smaller objective.
 pub fn prepare(problem: &dyn Subgradients, start: &[f64], seed: u64, feasibility: f64) -> Result<Prepared> {
     let Choice { chosen, mut reasons } = choose(problem);
+    let mut found = vec![];
     let (solver, settings, repeat): (Box<FirstOrder<'static>>, String, String) = match chosen {
         Chosen::Bundle => {
             let settings = bundle::Settings::default();
@@ -115,6 +153,27 @@ pub fn prepare(problem: &dyn Subgradients, start: &[f64], seed: u64, feasibility
             let settings = threes_econ::Settings { beta: threes_econ::Beta::Auto, ..threes_econ::Settings::default() };
             let repeat = "name = \"threes-econ\", beta = \"auto\"".into();
             (Box::new(ThreesEcon::new(settings.clone())?), format!("{settings:?}"), repeat)
+        }
+        Chosen::Lbfgs => {
+            let settings = lbfgs::Settings::default();
+            (Box::new(Lbfgs::new(settings.clone())?), format!("{settings:?}"), "name = \"lbfgs\"".into())
+        }
+        Chosen::StSpg => {
+            let mut best = ((GAMMAS[0], MUS[0]), f64::INFINITY);
+            for (gamma, mu) in GAMMAS.into_iter().flat_map(|gamma| MUS.map(|mu| (gamma, mu))) {
+                let options = Options { seed, feasibility, record: Record::nothing(), ..Options::iterations(SAMPLE_TRIAL) };
+                let mut solver = StSpg::new(st_spg::Settings { gamma, mu, ..st_spg::Settings::default() })?;
+                let outcome = run::minimize(problem, &mut solver, start, &options, &mut ())?;
+                // A run that went wrong is no candidate, wherever it stood then.
+                if !matches!(outcome.ended, Ended::Failed { .. }) && outcome.point.objective < best.1 {
+                    best = ((gamma, mu), outcome.point.objective);
+                }
+            }
+            let (gamma, mu) = best.0;
+            found = vec![("gamma", gamma), ("mu", mu)];
+            let settings = st_spg::Settings { gamma, mu, ..st_spg::Settings::default() };
+            let repeat = format!("name = \"st-spg\", gamma = {gamma}, mu = {mu}");
+            (Box::new(StSpg::new(settings.clone())?), format!("{settings:?}"), repeat)
         }
         Chosen::Ssg => {
             let with = |eta: f64| ssg::Settings {
@@ -132,11 +191,12 @@ pub fn prepare(problem: &dyn Subgradients, start: &[f64], seed: u64, feasibility
                     best = (eta, score);
                 }
             }
+            found = vec![("eta", best.0)];
             let settings = with(best.0);
             let repeat = format!("name = \"ssg\", eta = {}, infeasible_step = \"polyak\", output = \"best-feasible\"", best.0);
             (Box::new(Ssg::new(settings.clone())?), format!("{settings:?}"), repeat)
         }
     };
     reasons.push(format!("to repeat: {repeat}"));
-    Ok(Prepared { solver, settings, reasons })
+    Ok(Prepared { solver, settings, found, reasons })
 }

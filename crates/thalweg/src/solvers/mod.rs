@@ -10,10 +10,14 @@ pub mod conex;
 pub mod dszog;
 mod dual;
 pub mod ipp;
+pub mod lbfgs;
+pub mod mspg;
 pub mod pd;
 mod proximal_point;
 pub mod schedule;
+pub mod spg;
 pub mod ssg;
+pub mod st_spg;
 pub mod threes_econ;
 mod white_box;
 pub mod zopsgd;
@@ -30,9 +34,13 @@ pub use bundle::Bundle;
 pub use conex::Conex;
 pub use dszog::Dszog;
 pub use ipp::Ipp;
+pub use lbfgs::Lbfgs;
+pub use mspg::Mspg;
 pub use pd::Pd;
 pub use schedule::Schedule;
+pub use spg::Spg;
 pub use ssg::Ssg;
+pub use st_spg::StSpg;
 pub use threes_econ::ThreesEcon;
 pub use zopsgd::Zopsgd;
 pub use zoscgd::Zoscgd;
@@ -158,6 +166,11 @@ pub trait Method: Send {
     }
     /// The current iterate, for traces.
     fn iterate(&self, out: &mut [f64]);
+    /// Whether writing the iterate costs no more than a step does. If not, the run asks for it only where it is measured or
+    /// returned; after an error the method gives its last good point.
+    fn writes_cheaply(&self) -> bool {
+        true
+    }
     /// What the method returns if it ends now.
     fn output(&self, out: &mut [f64]) -> Returned;
     /// The multiplier of each constraint that goes with the output, where the method has them.

@@ -1,0 +1,299 @@
+//! MSPG: one loop of proximal gradient steps in x and y at once, with batches that grow.
+
+use serde::{Deserialize, Serialize};
+
+use super::spg::check_positive;
+use super::st_spg::{Iterates, check_norm, choose_lazy, demand, each, hold, hold_anew, no_rows, row};
+use super::{Eval, Kind, Method, Returned, Solver, State, Step};
+use crate::error::check_finite;
+use crate::estimate::Reservoir;
+use crate::infproj::InfProjection;
+use crate::infproj::lazy::Scaled;
+use crate::math::rng::Purpose;
+use crate::math::vec;
+use crate::oracle::{Draw, Replacement};
+use crate::{Error, Result, plan};
+
+/// Which point is returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Output {
+    /// The last one.
+    #[default]
+    Last,
+    /// A random one of the iterates after an update: what the theorem speaks of.
+    Random,
+}
+
+/// Settings of [`Mspg`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Step eta = c / L, in x and in y. Default 0.1.
+    pub eta: f64,
+    /// b: iteration t reads `ceil(b t)` samples, all of them where there are not more. Default 1.
+    pub growth: f64,
+    /// "last" (default) or "random".
+    pub output: Output,
+    /// How iterates are kept: "auto" (default), "dense" or "lazy".
+    pub iterates: Iterates,
+    /// Constants from which eta is taken, in place of `eta`.
+    pub theory: Option<plan::mspg::Constants>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { eta: 0.1, growth: 1.0, output: Output::Last, iterates: Iterates::Auto, theory: None }
+    }
+}
+
+impl Settings {
+    /// The step that the theorem prescribes, with the output it speaks of.
+    pub fn theory(constants: &plan::mspg::Constants) -> Result<Self> {
+        Ok(Settings { eta: constants.eta()?, output: Output::Random, ..Settings::default() })
+    }
+
+    /// Takes eta from the constants, if there are some, and checks every value.
+    pub fn resolve(mut self) -> Result<Self> {
+        if let Some(constants) = self.theory.take() {
+            self.eta = constants.eta()?;
+        }
+        check_positive("eta", self.eta)?;
+        check_positive("growth", self.growth)?;
+        Ok(self)
+    }
+}
+
+/// MSPG, the mini-batch stochastic proximal gradient method.
+///
+/// **Problem.** `min_x g(x) + min_y h(y) - <y, l(x)>` over a simple set, an [`InfProjection`] problem. There are no constraints.
+///
+/// **Assumptions.** g and l smooth, l Lipschitz, h uniformly convex with a simple prox, bounded y, bounded variance.
+///
+/// **Iteration** (Algorithm 1). A batch of `b t` samples gives gx and gy of `g(x) - <y, l(x)>` at (x_t, y_t);
+/// `x_{t+1} = proj(x_t - eta gx)` and `y_{t+1} = prox_{eta h}(y_t - eta gy)`, both from (x_t, y_t).
+///
+/// **Guarantee.** With eta = c / L, 0 < c < 1/2, and `output = "random"`:
+/// `E dist(0, df)^2 <= c_1 sigma^2 (ln T + 1) / (b T) + c_2 M_f / (eta T)`, see [`plan::mspg`].
+///
+/// **Deviations.** The default output is the last iterate, and eta may be anything, as in the paper's experiments. b may be below 1:
+/// a batch has `ceil(b t)` samples. A number beside x and y that has a closed form (the square root form of a variance) is set
+/// anew at iterations 1, 2, 4, 8, ….
+///
+/// **Settings.** [`Settings`]: eta, growth, output, iterates, theory.
+///
+/// **Reference.** Yan, Xu, Zhang, Wang & Yang, *Stochastic optimization for non-convex inf-projection problems*.
+#[derive(Debug)]
+pub struct Mspg {
+    settings: Settings,
+    s: Saved,
+    work: Work,
+}
+
+#[derive(Default)]
+struct Work {
+    d: Vec<f64>,
+    mapping: Vec<f64>,
+    x: Vec<f64>,
+    moves: Vec<(u32, f64)>,
+    draw: Draw,
+    held: Option<Box<dyn InfProjection>>,
+}
+
+impl std::fmt::Debug for Work {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.debug_struct("Work").finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+enum Vector {
+    Plain(Vec<f64>),
+    Lazy(Scaled),
+}
+
+impl Default for Vector {
+    fn default() -> Self {
+        Vector::Plain(vec![])
+    }
+}
+
+impl Vector {
+    fn write(&self, out: &mut [f64]) {
+        match self {
+            Vector::Plain(x) => out.copy_from_slice(x),
+            Vector::Lazy(x) => x.write(out),
+        }
+    }
+}
+
+/// What a checkpoint keeps.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Saved {
+    /// The iteration, from 1 on.
+    t: u64,
+    x: Vector,
+    y: Vec<f64>,
+    reservoir: Reservoir,
+    aside: Option<f64>,
+    radius: f64,
+    /// Steps after which y was at the upper end of its interval, in a problem with one y.
+    clipped: u64,
+}
+
+impl Mspg {
+    /// A solver with checked settings.
+    pub fn new(settings: Settings) -> Result<Self> {
+        Ok(Mspg { settings: settings.resolve()?, s: Saved::default(), work: Work::default() })
+    }
+
+    /// y_t.
+    pub fn coupled(&self) -> &[f64] {
+        &self.s.y
+    }
+
+    fn take_step(&mut self, ev: &mut dyn Eval) -> Result<()> {
+        let Settings { eta, growth, .. } = self.settings;
+        let Saved { t, x, y, aside, radius, clipped, .. } = &mut self.s;
+        let Work { d, mapping, x: written, moves, draw, held } = &mut self.work;
+        if t.is_power_of_two() {
+            hold_anew(ev, "mspg", |out| x.write(out), aside, held, written, draw)?;
+        } else {
+            hold(ev, "mspg", *aside, held)?;
+        }
+        // m_t = b t samples, Algorithm 1 line 3
+        ev.sample(draw, (growth * *t as f64).ceil() as usize, Replacement::Without);
+        let samples = draw.stream(0);
+        let problem = held.as_deref().map_or_else(|| demand(ev, "mspg"), Ok)?;
+        let (h, n) = (*problem.power(), problem.samples());
+        let counted = samples.count(n);
+        match x {
+            Vector::Plain(x) => {
+                let g = problem.convex(x, samples, d)?;
+                check_finite("g", g)?;
+                problem.mapping(x, samples, mapping)?;
+                problem.add_mapping_pull(x, samples, y, -1.0, d)?;
+                // x_{t+1} = proj(x_t - eta gx), line 4; d holds it until it is known to be finite
+                d.iter_mut().zip(x.iter()).for_each(|(d, x)| *d = x - eta * *d);
+                check_mapping(mapping)?;
+                ev.project(d)?;
+                super::check_iterate(d)?;
+                check_norm(vec::norm(d), *radius, "eta", eta, "large")?;
+                std::mem::swap(x, d);
+            }
+            Vector::Lazy(x) => {
+                let rows = problem.rows().ok_or_else(no_rows)?;
+                moves.clear();
+                mapping.fill(0.0);
+                let share = 1.0 / counted as f64;
+                each(samples, n, |i| {
+                    let score = x.score(row(rows, i));
+                    let ((value, slope), (l, pull)) = (rows.convex_of(i, score), rows.mapping_of(i, score));
+                    let c = rows.coordinate(i);
+                    let slope = slope - y[c] * pull;
+                    check_finite("g", value)?;
+                    check_finite("the slope of g - y l", slope)?;
+                    mapping[c] += share * l;
+                    moves.push((i as u32, -eta * share * slope));
+                    Ok(())
+                })?;
+                check_mapping(mapping)?;
+                check_norm(x.norm(), *radius, "eta", eta, "large")?;
+                x.shrink(1.0 - eta * rows.ridge());
+                for &(i, amount) in moves.iter().filter(|(_, amount)| *amount != 0.0) {
+                    x.add(row(rows, i as usize), amount);
+                }
+                x.project(*radius);
+            }
+        }
+        // y_{t+1} = prox(y_t - eta gy), line 5, with gy = -l(x_t)
+        y.iter_mut().zip(mapping.iter()).for_each(|(y, l)| *y = h.prox(*y + eta * l, eta));
+        *clipped += u64::from(y.len() == 1 && y[0] >= h.interval()[1]);
+        *t += 1;
+        ev.count_samples(0, counted as u64);
+        Ok(())
+    }
+}
+
+fn check_mapping(mapping: &[f64]) -> Result<()> {
+    match vec::first_not_finite(mapping) {
+        None => Ok(()),
+        Some((j, value)) => Err(Error::NotFinite { what: format!("entry {} of l", j + 1), value }),
+    }
+}
+
+impl Method for Mspg {
+    fn name(&self) -> &'static str {
+        "mspg"
+    }
+
+    fn iterate(&self, out: &mut [f64]) {
+        self.s.x.write(out);
+    }
+
+    fn writes_cheaply(&self) -> bool {
+        matches!(self.s.x, Vector::Plain(_))
+    }
+
+    fn output(&self, out: &mut [f64]) -> Returned {
+        match self.s.reservoir.get() {
+            Some((_, x)) if self.settings.output == Output::Random => out.copy_from_slice(x),
+            _ => self.s.x.write(out),
+        }
+        Returned::AsAsked
+    }
+
+    fn notes(&self) -> Vec<String> {
+        if self.s.clipped == 0 {
+            return vec![];
+        }
+        vec![format!(
+            "y was at the upper end of its interval after {} steps: the interval is too short for this loss",
+            self.s.clipped
+        )]
+    }
+
+    fn save(&self) -> Result<State> {
+        State::pack(&self.s)
+    }
+
+    fn restore(&mut self, state: &State) -> Result<()> {
+        self.s = state.unpack()?;
+        self.work.held = None;
+        Ok(())
+    }
+}
+
+impl<'e> Solver<dyn Eval + 'e> for Mspg {
+    fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
+        let problem = demand(ev, "mspg")?;
+        let lazy = choose_lazy(self.settings.iterates, problem, "mspg")?;
+        let m = problem.coupled();
+        let s = &mut self.s;
+        *s = Saved { t: 1, radius: problem.domain().ball_around_origin().unwrap_or(f64::MAX), ..Saved::default() };
+        s.y.resize(m, 0.0);
+        problem.coupled_start(&mut s.y);
+        s.x = if lazy {
+            let mut scaled = Scaled::default();
+            scaled.start(x);
+            Vector::Lazy(scaled)
+        } else {
+            Vector::Plain(x.to_vec())
+        };
+        s.reservoir.reset(if self.settings.output == Output::Random { x.len() } else { 0 });
+        self.work.held = None;
+        self.work.d.resize(if lazy { 0 } else { x.len() }, 0.0);
+        self.work.mapping.resize(m, 0.0);
+        Ok(())
+    }
+
+    fn step(&mut self, ev: &mut (dyn Eval + 'e)) -> Result<Step> {
+        self.take_step(ev)?;
+        if self.settings.output == Output::Random {
+            // Indices 2 to T + 1: iterates after an update.
+            let Saved { t, x, reservoir, .. } = &mut self.s;
+            reservoir.offer_by(*t, 1.0, ev.rng(Purpose::Output), |out| x.write(out));
+        }
+        Ok(Step { kind: Kind::Objective, finished: false })
+    }
+}
