@@ -11,11 +11,12 @@ use thalweg::eval::Evaluator;
 use thalweg::learn::{Data, Groups, JointWasserstein, Learning, ManyConstraints, Split};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
-use thalweg::oracle::Draw;
-use thalweg::sets::{Set, Transport, Warm};
+use thalweg::oracle::{Draw, Problem};
+use thalweg::sets::{Ball, Set, Transport, Warm};
 use thalweg::solvers::ssg::{InfeasibleStep, Output, Settings};
 use thalweg::solvers::{
-    Bundle, Conex, Dszog, Eval, FirstOrder, Ipp, Ssg, ThreesEcon, ValueEval, ZerothOrder, bundle, conex, dszog, ipp, threes_econ,
+    Bundle, Conex, Dszog, Eval, FirstOrder, Ipp, Lbfgs, Mspg, Solver, Spg, Ssg, StSpg, ThreesEcon, ValueEval, ZerothOrder,
+    bundle, conex, dszog, ipp, lbfgs, mspg, spg, st_spg, threes_econ,
 };
 
 struct Counting;
@@ -46,6 +47,54 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
+
+/// Steps on rows, with lazy and with written iterates, of a variance and with a weight for each row.
+#[test]
+fn a_step_of_an_inf_projection_allocates_nothing() {
+    let mut rng = Rng::new(4, Purpose::Data);
+    let (rows, cols) = (800, 300);
+    let mut ptr = vec![0];
+    let mut ids = vec![];
+    for _ in 0..rows {
+        ids.extend((0..cols as u32).filter(|_| rng.uniform() < 0.02));
+        ptr.push(ids.len());
+    }
+    let data = Data {
+        features: Matrix::ones(cols, ptr, ids).unwrap(),
+        labels: (0..rows).map(|i| if i % 3 == 0 { 1.0 } else { -1.0 }).collect(),
+        groups: None,
+        weights: None,
+    };
+    for objective in ["logistic + 0.1 * variance(logistic)", "self_paced(logistic)"] {
+        let problem = Learning::on(data.clone()).minimize(objective.parse().unwrap()).build().unwrap();
+        for iterates in [st_spg::Iterates::Dense, st_spg::Iterates::Lazy] {
+            let staged = st_spg::Settings { iterates, gamma: 0.5, mu: 0.1, ..st_spg::Settings::default() };
+            let mean = st_spg::Settings { output: st_spg::Output::Average, ..staged.clone() };
+            let single = mspg::Settings { iterates, growth: 0.01, ..mspg::Settings::default() };
+            let solvers: Vec<(&str, Box<FirstOrder>)> = vec![
+                ("st-spg", Box::new(StSpg::new(staged).unwrap())),
+                ("st-spg, average", Box::new(StSpg::new(mean).unwrap())),
+                ("mspg", Box::new(Mspg::new(single).unwrap())),
+                ("spg", Box::new(Spg::new(spg::Settings { batch: Some(3), ..spg::Settings::default() }).unwrap())),
+            ];
+            for (name, mut solver) in solvers {
+                let ev: &mut dyn Eval = &mut Evaluator::new(&problem, 1, 1e-6);
+                solver.start(ev, &vec![0.0; cols]).unwrap();
+                // Batches grow: by then as much as the later ones need.
+                (0..5000).for_each(|_| {
+                    solver.step(ev).unwrap();
+                });
+                let before = count();
+                (0..500).for_each(|_| {
+                    solver.step(ev).unwrap();
+                });
+                let during = count() - before;
+                // A batch that grows by five makes room once at most in each of its lists.
+                assert!(during <= if name == "mspg" { 4 } else { 0 }, "{name}, {objective}, {iterates:?}: {during}");
+            }
+        }
+    }
+}
 
 /// Constraints by the hundred: once the buffers have grown to what is needed, nothing more.
 #[test]
@@ -83,6 +132,30 @@ fn a_step_by_values_allocates_nothing() {
             assert_eq!(count() - before, 0, "{name}");
         })
         .unwrap();
+    }
+}
+
+/// Once the memory is full, inside the ball, on its sphere, and after a restart.
+#[test]
+fn a_step_of_lbfgs_allocates_nothing() {
+    for (radius, on_sphere) in [(100.0, false), (13.8, true)] {
+        let problem = Problem::new(200)
+            .objective(
+                |x| x.iter().enumerate().map(|(j, x)| 0.5 * ((j + 1) * (j + 1)) as f64 * (x - 1.0).powi(2)).sum(),
+                |x, s| s.iter_mut().zip(x).enumerate().for_each(|(j, (s, x))| *s = ((j + 1) * (j + 1)) as f64 * (x - 1.0)),
+            )
+            .domain(Ball::new(radius).unwrap());
+        let mut solver = Lbfgs::new(lbfgs::Settings { memory: 5, tolerance: 1e-15 }).unwrap();
+        let ev: &mut dyn Eval = &mut Evaluator::new(&problem, 1, 1e-6);
+        solver.start(ev, &[0.0; 200]).unwrap();
+        (0..60).for_each(|_| assert!(!solver.step(ev).unwrap().finished, "{radius}"));
+        let before = count();
+        (0..60).for_each(|_| assert!(!solver.step(ev).unwrap().finished, "{radius}"));
+        assert_eq!(count() - before, 0, "{radius}");
+        assert_eq!(solver.multiplier().unwrap() > 0.0, on_sphere, "{radius}");
+        solver.start(ev, &[-0.1; 200]).unwrap();
+        (0..60).for_each(|_| assert!(!solver.step(ev).unwrap().finished, "{radius}"));
+        assert_eq!(count() - before, 0, "{radius}, begun again");
     }
 }
 

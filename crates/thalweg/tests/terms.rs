@@ -46,6 +46,18 @@ const TERMS: &[&str] = &[
     "equalised_odds(temperature = 0.3)",
     "hinge(on = 'negatives') + 0.5 * false_negative_rate",
     "wasserstein_gap",
+    "truncated_logistic",
+    "truncated_logistic(scale = 0.4, on = 'negatives')",
+    "variance(hinge)",
+    "variance(logistic)",
+    "variance(welsch(scale = 2))",
+    "variance(truncated_logistic(scale = 1.5))",
+    "logistic + 0.3 * variance(logistic, form = 'sqrt')",
+    "hinge + 0.5 * variance(logistic(on = 'positives')) + 0.01 * l2",
+    "self_paced(logistic)",
+    "self_paced(hinge, age = 0.5, softness = 0.3)",
+    "self_paced(welsch(scale = 1.3), age = 2) + 0.1 * l1",
+    "self_paced(truncated_logistic(scale = 0.7))",
     "0.3 * wasserstein_gap + 0.5 * hinge + equalised_odds",
 ];
 

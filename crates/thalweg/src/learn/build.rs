@@ -12,7 +12,9 @@ use super::problem::{Function, Learning, Piece};
 use super::rate::ErrorRate;
 use super::references::{ERM, References, Wanted};
 use super::roc::RocGap;
+use super::self_paced::SelfPaced;
 use super::term::{Term, Who};
+use super::variance::Variance;
 use super::wasserstein::WassersteinGap;
 use crate::sets::{Ball, Set, WholeSpace};
 use crate::suggest::did_you_mean;
@@ -23,6 +25,9 @@ const TERMS: &[(&str, &[&str])] = &[
     ("hinge", &["on"]),
     ("logistic", &["on"]),
     ("welsch", &["scale", "on"]),
+    ("truncated_logistic", &["scale", "on"]),
+    ("variance", &["form"]),
+    ("self_paced", &["age", "softness"]),
     ("false_positive_rate", &["temperature"]),
     ("false_negative_rate", &["temperature"]),
     ("roc_gap", &["thresholds", "low", "high", "temperature"]),
@@ -34,6 +39,18 @@ const TERMS: &[(&str, &[&str])] = &[
     ("l1", &[]),
     ("scad", &[]),
 ];
+
+/// Terms that can stand inside [`OF_LOSSES`]: the losses of single rows.
+const LOSSES: &[&str] = &["hinge", "logistic", "welsch", "truncated_logistic"];
+
+/// Terms of a loss that stands inside them.
+const OF_LOSSES: &[&str] = &[VARIANCE, "self_paced"];
+
+const VARIANCE: &str = "variance";
+
+/// The radius of the ball that the variables stay in where the objective has a variance and nobody names a domain. The gradient
+/// of a variance grows with the losses, so that steps that are right near the minimum can run away from far off.
+const VARIANCE_RADIUS: f64 = 10.0;
 
 /// Puts a learning problem together.
 #[derive(Debug)]
@@ -61,6 +78,8 @@ enum Division {
 
 #[derive(Debug)]
 enum Domain {
+    /// The whole space, or a ball where the objective has a variance.
+    Default,
     Set(Box<dyn Set>),
     /// A ball, its radius a multiple of the norm of the loss's minimiser.
     TimesErm(f64),
@@ -76,7 +95,7 @@ impl Builder {
             intercept: false,
             objective: None,
             constraints: vec![],
-            domain: Domain::Set(Box::new(WholeSpace)),
+            domain: Domain::Default,
             needs_erm: false,
             erm: None,
             references: vec![],
@@ -130,7 +149,8 @@ impl Builder {
         self
     }
 
-    /// The set that the variables stay in. Default: the whole space.
+    /// The set that the variables stay in. Default: the whole space; the ball of radius 10 around 0 if the objective has a
+    /// variance in it.
     pub fn domain(mut self, set: impl Set + 'static) -> Self {
         self.domain = Domain::Set(Box::new(set));
         self
@@ -216,7 +236,10 @@ impl Builder {
             references = wanted.find(dim, &self.references, |e| best(&alone(e)?))?;
             built = functions(&references)?;
         }
+        let spread = objective.pieces.iter().any(|(_, call)| call.name == VARIANCE);
         let domain: Arc<dyn Set> = match self.domain {
+            Domain::Default if spread => Arc::new(Ball::new(VARIANCE_RADIUS)?),
+            Domain::Default => Arc::new(WholeSpace),
             Domain::Set(set) => Arc::from(set),
             Domain::TimesErm(times) => Arc::new(Ball::new(references.radius(times)?)?),
         };
@@ -255,7 +278,8 @@ fn function(written: &Expression, bounded: Option<&Bounded>, groups: u32, refere
     Ok(function)
 }
 
-fn piece(call: &Call, groups: u32) -> Result<Piece> {
+/// Refuses a term that does not exist and arguments that it does not take.
+fn known(call: &Call) -> Result<()> {
     let name = call.name.as_str();
     let Some((_, known)) = TERMS.iter().find(|(n, _)| *n == name) else {
         let names: Vec<&str> = TERMS.iter().map(|(n, _)| *n).collect();
@@ -269,25 +293,56 @@ fn piece(call: &Call, groups: u32) -> Result<Piece> {
             return Err(Error::setting(format!("argument of {name}"), format!("'{argument}'"), accepts));
         }
     }
+    Ok(())
+}
+
+/// A loss that is alone or inside another term.
+fn mean_loss(call: &Call) -> Result<MeanLoss> {
+    known(call)?;
     let arguments = Arguments { call };
+    let on = arguments.on()?;
+    let loss = match call.name.as_str() {
+        "hinge" => Loss::Hinge,
+        "logistic" => Loss::Logistic,
+        "welsch" => Loss::Welsch(arguments.scale()?.unwrap_or(1.0)),
+        _ => Loss::TruncatedLogistic(arguments.scale()?),
+    };
+    Ok(MeanLoss { loss, on })
+}
+
+fn piece(call: &Call, groups: u32) -> Result<Piece> {
+    let name = call.name.as_str();
+    known(call)?;
+    let arguments = Arguments { call };
+    let of = match (OF_LOSSES.contains(&name), &call.of) {
+        (true, Some(of)) if LOSSES.contains(&of.name.as_str()) => Some(mean_loss(of)?),
+        (false, None) => None,
+        (true, of) => {
+            let found = of.as_ref().map_or("nothing".into(), |of| format!("'{}'", of.name));
+            let hint = of.as_ref().map_or(String::new(), |of| did_you_mean(&of.name, LOSSES.iter().copied()));
+            let wanted = format!("one of {}{hint}, as in {name}(logistic)", LOSSES.join(", "));
+            return Err(Error::setting(format!("loss of {name}"), found, wanted));
+        }
+        (false, Some(of)) => {
+            let wanted = format!("no term inside {name}; only {} hold one", OF_LOSSES.join(" and "));
+            return Err(Error::setting(format!("argument of {name}"), format!("'{of}'"), wanted));
+        }
+    };
     let groups = |what: &str| match groups {
         0 => Err(Error::Problem(format!("{what} compares groups, but the data have none: name a group column"))),
         1 => Err(Error::Problem(format!("{what} compares groups, but the data have only one"))),
         n => Ok(n),
     };
-    let term: Box<dyn Term> = match name {
-        "hinge" => Box::new(MeanLoss { loss: Loss::Hinge, on: arguments.on()? }),
-        "logistic" => Box::new(MeanLoss { loss: Loss::Logistic, on: arguments.on()? }),
-        "welsch" => {
-            let scale = arguments.number("scale", 1.0)?;
-            if !(scale > 0.0 && scale.is_finite()) {
-                return Err(Error::setting("scale of welsch", scale, "a finite number above 0"));
-            }
-            Box::new(MeanLoss { loss: Loss::Welsch(scale), on: arguments.on()? })
+    let term: Box<dyn Term> = match (name, of) {
+        ("self_paced", Some(MeanLoss { loss, on })) => {
+            let (age, softness) = (arguments.number("age", 1.0)?, arguments.number("softness", 1.0)?);
+            Box::new(SelfPaced::new(loss, on, age, softness)?)
         }
-        "false_positive_rate" => Box::new(ErrorRate::false_positive(arguments.temperature()?)),
-        "false_negative_rate" => Box::new(ErrorRate::false_negative(arguments.temperature()?)),
-        "roc_gap" => {
+        (_, Some(MeanLoss { loss, on })) => Box::new(Variance::new(loss, on, arguments.root()?)),
+        (name, None) if LOSSES.contains(&name) => Box::new(mean_loss(call)?),
+        ("false_positive_rate", _) => Box::new(ErrorRate::false_positive(arguments.temperature()?)),
+        ("false_negative_rate", _) => Box::new(ErrorRate::false_negative(arguments.temperature()?)),
+        ("roc_gap", _) => {
             let count = arguments.number("thresholds", 400.0)?;
             if count < 1.0 || count.fract() != 0.0 || count > 1e7 {
                 return Err(Error::setting("thresholds of roc_gap", count, "a whole number from 1 to 10,000,000"));
@@ -298,18 +353,18 @@ fn piece(call: &Call, groups: u32) -> Result<Piece> {
             }
             Box::new(RocGap::new(groups(name)?, count as usize, low, high, arguments.temperature()?)?)
         }
-        "demographic_parity" => Box::new(RateGap::demographic_parity(groups(name)?, arguments.temperature()?)),
-        "equal_opportunity" => Box::new(RateGap::equal_opportunity(groups(name)?, arguments.temperature()?)),
-        "equalised_odds" => Box::new(EqualisedOdds::new(groups(name)?, arguments.temperature()?)),
-        "wasserstein_gap" => match groups(name)? {
+        ("demographic_parity", _) => Box::new(RateGap::demographic_parity(groups(name)?, arguments.temperature()?)),
+        ("equal_opportunity", _) => Box::new(RateGap::equal_opportunity(groups(name)?, arguments.temperature()?)),
+        ("equalised_odds", _) => Box::new(EqualisedOdds::new(groups(name)?, arguments.temperature()?)),
+        ("wasserstein_gap", _) => match groups(name)? {
             2 => Box::new(WassersteinGap),
             n => {
                 let what = format!("{name} is a distance between two groups, but the data have {n}: wanted two");
                 return Err(Error::Problem(what));
             }
         },
-        "l2" => return Ok(Piece::Penalty(Penalty::L2)),
-        "l1" => return Ok(Piece::Penalty(Penalty::L1)),
+        ("l2", _) => return Ok(Piece::Penalty(Penalty::L2)),
+        ("l1", _) => return Ok(Piece::Penalty(Penalty::L1)),
         _ => return Ok(Piece::Penalty(Penalty::Scad)),
     };
     Ok(Piece::Term(term))
@@ -350,6 +405,27 @@ impl Arguments<'_> {
     fn temperature(&self) -> Result<f64> {
         let t = self.number("temperature", 1.0)?;
         if t > 0.0 { Ok(t) } else { Err(Error::setting(self.named("temperature"), t, "a number above 0")) }
+    }
+
+    fn scale(&self) -> Result<Option<f64>> {
+        if self.get("scale").is_none() {
+            return Ok(None);
+        }
+        let scale = self.number("scale", 1.0)?;
+        if scale > 0.0 && scale.is_finite() {
+            return Ok(Some(scale));
+        }
+        Err(Error::setting(self.named("scale"), scale, "a finite number above 0"))
+    }
+
+    /// Whether a variance is wanted as the root of its share.
+    fn root(&self) -> Result<bool> {
+        match self.get("form") {
+            None => Ok(false),
+            Some(Argument::Word(w)) if w == "plain" => Ok(false),
+            Some(Argument::Word(w)) if w == "sqrt" => Ok(true),
+            Some(other) => Err(Error::setting(self.named("form"), other, "\"plain\" or \"sqrt\"")),
+        }
     }
 
     fn on(&self) -> Result<Who> {

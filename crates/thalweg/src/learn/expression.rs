@@ -1,5 +1,5 @@
-//! Terms in writing: `hinge + 0.02 * scad`, `roc_gap(thresholds = 400, low = -3, high = 3)`, `hinge <= 0.45`,
-//! `hinge <= 1.001 * best(hinge)`. Only the grammar is here; what the names mean is decided in `build.rs`.
+//! Terms in writing: `hinge + 0.02 * scad`, `roc_gap(thresholds = 400, low = -3, high = 3)`, `variance(logistic)`,
+//! `hinge <= 0.45`, `hinge <= 1.001 * best(hinge)`. Only the grammar is here; what the names mean is decided in `build.rs`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,6 +18,8 @@ pub struct Expression {
 pub struct Call {
     /// Name of the term.
     pub name: String,
+    /// The term that it is a function of, written before the arguments: the loss of `variance(logistic)`.
+    pub of: Option<Box<Call>>,
     /// Arguments by name.
     pub arguments: Vec<(String, Argument)>,
 }
@@ -67,10 +69,16 @@ impl fmt::Display for Argument {
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{}", self.name)?;
-        for (i, (name, value)) in self.arguments.iter().enumerate() {
-            write!(f, "{}{name} = {value}", if i == 0 { "(" } else { ", " })?;
+        let mut before = "(";
+        if let Some(of) = &self.of {
+            write!(f, "{before}{of}")?;
+            before = ", ";
         }
-        if self.arguments.is_empty() { Ok(()) } else { write!(f, ")") }
+        for (name, value) in &self.arguments {
+            write!(f, "{before}{name} = {value}")?;
+            before = ", ";
+        }
+        if before == "(" { Ok(()) } else { write!(f, ")") }
     }
 }
 
@@ -290,35 +298,50 @@ impl<'t> Parser<'t> {
         let Some(Token::Name(name)) = self.tokens.next_if(|t| matches!(t, Token::Name(_))) else {
             return Err(self.instead("a term"));
         };
+        Ok((factor, self.call(name, true)?))
+    }
+
+    /// A call from after its name. One call may stand inside another, and only if `holds` says so: nothing is deeper.
+    fn call(&mut self, name: String, holds: bool) -> Result<Call> {
         if name == BEST {
             return Err(self.wrong("a term in place of best(…), which belongs in a bound such as hinge <= 1.001 * best(hinge)"));
         }
-        let mut arguments: Vec<(String, Argument)> = vec![];
-        if self.take('(') {
-            while !self.take(')') {
-                if !arguments.is_empty() && !self.take(',') {
-                    return Err(self.instead("',' or ')'"));
-                }
-                let argument = self.argument()?;
-                if arguments.iter().any(|(n, _)| *n == argument.0) {
-                    return Err(self.wrong(format!("'{}' once", argument.0)));
-                }
-                arguments.push(argument);
-            }
+        let mut call = Call { name, of: None, arguments: vec![] };
+        if !self.take('(') {
+            return Ok(call);
         }
-        Ok((factor, Call { name, arguments }))
+        while !self.take(')') {
+            let first = call.of.is_none() && call.arguments.is_empty();
+            if !first && !self.take(',') {
+                return Err(self.instead("',' or ')'"));
+            }
+            let Some(Token::Name(name)) = self.tokens.next_if(|t| matches!(t, Token::Name(_))) else {
+                return Err(self.instead("NAME = VALUE"));
+            };
+            if first && matches!(self.tokens.peek(), None | Some(Token::Sign('(' | ',' | ')'))) {
+                if !holds {
+                    return Err(self.wrong(format!("a term that holds no other, in place of {}({name}…)", call.name)));
+                }
+                call.of = Some(Box::new(self.call(name, false)?));
+                continue;
+            }
+            let value = self.value_of(&name)?;
+            if call.arguments.iter().any(|(n, _)| *n == name) {
+                return Err(self.wrong(format!("'{name}' once")));
+            }
+            call.arguments.push((name, value));
+        }
+        Ok(call)
     }
 
-    fn argument(&mut self) -> Result<(String, Argument)> {
-        let Some(Token::Name(name)) = self.tokens.next_if(|t| matches!(t, Token::Name(_))) else {
-            return Err(self.instead("NAME = VALUE"));
-        };
+    /// The value of an argument, from after its name.
+    fn value_of(&mut self, name: &str) -> Result<Argument> {
         if !self.take('=') {
             return Err(self.instead(&format!("'=' after '{name}'")));
         }
         match self.tokens.next_if(|t| matches!(t, Token::Number(_) | Token::Word(_))) {
-            Some(Token::Number(v)) => Ok((name, Argument::Number(v))),
-            Some(Token::Word(w)) => Ok((name, Argument::Word(w))),
+            Some(Token::Number(v)) => Ok(Argument::Number(v)),
+            Some(Token::Word(w)) => Ok(Argument::Word(w)),
             _ => Err(self.instead(&format!("a number or a quoted word for '{name}'"))),
         }
     }
@@ -373,6 +396,26 @@ mod tests {
     }
 
     #[test]
+    fn a_term_of_a_term_is_read_and_written() {
+        for (text, written) in [
+            ("variance(logistic)", "variance(logistic)"),
+            ("variance( logistic() ,form='sqrt' )", "variance(logistic, form = \"sqrt\")"),
+            (
+                "hinge+.5*variance(welsch(scale=2, on='positives'))",
+                "hinge + 0.5 * variance(welsch(scale = 2, on = \"positives\"))",
+            ),
+            ("self_paced(hinge, age = 2, softness = 0.5)", "self_paced(hinge, age = 2, softness = 0.5)"),
+        ] {
+            assert_eq!(round_trip(text), written);
+            assert_eq!(written.parse::<Expression>().unwrap(), text.parse::<Expression>().unwrap());
+        }
+        let read: Expression = "variance(logistic, form = 'sqrt')".parse().unwrap();
+        let (_, call) = &read.pieces[0];
+        assert_eq!(call.of.as_ref().unwrap().name, "logistic");
+        assert_eq!(call.arguments, [("form".into(), Argument::Word("sqrt".into()))]);
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (text, part) in [
             ("", "a term in place of the end"),
@@ -388,6 +431,15 @@ mod tests {
             ("hinge(on = 'posi)", "a closing quote"),
             ("1.2.3 * hinge", "a number in place of '1.2.3'"),
             ("hinge - scad", "a number in place of '-'"),
+            ("variance(logistic", "',' or ')' in place of the end"),
+            ("variance(logistic form = 'sqrt')", "'=' after 'logistic' in place of 'form'"),
+            ("variance(logistic, hinge)", "'=' after 'hinge' in place of ')'"),
+            ("variance(form = 'sqrt', logistic)", "'=' after 'logistic' in place of ')'"),
+            ("variance(logistic 3)", "'=' after 'logistic' in place of 3"),
+            ("variance(2 * logistic)", "NAME = VALUE in place of 2"),
+            ("variance(variance(logistic))", "a term that holds no other, in place of variance(logistic…)"),
+            ("variance(best(hinge))", "a term in place of best(…)"),
+            ("roc_gap(low 3)", "'=' after 'low' in place of 3"),
             ("é", "unreachable"),
         ] {
             if text == "é" {

@@ -12,7 +12,7 @@ use crate::oracle::Values;
 use crate::run::{self, Budget, Ended, Observer, Options, Point, Progress, Record, Row};
 use crate::solvers::auto::{self, Chosen};
 use crate::solvers::ssg::{InfeasibleStep, Settings};
-use crate::solvers::{Bundle, FirstOrder, Schedule, Ssg, Stationary, bundle};
+use crate::solvers::{Bundle, FirstOrder, Lbfgs, Mspg, Schedule, Ssg, StSpg, Stationary, bundle, lbfgs, mspg, st_spg};
 use crate::{Error, Result};
 
 /// Which side of a softened constraint must keep the user's bound.
@@ -27,7 +27,7 @@ pub enum Enforce {
 }
 
 /// Which method trains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub enum Trains {
     /// What suits the problem, see [`auto::choose`].
     #[default]
@@ -36,6 +36,12 @@ pub enum Trains {
     Bundle,
     /// The switching subgradient method.
     Ssg,
+    /// L-BFGS, for a smooth objective without constraints.
+    Lbfgs(lbfgs::Settings),
+    /// St-SPG, for an inf-projection problem such as a loss with its variance.
+    StSpg(st_spg::Settings),
+    /// MSPG, for the same.
+    Mspg(mspg::Settings),
 }
 
 /// How a model is trained.
@@ -52,7 +58,7 @@ pub struct FitOptions {
     /// Switching tolerance; by default a hundredth of the smallest bound. Bounds are tightened by it.
     pub tol: Option<f64>,
     /// What the pilot and all rounds together may use up. Iterations are never exceeded; of passes, samples and seconds the
-    /// step that reaches the limit is the last one.
+    /// step that reaches the limit is the last one. Default 3,000 iterations; for methods that step on single rows 30 passes.
     pub budget: Budget,
     /// Which side of softened constraints must hold.
     pub enforce: Enforce,
@@ -140,6 +146,9 @@ pub struct Fitted {
     pub multipliers: Option<Vec<f64>>,
     /// What the method proved about the point: near-stationarity of the problem with the tightened bounds.
     pub stationary: Option<Stationary>,
+    /// How steep an objective of the form of an inf-projection is at the point, see [`run::Outcome::slope`].
+    #[serde(default)]
+    pub slope: Option<f64>,
     /// Why this method, where nobody named one: what was seen, what was chosen, how to repeat it.
     pub reasons: Vec<String>,
     /// Training runs after the pilot.
@@ -158,6 +167,8 @@ pub struct Fitted {
     pub notes: Vec<String>,
 }
 
+/// What a method that steps on single rows may use up where nobody says otherwise.
+const PASSES: f64 = 30.0;
 /// Shares of the budget for each pilot run, the first round, each round of tightening, and the last round. A run never gets
 /// more than is left.
 const PILOT: f64 = 0.02;
@@ -179,16 +190,27 @@ const LOOSEN: f64 = 2.0;
 pub fn fit(problem: &mut Learning, start: &[f64], options: &FitOptions, observer: &mut (dyn Observer + Send)) -> Result<Fitted> {
     options.validate()?;
     let asked: Vec<f64> = (0..problem.constraints()).map(|j| problem.bound(j)).collect();
-    let (chosen, reasons) = match options.solver {
+    let alone = |solver: Box<FirstOrder<'static>>, observer| train_alone(problem, start, solver, vec![], options, observer);
+    let (chosen, reasons) = match &options.solver {
+        Trains::Lbfgs(settings) => return alone(Box::new(Lbfgs::new(settings.clone())?), observer),
+        Trains::StSpg(settings) => return alone(Box::new(StSpg::new(settings.clone())?), observer),
+        Trains::Mspg(settings) => return alone(Box::new(Mspg::new(settings.clone())?), observer),
         Trains::Bundle => (Chosen::Bundle, vec![]),
         Trains::Ssg => (Chosen::Ssg, vec![]),
         Trains::Auto => {
             let choice = auto::choose(problem);
+            if matches!(choice.chosen, Chosen::Lbfgs | Chosen::StSpg) {
+                let prepared = auto::prepare(problem, start, options.seed, options.feasibility)?;
+                let set: String = prepared.found.iter().map(|(name, value)| format!(" --set {name}={value}")).collect();
+                let mut reasons = choice.reasons;
+                reasons.push(format!("to repeat: --solver {}{set} --seed {}", choice.chosen.name(), options.seed));
+                return train_alone(problem, start, prepared.solver, reasons, options, observer);
+            }
             (choice.chosen, choice.reasons)
         }
     };
     // Batches are not what the rounds are made for: where they would be chosen, the switching method trains.
-    let chosen = if chosen == Chosen::ThreesEcon { Chosen::Ssg } else { chosen };
+    let chosen = if chosen == Chosen::Bundle { Chosen::Bundle } else { Chosen::Ssg };
     let mut trainer = Trainer::new(problem, asked, options, chosen, observer);
     let result = trainer.train(start);
     trainer.put_back();
@@ -199,6 +221,47 @@ pub fn fit(problem: &mut Learning, start: &[f64], options: &FitOptions, observer
             reasons.push(format!("to repeat: --solver {}{eta} --seed {}", fitted.solver, options.seed));
         }
         Fitted { reasons, ..fitted }
+    })
+}
+
+/// Trains in one run, a problem without constraints: there is nothing to tighten.
+fn train_alone(
+    problem: &Learning,
+    start: &[f64],
+    mut solver: Box<FirstOrder<'static>>,
+    reasons: Vec<String>,
+    options: &FitOptions,
+    observer: &mut (dyn Observer + Send),
+) -> Result<Fitted> {
+    // A step on one row is not what the default number of iterations is meant for.
+    let by_rows = solver.name() != "lbfgs" && options.budget == FitOptions::default().budget;
+    let run = Options {
+        budget: if by_rows { Budget { passes: Some(PASSES), ..Budget::default() } } else { options.budget.clone() },
+        seed: options.seed,
+        feasibility: options.feasibility,
+        threads: options.threads,
+        interrupt: options.stop.clone(),
+        ..Options::default()
+    };
+    let outcome = run::minimize(problem, &mut *solver, start, &run, observer)?;
+    Ok(Fitted {
+        feasible: outcome.point.feasible,
+        point: outcome.point,
+        constraints: vec![],
+        ended: outcome.ended,
+        solver: outcome.solver,
+        eta: None,
+        multipliers: None,
+        stationary: None,
+        slope: outcome.slope,
+        reasons,
+        rounds: 1,
+        iterations: outcome.iterations,
+        passes: outcome.passes,
+        samples: outcome.counts.samples(),
+        seconds: outcome.seconds,
+        trace: outcome.trace,
+        notes: outcome.notes,
     })
 }
 
@@ -449,6 +512,7 @@ impl<'a> Trainer<'a> {
             eta: (self.chosen != Chosen::Bundle).then_some(eta),
             multipliers: best.multipliers,
             stationary: best.stationary,
+            slope: None,
             reasons: vec![],
             rounds: self.rounds,
             iterations: self.iterations,

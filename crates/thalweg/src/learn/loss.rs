@@ -1,8 +1,9 @@
-//! Mean losses over labelled rows: hinge, logistic, and a bounded one.
+//! Losses of labelled rows (hinge, logistic, one that is bounded, one that grows slowly) and their means. Other functions of
+//! the losses of rows are in `variance.rs` and `self_paced.rs`.
 
 use std::ops::Range;
 
-use super::term::{Constant, Part, RowNorms, Term, View, Who, Work};
+use super::term::{Constant, How, OfLosses, Part, RowNorms, Term, View, Who, Work};
 use crate::math::reduce::{self, Chunks};
 use crate::math::sigmoid::{log1p_exp, logistic_pass, sigmoid};
 use crate::math::vec;
@@ -16,6 +17,16 @@ pub enum Loss {
     Logistic,
     /// `c^2 (1 - exp(-(1 - margin)^2 / c^2))` for a scale c: the square of the distance between score and label, bounded by c^2.
     Welsch(f64),
+    /// [`truncate`] of the logistic loss with a scale A. Without a scale it is the logistic loss itself, until
+    /// [`Loss::bound`] is told the rows.
+    TruncatedLogistic(Option<f64>),
+}
+
+/// `A log(1 + l / A)` of a loss l and its derivative by l, `A / (A + l)`: the loss where it is small next to the scale A,
+/// its logarithm where it is large.
+#[inline(always)]
+pub fn truncate(loss: f64, scale: f64) -> (f64, f64) {
+    (scale * (loss / scale).ln_1p(), scale / (scale + loss))
 }
 
 /// The second derivative of the bounded loss is nowhere below minus this: `4 exp(-3/2)`, at `(1 - margin)^2 = 1.5 c^2`.
@@ -29,6 +40,8 @@ impl Loss {
             Loss::Hinge => (1.0 - margin).max(0.0),
             Loss::Logistic => log1p_exp(-margin),
             Loss::Welsch(c) => -c * c * (-(1.0 - margin) * (1.0 - margin) / (c * c)).exp_m1(),
+            Loss::TruncatedLogistic(None) => Loss::Logistic.value(margin),
+            Loss::TruncatedLogistic(Some(scale)) => truncate(Loss::Logistic.value(margin), scale).0,
         }
     }
 
@@ -45,7 +58,87 @@ impl Loss {
             }
             Loss::Logistic => -sigmoid(-margin),
             Loss::Welsch(c) => -2.0 * (1.0 - margin) * (-(1.0 - margin) * (1.0 - margin) / (c * c)).exp(),
+            Loss::TruncatedLogistic(None) => Loss::Logistic.slope(margin),
+            Loss::TruncatedLogistic(Some(scale)) => {
+                truncate(Loss::Logistic.value(margin), scale).1 * Loss::Logistic.slope(margin)
+            }
         }
+    }
+
+    /// The loss with the scale that it takes by default for so many rows: `sqrt(10 n)` for the truncated logistic one.
+    pub fn bound(self, rows: f64) -> Self {
+        match self {
+            Loss::TruncatedLogistic(None) => Loss::TruncatedLogistic(Some((10.0 * rows).sqrt())),
+            other => other,
+        }
+    }
+
+    /// The second derivative by the margin is nowhere below minus this; 0 for a convex loss.
+    pub fn curvature(self) -> f64 {
+        match self {
+            Loss::Hinge | Loss::Logistic | Loss::TruncatedLogistic(None) => 0.0,
+            Loss::Welsch(_) => WELSCH_CURVATURE,
+            // With l the logistic loss and s = 1 - exp(-l) minus its slope, the second derivative is
+            // A / (A + l) (s (1 - s) - s^2 / (A + l)), so it is at least -A s^2 / (A + l)^2. As s is at most min(l, 1), that is
+            // at least -A / (A + 1)^2: for l below 1 because A l^2 / (A + l)^2 grows with l, above because A / (A + l)^2 falls.
+            // And it is negative only where exp(l) > 1 + A + l, hence l > log(1 + A): there it is at least -A / (A + log(1 + A))^2.
+            Loss::TruncatedLogistic(Some(scale)) => {
+                let least = scale + scale.ln_1p().max(1.0);
+                scale / least / least
+            }
+        }
+    }
+
+    /// The derivative by the margin lies between minus this and this.
+    pub fn steepness(self) -> f64 {
+        match self {
+            Loss::Hinge | Loss::Logistic | Loss::TruncatedLogistic(_) => 1.0,
+            // 2 u exp(-u^2 / c^2) is largest where u^2 = c^2 / 2.
+            Loss::Welsch(c) => c * (2.0 * (-1.0_f64).exp()).sqrt(),
+        }
+    }
+
+    /// Values, and derivatives by the margin, of the rows that begin with `first`: as many as there is room for.
+    pub(super) fn pass(self, view: View, first: usize, loss: &mut [f64], slope: &mut [f64]) {
+        let scores = &view.scores[first..first + loss.len()];
+        let labels = &view.labels[first..first + loss.len()];
+        match self {
+            Loss::Logistic | Loss::TruncatedLogistic(_) => {
+                let mut z = [0.0; BLOCK];
+                let rows = scores.chunks(BLOCK).zip(labels.chunks(BLOCK));
+                for ((scores, labels), (loss, slope)) in rows.zip(loss.chunks_mut(BLOCK).zip(slope.chunks_mut(BLOCK))) {
+                    let z = &mut z[..scores.len()];
+                    z.iter_mut().zip(scores).zip(labels).for_each(|((z, s), y)| *z = -y * s);
+                    logistic_pass(z, loss, slope);
+                    match self {
+                        Loss::TruncatedLogistic(Some(scale)) => loss.iter_mut().zip(slope).for_each(|(loss, slope)| {
+                            let (value, factor) = truncate(*loss, scale);
+                            (*loss, *slope) = (value, -factor * *slope);
+                        }),
+                        _ => slope.iter_mut().for_each(|slope| *slope = -*slope),
+                    }
+                }
+            }
+            Loss::Hinge | Loss::Welsch(_) => {
+                for (((loss, slope), s), y) in loss.iter_mut().zip(slope).zip(scores).zip(labels) {
+                    (*loss, *slope) = (self.value(y * s), self.slope(y * s));
+                }
+            }
+        }
+    }
+}
+
+/// Rows whose losses stay in the nearest cache.
+pub(super) const BLOCK: usize = 256;
+
+/// Shows `see` the losses of the rows of a range and their derivatives by the margin, block by block: the first row of the block
+/// and one entry for each.
+pub(super) fn by_blocks(loss: Loss, view: View, range: Range<usize>, mut see: impl FnMut(usize, &[f64], &[f64])) {
+    let (mut values, mut slopes) = ([0.0; BLOCK], [0.0; BLOCK]);
+    for first in range.clone().step_by(BLOCK) {
+        let n = BLOCK.min(range.end - first);
+        loss.pass(view, first, &mut values[..n], &mut slopes[..n]);
+        see(first, &values[..n], &slopes[..n]);
     }
 }
 
@@ -63,6 +156,14 @@ impl Term for MeanLoss {
         (Part::Losses, vec![self.on])
     }
 
+    fn bind(&mut self, populations: &[RowNorms]) {
+        self.loss = self.loss.bound(populations.first().map_or(1.0, |p| p.weight));
+    }
+
+    fn of_losses(&self) -> Option<OfLosses> {
+        Some(OfLosses { loss: self.loss, how: How::Mean })
+    }
+
     fn measure(&self, _: usize, view: View, work: &mut Work, out: &mut [f64]) {
         let chunks = Chunks::of(view.scores.len());
         work.slots.resize(chunks.count(), 0.0);
@@ -72,7 +173,9 @@ impl Term for MeanLoss {
             (Loss::Hinge, None) => sum(chunks, slots, |i| Loss::Hinge.value(view.labels[i] * view.scores[i])),
             (Loss::Hinge, Some(w)) => sum(chunks, slots, |i| w[i] * Loss::Hinge.value(view.labels[i] * view.scores[i])),
             (loss @ Loss::Welsch(_), _) => sum(chunks, slots, |i| view.weight(i) * loss.value(view.labels[i] * view.scores[i])),
-            (Loss::Logistic, _) => reduce::for_each_chunk(chunks, slots, |_, range, slot| slot[0] = logistic_sum(view, range)),
+            (loss @ (Loss::Logistic | Loss::TruncatedLogistic(_)), _) => {
+                reduce::for_each_chunk(chunks, slots, |_, range, slot| slot[0] = sum_by_blocks(loss, view, range));
+            }
         }
         out[0] = 0.0;
         reduce::add_slots(slots, out);
@@ -93,14 +196,12 @@ impl Term for MeanLoss {
             Loss::Hinge => fill(view, factor, Loss::Hinge, out),
             Loss::Logistic => fill(view, factor, Loss::Logistic, out),
             Loss::Welsch(c) => fill(view, factor, Loss::Welsch(c), out),
+            loss @ Loss::TruncatedLogistic(_) => fill_by_blocks(loss, view, out, |_| factor),
         }
     }
 
     fn modulus(&self, populations: &[RowNorms], _: Constant) -> Option<f64> {
-        match self.loss {
-            Loss::Hinge | Loss::Logistic => Some(0.0),
-            Loss::Welsch(_) => Some(WELSCH_CURVATURE * populations.first()?.mean_square),
-        }
+        Some(self.loss.curvature() * populations.first()?.mean_square)
     }
 }
 
@@ -111,20 +212,26 @@ fn sum(chunks: Chunks, slots: &mut [f64], term: impl Fn(usize) -> f64 + Sync) {
     });
 }
 
-/// Sum of logistic losses, by the vector kernel on blocks that stay in the nearest cache.
-fn logistic_sum(view: View, range: Range<usize>) -> f64 {
-    const BLOCK: usize = 256;
-    let (mut z, mut loss, mut slope) = ([0.0; BLOCK], [0.0; BLOCK], [0.0; BLOCK]);
+/// Sum of the losses of a range of rows, by the vector kernel.
+fn sum_by_blocks(loss: Loss, view: View, range: Range<usize>) -> f64 {
     let mut total = 0.0;
-    for start in range.clone().step_by(BLOCK) {
-        let n = BLOCK.min(range.end - start);
-        for (k, z) in z[..n].iter_mut().enumerate() {
-            *z = -view.labels[start + k] * view.scores[start + k];
-        }
-        logistic_pass(&z[..n], &mut loss[..n], &mut slope[..n]);
-        total += vec::sum_by(n, |k| view.weight(start + k) * loss[k]);
-    }
+    by_blocks(loss, view, range, |first, losses, _| {
+        total += vec::sum_by(losses.len(), |k| view.weight(first + k) * losses[k]);
+    });
     total
+}
+
+/// `out[i]` becomes the weight of row i times `factor` of its loss times the derivative of the loss by the score.
+pub(super) fn fill_by_blocks(loss: Loss, view: View, out: &mut [f64], factor: impl Fn(f64) -> f64 + Sync) {
+    reduce::fill_rows(Chunks::of(view.scores.len()), out, |range, out| {
+        let start = range.start;
+        by_blocks(loss, view, range, |first, losses, slopes| {
+            for (k, out) in out[first - start..][..losses.len()].iter_mut().enumerate() {
+                let i = first + k;
+                *out = factor(losses[k]) * view.weight(i) * view.labels[i] * slopes[k];
+            }
+        });
+    });
 }
 
 #[inline(always)]
@@ -136,4 +243,71 @@ fn fill(view: View, factor: f64, loss: Loss, out: &mut [f64]) {
             *out = factor * view.weight(first + i) * y * loss.slope(y * s);
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOSSES: [Loss; 6] = [
+        Loss::Hinge,
+        Loss::Logistic,
+        Loss::Welsch(1.7),
+        Loss::TruncatedLogistic(None),
+        Loss::TruncatedLogistic(Some(0.3)),
+        Loss::TruncatedLogistic(Some(20.0)),
+    ];
+
+    #[test]
+    fn the_worked_truncation() {
+        let (value, slope) = truncate(1.0, 1.0);
+        assert!((value - std::f64::consts::LN_2).abs() < 1e-16 && slope == 0.5);
+        // A large scale leaves the loss as it is.
+        let (value, slope) = truncate(3.7, 1e12);
+        assert!((value - 3.7).abs() < 1e-11 && (slope - 1.0).abs() < 1e-11);
+        assert_eq!(Loss::TruncatedLogistic(None).value(0.4), Loss::Logistic.value(0.4));
+        assert_eq!(Loss::TruncatedLogistic(None).bound(90.0), Loss::TruncatedLogistic(Some(30.0)));
+        assert_eq!(Loss::TruncatedLogistic(Some(2.0)).bound(90.0), Loss::TruncatedLogistic(Some(2.0)));
+    }
+
+    #[test]
+    fn curvature_and_steepness_hold_and_are_not_far_off() {
+        for (loss, sharp) in [
+            (Loss::Welsch(0.5), 0.999),
+            (Loss::Welsch(3.0), 0.999),
+            (Loss::TruncatedLogistic(Some(0.01)), 0.15),
+            (Loss::TruncatedLogistic(Some(0.3)), 0.15),
+            (Loss::TruncatedLogistic(Some(1.0)), 0.18),
+            (Loss::TruncatedLogistic(Some(30.0)), 0.75),
+            (Loss::TruncatedLogistic(Some(1e4)), 0.99),
+        ] {
+            let (mut least, mut steepest) = (0.0_f64, 0.0_f64);
+            for i in 0..200_000 {
+                let margin = -100.0 + 1e-3 * f64::from(i);
+                let h = 1e-5;
+                least = least.min((loss.slope(margin + h) - loss.slope(margin - h)) / (2.0 * h));
+                steepest = steepest.max(loss.slope(margin).abs());
+            }
+            let (curvature, steepness) = (loss.curvature(), loss.steepness());
+            assert!(-least <= curvature * (1.0 + 1e-6) + 1e-10, "{loss:?}: {least} {curvature}");
+            assert!(-least >= sharp * curvature, "{loss:?}: {least} {curvature}");
+            assert!(steepest <= steepness * (1.0 + 1e-12), "{loss:?}: {steepest} {steepness}");
+        }
+    }
+
+    #[test]
+    fn passes_give_the_scalar_values() {
+        let scores: Vec<f64> = (0..700).map(|i| 0.05 * f64::from(i) - 17.0).collect();
+        let labels: Vec<f64> = (0..700).map(|i| if i % 3 == 0 { 1.0 } else { -1.0 }).collect();
+        let view = View { scores: &scores, labels: &labels, weights: None };
+        for loss in LOSSES {
+            let (mut values, mut slopes) = (vec![0.0; 690], vec![0.0; 690]);
+            loss.pass(view, 7, &mut values, &mut slopes);
+            for i in 0..690 {
+                let margin = labels[7 + i] * scores[7 + i];
+                let near = |a: f64, b: f64| (a - b).abs() <= 1e-14 * (1.0 + b.abs());
+                assert!(near(values[i], loss.value(margin)) && near(slopes[i], loss.slope(margin)), "{loss:?} {margin}");
+            }
+        }
+    }
 }

@@ -8,10 +8,12 @@ use super::best::Best;
 use super::build::Builder;
 use super::data::{Data, Parts};
 use super::gap::Contrast;
+use super::inf_projection::{Form, LossForm, Sampled};
 use super::penalty::Penalty;
 use super::references::References;
 use super::roc::{Scored, largest_counted_gap};
-use super::term::{Branch, Constant, Part, RowNorms, Term, View, Who, Work};
+use super::term::{Branch, Constant, How, OfLosses, Part, RowNorms, Term, View, Who, Work};
+use crate::infproj::InfProjection;
 use crate::math::vec;
 use crate::oracle::{At, Draw, Modulus, Pick, Scales, Scratch, Source, Subgradients, Values, Warm};
 use crate::sets::Set;
@@ -181,6 +183,7 @@ pub struct Learning {
     references: References,
     hash: OnceLock<u64>,
     scales: OnceLock<Scales>,
+    loss_form: OnceLock<Option<LossForm>>,
 }
 
 impl Learning {
@@ -229,6 +232,7 @@ impl Learning {
             references: References::default(),
             hash: OnceLock::new(),
             scales: OnceLock::new(),
+            loss_form: OnceLock::new(),
         };
         let mut objective = std::mem::replace(&mut problem.objective, Function::new(String::new(), vec![], 0.0));
         let mut constraints = std::mem::take(&mut problem.constraints);
@@ -357,6 +361,52 @@ impl Learning {
             [p, q] if self.objective.expression == expression => Some([rows(p), rows(q)]),
             _ => None,
         }
+    }
+
+    /// The objective as an inf-projection problem: a loss and the variance of the same loss over the same rows, or a self-paced
+    /// loss alone; beside it only penalties that are convex. None for every other objective, and with constraints.
+    fn find_loss_form(&self) -> Option<LossForm> {
+        if !self.constraints.is_empty() {
+            return None;
+        }
+        let (mut mean, mut spread, mut penalties) = (None, None, vec![]);
+        for s in &self.objective.pieces {
+            match &s.piece {
+                Piece::Penalty(penalty) => penalties.push((s.factor, *penalty)),
+                Piece::Term(term) => {
+                    let OfLosses { loss, how } = term.of_losses()?;
+                    let [population] = s.populations[..] else { return None };
+                    let place = if how == How::Mean { &mut mean } else { &mut spread };
+                    if place.replace((s.factor, loss, how, population)).is_some() {
+                        return None;
+                    }
+                }
+            }
+        }
+        let (b, loss, how, p) = spread?;
+        let (a, form) = match how {
+            How::Mean => return None,
+            How::SelfPaced { threshold, softness } if mean.is_none() => (b, Form::SelfPaced { threshold, softness }),
+            How::SelfPaced { .. } => return None,
+            How::Variance | How::Deviation { .. } => {
+                let (a, ..) = mean.filter(|&(_, of_mean, _, q)| of_mean == loss && q == p)?;
+                match how {
+                    // At 0 all losses are equal. The best alpha is that of a variance of 1.
+                    How::Deviation { rows } => (a, Form::Deviation { factor: b, aside: rows.sqrt(), rows }),
+                    _ => (a, Form::Variance(b)),
+                }
+            }
+        };
+        let Population { part, members, weights, .. } = &self.populations[p];
+        let rows = Sampled {
+            data: Arc::clone(&self.data),
+            intercept: self.intercept,
+            begin: self.parts[*part].start,
+            length: self.parts[*part].len(),
+            members: members.as_deref().map(Arc::from),
+            weights: weights.as_deref().map(Arc::from),
+        };
+        LossForm::new(rows, (a, loss), form, penalties, Arc::clone(&self.domain), self.fingerprint())
     }
 
     /// The domain, for a problem with more variables.
@@ -825,6 +875,10 @@ impl Values for Learning {
 
     fn domain(&self) -> &dyn Set {
         &*self.domain
+    }
+
+    fn inf_projection(&self) -> Option<&dyn InfProjection> {
+        self.loss_form.get_or_init(|| self.find_loss_form()).as_ref().map(|form| form as &dyn InfProjection)
     }
 
     fn scales(&self) -> Option<&Scales> {

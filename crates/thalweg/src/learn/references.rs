@@ -29,7 +29,9 @@ impl Wanted {
             // What a bound is measured by is the loss of the problem. Else it is a loss over all rows: the smallest loss of
             // one label alone belongs to a model that always says the same.
             let bounding = wanted.expressions.iter().position(|e| e.pieces.iter().any(|(_, call)| is_loss(call)));
-            let bare = || calls().find(|call| is_loss(call) && call.arguments.is_empty());
+            let plain = |call: &&Call| is_loss(call) && call.arguments.is_empty();
+            // A loss that stands inside another term counts where none stands alone.
+            let bare = || calls().find(plain).or_else(|| calls().filter_map(|call| call.of.as_deref()).find(plain));
             wanted.erm = match settled {
                 Some(expression) => Some(wanted.index(expression)),
                 None => bounding.or_else(|| bare().map(|call| wanted.index(&Expression { pieces: vec![(1.0, call.clone())] }))),

@@ -3,6 +3,7 @@
 //! estimators.
 
 use super::gap::Contrast;
+use super::loss::Loss;
 use super::wasserstein::Coupling;
 use crate::math::sigmoid::SigmoidScratch;
 
@@ -165,6 +166,36 @@ impl Compared<'_> {
     }
 }
 
+/// A term that is a function of the losses of the rows of one population.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OfLosses {
+    /// Which loss.
+    pub loss: Loss,
+    /// Which function.
+    pub how: How,
+}
+
+/// A function of the losses l_i of rows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum How {
+    /// Their mean.
+    Mean,
+    /// Their variance, the mean of `(l_i - mean)^2`.
+    Variance,
+    /// `sqrt(variance / rows)`.
+    Deviation {
+        /// Rows in the whole population, each as often as its weight says.
+        rows: f64,
+    },
+    /// The mean over rows of `min over v in [0, 1] of v l_i - v threshold + (softness / 2) v^2`.
+    SelfPaced {
+        /// The loss beyond which a row counts nothing.
+        threshold: f64,
+        /// The quadratic coefficient.
+        softness: f64,
+    },
+}
+
 /// A quantity computed from scores: `outer(statistics)`, where every statistic is the mean over one population of a function
 /// of score and label. Statistics are ordered by population, [`Term::width`] for each.
 pub trait Term: Send + Sync + std::fmt::Debug {
@@ -175,6 +206,10 @@ pub trait Term: Send + Sync + std::fmt::Debug {
     /// Multiplies the temperature of softened steps by `factor`. False for a term that softens nothing.
     fn sharpen(&mut self, _factor: f64) -> bool {
         false
+    }
+    /// What it is as a function of losses, for a term that is one.
+    fn of_losses(&self) -> Option<OfLosses> {
+        None
     }
     /// Statistics per population.
     fn width(&self) -> usize {
