@@ -52,6 +52,15 @@ ADAPROX = {
     "objective_range": 1,
     "multiplier_bound": 2,
 }
+MSPG = {
+    "convex_smoothness": 0,
+    "mapping_smoothness": 0,
+    "mapping_lipschitz": 1,
+    "coupled_bound": 1,
+    "objective_range": 1,
+    "noise": 0,
+}
+ST_SPG = {"noise": 1, "coupled_bound": 1, "objective_range": 4}
 CASES = [
     ("ssg", {"theorem": "4.2-I", "eps": 0.1}, SSG),
     ("ssg", {"eps": 0.05}, {**SSG, "noise": 0.5, "confidence": 0.1}),
@@ -71,6 +80,10 @@ CASES = [
     ("dszog", {"eps": 0.4}, {**DSZOG, "a": 0.5, "beta": 2}),
     ("dszog", {"eps": 0.4, "strict": True}, {**DSZOG, "m3": 6, "c": 1e-3}),
     ("adaprox", {"eps": 0.1}, {**ADAPROX, "alpha": 0.5, "xi": 0.5, "diameter": 3, "constraints": 9}),
+    ("mspg", {"eps": 0.1}, {**MSPG, "uniform_convexity": 1, "growth": 2, "c": 0.4}),
+    ("mspg", {"eps": 0.1}, {**MSPG, "holder_exponent": 0.5, "holder_constant": 1}),
+    ("st-spg", {"eps": 2}, {**ST_SPG, "gamma": 2, "mu": 0.5, "weight": 1.5}),
+    ("st-spg", {"eps": 2}, {**ST_SPG, "stages": 56}),
     ("adaprox", {"eps": 0.1, "inner": "sg", "as_printed": True}, {**ADAPROX, "value_error": 0.5, "outer_diameter": 1}),
 ]
 
@@ -130,6 +143,14 @@ def test_the_numbers_of_theorem_6():
     assert plan.value_error == pytest.approx(0.75**0.5, rel=1e-12)
 
 
+def test_the_numbers_of_inf_projection():
+    (plan,) = thalweg.plan("mspg", eps=0.1, uniform_convexity=1, **MSPG)
+    # c_2 Delta / eta = 10 * 8, and 4 * 80 / T <= 1/100
+    assert (plan.eta, plan.iterations, plan.samples) == (0.125, 32000, 32000 * 32001 / 2)
+    (plan,) = thalweg.plan("st-spg", eps=2, mu=0.5, **ST_SPG)
+    assert (plan.stages, plan.steps_x, plan.steps_y) == (560, 157640, 314720)
+
+
 def test_a_plan_is_a_dictionary_that_shows_itself():
     plans = thalweg.plan(eps=0.1, **SSG)
     assert len(plans) > 1
@@ -158,7 +179,7 @@ def test_numpy_numbers_and_absent_constants_are_fine():
     [
         (
             {"method": "sgs", "eps": 0.1},
-            r"method 'sgs' has no planner \(did you mean ssg\?\): wanted ssg, conex, ipp, threes-econ, dszog, adaprox",
+            r"method 'sgs' has no planner \(did you mean ssg\?\): wanted ssg, conex, ipp, threes-econ, dszog, adaprox, mspg, st-spg",
         ),
         ({"eps": 0.1, "lipshitz": 1}, r"lipshitz is no constant of ssg: wanted confidence, diameter, lipschitz, "),
         ({"method": "ipp", "eps": 0.1, "theorem": "4.2-I"}, "theorem is for ssg and threes-econ: ipp has no such choice"),

@@ -4,6 +4,11 @@ use thalweg::certify::{ByValues, Certificate, NearStationarity, PenalisedStation
 use thalweg::oracle::Source;
 use thalweg::solvers::Stationary;
 
+/// How steep an inf-projection problem is at the point, in words.
+pub fn slope_words(slope: f64) -> String {
+    format!("stationarity: 0 lies {slope:.2e} from the slopes of the objective at the point, the domain's normals added\n")
+}
+
 /// A certificate with bounds in words: one line, and a line for each thing that a careful reader should know.
 pub fn bounds_words(c: &Certificate) -> String {
     let place = match (c.lower > 0.0, c.upper.is_finite()) {

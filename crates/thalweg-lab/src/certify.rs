@@ -13,6 +13,7 @@ use thalweg::run;
 use crate::data::catalogue::{Options, load_file};
 use crate::data::table::Table;
 use crate::encode::weights;
+use crate::fit::Domain;
 use crate::model::{Input, Model, Rows};
 use crate::spec::{Posed, Problem, Spec, read_numbers};
 use crate::{Error, Result};
@@ -157,8 +158,12 @@ impl Subject {
         let (training, held) = all.hold_out(t.test_fraction, t.seed)?;
         let subject_to: Vec<Bounded> =
             t.subject_to.iter().map(|c| c.parse()).collect::<thalweg::Result<_>>().map_err(|e| damaged(e.to_string()))?;
+        let domain = t.domain.as_deref().map(str::parse::<Domain>).transpose().map_err(|e| damaged(e.to_string()))?;
         let build = |data: Data, trained: Option<&Learning>| -> Result<Learning> {
-            let builder = Learning::on(data).intercept(true).minimize(t.minimize.parse()?);
+            let mut builder = Learning::on(data).intercept(true).minimize(t.minimize.parse()?);
+            if let Some(domain) = domain {
+                builder = domain.tell(builder)?;
+            }
             let builder = subject_to.iter().fold(builder, |builder, c| builder.subject_to(c.clone()));
             let mut problem = builder.references(trained.map_or_else(Vec::new, |p| p.references().to_vec())).build()?;
             for (j, c) in model.measured.constraints.iter().enumerate() {

@@ -2,6 +2,7 @@
 //! [`crate::model`].
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -10,6 +11,7 @@ use thalweg::math::Matrix;
 use thalweg::math::sigmoid::sigmoid;
 use thalweg::oracle::Values;
 use thalweg::run::{self, Budget, Observer, Row};
+use thalweg::sets::{Ball, Set, WholeSpace};
 use thalweg::solvers::Schedule;
 
 use crate::data::catalogue::load_file;
@@ -38,6 +40,8 @@ pub struct Request {
     pub minimize: String,
     /// The constraints.
     pub subject_to: Vec<String>,
+    /// The set that the weights stay in, as [`Domain`] reads it; the problem chooses where there is none.
+    pub domain: Option<String>,
     /// Name of the solver.
     pub solver: String,
     /// Settings of the solver, `name=value`.
@@ -72,10 +76,43 @@ pub struct Trained {
     pub notices: Vec<String>,
 }
 
-/// The objective and the constraints, understood.
+/// A set for the weights and the intercept: all there are (`all`) or a ball around 0 (its radius).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Domain {
+    /// The whole space.
+    All,
+    /// A ball around 0 with this radius.
+    Ball(f64),
+}
+
+impl FromStr for Domain {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text == "all" {
+            return Ok(Domain::All);
+        }
+        let radius = text.parse().ok().filter(|&radius: &f64| radius > 0.0 && radius.is_finite());
+        let wanted = || Error::Request(format!("--domain {text}: wanted all, or the radius of a ball, a finite number above 0"));
+        radius.map(Domain::Ball).ok_or_else(wanted)
+    }
+}
+
+impl Domain {
+    /// Tells a problem that is being built.
+    pub fn tell(self, builder: Builder) -> Result<Builder> {
+        Ok(match self {
+            Domain::All => builder.domain(WholeSpace),
+            Domain::Ball(radius) => builder.domain(Ball::new(radius)?),
+        })
+    }
+}
+
+/// The objective, the constraints and the domain, understood.
 struct Words {
     minimize: Expression,
     subject_to: Vec<Bounded>,
+    domain: Option<Domain>,
 }
 
 impl Words {
@@ -83,7 +120,7 @@ impl Words {
     fn check(&self, grouped: bool) -> Result<()> {
         let groups = grouped.then(|| Groups { names: vec!["a".into(), "b".into()], of_row: vec![0, 0, 1, 1] });
         let (features, labels) = (Matrix::dense(4, 1, vec![0.0; 4])?, vec![1.0, -1.0, 1.0, -1.0]);
-        builder(Data { features, labels, groups, weights: None }, self).check().map_err(name_option)
+        builder(Data { features, labels, groups, weights: None }, self)?.check().map_err(name_option)
     }
 }
 
@@ -132,6 +169,7 @@ impl Request {
             weights: None,
             minimize: "logistic".into(),
             subject_to: vec![],
+            domain: None,
             solver: "auto".into(),
             set: vec![],
             test_fraction: 0.2,
@@ -169,6 +207,7 @@ impl Request {
         Ok(Words {
             minimize: self.minimize.parse()?,
             subject_to: self.subject_to.iter().map(|c| c.parse()).collect::<thalweg::Result<_>>()?,
+            domain: self.domain.as_deref().map(str::parse::<Domain>).transpose()?,
         })
     }
 
@@ -212,6 +251,7 @@ impl Request {
             Error::Request(format!("{}: {e}", all.file()))
         })?;
         notices.extend(problem.references().iter().map(ToString::to_string));
+        notices.extend(chosen_domain(words, &problem));
         let held_out = if held.is_empty() { None } else { Some(data(&all.select(&held), &held)?) };
         let held_out = held_out.and_then(|(data, more)| {
             notices.extend(more.into_iter().map(|n| format!("held-out rows: {n}")));
@@ -248,6 +288,7 @@ impl Request {
         let mut notices = loaded.notes;
         let problem = build(training, words, &[])?;
         notices.extend(problem.references().iter().map(ToString::to_string));
+        notices.extend(chosen_domain(words, &problem));
         let held_out = (!held.labels.is_empty())
             .then(|| build(held, words, problem.references()))
             .and_then(|built| built.map_err(|e| notices.push(format!("held-out rows are not measured: {e}"))).ok());
@@ -312,6 +353,7 @@ impl Request {
             training: Training {
                 minimize: self.minimize.clone(),
                 subject_to: self.subject_to.clone(),
+                domain: self.domain.clone(),
                 references: problem.references().iter().map(Reference::from).collect(),
                 enforce: self.enforce,
                 solver: fitted.solver,
@@ -329,6 +371,7 @@ impl Request {
                 constraints: fitted.constraints,
                 ended: fitted.ended,
                 stationary: fitted.stationary,
+                slope: fitted.slope,
                 rounds: fitted.rounds,
                 iterations: fitted.iterations,
                 passes: fitted.passes,
@@ -341,14 +384,15 @@ impl Request {
     }
 }
 
-/// The trainer's options with a solver, "auto", "bundle" or "ssg", and settings of it, everything else as in `base`.
+/// The trainer's options with a solver, by name, and settings of it, everything else as in `base`.
 pub fn options(solver: &str, mut table: toml::Table, base: FitOptions) -> Result<FitOptions> {
-    const KNOWN: [&str; 3] = ["auto", "bundle", "ssg"];
+    const KNOWN: [&str; 6] = ["auto", "bundle", "ssg", "lbfgs", "st-spg", "mspg"];
     let mut options = base;
     match solver {
         "auto" => {
             if let Some((name, _)) = table.iter().next() {
-                let what = format!("setting '{name}' belongs to a solver: wanted solver bundle or ssg beside it");
+                let named = KNOWN[1..].join(", ");
+                let what = format!("setting '{name}' belongs to a solver: wanted one of the solvers {named} beside it");
                 return Err(Error::Request(what));
             }
             options.solver = Trains::Auto;
@@ -370,6 +414,9 @@ pub fn options(solver: &str, mut table: toml::Table, base: FitOptions) -> Result
                 (true, other) => return Err(Error::Request(format!("tol = {other}: wanted a number"))),
             };
         }
+        "lbfgs" => options.solver = Trains::Lbfgs(settings(table)?),
+        "st-spg" => options.solver = Trains::StSpg(settings(table)?),
+        "mspg" => options.solver = Trains::Mspg(settings(table)?),
         other => {
             let hint = thalweg::suggest::did_you_mean(other, KNOWN);
             return Err(Error::Request(format!("solver '{other}' is not known{hint}: wanted one of {}", KNOWN.join(", "))));
@@ -379,14 +426,30 @@ pub fn options(solver: &str, mut table: toml::Table, base: FitOptions) -> Result
     Ok(options)
 }
 
-fn builder(data: Data, words: &Words) -> Builder {
+fn builder(data: Data, words: &Words) -> Result<Builder> {
     let builder = Learning::on(data).intercept(true).minimize(words.minimize.clone());
-    words.subject_to.iter().fold(builder, |builder, constraint| builder.subject_to(constraint.clone()))
+    let builder = words.subject_to.iter().fold(builder, |builder, constraint| builder.subject_to(constraint.clone()));
+    match words.domain {
+        Some(domain) => domain.tell(builder),
+        None => Ok(builder),
+    }
+}
+
+/// Says which domain the problem has chosen for itself, where it is not the whole space.
+fn chosen_domain(words: &Words, problem: &Learning) -> Option<String> {
+    let domain = problem.domain();
+    (words.domain.is_none() && domain.describe() != WholeSpace.describe()).then(|| {
+        format!(
+            "the weights and the intercept stay in a {} around 0, because the objective has a variance: --domain RADIUS or \
+             --domain all for another",
+            domain.describe()
+        )
+    })
 }
 
 /// Builds the problem. Reference values that are known are not computed: held-out rows are measured against those of training.
 fn build(data: Data, words: &Words, references: &[Best]) -> Result<Learning> {
-    builder(data, words).references(references.to_vec()).build().map_err(name_option)
+    builder(data, words)?.references(references.to_vec()).build().map_err(name_option)
 }
 
 /// Names the option that would have helped.

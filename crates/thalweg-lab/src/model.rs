@@ -84,6 +84,9 @@ pub struct Training {
     pub minimize: String,
     /// The constraints.
     pub subject_to: Vec<String>,
+    /// The set that the weights had to stay in, where one was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
     /// The reference values in them.
     #[serde(default)]
     pub references: Vec<Reference>,
@@ -147,6 +150,9 @@ pub struct Measured {
     /// What the solver proved about the problem with the tightened bounds.
     #[serde(default)]
     pub stationary: Option<Stationary>,
+    /// How steep the objective is at the model, where it has the form of an inf-projection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slope: Option<f64>,
     /// Training runs after the pilot.
     pub rounds: u64,
     /// Steps of all runs.

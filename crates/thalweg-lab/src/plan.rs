@@ -66,6 +66,10 @@ pub enum Parameters {
     Dszog(plan::dszog::Plan),
     /// Of the adaptive proximal point method for pessimistic bilevel problems.
     Adaprox(plan::adaprox::Plan),
+    /// Of the mini-batch proximal gradient method for inf-projection problems.
+    Mspg(plan::mspg::Plan),
+    /// Of the stagewise proximal subgradient method for them.
+    StSpg(plan::st_spg::Plan),
 }
 
 /// Refuses a method that has no planner.
@@ -116,6 +120,14 @@ pub fn plans(asked: &Asked, constants: toml::Table, name: &dyn Fn(&str) -> Strin
             let chosen = asked.inner.as_deref().map(|name| inner(name, &all)).transpose()?;
             let plans = allowed(chosen, &all, |inner| plan::ipp::plan(inner, &c, eps))?;
             Ok(plans.into_iter().map(|plan| Planned::new(plan, Parameters::Ipp)).collect())
+        }
+        "mspg" => {
+            let c = read(method, constants, name)?;
+            Ok(vec![Planned::new(plan::mspg::plan(&c, eps)?, Parameters::Mspg)])
+        }
+        "st-spg" => {
+            let c = read(method, constants, name)?;
+            Ok(vec![Planned::new(plan::st_spg::plan(&c, eps)?, Parameters::StSpg)])
         }
         "threes-econ" => {
             let c = read(method, constants, name)?;

@@ -19,8 +19,8 @@ use thalweg::sets::{Ball, Bounds, NonNegative, Set, WholeSpace};
 use thalweg::solvers::auto;
 use thalweg::solvers::ipp::{self, Inner};
 use thalweg::solvers::{
-    Accszofw, Acczomda, Adaprox, AnySolver, Bundle, Conex, Dszog, Ipp, Ssg, ThreesEcon, Zopsgd, Zoscgd, accszofw, acczomda,
-    adaprox, bundle, conex, dszog, pd, ssg, threes_econ, zopsgd, zoscgd,
+    Accszofw, Acczomda, Adaprox, AnySolver, Bundle, Conex, Dszog, Ipp, Lbfgs, Mspg, Spg, Ssg, StSpg, ThreesEcon, Zopsgd, Zoscgd,
+    accszofw, acczomda, adaprox, bundle, conex, dszog, lbfgs, mspg, pd, spg, ssg, st_spg, threes_econ, zopsgd, zoscgd,
 };
 use thalweg::suggest::did_you_mean;
 use toml::Value;
@@ -741,8 +741,9 @@ impl ProblemSpec {
         self.check_plan()?;
         let mut builder = Learning::on(data).intercept(self.intercept).minimize(self.minimize.parse()?);
         builder = match self.domain()? {
-            Domain::Set(set) => builder.domain(set),
-            Domain::TimesErm(times) => builder.domain_times_erm(times),
+            None => builder,
+            Some(Domain::Set(set)) => builder.domain(set),
+            Some(Domain::TimesErm(times)) => builder.domain_times_erm(times),
         };
         builder = builder.needs_erm(self.starts_at_erm() || measured.iter().any(Wanted::needs_erm));
         if self.family()?.is_none() {
@@ -806,19 +807,20 @@ impl ProblemSpec {
         Ok(found)
     }
 
-    fn domain(&self) -> Result<Domain> {
+    /// The domain; none where the problem is left to choose its own.
+    fn domain(&self) -> Result<Option<Domain>> {
         let wanted = "\"all\", \"non-negative\", { ball = RADIUS }, { ball_times_erm = FACTOR } or { box = [LOW, HIGH] }";
         let wrong = |value: &Value| wrong("domain", value, wanted);
-        let Some(value) = &self.domain else { return Ok(Domain::set(WholeSpace)) };
+        let Some(value) = &self.domain else { return Ok(None) };
         let side = |side: &Value| number(side).ok_or_else(|| wrong(value));
         match value {
-            Value::String(s) if s == "all" => return Ok(Domain::set(WholeSpace)),
-            Value::String(s) if s == "non-negative" => return Ok(Domain::set(NonNegative)),
+            Value::String(s) if s == "all" => return Ok(Some(Domain::set(WholeSpace))),
+            Value::String(s) if s == "non-negative" => return Ok(Some(Domain::set(NonNegative))),
             Value::Table(t) if t.len() == 1 => match (t.get("ball"), t.get("ball_times_erm"), t.get("box")) {
-                (Some(radius), None, None) => return Ok(Domain::set(Ball::new(side(radius)?)?)),
-                (None, Some(times), None) => return Ok(Domain::TimesErm(side(times)?)),
+                (Some(radius), None, None) => return Ok(Some(Domain::set(Ball::new(side(radius)?)?))),
+                (None, Some(times), None) => return Ok(Some(Domain::TimesErm(side(times)?))),
                 (None, None, Some(Value::Array(sides))) if sides.len() == 2 => {
-                    return Ok(Domain::set(Bounds::uniform(side(&sides[0])?, side(&sides[1])?)?));
+                    return Ok(Some(Domain::set(Bounds::uniform(side(&sides[0])?, side(&sides[1])?)?)));
                 }
                 _ => {}
             },
@@ -1048,8 +1050,24 @@ fn unknown_solver(name: &str, what: &str, known: &[&str]) -> Error {
 /// The solver of a table with its `name` and its settings, which are checked, and those settings in words; none for "auto", which
 /// is to be chosen once there is a problem.
 pub fn solver(mut table: toml::Table) -> Result<Option<(AnySolver, String)>> {
-    const KNOWN: &[&str] =
-        &["ssg", "conex", "ipp", "threes-econ", "bundle", "adaprox", "dszog", "zopsgd", "zoscgd", "acczomda", "accszofw", "auto"];
+    const KNOWN: &[&str] = &[
+        "ssg",
+        "conex",
+        "ipp",
+        "threes-econ",
+        "bundle",
+        "adaprox",
+        "lbfgs",
+        "st-spg",
+        "mspg",
+        "spg",
+        "dszog",
+        "zopsgd",
+        "zoscgd",
+        "acczomda",
+        "accszofw",
+        "auto",
+    ];
     let name = solver_name(&mut table, "solver", KNOWN)?;
     /// A solver with its settings in words. Settings of different solvers share no type.
     macro_rules! built {
@@ -1075,6 +1093,10 @@ pub fn solver(mut table: toml::Table) -> Result<Option<(AnySolver, String)>> {
             built!(First, Ipp, ipp::Settings { inner, ..settings(table)? })
         }
         "adaprox" => built!(First, Adaprox, adaprox_settings(table)?),
+        "lbfgs" => built!(First, Lbfgs, settings::<lbfgs::Settings>(table)?),
+        "st-spg" => built!(First, StSpg, settings::<st_spg::Settings>(table)?),
+        "mspg" => built!(First, Mspg, settings::<mspg::Settings>(table)?),
+        "spg" => built!(First, Spg, settings::<spg::Settings>(table)?),
         "dszog" => built!(Zeroth, Dszog, settings::<dszog::Settings>(table)?),
         "zopsgd" => built!(Zeroth, Zopsgd, settings::<zopsgd::Settings>(table)?),
         "zoscgd" => built!(Zeroth, Zoscgd, settings::<zoscgd::Settings>(table)?),

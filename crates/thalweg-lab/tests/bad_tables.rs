@@ -126,7 +126,10 @@ fn options_that_cannot_be_met_are_refused() {
         (&["--seconds", "-1"], &["seconds = -1"]),
         (&["--passes", "nan"], &["passes = NaN"]),
         (&["--set", "eta"], &["--set eta: wanted name=value"]),
-        (&["--set", "eta=1"], &["setting 'eta' belongs to a solver: wanted solver bundle or ssg beside it"]),
+        (
+            &["--set", "eta=1"],
+            &["setting 'eta' belongs to a solver: wanted one of the solvers bundle, ssg, lbfgs, st-spg, mspg beside it"],
+        ),
         (&["--solver", "bundel"], &["solver 'bundel' is not known", "did you mean bundle?"]),
         (&["--solver", "bundle", "--set", "eps=0"], &["eps = 0: wanted a finite number larger than 0"]),
         (&["--solver", "ssg", "--set", "eta=-1"], &["eta = -1: wanted a finite number larger than 0"]),

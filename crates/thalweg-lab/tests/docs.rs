@@ -116,7 +116,8 @@ fn every_key_is_documented() {
         assert_documented("certificate", &listed(&message));
     }
     let zeroth = ["dszog", "zopsgd", "zoscgd", "acczomda", "accszofw"];
-    for solver in ["ssg", "conex", "ipp", "threes-econ", "bundle"].into_iter().chain(zeroth) {
+    let first = ["ssg", "conex", "ipp", "threes-econ", "bundle", "lbfgs", "st-spg", "mspg", "spg"];
+    for solver in first.into_iter().chain(zeroth) {
         for inner in if solver == "ipp" { ["ssg", "conex"].as_slice() } else { &[] } {
             let text = with_solver(&format!("name = 'ipp'\n[solver.inner]\nname = '{inner}'\nzzzzzz = 1"));
             let message = Spec::parse(&text, Path::new("spec.toml")).unwrap_err().to_string();

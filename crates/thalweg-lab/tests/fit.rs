@@ -357,6 +357,43 @@ fn sums_of_terms_are_minimised() {
 }
 
 #[test]
+fn a_variance_is_minimised_in_a_ball_that_can_be_chosen() {
+    const NOTE: &str =
+        "note: the weights and the intercept stay in a ball of radius 10 around 0, because the objective has a variance";
+    let place = place();
+    let with = |term: &str, more: &[&str]| {
+        let ran = fit_people(&place, &[&["--minimize", term], more].concat()).ended(0);
+        (Model::read(&place.path("m")).unwrap(), ran.out)
+    };
+    let norm = |model: &Model| model.weights.iter().map(|w| w.weight * w.weight).sum::<f64>() + model.intercept * model.intercept;
+    let (plain, out) = with("logistic", &[]);
+    assert!(plain.training.domain.is_none() && !out.contains("around 0"), "{out}");
+    let (spread, out) = with("logistic + 0.5 * variance(logistic)", &[]);
+    assert!(spread.training.domain.is_none() && out.contains(NOTE), "{out}");
+    let (free, out) = with("logistic + 0.5 * variance(logistic)", &["--domain", "all"]);
+    assert_eq!((free.training.domain.as_deref(), out.contains("around 0")), (Some("all"), false));
+    let (near, out) = with("logistic", &["--domain", "0.25"]);
+    assert_eq!((near.training.domain.as_deref(), out.contains("around 0")), (Some("0.25"), false));
+    assert!(norm(&near) <= 0.0625 * (1.0 + 1e-9) && norm(&plain) > 0.1, "{} {}", norm(&near), norm(&plain));
+    // A certificate knows of the ball too.
+    let said = place.run(&["certify", "m"]).out;
+    assert!(said.contains("feasible"), "{said}");
+    let moved = place.read("m/model.json").replace("\"domain\": \"0.25\"", "\"domain\": \"0.1\"");
+    place.put("m/model.json", moved);
+    let said = place.run(&["certify", "m"]).out;
+    assert!(said.contains("outside the domain (ball of radius 0.1)"), "{said}");
+    for slip in ["0", "-1", "ball", "inf", "NaN"] {
+        let wanted = "wanted all, or the radius of a ball, a finite number above 0";
+        place
+            .run(&["fit", "none.csv", "--label", "y", "--domain", slip, "--out", "n"])
+            .refused(&[&format!("--domain {slip}: {wanted}")]);
+    }
+    place
+        .run(&["fit", "none.csv", "--label", "y", "--minimize", "variance", "--out", "n"])
+        .refused(&["loss of variance = nothing"]);
+}
+
+#[test]
 fn a_bound_can_be_measured_by_the_smallest_loss() {
     let place = place();
     let bounds = ["--group", "sex", "--subject-to", "logistic <= 1.5 * best(logistic + 0.01 * l2)"];
@@ -407,6 +444,9 @@ fn libsvm_rows_are_fitted_and_predicted_with_their_own_labels() {
     let ran = place.run(&["predict", "m", "wide.svm"]);
     assert_eq!(ran.code, Some(2));
     assert!(ran.err.contains("wide.svm, line 1: 4:1 has column 4: wanted at most 3"), "{}", ran.err);
+    let spread = ["fit", "rows.svm", "--minimize", "logistic + 0.1 * variance(logistic)", "--iterations", "60", "--out", "v"];
+    let out = place.run(&spread).ended(0).out;
+    assert!(out.contains("logistic + 0.1 * variance(logistic)") && out.contains("ball of radius 10"), "{out}");
     let text = place.run(&["explain", "m"]).ended(0).out;
     assert!(text.contains("\ncolumn 1 ") && text.contains("answers '2' for a score above 0, else '0'"), "{text}");
 }

@@ -9,8 +9,8 @@ use std::sync::LazyLock;
 use common::{Place, cells};
 use thalweg::learn::{Builder, Data, Learning, Split};
 use thalweg::oracle::{At, Draw, Pick, Scratch, Subgradients, Values, Warm};
-use thalweg::run::{Options, minimize};
-use thalweg::solvers::{Bundle, bundle};
+use thalweg::run::{Options, Record, minimize};
+use thalweg::solvers::{Bundle, Mspg, bundle, mspg, st_spg};
 use thalweg_lab::data::adult;
 
 const COLUMNS: usize = adult::COLUMNS;
@@ -334,5 +334,112 @@ fn the_bundle_reaches_the_best_known_gaps() {
         assert!(outcome.point.feasible, "{say}");
         assert!(found >= best - 1e-6 && found <= 1.01 * best, "{say}");
         assert!((outcome.multipliers.unwrap()[0] / multiplier - 1.0).abs() < 0.05, "{say}");
+    }
+}
+
+/// The logistic loss with its variance, lambda 0.1, on all rows of the training file of a9a: full-batch MSPG with a step of 0.1 in x
+/// and y from 0, by the problem's g, l and h. t, the joint function of x and y, the objective, y and the norm of x.
+const INF_PROJECTION: [[f64; 5]; 5] = [
+    [0.0, 0.7171698312558554, 0.6931471805599454, 0.0, 0.0],
+    [1.0, 0.6691172061884814, 0.6485453244277225, 0.006862843371880647, 0.07204722587368248],
+    [2.0, 0.6352813113550156, 0.6170962144293473, 0.013213675509315584, 0.13221437476921294],
+    [10.0, 0.5378982481571157, 0.5270103963735919, 0.0551936403371581, 0.3991333453570479],
+    [100.0, 0.40094294381181683, 0.4002436633652681, 0.27443612505699483, 1.3174463437066515],
+];
+
+#[test]
+fn the_loss_with_its_variance_is_the_reference_inf_projection() {
+    let all = adult::a9a().unwrap();
+    let rows: Vec<usize> = (0..32_561).collect();
+    let problem =
+        Builder::new(all.select(&rows)).minimize("logistic + 0.05 * variance(logistic)".parse().unwrap()).build().unwrap();
+    let pair = problem.inf_projection().unwrap();
+    let (mut x, mut y, mut l) = (vec![0.0; COLUMNS], 0.0, [0.0]);
+    let mut grad = vec![0.0; COLUMNS];
+    let eta = 0.1;
+    for t in 0..=100 {
+        let g = pair.convex(&x, Pick::All, &mut grad).unwrap();
+        pair.mapping(&x, Pick::All, &mut l).unwrap();
+        if let Some([_, joint, value, wanted, norm]) = INF_PROJECTION.iter().find(|row| row[0] == f64::from(t)) {
+            close(&format!("joint function, iterate {t}"), g + pair.power().value(y) - y * l[0], *joint, 1e-10);
+            close(&format!("objective, iterate {t}"), objective(&problem, &x, &Draw::full()).0, *value, 1e-10);
+            close(&format!("y, iterate {t}"), y, *wanted, 1e-10);
+            close(&format!("norm, iterate {t}"), x.iter().map(|v| v * v).sum::<f64>().sqrt(), *norm, 1e-10);
+        }
+        pair.add_mapping_pull(&x, Pick::All, &[y], -1.0, &mut grad).unwrap();
+        x.iter_mut().zip(&grad).for_each(|(x, d)| *x -= eta * d);
+        y = pair.power().prox(y + eta * l[0], eta);
+    }
+}
+
+/// Stages of SPG with all rows in every step, gamma = mu = 1, with the steps of the rule "smooth" and the output that the paper prints,
+/// weights t of z_t: stage, objective, y and the norm of x. (For these steps the bound is proved for weights t + 1 of z_{t+1}, which
+/// St-SPG takes.)
+const STAGES: [[f64; 4]; 6] = [
+    [2.0, 0.5607432877241939, 0.022276798577631096, 0.2881889034947299],
+    [3.0, 0.5244978307991598, 0.05132264324317624, 0.41584872145911334],
+    [5.0, 0.4777888188756134, 0.11058379571089147, 0.6335982618923652],
+    [10.0, 0.4191299941317686, 0.22195459047458063, 1.0830955713820805],
+    [20.0, 0.38203016131402406, 0.31986692998103694, 1.6215828710970872],
+    [40.0, 0.36077823782468127, 0.3510486597527507, 2.1701799969445075],
+];
+
+fn quiet(steps: u64) -> Options {
+    Options { record: Record::nothing(), ..Options::iterations(steps) }
+}
+
+/// The method itself, with lazy and with written iterates.
+#[test]
+fn mspg_goes_the_reference_way_through_all_rows() {
+    let all = adult::a9a().unwrap();
+    let rows: Vec<usize> = (0..32_561).collect();
+    let problem =
+        Builder::new(all.select(&rows)).minimize("logistic + 0.05 * variance(logistic)".parse().unwrap()).build().unwrap();
+    let start = vec![0.0; COLUMNS];
+    for iterates in [st_spg::Iterates::Dense, st_spg::Iterates::Lazy] {
+        for [t, _, value, y, norm] in INF_PROJECTION {
+            let mut solver = Mspg::new(mspg::Settings { growth: 1e9, iterates, ..mspg::Settings::default() }).unwrap();
+            let outcome = minimize(&problem, &mut solver, &start, &quiet(t as u64), &mut ()).unwrap();
+            close(&format!("objective, iteration {t}"), outcome.point.objective, value, 1e-10);
+            close(&format!("y, iteration {t}"), solver.coupled()[0], y, 1e-10);
+            close(&format!("norm, iteration {t}"), outcome.point.x.iter().map(|v| v * v).sum::<f64>().sqrt(), norm, 1e-10);
+        }
+    }
+}
+
+#[test]
+fn stages_with_the_printed_output_go_the_reference_way() {
+    let all = adult::a9a().unwrap();
+    let rows: Vec<usize> = (0..32_561).collect();
+    let problem =
+        Builder::new(all.select(&rows)).minimize("logistic + 0.05 * variance(logistic)".parse().unwrap()).build().unwrap();
+    let pair = problem.inf_projection().unwrap();
+    let (mut x, mut y, mut l) = (vec![0.0; COLUMNS], 0.0, [0.0]);
+    let (mut d, mut pull) = (vec![0.0; COLUMNS], vec![0.0; COLUMNS]);
+    for k in 1..40_u32 {
+        let (steps, total) = (k + 1, f64::from((k + 1) * (k + 2) / 2));
+        pull.fill(0.0);
+        pair.add_mapping_pull(&x, Pick::All, &[y], -1.0, &mut pull).unwrap();
+        let (mut z, mut mean) = (x.clone(), vec![0.0; COLUMNS]);
+        for t in (1..=steps).map(f64::from) {
+            mean.iter_mut().zip(&z).for_each(|(m, z)| *m += t / total * z);
+            pair.convex(&z, Pick::All, &mut d).unwrap();
+            for (j, z) in z.iter_mut().enumerate() {
+                *z = (x[j] + *z * (t + 1.0) / 3.0 - d[j] - pull[j]) / (1.0 + (t + 1.0) / 3.0);
+            }
+        }
+        x = mean;
+        pair.mapping(&x, Pick::All, &mut l).unwrap();
+        let (mut z, mut mean) = (y, 0.0);
+        for t in (1..=steps).map(f64::from) {
+            mean += t / total * z;
+            z = pair.power().clip((y + z * (t + 1.0) / 3.0 - (pair.power().slope(z) - l[0])) / (1.0 + (t + 1.0) / 3.0));
+        }
+        y = mean;
+        if let Some([_, value, wanted, norm]) = STAGES.iter().find(|row| row[0] == f64::from(k + 1)) {
+            close(&format!("objective, stage {}", k + 1), objective(&problem, &x, &Draw::full()).0, *value, 1e-10);
+            close(&format!("y, stage {}", k + 1), y, *wanted, 1e-10);
+            close(&format!("norm, stage {}", k + 1), x.iter().map(|v| v * v).sum::<f64>().sqrt(), *norm, 1e-10);
+        }
     }
 }

@@ -112,7 +112,11 @@ fn missing_and_senseless_constants_are_named() {
 fn unknown_theorems_and_methods_are_refused() {
     plan(&["--theorem", "4.2"]).refused(&["theorem = 4.2", "wanted one of 4.2-I, 4.2-II, 4.3-I"]);
     let ran = Place::new().run(&["plan", "--method", "sgs", "--eps", "0.1"]);
-    ran.refused(&["method 'sgs' has no planner", "did you mean ssg?", "wanted ssg, conex, ipp, threes-econ, dszog, adaprox"]);
+    ran.refused(&[
+        "method 'sgs' has no planner",
+        "did you mean ssg?",
+        "wanted ssg, conex, ipp, threes-econ, dszog, adaprox, mspg, st-spg",
+    ]);
 }
 
 fn run(arguments: &str) -> Ran {
@@ -331,11 +335,60 @@ fn adaprox_refuses_with_sentences() {
     }
 }
 
+const MSPG: &str = "plan --method mspg --eps 0.1 --convex-smoothness 0 --mapping-smoothness 0 --mapping-lipschitz 1 --coupled-bound 1 \
+    --objective-range 1 --noise 0 --uniform-convexity 1";
+
+#[test]
+fn mspg_has_the_values_of_its_proposition() {
+    // L = 2, eta = 1/8, c_2 = 10, C = 1: 4 * 80/T <= 1/100.
+    let text = run(MSPG).ended(0).out;
+    assert!(text.starts_with("Proposition 1 with Lemma 3: MSPG"), "{text}");
+    for (symbol, value) in [("L", "2"), ("eta", "0.125"), ("c_1, c_2", "18, 10"), ("T", "32000"), ("sum m_t", "512016000")] {
+        shows(&text, symbol, value);
+    }
+    assert!(text.contains("drawn uniformly, has dist(0, dF)^2 of at most 0.01 in expectation"), "{text}");
+    let plan = run(&format!("{MSPG} --growth 2 --c 0.4 --json")).ended(0).json()[0].clone();
+    // eta = 1/5, c_2 = 22: 4 * 110/T.
+    assert_eq!((&plan["eta"], &plan["iterations"], &plan["growth"]), (&0.2.into(), &44_000.0.into(), &2.0.into()));
+    for (from, to, words) in [
+        ("--noise 0", "", ["noise = (not given)", "Proposition 1 needs it"]),
+        ("--uniform-convexity 1", "", ["holder_constant = (not given)", "Lemma 3 needs it"]),
+        ("--noise 0", "--noise 0 --c 0.5", ["c = 0.5", "between 0 and 1/2"]),
+        ("--noise 0", "--noise 0 --gamma 1", ["--gamma is no constant of mspg", "--holder-exponent"]),
+        ("--noise 0", "--noise 0 --inner sg", ["--inner is for ipp and adaprox", "mspg"]),
+    ] {
+        run(&MSPG.replace(from, to)).refused(&words);
+    }
+}
+
+const ST_SPG: &str = "plan --method st-spg --eps 2 --noise 1 --coupled-bound 1 --objective-range 4 --mu 0.5";
+
+#[test]
+fn st_spg_has_the_values_of_its_theorem() {
+    // G = 68 and K = 4 * 140 * 2/(0.5 * 4).
+    let text = run(ST_SPG).ended(0).out;
+    assert!(text.starts_with("Theorem 3: St-SPG"), "{text}");
+    for (symbol, value) in [("G", "68"), ("K", "560"), ("T_k^x", "k + 1"), ("T_k^y", "ceil(k / 0.5) + 1")] {
+        shows(&text, symbol, value);
+    }
+    assert!(text.contains("472360") && text.contains("471520") && text.contains("not the gradient"), "{text}");
+    let plan = run(&format!("{ST_SPG} --stages 56 --json")).ended(0).json()[0].clone();
+    assert_eq!((&plan["stages"], &plan["bound_x"], &plan["bound_y"]), (&56.0.into(), &20.0.into(), &40.0.into()));
+    for (from, to, words) in [
+        ("--noise 1", "", ["noise = (not given)", "Theorem 3 needs it"]),
+        ("--mu 0.5", "--mu 0", ["mu = 0", "wanted the proximal coefficient in y"]),
+        ("--mu 0.5", "--weight 0", ["weight = 0", "at least 1"]),
+        ("--mu 0.5", "--growth 1", ["--growth is no constant of st-spg", "--coupled-bound"]),
+    ] {
+        run(&ST_SPG.replace(from, to)).refused(&words);
+    }
+}
+
 #[test]
 fn complexities_are_shown_for_one_or_all_methods() {
     let text = run("plan --complexity").ended(0).out;
     assert!(text.starts_with("method "), "{text}");
-    for method in ["ssg", "conex", "ipp", "threes-econ", "dszog", "adaprox"] {
+    for method in ["ssg", "conex", "ipp", "threes-econ", "dszog", "adaprox", "mspg", "st-spg"] {
         assert!(text.lines().any(|line| line.starts_with(&format!("{method} "))), "{method} is not in\n{text}");
     }
     let text = run("plan --method threes-econ --complexity").ended(0).out;
@@ -367,7 +420,7 @@ fn constants_and_choices_of_other_methods_are_refused() {
 #[test]
 fn the_documentation_shows_what_is_printed() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for (file, examples) in [("README.md", 1), ("docs/plan.md", 7)] {
+    for (file, examples) in [("README.md", 1), ("docs/plan.md", 9)] {
         let page = std::fs::read_to_string(root.join(file)).unwrap();
         let mut found = 0;
         for block in page.split("```sh\ncargo run --release -- plan ").skip(1) {

@@ -115,3 +115,49 @@ fn reference_values_that_are_known_are_not_computed_again() {
     assert_eq!((posed.problem.bound(0), posed.problem.references()), (1.5, known.as_slice()));
     assert!(posed.notes.iter().any(|note| note.contains("12345 evaluations")), "{:?}", posed.notes);
 }
+
+#[test]
+fn a_loss_with_its_variance_has_a_ball_and_solvers_of_its_own() {
+    let place = Place::new();
+    place.put("rows.svm", ROWS);
+    let file = place.path("run.toml");
+    let spec = |minimize: &str, domain: &str, solver: &str| {
+        let text = format!(
+            "[data]\nfile = 'rows.svm'\nsplit = 'shared'\n[problem]\nminimize = \"{minimize}\"\n{domain}\n[solver]\n{solver}\n\
+             [budget]\niterations = 300\n"
+        );
+        Spec::from_table(table(&text)).unwrap()
+    };
+    const SPREAD: &str = "logistic + 0.05 * variance(logistic)";
+    let domain = |minimize: &str, domain: &str| {
+        let posed = spec(minimize, domain, "name = 'auto'").pose(&file, &Options::default()).unwrap();
+        posed.problem.oracle().domain().describe()
+    };
+    let whole = domain("logistic", "");
+    assert_eq!(domain(SPREAD, ""), "ball of radius 10");
+    assert_eq!(domain(SPREAD, "domain = 'all'"), whole);
+    assert_eq!(domain(SPREAD, "domain = { ball = 3 }"), "ball of radius 3");
+    let end = |minimize: &str, solver: &str| {
+        let spec = spec(minimize, "", solver);
+        let mut ready = spec.ready(&file, &Options::default()).unwrap();
+        let options = spec.options(ready.equipped.certificate, ready.equipped.gauges.clone());
+        let problem = ready.posed.problem.oracle();
+        let outcome = run::minimize_with(problem, &mut ready.equipped.solver, &ready.equipped.start, &options, &mut ());
+        outcome.map(|outcome| outcome.point.objective).map_err(|e| e.to_string())
+    };
+    let least = end(SPREAD, "name = 'ssg'\neta = 0.5").unwrap();
+    for solver in ["name = 'mspg'\neta = 0.5\ngrowth = 4", "name = 'st-spg'\ngamma = 1\nmu = 1\nbatch = 4"] {
+        let found = end(SPREAD, solver).unwrap();
+        assert!(found < least + 0.02, "{solver}: {found} {least}");
+        for other in ["logistic + 0.1 * variance(logistic, form = 'sqrt')", "self_paced(logistic)"] {
+            assert!(end(other, solver).unwrap().is_finite());
+        }
+        assert!(end("logistic", solver).unwrap_err().contains("needs a problem of the form"));
+    }
+    assert!(end("logistic", "name = 'spg'").unwrap() < std::f64::consts::LN_2);
+    let unknown = Spec::from_table(table(
+        "[data]\nfile = 'rows.svm'\n[problem]\nminimize = 'l2'\n[solver]\nname = 'stspg'\n[budget]\niterations = 1\n",
+    ));
+    let message = unknown.unwrap_err().to_string();
+    assert!(message.contains("solver 'stspg' is not known") && message.contains("lbfgs, st-spg, mspg, spg"), "{message}");
+}

@@ -8,6 +8,7 @@ use thalweg::learn::Enforce;
 use thalweg::run::{Budget, Ended};
 
 use super::{DONE, Ending, INTERRUPTED, MISSED};
+use crate::certificate::slope_words;
 use crate::console::{Bar, stop_on_signal};
 use crate::fit::{Directory, Request, Trained};
 use crate::model::Quality;
@@ -27,8 +28,9 @@ use crate::{Error, Result};
     allow_negative_numbers = true,
     after_help = "Example:\n  thalweg fit adult.csv --label income --group sex --minimize logistic \\\n    \
     --subject-to \"demographic_parity <= 0.02\" --out model\n\nTerms: hinge, logistic, \
-    false_positive_rate, false_negative_rate, roc_gap, demographic_parity, equal_opportunity, equalised_odds, \
-    wasserstein_gap, l2, l1, scad; sums and multiples such as \"logistic + 0.001 * l1\". A bound is a number, or \
+    welsch, truncated_logistic, variance(LOSS), self_paced(LOSS), false_positive_rate, false_negative_rate, roc_gap, demographic_parity, equal_opportunity, equalised_odds, \
+    wasserstein_gap, l2, l1, scad; sums and multiples such as \"logistic + 0.001 * l1\" or \
+    \"logistic + 0.1 * variance(logistic)\". A bound is a number, or \
     measured by the smallest value of a convex sum: \"logistic <= 1.05 * best(logistic)\"."
 )]
 pub struct Args {
@@ -74,7 +76,12 @@ pub struct Asked {
     /// A constraint TERM <= BOUND (repeatable)
     #[arg(long, value_name = "TERM <= BOUND")]
     subject_to: Vec<String>,
-    /// The solver: auto chooses, bundle proves its answer, ssg takes the most general problems
+    /// The set that weights and intercept stay in: all, or the radius of a ball around 0 (default: all; 10 where the objective
+    /// has a variance)
+    #[arg(long, value_name = "all|RADIUS")]
+    domain: Option<String>,
+    /// The solver: auto chooses, bundle proves its answer, ssg takes the most general problems; without constraints also lbfgs for
+    /// smooth objectives, st-spg and mspg for a loss with its variance
     #[arg(long, default_value = "auto")]
     solver: String,
     /// A setting of the named solver, such as eta=0.5 (repeatable)
@@ -121,6 +128,7 @@ impl Asked {
             weights: self.weights.clone(),
             minimize: self.minimize.clone(),
             subject_to: self.subject_to.clone(),
+            domain: self.domain.clone(),
             solver: self.solver.clone(),
             set: self.set.clone(),
             test_fraction: self.test_fraction,
@@ -150,6 +158,7 @@ impl Asked {
             ("--weights", self.weights.is_some()),
             ("--minimize", self.minimize != "logistic"),
             ("--subject-to", !self.subject_to.is_empty()),
+            ("--domain", self.domain.is_some()),
             ("--solver", self.solver != "auto"),
             ("--set", !self.set.is_empty()),
             ("--test-fraction", self.test_fraction != 0.2),
@@ -226,16 +235,18 @@ pub fn words(trained: &Trained) -> String {
     text += "\n";
     let held = m.held_out.as_ref().map_or(String::new(), |h| format!(", {} held out", h.rows));
     text += &format!(
-        "{} rows for training{held}; {} features and an intercept\n{} iterations of {} in {} rounds, {:.0} passes, {:.1} s, seed {}\n",
+        "{} rows for training{held}; {} features and an intercept\n{} iterations of {} in {} round{}, {:.0} passes, {:.1} s, seed {}\n",
         m.training.rows,
         trained.model.weights.len(),
         m.iterations,
         trained.model.training.solver,
         m.rounds,
+        if m.rounds == 1 { "" } else { "s" },
         m.passes.total(),
         m.seconds,
         trained.model.training.seed,
     );
+    text += &m.slope.map_or(String::new(), slope_words);
     if let Some(proved) = &m.stationary {
         text += &format!(
             "proved: the smooth problem is stationary to within {:.1e} (proximal coefficient {:.3})\n",

@@ -19,7 +19,7 @@ use crate::{Error, Result};
   thalweg plan --complexity"
 )]
 pub struct Args {
-    /// The method: ssg, conex, ipp, threes-econ, dszog or adaprox [default: ssg]
+    /// The method: ssg, conex, ipp, threes-econ, dszog, adaprox, mspg or st-spg [default: ssg]
     #[arg(long)]
     method: Option<String>,
     /// The theorem, such as 4.2-I (ssg) or 3.7 (threes-econ); all that the constants allow if absent
@@ -55,6 +55,7 @@ const IPP: &str = "Constants of ipp";
 const THREES_ECON: &str = "Constants of threes-econ";
 const DSZOG: &str = "Constants of dszog";
 const ADAPROX: &str = "Constants of adaprox";
+const INFPROJ: &str = "Constants of mspg and st-spg";
 
 /// The constants of all methods, by the names that the planners use.
 #[derive(Debug, Clone, clap::Args, Serialize)]
@@ -65,7 +66,7 @@ struct Given {
     /// Bound on the subgradients of the constraint: M of conex, l_g of threes-econ
     #[arg(long, value_name = "L", help_heading = SEVERAL)]
     constraint_lipschitz: Option<f64>,
-    /// D: diameter of the domain (all but dszog), of all variables for adaprox
+    /// D: diameter of the domain (all but dszog, mspg and st-spg), of all variables for adaprox
     #[arg(long, value_name = "D", help_heading = SEVERAL)]
     diameter: Option<f64>,
     /// Weak-convexity constant of the objective (ssg, ipp, threes-econ)
@@ -80,7 +81,7 @@ struct Given {
     /// -g at a strictly feasible point (ssg, threes-econ)
     #[arg(long, help_heading = SEVERAL)]
     slater: Option<f64>,
-    /// sigma: spread of stochastic constraint values (ssg, threes-econ)
+    /// sigma: spread of stochastic constraint values (ssg, threes-econ), of stochastic gradients (mspg, st-spg)
     #[arg(long, value_name = "SIGMA", help_heading = SEVERAL)]
     noise: Option<f64>,
     /// Strong convexity: mu of the constraint for ssg, alpha of the objective for conex
@@ -98,12 +99,16 @@ struct Given {
     /// l_f: bound on the subgradients of the objective (threes-econ), in the inner variables for adaprox
     #[arg(long, value_name = "L_F", help_heading = SEVERAL)]
     objective_lipschitz: Option<f64>,
-    /// By how much the objective varies: B_f of threes-econ, l_f D if absent; Delta_f of adaprox
+    /// By how much the objective varies: B_f of threes-econ, l_f D if absent; Delta_f of adaprox; M_f, in both variables, of mspg
+    /// and st-spg
     #[arg(long, value_name = "RANGE", help_heading = SEVERAL)]
     objective_range: Option<f64>,
     /// Number of constraints: m of dszog, q of adaprox
     #[arg(long, value_name = "COUNT", help_heading = SEVERAL)]
     constraints: Option<f64>,
+    /// Added to the root of the norm that steps are divided by (dszog) [default: 1e-8]; the step is c / L (mspg) [default: 0.25]
+    #[arg(long, help_heading = SEVERAL)]
+    c: Option<f64>,
 
     /// delta: admitted probability of failure
     #[arg(long, value_name = "DELTA", help_heading = SSG)]
@@ -208,9 +213,6 @@ struct Given {
     /// Share of the new weights in the mixture; the one with the fewest iterations if absent
     #[arg(long, help_heading = DSZOG)]
     a: Option<f64>,
-    /// Added to the root of the norm that steps are divided by [default: 1e-8]
-    #[arg(long, help_heading = DSZOG)]
-    c: Option<f64>,
 
     /// L_g: Lipschitz constant of the gradient of the inner objective
     #[arg(long, value_name = "L_G", help_heading = ADAPROX)]
@@ -245,6 +247,43 @@ struct Given {
     /// Admitted error in value of the reformulation, in place of alpha and xi
     #[arg(long, value_name = "ERROR", help_heading = ADAPROX)]
     value_error: Option<f64>,
+
+    /// L_g: Lipschitz constant of the gradient of g (mspg)
+    #[arg(long, value_name = "L_G", help_heading = INFPROJ)]
+    convex_smoothness: Option<f64>,
+    /// L_l: Lipschitz constant of the Jacobian of l (mspg)
+    #[arg(long, value_name = "L_L", help_heading = INFPROJ)]
+    mapping_smoothness: Option<f64>,
+    /// G_l: Lipschitz constant of l (mspg)
+    #[arg(long, value_name = "G_L", help_heading = INFPROJ)]
+    mapping_lipschitz: Option<f64>,
+    /// Bound on the norm of y: D_y of mspg; D of st-spg, which bounds sampled values of l as well
+    #[arg(long, value_name = "D", help_heading = INFPROJ)]
+    coupled_bound: Option<f64>,
+    /// b: iteration t reads b t samples (mspg) [default: 1]
+    #[arg(long, value_name = "B", help_heading = INFPROJ)]
+    growth: Option<f64>,
+    /// v: the gradient of the conjugate of h is Hoelder continuous with this exponent (mspg) [default: 1]
+    #[arg(long, value_name = "V", help_heading = INFPROJ)]
+    holder_exponent: Option<f64>,
+    /// L_h*: and with this constant (mspg); from the uniform convexity if absent
+    #[arg(long, value_name = "L", help_heading = INFPROJ)]
+    holder_constant: Option<f64>,
+    /// rho_u: uniform convexity of h, strong convexity where v = 1, in place of L_h* (mspg)
+    #[arg(long, value_name = "RHO_U", help_heading = INFPROJ)]
+    uniform_convexity: Option<f64>,
+    /// Proximal coefficient of the stages in x (st-spg) [default: 1]
+    #[arg(long, help_heading = INFPROJ)]
+    gamma: Option<f64>,
+    /// Proximal coefficient of the stages in y (st-spg) [default: 1]
+    #[arg(long, help_heading = INFPROJ)]
+    mu: Option<f64>,
+    /// alpha: stage k is drawn with a probability proportional to k^alpha (st-spg) [default: 1]
+    #[arg(long, value_name = "ALPHA", help_heading = INFPROJ)]
+    weight: Option<f64>,
+    /// K: stages, in place of those that eps asks for (st-spg)
+    #[arg(long, value_name = "K", help_heading = INFPROJ)]
+    stages: Option<f64>,
 }
 
 /// How the command calls an option or a constant.

@@ -10,7 +10,7 @@ use thalweg::solvers::Returned;
 
 use super::{DONE, Ending, INTERRUPTED, MISSED};
 use crate::bilevel::Judged;
-use crate::certificate::{bounds_words, by_values_words, penalised_words, stationary_words, switching_words};
+use crate::certificate::{bounds_words, by_values_words, penalised_words, slope_words, stationary_words, switching_words};
 use crate::console::{Bar, stop_on_signal};
 use crate::data::catalogue;
 use crate::model::Reference;
@@ -278,8 +278,9 @@ impl Report {
             let rows = o.gauges.iter().map(|reading| [reading.name.clone(), format!("{:.9}", reading.value)]);
             text += &align(&rows.collect::<Vec<_>>(), &[1]);
         }
-        if self.certificate_bounds.is_some() || o.stationary.is_some() {
+        if self.certificate_bounds.is_some() || o.stationary.is_some() || o.slope.is_some() {
             text += "\n";
+            text += &o.slope.map_or(String::new(), slope_words);
             text += &o.stationary.as_ref().map_or(String::new(), stationary_words);
             text += &self.certificate_bounds.as_ref().map_or(String::new(), bounds_words);
         }

@@ -23,7 +23,7 @@ use crate::spec::{Equipped, Posed};
 use crate::{Error, Result};
 
 /// Raised when terms, domains or reference values change the numbers of every solver.
-const RESULTS: u32 = 1;
+const RESULTS: u32 = 2;
 /// Between two looks at what another process is working on.
 const LOOK: Duration = Duration::from_millis(200);
 

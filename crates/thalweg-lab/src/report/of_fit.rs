@@ -275,6 +275,13 @@ fn facts(trained: &Trained) -> Facts {
             ),
             ("answers", format!("'{yes}' for a score above 0, else '{no}'")),
             ("groups", group.unwrap_or_default()),
+            (
+                "domain",
+                t.domain.as_ref().map_or(String::new(), |domain| match domain.as_str() {
+                    "all" => "all weights".into(),
+                    radius => format!("ball of radius {radius}"),
+                }),
+            ),
             ("features", format!("{} and an intercept", thousands(model.weights.len()))),
         ],
         t.references

@@ -10,7 +10,7 @@ use thalweg::solvers::Returned;
 use super::curves::{Limit, traces};
 use super::of_fit::{capital, made_by, problem_words};
 use super::{BoundRow, Bounds, Experiment, FactPart, Facts, Page, Panel, Run, Section};
-use crate::certificate::{bounds_words, by_values_words, penalised_words, stationary_words, switching_words};
+use crate::certificate::{bounds_words, by_values_words, penalised_words, slope_words, stationary_words, switching_words};
 use crate::encode::thousands;
 use crate::model::Reference;
 use crate::output::{CROWD, few, short};
@@ -193,6 +193,7 @@ fn facts(solved: &Solved) -> Facts {
     part("Problem", rows, vec![]);
 
     let proved = [
+        o.slope.map(slope_words),
         o.stationary.as_ref().map(stationary_words),
         solved.certificate_bounds.map(bounds_words),
         solved.certificate.map(switching_words),
