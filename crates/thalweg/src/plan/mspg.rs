@@ -111,8 +111,10 @@ pub struct Plan {
     pub eta: f64,
     /// b: iteration t reads b t samples, rounded up.
     pub growth: f64,
-    /// c_1 and c_2.
-    pub factors: [f64; 2],
+    /// c_1.
+    pub noise_factor: f64,
+    /// c_2.
+    pub range_factor: f64,
     /// C: what the part in y counts for the gradient of F.
     pub coupling: f64,
     /// v.
@@ -135,7 +137,6 @@ impl Readable for Plan {
     }
 
     fn rows(&self) -> Vec<[String; 3]> {
-        let [first, second] = self.factors;
         vec![
             row("smoothness", "L", short(self.smoothness)),
             row("step", "eta", short(self.eta)),
@@ -144,7 +145,7 @@ impl Readable for Plan {
                 "m_t",
                 if self.growth == 1.0 { "t".into() } else { format!("{} t", short(self.growth)) },
             ),
-            row("factors of noise and range", "c_1, c_2", format!("{}, {}", short(first), short(second))),
+            row("factors of noise and range", "c_1, c_2", format!("{}, {}", short(self.noise_factor), short(self.range_factor))),
             row("weight of the part in y", "C", short(self.coupling)),
             row("exponent", "v", short(self.holder_exponent)),
             row("iterations", "T", whole(self.iterations)),
@@ -194,7 +195,8 @@ pub fn plan(constants: &Constants, eps: f64) -> Result<Plan> {
         smoothness,
         eta,
         growth,
-        factors,
+        noise_factor: factors[0],
+        range_factor: factors[1],
         coupling,
         holder_exponent: v,
         iterations,
@@ -252,7 +254,8 @@ mod tests {
     fn without_noise_by_hand() {
         // 2 B + 2 B = 320/T <= 1/100.
         let p = plan(&usual(), 0.1).unwrap();
-        assert_eq!((p.smoothness, p.eta, p.factors, p.coupling), (2.0, 0.125, [18.0, 10.0], 1.0));
+        assert_eq!((p.smoothness, p.eta, p.coupling), (2.0, 0.125, 1.0));
+        assert_eq!((p.noise_factor, p.range_factor), (18.0, 10.0));
         assert_eq!(p.iterations, 32_000.0);
         assert_eq!(p.samples, 32_000.0 * 32_001.0 / 2.0);
         close(p.pair_bound, 0.0025, 1e-12);
@@ -276,8 +279,8 @@ mod tests {
         close(p.smoothness, 419f64.sqrt(), 1e-15);
         close(p.eta, 0.4 / 419f64.sqrt(), 1e-15);
         // c (1 - 2c) = .08: (.16 + 2)/.08 and (6 - 1.6)/.2.
-        close(p.factors[0], 27.0, 1e-12);
-        close(p.factors[1], 22.0, 1e-12);
+        close(p.noise_factor, 27.0, 1e-12);
+        close(p.range_factor, 22.0, 1e-12);
     }
 
     #[test]
