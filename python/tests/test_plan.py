@@ -179,7 +179,8 @@ def test_numpy_numbers_and_absent_constants_are_fine():
     [
         (
             {"method": "sgs", "eps": 0.1},
-            r"method 'sgs' has no planner \(did you mean ssg\?\): wanted ssg, conex, ipp, threes-econ, dszog, adaprox, mspg, st-spg",
+            r"method 'sgs' has no planner \(did you mean ssg\?\): "
+            r"wanted ssg, conex, ipp, threes-econ, dszog, adaprox, mspg, st-spg",
         ),
         ({"eps": 0.1, "lipshitz": 1}, r"lipshitz is no constant of ssg: wanted confidence, diameter, lipschitz, "),
         ({"method": "ipp", "eps": 0.1, "theorem": "4.2-I"}, "theorem is for ssg and threes-econ: ipp has no such choice"),

@@ -226,7 +226,7 @@ def test_other_threads_run_meanwhile():
         ({"of": -1}, ValueError, r"^of = -1: there is no such constraint: wanted one of 0 \(demographic_parity\)$"),
         ({"of": "odds"}, ValueError, r"^of = 'odds': there is no such constraint: wanted one of 0 \(demographic_parity\)$"),
         ({"of": 1.5}, TypeError, "^of is of type float: wanted the place of a constraint or its name"),
-        ({"solver": "adam"}, ValueError, "^solver 'adam' is not known: wanted one of auto, bundle, ssg$"),
+        ({"solver": "adam"}, ValueError, "^solver 'adam' is not known: wanted one of auto, bundle, ssg, lbfgs, st-spg, mspg$"),
         ({"enforce": "both"}, ValueError, "^enforce = 'both': wanted 'measured'"),
         ({"y_test": ["no"]}, ValueError, "^y_test is given and X_test is not: wanted both or neither$"),
         ({"X_test": np.zeros((2, 3))}, ValueError, "^X_test is given and y_test is not: wanted both or neither$"),
