@@ -64,6 +64,15 @@ impl Draw {
         Draw { streams: streams.iter().map(|ids| Stream { ids: ids.to_vec(), ..Stream::default() }).collect() }
     }
 
+    /// Becomes a draw of one stream.
+    pub fn set(&mut self, ids: impl Iterator<Item = u32>) {
+        self.streams.resize_with(1, Stream::default);
+        let stream = &mut self.streams[0];
+        stream.all = false;
+        stream.ids.clear();
+        stream.ids.extend(ids);
+    }
+
     /// What is drawn of `stream`.
     pub fn stream(&self, stream: usize) -> Pick<'_> {
         match self.streams.get(stream) {
