@@ -7,6 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use thalweg::estimate::Law;
+use thalweg::estimate::Order;
 use thalweg::eval::Evaluator;
 use thalweg::learn::{Data, Groups, JointWasserstein, Learning, ManyConstraints, Split};
 use thalweg::math::Matrix;
@@ -69,12 +70,16 @@ fn a_step_of_an_inf_projection_allocates_nothing() {
         let problem = Learning::on(data.clone()).minimize(objective.parse().unwrap()).build().unwrap();
         for iterates in [st_spg::Iterates::Dense, st_spg::Iterates::Lazy] {
             let staged = st_spg::Settings { iterates, gamma: 0.5, mu: 0.1, ..st_spg::Settings::default() };
-            let mean = st_spg::Settings { output: st_spg::Output::Average, ..staged.clone() };
+            let order = Order::Shuffled;
+            let draws = st_spg::Draws::Shared;
+            let mean = st_spg::Settings { output: st_spg::Output::Average, order, draws, ..staged.clone() };
             let single = mspg::Settings { iterates, growth: 0.01, ..mspg::Settings::default() };
+            let mean_of_all = mspg::Settings { output: mspg::Output::Average, order, ..single.clone() };
             let solvers: Vec<(&str, Box<FirstOrder>)> = vec![
                 ("st-spg", Box::new(StSpg::new(staged).unwrap())),
                 ("st-spg, average", Box::new(StSpg::new(mean).unwrap())),
                 ("mspg", Box::new(Mspg::new(single).unwrap())),
+                ("mspg", Box::new(Mspg::new(mean_of_all).unwrap())),
                 ("spg", Box::new(Spg::new(spg::Settings { batch: Some(3), ..spg::Settings::default() }).unwrap())),
             ];
             for (name, mut solver) in solvers {

@@ -6,13 +6,15 @@
 mod common;
 
 use thalweg::certify;
+use thalweg::estimate::Order;
 use thalweg::infproj::{Case, Eliminated, InfProjection, Power, Rows};
+use thalweg::learn::{Data, Learning};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::math::{Matrix, vec};
 use thalweg::oracle::{Pick, Problem, Subgradients, check};
 use thalweg::run::{self, Budget, Ended, Options, Outcome, Record};
 use thalweg::sets::{Ball, Bounds, Set, WholeSpace};
-use thalweg::solvers::{FirstOrder, Mspg, Spg, StSpg, mspg, spg, st_spg};
+use thalweg::solvers::{FirstOrder, Lbfgs, Mspg, Spg, StSpg, lbfgs, mspg, spg, st_spg};
 
 fn quiet(steps: u64) -> Options {
     Options { record: Record::nothing(), ..Options::iterations(steps) }
@@ -363,9 +365,11 @@ fn lazy_iterates_are_the_written_ones() {
         let problem = Regression { ridge, ..Regression::new(200, 50, 5, own, domains[domain]()) };
         let problem = Eliminated::new(problem);
         let start: Vec<f64> = (0..50).map(|j| 0.05 * (j as f64).sin()).collect();
-        for output in [st_spg::Output::Last, st_spg::Output::Average] {
+        let drawn = [(Order::Random, st_spg::Draws::Independent), (Order::Shuffled, st_spg::Draws::Shared)];
+        for (output, (order, draws)) in [st_spg::Output::Last, st_spg::Output::Average].into_iter().zip(drawn) {
             let with = |iterates| {
-                let settings = st_spg::Settings { gamma, mu, batch, iterates, output, ..st_spg::Settings::default() };
+                let settings =
+                    st_spg::Settings { gamma, mu, batch, iterates, output, order, draws, ..st_spg::Settings::default() };
                 let mut solver = StSpg::new(settings).unwrap();
                 let outcome = run(&problem, &mut solver, &start, &quiet(10_000));
                 assert!(matches!(outcome.ended, Ended::Budget(_)), "{:?}", outcome.ended);
@@ -382,12 +386,15 @@ fn lazy_iterates_are_the_written_ones() {
                 (lazy.counts.objective_subgradients, lazy.counts.objective_values)
             );
         }
-        let with = |iterates| {
-            let settings = mspg::Settings { eta: 0.05, growth: 0.02, iterates, ..mspg::Settings::default() };
-            run(&problem, &mut Mspg::new(settings).unwrap(), &start, &quiet(3_000))
-        };
-        let off = vec::distance(&with(st_spg::Iterates::Dense).point.x, &with(st_spg::Iterates::Lazy).point.x);
-        assert!(off < 1e-10, "mspg, own {own}, ridge {ridge}: {off:e}");
+        for (output, (order, _)) in [mspg::Output::Last, mspg::Output::Average].into_iter().zip(drawn) {
+            let with = |iterates| {
+                let settings =
+                    mspg::Settings { eta: 0.05, growth: 0.02, iterates, output, order, weight: 2.0, ..mspg::Settings::default() };
+                run(&problem, &mut Mspg::new(settings).unwrap(), &start, &quiet(3_000))
+            };
+            let off = vec::distance(&with(st_spg::Iterates::Dense).point.x, &with(st_spg::Iterates::Lazy).point.x);
+            assert!(off < 1e-10, "mspg, own {own}, ridge {ridge}, {output:?}: {off:e}");
+        }
     }
 }
 
@@ -418,6 +425,11 @@ fn counts_equal_a_hand_count() {
     // x: 3 + 5 + 7 steps of two gradients, y: 2 + 3 + 4 values.
     assert_eq!((outcome.counts.objective_subgradients.samples, outcome.counts.objective_values.samples), (30, 9));
     assert_eq!(outcome.iterations, 24);
+    // A shared sample has its gradient taken at two points.
+    let draws = st_spg::Draws::Shared;
+    let shared = st_spg::Settings { gamma: 0.5, mu: 1.0, stages: Some(3), draws, ..st_spg::Settings::default() };
+    let shared = run(&problem, &mut StSpg::new(shared).unwrap(), &[0.0; 20], &quiet(u64::MAX));
+    assert_eq!(shared.counts, outcome.counts);
     let outcome = run(&problem, &mut Mspg::new(mspg::Settings::default()).unwrap(), &[0.0; 20], &quiet(120));
     // 1 + 2 + ... + 100, then all 100 each time.
     assert_eq!((outcome.counts.objective_subgradients.samples, outcome.counts.objective_values.samples), (5050 + 20 * 100, 0));
@@ -467,10 +479,53 @@ fn checkpoints_continue_bit_for_bit() {
                 let output = mspg::Output::Random;
                 Mspg::new(mspg::Settings { iterates, growth: 0.1, output, ..mspg::Settings::default() }).unwrap()
             };
+            let order = Order::Shuffled;
+            let means = || {
+                let settings = st_spg::Settings { iterates, mu: 0.05, order, ..st_spg::Settings::default() };
+                StSpg::new(st_spg::Settings { output: st_spg::Output::Average, draws: st_spg::Draws::Shared, ..settings })
+                    .unwrap()
+            };
+            let mean = || {
+                let output = mspg::Output::Average;
+                Mspg::new(mspg::Settings { iterates, growth: 0.1, output, order, ..mspg::Settings::default() }).unwrap()
+            };
             let inner = || Spg::new(spg::Settings { batch: Some(2), ..spg::Settings::default() }).unwrap();
-            let solvers: [common::Make; 3] = [&|| Box::new(staged()), &|| Box::new(single()), &|| Box::new(inner())];
+            let solvers: [common::Make; 5] =
+                [&|| Box::new(staged()), &|| Box::new(single()), &|| Box::new(inner()), &|| Box::new(means()), &|| {
+                    Box::new(mean())
+                }];
             common::continues_bit_for_bit_on(&problem, &[0.01; 40], &format!("inf-{own}-{iterates:?}"), &solvers);
         }
+    }
+}
+
+/// The square root form has a number beside x and y that is set anew now and then: the methods come near the smallest value, and a
+/// checkpoint goes on with the number as it was.
+#[test]
+fn a_number_beside_x_and_y_is_kept() {
+    let mut rng = Rng::new(9, Purpose::Data);
+    let (rows, cols) = (400, 6);
+    let features: Vec<f64> = (0..rows * cols).map(|_| 2.0 * rng.uniform() - 1.0).collect();
+    let labels = (0..rows).map(|i| if features[i * cols] + rng.uniform() > 0.6 { 1.0 } else { -1.0 }).collect();
+    let data = Data { features: Matrix::dense(rows, cols, features).unwrap(), labels, groups: None, weights: None };
+    let objective = "logistic + 6 * variance(logistic, form = 'sqrt')".parse().unwrap();
+    let problem = Learning::on(data).minimize(objective).build().unwrap();
+    let start = vec![0.0; cols];
+    let smallest = run(&problem, &mut Lbfgs::new(lbfgs::Settings::default()).unwrap(), &start, &quiet(500)).point.objective;
+    let before = run(&problem, &mut Mspg::new(mspg::Settings::default()).unwrap(), &start, &quiet(0)).point.objective;
+    assert!(before - smallest > 0.01, "{before} {smallest}");
+    for iterates in [st_spg::Iterates::Dense, st_spg::Iterates::Lazy] {
+        let staged = st_spg::Settings { iterates, gamma: 0.5, order: Order::Shuffled, ..st_spg::Settings::default() };
+        let single = mspg::Settings { iterates, growth: 0.01, ..mspg::Settings::default() };
+        let solvers: [common::Make; 2] =
+            [&|| Box::new(StSpg::new(staged.clone()).unwrap()), &|| Box::new(Mspg::new(single.clone()).unwrap())];
+        for make in solvers {
+            let mut solver = make();
+            let found = run(&problem, &mut *solver, &start, &quiet(40_000)).point.objective;
+            let share = (found - smallest) / (before - smallest);
+            assert!((-1e-9..0.02).contains(&share), "{iterates:?}: {before} -> {found}, {smallest}");
+        }
+        common::continues_bit_for_bit_on(&problem, &start, &format!("aside-{iterates:?}"), &solvers);
     }
 }
 

@@ -405,7 +405,7 @@ fn settle(slot: &mut Slot, ends: &[End], turns: &[Turn], late: Option<&mut f64>)
     slot.turn = begun + turns.len() as u64;
 }
 
-/// `scale u`, with its norm.
+/// `x = scale u`, with its norm and, if it is wanted, the mean of what it has been.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Scaled {
     u: Vec<f64>,
@@ -413,25 +413,49 @@ pub(crate) struct Scaled {
     /// Of u.
     square: f64,
     visited: u64,
+    /// The sum of weighted x is `sum u - late`, where late grows with u; empty if no mean is wanted.
+    late: Vec<f64>,
+    sum: f64,
+    weight: f64,
 }
 
 impl Scaled {
-    pub(crate) fn start(&mut self, x: &[f64]) {
+    pub(crate) fn start(&mut self, x: &[f64], mean: bool) {
         self.u.clear();
         self.u.extend_from_slice(x);
+        self.late.clear();
+        self.late.resize(if mean { x.len() } else { 0 }, 0.0);
+        (self.sum, self.weight) = (0.0, 0.0);
         self.scale = 1.0;
         self.refresh();
     }
 
     fn refresh(&mut self) {
-        let scale = self.scale;
+        let (scale, sum) = (self.scale, self.sum);
+        self.late.iter_mut().zip(&self.u).for_each(|(late, u)| *late -= sum * u);
         self.square = 0.0;
         for u in &mut self.u {
             *u *= scale;
             self.square += *u * *u;
         }
-        self.scale = 1.0;
+        (self.scale, self.sum) = (1.0, 0.0);
         self.visited = 0;
+    }
+
+    /// x enters the mean with a weight.
+    pub(crate) fn weigh(&mut self, weight: f64) {
+        self.sum += weight * self.scale;
+        self.weight += weight;
+    }
+
+    /// The mean of what was weighed; x where nothing was.
+    pub(crate) fn write_mean(&self, out: &mut [f64]) {
+        if self.late.is_empty() || self.weight <= 0.0 {
+            return self.write(out);
+        }
+        for ((out, u), late) in out.iter_mut().zip(&self.u).zip(&self.late) {
+            *out = (self.sum * u - late) / self.weight;
+        }
     }
 
     #[inline]
@@ -444,7 +468,9 @@ impl Scaled {
     /// `x *= factor`.
     pub(crate) fn shrink(&mut self, factor: f64) {
         self.scale *= factor;
-        if self.scale.abs() < TINY || self.visited > SETTLED_EVERY * self.u.len() as u64 + 4096 {
+        // The mean is a difference of two numbers that grow as the scale shrinks.
+        let least = if self.late.is_empty() { TINY } else { SMALL };
+        if self.scale.abs() < least || self.visited > SETTLED_EVERY * self.u.len() as u64 + 4096 {
             self.refresh();
         }
     }
@@ -460,6 +486,9 @@ impl Scaled {
             ru += a * *u;
             rr += a * a;
             *u += delta * a;
+            if let Some(late) = self.late.get_mut(c) {
+                *late += self.sum * delta * a;
+            }
             count += 1;
         });
         self.square += delta * (2.0 * ru + delta * rr);
@@ -594,7 +623,9 @@ mod tests {
         let mut rng = Rng::new(3, Purpose::Data);
         let mut x: Vec<f64> = (0..dim).map(|i| (i as f64).cos()).collect();
         let mut lazy = Scaled::default();
-        lazy.start(&x);
+        lazy.start(&x, true);
+        let mut mean = RunningMean::default();
+        mean.reset(dim);
         let mut written = vec![0.0; dim];
         for step in 0..10_000 {
             let row = draw_row(&mut rng, dim);
@@ -612,6 +643,13 @@ mod tests {
             }
             let dot: f64 = row.iter().map(|&(c, a)| a * x[c]).sum();
             assert!((lazy.score(Pairs(&row)) - dot).abs() < 1e-11);
+            let weight = f64::from(step);
+            lazy.weigh(weight);
+            mean.add(&x, weight);
+            if step % 100 == 99 {
+                lazy.write_mean(&mut written);
+                assert!(vec::distance(&written, mean.get().unwrap()) < 1e-11);
+            }
         }
         lazy.write(&mut written);
         assert!(vec::distance(&written, &x) < 1e-11);

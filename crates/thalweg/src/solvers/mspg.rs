@@ -3,15 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::spg::check_positive;
-use super::st_spg::{Iterates, check_norm, choose_lazy, demand, each, hold, hold_anew, no_rows, row};
+use super::st_spg::{Iterates, check_norm, choose_lazy, clipped_words, demand, each, hold, hold_anew, no_rows, row};
 use super::{Eval, Kind, Method, Returned, Solver, State, Step};
 use crate::error::check_finite;
-use crate::estimate::Reservoir;
+use crate::estimate::{Order, Reservoir, RunningMean, Walk};
 use crate::infproj::InfProjection;
 use crate::infproj::lazy::Scaled;
 use crate::math::rng::Purpose;
 use crate::math::vec;
-use crate::oracle::{Draw, Replacement};
+use crate::oracle::Draw;
 use crate::{Error, Result, plan};
 
 /// Which point is returned.
@@ -23,6 +23,8 @@ pub enum Output {
     Last,
     /// A random one of the iterates after an update: what the theorem speaks of.
     Random,
+    /// The mean of the iterates after an update, weighted by powers of t.
+    Average,
 }
 
 /// Settings of [`Mspg`].
@@ -33,8 +35,12 @@ pub struct Settings {
     pub eta: f64,
     /// b: iteration t reads `ceil(b t)` samples, all of them where there are not more. Default 1.
     pub growth: f64,
-    /// "last" (default) or "random".
+    /// "random" (default), or "shuffled": all samples one after another in a random order, then in another one.
+    pub order: Order,
+    /// "last" (default), "random", or "average": the mean of the iterates, weighted by `t^weight`.
     pub output: Output,
+    /// The exponent of these weights, at least 0. Default 1.
+    pub weight: f64,
     /// How iterates are kept: "auto" (default), "dense" or "lazy".
     pub iterates: Iterates,
     /// Constants from which eta is taken, in place of `eta`.
@@ -43,7 +49,15 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { eta: 0.1, growth: 1.0, output: Output::Last, iterates: Iterates::Auto, theory: None }
+        Settings {
+            eta: 0.1,
+            growth: 1.0,
+            order: Order::Random,
+            output: Output::Last,
+            weight: 1.0,
+            iterates: Iterates::Auto,
+            theory: None,
+        }
     }
 }
 
@@ -60,6 +74,9 @@ impl Settings {
         }
         check_positive("eta", self.eta)?;
         check_positive("growth", self.growth)?;
+        if !(self.weight >= 0.0 && self.weight.is_finite()) {
+            return Err(Error::setting("weight", self.weight, "a finite number of at least 0"));
+        }
         Ok(self)
     }
 }
@@ -77,10 +94,10 @@ impl Settings {
 /// `E dist(0, df)^2 <= c_1 sigma^2 (ln T + 1) / (b T) + c_2 M_f / (eta T)`, see [`plan::mspg`].
 ///
 /// **Deviations.** The default output is the last iterate, and eta may be anything, as in the paper's experiments. b may be below 1:
-/// a batch has `ceil(b t)` samples. A number beside x and y that has a closed form (the square root form of a variance) is set
+/// a batch has `ceil(b t)` samples. The average of the iterates and samples in shuffled order are steadier and proved by nothing. A number beside x and y that has a closed form (the square root form of a variance) is set
 /// anew at iterations 1, 2, 4, 8, ….
 ///
-/// **Settings.** [`Settings`]: eta, growth, output, iterates, theory.
+/// **Settings.** [`Settings`]: eta, growth, order, output, weight, iterates, theory.
 ///
 /// **Reference.** Yan, Xu, Zhang, Wang & Yang, *Stochastic optimization for non-convex inf-projection problems*.
 #[derive(Debug)]
@@ -135,6 +152,9 @@ struct Saved {
     x: Vector,
     y: Vec<f64>,
     reservoir: Reservoir,
+    /// Of iterates that are written out; lazy ones keep their own.
+    average: RunningMean,
+    walk: Walk,
     aside: Option<f64>,
     radius: f64,
     /// Steps after which y was at the upper end of its interval, in a problem with one y.
@@ -153,8 +173,8 @@ impl Mspg {
     }
 
     fn take_step(&mut self, ev: &mut dyn Eval) -> Result<()> {
-        let Settings { eta, growth, .. } = self.settings;
-        let Saved { t, x, y, aside, radius, clipped, .. } = &mut self.s;
+        let Settings { eta, growth, order, .. } = self.settings;
+        let Saved { t, x, y, aside, radius, clipped, walk, .. } = &mut self.s;
         let Work { d, mapping, x: written, moves, draw, held } = &mut self.work;
         if t.is_power_of_two() {
             hold_anew(ev, "mspg", |out| x.write(out), aside, held, written, draw)?;
@@ -162,7 +182,7 @@ impl Mspg {
             hold(ev, "mspg", *aside, held)?;
         }
         // m_t = b t samples, Algorithm 1 line 3
-        ev.sample(draw, (growth * *t as f64).ceil() as usize, Replacement::Without);
+        walk.draw(ev, order, (growth * *t as f64).ceil() as usize, draw);
         let samples = draw.stream(0);
         let problem = held.as_deref().map_or_else(|| demand(ev, "mspg"), Ok)?;
         let (h, n) = (*problem.power(), problem.samples());
@@ -236,21 +256,18 @@ impl Method for Mspg {
     }
 
     fn output(&self, out: &mut [f64]) -> Returned {
-        match self.s.reservoir.get() {
-            Some((_, x)) if self.settings.output == Output::Random => out.copy_from_slice(x),
-            _ => self.s.x.write(out),
+        let Saved { x, reservoir, average, .. } = &self.s;
+        match (self.settings.output, reservoir.get(), average.get(), x) {
+            (Output::Random, Some((_, kept)), _, _) => out.copy_from_slice(kept),
+            (Output::Average, _, Some(mean), _) => out.copy_from_slice(mean),
+            (Output::Average, _, _, Vector::Lazy(x)) => x.write_mean(out),
+            _ => x.write(out),
         }
         Returned::AsAsked
     }
 
     fn notes(&self) -> Vec<String> {
-        if self.s.clipped == 0 {
-            return vec![];
-        }
-        vec![format!(
-            "y was at the upper end of its interval after {} steps: the interval is too short for this loss",
-            self.s.clipped
-        )]
+        clipped_words(self.s.clipped)
     }
 
     fn save(&self) -> Result<State> {
@@ -273,9 +290,11 @@ impl<'e> Solver<dyn Eval + 'e> for Mspg {
         *s = Saved { t: 1, radius: problem.domain().ball_around_origin().unwrap_or(f64::MAX), ..Saved::default() };
         s.y.resize(m, 0.0);
         problem.coupled_start(&mut s.y);
+        let averages = self.settings.output == Output::Average;
+        s.average.reset(if averages && !lazy { x.len() } else { 0 });
         s.x = if lazy {
             let mut scaled = Scaled::default();
-            scaled.start(x);
+            scaled.start(x, averages);
             Vector::Lazy(scaled)
         } else {
             Vector::Plain(x.to_vec())
@@ -289,10 +308,14 @@ impl<'e> Solver<dyn Eval + 'e> for Mspg {
 
     fn step(&mut self, ev: &mut (dyn Eval + 'e)) -> Result<Step> {
         self.take_step(ev)?;
-        if self.settings.output == Output::Random {
-            // Indices 2 to T + 1: iterates after an update.
-            let Saved { t, x, reservoir, .. } = &mut self.s;
-            reservoir.offer_by(*t, 1.0, ev.rng(Purpose::Output), |out| x.write(out));
+        // Indices 2 to T + 1: iterates after an update.
+        let Saved { t, x, reservoir, average, .. } = &mut self.s;
+        let weight = || (*t as f64).powf(self.settings.weight);
+        match (self.settings.output, x) {
+            (Output::Last, _) => {}
+            (Output::Random, x) => reservoir.offer_by(*t, 1.0, ev.rng(Purpose::Output), |out| x.write(out)),
+            (Output::Average, Vector::Plain(x)) => average.add(x, weight()),
+            (Output::Average, Vector::Lazy(x)) => x.weigh(weight()),
         }
         Ok(Step { kind: Kind::Objective, finished: false })
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::spg::{ProxStep, Rule, check_positive};
 use super::{Eval, Kind, Method, Returned, Solver, State, Step};
 use crate::error::check_finite;
-use crate::estimate::{MiniBatch, Reservoir, RunningMean};
+use crate::estimate::{Order, Reservoir, RunningMean, Walk};
 use crate::infproj::lazy::{DataRow, Stage, Unit};
 use crate::infproj::{Case, InfProjection, Rows};
 use crate::math::rng::Purpose;
@@ -41,6 +41,17 @@ pub enum Output {
     Average,
 }
 
+/// Which samples a step in x reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Draws {
+    /// Some for g, and others for l.
+    #[default]
+    Independent,
+    /// The same for both: what a sample adds to g and takes from l then cancels in part.
+    Shared,
+}
+
 /// Settings of [`StSpg`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -57,6 +68,10 @@ pub struct Settings {
     pub rule: Rule,
     /// Samples for each stochastic gradient; all of them where there are not more. Default 1.
     pub batch: usize,
+    /// "random" (default), or "shuffled": all samples one after another in a random order, then in another one.
+    pub order: Order,
+    /// "independent" (default), or "shared": a step in x has the same samples for g and for l. Both are unbiased.
+    pub draws: Draws,
     /// "last" (default); "random": x_k with a probability proportional to `k^weight`; "average": the mean of the x_k with these
     /// weights.
     pub output: Output,
@@ -75,6 +90,8 @@ impl Default for Settings {
             stage_steps: None,
             rule: Rule::NonSmooth,
             batch: 1,
+            order: Order::Random,
+            draws: Draws::Independent,
             output: Output::Last,
             weight: 1.0,
             iterates: Iterates::Auto,
@@ -116,11 +133,11 @@ impl Settings {
 /// `4 (M_f + 2 G)(alpha + 1) / (gamma K)`; K = O(eps^(-2/v)) stages and O(eps^(-4/v)) steps for a nearly eps-stationary point.
 ///
 /// **Deviations.** The default output is the last x_k, as in the paper's experiments; the average of the x_k is steadier and proved
-/// by nothing. Where y has many entries, each of one sample, a
+/// by nothing, and neither are samples in shuffled order. Where y has many entries, each of one sample, a
 /// step in y touches the drawn entries alone. A number beside x and y that has a closed form (the square root form of a variance)
 /// is set anew at stages 1, 2, 4, 8, ….
 ///
-/// **Settings.** [`Settings`]: gamma, mu, stages, stage_steps, rule, batch, output, weight, iterates.
+/// **Settings.** [`Settings`]: gamma, mu, stages, stage_steps, rule, batch, order, output, weight, iterates.
 ///
 /// **Reference.** Yan, Xu, Zhang, Wang & Yang, *Stochastic optimization for non-convex inf-projection problems*.
 #[derive(Debug)]
@@ -128,8 +145,8 @@ pub struct StSpg {
     settings: Settings,
     s: Saved,
     /// The draws for g, and for l.
-    first: MiniBatch,
-    second: MiniBatch,
+    first: Draw,
+    second: Draw,
     work: Work,
 }
 
@@ -258,6 +275,8 @@ struct Saved {
     reservoir: Reservoir,
     /// Of iterates that are written out; lazy ones keep their own.
     average: RunningMean,
+    /// Through the samples of g, of l in x, and of l in y.
+    walks: [Walk; 3],
     /// The value at which the problem's extra number is held.
     aside: Option<f64>,
     /// The radius of the ball, for lazy iterates; infinite for the whole space.
@@ -365,8 +384,7 @@ impl StSpg {
     /// A solver with checked settings.
     pub fn new(settings: Settings) -> Result<Self> {
         let settings = settings.resolve()?;
-        let batch = || MiniBatch::new(Some(settings.batch), Replacement::Without);
-        Ok(StSpg { s: Saved::default(), first: batch(), second: batch(), work: Work::default(), settings })
+        Ok(StSpg { s: Saved::default(), first: Draw::full(), second: Draw::full(), work: Work::default(), settings })
     }
 
     /// The stage that is being made, from 1 on.
@@ -396,10 +414,14 @@ impl StSpg {
     }
 
     fn step_in_x(&mut self, ev: &mut dyn Eval) -> Result<()> {
-        self.first.draw(ev);
-        self.second.draw(ev);
-        let (of_g, of_l) = (self.first.last().stream(0), self.second.last().stream(0));
-        let Settings { gamma, rule, .. } = self.settings;
+        let Settings { gamma, rule, batch, order, draws, .. } = self.settings;
+        let [walk_g, walk_l, _] = &mut self.s.walks;
+        walk_g.draw(ev, order, batch, &mut self.first);
+        let shared = draws == Draws::Shared;
+        if !shared {
+            walk_l.draw(ev, order, batch, &mut self.second);
+        }
+        let (of_g, of_l) = (self.first.stream(0), if shared { self.first.stream(0) } else { self.second.stream(0) });
         let Saved { t, x, y, radius, .. } = &mut self.s;
         let Work { d, moves, held, d_y, .. } = &mut self.work;
         let problem = held.as_deref().map_or_else(|| demand(ev, "st-spg"), Ok)?;
@@ -424,24 +446,34 @@ impl StSpg {
             Vector::Lazy(stage) => {
                 let rows = problem.rows().ok_or_else(no_rows)?;
                 moves.clear();
-                let share = -step.slope / of_g.count(n) as f64;
-                each(of_g, n, |i| {
-                    let (_, score) = stage.scores(row(rows, i));
+                let at_centre = problem.case() == Case::DifferenceOfConvex;
+                let slope_of_g = |i, score| -> Result<f64> {
                     let (value, slope) = rows.convex_of(i, score);
                     check_finite("g", value)?;
                     check_finite("the slope of g", slope)?;
-                    moves.push((i as u32, share * slope));
-                    Ok(())
-                })?;
-                let share = step.slope / of_l.count(n) as f64;
-                each(of_l, n, |i| {
-                    let (at_centre, at_z) = stage.scores(row(rows, i));
-                    let score = if problem.case() == Case::DifferenceOfConvex { at_centre } else { at_z };
+                    Ok(slope)
+                };
+                let slope_of_l = |i, (centre, z)| -> Result<f64> {
+                    let score = if at_centre { centre } else { z };
                     let slope = y.centre(rows.coordinate(i)) * rows.mapping_of(i, score).1;
                     check_finite("the slope of l", slope)?;
-                    moves.push((i as u32, share * slope));
+                    Ok(slope)
+                };
+                let share = -step.slope / of_g.count(n) as f64;
+                each(of_g, n, |i| {
+                    let scores = stage.scores(row(rows, i));
+                    let pull = if shared { slope_of_l(i, scores)? } else { 0.0 };
+                    moves.push((i as u32, share * (slope_of_g(i, scores.1)? - pull)));
                     Ok(())
                 })?;
+                if !shared {
+                    let share = step.slope / of_l.count(n) as f64;
+                    each(of_l, n, |i| {
+                        let scores = stage.scores(row(rows, i));
+                        moves.push((i as u32, share * slope_of_l(i, scores)?));
+                        Ok(())
+                    })?;
+                }
                 let norm = stage.norm();
                 check_norm(norm, *radius, "gamma", gamma, "small")?;
                 // z_{t+1}; nothing can fail from here on
@@ -459,9 +491,9 @@ impl StSpg {
     }
 
     fn step_in_y(&mut self, ev: &mut dyn Eval) -> Result<()> {
-        self.second.draw(ev);
-        let of_l = self.second.last().stream(0);
-        let Settings { mu, rule, .. } = self.settings;
+        let Settings { mu, rule, batch, order, .. } = self.settings;
+        self.s.walks[2].draw(ev, order, batch, &mut self.second);
+        let of_l = self.second.stream(0);
         let Saved { t, x, y, clipped, .. } = &mut self.s;
         let Work { d_y, mapping, held, moves, .. } = &mut self.work;
         let problem = held.as_deref().map_or_else(|| demand(ev, "st-spg"), Ok)?;
@@ -528,6 +560,12 @@ impl StSpg {
     }
 }
 
+/// What there is to say of steps after which y was at the upper end of its interval.
+pub(super) fn clipped_words(steps: u64) -> Vec<String> {
+    let words = || format!("y was at the upper end of its interval after {steps} steps: the interval is too short for this loss");
+    (steps > 0).then(words).into_iter().collect()
+}
+
 pub(super) fn no_rows() -> Error {
     Error::Oracle("the problem has stopped to be one of scores of rows".into())
 }
@@ -557,13 +595,7 @@ impl Method for StSpg {
     }
 
     fn notes(&self) -> Vec<String> {
-        if self.s.clipped == 0 {
-            return vec![];
-        }
-        vec![format!(
-            "y was at the upper end of its interval after {} steps: the interval is too short for this loss",
-            self.s.clipped
-        )]
+        clipped_words(self.s.clipped)
     }
 
     fn save(&self) -> Result<State> {
@@ -594,6 +626,7 @@ impl<'e> Solver<dyn Eval + 'e> for StSpg {
             y: Vector::start(&y, own_entries, false),
             reservoir: Reservoir::default(),
             average: RunningMean::default(),
+            walks: [Walk::default(); 3],
             aside: None,
             radius: problem.domain().ball_around_origin().unwrap_or(f64::MAX),
             clipped: 0,
