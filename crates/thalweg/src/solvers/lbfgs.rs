@@ -476,7 +476,8 @@ impl Method for Lbfgs {
             let wanted = self.tolerance();
             notes.push(format!("lbfgs stalled with a gradient of length {reached:.2e}, wanted {wanted:.2e}: {why}"));
         }
-        if let Some(nu) = self.multiplier().filter(|nu| *nu > 0.0) {
+        // Less than the tolerance is no force.
+        if let Some(nu) = self.multiplier().filter(|nu| *nu * self.s.radius > self.tolerance()) {
             notes.push(format!("the ball of radius {} holds the point back, with the multiplier {nu:.6e}", self.s.radius));
         }
         notes
