@@ -60,6 +60,7 @@ MSPG = {
     "objective_range": 1,
     "noise": 0,
 }
+BMD = {"lipschitz": 3, "loss_bound": 2, "start_distance": 2, "samples": 10, "rho": 2}
 ST_SPG = {"noise": 1, "coupled_bound": 1, "objective_range": 4}
 CASES = [
     ("ssg", {"theorem": "4.2-I", "eps": 0.1}, SSG),
@@ -84,6 +85,8 @@ CASES = [
     ("mspg", {"eps": 0.1}, {**MSPG, "holder_exponent": 0.5, "holder_constant": 1}),
     ("st-spg", {"eps": 2}, {**ST_SPG, "gamma": 2, "mu": 0.5, "weight": 1.5}),
     ("st-spg", {"eps": 2}, {**ST_SPG, "stages": 56}),
+    ("bmd", {"eps": 0.7}, {**BMD, "delta": 0.25}),
+    ("bmd", {"eps": 0.7}, {**BMD, "iterations": 1600}),
     ("adaprox", {"eps": 0.1, "inner": "sg", "as_printed": True}, {**ADAPROX, "value_error": 0.5, "outer_diameter": 1}),
 ]
 
@@ -180,7 +183,7 @@ def test_numpy_numbers_and_absent_constants_are_fine():
         (
             {"method": "sgs", "eps": 0.1},
             r"method 'sgs' has no planner \(did you mean ssg\?\): "
-            r"wanted ssg, conex, ipp, threes-econ, dszog, adaprox, mspg, st-spg",
+            r"wanted ssg, conex, ipp, threes-econ, dszog, adaprox, mspg, st-spg, bmd",
         ),
         ({"eps": 0.1, "lipshitz": 1}, r"lipshitz is no constant of ssg: wanted confidence, diameter, lipschitz, "),
         ({"method": "ipp", "eps": 0.1, "theorem": "4.2-I"}, "theorem is for ssg and threes-econ: ipp has no such choice"),

@@ -76,7 +76,7 @@ def plan(
 
     Parameters
     ----------
-    method : {'ssg', 'conex', 'ipp', 'threes-econ', 'dszog', 'adaprox', 'mspg', 'st-spg'}
+    method : {'ssg', 'conex', 'ipp', 'threes-econ', 'dszog', 'adaprox', 'mspg', 'st-spg', 'bmd'}
         The method.
     eps : float
         Target accuracy.
@@ -141,7 +141,7 @@ def complexity(method: Optional[str] = None) -> Any:
 
     Parameters
     ----------
-    method : {'ssg', 'conex', 'ipp', 'threes-econ', 'dszog', 'adaprox', 'mspg', 'st-spg'}, optional
+    method : {'ssg', 'conex', 'ipp', 'threes-econ', 'dszog', 'adaprox', 'mspg', 'st-spg', 'bmd'}, optional
         The method; all if absent.
 
     Returns

@@ -70,6 +70,8 @@ pub enum Parameters {
     Mspg(plan::mspg::Plan),
     /// Of the stagewise proximal subgradient method for them.
     StSpg(plan::st_spg::Plan),
+    /// Of mirror descent on the worst case over weights.
+    Bmd(plan::bmd::Plan),
 }
 
 /// Refuses a method that has no planner.
@@ -105,6 +107,10 @@ pub fn plans(asked: &Asked, constants: toml::Table, name: &dyn Fn(&str) -> Strin
             let chosen = asked.inner.as_deref().map(|name| inner(name, &all)).transpose()?;
             let plans = allowed(chosen, &all, |inner| plan::adaprox::plan(inner, &c, eps, asked.as_printed))?;
             Ok(plans.into_iter().map(|plan| Planned::new(plan, Parameters::Adaprox)).collect())
+        }
+        "bmd" => {
+            let c = read(method, constants, name)?;
+            Ok(vec![Planned::new(plan::bmd::plan(&c, eps)?, Parameters::Bmd)])
         }
         "conex" => {
             let c = read(method, constants, name)?;

@@ -19,8 +19,9 @@ use thalweg::sets::{Ball, Bounds, NonNegative, Set, WholeSpace};
 use thalweg::solvers::auto;
 use thalweg::solvers::ipp::{self, Inner};
 use thalweg::solvers::{
-    Accszofw, Acczomda, Adaprox, AnySolver, Bundle, Conex, Dszog, Ipp, Lbfgs, Mspg, Spg, Ssg, StSpg, ThreesEcon, Zopsgd, Zoscgd,
-    accszofw, acczomda, adaprox, bundle, conex, dszog, lbfgs, mspg, pd, spg, ssg, st_spg, threes_econ, zopsgd, zoscgd,
+    Accszofw, Acczomda, Adaprox, AnySolver, Bmd, Bundle, Conex, Dszog, Ipp, Lbfgs, Mspg, Pgsmd, Spg, Ssg, StSpg, ThreesEcon,
+    Zopsgd, Zoscgd, accszofw, acczomda, adaprox, bmd, bundle, conex, dszog, lbfgs, mspg, pd, pgsmd, spg, ssg, st_spg,
+    threes_econ, zopsgd, zoscgd,
 };
 use thalweg::suggest::did_you_mean;
 use toml::Value;
@@ -1061,6 +1062,8 @@ pub fn solver(mut table: toml::Table) -> Result<Option<(AnySolver, String)>> {
         "st-spg",
         "mspg",
         "spg",
+        "bmd",
+        "pgsmd",
         "dszog",
         "zopsgd",
         "zoscgd",
@@ -1097,6 +1100,8 @@ pub fn solver(mut table: toml::Table) -> Result<Option<(AnySolver, String)>> {
         "st-spg" => built!(First, StSpg, settings::<st_spg::Settings>(table)?),
         "mspg" => built!(First, Mspg, settings::<mspg::Settings>(table)?),
         "spg" => built!(First, Spg, settings::<spg::Settings>(table)?),
+        "bmd" => built!(First, Bmd, settings::<bmd::Settings>(table)?),
+        "pgsmd" => built!(First, Pgsmd, settings::<pgsmd::Settings>(table)?),
         "dszog" => built!(Zeroth, Dszog, settings::<dszog::Settings>(table)?),
         "zopsgd" => built!(Zeroth, Zopsgd, settings::<zopsgd::Settings>(table)?),
         "zoscgd" => built!(Zeroth, Zoscgd, settings::<zoscgd::Settings>(table)?),

@@ -116,7 +116,7 @@ fn every_key_is_documented() {
         assert_documented("certificate", &listed(&message));
     }
     let zeroth = ["dszog", "zopsgd", "zoscgd", "acczomda", "accszofw"];
-    let first = ["ssg", "conex", "ipp", "threes-econ", "bundle", "lbfgs", "st-spg", "mspg", "spg"];
+    let first = ["ssg", "conex", "ipp", "threes-econ", "bundle", "lbfgs", "st-spg", "mspg", "spg", "bmd", "pgsmd"];
     for solver in first.into_iter().chain(zeroth) {
         for inner in if solver == "ipp" { ["ssg", "conex"].as_slice() } else { &[] } {
             let text = with_solver(&format!("name = 'ipp'\n[solver.inner]\nname = '{inner}'\nzzzzzz = 1"));

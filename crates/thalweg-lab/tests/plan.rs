@@ -115,7 +115,7 @@ fn unknown_theorems_and_methods_are_refused() {
     ran.refused(&[
         "method 'sgs' has no planner",
         "did you mean ssg?",
-        "wanted ssg, conex, ipp, threes-econ, dszog, adaprox, mspg, st-spg",
+        "wanted ssg, conex, ipp, threes-econ, dszog, adaprox, mspg, st-spg, bmd",
     ]);
 }
 
@@ -384,11 +384,30 @@ fn st_spg_has_the_values_of_its_theorem() {
     }
 }
 
+const BMD: &str = "plan --method bmd --eps 0.7 --lipschitz 3 --loss-bound 2 --start-distance 2 --samples 10 --rho 2 --delta 0.25";
+
+#[test]
+fn bmd_has_the_steps_of_its_bound() {
+    // R G = 6, l_max sqrt(2 rho / delta) = 8: T = (14 / .7)^2.
+    let text = run(BMD).ended(0).out;
+    assert!(text.starts_with("Constant steps: BMD"), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("steps, one sample each") && line.ends_with(" 400")), "{text}");
+    let plan = run(&format!("{BMD} --iterations 1600 --json")).ended(0).json()[0].clone();
+    assert_eq!((plan["iterations"].as_f64(), plan["weights_part"].as_f64()), (Some(1600.0), Some(8.0)));
+    for (from, to, words) in [
+        ("--loss-bound 2", "", ["loss_bound = (not given)", "l_max"]),
+        ("--delta 0.25", "--delta 1", ["delta = 1", "below 1"]),
+        ("--delta 0.25", "--gamma 1", ["--gamma is no constant of bmd", "--start-distance"]),
+    ] {
+        run(&BMD.replace(from, to)).refused(&words);
+    }
+}
+
 #[test]
 fn complexities_are_shown_for_one_or_all_methods() {
     let text = run("plan --complexity").ended(0).out;
     assert!(text.starts_with("method "), "{text}");
-    for method in ["ssg", "conex", "ipp", "threes-econ", "dszog", "adaprox", "mspg", "st-spg"] {
+    for method in ["ssg", "conex", "ipp", "threes-econ", "dszog", "adaprox", "mspg", "st-spg", "bmd"] {
         assert!(text.lines().any(|line| line.starts_with(&format!("{method} "))), "{method} is not in\n{text}");
     }
     let text = run("plan --method threes-econ --complexity").ended(0).out;
@@ -420,7 +439,7 @@ fn constants_and_choices_of_other_methods_are_refused() {
 #[test]
 fn the_documentation_shows_what_is_printed() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for (file, examples) in [("README.md", 1), ("docs/plan.md", 9)] {
+    for (file, examples) in [("README.md", 1), ("docs/plan.md", 10)] {
         let page = std::fs::read_to_string(root.join(file)).unwrap();
         let mut found = 0;
         for block in page.split("```sh\ncargo run --release -- plan ").skip(1) {

@@ -159,5 +159,8 @@ fn a_loss_with_its_variance_has_a_ball_and_solvers_of_its_own() {
         "[data]\nfile = 'rows.svm'\n[problem]\nminimize = 'l2'\n[solver]\nname = 'stspg'\n[budget]\niterations = 1\n",
     ));
     let message = unknown.unwrap_err().to_string();
-    assert!(message.contains("solver 'stspg' is not known") && message.contains("lbfgs, st-spg, mspg, spg"), "{message}");
+    assert!(
+        message.contains("solver 'stspg' is not known") && message.contains("lbfgs, st-spg, mspg, spg, bmd, pgsmd"),
+        "{message}"
+    );
 }

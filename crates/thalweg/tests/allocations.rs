@@ -16,8 +16,8 @@ use thalweg::oracle::{Draw, Problem};
 use thalweg::sets::{Ball, Set, Transport, Warm};
 use thalweg::solvers::ssg::{InfeasibleStep, Output, Settings};
 use thalweg::solvers::{
-    Bundle, Conex, Dszog, Eval, FirstOrder, Ipp, Lbfgs, Mspg, Solver, Spg, Ssg, StSpg, ThreesEcon, ValueEval, ZerothOrder,
-    bundle, conex, dszog, ipp, lbfgs, mspg, spg, st_spg, threes_econ,
+    Bmd, Bundle, Conex, Dszog, Eval, FirstOrder, Ipp, Lbfgs, Mspg, Pgsmd, Solver, Spg, Ssg, StSpg, ThreesEcon, ValueEval,
+    ZerothOrder, bmd, bundle, conex, dszog, ipp, lbfgs, mspg, pgsmd, spg, st_spg, threes_econ,
 };
 
 struct Counting;
@@ -97,6 +97,39 @@ fn a_step_of_an_inf_projection_allocates_nothing() {
                 // A batch that grows by five makes room once at most in each of its lists.
                 assert!(during <= if name == "mspg" { 4 } else { 0 }, "{name}, {objective}, {iterates:?}: {during}");
             }
+        }
+    }
+}
+
+/// Weights in a tree and written out; once every sample has been at the floor, lists have their length.
+#[test]
+fn a_step_on_the_worst_case_allocates_nothing() {
+    let mut rng = Rng::new(4, Purpose::Data);
+    let (rows, cols) = (60, 30);
+    let data = Data {
+        features: Matrix::dense(rows, cols, (0..rows * cols).map(|_| rng.uniform() - 0.5).collect()).unwrap(),
+        labels: (0..rows).map(|i| if i % 3 == 0 { 1.0 } else { -1.0 }).collect(),
+        groups: None,
+        weights: None,
+    };
+    let problem = Learning::on(data).minimize("logistic".parse().unwrap()).build().unwrap();
+    for (tree, iterates) in [(true, st_spg::Iterates::Dense), (true, st_spg::Iterates::Lazy), (false, st_spg::Iterates::Lazy)] {
+        let (eta_p, rho) = (Some(1e-3), 300.0);
+        let one = bmd::Settings { eta_p, rho, tree, iterates, batch: 2, ..bmd::Settings::default() };
+        let staged = pgsmd::Settings { eta_p, rho, tree, iterates, ..pgsmd::Settings::default() };
+        let solvers: [(&str, Box<FirstOrder>); 2] =
+            [("bmd", Box::new(Bmd::new(one).unwrap())), ("pgsmd", Box::new(Pgsmd::new(staged).unwrap()))];
+        for (name, mut solver) in solvers {
+            let ev: &mut dyn Eval = &mut Evaluator::new(&problem, 1, 1e-6);
+            solver.start(ev, &vec![0.0; cols]).unwrap();
+            (0..20_000).for_each(|_| {
+                solver.step(ev).unwrap();
+            });
+            let before = count();
+            (0..2_000).for_each(|_| {
+                solver.step(ev).unwrap();
+            });
+            assert_eq!(count() - before, 0, "{name}, tree {tree}, {iterates:?}");
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::{Error, Result};
   thalweg plan --complexity"
 )]
 pub struct Args {
-    /// The method: ssg, conex, ipp, threes-econ, dszog, adaprox, mspg or st-spg [default: ssg]
+    /// The method: ssg, conex, ipp, threes-econ, dszog, adaprox, mspg, st-spg or bmd [default: ssg]
     #[arg(long)]
     method: Option<String>,
     /// The theorem, such as 4.2-I (ssg) or 3.7 (threes-econ); all that the constants allow if absent
@@ -56,20 +56,21 @@ const THREES_ECON: &str = "Constants of threes-econ";
 const DSZOG: &str = "Constants of dszog";
 const ADAPROX: &str = "Constants of adaprox";
 const INFPROJ: &str = "Constants of mspg and st-spg";
+const BMD: &str = "Constants of bmd";
 
 /// The constants of all methods, by the names that the planners use.
 #[derive(Debug, Clone, clap::Args, Serialize)]
 struct Given {
-    /// M: bound on all subgradients (ssg, ipp), on the gradients of the objective and all rows (adaprox)
+    /// Bound on all subgradients: M of ssg and ipp, of the objective and all rows for adaprox; G of bmd, of every loss
     #[arg(long, value_name = "M", help_heading = SEVERAL)]
     lipschitz: Option<f64>,
     /// Bound on the subgradients of the constraint: M of conex, l_g of threes-econ
     #[arg(long, value_name = "L", help_heading = SEVERAL)]
     constraint_lipschitz: Option<f64>,
-    /// D: diameter of the domain (all but dszog, mspg and st-spg), of all variables for adaprox
+    /// D: diameter of the domain (all but dszog, mspg, st-spg and bmd), of all variables for adaprox
     #[arg(long, value_name = "D", help_heading = SEVERAL)]
     diameter: Option<f64>,
-    /// Weak-convexity constant of the objective (ssg, ipp, threes-econ)
+    /// Weak-convexity constant of the objective (ssg, ipp, threes-econ); how far weights may go from equal ones (bmd)
     #[arg(long, help_heading = SEVERAL)]
     rho: Option<f64>,
     /// Proximal coefficient, larger than rho (ssg, ipp)
@@ -109,6 +110,9 @@ struct Given {
     /// Added to the root of the norm that steps are divided by (dszog) [default: 1e-8]; the step is c / L (mspg) [default: 0.25]
     #[arg(long, help_heading = SEVERAL)]
     c: Option<f64>,
+    /// Number of samples: N of a finite sum (threes-econ), n (bmd)
+    #[arg(long, value_name = "N", help_heading = SEVERAL)]
+    samples: Option<f64>,
 
     /// delta: admitted probability of failure
     #[arg(long, value_name = "DELTA", help_heading = SSG)]
@@ -152,9 +156,6 @@ struct Given {
     /// Delta: by how much the envelope of the penalty problem can fall from the start
     #[arg(long, value_name = "DELTA", help_heading = THREES_ECON)]
     envelope_gap: Option<f64>,
-    /// N: number of samples of a finite sum
-    #[arg(long, value_name = "N", help_heading = THREES_ECON)]
-    samples: Option<f64>,
     /// Smoothing, if it is not to be chosen
     #[arg(long, help_heading = THREES_ECON)]
     nu: Option<f64>,
@@ -284,6 +285,19 @@ struct Given {
     /// K: stages, in place of those that eps asks for (st-spg)
     #[arg(long, value_name = "K", help_heading = INFPROJ)]
     stages: Option<f64>,
+
+    /// l_max: every loss is at most this large
+    #[arg(long, value_name = "L_MAX", help_heading = BMD)]
+    loss_bound: Option<f64>,
+    /// R: distance from the start to a minimiser
+    #[arg(long, value_name = "R", help_heading = BMD)]
+    start_distance: Option<f64>,
+    /// No weight is below delta / n [default: 1e-5]
+    #[arg(long, help_heading = BMD)]
+    delta: Option<f64>,
+    /// T: steps, in place of those that eps asks for
+    #[arg(long, value_name = "T", help_heading = BMD)]
+    iterations: Option<f64>,
 }
 
 /// How the command calls an option or a constant.

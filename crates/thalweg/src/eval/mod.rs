@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::error::check_finite;
-use crate::infproj::InfProjection;
+use crate::infproj::{InfProjection, SampleLosses};
 use crate::math::rng::Purpose;
 use crate::math::{Rng, vec};
 use crate::oracle::{At, Draw, Modulus, Pick, Region, Replacement, Scales, Scratch, Subgradients, Values};
@@ -57,7 +57,12 @@ pub trait ValueEval {
     fn inf_projection(&self) -> Option<&dyn InfProjection> {
         None
     }
-    /// Counts values and subgradients of samples that a method has asked an inf-projection problem for.
+    /// The losses of single samples, see [`Values::sample_losses`]. What is asked of them is reported to
+    /// [`ValueEval::count_samples`].
+    fn sample_losses(&self) -> Option<&dyn SampleLosses> {
+        None
+    }
+    /// Counts values and subgradients of samples that a method has asked an inf-projection problem, or single losses, for.
     fn count_samples(&mut self, _values: u64, _subgradients: u64) {}
     /// Begins to project `target` onto the region as it looks from `at`.
     fn region_begin(&mut self, at: &[f64], target: &[f64]) -> Result<()>;
@@ -339,6 +344,10 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
 
     fn inf_projection(&self) -> Option<&dyn InfProjection> {
         self.problem.inf_projection()
+    }
+
+    fn sample_losses(&self) -> Option<&dyn SampleLosses> {
+        self.problem.sample_losses()
     }
 
     fn count_samples(&mut self, values: u64, subgradients: u64) {

@@ -1,10 +1,12 @@
 //! Inf-projection problems, `min_x g(x) + min_y h(y) - <y, l(x)>`: what a problem offers, the function h with its prox, and the
-//! problem in x alone. The methods for them are in [`crate::solvers`], terms of a model on data that have this form in
+//! problem in x alone; and the min-max form of such a task, losses of single samples and weights for them. The methods for them are in [`crate::solvers`], terms of a model on data that have this form in
 //! [`crate::learn`].
 
 mod eliminated;
 pub(crate) mod lazy;
 mod power;
+mod sample_losses;
+pub(crate) mod weights;
 
 use crate::Result;
 use crate::math::Matrix;
@@ -13,6 +15,7 @@ use crate::sets::{Set, WholeSpace};
 
 pub use eliminated::Eliminated;
 pub use power::Power;
+pub use sample_losses::{LossRows, SampleLosses};
 
 /// The two cases that stagewise methods tell apart; g and every entry of l are convex in both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

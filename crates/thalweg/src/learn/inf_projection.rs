@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::data::Data;
 use super::loss::Loss;
-use super::penalty::Penalty;
+use super::penalty::{Convex, Penalty};
 use crate::Result;
 use crate::error::{check_finite, check_length};
 use crate::infproj::{Case, InfProjection, Power, Rows};
@@ -40,8 +40,7 @@ pub struct LossForm {
     form: Form,
     /// a.
     factor: f64,
-    l2: f64,
-    l1: f64,
+    penalties: Convex,
     domain: Arc<dyn Set>,
     power: Power,
     fingerprint: String,
@@ -103,15 +102,8 @@ impl LossForm {
                 Power::square(form.square()).and_then(|h| h.between(0.0, LARGEST_MEAN_LOSS))
             }
         };
-        let mut built = LossForm { rows, loss, form, factor, l2: 0.0, l1: 0.0, domain, power: power.ok()?, fingerprint };
-        for (factor, penalty) in penalties {
-            match penalty {
-                Penalty::L2 => built.l2 += factor,
-                Penalty::L1 => built.l1 += factor,
-                Penalty::Scad => return None,
-            }
-        }
-        Some(built)
+        let (power, penalties) = (power.ok()?, Convex::of(penalties)?);
+        Some(LossForm { rows, loss, form, factor, penalties, domain, power, fingerprint })
     }
 
     /// g_i and its derivative by the score.
@@ -155,21 +147,21 @@ impl LossForm {
 }
 
 impl Sampled {
-    fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.members.as_ref().map_or(self.length, |m| m.len())
     }
 
-    fn dim(&self) -> usize {
+    pub(super) fn dim(&self) -> usize {
         self.data.features.cols() + usize::from(self.intercept)
     }
 
     #[inline]
-    fn row(&self, sample: usize) -> usize {
+    pub(super) fn row(&self, sample: usize) -> usize {
         self.begin + self.members.as_ref().map_or(sample, |m| m[sample] as usize)
     }
 
     #[inline]
-    fn label(&self, sample: usize) -> f64 {
+    pub(super) fn label(&self, sample: usize) -> f64 {
         self.data.labels[self.row(sample)]
     }
 
@@ -178,14 +170,14 @@ impl Sampled {
         self.weights.as_ref().map_or(1.0, |w| w[sample])
     }
 
-    fn score(&self, sample: usize, x: &[f64]) -> f64 {
+    pub(super) fn score(&self, sample: usize, x: &[f64]) -> f64 {
         let columns = self.data.features.cols();
         let offset = if self.intercept { x[columns] } else { 0.0 };
         self.data.features.row_dot(self.row(sample), &x[..columns]) + offset
     }
 
     /// `grad += slope * row`.
-    fn add(&self, sample: usize, slope: f64, grad: &mut [f64]) {
+    pub(super) fn add(&self, sample: usize, slope: f64, grad: &mut [f64]) {
         if slope != 0.0 {
             let columns = self.data.features.cols();
             self.data.features.add_row(self.row(sample), slope, &mut grad[..columns]);
@@ -239,7 +231,7 @@ impl InfProjection for LossForm {
     }
 
     fn smooth(&self) -> bool {
-        self.loss != Loss::Hinge && self.l1 == 0.0
+        self.loss != Loss::Hinge && self.penalties.l1 == 0.0
     }
 
     fn coupled_start(&self, y: &mut [f64]) {
@@ -261,13 +253,7 @@ impl InfProjection for LossForm {
         }
         // The intercept is not penalised.
         let columns = self.rows.data.features.cols();
-        for (factor, penalty) in [(self.l2, Penalty::L2), (self.l1, Penalty::L1)] {
-            if factor > 0.0 {
-                value += factor * penalty.value(&x[..columns]);
-                penalty.add_slope(&x[..columns], factor, &mut grad[..columns]);
-            }
-        }
-        Ok(value)
+        Ok(value + self.penalties.add_slope(&x[..columns], &mut grad[..columns]))
     }
 
     fn mapping(&self, x: &[f64], samples: Pick, out: &mut [f64]) -> Result<()> {
@@ -299,9 +285,7 @@ impl InfProjection for LossForm {
     }
 
     fn rows(&self) -> Option<&dyn Rows> {
-        // The rows know of a ridge on every variable, but the intercept is not penalised.
-        let ridge_fits = self.l2 == 0.0 || !self.rows.intercept;
-        (self.l1 == 0.0 && ridge_fits).then_some(self)
+        self.penalties.is_ridge(self.rows.intercept).then_some(self)
     }
 
     fn aside(&self, x: &[f64], samples: Pick) -> Result<Option<f64>> {
@@ -348,7 +332,7 @@ impl Rows for LossForm {
     }
 
     fn ridge(&self) -> f64 {
-        self.l2
+        self.penalties.l2
     }
 
     fn convex_of(&self, sample: usize, score: f64) -> (f64, f64) {

@@ -44,6 +44,45 @@ impl Penalty {
     }
 }
 
+/// A sum of convex penalties.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Convex {
+    pub(super) l2: f64,
+    pub(super) l1: f64,
+}
+
+impl Convex {
+    /// None where one is not convex.
+    pub(super) fn of(penalties: impl IntoIterator<Item = (f64, Penalty)>) -> Option<Self> {
+        let mut sum = Convex::default();
+        for (factor, penalty) in penalties {
+            match penalty {
+                Penalty::L2 => sum.l2 += factor,
+                Penalty::L1 => sum.l1 += factor,
+                Penalty::Scad => return None,
+            }
+        }
+        Some(sum)
+    }
+
+    /// `grad += subgradient`; returns the value.
+    pub(super) fn add_slope(self, w: &[f64], grad: &mut [f64]) -> f64 {
+        let mut value = 0.0;
+        for (factor, penalty) in [(self.l2, Penalty::L2), (self.l1, Penalty::L1)] {
+            if factor > 0.0 {
+                value += factor * penalty.value(w);
+                penalty.add_slope(w, factor, grad);
+            }
+        }
+        value
+    }
+
+    /// Whether it is a multiple of the squared norm of all variables: the intercept is not penalised.
+    pub(super) fn is_ridge(self, intercept: bool) -> bool {
+        self.l1 == 0.0 && (self.l2 == 0.0 || !intercept)
+    }
+}
+
 fn sign(w: f64) -> f64 {
     if w == 0.0 { 0.0 } else { w.signum() }
 }

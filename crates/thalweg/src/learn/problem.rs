@@ -9,11 +9,13 @@ use super::build::Builder;
 use super::data::{Data, Parts};
 use super::gap::Contrast;
 use super::inf_projection::{Form, LossForm, Sampled};
-use super::penalty::Penalty;
+use super::loss::Loss;
+use super::penalty::{Convex, Penalty};
 use super::references::References;
 use super::roc::{Scored, largest_counted_gap};
+use super::sample_losses::RowLosses;
 use super::term::{Branch, Constant, How, OfLosses, Part, RowNorms, Term, View, Who, Work};
-use crate::infproj::InfProjection;
+use crate::infproj::{InfProjection, SampleLosses};
 use crate::math::vec;
 use crate::oracle::{At, Draw, Modulus, Pick, Scales, Scratch, Source, Subgradients, Values, Warm};
 use crate::sets::Set;
@@ -184,6 +186,17 @@ pub struct Learning {
     hash: OnceLock<u64>,
     scales: OnceLock<Scales>,
     loss_form: OnceLock<Option<LossForm>>,
+    row_losses: OnceLock<Option<RowLosses>>,
+}
+
+/// A term of a loss: its factor, the loss, what is made of it, and the population.
+type LossTerm = (f64, Loss, How, usize);
+
+/// See [`Learning::find_losses`].
+struct FoundLosses {
+    mean: Option<LossTerm>,
+    spread: Option<LossTerm>,
+    penalties: Vec<(f64, Penalty)>,
 }
 
 impl Learning {
@@ -233,6 +246,7 @@ impl Learning {
             hash: OnceLock::new(),
             scales: OnceLock::new(),
             loss_form: OnceLock::new(),
+            row_losses: OnceLock::new(),
         };
         let mut objective = std::mem::replace(&mut problem.objective, Function::new(String::new(), vec![], 0.0));
         let mut constraints = std::mem::take(&mut problem.constraints);
@@ -363,9 +377,9 @@ impl Learning {
         }
     }
 
-    /// The objective as an inf-projection problem: a loss and the variance of the same loss over the same rows, or a self-paced
-    /// loss alone; beside it only penalties that are convex. None for every other objective, and with constraints.
-    fn find_loss_form(&self) -> Option<LossForm> {
+    /// What the objective is made of, if that is at most one mean loss, at most one other term of a loss, and penalties. None for
+    /// every other objective, and with constraints.
+    fn find_losses(&self) -> Option<FoundLosses> {
         if !self.constraints.is_empty() {
             return None;
         }
@@ -383,6 +397,27 @@ impl Learning {
                 }
             }
         }
+        Some(FoundLosses { mean, spread, penalties })
+    }
+
+    /// The objective as losses of single samples: a mean loss, alone or with the variance of the same loss over the same rows;
+    /// beside it only penalties that are convex. None where rows have weights: equal weights are then not what the mean has.
+    fn find_row_losses(&self) -> Option<RowLosses> {
+        let FoundLosses { mean, spread, penalties } = self.find_losses()?;
+        let (factor, loss, _, p) = mean?;
+        let varies = |how| matches!(how, How::Variance | How::Deviation { .. });
+        if spread.is_some_and(|(_, of_spread, how, q)| !varies(how) || of_spread != loss || q != p) {
+            return None;
+        }
+        let (rows, penalties) = (self.sampled(p), Convex::of(penalties)?);
+        let domain = Arc::clone(&self.domain);
+        rows.weights.is_none().then_some(RowLosses { rows, loss, factor, penalties, domain })
+    }
+
+    /// The objective as an inf-projection problem: a loss and the variance of the same loss over the same rows, or a self-paced
+    /// loss alone; beside it only penalties that are convex. None for every other objective, and with constraints.
+    fn find_loss_form(&self) -> Option<LossForm> {
+        let FoundLosses { mean, spread, penalties } = self.find_losses()?;
         let (b, loss, how, p) = spread?;
         let (a, form) = match how {
             How::Mean => return None,
@@ -397,16 +432,20 @@ impl Learning {
                 }
             }
         };
-        let Population { part, members, weights, .. } = &self.populations[p];
-        let rows = Sampled {
+        LossForm::new(self.sampled(p), (a, loss), form, penalties, Arc::clone(&self.domain), self.fingerprint())
+    }
+
+    /// The rows of a population.
+    fn sampled(&self, population: usize) -> Sampled {
+        let Population { part, members, weights, .. } = &self.populations[population];
+        Sampled {
             data: Arc::clone(&self.data),
             intercept: self.intercept,
             begin: self.parts[*part].start,
             length: self.parts[*part].len(),
             members: members.as_deref().map(Arc::from),
             weights: weights.as_deref().map(Arc::from),
-        };
-        LossForm::new(rows, (a, loss), form, penalties, Arc::clone(&self.domain), self.fingerprint())
+        }
     }
 
     /// The domain, for a problem with more variables.
@@ -879,6 +918,10 @@ impl Values for Learning {
 
     fn inf_projection(&self) -> Option<&dyn InfProjection> {
         self.loss_form.get_or_init(|| self.find_loss_form()).as_ref().map(|form| form as &dyn InfProjection)
+    }
+
+    fn sample_losses(&self) -> Option<&dyn SampleLosses> {
+        self.row_losses.get_or_init(|| self.find_row_losses()).as_ref().map(|losses| losses as &dyn SampleLosses)
     }
 
     fn scales(&self) -> Option<&Scales> {

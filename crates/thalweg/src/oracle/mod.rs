@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::infproj::InfProjection;
+use crate::infproj::{InfProjection, SampleLosses};
 pub use crate::sets::Warm;
 use crate::sets::{Set, WholeSpace};
 use crate::{Error, Result};
@@ -116,6 +116,11 @@ pub trait Values: Send + Sync {
     }
     /// The problem as an inf-projection problem, if it is one: `min_x g(x) + min_y h(y) - <y, l(x)>`.
     fn inf_projection(&self) -> Option<&dyn InfProjection> {
+        None
+    }
+    /// The losses of single samples, if the objective is a mean of losses, or such a mean with its variance: what min-max methods
+    /// weigh.
+    fn sample_losses(&self) -> Option<&dyn SampleLosses> {
         None
     }
     /// How strongly the variables act: typical curvature, up to a common factor. For a linear model, the second moments of the

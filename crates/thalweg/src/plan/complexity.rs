@@ -39,10 +39,11 @@ const BILEVEL: &str =
     "a bounded multiplier; eps bounds squares of distance and residual; log(1/eps) inner gradients for each value";
 const PAIR: &str = "g and l smooth, h uniformly convex, v the exponent of its conjugate's gradient; eps bounds the gradient";
 const STAGES: &str = "g and l convex, h as for mspg; eps bounds the gradient at a point near by";
+const WEIGHTS: &str = "convex losses; eps bounds what the worst case is above the best one, for each choice of weights";
 const AWAY: &str = "gradient-away and B_g > rho_g D^2";
 
 #[rustfmt::skip]
-const TABLE: [Complexity; 19] = [
+const TABLE: [Complexity; 20] = [
     line("ssg", "deterministic convex", ["O(eps^-4)", "O(eps^-4)", "O(eps^-4)"], SLATER),
     line("ssg", "stochastic convex", ["O(eps^-4)", "O(eps^-4)", "O(eps^-8)"], SLATER),
     line("ssg", "finite-sum convex", ["O(eps^-4)", "O(eps^-4)", "O(N eps^-4)"], SLATER),
@@ -62,6 +63,7 @@ const TABLE: [Complexity; 19] = [
     line("adaprox", "pessimistic bilevel, by pd", ["O(eps^-2)", "O(eps^-2)", "O(eps^-2)"], BILEVEL),
     line("mspg", "none, inf-projection", ["O(eps^(-4/v))", "none", "none"], PAIR),
     line("st-spg", "none, inf-projection", ["O(eps^(-4/v))", "none", "none"], STAGES),
+    line("bmd", "none, worst case over weights", ["O(eps^-2)", "none", "none"], WEIGHTS),
 ];
 
 const fn line(method: &'static str, setting: &'static str, work: [&'static str; 3], conditions: &'static str) -> Complexity {

@@ -2,6 +2,7 @@
 //! numbers are worst cases: they say what is proved, not what works well.
 
 pub mod adaprox;
+pub mod bmd;
 mod complexity;
 pub mod conex;
 pub mod dszog;
@@ -20,7 +21,7 @@ use crate::solvers::schedule::short;
 use crate::{Error, Result};
 
 /// Methods that have a planner, by the names that a spec uses.
-pub const METHODS: [&str; 8] = ["ssg", "conex", "ipp", "threes-econ", "dszog", "adaprox", "mspg", "st-spg"];
+pub const METHODS: [&str; 9] = ["ssg", "conex", "ipp", "threes-econ", "dszog", "adaprox", "mspg", "st-spg", "bmd"];
 
 /// A plan as a person reads it: a title, a table, and the sentence of what is proved.
 pub trait Readable {

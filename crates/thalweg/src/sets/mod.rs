@@ -3,6 +3,7 @@
 
 pub mod ball;
 pub mod bounds;
+pub mod chi_square;
 pub mod halfspace;
 pub mod orthant;
 pub mod polyhedron;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use ball::Ball;
 pub use bounds::Bounds;
+pub use chi_square::ChiSquare;
 pub use halfspace::Halfspace;
 pub use orthant::NonNegative;
 pub use polyhedron::Polyhedron;

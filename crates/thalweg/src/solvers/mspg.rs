@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::spg::check_positive;
-use super::st_spg::{Iterates, check_norm, choose_lazy, clipped_words, demand, each, hold, hold_anew, no_rows, row};
+use super::st_spg::{Iterates, check_norm, choose_lazy, clipped_words, demand, each, features_of, hold, hold_anew, no_rows, row};
 use super::{Eval, Kind, Method, Returned, Solver, State, Step};
 use crate::error::check_finite;
 use crate::estimate::{Order, Reservoir, RunningMean, Walk};
@@ -124,7 +124,7 @@ impl std::fmt::Debug for Work {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-enum Vector {
+pub(super) enum Vector {
     Plain(Vec<f64>),
     Lazy(Scaled),
 }
@@ -136,7 +136,16 @@ impl Default for Vector {
 }
 
 impl Vector {
-    fn write(&self, out: &mut [f64]) {
+    pub(super) fn start(x: &[f64], lazy: bool, mean: bool) -> Self {
+        if !lazy {
+            return Vector::Plain(x.to_vec());
+        }
+        let mut scaled = Scaled::default();
+        scaled.start(x, mean);
+        Vector::Lazy(scaled)
+    }
+
+    pub(super) fn write(&self, out: &mut [f64]) {
         match self {
             Vector::Plain(x) => out.copy_from_slice(x),
             Vector::Lazy(x) => x.write(out),
@@ -284,7 +293,7 @@ impl Method for Mspg {
 impl<'e> Solver<dyn Eval + 'e> for Mspg {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
         let problem = demand(ev, "mspg")?;
-        let lazy = choose_lazy(self.settings.iterates, problem, "mspg")?;
+        let lazy = choose_lazy(self.settings.iterates, features_of(problem), problem.dim(), problem.domain(), "mspg")?;
         let m = problem.coupled();
         let s = &mut self.s;
         *s = Saved { t: 1, radius: problem.domain().ball_around_origin().unwrap_or(f64::MAX), ..Saved::default() };
@@ -292,13 +301,7 @@ impl<'e> Solver<dyn Eval + 'e> for Mspg {
         problem.coupled_start(&mut s.y);
         let averages = self.settings.output == Output::Average;
         s.average.reset(if averages && !lazy { x.len() } else { 0 });
-        s.x = if lazy {
-            let mut scaled = Scaled::default();
-            scaled.start(x, averages);
-            Vector::Lazy(scaled)
-        } else {
-            Vector::Plain(x.to_vec())
-        };
+        s.x = Vector::start(x, lazy, averages);
         s.reservoir.reset(if self.settings.output == Output::Random { x.len() } else { 0 });
         self.work.held = None;
         self.work.d.resize(if lazy { 0 } else { x.len() }, 0.0);

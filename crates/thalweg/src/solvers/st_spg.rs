@@ -10,8 +10,9 @@ use crate::estimate::{Order, Reservoir, RunningMean, Walk};
 use crate::infproj::lazy::{DataRow, Stage, Unit};
 use crate::infproj::{Case, InfProjection, Rows};
 use crate::math::rng::Purpose;
-use crate::math::vec;
+use crate::math::{Matrix, vec};
 use crate::oracle::{Draw, Pick, Replacement};
+use crate::sets::Set;
 use crate::{Error, Result};
 
 /// How iterates are kept.
@@ -172,9 +173,9 @@ impl std::fmt::Debug for Work {
 
 /// A vector in its stage, written out.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct Plain {
-    centre: Vec<f64>,
-    z: Vec<f64>,
+pub(super) struct Plain {
+    pub(super) centre: Vec<f64>,
+    pub(super) z: Vec<f64>,
     mean: RunningMean,
 }
 
@@ -193,13 +194,13 @@ impl Plain {
     }
 
     /// `d` becomes the next z, before projection.
-    fn propose(&self, step: ProxStep, d: &mut [f64]) {
+    pub(super) fn propose(&self, step: ProxStep, d: &mut [f64]) {
         for ((d, z), c) in d.iter_mut().zip(&self.z).zip(&self.centre) {
             *d = step.centre * c + step.last * z - step.slope * *d;
         }
     }
 
-    fn take(&mut self, next: &mut Vec<f64>, (before, after): (f64, f64)) {
+    pub(super) fn take(&mut self, next: &mut Vec<f64>, (before, after): (f64, f64)) {
         self.mean.add(&self.z, before);
         std::mem::swap(&mut self.z, next);
         self.mean.add(&self.z, after);
@@ -214,7 +215,7 @@ impl Plain {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-enum Vector {
+pub(super) enum Vector {
     Plain(Plain),
     Lazy(Stage),
 }
@@ -226,7 +227,7 @@ impl Default for Vector {
 }
 
 impl Vector {
-    fn start(x: &[f64], lazy: bool, mean: bool) -> Self {
+    pub(super) fn start(x: &[f64], lazy: bool, mean: bool) -> Self {
         if lazy {
             let mut stage = Stage::default();
             stage.start(x, mean);
@@ -238,14 +239,14 @@ impl Vector {
         }
     }
 
-    fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         match self {
             Vector::Plain(plain) => plain.close(),
             Vector::Lazy(stage) => stage.close(),
         }
     }
 
-    fn write(&self, out: &mut [f64]) {
+    pub(super) fn write(&self, out: &mut [f64]) {
         match self {
             Vector::Plain(plain) => out.copy_from_slice(&plain.centre),
             Vector::Lazy(stage) => stage.write_centre(out),
@@ -304,22 +305,31 @@ pub(super) fn row(rows: &dyn Rows, sample: usize) -> DataRow<'_> {
 }
 
 /// Whether steps at the cost of rows pay: a row is much shorter than x, and the domain can be kept by a scale.
-pub(super) fn choose_lazy(asked: Iterates, problem: &dyn InfProjection, method: &str) -> Result<bool> {
+pub(super) fn choose_lazy(
+    asked: Iterates,
+    features: Option<&Matrix>,
+    dim: usize,
+    domain: &dyn Set,
+    method: &str,
+) -> Result<bool> {
     let refuse = |why: String| Error::setting("iterates", "\"lazy\"", format!("\"dense\" for {method} on this problem: {why}"));
     if asked == Iterates::Dense {
         return Ok(false);
     }
-    let Some(rows) = problem.rows() else {
+    let Some(features) = features else {
         return if asked == Iterates::Lazy { Err(refuse("it is not made of scores of rows".into())) } else { Ok(false) };
     };
-    if problem.domain().ball_around_origin().is_none() {
-        let domain = problem.domain().describe();
-        let why = format!("its domain ({domain}) is neither the whole space nor a ball around 0");
+    if domain.ball_around_origin().is_none() {
+        let why = format!("its domain ({}) is neither the whole space nor a ball around 0", domain.describe());
         return if asked == Iterates::Lazy { Err(refuse(why)) } else { Ok(false) };
     }
-    let features = rows.features();
     let per_row = features.stored() as f64 / features.rows().max(1) as f64;
-    Ok(asked == Iterates::Lazy || 2.0 * per_row < problem.dim() as f64)
+    Ok(asked == Iterates::Lazy || 2.0 * per_row < dim as f64)
+}
+
+/// The rows of an inf-projection problem, if it is made of them.
+pub(super) fn features_of(problem: &dyn InfProjection) -> Option<&Matrix> {
+    problem.rows().map(|rows| rows.features())
 }
 
 /// The inf-projection problem behind the gate, or why there is none.
@@ -612,7 +622,7 @@ impl Method for StSpg {
 impl<'e> Solver<dyn Eval + 'e> for StSpg {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
         let problem = demand(ev, "st-spg")?;
-        let lazy = choose_lazy(self.settings.iterates, problem, "st-spg")?;
+        let lazy = choose_lazy(self.settings.iterates, features_of(problem), problem.dim(), problem.domain(), "st-spg")?;
         let m = problem.coupled();
         let mut y = vec![0.0; m];
         problem.coupled_start(&mut y);

@@ -1,0 +1,83 @@
+//! A loss on the rows of a population as losses of single samples, for methods that weigh them. A mean with its variance is in
+//! `inf_projection.rs`.
+
+use std::sync::Arc;
+
+use super::inf_projection::Sampled;
+use super::loss::Loss;
+use super::penalty::Convex;
+use crate::Result;
+use crate::error::check_length;
+use crate::infproj::{LossRows, SampleLosses};
+use crate::math::Matrix;
+use crate::sets::Set;
+
+/// `factor l_i` of the rows of a population, with convex penalties.
+#[derive(Debug, Clone)]
+pub struct RowLosses {
+    pub(super) rows: Sampled,
+    pub(super) loss: Loss,
+    pub(super) factor: f64,
+    pub(super) penalties: Convex,
+    pub(super) domain: Arc<dyn Set>,
+}
+
+impl RowLosses {
+    fn at(&self, sample: usize, score: f64) -> (f64, f64) {
+        let label = self.rows.label(sample);
+        (self.factor * self.loss.value(label * score), self.factor * label * self.loss.slope(label * score))
+    }
+}
+
+impl SampleLosses for RowLosses {
+    fn dim(&self) -> usize {
+        self.rows.dim()
+    }
+
+    fn domain(&self) -> &dyn Set {
+        &*self.domain
+    }
+
+    fn samples(&self) -> usize {
+        self.rows.count()
+    }
+
+    fn add_loss(&self, x: &[f64], sample: usize, factor: f64, grad: &mut [f64]) -> Result<f64> {
+        check_length("the point", x.len(), self.dim())?;
+        let (value, slope) = self.at(sample, self.rows.score(sample, x));
+        self.rows.add(sample, factor * slope, grad);
+        Ok(value)
+    }
+
+    fn add_common(&self, x: &[f64], grad: &mut [f64]) {
+        // The intercept is not penalised.
+        let columns = self.rows.data.features.cols();
+        self.penalties.add_slope(&x[..columns], &mut grad[..columns]);
+    }
+
+    fn rows(&self) -> Option<&dyn LossRows> {
+        self.penalties.is_ridge(self.rows.intercept).then_some(self)
+    }
+}
+
+impl LossRows for RowLosses {
+    fn features(&self) -> &Matrix {
+        &self.rows.data.features
+    }
+
+    fn row(&self, sample: usize) -> usize {
+        self.rows.row(sample)
+    }
+
+    fn intercept(&self) -> bool {
+        self.rows.intercept
+    }
+
+    fn ridge(&self) -> f64 {
+        self.penalties.l2
+    }
+
+    fn loss_of(&self, sample: usize, score: f64) -> (f64, f64) {
+        self.at(sample, score)
+    }
+}

@@ -1,0 +1,233 @@
+//! BMD: stochastic mirror descent for the worst case over weights of the samples, with weights in a tree or written out. What it
+//! shares with its relative for losses that are not convex is in `minmax`.
+
+use serde::{Deserialize, Serialize};
+
+use super::minmax::{self, Drawn};
+use super::mspg::Vector;
+use super::st_spg::{Iterates, check_norm, no_rows};
+use super::{Eval, Kind, Method, Returned, Solver, State, Step};
+use crate::estimate::RunningMean;
+use crate::infproj::weights::Weights;
+use crate::math::rng::Purpose;
+use crate::math::vec;
+use crate::sets::ChiSquare;
+use crate::{Result, plan};
+
+/// Which point is returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Output {
+    /// The last one.
+    #[default]
+    Last,
+    /// The mean of all iterates before an update: what the theorem speaks of.
+    Average,
+}
+
+/// Settings of [`Bmd`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Step eta_P of the weights. If absent, 0.01 / n^2 for n samples.
+    pub eta_p: Option<f64>,
+    /// Step eta_theta of the variables. Default 0.1.
+    pub eta_theta: f64,
+    /// How far weights may go from equal ones: `(n^2 / 2) ||P - 1/n||^2 <= rho`. Default 1.
+    pub rho: f64,
+    /// No weight is below delta / n. Default 1e-5.
+    pub delta: f64,
+    /// Whether weights are kept in a tree, so that a step costs the logarithm of n, or written out. Default true.
+    pub tree: bool,
+    /// Samples of a step. Default 1.
+    pub batch: usize,
+    /// "last" (default) or "average".
+    pub output: Output,
+    /// How iterates are kept: "auto" (default), "dense" or "lazy".
+    pub iterates: Iterates,
+    /// Constants from which both steps, rho and delta are taken, in place of the ones above.
+    pub theory: Option<plan::bmd::Constants>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            eta_p: None,
+            eta_theta: 0.1,
+            rho: 1.0,
+            delta: 1e-5,
+            tree: true,
+            batch: 1,
+            output: Output::Last,
+            iterates: Iterates::Auto,
+            theory: None,
+        }
+    }
+}
+
+impl Settings {
+    /// The steps of the plan, with the output it speaks of.
+    pub fn theory(constants: &plan::bmd::Constants) -> Result<Self> {
+        Settings { theory: Some(*constants), output: Output::Average, ..Settings::default() }.resolve()
+    }
+
+    /// Takes steps and set from the constants, if there are some, and checks every value.
+    pub fn resolve(mut self) -> Result<Self> {
+        if let Some(constants) = self.theory.take() {
+            let (eta_theta, eta_p) = constants.steps()?;
+            (self.eta_theta, self.eta_p) = (eta_theta, Some(eta_p));
+            (self.rho, self.delta) = constants.set()?;
+        }
+        minmax::check(self.eta_p, self.eta_theta, self.rho, self.delta, self.batch)?;
+        Ok(self)
+    }
+}
+
+/// BMD, stochastic mirror descent on the worst case over weights.
+///
+/// **Problem.** `min_theta max_P sum_i P_i l_i(theta)` over a simple set, with P in a [`ChiSquare`]; losses of single samples are what
+/// [`SampleLosses`](crate::infproj::SampleLosses) gives. There are no constraints.
+///
+/// **Assumptions.** Convex losses with bounded subgradients and values.
+///
+/// **Iteration.** Draw i from P; `W = P` with `W_i += eta_P l_i(theta) / P_i`, which is unbiased for a step along all losses;
+/// `P = proj(W)`; `theta = proj(theta - eta_theta grad l_i(theta))`. With a batch both are means over several i.
+///
+/// **Guarantee.** With constant steps and `output = "average"`, T steps are within `(R G + l_max sqrt(2 rho / delta)) / sqrt(T)` of the
+/// best worst case, see [`plan::bmd`].
+///
+/// **Deviations.** The default output is the last iterate, as in the plots of the paper. With `tree` the weights are in a search tree with
+/// one affine map for all, as in BMD-eff; the numbers are the same up to rounding, but a random number falls on another sample.
+/// A penalty on theta is added to every subgradient and to no loss.
+///
+/// **Settings.** [`Settings`]: eta_p, eta_theta, rho, delta, tree, batch, output, iterates, theory.
+///
+/// **Reference.** Namkoong & Duchi, *Stochastic gradient methods for distributionally robust optimization with f-divergences*; as
+/// compared in Yan, Xu, Zhang, Wang & Yang, *Stochastic optimization for non-convex inf-projection problems*.
+#[derive(Debug)]
+pub struct Bmd {
+    settings: Settings,
+    s: Saved,
+    drawn: Drawn,
+}
+
+/// What a checkpoint keeps.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Saved {
+    x: Vector,
+    weights: Option<Weights>,
+    /// Of iterates that are written out; lazy ones keep their own.
+    average: RunningMean,
+    radius: f64,
+}
+
+impl Bmd {
+    /// A solver with checked settings.
+    pub fn new(settings: Settings) -> Result<Self> {
+        Ok(Bmd { settings: settings.resolve()?, s: Saved::default(), drawn: Drawn::default() })
+    }
+
+    /// P.
+    pub fn weights(&self, out: &mut [f64]) {
+        if let Some(weights) = &self.s.weights {
+            out.iter_mut().enumerate().for_each(|(i, p)| *p = weights.weight(i));
+        }
+    }
+
+    fn take_step(&mut self, ev: &mut dyn Eval) -> Result<()> {
+        let Settings { eta_p, eta_theta, batch, output, .. } = self.settings;
+        let Saved { x, weights, average, radius } = &mut self.s;
+        let weights = weights.as_mut().ok_or_else(minmax::no_weights)?;
+        let drawn = &mut self.drawn;
+        drawn.draw(weights, batch, ev.rng(Purpose::Sampling));
+        let losses = minmax::demand(ev, "bmd")?;
+        let eta_p = minmax::step_of_weights(eta_p, losses.samples());
+        match x {
+            Vector::Plain(x) => {
+                drawn.visit(losses, x, eta_p)?;
+                // theta - eta_theta d; d holds it until it is known to be finite
+                drawn.d.iter_mut().zip(x.iter()).for_each(|(d, x)| *d = x - eta_theta * *d);
+                ev.project(&mut drawn.d)?;
+                super::check_iterate(&drawn.d)?;
+                check_norm(vec::norm(&drawn.d), *radius, "eta_theta", eta_theta, "large")?;
+                // P = proj(W)
+                weights.raise(&drawn.raises)?;
+                if output == Output::Average {
+                    average.add(x, 1.0);
+                }
+                std::mem::swap(x, &mut drawn.d);
+            }
+            Vector::Lazy(x) => {
+                let rows = losses.rows().ok_or_else(no_rows)?;
+                drawn.visit_rows(rows, |row| x.score(row), eta_p, eta_theta)?;
+                check_norm(x.norm(), *radius, "eta_theta", eta_theta, "large")?;
+                weights.raise(&drawn.raises)?;
+                if output == Output::Average {
+                    x.weigh(1.0);
+                }
+                x.shrink(1.0 - eta_theta * rows.ridge());
+                for (i, amount) in drawn.moves() {
+                    x.add(minmax::row(rows, i), amount);
+                }
+                x.project(*radius);
+            }
+        }
+        ev.count_samples(0, drawn.count());
+        Ok(())
+    }
+}
+
+impl Method for Bmd {
+    fn name(&self) -> &'static str {
+        "bmd"
+    }
+
+    fn iterate(&self, out: &mut [f64]) {
+        self.s.x.write(out);
+    }
+
+    fn writes_cheaply(&self) -> bool {
+        matches!(self.s.x, Vector::Plain(_))
+    }
+
+    fn output(&self, out: &mut [f64]) -> Returned {
+        match (self.settings.output, self.s.average.get(), &self.s.x) {
+            (Output::Average, Some(mean), _) => out.copy_from_slice(mean),
+            (Output::Average, _, Vector::Lazy(x)) => x.write_mean(out),
+            (_, _, x) => x.write(out),
+        }
+        Returned::AsAsked
+    }
+
+    fn save(&self) -> Result<State> {
+        State::pack(&self.s)
+    }
+
+    fn restore(&mut self, state: &State) -> Result<()> {
+        self.s = state.unpack()?;
+        Ok(())
+    }
+}
+
+impl<'e> Solver<dyn Eval + 'e> for Bmd {
+    fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
+        let losses = minmax::demand(ev, "bmd")?;
+        let Settings { rho, delta, tree, output, iterates, .. } = self.settings;
+        let lazy = minmax::lazy(iterates, losses, "bmd")?;
+        let averages = output == Output::Average;
+        self.s = Saved {
+            x: Vector::start(x, lazy, averages),
+            weights: Some(Weights::new(ChiSquare::new(losses.samples(), rho, delta)?, tree)),
+            average: RunningMean::default(),
+            radius: losses.domain().ball_around_origin().unwrap_or(f64::MAX),
+        };
+        self.s.average.reset(if averages && !lazy { x.len() } else { 0 });
+        self.drawn.d.resize(if lazy { 0 } else { x.len() }, 0.0);
+        Ok(())
+    }
+
+    fn step(&mut self, ev: &mut (dyn Eval + 'e)) -> Result<Step> {
+        self.take_step(ev)?;
+        Ok(Step { kind: Kind::Objective, finished: false })
+    }
+}

@@ -1,0 +1,132 @@
+//! What the min-max methods share: settings of the weights, drawing samples by their weights, their losses, and what is raised. Their
+//! steps are in `bmd` and `pgsmd`, the weights themselves in [`crate::infproj`].
+
+use super::Eval;
+use super::spg::check_positive;
+use super::st_spg::{Iterates, choose_lazy};
+use crate::error::check_finite;
+use crate::infproj::lazy::DataRow;
+use crate::infproj::weights::Weights;
+use crate::infproj::{LossRows, SampleLosses};
+use crate::math::Rng;
+use crate::sets::ChiSquare;
+use crate::{Error, Result};
+
+/// eta_P where none is given, times n^2: a sample with a weight of 1 / n and a loss of 1 gains a hundredth of its weight.
+const USUAL_RAISE: f64 = 0.01;
+
+/// The step of the weights.
+pub(super) fn step_of_weights(eta_p: Option<f64>, samples: usize) -> f64 {
+    let n = samples as f64;
+    eta_p.unwrap_or(USUAL_RAISE / (n * n))
+}
+
+/// Checks what both methods have.
+pub(super) fn check(eta_p: Option<f64>, eta_theta: f64, rho: f64, delta: f64, batch: usize) -> Result<()> {
+    check_positive("eta_p", eta_p.unwrap_or(1.0))?;
+    check_positive("eta_theta", eta_theta)?;
+    ChiSquare::new(1, rho, delta)?;
+    if batch == 0 {
+        return Err(Error::setting("batch", batch, "at least 1"));
+    }
+    Ok(())
+}
+
+/// The losses behind the gate, or why there are none.
+pub(super) fn demand<'a>(ev: &'a (dyn Eval + '_), method: &str) -> Result<&'a dyn SampleLosses> {
+    if ev.constraints() > 0 {
+        return Err(Error::Problem(format!("{method} takes no constraints, but the problem has {}", ev.constraints())));
+    }
+    let losses = ev.sample_losses().ok_or_else(|| {
+        Error::Problem(format!(
+            "{method} needs losses of single samples: wanted an objective that is the mean of one loss over rows without weights, \
+             such as \"logistic\", or \"logistic + 0.1 * variance(logistic)\", which it takes as the same loss with weights of its own"
+        ))
+    })?;
+    if losses.samples() == 0 {
+        return Err(Error::Problem(format!("{method} needs at least 1 sample, but the problem has 0")));
+    }
+    Ok(losses)
+}
+
+/// Whether iterates are kept lazily.
+pub(super) fn lazy(asked: Iterates, losses: &dyn SampleLosses, method: &str) -> Result<bool> {
+    choose_lazy(asked, losses.rows().map(|rows| rows.features()), losses.dim(), losses.domain(), method)
+}
+
+/// The row of a sample.
+pub(super) fn row(rows: &dyn LossRows, sample: u32) -> DataRow<'_> {
+    DataRow { features: rows.features(), row: rows.row(sample as usize), intercept: rows.intercept() }
+}
+
+pub(super) fn no_weights() -> Error {
+    Error::Checkpoint("holds a run without weights".into())
+}
+
+/// The samples of a step, and what becomes of them. No checkpoint needs it.
+#[derive(Debug, Default)]
+pub(super) struct Drawn {
+    /// Samples with their weights.
+    samples: Vec<(u32, f64)>,
+    /// Samples, and how much their weights are raised.
+    pub(super) raises: Vec<(u32, f64)>,
+    /// Samples, and how far to move along their rows.
+    pub(super) moves: Vec<(u32, f64)>,
+    /// A subgradient of the mean loss of the samples, for iterates that are written out.
+    pub(super) d: Vec<f64>,
+}
+
+impl Drawn {
+    /// i ~ P, as often as the batch is large.
+    pub(super) fn draw(&mut self, weights: &Weights, batch: usize, rng: &mut Rng) {
+        self.samples.clear();
+        for _ in 0..batch {
+            let i = weights.find(rng.uniform());
+            self.samples.push((i as u32, weights.weight(i)));
+        }
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.samples.len() as u64
+    }
+
+    /// Losses at a point that is written out.
+    pub(super) fn visit(&mut self, losses: &dyn SampleLosses, x: &[f64], eta_p: f64) -> Result<()> {
+        let share = 1.0 / self.samples.len() as f64;
+        self.raises.clear();
+        self.d.fill(0.0);
+        for &(i, p) in &self.samples {
+            let v = losses.add_loss(x, i as usize, share, &mut self.d)?;
+            check_finite("the loss of a sample", v)?;
+            self.raises.push((i, eta_p * share * v / p));
+        }
+        losses.add_common(x, &mut self.d);
+        Ok(())
+    }
+
+    /// Losses at scores; `step` is how far to go along the mean of the subgradients.
+    pub(super) fn visit_rows(
+        &mut self,
+        rows: &dyn LossRows,
+        mut score: impl FnMut(DataRow) -> f64,
+        eta_p: f64,
+        step: f64,
+    ) -> Result<()> {
+        let share = 1.0 / self.samples.len() as f64;
+        self.raises.clear();
+        self.moves.clear();
+        for &(i, p) in &self.samples {
+            let (v, slope) = rows.loss_of(i as usize, score(row(rows, i)));
+            check_finite("the loss of a sample", v)?;
+            check_finite("the slope of the loss of a sample", slope)?;
+            self.raises.push((i, eta_p * share * v / p));
+            self.moves.push((i, -step * share * slope));
+        }
+        Ok(())
+    }
+
+    /// Moves that are not 0.
+    pub(super) fn moves(&self) -> impl Iterator<Item = (u32, f64)> + '_ {
+        self.moves.iter().copied().filter(|(_, amount)| *amount != 0.0)
+    }
+}

@@ -1,0 +1,259 @@
+//! PGSMD: stages of BMD with a proximal term, for losses that are weakly convex. What it shares with BMD is in `minmax`.
+
+use serde::{Deserialize, Serialize};
+
+use super::minmax::{self, Drawn};
+use super::spg::{ProxStep, check_positive};
+use super::st_spg::{Iterates, Vector, check_norm, no_rows};
+use super::{Eval, Kind, Method, Returned, Solver, State, Step};
+use crate::Result;
+use crate::estimate::Reservoir;
+use crate::infproj::weights::Weights;
+use crate::math::rng::Purpose;
+use crate::math::vec;
+use crate::sets::ChiSquare;
+
+/// Which point is returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Output {
+    /// That of the last stage.
+    #[default]
+    Last,
+    /// That of a random stage: what the theorem speaks of.
+    Random,
+}
+
+/// The weights at the beginning of a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Restart {
+    /// Equal.
+    #[default]
+    Uniform,
+    /// As the stage before left them.
+    Carry,
+}
+
+/// Settings of [`Pgsmd`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Step eta_P of the weights, divided by s + 2 in stage s. If absent, 0.01 / n^2 for n samples.
+    pub eta_p: Option<f64>,
+    /// Step eta_theta of the variables, divided by s + 2 in stage s. Default 0.1.
+    pub eta_theta: f64,
+    /// Weak convexity of the losses: the proximal term is `rho_wc ||theta - centre||^2`. Default 1.
+    pub rho_wc: f64,
+    /// How far weights may go from equal ones: `(n^2 / 2) ||P - 1/n||^2 <= rho`. Default 1.
+    pub rho: f64,
+    /// No weight is below delta / n. Default 1e-5.
+    pub delta: f64,
+    /// Whether weights are kept in a tree, so that a step costs the logarithm of n, or written out. Default true.
+    pub tree: bool,
+    /// Samples of a step. Default 1.
+    pub batch: usize,
+    /// Weights at the beginning of a stage: "uniform" (default), or "carry" for those of the stage before.
+    pub restart: Restart,
+    /// "last" (default), or "random": that of a stage that is drawn uniformly.
+    pub output: Output,
+    /// How iterates are kept: "auto" (default), "dense" or "lazy".
+    pub iterates: Iterates,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            eta_p: None,
+            eta_theta: 0.1,
+            rho_wc: 1.0,
+            rho: 1.0,
+            delta: 1e-5,
+            tree: true,
+            batch: 1,
+            restart: Restart::Uniform,
+            output: Output::Last,
+            iterates: Iterates::Auto,
+        }
+    }
+}
+
+impl Settings {
+    /// Checks every value.
+    pub fn resolve(self) -> Result<Self> {
+        check_positive("rho_wc", self.rho_wc)?;
+        minmax::check(self.eta_p, self.eta_theta, self.rho, self.delta, self.batch)?;
+        Ok(self)
+    }
+}
+
+/// PGSMD, the proximally guided stochastic mirror descent method.
+///
+/// **Problem.** `min_theta max_P sum_i P_i l_i(theta)` over a simple set, with P in a [`ChiSquare`]; losses of single samples are what
+/// [`SampleLosses`](crate::infproj::SampleLosses) gives. There are no constraints.
+///
+/// **Assumptions.** Weakly convex losses with the constant rho_wc, bounded subgradients and values.
+///
+/// **Iteration.** Stage s = 0, 1, … goes from its centre c in `(s + 2)^2` steps: draw i from P, `P = proj(W)` as [`Bmd`](super::Bmd) does
+/// with `eta_P / (s + 2)`, and with `e = eta_theta / (s + 2)`
+/// `theta = proj((theta / e + 2 rho_wc c - grad l_i(theta)) / (1 / e + 2 rho_wc))`. The next centre is the mean of the iterates.
+///
+/// **Guarantee.** That of the paper is for a centre of a random stage, `output = "random"`: a nearly stationary point in expectation.
+/// Its constants are not repeated here, and there is no plan.
+///
+/// **Deviations.** The default output is the last centre, as in the plots of the paper. Tree and penalties as for BMD.
+///
+/// **Settings.** [`Settings`]: eta_p, eta_theta, rho_wc, rho, delta, tree, batch, restart, output, iterates.
+///
+/// **Reference.** Rafique, Liu, Lin & Yang, *Non-convex min-max optimization: provable algorithms and applications in machine learning*;
+/// as compared in Yan, Xu, Zhang, Wang & Yang, *Stochastic optimization for non-convex inf-projection problems*.
+#[derive(Debug)]
+pub struct Pgsmd {
+    settings: Settings,
+    s: Saved,
+    drawn: Drawn,
+}
+
+/// What a checkpoint keeps.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Saved {
+    /// s, from 0 on.
+    stage: u64,
+    /// Steps of this stage that are done.
+    step: u64,
+    x: Vector,
+    weights: Option<Weights>,
+    reservoir: Reservoir,
+    radius: f64,
+}
+
+impl Pgsmd {
+    /// A solver with checked settings.
+    pub fn new(settings: Settings) -> Result<Self> {
+        Ok(Pgsmd { settings: settings.resolve()?, s: Saved::default(), drawn: Drawn::default() })
+    }
+
+    /// The stage that is being made, from 0 on.
+    pub fn stage(&self) -> u64 {
+        self.s.stage
+    }
+
+    /// P.
+    pub fn weights(&self, out: &mut [f64]) {
+        if let Some(weights) = &self.s.weights {
+            out.iter_mut().enumerate().for_each(|(i, p)| *p = weights.weight(i));
+        }
+    }
+
+    fn take_step(&mut self, ev: &mut dyn Eval) -> Result<()> {
+        let Settings { eta_p, eta_theta, rho_wc, batch, .. } = self.settings;
+        let Saved { stage, x, weights, radius, .. } = &mut self.s;
+        let weights = weights.as_mut().ok_or_else(minmax::no_weights)?;
+        let drawn = &mut self.drawn;
+        drawn.draw(weights, batch, ev.rng(Purpose::Sampling));
+        let losses = minmax::demand(ev, "pgsmd")?;
+        let slower = *stage as f64 + 2.0;
+        let (eta_p, e) = (minmax::step_of_weights(eta_p, losses.samples()) / slower, eta_theta / slower);
+        // (theta / e + 2 rho_wc c - d) / (1 / e + 2 rho_wc)
+        let pull = 1.0 + 2.0 * rho_wc * e;
+        let step = ProxStep { centre: 2.0 * rho_wc * e / pull, last: 1.0 / pull, slope: e / pull };
+        match x {
+            Vector::Plain(plain) => {
+                drawn.visit(losses, &plain.z, eta_p)?;
+                plain.propose(step, &mut drawn.d);
+                ev.project(&mut drawn.d)?;
+                super::check_iterate(&drawn.d)?;
+                check_norm(vec::norm(&drawn.d), *radius, "eta_theta", eta_theta, "large")?;
+                weights.raise(&drawn.raises)?;
+                plain.take(&mut drawn.d, (1.0, 0.0));
+            }
+            Vector::Lazy(lazy) => {
+                let rows = losses.rows().ok_or_else(no_rows)?;
+                drawn.visit_rows(rows, |row| lazy.scores(row).1, eta_p, step.slope)?;
+                check_norm(lazy.norm(), *radius, "eta_theta", eta_theta, "large")?;
+                weights.raise(&drawn.raises)?;
+                lazy.weigh(1.0);
+                lazy.advance(step.centre, step.last - step.slope * rows.ridge());
+                for (i, amount) in drawn.moves() {
+                    lazy.add(minmax::row(rows, i), amount);
+                }
+                lazy.project(*radius);
+            }
+        }
+        ev.count_samples(0, drawn.count());
+        Ok(())
+    }
+}
+
+impl Method for Pgsmd {
+    fn name(&self) -> &'static str {
+        "pgsmd"
+    }
+
+    fn iterate(&self, out: &mut [f64]) {
+        self.s.x.write(out);
+    }
+
+    fn writes_cheaply(&self) -> bool {
+        matches!(self.s.x, Vector::Plain(_))
+    }
+
+    fn output(&self, out: &mut [f64]) -> Returned {
+        match (self.settings.output, self.s.reservoir.get()) {
+            (Output::Random, Some((_, kept))) => out.copy_from_slice(kept),
+            _ => self.s.x.write(out),
+        }
+        Returned::AsAsked
+    }
+
+    fn save(&self) -> Result<State> {
+        State::pack(&self.s)
+    }
+
+    fn restore(&mut self, state: &State) -> Result<()> {
+        self.s = state.unpack()?;
+        Ok(())
+    }
+}
+
+impl<'e> Solver<dyn Eval + 'e> for Pgsmd {
+    fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
+        let losses = minmax::demand(ev, "pgsmd")?;
+        let Settings { rho, delta, tree, output, iterates, .. } = self.settings;
+        let lazy = minmax::lazy(iterates, losses, "pgsmd")?;
+        self.s = Saved {
+            stage: 0,
+            step: 0,
+            x: Vector::start(x, lazy, false),
+            weights: Some(Weights::new(ChiSquare::new(losses.samples(), rho, delta)?, tree)),
+            reservoir: Reservoir::default(),
+            radius: losses.domain().ball_around_origin().unwrap_or(f64::MAX),
+        };
+        self.s.reservoir.reset(if output == Output::Random { x.len() } else { 0 });
+        self.drawn.d.resize(if lazy { 0 } else { x.len() }, 0.0);
+        Ok(())
+    }
+
+    fn step(&mut self, ev: &mut (dyn Eval + 'e)) -> Result<Step> {
+        self.take_step(ev)?;
+        let s = &mut self.s;
+        s.step += 1;
+        // J_s = (s + 2)^2
+        if s.step == (s.stage + 2).saturating_mul(s.stage + 2) {
+            if let Vector::Lazy(lazy) = &s.x {
+                // The average is as finite as what enters it.
+                check_norm(lazy.norm(), s.radius, "eta_theta", self.settings.eta_theta, "large")?;
+            }
+            s.x.close();
+            (s.stage, s.step) = (s.stage + 1, 0);
+            if let (Restart::Uniform, Some(weights)) = (self.settings.restart, &mut s.weights) {
+                weights.reset();
+            }
+            if self.settings.output == Output::Random {
+                let Saved { stage, x, reservoir, .. } = s;
+                reservoir.offer_by(*stage, 1.0, ev.rng(Purpose::Output), |out| x.write(out));
+            }
+        }
+        Ok(Step { kind: Kind::Objective, finished: false })
+    }
+}
