@@ -227,7 +227,7 @@ fn learning(data: Data, objective: &str, intercept: bool, domain: impl Set + 'st
 /// mean has there.
 #[test]
 fn both_come_near_the_minimum_of_the_worst_case() {
-    let (n, rho) = (60, 20.0);
+    let (n, rho) = (60, 4.0);
     let problem = learning(data(n, 6, 4.0), "logistic", false, Ball::new(3.0).unwrap());
     let losses = problem.sample_losses().unwrap();
     let set = ChiSquare::new(n, rho, 1e-3).unwrap();
@@ -251,7 +251,7 @@ fn both_come_near_the_minimum_of_the_worst_case() {
     let (best, of_mean) = (at(&best), at(&of_mean));
     let eta_p = Some(1e-5);
     let average = bmd::Output::Average;
-    let settings = bmd::Settings { eta_p, eta_theta: 0.02, rho, delta: 1e-3, output: average, ..bmd::Settings::default() };
+    let settings = bmd::Settings { eta_p, eta_theta: 0.01, rho, delta: 1e-3, output: average, ..bmd::Settings::default() };
     let x = run(&problem, &mut Bmd::new(settings).unwrap(), &[0.0; 6], &quiet(400_000)).point.x;
     let by_bmd = at(&x);
     let settings =
