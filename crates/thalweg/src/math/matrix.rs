@@ -1,38 +1,82 @@
 //! Matrices as collections of rows: the only shape that sampling methods need. Dense row-major, compressed rows, and
 //! rows of ones without values (with one-byte column ids where they fit), which is what 0/1 data such as a9a deserve.
 
+use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::reduce::{self, Chunks};
 use super::vec;
 use crate::{Error, Result};
 
-/// An immutable matrix with fast rows.
-#[derive(Debug, Clone, PartialEq)]
+/// Selections of more bytes than this keep the numbers of their rows instead of copying them: a copy has its rows side by side,
+/// but of data that fill half of the memory there must not be two.
+const COPIED: usize = 64 << 20;
+
+/// Entries that are owned, or that something else keeps for the life of the process, such as a mapped file.
+type Kept<T> = Cow<'static, [T]>;
+
+/// An immutable matrix with fast rows. A clone shares the entries.
+#[derive(Debug, Clone)]
 pub struct Matrix {
     rows: usize,
     cols: usize,
-    store: Store,
+    /// Number of stored entries in these rows.
+    stored: usize,
+    store: Arc<Store>,
+    /// Which rows of the store these are; `None` for all, in their order.
+    picked: Option<Arc<[usize]>>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, PartialEq)]
 enum Store {
     Dense(Vec<f64>),
     Sparse {
-        ptr: Vec<usize>,
-        ids: Vec<u32>,
-        values: Vec<f64>,
+        ptr: Kept<usize>,
+        ids: Kept<u32>,
+        values: Kept<f64>,
     },
     /// Every stored entry is 1.
     Ones32 {
-        ptr: Vec<usize>,
-        ids: Vec<u32>,
+        ptr: Kept<usize>,
+        ids: Kept<u32>,
     },
     /// Every stored entry is 1 and there are at most 256 columns.
     Ones8 {
-        ptr: Vec<usize>,
-        ids: Vec<u8>,
+        ptr: Kept<usize>,
+        ids: Kept<u8>,
     },
+}
+
+/// Compressed rows as they are kept: row `i` has the entries from `ptr[i]` to `ptr[i + 1]`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Compressed<'a> {
+    /// Columns, counted from 0, and values.
+    Valued(&'a [usize], &'a [u32], &'a [f64]),
+    /// Columns of ones.
+    Ones(&'a [usize], &'a [u32]),
+    /// Columns of ones, of at most 256.
+    ByteOnes(&'a [usize], &'a [u8]),
+}
+
+impl Store {
+    fn stored(&self) -> usize {
+        match self {
+            Store::Dense(e) => e.len(),
+            Store::Sparse { ids, .. } | Store::Ones32 { ids, .. } => ids.len(),
+            Store::Ones8 { ids, .. } => ids.len(),
+        }
+    }
+
+    /// Bytes of a stored entry.
+    fn width(&self) -> usize {
+        match self {
+            Store::Dense(_) => 8,
+            Store::Sparse { .. } => 12,
+            Store::Ones32 { .. } => 4,
+            Store::Ones8 { .. } => 1,
+        }
+    }
 }
 
 impl Matrix {
@@ -43,12 +87,19 @@ impl Matrix {
             let what = format!("entry ({}, {}) of the matrix", i / cols.max(1) + 1, i % cols.max(1) + 1);
             return Err(Error::NotFinite { what, value: v });
         }
-        Ok(Matrix { rows, cols, store: Store::Dense(entries) })
+        Ok(Self::of(rows, cols, Store::Dense(entries)))
     }
 
     /// A sparse matrix from compressed rows: row `i` has the columns `ids[ptr[i]..ptr[i + 1]]`, counted from 0 and strictly
-    /// increasing. Where every value is 1 the values are dropped.
-    pub fn sparse(cols: usize, ptr: Vec<usize>, ids: Vec<u32>, values: Vec<f64>) -> Result<Self> {
+    /// increasing. Where every value is 1 the values are dropped. Lists are taken as they are; slices that live as long as the
+    /// process are not copied.
+    pub fn sparse(
+        cols: usize,
+        ptr: impl Into<Cow<'static, [usize]>>,
+        ids: impl Into<Cow<'static, [u32]>>,
+        values: impl Into<Cow<'static, [f64]>>,
+    ) -> Result<Self> {
+        let (ptr, ids, values) = (ptr.into(), ids.into(), values.into());
         crate::error::check_length("the list of values", values.len(), ids.len())?;
         if values.iter().all(|&v| v == 1.0) {
             return Self::ones(cols, ptr, ids);
@@ -57,11 +108,12 @@ impl Matrix {
             return Err(Error::NotFinite { what: format!("stored value {} of the matrix", k + 1), value: v });
         }
         let rows = check_rows(cols, &ptr, &ids)?;
-        Ok(Matrix { rows, cols, store: Store::Sparse { ptr, ids, values } })
+        Ok(Self::of(rows, cols, Store::Sparse { ptr, ids, values }))
     }
 
     /// A matrix of zeros and ones from the positions of the ones, as in [`Matrix::sparse`].
-    pub fn ones(cols: usize, ptr: Vec<usize>, ids: Vec<u32>) -> Result<Self> {
+    pub fn ones(cols: usize, ptr: impl Into<Cow<'static, [usize]>>, ids: impl Into<Cow<'static, [u32]>>) -> Result<Self> {
+        let (ptr, ids) = (ptr.into(), ids.into());
         let rows = check_rows(cols, &ptr, &ids)?;
         let store = if cols <= 256 {
             // check_rows has seen every id below cols.
@@ -69,7 +121,21 @@ impl Matrix {
         } else {
             Store::Ones32 { ptr, ids }
         };
-        Ok(Matrix { rows, cols, store })
+        Ok(Self::of(rows, cols, store))
+    }
+
+    /// As [`Matrix::ones`], of at most 256 columns, each in a byte.
+    pub fn byte_ones(cols: usize, ptr: impl Into<Cow<'static, [usize]>>, ids: impl Into<Cow<'static, [u8]>>) -> Result<Self> {
+        let (ptr, ids) = (ptr.into(), ids.into());
+        if cols > 256 {
+            return Err(Error::setting("the number of columns", cols, "at most 256, which is what a byte can tell apart"));
+        }
+        let rows = check_rows(cols, &ptr, &ids)?;
+        Ok(Self::of(rows, cols, Store::Ones8 { ptr, ids }))
+    }
+
+    fn of(rows: usize, cols: usize, store: Store) -> Self {
+        Matrix { rows, cols, stored: store.stored(), store: Arc::new(store), picked: None }
     }
 
     /// Number of rows.
@@ -84,16 +150,43 @@ impl Matrix {
 
     /// Number of stored entries.
     pub fn stored(&self) -> usize {
-        match &self.store {
-            Store::Dense(e) => e.len(),
-            Store::Sparse { ids, .. } | Store::Ones32 { ids, .. } => ids.len(),
-            Store::Ones8 { ids, .. } => ids.len(),
+        self.stored
+    }
+
+    /// The compressed rows as they are kept; `None` for a dense matrix, and for one that has some rows of another.
+    pub fn compressed(&self) -> Option<Compressed<'_>> {
+        match &*self.store {
+            _ if self.picked.is_some() => None,
+            Store::Dense(_) => None,
+            Store::Sparse { ptr, ids, values } => Some(Compressed::Valued(ptr, ids, values)),
+            Store::Ones32 { ptr, ids } => Some(Compressed::Ones(ptr, ids)),
+            Store::Ones8 { ptr, ids } => Some(Compressed::ByteOnes(ptr, ids)),
         }
+    }
+
+    /// Where row `i` is in the store.
+    #[inline(always)]
+    fn place(&self, i: usize) -> usize {
+        self.picked.as_ref().map_or(i, |rows| rows[i])
+    }
+
+    /// Where the entries of row `i` are in a dense store.
+    #[inline(always)]
+    fn line(&self, i: usize) -> Range<usize> {
+        let i = self.place(i);
+        i * self.cols..(i + 1) * self.cols
+    }
+
+    /// Where the entries of row `i` are among compressed rows.
+    #[inline(always)]
+    fn span(&self, ptr: &[usize], i: usize) -> Range<usize> {
+        let i = self.place(i);
+        ptr[i]..ptr[i + 1]
     }
 
     /// How the entries are kept, in words.
     pub fn form(&self) -> &'static str {
-        match &self.store {
+        match &*self.store {
             Store::Dense(_) => "dense",
             Store::Sparse { .. } => "sparse",
             Store::Ones32 { .. } => "sparse ones",
@@ -104,38 +197,38 @@ impl Matrix {
     /// Calls `visit(column, value)` for the stored entries of row `i`, in the order of the columns.
     #[inline]
     pub fn visit_row(&self, i: usize, mut visit: impl FnMut(usize, f64)) {
-        match &self.store {
-            Store::Dense(e) => e[i * self.cols..(i + 1) * self.cols].iter().enumerate().for_each(|(c, &v)| visit(c, v)),
+        match &*self.store {
+            Store::Dense(e) => e[self.line(i)].iter().enumerate().for_each(|(c, &v)| visit(c, v)),
             Store::Sparse { ptr, ids, values } => {
-                let range = ptr[i]..ptr[i + 1];
+                let range = self.span(ptr, i);
                 ids[range.clone()].iter().zip(&values[range]).for_each(|(&c, &v)| visit(c as usize, v));
             }
-            Store::Ones32 { ptr, ids } => ids[ptr[i]..ptr[i + 1]].iter().for_each(|&c| visit(c as usize, 1.0)),
-            Store::Ones8 { ptr, ids } => ids[ptr[i]..ptr[i + 1]].iter().for_each(|&c| visit(c as usize, 1.0)),
+            Store::Ones32 { ptr, ids } => ids[self.span(ptr, i)].iter().for_each(|&c| visit(c as usize, 1.0)),
+            Store::Ones8 { ptr, ids } => ids[self.span(ptr, i)].iter().for_each(|&c| visit(c as usize, 1.0)),
         }
     }
 
     /// Inner product of row `i` and `x`.
     pub fn row_dot(&self, i: usize, x: &[f64]) -> f64 {
-        match &self.store {
-            Store::Dense(e) => vec::dot(&e[i * self.cols..(i + 1) * self.cols], x),
-            Store::Sparse { ptr, ids, values } => sparse_dot(&ids[ptr[i]..ptr[i + 1]], &values[ptr[i]..ptr[i + 1]], x),
-            Store::Ones32 { ptr, ids } => gather(&ids[ptr[i]..ptr[i + 1]], |&c| x[c as usize]),
-            Store::Ones8 { ptr, ids } => gather(&ids[ptr[i]..ptr[i + 1]], |&c| x[c as usize]),
+        match &*self.store {
+            Store::Dense(e) => vec::dot(&e[self.line(i)], x),
+            Store::Sparse { ptr, ids, values } => sparse_dot(&ids[self.span(ptr, i)], &values[self.span(ptr, i)], x),
+            Store::Ones32 { ptr, ids } => gather(&ids[self.span(ptr, i)], |&c| x[c as usize]),
+            Store::Ones8 { ptr, ids } => gather(&ids[self.span(ptr, i)], |&c| x[c as usize]),
         }
     }
 
     /// `y += a * (row i)`.
     pub fn add_row(&self, i: usize, a: f64, y: &mut [f64]) {
-        match &self.store {
-            Store::Dense(e) => vec::add_scaled(y, a, &e[i * self.cols..(i + 1) * self.cols]),
+        match &*self.store {
+            Store::Dense(e) => vec::add_scaled(y, a, &e[self.line(i)]),
             Store::Sparse { ptr, ids, values } => {
-                for (&c, &v) in ids[ptr[i]..ptr[i + 1]].iter().zip(&values[ptr[i]..ptr[i + 1]]) {
+                for (&c, &v) in ids[self.span(ptr, i)].iter().zip(&values[self.span(ptr, i)]) {
                     y[c as usize] += a * v;
                 }
             }
-            Store::Ones32 { ptr, ids } => ids[ptr[i]..ptr[i + 1]].iter().for_each(|&c| y[c as usize] += a),
-            Store::Ones8 { ptr, ids } => ids[ptr[i]..ptr[i + 1]].iter().for_each(|&c| y[c as usize] += a),
+            Store::Ones32 { ptr, ids } => ids[self.span(ptr, i)].iter().for_each(|&c| y[c as usize] += a),
+            Store::Ones8 { ptr, ids } => ids[self.span(ptr, i)].iter().for_each(|&c| y[c as usize] += a),
         }
     }
 
@@ -148,19 +241,18 @@ impl Matrix {
 
     /// Puts rows in an order by their stored entries: equal rows, and only those, are equal.
     pub fn compare_rows(&self, a: usize, b: usize) -> std::cmp::Ordering {
-        let range = |ptr: &[usize], i: usize| ptr[i]..ptr[i + 1];
         let numbers = |x: &[f64], y: &[f64]| {
             let first = x.iter().zip(y).map(|(x, y)| x.total_cmp(y)).find(|order| order.is_ne());
             first.unwrap_or_else(|| x.len().cmp(&y.len()))
         };
-        match &self.store {
-            Store::Dense(e) => numbers(&e[a * self.cols..(a + 1) * self.cols], &e[b * self.cols..(b + 1) * self.cols]),
+        match &*self.store {
+            Store::Dense(e) => numbers(&e[self.line(a)], &e[self.line(b)]),
             Store::Sparse { ptr, ids, values } => {
-                let columns = ids[range(ptr, a)].cmp(&ids[range(ptr, b)]);
-                columns.then_with(|| numbers(&values[range(ptr, a)], &values[range(ptr, b)]))
+                let columns = ids[self.span(ptr, a)].cmp(&ids[self.span(ptr, b)]);
+                columns.then_with(|| numbers(&values[self.span(ptr, a)], &values[self.span(ptr, b)]))
             }
-            Store::Ones32 { ptr, ids } => ids[range(ptr, a)].cmp(&ids[range(ptr, b)]),
-            Store::Ones8 { ptr, ids } => ids[range(ptr, a)].cmp(&ids[range(ptr, b)]),
+            Store::Ones32 { ptr, ids } => ids[self.span(ptr, a)].cmp(&ids[self.span(ptr, b)]),
+            Store::Ones8 { ptr, ids } => ids[self.span(ptr, a)].cmp(&ids[self.span(ptr, b)]),
         }
     }
 
@@ -169,14 +261,14 @@ impl Matrix {
         let first = rows.start;
         let shift = |r: Range<usize>| first + r.start..first + r.end;
         let chunks = Chunks::of(rows.len());
-        match &self.store {
+        match &*self.store {
             Store::Ones8 { ptr, ids } => {
                 // A table of 256 entries: a byte is always a valid index, so the inner loop has no bounds check.
                 let mut table = [0.0; 256];
                 table[..self.cols].copy_from_slice(&x[..self.cols]);
                 reduce::fill_rows(chunks, out, |range, out| {
                     for (i, o) in shift(range).zip(out) {
-                        *o = gather(&ids[ptr[i]..ptr[i + 1]], |&c| table[usize::from(c)]);
+                        *o = gather(&ids[self.span(ptr, i)], |&c| table[usize::from(c)]);
                     }
                 });
             }
@@ -202,8 +294,8 @@ impl Matrix {
         reduce::for_each_chunk(chunks, slots, |_, range, slot| {
             let part = &slopes[range.clone()];
             let rows = first + range.start..first + range.end;
-            match &self.store {
-                Store::Ones8 { ptr, ids } => scatter_bytes(ptr, ids, rows, part, slot),
+            match &*self.store {
+                Store::Ones8 { ptr, ids } => scatter_bytes(ids, rows.map(|i| self.span(ptr, i)), part, slot),
                 _ => {
                     slot.fill(0.0);
                     for (i, &s) in rows.zip(part) {
@@ -219,38 +311,71 @@ impl Matrix {
         grad.iter_mut().zip(total).for_each(|(g, t)| *g += *t / divisor);
     }
 
-    /// The matrix of the given rows, in that order.
+    /// The matrix of the given rows, in that order. A large one shares the entries with this one.
     pub fn select(&self, rows: &[usize]) -> Matrix {
-        let pick = |ptr: &[usize]| {
-            let mut out = Vec::with_capacity(rows.len() + 1);
-            out.push(0);
-            out.extend(rows.iter().scan(0, |end, &i| {
-                *end += ptr[i + 1] - ptr[i];
-                Some(*end)
-            }));
-            out
-        };
-        fn copy<T: Copy>(rows: &[usize], ptr: &[usize], from: &[T]) -> Vec<T> {
-            rows.iter().flat_map(|&i| from[ptr[i]..ptr[i + 1]].iter().copied()).collect()
+        let stored = rows.iter().map(|&i| self.stored_in(i)).sum::<usize>();
+        if stored * self.store.width() > COPIED { self.view(rows, stored) } else { self.copy(rows) }
+    }
+
+    fn stored_in(&self, i: usize) -> usize {
+        match &*self.store {
+            Store::Dense(_) => self.cols,
+            Store::Sparse { ptr, .. } | Store::Ones32 { ptr, .. } | Store::Ones8 { ptr, .. } => self.span(ptr, i).len(),
         }
-        let store = match &self.store {
-            Store::Dense(e) => {
-                Store::Dense(rows.iter().flat_map(|&i| e[i * self.cols..(i + 1) * self.cols].iter().copied()).collect())
-            }
-            Store::Sparse { ptr, ids, values } => {
-                Store::Sparse { ptr: pick(ptr), ids: copy(rows, ptr, ids), values: copy(rows, ptr, values) }
-            }
-            Store::Ones32 { ptr, ids } => Store::Ones32 { ptr: pick(ptr), ids: copy(rows, ptr, ids) },
-            Store::Ones8 { ptr, ids } => Store::Ones8 { ptr: pick(ptr), ids: copy(rows, ptr, ids) },
+    }
+
+    fn view(&self, rows: &[usize], stored: usize) -> Matrix {
+        let picked = Some(rows.iter().map(|&i| self.place(i)).collect());
+        Matrix { rows: rows.len(), cols: self.cols, stored, store: Arc::clone(&self.store), picked }
+    }
+
+    fn copy(&self, rows: &[usize]) -> Matrix {
+        let pick = || -> Kept<usize> {
+            let ends = rows.iter().scan(0, |end, &i| {
+                *end += self.stored_in(i);
+                Some(*end)
+            });
+            std::iter::once(0).chain(ends).collect()
         };
-        Matrix { rows: rows.len(), cols: self.cols, store }
+        fn entries<T: Copy>(rows: &[usize], span: impl Fn(usize) -> Range<usize>, from: &[T]) -> Vec<T> {
+            rows.iter().flat_map(|&i| from[span(i)].iter().copied()).collect()
+        }
+        let store = match &*self.store {
+            Store::Dense(e) => Store::Dense(entries(rows, |i| self.line(i), e)),
+            Store::Sparse { ptr, ids, values } => {
+                let span = |i| self.span(ptr, i);
+                Store::Sparse { ptr: pick(), ids: entries(rows, span, ids).into(), values: entries(rows, span, values).into() }
+            }
+            Store::Ones32 { ptr, ids } => {
+                Store::Ones32 { ptr: pick(), ids: entries(rows, |i| self.span(ptr, i), ids).into() }
+            }
+            Store::Ones8 { ptr, ids } => Store::Ones8 { ptr: pick(), ids: entries(rows, |i| self.span(ptr, i), ids).into() },
+        };
+        Self::of(rows.len(), self.cols, store)
     }
 
     /// Chunks for a pull: many slots of many columns would cost more than the rows themselves.
     fn pull_chunks(&self, rows: usize) -> Chunks {
         let chunks = Chunks::of(rows);
-        let share = self.stored() as f64 * rows as f64 / self.rows.max(1) as f64;
+        let share = self.stored as f64 * rows as f64 / self.rows.max(1) as f64;
         if (chunks.count() * self.cols) as f64 > 0.5 * share { Chunks::single(rows) } else { chunks }
+    }
+}
+
+impl PartialEq for Matrix {
+    fn eq(&self, other: &Self) -> bool {
+        if self.rows != other.rows || self.cols != other.cols || self.stored != other.stored || self.form() != other.form() {
+            return false;
+        }
+        if self.picked.is_none() && other.picked.is_none() {
+            return self.store == other.store;
+        }
+        let row = |m: &Matrix, i: usize| {
+            let mut entries = vec![];
+            m.visit_row(i, |c, v| entries.push((c, v)));
+            entries
+        };
+        (0..self.rows).all(|i| row(self, i) == row(other, i))
     }
 }
 
@@ -268,14 +393,14 @@ fn sparse_dot(ids: &[u32], values: &[f64], x: &[f64]) -> f64 {
 
 /// The pull of rows of ones with byte columns. Neighbouring rows share columns, so two tables in turn keep an addition
 /// from waiting for the one just stored.
-fn scatter_bytes(ptr: &[usize], ids: &[u8], rows: Range<usize>, slopes: &[f64], slot: &mut [f64]) {
+fn scatter_bytes(ids: &[u8], rows: impl Iterator<Item = Range<usize>>, slopes: &[f64], slot: &mut [f64]) {
     let mut even = [0.0; 256];
     let mut odd = [0.0; 256];
     let mut turn = false;
-    for (i, &s) in rows.zip(slopes) {
+    for (row, &s) in rows.zip(slopes) {
         if s != 0.0 {
             let table = if turn { &mut odd } else { &mut even };
-            for &c in &ids[ptr[i]..ptr[i + 1]] {
+            for &c in &ids[row] {
                 table[usize::from(c)] += s;
             }
             turn = !turn;
@@ -287,7 +412,7 @@ fn scatter_bytes(ptr: &[usize], ids: &[u8], rows: Range<usize>, slopes: &[f64], 
 }
 
 /// Checks the shape of compressed rows and returns their number.
-fn check_rows(cols: usize, ptr: &[usize], ids: &[u32]) -> Result<usize> {
+fn check_rows<T: Copy + Ord + Into<u32>>(cols: usize, ptr: &[usize], ids: &[T]) -> Result<usize> {
     let bad = |why: String| Error::Problem(format!("compressed rows are damaged: {why}"));
     let (Some(&0), Some(&end)) = (ptr.first(), ptr.last()) else {
         return Err(bad("the row pointers must start with 0".into()));
@@ -301,9 +426,10 @@ fn check_rows(cols: usize, ptr: &[usize], ids: &[u32]) -> Result<usize> {
         }
         let row = &ids[row[0]..row[1]];
         if let Some(pair) = row.windows(2).find(|p| p[0] >= p[1]) {
-            return Err(bad(format!("row {} has column {} after column {}", i + 1, pair[1] + 1, pair[0] + 1)));
+            let [before, after] = [pair[0], pair[1]].map(|c| u64::from(c.into()) + 1);
+            return Err(bad(format!("row {} has column {after} after column {before}", i + 1)));
         }
-        if let Some(&c) = row.last().filter(|&&c| c as usize >= cols) {
+        if let Some(c) = row.last().map(|&c| c.into()).filter(|&c| c as usize >= cols) {
             return Err(bad(format!("row {} has column {} of {cols}", i + 1, u64::from(c) + 1)));
         }
     }
@@ -341,7 +467,7 @@ mod tests {
         let matrices = vec![
             Matrix::dense(rows, cols, plain.concat()).unwrap(),
             Matrix::sparse(cols, ptr.clone(), ids.clone(), values.clone()).unwrap(),
-            Matrix { rows, cols, store: Store::Sparse { ptr, ids, values } },
+            Matrix::of(rows, cols, Store::Sparse { ptr: ptr.into(), ids: ids.into(), values: values.into() }),
         ];
         (plain, matrices)
     }
@@ -374,6 +500,52 @@ mod tests {
                 assert_eq!(some.row_norm_squared(2), m.row_norm_squared(5));
             }
         }
+    }
+
+    #[test]
+    fn shared_rows_are_the_copied_ones_bit_for_bit() {
+        for (cols, real) in [(7, false), (257, false), (40, true)] {
+            let (_, matrices) = forms(900, cols, real, 4);
+            let rows: Vec<usize> = (0..900).rev().step_by(2).chain([3, 3]).collect();
+            let x: Vec<f64> = (0..cols).map(|j| (j as f64 * 1.3).cos()).collect();
+            for m in &matrices {
+                let copied = m.copy(&rows);
+                let shared = m.view(&rows, rows.iter().map(|&i| m.stored_in(i)).sum());
+                assert_eq!(copied, shared);
+                assert_ne!(m.copy(&rows[1..]), shared);
+                assert_eq!((copied.stored(), copied.form()), (shared.stored(), shared.form()));
+                let numbers = |m: &Matrix| {
+                    let mut scores = vec![0.0; 400];
+                    m.scores(10..410, &x, &mut scores);
+                    let mut grad = vec![0.0; cols];
+                    m.pull(10..410, &scores, 3.0, &mut grad, &mut vec![0.0; m.pull_slots(400)]);
+                    m.add_row(7, 0.3, &mut grad);
+                    scores.extend(grad);
+                    scores.extend([m.row_dot(11, &x), m.row_norm_squared(12)]);
+                    scores.iter().map(|v| v.to_bits()).collect::<Vec<_>>()
+                };
+                assert_eq!(numbers(&copied), numbers(&shared));
+                assert_eq!(copied.compare_rows(1, 2), shared.compare_rows(1, 2));
+                // Rows of rows.
+                let again = [450, 2, 0];
+                assert_eq!(copied.copy(&again), shared.view(&again, again.iter().map(|&i| shared.stored_in(i)).sum()));
+                assert_eq!(copied.copy(&again), shared.copy(&again));
+                assert!(shared.compressed().is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn lent_entries_are_not_copied() {
+        static PTR: [usize; 3] = [0, 2, 3];
+        static IDS: [u32; 3] = [0, 299, 4];
+        static BYTES: [u8; 3] = [0, 255, 4];
+        let m = Matrix::sparse(300, &PTR, &IDS, vec![1.0, 2.0, 3.0]).unwrap();
+        assert!(matches!(m.compressed(), Some(Compressed::Valued(_, ids, _)) if std::ptr::eq(ids, &IDS[..])));
+        let m = Matrix::byte_ones(256, &PTR, &BYTES).unwrap();
+        assert_eq!(m, Matrix::ones(256, &PTR, vec![0, 255, 4]).unwrap());
+        assert!(Matrix::byte_ones(257, &PTR, &BYTES).unwrap_err().to_string().contains("at most 256"));
+        assert!(Matrix::byte_ones(200, &PTR, &BYTES).unwrap_err().to_string().contains("column 256 of 200"));
     }
 
     #[test]

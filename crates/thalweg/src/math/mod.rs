@@ -10,5 +10,5 @@ pub mod vec;
 pub(crate) mod wide;
 
 pub use aligned::Aligned;
-pub use matrix::Matrix;
+pub use matrix::{Compressed, Matrix};
 pub use rng::Rng;
