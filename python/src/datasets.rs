@@ -20,7 +20,7 @@ const MISSING: [&str; 2] = ["?", ""];
 #[pyfunction]
 #[pyo3(signature = (name, data_dir=None))]
 pub fn dataset<'py>(py: Python<'py>, name: &str, data_dir: Option<PathBuf>) -> PyResult<Bound<'py, PyDict>> {
-    let loaded = py.detach(|| catalogue::load(name, &Options { data_dir })).map_err(of_lab)?;
+    let loaded = py.detach(|| catalogue::load(name, &Options { data_dir, ..Options::default() })).map_err(of_lab)?;
     let (data, found) = (loaded.data, PyDict::new(py));
     found.set_item("shape", (data.features.rows(), data.features.cols()))?;
     let (indptr, indices, values) = compressed(py, &data.features)?;
@@ -86,7 +86,7 @@ pub fn dataset_table<'py>(
     name: &str,
     data_dir: Option<PathBuf>,
 ) -> PyResult<(Vec<(String, Bound<'py, PyAny>)>, Vec<String>, String)> {
-    let loaded = py.detach(|| catalogue::table(name, &Options { data_dir })).map_err(of_lab)?;
+    let loaded = py.detach(|| catalogue::table(name, &Options { data_dir, ..Options::default() })).map_err(of_lab)?;
     let names = loaded.table.names().iter().enumerate();
     let columns = names.map(|(j, name)| Ok((name.clone(), column(py, &loaded.table, j)?))).collect::<PyResult<_>>()?;
     Ok((columns, loaded.notes, loaded.fingerprint))
@@ -117,7 +117,7 @@ fn column<'py>(py: Python<'py>, table: &Table, j: usize) -> PyResult<Bound<'py, 
 #[pyfunction]
 #[pyo3(signature = (data_dir=None))]
 pub fn datasets<'py>(py: Python<'py>, data_dir: Option<PathBuf>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-    let options = Options { data_dir };
+    let options = Options { data_dir, ..Options::default() };
     let describe = |set: &catalogue::Set| {
         let found = PyDict::new(py);
         found.set_item("name", set.name)?;

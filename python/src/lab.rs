@@ -128,7 +128,7 @@ pub fn lab_run(
         only: only.clone(),
         fresh,
         checkpoint_every: CHECKPOINTS,
-        catalogue: catalogue::Options { data_dir },
+        catalogue: catalogue::Options { data_dir, ..Default::default() },
         interrupt: Arc::clone(&interrupt),
     };
     let raised = Raised::default();

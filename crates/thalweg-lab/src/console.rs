@@ -38,6 +38,13 @@ impl Bar {
         Bar(style.ok().filter(|_| visible).map(|style| ProgressBar::new(STEPS).with_style(style)))
     }
 
+    /// Shows how far it is, from 0 to 1.
+    pub fn share(&self, share: f64) {
+        if let Some(bar) = &self.0 {
+            bar.set_position((share * bar.length().unwrap_or(0) as f64) as u64);
+        }
+    }
+
     /// Takes the bar away.
     pub fn finish(&self) {
         if let Some(bar) = &self.0 {
@@ -54,9 +61,7 @@ impl Observer for Bar {
     }
 
     fn progressed(&mut self, progress: &Progress) {
-        if let Some(bar) = &self.0 {
-            bar.set_position((progress.share * bar.length().unwrap_or(0) as f64) as u64);
-        }
+        self.share(progress.share);
     }
 }
 

@@ -131,6 +131,7 @@ pub struct Prepared {
     problem: Learning,
     held_out: Option<Learning>,
     fingerprint: String,
+    stand_in: Option<String>,
     notices: Vec<String>,
 }
 
@@ -258,7 +259,8 @@ impl Request {
             let built = build(data, words, problem.references());
             built.map_err(|e| notices.push(format!("held-out rows are not measured: {e}"))).ok()
         });
-        Ok(Prepared { input, names, problem, held_out, fingerprint: all.fingerprint().into(), notices })
+        let (fingerprint, stand_in) = (all.fingerprint().into(), None);
+        Ok(Prepared { input, names, problem, held_out, fingerprint, stand_in, notices })
     }
 
     fn prepare_libsvm(&self, words: &Words) -> Result<Prepared> {
@@ -298,6 +300,7 @@ impl Request {
             problem,
             held_out,
             fingerprint: loaded.fingerprint,
+            stand_in: loaded.stand_in,
             notices,
         })
     }
@@ -333,7 +336,7 @@ impl Request {
     pub fn train(&self, mut prepared: Prepared, observer: &mut (dyn Observer + Send)) -> Result<Trained> {
         let start = vec![0.0; prepared.problem.dim()];
         let mut fitted = fit(&mut prepared.problem, &start, &self.options()?, observer)?;
-        let Prepared { input, names, problem, held_out, fingerprint, mut notices } = prepared;
+        let Prepared { input, names, problem, held_out, fingerprint, stand_in, mut notices } = prepared;
         let x = fitted.point.x.clone();
         notices.append(&mut fitted.notes);
         // What is wrong with held-out rows must not cost a trained model.
@@ -363,6 +366,7 @@ impl Request {
                 seed: self.seed,
                 file: self.file.display().to_string(),
                 fingerprint,
+                stand_in,
                 test_fraction: self.test_fraction,
                 row_weights: self.weights.clone(),
             },

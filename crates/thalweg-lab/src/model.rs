@@ -10,7 +10,7 @@ use thalweg::math::Matrix;
 use thalweg::run::Ended;
 use thalweg::solvers::Stationary;
 
-use crate::data::libsvm;
+use crate::data::cache;
 use crate::data::table::Table;
 use crate::encode::{Encoding, Grouping, Labels};
 use crate::output::json;
@@ -107,6 +107,9 @@ pub struct Training {
     pub file: String,
     /// sha256 of its text.
     pub fingerprint: String,
+    /// The set that its rows only have the shape of, if they are a stand-in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stand_in: Option<String>,
     /// Share of the rows that was held out.
     pub test_fraction: f64,
     /// Column with a weight for each row.
@@ -305,7 +308,7 @@ impl Input {
     pub fn read(&self, file: &Path) -> Result<(Matrix, Vec<String>)> {
         match self {
             Input::Table { encoding, .. } => encoding.encode(&Table::read(file)?),
-            Input::Libsvm { columns, .. } => Ok((libsvm::read_features(file, *columns)?, vec![])),
+            Input::Libsvm { columns, .. } => Ok((cache::read_features(file, *columns)?, vec![])),
         }
     }
 

@@ -28,6 +28,7 @@ use toml::Value;
 
 use crate::bilevel;
 use crate::data::catalogue::{self, Loaded, Options};
+use crate::data::synth::Synth;
 use crate::data::synthetic;
 use crate::gauges::{Wanted, gauges};
 use crate::{Error, Result};
@@ -73,12 +74,14 @@ pub struct Spec {
 pub struct DataSpec {
     /// A set of the catalogue.
     pub name: Option<String>,
-    /// Or a LIBSVM file, plain or gzip; a relative path starts at the spec's directory.
+    /// Or a LIBSVM file, plain or gzip, or a `.thw` file; a relative path starts at the spec's directory.
     pub file: Option<PathBuf>,
     /// Or a bilevel problem: its name, or a table with its name and what it is made from.
     pub(crate) bilevel: Option<Value>,
     /// Or a recipe for data that are made up.
     pub synthetic: Option<String>,
+    /// Or made-up rows in the shape of a large set: `{ like = "url", rows = …, columns = …, seed = … }`.
+    pub synth: Option<Synth>,
     /// How many rows are drawn, by the seed, before anything else; all if absent.
     pub sample: Option<usize>,
     /// Columns (counted from 1) that the model does not see and that `covariance` is about.
@@ -194,6 +197,8 @@ pub struct Posed {
     pub validation: Option<Learning>,
     /// sha256 of the data's text: the same data have the same fingerprint, gzip or not.
     pub fingerprint: String,
+    /// What a person calls the data.
+    pub called: String,
     /// What a careful reader should know.
     pub notes: Vec<String>,
 }
@@ -377,6 +382,7 @@ impl Spec {
             ("name", data.name.is_some()),
             ("file", data.file.is_some()),
             ("synthetic", data.synthetic.is_some()),
+            ("synth", data.synth.is_some()),
             ("minimize", !problem.minimize.is_empty()),
             ("subject_to", !problem.subject_to.is_empty()),
             ("domain", problem.domain.is_some()),
@@ -492,11 +498,13 @@ impl Spec {
             let posed = bilevel::Wanted::read(self.problem.bilevel.as_ref())?.pose(&named, start, options)?;
             let (fingerprint, notes) = (named.fingerprint(), posed.notes());
             let problem = Problem::Bilevel(Box::new(posed));
-            return Ok(Posed { problem, held_out: None, validation: None, fingerprint, notes });
+            let called = self.data.called();
+            return Ok(Posed { problem, held_out: None, validation: None, fingerprint, called, notes });
         }
         let wanted = self.wanted()?;
         let loaded = self.data.load(base_of(file), options)?;
         let (mut notes, fingerprint) = (loaded.notes.clone(), loaded.fingerprint.clone());
+        let called = catalogue::called(&self.data.called(), loaded.stand_in.as_deref());
         let Divided { data, held_out, validation, attributes } = self.data.divide(loaded, self.seed)?;
         let family = self.problem.family()?;
         let build = |data, split, equal, references: &[Best]| -> Result<Learning> {
@@ -516,7 +524,7 @@ impl Spec {
         if let Some(family) = family {
             let many = family.pose(problem, attributes)?;
             notes.push(format!("{} constraints", many.constraints()));
-            return Ok(Posed { problem: Problem::Many(Box::new(many)), held_out, validation, fingerprint, notes });
+            return Ok(Posed { problem: Problem::Many(Box::new(many)), held_out, validation, fingerprint, called, notes });
         }
         let problem = match self.problem.plan {
             Plan::Eliminated => Problem::Model(Box::new(problem)),
@@ -532,7 +540,7 @@ impl Spec {
                 Problem::Joint(Box::new(joint))
             }
         };
-        Ok(Posed { problem, held_out, validation, fingerprint, notes })
+        Ok(Posed { problem, held_out, validation, fingerprint, called, notes })
     }
 
     /// How near-stationarity is bounded, whether or not the spec asks for it.
@@ -579,15 +587,16 @@ impl Spec {
 }
 
 impl DataSpec {
-    /// sha256 of the data's text. Paths as in [`Spec::ready`].
-    pub(crate) fn fingerprint(&self, file: &Path, options: &Options) -> Result<String> {
-        match &self.bilevel {
-            Some(value) => Ok(bilevel::Named::read(value)?.fingerprint()),
-            None => Ok(self.load(base_of(file), options)?.fingerprint),
+    /// sha256 of the data's text, and the set that they are a stand-in for. Paths as in [`Spec::ready`].
+    pub(crate) fn fingerprint(&self, file: &Path, options: &Options) -> Result<(String, Option<String>)> {
+        if let Some(value) = &self.bilevel {
+            return Ok((bilevel::Named::read(value)?.fingerprint(), None));
         }
+        let loaded = self.load(base_of(file), options)?;
+        Ok((loaded.fingerprint, loaded.stand_in))
     }
 
-    /// What a person calls the data.
+    /// What a person calls the data; nothing for a stand-in that is made, which is called by its shape.
     pub(crate) fn called(&self) -> String {
         let file = self.file.as_ref().map(|file| file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned());
         let bilevel =
@@ -603,6 +612,14 @@ impl DataSpec {
             return match others.iter().chain(&[("group", self.group.is_some())]).find(|(_, given)| *given) {
                 Some((key, _)) => Err(Error::Request(format!("[data] has synthetic and {key}: wanted one of them"))),
                 None => Ok(Source::Synthetic(name)),
+            };
+        }
+        if let Some(synth) = &self.synth {
+            synth.check().map_err(|e| Error::Request(format!("synth: {e}")))?;
+            let others = [("name", self.name.is_some()), ("file", self.file.is_some()), ("columns", self.columns.is_some())];
+            return match others.iter().chain(&[("group", self.group.is_some())]).find(|(_, given)| *given) {
+                Some((key, _)) => Err(Error::Request(format!("[data] has synth and {key}: wanted one of them"))),
+                None => Ok(Source::StandIn(synth)),
             };
         }
         match (&self.name, &self.file) {
@@ -625,6 +642,7 @@ impl DataSpec {
             Source::Named(name) => catalogue::load(name, options),
             Source::File(file) => catalogue::load_file(&base.join(file), self.columns, self.group),
             Source::Synthetic(name) => synthetic::get(name)?.make(),
+            Source::StandIn(synth) => catalogue::load_stand_in(synth, options),
         }
     }
 
@@ -938,6 +956,7 @@ impl Family {
 /// Where data come from.
 enum Source<'a> {
     Synthetic(&'a str),
+    StandIn(&'a Synth),
     Named(&'a str),
     File(&'a Path),
 }

@@ -22,7 +22,7 @@ fn counts(
     groups: &[(&str, usize, usize)],
     notes: &[&str],
 ) -> Result<()> {
-    let options = Options { data_dir: file.parent().map(Into::into) };
+    let options = Options { data_dir: file.parent().map(Into::into), ..Options::default() };
     let found = catalogue::count(name, &options)?;
     assert_eq!((found.rows, found.columns), (rows, columns));
     assert_eq!(found.labels.iter().map(|l| (l.label.as_str(), l.rows)).collect::<Vec<_>>(), labels);
@@ -79,7 +79,7 @@ struct Prepared<'a> {
 
 fn gives(directory: &Path, wanted: &Prepared) {
     let name = wanted.name;
-    let options = Options { data_dir: Some(directory.into()) };
+    let options = Options { data_dir: Some(directory.into()), ..Options::default() };
     let loaded = catalogue::load(name, &options).unwrap();
     assert_eq!(loaded.notes, wanted.notes);
     let (data, columns) = (loaded.data, wanted.sums.len());
@@ -211,7 +211,8 @@ fn german_is_ready_for_specs() {
 fn compas_two_years_is_ready_for_specs() {
     let Some(file) = published("compas_two_years_is_ready_for_specs", "compas-scores-two-years.csv.gz") else { return };
     let directory = file.parent().unwrap();
-    let loaded = catalogue::load("compas-two-years", &Options { data_dir: Some(directory.into()) }).unwrap();
+    let loaded =
+        catalogue::load("compas-two-years", &Options { data_dir: Some(directory.into()), ..Options::default() }).unwrap();
     assert_eq!(loaded.notes, [""; 0]);
     let data = loaded.data;
     assert_eq!((data.features.rows(), data.features.cols()), (6_172, 16));

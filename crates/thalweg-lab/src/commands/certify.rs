@@ -95,7 +95,7 @@ impl Args {
             let what = "has no point of its own: wanted --point FILE with the outcome that thalweg solve --out wrote, or numbers";
             return Err(Error::file(&self.subject, what));
         };
-        Subject::spec(&self.subject, point, &catalogue::Options { data_dir: self.data_dir.clone() })
+        Subject::spec(&self.subject, point, &catalogue::Options { data_dir: self.data_dir.clone(), ..Default::default() })
     }
 
     fn of_model(&self) -> Result<Subject> {

@@ -1,13 +1,16 @@
-//! `thalweg data`: which data sets are known, what is in them, and where their files are looked for. Reading and counting is
-//! done in [`crate::data`].
+//! `thalweg data`: which data sets are known, what is in them, where their files are looked for; files in binary form, and
+//! stand-ins. Reading, counting and making is done in [`crate::data`].
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
 
 use super::{DONE, Ending};
+use crate::console::Bar;
+use crate::data::cache;
 use crate::data::catalogue::{self, Counts, GroupCount, LabelCount, Options, Place, SETS, Set};
+use crate::data::synth::{Like, Synth};
 use crate::output::{align, json, print};
 use crate::{Error, Result};
 
@@ -29,6 +32,40 @@ enum What {
         name: String,
         #[command(flatten)]
         common: Common,
+    },
+    /// Write a LIBSVM file in binary form, which is mapped instead of being read
+    Convert {
+        /// The LIBSVM file, plain or gzip
+        file: PathBuf,
+        /// The file to write, called .thw
+        out: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a stand-in: made-up rows in the shape of a large published set
+    Synth {
+        /// The set that the rows have the shape of
+        #[arg(long)]
+        like: Like,
+        /// The file to write: text (.svm, .txt), zipped text (.svm.gz, .txt.gz) or binary (.thw)
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+        /// Number of rows, by default that of the set
+        #[arg(long, value_name = "N")]
+        rows: Option<usize>,
+        /// Number of columns, by default that of the set
+        #[arg(long, value_name = "D")]
+        columns: Option<usize>,
+        /// Seed of the rows
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+        /// Show no progress bar
+        #[arg(long)]
+        quiet: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Print the directories that are looked in, or the file of a data set
     Path {
@@ -60,9 +97,61 @@ fn answer(what: &What) -> Result<String> {
     match what {
         What::List(common) => list(common),
         What::Info { name, common } => info(catalogue::get(name)?, common),
+        What::Convert { file, out, json } => convert(file, out, *json),
+        What::Synth { like, out, rows, columns, seed, quiet, json } => {
+            let synth = Synth { like: *like, rows: *rows, columns: *columns, seed: *seed };
+            make(&synth, out, *quiet, *json)
+        }
         What::Path { name: None, common } => directories(common),
         What::Path { name: Some(name), common } => path(catalogue::get(name)?, common),
     }
+}
+
+/// What `convert --json` prints.
+#[derive(Serialize)]
+struct Converted {
+    rows: usize,
+    columns: usize,
+    stored: usize,
+    form: &'static str,
+    stand_in: Option<String>,
+    bytes: u64,
+}
+
+fn convert(file: &Path, out: &Path, as_json: bool) -> Result<String> {
+    if out.extension().is_none_or(|e| e != cache::EXTENSION) {
+        return Err(Error::file(out, format!("wanted a file called .{}", cache::EXTENSION)));
+    }
+    let (rows, bytes) = cache::convert(file, out)?;
+    let features = &rows.features;
+    let (columns, stored, form) = (features.cols(), features.stored(), features.form());
+    let made = Converted { rows: features.rows(), columns, stored, form, stand_in: rows.stand_in, bytes };
+    if as_json {
+        return json(&made);
+    }
+    let about = catalogue::called(&out.display().to_string(), made.stand_in.as_deref());
+    Ok(format!("{about}: {} rows, {columns} columns, {stored} non-zeros, {form}, {bytes} bytes\n", made.rows))
+}
+
+fn make(synth: &Synth, out: &Path, quiet: bool, as_json: bool) -> Result<String> {
+    synth.check()?;
+    let bar = Bar::new(!quiet);
+    let made = synth.write(out, &mut |share| bar.share(share))?;
+    bar.finish();
+    if as_json {
+        return json(&made);
+    }
+    let (rows, each) = (made.rows, made.stored as f64 / made.rows as f64);
+    let ratio = made.positive as f64 / (rows - made.positive).max(1) as f64;
+    let lines = [
+        ["file", &catalogue::called(&out.display().to_string(), Some(&made.stand_in))],
+        ["rows", &rows.to_string()],
+        ["columns", &made.columns.to_string()],
+        ["non-zeros", &format!("{}, {each:.1} in a row", made.stored)],
+        ["classes", &format!("{} positive, {ratio:.4} for each negative one", made.positive)],
+        ["bytes", &made.bytes.to_string()],
+    ];
+    Ok(align(&lines.map(|line| line.map(String::from)), &[]))
 }
 
 /// What the catalogue says about a set, and where it is.
@@ -149,7 +238,11 @@ fn list(common: &Common) -> Result<String> {
             Some(recipe) => format!("{} x {}", recipe.rows, recipe.columns()),
             None => if set.is_loadable() { "as it is" } else { "no" }.into(),
         };
-        [set.name.into(), set.rows.to_string(), set.columns.to_string(), in_specs, place.to_string()]
+        let place = match place {
+            Place::File(path) => catalogue::called(&path.display().to_string(), cache::stand_in(path).as_deref()),
+            other => other.to_string(),
+        };
+        [set.name.into(), set.rows.to_string(), set.columns.to_string(), in_specs, place]
     });
     let rows: Vec<_> = [header].into_iter().chain(rows).collect();
     Ok(align(&rows, &[1, 2]))
@@ -270,7 +363,7 @@ fn path(set: &Set, common: &Common) -> Result<String> {
 
 impl Common {
     fn options(&self) -> Options {
-        Options { data_dir: self.data_dir.clone() }
+        Options { data_dir: self.data_dir.clone(), ..Options::default() }
     }
 }
 
@@ -278,7 +371,6 @@ impl Common {
 mod tests {
     use super::*;
     use clap::Parser;
-    use std::path::Path;
 
     #[derive(clap::Parser)]
     struct Command {

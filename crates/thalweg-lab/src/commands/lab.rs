@@ -210,7 +210,7 @@ fn run_experiment(args: RunArgs) -> Ending {
         only: args.only,
         fresh: args.fresh,
         checkpoint_every,
-        catalogue: catalogue::Options { data_dir: args.data_dir },
+        catalogue: catalogue::Options { data_dir: args.data_dir, progress: !args.quiet },
         interrupt: stop_on_signal()?,
     };
     let board = Board::new(!args.quiet, args.jobs);

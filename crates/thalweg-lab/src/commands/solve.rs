@@ -62,7 +62,7 @@ pub struct Args {
 pub fn run(args: Args) -> Ending {
     let spec = Spec::read(&args.spec)?;
     args.check_files()?;
-    let mut ready = spec.ready(&args.spec, &catalogue::Options { data_dir: args.data_dir.clone() })?;
+    let mut ready = spec.ready(&args.spec, &catalogue::Options { data_dir: args.data_dir.clone(), progress: !args.quiet })?;
     let every = Duration::try_from_secs_f64(args.checkpoint_every)
         .map_err(|_| Error::Request(format!("--checkpoint-every {}: wanted a number of seconds", args.checkpoint_every)))?;
     let options = spec.options(ready.equipped.certificate, ready.equipped.gauges.clone());
@@ -207,6 +207,7 @@ impl Report {
         Solved {
             file,
             spec,
+            data: &ready.posed.called,
             settings: &ready.equipped.settings,
             verdict: self.verdict(),
             problem: &self.problem,

@@ -117,7 +117,7 @@ fn of_spec(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
         return Err(Error::Request(what));
     }
     let spec = Spec::read(&args.input)?;
-    let ready = spec.ready(&args.input, &catalogue::Options { data_dir: args.data_dir.clone() })?;
+    let ready = spec.ready(&args.input, &catalogue::Options { data_dir: args.data_dir.clone(), ..Default::default() })?;
     let model = ready.posed.problem.terms("tradeoff")?;
     let (which, note) = which(model, args.of.as_deref())?;
     let named = Named::new(model, &spec.problem.minimize, which);

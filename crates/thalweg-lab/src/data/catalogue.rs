@@ -9,12 +9,15 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use thalweg::learn::{Data, Groups};
 
+use super::libsvm::Rows;
 use super::prepared::{Prepared, Recipe};
 use super::sets::{Form, GERMAN, GERMAN_LAYOUT, Reading};
 pub use super::sets::{Placed, SETS, Set};
 use super::source::{Hashes, Source, list, sha256};
+use super::synth::Synth;
 use super::table::Table;
-use super::{adult, covtype, libsvm};
+use super::{adult, cache, covtype};
+use crate::console::Bar;
 use crate::{Error, Result};
 
 /// Environment variable that names a directory with data files.
@@ -25,6 +28,8 @@ pub const VARIABLE: &str = "THALWEG_DATA";
 pub struct Options {
     /// A directory of the user's choice, looked in before all others.
     pub data_dir: Option<PathBuf>,
+    /// Whether somebody wants to see how far it is where data are made.
+    pub progress: bool,
 }
 
 /// Where a set is.
@@ -74,6 +79,24 @@ pub struct Loaded {
     pub classes: (f64, f64),
     /// Columns, counted from 0, that a model is kept apart from; none for most sets.
     pub sensitive: Vec<usize>,
+    /// The set that the rows only have the shape of, if they are a stand-in.
+    pub stand_in: Option<String>,
+}
+
+/// What a person calls data: never by their name alone if they are a stand-in.
+pub fn called(name: &str, stand_in: Option<&str>) -> String {
+    match stand_in {
+        None => name.into(),
+        Some(set) if name.is_empty() => format!("stand-in shaped like {set}"),
+        Some(set) => format!("{name} (stand-in shaped like {set})"),
+    }
+}
+
+/// The sentence that goes with rows that are a stand-in.
+fn stand_in_note(name: &str, stand_in: Option<&str>) -> Option<String> {
+    stand_in.map(|set| {
+        format!("{name} is a stand-in shaped like {set}: its rows are made up, and its numbers say nothing about {set}")
+    })
 }
 
 /// A raw table in memory; fields as in [`Loaded`].
@@ -218,7 +241,7 @@ pub fn load(name: &str, options: &Options) -> Result<Loaded> {
         let what = format!("{name} is a raw table, not rows of numbers: sets that can be loaded are {}", loadable.join(", "));
         return Err(Error::Request(what));
     }
-    let Found { content, mut notes, fingerprint, .. } = read(set, options)?;
+    let Found { content, mut notes, fingerprint, stand_in, .. } = read(set, options)?;
     let data = match content {
         Content::Rows(data) => data,
         Content::Table(table, reading) => match reading.recipe {
@@ -230,7 +253,7 @@ pub fn load(name: &str, options: &Options) -> Result<Loaded> {
             None => return Err(Error::Request(format!("{name} is a raw table, not rows of numbers"))),
         },
     };
-    Ok(Loaded { data, classes: (1.0, -1.0), notes, fingerprint, sensitive: vec![] })
+    Ok(Loaded { data, classes: (1.0, -1.0), notes, fingerprint, sensitive: vec![], stand_in })
 }
 
 /// A set as a raw table. Sets of numbers are refused with a sentence; see [`load`].
@@ -247,11 +270,24 @@ pub fn table(name: &str, options: &Options) -> Result<LoadedTable> {
     }
 }
 
-/// Any LIBSVM file, plain or gzip. `columns` is the number of columns, `None` for the largest one that is present. `group` is
+/// Any LIBSVM file, plain or gzip, or a `.thw` file. `columns` is the number of columns, `None` for the largest one that is present. `group` is
 /// a column counted from 1: rows with an entry other than 0 there are the first group, the others the second.
 pub fn load_file(path: &Path, columns: Option<usize>, group: Option<usize>) -> Result<Loaded> {
-    let rows = libsvm::read(path, columns)?;
+    let (rows, notes) = cache::read(path, columns)?;
+    of_rows(path, rows, notes, group)
+}
+
+/// A stand-in, from the directory of such files or made now.
+pub fn load_stand_in(synth: &Synth, options: &Options) -> Result<Loaded> {
+    let bar = Bar::new(options.progress);
+    let (rows, notes) = synth.load(cache::directory().as_deref(), &mut |share| bar.share(share))?;
+    bar.finish();
+    of_rows(Path::new(&synth.called()), rows, notes, None)
+}
+
+fn of_rows(path: &Path, rows: Rows, mut notes: Vec<String>, group: Option<usize>) -> Result<Loaded> {
     let mut data = Data { features: rows.features, labels: rows.labels, groups: None, weights: None };
+    notes.extend(stand_in_note(&path.display().to_string(), rows.stand_in.as_deref()));
     if let Some(column) = group {
         let width = data.features.cols();
         if column == 0 || column > width {
@@ -269,13 +305,14 @@ pub fn load_file(path: &Path, columns: Option<usize>, group: Option<usize>) -> R
         data.groups = Some(groups);
     }
     data.validate()?;
-    Ok(Loaded { data, classes: rows.classes, notes: vec![], fingerprint: rows.hashes.text, sensitive: vec![] })
+    let (classes, fingerprint, stand_in) = (rows.classes, rows.hashes.text, rows.stand_in);
+    Ok(Loaded { data, classes, notes, fingerprint, sensitive: vec![], stand_in })
 }
 
 /// Reads a set and counts what is in it.
 pub fn count(name: &str, options: &Options) -> Result<Counts> {
     let set = get(name)?;
-    let Found { content, files, fingerprint, mut notes } = read(set, options)?;
+    let Found { content, files, fingerprint, mut notes, .. } = read(set, options)?;
     let mut prepared = None;
     let Ready { rows, columns, form, labels, groups } = match &content {
         Content::Rows(data) => count_rows(data),
@@ -363,6 +400,7 @@ struct Found {
     files: Vec<Checked>,
     fingerprint: String,
     notes: Vec<String>,
+    stand_in: Option<String>,
 }
 
 fn read(set: &Set, options: &Options) -> Result<Found> {
@@ -371,6 +409,7 @@ fn read(set: &Set, options: &Options) -> Result<Found> {
         Place::Embedded => None,
         Place::File(path) => Some(path),
     };
+    let (mut told, mut stand_in) = (vec![], None);
     let (content, files, fingerprint) = match (set.form, &placed) {
         (Form::A9a, _) => embedded(set, Content::Rows(adult::a9a()?), &adult::PARTS.map(|(_, bytes)| bytes)),
         (Form::Adult(reading), _) => {
@@ -382,7 +421,10 @@ fn read(set: &Set, options: &Options) -> Result<Found> {
         }
         (_, None) => return Err(missing(set, options)),
         (Form::Libsvm { group }, Some(path)) => {
-            let rows = libsvm::read(path, Some(set.columns))?;
+            let (rows, more) = cache::read(path, Some(set.columns))?;
+            stand_in = rows.stand_in;
+            told.extend(more);
+            told.extend(stand_in_note(&path.display().to_string(), stand_in.as_deref()));
             let mut data = Data { features: rows.features, labels: rows.labels, groups: None, weights: None };
             data.groups = group.map(|g| split(&data, g.column, |v| v == g.value, g.names.map(String::from)));
             from_file(set, path, Content::Rows(data), &rows.hashes)
@@ -398,7 +440,7 @@ fn read(set: &Set, options: &Options) -> Result<Found> {
             from_file(set, path, Content::Table(table, reading), &source.finish()?)
         }
     };
-    let mut notes: Vec<String> = files.iter().filter_map(|f| f.note(set)).collect();
+    let mut notes: Vec<String> = files.iter().filter_map(|f| f.note(set)).chain(told).collect();
     let (rows, columns) = match &content {
         Content::Rows(data) => (data.features.rows(), data.features.cols()),
         Content::Table(table, _) => (table.rows(), table.columns()),
@@ -411,7 +453,7 @@ fn read(set: &Set, options: &Options) -> Result<Found> {
     if let Content::Rows(data) = &content {
         data.validate()?;
     }
-    Ok(Found { content, files, fingerprint, notes })
+    Ok(Found { content, files, fingerprint, notes, stand_in })
 }
 
 fn embedded(set: &Set, content: Content, parts: &[&[u8]]) -> (Content, Vec<Checked>, String) {
@@ -507,7 +549,7 @@ mod tests {
     }
 
     fn at(directory: &Path) -> Options {
-        Options { data_dir: Some(directory.into()) }
+        Options { data_dir: Some(directory.into()), ..Options::default() }
     }
 
     #[test]
@@ -527,7 +569,7 @@ mod tests {
     #[test]
     fn directories_come_in_order() {
         let with = |pairs: &[(&str, &str)], data_dir: Option<&str>| {
-            let options = Options { data_dir: data_dir.map(PathBuf::from) };
+            let options = Options { data_dir: data_dir.map(PathBuf::from), ..Options::default() };
             directories_from(&options, |n| pairs.iter().find(|(k, _)| *k == n).map(|(_, v)| v.into()))
         };
         let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect::<Vec<_>>();

@@ -45,7 +45,9 @@ pub fn parse<R: Read>(mut source: Source<R>) -> Result<Rows> {
     if labels.is_empty() {
         return Err(source.bad("the file has no rows"));
     }
-    Ok(Rows { features: Matrix::sparse(COLUMNS, ptr, ids, values)?, labels, classes: (1.0, -1.0), hashes: source.finish()? })
+    let features = Matrix::sparse(COLUMNS, ptr, ids, values)?;
+    let (classes, hashes) = ((1.0, -1.0), source.finish()?);
+    Ok(Rows { features, labels, classes, hashes, present: COLUMNS, stand_in: None })
 }
 
 #[cfg(test)]

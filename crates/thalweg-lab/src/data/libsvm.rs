@@ -12,6 +12,9 @@ use crate::{Error, Result};
 /// How many different labels are listed before a file is given up.
 const LISTED: usize = 10;
 
+/// How a comment begins that says that the rows were made up, and after which set.
+pub const STAND_IN: &str = "# thalweg stand-in: ";
+
 /// What a file held.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rows {
@@ -23,6 +26,10 @@ pub struct Rows {
     pub classes: (f64, f64),
     /// Hashes of the file.
     pub hashes: Hashes,
+    /// The largest column that is present, counted from 1, also where its value was 0.
+    pub present: usize,
+    /// The set that the rows only have the shape of, if the file says that it is a stand-in.
+    pub stand_in: Option<String>,
 }
 
 /// Reads a file, plain or gzip. `columns` is the number of columns, `None` for the largest one that is present.
@@ -52,18 +59,25 @@ pub fn parse<R: Read>(mut source: Source<R>, columns: Option<usize>) -> Result<R
         None if rows.largest == 0 => return Err(source.bad("no row has a feature, so the number of columns must be stated")),
         None => rows.largest as usize,
     };
-    Ok(Rows { features: rows.matrix(columns)?, labels, classes, hashes: source.finish()? })
+    let (present, stand_in) = (rows.largest as usize, rows.stand_in.clone());
+    Ok(Rows { features: rows.matrix(columns)?, labels, classes, hashes: source.finish()?, present, stand_in })
 }
 
 /// Reads to the end of a source; `two_labels` gives up where there are far too many different ones.
 fn read_rows<R: Read>(source: &mut Source<R>, columns: Option<usize>, two_labels: bool) -> Result<(Growing, Labels)> {
     // Column ids are stored as u32, counted from 0.
     let most = columns.map_or(u64::from(u32::MAX), |c| (c as u64).min(u64::from(u32::MAX)));
-    let mut rows = Growing { ptr: vec![0], ids: vec![], values: None, largest: 0 };
+    let mut rows = Growing { ptr: vec![0], ids: vec![], values: None, largest: 0, stand_in: None };
     let mut labels = Labels { of_row: vec![], distinct: vec![] };
     let mut line = vec![];
     while source.next_line(&mut line)? {
-        let text = line.split(|b| *b == b'#').next().unwrap_or_default();
+        let text = match memchr::memchr(b'#', &line) {
+            None => line.as_slice(),
+            Some(at) => {
+                rows.stand_in = stand_in(&line[at..]).or(rows.stand_in.take());
+                &line[..at]
+            }
+        };
         let (token, rest) = next_token(text);
         if token.is_empty() {
             continue;
@@ -74,6 +88,11 @@ fn read_rows<R: Read>(source: &mut Source<R>, columns: Option<usize>, two_labels
     Ok((rows, labels))
 }
 
+/// The set that a comment names as the one that the rows only have the shape of.
+pub(super) fn stand_in(comment: &[u8]) -> Option<String> {
+    comment.strip_prefix(STAND_IN.as_bytes()).map(|name| show(name.trim_ascii()))
+}
+
 /// Compressed rows under construction.
 struct Growing {
     ptr: Vec<usize>,
@@ -82,6 +101,19 @@ struct Growing {
     values: Option<Vec<f64>>,
     /// Largest column seen, counted from 1, also where its value was 0.
     largest: u32,
+    /// As in [`Rows::stand_in`].
+    stand_in: Option<String>,
+}
+
+/// A list of more bytes than this no longer doubles when it is full: half of it might stay empty.
+const DOUBLES: usize = 64 << 20;
+
+/// Room for `more` entries. Past [`DOUBLES`] a list grows by an eighth, which moves pages of memory and copies nothing.
+#[inline]
+fn make_room<T>(list: &mut Vec<T>, more: usize) {
+    if list.capacity() - list.len() < more && list.len() * size_of::<T>() > DOUBLES {
+        list.reserve_exact(more.max(list.len() / 8));
+    }
 }
 
 impl Growing {
@@ -95,13 +127,12 @@ impl Growing {
     /// Adds the pairs of a row.
     fn push(&mut self, mut text: &[u8], most: u64) -> Result<(), String> {
         let mut last = 0;
-        loop {
-            let (token, rest) = next_token(text);
-            if token.is_empty() {
-                break;
-            }
+        // The shortest pair, such as 1:1, has a space before it.
+        let more = text.len() / 4 + 1;
+        make_room(&mut self.ids, more);
+        self.values.iter_mut().for_each(|values| make_room(values, more));
+        while let Some((column, value, token, rest)) = next_pair(text)? {
             text = rest;
-            let (column, value) = pair(token)?;
             if column == 0 {
                 return Err(format!("{} has column 0: columns are counted from 1", show(token)));
             }
@@ -190,30 +221,103 @@ fn next_token(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at(end)
 }
 
-/// Column and value of `column:value`.
-#[inline]
-fn pair(token: &[u8]) -> Result<(u64, f64), String> {
-    let mut column = 0_u64;
-    let mut at = 0;
-    while let Some(digit) = token.get(at).map(|b| b.wrapping_sub(b'0')).filter(|d| *d < 10) {
-        // Saturates instead of wrapping round to a column that would be accepted.
-        column = column.saturating_mul(10).saturating_add(u64::from(digit));
-        at += 1;
-    }
-    let value = match &token[at..] {
-        b":1" => Some(1.0),
-        [b':', value @ ..] if at > 0 => number(value),
-        _ => None,
+/// A pair, its text, and what follows it.
+type Pair<'a> = (u64, f64, &'a [u8], &'a [u8]);
+
+/// The next pair of a row, column and value; `None` at the row's end.
+#[inline(always)]
+fn next_pair(text: &[u8]) -> Result<Option<Pair<'_>>, String> {
+    let start = match text {
+        [b' ', b, ..] if !b.is_ascii_whitespace() => 1,
+        _ => match text.iter().position(|b| !b.is_ascii_whitespace()) {
+            None => return Ok(None),
+            Some(start) => start,
+        },
     };
-    match value {
-        Some(value) if at > 0 => Ok((column, value)),
-        _ => Err(format!("{}: wanted column:value, such as 12:0.5", show(token))),
+    let text = &text[start..];
+    let (column, at) = digits(text, 0);
+    // Up to 19 digits cannot overflow; more go the long way, and so does everything that is odd.
+    if at > 0 && at < 20 && text.get(at) == Some(&b':') {
+        if let Some((value, end)) = decimal(text, at + 1).filter(|(_, end)| text.get(*end).is_none_or(u8::is_ascii_whitespace)) {
+            let (token, rest) = text.split_at(end);
+            return Ok(Some((column, value, token, rest)));
+        }
+    }
+    let (token, rest) = next_token(text);
+    pair(token).map(|(column, value)| Some((column, value, token, rest)))
+}
+
+/// Column and value of `column:value`.
+#[cold]
+fn pair(token: &[u8]) -> Result<(u64, f64), String> {
+    let at = token.iter().position(|b| !b.is_ascii_digit()).unwrap_or(token.len());
+    // Saturates instead of wrapping round to a column that would be accepted.
+    let column = token[..at].iter().fold(0_u64, |c, b| c.saturating_mul(10).saturating_add(u64::from(b - b'0')));
+    match &token[at..] {
+        [b':', value @ ..] if at > 0 => number(value).map(|value| (column, value)),
+        _ => None,
+    }
+    .ok_or_else(|| format!("{}: wanted column:value, such as 12:0.5", show(token)))
+}
+
+fn number(text: &[u8]) -> Option<f64> {
+    match decimal(text, 0) {
+        Some((value, end)) if end == text.len() => Some(value),
+        _ => std::str::from_utf8(text).ok()?.parse().ok(),
     }
 }
 
-#[inline]
-fn number(text: &[u8]) -> Option<f64> {
-    std::str::from_utf8(text).ok()?.parse().ok()
+/// The digits from `at` on as a number, which wraps after 19 of them, and where they end.
+#[inline(always)]
+fn digits(text: &[u8], mut at: usize) -> (u64, usize) {
+    let mut number = 0_u64;
+    while let Some(digit) = text.get(at).map(|b| b.wrapping_sub(b'0')).filter(|d| *d < 10) {
+        number = number.wrapping_mul(10).wrapping_add(u64::from(digit));
+        at += 1;
+    }
+    (number, at)
+}
+
+/// The decimal number that begins at `at`, and where it ends; `None` where its digits alone do not decide it, or it is none.
+/// Both the digits and the power of ten are numbers without rounding here, so that the one product or quotient is rounded once:
+/// the result has the bits of `str::parse`.
+#[inline(always)]
+fn decimal(text: &[u8], mut at: usize) -> Option<(f64, usize)> {
+    const POWERS: [f64; 23] = [
+        1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21,
+        1e22,
+    ];
+    let negative = text.get(at) == Some(&b'-');
+    at += usize::from(matches!(text.get(at), Some(b'-' | b'+')));
+    let start = at;
+    let (mut mantissa, whole) = digits(text, at);
+    at = whole;
+    let (mut count, mut power) = (at - start, 0_i64);
+    if text.get(at) == Some(&b'.') {
+        at += 1;
+        while let Some(digit) = text.get(at).map(|b| b.wrapping_sub(b'0')).filter(|d| *d < 10) {
+            mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
+            at += 1;
+        }
+        power = -((at - whole - 1) as i64);
+        count += at - whole - 1;
+    }
+    if count == 0 || count > 19 || mantissa >= 1 << 53 {
+        return None;
+    }
+    if let Some(b'e' | b'E') = text.get(at) {
+        let sign = text.get(at + 1);
+        let first = at + 1 + usize::from(matches!(sign, Some(b'-' | b'+')));
+        let (exponent, end) = digits(text, first);
+        if end == first || end - first > 4 {
+            return None;
+        }
+        power += if sign == Some(&b'-') { -(exponent as i64) } else { exponent as i64 };
+        at = end;
+    }
+    let ten = *POWERS.get(power.unsigned_abs() as usize)?;
+    let size = if power < 0 { mantissa as f64 / ten } else { mantissa as f64 * ten };
+    Some((if negative { -size } else { size }, at))
 }
 
 #[cfg(test)]
@@ -246,6 +350,12 @@ mod tests {
         assert_eq!(rows.features.cols(), 5, "a zero that is written out still counts for the number of columns");
         assert_eq!(rows.features.form(), "sparse");
         assert_eq!(from(text, Some(9)).unwrap().features.cols(), 9);
+    }
+
+    #[test]
+    fn a_comment_can_say_that_the_rows_are_a_stand_in() {
+        assert_eq!(from("# thalweg stand-in: URL\n1 1:1\n-1 2:1\n", None).unwrap().stand_in.as_deref(), Some("URL"));
+        assert_eq!(from("# made by hand\n1 1:1\n-1 2:1\n", None).unwrap().stand_in, None);
     }
 
     #[test]
@@ -341,6 +451,20 @@ mod tests {
             let rows = from(&text, Some(300)).unwrap();
             prop_assert_eq!(&rows.features, &Matrix::sparse(300, ptr, ids, values).unwrap());
             prop_assert_eq!(&rows.labels, &labels);
+        }
+
+        #[test]
+        fn short_decimals_have_the_bits_of_parse(text in "[-+]?[0-9]{0,9}(\\.[0-9]{0,14})?([eE][-+]?[0-9]{0,3})?") {
+            let parsed: Option<f64> = text.parse().ok();
+            prop_assert_eq!(number(text.as_bytes()).map(f64::to_bits), parsed.map(f64::to_bits), "{}", text);
+        }
+
+        #[test]
+        fn numbers_as_printed_have_the_bits_of_parse(value in any::<f64>(), short in any::<f32>()) {
+            for text in [format!("{value}"), format!("{value:e}"), format!("{short}"), format!("{short:e}")] {
+                let parsed: Option<f64> = text.parse().ok();
+                prop_assert_eq!(number(text.as_bytes()).map(f64::to_bits), parsed.map(f64::to_bits), "{}", text);
+            }
         }
 
         #[test]

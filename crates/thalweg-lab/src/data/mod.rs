@@ -2,11 +2,13 @@
 //! computed on the rows is in the library; what the user types is in [`crate::commands`].
 
 pub mod adult;
+pub mod cache;
 pub mod catalogue;
 pub mod covtype;
 pub mod libsvm;
 pub mod prepared;
 pub mod sets;
 pub mod source;
+pub mod synth;
 pub mod synthetic;
 pub mod table;

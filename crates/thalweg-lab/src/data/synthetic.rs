@@ -75,6 +75,7 @@ impl Synthetic {
             fingerprint: sha256(&bytes),
             classes: (1.0, -1.0),
             sensitive,
+            stand_in: None,
         })
     }
 }

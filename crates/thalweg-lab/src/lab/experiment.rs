@@ -10,6 +10,8 @@ use thalweg::certify::Measures;
 use thalweg::suggest::did_you_mean;
 use toml::{Table, Value};
 
+use crate::data::catalogue;
+use crate::data::synth::Synth;
 use crate::spec::{Spec, settings};
 use crate::{Error, Result};
 
@@ -581,6 +583,9 @@ fn distinct<'a>(what: &str, labels: impl Iterator<Item = &'a String>) -> Result<
 
 /// What data are called that have no label.
 fn data_label(table: &Table) -> Option<String> {
+    if let Some(synth) = table.get("synth").and_then(|value| value.clone().try_into::<Synth>().ok()) {
+        return Some(catalogue::called("", Some(synth.like.shape().title)));
+    }
     let named = table.get("name").or(table.get("file")).and_then(Value::as_str);
     named.map(|s| Path::new(s).file_name().map_or(s.into(), |f| f.to_string_lossy().into_owned()))
 }

@@ -105,6 +105,8 @@ struct Shop<'a> {
     host: Value,
     /// Fingerprint of each data set; none of those that `--only` leaves out.
     data: Vec<Option<String>>,
+    /// Why each is a stand-in, if it is one.
+    stand_ins: Vec<Option<String>>,
     /// Problems that are in memory, and for how many tasks they are still needed.
     problems: Mutex<HashMap<String, (Shared, usize)>>,
     /// An error that ends everything: the store cannot be written.
@@ -121,6 +123,7 @@ pub fn run(experiment: &Experiment, store: Store, how: &How, watch: &dyn Watch) 
         owner,
         host: host::facts(),
         data: vec![None; experiment.data.len()],
+        stand_ins: experiment.data.iter().map(|d| d.stand_in.clone()).collect(),
         store: Mutex::new(store),
         problems: Mutex::default(),
         broken: Mutex::default(),
@@ -139,7 +142,16 @@ pub fn run(experiment: &Experiment, store: Store, how: &How, watch: &dyn Watch) 
             // Data that are not wanted may be absent, but their runs then have no keys yet.
             let loaded = job.spec.data.fingerprint(&experiment.file, &how.catalogue);
             let needed = jobs.iter().any(|job| job.data == d && wanted(job));
-            shop.data[d] = if needed { Some(loaded?) } else { loaded.ok() };
+            let loaded = if needed { Some(loaded?) } else { loaded.ok() };
+            if let Some((fingerprint, shape)) = loaded {
+                shop.data[d] = Some(fingerprint);
+                let made = shape.map(|set| format!("made-up rows shaped like {set}"));
+                let said = shop.stand_ins[d].take();
+                shop.stand_ins[d] = match (made, said) {
+                    (Some(made), Some(said)) => Some(format!("{made}; {said}")),
+                    (made, said) => made.or(said),
+                };
+            }
         }
     }
 
@@ -323,7 +335,7 @@ impl Shop<'_> {
         let facts = Facts {
             panels: panels.collect(),
             solvers,
-            stand_ins: e.data.iter().filter_map(|d| Some((d.label.clone(), d.stand_in.clone()?))).collect(),
+            stand_ins: e.data.iter().zip(&self.stand_ins).filter_map(|(d, why)| Some((d.label.clone(), why.clone()?))).collect(),
             tuned: e.tune.as_ref().map_or(String::new(), in_words),
             notes: choices.iter().filter_map(note).collect(),
             published: e.groups().into_iter().filter_map(published).collect(),

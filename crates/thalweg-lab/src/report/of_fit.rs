@@ -8,9 +8,10 @@ use super::curves::{Limit, traces};
 use super::{BoundRow, Bounds, Experiment, FactPart, Facts, Groups, Page, Panel, Rate, Run, Scores, Section};
 use crate::Result;
 use crate::certificate::stationary_words;
+use crate::data::catalogue::called;
 use crate::encode::thousands;
 use crate::fit::Trained;
-use crate::model::{GroupQuality, Input, Model, Quality};
+use crate::model::{GroupQuality, Input, Model, Quality, Training};
 use crate::output::short;
 
 /// Bins of the histogram, about.
@@ -38,7 +39,7 @@ pub fn page(trained: &Trained) -> Result<Page> {
     sections.push(Section::Experiment(experiment(trained)));
     sections.push(Section::Facts(facts(trained)));
     Ok(Page {
-        title: format!("{} on {}", model.training.minimize, name_of(&model.training.file)),
+        title: format!("{} on {}", model.training.minimize, data_of(&model.training)),
         lead: lead(model),
         alerts: alerts(model),
         sections,
@@ -244,7 +245,7 @@ fn experiment(trained: &Trained) -> Experiment {
         certified,
         notes,
     };
-    let panel = Panel { label: name_of(&t.file), words: problem_words(&t.minimize, &t.subject_to) };
+    let panel = Panel { label: data_of(t), words: problem_words(&t.minimize, &t.subject_to) };
     Experiment { title: "Training".into(), panels: vec![panel], runs: vec![run] }
 }
 
@@ -292,7 +293,7 @@ fn facts(trained: &Trained) -> Facts {
     part(
         "Data",
         vec![
-            ("file", t.file.clone()),
+            ("file", called(&t.file, t.stand_in.as_deref())),
             ("sha256", t.fingerprint.clone()),
             ("row weights", t.row_weights.as_ref().map_or(String::new(), |column| format!("column '{column}'"))),
             ("share held out", short(t.test_fraction)),
@@ -353,8 +354,13 @@ pub(super) fn problem_words(minimize: &str, subject_to: &[String]) -> String {
     }
 }
 
+/// What the data of a model are called.
+fn data_of(training: &Training) -> String {
+    called(&name_of(&training.file), training.stand_in.as_deref())
+}
+
 /// A file without its directory.
-pub(super) fn name_of(file: &str) -> String {
+fn name_of(file: &str) -> String {
     std::path::Path::new(file).file_name().map_or(file.into(), |name| name.to_string_lossy().into_owned())
 }
 

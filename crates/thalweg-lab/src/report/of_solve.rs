@@ -25,6 +25,8 @@ pub struct Solved<'a> {
     pub file: &'a Path,
     /// The description.
     pub spec: &'a Spec,
+    /// What the data are called.
+    pub data: &'a str,
     /// Settings of the solver and of the record in words.
     pub settings: &'a str,
     /// "feasible", "not feasible", "infeasible" or "failed".
@@ -71,7 +73,7 @@ pub fn page(solved: &Solved) -> Page {
     if o.returned == Returned::LeastInfeasible {
         alerts.push("No iterate passed the output rule's test: the point is the one that violates the constraints least.".into());
     }
-    Page { title: title(solved.spec), lead: lead(solved), alerts, sections }
+    Page { title: title(solved), lead: lead(solved), alerts, sections }
 }
 
 fn lead(solved: &Solved) -> String {
@@ -105,10 +107,10 @@ fn are(n: usize) -> &'static str {
     if n == 1 { "is" } else { "are" }
 }
 
-fn title(spec: &Spec) -> String {
-    match spec.problem.minimize.as_str() {
-        "" => format!("the bilevel problem {}", spec.data.called()),
-        minimize => format!("{minimize} on {}", spec.data.called()),
+fn title(solved: &Solved) -> String {
+    match solved.spec.problem.minimize.as_str() {
+        "" => format!("the bilevel problem {}", solved.data),
+        minimize => format!("{minimize} on {}", solved.data),
     }
 }
 
@@ -158,7 +160,7 @@ fn experiment<'a>(solved: &Solved<'a>) -> Experiment {
         notes: vec![],
     };
     let p = &solved.spec.problem;
-    let panel = Panel { label: solved.spec.data.called(), words: problem_words(&p.minimize, &p.subject_to) };
+    let panel = Panel { label: solved.data.into(), words: problem_words(&p.minimize, &p.subject_to) };
     Experiment { title: "The run".into(), panels: vec![panel], runs: vec![run] }
 }
 
@@ -175,7 +177,7 @@ fn facts(solved: &Solved) -> Facts {
     let mut rows = vec![
         pair("minimise", solved.spec.problem.minimize.clone()),
         pair("subject to", solved.spec.problem.subject_to.join("; ")),
-        pair("data", solved.spec.data.called()),
+        pair("data", solved.data.into()),
         pair("variables", thousands(o.point.x.len())),
         pair("constraints", if o.point.total > 0 { thousands(o.point.total) } else { String::new() }),
         pair("fingerprint", solved.problem.into()),

@@ -67,6 +67,7 @@ impl Place {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
         command.args(arguments).current_dir(self.0.path());
         command.env_remove("THALWEG_DATA").env_remove("XDG_DATA_HOME").env("HOME", self.0.path());
+        command.env_remove("THALWEG_CACHE").env_remove("XDG_CACHE_HOME");
         command
     }
 

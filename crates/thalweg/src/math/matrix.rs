@@ -164,6 +164,29 @@ impl Matrix {
         }
     }
 
+    /// The same rows with more columns, which are empty.
+    pub fn with_columns(&self, cols: usize) -> Result<Matrix> {
+        if cols < self.cols {
+            return Err(Error::setting("the number of columns", cols, format!("at least {}", self.cols)));
+        }
+        let mut wide = Matrix { cols, ..self.clone() };
+        match &*self.store {
+            Store::Dense(_) => {
+                let mut entries = vec![0.0; self.rows * cols];
+                for (i, row) in entries.chunks_mut(cols.max(1)).take(self.rows).enumerate() {
+                    self.visit_row(i, |c, v| row[c] = v);
+                }
+                wide = Matrix::of(self.rows, cols, Store::Dense(entries));
+            }
+            Store::Ones8 { ptr, ids } if cols > 256 => {
+                let store = Store::Ones32 { ptr: ptr.clone(), ids: ids.iter().map(|&c| u32::from(c)).collect() };
+                wide.store = Arc::new(store);
+            }
+            _ => (),
+        }
+        Ok(wide)
+    }
+
     /// Where row `i` is in the store.
     #[inline(always)]
     fn place(&self, i: usize) -> usize {
@@ -346,9 +369,7 @@ impl Matrix {
                 let span = |i| self.span(ptr, i);
                 Store::Sparse { ptr: pick(), ids: entries(rows, span, ids).into(), values: entries(rows, span, values).into() }
             }
-            Store::Ones32 { ptr, ids } => {
-                Store::Ones32 { ptr: pick(), ids: entries(rows, |i| self.span(ptr, i), ids).into() }
-            }
+            Store::Ones32 { ptr, ids } => Store::Ones32 { ptr: pick(), ids: entries(rows, |i| self.span(ptr, i), ids).into() },
             Store::Ones8 { ptr, ids } => Store::Ones8 { ptr: pick(), ids: entries(rows, |i| self.span(ptr, i), ids).into() },
         };
         Self::of(rows.len(), self.cols, store)
@@ -546,6 +567,23 @@ mod tests {
         assert_eq!(m, Matrix::ones(256, &PTR, vec![0, 255, 4]).unwrap());
         assert!(Matrix::byte_ones(257, &PTR, &BYTES).unwrap_err().to_string().contains("at most 256"));
         assert!(Matrix::byte_ones(200, &PTR, &BYTES).unwrap_err().to_string().contains("column 256 of 200"));
+    }
+
+    #[test]
+    fn more_columns_change_no_row() {
+        for (cols, real) in [(7, false), (256, false), (40, true)] {
+            let (plain, matrices) = forms(30, cols, real, 6);
+            for m in &matrices {
+                let wide = m.with_columns(300).unwrap();
+                assert_eq!((wide.rows(), wide.cols()), (30, 300));
+                for (i, row) in plain.iter().enumerate() {
+                    let mut found = vec![0.0; 300];
+                    wide.add_row(i, 1.0, &mut found);
+                    assert_eq!((&found[..cols], found[cols..].iter().all(|v| *v == 0.0)), (&row[..], true));
+                }
+                assert!(m.with_columns(cols - 1).unwrap_err().to_string().contains("wanted at least"));
+            }
+        }
     }
 
     #[test]

@@ -65,12 +65,16 @@ pub struct Options {
     pub interrupt: Option<Arc<AtomicBool>>,
 }
 
+/// How many times as long as a saving takes it goes on until the next one: with millions of variables and a slow disk a run would
+/// else do little but save.
+const BETWEEN_SAVINGS: u32 = 10;
+
 /// Where and how often the state of a run is saved.
 #[derive(Debug, Clone)]
 pub struct Checkpoint {
     /// The file.
     pub file: PathBuf,
-    /// Time between two savings.
+    /// Time between two savings; more where a saving takes more than a tenth of it.
     pub every: Duration,
     /// Continue from the file if it is there.
     pub resume: bool,
@@ -312,7 +316,7 @@ fn drive<P: Values + ?Sized>(
         // A file that cannot be written is refused now, not when hours of work want to be saved.
         checkpoint::probe(plan)?;
     }
-    let mut saved_at = Instant::now();
+    let (mut saved_at, mut saving) = (Instant::now(), Duration::ZERO);
     let mut finished: Option<Ended> = None;
     // The clock is read once for each step: with small problems that is felt.
     let mut seconds = watch.seconds();
@@ -364,10 +368,12 @@ fn drive<P: Values + ?Sized>(
             break Ended::Budget(limit);
         }
         if let Some(plan) = &options.checkpoint
-            && saved_at.elapsed() >= plan.every
+            && saved_at.elapsed() >= plan.every.max(BETWEEN_SAVINGS * saving)
         {
+            let begun = Instant::now();
             let saved = watch.pause(|| checkpoint::save(plan, problem, driver.method(), options, &ev, t, seconds, &trace, &best));
             note_unsaved(saved, &mut notes);
+            saving = begun.elapsed();
             saved_at = Instant::now();
         }
         match driver.step(&mut ev) {

@@ -1,0 +1,482 @@
+//! Stand-ins: made-up rows with the size, the sparsity and the class ratio of large published sets, for measuring what such a size
+//! costs where the set itself is not at hand. They say nothing about the published data; small made-up sets with groups are in
+//! [`super::synthetic`].
+//!
+//! A row depends on the seed and on its number alone. Its columns are drawn with a probability proportional to 1 / column (Zipf's
+//! law with exponent 1), without repetition. Its label is +1 where a linear model with weights in one of ten columns is above a
+//! threshold, and is then turned over with a small probability. The threshold is the quantile of 100,000 other rows that gives the
+//! set's class ratio.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use flate2::{Compression, write::GzEncoder};
+use serde::Deserialize;
+use thalweg::math::rng::Purpose;
+use thalweg::math::{Matrix, Rng};
+
+use super::cache::{self, Kind, Origin, Writer};
+use super::libsvm::{Rows, STAND_IN};
+use super::source::{Hashes, sha256};
+use crate::{Error, Result};
+
+/// A set whose shape is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Like {
+    /// URL (malicious addresses)
+    Url,
+    /// RCV1 (news)
+    Rcv1,
+    /// Covertype (forests)
+    Covtype,
+}
+
+/// The shape of a set.
+#[derive(Debug)]
+pub struct Shape {
+    /// What people call it.
+    pub title: &'static str,
+    /// Rows of the set.
+    pub rows: usize,
+    /// Columns of the set.
+    pub columns: usize,
+    /// The fewest columns that a stand-in can have.
+    pub least: usize,
+    /// Positive rows for each negative one.
+    pub ratio: f64,
+    /// Share of labels that are turned over.
+    pub noise: f64,
+}
+
+impl Like {
+    /// What its shape is.
+    pub fn shape(self) -> &'static Shape {
+        match self {
+            Like::Url => &Shape { title: "URL", rows: 2_396_130, columns: 3_231_961, least: 1_000, ratio: 0.4939, noise: 0.01 },
+            Like::Rcv1 => &Shape { title: "RCV1", rows: 697_641, columns: 47_236, least: 1_000, ratio: 1.1033, noise: 0.03 },
+            Like::Covtype => &Shape { title: "Covertype", rows: 581_012, columns: 54, least: 15, ratio: 1.0509, noise: 0.2 },
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Like::Url => "url",
+            Like::Rcv1 => "rcv1",
+            Like::Covtype => "covtype",
+        }
+    }
+}
+
+/// What is to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Synth {
+    /// The set that the rows have the shape of.
+    pub like: Like,
+    /// How many rows; those of the set by default.
+    pub rows: Option<usize>,
+    /// How many columns; those of the set by default.
+    pub columns: Option<usize>,
+    /// Default 0.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// What was made.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Made {
+    /// The set that the rows have the shape of.
+    pub stand_in: String,
+    /// Rows.
+    pub rows: usize,
+    /// Columns.
+    pub columns: usize,
+    /// Entries that are not 0.
+    pub stored: usize,
+    /// Rows with the label +1.
+    pub positive: usize,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+/// How often somebody is told how far it is, in rows.
+const TOLD: usize = 1 << 12;
+
+/// Rows that the threshold is taken from.
+const PILOT: usize = 100_000;
+
+/// Of so many columns one has a weight in the planted model.
+const PLANTED: u64 = 10;
+
+/// Numbers of pilot rows begin here, where no row of a file is.
+const PILOT_FIRST: u64 = 1 << 63;
+
+/// A row under construction, and the model.
+struct Generator {
+    like: Like,
+    columns: usize,
+    seed: u64,
+    /// Scores above it are positive.
+    threshold: f64,
+    ids: Vec<u32>,
+    values: Vec<f64>,
+}
+
+impl Synth {
+    fn columns(&self) -> usize {
+        self.columns.unwrap_or(self.like.shape().columns)
+    }
+
+    fn rows(&self) -> usize {
+        self.rows.unwrap_or(self.like.shape().rows)
+    }
+
+    /// Refuses sizes that cannot be.
+    pub fn check(&self) -> Result<()> {
+        let (least, columns) = (self.like.shape().least, self.columns());
+        if columns < least || columns > u32::MAX as usize {
+            return Err(Error::Request(format!("columns = {columns}: wanted {least} to {}", u32::MAX)));
+        }
+        if self.rows() == 0 {
+            return Err(Error::Request("rows = 0: wanted at least 1".into()));
+        }
+        Ok(())
+    }
+
+    /// What a file of it is called in a directory of such files.
+    fn file_name(&self) -> String {
+        format!("synth-{}-{}x{}-{}.{}", self.like.word(), self.rows(), self.columns(), self.seed, cache::EXTENSION)
+    }
+
+    /// What a person calls it.
+    pub fn called(&self) -> String {
+        format!("{} rows, seed {}", self.rows(), self.seed)
+    }
+
+    /// Makes the rows, one after the other: a label, columns counted from 0, values. `told` hears the share that is done.
+    fn each(
+        &self,
+        told: &mut dyn FnMut(f64),
+        mut visit: impl FnMut(bool, &[u32], &[f64]) -> Result<()>,
+    ) -> Result<(usize, usize)> {
+        self.check()?;
+        let mut generator = Generator::new(self.like, self.columns(), self.seed);
+        let (mut stored, mut positive) = (0, 0);
+        for i in 0..self.rows() {
+            let label = generator.row(i as u64);
+            visit(label, &generator.ids, &generator.values)?;
+            stored += generator.ids.len();
+            positive += usize::from(label);
+            if i.is_multiple_of(TOLD) {
+                told(i as f64 / self.rows() as f64);
+            }
+        }
+        Ok((stored, positive))
+    }
+
+    /// Writes a file: LIBSVM text for `.svm` and `.txt`, zipped with `.gz` behind it, binary for `.thw`.
+    pub fn write(&self, path: &Path, told: &mut dyn FnMut(f64)) -> Result<Made> {
+        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let (stem, gzip) = name.strip_suffix(".gz").map_or((name.as_str(), false), |stem| (stem, true));
+        let ((stored, positive), bytes) = match Path::new(stem).extension().and_then(|e| e.to_str()) {
+            Some("thw") if !gzip => {
+                let origin = Origin { stand_in: Some(self.like.shape().title.into()), ..Origin::default() };
+                let mut writer = Writer::new(path, self.columns(), Kind::Valued, (1.0, -1.0), &origin)?;
+                let counts = self.each(told, |label, ids, values| writer.push(label, ids, values))?;
+                (counts, writer.finish()?)
+            }
+            Some("svm" | "txt") => {
+                let io = |e| Error::io(path, &e);
+                let file = BufWriter::with_capacity(1 << 20, File::create(path).map_err(io)?);
+                let counts = if gzip {
+                    let mut zip = GzEncoder::new(file, Compression::fast());
+                    let counts = self.text(path, &mut zip, told)?;
+                    zip.finish().and_then(|mut file| file.flush()).map_err(io)?;
+                    counts
+                } else {
+                    let mut file = file;
+                    let counts = self.text(path, &mut file, told)?;
+                    file.flush().map_err(io)?;
+                    counts
+                };
+                (counts, std::fs::metadata(path).map_err(io)?.len())
+            }
+            _ => {
+                return Err(Error::file(path, "is called neither .svm, .txt, .svm.gz, .txt.gz nor .thw: wanted one of these"));
+            }
+        };
+        let stand_in = self.like.shape().title.into();
+        Ok(Made { stand_in, rows: self.rows(), columns: self.columns(), stored, positive, bytes })
+    }
+
+    fn text(&self, path: &Path, to: &mut impl Write, told: &mut dyn FnMut(f64)) -> Result<(usize, usize)> {
+        let mut line = vec![];
+        let mut put = |line: &mut Vec<u8>| {
+            line.push(b'\n');
+            let written = to.write_all(line).map_err(|e| Error::io(path, &e));
+            line.clear();
+            written
+        };
+        line.extend_from_slice(format!("{STAND_IN}{}", self.like.shape().title).as_bytes());
+        put(&mut line)?;
+        self.each(told, |label, ids, values| {
+            line.extend_from_slice(if label { b"+1" } else { b"-1" });
+            for (c, v) in ids.iter().zip(values) {
+                // A vector takes everything.
+                let _ = write!(line, " {}:{v}", c + 1);
+            }
+            put(&mut line)
+        })
+    }
+
+    /// The rows: from a file in `directory` that is made if it is not there, or in memory where there is none; and sentences that
+    /// a user should see.
+    pub fn load(&self, directory: Option<&Path>, told: &mut dyn FnMut(f64)) -> Result<(Rows, Vec<String>)> {
+        self.check()?;
+        let Some(directory) = directory else { return Ok((self.in_memory(told)?, vec![])) };
+        let file = directory.join(self.file_name());
+        let mut notes = vec![];
+        if file.exists() {
+            match cache::open(&file) {
+                Ok(rows) => return Ok((rows, notes)),
+                Err(e) => notes.push(format!("{e}: it was made again")),
+            }
+        }
+        let made = std::fs::create_dir_all(directory).map_err(|e| Error::io(directory, &e));
+        match made.and_then(|()| self.write(&file, told)) {
+            Ok(_) => Ok((cache::open(&file)?, notes)),
+            Err(e) => {
+                notes.push(format!("the stand-in is in memory and was not kept: {e}"));
+                Ok((self.in_memory(told)?, notes))
+            }
+        }
+    }
+
+    fn in_memory(&self, told: &mut dyn FnMut(f64)) -> Result<Rows> {
+        let (mut ptr, mut all, mut numbers, mut labels) = (vec![0], vec![], vec![], vec![]);
+        self.each(told, |label, ids, values| {
+            all.extend_from_slice(ids);
+            numbers.extend_from_slice(values);
+            ptr.push(all.len());
+            labels.push(if label { 1.0 } else { -1.0 });
+            Ok(())
+        })?;
+        let sum = sha256(self.file_name().as_bytes());
+        Ok(Rows {
+            features: Matrix::sparse(self.columns(), ptr, all, numbers)?,
+            labels,
+            classes: (1.0, -1.0),
+            hashes: Hashes { placed: sum.clone(), text: sum, gzip: false },
+            present: self.columns(),
+            stand_in: Some(self.like.shape().title.into()),
+        })
+    }
+}
+
+/// Spreads two numbers over all 64 bits (the last steps of SplitMix64).
+fn mix(a: u64, b: u64) -> u64 {
+    let mut z = a.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(b).wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+impl Generator {
+    fn new(like: Like, columns: usize, seed: u64) -> Self {
+        let mut new = Generator { like, columns, seed, threshold: 0.0, ids: vec![], values: vec![] };
+        let Shape { ratio, noise, .. } = like.shape();
+        let mut scores: Vec<f64> = (0..PILOT as u64).map(|i| new.fill(PILOT_FIRST + i).0).collect();
+        scores.sort_unstable_by(f64::total_cmp);
+        // With the share s above the threshold and the noise f, s (1 - f) + (1 - s) f are positive.
+        let positive = ratio / (1.0 + ratio);
+        let above = ((positive - noise) / (1.0 - 2.0 * noise)).clamp(0.0, 1.0);
+        new.threshold = scores[(((1.0 - above) * PILOT as f64) as usize).min(PILOT - 1)];
+        new
+    }
+
+    /// Makes a row and says whether it is positive.
+    fn row(&mut self, number: u64) -> bool {
+        let (score, chance) = self.fill(number);
+        (score > self.threshold) != (chance < self.like.shape().noise)
+    }
+
+    /// Makes a row; its score, and a number from 0 to 1 that is left to the noise.
+    fn fill(&mut self, number: u64) -> (f64, f64) {
+        let mut rng = Rng::new(mix(self.seed, number), Purpose::Data);
+        self.ids.clear();
+        self.values.clear();
+        match self.like {
+            Like::Url => {
+                self.distinct(&mut rng, 100, 32);
+                for &c in &self.ids {
+                    // As in the set, most columns say only that something is there; the others hold four decimals.
+                    let value = if c % 40 == 3 { (1 + rng.below(9_999)) as f64 / 1e4 } else { 1.0 };
+                    self.values.push(value);
+                }
+            }
+            Like::Rcv1 => {
+                self.distinct(&mut rng, 20, 107);
+                let mut squares = 0.0;
+                for &c in &self.ids {
+                    // How often a word is there, and how rare it is.
+                    let (often, rare) = (1.0 - (1.0 - rng.uniform()).ln(), 1.0 + f64::from(c + 1).ln());
+                    self.values.push(often * rare);
+                    squares += (often * rare).powi(2);
+                }
+                let norm = squares.sqrt();
+                self.values.iter_mut().for_each(|v| *v = (*v / norm * 1e7).round().max(1.0) / 1e7);
+            }
+            Like::Covtype => {
+                for c in 0..10 {
+                    let size = (rng.uniform() + rng.uniform() + rng.uniform()) / 3.0;
+                    self.ids.push(c);
+                    self.values.push((1.0 + (size * 999.0).floor()) / 1e3);
+                }
+                let soils = self.columns - 14;
+                self.ids.extend([10 + zipf(&mut rng, 4), 14 + zipf(&mut rng, soils)]);
+                self.values.extend([1.0, 1.0]);
+            }
+        }
+        let score = self.ids.iter().zip(&self.values).map(|(&c, v)| self.weight(c) * v).sum();
+        (score, rng.uniform())
+    }
+
+    /// From `least` to below `least + spread` different columns, in their order.
+    fn distinct(&mut self, rng: &mut Rng, least: usize, spread: usize) {
+        let wanted = least + rng.below(spread);
+        while self.ids.len() < wanted {
+            for _ in self.ids.len()..wanted {
+                self.ids.push(zipf(rng, self.columns));
+            }
+            self.ids.sort_unstable();
+            self.ids.dedup();
+        }
+    }
+
+    /// The planted model: uniform on [-1, 1] in one of ten columns, and 0 in the others. Every numeric column of Covertype has one.
+    fn weight(&self, column: u32) -> f64 {
+        let bits = mix(!self.seed, u64::from(column));
+        if self.like != Like::Covtype && bits % PLANTED != 0 {
+            return 0.0;
+        }
+        (bits >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+    }
+}
+
+/// A column of `0..n`, with a probability proportional to log(1 + 1 / (c + 1)), which is nearly 1 / (c + 1).
+#[inline]
+fn zipf(rng: &mut Rng, n: usize) -> u32 {
+    let place = ((n as f64 + 1.0).ln() * rng.uniform()).exp();
+    ((place as u32).max(1) - 1).min(n as u32 - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::libsvm;
+
+    fn synth(like: Like, rows: usize) -> Synth {
+        Synth { like, rows: Some(rows), columns: None, seed: 3 }
+    }
+
+    fn entries(rows: &Rows, i: usize) -> Vec<(usize, f64)> {
+        let mut row = vec![];
+        rows.features.visit_row(i, |c, v| row.push((c, v)));
+        row
+    }
+
+    #[test]
+    fn stand_ins_have_the_shape_that_they_claim() {
+        for (like, mean) in [(Like::Url, 115.5), (Like::Rcv1, 73.0), (Like::Covtype, 12.0)] {
+            let shape = like.shape();
+            let rows = synth(like, 8_000).in_memory(&mut |_| ()).unwrap();
+            assert_eq!(rows.features.cols(), shape.columns);
+            let each = rows.features.stored() as f64 / 8e3;
+            assert!((each - mean).abs() < 1.5, "{like:?}: {each} entries in a row");
+            let positive = rows.labels.iter().filter(|y| **y > 0.0).count() as f64 / 8e3;
+            // Five standard errors of the rows and of those that the threshold is from.
+            assert!((positive - shape.ratio / (1.0 + shape.ratio)).abs() < 0.03, "{like:?}: {positive}");
+        }
+    }
+
+    #[test]
+    fn columns_follow_a_power_law_and_values_their_set() {
+        let url = synth(Like::Url, 4_000).in_memory(&mut |_| ()).unwrap();
+        let mut counts = vec![0_usize; 2_000];
+        let mut real = 0;
+        for i in 0..4_000 {
+            for (c, v) in entries(&url, i) {
+                counts.get_mut(c).into_iter().for_each(|n| *n += 1);
+                assert!(v == 1.0 || c % 40 == 3);
+                real += usize::from(v != 1.0);
+            }
+        }
+        // Where a column is rare in a row, twice the number is half as often.
+        let around = |c: usize| counts[c - c / 10..c + c / 10].iter().sum::<usize>() as f64 / (c / 5) as f64;
+        assert!((around(500) / around(1_000) - 2.0).abs() < 0.3, "{} {}", around(500), around(1_000));
+        let share = real as f64 / url.features.stored() as f64;
+        assert!((0.02..0.05).contains(&share), "{share}");
+        let rcv1 = synth(Like::Rcv1, 50).in_memory(&mut |_| ()).unwrap();
+        (0..50).for_each(|i| assert!((rcv1.features.row_norm_squared(i) - 1.0).abs() < 1e-5));
+    }
+
+    #[test]
+    fn a_row_depends_on_seed_and_number_alone_and_every_file_holds_the_same() {
+        let here = tempfile::tempdir().unwrap();
+        for like in [Like::Url, Like::Rcv1, Like::Covtype] {
+            let (short, long) = (synth(like, 40), synth(like, 90));
+            let (few, many) = (short.in_memory(&mut |_| ()).unwrap(), long.in_memory(&mut |_| ()).unwrap());
+            (0..40).for_each(|i| assert_eq!((few.labels[i], entries(&few, i)), (many.labels[i], entries(&many, i))));
+            let other = Synth { seed: 4, ..short.clone() }.in_memory(&mut |_| ()).unwrap();
+            assert_ne!(other.features, few.features);
+            for name in ["a.svm", "b.txt.gz", "c.thw"] {
+                let path = here.path().join(name);
+                let made = short.write(&path, &mut |_| ()).unwrap();
+                let (rows, _) = cache::read(&path, Some(short.columns())).unwrap();
+                assert_eq!((&rows.features, &rows.labels), (&few.features, &few.labels), "{like:?} {name}");
+                assert_eq!(rows.stand_in.as_deref(), Some(like.shape().title));
+                assert_eq!(cache::stand_in(&path), rows.stand_in);
+                assert_eq!((made.rows, made.stored), (40, few.features.stored()));
+                assert_eq!(made.positive, few.labels.iter().filter(|y| **y > 0.0).count());
+                assert_eq!(made.bytes, std::fs::metadata(&path).unwrap().len());
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+        assert_eq!(libsvm::stand_in(b"# thalweg stand-in: URL\n").as_deref(), Some("URL"));
+    }
+
+    #[test]
+    fn made_once_and_then_mapped() {
+        let here = tempfile::tempdir().unwrap();
+        let wanted = Synth { columns: Some(1_500), ..synth(Like::Url, 60) };
+        let (rows, notes) = wanted.load(Some(here.path()), &mut |_| ()).unwrap();
+        assert!(notes.is_empty());
+        let file = here.path().join("synth-url-60x1500-3.thw");
+        let before = std::fs::metadata(&file).unwrap().modified().unwrap();
+        let mut told = false;
+        assert_eq!(wanted.load(Some(here.path()), &mut |_| told = true).unwrap().0, rows);
+        assert!(!told);
+        assert_eq!(std::fs::metadata(&file).unwrap().modified().unwrap(), before);
+        assert_eq!(wanted.load(None, &mut |_| ()).unwrap().0.features, rows.features);
+        let (again, notes) = wanted.load(Some(&file), &mut |_| ()).unwrap();
+        assert_eq!(again.features, rows.features);
+        assert!(notes[0].starts_with("the stand-in is in memory and was not kept: "), "{notes:?}");
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(&file, "nothing").unwrap();
+        let (again, notes) = wanted.load(Some(here.path()), &mut |_| ()).unwrap();
+        assert_eq!(again.features, rows.features);
+        assert!(notes[0].ends_with("it was made again"), "{notes:?}");
+    }
+
+    #[test]
+    fn impossible_sizes_and_names_are_refused() {
+        let refused = |synth: Synth| synth.check().unwrap_err().to_string();
+        assert_eq!(refused(synth(Like::Url, 0)), "rows = 0: wanted at least 1");
+        let narrow = Synth { columns: Some(14), ..synth(Like::Covtype, 5) };
+        assert_eq!(refused(narrow), "columns = 14: wanted 15 to 4294967295");
+        let error = synth(Like::Url, 5).write(Path::new("rows.csv"), &mut |_| ()).unwrap_err().to_string();
+        assert!(error.starts_with("rows.csv: is called neither .svm, .txt,"), "{error}");
+    }
+}
