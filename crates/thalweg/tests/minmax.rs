@@ -153,8 +153,10 @@ fn the_first_stage_of_pgsmd_by_hand() {
 fn with_frozen_variables_the_weights_go_to_the_worst_case() {
     let problem = parabolas(&[(0.0, 1.0), (0.0, 3.0)]);
     for tree in [false, true] {
+        // rho = .04, for two samples
+        let divergence = Some(0.02);
         let settings =
-            bmd::Settings { eta_p: Some(1e-4), eta_theta: 1e-12, rho: 0.04, delta: 0.0, tree, ..bmd::Settings::default() };
+            bmd::Settings { eta_p: Some(1e-4), eta_theta: 1e-12, divergence, delta: 0.0, tree, ..bmd::Settings::default() };
         let mut solver = Bmd::new(settings).unwrap();
         run(&problem, &mut solver, &[0.0], &quiet(20_000));
         let mut p = [0.0; 2];
@@ -424,6 +426,7 @@ fn what_cannot_be_done_is_said() {
         ("eta_p = 0: wanted", bmd::Settings { eta_p: Some(0.0), ..usual() }),
         ("eta_theta = -1: wanted", bmd::Settings { eta_theta: -1.0, ..usual() }),
         ("rho = 0: wanted", bmd::Settings { rho: 0.0, ..usual() }),
+        ("divergence = -1: wanted", bmd::Settings { divergence: Some(-1.0), ..usual() }),
         ("delta = 1: wanted", bmd::Settings { delta: 1.0, ..usual() }),
         ("batch = 0: wanted", bmd::Settings { batch: 0, ..usual() }),
         (

@@ -11,7 +11,6 @@ use crate::estimate::RunningMean;
 use crate::infproj::weights::Weights;
 use crate::math::rng::Purpose;
 use crate::math::vec;
-use crate::sets::ChiSquare;
 use crate::{Result, plan};
 
 /// Which point is returned.
@@ -35,6 +34,8 @@ pub struct Settings {
     pub eta_theta: f64,
     /// How far weights may go from equal ones: `(n^2 / 2) ||P - 1/n||^2 <= rho`. Default 1.
     pub rho: f64,
+    /// rho / n, in place of `rho`: a bound on the chi-square divergence of P from equal weights, which is the same for every n.
+    pub divergence: Option<f64>,
     /// No weight is below delta / n. Default 1e-5.
     pub delta: f64,
     /// Whether weights are kept in a tree, so that a step costs the logarithm of n, or written out. Default true.
@@ -55,6 +56,7 @@ impl Default for Settings {
             eta_p: None,
             eta_theta: 0.1,
             rho: 1.0,
+            divergence: None,
             delta: 1e-5,
             tree: true,
             batch: 1,
@@ -77,15 +79,17 @@ impl Settings {
             let (eta_theta, eta_p) = constants.steps()?;
             (self.eta_theta, self.eta_p) = (eta_theta, Some(eta_p));
             (self.rho, self.delta) = constants.set()?;
+            self.divergence = None;
         }
-        minmax::check(self.eta_p, self.eta_theta, self.rho, self.delta, self.batch)?;
+        minmax::check(self.eta_p, self.eta_theta, self.batch)?;
+        minmax::weights_set(1, self.rho, self.divergence, self.delta)?;
         Ok(self)
     }
 }
 
 /// BMD, stochastic mirror descent on the worst case over weights.
 ///
-/// **Problem.** `min_theta max_P sum_i P_i l_i(theta)` over a simple set, with P in a [`ChiSquare`]; losses of single samples are what
+/// **Problem.** `min_theta max_P sum_i P_i l_i(theta)` over a simple set, with P in a [`ChiSquare`](crate::sets::ChiSquare); losses of single samples are what
 /// [`SampleLosses`](crate::infproj::SampleLosses) gives. There are no constraints.
 ///
 /// **Assumptions.** Convex losses with bounded subgradients and values.
@@ -100,7 +104,7 @@ impl Settings {
 /// one affine map for all, as in BMD-eff; the numbers are the same up to rounding, but a random number falls on another sample.
 /// A penalty on theta is added to every subgradient and to no loss.
 ///
-/// **Settings.** [`Settings`]: eta_p, eta_theta, rho, delta, tree, batch, output, iterates, theory.
+/// **Settings.** [`Settings`]: eta_p, eta_theta, rho, divergence, delta, tree, batch, output, iterates, theory.
 ///
 /// **Reference.** Namkoong & Duchi, *Stochastic gradient methods for distributionally robust optimization with f-divergences*; as
 /// compared in Yan, Xu, Zhang, Wang & Yang, *Stochastic optimization for non-convex inf-projection problems*.
@@ -212,12 +216,12 @@ impl Method for Bmd {
 impl<'e> Solver<dyn Eval + 'e> for Bmd {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
         let losses = minmax::demand(ev, "bmd")?;
-        let Settings { rho, delta, tree, output, iterates, .. } = self.settings;
+        let Settings { rho, divergence, delta, tree, output, iterates, .. } = self.settings;
         let lazy = minmax::lazy(iterates, losses, "bmd")?;
         let averages = output == Output::Average;
         self.s = Saved {
             x: Vector::start(x, lazy, averages),
-            weights: Some(Weights::new(ChiSquare::new(losses.samples(), rho, delta)?, tree)),
+            weights: Some(Weights::new(minmax::weights_set(losses.samples(), rho, divergence, delta)?, tree)),
             average: RunningMean::default(),
             radius: losses.domain().ball_around_origin().unwrap_or(f64::MAX),
         };

@@ -22,14 +22,19 @@ pub(super) fn step_of_weights(eta_p: Option<f64>, samples: usize) -> f64 {
 }
 
 /// Checks what both methods have.
-pub(super) fn check(eta_p: Option<f64>, eta_theta: f64, rho: f64, delta: f64, batch: usize) -> Result<()> {
+pub(super) fn check(eta_p: Option<f64>, eta_theta: f64, batch: usize) -> Result<()> {
     check_positive("eta_p", eta_p.unwrap_or(1.0))?;
     check_positive("eta_theta", eta_theta)?;
-    ChiSquare::new(1, rho, delta)?;
     if batch == 0 {
         return Err(Error::setting("batch", batch, "at least 1"));
     }
     Ok(())
+}
+
+/// The set of weights.
+pub(super) fn weights_set(samples: usize, rho: f64, divergence: Option<f64>, delta: f64) -> Result<ChiSquare> {
+    check_positive("divergence", divergence.unwrap_or(1.0))?;
+    ChiSquare::new(samples, divergence.map_or(rho, |bound| bound * samples as f64), delta)
 }
 
 /// The losses behind the gate, or why there are none.

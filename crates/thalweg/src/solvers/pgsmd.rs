@@ -11,7 +11,6 @@ use crate::estimate::Reservoir;
 use crate::infproj::weights::Weights;
 use crate::math::rng::Purpose;
 use crate::math::vec;
-use crate::sets::ChiSquare;
 
 /// Which point is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -47,6 +46,8 @@ pub struct Settings {
     pub rho_wc: f64,
     /// How far weights may go from equal ones: `(n^2 / 2) ||P - 1/n||^2 <= rho`. Default 1.
     pub rho: f64,
+    /// rho / n, in place of `rho`: a bound on the chi-square divergence of P from equal weights, which is the same for every n.
+    pub divergence: Option<f64>,
     /// No weight is below delta / n. Default 1e-5.
     pub delta: f64,
     /// Whether weights are kept in a tree, so that a step costs the logarithm of n, or written out. Default true.
@@ -68,6 +69,7 @@ impl Default for Settings {
             eta_theta: 0.1,
             rho_wc: 1.0,
             rho: 1.0,
+            divergence: None,
             delta: 1e-5,
             tree: true,
             batch: 1,
@@ -82,14 +84,15 @@ impl Settings {
     /// Checks every value.
     pub fn resolve(self) -> Result<Self> {
         check_positive("rho_wc", self.rho_wc)?;
-        minmax::check(self.eta_p, self.eta_theta, self.rho, self.delta, self.batch)?;
+        minmax::check(self.eta_p, self.eta_theta, self.batch)?;
+        minmax::weights_set(1, self.rho, self.divergence, self.delta)?;
         Ok(self)
     }
 }
 
 /// PGSMD, the proximally guided stochastic mirror descent method.
 ///
-/// **Problem.** `min_theta max_P sum_i P_i l_i(theta)` over a simple set, with P in a [`ChiSquare`]; losses of single samples are what
+/// **Problem.** `min_theta max_P sum_i P_i l_i(theta)` over a simple set, with P in a [`ChiSquare`](crate::sets::ChiSquare); losses of single samples are what
 /// [`SampleLosses`](crate::infproj::SampleLosses) gives. There are no constraints.
 ///
 /// **Assumptions.** Weakly convex losses with the constant rho_wc, bounded subgradients and values.
@@ -103,7 +106,7 @@ impl Settings {
 ///
 /// **Deviations.** The default output is the last centre, as in the plots of the paper. Tree and penalties as for BMD.
 ///
-/// **Settings.** [`Settings`]: eta_p, eta_theta, rho_wc, rho, delta, tree, batch, restart, output, iterates.
+/// **Settings.** [`Settings`]: eta_p, eta_theta, rho_wc, rho, divergence, delta, tree, batch, restart, output, iterates.
 ///
 /// **Reference.** Rafique, Liu, Lin & Yang, *Non-convex min-max optimization: provable algorithms and applications in machine learning*;
 /// as compared in Yan, Xu, Zhang, Wang & Yang, *Stochastic optimization for non-convex inf-projection problems*.
@@ -219,13 +222,13 @@ impl Method for Pgsmd {
 impl<'e> Solver<dyn Eval + 'e> for Pgsmd {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
         let losses = minmax::demand(ev, "pgsmd")?;
-        let Settings { rho, delta, tree, output, iterates, .. } = self.settings;
+        let Settings { rho, divergence, delta, tree, output, iterates, .. } = self.settings;
         let lazy = minmax::lazy(iterates, losses, "pgsmd")?;
         self.s = Saved {
             stage: 0,
             step: 0,
             x: Vector::start(x, lazy, false),
-            weights: Some(Weights::new(ChiSquare::new(losses.samples(), rho, delta)?, tree)),
+            weights: Some(Weights::new(minmax::weights_set(losses.samples(), rho, divergence, delta)?, tree)),
             reservoir: Reservoir::default(),
             radius: losses.domain().ball_around_origin().unwrap_or(f64::MAX),
         };
