@@ -38,9 +38,9 @@ struct Timed {
     ball: f64,
 }
 
-/// The ball holds the weights in both forms: rho = n wants a spread of 1.4 / n where the floor is 1 / n below.
+/// The ball holds the weights, and floors come and go: rho = 10 n wants a spread of 4.5 / n where the floor is 1 / n below.
 fn steps(problem: &Learning, n: usize, tree: bool, warm: usize, count: usize) -> thalweg::Result<Timed> {
-    let (rho, eta_p) = (n as f64, 1.0 / (n as f64 * n as f64));
+    let (rho, eta_p) = (10.0 * n as f64, 1.0 / (n as f64 * n as f64));
     let mut solver = Bmd::new(bmd::Settings { rho, eta_p: Some(eta_p), tree, ..bmd::Settings::default() })?;
     let mut gate = Evaluator::new(problem, 1, 1e-6);
     let ev: &mut dyn Eval = &mut gate;

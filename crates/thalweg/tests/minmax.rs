@@ -256,8 +256,16 @@ fn both_come_near_the_minimum_of_the_worst_case() {
     let settings = bmd::Settings { eta_p, eta_theta: 0.01, rho, delta: 1e-3, output: average, ..bmd::Settings::default() };
     let x = run(&problem, &mut Bmd::new(settings).unwrap(), &[0.0; 6], &quiet(400_000)).point.x;
     let by_bmd = at(&x);
-    let settings =
-        pgsmd::Settings { eta_p: Some(3e-4), eta_theta: 2.0, rho_wc: 0.01, rho, delta: 1e-3, ..pgsmd::Settings::default() };
+    let restart = pgsmd::Restart::Carry;
+    let settings = pgsmd::Settings {
+        eta_p: Some(1e-3),
+        eta_theta: 1.0,
+        rho_wc: 0.01,
+        rho,
+        delta: 1e-3,
+        restart,
+        ..pgsmd::Settings::default()
+    };
     let x = run(&problem, &mut Pgsmd::new(settings).unwrap(), &[0.0; 6], &quiet(400_000)).point.x;
     let by_pgsmd = at(&x);
     assert!(of_mean - best > 0.01, "{of_mean} {best}");
