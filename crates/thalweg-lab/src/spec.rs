@@ -84,6 +84,9 @@ pub struct DataSpec {
     pub synth: Option<Synth>,
     /// How many rows are drawn, by the seed, before anything else; all if absent.
     pub sample: Option<usize>,
+    /// Whether every column is divided by its largest absolute value. Default false.
+    #[serde(default)]
+    pub scale: bool,
     /// Columns (counted from 1) that the model does not see and that `covariance` is about.
     pub sensitive: Option<Vec<usize>>,
     /// A kernel model: "rbf", or `{ rbf = gamma }`. The variables are then the weights of the training rows.
@@ -663,6 +666,9 @@ impl DataSpec {
     /// The rows of a run: drawn, divided, parted from their sensitive columns, and seen through the kernel.
     fn divide(&self, loaded: Loaded, seed: u64) -> Result<Divided> {
         let mut data = loaded.data;
+        if self.scale {
+            data.features = data.features.scaled();
+        }
         if let Some(sample) = self.sample {
             let rows = data.labels.len();
             if sample == 0 || sample > rows {

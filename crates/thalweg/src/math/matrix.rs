@@ -334,6 +334,28 @@ impl Matrix {
         grad.iter_mut().zip(total).for_each(|(g, t)| *g += *t / divisor);
     }
 
+    /// The matrix with every column divided by its largest absolute value, so that all entries lie in [-1, 1].
+    pub fn scaled(&self) -> Matrix {
+        let mut largest = vec![0.0_f64; self.cols];
+        (0..self.rows).for_each(|i| self.visit_row(i, |c, v| largest[c] = largest[c].max(v.abs())));
+        let all: Vec<usize> = (0..self.rows).collect();
+        let mut store = self.copied(&all);
+        let divide = |v: &mut f64, c: usize| {
+            if largest[c] > 0.0 {
+                *v /= largest[c];
+            }
+        };
+        match &mut store {
+            Store::Dense(e) => e.iter_mut().enumerate().for_each(|(k, v)| divide(v, k % self.cols)),
+            Store::Sparse { ids, values, .. } => {
+                values.to_mut().iter_mut().zip(ids.iter()).for_each(|(v, &c)| divide(v, c as usize));
+            }
+            // Ones are as large as they may be.
+            Store::Ones32 { .. } | Store::Ones8 { .. } => {}
+        }
+        Self::of(self.rows, self.cols, store)
+    }
+
     /// The matrix of the given rows, in that order. A large one shares the entries with this one.
     pub fn select(&self, rows: &[usize]) -> Matrix {
         let stored = rows.iter().map(|&i| self.stored_in(i)).sum::<usize>();
@@ -353,6 +375,10 @@ impl Matrix {
     }
 
     fn copy(&self, rows: &[usize]) -> Matrix {
+        Self::of(rows.len(), self.cols, self.copied(rows))
+    }
+
+    fn copied(&self, rows: &[usize]) -> Store {
         let pick = || -> Kept<usize> {
             let ends = rows.iter().scan(0, |end, &i| {
                 *end += self.stored_in(i);
@@ -363,7 +389,7 @@ impl Matrix {
         fn entries<T: Copy>(rows: &[usize], span: impl Fn(usize) -> Range<usize>, from: &[T]) -> Vec<T> {
             rows.iter().flat_map(|&i| from[span(i)].iter().copied()).collect()
         }
-        let store = match &*self.store {
+        match &*self.store {
             Store::Dense(e) => Store::Dense(entries(rows, |i| self.line(i), e)),
             Store::Sparse { ptr, ids, values } => {
                 let span = |i| self.span(ptr, i);
@@ -371,8 +397,7 @@ impl Matrix {
             }
             Store::Ones32 { ptr, ids } => Store::Ones32 { ptr: pick(), ids: entries(rows, |i| self.span(ptr, i), ids).into() },
             Store::Ones8 { ptr, ids } => Store::Ones8 { ptr: pick(), ids: entries(rows, |i| self.span(ptr, i), ids).into() },
-        };
-        Self::of(rows.len(), self.cols, store)
+        }
     }
 
     /// Chunks for a pull: many slots of many columns would cost more than the rows themselves.
@@ -491,6 +516,26 @@ mod tests {
             Matrix::of(rows, cols, Store::Sparse { ptr: ptr.into(), ids: ids.into(), values: values.into() }),
         ];
         (plain, matrices)
+    }
+
+    #[test]
+    fn scaled_columns_have_a_largest_entry_of_one() {
+        let (plain, matrices) = forms(40, 12, true, 3);
+        for matrix in matrices {
+            let picked: Vec<usize> = (0..30).rev().collect();
+            for (scaled, rows) in [(matrix.scaled(), (0..40).collect()), (matrix.view(&picked, 0).scaled(), picked)] {
+                for (at, &i) in rows.iter().enumerate() {
+                    let mut row = [0.0; 12];
+                    scaled.visit_row(at, |c, v| row[c] = v);
+                    for (c, v) in row.iter().enumerate() {
+                        let largest = rows.iter().map(|&i| plain[i][c].abs()).fold(0.0, f64::max);
+                        assert_eq!(*v, if largest > 0.0 { plain[i][c] / largest } else { 0.0 });
+                    }
+                }
+            }
+        }
+        let (_, ones) = forms(20, 300, false, 4);
+        assert_eq!(ones[1].scaled(), ones[1]);
     }
 
     #[test]
