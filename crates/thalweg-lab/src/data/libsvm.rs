@@ -235,9 +235,13 @@ fn next_pair(text: &[u8]) -> Result<Option<Pair<'_>>, String> {
         },
     };
     let text = &text[start..];
-    let (column, at) = digits(text, 0);
+    let (column, at) = short_digits(text).unwrap_or_else(|| digits(text, 0));
     // Up to 19 digits cannot overflow; more go the long way, and so does everything that is odd.
     if at > 0 && at < 20 && text.get(at) == Some(&b':') {
+        if let [b':', b'1', b' ' | b'\n', ..] = text[at..] {
+            let (token, rest) = text.split_at(at + 2);
+            return Ok(Some((column, 1.0, token, rest)));
+        }
         if let Some((value, end)) = decimal(text, at + 1).filter(|(_, end)| text.get(*end).is_none_or(u8::is_ascii_whitespace)) {
             let (token, rest) = text.split_at(end);
             return Ok(Some((column, value, token, rest)));
@@ -276,6 +280,26 @@ fn digits(text: &[u8], mut at: usize) -> (u64, usize) {
         at += 1;
     }
     (number, at)
+}
+
+/// The digits that a text begins with, as [`digits`] finds them, without a branch for each: their numbers vary, so that the processor
+/// would guess wrong at the end of most columns. `None` if the text is too short for that or has eight or more.
+#[inline(always)]
+fn short_digits(text: &[u8]) -> Option<(u64, usize)> {
+    let bytes = u64::from_le_bytes(*text.first_chunk()?) ^ 0x3030_3030_3030_3030;
+    // The high bit of a byte that is not 0 to 9. A carry disturbs only what comes after the first of them.
+    let others = (bytes.wrapping_add(0x7676_7676_7676_7676) | bytes) & 0x8080_8080_8080_8080;
+    let count = others.trailing_zeros() / 8;
+    if count == 0 || count == 8 {
+        return (count == 0).then_some((0, 0));
+    }
+    // Zeros before the number; then neighbours are put together: pairs, fours, eight.
+    let pairs = bytes << (64 - 8 * count);
+    let pairs = pairs.wrapping_mul(10).wrapping_add(pairs >> 8);
+    const ODD: u64 = 0x0000_00FF_0000_00FF;
+    let first = (pairs & ODD).wrapping_mul(0x000F_4240_0000_0064);
+    let last = (pairs >> 16 & ODD).wrapping_mul(0x0000_2710_0000_0001);
+    Some((first.wrapping_add(last) >> 32, count as usize))
 }
 
 /// The decimal number that begins at `at`, and where it ends; `None` where its digits alone do not decide it, or it is none.
@@ -451,6 +475,14 @@ mod tests {
             let rows = from(&text, Some(300)).unwrap();
             prop_assert_eq!(&rows.features, &Matrix::sparse(300, ptr, ids, values).unwrap());
             prop_assert_eq!(&rows.labels, &labels);
+        }
+
+        #[test]
+        fn short_digits_are_digits(text in "[0-9]{0,9}[: .a-z0-9\u{ff}]{0,9}", bytes in prop::collection::vec(any::<u8>(), 8)) {
+            for text in [text.as_bytes(), &bytes] {
+                let naive = digits(text, 0);
+                prop_assert_eq!(short_digits(text), (text.len() >= 8 && naive.1 < 8).then_some(naive));
+            }
         }
 
         #[test]
