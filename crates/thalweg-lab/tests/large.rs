@@ -40,14 +40,14 @@ fn a_stand_in_says_what_it_is_everywhere() {
     let out = place.run(&["solve", "run.toml", "--report", "page.html"]).ended(0).out;
     assert!(out.contains("rows.thw is a stand-in shaped like Covertype"), "{out}");
     assert!(place.read("page.html").contains("on rows.thw (stand-in shaped like Covertype)"));
-    let fit = ["fit", "rows.thw", "--minimize", "logistic", "--out", "model.json", "--report", "fit.html"];
+    let fit = ["fit", "rows.thw", "--minimize", "logistic", "--out", "model", "--report", "fit.html"];
     let out = place.run(&fit).ended(0).out;
     assert!(out.contains("stand-in shaped like Covertype"), "{out}");
     assert!(place.read("fit.html").contains("rows.thw (stand-in shaped like Covertype)"));
-    assert!(place.read("model.json").contains("\"stand_in\": \"Covertype\""));
+    assert!(place.read("model/model.json").contains("\"stand_in\": \"Covertype\""));
     // What reads rows reads them from both forms alike.
     synth(&place, "covtype", "rows.svm");
-    let predicted = |file: &str| place.run(&["predict", "model.json", file]).ended(0).out;
+    let predicted = |file: &str| place.run(&["predict", "model", file]).ended(0).out;
     assert_eq!(predicted("rows.thw"), predicted("rows.svm"));
     std::fs::create_dir(place.path("data")).unwrap();
     synth(&place, "covtype", "data/svmguide3.svm");
@@ -106,7 +106,7 @@ fn a_spec_can_ask_for_a_stand_in() {
     };
     let numbers = |out: String| out.lines().find(|l| l.starts_with("objective")).unwrap().to_string();
     let first = numbers(run("kept"));
-    assert_eq!(place.read("page.html").matches("on stand-in shaped like URL").count(), 1);
+    assert!(place.read("page.html").contains("on stand-in shaped like URL"));
     assert!(place.path("kept/synth-url-400x5000-2.thw").is_file());
     assert_eq!(numbers(run("kept")), first);
     assert_eq!(numbers(run("off")), first);
