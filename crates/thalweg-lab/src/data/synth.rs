@@ -358,7 +358,7 @@ impl Generator {
     /// The planted model: uniform on [-1, 1] in one of ten columns, and 0 in the others. Every numeric column of Covertype has one.
     fn weight(&self, column: u32) -> f64 {
         let bits = mix(!self.seed, u64::from(column));
-        if self.like != Like::Covtype && bits % PLANTED != 0 {
+        if self.like != Like::Covtype && !bits.is_multiple_of(PLANTED) {
             return 0.0;
         }
         (bits >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
