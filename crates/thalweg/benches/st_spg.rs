@@ -110,7 +110,7 @@ fn columns(d: usize, power_law: bool, ones: bool) -> thalweg::Result<Matrix> {
     if ones {
         return Matrix::ones(d, ptr, ids);
     }
-    let values = ids.iter().map(|_| rng.uniform() - 0.5).collect();
+    let values: Vec<f64> = ids.iter().map(|_| rng.uniform() - 0.5).collect();
     Matrix::sparse(d, ptr, ids, values)
 }
 
