@@ -1,0 +1,86 @@
+//! A pass of St-SPG, MSPG and BMD over rows in the shape of the URL data, from the binary form, against bare products of the same rows with a
+//! plain vector: in the order of the file, and in the shuffled order that the methods draw. `cargo bench -p thalweg-lab --bench url_pass --
+//! ROWS`; a tenth of the rows of URL unless a number is given.
+
+#![allow(clippy::print_stdout)] // a benchmark speaks to a person
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use thalweg::estimate::{Order, Walk};
+use thalweg::eval::{Eval, Evaluator};
+use thalweg::learn::{Learning, Split};
+use thalweg::math::Rng;
+use thalweg::math::rng::Purpose;
+use thalweg::oracle::Values;
+use thalweg::solvers::{Bmd, FirstOrder, Mspg, StSpg, bmd, mspg, st_spg};
+use thalweg_lab::Result;
+use thalweg_lab::data::catalogue;
+use thalweg_lab::data::synth::{Like, Synth};
+
+/// Nanoseconds for each sample: a pass has as many as there are rows.
+fn of_method(problem: &Learning, solver: &mut FirstOrder, steps: u64) -> Result<f64> {
+    let mut gate = Evaluator::new(problem, 1, 1e-6);
+    solver.start(&mut gate as &mut dyn Eval, &vec![0.0; problem.dim()])?;
+    for _ in 0..steps / 10 {
+        solver.step(&mut gate as &mut dyn Eval)?;
+    }
+    let drawn = |gate: &Evaluator<Learning>| {
+        (gate.counts().objective_subgradients.samples + gate.counts().objective_values.samples) as f64
+    };
+    let (before, start) = (drawn(&gate), Instant::now());
+    for _ in 0..steps {
+        solver.step(&mut gate as &mut dyn Eval)?;
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let samples = drawn(&gate) - before;
+    Ok(1e9 * seconds / samples)
+}
+
+fn main() -> Result<()> {
+    let rows = std::env::args().filter_map(|word| word.parse().ok()).next().unwrap_or(239_613);
+    let start = Instant::now();
+    let synth = Synth { like: Like::Url, rows: Some(rows), columns: None, seed: 0 };
+    let data = catalogue::load_stand_in(&synth, &catalogue::Options::default())?.data;
+    println!("{} rows, {} non-zeros, opened or made in {:.1} s", rows, data.features.stored(), start.elapsed().as_secs_f64());
+    let features = data.features.clone();
+    let objective = "logistic + 0.05 * variance(logistic)".parse()?;
+    let problem = Learning::on(data).split(Split::Shared).minimize(objective).build()?;
+
+    let x: Vec<f64> = (0..features.cols()).map(|c| (c as f64).sin()).collect();
+    let bare = |order: &mut dyn FnMut(usize) -> usize| {
+        let start = Instant::now();
+        let total: f64 = (0..rows).map(|k| features.row_dot(order(k), &x)).sum();
+        black_box(total);
+        1e9 * start.elapsed().as_secs_f64() / rows as f64
+    };
+    // The first one brings the pages in.
+    bare(&mut |k| k);
+    let in_order = bare(&mut |k| k);
+    let (mut walk, mut rng) = (Walk::default(), Rng::new(1, Purpose::Sampling));
+    let shuffled = bare(&mut |_| walk.next(rows, &mut rng) as usize);
+
+    println!("{:<28} {:>12} {:>10} {:>18} {:>18}", "what", "ns a sample", "s a pass", "against in order", "against shuffled");
+    let line = |name: &str, sample: f64| {
+        let pass = sample * rows as f64 / 1e9;
+        println!("{name:<28} {sample:>12.0} {pass:>10.2} {:>18.2} {:>18.2}", sample / in_order, sample / shuffled);
+    };
+    line("bare products, in order", in_order);
+    line("bare products, shuffled", shuffled);
+    let steps = (rows as u64 / 2).min(1_200_000);
+    let order = Order::Shuffled;
+    let staged = st_spg::Settings { gamma: 0.1, ..st_spg::Settings::default() };
+    let shared = st_spg::Settings { draws: st_spg::Draws::Shared, order, ..staged.clone() };
+    let single = mspg::Settings { growth: 1e-9, order, ..mspg::Settings::default() };
+    let methods: [(&str, Box<FirstOrder>); 5] = [
+        ("st-spg", Box::new(StSpg::new(staged.clone())?)),
+        ("st-spg, shuffled", Box::new(StSpg::new(st_spg::Settings { order, ..staged })?)),
+        ("st-spg, shuffled, shared", Box::new(StSpg::new(shared)?)),
+        ("mspg, shuffled", Box::new(Mspg::new(single)?)),
+        ("bmd, tree", Box::new(Bmd::new(bmd::Settings::default())?)),
+    ];
+    for (name, mut solver) in methods {
+        line(name, of_method(&problem, &mut *solver, steps)?);
+    }
+    Ok(())
+}
