@@ -25,7 +25,7 @@ fn problem(rows: usize) -> thalweg::Result<Learning> {
         // One label in ten is wrong: losses stay uneven.
         labels.push(if (a + b > 0.0) != (rng.uniform() < 0.1) { 1.0 } else { -1.0 });
     }
-    let features = Matrix::sparse(COLUMNS, (0..=rows).map(|i| 2 * i).collect(), ids, values)?;
+    let features = Matrix::sparse(COLUMNS, (0..=rows).map(|i| 2 * i).collect::<Vec<_>>(), ids, values)?;
     let data = Data { features, labels, groups: None, weights: None };
     Learning::on(data).minimize("logistic".parse()?).domain(Ball::new(10.0)?).build()
 }
