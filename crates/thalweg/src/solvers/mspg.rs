@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::spg::check_positive;
-use super::st_spg::{Iterates, check_norm, choose_lazy, clipped_words, demand, each, features_of, hold, hold_anew, no_rows, row};
+use super::st_spg::{
+    Iterates, check_norm, choose_lazy, clipped_words, demand, each_row, features_of, hold, hold_anew, no_rows, row,
+};
 use super::{Eval, Kind, Method, Returned, Solver, State, Step};
 use crate::error::check_finite;
 use crate::estimate::{Order, Reservoir, RunningMean, Walk};
@@ -192,7 +194,7 @@ impl Mspg {
         }
         // m_t = b t samples, Algorithm 1 line 3
         walk.draw(ev, order, (growth * *t as f64).ceil() as usize, draw);
-        let samples = draw.stream(0);
+        let (samples, ahead) = (draw.stream(0), walk.ahead());
         let problem = held.as_deref().map_or_else(|| demand(ev, "mspg"), Ok)?;
         let (h, n) = (*problem.power(), problem.samples());
         let counted = samples.count(n);
@@ -215,8 +217,8 @@ impl Mspg {
                 moves.clear();
                 mapping.fill(0.0);
                 let share = 1.0 / counted as f64;
-                each(samples, n, |i| {
-                    let score = x.score(row(rows, i));
+                each_row(rows, samples, n, ahead, |i, row| {
+                    let score = x.score(row);
                     let ((value, slope), (l, pull)) = (rows.convex_of(i, score), rows.mapping_of(i, score));
                     let c = rows.coordinate(i);
                     let slope = slope - y[c] * pull;
