@@ -4,7 +4,9 @@
 // Arguments of Python functions go by their names.
 #![allow(clippy::too_many_arguments)]
 
+mod answers;
 mod arrays;
+mod bilevel;
 mod callables;
 mod command;
 mod datasets;
@@ -24,6 +26,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<watch::Interrupt>()?;
     module.add_class::<callables::Callables>()?;
+    module.add_class::<bilevel::BilevelCallables>()?;
     module.add_class::<learn::Learning>()?;
     module.add_function(wrap_pyfunction!(command::command, module)?)?;
     module.add_function(wrap_pyfunction!(minimize::minimize, module)?)?;

@@ -35,6 +35,24 @@ impl Default for Conduct {
     }
 }
 
+/// The options of a run that `interrupt` ends.
+pub fn options(conduct: &Bound<'_, PyDict>, interrupt: &Interrupt) -> PyResult<Options> {
+    let Conduct { budget, record, stop, seed, feasibility } = settings(conduct)?;
+    Ok(Options {
+        budget,
+        record,
+        stop,
+        seed,
+        feasibility,
+        // Callables run in the thread of their caller.
+        threads: 1,
+        interrupt: Some(Arc::clone(&interrupt.flag)),
+        // A caller has arrays with an entry for each constraint.
+        listed: usize::MAX,
+        ..Options::default()
+    })
+}
+
 /// The outcome, why it ended in words, why the solver was chosen, and what Python raised on the way.
 type Ran<'py> = (Option<Bound<'py, PyAny>>, String, Vec<String>, Option<PyErr>);
 
@@ -62,24 +80,11 @@ pub fn minimize<'py>(
         return Err(PyValueError::new_err(what));
     }
     let start: Vec<f64> = start.as_array().iter().copied().collect();
-    let Conduct { budget, record, stop, seed, feasibility } = settings(conduct)?;
-    let options = Options {
-        budget,
-        record,
-        stop,
-        seed,
-        feasibility,
-        // Callables run in the thread of their caller.
-        threads: 1,
-        interrupt: Some(Arc::clone(&interrupt.get().flag)),
-        // A caller has arrays with an entry for each constraint.
-        listed: usize::MAX,
-        ..Options::default()
-    };
+    let options = options(conduct, interrupt.get())?;
     let mut reasons = vec![];
     let chosen = match named {
         Some((solver, _)) => Ok(solver),
-        None => auto::prepare(problem, &start, seed, feasibility).map(|prepared| {
+        None => auto::prepare(problem, &start, options.seed, options.feasibility).map(|prepared| {
             reasons = prepared.reasons;
             AnySolver::First(prepared.solver)
         }),

@@ -8,6 +8,7 @@ use numpy::PyArray1;
 use pyo3::prelude::*;
 use thalweg::math::reduce::with_threads;
 use thalweg::run::{Observer, Progress, Row};
+use thalweg::{Error, Result};
 
 use crate::error::of_library;
 use crate::values::python;
@@ -42,6 +43,11 @@ impl Interrupt {
         self.flag.store(true, Ordering::Relaxed);
     }
 
+    /// Takes it back.
+    fn clear(&self) {
+        self.flag.store(false, Ordering::Relaxed);
+    }
+
     /// Whether the flag is set.
     fn is_set(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
@@ -59,6 +65,15 @@ impl Raised {
         if kept.is_none() {
             *kept = Some(error);
         }
+    }
+
+    /// Asks Python for something; what it raises is kept, and its words are the error.
+    pub fn ask<T>(&self, question: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T> {
+        Python::attach(question).map_err(|error| {
+            let sentence = Python::attach(|py| error.value(py).to_string());
+            self.keep(error);
+            Error::Oracle(sentence)
+        })
     }
 
     /// The exception, if there was one.

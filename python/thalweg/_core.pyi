@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "BilevelCallables",
     "Callables",
     "Interrupt",
     "Learning",
@@ -46,6 +47,7 @@ class Interrupt:
     def __new__(cls) -> Interrupt: ...
     def set(self) -> None: ...
     def is_set(self) -> bool: ...
+    def clear(self) -> None: ...
 
 @final
 class Callables:
@@ -61,6 +63,34 @@ class Callables:
     ) -> Callables: ...
     def calls(self) -> Tuple[int, int]: ...
     def function_values(self, x: _Floats) -> List[_Floats]: ...
+
+# A function, its gradient (a function, or True if both come together), and its products with second derivatives.
+_Level = Tuple[Callable[..., Any], Any, Optional[Callable[..., Any]]]
+
+@final
+class BilevelCallables:
+    def __new__(
+        cls,
+        dims: Tuple[int, int],
+        domains: Tuple[Dict[str, Any], Dict[str, Any]],
+        outer: _Level,
+        inner: _Level,
+        constraints: Optional[Tuple[_Level, int]],
+        interrupt: Interrupt,
+    ) -> BilevelCallables: ...
+    def check(self, x: _Floats, seed: int) -> None: ...
+    def solve(
+        self,
+        x: _Floats,
+        form: Dict[str, Any],
+        solver: Dict[str, Any],
+        conduct: Dict[str, Any],
+        certificate: Optional[Dict[str, Any]] = None,
+        on_record: _OnRecord = None,
+        on_progress: _OnProgress = None,
+    ) -> Tuple[Optional[Dict[str, Any]], str, _Raised]: ...
+    def extremes(self, x: _Floats, form: Dict[str, Any]) -> Tuple[Optional[Dict[str, Any]], str, _Raised]: ...
+    def calls(self) -> Dict[str, Tuple[int, int, int]]: ...
 
 @final
 class Learning:

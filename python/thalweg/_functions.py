@@ -261,7 +261,7 @@ def sides(given: Any, name: str, side: str, size: int) -> np.ndarray:
     return array
 
 
-def domain(bounds: Any, dim: int) -> Optional[dict]:
+def domain(bounds: Any, dim: int, what: str = "bounds") -> Optional[dict]:
     """The simple set that x stays in."""
     if bounds is None:
         return None
@@ -272,11 +272,11 @@ def domain(bounds: Any, dim: int) -> Optional[dict]:
     else:
         pairs = list(bounds)
         if len(pairs) != dim or any(np.size(pair) != 2 for pair in pairs):
-            raise ValueError(f"bounds has {len(pairs)} entries: wanted {dim} pairs (low, high), one for each variable")
+            raise ValueError(f"{what} has {len(pairs)} entries: wanted {dim} pairs (low, high), one for each variable")
         low = [-np.inf if pair[0] is None else pair[0] for pair in pairs]
         high = [np.inf if pair[1] is None else pair[1] for pair in pairs]
-    low, high = sides(low, "the bounds", "lb", dim), sides(high, "the bounds", "ub", dim)
+    low, high = sides(low, f"the {what}", "lb", dim), sides(high, f"the {what}", "ub", dim)
     if np.any(low > high):
         i = int(np.argmax(low > high))
-        raise ValueError(f"variable {i + 1} has the bounds {low[i]:g} and {high[i]:g}: wanted the lower one first")
+        raise ValueError(f"variable {i + 1} has the {what} {low[i]:g} and {high[i]:g}: wanted the lower one first")
     return {"low": np.array(low), "high": np.array(high)}

@@ -150,12 +150,13 @@ def minimize(
     posed = problem(
         fun, x0, args=args, jac=jac, constraints=constraints, bounds=bounds, n_samples=n_samples, rho=rho, eq_tol=eq_tol
     )
-    conduct, certificate = _conduct(given, seed, ctol, callback is not None)
+    certificate = settings(given.pop("certificate", None), "options['certificate']")
+    how = conduct(given, seed_of(seed), ctol, None if callback is None else {"every": 1}, MAXITER)
     solver = {"name": _method(method), **given}
     watch = None if callback is None else Callback(callback, posed.names, ctol)
     with running(verbose, "minimize") as run:
         outcome, ended, reasons, raised = _core.minimize(
-            posed.core, posed.x0, solver, conduct, run.interrupt, watch, run.on_progress
+            posed.core, posed.x0, solver, how, run.interrupt, watch, run.on_progress
         )
     result = None if outcome is None else _result(posed, outcome, ended, reasons, ctol, watch is not None and watch.stopped)
     if raised is not None:
@@ -176,20 +177,22 @@ def _method(method: Any) -> str:
     return method.lower().replace("_", "-")
 
 
-def _conduct(given: dict, seed: Optional[int], ctol: float, watched: bool) -> tuple:
+def conduct(
+    given: dict, seed: int, ctol: float = 1e-6, record: Optional[dict] = None, maxiter: Optional[int] = None
+) -> dict:
     """Takes what belongs to the run out of the options: what is left belongs to the method."""
     budget = settings(given.pop("budget", None), "options['budget']")
     if "maxiter" in given:
         budget["iterations"] = given.pop("maxiter")
-    budget = budget or {"iterations": MAXITER}
-    conduct = {
+    if not budget and maxiter is not None:
+        budget["iterations"] = maxiter
+    return {
         "budget": {key: _whole(value) if key in ("iterations", "samples") else value for key, value in budget.items()},
         "feasibility": float(ctol),
-        "seed": seed_of(seed),
+        "seed": seed,
         "stop": settings(given.pop("stop", None), "options['stop']"),
-        "record": settings(given.pop("record", {"every": 1} if watched else None), "options['record']"),
+        "record": settings(given.pop("record", record), "options['record']"),
     }
-    return conduct, settings(given.pop("certificate", None), "options['certificate']")
 
 
 def _whole(value: Any) -> Any:
@@ -216,7 +219,8 @@ def _in_python(reason: str) -> str:
     return f"to repeat: method={name}" + (f", options={{{options}}}" if options else "")
 
 
-def _status(ended: Any, stopped: bool) -> int:
+def status_of(ended: Any, stopped: bool) -> int:
+    """Why a run ended, as a number."""
     kind = ended if isinstance(ended, str) else next(iter(ended))
     if kind == "interrupted":
         return 3 if stopped else 4
@@ -226,7 +230,7 @@ def _status(ended: Any, stopped: bool) -> int:
 def _result(posed: Problem, outcome: dict, ended: str, reasons: list, ctol: float, stopped: bool) -> MinimizeResult:
     point, multipliers, by_values = outcome["point"], outcome["multipliers"], outcome["by_values"]
     notes = posed.notes + [_in_python(reason) for reason in reasons] + outcome["notes"]
-    best, status = outcome["best_feasible"], _status(outcome["ended"], stopped)
+    best, status = outcome["best_feasible"], status_of(outcome["ended"], stopped)
     if best is not None and not point["feasible"]:
         point, multipliers, by_values = best, None, None
         notes.append("the point that the method's rule returns is not feasible: this is the best feasible one that was measured")

@@ -221,7 +221,14 @@ class Callback:
         self.stopped = False
 
     def __call__(self, row: dict, x: np.ndarray) -> bool:
-        intermediate = Result(
+        try:
+            self._call(self._intermediate(row, x))
+        except StopIteration:
+            self.stopped = True
+        return self.stopped
+
+    def _intermediate(self, row: dict, x: np.ndarray) -> Result:
+        return Result(
             x=x,
             fun=row["objective"],
             maxcv=max(row["violation"], 0.0),
@@ -230,11 +237,6 @@ class Callback:
             signed=dict(zip(self._names, row["constraints"])),
             ctol=self._ctol,
         )
-        try:
-            self._call(intermediate)
-        except StopIteration:
-            self.stopped = True
-        return self.stopped
 
 
 def raise_with(raised: BaseException, result: Any) -> None:
