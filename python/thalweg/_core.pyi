@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "BlackBox",
     "Callables",
     "Interrupt",
     "Learning",
@@ -23,6 +24,7 @@ __all__ = [
     "lab_lines",
     "lab_run",
     "minimize",
+    "minimize_by_values",
     "plans",
     "sweep_bounds",
 ]
@@ -61,6 +63,21 @@ class Callables:
     ) -> Callables: ...
     def calls(self) -> Tuple[int, int]: ...
     def function_values(self, x: _Floats) -> List[_Floats]: ...
+
+@final
+class BlackBox:
+    def __new__(
+        cls,
+        dim: int,
+        fun: Callable[..., Any],
+        *,
+        constraints: Optional[Tuple[Any, ...]] = None,
+        name: Optional[Callable[[int], str]] = None,
+        vectorized: bool = False,
+        domain: Optional[Dict[str, Any]] = None,
+        samples: Optional[int] = None,
+    ) -> BlackBox: ...
+    def calls(self) -> Tuple[int, int]: ...
 
 @final
 class Learning:
@@ -117,6 +134,15 @@ def minimize(
     on_record: _OnRecord = None,
     on_progress: _OnProgress = None,
 ) -> Tuple[Optional[Dict[str, Any]], str, List[str], _Raised]: ...
+def minimize_by_values(
+    problem: BlackBox,
+    start: _Floats,
+    solver: Dict[str, Any],
+    conduct: Dict[str, Any],
+    interrupt: Interrupt,
+    on_record: _OnRecord = None,
+    on_progress: _OnProgress = None,
+) -> Tuple[Optional[Dict[str, Any]], str, _Raised]: ...
 def certify(problem: Callables, x: _Floats, bounds: Dict[str, Any]) -> Dict[str, Any]: ...
 def check_expression(text: str) -> str: ...
 def check_constraint(text: str) -> str: ...
