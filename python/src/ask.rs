@@ -146,8 +146,9 @@ pub fn shaped(
     }
     let array = array.readonly();
     match array.as_slice() {
-        Ok(numbers) => out.copy_from_slice(numbers),
-        Err(_) => out.iter_mut().zip(array.as_array()).for_each(|(o, v)| *o = *v),
+        // Columns one after the other are a slice, too.
+        Ok(numbers) if array.is_c_contiguous() => out.copy_from_slice(numbers),
+        _ => out.iter_mut().zip(array.as_array()).for_each(|(o, v)| *o = *v),
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
-"""``thalweg.blackbox.minimize``: known answers with very many constraints, what is asked of the functions, and what goes wrong."""
+"""``thalweg.blackbox.minimize``: known answers, very many constraints, what is asked of the functions, and what goes wrong."""
 
 import os
 import pickle
+import re
 import signal
 
 import numpy as np
@@ -67,10 +68,13 @@ def test_a_disc_of_a_hundred_thousand_half_planes():
     assert result.fun == pytest.approx(1.0, abs=0.06)
     assert result.maxcv == 0.0 and result.violated == 0.0
     assert result.nit == 4000 and result.nfev == sum(points) and result.ncev == sum(k[0] * n for k, n in disc.asked)
-    # An iteration asks for at most 128 constraints at 11 points, and for 128 at one; all are asked for where points are measured.
-    parts = [n for _, n in disc.asked if n != MANY]
-    assert len(parts) >= 8000 and max(parts) <= 128
-    assert len(disc.asked) - len(parts) <= 2 * len(result.history)
+    # An iteration asks for at most 128 constraints at 11 points, and for 128 at one. All are asked for by the first weights, by
+    # what is measured (the start, the iterates, the result) and once to look back, which goes on with 32 pairs of points.
+    sizes = [(k[0], n) for k, n in disc.asked]
+    assert sizes.count((1, MANY)) == len(result.history) + 4 and sizes.count((1, 128)) == 4001
+    wide = [n for k, n in sizes if k == 11]
+    assert len(wide) == 4001 and max(wide) <= 128
+    assert len([k for k, _ in sizes if k == 2]) == 32 and len(sizes) == len(result.history) + 4 + 2 * 4001 + 32
     assert result.ncev < 0.02 * MANY * 4000
     assert len(result.worst) == 10 and all(isinstance(j, int) for j, _ in result.worst)
     values = np.array([value for _, value in result.worst])
@@ -97,9 +101,9 @@ def test_what_is_violated_is_counted():
 def test_several_points_at_once_give_the_bits_of_one_after_the_other(samples):
     weights = 1.0 + np.arange(40.0)
 
-    def fun(X, rows=np.arange(40)):
+    def fun(X, rows=slice(None)):
         # Sums of whole numbers are exact in any order.
-        return away(X) * (weights[rows].sum() / len(rows))
+        return away(X) * weights[rows].mean()
 
     runs = []
     for vectorized in (True, False):
@@ -166,17 +170,20 @@ def programme():
 @pytest.mark.parametrize("method", ["zopsgd", "zoscgd", "acczomda", "accszofw"])
 def test_methods_that_project_find_what_linprog_finds(programme, method, form):
     A, low, high, cost, solved = programme
-    options = {
-        "zopsgd": {"maxiter": 500, "eta": {"rule": "inv-sqrt", "c": 0.1}},
-        "acczomda": {"maxiter": 1000, "gamma": 0.1},
-        "zoscgd": {"maxiter": 1000},
-        "accszofw": {"maxiter": 1000},
+    # The last two minimise linear functions only up to a fiftieth of the size of the box.
+    options, near = {
+        "zopsgd": ({"maxiter": 500, "eta": {"rule": "inv-sqrt", "c": 0.1}}, 0.01),
+        "acczomda": ({"maxiter": 1000, "gamma": 0.1}, 0.01),
+        "zoscgd": ({"maxiter": 1000}, 0.1),
+        "accszofw": ({"maxiter": 1000}, 0.1),
     }[method]
     rows = LinearConstraint(form(A), low, high)
     box = Bounds(-2.0 * np.ones(3), 2.0 * np.ones(3))
-    result = minimize(lambda X: X @ cost, np.zeros(3), constraints=rows, vectorized=True, bounds=box, method=method, options=options)
+    result = minimize(
+        lambda X: X @ cost, np.zeros(3), constraints=rows, vectorized=True, bounds=box, method=method, options=options
+    )
     assert result.success, result.message
-    np.testing.assert_allclose(result.fun, solved.fun, atol=0.03)
+    np.testing.assert_allclose(result.fun, solved.fun, atol=near)
     assert np.all(A @ result.x <= high + 1e-6) and np.all(A @ result.x >= low - 1e-6)
     # The free row is no constraint, and the others keep their numbers.
     assert result.history.constraints.shape[1] == 39 and "g[39]" in result.history.names and "g[7]" not in result.history.names
@@ -184,7 +191,7 @@ def test_methods_that_project_find_what_linprog_finds(programme, method, form):
     assert value == pytest.approx(max(A[j] @ result.x - high[j], low[j] - A[j] @ result.x), abs=1e-12)
 
 
-@pytest.mark.parametrize("bounds", [None, [(0.0, None)] * 3, thalweg.Ball(1.0, [0.5, 0.0, 0.0]), thalweg.Simplex(1.0)])
+@pytest.mark.parametrize("bounds", [None, [(0.0, None)] * 3, thalweg.Ball(0.25, [0.3, 0.3, 0.0]), thalweg.Simplex(0.6)])
 def test_repaired_points_are_the_nearest(programme, bounds):
     A, low, high, _, _ = programme
     rows, goal = LinearConstraint(A, low, high), np.array([2.0, 1.0, -1.0])
@@ -192,19 +199,20 @@ def test_repaired_points_are_the_nearest(programme, bounds):
     def fun(x):
         return ((x - goal) ** 2).sum()
 
-    options = {"maxiter": 2000, "beta": 1000.0, "eta_w": {"rule": "decay", "c": 0.01, "p": 0.7, "after": 500}}
+    options = {"maxiter": 1000, "beta": 100.0, "eta_w": {"rule": "decay", "c": 0.01, "p": 0.7, "after": 300}}
     raw, repaired = (
-        minimize(fun, [0.1, 0.1, 0.1], constraints=rows, bounds=bounds, options=options, repair=repair) for repair in (False, True)
+        minimize(fun, [0.1, 0.1, 0.1], constraints=rows, bounds=bounds, options=options, repair=repair)
+        for repair in (False, True)
     )
-    assert not raw.success and raw.maxcv > 1e-4
+    assert not raw.success and raw.maxcv > 1e-3
     assert repaired.success and repaired.maxcv <= 1e-6 and repaired.nit == raw.nit
     assert any("projected onto the constraints" in note for note in repaired.notes)
     free = np.isfinite(low) | np.isfinite(high)
     known = [LinearConstraint(A[free], low[free], high[free])]
     if isinstance(bounds, thalweg.Ball):
-        known.append({"type": "ineq", "fun": lambda x: 1.0 - ((x - [0.5, 0.0, 0.0]) ** 2).sum()})
+        known.append({"type": "ineq", "fun": lambda x: 0.0625 - ((x - [0.3, 0.3, 0.0]) ** 2).sum()})
     elif isinstance(bounds, thalweg.Simplex):
-        known += [LinearConstraint(np.ones((1, 3)), 1.0, 1.0), LinearConstraint(np.eye(3), 0.0, np.inf)]
+        known += [LinearConstraint(np.ones((1, 3)), 0.6, 0.6), LinearConstraint(np.eye(3), 0.0, np.inf)]
     elif bounds:
         known.append(LinearConstraint(np.eye(3), 0.0, np.inf))
     # The repaired point is the projection of the other, and near the minimiser.
@@ -214,9 +222,9 @@ def test_repaired_points_are_the_nearest(programme, bounds):
     assert repaired.fun == pytest.approx(best.fun, abs=0.05)
 
 
-def test_a_disc_of_rows_is_projected_onto():
-    rows = LinearConstraint(np.stack(half_planes(20_000), axis=1), -np.inf, 1.0)
-    result = minimize(away, [0.0, 0.5], constraints=rows, method="zopsgd", options={"maxiter": 100, "eta": 0.05})
+def test_a_polygon_and_a_line_are_projected_onto():
+    rows = LinearConstraint(np.stack(half_planes(64), axis=1), -np.inf, 1.0)
+    result = minimize(away, [0.0, 0.5], constraints=rows, method="zopsgd", options={"maxiter": 300, "eta": 0.05})
     assert result.success
     np.testing.assert_allclose(result.x, [1.0, 0.0], atol=1e-2)
     equal = LinearConstraint(np.ones((1, 2)), 1.0, 1.0)
@@ -294,11 +302,14 @@ def test_a_value_that_is_no_number_names_its_constraint(vectorized, names, calle
 
     result = solve(constraints=constraints, names=names, vectorized=vectorized)
     assert not result.success and result.status == 5 and np.all(np.isfinite(result.x))
-    assert pytest.approx(0.0, abs=2.0) == np.linalg.norm(result.x)
-    assert __import__("re").search(f"constraint '{called}' is NaN: wanted a finite number", result.message)
+    assert re.search(f"constraint '{called}' is NaN: wanted a finite number", result.message)
     assert any("the last one before the failure" in note for note in result.notes) and result.by_values is None
     with pytest.raises(ValueError, match=f"the start cannot be used: constraint '{called}' is NaN"):
-        solve(constraints=lambda X, which: np.where(which == 17, np.nan, -1.0) + 0.0 * X[..., :1], names=names, vectorized=vectorized)
+        solve(
+            constraints=lambda X, which: np.where(which == 17, np.nan, -1.0) + 0.0 * X[..., :1],
+            names=names,
+            vectorized=vectorized,
+        )
 
 
 def test_an_objective_that_is_no_number_ends_at_the_last_good_point():
@@ -346,7 +357,7 @@ def test_the_callback_sees_measured_iterates_and_stops():
 
     result = solve(callback=callback)
     assert [s[0] for s in seen] == [0, 1, 2, 5, 10, 20, 50] and seen[0][1] == away([0.0, 0.5])
-    assert result.status == 3 and result.message.endswith("the callback stopped it") and result.nit == 50
+    assert result.status == 3 and result.message.endswith("the callback stopped it") and result.nit <= 51
     seen.clear()
     solve(callback=callback, options={"maxiter": 10, "record": {"every": 5}})
     assert [s[0] for s in seen] == [0, 5, 10]
@@ -366,17 +377,22 @@ def test_ctrl_c_returns_what_was_reached():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_ctrl_c_ends_a_projection_that_does_not_end():
-    # Nearly parallel rows that contradict each other: there is no nearest point to be found.
-    rows = LinearConstraint([[1.0, 0.0], [-1.0, 1e-9]], ub=[-1.0, -1.0])
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
+def test_ctrl_c_ends_a_repair():
+    # Rows that contradict each other: there is no nearest point, which takes long to find out.
+    rows = LinearConstraint(np.tile([[1.0, 0.0], [-1.0, 0.0]], (1000, 1)), -np.inf, -1.0)
+
+    def callback(intermediate):
+        if intermediate.nit == 3:
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+
     before = signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
     try:
-        result = minimize(away, [0.0, 0.0], constraints=rows, method="zopsgd", options={"maxiter": 10**9})
+        options = {"maxiter": 3}
+        result = minimize(away, [0.0, 0.0], constraints=rows, repair=True, callback=callback, options=options)
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert result.status == 4 and not result.success
-    assert any("waits for a projection" in note for note in result.notes)
+    assert not result.success and result.violated == 1.0
+    assert "the point could not be projected onto the constraints: it was interrupted" in result.notes
 
 
 def test_points_are_never_shared():
@@ -450,7 +466,7 @@ def test_shapes_are_checked(vectorized, given, sentence):
         solve(vectorized=vectorized, **given)
 
 
-ROWS = LinearConstraint([[1.0, 1.0]], ub=1.0)
+ROWS = LinearConstraint([[1.0, 1.0]], -np.inf, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -464,7 +480,7 @@ ROWS = LinearConstraint([[1.0, 1.0]], ub=1.0)
         ({"constraints": [ROWS]}, "constraints is of type list: wanted a function of x and indices, or one LinearConstraint"),
         ({"constraints": ROWS, "n_constraints": 2}, "n_constraints = 2: wanted 1, the rows of the LinearConstraint, or nothing"),
         (
-            {"constraints": LinearConstraint(np.ones((1, 3)), ub=1.0), "n_constraints": None},
+            {"constraints": LinearConstraint(np.ones((1, 3)), -np.inf, 1.0), "n_constraints": None},
             r"the matrix of the LinearConstraint has shape \(1, 3\): wanted 2 columns",
         ),
         (
@@ -476,12 +492,16 @@ ROWS = LinearConstraint([[1.0, 1.0]], ub=1.0)
             "wanted 0 between them, because the row is 0",
         ),
         (
+            {"constraints": LinearConstraint([[1.0, 0.0]], np.inf, np.inf), "n_constraints": None},
+            "row 1 of the linear constraints = inf to inf: wanted two bounds",
+        ),
+        (
             {"constraints": LinearConstraint([[1.0, 0.0]], np.nan, 1.0), "n_constraints": None},
             "lb of the LinearConstraint is NaN",
         ),
         (
             {"method": "zopsgd"},
-            "zopsgd projects onto the constraints, which a function does not describe: wanted a LinearConstraint, or method='dszog'",
+            "zopsgd projects onto .*, which a function does not describe: wanted a LinearConstraint, or method='dszog'",
         ),
         ({"method": "AccSZOFW"}, "accszofw projects onto the constraints"),
         ({"repair": True}, "repair projects onto the constraints, .* wanted a LinearConstraint, or no repair"),

@@ -153,9 +153,7 @@ def minimize(
     solver = {"name": name_of(method, METHODS), **given}
     watch = None if callback is None else Callback(callback, posed.names, ctol)
     with running(verbose, "minimize") as run:
-        outcome, ended, reasons, raised = _core.minimize(
-            posed.core, posed.x0, solver, how, run.interrupt, watch, run.on_progress
-        )
+        outcome, ended, reasons, raised = _core.minimize(posed.core, posed.x0, solver, how, run.interrupt, watch, run.on_progress)
     result = None if outcome is None else _result(posed, outcome, ended, reasons, ctol, watch is not None and watch.stopped)
     if raised is not None:
         raise_with(raised, result)

@@ -6,7 +6,8 @@ subgradients, and scipy's ``NonlinearConstraint``, belong to :func:`thalweg.mini
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Optional, Sequence, Tuple, Union
+from dataclasses import dataclass
+from typing import Any, Callable, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from scipy.optimize import LinearConstraint
@@ -32,7 +33,8 @@ class BlackBoxResult(Result):
     Attributes
     ----------
     x : ndarray
-        The point that the method returns, repaired if that was asked for. It need not keep the constraints; ``best_feasible`` does.
+        The point that the method returns, repaired if that was asked for. It need not keep the constraints: ``best_feasible``
+        does.
     fun : float
         The objective there.
     success : bool
@@ -58,7 +60,7 @@ class BlackBoxResult(Result):
     best_feasible : OptimizeResult or None
         The feasible point with the smallest objective among all that were measured: ``x``, ``fun``.
     history : History
-        The measured iterates. Its ``constraints`` has no columns if there are more than 200 constraints; ``maxcv`` is always there.
+        The measured iterates. With more than 200 constraints its ``constraints`` has no columns; ``maxcv`` is always there.
     method, seed, seconds, ctol
         What was asked for, and the time without measuring.
     notes : list of str
@@ -94,13 +96,13 @@ def minimize(
     Parameters
     ----------
     fun : callable
-        ``fun(x)`` gives a number; if `vectorized`, ``fun(X)`` gives k numbers for the k rows of ``X``. With `n_samples` it takes the
-        indices of samples as a second argument. ``x`` and ``X`` are new arrays at each call.
+        ``fun(x)`` gives a number; if `vectorized`, ``fun(X)`` gives k numbers for the k rows of ``X``. With `n_samples` it takes
+        the indices of samples as a second argument. ``x`` and ``X`` are new arrays at each call.
     x0 : array_like
         Where to start. It need not keep the constraints.
     constraints : callable or LinearConstraint, optional
-        ``constraints(x, which)`` gives the values of the constraints with the indices ``which``, an array of int64, in that order: at
-        most 0 if they hold. If `vectorized`, ``constraints(X, which)`` gives an array of shape ``(k, len(which))``. A
+        ``constraints(x, which)`` gives the values of the constraints with the indices ``which``, an array of int64, in that
+        order: at most 0 if they hold. If `vectorized`, ``constraints(X, which)`` gives an array of shape ``(k, len(which))``. A
         ``scipy.optimize.LinearConstraint``, dense or sparse, has one constraint for each row, ``max(A x - ub, lb - A x)``. It is
         evaluated without calling Python, and points can be projected onto it.
     n_constraints : int, optional
@@ -123,8 +125,8 @@ def minimize(
         Called as ``callback(intermediate)`` with one object that has x, fun, maxcv, nit, seconds, for each measured iterate.
         ``StopIteration`` ends the run.
     options : dict, optional
-        ``maxiter`` (default 10,000), ``budget`` (iterations, passes, samples, seconds), ``stop`` (objective), ``record`` (every, at,
-        per_decade) for the iterates that are measured, each with all constraints: by default 0, 1, 2, 5, 10, 20, … and
+        ``maxiter`` (default 10,000), ``budget`` (iterations, passes, samples, seconds), ``stop`` (objective), ``record`` (every,
+        at, per_decade) for the iterates that are measured, each with all constraints: by default 0, 1, 2, 5, 10, 20, … and
         the last; and the settings of the method by their names in specs, such as eta_w, beta and margin of dszog.
     seed : int, optional
         Seed of everything that is drawn. Without one it is 0: the same call gives the same numbers.
@@ -169,7 +171,7 @@ def minimize(
     A LinearConstraint can be projected onto:
 
     >>> from scipy.optimize import LinearConstraint
-    >>> rows = LinearConstraint([[1.0, 1.0], [-1.0, 1.0]], ub=[1.0, 0.5])
+    >>> rows = LinearConstraint([[1.0, 1.0], [-1.0, 1.0]], -np.inf, [1.0, 0.5])
     >>> result = blackbox.minimize(
     ...     lambda x: -x[0] - 2 * x[1], [0.0, 0.0], constraints=rows, method="zopsgd", options={"maxiter": 500}
     ... )
@@ -186,7 +188,9 @@ def minimize(
     asked = _understand(constraints, n_constraints, len(x0))
     if callable(constraints) and (repair or name != "dszog"):
         what, instead = ("repair", "no repair") if name == "dszog" else (name, "method='dszog', which uses values alone")
-        raise ValueError(f"{what} projects onto the constraints, which a function does not describe: wanted a LinearConstraint, or {instead}")
+        raise ValueError(
+            f"{what} projects onto the constraints, which a function does not describe: wanted a LinearConstraint, or {instead}"
+        )
     how = {**conduct(given, seed, ctol, None), "repair": bool(repair), "listed": LISTED}
     label = _labels(names, asked)
     core = _core.BlackBox(
@@ -214,7 +218,8 @@ def minimize(
     return result
 
 
-class _Asked(NamedTuple):
+@dataclass(frozen=True)
+class _Asked:
     """Constraints as the core asks for them."""
 
     #: A function and how many, or rows with both sides; None without constraints.
@@ -238,10 +243,10 @@ def _understand(constraints: Any, n_constraints: Optional[int], dim: int) -> _As
         if n_constraints is not None and n_constraints != size:
             raise ValueError(f"n_constraints = {n_constraints!r}: wanted {size}, the rows of {what}, or nothing")
         low, high = sides(constraints.lb, what, "lb", size), sides(constraints.ub, what, "ub", size)
-        bounded = np.isfinite(low) | np.isfinite(high)
-        if np.all(bounded):
+        free = (low == -np.inf) & (high == np.inf)
+        if not np.any(free):
             return _Asked((for_core(rows), low, high), size, names=size)
-        index = np.flatnonzero(bounded | (low > high))
+        index = np.flatnonzero(~free)
         return _Asked((for_core(rows[index]), low[index], high[index]), len(index), index, names=size)
     if not callable(constraints):
         raise TypeError(
@@ -255,7 +260,8 @@ def _understand(constraints: Any, n_constraints: Optional[int], dim: int) -> _As
 
 def _labels(names: Any, asked: _Asked) -> Callable[[int], Union[int, str]]:
     """What the caller knows a constraint of the core by: its name, or its index."""
-    index: Callable[[int], int] = int if asked.index is None else (lambda j: int(asked.index[j]))  # type: ignore[index]
+    left = asked.index
+    index: Callable[[int], int] = int if left is None else (lambda j: int(left[j]))
     if names is None:
         return index
     if callable(names):
