@@ -1,11 +1,13 @@
-//! Python functions, and what they answer: numbers, vectors and Jacobians in whatever form, or a sentence about what they are
-//! instead. What is asked and when is decided elsewhere.
+//! Python functions: what they are given, and what they answer, numbers, vectors and Jacobians in whatever form, or a sentence about
+//! what they are instead. What is asked and when is decided elsewhere.
 
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyFloat};
-use thalweg::sets::{Ball, Bounds, Set, Simplex, WholeSpace};
+use pyo3::types::{IntoPyDict, PyDict, PyFloat};
+use thalweg::oracle::Pick;
+use thalweg::oracle::linear::Domain;
+use thalweg::sets::{Ball, Bounds, Simplex};
 
 use crate::arrays::floats;
 use crate::error::of_library;
@@ -61,23 +63,47 @@ impl Known {
     }
 }
 
-/// The domain that a dictionary describes.
-pub fn set(given: Option<&Bound<'_, PyDict>>) -> PyResult<Box<dyn Set>> {
-    let Some(given) = given else { return Ok(Box::new(WholeSpace)) };
+/// The numbers 0, 1, 2, …, all of which or some of which a function is asked for.
+pub struct Indices {
+    every: Py<PyArray1<i64>>,
+}
+
+impl Indices {
+    /// Of so many.
+    pub fn new(py: Python<'_>, count: usize) -> PyResult<Self> {
+        let every = PyArray1::from_iter(py, 0..count as i64);
+        // It is given to every call: nobody may change it.
+        every.call_method("setflags", (), Some(&[("write", false)].into_py_dict(py)?))?;
+        Ok(Indices { every: every.unbind() })
+    }
+
+    /// Those that are picked, as an array that is new unless it has all.
+    pub fn of<'py>(&self, py: Python<'py>, pick: Pick) -> Bound<'py, PyArray1<i64>> {
+        match pick {
+            Pick::All => self.every.bind(py).clone(),
+            Pick::These(ids) => PyArray1::from_iter(py, ids.iter().map(|&i| i64::from(i))),
+        }
+    }
+}
+
+/// The domain that a dictionary describes: bounds, a ball or a simplex.
+pub fn domain(given: Option<&Bound<'_, PyDict>>) -> PyResult<Domain> {
+    let Some(given) = given else { return Ok(Domain::Everywhere) };
     let get = |key: &str| given.get_item(key);
     if let (Some(low), Some(high)) = (get("low")?, get("high")?) {
-        return Ok(Box::new(Bounds::each(floats(&low)?, floats(&high)?).map_err(of_library)?));
+        return Ok(Bounds::each(floats(&low)?, floats(&high)?).map_err(of_library)?.into());
     }
     if let Some(radius) = get("radius")? {
         let radius = radius.extract()?;
-        return Ok(Box::new(match get("center")? {
-            Some(centre) => Ball::around(floats(&centre)?, radius).map_err(of_library)?,
-            None => Ball::new(radius).map_err(of_library)?,
-        }));
+        let ball = match get("center")? {
+            Some(centre) => Ball::around(floats(&centre)?, radius),
+            None => Ball::new(radius),
+        };
+        return Ok(ball.map_err(of_library)?.into());
     }
     match get("total")? {
-        Some(total) => Ok(Box::new(Simplex::new(total.extract()?).map_err(of_library)?)),
-        None => Ok(Box::new(WholeSpace)),
+        Some(total) => Ok(Simplex::new(total.extract()?).map_err(of_library)?.into()),
+        None => Ok(Domain::Everywhere),
     }
 }
 
@@ -105,7 +131,7 @@ pub fn number(answer: &Bound<'_, PyAny>, name: &str) -> PyResult<f64> {
     Err(wrong(answer, &format!("{name} returned"), "a number"))
 }
 
-/// Copies the numbers of an answer.
+/// Copies the numbers of an answer, whatever their shape.
 pub fn vector(answer: &Bound<'_, PyAny>, began: &str, out: &mut [f64]) -> PyResult<()> {
     if let Ok(array) = answer.cast::<PyArray1<f64>>()
         && array.len() == out.len()
@@ -152,4 +178,46 @@ fn flat(answer: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     let numpy = answer.py().import("numpy")?;
     let array = numpy.call_method1("asarray", (answer, "float64"))?.call_method0("ravel")?;
     floats(&array)
+}
+
+/// Copies an answer that must have a shape; `each` says what there is one number of, given the shape that it has.
+pub fn shaped(
+    answer: &Bound<'_, PyAny>,
+    name: &str,
+    wanted: &[usize],
+    each: impl FnOnce(&[usize]) -> &'static str,
+    out: &mut [f64],
+) -> PyResult<()> {
+    let began = format!("{name} returned");
+    let array = if let Ok(array) = answer.cast::<PyArrayDyn<f64>>() {
+        array.clone()
+    } else {
+        let refused = || wrong(answer, &began, "an array of numbers");
+        // Nothing would be read as NaN.
+        if answer.is_none() {
+            return Err(refused());
+        }
+        let numpy = answer.py().import("numpy")?;
+        let array = numpy.call_method1("asarray", (answer, "float64")).map_err(|_| refused())?;
+        array.cast_into::<PyArrayDyn<f64>>().map_err(|_| refused())?
+    };
+    if array.shape() != wanted {
+        let (found, wanted) = (shape(array.shape()), shape(wanted));
+        return Err(PyValueError::new_err(format!("{began} shape {found}: wanted {wanted}, {}", each(array.shape()))));
+    }
+    let array = array.readonly();
+    match array.as_slice() {
+        // Columns one after the other are a slice, too.
+        Ok(numbers) if array.is_c_contiguous() => out.copy_from_slice(numbers),
+        _ => out.iter_mut().zip(array.as_array()).for_each(|(o, v)| *o = *v),
+    }
+    Ok(())
+}
+
+/// A shape as Python writes it.
+fn shape(sizes: &[usize]) -> String {
+    match sizes {
+        [one] => format!("({one},)"),
+        several => format!("({})", several.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+    }
 }

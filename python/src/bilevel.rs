@@ -17,7 +17,7 @@ use thalweg::{Error, Result};
 use thalweg_lab::bilevel::Wanted;
 use toml::Value;
 
-use crate::answers::{Callable, Known, Slope, number, rows_of, set, vector, wrong};
+use crate::answers::{Callable, Known, Slope, domain as domain_of, number, rows_of, vector, wrong};
 use crate::error::{of_lab, of_library};
 use crate::minimize::options;
 use crate::values::{python, settings, table};
@@ -436,7 +436,7 @@ impl BilevelCallables {
         };
         let (constraints, count) = constraints.unwrap_or_else(|| (none(), 0));
         let bounded = |domain: &Bound<'_, PyDict>, dim: usize, what: &str| -> PyResult<Arc<dyn Set>> {
-            let set = set(Some(domain))?;
+            let set = domain_of(Some(domain))?.boxed();
             let diameter = set.diameter(dim);
             match diameter.is_finite() {
                 true => Ok(Arc::from(set)),

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict, PyDict, PyFloat, PyTuple};
+use pyo3::types::{PyDict, PyFloat, PyTuple};
 use thalweg::math::Matrix;
 use thalweg::oracle::{At, Modulus, Pick, Scratch, Source, Subgradients, Values};
 use thalweg::sets::Set;
 use thalweg::{Error, Result};
 
-use crate::answers::{Callable, Known, Slope, number, rows_of, set, vector, wrong};
+use crate::answers::{Callable, Indices, Known, Slope, number, rows_of, vector, wrong};
 use crate::arrays::matrix;
 use crate::error::of_library;
 use crate::watch::Raised;
@@ -47,8 +47,7 @@ pub struct Callables {
     domain: Box<dyn Set>,
     /// Number of samples, if functions take indices of some of them.
     samples: Option<[usize; 1]>,
-    /// All indices, made once.
-    every: Option<Py<PyArray1<i64>>>,
+    every: Option<Indices>,
     moduli: (Modulus, Modulus),
     /// What a callable raised.
     pub raised: Raised,
@@ -116,12 +115,6 @@ impl Callables {
         if let Some(stray) = inequalities.iter().find(|i| functions.get(i.function).is_none_or(|(_, n)| i.value >= *n)) {
             return Err(PyValueError::new_err(format!("'{}' speaks of a value that no function has", stray.name)));
         }
-        let every = samples.map(|n| -> PyResult<_> {
-            let all = PyArray1::from_iter(py, 0..n as i64);
-            // It is given to every call: nobody may change it.
-            all.call_method("setflags", (), Some(&[("write", false)].into_py_dict(py)?))?;
-            Ok(all.unbind())
-        });
         let modulus = |value: Option<f64>| match value {
             Some(value) => Modulus { value, source: Source::Claimed },
             None => Modulus { value: 0.0, source: Source::Estimated },
@@ -131,9 +124,9 @@ impl Callables {
             objective,
             functions,
             inequalities,
-            domain: set(domain)?,
+            domain: crate::answers::domain(domain)?.boxed(),
             samples: samples.map(|n| [n]),
-            every: every.transpose()?,
+            every: samples.map(|n| Indices::new(py, n)).transpose()?,
             moduli: (modulus(rho.map(|r| r.0)), modulus(rho.map(|r| r.1))),
             raised: Raised::default(),
             values: AtomicU64::new(0),
@@ -202,12 +195,9 @@ impl Callables {
     fn ask<T>(&self, callable: &Py<PyAny>, at: &At, read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Result<T> {
         self.raised.ask(|py| {
             let x = PyArray1::from_slice(py, at.x);
-            let answer = match (&self.every, at.draw.stream(0)) {
-                (None, _) => callable.bind(py).call1((x,))?,
-                (Some(every), Pick::All) => callable.bind(py).call1((x, every.bind(py)))?,
-                (Some(_), Pick::These(ids)) => {
-                    callable.bind(py).call1((x, PyArray1::from_iter(py, ids.iter().map(|&i| i64::from(i)))))?
-                }
+            let answer = match &self.every {
+                None => callable.bind(py).call1((x,))?,
+                Some(every) => callable.bind(py).call1((x, every.of(py, at.draw.stream(0))))?,
             };
             read(&answer)
         })

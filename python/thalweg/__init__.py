@@ -1,6 +1,7 @@
 """Optimisation under constraints where nothing is smooth or convex, gradients are noisy or missing, and data are large.
 
-``minimize`` takes functions of your own, by scipy's conventions; :mod:`thalweg.learn` trains linear classifiers whose objective
+``minimize`` takes functions of your own, by scipy's conventions; :mod:`thalweg.blackbox` those of which only values can be had,
+under any number of constraints; :mod:`thalweg.learn` trains linear classifiers whose objective
 and constraints are terms such as ``hinge()`` and ``demographic_parity() <= 0.02``; ``FairClassifier`` and its neighbours do the
 same by the rules of scikit-learn; :mod:`thalweg.bilevel` has problems with a follower whose worst answer counts. ``certify`` proves what holds, ``tradeoff`` shows what a bound costs, ``plan`` has what
 theorems prescribe, :mod:`thalweg.lab` runs experiments, :mod:`thalweg.datasets` has data.
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from thalweg._core import __version__
 
 if TYPE_CHECKING:
-    from thalweg import bilevel, datasets, lab, learn
+    from thalweg import bilevel, blackbox, datasets, lab, learn
     from thalweg._certify import ModelCertificate, certify
     from thalweg._functions import Ball, Simplex
     from thalweg._minimize import MinimizeResult, minimize
@@ -37,6 +38,7 @@ _HOMES = {
     "Simplex": "_functions",
     "Tradeoff": "_tradeoff",
     "bilevel": "",
+    "blackbox": "",
     "certify": "_certify",
     "complexity": "_plan",
     "datasets": "",
@@ -61,6 +63,7 @@ __all__ = [
     "Tradeoff",
     "__version__",
     "bilevel",
+    "blackbox",
     "certify",
     "complexity",
     "datasets",

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "BilevelCallables",
+    "BlackBox",
     "Callables",
     "Interrupt",
     "Learning",
@@ -24,6 +25,7 @@ __all__ = [
     "lab_lines",
     "lab_run",
     "minimize",
+    "minimize_by_values",
     "plans",
     "sweep_bounds",
 ]
@@ -93,6 +95,21 @@ class BilevelCallables:
     def calls(self) -> Dict[str, Tuple[int, int, int]]: ...
 
 @final
+class BlackBox:
+    def __new__(
+        cls,
+        dim: int,
+        fun: Callable[..., Any],
+        *,
+        constraints: Optional[Tuple[Any, ...]] = None,
+        name: Optional[Callable[[int], str]] = None,
+        vectorized: bool = False,
+        domain: Optional[Dict[str, Any]] = None,
+        samples: Optional[int] = None,
+    ) -> BlackBox: ...
+    def calls(self) -> Tuple[int, int]: ...
+
+@final
 class Learning:
     def __new__(
         cls,
@@ -147,6 +164,15 @@ def minimize(
     on_record: _OnRecord = None,
     on_progress: _OnProgress = None,
 ) -> Tuple[Optional[Dict[str, Any]], str, List[str], _Raised]: ...
+def minimize_by_values(
+    problem: BlackBox,
+    start: _Floats,
+    solver: Dict[str, Any],
+    conduct: Dict[str, Any],
+    interrupt: Interrupt,
+    on_record: _OnRecord = None,
+    on_progress: _OnProgress = None,
+) -> Tuple[Optional[Dict[str, Any]], str, _Raised]: ...
 def certify(problem: Callables, x: _Floats, bounds: Dict[str, Any]) -> Dict[str, Any]: ...
 def check_expression(text: str) -> str: ...
 def check_constraint(text: str) -> str: ...

@@ -100,6 +100,13 @@ def vector(values: Any, what: str) -> np.ndarray:
     return array
 
 
+def count(given: Any, what: str) -> int:
+    """How many there are of something, at least one."""
+    if not isinstance(given, (int, np.integer)) or isinstance(given, bool) or given < 1:
+        raise ValueError(f"{what} = {given!r}: wanted a whole number of at least 1")
+    return int(given)
+
+
 def with_arguments(function: Callable, args: tuple) -> Callable:
     """The function with further arguments after those that we give."""
     if not args:
@@ -150,9 +157,8 @@ def problem(
         slope = True
     else:
         raise TypeError(f"jac is of type {type(jac).__name__}: wanted a function, True, or one of {', '.join(DIFFERENCES)}")
-    if n_samples is not None and (not isinstance(n_samples, (int, np.integer)) or isinstance(n_samples, bool) or n_samples < 1):
-        raise ValueError(f"n_samples = {n_samples!r}: wanted a whole number of at least 1")
-
+    if n_samples is not None:
+        count(n_samples, "n_samples")
     built = Problem(core=None, x0=x0, notes=notes)
     functions: list = []
     rest = () if n_samples is None else (np.arange(n_samples),)
@@ -213,17 +219,8 @@ def understand(constraint: Any, k: int, x0: np.ndarray, rest: tuple, how: Option
     """One constraint: the function for the core, how many values it has, both sides, and its name."""
     name = f"constraint {k + 1}"
     if isinstance(constraint, LinearConstraint):
-        a = constraint.A
-        rows: Any = (
-            sparse.csr_array(a).astype(np.float64) if sparse.issparse(a) else np.atleast_2d(np.asarray(a, dtype=np.float64))
-        )
-        if rows.ndim != 2 or rows.shape[1] != len(x0):
-            raise ValueError(f"the matrix of {name} has shape {rows.shape}: wanted {len(x0)} columns, one for each variable")
-        if sparse.issparse(rows):
-            rows.sum_duplicates()
-            rows = (rows.indptr, rows.indices, rows.data, rows.shape[1])
-            return (rows,), len(rows[0]) - 1, constraint.lb, constraint.ub, name
-        return (rows,), rows.shape[0], constraint.lb, constraint.ub, name
+        rows = linear_rows(constraint.A, len(x0), name)
+        return (for_core(rows),), rows.shape[0], constraint.lb, constraint.ub, name
     if isinstance(constraint, NonlinearConstraint):
         fun, jac, low, high = constraint.fun, constraint.jac, constraint.lb, constraint.ub
     elif isinstance(constraint, dict):
@@ -248,6 +245,23 @@ def understand(constraint: Any, k: int, x0: np.ndarray, rest: tuple, how: Option
     if values.ndim > 1:
         raise ValueError(f"{name} returned an array of shape {values.shape}: wanted a number or a vector")
     return (name, fun, jac, values.size), values.size, low, high, name
+
+
+def linear_rows(matrix: Any, dim: int, name: str) -> Any:
+    """The matrix of a LinearConstraint, dense or with compressed rows."""
+    rows: Any = sparse.csr_array(matrix) if sparse.issparse(matrix) else np.atleast_2d(matrix)
+    rows = rows.astype(np.float64)
+    if rows.ndim != 2 or rows.shape[1] != dim:
+        raise ValueError(f"the matrix of {name} has shape {rows.shape}: wanted {dim} columns, one for each variable")
+    return rows
+
+
+def for_core(rows: Any) -> Any:
+    """Rows as the core takes them: a dense array, or the parts of compressed rows with the number of columns."""
+    if not sparse.issparse(rows):
+        return rows
+    rows.sum_duplicates()
+    return rows.indptr, rows.indices, rows.data, rows.shape[1]
 
 
 def sides(given: Any, name: str, side: str, size: int) -> np.ndarray:

@@ -9,12 +9,10 @@ import numpy as np
 from thalweg import _core
 from thalweg._functions import Problem, problem
 from thalweg._result import Callback, Certificate, History, Result, raise_with, settings
-from thalweg._running import running
+from thalweg._running import conduct, name_of, running, status_of
 
 #: Names of the methods.
 METHODS = ("auto", "bundle", "ssg", "conex", "ipp", "threes-econ", "dszog")
-#: Iterations if nothing else is asked for.
-MAXITER = 10_000
 
 
 class MinimizeResult(Result):
@@ -151,13 +149,11 @@ def minimize(
         fun, x0, args=args, jac=jac, constraints=constraints, bounds=bounds, n_samples=n_samples, rho=rho, eq_tol=eq_tol
     )
     certificate = settings(given.pop("certificate", None), "options['certificate']")
-    how = conduct(given, seed_of(seed), ctol, None if callback is None else {"every": 1}, MAXITER)
-    solver = {"name": _method(method), **given}
+    how = conduct(given, seed, ctol, {"every": 1} if callback is not None else None)
+    solver = {"name": name_of(method, METHODS), **given}
     watch = None if callback is None else Callback(callback, posed.names, ctol)
     with running(verbose, "minimize") as run:
-        outcome, ended, reasons, raised = _core.minimize(
-            posed.core, posed.x0, solver, how, run.interrupt, watch, run.on_progress
-        )
+        outcome, ended, reasons, raised = _core.minimize(posed.core, posed.x0, solver, how, run.interrupt, watch, run.on_progress)
     result = None if outcome is None else _result(posed, outcome, ended, reasons, ctol, watch is not None and watch.stopped)
     if raised is not None:
         raise_with(raised, result)
@@ -171,44 +167,6 @@ def minimize(
     return result
 
 
-def _method(method: Any) -> str:
-    if not isinstance(method, str):
-        raise TypeError(f"method is of type {type(method).__name__}: wanted one of {', '.join(METHODS)}")
-    return method.lower().replace("_", "-")
-
-
-def conduct(
-    given: dict, seed: int, ctol: float = 1e-6, record: Optional[dict] = None, maxiter: Optional[int] = None
-) -> dict:
-    """Takes what belongs to the run out of the options: what is left belongs to the method."""
-    budget = settings(given.pop("budget", None), "options['budget']")
-    if "maxiter" in given:
-        budget["iterations"] = given.pop("maxiter")
-    if not budget and maxiter is not None:
-        budget["iterations"] = maxiter
-    return {
-        "budget": {key: _whole(value) if key in ("iterations", "samples") else value for key, value in budget.items()},
-        "feasibility": float(ctol),
-        "seed": seed,
-        "stop": settings(given.pop("stop", None), "options['stop']"),
-        "record": settings(given.pop("record", record), "options['record']"),
-    }
-
-
-def _whole(value: Any) -> Any:
-    """Whole numbers may come as floats, such as 1e4."""
-    return int(value) if isinstance(value, (float, np.integer, np.floating)) and float(value).is_integer() else value
-
-
-def seed_of(seed: Any) -> int:
-    """A seed that is a whole number."""
-    if seed is None:
-        return 0
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= int(seed) < 2**63:
-        raise ValueError(f"seed = {seed!r}: wanted a whole number from 0 to below 2^63")
-    return int(seed)
-
-
 def _in_python(reason: str) -> str:
     """How to repeat a run, as a call and not as a spec: from ``name = "ssg", eta = 0.1`` to arguments."""
     begin = "to repeat: name = "
@@ -217,14 +175,6 @@ def _in_python(reason: str) -> str:
     name, *rest = reason[len(begin) :].split(", ")
     options = ", ".join('"{}": {}'.format(*setting.split(" = ", 1)) for setting in rest)
     return f"to repeat: method={name}" + (f", options={{{options}}}" if options else "")
-
-
-def status_of(ended: Any, stopped: bool) -> int:
-    """Why a run ended, as a number."""
-    kind = ended if isinstance(ended, str) else next(iter(ended))
-    if kind == "interrupted":
-        return 3 if stopped else 4
-    return {"finished": 0, "target": 0, "budget": 1, "infeasible": 2, "failed": 5}[kind]
 
 
 def _result(posed: Problem, outcome: dict, ended: str, reasons: list, ctol: float, stopped: bool) -> MinimizeResult:

@@ -22,7 +22,7 @@ class History:
     maxcv : ndarray
         Largest constraint, signed: above 0 is violated. Minus infinity without constraints.
     constraints : ndarray of shape (iterates, constraints)
-        Every constraint ``g_j``, which should be at most 0.
+        Every constraint ``g_j``, which should be at most 0; no columns where there are too many of them to be listed.
     passes_f, passes_g : ndarray
         Passes over the data spent on the objective and on the constraints.
     seconds : ndarray
@@ -77,7 +77,7 @@ class History:
         if against not in places:
             raise ValueError(f"against = {against!r}: wanted one of {', '.join(places)}")
         pyplot = need("matplotlib.pyplot", "a picture")
-        constrained = self.constraints.shape[1] > 0
+        constrained = bool(np.any(self.maxcv > -np.inf))
         if ax is None:
             _, ax = pyplot.subplots(1, 2 if constrained else 1, figsize=(9 if constrained else 5, 3.2), layout="constrained")
         axes = np.atleast_1d(ax)
@@ -88,7 +88,9 @@ class History:
             axes[1].axhline(0.0, color="#888888", linewidth=0.8)
             for j, name in enumerate(self.names):
                 axes[1].plot(places[against], self.constraints[:, j], label=name)
-            what = self.names[0] if len(self.names) == 1 else "constraints"
+            if not self.names:
+                axes[1].plot(places[against], self.maxcv)
+            what = {0: "largest constraint", 1: "".join(self.names[:1])}.get(len(self.names), "constraints")
             axes[1].set(xlabel=words, ylabel=f"{what} (kept at 0 or below)")
             if 1 < len(self.names) <= 8:
                 axes[1].legend(fontsize="small")

@@ -7,9 +7,8 @@ from typing import Any, Callable, List, Optional, Tuple
 import numpy as np
 
 from thalweg import _core, _rows
-from thalweg._minimize import _whole, seed_of
 from thalweg._result import Callback, Certificate, History, raise_with, settings, table_html
-from thalweg._running import running
+from thalweg._running import running, seed_of, whole
 from thalweg._terms import as_constraints, as_term
 
 #: Names of the solvers that train.
@@ -75,13 +74,13 @@ def training(
         raise ValueError(
             f"enforce = {enforce!r}: wanted 'measured' (counted rates keep the bounds) or 'surrogate' (their smooth forms do)"
         )
-    budget = {"iterations": _whole(max_iter), "seconds": max_time}
+    budget = {"iterations": whole(max_iter), "seconds": max_time}
     return {
         "budget": {k: v for k, v in budget.items() if v is not None} or None,
         "enforce": enforce,
         "seed": seed_of(seed),
         "feasibility": float(feasibility),
-        "threads": _whole(n_threads),
+        "threads": whole(n_threads),
     }
 
 

@@ -14,9 +14,8 @@ from scipy.optimize import Bounds
 from thalweg import _core
 from thalweg._derivatives import LIBRARIES, derived, precision
 from thalweg._functions import DIFFERENCES, Ball, Simplex, domain, vector
-from thalweg._minimize import conduct, seed_of, status_of
 from thalweg._result import Callback, Certificate, History, Result, raise_with, settings
-from thalweg._running import running
+from thalweg._running import conduct, running, status_of
 
 __all__ = ["BilevelResult", "minimize_pessimistic"]
 
@@ -225,7 +224,7 @@ def minimize_pessimistic(
         form["slack"] = float(given.pop("slack"))
     if isinstance(given.get("inner"), str):
         given["inner"] = {"name": given["inner"]}
-    how = conduct(given, seed_of(seed), record=None if callback is None else {"every": EVERY})
+    how = conduct(given, seed, record=None if callback is None else {"every": EVERY}, maxiter=None)
     bounds = {} if certificate is True else None if certificate in (None, False) else settings(certificate, "certificate")
     watch = None if callback is None else _Callback(callback, sizes)
 
