@@ -479,7 +479,8 @@ impl BilevelCallables {
         let wanted = Wanted::read(Some(&Value::Table(table(form)?))).map_err(of_lab)?;
         let how = wanted.settings(table(solver)?).map_err(of_lab)?;
         let how = bilevel::Settings { slack: None, certificate: certificate.map(settings).transpose()?, ..how };
-        let options = options(conduct, interrupt)?;
+        // A caller has arrays with an entry for each row.
+        let options = Options { listed: usize::MAX, ..options(conduct, interrupt)? };
         let mut watcher = Watcher::new(interrupt, self.0.raised.clone(), on_record, on_progress);
         let problem: Arc<dyn Bilevel> = self.0.clone();
         let found = alone(|| Ok(bilevel::solve(&problem, &x, &how, &options, &mut watcher)))?;
