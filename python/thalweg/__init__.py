@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from thalweg._plan import Plan, complexity, plan
     from thalweg._result import Certificate, History
     from thalweg._tradeoff import Tradeoff, tradeoff
-    from thalweg.estimators import ConstrainedClassifier, FairClassifier, NeymanPearsonClassifier
+    from thalweg.estimators import (
+        ConstrainedClassifier,
+        FairClassifier,
+        KernelConstrainedClassifier,
+        NeymanPearsonClassifier,
+        VarianceRegularizedClassifier,
+    )
 
 # Where each name lives. Loaded when it is asked for: scipy and scikit-learn take a second, which the command does not need.
 _HOMES = {
@@ -30,12 +36,14 @@ _HOMES = {
     "ConstrainedClassifier": "estimators",
     "FairClassifier": "estimators",
     "History": "_result",
+    "KernelConstrainedClassifier": "estimators",
     "MinimizeResult": "_minimize",
     "ModelCertificate": "_certify",
     "NeymanPearsonClassifier": "estimators",
     "Plan": "_plan",
     "Simplex": "_functions",
     "Tradeoff": "_tradeoff",
+    "VarianceRegularizedClassifier": "estimators",
     "certify": "_certify",
     "complexity": "_plan",
     "datasets": "",
@@ -52,12 +60,14 @@ __all__ = [
     "ConstrainedClassifier",
     "FairClassifier",
     "History",
+    "KernelConstrainedClassifier",
     "MinimizeResult",
     "ModelCertificate",
     "NeymanPearsonClassifier",
     "Plan",
     "Simplex",
     "Tradeoff",
+    "VarianceRegularizedClassifier",
     "__version__",
     "certify",
     "complexity",
