@@ -1,10 +1,10 @@
-"""What every classifier of the package does by the rules of scikit-learn: reading rows, training, answering. What they minimise and
-under which constraints is their own business."""
+"""What every classifier of the package does by the rules of scikit-learn: reading rows, training, answering. What they minimise
+and under which constraints is their own business."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 import numpy as np
 from scipy.special import expit
@@ -98,10 +98,13 @@ class Classifier(ClassifierMixin, BaseEstimator):
             raise KeyboardInterrupt
         return trained
 
+    def _parts(self, x: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+        """A point as weights and intercept."""
+        weights, constant = (x[:-1], x[-1:]) if self.fit_intercept else (x, np.zeros(1))
+        return weights.reshape(1, -1), constant.copy()
+
     def _keep_weights(self, x: np.ndarray) -> None:
-        """Takes a point apart."""
-        self.coef_ = (x[:-1] if self.fit_intercept else x).reshape(1, -1)
-        self.intercept_ = np.array([float(x[-1]) if self.fit_intercept else 0.0])
+        self.coef_, self.intercept_ = self._parts(x)
 
     def _weights(self) -> np.ndarray:
         """The trained weights without the intercept."""

@@ -201,8 +201,7 @@ class KernelConstrainedClassifier(Constrained):
         return {"kernel": (_rows.features(self.centers_)[0], self.gamma_)}
 
     def _keep_weights(self, x: np.ndarray) -> None:
-        super()._keep_weights(x)
-        self.dual_coef_ = vars(self).pop("coef_")
+        self.dual_coef_, self.intercept_ = self._parts(x)
 
     def _weights(self) -> np.ndarray:
         return self.dual_coef_[0]

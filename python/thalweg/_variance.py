@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
 import numpy as np
 from sklearn.utils.validation import validate_data
@@ -191,7 +191,7 @@ class VarianceRegularizedClassifier(Classifier):
         """
         self._check_solver(*_SOLVERS)
         rows = self._read(X, y, sample_weight)
-        vars(self).pop("_learner", None)
+        self._learner: Optional[_core.Incremental] = None
         self._train(rows)
         return self
 
@@ -249,10 +249,11 @@ class VarianceRegularizedClassifier(Classifier):
         count = X.shape[0]
         rows = Rows(X, _rows.signs(y, count, known), self._row_weights(sample_weight, X))
         posed = self._pose(rows, ())
-        fresh = not hasattr(self, "_learner")
-        learner = _core.Incremental(settings(self.options), self._seed()) if fresh else self._learner
+        known_learner: Optional[_core.Incremental] = getattr(self, "_learner", None)
+        fresh = known_learner is None
+        learner = known_learner or _core.Incremental(settings(self.options), self._seed())
         begun = time.perf_counter()
-        steps, x, notes = learner.learn(posed.core, None if first or not fresh else self._point())
+        steps, x, notes = learner.learn(posed.core, self._point() if fresh and not first else None)
         seconds = time.perf_counter() - begun
         if fresh:
             self._learner, self.n_iter_, self.history_, self._trained = learner, 0, History(()), []
@@ -283,7 +284,7 @@ class VarianceRegularizedClassifier(Classifier):
         (objective,) = posed.core.values(x, [posed.objective])
         before = self.history_
         last = lambda column: column[-1] if len(before) else 0
-        row = {
+        row: Dict[str, Any] = {
             "iteration": self.n_iter_,
             "objective": objective,
             "violation": -math.inf,

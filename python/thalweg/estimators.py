@@ -1,5 +1,5 @@
-"""Classifiers under constraints by the rules of scikit-learn. What they share is in `_classifier`; those that are about the variance
-of the loss and about kernels have files of their own."""
+"""Classifiers under constraints by the rules of scikit-learn. What they share is in `_classifier`; those about variance
+and kernels have files of their own."""
 
 from __future__ import annotations
 

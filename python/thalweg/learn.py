@@ -230,8 +230,8 @@ def wasserstein_gap(sensitive: Any = None) -> Term:
     """Distance between the distributions of the scores of two groups: the area between their distribution functions.
 
     It is the smallest sum of ``P_ij |s_i - s_j|`` over all transport plans P between the rows of the groups. The plan is
-    eliminated: it is no variable, the best one for the scores at hand is taken at every step, which sorting finds. Where it changes
-    the gap has concave kinks, so there is no weak-convexity constant: the method is "ssg", and there is no certificate.
+    eliminated: it is no variable, the best one for the scores at hand is taken at every step, which sorting finds. Where it
+    changes the gap has concave kinks, so there is no weak-convexity constant: the method is "ssg", and there is no certificate.
 
     Parameters
     ----------
@@ -369,8 +369,8 @@ def fit(
     intercept : bool
         Whether a constant is added to the scores.
     solver : {'auto', 'bundle', 'ssg', 'lbfgs', 'st-spg', 'mspg'}
-        'auto' chooses, and says why in ``notes``. Without constraints there are also 'lbfgs', for smooth objectives, and 'st-spg' and
-        'mspg', which step on single rows, for a loss with its variance; 30 passes if all limits are left as they are.
+        'auto' chooses, and says why in ``notes``. Without constraints there are also 'lbfgs', for smooth objectives, and 'st-spg'
+        and 'mspg', which step on single rows, for a loss with its variance: they make 30 passes if no limit is changed.
     options : dict, optional
         Settings of the solver by their names in specs.
     enforce : {'measured', 'surrogate'}
@@ -380,7 +380,7 @@ def fit(
     max_iter : int, optional
         Iterations of all rounds of training.
     max_passes : float, optional
-        Passes over the rows of all rounds of training.
+        Passes over the rows of all rounds of training; for methods that step on single rows with ``max_iter=None``.
     max_time : float, optional
         Seconds of all rounds of training. Results that end by it differ between machines.
     feasibility : float
