@@ -20,6 +20,8 @@ from thalweg.learn import l2, variance
 _SOLVERS = ("auto", "lbfgs", "st-spg", "mspg")
 #: Limits where none is given: iterations of a method that reads all rows in each, passes of one that reads few.
 _ITERATIONS, _PASSES = 3000, 30.0
+#: By how many rows a batch of `partial_fit` is larger than the one before: some epochs then make thousands of iterations.
+_GROWTH = 0.01
 
 
 class VarianceRegularizedClassifier(Classifier):
@@ -230,8 +232,8 @@ class VarianceRegularizedClassifier(Classifier):
         Notes
         -----
         What depends on the number of all rows cannot be learnt in parts: ``form="sqrt"``, and "truncated_logistic" without a
-        scale. `options` are settings of "mspg", those of the first call: `eta`, and `growth`, by which the number of rows that an
-        iteration reads grows from one to the next.
+        scale. `options` are settings of "mspg", those of the first call: the step `eta`, and `growth`, by which the number of
+        rows that an iteration reads grows from one to the next, 0.01 if it is not there.
         """
         self._check_solver("auto", "mspg")
         if self.form == "sqrt":
@@ -251,7 +253,7 @@ class VarianceRegularizedClassifier(Classifier):
         posed = self._pose(rows, ())
         known_learner: Optional[_core.Incremental] = getattr(self, "_learner", None)
         fresh = known_learner is None
-        learner = known_learner or _core.Incremental(settings(self.options), self._seed())
+        learner = known_learner or _core.Incremental({"growth": _GROWTH, **settings(self.options)}, self._seed())
         begun = time.perf_counter()
         steps, x, notes = learner.learn(posed.core, self._point() if fresh and not first else None)
         seconds = time.perf_counter() - begun
