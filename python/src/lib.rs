@@ -31,12 +31,14 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<bilevel::BilevelCallables>()?;
     module.add_class::<blackbox::BlackBox>()?;
     module.add_class::<learn::Learning>()?;
+    module.add_class::<learn::Incremental>()?;
     module.add_function(wrap_pyfunction!(command::command, module)?)?;
     module.add_function(wrap_pyfunction!(minimize::minimize, module)?)?;
     module.add_function(wrap_pyfunction!(minimize::certify, module)?)?;
     module.add_function(wrap_pyfunction!(blackbox::minimize_by_values, module)?)?;
     module.add_function(wrap_pyfunction!(learn::check_expression, module)?)?;
     module.add_function(wrap_pyfunction!(learn::check_constraint, module)?)?;
+    module.add_function(wrap_pyfunction!(learn::gaussian_kernel, module)?)?;
     module.add_function(wrap_pyfunction!(learn::sweep_bounds, module)?)?;
     module.add_function(wrap_pyfunction!(datasets::dataset, module)?)?;
     module.add_function(wrap_pyfunction!(datasets::dataset_table, module)?)?;

@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from thalweg._plan import Plan, complexity, plan
     from thalweg._result import Certificate, History
     from thalweg._tradeoff import Tradeoff, tradeoff
-    from thalweg.estimators import ConstrainedClassifier, FairClassifier, NeymanPearsonClassifier
+    from thalweg.estimators import (
+        ConstrainedClassifier,
+        FairClassifier,
+        KernelConstrainedClassifier,
+        NeymanPearsonClassifier,
+        VarianceRegularizedClassifier,
+    )
 
 # Where each name lives. Loaded when it is asked for: scipy and scikit-learn take a second, which the command does not need.
 _HOMES = {
@@ -31,12 +37,14 @@ _HOMES = {
     "ConstrainedClassifier": "estimators",
     "FairClassifier": "estimators",
     "History": "_result",
+    "KernelConstrainedClassifier": "estimators",
     "MinimizeResult": "_minimize",
     "ModelCertificate": "_certify",
     "NeymanPearsonClassifier": "estimators",
     "Plan": "_plan",
     "Simplex": "_functions",
     "Tradeoff": "_tradeoff",
+    "VarianceRegularizedClassifier": "estimators",
     "bilevel": "",
     "blackbox": "",
     "certify": "_certify",
@@ -55,12 +63,14 @@ __all__ = [
     "ConstrainedClassifier",
     "FairClassifier",
     "History",
+    "KernelConstrainedClassifier",
     "MinimizeResult",
     "ModelCertificate",
     "NeymanPearsonClassifier",
     "Plan",
     "Simplex",
     "Tradeoff",
+    "VarianceRegularizedClassifier",
     "__version__",
     "bilevel",
     "blackbox",

@@ -43,6 +43,14 @@ class History:
         self.seconds = column("seconds")
         self.constraints = np.array([row["constraints"] for row in rows], dtype=float).reshape(len(rows), len(self.names))
 
+    def __add__(self, later: History) -> History:
+        """These iterates and then others of the same constraints."""
+        both = History((), self.names)
+        for key, own in vars(self).items():
+            if isinstance(own, np.ndarray):
+                setattr(both, key, np.concatenate([own, getattr(later, key)]))
+        return both
+
     def __len__(self) -> int:
         return len(self.nit)
 

@@ -11,8 +11,8 @@ from thalweg._result import Callback, Certificate, History, raise_with, settings
 from thalweg._running import running, seed_of, whole
 from thalweg._terms import as_constraints, as_term
 
-#: Names of the solvers that train.
-SOLVERS = ("auto", "bundle", "ssg")
+#: Names of the solvers that train; the last three without constraints.
+SOLVERS = ("auto", "bundle", "ssg", "lbfgs", "st-spg", "mspg")
 
 
 class Posed:
@@ -31,6 +31,8 @@ class Posed:
         intercept: bool = True,
         merge: bool = False,
         like: Optional[Posed] = None,
+        kernel: Optional[Tuple[Any, float]] = None,
+        radius: Optional[float] = None,
     ):
         term, constraints = as_term(objective), as_constraints(subject_to)
         self.objective, self.subject_to = str(term), [text for text, _ in constraints]
@@ -47,6 +49,8 @@ class Posed:
             intercept=intercept,
             merge=merge,
             like=None if like is None else like.core,
+            kernel=kernel,
+            radius=radius,
         )
 
 
@@ -65,7 +69,14 @@ def _one_grouping(given: list, rows: int) -> Optional[Tuple[np.ndarray, List[str
 
 
 def training(
-    solver: Any, enforce: Any, seed: Any, max_iter: Any, max_time: Optional[float], feasibility: float, n_threads: Any
+    solver: Any,
+    enforce: Any,
+    seed: Any,
+    max_iter: Any,
+    max_time: Optional[float],
+    feasibility: float,
+    n_threads: Any,
+    max_passes: Optional[float] = None,
 ) -> dict:
     """How a model is trained, for the core; refuses what cannot be meant."""
     if not isinstance(solver, str):
@@ -74,7 +85,7 @@ def training(
         raise ValueError(
             f"enforce = {enforce!r}: wanted 'measured' (counted rates keep the bounds) or 'surrogate' (their smooth forms do)"
         )
-    budget = {"iterations": whole(max_iter), "seconds": max_time}
+    budget = {"iterations": whole(max_iter), "passes": max_passes, "seconds": max_time}
     return {
         "budget": {k: v for k, v in budget.items() if v is not None} or None,
         "enforce": enforce,
@@ -92,6 +103,7 @@ def train(
     enforce: str = "measured",
     seed: Optional[int] = None,
     max_iter: Optional[int] = None,
+    max_passes: Optional[float] = None,
     max_time: Optional[float] = None,
     feasibility: float = 1e-6,
     n_threads: int = 1,
@@ -100,7 +112,7 @@ def train(
     verbose: int = 0,
 ) -> Trained:
     """Trains, and measures what came of it."""
-    how = training(solver, enforce, seed, max_iter, max_time, feasibility, n_threads)
+    how = training(solver, enforce, seed, max_iter, max_time, feasibility, n_threads, max_passes)
     watch = None if callback is None else Callback(callback, [c["name"] for c in posed.core.constraints()], feasibility)
     from_point = None if start is None else np.ascontiguousarray(start, dtype=np.float64)
     with running(verbose, "fit") as run:
@@ -117,7 +129,7 @@ class Trained:
 
     def __init__(self, posed: Posed, fitted: dict, enforce: str, ended: str, interrupted: bool):
         self.fitted, self.enforce, self.interrupted = fitted, enforce, interrupted
-        self.x = np.array(fitted["point"]["x"])
+        self.x: np.ndarray = fitted["point"]["x"]
         self.coef = self.x[:-1] if posed.intercept else self.x
         self.intercept = float(self.x[-1]) if posed.intercept else 0.0
         self.feasible = bool(fitted["feasible"])

@@ -454,6 +454,10 @@ impl Scaled {
         self.visited = 0;
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.u.len()
+    }
+
     /// x enters the mean with a weight.
     pub(crate) fn weigh(&mut self, weight: f64) {
         self.sum += weight * self.scale;

@@ -154,9 +154,20 @@ impl State {
         postcard::to_stdvec(state).map(State).map_err(|e| Error::Checkpoint(format!("cannot hold the solver's state: {e}")))
     }
 
+    /// The bytes, for those who keep states elsewhere.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Unpacks it again.
     pub fn unpack<T: DeserializeOwned>(&self) -> Result<T> {
         postcard::from_bytes(&self.0).map_err(|_| Error::Checkpoint("holds the state of another solver".into()))
+    }
+}
+
+impl From<Vec<u8>> for State {
+    fn from(bytes: Vec<u8>) -> Self {
+        State(bytes)
     }
 }
 

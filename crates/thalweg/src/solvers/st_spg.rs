@@ -326,6 +326,11 @@ pub(super) fn row(rows: &dyn Rows, sample: usize) -> DataRow<'_> {
     DataRow { features: rows.features(), row: rows.row(sample), intercept: rows.intercept() }
 }
 
+/// The intercept, where there is a penalty that it is not part of.
+pub(super) fn bare(rows: &dyn Rows) -> Option<Unit> {
+    (rows.intercept() && rows.ridge() != 0.0).then(|| Unit(rows.features().cols()))
+}
+
 /// Whether steps at the cost of rows pay: a row is much shorter than x, and the domain can be kept by a scale.
 pub(super) fn choose_lazy(
     asked: Iterates,
@@ -512,7 +517,11 @@ impl StSpg {
                 check_norm(norm, *radius, "gamma", gamma, "small")?;
                 // z_{t+1}; nothing can fail from here on
                 stage.weigh(weights.0);
+                let bare = bare(rows).map(|unit| (unit, stage.scores(unit).1));
                 stage.advance(step.centre, step.last - step.slope * rows.ridge());
+                if let Some((unit, kept)) = bare {
+                    stage.add(unit, step.slope * rows.ridge() * kept);
+                }
                 for &(i, amount) in moves.iter().filter(|(_, amount)| *amount != 0.0) {
                     stage.add(row(rows, i as usize), amount);
                 }
@@ -608,6 +617,10 @@ pub(super) fn no_rows() -> Error {
 impl Method for StSpg {
     fn name(&self) -> &'static str {
         "st-spg"
+    }
+
+    fn version(&self) -> u32 {
+        2
     }
 
     fn iterate(&self, out: &mut [f64]) {
