@@ -3,7 +3,8 @@
 ``minimize`` takes functions of your own, by scipy's conventions; :mod:`thalweg.learn` trains linear classifiers whose objective
 and constraints are terms such as ``hinge()`` and ``demographic_parity() <= 0.02``; ``FairClassifier`` and its neighbours do the
 same by the rules of scikit-learn. ``certify`` proves what holds, ``tradeoff`` shows what a bound costs, ``plan`` has what
-theorems prescribe, :mod:`thalweg.lab` runs experiments, :mod:`thalweg.datasets` has data.
+theorems prescribe, :mod:`thalweg.lab` runs experiments, :mod:`thalweg.datasets` has data, :mod:`thalweg.callbacks` writes runs
+down while they go on. ``thalweg.torch`` has an optimiser for PyTorch and is imported by that name.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from thalweg._core import __version__
 
 if TYPE_CHECKING:
-    from thalweg import datasets, lab, learn
+    from thalweg import callbacks, datasets, lab, learn
     from thalweg._certify import ModelCertificate, certify
     from thalweg._functions import Ball, Simplex
     from thalweg._minimize import MinimizeResult, minimize
@@ -36,6 +37,7 @@ _HOMES = {
     "Plan": "_plan",
     "Simplex": "_functions",
     "Tradeoff": "_tradeoff",
+    "callbacks": "",
     "certify": "_certify",
     "complexity": "_plan",
     "datasets": "",
@@ -59,6 +61,7 @@ __all__ = [
     "Simplex",
     "Tradeoff",
     "__version__",
+    "callbacks",
     "certify",
     "complexity",
     "datasets",
