@@ -14,7 +14,8 @@ exclude_patterns = ["_build"]
 html_theme = "alabaster"
 html_show_copyright = False
 
-autodoc_default_options = {"members": True, "show-inheritance": True}
+# What scikit-learn adds to every estimator is explained there.
+autodoc_default_options = {"members": True, "exclude-members": "set_fit_request, set_score_request"}
 # Names are written as the docstrings write them, without the modules they are kept in.
 add_module_names = False
 autodoc_typehints = "none"
@@ -24,5 +25,3 @@ numpydoc_show_class_members = False
 
 # Every reference that a docstring makes must lead somewhere.
 nitpicky = True
-# Classes of others, which are shown as bases.
-nitpick_ignore_regex = [("py:.*", r"(scipy|sklearn|torch|numpy|collections|builtins)\..*"), ("py:class", r"OptimizeResult|object")]

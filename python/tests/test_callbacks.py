@@ -70,7 +70,11 @@ def test_lines_have_what_was_measured(tmp_path):
 
 @pytest.mark.parametrize(
     "method, dual, options",
-    [("ssg", False, {"eta": 0.05}), ("conex", True, {}), ("threes-econ", True, {}), ("ipp", False, {})],
+    [
+        ("ssg", False, {"eta": 0.05}),
+        ("conex", True, {}),
+        ("threes-econ", True, {}),
+    ],
 )
 def test_what_a_method_does_not_have_is_left_out(method, dual, options):
     seen, lines = [], io.StringIO()
@@ -90,9 +94,9 @@ def test_multipliers_of_subproblems_are_told_once_there_are_some():
 
 
 def test_without_constraints_and_with_numbers_that_are_none():
-    plain = Result(fun=math.nan, maxcv=0.0, nit=3, seconds=0.5, signed={"a": math.inf}, dual={"a": -math.inf}, stationarity=math.nan)
+    strange = {"fun": math.nan, "signed": {"a": math.inf}, "dual": {"a": -math.inf}, "stationarity": math.nan}
     lines = io.StringIO()
-    JsonLines(lines)(plain)
+    JsonLines(lines)(Result(maxcv=0.0, nit=3, seconds=0.5, **strange))
     assert rows_of(lines.getvalue()) == [
         {
             "step": 3, "seconds": 0.5, "train/objective": None, "train/max_violation": 0.0, "constraint/a": None,
@@ -179,7 +183,7 @@ def test_every_and_chain():
     seen.clear()
     result = solve(method="ssg", options={"maxiter": 10}, callback=chain(stop, every(2, Kept()), Kept()))
     # All are called, then the run ends.
-    assert result.status == 3 and seen == [0, 0, 1, 2, 2, 3] and told == [10, 3, 3]
+    assert result.status == 3 and seen == [0, 0, 1, 2, 2, 3] and told == [10, 4, 4]
     for n in (0, 1.5, True):
         with pytest.raises(ValueError, match=f"n = {n}: wanted a whole number, 1 or larger"):
             every(n, print)
@@ -227,7 +231,8 @@ def test_tensorboard_reads_what_was_written(tmp_path):
     assert seen == list(range(1, len(result.history) + 1))
     events = read()
     assert set(events.Tags()["scalars"]) == {
-        "train/objective", "train/max_violation", f"constraint/{NAME}", f"dual/{NAME}", "stationarity/upper", "passes/f", "passes/g",
+        "train/objective", "train/max_violation", f"constraint/{NAME}", f"dual/{NAME}", "stationarity/upper", "passes/f",
+        "passes/g",
     }  # fmt: skip
     objective = events.Scalars("train/objective")
     assert [one.step for one in objective] == [*result.history.nit, result.nit]

@@ -1,8 +1,8 @@
 """Writing a run down while it goes on: callbacks of :func:`thalweg.minimize` and :func:`thalweg.learn.fit`.
 
-A callback is anything that can be called with a measured iterate. One that also has ``finish`` is called as ``finish(result)`` once
-the run has ended, unless it ended by an exception. Those here write the same numbers under the same names, see :func:`metrics`, to
-lines of JSON, to TensorBoard or to MLflow. Drawing belongs to ``result.plot()``.
+A callback is anything that can be called with a measured iterate. One that also has ``finish`` is called as ``finish(result)``
+once the run has ended, unless it ended by an exception. Those here write the same numbers under the same names, see
+:func:`metrics`, to lines of JSON, to TensorBoard or to MLflow. Drawing belongs to ``result.plot()``.
 
 >>> import io
 >>> import numpy as np, thalweg
@@ -40,9 +40,9 @@ def metrics(seen: Result) -> Dict[str, float]:
     -------
     dict
         ``train/objective``; ``train/max_violation``, 0 if every constraint is kept; ``constraint/<name>``, signed, above 0 is
-        violated; ``dual/<name>``, its multiplier; ``stationarity/upper``, a bound on the distance to the proximal point, which is as
-        true as the weak-convexity constants; ``passes/f`` and ``passes/g``, passes over the data. What the method does not have is
-        left out.
+        violated; ``dual/<name>``, its multiplier; ``stationarity/upper``, a bound on the distance to the proximal point, which is
+        as true as the weak-convexity constants; ``passes/f`` and ``passes/g``, passes over the data. What the method does not
+        have is left out.
 
     Examples
     --------
@@ -135,8 +135,8 @@ class JsonLines:
 class TensorBoard:
     """Writes each measured iterate to an event file of TensorBoard.
 
-    It needs the package tensorboard, and neither TensorFlow nor PyTorch. The numbers are those of :func:`metrics`, as scalars of step
-    ``nit``; numbers that are not finite are left out. Those of the result follow at its last step.
+    It needs the package tensorboard, and neither TensorFlow nor PyTorch. The numbers are those of :func:`metrics`, as scalars of
+    step ``nit``; numbers that are not finite are left out. Those of the result follow at its last step.
 
     Parameters
     ----------
@@ -185,9 +185,9 @@ class TensorBoard:
 class MLflow:
     """Writes each measured iterate to a run of MLflow.
 
-    It needs mlflow, or mlflow-skinny. The numbers are those of :func:`metrics`, as metrics of step ``nit``; numbers that are not finite
-    are left out, and characters that MLflow does not allow in names become ``_``. The latest value of each metric is that of the
-    result. The run itself is yours: it is neither started nor ended here.
+    It needs mlflow, or mlflow-skinny. The numbers are those of :func:`metrics`, as metrics of step ``nit``; numbers that are not
+    finite are left out, and characters that MLflow does not allow in names become ``_``. The latest value of each metric is that
+    of the result. The run itself is yours: it is neither started nor ended here.
 
     Parameters
     ----------
@@ -303,7 +303,8 @@ def chain(*callbacks: Callable) -> Callable:
 def write(history: History, callback: Callable, result: Optional[Result] = None) -> None:
     """Tells a callback the measured iterates of a run that is over, in order: for estimators, which take no callback.
 
-    The iterates have what a history keeps: no ``x`` and no multipliers. A callback that has ``finish`` is then called with `result`.
+    The iterates have what a history keeps: no ``x`` and no multipliers. The ``finish`` of the callback, if it has one, is then
+    called with `result`.
 
     Parameters
     ----------

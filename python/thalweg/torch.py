@@ -3,8 +3,9 @@
 The parameters, the graph and the batches stay PyTorch's; here is only what one step does. Runs, budgets, sets to project onto and
 certificates are :func:`thalweg.minimize`'s.
 
-The module can be imported without PyTorch: then :class:`ConstrainedOptimizer` takes any tensors that have ``grad``, ``backward``,
-``detach``, ``clone``, ``copy_``, ``add_``, ``mul``, ``sum``, ``tolist``, ``ndim``, ``+`` and ``*``. With PyTorch it is a ``torch.optim.Optimizer``.
+The module can be imported without PyTorch: then :class:`ConstrainedOptimizer` takes any tensors that have ``grad``,
+``backward``, ``detach``, ``clone``, ``copy_``, ``add_``, ``mul``, ``sum``, ``tolist``, ``ndim``, ``+`` and ``*``. With PyTorch it
+is a ``torch.optim.Optimizer``.
 """
 
 from __future__ import annotations
@@ -80,10 +81,10 @@ _enable_grad: Callable[[], Any] = contextlib.nullcontext if torch is None else t
 class ConstrainedOptimizer(_Base):
     """Minimises an objective subject to constraints ``g_j <= 0``, a step at a time.
 
-    "ssg", the switching subgradient method: where the largest constraint is above `tol`, a step on that constraint, else a step on the
-    objective. "threes-econ", 3S-Econ: a step on the objective plus `beta` times the largest constraint, whose slope is
-    ``clip(u / nu, 0, 1)``; u is an estimate of its value by SPIDER, made anew every `q` steps and in between moved by differences on
-    the same batch at two points.
+    "ssg", the switching subgradient method: where the largest constraint is above ``tol``, a step on that constraint, else a step
+    on the objective. "threes-econ", 3S-Econ: a step on the objective plus ``beta`` times the largest constraint, whose slope is
+    ``clip(u / nu, 0, 1)``; u is an estimate of its value by SPIDER, made anew every ``q`` steps and in between moved by
+    differences on the same batch at two points.
 
     Parameters
     ----------
@@ -92,19 +93,21 @@ class ConstrainedOptimizer(_Base):
     method : {'ssg', 'threes-econ'}
         Which steps.
     **settings
-        By their names in the library, with its defaults. Of "ssg": eta (0.01), tol (1e-5) and infeasible_step, "fixed" or "polyak", which
-        steps to where the linearised constraint is 0. Of "threes-econ": alpha (0.01), beta (10), nu (1e-5), q (1), s1 (all rows) and s2 (q).
+        By their names in the library, with its defaults. Of "ssg": eta (0.01), tol (1e-5) and infeasible_step, "fixed" or
+        "polyak", which steps to where the linearised constraint is 0. Of "threes-econ": alpha (0.01), beta (10), nu (1e-5),
+        q (1), s1 (all rows) and s2 (q).
 
     Notes
     -----
     The step size eta or alpha is ``lr`` in ``param_groups``, so that every ``lr_scheduler`` changes it. The other settings are in
-    ``param_groups`` too and the same for all groups; ``state_dict`` has them all, and a continuation makes the same steps bit for bit.
+    ``param_groups`` too and the same for all groups. ``state_dict`` has all that a continuation needs to make the same steps, bit
+    for bit.
 
     Several constraints count as the largest of them, the first of equals. Only what the step needs is differentiated.
 
-    Differences from the library: there is no set to project onto; what is returned is the last point; with "threes-econ" one batch
-    serves the estimate and both subgradients, constraints are tracked by their values, so that each must be a mean over rows, and
-    beta and q are numbers.
+    Differences from the library: there is no set to project onto, and the last point is what there is. With "threes-econ" one
+    batch serves the estimate and both subgradients; constraints are tracked by their values, so that each should be a mean over
+    rows; beta and q are numbers.
 
     In single precision ``nu`` should not be near the rounding of the constraints: 1e-3 rather than 1e-5.
 
@@ -154,7 +157,7 @@ class ConstrainedOptimizer(_Base):
 
     @property
     def batch_size(self) -> Optional[int]:
-        """How many rows the next step wants: s1 where the estimate is made anew, else s2; None asks for all, or for what you like."""
+        """Rows that the next step wants: s1 where the estimate is made anew, else s2. None asks for all; "ssg" takes any."""
         if self._of("method") != "threes-econ":
             return None
         if self.resets:
@@ -187,9 +190,10 @@ class ConstrainedOptimizer(_Base):
         Parameters
         ----------
         closure : callable
-            ``closure()`` returns ``(objective, constraints)`` at the current parameters, which are not differentiated yet: a tensor
-            with one number, and a list of such tensors or a tensor with one number for each constraint ``g_j <= 0``. "threes-econ"
-            with ``q`` above 1 calls it twice in most steps, at the old parameters and at the new ones: it must take the same batch.
+            ``closure()`` returns ``(objective, constraints)`` at the current parameters, which are not differentiated yet: a
+            tensor with one number, and a list of such tensors or a tensor with one number for each constraint ``g_j <= 0``.
+            "threes-econ" with ``q`` above 1 calls it twice in most steps, at the old parameters and at the new ones: it must
+            take the same batch.
 
         Returns
         -------
@@ -198,7 +202,8 @@ class ConstrainedOptimizer(_Base):
 
         Notes
         -----
-        Gradients that are there are dropped, and those of the step are left in ``grad``. After an exception the parameters are as before.
+        Gradients that are there are dropped, and those of the step are left in ``grad``. After an exception the parameters are as
+        before.
         """
         if closure is None:
             raise TypeError("step() without a closure: wanted a function that returns objective and constraints")
@@ -214,8 +219,8 @@ class ConstrainedOptimizer(_Base):
             if self._of("infeasible_step") == "polyak":
                 if square == 0.0:
                     raise ValueError(
-                        f"the gradient of the worst constraint is zero although its value is {value:.3e}: the constraint cannot be "
-                        "lowered from here, and a Polyak step is not defined"
+                        f"the gradient of the worst constraint is zero although its value is {value:.3e}: the constraint cannot "
+                        "be lowered from here, and a Polyak step is not defined"
                     )
                 eta = value / square
         else:
@@ -232,11 +237,15 @@ class ConstrainedOptimizer(_Base):
         u = _values(constraints)
         if before is not None:
             if not len(before) == len(u) == len(kept["u"]):
-                raise ValueError(f"the closure returned {len(u)} constraints, before it was {len(kept['u'])}: wanted as many each time")
+                raise ValueError(
+                    f"the closure returned {len(u)} constraints, before it was {len(kept['u'])}: wanted as many each time"
+                )
             u = [old + (now - then) for old, now, then in zip(kept["u"], u, before)]
         worst, value = _worst(u)
         weight = self._of("beta") * min(max(value / self._of("nu"), 0.0), 1.0)
-        self._differentiate(objective + weight * constraints[worst] if weight > 0.0 else objective)
+        with _enable_grad():
+            penalised = objective + weight * constraints[worst] if weight > 0.0 else objective
+        self._differentiate(penalised)
         if self._of("q") > 1:
             # x_k is the point before for the next step.
             for param in _all(self.param_groups):
@@ -298,7 +307,9 @@ def _split(returned: Any) -> Tuple[Any, List[Any], Any]:
     if given is None or isinstance(given, (tuple, list)):
         return objective, list(given or ()), given
     if given.ndim > 1:
-        raise ValueError(f"the constraints have {given.ndim} dimensions: wanted a list of numbers, or a tensor with one dimension")
+        raise ValueError(
+            f"the constraints have {given.ndim} dimensions: wanted a list of numbers, or a tensor with one dimension"
+        )
     return objective, [given] if given.ndim == 0 else list(given), given
 
 
