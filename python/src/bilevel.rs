@@ -12,6 +12,7 @@ use pyo3::types::{PyDict, PyTuple};
 use thalweg::bilevel::{self, Bilevel, Derivatives, Pair, differences};
 use thalweg::math::vec;
 use thalweg::oracle::Scratch;
+use thalweg::run::Options;
 use thalweg::sets::Set;
 use thalweg::{Error, Result};
 use thalweg_lab::bilevel::Wanted;

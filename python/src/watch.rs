@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use thalweg::math::reduce::with_threads;
-use thalweg::run::{Observer, Progress, Row};
+use thalweg::run::{Known, Observer, Progress, Row};
 use thalweg::{Error, Result};
 
 use crate::error::of_library;
@@ -86,7 +86,8 @@ impl Raised {
 pub struct Watcher {
     interrupt: Arc<AtomicBool>,
     raised: Raised,
-    /// Called with each recorded iterate: a dictionary and the point. True ends the run.
+    /// Called with each recorded iterate: a dictionary, the point, multipliers and the bound on near-stationarity, where the method
+    /// has them. True ends the run.
     on_record: Option<Py<PyAny>>,
     /// Called now and then with the share of the budget that is used up, the iterations and the seconds.
     on_progress: Option<Py<PyAny>>,
@@ -109,10 +110,11 @@ impl Watcher {
 }
 
 impl Observer for Watcher {
-    fn recorded(&mut self, row: &Row, x: &[f64]) {
+    fn recorded(&mut self, row: &Row, x: &[f64], known: &Known) {
         let Some(call) = &self.on_record else { return };
         let told = Python::attach(|py| -> PyResult<bool> {
-            call.bind(py).call1((python(py, row)?, PyArray1::from_slice(py, x)))?.is_truthy()
+            let multipliers = known.multipliers.map(|m| PyArray1::from_slice(py, m));
+            call.bind(py).call1((python(py, row)?, PyArray1::from_slice(py, x), multipliers, known.upper))?.is_truthy()
         });
         match told {
             Ok(false) => {}

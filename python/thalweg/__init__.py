@@ -3,8 +3,10 @@
 ``minimize`` takes functions of your own, by scipy's conventions; :mod:`thalweg.blackbox` those of which only values can be had,
 under any number of constraints; :mod:`thalweg.learn` trains linear classifiers whose objective
 and constraints are terms such as ``hinge()`` and ``demographic_parity() <= 0.02``; ``FairClassifier`` and its neighbours do the
-same by the rules of scikit-learn; :mod:`thalweg.bilevel` has problems with a follower whose worst answer counts. ``certify`` proves what holds, ``tradeoff`` shows what a bound costs, ``plan`` has what
-theorems prescribe, :mod:`thalweg.lab` runs experiments, :mod:`thalweg.datasets` has data.
+same by the rules of scikit-learn; :mod:`thalweg.bilevel` has problems with a follower whose worst answer counts. ``certify``
+proves what holds, ``tradeoff`` shows what a bound costs, ``plan`` has what theorems prescribe, :mod:`thalweg.lab` runs experiments,
+:mod:`thalweg.datasets` has data, :mod:`thalweg.callbacks` writes runs down while they go on. ``thalweg.torch`` has an optimiser for
+PyTorch and is imported by that name.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from thalweg._core import __version__
 
 if TYPE_CHECKING:
-    from thalweg import bilevel, blackbox, datasets, lab, learn
+    from thalweg import bilevel, blackbox, callbacks, datasets, lab, learn
     from thalweg._certify import ModelCertificate, certify
     from thalweg._functions import Ball, Simplex
     from thalweg._minimize import MinimizeResult, minimize
@@ -47,6 +49,7 @@ _HOMES = {
     "VarianceRegularizedClassifier": "estimators",
     "bilevel": "",
     "blackbox": "",
+    "callbacks": "",
     "certify": "_certify",
     "complexity": "_plan",
     "datasets": "",
@@ -74,6 +77,7 @@ __all__ = [
     "__version__",
     "bilevel",
     "blackbox",
+    "callbacks",
     "certify",
     "complexity",
     "datasets",

@@ -40,8 +40,8 @@ _Path = Union[str, os.PathLike[str]]
 _Features = Union[NDArray[Any], Tuple[NDArray[Any], NDArray[Any], NDArray[Any], int]]
 # Shares of the budget, iterations, seconds.
 _OnProgress = Optional[Callable[[float, int, float], Any]]
-# A recorded iterate and its point; true ends the run.
-_OnRecord = Optional[Callable[[Dict[str, Any], _Floats], Any]]
+# A recorded iterate, its point, and multipliers and a bound on near-stationarity where the method has them; true ends the run.
+_OnRecord = Optional[Callable[[Dict[str, Any], _Floats, Optional[_Floats], Optional[float]], Any]]
 
 # What Python raised on the way, or None; it is given the result of the run as an attribute.
 _Raised = Any

@@ -8,7 +8,7 @@ import numpy as np
 
 from thalweg import _core
 from thalweg._functions import Problem, problem
-from thalweg._result import Callback, Certificate, History, Result, raise_with, settings
+from thalweg._result import Callback, Certificate, History, Result, finish, named, raise_with, settings
 from thalweg._running import conduct, name_of, running, status_of
 
 #: Names of the methods.
@@ -48,6 +48,10 @@ class MinimizeResult(Result):
         The feasible point with the smallest objective among all that were measured: ``x``, ``fun``.
     violations : dict
         By how much each inequality is violated, by name; 0 if it is kept.
+    dual : dict or None
+        The multiplier of each inequality, by name.
+    passes_f, passes_g : float
+        Passes over the data that were spent on the objective and on the constraints.
     history : History
         The measured iterates.
     notes : list of str
@@ -96,8 +100,11 @@ def minimize(
         'auto' chooses, and says why in ``notes``. 'dszog' uses values alone and charges a price for violations: its point is near
         the constraints, and keeps them only with ``margin`` in the options.
     callback : callable, optional
-        Called as ``callback(intermediate)`` with one object that has x, fun, maxcv, nit, seconds. ``StopIteration`` ends the run.
-        With a callback every iterate is measured, unless ``options['record']`` says otherwise.
+        Called as ``callback(intermediate)`` with one object that has x, fun, maxcv, nit, seconds, passes_f, passes_g, every
+        inequality by name in ``signed`` and, where the method has them, multipliers by name in ``dual`` and a bound on the
+        distance to the proximal point in ``stationarity``; else they are None. ``StopIteration`` ends the run. With a callback
+        every iterate is measured, unless ``options['record']`` says otherwise. A callback that has ``finish`` is called as
+        ``callback.finish(result)`` at the end. :mod:`thalweg.callbacks` has some.
     options : dict, optional
         ``maxiter`` (default 10,000), ``budget`` (iterations, passes, samples, seconds), ``record`` (every, at, per_decade),
         ``stop`` (objective), ``certificate`` (mu, width, target, evaluations), and the settings of the method by their names in
@@ -164,6 +171,7 @@ def minimize(
         _certify(posed, result, certificate)
     else:
         result.certificate_refused = "no weak-convexity constant was given: rho=… claims one, rho='estimate' estimates it"
+    finish(callback, result)
     return result
 
 
@@ -204,6 +212,9 @@ def _result(posed: Problem, outcome: dict, ended: str, reasons: list, ctol: floa
         maxcv=max(point["violation"], 0.0),
         constr=constr,
         multipliers=None if multipliers is None else posed.by_constraint(multipliers),
+        dual=None if multipliers is None else named(posed.names, multipliers),
+        passes_f=outcome["passes"]["objective"],
+        passes_g=outcome["passes"]["constraints"],
         certificate=None,
         by_values=by_values,
         best_feasible=None if best is None else Result(x=np.array(best["x"]), fun=best["objective"]),

@@ -230,23 +230,44 @@ class Callback:
         #: The callback asked for an end.
         self.stopped = False
 
-    def __call__(self, row: dict, x: np.ndarray) -> bool:
+    def __call__(self, row: dict, x: np.ndarray, multipliers: Optional[np.ndarray], upper: Optional[float]) -> bool:
         try:
-            self._call(self._intermediate(row, x))
+            self._call(self._intermediate(row, x, multipliers, upper))
         except StopIteration:
             self.stopped = True
         return self.stopped
 
-    def _intermediate(self, row: dict, x: np.ndarray) -> Result:
+    def _intermediate(
+        self, row: dict, x: np.ndarray, multipliers: Optional[np.ndarray], upper: Optional[float]
+    ) -> Result:
         return Result(
             x=x,
             fun=row["objective"],
             maxcv=max(row["violation"], 0.0),
             nit=row["iteration"],
             seconds=row["seconds"],
+            passes_f=row["passes_f"],
+            passes_g=row["passes_g"],
             signed=dict(zip(self._names, row["constraints"])),
+            dual=None if multipliers is None else named(self._names, multipliers),
+            stationarity=upper,
             ctol=self._ctol,
         )
+
+
+def finish(callback: Optional[Callable], result: Optional[Result]) -> None:
+    """Tells a callback that has ``finish`` the result; what that raises has the result with it."""
+    ending = getattr(callback, "finish", None)
+    if ending is not None:
+        try:
+            ending(result)
+        except BaseException as raised:
+            raise_with(raised, result)
+
+
+def named(names: Iterable[str], values: Iterable[float]) -> dict:
+    """Numbers by the names of the constraints."""
+    return {name: float(value) for name, value in zip(names, values)}
 
 
 def raise_with(raised: BaseException, result: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Callable, List, Optional, Tuple
 import numpy as np
 
 from thalweg import _core, _rows
-from thalweg._result import Callback, Certificate, History, raise_with, settings, table_html
+from thalweg._result import Callback, Certificate, History, named, raise_with, settings, table_html
 from thalweg._running import running, seed_of, whole
 from thalweg._terms import as_constraints, as_term
 
@@ -140,8 +140,10 @@ class Trained:
         self.message = f"{'feasible: ' + kept if self.feasible else 'not feasible: a bound is missed'}; {ended}"
         self.notes = [n for n in fitted["reasons"] if not n.startswith("to repeat")] + fitted["notes"]
         self.violation = max([0.0] + [self.enforced(c) - c["bound"] for c in self.constraints])
+        self.signed = {c["name"]: self.enforced(c) - c["bound"] for c in self.constraints}
         multipliers = fitted["multipliers"]
         self.multipliers = None if multipliers is None else np.array(multipliers)
+        self.dual = None if multipliers is None else named(self.signed, multipliers)
         #: The bound and the factor of the temperature that each constraint was trained with.
         self.trained = [(c["surrogate_bound"], c["sharpened"]) for c in self.constraints]
 

@@ -14,7 +14,7 @@ from scipy.optimize import Bounds
 from thalweg import _core
 from thalweg._derivatives import LIBRARIES, derived, precision
 from thalweg._functions import DIFFERENCES, Ball, Simplex, domain, vector
-from thalweg._result import Callback, Certificate, History, Result, raise_with, settings
+from thalweg._result import Callback, Certificate, History, Result, finish, raise_with, settings
 from thalweg._running import conduct, running, status_of
 
 __all__ = ["BilevelResult", "minimize_pessimistic"]
@@ -88,16 +88,13 @@ class _Callback(Callback):
         super().__init__(call, (), 0.0)
         self._sizes = sizes
 
-    def _intermediate(self, row: dict, x: np.ndarray) -> Result:
+    def _intermediate(
+        self, row: dict, x: np.ndarray, multipliers: Optional[np.ndarray], upper: Optional[float]
+    ) -> Result:
         n, m = self._sizes
-        return Result(
-            x=x[:n],
-            y=x[n : n + m],
-            fun=row["objective"],
-            violation=row["violation"],
-            nit=row["iteration"],
-            seconds=row["seconds"],
-        )
+        seen = super()._intermediate(row, x, multipliers, upper)
+        seen.update(x=x[:n], y=x[n : n + m], violation=row["violation"])
+        return seen
 
 
 def minimize_pessimistic(
@@ -159,7 +156,7 @@ def minimize_pessimistic(
         Asks for near-stationarity of the result, with the settings mu, width, target, evaluations.
     callback : callable, optional
         Called as ``callback(intermediate)`` with one object that has x, y, fun, violation, nit, seconds, for every 100th iterate
-        unless ``options['record']`` says otherwise. ``StopIteration`` ends the run.
+        unless ``options['record']`` says otherwise. ``StopIteration`` ends the run. :mod:`thalweg.callbacks` has some.
     options : dict, optional
         ``form`` (a dict with alpha, xi, multiplier_bound, multiplier_unit, inner_steps, inner_accuracy, inner_limit), ``slack`` (of
         the inner solutions in ``worst`` and ``best``), settings of AdaProx by their names in specs (sigma, outer,
@@ -251,6 +248,7 @@ def minimize_pessimistic(
     if raised is not None:
         raise_with(raised, result)
     assert result is not None
+    finish(callback, result)
     return result
 
 
@@ -380,6 +378,7 @@ def _result(
         worst=worst,
         best=best,
         violation=found["violation"],
+        maxcv=max(found["violation"], 0.0),
         beta=found["beta"],
         inner_gap=found["inner_gap"],
         inner_multipliers=np.array(found["inner_multipliers"]),

@@ -14,7 +14,7 @@ from scipy.optimize import LinearConstraint
 
 from thalweg import _core
 from thalweg._functions import count, domain, for_core, linear_rows, sides, vector
-from thalweg._result import Callback, History, Result, raise_with, settings
+from thalweg._result import Callback, History, Result, finish, raise_with, settings
 from thalweg._running import conduct, name_of, running, status_of
 
 __all__ = ["METHODS", "BlackBoxResult", "minimize"]
@@ -215,6 +215,7 @@ def minimize(
     if raised is not None:
         raise_with(raised, result)
     assert result is not None
+    finish(callback, result)
     return result
 
 

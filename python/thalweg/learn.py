@@ -17,7 +17,7 @@ from typing import Any, Callable, Optional, Union
 import numpy as np
 
 from thalweg import _rows
-from thalweg._result import Result
+from thalweg._result import Result, finish
 from thalweg._terms import Bound, Constraint, Term, _call, as_term, one_loss
 from thalweg._train import Posed, constraint_rows, fit_html, train
 
@@ -291,8 +291,12 @@ class FitResult(Result):
     constraints : list of dict
         For each constraint its name, the bound, the counted rate (``measured``), the smooth form (``surrogate``), and whether it
         is kept.
+    signed : dict
+        By how much each constraint exceeds its bound, by name, on the side that was to be enforced; below 0 it is kept.
     multipliers : ndarray or None
         Of the constraints of the problem that was trained.
+    dual : dict or None
+        The same by name.
     stationary : dict or None
         What the solver proved: the proximal point lies within ``upper``. :func:`thalweg.certify` proves it anew.
     nit : int
@@ -390,7 +394,8 @@ def fit(
     start : array_like, optional
         Weights and intercept to start from.
     callback : callable, optional
-        Called with each measured iterate; ``StopIteration`` ends training.
+        Called with each measured iterate, as in :func:`thalweg.minimize`; ``StopIteration`` ends training. Constraints are those
+        of the smooth forms against your bounds, multipliers those of the problem that is being trained.
     verbose : int
         1 shows progress.
 
@@ -455,11 +460,15 @@ def fit(
         accuracy=quality["accuracy"],
         groups=quality["groups"],
         constraints=trained.constraints,
+        signed=trained.signed,
         multipliers=trained.multipliers,
+        dual=trained.dual,
         stationary=trained.stationary,
         solver=fitted["solver"],
         nit=fitted["iterations"],
         passes=fitted["passes"],
+        passes_f=fitted["passes"]["objective"],
+        passes_g=fitted["passes"]["constraints"],
         seconds=fitted["seconds"],
         history=trained.history,
         notes=trained.notes,
@@ -468,4 +477,5 @@ def fit(
         enforce=enforce,
         ctol=feasibility,
     )
+    finish(callback, result)
     return result

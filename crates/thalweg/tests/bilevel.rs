@@ -141,7 +141,7 @@ fn the_first_steps_of_sg_are_those_worked_out() {
     let options = Options { record: Record { every: Some(1), ..Record::default() }, ..Options::iterations(4) };
     struct Seen(Vec<Vec<f64>>);
     impl run::Observer for Seen {
-        fn recorded(&mut self, _: &run::Row, x: &[f64]) {
+        fn recorded(&mut self, _: &run::Row, x: &[f64], _: &run::Known) {
             self.0.push(x.to_vec());
         }
     }

@@ -193,6 +193,11 @@ pub trait Method: Send {
     fn multipliers(&self) -> Option<&[f64]> {
         None
     }
+    /// The distance that the proximal point of the current iterate lies within, while the method has a bound on it. As true as
+    /// the weak-convexity constants that it rests on.
+    fn stationary_within(&self) -> Option<f64> {
+        None
+    }
     /// The penalty and the weights of the constraints, for a method that has them.
     fn weighed(&self) -> Option<Weighed> {
         None
