@@ -23,6 +23,7 @@ __all__ = [
     "lab_lines",
     "lab_run",
     "minimize",
+    "page_style",
     "plans",
     "sweep_bounds",
 ]
@@ -150,3 +151,4 @@ def lab_lines(store: _Path, experiment: Optional[str] = None) -> List[Dict[str, 
 def lab_curves(
     store: _Path, experiment: Optional[str] = None, certified: bool = False
 ) -> Tuple[List[Dict[str, Any]], List[Tuple[int, List[Tuple[str, str, _Floats]]]]]: ...
+def page_style() -> str: ...
