@@ -90,7 +90,10 @@ def rows_of(key, *names):
 
 def test_pessimistic_answers_are_judged_by_the_closed_form():
     toy = rows_of(
-        "pessimistic", "scipy SLSQP on both levels at once", "nested scipy argmin, inner start 0.5", "nested scipy argmin, inner start 0"
+        "pessimistic",
+        "scipy SLSQP on both levels at once",
+        "nested scipy argmin, inner start 0.5",
+        "nested scipy argmin, inner start 0",
     )
     # The optimist says -1/2; the worst answer to its x costs 1/2.
     assert toy[0].claimed and toy[0]["said"] == pytest.approx(-0.5, abs=0.02) and toy[0]["worst"] == pytest.approx(0.5, abs=0.02)
@@ -233,7 +236,9 @@ def test_pairs_and_gaps_are_counted_as_by_hand():
     assert numbers["objective"] == pytest.approx(np.mean([1 - np.exp(-((t - v) ** 2)) for t, v in zip(job.y, s)]))
     rng = np.random.default_rng(1)
     scores, group = rng.integers(0, 9, size=200) / 4.0, rng.choice(["female", "male"], size=200)
-    by_hand = max(abs((scores[group == "female"] > t).mean() - (scores[group == "male"] > t).mean()) for t in np.linspace(-1, 3, 401))
+    by_hand = max(
+        abs((scores[group == "female"] > t).mean() - (scores[group == "male"] > t).mean()) for t in np.linspace(-1, 3, 401)
+    )
     assert fairness.largest_difference(scores, group) == pytest.approx(by_hand)
 
 
@@ -287,7 +292,10 @@ def test_goals_follow_from_the_numbers():
 @pytest.mark.parametrize(
     "words, sentence",
     [
-        (["--only", "smal"], "job 'smal' is not known (did you mean small?): wanted some of fairness, small, blackbox, pessimistic"),
+        (
+            ["--only", "smal"],
+            "job 'smal' is not known (did you mean small?): wanted some of fairness, small, blackbox, pessimistic",
+        ),
         (["--only", "small,everything"], "job 'everything' is not known: wanted some of fairness, small, blackbox, pessimistic"),
         (["--only", ","], "--only names no job: wanted some of fairness, small, blackbox, pessimistic"),
         (["--turns", "0"], "--turns 0: wanted at least 1"),

@@ -1,7 +1,7 @@
 """Thalweg beside other tools: four jobs, everybody on the same machine in one run, every answer measured by the same function.
 
-``python -m thalweg.rivals`` runs them and writes ``rivals.md`` and ``rivals.html``. Tools that are not installed are named with how to
-get them; ``pip install thalweg[rivals]`` brings those that matter.
+``python -m thalweg.rivals`` runs them and writes ``rivals.md`` and ``rivals.html``. Tools that are not installed are named with
+how to get them; ``pip install thalweg[rivals]`` brings those that matter.
 
 >>> from thalweg import rivals
 >>> [job.key for job in rivals.JOBS]

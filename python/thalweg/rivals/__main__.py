@@ -112,7 +112,9 @@ def chosen(only: Optional[str]) -> List[Type[Job]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m thalweg.rivals", description="Thalweg beside other tools, in one run on this machine.")
+    parser = argparse.ArgumentParser(
+        prog="python -m thalweg.rivals", description="Thalweg beside other tools, in one run on this machine."
+    )
     parser.add_argument("--quick", action="store_true", help="small data and little time, to see that everything runs")
     parser.add_argument("--only", metavar="JOB,…", help=f"some of {', '.join(kind.key for kind in JOBS)}")
     parser.add_argument("--out", type=Path, default=Path(), metavar="DIR", help="where rivals.md and rivals.html go; here")
@@ -120,7 +122,10 @@ def _parser() -> argparse.ArgumentParser:
         "--turns", type=int, default=Size().turns, metavar="N", help="how often what is short is timed, 3; medians count"
     )
     parser.add_argument(
-        "--seconds", type=float, metavar="S", help="what a contestant may take; the methods of blackbox use all of it, 90 by default"
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="what a contestant may take; the methods of blackbox use all of it, 90 by default",
     )
     return parser
 

@@ -101,7 +101,7 @@ class Contestant:
     ours: bool = False
     #: It is told more about the problem than others are: what, in words.
     knows: str = ""
-    #: Asked only about this point, without a run: a mark to measure others by.
+    #: A mark to measure others by: it does not try to keep the constraints, or does not try at all.
     mark: bool = False
 
     def absent(self) -> str:
@@ -267,8 +267,6 @@ def run(job: Job, contestant: Contestant) -> Row:
     row.claimed, row.says = answer.claimed, " ".join(answer.says.split()).rstrip(".")
     if answer.point is not None:
         row.numbers = job.measure(contestant, answer.point)
-    if contestant.mark:
-        row.seconds = None
     return row
 
 
@@ -343,4 +341,5 @@ def _play(job: Job, contestant: Contestant, folder: Path, connection: Any) -> No
         times.append(clock.taken)
         if answer.point is None:
             break
-    connection.send(("done", (answer, statistics.median(times))))
+    # Who never started the clock has only named a point.
+    connection.send(("done", (answer, statistics.median(times) or None)))

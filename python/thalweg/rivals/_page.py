@@ -18,8 +18,8 @@ PACKAGES = ("thalweg", "numpy", "scipy", "scikit-learn", "fairlearn", "oxonfair"
 
 TITLE = "Thalweg beside other tools"
 LEAD = (
-    "One run, on one machine, one contestant after the other, each in a process of its own and with one thread. Numbers are measured "
-    "by one function for all at the point that a tool returned; what it claims stands beside them."
+    "One run, on one machine, one contestant after the other, each in a process of its own and with one thread. Numbers are "
+    "measured by one function for all at the point that a tool returned; what it claims stands beside them."
 )
 
 #: A job with the rows that it has so far.
@@ -45,10 +45,13 @@ class Table:
 def written(value: Optional[float], form: str) -> str:
     """A number in a cell.
 
-    >>> written(None, ".4f"), written(0.0, ".0e"), written(0.25, ".4f"), written(-0.0, ".4f")
-    ('', '0', '0.2500', '0')
+    >>> written(None, ".4f"), written(0.0, ".0e"), written(0.25, ".4f"), written(-1e-9, ".4f"), written(-1e-9, ".2%")
+    ('', '0', '0.2500', '0.0000', '0.00%')
     """
-    return "" if value is None else "0" if value == 0.0 else format(value, form)
+    if value is None:
+        return ""
+    text = "0" if value == 0.0 else format(value, form)
+    return text.lstrip("-") if not text.strip("-0.%") else text
 
 
 def claim(job: Job, row: Row) -> str:
@@ -147,13 +150,19 @@ def page(done: Sequence[Done], size: Size, words: str) -> str:
         body.append("<div class=alerts><ul>" + "".join(f"<li>{_inline(text)}</li>" for text in remarks(size)) + "</ul></div>")
     body.append("</header>")
     if goals:
-        body.append("<section><div class=head><h2>Goals</h2></div><div class=verdicts>" + "".join(map(_goal, goals)) + "</div></section>")
+        body.append(
+            "<section><div class=head><h2>Goals</h2></div><div class=verdicts>" + "".join(map(_goal, goals)) + "</div></section>"
+        )
     for job, rows in done:
-        body.append(f"<section id={job.key}><div class=head><h2>{html.escape(job.title)}</h2></div><p>{_inline(job.problem())}</p>")
+        body.append(
+            f"<section id={job.key}><div class=head><h2>{html.escape(job.title)}</h2></div><p>{_inline(job.problem())}</p>"
+        )
         body.append(_table(Table(job, rows)))
         body += [f"<p class=note>{_inline(text)}</p>" for text in filter(None, [told_more(rows)])]
         shows = job.shows(rows)
-        body.append("<div class=parts><div><h3>What it shows</h3>" + "".join(f"<p>{_inline(text)}</p>" for text in shows) + "</div>")
+        body.append(
+            "<div class=parts><div><h3>What it shows</h3>" + "".join(f"<p>{_inline(text)}</p>" for text in shows) + "</div>"
+        )
         body.append(f"<div><h3>When to take the other tool</h3><p>{_inline(job.advice)}</p></div></div></section>")
     style = _core.page_style()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -163,7 +172,9 @@ def page(done: Sequence[Done], size: Size, words: str) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="color-scheme" content="light dark">\n'
-        f"<title>{TITLE}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n" + "\n".join(body) + f"\n</main>\n{foot}\n</body>\n</html>\n"
+        f"<title>{TITLE}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(body)
+        + f"\n</main>\n{foot}\n</body>\n</html>\n"
     )
 
 

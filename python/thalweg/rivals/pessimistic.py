@@ -1,7 +1,7 @@
 """The toy problem of AdaProx's paper: somebody answers within what is best for them, and may choose what is worst for us.
 
-Minimised over x is the largest ``-x y`` over all y that minimise ``(|y| - |x|)_+^3``, which are those with ``|y| <= |x|``, subject to
-``x^2 + y^2 <= 1``. What an x is worth at the worst y has a closed form, by which every answer is judged.
+Minimised over x is the largest ``-x y`` over all y that minimise ``(|y| - |x|)_+^3``, which are those with ``|y| <= |x|``,
+subject to ``x^2 + y^2 <= 1``. What an x is worth at the worst y has a closed form, by which every answer is judged.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
-from thalweg.rivals._contest import TOLERANCE, Answer, Clock, Column, Contestant, Goal, Job, Row, Size
+from thalweg.rivals._contest import TOLERANCE, Answer, Clock, Column, Contestant, Goal, Job, Row
 from thalweg.rivals._words import listed, times
 
 #: An answer is right if its x is worth at most this, and is worth what its tool says up to this.
@@ -46,6 +46,10 @@ def disc(x: np.ndarray, y: np.ndarray) -> float:
     return float(x[0] ** 2 + y[0] ** 2) - 1.0
 
 
+def disc_jac(x: np.ndarray, y: np.ndarray) -> tuple:
+    return 2.0 * x.reshape(1, 1), 2.0 * y.reshape(1, 1)
+
+
 def worst(x: float) -> float:
     """What x is worth at the worst answer.
 
@@ -69,23 +73,21 @@ class Pessimistic(Job):
     )
     cap = (60.0, 15.0)
     advice = (
-        "An inner problem with one solution for each x: nested optimisation is right, and libraries for bilevel problems with unique "
-        "answers are faster. One outer variable and functions that cost nothing: brute force. `thalweg.bilevel` is for inner problems "
-        "with many solutions of which nobody promises the kind one."
+        "An inner problem with one solution for each x: nested optimisation is right, and libraries for bilevel problems with "
+        "unique answers are faster. One outer variable and functions that cost nothing: brute force. `thalweg.bilevel` is for "
+        "inner problems with many solutions of which nobody promises the kind one."
     )
 
     def problem(self) -> str:
         return (
             "`min_x max_y -x y` over those y that minimise `(|y| - |x|)_+^3`, subject to `x^2 + y^2 <= 1`, from "
             f"x = {START:g}. Every y with `|y| <= |x|` is an inner solution. The value is 0, at x = 0. An x is worth "
-            "`|x| min(|x|, sqrt(1 - x^2))` at the worst answer, in closed form; off is how far what a tool says lies from what its x is "
-            f"worth. An answer is called right if both are within {RIGHT:g} of 0."
+            "`|x| min(|x|, sqrt(1 - x^2))` at the worst answer, in closed form; off is how far what a tool says lies from what "
+            f"its x is worth. An answer is called right if both are within {RIGHT:g} of 0."
         )
 
     def contestants(self) -> List[Contestant]:
-        nested = [
-            Contestant(f"nested scipy argmin, inner start {y:g}", by_nesting, {"answer": y}, "scipy") for y in ANSWERS
-        ]
+        nested = [Contestant(f"nested scipy argmin, inner start {y:g}", by_nesting, {"answer": y}, "scipy") for y in ANSWERS]
         return [
             Contestant(OURS, by_thalweg, ours=True),
             *nested,
@@ -113,8 +115,8 @@ class Pessimistic(Job):
         text = ""
         if ours is not None:
             text = (
-                f"`{OURS}` ends at x = {ours['x']:.3f}, worth {ours['worst']:.4f} at the worst answer, in {ours.seconds:.2f} seconds: "
-                f"{'right' if right(ours) else 'wrong'}."
+                f"`{OURS}` ends at x = {ours['x']:.3f}, worth {ours['worst']:.4f} at the worst answer, in {ours.seconds:.2f} "
+                f"seconds: {'right' if right(ours) else 'wrong'}."
             )
         wrong = [row for row in others if not right(row)]
         if wrong:
@@ -140,7 +142,8 @@ class Pessimistic(Job):
         if ours is None or not others:
             return [Goal(words, None, "no rows to compare")]
         wrong = [row for row in others if not right(row)]
-        because = f"worth {ours['worst']:.4f}, as it says up to {abs(ours['off'] or 0.0):.4f}; {len(wrong)} of {len(others)} others are wrong"
+        because = f"worth {ours['worst']:.4f}, as it says up to {abs(ours['off'] or 0.0):.4f}; "
+        because += f"{len(wrong)} of {len(others)} others are wrong"
         return [Goal(words, right(ours) and bool(wrong), because)]
 
 
@@ -162,12 +165,13 @@ def by_thalweg(job: Pessimistic, clock: Clock) -> Answer:
             inner,
             [START],
             outer_bounds=[(-1.0, 1.0)],
-            inner_bounds=[(-1.0, 1.0)],
+            inner_bounds=[(-2.0, 2.0)],
             constraints=disc,
             outer_grad=outer_grad,
             inner_grad=inner_grad,
+            constraints_jac=disc_jac,
         )
-    return Answer((result.x[0], result.y[0], result.worst), bool(result.success), result.message)
+    return Answer((result.x[0], result.worst.y[0], result.worst.value), bool(result.success), result.message)
 
 
 def by_nesting(job: Pessimistic, clock: Clock, answer: float) -> Answer:

@@ -29,8 +29,8 @@ class Small(Job):
     )
     cap = (60.0, 5.0)
     advice = (
-        "Functions that are smooth, few variables, exact values: take scipy's SLSQP. A problem that can be written as a linear or "
-        "quadratic program: take a solver for those. `thalweg.minimize` is for what remains: kinks, means over samples, "
+        "Functions that are smooth, few variables, exact values: take scipy's SLSQP. A problem that can be written as a linear "
+        "or quadratic program: take a solver for those. `thalweg.minimize` is for what remains: kinks, means over samples, "
         "constraints that are neither smooth nor convex, and a point whose quality somebody has to vouch for."
     )
 
@@ -60,7 +60,9 @@ class Small(Job):
         ]
         nlopt = [Contestant(f"nlopt {name}", by_nlopt, {"name": name}, "nlopt") for name in ("MMA", "CCSAQ", "SLSQP")]
         return [
-            Contestant("scipy linprog, as a linear program", by_linprog, {}, "scipy", knows="the problem as rows of a linear program"),
+            Contestant(
+                "scipy linprog, as a linear program", by_linprog, {}, "scipy", knows="the problem as rows of a linear program"
+            ),
             Contestant("thalweg.minimize", by_thalweg, {"rho": None}, ours=True),
             Contestant("thalweg.minimize, rho=0, with certificate", by_thalweg, {"rho": 0.0}, ours=True),
             *scipy,
