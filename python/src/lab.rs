@@ -214,3 +214,9 @@ pub fn lab_curves<'py>(
     });
     Ok((python(py, &lines)?, curves.collect()))
 }
+
+/// The style sheet of reports, for pages that the Python half makes.
+#[pyfunction]
+pub fn page_style() -> String {
+    thalweg_lab::report::style()
+}

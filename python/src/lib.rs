@@ -48,5 +48,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(lab::lab_run, module)?)?;
     module.add_function(wrap_pyfunction!(lab::lab_lines, module)?)?;
     module.add_function(wrap_pyfunction!(lab::lab_curves, module)?)?;
+    module.add_function(wrap_pyfunction!(lab::page_style, module)?)?;
     Ok(())
 }

@@ -40,7 +40,7 @@ def test_examples(page, tmp_path, monkeypatch):
 def test_sources_are_python_3_9():
     import ast
 
-    for source in (ROOT / "python" / "thalweg").glob("*.py"):
+    for source in (ROOT / "python" / "thalweg").rglob("*.py"):
         ast.parse(source.read_text(), str(source), feature_version=(3, 9))
 
 

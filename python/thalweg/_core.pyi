@@ -28,6 +28,7 @@ __all__ = [
     "lab_run",
     "minimize",
     "minimize_by_values",
+    "page_style",
     "plans",
     "sweep_bounds",
 ]
@@ -218,3 +219,4 @@ def lab_lines(store: _Path, experiment: Optional[str] = None) -> List[Dict[str, 
 def lab_curves(
     store: _Path, experiment: Optional[str] = None, certified: bool = False
 ) -> Tuple[List[Dict[str, Any]], List[Tuple[int, List[Tuple[str, str, _Floats]]]]]: ...
+def page_style() -> str: ...

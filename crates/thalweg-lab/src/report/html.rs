@@ -34,7 +34,7 @@ pub fn html(page: &Page) -> String {
         let alert = format!("the data of this page could not be written: {e}");
         serde_json::json!({ "title": page.title, "lead": "", "alerts": [alert], "version": "", "sections": [] }).to_string()
     });
-    let (style, script) = (lean(STYLE), lean(SCRIPT));
+    let (style, script) = (style(), lean(SCRIPT));
     let fill = [
         ("{{script-hash}}", hash(&script)),
         ("{{style-hash}}", hash(&style)),
@@ -54,6 +54,11 @@ pub fn html(page: &Page) -> String {
     }
     out.push_str(rest);
     out
+}
+
+/// The style of the page, for pages that are made elsewhere and should look alike.
+pub fn style() -> String {
+    lean(STYLE)
 }
 
 /// Code without what only its authors need: indentation, empty lines, and lines that are a comment. Lines end in LF alone, because

@@ -8,7 +8,7 @@ pub mod of_solve;
 pub mod of_tradeoff;
 mod thin;
 
-pub use html::{LEVELS, html};
+pub use html::{LEVELS, html, style};
 use serde::Serialize;
 
 /// A page.
