@@ -2,8 +2,9 @@
 
 ``minimize`` takes functions of your own, by scipy's conventions; :mod:`thalweg.learn` trains linear classifiers whose objective
 and constraints are terms such as ``hinge()`` and ``demographic_parity() <= 0.02``; ``FairClassifier`` and its neighbours do the
-same by the rules of scikit-learn; :mod:`thalweg.bilevel` has problems with a follower whose worst answer counts. ``certify`` proves what holds, ``tradeoff`` shows what a bound costs, ``plan`` has what
-theorems prescribe, :mod:`thalweg.lab` runs experiments, :mod:`thalweg.datasets` has data.
+same by the rules of scikit-learn; :mod:`thalweg.bilevel` is for problems with a follower whose worst answer counts. ``certify``
+proves what holds, ``tradeoff`` shows what a bound costs, ``plan`` has what theorems prescribe, :mod:`thalweg.lab` runs
+experiments, :mod:`thalweg.datasets` has data.
 """
 
 from __future__ import annotations

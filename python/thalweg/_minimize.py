@@ -155,9 +155,7 @@ def minimize(
     solver = {"name": _method(method), **given}
     watch = None if callback is None else Callback(callback, posed.names, ctol)
     with running(verbose, "minimize") as run:
-        outcome, ended, reasons, raised = _core.minimize(
-            posed.core, posed.x0, solver, how, run.interrupt, watch, run.on_progress
-        )
+        outcome, ended, reasons, raised = _core.minimize(posed.core, posed.x0, solver, how, run.interrupt, watch, run.on_progress)
     result = None if outcome is None else _result(posed, outcome, ended, reasons, ctol, watch is not None and watch.stopped)
     if raised is not None:
         raise_with(raised, result)
@@ -177,9 +175,7 @@ def _method(method: Any) -> str:
     return method.lower().replace("_", "-")
 
 
-def conduct(
-    given: dict, seed: int, ctol: float = 1e-6, record: Optional[dict] = None, maxiter: Optional[int] = None
-) -> dict:
+def conduct(given: dict, seed: int, ctol: float = 1e-6, record: Optional[dict] = None, maxiter: Optional[int] = None) -> dict:
     """Takes what belongs to the run out of the options: what is left belongs to the method."""
     budget = settings(given.pop("budget", None), "options['budget']")
     if "maxiter" in given:
