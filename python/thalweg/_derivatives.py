@@ -20,7 +20,7 @@ Derived = Tuple[Callable, Callable]
 
 
 def precision(how: str) -> ContextManager:
-    """What functions have to run in so that numbers have 64 bits: jax then counts so in this thread, until the end of the block."""
+    """What functions have to run in so that numbers have 64 bits: with jax, in this thread and until the end of the block."""
     if how != "jax":
         return contextlib.nullcontext()
     jax = need("jax", "derivatives='jax'")

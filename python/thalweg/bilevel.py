@@ -52,8 +52,8 @@ class BilevelResult(Result):
     nit : int
         Iterations of the run, without those of the short runs before it that choose settings.
     nfev, njev, inner_nfev, inner_njev, nhev : int
-        Calls of `outer` and its gradient, of `inner` and its gradient, and products with second derivatives of all functions; with
-        everything before and after the run.
+        Calls of `outer` and its gradient, of `inner` and its gradient, and products with second derivatives of all functions;
+        with everything before and after the run.
     certificate : Certificate or None
         Near-stationarity in the problem relaxed by ``beta``, if it was asked for.
     derivatives : {'exact', 'differences'}
@@ -126,16 +126,16 @@ def minimize_pessimistic(
     Parameters
     ----------
     outer, inner : callable
-        ``outer(x, y)``, the leader's cost f, and ``inner(x, y)``, the follower's g, which is minimised over **all** y. Both are to
-        have two continuous derivatives; f is to be concave and g convex in y. Arguments are new arrays at each call.
+        ``outer(x, y)``, the leader's cost f, and ``inner(x, y)``, the follower's g, which is minimised over **all** y. Both are
+        to have two continuous derivatives; f is to be concave and g convex in y. Arguments are new arrays at each call.
     x0 : array_like
         Where to start. It is moved into `outer_bounds`.
     outer_bounds, inner_bounds : Bounds, pairs (low, high), Ball or Simplex
         Bounded sets. `inner_bounds` is no constraint of the follower, only a place to look in: it has room for every answer and
         for those that are a little worse than best, and it says how many inner variables there are.
     constraints : callable, optional
-        ``constraints(x, y)``, a number or a vector C. The leader reckons with answers that have ``C <= 0``; the follower is not bound
-        by it.
+        ``constraints(x, y)``, a number or a vector C. The leader reckons with answers that have ``C <= 0``; the follower is not
+        bound by it.
     outer_grad, inner_grad : callable or True
         ``outer_grad(x, y)`` returns the pair of gradients by x and by y. True if ``outer`` itself returns ``(value, (dx, dy))``.
     constraints_jac : callable or True
@@ -158,8 +158,8 @@ def minimize_pessimistic(
         Called as ``callback(intermediate)`` with one object that has x, y, fun, violation, nit, seconds, for every 100th iterate
         unless ``options['record']`` says otherwise. ``StopIteration`` ends the run. :mod:`thalweg.callbacks` has some.
     options : dict, optional
-        ``form`` (a dict with alpha, xi, multiplier_bound, multiplier_unit, inner_steps, inner_accuracy, inner_limit), ``slack`` (of
-        the inner solutions in ``worst`` and ``best``), settings of AdaProx by their names in specs (sigma, outer,
+        ``form`` (a dict with alpha, xi, multiplier_bound, multiplier_unit, inner_steps, inner_accuracy, inner_limit), ``slack``
+        (of the inner solutions in ``worst`` and ``best``), settings of AdaProx by their names in specs (sigma, outer,
         inner_iterations, beta, shrink, settled, output, and ``inner``, which is 'sg', 'pd', or a dict with such a name and its
         settings), ``maxiter``, ``budget`` (iterations, seconds), ``record``, ``stop``. Without settings of AdaProx other than
         ``inner`` short runs choose them.
@@ -182,24 +182,23 @@ def minimize_pessimistic(
 
     Examples
     --------
-    A depot orders x units, of which it needs 3, from two suppliers who do not care which of them delivers; the second is twice as
-    dear. Counting on the worst it should order 1 unit, for a cost of 4:
+    A leader wants ``-x y`` to be small. The follower is content with every y from -|x| to |x|, and some of these cost the leader
+    ``x ** 2``: the cautious choice is 0.
 
     >>> import numpy as np
     >>> from thalweg.bilevel import minimize_pessimistic
+    >>> def content(x, y):
+    ...     too_far = max(abs(y[0]) - abs(x[0]), 0.0)
+    ...     return too_far**3, (-3 * too_far**2 * np.sign(x), 3 * too_far**2 * np.sign(y))
     >>> found = minimize_pessimistic(
-    ...     lambda x, y: (x[0] - 3) ** 2 / 2 + y[0] + 2 * y[1],
-    ...     lambda x, y: (y.sum() - x[0]) ** 2 / 2,
-    ...     [2.0],
-    ...     outer_bounds=[(0, 4)], inner_bounds=[(-1, 6)] * 2,
-    ...     constraints=lambda x, y: -y,
-    ...     outer_grad=lambda x, y: (x - 3, [1, 2]),
-    ...     inner_grad=lambda x, y: (x - y.sum(), np.full(2, y.sum() - x[0])),
-    ...     constraints_jac=lambda x, y: (np.zeros((2, 1)), -np.eye(2)),
-    ...     options={"outer": 40, "inner_iterations": 500, "beta": 0.1, "sigma": 15, "inner": {"name": "sg", "eps": 0.05}},
+    ...     lambda x, y: (-x[0] * y[0], (-y, -x)), content, [0.3],
+    ...     outer_grad=True, inner_grad=True, outer_bounds=[(-2, 2)], inner_bounds=[(-2, 2)],
+    ...     options={"sigma": 20, "outer": 60, "inner_iterations": 200, "beta": 0.05, "inner": {"name": "sg", "eps": 0.02}},
     ... )
-    >>> found.success, found.x[0] < 1.9, found.derivatives
-    (True, True, 'differences')
+    >>> found.success, found.worst.value < 0.01
+    (True, True)
+    >>> found.derivatives
+    'differences'
     """
     began = time.perf_counter()
     given = settings(options)
@@ -227,11 +226,12 @@ def minimize_pessimistic(
 
     with running(verbose, "minimize_pessimistic") as run, precision(derivatives or ""):
         try:
-            core = _core.BilevelCallables(sizes, domains, *_levels(levels, products, derivatives, start, domains), run.interrupt)
+            functions = _levels(levels, products, derivatives, start, domains)
+            core = _core.BilevelCallables(sizes, domains, *functions, interrupt=run.interrupt)
             if check_gradients:
                 core.check(start, how["seed"])
-        except Exception as raised:
-            raise_with(raised, None)
+        except Exception as early:
+            raise_with(early, None)
         found, ended, raised = core.solve(start, form, given, how, bounds, watch, run.on_progress)
         extremes, refused = None, "it was interrupted"
         stopped = watch is not None and watch.stopped
@@ -312,7 +312,9 @@ def _check(levels: dict, constraints_jac: Any, products: dict, derivatives: Any)
             raise TypeError(f"{called} is of type {type(slope).__name__}: wanted a function of x and y, or True")
 
 
-def _levels(levels: dict, products: dict, derivatives: Optional[str], start: np.ndarray, domains: tuple) -> tuple:
+def _levels(
+    levels: dict, products: dict, derivatives: Optional[str], start: np.ndarray, domains: tuple
+) -> Tuple[tuple, tuple, Optional[tuple]]:
     """The functions as the core takes them: function, gradient, product; of the constraints also how many they are."""
     sizes = (len(start), _inside(domains[1]).size)
     count = None
