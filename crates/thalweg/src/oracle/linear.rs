@@ -403,7 +403,7 @@ mod tests {
         let held = problem(rows().within(Bounds::uniform(-1.0, 1.0).unwrap()).unwrap());
         let outcome = run::minimize_by_values(&held, &mut solver, &[0.0, 0.0], &Options::iterations(1000), &mut ()).unwrap();
         assert!(vec::distance(&outcome.point.x, &[0.25, 0.75]) < 0.05 && outcome.point.feasible, "{:?}", outcome.point);
-        assert!(Values::domain(&held).distance(&[2.0, 0.0]) > 0.9 && Values::region(&held).is_some());
+        assert!(Values::domain(&held).distance(&[2.0, 0.0]).unwrap() > 0.9 && Values::region(&held).is_some());
         let at = At { x: &[1.0, 1.0], draw: &Draw::full(), warm: &Warm::default() };
         let mut g = [0.0];
         held.constraint_values(at, Pick::These(&[1]), &mut g, &mut held.scratch()).unwrap();
