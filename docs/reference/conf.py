@@ -10,12 +10,11 @@ author = "the authors of Thalweg"
 version = release = thalweg.__version__
 
 extensions = ["sphinx.ext.autodoc", "numpydoc"]
-exclude_patterns = ["_build"]
 html_theme = "alabaster"
 html_show_copyright = False
 
 # What scikit-learn adds to every estimator is explained there.
-autodoc_default_options = {"members": True, "exclude-members": "set_fit_request, set_score_request"}
+autodoc_default_options = {"members": True, "exclude-members": "get_metadata_routing, set_fit_request, set_score_request"}
 # Names are written as the docstrings write them, without the modules they are kept in.
 add_module_names = False
 autodoc_typehints = "none"

@@ -175,7 +175,7 @@ class Result(OptimizeResult):
     _shown: Tuple[str, ...] = ("success", "message", "fun", "maxcv", "nit", "nfev", "njev", "certificate", "method", "seconds")
 
     def plot(self, against: str = "passes", ax: Any = None) -> Any:
-        """Objective and constraints of the measured iterates, see :meth:`History.plot`."""
+        """Objective and constraints of the measured iterates, see :meth:`thalweg.History.plot`."""
         return self.history.plot(against, ax)
 
     def _repr_html_(self) -> str:
