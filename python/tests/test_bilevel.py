@@ -212,6 +212,24 @@ def test_derived_by_a_library(library):
         solve(**{**written(numpy), "outer": lambda x, y: numpy.concatenate([x, y])}, derivatives=library)
 
 
+@pytest.mark.parametrize("library", ["autograd", "jax"])
+def test_derived_with_several_variables_and_constraints(library):
+    numpy = pytest.importorskip(f"{library}.numpy")
+    given = {
+        "outer": lambda x, y: numpy.sum(x * y[:2]) + 0.1 * y[2] + x[0] ** 3,
+        "inner": lambda x, y: 0.5 * (1.0 + x[0] ** 2) * numpy.sum((y - numpy.sin(x[1])) ** 2),
+        "constraints": lambda x, y: numpy.array([x[1] * y[0] - 3.0, y[1] ** 2 + x[0] * y[2] - 5.0]),
+        "x0": [0.4, -0.2],
+        "outer_bounds": [(-1, 1)] * 2,
+        "inner_bounds": [(-3, 3)] * 3,
+        "options": {**SHORT, "maxiter": 3},
+    }
+    # Everything is compared with differences before the run.
+    result = solve(derivatives=library, **given)
+    assert result.derivatives == "exact" and result.nit == 3 and result.nhev > 0
+    assert result.y.shape == (3,) and result.inner_multipliers.shape == (3,)
+
+
 def test_jax_keeps_its_own_precision():
     jax = pytest.importorskip("jax")
     solve(**written(jax.numpy), derivatives="jax", options=SHORT)

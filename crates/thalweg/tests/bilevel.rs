@@ -451,7 +451,8 @@ fn an_interrupt_ends_whatever_is_going_on() {
         let (found, asked) = solve(after);
         assert_eq!(found.outcome.ended, Ended::Interrupted);
         assert!(found.outcome.iterations == 0 && found.x == [0.1] && found.extremes.is_none(), "{after}: {found:?}");
-        assert!(asked < after + 500, "{after}: {asked} inner gradients");
+        // What is left is the value function at the start, anew for everything that measures there.
+        assert!(asked < after + 1_500, "{after}: {asked} inner gradients");
         let said = "the worst and the best inner solution were not computed: it was interrupted";
         assert!(found.notes.iter().any(|n| n == said), "{:?}", found.notes);
     }

@@ -191,7 +191,7 @@ fn choose_until(problem: &SingleLevel, z: &[f64], inner: &adaprox::Inner, interr
         let outcome = run::minimize(problem, &mut solver, z, &options, &mut ())?;
         Ok((solver, outcome))
     };
-    let (mut sigma, mut iterations) = (bending(&mut ev, z)?.max(LEAST_SIGMA), FEWEST);
+    let (mut sigma, mut iterations) = (bending(&mut ev, z, interrupt)?.max(LEAST_SIGMA), FEWEST);
     let (mut solver, mut outcome) = pilot(sigma, iterations)?;
     for _ in 0..RAISES {
         if set(interrupt) {
@@ -236,13 +236,13 @@ fn choose_until(problem: &SingleLevel, z: &[f64], inner: &adaprox::Inner, interr
     Ok(Chosen { settings: settings(sigma, iterations, outer, beta), within: 1.125 * beta, reasons })
 }
 
-/// How much the objective and the rows bend around z: the largest change of a gradient per distance.
-fn bending<E: Eval + ?Sized>(ev: &mut E, z: &[f64]) -> Result<f64> {
+/// How much the objective and the rows bend around z: the largest change of a gradient per distance, of those seen until interrupted.
+fn bending<E: Eval + ?Sized>(ev: &mut E, z: &[f64], interrupt: Stop) -> Result<f64> {
     let (q, full) = (ev.constraints(), Draw::full());
     let mut rng = Rng::new(0, Purpose::Directions);
     let (mut h, mut largest) = (vec![0.0; q], 0.0_f64);
     // Random mixtures of rows with weights that add up to 1 bend no more than the rows themselves, and single ones are among them.
-    for probe in 0..PROBES {
+    for probe in (0..PROBES).take_while(|_| !set(interrupt)) {
         let mut weights = vec![0.0; q];
         if probe % 2 == 0 || q == 0 {
             weights.iter_mut().skip(probe / 2 % q.max(1)).take(1).for_each(|w| *w = 1.0);
