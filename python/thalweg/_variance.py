@@ -7,6 +7,7 @@ import time
 from typing import Any, Dict, Optional
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from thalweg import _core, _rows
@@ -22,6 +23,20 @@ _SOLVERS = ("auto", "lbfgs", "st-spg", "mspg")
 _ITERATIONS, _PASSES = 3000, 30.0
 #: By how many rows a batch of `partial_fit` is larger than the one before: some epochs then make thousands of iterations.
 _GROWTH = 0.01
+
+
+def _learns_in_parts(self: Any) -> bool:
+    """Only what does not depend on the number of all rows can be learnt in parts, and only by one method."""
+    text, wanted = one_loss(self.loss), None
+    if self.form == "sqrt":
+        wanted = "form 'sqrt' is divided by the number of all rows, which partial_fit does not know: wanted 'plain'"
+    elif "truncated_logistic" in text and "scale" not in text:
+        wanted = "the scale is taken from the number of all rows, which partial_fit does not know: wanted one in the loss"
+    elif self.solver not in ("auto", "mspg"):
+        wanted = f"solver = {self.solver!r}: partial_fit is done by 'mspg'"
+    if wanted is not None:
+        raise AttributeError(wanted)
+    return True
 
 
 class VarianceRegularizedClassifier(Classifier):
@@ -46,7 +61,7 @@ class VarianceRegularizedClassifier(Classifier):
         Whether a constant is added to the scores.
     solver : {"auto", "lbfgs", "st-spg", "mspg"}, default="auto"
         The method of `fit`: "lbfgs" reads all rows in each iteration and is accurate, the other two read few. "auto" chooses
-        between "lbfgs" and "st-spg", and says why in ``notes_``. The method of `partial_fit` is always "mspg".
+        between "lbfgs" and "st-spg", and says why in ``notes_``. With "auto" and "mspg" there is `partial_fit`, always by "mspg".
     options : dict, default=None
         Settings of the solver.
     max_iter : int, default=None
@@ -171,10 +186,6 @@ class VarianceRegularizedClassifier(Classifier):
             return {"max_iter": _ITERATIONS} if chosen == "lbfgs" else {"max_passes": _PASSES}
         return {"max_iter": self.max_iter, "max_passes": self.max_passes}
 
-    def _check_solver(self, *known: str) -> None:
-        if self.solver not in known:
-            raise ValueError(f"solver = {self.solver!r}: wanted one of {', '.join(known)}")
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> VarianceRegularizedClassifier:
         """Trains on these rows alone, and forgets what was learnt before.
 
@@ -191,7 +202,8 @@ class VarianceRegularizedClassifier(Classifier):
         -------
         self
         """
-        self._check_solver(*_SOLVERS)
+        if self.solver not in _SOLVERS:
+            raise ValueError(f"solver = {self.solver!r}: wanted one of {', '.join(_SOLVERS)}")
         rows = self._read(X, y, sample_weight)
         self._learner: Optional[_core.Incremental] = None
         self._train(rows)
@@ -208,6 +220,7 @@ class VarianceRegularizedClassifier(Classifier):
     def _facts(self) -> list:
         return [*super()._facts(), ("mean loss", self.mean_loss_), ("variance of the loss", self.loss_variance_)]
 
+    @available_if(_learns_in_parts)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> VarianceRegularizedClassifier:
         """Goes on learning from rows that come now, and forgets nothing of those that came before.
 
@@ -231,20 +244,10 @@ class VarianceRegularizedClassifier(Classifier):
 
         Notes
         -----
-        What depends on the number of all rows cannot be learnt in parts: ``form="sqrt"``, and "truncated_logistic" without a
-        scale. `options` are settings of "mspg", those of the first call: the step `eta`, and `growth`, by which the number of
+        What depends on the number of all rows cannot be learnt in parts: with ``form="sqrt"``, and with "truncated_logistic"
+        without a scale, there is no such method. `options` are settings of "mspg", those of the first call: the step `eta`, and `growth`, by which the number of
         rows that an iteration reads grows from one to the next, 0.01 if it is not there.
         """
-        self._check_solver("auto", "mspg")
-        if self.form == "sqrt":
-            raise ValueError(
-                "form = 'sqrt': partial_fit does not know the number of all rows that it is divided by: wanted 'plain'"
-            )
-        if "truncated_logistic" in (text := one_loss(self.loss)) and "scale" not in text:
-            raise ValueError(
-                f"loss = {text!r}: partial_fit does not know the number of all rows that its scale is taken from: wanted a "
-                "scale, such as truncated_logistic(scale=500)"
-            )
         first = not hasattr(self, "classes_")
         known = self._known_classes(classes)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first)

@@ -196,8 +196,8 @@ impl Mspg {
     }
 
     /// Goes on with a problem whose rows may be others than before: x, y and t are carried over, and each sample is read once, in a
-    /// random order, in batches of `ceil(b t)` and a last one of what is left. The first pass begins at `start`, moved into the
-    /// domain. Returns the number of iterations; after an error the iterate is the one before the step that failed.
+    /// random order, in batches of `ceil(b t)`; what is less than one more joins the last. The first pass begins at `start`, moved into
+    /// the domain. Returns the number of iterations; after an error the iterate is the one before the step that failed.
     ///
     /// What a problem keeps beside x and y ([`InfProjection::aside`]) is that of the rows at hand.
     pub fn pass(&mut self, ev: &mut dyn Eval, start: &[f64]) -> Result<u64> {
@@ -217,7 +217,10 @@ impl Mspg {
         self.make_room();
         let begun = self.s.t;
         while left > 0 {
-            left -= self.advance(ev, Order::Shuffled, left)?.min(left);
+            // A step on few samples is as long as one on many, and would undo what those have averaged out.
+            let size = self.size();
+            let size = if left / 2 < size { left } else { size };
+            left -= self.advance(ev, Order::Shuffled, size)?.min(left);
         }
         Ok(self.s.t - begun)
     }
@@ -230,8 +233,13 @@ impl Mspg {
         self.work.mapping.resize(self.s.y.len(), 0.0);
     }
 
-    fn take_step(&mut self, ev: &mut dyn Eval, order: Order, most: usize) -> Result<usize> {
-        let Settings { eta, growth, .. } = self.settings;
+    /// m_t = b t samples, Algorithm 1 line 3.
+    fn size(&self) -> usize {
+        (self.settings.growth * self.s.t as f64).ceil() as usize
+    }
+
+    fn take_step(&mut self, ev: &mut dyn Eval, order: Order, size: usize) -> Result<usize> {
+        let eta = self.settings.eta;
         let Saved { t, x, y, aside, radius, clipped, walk, .. } = &mut self.s;
         let Work { d, mapping, x: written, moves, draw, held } = &mut self.work;
         if t.is_power_of_two() {
@@ -239,8 +247,7 @@ impl Mspg {
         } else {
             hold(ev, "mspg", *aside, held)?;
         }
-        // m_t = b t samples, Algorithm 1 line 3
-        walk.draw(ev, order, ((growth * *t as f64).ceil() as usize).min(most), draw);
+        walk.draw(ev, order, size, draw);
         let (samples, ahead) = (draw.stream(0), walk.ahead());
         let problem = held.as_deref().map_or_else(|| demand(ev, "mspg"), Ok)?;
         let (h, n) = (*problem.power(), problem.samples());
@@ -296,9 +303,9 @@ impl Mspg {
         Ok(counted)
     }
 
-    /// One iteration on at most so many samples; returns how many it read.
-    fn advance(&mut self, ev: &mut dyn Eval, order: Order, most: usize) -> Result<usize> {
-        let counted = self.take_step(ev, order, most)?;
+    /// One iteration on so many samples, all where there are not more; returns how many it read.
+    fn advance(&mut self, ev: &mut dyn Eval, order: Order, size: usize) -> Result<usize> {
+        let counted = self.take_step(ev, order, size)?;
         // Indices 2 to T + 1: iterates after an update.
         let Saved { t, x, reservoir, average, .. } = &mut self.s;
         let weight = || (*t as f64).powf(self.settings.weight);
@@ -380,7 +387,7 @@ impl<'e> Solver<dyn Eval + 'e> for Mspg {
     }
 
     fn step(&mut self, ev: &mut (dyn Eval + 'e)) -> Result<Step> {
-        self.advance(ev, self.settings.order, usize::MAX)?;
+        self.advance(ev, self.settings.order, self.size())?;
         Ok(Step { kind: Kind::Objective, finished: false })
     }
 }
