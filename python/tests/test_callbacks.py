@@ -173,8 +173,12 @@ def test_every_and_chain():
         def finish(self, result):
             told.append(result.nit)
 
-    solve(method="ssg", options={"maxiter": 10}, callback=every(4, Kept()))
+    seldom = every(4, Kept())
+    solve(method="ssg", options={"maxiter": 10}, callback=seldom)
     assert (seen, told) == ([0, 4, 8], [10])
+    # Another run is counted anew.
+    solve(method="ssg", options={"maxiter": 6}, callback=seldom)
+    assert (seen, told) == ([0, 4, 8, 0, 4], [10, 6])
 
     def stop(one):
         if one.nit == 3:
@@ -183,7 +187,7 @@ def test_every_and_chain():
     seen.clear()
     result = solve(method="ssg", options={"maxiter": 10}, callback=chain(stop, every(2, Kept()), Kept()))
     # All are called, then the run ends.
-    assert result.status == 3 and seen == [0, 0, 1, 2, 2, 3] and told == [10, 4, 4]
+    assert result.status == 3 and seen == [0, 0, 1, 2, 2, 3] and told == [10, 6, 4, 4]
     for n in (0, 1.5, True):
         with pytest.raises(ValueError, match=f"n = {n}: wanted a whole number, 1 or larger"):
             every(n, print)

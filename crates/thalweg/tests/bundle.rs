@@ -124,6 +124,7 @@ fn conflicting_constraints_are_named() {
 
 #[test]
 fn observers_are_told_multipliers_and_bounds_that_hold_on_the_way() {
+    let mut on_the_way = 0;
     for (problem, start) in [(corner(), vec![0.0, 0.0]), (corner(), vec![1.5, 2.0]), (absolute(), vec![-0.2])] {
         for settings in both(1e-6) {
             let mut told = Told::default();
@@ -134,17 +135,16 @@ fn observers_are_told_multipliers_and_bounds_that_hold_on_the_way() {
             let (_, multipliers, upper) = told.0.last().unwrap();
             assert_eq!(multipliers, &outcome.multipliers);
             assert_eq!(*upper, outcome.stationary.as_ref().map(|s| s.upper));
-            let mut bounds = 0;
-            for (x, _, upper) in &told.0 {
+            for (x, _, upper) in &told.0[..told.0.len() - 1] {
                 let Some(upper) = upper else { continue };
                 let mu = outcome.stationary.as_ref().map(|s| s.mu);
                 let found = certify(&problem, x, &Bounds { mu, target: 0.0, width: 1e-3, ..Bounds::default() }).unwrap();
                 assert!(found.lower <= upper * (1.0 + 1e-9) + 1e-9, "{found:?} {upper}");
-                bounds += 1;
+                on_the_way += 1;
             }
-            assert!(bounds >= 2, "{told:?}", told = told.0);
         }
     }
+    assert!(on_the_way >= 10, "{on_the_way}");
 }
 
 #[test]
