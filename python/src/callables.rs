@@ -4,35 +4,19 @@
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict, PyDict, PyFloat, PyTuple};
+use pyo3::types::{PyDict, PyFloat, PyTuple};
 use thalweg::math::Matrix;
 use thalweg::oracle::{At, Modulus, Pick, Scratch, Source, Subgradients, Values};
-use thalweg::sets::{Ball, Bounds, Set, Simplex, WholeSpace};
+use thalweg::sets::Set;
 use thalweg::{Error, Result};
 
-use crate::arrays::{floats, matrix};
+use crate::answers::{Callable, Indices, Known, Slope, number, rows_of, vector, wrong};
+use crate::arrays::matrix;
 use crate::error::of_library;
 use crate::watch::Raised;
-
-/// How the subgradients of a function are had.
-enum Slope {
-    /// Not at all.
-    None,
-    /// By a function of their own.
-    Call(Py<PyAny>),
-    /// Together with the value.
-    WithValue,
-}
-
-/// A Python function and how its subgradients are had.
-struct Callable {
-    name: String,
-    value: Py<PyAny>,
-    slope: Slope,
-}
 
 /// A function with one or more values.
 enum Function {
@@ -63,8 +47,7 @@ pub struct Callables {
     domain: Box<dyn Set>,
     /// Number of samples, if functions take indices of some of them.
     samples: Option<[usize; 1]>,
-    /// All indices, made once.
-    every: Option<Py<PyArray1<i64>>>,
+    every: Option<Indices>,
     moduli: (Modulus, Modulus),
     /// What a callable raised.
     pub raised: Raised,
@@ -88,21 +71,6 @@ struct Visit {
     values: Known,
     /// Subgradients row after row.
     slopes: Known,
-}
-
-/// Numbers that are known or not; the memory stays.
-#[derive(Default)]
-struct Known {
-    known: bool,
-    numbers: Vec<f64>,
-}
-
-impl Known {
-    /// Space for so many numbers; whoever fills it says that they are known.
-    fn room(&mut self, count: usize) -> &mut [f64] {
-        self.numbers.resize(count, 0.0);
-        &mut self.numbers
-    }
 }
 
 impl Visit {
@@ -147,12 +115,6 @@ impl Callables {
         if let Some(stray) = inequalities.iter().find(|i| functions.get(i.function).is_none_or(|(_, n)| i.value >= *n)) {
             return Err(PyValueError::new_err(format!("'{}' speaks of a value that no function has", stray.name)));
         }
-        let every = samples.map(|n| -> PyResult<_> {
-            let all = PyArray1::from_iter(py, 0..n as i64);
-            // It is given to every call: nobody may change it.
-            all.call_method("setflags", (), Some(&[("write", false)].into_py_dict(py)?))?;
-            Ok(all.unbind())
-        });
         let modulus = |value: Option<f64>| match value {
             Some(value) => Modulus { value, source: Source::Claimed },
             None => Modulus { value: 0.0, source: Source::Estimated },
@@ -162,9 +124,9 @@ impl Callables {
             objective,
             functions,
             inequalities,
-            domain: set(domain)?,
+            domain: crate::answers::domain(domain)?.boxed(),
             samples: samples.map(|n| [n]),
-            every: every.transpose()?,
+            every: samples.map(|n| Indices::new(py, n)).transpose()?,
             moduli: (modulus(rho.map(|r| r.0)), modulus(rho.map(|r| r.1))),
             raised: Raised::default(),
             values: AtomicU64::new(0),
@@ -190,39 +152,6 @@ impl Callables {
             all.push(PyArray1::from_slice(py, values));
         }
         Ok(all)
-    }
-}
-
-/// The domain that a dictionary describes.
-fn set(given: Option<&Bound<'_, PyDict>>) -> PyResult<Box<dyn Set>> {
-    let Some(given) = given else { return Ok(Box::new(WholeSpace)) };
-    let get = |key: &str| given.get_item(key);
-    if let (Some(low), Some(high)) = (get("low")?, get("high")?) {
-        return Ok(Box::new(Bounds::each(floats(&low)?, floats(&high)?).map_err(of_library)?));
-    }
-    if let Some(radius) = get("radius")? {
-        let radius = radius.extract()?;
-        return Ok(Box::new(match get("center")? {
-            Some(centre) => Ball::around(floats(&centre)?, radius).map_err(of_library)?,
-            None => Ball::new(radius).map_err(of_library)?,
-        }));
-    }
-    match get("total")? {
-        Some(total) => Ok(Box::new(Simplex::new(total.extract()?).map_err(of_library)?)),
-        None => Ok(Box::new(WholeSpace)),
-    }
-}
-
-impl Callable {
-    fn new(name: String, value: Bound<'_, PyAny>, slope: Bound<'_, PyAny>) -> Self {
-        let slope = if slope.is_none() {
-            Slope::None
-        } else if slope.is_callable() {
-            Slope::Call(slope.unbind())
-        } else {
-            Slope::WithValue
-        };
-        Callable { name, value: value.unbind(), slope }
     }
 }
 
@@ -264,21 +193,13 @@ impl Callables {
 
     /// Calls a Python function at a point: with a new array each time, so that nobody can change ours or be changed by us.
     fn ask<T>(&self, callable: &Py<PyAny>, at: &At, read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Result<T> {
-        let asked = Python::attach(|py| -> PyResult<T> {
+        self.raised.ask(|py| {
             let x = PyArray1::from_slice(py, at.x);
-            let answer = match (&self.every, at.draw.stream(0)) {
-                (None, _) => callable.bind(py).call1((x,))?,
-                (Some(every), Pick::All) => callable.bind(py).call1((x, every.bind(py)))?,
-                (Some(_), Pick::These(ids)) => {
-                    callable.bind(py).call1((x, PyArray1::from_iter(py, ids.iter().map(|&i| i64::from(i)))))?
-                }
+            let answer = match &self.every {
+                None => callable.bind(py).call1((x,))?,
+                Some(every) => callable.bind(py).call1((x, every.of(py, at.draw.stream(0))))?,
             };
             read(&answer)
-        });
-        asked.map_err(|error| {
-            let sentence = Python::attach(|py| error.value(py).to_string());
-            self.raised.keep(error);
-            Error::Oracle(sentence)
         })
     }
 
@@ -348,7 +269,8 @@ impl Callables {
                     }
                 }
                 Function::Call(Callable { name, slope: Slope::Call(slope), .. }) => {
-                    self.ask(slope, at, |answer| rows_of(answer, name, (*count, self.dim), rows))?;
+                    let began = format!("the jac of {name} returned");
+                    self.ask(slope, at, |answer| rows_of(answer, &began, (*count, self.dim), rows))?;
                 }
                 Function::Call(Callable { name, .. }) => return Err(Error::Oracle(format!("{name} has no jac"))),
             }
@@ -356,79 +278,6 @@ impl Callables {
         }
         Ok(&visit.slopes.numbers)
     }
-}
-
-/// What a callable answered that cannot be used.
-fn wrong(answer: &Bound<'_, PyAny>, began: &str, wanted: &str) -> PyErr {
-    let kind = answer.get_type().name().map_or_else(|_| "something else".into(), |name| name.to_string());
-    PyTypeError::new_err(format!("{began} a {kind}: wanted {wanted}"))
-}
-
-fn number(answer: &Bound<'_, PyAny>, name: &str) -> PyResult<f64> {
-    if let Ok(value) = answer.cast::<PyFloat>() {
-        return Ok(value.value());
-    }
-    // Other numbers of numpy, and an array with one number, as some functions return.
-    if let Ok(value) = answer.call_method0("item").and_then(|item| item.extract::<f64>()) {
-        return Ok(value);
-    }
-    if let Ok(value) = answer.extract::<f64>() {
-        return Ok(value);
-    }
-    if let Ok(size) = answer.getattr("size").and_then(|size| size.extract::<usize>()) {
-        return Err(PyValueError::new_err(format!("{name} returned {size} numbers: wanted one")));
-    }
-    Err(wrong(answer, &format!("{name} returned"), "a number"))
-}
-
-/// Copies the numbers of an answer.
-fn vector(answer: &Bound<'_, PyAny>, began: &str, out: &mut [f64]) -> PyResult<()> {
-    if let Ok(array) = answer.cast::<PyArray1<f64>>()
-        && array.len() == out.len()
-    {
-        match array.to_vec() {
-            Ok(numbers) => out.copy_from_slice(&numbers),
-            Err(_) => out.iter_mut().zip(array.readonly().as_array()).for_each(|(o, v)| *o = *v),
-        }
-        return Ok(());
-    }
-    let numbers = flat(answer).map_err(|_| wrong(answer, began, "an array of numbers"))?;
-    if numbers.len() != out.len() {
-        return Err(PyValueError::new_err(format!("{began} {} numbers: wanted {}", numbers.len(), out.len())));
-    }
-    out.copy_from_slice(&numbers);
-    Ok(())
-}
-
-/// Copies a Jacobian: one row for each value, or a plain vector if there is one value.
-fn rows_of(answer: &Bound<'_, PyAny>, name: &str, (rows, columns): (usize, usize), out: &mut [f64]) -> PyResult<()> {
-    if let Ok(array) = answer.extract::<PyReadonlyArray2<'_, f64>>()
-        && array.shape() == [rows, columns]
-    {
-        out.iter_mut().zip(array.as_array()).for_each(|(o, v)| *o = *v);
-        return Ok(());
-    }
-    // Sparse matrices of scipy.
-    let dense = if answer.hasattr("toarray")? { answer.call_method0("toarray")? } else { answer.clone() };
-    let shape: Option<Vec<usize>> = dense.getattr("shape").and_then(|s| s.extract()).ok();
-    let fits = match shape.as_deref() {
-        Some([r, c]) => (*r, *c) == (rows, columns),
-        Some([n]) => rows == 1 && *n == columns,
-        _ => true,
-    };
-    let began = format!("the jac of {name} returned");
-    if !fits {
-        let shape = shape.unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>().join(" x ");
-        return Err(PyValueError::new_err(format!("{began} an array of {shape}: wanted {rows} x {columns}")));
-    }
-    vector(&dense, &began, out)
-}
-
-/// The numbers of anything that numpy can read, in order.
-fn flat(answer: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
-    let numpy = answer.py().import("numpy")?;
-    let array = numpy.call_method1("asarray", (answer, "float64"))?.call_method0("ravel")?;
-    floats(&array)
 }
 
 impl Values for Callables {

@@ -2,15 +2,18 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use numpy::{PyArray1, PyReadonlyArray1};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 use serde::{Deserialize, Serialize};
 use thalweg::certify::{Bounds, certify};
+use thalweg::eval::Evaluator;
 use thalweg::learn::{self, Bounded, Data, Enforce, Expression, FitOptions, Groups, intervals};
 use thalweg::oracle::Values;
 use thalweg::run::{self, Budget};
+use thalweg::sets::{Ball, WholeSpace};
+use thalweg::solvers::{Method, Mspg, State, auto};
 use thalweg_lab::fit::{options, quality};
 use thalweg_lab::tradeoff::{self, Fits};
 
@@ -72,9 +75,10 @@ impl Learning {
 impl Learning {
     /// `features` is a dense array or the parts of compressed rows, `labels` has +1 and -1, `groups` is (codes, names). With
     /// `merge` rows that are the same become one with the sum of their weights. Reference values are those of the problem `like`,
-    /// if there is one.
+    /// if there is one. With `kernel`, centres and gamma, the columns are Gaussian kernel values of the rows with the centres. The
+    /// variables stay in the ball of a `radius` around 0, which may be infinite; where there is none, the problem chooses.
     #[new]
-    #[pyo3(signature = (features, labels, minimize, subject_to, *, groups=None, weights=None, intercept=true, merge=false, like=None))]
+    #[pyo3(signature = (features, labels, minimize, subject_to, *, groups=None, weights=None, intercept=true, merge=false, like=None, kernel=None, radius=None))]
     fn new(
         py: Python<'_>,
         features: &Bound<'_, PyAny>,
@@ -86,6 +90,8 @@ impl Learning {
         intercept: bool,
         merge: bool,
         like: Option<&Bound<'_, Learning>>,
+        kernel: Option<(Bound<'_, PyAny>, f64)>,
+        radius: Option<f64>,
     ) -> PyResult<Self> {
         let data = Data {
             features: matrix(features)?,
@@ -95,11 +101,20 @@ impl Learning {
         };
         let minimize: Expression = minimize.parse().map_err(of_library)?;
         let subject_to = subject_to.iter().map(|c| c.parse().map_err(of_library)).collect::<PyResult<Vec<Bounded>>>()?;
+        let kernel = kernel.map(|(centres, gamma)| Ok::<_, PyErr>((matrix(&centres)?, gamma))).transpose()?;
         let known = like.map(|like| like.get().with(py, |like| Ok(like.references().to_vec()))).transpose()?;
         py.detach(|| {
             alone(|| {
-                let data = if merge { data.merged().map_err(of_library)? } else { data };
+                let mut data = if merge { data.merged().map_err(of_library)? } else { data };
+                if let Some((centres, gamma)) = kernel {
+                    data.features = learn::gaussian_kernel(&data.features, &centres, gamma).map_err(of_library)?;
+                }
                 let builder = learn::Learning::on(data).intercept(intercept).minimize(minimize);
+                let builder = match radius {
+                    None => builder,
+                    Some(f64::INFINITY) => builder.domain(WholeSpace),
+                    Some(radius) => builder.domain(Ball::new(radius).map_err(of_library)?),
+                };
                 let builder = subject_to.into_iter().fold(builder, |builder, c| builder.subject_to(c));
                 let problem = builder.references(known.unwrap_or_default()).build().map_err(of_library)?;
                 Ok(Learning(Mutex::new(problem)))
@@ -125,11 +140,15 @@ impl Learning {
         let start: Option<Vec<f64>> = start.map(|x| x.as_array().iter().copied().collect());
         let raised = Raised::default();
         let mut watcher = Watcher::new(interrupt.get(), raised.clone(), on_record, on_progress);
-        let fitted = self.with(py, |problem| {
+        let mut fitted = self.with(py, |problem| {
             let start = start.unwrap_or_else(|| vec![0.0; problem.dim()]);
             learn::fit(problem, &start, &options, &mut watcher).map_err(of_library)
         })?;
-        Ok((python(py, &fitted)?, fitted.ended.to_string(), raised.take()))
+        // Millions of numbers are no list of objects.
+        let x = PyArray1::from_vec(py, std::mem::take(&mut fitted.point.x));
+        let told = python(py, &fitted)?;
+        told.get_item("point")?.set_item("x", x)?;
+        Ok((told, fitted.ended.to_string(), raised.take()))
     }
 
     /// One run for each value of a bound, from the loosest to the tightest, each from the point of the one before. Returns the
@@ -184,6 +203,23 @@ impl Learning {
             quality(problem, &x).map_err(of_lab)
         })?;
         python(py, &found)
+    }
+
+    /// The method that is chosen for the problem where nobody names one.
+    fn chosen(&self, py: Python<'_>) -> PyResult<&'static str> {
+        self.with(py, |problem| Ok(auto::choose(problem).chosen.name()))
+    }
+
+    /// Other sums of terms at a point, on the same rows.
+    fn values(&self, py: Python<'_>, x: PyReadonlyArray1<'_, f64>, expressions: Vec<String>) -> PyResult<Vec<f64>> {
+        let x: Vec<f64> = x.as_array().iter().copied().collect();
+        self.with(py, |problem| {
+            let value = |text: &String| -> thalweg::Result<f64> {
+                let other = problem.beside().minimize(text.parse()?).build()?;
+                Ok(run::measure(&other, &x, 0.0)?.objective)
+            };
+            expressions.iter().map(|text| value(text).map_err(of_library)).collect()
+        })
     }
 
     /// The scores of all rows at a point.
@@ -249,6 +285,85 @@ impl Learning {
             Ok((features.rows(), features.cols(), features.form(), references))
         })
     }
+}
+
+/// MSPG on problems of the same variables that come one after another: what it has learnt is kept from each to the next.
+#[pyclass(frozen, module = "thalweg._core")]
+pub struct Incremental {
+    /// What it was made from, for pickles.
+    settings: Py<PyDict>,
+    seed: u64,
+    solver: Mutex<Mspg>,
+}
+
+#[pymethods]
+impl Incremental {
+    /// `settings_of_solver` are those of MSPG; `state` is what a pickle has kept.
+    #[new]
+    #[pyo3(signature = (settings_of_solver, seed, state=None))]
+    fn new(settings_of_solver: &Bound<'_, PyDict>, seed: u64, state: Option<Vec<u8>>) -> PyResult<Self> {
+        let mut solver = Mspg::new(settings(settings_of_solver)?).map_err(of_library)?;
+        if let Some(state) = state {
+            solver.restore(&State::from(state)).map_err(of_library)?;
+        }
+        Ok(Incremental { settings: settings_of_solver.copy()?.unbind(), seed, solver: Mutex::new(solver) })
+    }
+
+    /// One pass over the rows of a problem, the first from `start` or from zero. Returns the iterations, the point, and what there
+    /// is to note.
+    #[pyo3(signature = (problem, start=None))]
+    fn learn<'py>(
+        &self,
+        py: Python<'py>,
+        problem: &Bound<'py, Learning>,
+        start: Option<PyReadonlyArray1<'py, f64>>,
+    ) -> PyResult<(u64, Bound<'py, PyArray1<f64>>, Vec<String>)> {
+        let problem = problem.get();
+        let start: Option<Vec<f64>> = start.map(|x| x.as_array().iter().copied().collect());
+        let (steps, x, notes) = problem.with(py, |problem| {
+            let mut solver = self.lock()?;
+            let mut x = start.unwrap_or_else(|| vec![0.0; problem.dim()]);
+            // Rows that come again must not come in the same order.
+            let seed = self.seed ^ solver.iteration().wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let steps = solver.pass(&mut Evaluator::new(&*problem, seed, 0.0), &x).map_err(of_library)?;
+            solver.output(&mut x);
+            Ok((steps, x, solver.notes()))
+        })?;
+        Ok((steps, PyArray1::from_vec(py, x), notes))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let this = slf.get();
+        let state = py.detach(|| this.lock()?.save().map_err(of_library))?;
+        let made_of = (this.settings.bind(py), this.seed, PyBytes::new(py, state.bytes())).into_pyobject(py)?;
+        Ok((slf.get_type().into_any(), made_of))
+    }
+}
+
+impl Incremental {
+    /// The method, for as long as nobody else needs it. Only to be called without the interpreter's lock.
+    fn lock(&self) -> PyResult<MutexGuard<'_, Mspg>> {
+        self.solver.lock().map_err(|_| broken("the method"))
+    }
+}
+
+/// Gaussian kernel values of rows with centres, one row for each of the first.
+#[pyfunction]
+pub fn gaussian_kernel<'py>(
+    py: Python<'py>,
+    features: &Bound<'py, PyAny>,
+    centres: &Bound<'py, PyAny>,
+    gamma: f64,
+) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let (rows, centres) = (matrix(features)?, matrix(centres)?);
+    let shape = (rows.rows(), centres.rows());
+    let entries = py.detach(|| -> PyResult<Vec<f64>> {
+        let kernel = learn::gaussian_kernel(&rows, &centres, gamma).map_err(of_library)?;
+        let mut entries = Vec::with_capacity(shape.0 * shape.1);
+        (0..shape.0).for_each(|i| kernel.visit_row(i, |_, v| entries.push(v)));
+        Ok(entries)
+    })?;
+    PyArray1::from_vec(py, entries).reshape(shape)
 }
 
 /// Refuses what is no sum of terms; returns it as the library writes it.

@@ -1,10 +1,14 @@
-//! The compiled half of the Python package: problems written as Python callables, learning problems on numpy arrays, the runs on
-//! both, data sets, plans and experiments. Words, defaults and the conventions of other Python libraries are in the package beside it.
+//! The compiled half of the Python package: problems written as Python callables, black boxes, learning problems on numpy
+//! arrays, the runs on them, data sets, plans and experiments. Words, defaults and the conventions of other Python libraries are in the
+//! package beside it.
 
 // Arguments of Python functions go by their names.
 #![allow(clippy::too_many_arguments)]
 
+mod answers;
 mod arrays;
+mod bilevel;
+mod blackbox;
 mod callables;
 mod command;
 mod datasets;
@@ -24,12 +28,17 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<watch::Interrupt>()?;
     module.add_class::<callables::Callables>()?;
+    module.add_class::<bilevel::BilevelCallables>()?;
+    module.add_class::<blackbox::BlackBox>()?;
     module.add_class::<learn::Learning>()?;
+    module.add_class::<learn::Incremental>()?;
     module.add_function(wrap_pyfunction!(command::command, module)?)?;
     module.add_function(wrap_pyfunction!(minimize::minimize, module)?)?;
     module.add_function(wrap_pyfunction!(minimize::certify, module)?)?;
+    module.add_function(wrap_pyfunction!(blackbox::minimize_by_values, module)?)?;
     module.add_function(wrap_pyfunction!(learn::check_expression, module)?)?;
     module.add_function(wrap_pyfunction!(learn::check_constraint, module)?)?;
+    module.add_function(wrap_pyfunction!(learn::gaussian_kernel, module)?)?;
     module.add_function(wrap_pyfunction!(learn::sweep_bounds, module)?)?;
     module.add_function(wrap_pyfunction!(datasets::dataset, module)?)?;
     module.add_function(wrap_pyfunction!(datasets::dataset_table, module)?)?;

@@ -1,4 +1,5 @@
-//! Runs on problems in callables, and certificates of their points.
+//! Runs on problems in callables, and certificates of their points. How any run with callables is conducted, and what is handed
+//! back of it, is here too.
 
 use std::sync::Arc;
 
@@ -8,14 +9,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::Deserialize;
 use thalweg::certify as certificates;
-use thalweg::run::{self, Budget, Options, Record, Stop};
+use thalweg::run::{self, Budget, Options, Outcome, Record, Stop};
 use thalweg::solvers::{AnySolver, auto};
 use thalweg_lab::spec;
 
 use crate::callables::Callables;
 use crate::error::{of_lab, of_library};
 use crate::values::{python, settings, table};
-use crate::watch::{Interrupt, Watcher, alone};
+use crate::watch::{Interrupt, Raised, Watcher, alone};
 
 /// How a run is made, by the names of a spec.
 #[derive(Debug, Deserialize)]
@@ -26,12 +27,44 @@ struct Conduct {
     stop: Stop,
     seed: u64,
     feasibility: f64,
+    repair: bool,
+    listed: usize,
 }
 
 impl Default for Conduct {
     fn default() -> Self {
-        let Options { budget, record, stop, seed, feasibility, .. } = Options::default();
-        Conduct { budget, record, stop, seed, feasibility }
+        let Options { budget, record, stop, seed, feasibility, repair, listed, .. } = Options::default();
+        Conduct { budget, record, stop, seed, feasibility, repair, listed }
+    }
+}
+
+/// The options of a run with callables.
+pub fn options(conduct: &Bound<'_, PyDict>, interrupt: &Interrupt) -> PyResult<Options> {
+    let Conduct { budget, record, stop, seed, feasibility, repair, listed } = settings(conduct)?;
+    Ok(Options {
+        budget,
+        record,
+        stop,
+        seed,
+        feasibility,
+        repair,
+        listed,
+        // Callables run in the thread of their caller.
+        threads: 1,
+        interrupt: Some(Arc::clone(&interrupt.flag)),
+        ..Options::default()
+    })
+}
+
+/// The outcome, why it ended in words, and what Python raised on the way. After an exception there may be no outcome.
+pub type Handed<'py> = (Option<Bound<'py, PyAny>>, String, Option<PyErr>);
+
+/// What is handed back of a run.
+pub fn hand_back<'py>(py: Python<'py>, outcome: thalweg::Result<Outcome>, raised: &Raised) -> PyResult<Handed<'py>> {
+    match (outcome, raised.take()) {
+        (Ok(outcome), raised) => Ok((Some(python(py, &outcome)?), outcome.ended.to_string(), raised)),
+        (Err(_), Some(raised)) => Ok((None, String::new(), Some(raised))),
+        (Err(error), None) => Err(of_library(error)),
     }
 }
 
@@ -62,35 +95,20 @@ pub fn minimize<'py>(
         return Err(PyValueError::new_err(what));
     }
     let start: Vec<f64> = start.as_array().iter().copied().collect();
-    let Conduct { budget, record, stop, seed, feasibility } = settings(conduct)?;
-    let options = Options {
-        budget,
-        record,
-        stop,
-        seed,
-        feasibility,
-        // Callables run in the thread of their caller.
-        threads: 1,
-        interrupt: Some(Arc::clone(&interrupt.get().flag)),
-        // A caller has arrays with an entry for each constraint.
-        listed: usize::MAX,
-        ..Options::default()
-    };
+    // A caller has arrays with an entry for each constraint.
+    let options = Options { listed: usize::MAX, ..options(conduct, interrupt.get())? };
     let mut reasons = vec![];
     let chosen = match named {
         Some((solver, _)) => Ok(solver),
-        None => auto::prepare(problem, &start, seed, feasibility).map(|prepared| {
+        None => auto::prepare(problem, &start, options.seed, options.feasibility).map(|prepared| {
             reasons = prepared.reasons;
             AnySolver::First(prepared.solver)
         }),
     };
     let mut watcher = Watcher::new(interrupt.get(), problem.raised.clone(), on_record, on_progress);
     let outcome = chosen.and_then(|mut solver| run::minimize_with(problem, &mut solver, &start, &options, &mut watcher));
-    match (outcome, problem.raised.take()) {
-        (Ok(outcome), raised) => Ok((Some(python(py, &outcome)?), outcome.ended.to_string(), reasons, raised)),
-        (Err(_), Some(raised)) => Ok((None, String::new(), reasons, Some(raised))),
-        (Err(error), None) => Err(of_library(error)),
-    }
+    let (outcome, ended, raised) = hand_back(py, outcome, &problem.raised)?;
+    Ok((outcome, ended, reasons, raised))
 }
 
 /// Certifies a point of a problem in callables.

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use thalweg::math::reduce::with_threads;
-use thalweg::run::{Observer, Progress, Row};
+use thalweg::run::{Known, Observer, Progress, Row};
+use thalweg::{Error, Result};
 
 use crate::error::of_library;
 use crate::values::python;
@@ -42,6 +43,11 @@ impl Interrupt {
         self.flag.store(true, Ordering::Relaxed);
     }
 
+    /// Takes it back.
+    fn clear(&self) {
+        self.flag.store(false, Ordering::Relaxed);
+    }
+
     /// Whether the flag is set.
     fn is_set(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
@@ -61,6 +67,15 @@ impl Raised {
         }
     }
 
+    /// Asks Python for something; what it raises is kept, and its words are the error.
+    pub fn ask<T>(&self, question: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T> {
+        Python::attach(question).map_err(|error| {
+            let sentence = Python::attach(|py| error.value(py).to_string());
+            self.keep(error);
+            Error::Oracle(sentence)
+        })
+    }
+
     /// The exception, if there was one.
     pub fn take(&self) -> Option<PyErr> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -71,7 +86,8 @@ impl Raised {
 pub struct Watcher {
     interrupt: Arc<AtomicBool>,
     raised: Raised,
-    /// Called with each recorded iterate: a dictionary and the point. True ends the run.
+    /// Called with each recorded iterate: a dictionary, the point, multipliers and the bound on near-stationarity, where the method
+    /// has them. True ends the run.
     on_record: Option<Py<PyAny>>,
     /// Called now and then with the share of the budget that is used up, the iterations and the seconds.
     on_progress: Option<Py<PyAny>>,
@@ -94,10 +110,11 @@ impl Watcher {
 }
 
 impl Observer for Watcher {
-    fn recorded(&mut self, row: &Row, x: &[f64]) {
+    fn recorded(&mut self, row: &Row, x: &[f64], known: &Known) {
         let Some(call) = &self.on_record else { return };
         let told = Python::attach(|py| -> PyResult<bool> {
-            call.bind(py).call1((python(py, row)?, PyArray1::from_slice(py, x)))?.is_truthy()
+            let multipliers = known.multipliers.map(|m| PyArray1::from_slice(py, m));
+            call.bind(py).call1((python(py, row)?, PyArray1::from_slice(py, x), multipliers, known.upper))?.is_truthy()
         });
         match told {
             Ok(false) => {}

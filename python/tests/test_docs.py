@@ -1,14 +1,21 @@
-"""Every example of the documents runs and prints what the documents say."""
+"""Every example of the documents runs and prints what the documents say, and every link leads somewhere."""
 
 import contextlib
 import io
+import os
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["README.md", "python/README.md", "docs/python.md"]
+GUIDE = sorted(f"docs/guide/{page.name}" for page in (ROOT / "docs" / "guide").glob("*.md"))
+PAGES = ["README.md", "python/README.md", "docs/python.md", *GUIDE]
+#: Lines of shell blocks that set something up, by their first words. All others are lines of the command.
+SET_UP = ("pip install ", "cargo add ", "cargo run ", "git clone ")
 
 
 def blocks(page):
@@ -18,23 +25,81 @@ def blocks(page):
         yield found[1], found[2], text[: found.start()].count("\n") + 1
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_examples(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    pytest.importorskip("matplotlib").use("Agg")
+def without_times(text):
+    """The text with seconds masked: numbers before ` s`, and the last column of a table whose header ends with `seconds`."""
+    lines, timed = [], False
+    for line in text.rstrip().splitlines():
+        line = re.sub(r"\b\d+(\.\d+)? s\b", "# s", line.rstrip())
+        if timed and line:
+            line = re.sub(r" +\S+$", " #", line)
+        timed = line.endswith(" seconds") or (timed and bool(line))
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def shell(text, place, where):
+    """Runs the command's lines of a shell block in a directory that is also its home, and returns what they print."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("THALWEG_", "XDG_"))}
+    printed = ""
+    for line in text.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if not words or line.startswith(SET_UP):
+            continue
+        assert words[0] == "thalweg", f"{where}: what is {line!r}?"
+        ran = subprocess.run(
+            [sys.executable, "-m", *words], cwd=place, env={**kept, "HOME": str(place)}, capture_output=True, text=True, timeout=300
+        )
+        assert ran.returncode == 0, f"{where}: {line!r} ended with {ran.returncode}: {ran.stdout}{ran.stderr}"
+        printed += ran.stdout
+    return printed
+
+
+def run_blocks(page, place):
+    """Runs the blocks of a page in order and compares what each prints with the text block behind it. Returns how many ran."""
     names, said, ran = {}, None, 0
     for language, text, line in blocks(page):
+        where = f"{page}:{line}"
         if language == "python":
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
-                exec(compile(text, f"{page}:{line}", "exec"), names)
-            said, ran = printed.getvalue(), ran + 1
-        elif language == "text" and said is not None:
-            assert said.rstrip() == text.rstrip(), f"{page}:{line}"
-            said = None
+                exec(compile(text, where, "exec"), names)
+            said, plain, ran = printed.getvalue(), str.rstrip, ran + 1
+        elif language == "sh" and page in GUIDE:
+            said, plain, ran = shell(text, place, where), without_times, ran + 1
         else:
+            if language == "text" and said is not None:
+                assert plain(said) == plain(text), where
             said = None
-    assert ran > 0
+    return ran
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if {"python", "sh"} & {language for language, _, _ in blocks(page)}])
+def test_examples(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pytest.importorskip("matplotlib").use("Agg")
+    assert run_blocks(page, tmp_path) > 0
+
+
+def anchors(text):
+    """What links can point to: the headings, as GitHub writes them."""
+    titles = re.findall(r"^#+ +(.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_links_lead_somewhere():
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "python" / "README.md", *(ROOT / "docs").rglob("*.md")]
+    broken, seen = [], 0
+    for page in pages:
+        text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+        for link in re.findall(r"\]\(([^()\s]+)\)", text):
+            path, _, anchor = link.partition("#")
+            if "://" in link:
+                continue
+            seen += 1
+            target = (page.parent / path).resolve() if path else page
+            if not target.exists() or (anchor and anchor not in anchors(target.read_text())):
+                broken.append(f"{page.relative_to(ROOT)}: {link}")
+    assert seen > 100 and not broken, broken
 
 
 def test_sources_are_python_3_9():

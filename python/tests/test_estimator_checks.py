@@ -3,7 +3,13 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from thalweg import ConstrainedClassifier, FairClassifier, NeymanPearsonClassifier
+from thalweg import (
+    ConstrainedClassifier,
+    FairClassifier,
+    KernelConstrainedClassifier,
+    NeymanPearsonClassifier,
+    VarianceRegularizedClassifier,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -14,6 +20,10 @@ pytestmark = pytest.mark.filterwarnings("ignore")
         ConstrainedClassifier("hinge + 0.01 * l2", ("false_positive_rate <= 0.2",)),
         FairClassifier(),
         NeymanPearsonClassifier(),
+        VarianceRegularizedClassifier(),
+        VarianceRegularizedClassifier("hinge", form="sqrt", alpha=0.01),
+        KernelConstrainedClassifier(),
+        KernelConstrainedClassifier("hinge + 0.01 * l2", ("false_positive_rate <= 0.2",), gamma=0.5, n_components=10),
     ]
 )
 def test_rules(estimator, check):

@@ -9,8 +9,10 @@ import time
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.stats import wasserstein_distance
 
 import thalweg
+from thalweg.datasets import load
 from thalweg.learn import (
     best,
     demographic_parity,
@@ -22,7 +24,12 @@ from thalweg.learn import (
     logistic,
     roc_gap,
     scad,
+    self_paced,
     term,
+    truncated_logistic,
+    variance,
+    wasserstein_gap,
+    welsch,
 )
 
 
@@ -48,6 +55,51 @@ def test_terms_write_what_the_library_reads():
     assert str(hinge() <= 1.001 * best(hinge()) + 0.01) == "hinge <= 1.001 * best(hinge) + 0.01"
     assert str(roc_gap(thresholds=50) <= 0.1) == "roc_gap(thresholds = 50.0, low = -3.0, high = 3.0) <= 0.1"
     assert str(term("hinge+0.5*l2")) == "hinge + 0.5 * l2"
+    assert str(0.1 * variance(logistic(on="negatives"), form="sqrt")) == (
+        '0.1 * variance(logistic(on = "negatives"), form = "sqrt")'
+    )
+    assert str(self_paced(welsch(scale=2), age=3, softness=0.5)) == "self_paced(welsch(scale = 2.0), age = 3.0, softness = 0.5)"
+    assert str(variance(truncated_logistic(scale=5))) == "variance(truncated_logistic(scale = 5.0))"
+
+
+def test_every_term_of_the_library_has_its_function():
+    with pytest.raises(ValueError, match="wanted one of") as refused:
+        fit("nonsense", X=np.eye(4), y=[0, 1, 0, 1])
+    names = str(refused.value).split("wanted one of ")[1].split(", ")
+    assert "wasserstein_gap" in names and len(names) > 15
+    for name in names:
+        made = getattr(thalweg.learn, name)
+        assert name in thalweg.learn.__all__ and str(made()).startswith(name)
+
+
+def test_terms_of_losses_are_worth_what_numpy_says():
+    X, y, _ = sample()
+    model = fit(self_paced("logistic", age=2.0, softness=0.5) + 0.1 * l2(), X=X, y=y, solver="lbfgs")
+    each = np.logaddexp(0.0, np.where(y == 1, -1.0, 1.0) * model.decision_function(X))
+    v = np.clip((1 / 2.0 - each) / 0.5, 0.0, 1.0)
+    worth = np.mean(v * each - v / 2.0 + 0.25 * v**2) + 0.05 * model.coef @ model.coef
+    assert model.fun == pytest.approx(worth, rel=1e-12)
+    model = fit(welsch(scale=2), variance("welsch(scale = 2)") <= 0.5, X=X, y=y)
+    each = 4.0 * (1.0 - np.exp(-((np.where(y == 1, 1.0, -1.0) - model.decision_function(X)) ** 2) / 4.0))
+    assert model.fun == pytest.approx(each.mean(), rel=1e-12)
+    assert model.constraints[0]["surrogate"] == pytest.approx(each.var(), rel=1e-9) and model.success
+
+
+@pytest.mark.parametrize("name", ["german", "a9a"])
+def test_the_distance_between_scores_of_groups_is_bounded(name):
+    data = load(name)
+    rows = slice(0, min(data.n_train or len(data.target), 3000))
+    X, y, group = data.data[rows], data.target[rows], data.sensitive[rows]
+    distance = lambda scores: wasserstein_distance(*(scores[group == g] for g in np.unique(group)))
+    free = fit(logistic() + 0.001 * l2(), X=X, y=y)
+    bound = 0.2 * distance(free.decision_function(X))
+    fair = fit(logistic() + 0.001 * l2(), wasserstein_gap(group) <= bound, X=X, y=y)
+    assert fair.success and fair.solver == "ssg"
+    assert distance(fair.decision_function(X)) <= bound * (1 + 1e-6)
+    assert fair.constraints[0]["surrogate"] == pytest.approx(distance(fair.decision_function(X)), rel=1e-9)
+    assert fair.accuracy > 0.65 and free.fun < fair.fun < 1.3 * free.fun
+    model = thalweg.FairClassifier("wasserstein_gap", bound=bound).fit(X, y, sensitive_features=group)
+    assert model.violation_ == 0.0 and distance(model.decision_function(X)) <= bound * (1 + 1e-6)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-import numpy as np
-
 from thalweg import _core, _rows
 from thalweg._functions import problem, vector
 from thalweg._result import Certificate
@@ -109,8 +107,7 @@ def certify(
 def _model(model: Any, X: Any, y: Any, sensitive: Any, weights: Any, how: dict, confidence: Optional[float]) -> ModelCertificate:
     if hasattr(model, "_posed_on"):
         posed = model._posed_on(X, y, weights, sensitive)
-        parts = [model.coef_[0], model.intercept_] if model.fit_intercept else [model.coef_[0]]
-        point, trained, enforce = np.concatenate(parts), model._trained, model.enforce
+        point, trained, enforce = model._point(), model._trained, getattr(model, "enforce", "surrogate")
     else:
         payload, rows, _ = _rows.features(X)
         posed = Posed(

@@ -7,7 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "BilevelCallables",
+    "BlackBox",
     "Callables",
+    "Incremental",
     "Interrupt",
     "Learning",
     "__version__",
@@ -19,10 +22,12 @@ __all__ = [
     "dataset",
     "dataset_table",
     "datasets",
+    "gaussian_kernel",
     "lab_curves",
     "lab_lines",
     "lab_run",
     "minimize",
+    "minimize_by_values",
     "page_style",
     "plans",
     "sweep_bounds",
@@ -36,8 +41,8 @@ _Path = Union[str, os.PathLike[str]]
 _Features = Union[NDArray[Any], Tuple[NDArray[Any], NDArray[Any], NDArray[Any], int]]
 # Shares of the budget, iterations, seconds.
 _OnProgress = Optional[Callable[[float, int, float], Any]]
-# A recorded iterate and its point; true ends the run.
-_OnRecord = Optional[Callable[[Dict[str, Any], _Floats], Any]]
+# A recorded iterate, its point, and multipliers and a bound on near-stationarity where the method has them; true ends the run.
+_OnRecord = Optional[Callable[[Dict[str, Any], _Floats, Optional[_Floats], Optional[float]], Any]]
 
 # What Python raised on the way, or None; it is given the result of the run as an attribute.
 _Raised = Any
@@ -47,6 +52,7 @@ class Interrupt:
     def __new__(cls) -> Interrupt: ...
     def set(self) -> None: ...
     def is_set(self) -> bool: ...
+    def clear(self) -> None: ...
 
 @final
 class Callables:
@@ -63,6 +69,49 @@ class Callables:
     def calls(self) -> Tuple[int, int]: ...
     def function_values(self, x: _Floats) -> List[_Floats]: ...
 
+# A function, its gradient (a function, or True if both come together), and its products with second derivatives.
+_Level = Tuple[Callable[..., Any], Any, Optional[Callable[..., Any]]]
+
+@final
+class BilevelCallables:
+    def __new__(
+        cls,
+        dims: Tuple[int, int],
+        domains: Tuple[Dict[str, Any], Dict[str, Any]],
+        outer: _Level,
+        inner: _Level,
+        constraints: Optional[Tuple[_Level, int]],
+        interrupt: Interrupt,
+    ) -> BilevelCallables: ...
+    def check(self, x: _Floats, seed: int) -> None: ...
+    def solve(
+        self,
+        x: _Floats,
+        form: Dict[str, Any],
+        solver: Dict[str, Any],
+        conduct: Dict[str, Any],
+        certificate: Optional[Dict[str, Any]] = None,
+        on_record: _OnRecord = None,
+        on_progress: _OnProgress = None,
+    ) -> Tuple[Optional[Dict[str, Any]], str, _Raised]: ...
+    def extremes(self, x: _Floats, form: Dict[str, Any]) -> Tuple[Optional[Dict[str, Any]], str, _Raised]: ...
+    def calls(self) -> Dict[str, Tuple[int, int, int]]: ...
+
+@final
+class BlackBox:
+    def __new__(
+        cls,
+        dim: int,
+        fun: Callable[..., Any],
+        *,
+        constraints: Optional[Tuple[Any, ...]] = None,
+        name: Optional[Callable[[int], str]] = None,
+        vectorized: bool = False,
+        domain: Optional[Dict[str, Any]] = None,
+        samples: Optional[int] = None,
+    ) -> BlackBox: ...
+    def calls(self) -> Tuple[int, int]: ...
+
 @final
 class Learning:
     def __new__(
@@ -77,6 +126,8 @@ class Learning:
         intercept: bool = True,
         merge: bool = False,
         like: Optional[Learning] = None,
+        kernel: Optional[Tuple[_Features, float]] = None,
+        radius: Optional[float] = None,
     ) -> Learning: ...
     def fit(
         self,
@@ -100,6 +151,8 @@ class Learning:
         on_progress: _OnProgress = None,
     ) -> Tuple[List[Dict[str, Any]], List[Optional[_Floats]], List[str], bool, _Raised]: ...
     def quality(self, x: _Floats) -> Dict[str, Any]: ...
+    def chosen(self) -> str: ...
+    def values(self, x: _Floats, expressions: Sequence[str]) -> List[float]: ...
     def scores(self, x: _Floats) -> _Floats: ...
     def certify(
         self, x: _Floats, bounds: Dict[str, Any], trained: Optional[Sequence[Tuple[float, float]]] = None
@@ -107,6 +160,11 @@ class Learning:
     def intervals(self, x: _Floats, confidence: float) -> List[Dict[str, Any]]: ...
     def constraints(self) -> List[Dict[str, Any]]: ...
     def describe(self) -> Tuple[int, int, str, List[str]]: ...
+
+@final
+class Incremental:
+    def __new__(cls, settings_of_solver: Dict[str, Any], seed: int, state: Optional[bytes] = None) -> Incremental: ...
+    def learn(self, problem: Learning, start: Optional[_Floats] = None) -> Tuple[int, _Floats, List[str]]: ...
 
 def command(args: Sequence[str]) -> int: ...
 def minimize(
@@ -118,9 +176,19 @@ def minimize(
     on_record: _OnRecord = None,
     on_progress: _OnProgress = None,
 ) -> Tuple[Optional[Dict[str, Any]], str, List[str], _Raised]: ...
+def minimize_by_values(
+    problem: BlackBox,
+    start: _Floats,
+    solver: Dict[str, Any],
+    conduct: Dict[str, Any],
+    interrupt: Interrupt,
+    on_record: _OnRecord = None,
+    on_progress: _OnProgress = None,
+) -> Tuple[Optional[Dict[str, Any]], str, _Raised]: ...
 def certify(problem: Callables, x: _Floats, bounds: Dict[str, Any]) -> Dict[str, Any]: ...
 def check_expression(text: str) -> str: ...
 def check_constraint(text: str) -> str: ...
+def gaussian_kernel(features: _Features, centres: _Features, gamma: float) -> _Floats: ...
 def sweep_bounds(given: Union[str, Sequence[float]]) -> List[float]: ...
 def dataset(name: str, data_dir: Optional[_Path] = None) -> Dict[str, Any]: ...
 def dataset_table(name: str, data_dir: Optional[_Path] = None) -> Tuple[List[Tuple[str, Any]], List[str], str]: ...

@@ -100,6 +100,13 @@ def vector(values: Any, what: str) -> np.ndarray:
     return array
 
 
+def count(given: Any, what: str) -> int:
+    """How many there are of something, at least one."""
+    if not isinstance(given, (int, np.integer)) or isinstance(given, bool) or given < 1:
+        raise ValueError(f"{what} = {given!r}: wanted a whole number of at least 1")
+    return int(given)
+
+
 def with_arguments(function: Callable, args: tuple) -> Callable:
     """The function with further arguments after those that we give."""
     if not args:
@@ -150,9 +157,8 @@ def problem(
         slope = True
     else:
         raise TypeError(f"jac is of type {type(jac).__name__}: wanted a function, True, or one of {', '.join(DIFFERENCES)}")
-    if n_samples is not None and (not isinstance(n_samples, (int, np.integer)) or isinstance(n_samples, bool) or n_samples < 1):
-        raise ValueError(f"n_samples = {n_samples!r}: wanted a whole number of at least 1")
-
+    if n_samples is not None:
+        count(n_samples, "n_samples")
     built = Problem(core=None, x0=x0, notes=notes)
     functions: list = []
     rest = () if n_samples is None else (np.arange(n_samples),)
@@ -213,17 +219,8 @@ def understand(constraint: Any, k: int, x0: np.ndarray, rest: tuple, how: Option
     """One constraint: the function for the core, how many values it has, both sides, and its name."""
     name = f"constraint {k + 1}"
     if isinstance(constraint, LinearConstraint):
-        a = constraint.A
-        rows: Any = (
-            sparse.csr_array(a).astype(np.float64) if sparse.issparse(a) else np.atleast_2d(np.asarray(a, dtype=np.float64))
-        )
-        if rows.ndim != 2 or rows.shape[1] != len(x0):
-            raise ValueError(f"the matrix of {name} has shape {rows.shape}: wanted {len(x0)} columns, one for each variable")
-        if sparse.issparse(rows):
-            rows.sum_duplicates()
-            rows = (rows.indptr, rows.indices, rows.data, rows.shape[1])
-            return (rows,), len(rows[0]) - 1, constraint.lb, constraint.ub, name
-        return (rows,), rows.shape[0], constraint.lb, constraint.ub, name
+        rows = linear_rows(constraint.A, len(x0), name)
+        return (for_core(rows),), rows.shape[0], constraint.lb, constraint.ub, name
     if isinstance(constraint, NonlinearConstraint):
         fun, jac, low, high = constraint.fun, constraint.jac, constraint.lb, constraint.ub
     elif isinstance(constraint, dict):
@@ -250,6 +247,23 @@ def understand(constraint: Any, k: int, x0: np.ndarray, rest: tuple, how: Option
     return (name, fun, jac, values.size), values.size, low, high, name
 
 
+def linear_rows(matrix: Any, dim: int, name: str) -> Any:
+    """The matrix of a LinearConstraint, dense or with compressed rows."""
+    rows: Any = sparse.csr_array(matrix) if sparse.issparse(matrix) else np.atleast_2d(matrix)
+    rows = rows.astype(np.float64)
+    if rows.ndim != 2 or rows.shape[1] != dim:
+        raise ValueError(f"the matrix of {name} has shape {rows.shape}: wanted {dim} columns, one for each variable")
+    return rows
+
+
+def for_core(rows: Any) -> Any:
+    """Rows as the core takes them: a dense array, or the parts of compressed rows with the number of columns."""
+    if not sparse.issparse(rows):
+        return rows
+    rows.sum_duplicates()
+    return rows.indptr, rows.indices, rows.data, rows.shape[1]
+
+
 def sides(given: Any, name: str, side: str, size: int) -> np.ndarray:
     """One side of a constraint for each of its values."""
     try:
@@ -261,7 +275,7 @@ def sides(given: Any, name: str, side: str, size: int) -> np.ndarray:
     return array
 
 
-def domain(bounds: Any, dim: int) -> Optional[dict]:
+def domain(bounds: Any, dim: int, what: str = "bounds") -> Optional[dict]:
     """The simple set that x stays in."""
     if bounds is None:
         return None
@@ -272,11 +286,11 @@ def domain(bounds: Any, dim: int) -> Optional[dict]:
     else:
         pairs = list(bounds)
         if len(pairs) != dim or any(np.size(pair) != 2 for pair in pairs):
-            raise ValueError(f"bounds has {len(pairs)} entries: wanted {dim} pairs (low, high), one for each variable")
+            raise ValueError(f"{what} has {len(pairs)} entries: wanted {dim} pairs (low, high), one for each variable")
         low = [-np.inf if pair[0] is None else pair[0] for pair in pairs]
         high = [np.inf if pair[1] is None else pair[1] for pair in pairs]
-    low, high = sides(low, "the bounds", "lb", dim), sides(high, "the bounds", "ub", dim)
+    low, high = sides(low, f"the {what}", "lb", dim), sides(high, f"the {what}", "ub", dim)
     if np.any(low > high):
         i = int(np.argmax(low > high))
-        raise ValueError(f"variable {i + 1} has the bounds {low[i]:g} and {high[i]:g}: wanted the lower one first")
+        raise ValueError(f"variable {i + 1} has the {what} {low[i]:g} and {high[i]:g}: wanted the lower one first")
     return {"low": np.array(low), "high": np.array(high)}

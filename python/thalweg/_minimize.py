@@ -8,13 +8,11 @@ import numpy as np
 
 from thalweg import _core
 from thalweg._functions import Problem, problem
-from thalweg._result import Callback, Certificate, History, Result, raise_with, settings
-from thalweg._running import running
+from thalweg._result import Callback, Certificate, History, Result, finish, named, raise_with, settings
+from thalweg._running import conduct, name_of, running, status_of
 
 #: Names of the methods.
 METHODS = ("auto", "bundle", "ssg", "conex", "ipp", "threes-econ", "dszog")
-#: Iterations if nothing else is asked for.
-MAXITER = 10_000
 
 
 class MinimizeResult(Result):
@@ -50,6 +48,10 @@ class MinimizeResult(Result):
         The feasible point with the smallest objective among all that were measured: ``x``, ``fun``.
     violations : dict
         By how much each inequality is violated, by name; 0 if it is kept.
+    dual : dict or None
+        The multiplier of each inequality, by name.
+    passes_f, passes_g : float
+        Passes over the data that were spent on the objective and on the constraints.
     history : History
         The measured iterates.
     notes : list of str
@@ -98,8 +100,11 @@ def minimize(
         'auto' chooses, and says why in ``notes``. 'dszog' uses values alone and charges a price for violations: its point is near
         the constraints, and keeps them only with ``margin`` in the options.
     callback : callable, optional
-        Called as ``callback(intermediate)`` with one object that has x, fun, maxcv, nit, seconds. ``StopIteration`` ends the run.
-        With a callback every iterate is measured, unless ``options['record']`` says otherwise.
+        Called as ``callback(intermediate)`` with one object that has x, fun, maxcv, nit, seconds, passes_f, passes_g, every
+        inequality by name in ``signed`` and, where the method has them, multipliers by name in ``dual`` and a bound on the
+        distance to the proximal point in ``stationarity``; else they are None. ``StopIteration`` ends the run. With a callback
+        every iterate is measured, unless ``options['record']`` says otherwise. A callback that has ``finish`` is called as
+        ``callback.finish(result)`` at the end. :mod:`thalweg.callbacks` has some.
     options : dict, optional
         ``maxiter`` (default 10,000), ``budget`` (iterations, passes, samples, seconds), ``record`` (every, at, per_decade),
         ``stop`` (objective), ``certificate`` (mu, width, target, evaluations), and the settings of the method by their names in
@@ -150,13 +155,12 @@ def minimize(
     posed = problem(
         fun, x0, args=args, jac=jac, constraints=constraints, bounds=bounds, n_samples=n_samples, rho=rho, eq_tol=eq_tol
     )
-    conduct, certificate = _conduct(given, seed, ctol, callback is not None)
-    solver = {"name": _method(method), **given}
+    certificate = settings(given.pop("certificate", None), "options['certificate']")
+    how = conduct(given, seed, ctol, {"every": 1} if callback is not None else None)
+    solver = {"name": name_of(method, METHODS), **given}
     watch = None if callback is None else Callback(callback, posed.names, ctol)
     with running(verbose, "minimize") as run:
-        outcome, ended, reasons, raised = _core.minimize(
-            posed.core, posed.x0, solver, conduct, run.interrupt, watch, run.on_progress
-        )
+        outcome, ended, reasons, raised = _core.minimize(posed.core, posed.x0, solver, how, run.interrupt, watch, run.on_progress)
     result = None if outcome is None else _result(posed, outcome, ended, reasons, ctol, watch is not None and watch.stopped)
     if raised is not None:
         raise_with(raised, result)
@@ -167,43 +171,8 @@ def minimize(
         _certify(posed, result, certificate)
     else:
         result.certificate_refused = "no weak-convexity constant was given: rho=… claims one, rho='estimate' estimates it"
+    finish(callback, result)
     return result
-
-
-def _method(method: Any) -> str:
-    if not isinstance(method, str):
-        raise TypeError(f"method is of type {type(method).__name__}: wanted one of {', '.join(METHODS)}")
-    return method.lower().replace("_", "-")
-
-
-def _conduct(given: dict, seed: Optional[int], ctol: float, watched: bool) -> tuple:
-    """Takes what belongs to the run out of the options: what is left belongs to the method."""
-    budget = settings(given.pop("budget", None), "options['budget']")
-    if "maxiter" in given:
-        budget["iterations"] = given.pop("maxiter")
-    budget = budget or {"iterations": MAXITER}
-    conduct = {
-        "budget": {key: _whole(value) if key in ("iterations", "samples") else value for key, value in budget.items()},
-        "feasibility": float(ctol),
-        "seed": seed_of(seed),
-        "stop": settings(given.pop("stop", None), "options['stop']"),
-        "record": settings(given.pop("record", {"every": 1} if watched else None), "options['record']"),
-    }
-    return conduct, settings(given.pop("certificate", None), "options['certificate']")
-
-
-def _whole(value: Any) -> Any:
-    """Whole numbers may come as floats, such as 1e4."""
-    return int(value) if isinstance(value, (float, np.integer, np.floating)) and float(value).is_integer() else value
-
-
-def seed_of(seed: Any) -> int:
-    """A seed that is a whole number."""
-    if seed is None:
-        return 0
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= int(seed) < 2**63:
-        raise ValueError(f"seed = {seed!r}: wanted a whole number from 0 to below 2^63")
-    return int(seed)
 
 
 def _in_python(reason: str) -> str:
@@ -216,17 +185,10 @@ def _in_python(reason: str) -> str:
     return f"to repeat: method={name}" + (f", options={{{options}}}" if options else "")
 
 
-def _status(ended: Any, stopped: bool) -> int:
-    kind = ended if isinstance(ended, str) else next(iter(ended))
-    if kind == "interrupted":
-        return 3 if stopped else 4
-    return {"finished": 0, "target": 0, "budget": 1, "infeasible": 2, "failed": 5}[kind]
-
-
 def _result(posed: Problem, outcome: dict, ended: str, reasons: list, ctol: float, stopped: bool) -> MinimizeResult:
     point, multipliers, by_values = outcome["point"], outcome["multipliers"], outcome["by_values"]
     notes = posed.notes + [_in_python(reason) for reason in reasons] + outcome["notes"]
-    best, status = outcome["best_feasible"], _status(outcome["ended"], stopped)
+    best, status = outcome["best_feasible"], status_of(outcome["ended"], stopped)
     if best is not None and not point["feasible"]:
         point, multipliers, by_values = best, None, None
         notes.append("the point that the method's rule returns is not feasible: this is the best feasible one that was measured")
@@ -250,6 +212,9 @@ def _result(posed: Problem, outcome: dict, ended: str, reasons: list, ctol: floa
         maxcv=max(point["violation"], 0.0),
         constr=constr,
         multipliers=None if multipliers is None else posed.by_constraint(multipliers),
+        dual=None if multipliers is None else named(posed.names, multipliers),
+        passes_f=outcome["passes"]["objective"],
+        passes_g=outcome["passes"]["constraints"],
         certificate=None,
         by_values=by_values,
         best_feasible=None if best is None else Result(x=np.array(best["x"]), fun=best["objective"]),

@@ -22,7 +22,7 @@ class History:
     maxcv : ndarray
         Largest constraint, signed: above 0 is violated. Minus infinity without constraints.
     constraints : ndarray of shape (iterates, constraints)
-        Every constraint ``g_j``, which should be at most 0.
+        Every constraint ``g_j``, which should be at most 0; no columns where there are too many of them to be listed.
     passes_f, passes_g : ndarray
         Passes over the data spent on the objective and on the constraints.
     seconds : ndarray
@@ -42,6 +42,14 @@ class History:
         self.samples = column("samples", np.int64)
         self.seconds = column("seconds")
         self.constraints = np.array([row["constraints"] for row in rows], dtype=float).reshape(len(rows), len(self.names))
+
+    def __add__(self, later: History) -> History:
+        """These iterates and then others of the same constraints."""
+        both = History((), self.names)
+        for key, own in vars(self).items():
+            if isinstance(own, np.ndarray):
+                setattr(both, key, np.concatenate([own, getattr(later, key)]))
+        return both
 
     def __len__(self) -> int:
         return len(self.nit)
@@ -77,7 +85,7 @@ class History:
         if against not in places:
             raise ValueError(f"against = {against!r}: wanted one of {', '.join(places)}")
         pyplot = need("matplotlib.pyplot", "a picture")
-        constrained = self.constraints.shape[1] > 0
+        constrained = bool(np.any(self.maxcv > -np.inf))
         if ax is None:
             _, ax = pyplot.subplots(1, 2 if constrained else 1, figsize=(9 if constrained else 5, 3.2), layout="constrained")
         axes = np.atleast_1d(ax)
@@ -88,7 +96,9 @@ class History:
             axes[1].axhline(0.0, color="#888888", linewidth=0.8)
             for j, name in enumerate(self.names):
                 axes[1].plot(places[against], self.constraints[:, j], label=name)
-            what = self.names[0] if len(self.names) == 1 else "constraints"
+            if not self.names:
+                axes[1].plot(places[against], self.maxcv)
+            what = {0: "largest constraint", 1: "".join(self.names[:1])}.get(len(self.names), "constraints")
             axes[1].set(xlabel=words, ylabel=f"{what} (kept at 0 or below)")
             if 1 < len(self.names) <= 8:
                 axes[1].legend(fontsize="small")
@@ -165,7 +175,7 @@ class Result(OptimizeResult):
     _shown: Tuple[str, ...] = ("success", "message", "fun", "maxcv", "nit", "nfev", "njev", "certificate", "method", "seconds")
 
     def plot(self, against: str = "passes", ax: Any = None) -> Any:
-        """Objective and constraints of the measured iterates, see :meth:`History.plot`."""
+        """Objective and constraints of the measured iterates, see :meth:`thalweg.History.plot`."""
         return self.history.plot(against, ax)
 
     def _repr_html_(self) -> str:
@@ -220,21 +230,44 @@ class Callback:
         #: The callback asked for an end.
         self.stopped = False
 
-    def __call__(self, row: dict, x: np.ndarray) -> bool:
-        intermediate = Result(
+    def __call__(self, row: dict, x: np.ndarray, multipliers: Optional[np.ndarray], upper: Optional[float]) -> bool:
+        try:
+            self._call(self._intermediate(row, x, multipliers, upper))
+        except StopIteration:
+            self.stopped = True
+        return self.stopped
+
+    def _intermediate(
+        self, row: dict, x: np.ndarray, multipliers: Optional[np.ndarray], upper: Optional[float]
+    ) -> Result:
+        return Result(
             x=x,
             fun=row["objective"],
             maxcv=max(row["violation"], 0.0),
             nit=row["iteration"],
             seconds=row["seconds"],
+            passes_f=row["passes_f"],
+            passes_g=row["passes_g"],
             signed=dict(zip(self._names, row["constraints"])),
+            dual=None if multipliers is None else named(self._names, multipliers),
+            stationarity=upper,
             ctol=self._ctol,
         )
+
+
+def finish(callback: Optional[Callable], result: Optional[Result]) -> None:
+    """Tells a callback that has ``finish`` the result; what that raises has the result with it."""
+    ending = getattr(callback, "finish", None)
+    if ending is not None:
         try:
-            self._call(intermediate)
-        except StopIteration:
-            self.stopped = True
-        return self.stopped
+            ending(result)
+        except BaseException as raised:
+            raise_with(raised, result)
+
+
+def named(names: Iterable[str], values: Iterable[float]) -> dict:
+    """Numbers by the names of the constraints."""
+    return {name: float(value) for name, value in zip(names, values)}
 
 
 def raise_with(raised: BaseException, result: Any) -> None:

@@ -1,4 +1,4 @@
-"""What surrounds a run: Ctrl-C, progress, and the exceptions of a user's own functions.
+"""What surrounds a run: the options that are not the method's, Ctrl-C, progress, and why it ended.
 
 Ctrl-C ends a run at its next step, and the run returns what it has. A second one raises ``KeyboardInterrupt`` at once.
 """
@@ -10,9 +10,63 @@ import signal
 import sys
 import threading
 import time
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable, Iterator, Optional, Sequence
+
+import numpy as np
 
 from thalweg import _core
+from thalweg._result import settings
+
+#: Iterations if nothing else is asked for.
+MAXITER = 10_000
+
+
+def name_of(method: Any, known: Sequence[str]) -> str:
+    """The name of a method as specs have it."""
+    if not isinstance(method, str):
+        raise TypeError(f"method is of type {type(method).__name__}: wanted one of {', '.join(known)}")
+    return method.lower().replace("_", "-")
+
+
+def conduct(
+    given: dict, seed: Optional[int], ctol: float = 1e-6, record: Optional[dict] = None, maxiter: Optional[int] = MAXITER
+) -> dict:
+    """Takes what belongs to the run out of the options: what is left belongs to the method. `record` is what is measured
+    and `maxiter` the limit if nothing else is asked for."""
+    budget = settings(given.pop("budget", None), "options['budget']")
+    if "maxiter" in given:
+        budget["iterations"] = given.pop("maxiter")
+    if not budget and maxiter is not None:
+        budget["iterations"] = maxiter
+    return {
+        "budget": {key: whole(value) if key in ("iterations", "samples") else value for key, value in budget.items()},
+        "feasibility": float(ctol),
+        "seed": seed_of(seed),
+        "stop": settings(given.pop("stop", None), "options['stop']"),
+        "record": settings(given.pop("record", record), "options['record']"),
+    }
+
+
+def whole(value: Any) -> Any:
+    """Whole numbers may come as floats, such as 1e4."""
+    return int(value) if isinstance(value, (float, np.integer, np.floating)) and float(value).is_integer() else value
+
+
+def seed_of(seed: Any) -> int:
+    """A seed that is a whole number."""
+    if seed is None:
+        return 0
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= int(seed) < 2**63:
+        raise ValueError(f"seed = {seed!r}: wanted a whole number from 0 to below 2^63")
+    return int(seed)
+
+
+def status_of(ended: Any, stopped: bool) -> int:
+    """Why a run ended, as a number; `stopped` if its callback asked for that."""
+    kind = ended if isinstance(ended, str) else next(iter(ended))
+    if kind == "interrupted":
+        return 3 if stopped else 4
+    return {"finished": 0, "target": 0, "budget": 1, "infeasible": 2, "failed": 5}[kind]
 
 
 class Running:

@@ -141,11 +141,21 @@ class Constraint:
         return f"<{self}>"
 
 
-def _call(name: str, sensitive: Any = None, **arguments: Any) -> Term:
-    """One term of the library."""
+def _call(name: str, sensitive: Any = None, *, of: Optional[str] = None, **arguments: Any) -> Term:
+    """One term of the library; `of` is the loss that it is made of, where it is made of one."""
     given = {key: value for key, value in arguments.items() if value is not None}
-    inside = ", ".join(f'{key} = "{v}"' if isinstance(v, str) else f"{key} = {_literal(v)}" for key, v in given.items())
-    return Term([(1.0, f"{name}({inside})" if inside else name)], () if sensitive is None else (sensitive,))
+    inside = [] if of is None else [of]
+    inside += [f'{key} = "{v}"' if isinstance(v, str) else f"{key} = {_literal(v)}" for key, v in given.items()]
+    return Term([(1.0, f"{name}({', '.join(inside)})" if inside else name)], () if sensitive is None else (sensitive,))
+
+
+def one_loss(given: Union[Term, str], what: str = "loss") -> str:
+    """The text of a term that is one loss, neither a sum nor a multiple."""
+    term = as_term(given, what)
+    text = str(term)
+    if len(term._pieces) != 1 or " + " in text or " * " in text:
+        raise ValueError(f"{what} = {text!r}: wanted one loss such as 'logistic', without a factor")
+    return text
 
 
 def as_term(given: Union[Term, str], what: str = "objective") -> Term:

@@ -7,13 +7,12 @@ from typing import Any, Callable, List, Optional, Tuple
 import numpy as np
 
 from thalweg import _core, _rows
-from thalweg._minimize import _whole, seed_of
-from thalweg._result import Callback, Certificate, History, raise_with, settings, table_html
-from thalweg._running import running
+from thalweg._result import Callback, Certificate, History, named, raise_with, settings, table_html
+from thalweg._running import running, seed_of, whole
 from thalweg._terms import as_constraints, as_term
 
-#: Names of the solvers that train.
-SOLVERS = ("auto", "bundle", "ssg")
+#: Names of the solvers that train; the last three without constraints.
+SOLVERS = ("auto", "bundle", "ssg", "lbfgs", "st-spg", "mspg")
 
 
 class Posed:
@@ -32,6 +31,8 @@ class Posed:
         intercept: bool = True,
         merge: bool = False,
         like: Optional[Posed] = None,
+        kernel: Optional[Tuple[Any, float]] = None,
+        radius: Optional[float] = None,
     ):
         term, constraints = as_term(objective), as_constraints(subject_to)
         self.objective, self.subject_to = str(term), [text for text, _ in constraints]
@@ -48,6 +49,8 @@ class Posed:
             intercept=intercept,
             merge=merge,
             like=None if like is None else like.core,
+            kernel=kernel,
+            radius=radius,
         )
 
 
@@ -66,7 +69,14 @@ def _one_grouping(given: list, rows: int) -> Optional[Tuple[np.ndarray, List[str
 
 
 def training(
-    solver: Any, enforce: Any, seed: Any, max_iter: Any, max_time: Optional[float], feasibility: float, n_threads: Any
+    solver: Any,
+    enforce: Any,
+    seed: Any,
+    max_iter: Any,
+    max_time: Optional[float],
+    feasibility: float,
+    n_threads: Any,
+    max_passes: Optional[float] = None,
 ) -> dict:
     """How a model is trained, for the core; refuses what cannot be meant."""
     if not isinstance(solver, str):
@@ -75,13 +85,13 @@ def training(
         raise ValueError(
             f"enforce = {enforce!r}: wanted 'measured' (counted rates keep the bounds) or 'surrogate' (their smooth forms do)"
         )
-    budget = {"iterations": _whole(max_iter), "seconds": max_time}
+    budget = {"iterations": whole(max_iter), "passes": max_passes, "seconds": max_time}
     return {
         "budget": {k: v for k, v in budget.items() if v is not None} or None,
         "enforce": enforce,
         "seed": seed_of(seed),
         "feasibility": float(feasibility),
-        "threads": _whole(n_threads),
+        "threads": whole(n_threads),
     }
 
 
@@ -93,6 +103,7 @@ def train(
     enforce: str = "measured",
     seed: Optional[int] = None,
     max_iter: Optional[int] = None,
+    max_passes: Optional[float] = None,
     max_time: Optional[float] = None,
     feasibility: float = 1e-6,
     n_threads: int = 1,
@@ -101,7 +112,7 @@ def train(
     verbose: int = 0,
 ) -> Trained:
     """Trains, and measures what came of it."""
-    how = training(solver, enforce, seed, max_iter, max_time, feasibility, n_threads)
+    how = training(solver, enforce, seed, max_iter, max_time, feasibility, n_threads, max_passes)
     watch = None if callback is None else Callback(callback, [c["name"] for c in posed.core.constraints()], feasibility)
     from_point = None if start is None else np.ascontiguousarray(start, dtype=np.float64)
     with running(verbose, "fit") as run:
@@ -118,7 +129,7 @@ class Trained:
 
     def __init__(self, posed: Posed, fitted: dict, enforce: str, ended: str, interrupted: bool):
         self.fitted, self.enforce, self.interrupted = fitted, enforce, interrupted
-        self.x = np.array(fitted["point"]["x"])
+        self.x: np.ndarray = fitted["point"]["x"]
         self.coef = self.x[:-1] if posed.intercept else self.x
         self.intercept = float(self.x[-1]) if posed.intercept else 0.0
         self.feasible = bool(fitted["feasible"])
@@ -129,8 +140,10 @@ class Trained:
         self.message = f"{'feasible: ' + kept if self.feasible else 'not feasible: a bound is missed'}; {ended}"
         self.notes = [n for n in fitted["reasons"] if not n.startswith("to repeat")] + fitted["notes"]
         self.violation = max([0.0] + [self.enforced(c) - c["bound"] for c in self.constraints])
+        self.signed = {c["name"]: self.enforced(c) - c["bound"] for c in self.constraints}
         multipliers = fitted["multipliers"]
         self.multipliers = None if multipliers is None else np.array(multipliers)
+        self.dual = None if multipliers is None else named(self.signed, multipliers)
         #: The bound and the factor of the temperature that each constraint was trained with.
         self.trained = [(c["surrogate_bound"], c["sharpened"]) for c in self.constraints]
 

@@ -1,4 +1,5 @@
-"""Classifiers under constraints by the rules of scikit-learn."""
+"""Classifiers under constraints by the rules of scikit-learn. What they share is in `_classifier`; those about variance
+and kernels have files of their own."""
 
 from __future__ import annotations
 
@@ -7,215 +8,25 @@ import warnings
 from typing import Any, ClassVar, Optional
 
 import numpy as np
-from scipy.special import expit
 from scipy.stats import binom
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_random_state, validate_data
 
 from thalweg import _rows
-from thalweg._terms import Term, as_term
-from thalweg._train import Posed, fit_html, train
-from thalweg.learn import demographic_parity, equal_opportunity, equalised_odds, false_positive_rate, roc_gap
+from thalweg._classifier import Constrained
+from thalweg._kernel import KernelConstrainedClassifier
+from thalweg._terms import Term
+from thalweg._variance import VarianceRegularizedClassifier
+from thalweg.learn import demographic_parity, equal_opportunity, equalised_odds, false_positive_rate, roc_gap, wasserstein_gap
 
-__all__ = ["ConstrainedClassifier", "FairClassifier", "NeymanPearsonClassifier"]
-
-
-def _is_logistic(self: Any) -> bool:
-    """Only scores that the logistic loss has trained can be read as log-odds."""
-    text = str(as_term(self.objective))
-    if "logistic" not in text or "hinge" in text or "gap" in text:
-        raise AttributeError(f"the scores of objective {text!r} are no log-odds: predict_proba needs the logistic loss")
-    return True
-
-
-class _Rows:
-    """Checked rows."""
-
-    def __init__(self, X: Any, labels: np.ndarray, weights: Optional[np.ndarray]):
-        self.X, self.labels, self.weights = X, labels, weights
-        self.payload, self.count, _ = _rows.features(X)
-
-    def some(self, which: np.ndarray) -> _Rows:
-        """Those rows that `which` marks."""
-        return _Rows(self.X[which], self.labels[which], None if self.weights is None else self.weights[which])
+__all__ = [
+    "ConstrainedClassifier",
+    "FairClassifier",
+    "KernelConstrainedClassifier",
+    "NeymanPearsonClassifier",
+    "VarianceRegularizedClassifier",
+]
 
 
-class _Linear(ClassifierMixin, BaseEstimator):
-    """A linear classifier that is trained under constraints."""
-
-    def _train(self, rows: _Rows, subject_to: Any, sensitive: Any = None) -> None:
-        """Trains on checked rows, and sets what every classifier has."""
-        posed = Posed(
-            self.objective,
-            subject_to,
-            rows.payload,
-            rows.count,
-            rows.labels,
-            sensitive=sensitive,
-            weights=rows.weights,
-            intercept=self.fit_intercept,
-            # scikit-learn's rule: a row of weight 2 is the same as the row twice, to the last bit.
-            merge=True,
-        )
-        trained = train(
-            posed,
-            solver=self.solver,
-            options=self.options,
-            enforce=self.enforce,
-            seed=self._seed(),
-            max_iter=self.max_iter,
-            max_time=self.max_time,
-            feasibility=self.feasibility,
-            n_threads=self.n_threads,
-            verbose=self.verbose,
-        )
-        self.coef_ = trained.coef.reshape(1, -1)
-        self.intercept_ = np.array([trained.intercept])
-        self.n_iter_ = int(trained.fitted["iterations"])
-        self.multipliers_ = trained.multipliers
-        self.violation_ = trained.violation
-        self.certificate_ = trained.stationary
-        self.history_ = trained.history
-        self.constraints_ = trained.constraints
-        self.message_ = trained.message
-        self.notes_ = trained.notes
-        self._trained = trained.trained
-        if not trained.feasible:
-            worst = max(trained.constraints, key=lambda c: trained.enforced(c) - c["bound"])
-            why = (trained.fitted["notes"] or [trained.message])[-1]
-            warnings.warn(
-                f"the model does not keep its bounds on the training rows: '{worst['name']}' is {trained.enforced(worst):.4g}, "
-                f"wanted at most {worst['bound']:g}; {why}",
-                stacklevel=3,
-            )
-        if trained.interrupted:
-            # What was reached is kept, but a search over many fits must end.
-            raise KeyboardInterrupt
-
-    def _constraints(self, sensitive: Any) -> Any:
-        """The constraints, given who is in which group."""
-        raise NotImplementedError
-
-    def _seed(self) -> int:
-        """A seed for the library from scikit-learn's ways to say it."""
-        if self.random_state is None:
-            return 0
-        if isinstance(self.random_state, (int, np.integer)):
-            return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
-
-    def _read(self, X: Any, y: Any, sample_weight: Any) -> _Rows:
-        """Checks the rows, and remembers what they look like."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        check_classification_targets(y)
-        self.classes_, code = np.unique(y, return_inverse=True)
-        if len(self.classes_) > 2:
-            # The words that scikit-learn's own checks look for come first.
-            raise ValueError(
-                f"Only binary classification is supported. The type of the target is {type_of_target(y)}: y has "
-                f"{len(self.classes_)} classes, wanted two"
-            )
-        if len(self.classes_) < 2:
-            raise ValueError(f"y has one class, {self.classes_[0]!r}: wanted two classes")
-        weights = None
-        if sample_weight is not None:
-            weights = np.ascontiguousarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
-            for value, name in zip((0, 1), self.classes_):
-                if not np.any(weights[code == value] > 0):
-                    raise ValueError(f"every row of class {name!r} has weight 0: wanted two classes")
-        return _Rows(X, np.where(code == 1, 1.0, -1.0), weights)
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """The score of each row: the second class is predicted where it is above 0.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (n_samples, n_features)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            The scores.
-        """
-        check_is_fitted(self)
-        return self._scores(validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False))
-
-    def _scores(self, X: Any) -> np.ndarray:
-        return np.asarray(X @ self.coef_[0]).ravel() + self.intercept_[0]
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The class of each row.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (n_samples, n_features)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            The classes.
-        """
-        above = self.decision_function(X) > 0
-        return self.classes_[above.astype(int)]
-
-    @available_if(_is_logistic)
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """The logistic function of the scores, where the objective is the logistic loss.
-
-        Constraints move scores away from log-odds: read them as an order rather than as frequencies.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (n_samples, n_features)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, 2)
-            A number for each class.
-        """
-        above = expit(self.decision_function(X))
-        return np.c_[1.0 - above, above]
-
-    def plot(self, against: str = "passes", ax: Any = None) -> Any:
-        """Objective and constraints of the measured iterates, see :meth:`thalweg.History.plot`."""
-        check_is_fitted(self)
-        return self.history_.plot(against, ax)
-
-    def report_html(self) -> str:
-        """What training came to, as an HTML table."""
-        check_is_fitted(self)
-        facts = [("message", self.message_), ("violation", self.violation_), ("iterations", self.n_iter_)]
-        return fit_html(facts, self.constraints_)
-
-    def _posed_on(self, X: Any, y: Any, sample_weight: Any, sensitive: Any) -> Posed:
-        """The problem of this classifier on other rows, for certificates."""
-        check_is_fitted(self)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        payload, rows, _ = _rows.features(X)
-        return Posed(
-            self.objective,
-            self._constraints(sensitive),
-            payload,
-            rows,
-            _rows.signs(y, rows, self.classes_),
-            sensitive=sensitive,
-            weights=_rows.weights(sample_weight, rows),
-            intercept=self.fit_intercept,
-        )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.classifier_tags.multi_class = False
-        return tags
-
-
-class ConstrainedClassifier(_Linear):
+class ConstrainedClassifier(Constrained):
     """A linear classifier that minimises any sum of terms subject to bounds on others.
 
     Parameters
@@ -226,8 +37,8 @@ class ConstrainedClassifier(_Linear):
         The constraints, such as ``"false_positive_rate <= 0.1"``.
     fit_intercept : bool, default=True
         Whether a constant is added to the scores.
-    solver : {"auto", "bundle", "ssg"}, default="auto"
-        The method; "auto" chooses, and says why in ``notes_``.
+    solver : {"auto", "bundle", "ssg", "lbfgs", "st-spg", "mspg"}, default="auto"
+        The method; "auto" chooses, and says why in ``notes_``. The last three are for objectives without constraints.
     options : dict, default=None
         Settings of the solver.
     enforce : {"measured", "surrogate"}, default="measured"
@@ -344,19 +155,23 @@ _FAIR = {
     "equalised_odds": equalised_odds,
     "equalized_odds": equalised_odds,
     "roc_gap": roc_gap,
+    "wasserstein_gap": wasserstein_gap,
 }
 
 
-class FairClassifier(_Linear):
+class FairClassifier(Constrained):
     """A linear classifier whose answers may differ between groups by at most a bound.
 
     Parameters
     ----------
-    constraint : {"demographic_parity", "equal_opportunity", "equalised_odds", "roc_gap"} or Term, default="demographic_parity"
+    constraint : {"demographic_parity", "equal_opportunity", "equalised_odds", "roc_gap", "wasserstein_gap"} or Term, \
+default="demographic_parity"
         What is compared between groups: the share of positive answers among all rows, among those with a positive label, among
-        those of either label, or the share of scores above every threshold.
+        those of either label, the share of scores above every threshold, or the scores themselves: the mean distance by which
+        those of one group have to be moved to become those of the other, see :func:`thalweg.learn.wasserstein_gap`.
     bound : float, default=0.05
-        By how much it may differ. With more than two groups each is compared with all rows together.
+        By how much it may differ; for "wasserstein_gap" in the units of the scores. With more than two groups each is compared
+        with all rows together.
     objective : Term or str, default="logistic"
         What to minimise, see :mod:`thalweg.learn`.
     fit_intercept : bool, default=True
@@ -499,7 +314,7 @@ class FairClassifier(_Linear):
         return () if sensitive is None else (term <= self.bound,)
 
 
-class NeymanPearsonClassifier(_Linear):
+class NeymanPearsonClassifier(Constrained):
     """A linear classifier that finds as many positives as it can while few negatives are called positive, on unseen rows too.
 
     It minimises the loss on the positives subject to a bound on the false-positive rate, and then moves its threshold to an

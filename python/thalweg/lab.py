@@ -12,9 +12,8 @@ import sys
 from typing import Any, Dict, List, Optional, Tuple, Union
 
 from thalweg import _core
-from thalweg._minimize import _whole
 from thalweg._result import need
-from thalweg._running import running
+from thalweg._running import running, whole
 
 __all__ = ["read", "run"]
 
@@ -97,7 +96,7 @@ def run(
     file = os.fspath(spec)
     if not os.path.exists(file):
         raise FileNotFoundError(f"{file}: there is no such file: wanted the description of an experiment")
-    count = _whole(jobs)
+    count = whole(jobs)
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise ValueError(f"jobs = {jobs!r}: wanted a whole number, at least 1")
     if only is not None and not isinstance(only, str):

@@ -17,8 +17,8 @@ from typing import Any, Callable, Optional, Union
 import numpy as np
 
 from thalweg import _rows
-from thalweg._result import Result
-from thalweg._terms import Bound, Constraint, Term, _call, as_term
+from thalweg._result import Result, finish
+from thalweg._terms import Bound, Constraint, Term, _call, as_term, one_loss
 from thalweg._train import Posed, constraint_rows, fit_html, train
 
 __all__ = [
@@ -40,8 +40,12 @@ __all__ = [
     "logistic",
     "roc_gap",
     "scad",
+    "self_paced",
     "term",
+    "truncated_logistic",
+    "variance",
     "wasserstein_gap",
+    "welsch",
 ]
 
 
@@ -77,6 +81,87 @@ def hinge(on: Optional[str] = None) -> Term:
 def logistic(on: Optional[str] = None) -> Term:
     """Mean of ``log(1 + exp(-y s))`` over all rows, or over the "positives" or "negatives"."""
     return _call("logistic", on=on)
+
+
+def welsch(scale: Optional[float] = None, on: Optional[str] = None) -> Term:
+    """Mean of ``c^2 (1 - exp(-(y - s)^2 / c^2))``, a squared error that no row can make larger than ``c^2``.
+
+    Parameters
+    ----------
+    scale : float, optional
+        c; 1 if absent.
+    on : {"positives", "negatives"}, optional
+        The rows of the mean; all if absent.
+
+    Examples
+    --------
+    >>> from thalweg.learn import welsch
+    >>> welsch(scale=2)
+    <welsch(scale = 2.0)>
+    """
+    return _call("welsch", scale=scale, on=on)
+
+
+def truncated_logistic(scale: Optional[float] = None, on: Optional[str] = None) -> Term:
+    """Mean of ``A log(1 + l / A)`` with l the logistic loss: that loss where it is small next to A, its logarithm where a row is
+    hopelessly wrong.
+
+    Parameters
+    ----------
+    scale : float, optional
+        A; ``sqrt(10 n)`` for n rows if absent.
+    on : {"positives", "negatives"}, optional
+        The rows of the mean; all if absent.
+
+    Examples
+    --------
+    >>> from thalweg.learn import truncated_logistic
+    >>> truncated_logistic() + 0.1 * truncated_logistic(scale=5)
+    <truncated_logistic + 0.1 * truncated_logistic(scale = 5.0)>
+    """
+    return _call("truncated_logistic", scale=scale, on=on)
+
+
+def variance(loss: Union[Term, str] = "logistic", form: Optional[str] = None) -> Term:
+    """Variance of a loss over the rows: what a model pays for being wrong by much on some of them.
+
+    Parameters
+    ----------
+    loss : Term or str
+        :func:`hinge`, :func:`logistic`, :func:`welsch` or :func:`truncated_logistic`, with its own arguments.
+    form : {"plain", "sqrt"}, optional
+        The mean of ``(l - mean l)^2``, or the root of that divided by the number of rows; the first if absent.
+
+    Examples
+    --------
+    >>> from thalweg.learn import logistic, variance
+    >>> logistic() + 0.1 * variance(logistic())
+    <logistic + 0.1 * variance(logistic)>
+    >>> variance("hinge", form="sqrt")
+    <variance(hinge, form = "sqrt")>
+    """
+    return _call("variance", of=one_loss(loss), form=form)
+
+
+def self_paced(loss: Union[Term, str] = "logistic", *, age: Optional[float] = None, softness: Optional[float] = None) -> Term:
+    """Mean of the smallest ``v l - v / age + softness v^2 / 2`` over weights v from 0 to 1: easy rows count first.
+
+    Parameters
+    ----------
+    loss : Term or str
+        As in :func:`variance`.
+    age : float, optional
+        A row counts nothing while its loss is above ``1 / age``; 1 if absent.
+    softness : float, optional
+        It counts in full once its loss is below ``1 / age - softness``; 1 if absent.
+
+    Examples
+    --------
+    >>> from thalweg.learn import self_paced
+    >>> self_paced("hinge", age=0.5)
+    <self_paced(hinge, age = 0.5)>
+    """
+    return _call("self_paced", of=one_loss(loss), age=age, softness=softness)
 
 
 def false_positive_rate(temperature: Optional[float] = None) -> Term:
@@ -142,7 +227,28 @@ def roc_gap(
 
 
 def wasserstein_gap(sensitive: Any = None) -> Term:
-    """Distance between the distributions of the scores of two groups."""
+    """Distance between the distributions of the scores of two groups: the area between their distribution functions.
+
+    It is the smallest sum of ``P_ij |s_i - s_j|`` over all transport plans P between the rows of the groups. The plan is
+    eliminated: it is no variable, the best one for the scores at hand is taken at every step, which sorting finds. Where it
+    changes the gap has concave kinks, so there is no weak-convexity constant: the method is "ssg", and there is no certificate.
+
+    Parameters
+    ----------
+    sensitive : array_like, optional
+        The group of each row, exactly two; by default that of the fit.
+
+    Notes
+    -----
+    It is in the units of the scores and shrinks with them: bound it beside a loss. Nothing in it is smoothed or counted, so the
+    bound is kept as it is written.
+
+    Examples
+    --------
+    >>> from thalweg.learn import wasserstein_gap
+    >>> wasserstein_gap() <= 0.1
+    <wasserstein_gap <= 0.1>
+    """
     return _call("wasserstein_gap", sensitive)
 
 
@@ -185,8 +291,12 @@ class FitResult(Result):
     constraints : list of dict
         For each constraint its name, the bound, the counted rate (``measured``), the smooth form (``surrogate``), and whether it
         is kept.
+    signed : dict
+        By how much each constraint exceeds its bound, by name, on the side that was to be enforced; below 0 it is kept.
     multipliers : ndarray or None
         Of the constraints of the problem that was trained.
+    dual : dict or None
+        The same by name.
     stationary : dict or None
         What the solver proved: the proximal point lies within ``upper``. :func:`thalweg.certify` proves it anew.
     nit : int
@@ -235,6 +345,7 @@ def fit(
     enforce: str = "measured",
     seed: Optional[int] = None,
     max_iter: Optional[int] = 3000,
+    max_passes: Optional[float] = None,
     max_time: Optional[float] = 60.0,
     feasibility: float = 1e-6,
     n_threads: int = 1,
@@ -261,8 +372,9 @@ def fit(
         A weight for each row, in every term.
     intercept : bool
         Whether a constant is added to the scores.
-    solver : {'auto', 'bundle', 'ssg'}
-        'auto' chooses, and says why in ``notes``.
+    solver : {'auto', 'bundle', 'ssg', 'lbfgs', 'st-spg', 'mspg'}
+        'auto' chooses, and says why in ``notes``. Without constraints there are also 'lbfgs', for smooth objectives, and 'st-spg'
+        and 'mspg', which step on single rows, for a loss with its variance: they make 30 passes if no limit is changed.
     options : dict, optional
         Settings of the solver by their names in specs.
     enforce : {'measured', 'surrogate'}
@@ -271,6 +383,8 @@ def fit(
         Seed of everything that is drawn; 0 if absent.
     max_iter : int, optional
         Iterations of all rounds of training.
+    max_passes : float, optional
+        Passes over the rows of all rounds of training; for methods that step on single rows with ``max_iter=None``.
     max_time : float, optional
         Seconds of all rounds of training. Results that end by it differ between machines.
     feasibility : float
@@ -280,7 +394,8 @@ def fit(
     start : array_like, optional
         Weights and intercept to start from.
     callback : callable, optional
-        Called with each measured iterate; ``StopIteration`` ends training.
+        Called with each measured iterate, as in :func:`thalweg.minimize`; ``StopIteration`` ends training. Constraints are those
+        of the smooth forms against your bounds, multipliers those of the problem that is being trained.
     verbose : int
         1 shows progress.
 
@@ -322,6 +437,7 @@ def fit(
         enforce=enforce,
         seed=seed,
         max_iter=max_iter,
+        max_passes=max_passes,
         max_time=max_time,
         feasibility=feasibility,
         n_threads=n_threads,
@@ -344,11 +460,15 @@ def fit(
         accuracy=quality["accuracy"],
         groups=quality["groups"],
         constraints=trained.constraints,
+        signed=trained.signed,
         multipliers=trained.multipliers,
+        dual=trained.dual,
         stationary=trained.stationary,
         solver=fitted["solver"],
         nit=fitted["iterations"],
         passes=fitted["passes"],
+        passes_f=fitted["passes"]["objective"],
+        passes_g=fitted["passes"]["constraints"],
         seconds=fitted["seconds"],
         history=trained.history,
         notes=trained.notes,
@@ -357,4 +477,5 @@ def fit(
         enforce=enforce,
         ctol=feasibility,
     )
+    finish(callback, result)
     return result

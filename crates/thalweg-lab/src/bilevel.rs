@@ -14,7 +14,7 @@ use toml::Value;
 
 use crate::data::catalogue;
 use crate::output::align;
-use crate::spec::settings;
+use crate::spec::{adaprox_settings, settings};
 use crate::{Error, Result};
 
 /// The problems that a spec can name.
@@ -222,11 +222,31 @@ impl Wanted {
         Ok(Wanted { form, slack })
     }
 
+    /// The slack that a point is judged with.
+    pub fn slack(&self) -> f64 {
+        self.slack.unwrap_or(SLACK)
+    }
+
+    /// How a problem is solved with these, where `solver` has the keys of `[solver]` but its name: practical mode where it is empty or
+    /// has the inner solver alone.
+    pub fn settings(&self, mut solver: toml::Table) -> Result<bilevel::Settings> {
+        let chosen = solver.keys().all(|key| key == "inner");
+        solver.entry("inner").or_insert_with(|| Value::Table([("name".to_string(), Value::from("sg"))].into_iter().collect()));
+        let solver = adaprox_settings(solver)?;
+        Ok(bilevel::Settings {
+            form: self.form,
+            inner: solver.inner.clone(),
+            solver: (!chosen).then_some(solver),
+            slack: Some(self.slack()),
+            certificate: None,
+        })
+    }
+
     /// Reformulates the problem and finds its start.
     pub fn pose(&self, named: &Named, start: Option<Vec<f64>>, options: &catalogue::Options) -> Result<Posed> {
         let (problem, usual) = named.build(options)?;
         let prepared = bilevel::prepare(&problem, self.form, &start.unwrap_or(usual))?;
-        Ok(Posed { prepared, slack: self.slack.unwrap_or(SLACK) })
+        Ok(Posed { prepared, slack: self.slack() })
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use thalweg::run::{Observer, Progress, Row};
+use thalweg::run::{Known, Observer, Progress, Row};
 
 use crate::commands::INTERRUPTED;
 use crate::lab::work::Watch;
@@ -54,7 +54,7 @@ impl Bar {
 }
 
 impl Observer for Bar {
-    fn recorded(&mut self, row: &Row, _: &[f64]) {
+    fn recorded(&mut self, row: &Row, _: &[f64], _: &Known) {
         if let Some(bar) = &self.0 {
             bar.set_message(format!("objective {:.6}  violation {:+.1e}", row.objective, row.violation));
         }

@@ -1147,7 +1147,7 @@ fn inner_table(table: &mut toml::Table) -> Result<toml::Table> {
 }
 
 /// Settings of AdaProx, with those of its inner solver.
-fn adaprox_settings(mut table: toml::Table) -> Result<adaprox::Settings> {
+pub fn adaprox_settings(mut table: toml::Table) -> Result<adaprox::Settings> {
     let what = "inner solver";
     let mut inner = inner_table(&mut table)?;
     let mut read = || {

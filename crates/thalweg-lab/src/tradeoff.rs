@@ -479,8 +479,8 @@ struct Part<'a> {
 }
 
 impl Observer for Part<'_> {
-    fn recorded(&mut self, row: &run::Row, x: &[f64]) {
-        self.observer.recorded(row, x);
+    fn recorded(&mut self, row: &run::Row, x: &[f64], known: &run::Known) {
+        self.observer.recorded(row, x, known);
     }
 
     fn progressed(&mut self, progress: &Progress) {

@@ -27,3 +27,13 @@ pub struct ReadmeDoctests;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/bilevel.md")]
 pub struct BilevelDoctests;
+
+/// Runs the programs of the guide as tests.
+#[cfg(doctest)]
+pub mod guide_doctests {
+    #[doc = include_str!("../../../docs/guide/5-your-own-problem-in-rust.md")]
+    pub struct Problem;
+
+    #[doc = include_str!("../../../docs/guide/6-your-own-solver-in-rust.md")]
+    pub struct Solver;
+}

@@ -4,12 +4,13 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may give up like tests
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use thalweg::bilevel::problems::{Interval, Pricing, Quadratic, Toy};
 use thalweg::bilevel::{self, Bilevel, Derivatives, Form, Formulas, InnerSteps, Number, Pair, SingleLevel, Written};
 use thalweg::math::vec;
 use thalweg::oracle::{At, Draw, Pick, Problem, Scratch, Subgradients, Values, Warm, check};
-use thalweg::run::{self, Options, Outcome, Record};
+use thalweg::run::{self, Ended, Options, Outcome, Record};
 use thalweg::sets::{Ball, Set};
 use thalweg::solvers::{Adaprox, Conex, FirstOrder, Ipp, Method, Pd, Ssg, adaprox, conex, ipp, pd};
 
@@ -140,7 +141,7 @@ fn the_first_steps_of_sg_are_those_worked_out() {
     let options = Options { record: Record { every: Some(1), ..Record::default() }, ..Options::iterations(4) };
     struct Seen(Vec<Vec<f64>>);
     impl run::Observer for Seen {
-        fn recorded(&mut self, _: &run::Row, x: &[f64]) {
+        fn recorded(&mut self, _: &run::Row, x: &[f64], _: &run::Known) {
             self.0.push(x.to_vec());
         }
     }
@@ -390,6 +391,125 @@ impl Bilevel for Broken {
         dy.into_iter().for_each(|dy| dy[0] = if at.x[0] > self.fails_beyond { f64::NAN } else { d });
         Ok(0.5 * d * d)
     }
+}
+
+/// The problem above; after so many inner gradients somebody asks for an end. The gradient of g by x may be wrong by a factor.
+struct Pressed {
+    problem: Broken,
+    after: u64,
+    asked: AtomicU64,
+    interrupt: Arc<AtomicBool>,
+    factor: f64,
+}
+
+impl Pressed {
+    fn new(after: u64, factor: f64) -> Self {
+        let problem = Broken { radius: 3.0, fails_beyond: f64::INFINITY };
+        Pressed { problem, after, asked: AtomicU64::new(0), interrupt: Arc::default(), factor }
+    }
+}
+
+impl Bilevel for Pressed {
+    fn outer_dim(&self) -> usize {
+        1
+    }
+    fn inner_dim(&self) -> usize {
+        1
+    }
+    fn outer_set(&self) -> Arc<dyn Set> {
+        self.problem.outer_set()
+    }
+    fn inner_set(&self) -> Arc<dyn Set> {
+        self.problem.inner_set()
+    }
+    fn outer_grad(&self, at: Pair, dx: Option<&mut [f64]>, dy: Option<&mut [f64]>, s: &mut Scratch) -> thalweg::Result<f64> {
+        self.problem.outer_grad(at, dx, dy, s)
+    }
+    fn inner_grad(&self, at: Pair, mut dx: Option<&mut [f64]>, dy: Option<&mut [f64]>, s: &mut Scratch) -> thalweg::Result<f64> {
+        if self.asked.fetch_add(1, Ordering::Relaxed) >= self.after {
+            self.interrupt.store(true, Ordering::Relaxed);
+        }
+        let g = self.problem.inner_grad(at, dx.as_deref_mut(), dy, s)?;
+        dx.into_iter().for_each(|dx| vec::scale(dx, self.factor));
+        Ok(g)
+    }
+}
+
+/// The flag of the options ends the search for a start, the short runs that choose settings, the run, and the judgement after it.
+#[test]
+fn an_interrupt_ends_whatever_is_going_on() {
+    let solve = |after: u64| {
+        let problem = Arc::new(Pressed::new(after, 1.0));
+        let options = Options { interrupt: Some(Arc::clone(&problem.interrupt)), ..Options::default() };
+        let asked: Arc<dyn Bilevel> = problem.clone();
+        let found = bilevel::solve(&asked, &[0.1], &bilevel::Settings::default(), &options, &mut ()).unwrap();
+        (found, problem.asked.load(Ordering::Relaxed))
+    };
+    let (whole, all) = solve(u64::MAX);
+    assert!(whole.extremes.is_some() && whole.outcome.ended != Ended::Interrupted && all > 20_000, "{all}");
+    for after in [2, 2_000, 10_000] {
+        let (found, asked) = solve(after);
+        assert_eq!(found.outcome.ended, Ended::Interrupted);
+        assert!(found.outcome.iterations == 0 && found.x == [0.1] && found.extremes.is_none(), "{after}: {found:?}");
+        assert!(asked < after + 500, "{after}: {asked} inner gradients");
+        let said = "the worst and the best inner solution were not computed: it was interrupted";
+        assert!(found.notes.iter().any(|n| n == said), "{:?}", found.notes);
+    }
+}
+
+/// Derivatives that are right pass, wherever the check looks; one that is wrong is named, with both numbers.
+#[test]
+fn wrong_derivatives_are_found_out() {
+    for problem in small() {
+        for seed in 0..20 {
+            bilevel::check(&*problem, &[0.7], seed).unwrap();
+        }
+    }
+    bilevel::check(&Pressed::new(u64::MAX, 1.0), &[0.1], 0).unwrap();
+    let said = bilevel::check(&Pressed::new(u64::MAX, 1.1), &[0.1], 0).unwrap_err().to_string();
+    assert!(said.starts_with("the gradient of inner in x is not that of its values: along a random direction it is"), "{said}");
+
+    /// The toy with a second derivative of g that belongs to another function.
+    struct Other(Toy);
+    impl Bilevel for Other {
+        fn outer_dim(&self) -> usize {
+            1
+        }
+        fn inner_dim(&self) -> usize {
+            1
+        }
+        fn outer_set(&self) -> Arc<dyn Set> {
+            self.0.outer_set()
+        }
+        fn inner_set(&self) -> Arc<dyn Set> {
+            self.0.inner_set()
+        }
+        fn derivatives(&self) -> Derivatives {
+            Derivatives::Exact
+        }
+        fn outer_grad(&self, at: Pair, dx: Option<&mut [f64]>, dy: Option<&mut [f64]>, s: &mut Scratch) -> thalweg::Result<f64> {
+            self.0.outer_grad(at, dx, dy, s)
+        }
+        fn inner_grad(&self, at: Pair, dx: Option<&mut [f64]>, dy: Option<&mut [f64]>, s: &mut Scratch) -> thalweg::Result<f64> {
+            self.0.inner_grad(at, dx, dy, s)
+        }
+        fn outer_second(
+            &self,
+            _: Pair,
+            b: &[f64],
+            weight: f64,
+            _: &mut [f64],
+            dy: &mut [f64],
+            _: &mut Scratch,
+        ) -> thalweg::Result<()> {
+            dy[0] += weight * b[0];
+            Ok(())
+        }
+    }
+    let said = bilevel::check(&Other(Toy::new(2.0).unwrap()), &[0.1], 0).unwrap_err().to_string();
+    assert!(said.starts_with("the second derivatives of outer by y and x are not those of its gradient"), "{said}");
+    let said = bilevel::check(&*toy(), &[f64::NAN], 0).unwrap_err().to_string();
+    assert_eq!(said, "entry 1 of the start is NaN: wanted a finite number");
 }
 
 /// What can go wrong is a sentence, and the last good point is kept. Second derivatives by differences are marked.

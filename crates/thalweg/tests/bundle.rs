@@ -7,7 +7,7 @@ use common::{continues_bit_for_bit, same_bits_on_two_threads};
 use thalweg::certify::{Bounds, certify};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::oracle::Problem;
-use thalweg::run::{Ended, Options, Outcome, minimize};
+use thalweg::run::{Ended, Known, Observer, Options, Outcome, Record, Row, minimize};
 use thalweg::sets;
 use thalweg::solvers::Bundle;
 use thalweg::solvers::bundle::Settings;
@@ -53,6 +53,16 @@ fn confirm(problem: &Problem, outcome: &Outcome) {
     assert!(found.lower <= target && found.upper <= target, "{found:?} {stated:?}");
     assert_eq!(found.relaxed.to_bits(), stated.relaxed.to_bits());
     assert!(outcome.point.feasible);
+}
+
+/// Keeps what the method knew at each recorded iterate.
+#[derive(Default)]
+struct Told(Vec<(Vec<f64>, Option<Vec<f64>>, Option<f64>)>);
+
+impl Observer for Told {
+    fn recorded(&mut self, _: &Row, x: &[f64], known: &Known) {
+        self.0.push((x.to_vec(), known.multipliers.map(<[f64]>::to_vec), known.upper));
+    }
 }
 
 /// The two ways of making steps.
@@ -110,6 +120,31 @@ fn conflicting_constraints_are_named() {
     assert_eq!(conflicting, &["left", "right"]);
     assert!(*everywhere && !outcome.success());
     assert!(outcome.point.x[0].abs() < 1e-3 && (outcome.point.violation - 1.0).abs() < 1e-3, "{outcome:?}");
+}
+
+#[test]
+fn observers_are_told_multipliers_and_bounds_that_hold_on_the_way() {
+    for (problem, start) in [(corner(), vec![0.0, 0.0]), (corner(), vec![1.5, 2.0]), (absolute(), vec![-0.2])] {
+        for settings in both(1e-6) {
+            let mut told = Told::default();
+            let options = Options { record: Record { every: Some(1), ..Record::default() }, ..Options::iterations(200) };
+            let mut solver = Bundle::new(settings).unwrap();
+            let outcome = minimize(&problem, &mut solver, &start, &options, &mut told).unwrap();
+            assert_eq!((&told.0[0].1, told.0[0].2), (&None, None), "nothing was asked for at the start");
+            let (_, multipliers, upper) = told.0.last().unwrap();
+            assert_eq!(multipliers, &outcome.multipliers);
+            assert_eq!(*upper, outcome.stationary.as_ref().map(|s| s.upper));
+            let mut bounds = 0;
+            for (x, _, upper) in &told.0 {
+                let Some(upper) = upper else { continue };
+                let mu = outcome.stationary.as_ref().map(|s| s.mu);
+                let found = certify(&problem, x, &Bounds { mu, target: 0.0, width: 1e-3, ..Bounds::default() }).unwrap();
+                assert!(found.lower <= upper * (1.0 + 1e-9) + 1e-9, "{found:?} {upper}");
+                bounds += 1;
+            }
+            assert!(bounds >= 2, "{told:?}", told = told.0);
+        }
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use thalweg::oracle::Problem;
-use thalweg::run::{self, Observer, Options, Record, Row};
+use thalweg::run::{self, Known, Observer, Options, Record, Row};
 use thalweg::solvers::{Dszog, dszog};
 
 /// The mean of the iterates from `from` on.
@@ -14,7 +14,7 @@ struct Mean {
 }
 
 impl Observer for Mean {
-    fn recorded(&mut self, row: &Row, x: &[f64]) {
+    fn recorded(&mut self, row: &Row, x: &[f64], _: &Known) {
         if row.iteration >= self.from {
             self.count += 1.0;
             self.sum.resize(x.len(), 0.0);

@@ -9,7 +9,7 @@ use thalweg::learn::{Data, Enforce, FitOptions, Fitted, Groups, Learning, Trains
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::oracle::Values;
-use thalweg::run::{self, Budget, Ended, Observer, Progress, Row};
+use thalweg::run::{self, Budget, Ended, Known, Observer, Progress, Row};
 use thalweg::solvers::Schedule;
 
 const ROWS: usize = 600;
@@ -194,7 +194,7 @@ struct Watch {
 }
 
 impl Observer for Watch {
-    fn recorded(&mut self, row: &Row, _: &[f64]) {
+    fn recorded(&mut self, row: &Row, _: &[f64], _: &Known) {
         self.rows.push(row.clone());
     }
     fn progressed(&mut self, progress: &Progress) {

@@ -118,7 +118,7 @@ fn every_iterate_is_inside() {
     let mut seen = vec![];
     struct Norms<'a>(&'a mut Vec<f64>);
     impl run::Observer for Norms<'_> {
-        fn recorded(&mut self, row: &run::Row, x: &[f64]) {
+        fn recorded(&mut self, row: &run::Row, x: &[f64], _: &run::Known) {
             assert_eq!(row.norm, vec::norm(x));
             self.0.push(row.norm);
         }

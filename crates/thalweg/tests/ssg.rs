@@ -51,7 +51,7 @@ fn the_first_steps_are_those_worked_by_hand() {
     let mut points = vec![];
     struct Watch<'a>(&'a mut Vec<f64>);
     impl run::Observer for Watch<'_> {
-        fn recorded(&mut self, row: &run::Row, x: &[f64]) {
+        fn recorded(&mut self, row: &run::Row, x: &[f64], _: &run::Known) {
             assert_eq!(row.norm, x[0].abs());
             self.0.push(x[0]);
         }

@@ -578,7 +578,7 @@ fn a_random_iterate_is_one_of_those_visited() {
             visited.clear();
             struct Keep<'a>(&'a mut Vec<Vec<f64>>);
             impl run::Observer for Keep<'_> {
-                fn recorded(&mut self, _: &run::Row, x: &[f64]) {
+                fn recorded(&mut self, _: &run::Row, x: &[f64], _: &run::Known) {
                     self.0.push(x.to_vec());
                 }
             }

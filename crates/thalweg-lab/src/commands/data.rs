@@ -12,6 +12,7 @@ use crate::data::cache;
 use crate::data::catalogue::{self, Counts, GroupCount, LabelCount, Options, Place, SETS, Set};
 use crate::data::synth::{Like, Synth};
 use crate::output::{align, json, print};
+use crate::trace::write_whole;
 use crate::{Error, Result};
 
 /// Known data sets: which there are, what is in them, and where their files are looked for.
@@ -32,6 +33,17 @@ enum What {
         name: String,
         #[command(flatten)]
         common: Common,
+    },
+    /// Write a raw table as CSV with a header line, as `thalweg fit` reads it
+    Table {
+        /// Name of the data set
+        name: String,
+        /// Write to this file instead of standard output
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        /// Look in this directory first
+        #[arg(long, value_name = "DIR")]
+        data_dir: Option<PathBuf>,
     },
     /// Write a LIBSVM file in binary form, which is mapped instead of being read
     Convert {
@@ -97,6 +109,7 @@ fn answer(what: &What) -> Result<String> {
     match what {
         What::List(common) => list(common),
         What::Info { name, common } => info(catalogue::get(name)?, common),
+        What::Table { name, out, data_dir } => table(name, out.as_deref(), data_dir.clone()),
         What::Convert { file, out, json } => convert(file, out, *json),
         What::Synth { like, out, rows, columns, seed, quiet, json } => {
             let synth = Synth { like: *like, rows: *rows, columns: *columns, seed: *seed };
@@ -105,6 +118,13 @@ fn answer(what: &What) -> Result<String> {
         What::Path { name: None, common } => directories(common),
         What::Path { name: Some(name), common } => path(catalogue::get(name)?, common),
     }
+}
+
+fn table(name: &str, out: Option<&Path>, data_dir: Option<PathBuf>) -> Result<String> {
+    let table = catalogue::table(name, &Options { data_dir, ..Options::default() })?.table;
+    let Some(out) = out else { return Ok(table.to_csv()) };
+    write_whole(out, &table.to_csv())?;
+    Ok(format!("{}: {} rows, {} columns\n", out.display(), table.rows(), table.columns()))
 }
 
 /// What `convert --json` prints.
@@ -453,6 +473,22 @@ mod tests {
         ] {
             assert!(info.contains(part), "{part}\n{info}");
         }
+    }
+
+    #[test]
+    fn a_raw_table_is_written_as_csv() {
+        let here = tempfile::tempdir().unwrap();
+        let file = here.path().join("german.csv");
+        let said = ask(&["table", "german", "--out", text(&file)]).unwrap();
+        assert_eq!(said, format!("{}: 1000 rows, 21 columns\n", file.display()));
+        let written = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(written, ask(&["table", "german"]).unwrap());
+        let again = crate::data::table::Table::read(&file).unwrap();
+        let given = catalogue::table("german", &Options::default()).unwrap().table;
+        assert_eq!(again.names(), given.names());
+        assert!((0..1_000).all(|i| again.row(i).eq(given.row(i))));
+        let refused = ask(&["table", "a9a"]).unwrap_err().to_string();
+        assert!(refused.starts_with("a9a is not a raw table: raw tables are adult, "), "{refused}");
     }
 
     #[test]

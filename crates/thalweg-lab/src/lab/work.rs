@@ -853,7 +853,7 @@ struct Reports<'a> {
 }
 
 impl Observer for Reports<'_> {
-    fn recorded(&mut self, row: &run::Row, _: &[f64]) {
+    fn recorded(&mut self, row: &run::Row, _: &[f64], _: &run::Known) {
         if self.shown.elapsed() >= LOOK {
             self.shown = Instant::now();
             let words = format!("objective {:.5}, violation {:+.1e}", row.objective, row.violation);

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
@@ -56,20 +57,39 @@ const SHORT: f64 = 1e-10;
 /// Iterations of the search for an extreme.
 const ITERATIONS: u64 = 1_000;
 
+/// A flag that is set from elsewhere to end what is going on, as in [`Options`].
+pub(super) type Stop<'a> = Option<&'a Arc<AtomicBool>>;
+
+/// Why something is missing after the flag was set.
+pub(super) const INTERRUPTED: &str = "it was interrupted";
+
+/// Whether the flag is set.
+pub(super) fn set(interrupt: Stop) -> bool {
+    interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed))
+}
+
 /// Finds both at `x`. Inner solutions are all y with `g(x, y) <= g*(x) + slack`; the smaller the slack, the nearer to the exact
 /// ones, which f then differs from by the order of a root of it.
 pub fn extremes(problem: &dyn Bilevel, x: &[f64], slack: f64) -> Result<Extremes> {
+    extremes_until(problem, x, slack, None)
+}
+
+/// The same, unless the flag `interrupt` is set from elsewhere before both are found: then an error.
+pub fn extremes_until(problem: &dyn Bilevel, x: &[f64], slack: f64, interrupt: Option<&Arc<AtomicBool>>) -> Result<Extremes> {
     check_length("the outer variable", x.len(), problem.outer_dim())?;
     if !(slack > 0.0 && slack.is_finite()) {
         return Err(Error::setting("slack", slack, "a finite number larger than 0"));
     }
-    let (solution, inner_value) = minimum(problem, x)?;
-    let search = |sign: f64| Search::new(problem, x, inner_value + slack, slack, sign).run(&[&solution]);
+    let (solution, inner_value) = minimum(problem, x, interrupt)?;
+    let search = |sign: f64| {
+        let found = Search::new(problem, x, inner_value + slack, slack, sign).run(&[&solution], interrupt)?;
+        if set(interrupt) { Err(Error::Problem(INTERRUPTED.into())) } else { Ok(found) }
+    };
     Ok(Extremes { inner_value, slack, pessimistic: search(-1.0)?, optimistic: search(1.0)? })
 }
 
 /// A minimiser of g at x and its value: gradient descent with Nesterov's momentum, restarted where the value rises, from 0.
-fn minimum(problem: &dyn Bilevel, x: &[f64]) -> Result<(Vec<f64>, f64)> {
+fn minimum(problem: &dyn Bilevel, x: &[f64], interrupt: Stop) -> Result<(Vec<f64>, f64)> {
     let m = problem.inner_dim();
     let (mut s, mut gradient) = (problem.scratch(), vec![0.0; m]);
     let (mut y, mut ahead, mut momentum) = (vec![0.0; m], vec![0.0; m], 1.0_f64);
@@ -83,6 +103,9 @@ fn minimum(problem: &dyn Bilevel, x: &[f64]) -> Result<(Vec<f64>, f64)> {
     let mut smoothness = problem.inner_smoothness(x).unwrap_or(1.0).max(1e-12);
     let mut value = ask(&y, None)?;
     for _ in 0..STEPS {
+        if set(interrupt) {
+            return Err(Error::Problem(INTERRUPTED.into()));
+        }
         let at_ahead = ask(&ahead, Some(&mut gradient))?;
         if let Some((i, value)) = vec::first_not_finite(&gradient) {
             return Err(Error::NotFinite { what: format!("entry {} of the inner gradient", i + 1), value });
@@ -142,12 +165,18 @@ impl<'p> Search<'p> {
         Search { problem, x, level, slack, sign, set: problem.inner_set() }
     }
 
-    /// From each start; the best point that keeps the constraints counts, or the one that violates them least.
-    pub(super) fn run(&self, starts: &[&[f64]]) -> Result<Extreme> {
+    /// From each start; the best point that keeps the constraints counts, or the one that violates them least. Once interrupted, what
+    /// was reached.
+    pub(super) fn run(&self, starts: &[&[f64]], interrupt: Stop) -> Result<Extreme> {
         let mut best: Option<Extreme> = None;
         for start in starts {
             let mut solver = Bundle::new(bundle::Settings { eps: 1e-5, ..bundle::Settings::default() })?;
-            let options = Options { record: Record::nothing(), feasibility: self.tolerance(), ..Options::iterations(ITERATIONS) };
+            let options = Options {
+                record: Record::nothing(),
+                feasibility: self.tolerance(),
+                interrupt: interrupt.cloned(),
+                ..Options::iterations(ITERATIONS)
+            };
             let outcome = run::minimize(self, &mut solver, start, &options, &mut ())?;
             let point = outcome.best_feasible.as_ref().filter(|_| !outcome.point.feasible).unwrap_or(&outcome.point);
             let found = Extreme {

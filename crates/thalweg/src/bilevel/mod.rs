@@ -2,6 +2,7 @@
 //! them counts. Here are the problem type, its single-level reformulation, what is measured at a point, and examples; the solver
 //! is [`crate::solvers::Adaprox`].
 
+mod check;
 mod extremes;
 mod formulas;
 pub mod number;
@@ -13,7 +14,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use extremes::{Extreme, Extremes, extremes};
+pub use check::check;
+pub use extremes::{Extreme, Extremes, extremes, extremes_until};
 pub use formulas::{Formulas, Written};
 pub use number::{Dual, Number};
 pub use single_level::{Form, InnerSteps, SingleLevel};
@@ -218,10 +220,13 @@ pub trait Bilevel: Send + Sync {
     }
 }
 
-/// `grad <b, grad_y F>` is the derivative of grad F along (0, b), because second derivatives are symmetric: central differences of
-/// the gradient, with a step of about the cube root of the rounding error.
+/// Adds `weight grad <b, grad_y F>` to `dx` and `dy`, from the gradient of F: what the products of [`Bilevel`] are by default, for those who
+/// write some of them and not others.
+///
+/// It is the derivative of grad F along (0, b), because second derivatives are symmetric: central differences of the gradient, with
+/// a step of about the cube root of the rounding error.
 #[allow(clippy::too_many_arguments)] // those of the trait, and the gradient
-fn differences<B: Bilevel + ?Sized>(
+pub fn differences<B: Bilevel + ?Sized>(
     problem: &B,
     at: Pair,
     b: &[f64],

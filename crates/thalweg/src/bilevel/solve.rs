@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::extremes::Search;
-use super::{Bilevel, Derivatives, Extremes, Form, SingleLevel, extremes};
+use super::extremes::{INTERRUPTED, Search, Stop, set};
+use super::{Bilevel, Derivatives, Extremes, Form, SingleLevel, extremes_until};
 use crate::certify::{self, Certificate};
 use crate::error::check_length;
 use crate::eval::{Eval, Evaluator, ValueEval};
@@ -96,6 +96,11 @@ pub struct Prepared {
 /// Reformulates a problem and finds a start at `x` (phase I): the inner solution that the form asks for, the worst or the best, with
 /// its multipliers. They also give the bound and the unit of multipliers where the form leaves these open.
 pub fn prepare(problem: &Arc<dyn Bilevel>, form: Form, x: &[f64]) -> Result<Prepared> {
+    prepare_until(problem, form, x, None)
+}
+
+/// The same; once interrupted, the start is the inner solution that the search has reached.
+fn prepare_until(problem: &Arc<dyn Bilevel>, form: Form, x: &[f64], interrupt: Stop) -> Result<Prepared> {
     check_length("the start", x.len(), problem.outer_dim())?;
     if let Some((i, value)) = vec::first_not_finite(x) {
         return Err(Error::NotFinite { what: format!("entry {} of the start", i + 1), value });
@@ -112,7 +117,7 @@ pub fn prepare(problem: &Arc<dyn Bilevel>, form: Form, x: &[f64]) -> Result<Prep
     };
     let (n, m, xi) = (x.len(), problem.inner_dim(), form.xi);
     let sign = if form.optimistic { 1.0 } else { -1.0 };
-    let found = Search::new(&**problem, &x, value + xi, xi, sign).run(&[&solution])?;
+    let found = Search::new(&**problem, &x, value + xi, xi, sign).run(&[&solution], interrupt)?;
     let largest = found.multipliers.iter().copied().fold(1.0, f64::max);
     let form = Form {
         multiplier_bound: Some(form.multiplier_bound.unwrap_or(10.0 * largest)),
@@ -153,6 +158,11 @@ const SETTLED: f64 = 0.02;
 /// Subproblems are solved to a quarter of beta, not to the beta / (2 K) of the theory, which takes the switching method many more
 /// iterations; all rows are then kept within 1.125 beta.
 pub fn choose(problem: &SingleLevel, z: &[f64], inner: &adaprox::Inner) -> Result<Chosen> {
+    choose_until(problem, z, inner, None)
+}
+
+/// The same; once interrupted, with what the short runs so far have shown.
+fn choose_until(problem: &SingleLevel, z: &[f64], inner: &adaprox::Inner, interrupt: Stop) -> Result<Chosen> {
     let mut reasons = vec![];
     let mut ev = Evaluator::new(problem, 0, 0.0);
     ev.refresh(z)?;
@@ -176,13 +186,17 @@ pub fn choose(problem: &SingleLevel, z: &[f64], inner: &adaprox::Inner) -> Resul
     let pilot = |sigma: f64, iterations: u64| -> Result<(Adaprox, Outcome)> {
         // As much relaxation for each subproblem as 100 of them would have.
         let mut solver = Adaprox::new(settings(sigma, iterations, PILOT, beta * PILOT as f64 / 100.0))?;
-        let options = Options { record: Record::nothing(), ..Options::iterations(PILOT * iterations) };
+        let options =
+            Options { record: Record::nothing(), interrupt: interrupt.cloned(), ..Options::iterations(PILOT * iterations) };
         let outcome = run::minimize(problem, &mut solver, z, &options, &mut ())?;
         Ok((solver, outcome))
     };
     let (mut sigma, mut iterations) = (bending(&mut ev, z)?.max(LEAST_SIGMA), FEWEST);
     let (mut solver, mut outcome) = pilot(sigma, iterations)?;
     for _ in 0..RAISES {
+        if set(interrupt) {
+            break;
+        }
         // Steps that are far too long end in a failure, or far above the start.
         let failed = matches!(outcome.ended, Ended::Failed { .. }) || outcome.point.objective > f + scale;
         if solver.sigma_asked() <= sigma && !failed {
@@ -195,8 +209,11 @@ pub fn choose(problem: &SingleLevel, z: &[f64], inner: &adaprox::Inner) -> Resul
         .push(format!("sigma = {sigma:.4}: what the functions bend by around the start and between the centres of short runs"));
     // Twice the iterations until that changes little.
     let mut settled = false;
-    while iterations < MOST {
+    while iterations < MOST && !set(interrupt) {
         let (_, next) = pilot(sigma, 2 * iterations)?;
+        if set(interrupt) {
+            break;
+        }
         let (moved, change) = (vec::distance(&next.point.x, z), vec::distance(&next.point.x, &outcome.point.x));
         settled = moved > 0.0 && change <= 0.25 * moved;
         if settled {
@@ -204,7 +221,11 @@ pub fn choose(problem: &SingleLevel, z: &[f64], inner: &adaprox::Inner) -> Resul
         }
         (iterations, outcome) = (2 * iterations, next);
     }
-    let why = if settled { "with twice as many a short run ends at nearly the same point" } else { "the most that are tried" };
+    let why = match settled {
+        true => "with twice as many a short run ends at nearly the same point",
+        false if iterations < MOST => "the choice was interrupted before more were tried",
+        false => "the most that are tried",
+    };
     reasons.push(format!("inner_iterations = {iterations}: {why}"));
     let gained = (f - outcome.point.objective) / PILOT as f64;
     let (fewest, most) = OUTER;
@@ -255,8 +276,9 @@ fn bending<E: Eval + ?Sized>(ev: &mut E, z: &[f64]) -> Result<f64> {
 
 /// Solves `problem` from the outer variables `x`.
 ///
-/// `options` conduct the run of [`Adaprox`]; a feasibility below what the relaxation leaves is raised to that. `Err` means refused
-/// before the first step; whatever happens later ends in the outcome, with the last good point.
+/// `options` conduct the run of [`Adaprox`]; a feasibility below what the relaxation leaves is raised to that. Their interrupt also ends
+/// the search for a start and the short runs before, and what is computed after the run: the outcome then has what was reached.
+/// `Err` means refused before the first step; whatever happens later ends in the outcome, with the last good point.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -276,12 +298,13 @@ pub fn solve(
     options: &Options,
     observer: &mut (dyn Observer + Send),
 ) -> Result<Found> {
-    let Prepared { problem: single, start: z, violation: start_violation } = prepare(problem, settings.form, x)?;
+    let Prepared { problem: single, start: z, violation: start_violation } =
+        prepare_until(problem, settings.form, x, options.interrupt.as_ref())?;
     let mut notes = vec![];
     let (solver_settings, beta) = match &settings.solver {
         Some(given) => (given.clone().resolve()?, given.feasibility()),
         None => {
-            let chosen = choose(&single, &z, &settings.inner)?;
+            let chosen = choose_until(&single, &z, &settings.inner, options.interrupt.as_ref())?;
             notes.extend(chosen.reasons);
             (chosen.settings, chosen.within)
         }
@@ -297,8 +320,9 @@ pub fn solve(
     let pair = single.pair(&point.x);
     let (x, y) = (pair.x.to_vec(), pair.y.to_vec());
     let inner_gap = inner_gap(&single, &point.x).unwrap_or(f64::NAN);
+    let interrupt = options.interrupt.as_ref();
     let mut judge = |what: &str, e: Error| notes.push(format!("{what} not computed: {e}"));
-    let extremes = settings.slack.and_then(|slack| match extremes(&**problem, &x, slack) {
+    let extremes = settings.slack.and_then(|slack| match extremes_until(&**problem, &x, slack, interrupt) {
         Ok(found) => Some(found),
         Err(e) => {
             judge("the worst and the best inner solution were", e);
@@ -307,6 +331,8 @@ pub fn solve(
     });
     let certificate = settings.certificate.as_ref().and_then(|how| {
         let relaxed = SingleLevel::new(problem.clone(), *single.form()).map(|single| single.relaxed(beta));
+        let relaxed =
+            relaxed.and_then(|relaxed| if set(interrupt) { Err(Error::Problem(INTERRUPTED.into())) } else { Ok(relaxed) });
         match relaxed.and_then(|relaxed| certify::certify(&relaxed, &point.x, how)) {
             Ok(found) => Some(found),
             Err(e) => {

@@ -51,21 +51,32 @@ pub enum Order {
     Shuffled,
 }
 
-/// A walk through all samples in a random order, then in another, in the memory of two numbers: the order is a function of a key.
+/// A walk through all samples in a random order, then in another, in the memory of a few numbers: the order is a function of a key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Walk {
     key: u64,
     at: u64,
+    /// The sample that comes next, within the same order.
+    #[serde(default)]
+    ahead: Option<u32>,
 }
 
 impl Walk {
     /// The next of `n` samples.
     pub fn next(&mut self, n: usize, rng: &mut Rng) -> u32 {
-        if self.at == 0 || self.at >= n as u64 {
-            (self.key, self.at) = (rng.bits(), 0);
+        let all = n as u64;
+        if self.at == 0 || self.at >= all {
+            *self = Walk { key: rng.bits(), ..Walk::default() };
         }
+        let next = self.ahead.unwrap_or_else(|| place(self.at, all, self.key) as u32);
         self.at += 1;
-        place(self.at - 1, n as u64, self.key) as u32
+        self.ahead = (self.at < all).then(|| place(self.at, all, self.key) as u32);
+        next
+    }
+
+    /// The sample that comes next, where that is known.
+    pub fn ahead(&self) -> Option<u32> {
+        self.ahead
     }
 
     /// Draws `size` samples of the one stream that a problem has, by the walk or independently; all where there are not more.
@@ -118,7 +129,13 @@ mod tests {
             let (mut walk, mut rng) = (Walk::default(), Rng::new(1, Purpose::Sampling));
             let mut before = vec![];
             for pass in 0..4 {
-                let seen: Vec<u32> = (0..n).map(|_| walk.next(n, &mut rng)).collect();
+                let mut step = || {
+                    let foretold = walk.ahead();
+                    let next = walk.next(n, &mut rng);
+                    assert!(foretold.is_none_or(|f| f == next));
+                    next
+                };
+                let seen: Vec<u32> = (0..n).map(|_| step()).collect();
                 let mut sorted = seen.clone();
                 sorted.sort_unstable();
                 assert!(sorted.iter().enumerate().all(|(i, &s)| s == i as u32), "{n}: {seen:?}");

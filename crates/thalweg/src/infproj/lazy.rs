@@ -9,10 +9,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::math::Matrix;
+use crate::math::matrix::LANES;
 
-/// Entries of a sparse vector, one at a time.
+/// Entries of a sparse vector, one at a time, dealt out to lanes: `visit(lane, index, value)`, see [`Matrix::deal_row`].
 pub(crate) trait Sparse {
-    fn each(&self, visit: impl FnMut(usize, f64));
+    fn each(&self, visit: impl FnMut(usize, usize, f64));
 }
 
 /// A row of data; with an intercept it has a 1 in one more column.
@@ -25,10 +26,10 @@ pub(crate) struct DataRow<'a> {
 
 impl Sparse for DataRow<'_> {
     #[inline(always)]
-    fn each(&self, mut visit: impl FnMut(usize, f64)) {
-        self.features.visit_row(self.row, &mut visit);
+    fn each(&self, mut visit: impl FnMut(usize, usize, f64)) {
+        self.features.deal_row(self.row, &mut visit);
         if self.intercept {
-            visit(self.features.cols(), 1.0);
+            visit(0, self.features.cols(), 1.0);
         }
     }
 }
@@ -39,8 +40,8 @@ pub(crate) struct Unit(pub(crate) usize);
 
 impl Sparse for Unit {
     #[inline(always)]
-    fn each(&self, mut visit: impl FnMut(usize, f64)) {
-        visit(self.0, 1.0);
+    fn each(&self, mut visit: impl FnMut(usize, usize, f64)) {
+        visit(0, self.0, 1.0);
     }
 }
 
@@ -159,42 +160,45 @@ impl Stage {
     pub(crate) fn scores(&mut self, row: impl Sparse) -> (f64, f64) {
         // No branch waits for memory in this loop, so the processor fetches all coordinates at once.
         let now = self.now();
-        let (mut rw, mut rv, mut stale) = (0.0, 0.0, false);
-        row.each(|c, a| {
+        let (mut rw, mut rv, mut stale) = ([0.0; LANES], [0.0; LANES], false);
+        row.each(|lane, c, a| {
             let slot = &self.slots[c];
             stale |= slot.turn != now;
-            rw += a * slot.w;
-            rv += a * slot.v;
+            rw[lane] += a * slot.w;
+            rv[lane] += a * slot.v;
         });
         if stale {
-            self.settle_row(&row);
-            (rw, rv) = (0.0, 0.0);
-            row.each(|c, a| {
-                let slot = &self.slots[c];
-                rw += a * slot.w;
-                rv += a * slot.v;
+            (rw, rv) = ([0.0; LANES], [0.0; LANES]);
+            let Stage { slots, ends, turns, late, .. } = self;
+            row.each(|lane, c, a| {
+                let slot = &mut slots[c];
+                if slot.turn != now {
+                    settle(slot, ends, turns, late.get_mut(c));
+                }
+                rw[lane] += a * slot.w;
+                rv[lane] += a * slot.v;
             });
         }
-        let at_centre = self.scale * rw;
-        (at_centre, self.p * at_centre + self.q * rv)
+        let at_centre = self.scale * total(rw);
+        (at_centre, self.p * at_centre + self.q * total(rv))
     }
 
     #[inline]
     fn settle_row(&mut self, row: &impl Sparse) {
         let Stage { slots, ends, turns, late, .. } = self;
-        row.each(|c, _| settle(&mut slots[c], ends, turns, late.get_mut(c)));
+        row.each(|_, c, _| settle(&mut slots[c], ends, turns, late.get_mut(c)));
     }
 
     /// The product of a row with the centre, between two stages: nothing is settled by it.
     #[inline]
     pub(crate) fn score_at_centre(&self, row: impl Sparse) -> f64 {
-        let mut rw = 0.0;
-        row.each(|c, a| {
+        let mut rw = [0.0; LANES];
+        row.each(|lane, c, a| {
             let slot = &self.slots[c];
             let end = &self.ends[slot.turn as usize];
-            rw += a * (slot.w + end.from_v * slot.v + end.from_e * slot.e);
+            rw[lane] += a * (slot.w + end.from_v * slot.v + end.from_e * slot.e);
         });
-        self.scale * rw
+        self.scale * total(rw)
     }
 
     /// z enters the average with a weight.
@@ -240,18 +244,20 @@ impl Stage {
         // v moves by delta, and e by what beta v would otherwise have gained.
         let delta = amount / self.q;
         let back = -self.beta * delta;
-        let (mut rw, mut rv, mut re, mut rr) = (0.0, 0.0, 0.0, 0.0);
+        // Two lanes of four sums are what the registers hold.
+        let (mut rw, mut rv, mut re, mut rr) = ([0.0; 2], [0.0; 2], [0.0; 2], [0.0; 2]);
         let mut count = 0;
-        row.each(|c, a| {
-            let slot = &mut self.slots[c];
-            rw += a * slot.w;
-            rv += a * slot.v;
-            re += a * slot.e;
-            rr += a * a;
+        row.each(|lane, c, a| {
+            let (slot, lane) = (&mut self.slots[c], lane % 2);
+            rw[lane] += a * slot.w;
+            rv[lane] += a * slot.v;
+            re[lane] += a * slot.e;
+            rr[lane] += a * a;
             slot.v += delta * a;
             slot.e += back * a;
             count += 1;
         });
+        let [rw, rv, re, rr] = [rw, rv, re, rr].map(|[even, odd]| even + odd);
         let carried = &mut self.products;
         carried.wv += delta * rw;
         carried.vv += delta * (2.0 * rv + delta * rr);
@@ -384,6 +390,12 @@ impl Stage {
     }
 }
 
+/// The sum of all lanes.
+#[inline(always)]
+fn total([a, b, c, d]: [f64; LANES]) -> f64 {
+    (a + b) + (c + d)
+}
+
 /// Brings a coordinate up to date.
 #[inline(always)]
 fn settle(slot: &mut Slot, ends: &[End], turns: &[Turn], late: Option<&mut f64>) {
@@ -442,6 +454,10 @@ impl Scaled {
         self.visited = 0;
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.u.len()
+    }
+
     /// x enters the mean with a weight.
     pub(crate) fn weigh(&mut self, weight: f64) {
         self.sum += weight * self.scale;
@@ -460,9 +476,9 @@ impl Scaled {
 
     #[inline]
     pub(crate) fn score(&self, row: impl Sparse) -> f64 {
-        let mut sum = 0.0;
-        row.each(|c, a| sum += a * self.u[c]);
-        self.scale * sum
+        let mut sum = [0.0; LANES];
+        row.each(|lane, c, a| sum[lane] += a * self.u[c]);
+        self.scale * total(sum)
     }
 
     /// `x *= factor`.
@@ -479,19 +495,19 @@ impl Scaled {
     #[inline]
     pub(crate) fn add(&mut self, row: impl Sparse, amount: f64) {
         let delta = amount / self.scale;
-        let (mut ru, mut rr) = (0.0, 0.0);
+        let (mut ru, mut rr) = ([0.0; LANES], [0.0; LANES]);
         let mut count = 0;
-        row.each(|c, a| {
+        row.each(|lane, c, a| {
             let u = &mut self.u[c];
-            ru += a * *u;
-            rr += a * a;
+            ru[lane] += a * *u;
+            rr[lane] += a * a;
             *u += delta * a;
             if let Some(late) = self.late.get_mut(c) {
                 *late += self.sum * delta * a;
             }
             count += 1;
         });
-        self.square += delta * (2.0 * ru + delta * rr);
+        self.square += delta * (2.0 * total(ru) + delta * total(rr));
         self.visited += count;
     }
 
@@ -520,8 +536,8 @@ mod tests {
 
     struct Pairs<'a>(&'a [(usize, f64)]);
     impl Sparse for Pairs<'_> {
-        fn each(&self, mut visit: impl FnMut(usize, f64)) {
-            self.0.iter().for_each(|&(c, a)| visit(c, a));
+        fn each(&self, mut visit: impl FnMut(usize, usize, f64)) {
+            self.0.iter().enumerate().for_each(|(k, &(c, a))| visit(k % LANES, c, a));
         }
     }
 

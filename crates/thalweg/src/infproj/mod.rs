@@ -82,7 +82,7 @@ pub trait InfProjection: Send + Sync {
 }
 
 /// A problem whose samples see x through one score each, the product of a row and x: `g = mean_i g_i(score_i) + (ridge / 2)
-/// ||x||^2` and `l = mean_i l_i(score_i) e_{c(i)}`.
+/// ||x||^2` and `l = mean_i l_i(score_i) e_{c(i)}`. An intercept is no part of the squared norm.
 pub trait Rows: Send + Sync {
     /// The rows.
     fn features(&self) -> &Matrix;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::problem::Learning;
 use crate::eval::Passes;
 use crate::oracle::Values;
-use crate::run::{self, Budget, Ended, Observer, Options, Point, Progress, Record, Row};
+use crate::run::{self, Budget, Ended, Known, Observer, Options, Point, Progress, Record, Row};
 use crate::solvers::auto::{self, Chosen};
 use crate::solvers::ssg::{InfeasibleStep, Settings};
 use crate::solvers::{Bundle, FirstOrder, Lbfgs, Mspg, Schedule, Ssg, StSpg, Stationary, bundle, lbfgs, mspg, st_spg};
@@ -703,9 +703,9 @@ impl Whole<'_> {
 }
 
 impl Observer for Whole<'_> {
-    fn recorded(&mut self, row: &Row, x: &[f64]) {
+    fn recorded(&mut self, row: &Row, x: &[f64], known: &Known) {
         let row = self.row(row.clone());
-        self.observer.recorded(&row, x);
+        self.observer.recorded(&row, x, known);
     }
 
     fn progressed(&mut self, progress: &Progress) {

@@ -285,7 +285,7 @@ impl InfProjection for LossForm {
     }
 
     fn rows(&self) -> Option<&dyn Rows> {
-        self.penalties.is_ridge(self.rows.intercept).then_some(self)
+        self.penalties.is_ridge().then_some(self)
     }
 
     fn aside(&self, x: &[f64], samples: Pick) -> Result<Option<f64>> {

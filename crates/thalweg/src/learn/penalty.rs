@@ -77,9 +77,9 @@ impl Convex {
         value
     }
 
-    /// Whether it is a multiple of the squared norm of all variables: the intercept is not penalised.
-    pub(super) fn is_ridge(self, intercept: bool) -> bool {
-        self.l1 == 0.0 && (self.l2 == 0.0 || !intercept)
+    /// Whether it is a multiple of the squared norm of the weights.
+    pub(super) fn is_ridge(self) -> bool {
+        self.l1 == 0.0
     }
 }
 

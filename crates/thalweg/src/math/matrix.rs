@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::fetch::fetch;
 use super::reduce::{self, Chunks};
 use super::vec;
 use crate::{Error, Result};
@@ -12,6 +13,9 @@ use crate::{Error, Result};
 /// Selections of more bytes than this keep the numbers of their rows instead of copying them: a copy has its rows side by side,
 /// but of data that fill half of the memory there must not be two.
 const COPIED: usize = 64 << 20;
+
+/// Lanes that the entries of a row are dealt out to.
+pub(crate) const LANES: usize = 4;
 
 /// Entries that are owned, or that something else keeps for the life of the process, such as a mapped file.
 type Kept<T> = Cow<'static, [T]>;
@@ -231,6 +235,44 @@ impl Matrix {
         }
     }
 
+    /// As [`Matrix::visit_row`], with the entries dealt out to [`LANES`] lanes in turn: `visit(lane, column, value)`. Sums in lanes need
+    /// not wait for one another, and a lane is a constant to the compiler, so that they stay in registers.
+    #[inline(always)]
+    pub(crate) fn deal_row(&self, i: usize, mut visit: impl FnMut(usize, usize, f64)) {
+        match &*self.store {
+            Store::Dense(e) => e[self.line(i)].iter().enumerate().for_each(|(c, &v)| visit(0, c, v)),
+            Store::Sparse { ptr, ids, values } => {
+                let range = self.span(ptr, i);
+                let (ids, values) = (ids[range.clone()].chunks_exact(LANES), values[range].chunks_exact(LANES));
+                let rest = ids.remainder().iter().zip(values.remainder());
+                for (c, v) in ids.zip(values) {
+                    visit(0, c[0] as usize, v[0]);
+                    visit(1, c[1] as usize, v[1]);
+                    visit(2, c[2] as usize, v[2]);
+                    visit(3, c[3] as usize, v[3]);
+                }
+                rest.for_each(|(&c, &v)| visit(0, c as usize, v));
+            }
+            Store::Ones32 { ptr, ids } => deal_ones(&ids[self.span(ptr, i)], &mut visit),
+            Store::Ones8 { ptr, ids } => deal_ones(&ids[self.span(ptr, i)], &mut visit),
+        }
+    }
+
+    /// Tells the processor that row `i` will be read soon.
+    #[inline]
+    pub(crate) fn fetch_row(&self, i: usize) {
+        match &*self.store {
+            Store::Dense(e) => fetch(&e[self.line(i)]),
+            Store::Sparse { ptr, ids, values } => {
+                let range = self.span(ptr, i);
+                fetch(&ids[range.clone()]);
+                fetch(&values[range]);
+            }
+            Store::Ones32 { ptr, ids } => fetch(&ids[self.span(ptr, i)]),
+            Store::Ones8 { ptr, ids } => fetch(&ids[self.span(ptr, i)]),
+        }
+    }
+
     /// Inner product of row `i` and `x`.
     pub fn row_dot(&self, i: usize, x: &[f64]) -> f64 {
         match &*self.store {
@@ -423,6 +465,20 @@ impl PartialEq for Matrix {
         };
         (0..self.rows).all(|i| row(self, i) == row(other, i))
     }
+}
+
+/// [`Matrix::deal_row`] of ones.
+#[inline(always)]
+fn deal_ones<T: Copy + Into<u32>>(ids: &[T], visit: &mut impl FnMut(usize, usize, f64)) {
+    let quads = ids.chunks_exact(LANES);
+    let rest = quads.remainder();
+    for c in quads {
+        visit(0, c[0].into() as usize, 1.0);
+        visit(1, c[1].into() as usize, 1.0);
+        visit(2, c[2].into() as usize, 1.0);
+        visit(3, c[3].into() as usize, 1.0);
+    }
+    rest.iter().for_each(|&c| visit(0, c.into() as usize, 1.0));
 }
 
 /// Sum of looked-up entries, from left to right: rows are short and independent of each other, so the processor overlaps

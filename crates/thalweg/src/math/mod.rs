@@ -2,6 +2,7 @@
 //! sigmoid kernels. Everything here is deterministic: the same arguments give the same bits for any number of threads.
 
 pub mod aligned;
+pub(crate) mod fetch;
 pub mod matrix;
 pub mod reduce;
 pub mod rng;

@@ -2,9 +2,11 @@
 //! their own, [`super::Problem`].
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use super::{At, Draw, Pick, Region, Scratch, Values, Warm};
+use super::{At, Draw, Linear, Pick, Region, Scratch, Values, Warm};
 use crate::Result;
+use crate::error::check_length;
 use crate::sets::{Set, WholeSpace};
 
 type Objective = Box<dyn Fn(&[f64], Pick, &mut [f64]) + Send + Sync>;
@@ -92,6 +94,16 @@ impl BlackBox {
         self.count = count;
         self.constraints = Box::new(values);
         self
+    }
+
+    /// Linear constraints, with their domain and the set that both describe.
+    pub fn linear(self, rows: Linear) -> Result<Self> {
+        check_length("a row of the linear constraints", rows.dim(), self.dim)?;
+        let rows = Arc::new(rows);
+        let values = Arc::clone(&rows);
+        let mut with = self.constraints(rows.count(), move |x, which, g| values.values(x, which, g));
+        with.domain = rows.domain().boxed();
+        Ok(with.region(rows))
     }
 
     /// What constraint `j`, counted from 0, is called.

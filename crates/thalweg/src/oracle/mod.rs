@@ -5,6 +5,7 @@ mod black_box;
 pub mod check;
 mod closures;
 mod draw;
+pub mod linear;
 pub mod region;
 
 use std::any::Any;
@@ -20,6 +21,7 @@ use crate::{Error, Result};
 pub use black_box::BlackBox;
 pub use closures::Problem;
 pub use draw::{Draw, Pick, Replacement};
+pub use linear::Linear;
 pub use region::Region;
 
 /// Where an oracle is asked: the point, the samples, and what is carried from visit to visit.

@@ -1,6 +1,8 @@
 //! The set that a problem's constraints describe, for methods that look through them: they project onto it, or minimise linear
 //! functions over it. Methods that ask for values of constraints alone do not need this.
 
+use std::sync::Arc;
+
 use super::Warm;
 use crate::error::{check_finite, check_length};
 use crate::math::vec;
@@ -19,12 +21,38 @@ pub trait Region: Send + Sync {
     /// Goes on, with at most `sweeps` visits to each row; `x` becomes the point so far. It is the projection once no row is
     /// violated by more than `tolerance`.
     fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<Swept>;
+    /// Whether linear functions have minimisers over the set, which [`Region::aim`] and [`Region::land`] then find.
+    fn bounded(&self) -> bool {
+        true
+    }
     /// The point whose projection [`Region::land`] makes the minimiser of `<slope, y>` over the set as it looks from `at`.
     fn aim(&self, at: &[f64], slope: &[f64], out: &mut [f64]);
     /// From the projection of what [`Region::aim`] gave to the minimiser.
     fn land(&self, x: &mut [f64]);
     /// The set in words, for reports.
     fn describe(&self) -> String;
+}
+
+/// A set that is shared.
+impl<T: Region + ?Sized> Region for Arc<T> {
+    fn begin(&self, at: &[f64], target: &[f64], warm: &mut Warm) -> Result<u64> {
+        (**self).begin(at, target, warm)
+    }
+    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<Swept> {
+        (**self).sweep(x, sweeps, tolerance, warm)
+    }
+    fn bounded(&self) -> bool {
+        (**self).bounded()
+    }
+    fn aim(&self, at: &[f64], slope: &[f64], out: &mut [f64]) {
+        (**self).aim(at, slope, out);
+    }
+    fn land(&self, x: &mut [f64]) {
+        (**self).land(x);
+    }
+    fn describe(&self) -> String {
+        (**self).describe()
+    }
 }
 
 /// Where the set has no bound of its own, points within this distance of the origin count.
@@ -115,7 +143,7 @@ impl<R: Rows> Region for Bounded<R> {
     }
 }
 
-fn aim_far(radius: f64, at: &[f64], slope: &[f64], out: &mut [f64]) {
+pub(super) fn aim_far(radius: f64, at: &[f64], slope: &[f64], out: &mut [f64]) {
     against(slope, out);
     out.iter_mut().zip(at).for_each(|(o, at)| *o = at + FAR * radius * *o);
 }

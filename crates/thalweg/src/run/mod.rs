@@ -126,14 +126,24 @@ impl Options {
 
 /// Told about a run while it goes on. Nothing is counted or timed while an observer works.
 pub trait Observer {
-    /// The iterate `x` was measured.
-    fn recorded(&mut self, _row: &Row, _x: &[f64]) {}
+    /// The iterate `x` was measured; `known` is what the method says beside.
+    fn recorded(&mut self, _row: &Row, _x: &[f64], _known: &Known) {}
     /// A step was made. Called after every step: be quick.
     fn progressed(&mut self, _progress: &Progress) {}
 }
 
 /// Watches nothing.
 impl Observer for () {}
+
+/// What a method knows where an iterate is recorded. It is told and not kept: a trace would grow by a number for each constraint.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Known<'a> {
+    /// The multiplier of each constraint, for a method that has them; they go with what it would return now.
+    pub multipliers: Option<&'a [f64]>,
+    /// The proximal point of the iterate lies within this distance: as measured, where that was asked for, else as the method
+    /// has it. As true as the weak-convexity constants that it rests on.
+    pub upper: Option<f64>,
+}
 
 /// Where a run is.
 #[derive(Debug, Clone, Copy)]
@@ -346,7 +356,9 @@ fn drive<P: Values + ?Sized>(
                     row.penalty_stationarity = measured.penalised.map(|m| m.gradient);
                 }
                 row.gauges = gauges.read(&x, format_args!("at iterate {t}"));
-                observer.recorded(&row, &x);
+                let method = driver.method();
+                let upper = row.stationarity_bounds.map(|(_, upper)| upper).or_else(|| method.stationary_within());
+                observer.recorded(&row, &x, &Known { multipliers: method.multipliers(), upper });
                 trace.push(row);
                 keep_better(&mut best, point);
                 Ok(())

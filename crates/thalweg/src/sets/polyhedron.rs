@@ -42,7 +42,7 @@ pub struct Swept {
 /// What a projection may violate a row by, unless something else is asked for.
 pub const TOLERANCE: f64 = 1e-8;
 /// Rows whose squared length is below this, the square of 1e-12, are taken for 0: differences of equal points.
-const NOTHING: f64 = 1e-24;
+pub(crate) const NOTHING: f64 = 1e-24;
 /// Violations of this size, relative to the numbers they are made of, are rounding.
 const ROUNDING: f64 = 16.0 * f64::EPSILON;
 /// How often the rows that push are visited for one visit to all.

@@ -682,6 +682,11 @@ impl Method for Bundle {
         self.s.begun.then_some(&self.s.multipliers)
     }
 
+    fn stationary_within(&self) -> Option<f64> {
+        // A bound that is older than the last look may speak of another centre.
+        (self.s.begun && self.s.proving && !self.s.restoring).then_some(self.s.upper)
+    }
+
     fn verdict(&self) -> Option<&Verdict> {
         self.s.verdict.as_ref()
     }

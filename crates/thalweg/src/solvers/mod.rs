@@ -154,9 +154,20 @@ impl State {
         postcard::to_stdvec(state).map(State).map_err(|e| Error::Checkpoint(format!("cannot hold the solver's state: {e}")))
     }
 
+    /// The bytes, for those who keep states elsewhere.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Unpacks it again.
     pub fn unpack<T: DeserializeOwned>(&self) -> Result<T> {
         postcard::from_bytes(&self.0).map_err(|_| Error::Checkpoint("holds the state of another solver".into()))
+    }
+}
+
+impl From<Vec<u8>> for State {
+    fn from(bytes: Vec<u8>) -> Self {
+        State(bytes)
     }
 }
 
@@ -180,6 +191,11 @@ pub trait Method: Send {
     fn output(&self, out: &mut [f64]) -> Returned;
     /// The multiplier of each constraint that goes with the output, where the method has them.
     fn multipliers(&self) -> Option<&[f64]> {
+        None
+    }
+    /// The distance that the proximal point of the current iterate lies within, while the method has a bound on it. As true as
+    /// the weak-convexity constants that it rests on.
+    fn stationary_within(&self) -> Option<f64> {
         None
     }
     /// The penalty and the weights of the constraints, for a method that has them.

@@ -3,9 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::spg::check_positive;
-use super::st_spg::{Iterates, check_norm, choose_lazy, clipped_words, demand, each, features_of, hold, hold_anew, no_rows, row};
+use super::st_spg::{
+    Iterates, bare, check_norm, choose_lazy, clipped_words, demand, each_row, features_of, hold, hold_anew, no_rows, row,
+};
 use super::{Eval, Kind, Method, Returned, Solver, State, Step};
-use crate::error::check_finite;
+use crate::error::{check_finite, check_length};
 use crate::estimate::{Order, Reservoir, RunningMean, Walk};
 use crate::infproj::InfProjection;
 use crate::infproj::lazy::Scaled;
@@ -145,6 +147,13 @@ impl Vector {
         Vector::Lazy(scaled)
     }
 
+    fn len(&self) -> usize {
+        match self {
+            Vector::Plain(x) => x.len(),
+            Vector::Lazy(x) => x.len(),
+        }
+    }
+
     pub(super) fn write(&self, out: &mut [f64]) {
         match self {
             Vector::Plain(x) => out.copy_from_slice(x),
@@ -176,13 +185,53 @@ impl Mspg {
         Ok(Mspg { settings: settings.resolve()?, s: Saved::default(), work: Work::default() })
     }
 
+    /// t, the iteration that comes next, from 1 on; 0 before the start.
+    pub fn iteration(&self) -> u64 {
+        self.s.t
+    }
+
     /// y_t.
     pub fn coupled(&self) -> &[f64] {
         &self.s.y
     }
 
-    fn take_step(&mut self, ev: &mut dyn Eval) -> Result<()> {
-        let Settings { eta, growth, order, .. } = self.settings;
+    /// Goes on with a problem whose rows may be others than before: x, y and t are carried over, and each sample is read once, in a
+    /// random order, in batches of `ceil(b t)` and a last one of what is left. The first pass begins at `start`, moved into the
+    /// domain. Returns the number of iterations; after an error the iterate is the one before the step that failed.
+    ///
+    /// What a problem keeps beside x and y ([`InfProjection::aside`]) is that of the rows at hand.
+    pub fn pass(&mut self, ev: &mut dyn Eval, start: &[f64]) -> Result<u64> {
+        if self.s.t == 0 {
+            check_length("the start", start.len(), ev.dim())?;
+            let mut x = start.to_vec();
+            ev.project(&mut x)?;
+            super::check_iterate(&x)?;
+            Solver::<dyn Eval>::start(self, ev, &x)?;
+        }
+        let problem = demand(ev, "mspg")?;
+        check_length("the iterate", self.s.x.len(), problem.dim())?;
+        check_length("y", self.s.y.len(), problem.coupled())?;
+        let mut left = problem.samples();
+        self.s.radius = problem.domain().ball_around_origin().unwrap_or(f64::MAX);
+        self.s.walk = Walk::default();
+        self.make_room();
+        let begun = self.s.t;
+        while left > 0 {
+            left -= self.advance(ev, Order::Shuffled, left)?.min(left);
+        }
+        Ok(self.s.t - begun)
+    }
+
+    /// Sizes the buffers for the iterate.
+    fn make_room(&mut self) {
+        self.work.held = None;
+        let dense = if let Vector::Plain(x) = &self.s.x { x.len() } else { 0 };
+        self.work.d.resize(dense, 0.0);
+        self.work.mapping.resize(self.s.y.len(), 0.0);
+    }
+
+    fn take_step(&mut self, ev: &mut dyn Eval, order: Order, most: usize) -> Result<usize> {
+        let Settings { eta, growth, .. } = self.settings;
         let Saved { t, x, y, aside, radius, clipped, walk, .. } = &mut self.s;
         let Work { d, mapping, x: written, moves, draw, held } = &mut self.work;
         if t.is_power_of_two() {
@@ -191,8 +240,8 @@ impl Mspg {
             hold(ev, "mspg", *aside, held)?;
         }
         // m_t = b t samples, Algorithm 1 line 3
-        walk.draw(ev, order, (growth * *t as f64).ceil() as usize, draw);
-        let samples = draw.stream(0);
+        walk.draw(ev, order, ((growth * *t as f64).ceil() as usize).min(most), draw);
+        let (samples, ahead) = (draw.stream(0), walk.ahead());
         let problem = held.as_deref().map_or_else(|| demand(ev, "mspg"), Ok)?;
         let (h, n) = (*problem.power(), problem.samples());
         let counted = samples.count(n);
@@ -215,8 +264,8 @@ impl Mspg {
                 moves.clear();
                 mapping.fill(0.0);
                 let share = 1.0 / counted as f64;
-                each(samples, n, |i| {
-                    let score = x.score(row(rows, i));
+                each_row(rows, samples, n, ahead, |i, row| {
+                    let score = x.score(row);
                     let ((value, slope), (l, pull)) = (rows.convex_of(i, score), rows.mapping_of(i, score));
                     let c = rows.coordinate(i);
                     let slope = slope - y[c] * pull;
@@ -228,7 +277,11 @@ impl Mspg {
                 })?;
                 check_mapping(mapping)?;
                 check_norm(x.norm(), *radius, "eta", eta, "large")?;
+                let bare = bare(rows).map(|unit| (unit, x.score(unit)));
                 x.shrink(1.0 - eta * rows.ridge());
+                if let Some((unit, kept)) = bare {
+                    x.add(unit, eta * rows.ridge() * kept);
+                }
                 for &(i, amount) in moves.iter().filter(|(_, amount)| *amount != 0.0) {
                     x.add(row(rows, i as usize), amount);
                 }
@@ -240,7 +293,22 @@ impl Mspg {
         *clipped += u64::from(y.len() == 1 && y[0] >= h.interval()[1]);
         *t += 1;
         ev.count_samples(0, counted as u64);
-        Ok(())
+        Ok(counted)
+    }
+
+    /// One iteration on at most so many samples; returns how many it read.
+    fn advance(&mut self, ev: &mut dyn Eval, order: Order, most: usize) -> Result<usize> {
+        let counted = self.take_step(ev, order, most)?;
+        // Indices 2 to T + 1: iterates after an update.
+        let Saved { t, x, reservoir, average, .. } = &mut self.s;
+        let weight = || (*t as f64).powf(self.settings.weight);
+        match (self.settings.output, x) {
+            (Output::Last, _) => {}
+            (Output::Random, x) => reservoir.offer_by(*t, 1.0, ev.rng(Purpose::Output), |out| x.write(out)),
+            (Output::Average, Vector::Plain(x)) => average.add(x, weight()),
+            (Output::Average, Vector::Lazy(x)) => x.weigh(weight()),
+        }
+        Ok(counted)
     }
 }
 
@@ -254,6 +322,10 @@ fn check_mapping(mapping: &[f64]) -> Result<()> {
 impl Method for Mspg {
     fn name(&self) -> &'static str {
         "mspg"
+    }
+
+    fn version(&self) -> u32 {
+        2
     }
 
     fn iterate(&self, out: &mut [f64]) {
@@ -303,23 +375,12 @@ impl<'e> Solver<dyn Eval + 'e> for Mspg {
         s.average.reset(if averages && !lazy { x.len() } else { 0 });
         s.x = Vector::start(x, lazy, averages);
         s.reservoir.reset(if self.settings.output == Output::Random { x.len() } else { 0 });
-        self.work.held = None;
-        self.work.d.resize(if lazy { 0 } else { x.len() }, 0.0);
-        self.work.mapping.resize(m, 0.0);
+        self.make_room();
         Ok(())
     }
 
     fn step(&mut self, ev: &mut (dyn Eval + 'e)) -> Result<Step> {
-        self.take_step(ev)?;
-        // Indices 2 to T + 1: iterates after an update.
-        let Saved { t, x, reservoir, average, .. } = &mut self.s;
-        let weight = || (*t as f64).powf(self.settings.weight);
-        match (self.settings.output, x) {
-            (Output::Last, _) => {}
-            (Output::Random, x) => reservoir.offer_by(*t, 1.0, ev.rng(Purpose::Output), |out| x.write(out)),
-            (Output::Average, Vector::Plain(x)) => average.add(x, weight()),
-            (Output::Average, Vector::Lazy(x)) => x.weigh(weight()),
-        }
+        self.advance(ev, self.settings.order, usize::MAX)?;
         Ok(Step { kind: Kind::Objective, finished: false })
     }
 }

@@ -291,17 +291,44 @@ const ASIDE_SAMPLES: usize = 65_536;
 /// A norm beyond which iterates in an unbounded domain are said to run away.
 const RUNAWAY: f64 = 1e10;
 
-/// The samples of a draw; a population that is drawn whole is all of it.
-pub(super) fn each(samples: Pick, all: usize, mut visit: impl FnMut(usize) -> Result<()>) -> Result<()> {
+/// The samples of a draw with their rows. Each row is fetched while the one before is worked on, and that of the sample `after` while
+/// the last one is.
+pub(super) fn each_row<'a>(
+    rows: &'a dyn Rows,
+    samples: Pick,
+    all: usize,
+    after: Option<u32>,
+    mut visit: impl FnMut(usize, DataRow<'a>) -> Result<()>,
+) -> Result<()> {
+    let Pick::These(ids) = samples else {
+        // The processor foresees rows in order.
+        return (0..all).try_for_each(|i| visit(i, row(rows, i)));
+    };
+    for (k, &i) in ids.iter().enumerate() {
+        if let Some(&next) = ids.get(k + 1).or(after.as_ref()) {
+            rows.features().fetch_row(rows.row(next as usize));
+        }
+        visit(i as usize, row(rows, i as usize))?;
+    }
+    Ok(())
+}
+
+/// The first sample of a draw that is not of all.
+fn first(samples: Pick) -> Option<u32> {
     match samples {
-        Pick::All => (0..all).try_for_each(visit),
-        Pick::These(ids) => ids.iter().try_for_each(|&i| visit(i as usize)),
+        Pick::All => None,
+        Pick::These(ids) => ids.first().copied(),
     }
 }
 
 /// The row of a sample.
 pub(super) fn row(rows: &dyn Rows, sample: usize) -> DataRow<'_> {
     DataRow { features: rows.features(), row: rows.row(sample), intercept: rows.intercept() }
+}
+
+/// The intercept, where there is a penalty that it is not part of.
+pub(super) fn bare(rows: &dyn Rows) -> Option<Unit> {
+    (rows.intercept() && rows.ridge() != 0.0).then(|| Unit(rows.features().cols()))
 }
 
 /// Whether steps at the cost of rows pay: a row is much shorter than x, and the domain can be kept by a scale.
@@ -431,6 +458,7 @@ impl StSpg {
         if !shared {
             walk_l.draw(ev, order, batch, &mut self.second);
         }
+        let ahead = walk_g.ahead();
         let (of_g, of_l) = (self.first.stream(0), if shared { self.first.stream(0) } else { self.second.stream(0) });
         let Saved { t, x, y, radius, .. } = &mut self.s;
         let Work { d, moves, held, d_y, .. } = &mut self.work;
@@ -470,16 +498,17 @@ impl StSpg {
                     Ok(slope)
                 };
                 let share = -step.slope / of_g.count(n) as f64;
-                each(of_g, n, |i| {
-                    let scores = stage.scores(row(rows, i));
+                let after_g = if shared { ahead } else { first(of_l) };
+                each_row(rows, of_g, n, after_g, |i, row| {
+                    let scores = stage.scores(row);
                     let pull = if shared { slope_of_l(i, scores)? } else { 0.0 };
                     moves.push((i as u32, share * (slope_of_g(i, scores.1)? - pull)));
                     Ok(())
                 })?;
                 if !shared {
                     let share = step.slope / of_l.count(n) as f64;
-                    each(of_l, n, |i| {
-                        let scores = stage.scores(row(rows, i));
+                    each_row(rows, of_l, n, ahead, |i, row| {
+                        let scores = stage.scores(row);
                         moves.push((i as u32, share * slope_of_l(i, scores)?));
                         Ok(())
                     })?;
@@ -488,7 +517,11 @@ impl StSpg {
                 check_norm(norm, *radius, "gamma", gamma, "small")?;
                 // z_{t+1}; nothing can fail from here on
                 stage.weigh(weights.0);
+                let bare = bare(rows).map(|unit| (unit, stage.scores(unit).1));
                 stage.advance(step.centre, step.last - step.slope * rows.ridge());
+                if let Some((unit, kept)) = bare {
+                    stage.add(unit, step.slope * rows.ridge() * kept);
+                }
                 for &(i, amount) in moves.iter().filter(|(_, amount)| *amount != 0.0) {
                     stage.add(row(rows, i as usize), amount);
                 }
@@ -503,6 +536,7 @@ impl StSpg {
     fn step_in_y(&mut self, ev: &mut dyn Eval) -> Result<()> {
         let Settings { mu, rule, batch, order, .. } = self.settings;
         self.s.walks[2].draw(ev, order, batch, &mut self.second);
+        let ahead = self.s.walks[2].ahead();
         let of_l = self.second.stream(0);
         let Saved { t, x, y, clipped, .. } = &mut self.s;
         let Work { d_y, mapping, held, moves, .. } = &mut self.work;
@@ -518,8 +552,8 @@ impl StSpg {
                         let rows = problem.rows().ok_or_else(no_rows)?;
                         let share = 1.0 / of_l.count(n) as f64;
                         mapping.fill(0.0);
-                        each(of_l, n, |i| {
-                            let score = stage.score_at_centre(row(rows, i));
+                        each_row(rows, of_l, n, ahead, |i, row| {
+                            let score = stage.score_at_centre(row);
                             mapping[rows.coordinate(i)] += share * rows.mapping_of(i, score).0;
                             Ok(())
                         })?;
@@ -540,9 +574,9 @@ impl StSpg {
                 let rows = problem.rows().ok_or_else(no_rows)?;
                 moves.clear();
                 let share = -step.slope / of_l.count(n) as f64;
-                each(of_l, n, |i| {
+                each_row(rows, of_l, n, ahead, |i, row| {
                     let score = match x {
-                        Vector::Lazy(stage) => stage.score_at_centre(row(rows, i)),
+                        Vector::Lazy(stage) => stage.score_at_centre(row),
                         Vector::Plain(x) => {
                             let offset = if rows.intercept() { x.centre[x.centre.len() - 1] } else { 0.0 };
                             rows.features().row_dot(rows.row(i), &x.centre) + offset
@@ -583,6 +617,10 @@ pub(super) fn no_rows() -> Error {
 impl Method for StSpg {
     fn name(&self) -> &'static str {
         "st-spg"
+    }
+
+    fn version(&self) -> u32 {
+        2
     }
 
     fn iterate(&self, out: &mut [f64]) {

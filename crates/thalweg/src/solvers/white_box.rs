@@ -189,6 +189,13 @@ pub(super) fn can_project<E: ValueEval + ?Sized>(name: &str, ev: &E) -> Result<(
 /// Refuses a problem on whose points the method `name` cannot minimise linear functions.
 pub(super) fn can_minimize<E: ValueEval + ?Sized>(name: &str, ev: &E) -> Result<()> {
     can_project(name, ev)?;
+    if let Some(region) = ev.region().filter(|region| !region.bounded()) {
+        let region = region.describe();
+        return Err(Error::Problem(format!(
+            "{name} minimises linear functions over the points that keep the constraints, and these ({region}) may have no bound: \
+             wanted a bounded domain"
+        )));
+    }
     if ev.region().is_none() && !ev.domain().diameter(ev.dim()).is_finite() {
         let domain = ev.domain().describe();
         return Err(Error::Problem(format!(

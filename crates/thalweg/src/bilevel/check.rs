@@ -1,0 +1,167 @@
+//! Whether the derivatives that somebody wrote for a bilevel problem are those of its functions, by differences along random
+//! directions. Rows of the reformulation are checked entry by entry in [`crate::oracle::check`].
+
+use super::{Bilevel, Derivatives, Pair};
+use crate::error::{check_finite, check_length};
+use crate::math::rng::{Purpose, Rng};
+use crate::math::vec;
+use crate::oracle::Scratch;
+use crate::sets::{Set, Warm};
+use crate::{Error, Result};
+
+/// Step of the differences, and what they may be off by: as a share of the numbers, and beside 1.
+const STEP: f64 = 1e-5;
+const SHARE: f64 = 1e-3;
+const LEAST: f64 = 1e-6;
+/// Random points that are tried for a way into a set.
+const DRAWS: usize = 50;
+
+/// Which function of a problem.
+#[derive(Clone, Copy)]
+enum Which<'a> {
+    Outer,
+    Inner,
+    /// A sum of the constraints with these weights.
+    Constraints(&'a [f64]),
+}
+
+impl Which<'_> {
+    fn name(self) -> &'static str {
+        match self {
+            Which::Outer => "outer",
+            Which::Inner => "inner",
+            Which::Constraints(_) => "constraints",
+        }
+    }
+}
+
+/// Compares gradients, and products with second derivatives where they are written and not differences, with central differences
+/// near `x`, along a random direction for each of x and y. An error has the name of the function and both numbers. Functions are asked
+/// within X, and near Y.
+pub fn check(problem: &dyn Bilevel, x: &[f64], seed: u64) -> Result<()> {
+    check_length("the start", x.len(), problem.outer_dim())?;
+    if let Some((i, value)) = vec::first_not_finite(x) {
+        return Err(Error::NotFinite { what: format!("entry {} of the start", i + 1), value });
+    }
+    let mut rng = Rng::new(seed, Purpose::Directions);
+    let (x, ahead) = segment(&*problem.outer_set(), x, &mut rng)?;
+    let (y, along) = segment(&*problem.inner_set(), &vec![0.0; problem.inner_dim()], &mut rng)?;
+    let weights: Vec<f64> = (0..problem.constraints()).map(|_| 0.5 + rng.uniform()).collect();
+    let mut asked = Asked { problem, scratch: problem.scratch() };
+    let constraints = (!weights.is_empty()).then_some(Which::Constraints(&weights));
+    for which in [Which::Outer, Which::Inner].into_iter().chain(constraints) {
+        let (_, dx, dy) = asked.gradient(which, Pair { x: &x, y: &y })?;
+        for (name, slope, in_x) in [("x", vec::dot(&dx, &ahead), true), ("y", vec::dot(&dy, &along), false)] {
+            let mut value = |sign: f64| {
+                let (x, y) = moved((&x, &ahead), (&y, &along), sign * STEP, in_x);
+                asked.gradient(which, Pair { x: &x, y: &y }).map(|found| found.0)
+            };
+            let (above, below) = (value(1.0)?, value(-1.0)?);
+            let change = (above - below) / (2.0 * STEP);
+            let size = slope.abs().max(change.abs());
+            if (slope - change).abs() > SHARE * size + LEAST * above.abs().max(1.0) {
+                return Err(Error::Problem(format!(
+                    "the gradient of {} in {name} is not that of its values: along a random direction it is {slope:.6e}, and \
+                     differences of values give {change:.6e}",
+                    which.name()
+                )));
+            }
+        }
+        if problem.derivatives() == Derivatives::Exact {
+            let (sx, sy) = asked.second(which, Pair { x: &x, y: &y }, &along)?;
+            let mut slopes = |sign: f64| {
+                let (x, y) = moved((&x, &ahead), (&y, &along), sign * STEP, false);
+                asked.gradient(which, Pair { x: &x, y: &y })
+            };
+            let (above, below) = (slopes(1.0)?, slopes(-1.0)?);
+            for (name, product, above, below) in [("x", sx, above.1, below.1), ("y", sy, above.2, below.2)] {
+                let change: Vec<f64> = above.iter().zip(&below).map(|(a, b)| (a - b) / (2.0 * STEP)).collect();
+                let (found, by_differences) = (vec::norm(&product), vec::norm(&change));
+                let off = vec::distance(&product, &change);
+                if off > SHARE * found.max(by_differences) + LEAST * vec::norm(&above).max(1.0) {
+                    return Err(Error::Problem(format!(
+                        "the second derivatives of {} by y and {name} are not those of its gradient: their product with a random \
+                         direction has the length {found:.6e}, differences of gradients have {by_differences:.6e}, and the two are \
+                         {off:.6e} apart",
+                        which.name()
+                    )));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A point of the set on the way from `from` to a random one, and that way: a short step along it, to either side, stays in the set.
+fn segment(set: &dyn Set, from: &[f64], rng: &mut Rng) -> Result<(Vec<f64>, Vec<f64>)> {
+    let mut start = from.to_vec();
+    set.project(&mut start, &mut Warm::default())?;
+    let mut way = vec![0.0; from.len()];
+    // Not far away in a large set, where functions may overflow.
+    let reach = (1.0 + vec::norm(&start)).min(set.diameter(from.len()));
+    for _ in 0..DRAWS {
+        rng.normals(&mut way);
+        let length = vec::norm(&way).max(1e-300);
+        way.iter_mut().zip(&start).for_each(|(w, s)| *w = s + reach / length * *w);
+        set.project(&mut way, &mut Warm::default())?;
+        way.iter_mut().zip(&start).for_each(|(w, s)| *w -= s);
+        // At a corner most directions lead nowhere.
+        if vec::norm(&way) > 0.1 * reach {
+            break;
+        }
+    }
+    let point = start.iter().zip(&way).map(|(s, w)| s + 0.3 * w).collect();
+    Ok((point, way))
+}
+
+/// The point after a step in one of the variables.
+fn moved(x: (&[f64], &[f64]), y: (&[f64], &[f64]), step: f64, in_x: bool) -> (Vec<f64>, Vec<f64>) {
+    let ahead = |(from, way): (&[f64], &[f64]), step: f64| from.iter().zip(way).map(|(f, w)| f + step * w).collect();
+    (ahead(x, if in_x { step } else { 0.0 }), ahead(y, if in_x { 0.0 } else { step }))
+}
+
+/// A problem that is asked at one point after another.
+struct Asked<'p> {
+    problem: &'p dyn Bilevel,
+    scratch: Scratch,
+}
+
+impl Asked<'_> {
+    /// A value and a gradient in two parts.
+    fn gradient(&mut self, which: Which, at: Pair) -> Result<(f64, Vec<f64>, Vec<f64>)> {
+        let Asked { problem, scratch } = self;
+        let (mut dx, mut dy) = (vec![0.0; at.x.len()], vec![0.0; at.y.len()]);
+        problem.visit(at, scratch)?;
+        let value = match which {
+            Which::Outer => problem.outer_grad(at, Some(&mut dx), Some(&mut dy), scratch)?,
+            Which::Inner => problem.inner_grad(at, Some(&mut dx), Some(&mut dy), scratch)?,
+            Which::Constraints(weights) => {
+                let mut c = vec![0.0; weights.len()];
+                problem.constraint_values(at, &mut c, scratch)?;
+                problem.constraint_pull(at, weights, Some(&mut dx), Some(&mut dy), scratch)?;
+                vec::dot(&c, weights)
+            }
+        };
+        check_finite(which.name(), value)?;
+        for (name, part) in [("x", &dx), ("y", &dy)] {
+            if let Some((i, value)) = vec::first_not_finite(part) {
+                let what = format!("entry {} of the gradient of {} in {name}", i + 1, which.name());
+                return Err(Error::NotFinite { what, value });
+            }
+        }
+        Ok((value, dx, dy))
+    }
+
+    /// A product with second derivatives in two parts.
+    fn second(&mut self, which: Which, at: Pair, b: &[f64]) -> Result<(Vec<f64>, Vec<f64>)> {
+        let Asked { problem, scratch } = self;
+        let (mut dx, mut dy) = (vec![0.0; at.x.len()], vec![0.0; at.y.len()]);
+        problem.visit(at, scratch)?;
+        match which {
+            Which::Outer => problem.outer_second(at, b, 1.0, &mut dx, &mut dy, scratch)?,
+            Which::Inner => problem.inner_second(at, b, 1.0, &mut dx, &mut dy, scratch)?,
+            Which::Constraints(weights) => problem.constraint_second(at, b, weights, &mut dx, &mut dy, scratch)?,
+        }
+        Ok((dx, dy))
+    }
+}

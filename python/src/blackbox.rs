@@ -1,0 +1,271 @@
+//! A black box in Python: values alone, any part of very many constraints, several points in one call, and the runs on it. One
+//! object stands for all constraints. Problems with subgradients are in [`crate::callables`].
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use thalweg::Result;
+use thalweg::oracle::{At, Draw, Linear, Pick, Region, Scratch, Values};
+use thalweg::run;
+use thalweg::sets::polyhedron::Swept;
+use thalweg::sets::{Set, Warm};
+use thalweg::solvers::AnySolver;
+use thalweg_lab::spec;
+
+use crate::arrays::{floats, matrix};
+use crate::answers::{self, Indices, number, shaped};
+use crate::error::{of_lab, of_library};
+use crate::minimize::{Handed, hand_back, options};
+use crate::values::table;
+use crate::watch::{Interrupt, Raised, Watcher};
+
+/// Where values of the constraints come from.
+enum Constraints {
+    None,
+    /// A function of points and indices.
+    Asked {
+        call: Py<PyAny>,
+        count: usize,
+        indices: Indices,
+    },
+    /// Rows of a matrix, which are known.
+    Known(Known),
+}
+
+/// A problem of which only values can be had.
+#[pyclass(frozen, module = "thalweg._core")]
+pub struct BlackBox {
+    dim: usize,
+    fun: Py<PyAny>,
+    constraints: Constraints,
+    /// What constraint j is called, if it has a name.
+    name: Option<Py<PyAny>>,
+    /// Functions take several points at once.
+    vectorized: bool,
+    domain: Box<dyn Set>,
+    /// Number of samples, if the objective takes indices of some of them.
+    samples: Option<[usize; 1]>,
+    rows: Option<Indices>,
+    raised: Raised,
+    /// Points at which the objective, and single values of constraints, were asked for.
+    points: AtomicU64,
+    values: AtomicU64,
+}
+
+#[pymethods]
+impl BlackBox {
+    /// `constraints` is (function, how many) or (matrix, low, high), and `name` gives the name of a constraint for its index.
+    #[new]
+    #[pyo3(signature = (dim, fun, *, constraints=None, name=None, vectorized=false, domain=None, samples=None))]
+    fn new(
+        py: Python<'_>,
+        dim: usize,
+        fun: Py<PyAny>,
+        constraints: Option<Bound<'_, PyAny>>,
+        name: Option<Py<PyAny>>,
+        vectorized: bool,
+        domain: Option<&Bound<'_, PyDict>>,
+        samples: Option<usize>,
+    ) -> PyResult<Self> {
+        let raised = Raised::default();
+        let domain = answers::domain(domain)?;
+        let set = domain.boxed();
+        let constraints = match constraints {
+            None => Constraints::None,
+            Some(given) => match given.extract::<(Py<PyAny>, usize)>() {
+                Ok((call, count)) => Constraints::Asked { call, count, indices: Indices::new(py, count)? },
+                Err(_) => {
+                    let (rows, low, high): (Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyAny>) = given.extract()?;
+                    let linear = Linear::new(matrix(&rows)?, floats(&low)?, floats(&high)?).and_then(|rows| rows.within(domain));
+                    Constraints::Known(Known { linear: linear.map_err(of_library)?, raised: raised.clone() })
+                }
+            },
+        };
+        let rows = samples.map(|n| Indices::new(py, n)).transpose()?;
+        let (points, values) = (AtomicU64::new(0), AtomicU64::new(0));
+        let samples = samples.map(|n| [n]);
+        Ok(BlackBox { dim, fun, constraints, name, vectorized, domain: set, samples, rows, raised, points, values })
+    }
+
+    /// At how many points the objective, and how many values of constraints, were asked for so far.
+    fn calls(&self) -> (u64, u64) {
+        (self.points.load(Ordering::Relaxed), self.values.load(Ordering::Relaxed))
+    }
+}
+
+impl BlackBox {
+    /// Calls the objective.
+    fn call<'py>(&self, x: Bound<'py, PyAny>, draw: &Draw) -> PyResult<Bound<'py, PyAny>> {
+        let py = x.py();
+        match &self.rows {
+            None => self.fun.bind(py).call1((x,)),
+            Some(rows) => self.fun.bind(py).call1((x, rows.of(py, draw.stream(0)))),
+        }
+    }
+
+    /// The objective at the rows of `points`, one for each entry of `out`.
+    fn objectives(&self, points: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()> {
+        self.points.fetch_add(out.len() as u64, Ordering::Relaxed);
+        if self.vectorized {
+            let count = out.len();
+            return self.raised.ask(|py| {
+                let answer = self.call(several(py, points, count)?, draw)?;
+                shaped(&answer, "fun", &[count], |_| "one value for each point", out)
+            });
+        }
+        points.chunks(self.dim.max(1)).zip(out).try_for_each(|(x, out)| {
+            *out = self.raised.ask(|py| number(&self.call(PyArray1::from_slice(py, x).into_any(), draw)?, "fun"))?;
+            Ok(())
+        })
+    }
+
+    /// The picked constraints at the rows of `points`, one row of `out` each.
+    fn all_constraints(&self, points: &[f64], which: Pick, out: &mut [f64]) -> Result<()> {
+        self.values.fetch_add(out.len() as u64, Ordering::Relaxed);
+        let wide = which.count(self.constraints());
+        if out.is_empty() || wide == 0 {
+            return Ok(());
+        }
+        let by_point = || points.chunks(self.dim.max(1));
+        match &self.constraints {
+            Constraints::None => Ok(()),
+            Constraints::Known(Known { linear, .. }) => {
+                by_point().zip(out.chunks_mut(wide)).for_each(|(x, g)| linear.values(x, which, g));
+                Ok(())
+            }
+            Constraints::Asked { call, indices, .. } if self.vectorized => self.raised.ask(|py| {
+                let wanted = [out.len() / wide, wide];
+                let answer = call.bind(py).call1((several(py, points, wanted[0])?, indices.of(py, which)))?;
+                let each = |found: &[usize]| match found {
+                    [_, columns] if *columns == wide => "one row for each point",
+                    [rows, _] if *rows == wanted[0] => "one column for each index asked",
+                    _ => "one row for each point and one column for each index asked",
+                };
+                shaped(&answer, "constraints", &wanted, each, out)
+            }),
+            Constraints::Asked { call, indices, .. } => by_point().zip(out.chunks_mut(wide)).try_for_each(|(x, g)| {
+                self.raised.ask(|py| {
+                    let answer = call.bind(py).call1((PyArray1::from_slice(py, x), indices.of(py, which)))?;
+                    shaped(&answer, "constraints", &[wide], |_| "one value for each index asked", g)
+                })
+            }),
+        }
+    }
+}
+
+/// Points as the rows of a new array.
+fn several<'py>(py: Python<'py>, points: &[f64], count: usize) -> PyResult<Bound<'py, PyAny>> {
+    let array = PyArray1::from_slice(py, points);
+    Ok(array.reshape([count, points.len() / count.max(1)])?.into_any())
+}
+
+impl Values for BlackBox {
+    fn dim(&self) -> usize {
+        self.dim
+    }
+    fn constraints(&self) -> usize {
+        match &self.constraints {
+            Constraints::None => 0,
+            Constraints::Asked { count, .. } => *count,
+            Constraints::Known(known) => known.linear.count(),
+        }
+    }
+    fn constraint_name(&self, j: usize) -> Cow<'_, str> {
+        let given =
+            self.name.as_ref().and_then(|name| self.raised.ask(|py| name.bind(py).call1((j,))?.extract::<String>()).ok());
+        Cow::Owned(given.unwrap_or_else(|| format!("g[{j}]")))
+    }
+    fn domain(&self) -> &dyn Set {
+        &*self.domain
+    }
+    fn region(&self) -> Option<&dyn Region> {
+        match &self.constraints {
+            Constraints::Known(known) => Some(known),
+            _ => None,
+        }
+    }
+    fn streams(&self) -> &[usize] {
+        self.samples.as_ref().map_or(&[], |n| n)
+    }
+    fn constraint_uses(&self, _j: usize, _stream: usize) -> bool {
+        false
+    }
+    fn objective(&self, at: At, _: &mut Scratch) -> Result<f64> {
+        let mut value = [0.0];
+        self.objectives(at.x, at.draw, &mut value)?;
+        Ok(value[0])
+    }
+    fn constraint_values(&self, at: At, which: Pick, g: &mut [f64], _: &mut Scratch) -> Result<()> {
+        self.all_constraints(at.x, which, g)
+    }
+    fn objective_many(&self, points: &[f64], draw: &Draw, _: &Warm, out: &mut [f64], _: &mut Scratch) -> Result<()> {
+        self.objectives(points, draw, out)
+    }
+    fn constraint_values_many(
+        &self,
+        points: &[f64],
+        _: &Draw,
+        _: &Warm,
+        which: Pick,
+        out: &mut [f64],
+        _: &mut Scratch,
+    ) -> Result<()> {
+        self.all_constraints(points, which, out)
+    }
+}
+
+/// Constraints that are known as rows. Projections onto many of them take their time, so that signals are looked at.
+struct Known {
+    linear: Linear,
+    raised: Raised,
+}
+
+impl Region for Known {
+    fn begin(&self, at: &[f64], target: &[f64], warm: &mut Warm) -> Result<u64> {
+        self.linear.begin(at, target, warm)
+    }
+    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<Swept> {
+        self.raised.ask(|py| py.check_signals())?;
+        self.linear.sweep(x, sweeps, tolerance, warm)
+    }
+    fn bounded(&self) -> bool {
+        self.linear.bounded()
+    }
+    fn aim(&self, at: &[f64], slope: &[f64], out: &mut [f64]) {
+        self.linear.aim(at, slope, out);
+    }
+    fn land(&self, x: &mut [f64]) {
+        self.linear.land(x);
+    }
+    fn describe(&self) -> String {
+        self.linear.describe()
+    }
+}
+
+/// Runs a solver that uses values alone from `start`. After an exception there may be no outcome.
+#[pyfunction]
+#[pyo3(signature = (problem, start, solver, conduct, interrupt, on_record=None, on_progress=None))]
+pub fn minimize_by_values<'py>(
+    py: Python<'py>,
+    problem: &Bound<'py, BlackBox>,
+    start: PyReadonlyArray1<'py, f64>,
+    solver: &Bound<'py, PyDict>,
+    conduct: &Bound<'py, PyDict>,
+    interrupt: &Bound<'py, Interrupt>,
+    on_record: Option<Py<PyAny>>,
+    on_progress: Option<Py<PyAny>>,
+) -> PyResult<Handed<'py>> {
+    let problem = problem.get();
+    let Some((AnySolver::Zeroth(mut solver), _)) = spec::solver(table(solver)?).map_err(of_lab)? else {
+        return Err(PyValueError::new_err("a black box has values alone: wanted a method that uses nothing else"));
+    };
+    let start: Vec<f64> = start.as_array().iter().copied().collect();
+    let options = options(conduct, interrupt.get())?;
+    let mut watcher = Watcher::new(interrupt.get(), problem.raised.clone(), on_record, on_progress);
+    let outcome = run::minimize_by_values(problem, &mut *solver, &start, &options, &mut watcher);
+    hand_back(py, outcome, &problem.raised)
+}

@@ -1,0 +1,465 @@
+"""``thalweg.bilevel``: known answers by every kind of derivatives, and what happens when something goes wrong."""
+
+import os
+import signal
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import Bounds, OptimizeResult
+
+import thalweg
+from thalweg.bilevel import BilevelResult, minimize_pessimistic
+
+#: Settings with which small problems are solved in a moment, and too few steps for anything but a look.
+QUICK = {"outer": 60, "inner_iterations": 200, "beta": 0.05, "sigma": 20.0, "inner": {"name": "sg", "eps": 0.02}}
+SHORT = {**QUICK, "outer": 4, "inner_iterations": 50}
+
+
+class Toy:
+    """f = -x y, g = max(0, |y| - |x|)^3, C = x^2 + y^2 - 1. The pessimistic value is 0, an optimist believes in -1/2."""
+
+    @staticmethod
+    def outer(x, y):
+        return -x[0] * y[0]
+
+    @staticmethod
+    def inner(x, y):
+        return max(abs(y[0]) - abs(x[0]), 0.0) ** 3
+
+    @staticmethod
+    def constraints(x, y):
+        return x[0] ** 2 + y[0] ** 2 - 1.0
+
+
+def by_hand(x, y, factor, power):
+    d = factor * max(abs(y[0]) - abs(x[0]), 0.0) ** power
+    return np.array([-d if x[0] >= 0.0 else d]), np.array([d if y[0] >= 0.0 else -d])
+
+
+SLOPES = {
+    "outer_grad": lambda x, y: (-y, -x),
+    "inner_grad": lambda x, y: by_hand(x, y, 3.0, 2),
+    "constraints_jac": lambda x, y: (2.0 * x, 2.0 * y),
+}
+SECOND = {
+    "outer": lambda x, y, b: (-b, 0.0 * y),
+    "inner": lambda x, y, b: tuple(b[0] * np.sign(y[0] or 1.0) * part for part in by_hand(x, y, 6.0, 1)),
+    "constraints": lambda x, y, b, w: (0.0 * x, 2.0 * w[0] * b),
+}
+SETS = {"outer_bounds": [(-2.0, 2.0)], "inner_bounds": Bounds([-2.0], [2.0])}
+
+
+def solve(**given):
+    """The toy, or what is given in place of its parts."""
+    of_toy = {"constraints": Toy.constraints, **SETS, **({} if "derivatives" in given else SLOPES), "options": QUICK}
+    given = {**of_toy, **given}
+    return minimize_pessimistic(given.pop("outer", Toy.outer), given.pop("inner", Toy.inner), given.pop("x0", [0.3]), **given)
+
+
+def written(numpy):
+    """The toy in the functions of a library that derives."""
+    return {
+        "outer": lambda x, y: -x * y,
+        "inner": lambda x, y: numpy.maximum(numpy.abs(y[0]) - numpy.abs(x[0]), 0.0) ** 3,
+        "constraints": lambda x, y: numpy.array([x[0] ** 2 + y[0] ** 2 - 1.0]),
+    }
+
+
+def test_the_toy_and_every_field():
+    result = solve(second=SECOND)
+    assert isinstance(result, BilevelResult) and isinstance(result, OptimizeResult)
+    assert result.success and result.status == 0 and result.message == "rows are kept within beta: the method finished"
+    # Relaxed by b, the minimum is -b (b + (xi + b)^(1/3)): -0.022 here.
+    assert -0.025 < result.fun < 0.01 and abs(result.x[0]) < 0.1
+    assert result.fun == pytest.approx(-result.x[0] * result.y[0])
+    assert result.worst.feasible and result.worst.value == pytest.approx(result.x[0] ** 2, abs=5e-3)
+    assert result.best.feasible and result.best.value == pytest.approx(-(result.x[0] ** 2), abs=5e-3)
+    assert result.worst.finished and result.worst.y[0] * result.best.y[0] <= 0.0
+    assert result.violation <= result.beta == pytest.approx(0.05 + 0.01) and result.inner_gap < 0.07
+    assert result.inner_multipliers.shape == (2,) and result.start_violation < 0.01
+    assert result.derivatives == "exact" and not any("differences" in note for note in result.notes)
+    assert result.nit == 60 * 200
+    assert result.nfev > 0 and result.njev > 1000 and result.inner_njev > 1000 and result.nhev > 100
+    assert result.settings == {**QUICK, "shrink": 0.9, "output": "last"}
+    assert result.history.nit[-1] == result.nit and result.history.constraints.shape == (len(result.history), 8)
+    assert "inner value" in result.history.names and result.seed == 0 and result.seconds > 0
+    assert result.certificate is None
+    shown = result._repr_html_()
+    assert "worst" in shown and "inner value" in shown and "kept" in shown
+    again = solve(second=SECOND, options=result.settings)
+    assert np.array_equal(again.x, result.x) and np.array_equal(again.y, result.y)
+
+
+def test_an_optimist_is_wrong_with_settings_that_short_runs_choose():
+    result = solve(optimistic=True, options=None)
+    assert result.success and result.inner_multipliers.size == 0
+    # Digits of `thalweg bilevel demo`.
+    assert result.x[0] == pytest.approx(0.7105, abs=1e-3) and result.fun == pytest.approx(-0.5054, abs=1e-3)
+    assert result.best.value == pytest.approx(-0.5, abs=1e-3) and result.worst.value == pytest.approx(0.5, abs=1e-3)
+    assert any(note.startswith("sigma = 5.0000: ") for note in result.notes)
+    assert any(note.startswith("outer = 100: ") for note in result.notes)
+
+
+def test_the_optimist_is_a_key_of_the_form_too():
+    result = solve(optimistic=True)
+    assert np.array_equal(solve(options={**QUICK, "form": {"optimistic": True}}).x, result.x)
+
+
+def shop(**given):
+    """A price x, of which a customer buys within half a unit of 2 - x; on paper 3/4 earns at least 9/16."""
+
+    def inner(x, y):
+        d = y[0] + x[0] - 2.0
+        slope = 3.0 * max(abs(d) - 0.5, 0.0) ** 2 * (1.0 if d > 0.0 else -1.0)
+        return max(abs(d) - 0.5, 0.0) ** 3, ([slope], [slope])
+
+    return minimize_pessimistic(
+        lambda x, y: (-x[0] * y[0], (-y, -x)),
+        inner,
+        [0.9],
+        outer_bounds=[(0, 2)],
+        inner_bounds=[(-1, 4)],
+        outer_grad=True,
+        inner_grad=True,
+        **given,
+    )
+
+
+def test_the_shop():
+    inner = {"name": "sg", "eps": 0.005}
+    options = {"sigma": 20, "outer": 100, "inner_iterations": 300, "inner": inner, "form": {"inner_accuracy": 1e-4}}
+    result = shop(options=options)
+    # The slack moves the price from 0.75 to 0.66 in a long run; this one is on its way.
+    assert result.success and result.x[0] == pytest.approx(0.7, abs=0.05)
+    for side, reach in ((result.worst, 1.5), (result.best, 2.5)):
+        assert -side.value == pytest.approx(result.x[0] * (reach - result.x[0]), abs=0.02) and side.feasible
+    assert -result.worst.value == pytest.approx(0.555, abs=0.01)
+    # Each call brings both.
+    assert result.nfev == result.njev and result.inner_nfev == result.inner_njev
+
+
+def depot(**given):
+    """What two suppliers deliver, who do not care which of them it is: 1 unit for a cost of 4."""
+    solver = {"outer": 60, "inner_iterations": 600, "beta": 0.1, "sigma": 15, "inner": {"name": "sg", "eps": 0.1}}
+    given = {
+        "options": {**solver, "form": {"alpha": 0.1, "inner_accuracy": 2e-3}},
+        "constraints": lambda x, y: -y,
+        "constraints_jac": lambda x, y: ([0.0, 0.0], [[-1.0, 0.0], [0.0, -1.0]]),
+        **given,
+    }
+    return minimize_pessimistic(
+        lambda x, y: (x[0] - 3) ** 2 / 2 + y[0] + 2 * y[1],
+        lambda x, y: (y[0] + y[1] - x[0]) ** 2 / 2,
+        [1.25],
+        outer_bounds=[(0, 4)],
+        inner_bounds=[(-1, 6), (-1, 6)],
+        outer_grad=lambda x, y: (x - 3, [1.0, 2.0]),
+        inner_grad=lambda x, y: (x - y[0] - y[1], [y[0] + y[1] - x[0]] * 2),
+        **given,
+    )
+
+
+def test_the_depot():
+    result = depot()
+    assert result.success and result.derivatives == "differences"
+    assert "products with second derivatives are differences of gradients, exact to about eight digits" in result.notes
+    # On its way from 1.25 to 1, where the worst costs 4.
+    x = result.x[0]
+    assert 1.0 < x < 1.2
+    assert result.worst.value == pytest.approx((x - 3) ** 2 / 2 + 2 * x, abs=0.005) and result.worst.value < 4.02
+    assert result.best.value == pytest.approx((x - 3) ** 2 / 2 + x, abs=0.005)
+    np.testing.assert_allclose(result.worst.y, [0.0, result.x[0]], atol=0.02)
+    np.testing.assert_allclose(result.best.y, [result.x[0], 0.0], atol=0.02)
+    believer = {"outer": 60, "inner_iterations": 200, "sigma": 3, "inner": {"name": "sg", "eps": 0.01}}
+    optimist = depot(optimistic=True, options={**believer, "form": {"inner_accuracy": 1e-3}})
+    assert optimist.success and optimist.x[0] == pytest.approx(2.0, abs=0.15)
+    assert optimist.best.value == pytest.approx(2.5, abs=0.02) and optimist.worst.value == pytest.approx(4.5, abs=0.15)
+
+
+def test_every_kind_of_derivatives_gives_the_same_answer():
+    options = {**QUICK, "outer": 10, "inner_iterations": 40}
+    exact = solve(second=SECOND, options=options)
+    together = solve(
+        second=SECOND,
+        options=options,
+        outer=lambda x, y: (Toy.outer(x, y), SLOPES["outer_grad"](x, y)),
+        inner=lambda x, y: (Toy.inner(x, y), SLOPES["inner_grad"](x, y)),
+        constraints=lambda x, y: (Toy.constraints(x, y), SLOPES["constraints_jac"](x, y)),
+        **dict.fromkeys(SLOPES, True),
+    )
+    assert np.array_equal(together.x, exact.x) and np.array_equal(together.y, exact.y)
+    by_differences = solve(options=options)
+    some = solve(second={"inner": SECOND["inner"]}, options=options)
+    assert exact.derivatives == "exact" and some.derivatives == by_differences.derivatives == "differences"
+    for other in (by_differences, some):
+        np.testing.assert_allclose(other.x, exact.x, atol=1e-5)
+        np.testing.assert_allclose(other.y, exact.y, atol=1e-5)
+    assert by_differences.njev > exact.njev
+
+
+@pytest.mark.parametrize("library", ["autograd", "jax"])
+def test_derived_by_a_library(library):
+    numpy = pytest.importorskip(f"{library}.numpy")
+    exact = solve(second=SECOND, options=SHORT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = solve(**written(numpy), derivatives=library, options=SHORT)
+    assert result.derivatives == "exact" and result.nhev == exact.nhev
+    np.testing.assert_allclose(result.x, exact.x, atol=1e-10)
+    np.testing.assert_allclose(result.y, exact.y, atol=1e-10)
+    with pytest.raises(ValueError, match="outer returned 2 numbers: wanted one"):
+        solve(**{**written(numpy), "outer": lambda x, y: numpy.concatenate([x, y])}, derivatives=library)
+
+
+def test_jax_keeps_its_own_precision():
+    jax = pytest.importorskip("jax")
+    solve(**written(jax.numpy), derivatives="jax", options=SHORT)
+    assert jax.numpy.zeros(1).dtype == "float32"
+
+
+def test_a_library_that_is_not_there(monkeypatch):
+    import builtins
+
+    real = builtins.__import__
+    absent = lambda name, *rest: (_ for _ in ()).throw(ImportError()) if name.startswith("autograd") else real(name, *rest)
+    monkeypatch.setattr(builtins, "__import__", absent)
+    monkeypatch.setattr("importlib.import_module", lambda name: absent(name))
+    with pytest.raises(ImportError, match="derivatives='autograd' needs autograd, which is not installed: pip install autograd"):
+        solve(**written(np), derivatives="autograd")
+
+
+def test_wrong_derivatives_are_found_out():
+    twice = lambda x, y: tuple(2.0 * part for part in SLOPES["inner_grad"](x, y))
+    inner = lambda x, y: (y[0] - x[0]) ** 2
+    right = lambda x, y: (2 * (x - y), 2 * (y - x))
+    wrong = lambda x, y: (2 * (x - y), 2 * (x - y))
+    solve(inner=inner, inner_grad=right, options=SHORT)
+    with pytest.raises(
+        ValueError, match=r"gradient of inner in y is not that of its values: .* it is .*, and differences .* give"
+    ):
+        solve(inner=inner, inner_grad=wrong, options=SHORT)
+    with pytest.raises(ValueError, match="the gradient of constraints in x is not that of its values"):
+        solve(constraints_jac=lambda x, y: (-2 * x, 2 * y), options=SHORT)
+    with pytest.raises(ValueError, match="the second derivatives of outer by y and x are not those of its gradient"):
+        solve(second={**SECOND, "outer": lambda x, y, b: (b, 0 * y)}, options=SHORT)
+    assert solve(inner_grad=twice, check_gradients=False, options=SHORT).nit == 200
+
+
+def test_no_inner_solution_keeps_the_constraints():
+    result = depot(
+        constraints=lambda x, y: [5.0 - y[0], 5.0 - y[1]], options={**SHORT, "budget": {"iterations": 20}, "beta": 50.0}
+    )
+    assert not result.worst.feasible and result.worst.value is None and result.worst.violation > 1.0
+    assert not result.best.feasible and result.best.value is None and result.best.y.shape == (2,)
+    assert any("no inner solution was found that keeps the constraints" in note for note in result.notes)
+    assert "no inner solution" in result._repr_html_()
+
+
+def test_certificates():
+    result = solve(options=QUICK, certificate={"evaluations": 300})
+    assert result.certificate is not None or any("near-stationarity was not computed" in note for note in result.notes)
+    assert result.certificate.estimated and result.certificate.feasible and result.certificate.upper >= result.certificate.lower
+    with pytest.raises(ValueError, match="key 'widht' is not known .did you mean width"):
+        solve(options=SHORT, certificate={"widht": 0.1})
+
+
+def test_seeds():
+    drawn = {**SHORT, "outer": 12, "output": "random"}
+    first, again = solve(options=drawn, seed=1), solve(options=drawn, seed=1)
+    others = [solve(options=drawn, seed=seed) for seed in range(2, 6)]
+    assert np.array_equal(first.x, again.x) and np.array_equal(first.history.fun, again.history.fun) and first.seed == 1
+    assert any(not np.array_equal(first.x, other.x) for other in others)
+
+
+def test_callback_sees_the_parts_and_stops():
+    seen = []
+
+    def callback(intermediate):
+        seen.append((intermediate.nit, intermediate.x.shape, intermediate.y.shape, intermediate.fun, intermediate.violation))
+        if len(seen) == 3:
+            raise StopIteration
+
+    result = solve(callback=callback)
+    assert [s[0] for s in seen] == [0, 100, 200] and all(s[1] == s[2] == (1,) for s in seen)
+    assert result.status == 3 and result.message.endswith("the callback stopped it") and result.nit == 201
+    assert result.worst.feasible and result.best.value <= result.worst.value
+    ticks = []
+    solve(callback=lambda i: ticks.append(i.nit), options={**SHORT, "record": {"every": 50}})
+    assert ticks == [0, 50, 100, 150, 200]
+
+
+def after(calls, act, inner=Toy.inner):
+    """The inner function of the toy, which does something else at one of its calls."""
+    count = [0]
+
+    def counted(x, y):
+        count[0] += 1
+        if count[0] == calls:
+            answer = act()
+            if answer is not None:
+                return answer
+        return inner(x, y)
+
+    counted.count = count
+    return counted
+
+
+@pytest.mark.parametrize("options, calls", [(QUICK, 3000), (None, 3000), (QUICK, 20), (QUICK, 1)])
+def test_an_exception_comes_back_unchanged(options, calls):
+    class Mine(Exception):
+        pass
+
+    mine = Mine("the simulator is gone")
+
+    def act():
+        raise mine
+
+    inner = after(calls, act)
+    with pytest.raises(Mine) as caught:
+        solve(inner=inner, options=options)
+    assert caught.value is mine and mine.args == ("the simulator is gone",)
+    # Nothing goes on after it but a measurement.
+    assert inner.count[0] < calls + 200
+    if calls > 1:
+        assert mine.result.status == 5 and not mine.result.success and np.all(np.isfinite(mine.result.x))
+        assert "the simulator is gone" in mine.result.message and mine.result.worst is None
+        # In the run, in the short runs before, in the search for a start, in the check of derivatives.
+        assert (mine.result.nit > 0) == (options is QUICK and calls == 3000)
+    else:
+        assert mine.result is None
+
+
+def test_an_exception_of_the_callback_or_after_the_run():
+    with pytest.raises(ZeroDivisionError) as caught:
+        solve(callback=lambda _: 1 / 0)
+    assert caught.value.result.nit == 1
+    calls = []
+    solve(inner=lambda x, y: (calls.append(1), Toy.inner(x, y))[1], options=SHORT)
+    at_the_end = after(len(calls), lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError) as caught:
+        solve(inner=at_the_end, options=SHORT)
+    assert caught.value.result.nit == 200 and caught.value.result.worst is None
+
+
+def test_not_a_number_ends_the_run_with_the_last_good_point():
+    result = solve(inner=after(3000, lambda: np.nan))
+    assert not result.success and result.status == 5 and "NaN" in result.message and "it failed at iteration" in result.message
+    assert np.all(np.isfinite(result.x)) and np.all(np.isfinite(result.y)) and result.nit > 0
+    with pytest.raises(ValueError, match="outer is NaN: wanted a finite number"):
+        solve(outer=lambda x, y: np.nan)
+    with pytest.raises(ValueError, match="entry 1 of the start is NaN: wanted a finite number"):
+        solve(x0=[np.nan])
+
+
+@pytest.mark.parametrize("options, calls, most", [(QUICK, 4000, 300), (None, 4000, 300), (None, 30, 300)])
+def test_ctrl_c_returns_what_was_reached(options, calls, most):
+    before = signal.getsignal(signal.SIGINT)
+    inner = after(calls, lambda: os.kill(os.getpid(), signal.SIGINT))
+    result = solve(inner=inner, options=options)
+    assert result.status == 4 and "it was interrupted" in result.message and np.all(np.isfinite(result.x))
+    assert inner.count[0] < calls + most, "short runs and the search for the worst answer end too"
+    assert result.worst is None and any("were not computed: it was interrupted" in note for note in result.notes)
+    assert (result.nit > 0) == (options is QUICK)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_ctrl_c_is_an_exception():
+    def twice():
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        solve(inner=after(1000, twice))
+
+
+def test_points_are_never_shared():
+    plain = solve(options=SHORT)
+
+    def spoiled(function):
+        def called(x, y):
+            answer = function(x.copy(), y.copy())
+            x[:], y[:] = 99.0, 99.0
+            return answer
+
+        return called
+
+    x0 = np.array([0.3])
+    slopes = {name: spoiled(slope) for name, slope in SLOPES.items()}
+    result = solve(
+        outer=spoiled(Toy.outer), inner=spoiled(Toy.inner), constraints=spoiled(Toy.constraints), x0=x0, **slopes, options=SHORT
+    )
+    assert np.array_equal(result.x, plain.x) and np.array_equal(x0, [0.3])
+
+
+def test_sets_and_inner_solvers():
+    ball = solve(inner_bounds=thalweg.Ball(2.0, [0.0]), outer_bounds=thalweg.Ball(2.0), options=SHORT)
+    assert np.array_equal(ball.x, solve(options=SHORT).x)
+    assert solve(options={**SHORT, "inner": "pd"}).settings["inner"]["name"] == "pd"
+    assert "slack" not in solve(options={**SHORT, "slack": 1e-4, "form": {"xi": 0.1}}).settings
+    one = solve(outer_bounds=Bounds(-2.0, 2.0), options={**SHORT, "maxiter": 5})
+    assert one.nit == 5 and one.status == 1 and "the iterations were used up" in one.message
+
+
+@pytest.mark.parametrize(
+    "given, sentence",
+    [
+        ({"outer": 3}, "outer is of type int: wanted a function of x and y"),
+        ({"constraints": 3}, "constraints is of type int: wanted a function of x and y"),
+        (
+            {"outer_grad": None},
+            "outer has no gradient: wanted outer_grad, outer_grad=True if .* derivatives='jax' or",
+        ),
+        ({"constraints_jac": None}, "constraints has no gradient: wanted constraints_jac"),
+        ({"inner_grad": "yes"}, "inner_grad is of type str: wanted a function of x and y, or True"),
+        ({"constraints": None}, "constraints_jac is given without constraints"),
+        ({"derivatives": "2-point"}, "derivatives = '2-point': wanted 'jax' or 'autograd'; second derivatives by differences of"),
+        ({"derivatives": "torch"}, "derivatives = 'torch': wanted one of jax, autograd"),
+        ({"derivatives": "jax", "outer_grad": True}, "outer_grad and derivatives = 'jax' are both given"),
+        ({"derivatives": "jax", "second": SECOND}, r"second\['outer'\] and derivatives = 'jax' are both given"),
+        ({"second": {"outre": print}}, "second has the key 'outre': wanted one of outer, inner, constraints"),
+        ({"second": {"outer": 3}}, r"second\['outer'\] is of type int: wanted a function"),
+        ({"second": 3}, "second is of type int: wanted a dict"),
+        ({"x0": [[0.3], [0.3]]}, r"x0 has shape \(2, 1\): wanted a vector"),
+        ({"outer_bounds": None}, "outer_bounds = None: wanted Bounds, pairs .* a bounded set"),
+        ({"inner_bounds": None}, "inner_bounds = None: wanted Bounds, pairs .* a bounded set"),
+        ({"outer_bounds": [(0, None)]}, "variable 1 has the outer_bounds 0 and inf: wanted finite numbers, for a bounded set"),
+        ({"inner_bounds": [(-np.inf, 1)]}, "variable 1 has the inner_bounds -inf and 1: wanted finite numbers"),
+        ({"outer_bounds": [(0, 1)] * 2}, "outer_bounds has 2 entries: wanted 1 pairs"),
+        ({"outer_bounds": [(1, 0)]}, "variable 1 has the outer_bounds 1 and 0: wanted the lower one first"),
+        (
+            {"inner_bounds": thalweg.Ball(1.0)},
+            r"inner_bounds = Ball\(radius=1.0\) does not say how many inner variables",
+        ),
+        ({"inner_bounds": thalweg.Simplex()}, "does not say how many inner variables there are"),
+        ({"outer_bounds": thalweg.Ball(np.inf)}, "radius of the ball = inf: wanted a finite number"),
+        ({"outer": lambda x, y: [1.0, 2.0]}, "outer returned a list: wanted a number"),
+        ({"outer_grad": lambda x, y: x}, "outer_grad returned a ndarray: wanted a pair, the part by x and the part by y"),
+        ({"outer_grad": lambda x, y: (x, [1.0, 2.0])}, "outer_grad returned for y 2 numbers: wanted 1"),
+        ({"outer_grad": lambda x, y: ("x", y)}, "outer_grad returned for x a str: wanted an array of numbers"),
+        ({"outer_grad": True}, "outer returned a float.*: wanted a pair, value and gradients"),
+        ({"constraints_jac": lambda x, y: (np.eye(2), y)}, "constraints_jac returned for x an array of 2 x 2: wanted 1 x 1"),
+        ({"second": {**SECOND, "inner": lambda x, y, b: b}}, r'second\["inner"\] returned a ndarray: wanted a pair'),
+        ({"options": {"sigam": 1.0}}, "key 'sigam' is not known .did you mean sigma"),
+        ({"options": {"sigma": -1.0}}, "sigma = -1: wanted a finite number larger than 0"),
+        ({"options": {"outer": 5}}, r"sigma = \(not given\)"),
+        ({"options": {"inner": "newton"}}, "inner solver 'newton' is not known"),
+        ({"options": {"inner": {"name": "sg", "epps": 1.0}}}, "key 'epps' is not known .did you mean eps"),
+        ({"options": {"form": {"alhpa": 1.0}}}, "key 'alhpa' is not known .did you mean alpha"),
+        ({"options": {"form": {"xi": 0.0}}}, "xi = 0: wanted a finite number larger than 0"),
+        ({"options": {"form": 3}}, r"options\['form'\] is of type int: wanted a dict"),
+        ({"options": {"slack": -1.0}}, "slack = -1.0: wanted a finite number larger than 0"),
+        ({"options": {"budget": {"hours": 1}}}, "key 'hours' is not known"),
+        ({"options": 3}, "options is of type int: wanted a dict"),
+        ({"certificate": 3}, "certificate is of type int: wanted a dict"),
+        ({"seed": -1}, "seed = -1: wanted a whole number"),
+    ],
+)
+def test_what_cannot_be_meant_gets_a_sentence(given, sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence) as caught:
+        solve(**given)
+    assert "\n" not in str(caught.value)
+
+
+def test_it_is_reached_by_its_name():
+    assert thalweg.bilevel.minimize_pessimistic is minimize_pessimistic

@@ -1,0 +1,20 @@
+"""The reference has a place for every public name; that it builds without warnings is for Sphinx to say."""
+
+import importlib
+import re
+from pathlib import Path
+
+import thalweg
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_every_public_name_is_in_the_reference():
+    pages = "".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.rst"))
+    modules = set(re.findall(r"^\.\. automodule:: thalweg\.(\w+)$", pages, re.M))
+    sources = {source.stem for source in (ROOT / "python" / "thalweg").glob("[a-z]*.py")}
+    assert modules == sources
+    shown = set(re.findall(r"^\.\. auto(?:function|class):: (\w+)$", pages, re.M)) | modules
+    for module in modules:
+        shown.update(importlib.import_module(f"thalweg.{module}").__all__)
+    assert set(thalweg.__all__) - {"__version__"} <= shown
