@@ -8,9 +8,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use serde::{Deserialize, Serialize};
 use thalweg::certify::{Bounds, certify};
-use thalweg::eval::Evaluator;
+use thalweg::error::check_length;
+use thalweg::eval::{Evaluator, ValueEval};
 use thalweg::learn::{self, Bounded, Data, Enforce, Expression, FitOptions, Groups, intervals};
-use thalweg::oracle::Values;
+use thalweg::oracle::{Draw, Values};
 use thalweg::run::{self, Budget};
 use thalweg::sets::{Ball, WholeSpace};
 use thalweg::solvers::{Method, Mspg, State, auto};
@@ -214,9 +215,10 @@ impl Learning {
     fn values(&self, py: Python<'_>, x: PyReadonlyArray1<'_, f64>, expressions: Vec<String>) -> PyResult<Vec<f64>> {
         let x: Vec<f64> = x.as_array().iter().copied().collect();
         self.with(py, |problem| {
+            check_length("the point", x.len(), problem.dim()).map_err(of_library)?;
             let value = |text: &String| -> thalweg::Result<f64> {
                 let other = problem.beside().minimize(text.parse()?).build()?;
-                Ok(run::measure(&other, &x, 0.0)?.objective)
+                Evaluator::new(&other, 0, 0.0).objective(&x, &Draw::full())
             };
             expressions.iter().map(|text| value(text).map_err(of_library)).collect()
         })

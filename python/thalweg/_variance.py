@@ -210,12 +210,13 @@ class VarianceRegularizedClassifier(Classifier):
         return self
 
     def _measure(self, posed: Posed, trained: Trained) -> None:
-        self.mean_loss_, self.loss_variance_ = self._losses(posed, trained.x)
+        self._keep_losses(posed, trained.x)
 
-    def _losses(self, posed: Posed, x: np.ndarray) -> list:
-        """Mean and variance of the loss."""
+    def _keep_losses(self, posed: Posed, x: np.ndarray, *more: str) -> list:
+        """Measures mean and variance of the loss; returns what more was to be measured."""
         loss = one_loss(self.loss)
-        return posed.core.values(x, [loss, f"variance({loss})"])
+        self.mean_loss_, self.loss_variance_, *others = posed.core.values(x, [loss, f"variance({loss})", *more])
+        return others
 
     def _facts(self) -> list:
         return [*super()._facts(), ("mean loss", self.mean_loss_), ("variance of the loss", self.loss_variance_)]
@@ -245,8 +246,8 @@ class VarianceRegularizedClassifier(Classifier):
         Notes
         -----
         What depends on the number of all rows cannot be learnt in parts: with ``form="sqrt"``, and with "truncated_logistic"
-        without a scale, there is no such method. `options` are settings of "mspg", those of the first call: the step `eta`, and `growth`, by which the number of
-        rows that an iteration reads grows from one to the next, 0.01 if it is not there.
+        without a scale, there is no such method. `options` are settings of "mspg", those of the first call: the step `eta`, and
+        `growth`, by which the number of rows that an iteration reads grows from one to the next, 0.01 if it is not there.
         """
         first = not hasattr(self, "classes_")
         known = self._known_classes(classes)
@@ -265,8 +266,8 @@ class VarianceRegularizedClassifier(Classifier):
         self.classes_ = known
         self._keep_weights(x)
         self.n_iter_ += steps
-        self.mean_loss_, self.loss_variance_ = self._losses(posed, x)
-        self.history_ = self.history_ + self._iterate(posed, x, count, seconds)
+        (objective,) = self._keep_losses(posed, x, posed.objective)
+        self.history_ = self.history_ + self._iterate(objective, x, count, seconds)
         self.message_ = f"{len(self.history_)} calls of partial_fit, the last with {count} rows"
         self.notes_ = notes
         return self
@@ -284,9 +285,8 @@ class VarianceRegularizedClassifier(Classifier):
             raise ValueError(f"classes = {named.tolist()}: wanted two labels")
         return named
 
-    def _iterate(self, posed: Posed, x: np.ndarray, count: int, seconds: float) -> History:
+    def _iterate(self, objective: float, x: np.ndarray, count: int, seconds: float) -> History:
         """What a call of `partial_fit` has reached."""
-        (objective,) = posed.core.values(x, [posed.objective])
         before = self.history_
         last = lambda column: column[-1] if len(before) else 0
         row: Dict[str, Any] = {
