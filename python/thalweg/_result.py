@@ -237,9 +237,7 @@ class Callback:
             self.stopped = True
         return self.stopped
 
-    def _intermediate(
-        self, row: dict, x: np.ndarray, multipliers: Optional[np.ndarray], upper: Optional[float]
-    ) -> Result:
+    def _intermediate(self, row: dict, x: np.ndarray, multipliers: Optional[np.ndarray], upper: Optional[float]) -> Result:
         return Result(
             x=x,
             fun=row["objective"],

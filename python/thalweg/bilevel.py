@@ -88,9 +88,7 @@ class _Callback(Callback):
         super().__init__(call, (), 0.0)
         self._sizes = sizes
 
-    def _intermediate(
-        self, row: dict, x: np.ndarray, multipliers: Optional[np.ndarray], upper: Optional[float]
-    ) -> Result:
+    def _intermediate(self, row: dict, x: np.ndarray, multipliers: Optional[np.ndarray], upper: Optional[float]) -> Result:
         n, m = self._sizes
         seen = super()._intermediate(row, x, multipliers, upper)
         seen.update(x=x[:n], y=x[n : n + m], violation=row["violation"])

@@ -188,7 +188,7 @@ def _goal(goal: Goal) -> str:
 
 def _table(table: Table) -> str:
     last = len(table.heads) - 1
-    kind = lambda k: " class=text" if k in (0, last) else ""
+    kind = lambda k: ' class="plain text"' if k in (0, last) else " class=plain"
     out = ["<div class=scroll><table class=results><thead><tr>"]
     out += [f"<th{kind(k)}>{html.escape(head)}</th>" for k, head in enumerate(table.heads)]
     out.append("</tr></thead><tbody>")

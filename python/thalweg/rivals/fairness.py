@@ -106,9 +106,9 @@ class Fairness(Job):
         ]
 
     def measure(self, contestant: Contestant, point: Any) -> Dict[str, Optional[float]]:
-        train, test, scores = (np.asarray(part, dtype=float) for part in point)
-        gap, roc = difference(train, self.group), largest_difference(scores, self.group)
-        counted = roc if contestant.told.get("constraint") == "roc_gap" else gap
+        train, test = (np.asarray(part, dtype=float) for part in point[:2])
+        gap, roc = difference(train, self.group), None if point[2] is None else largest_difference(point[2], self.group)
+        counted = roc if roc is not None and contestant.told.get("constraint") == "roc_gap" else gap
         bound = contestant.told.get("bound", BOUND)
         return {
             "accuracy": float(np.where(self.y_test == 1, test, 1.0 - test).mean()),
@@ -162,7 +162,7 @@ class Fairness(Job):
         paragraphs = [text]
         roc = next((row for row in rows if row.ran and "roc_gap" in row.name), None)
         if roc is not None:
-            smallest = min((row["roc"] or 0.0 for row in others), default=None)
+            smallest = min((row["roc"] for row in others if row["roc"] is not None), default=None)
             words = (
                 f"No other tool here can bound the gap at every threshold. `FairClassifier` with `roc_gap <= {ROC_BOUND:g}` has "
                 f"a ROC gap of {roc['roc']:.4f} with an accuracy of {roc['accuracy']:.4f}"
@@ -171,7 +171,7 @@ class Fairness(Job):
             if plain is not None:
                 words += f"; without a constraint it is {plain['roc']:.4f}"
             if smallest is not None:
-                words += f", and the smallest of the other tools is {smallest:.4f}"
+                words += f", and the smallest of other tools with scores is {smallest:.4f}"
             paragraphs.append(words + ".")
         knowing = [row for row in others if row.knows]
         for row in knowing:
@@ -227,7 +227,8 @@ def largest_difference(scores: np.ndarray, group: np.ndarray) -> float:
     return float(np.abs(above[0] - above[1]).max())
 
 
-# The tools. An answer is a share of "yes" for each row of both parts, and the scores of the training part in log-odds.
+# The tools. An answer is a share of "yes" for each row of both parts, and the scores of the training part in log-odds,
+# if there are any.
 
 
 def by_thalweg(
@@ -271,7 +272,8 @@ def by_exponentiated(job: Fairness, clock: Clock, difference_bound: float = BOUN
         model.fit(X, job.y, sensitive_features=job.group)
     share, share_test = model._pmf_predict(X)[:, 1], model._pmf_predict(X_test)[:, 1]
     says = f"a mixture of {(model.weights_ > 0).sum()} models, drawn anew at each answer; its gap {model.best_gap_:.4f}"
-    return Answer((share, share_test, _log_odds(share)), None, says)
+    # No scores: a share is a vote of its few models, and has as few values.
+    return Answer((share, share_test, None), None, says)
 
 
 def by_grid(job: Fairness, clock: Clock) -> Answer:
