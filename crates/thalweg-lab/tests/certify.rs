@@ -108,6 +108,10 @@ fn held_out_rows_get_intervals() {
     let words = certify(&place, &["--holdout"]).ended(0).out;
     assert!(words.contains("\non 9766 held-out rows; on unseen rows, with a confidence of 95% for each line:\n"), "{words}");
     assert!(words.contains("may be up to") && words.contains(&format!("{:.6}", end(&gap["counted"], "high"))), "{words}");
+    // The counted rate has to keep the bound: the smooth form, which was moved, gets no verdict.
+    let below = words.split_once("may be up to").unwrap().1;
+    let verdicts: Vec<bool> = below.lines().filter(|l| l.contains("demographic_parity,")).map(|l| l.ends_with("bound")).collect();
+    assert_eq!(verdicts, [true, false], "{words}");
 }
 
 /// The model with a change, certified.

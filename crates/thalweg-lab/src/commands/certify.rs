@@ -9,7 +9,7 @@ use thalweg::learn::{Enforce, Interval};
 
 use super::{DONE, Ending, MISSED};
 use crate::certificate::bounds_words;
-use crate::certify::{Findings, HeldOut, Source, Subject, Worst};
+use crate::certify::{Findings, HeldOut, Measured, Source, Subject, Worst};
 use crate::data::catalogue;
 use crate::output::{align, json, print};
 use crate::{Error, Result};
@@ -130,7 +130,7 @@ fn words(f: &Findings) -> String {
     text += &stationarity(f);
     if let Some(held) = &f.held_out {
         text += "\n";
-        text += &held_out(held);
+        text += &held_out(held, &f.constraints);
     }
     if !f.notes.is_empty() {
         text += "\n";
@@ -192,27 +192,30 @@ fn stationarity(f: &Findings) -> String {
     text
 }
 
-fn held_out(held: &HeldOut) -> String {
+fn held_out(held: &HeldOut, trained: &[Measured]) -> String {
     let percent = 100.0 * held.confidence;
     let mut text = format!("on {} held-out rows; on unseen rows, with a confidence of {percent}% for each line:\n", held.rows);
     let number = |v: f64| format!("{v:.6}");
     let mut rows = vec![["", "bound", "value", "at least", "may be up to", ""].map(String::from)];
-    let mut row = |name: String, bound: f64, value: f64, low: Option<f64>, high: Option<f64>| {
+    // The bound and the verdict stand where the bound has to be kept: a smooth form that was moved is not held to it.
+    let mut row = |name: String, bound: Option<f64>, value: f64, low: Option<f64>, high: Option<f64>| {
         let ends = [low, high].map(|end| end.map_or("unknown".into(), number));
         let [low_text, high_text] = ends;
-        let verdict = match (low, high) {
-            (_, Some(high)) if high <= bound => "keeps the bound",
-            (Some(low), _) if low > bound => "misses the bound",
+        let verdict = match (bound, low, high) {
+            (None, ..) => "",
+            (Some(bound), _, Some(high)) if high <= bound => "keeps the bound",
+            (Some(bound), Some(low), _) if low > bound => "misses the bound",
             _ => "may miss the bound",
         };
-        rows.push([name, number(bound), number(value), low_text, high_text, verdict.into()]);
+        rows.push([name, bound.map_or(String::new(), number), number(value), low_text, high_text, verdict.into()]);
     };
-    for Interval { name, bound, value, low, high, counted, .. } in &held.constraints {
+    for (Interval { name, bound, value, low, high, counted, .. }, trained) in held.constraints.iter().zip(trained) {
         match counted {
-            None => row(name.clone(), *bound, *value, *low, *high),
+            None => row(name.clone(), Some(*bound), *value, *low, *high),
             Some(c) => {
-                row(format!("{name}, counted"), *bound, c.value, c.low, c.high);
-                row(format!("{name}, smooth form"), *bound, *value, *low, *high);
+                let by_count = trained.enforced == Enforce::Measured;
+                row(format!("{name}, counted"), by_count.then_some(*bound), c.value, c.low, c.high);
+                row(format!("{name}, smooth form"), (!by_count).then_some(*bound), *value, *low, *high);
             }
         }
     }
