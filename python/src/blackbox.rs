@@ -16,8 +16,8 @@ use thalweg::sets::{Set, Warm};
 use thalweg::solvers::AnySolver;
 use thalweg_lab::spec;
 
-use crate::arrays::{floats, matrix};
 use crate::answers::{self, Indices, number, shaped};
+use crate::arrays::{floats, matrix};
 use crate::error::{of_lab, of_library};
 use crate::minimize::{Handed, hand_back, options};
 use crate::values::table;
@@ -175,8 +175,7 @@ impl Values for BlackBox {
         }
     }
     fn constraint_name(&self, j: usize) -> Cow<'_, str> {
-        let given =
-            self.name.as_ref().and_then(|name| self.raised.ask(|py| name.bind(py).call1((j,))?.extract::<String>()).ok());
+        let given = self.name.as_ref().and_then(|name| self.raised.ask(|py| name.bind(py).call1((j,))?.extract::<String>()).ok());
         Cow::Owned(given.unwrap_or_else(|| format!("g[{j}]")))
     }
     fn domain(&self) -> &dyn Set {

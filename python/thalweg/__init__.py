@@ -1,12 +1,12 @@
 """Optimisation under constraints where nothing is smooth or convex, gradients are noisy or missing, and data are large.
 
-``minimize`` takes functions of your own, by scipy's conventions; :mod:`thalweg.blackbox` those of which only values can be had,
-under any number of constraints; :mod:`thalweg.learn` trains linear classifiers whose objective
-and constraints are terms such as ``hinge()`` and ``demographic_parity() <= 0.02``; ``FairClassifier`` and its neighbours do the
-same by the rules of scikit-learn; :mod:`thalweg.bilevel` has problems with a follower whose worst answer counts. ``certify``
-proves what holds, ``tradeoff`` shows what a bound costs, ``plan`` has what theorems prescribe, :mod:`thalweg.lab` runs experiments,
-:mod:`thalweg.datasets` has data, :mod:`thalweg.callbacks` writes runs down while they go on. ``thalweg.torch`` has an optimiser for
-PyTorch and is imported by that name.
+``minimize`` takes functions of your own, by scipy's conventions; :mod:`thalweg.blackbox` those of which only values can be
+had, under any number of constraints; :mod:`thalweg.learn` trains linear classifiers whose objective and constraints are terms
+such as ``hinge()`` and ``demographic_parity() <= 0.02``; ``FairClassifier`` and its neighbours do the same by the rules of
+scikit-learn; :mod:`thalweg.bilevel` has problems with a follower whose worst answer counts. ``certify`` proves what holds,
+``tradeoff`` shows what a bound costs, ``plan`` has what theorems prescribe, :mod:`thalweg.lab` runs experiments,
+:mod:`thalweg.datasets` has data, :mod:`thalweg.callbacks` writes runs down while they go on. ``thalweg.torch`` has an
+optimiser for PyTorch and is imported by that name.
 """
 
 from __future__ import annotations
