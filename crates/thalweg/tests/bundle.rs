@@ -55,9 +55,12 @@ fn confirm(problem: &Problem, outcome: &Outcome) {
     assert!(outcome.point.feasible);
 }
 
+/// An iterate, multipliers and an upper bound.
+type Knew = (Vec<f64>, Option<Vec<f64>>, Option<f64>);
+
 /// Keeps what the method knew at each recorded iterate.
 #[derive(Default)]
-struct Told(Vec<(Vec<f64>, Option<Vec<f64>>, Option<f64>)>);
+struct Told(Vec<Knew>);
 
 impl Observer for Told {
     fn recorded(&mut self, _: &Row, x: &[f64], known: &Known) {

@@ -101,7 +101,7 @@ impl Linear {
             if !square.is_finite() {
                 return Err(Error::NotFinite { what: format!("the squared length of {row}"), value: square });
             }
-            if !(low <= high) || low == f64::INFINITY || high == f64::NEG_INFINITY {
+            if low.is_nan() || high.is_nan() || low > high || low == f64::INFINITY || high == f64::NEG_INFINITY {
                 return Err(Error::setting(row, format!("{low} to {high}"), "two bounds, the lower one first"));
             }
             if low == f64::NEG_INFINITY && high == f64::INFINITY {
