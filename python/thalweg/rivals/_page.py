@@ -16,6 +16,12 @@ from thalweg.rivals._contest import Goal, Job, Row, Size, version
 #: Packages whose versions are named, if they are installed.
 PACKAGES = ("thalweg", "numpy", "scipy", "scikit-learn", "fairlearn", "oxonfair", "nlopt", "cma", "pymoo", "nevergrad")
 
+#: What the tables here have and those of reports do not: heads that sort nothing, and lists of facts right below.
+OWN_STYLE = """
+.results th.plain { padding: 4px 7px; }
+.scroll + .parts, .note + .parts { margin-top: 20px; }
+@media print { .results th.plain { padding: 2pt; white-space: normal; } }
+"""
 TITLE = "Thalweg beside other tools"
 LEAD = (
     "One run, on one machine, one contestant after the other, each in a process of its own and with one thread. Numbers are "
@@ -164,7 +170,7 @@ def page(done: Sequence[Done], size: Size, words: str) -> str:
             "<div class=parts><div><h3>What it shows</h3>" + "".join(f"<p>{_inline(text)}</p>" for text in shows) + "</div>"
         )
         body.append(f"<div><h3>When to take the other tool</h3><p>{_inline(job.advice)}</p></div></div></section>")
-    style = _core.page_style()
+    style = _core.page_style() + OWN_STYLE
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     foot = f"<footer><p>{html.escape(machine())}</p><p class=mono>{html.escape(words)}</p></footer>"
