@@ -98,6 +98,8 @@ def test_pessimistic_answers_are_judged_by_the_closed_form():
     # The optimist says -1/2; the worst answer to its x costs 1/2.
     assert toy[0].claimed and toy[0]["said"] == pytest.approx(-0.5, abs=0.02) and toy[0]["worst"] == pytest.approx(0.5, abs=0.02)
     assert not pessimistic.right(toy[0]) and toy[1]["x"] != pytest.approx(toy[2]["x"], abs=0.05)
+    (ours,) = rows_of("pessimistic", pessimistic.OURS)
+    assert ours.claimed and pessimistic.right(ours) and ours["worst"] < 0.005
     job = pessimistic.Pessimistic(Size(quick=True))
     assert "wrong by 1.0" in _page.claim(job, toy[0])
     for x in np.linspace(-1.0, 1.0, 41):
@@ -184,6 +186,7 @@ def test_a_rival_that_lies_is_marked():
     assert "One that is <kept>" in reader.texts and "reached" in reader.texts and "3 keep it." in reader.texts
     style = page[page.index("<style>") + 7 : page.index("</style>")]
     assert base64.b64encode(hashlib.sha256(style.encode()).digest()).decode() in page.split("<style>")[0]
+    assert "default-src 'none'; style-src 'sha256-" in page
     assert "table.results" in style and len(page) < 30_000
     text = _page.markdown([(job, rows)], Size(), "words")
     assert "| liar | 0.01 | 0.5000 | 5e-01 | success, which is untrue: I am liar |\n" in text
@@ -235,11 +238,12 @@ def test_pairs_and_gaps_are_counted_as_by_hand():
     assert numbers["share"] == pytest.approx(np.mean(np.array(naive) > 1e-6))
     assert numbers["objective"] == pytest.approx(np.mean([1 - np.exp(-((t - v) ** 2)) for t, v in zip(job.y, s)]))
     rng = np.random.default_rng(1)
-    scores, group = rng.integers(0, 9, size=200) / 4.0, rng.choice(["female", "male"], size=200)
-    by_hand = max(
-        abs((scores[group == "female"] > t).mean() - (scores[group == "male"] > t).mean()) for t in np.linspace(-1, 3, 401)
-    )
+    thresholds = np.linspace(-3.0, 3.0, 400)
+    scores, group = rng.choice(thresholds[::40], size=200), rng.choice(["female", "male"], size=200)
+    by_hand = max(abs((scores[group == "female"] > t).mean() - (scores[group == "male"] > t).mean()) for t in thresholds)
     assert fairness.largest_difference(scores, group) == pytest.approx(by_hand)
+    # Above means above: nobody is above the lowest threshold here.
+    assert fairness.largest_difference(np.array([-4.0, -3.0]), np.array(["female", "male"])) == 0.0
 
 
 def row(name, *, ours=False, seconds=1.0, knows="", **numbers):
