@@ -13,7 +13,9 @@ def test_every_public_name_is_in_the_reference():
     pages = "".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.rst"))
     modules = set(re.findall(r"^\.\. automodule:: thalweg\.(\w+)$", pages, re.M))
     package = ROOT / "python" / "thalweg"
-    sources = {source.stem for source in package.glob("[a-z]*.py")} | {inside.parent.name for inside in package.glob("*/__init__.py")}
+    sources = {source.stem for source in package.glob("[a-z]*.py")} | {
+        inside.parent.name for inside in package.glob("*/__init__.py")
+    }
     assert modules == sources
     shown = set(re.findall(r"^\.\. auto(?:function|class):: (\w+)$", pages, re.M)) | modules
     for module in modules:
