@@ -14,7 +14,7 @@ html_theme = "alabaster"
 html_show_copyright = False
 
 # What scikit-learn adds to every estimator is explained there.
-autodoc_default_options = {"members": True, "exclude-members": "get_metadata_routing, set_fit_request, set_score_request"}
+autodoc_default_options = {"members": True, "exclude-members": "get_metadata_routing, set_fit_request, set_partial_fit_request, set_score_request"}
 # Names are written as the docstrings write them, without the modules they are kept in.
 add_module_names = False
 autodoc_typehints = "none"

@@ -180,8 +180,8 @@ def minimize_pessimistic(
 
     Examples
     --------
-    A leader wants ``-x y`` to be small. The follower is content with every y from -|x| to |x|, and some of these cost the leader
-    ``x ** 2``: the cautious choice is 0.
+    A leader wants ``-x y`` to be small. The follower is content with every y from ``-abs(x)`` to ``abs(x)``, and some of
+    these cost the leader ``x ** 2``: the cautious choice is 0.
 
     >>> import numpy as np
     >>> from thalweg.bilevel import minimize_pessimistic
