@@ -26,7 +26,7 @@ pub struct Settings {
     pub solver: Option<adaprox::Settings>,
     /// The inner solver where the rest is chosen.
     pub inner: adaprox::Inner,
-    /// Slack of the inner solutions at which the answer is judged, see [`extremes`]; none to leave that out. Default 1e-6.
+    /// Slack of the inner solutions at which the answer is judged, see [`extremes`](super::extremes()); none to leave that out. Default 1e-6.
     pub slack: Option<f64>,
     /// Near-stationarity of the answer in the problem relaxed by beta; none by default.
     pub certificate: Option<certify::Bounds>,
