@@ -195,7 +195,8 @@ def _beaten(words: str, ours: Sequence[Row], others: Sequence[Row], best: str) -
     ahead = [row for row in others if not any(_beats(own, row) for own in ours)]
     because = f"{len(others) - len(ahead)} of {len(others)} are beaten"
     if ahead:
-        because += f", not {listed(f'{row.name} ({_objective(row):.4f}, violated by {row.violation:.0e})' for row in ahead)}"
+        state = lambda row: "feasible" if row.kept else f"violated by {row.violation:.0e}"
+        because += f", not {listed(f'{row.name} ({_objective(row):.4f}, {state(row)})' for row in ahead)}"
     return Goal(words, not ahead, f"{because}; {best}")
 
 
