@@ -125,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
         "--seconds",
         type=float,
         metavar="S",
-        help="what a contestant may take; the methods of blackbox use all of it, 90 by default",
+        help="what each method of blackbox gets, 90; the other jobs end by themselves",
     )
     return parser
 

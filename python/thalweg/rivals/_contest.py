@@ -49,8 +49,8 @@ _PRELOAD = [
 
 @dataclass(frozen=True)
 class Size:
-    """How much is run: everything or little, how often what is short is timed, and the seconds of each contestant, if they are
-    not those of the job."""
+    """How much is run: everything or little, how often what is short is timed, and the seconds of contestants that use up what
+    they get, if they are not those of the job."""
 
     quick: bool = False
     turns: int = 3
@@ -176,7 +176,7 @@ class Job:
     key = ""
     title = ""
     columns: Tuple[Column, ...] = ()
-    #: Seconds of a contestant, and of one in a quick run.
+    #: Seconds after which a contestant is ended, and those of a quick run.
     cap: Tuple[float, float] = (60.0, 10.0)
     #: Contestants use up their seconds: a second turn is a second run, and none is wanted.
     uses_all = False
@@ -185,7 +185,9 @@ class Job:
 
     def __init__(self, size: Size) -> None:
         self.size = size
-        self.seconds = size.seconds if size.seconds is not None else self.cap[1 if size.quick else 0]
+        self.seconds = self.cap[1 if size.quick else 0]
+        if self.uses_all and size.seconds is not None:
+            self.seconds = size.seconds
 
     def problem(self) -> str:
         """The problem in words."""

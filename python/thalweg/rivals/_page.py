@@ -8,6 +8,7 @@ import html
 import os
 import platform
 import re
+import textwrap
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from thalweg import _core
@@ -126,7 +127,8 @@ def command(size: Size, jobs: Sequence[str], known: Sequence[str]) -> str:
 
 def markdown(done: Sequence[Done], size: Size, words: str) -> str:
     """The page in Markdown."""
-    out = [f"# {TITLE}", "```sh\npip install './python[rivals]'\n" + words + "\n```", LEAD, *remarks(size), machine()]
+    out = [f"# {TITLE}", "```sh\npip install './python[rivals]'\n" + words + "\n```"]
+    out += map(_wrapped, [LEAD, *remarks(size), machine()])
     goals = [goal for job, rows in done for goal in job.goals(rows)]
     if goals:
         lines = ["| goal | | measured |", "|---|---|---|"]
@@ -138,10 +140,17 @@ def markdown(done: Sequence[Done], size: Size, words: str) -> str:
         for cells, ours in zip(table.rows, table.ours):
             shown = [_cell(cell) for cell in cells]
             lines.append("| " + " | ".join([f"**{shown[0]}**" if ours else shown[0], *shown[1:]]) + " |")
-        out += [f"## {job.title}", job.problem(), "\n".join(lines), *filter(None, [told_more(rows)])]
         shows = job.shows(rows)
-        out += [f"**What it shows.** {shows[0]}", *shows[1:], f"**When to take the other tool.** {job.advice}"]
+        below = [*filter(None, [told_more(rows)]), f"**What it shows.** {shows[0]}", *shows[1:]]
+        below.append(f"**When to take the other tool.** {job.advice}")
+        out += [f"## {job.title}", _wrapped(job.problem()), "\n".join(lines), *map(_wrapped, below)]
     return "\n\n".join(out) + "\n"
+
+
+def _wrapped(text: str) -> str:
+    """A paragraph in lines. What is between backticks stays in one: a line that begins with a sign would be a list."""
+    kept = re.sub(r"`[^`]+`", lambda found: found[0].replace(" ", "\0"), text)
+    return textwrap.fill(kept, 140, break_long_words=False, break_on_hyphens=False).replace("\0", " ")
 
 
 def _cell(text: str) -> str:

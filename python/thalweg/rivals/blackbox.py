@@ -177,21 +177,27 @@ class BlackBox(Job):
         return paragraphs
 
     def goals(self, rows: Sequence[Row]) -> List[Goal]:
-        words = f"dszog ahead of every rival under {self.pairs:,} constraints, at a violation no larger"
         ours, plain, told = self._compared(rows)
-        if not ours or not plain:
-            return [Goal(words, None, "no rows to compare")]
-        ahead = [row for row in plain if not any(_beats(own, row) for own in ours)]
-        best = min(ours, key=_objective)
-        because = f"{len(plain) - len(ahead)} of {len(plain)} rivals that see the pairs as they are are beaten"
-        if ahead:
-            because += f", not {listed(f'{row.name} ({_objective(row):.4f}, violated by {row.violation:.0e})' for row in ahead)}"
-        open_ = [row for row in told if not any(_beats(own, row) for own in ours)]
-        because += f"; of {len(told)} that are told more, {len(told) - len(open_)} are"
-        if open_:
-            because += f", not {listed(f'{row.name} ({_objective(row):.4f})' for row in open_)}"
-        because += f"; dszog has {best['objective']:.4f}"
-        return [Goal(words, not ahead, because)]
+        kept = min((row for row in ours if row.kept), key=_objective, default=None)
+        best = f"dszog has {min(map(_objective, ours)):.4f}" if ours else "dszog has no row"
+        if kept is not None:
+            best += f", and {_objective(kept):.4f} with every constraint kept"
+            best += ", by a projection at its end, which knows them as rows" if kept.knows else ""
+        ahead = f"dszog ahead of every rival that sees the {self.pairs:,} constraints as they are, at a violation no larger"
+        more = "dszog ahead of those, too, that are told more about the constraints"
+        return [_beaten(ahead, ours, plain, best), _beaten(more, ours, told, best)]
+
+
+def _beaten(words: str, ours: Sequence[Row], others: Sequence[Row], best: str) -> Goal:
+    """Whether every one of the others is behind some row of ours."""
+    if not ours or not others:
+        return Goal(words, None, "no rows to compare")
+    ahead = [row for row in others if not any(_beats(own, row) for own in ours)]
+    because = f"{len(others) - len(ahead)} of {len(others)} are beaten"
+    if ahead:
+        state = lambda row: "feasible" if row.kept else f"violated by {row.violation:.0e}"
+        because += f", not {listed(f'{row.name} ({_objective(row):.4f}, {state(row)})' for row in ahead)}"
+    return Goal(words, not ahead, f"{because}; {best}")
 
 
 def _objective(row: Row) -> float:
