@@ -17,7 +17,7 @@ const SPARSE: f64 = 0.2;
 pub fn matrix(features: &Bound<'_, PyAny>) -> PyResult<Matrix> {
     if let Ok((ptr, ids, values, columns)) = features.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyAny>, usize)>() {
         let values = floats(&values)?;
-        return Matrix::sparse(columns, whole(&ptr)?, whole(&ids)?, values).map_err(of_library);
+        return Matrix::sparse(columns, whole::<usize>(&ptr)?, whole::<u32>(&ids)?, values).map_err(of_library);
     }
     if let Ok(array) = features.extract::<PyReadonlyArray2<'_, f64>>() {
         return dense(array.as_array(), |v| v);

@@ -58,7 +58,7 @@ fn main() -> Result<()> {
     bare(&mut |k| k);
     let in_order = bare(&mut |k| k);
     let (mut walk, mut rng) = (Walk::default(), Rng::new(1, Purpose::Sampling));
-    let shuffled = bare(&mut |_| walk.next(rows, &mut rng) as usize);
+    let shuffled = bare(&mut |_| walk.next(rows, Order::Shuffled, &mut rng) as usize);
 
     println!("{:<28} {:>12} {:>10} {:>18} {:>18}", "what", "ns a sample", "s a pass", "against in order", "against shuffled");
     let line = |name: &str, sample: f64| {
@@ -72,14 +72,20 @@ fn main() -> Result<()> {
     let staged = st_spg::Settings { gamma: 0.1, ..st_spg::Settings::default() };
     let shared = st_spg::Settings { draws: st_spg::Draws::Shared, order, ..staged.clone() };
     let single = mspg::Settings { growth: 1e-9, order, ..mspg::Settings::default() };
-    let methods: [(&str, Box<FirstOrder>); 5] = [
+    let blocks = Order::Blocks;
+    let methods: [(&str, Box<FirstOrder>); 8] = [
         ("st-spg", Box::new(StSpg::new(staged.clone())?)),
-        ("st-spg, shuffled", Box::new(StSpg::new(st_spg::Settings { order, ..staged })?)),
-        ("st-spg, shuffled, shared", Box::new(StSpg::new(shared)?)),
-        ("mspg, shuffled", Box::new(Mspg::new(single)?)),
+        ("st-spg, shuffled", Box::new(StSpg::new(st_spg::Settings { order, ..staged.clone() })?)),
+        ("st-spg, blocks", Box::new(StSpg::new(st_spg::Settings { order: blocks, ..staged })?)),
+        ("st-spg, shuffled, shared", Box::new(StSpg::new(shared.clone())?)),
+        ("st-spg, blocks, shared", Box::new(StSpg::new(st_spg::Settings { order: blocks, ..shared })?)),
+        ("mspg, shuffled", Box::new(Mspg::new(single.clone())?)),
+        ("mspg, blocks", Box::new(Mspg::new(mspg::Settings { order: blocks, ..single })?)),
         ("bmd, tree", Box::new(Bmd::new(bmd::Settings::default())?)),
     ];
-    for (name, mut solver) in methods {
+    // A word among the arguments leaves out the methods whose names do not have it.
+    let word = std::env::args().skip(1).find(|word| !word.starts_with('-') && word.parse::<usize>().is_err()).unwrap_or_default();
+    for (name, mut solver) in methods.into_iter().filter(|(name, _)| name.contains(&word)) {
         line(name, of_method(&problem, &mut *solver, steps)?);
     }
     Ok(())

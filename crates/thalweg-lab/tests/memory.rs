@@ -32,9 +32,6 @@ impl Read for Repeated {
     }
 }
 
-const ROWS: usize = 200_000;
-const EACH: usize = 100;
-
 /// Most bytes that were resident, from the start of the process.
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -42,13 +39,13 @@ fn peak() -> usize {
     line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
 }
 
-/// Reads rows of which the columns are so many apart.
-fn read(apart: usize, value: &str) -> usize {
-    let pairs: String = (1..=EACH).map(|c| format!(" {}:{value}", c * apart)).collect();
-    let rows = Repeated { row: format!("+1{pairs}\n-1{pairs}\n").into_bytes(), left: ROWS / 2, at: 0 };
+/// Reads rows with so many entries each, of which the columns are so many apart; says how many bytes that took.
+fn read(rows: usize, each: usize, apart: usize, value: &str) -> usize {
+    let pairs: String = (1..=each).map(|c| format!(" {}:{value}", c * apart)).collect();
+    let text = Repeated { row: format!("+1{pairs}\n-1{pairs}\n").into_bytes(), left: rows / 2, at: 0 };
     let before = peak();
-    let rows = libsvm::parse(Source::new("rows", rows).unwrap(), None).unwrap();
-    assert_eq!((rows.labels.len(), rows.features.stored()), (ROWS, ROWS * EACH));
+    let read = libsvm::parse(Source::new("rows", text).unwrap(), None).unwrap();
+    assert_eq!((read.labels.len(), read.features.stored()), (rows, rows * each));
     peak() - before
 }
 
@@ -56,8 +53,8 @@ fn read(apart: usize, value: &str) -> usize {
 #[test]
 #[ignore = "is run by another test, in a process of its own"]
 fn child() {
-    let (apart, value) = (std::env::var("APART").unwrap(), std::env::var("VALUE").unwrap());
-    println!("peak = {}", read(apart.parse().unwrap(), &value));
+    let number = |name| std::env::var(name).unwrap().parse().unwrap();
+    println!("peak = {}", read(number("ROWS"), number("EACH"), number("APART"), &std::env::var("VALUE").unwrap()));
 }
 
 #[test]
@@ -65,16 +62,21 @@ fn reading_takes_what_the_rows_take() {
     if !cfg!(target_os = "linux") {
         return common::skipped("reading_takes_what_the_rows_take", "needs /proc");
     }
-    for (apart, value, each) in [("1000", "0.25", 12), ("1000", "1", 4), ("2", "1", 5)] {
+    // Some with many entries, of which a row's own share is small, and some with few.
+    let many = [(200_000, 100, 1000, "0.25", 12), (200_000, 100, 1000, "1", 4), (200_000, 100, 2, "1", 5)];
+    let few = [(8_000_000, 1, 1000, "1", 4), (8_000_000, 1, 1000, "0.25", 12)];
+    for (rows, each, apart, value, bytes) in many.into_iter().chain(few) {
+        let numbers = [("ROWS", rows), ("EACH", each), ("APART", apart)].map(|(name, n)| (name, n.to_string()));
         let out = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "child", "--nocapture"])
-            .envs([("APART", apart), ("VALUE", value)])
+            .envs(numbers)
+            .env("VALUE", value)
             .output()
             .unwrap();
         let out = String::from_utf8(out.stdout).unwrap();
         let peak: usize = out.lines().find_map(|l| l.split("peak = ").nth(1)).unwrap().trim().parse().unwrap();
-        // A row has a pointer and a label of 8 bytes each; buffers and lists that are still small may double.
-        let allowed = each * ROWS * EACH + 16 * ROWS + (24 << 20);
-        assert!(peak <= allowed, "{each} bytes for an entry: {peak} of {allowed}");
+        // A row has an offset of 4 bytes and a label of one; buffers and lists that are still small may double.
+        let allowed = bytes * rows * each + 8 * rows + (24 << 20);
+        assert!(peak <= allowed, "{rows} rows of {each} entries of {bytes} bytes: {peak} of {allowed}");
     }
 }

@@ -1,9 +1,10 @@
 //! Rows as a compact binary file (`.thw`) that is mapped into memory instead of being read, and the directory where large LIBSVM
 //! files are kept in that form. What the text means is in [`super::libsvm`]; stand-ins are made in [`super::synth`].
 //!
-//! The file: a header of fixed length with its own checksum, three lines of words (the text's path, its sha256 as placed and as
+//! The file: a header of fixed length with its own checksum, four words (the text's path, its sha256 as placed and as
 //! text, the set that a stand-in has the shape of), then the sections `ids`, `values`, `ptr` and `labels`, each at a multiple of 64
-//! bytes and with an xxh3 checksum. Numbers are in the byte order of the machine that wrote them, which the header tells.
+//! bytes and with an xxh3 checksum. Offsets of rows (`ptr`) have 4 bytes each where that is enough, else 8, and labels a bit.
+//! Numbers are in the byte order of the machine that wrote them, which the header tells.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -15,7 +16,7 @@ use std::time::UNIX_EPOCH;
 
 use bytemuck::{Pod, Zeroable};
 use memmap2::Mmap;
-use thalweg::math::{Compressed, Matrix};
+use thalweg::math::{Compressed, Matrix, Offsets};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::libsvm::{self, Rows};
@@ -32,7 +33,7 @@ pub const VARIABLE: &str = "THALWEG_CACHE";
 pub const LARGE: u64 = 32 << 20;
 
 const MAGIC: [u8; 8] = *b"THALWEG\0";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Reads as another number where the bytes are in the other order.
 const ORDER: u32 = 0x0102_0304;
 const ALIGN: u64 = 64;
@@ -131,35 +132,40 @@ impl Header {
     }
 }
 
-/// Writes rows one after the other; memory holds 8 bytes and a bit for each. The file has its name only once it is whole.
-pub struct Writer {
+/// A file beside the one that is wanted, which is removed unless it gets another name.
+struct Part {
     path: PathBuf,
-    /// What the file is called until then, and the values, which are put behind the columns at the end.
-    parts: [PathBuf; 2],
     file: BufWriter<File>,
-    values: BufWriter<File>,
-    header: Header,
-    words: Vec<u8>,
-    ids_sum: Xxh3,
-    values_sum: Xxh3,
-    ptr: Vec<usize>,
-    /// One bit for each row, 1 for +1.
-    labels: Vec<u8>,
 }
 
-impl Writer {
-    /// Begins a file.
-    pub fn new(path: &Path, columns: usize, kind: Kind, classes: (f64, f64), origin: &Origin) -> Result<Self> {
-        let part = |end: &str| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(format!(".{}.{end}", std::process::id()));
-            PathBuf::from(name)
-        };
-        let parts = [part("part"), part("values")];
-        let create = |part: &Path| {
-            let file = File::options().read(true).write(true).create(true).truncate(true).open(part);
-            file.map(|file| BufWriter::with_capacity(BLOCK, file)).map_err(|e| Error::io(part, &e))
-        };
+impl Part {
+    fn beside(path: &Path, end: &str) -> Result<Self> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{}.{end}", std::process::id()));
+        let path = PathBuf::from(name);
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
+        let file = file.map_err(|e| Error::io(&path, &e))?;
+        Ok(Part { path, file: BufWriter::with_capacity(BLOCK, file) })
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // It is gone if it was renamed; there is nobody to tell of one that cannot be removed.
+        drop(std::fs::remove_file(&self.path));
+    }
+}
+
+/// A file that is being written, section after section. It has its name only once it is whole.
+struct Draft {
+    path: PathBuf,
+    part: Part,
+    header: Header,
+    words: Vec<u8>,
+}
+
+impl Draft {
+    fn new(path: &Path, columns: usize, kind: Kind, classes: (f64, f64), origin: &Origin) -> Result<Self> {
         let none = Hashes { placed: String::new(), text: String::new(), gzip: false };
         let hashes = origin.hashes.as_ref().unwrap_or(&none);
         let words = [
@@ -168,7 +174,7 @@ impl Writer {
             &hashes.text,
             origin.stand_in.as_deref().unwrap_or_default(),
         ];
-        let mut header = Header {
+        let header = Header {
             magic: MAGIC,
             version: VERSION,
             order: ORDER,
@@ -182,24 +188,99 @@ impl Writer {
             ..Header::zeroed()
         };
         let words = words.concat().into_bytes();
-        let mut writer = Writer {
-            path: path.into(),
-            file: create(&parts[0])?,
-            values: create(&parts[1])?,
-            parts,
-            header,
+        let mut draft = Draft { path: path.into(), part: Part::beside(path, "part")?, header, words: vec![] };
+        draft.put(&[0; HEADER])?;
+        draft.put(&words)?;
+        Ok(Draft { words, ..draft })
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.part.file.write_all(bytes).map_err(|e| Error::io(&self.path, &e))
+    }
+
+    fn position(&mut self) -> Result<u64> {
+        self.part.file.stream_position().map_err(|e| Error::io(&self.path, &e))
+    }
+
+    /// Fills up to the next section and says where it begins.
+    fn align(&mut self) -> Result<u64> {
+        let at = self.position()?;
+        let next = at.next_multiple_of(ALIGN);
+        self.put(&[0; ALIGN as usize][..(next - at) as usize])?;
+        Ok(next)
+    }
+
+    fn section(&mut self, bytes: &[u8]) -> Result<Section> {
+        let section = Section { offset: self.align()?, length: bytes.len() as u64, checksum: xxh3_64(bytes) };
+        self.put(bytes)?;
+        Ok(section)
+    }
+
+    /// Adds what stands behind ids and values, completes the file and gives it its name; says how many bytes it has.
+    fn finish(mut self, ptr: &Offsets, labels: &[u8]) -> Result<u64> {
+        self.header.rows = ptr.count() as u64 - 1;
+        self.header.stored = ptr.at(ptr.count() - 1) as u64;
+        self.header.ptr = match ptr {
+            Offsets::Short(list) => self.section(bytemuck::cast_slice(list))?,
+            Offsets::Long(list) => self.section(bytemuck::cast_slice(list))?,
+        };
+        self.header.labels = self.section(labels)?;
+        let size = self.position()?;
+        self.header.checksum = self.header.checksum_with(&self.words);
+        let io = |e| Error::io(&self.path, &e);
+        let file = &mut self.part.file;
+        file.seek(SeekFrom::Start(0)).map_err(io)?;
+        file.write_all(bytemuck::bytes_of(&self.header)).map_err(io)?;
+        file.flush().map_err(io)?;
+        file.get_ref().sync_data().map_err(io)?;
+        std::fs::rename(&self.part.path, &self.path).map_err(io)?;
+        Ok(size)
+    }
+}
+
+/// Labels as bits, 1 for +1.
+#[derive(Default)]
+struct Bits {
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl Bits {
+    fn push(&mut self, positive: bool) {
+        if self.count.is_multiple_of(8) {
+            self.bytes.push(0);
+        }
+        if let Some(byte) = self.bytes.last_mut() {
+            *byte |= u8::from(positive) << (self.count % 8);
+        }
+        self.count += 1;
+    }
+}
+
+/// Writes rows one after the other; memory holds 4 bytes and a bit for each.
+pub struct Writer {
+    draft: Draft,
+    /// Values, which are put behind the columns at the end.
+    values: Part,
+    ids_sum: Xxh3,
+    values_sum: Xxh3,
+    ptr: Offsets,
+    labels: Bits,
+}
+
+impl Writer {
+    /// Begins a file.
+    pub fn new(path: &Path, columns: usize, kind: Kind, classes: (f64, f64), origin: &Origin) -> Result<Self> {
+        let mut draft = Draft::new(path, columns, kind, classes, origin)?;
+        draft.header.ids.offset = draft.align()?;
+        Ok(Writer {
+            draft,
+            values: Part::beside(path, "values")?,
             ids_sum: Xxh3::new(),
             values_sum: Xxh3::new(),
-            ptr: vec![0],
-            labels: vec![],
-            words: vec![],
-        };
-        let io = |e| Error::io(path, &e);
-        writer.file.write_all(&vec![0; HEADER]).map_err(io)?;
-        writer.file.write_all(&words).map_err(io)?;
-        header.ids.offset = writer.align()?;
-        (writer.header, writer.words) = (header, words);
-        Ok(writer)
+            ptr: Offsets::new(),
+            labels: Bits::default(),
+        })
     }
 
     /// Adds a row: its columns, counted from 0 and increasing, in the width that the kind of the file has, and its values, none
@@ -207,67 +288,28 @@ impl Writer {
     pub fn push<T: Pod>(&mut self, positive: bool, ids: &[T], values: &[f64]) -> Result<()> {
         let (ids_bytes, value_bytes) = (bytemuck::cast_slice(ids), bytemuck::cast_slice(values));
         self.ids_sum.update(ids_bytes);
-        self.file.write_all(ids_bytes).map_err(|e| Error::io(&self.path, &e))?;
+        self.draft.put(ids_bytes)?;
         self.values_sum.update(value_bytes);
-        self.values.write_all(value_bytes).map_err(|e| Error::io(&self.path, &e))?;
-        let row = self.ptr.len() - 1;
-        if row.is_multiple_of(8) {
-            self.labels.push(0);
-        }
-        if let Some(byte) = self.labels.last_mut() {
-            *byte |= u8::from(positive) << (row % 8);
-        }
-        self.header.stored += ids.len() as u64;
-        self.ptr.push(self.header.stored as usize);
+        self.values.file.write_all(value_bytes).map_err(|e| Error::io(&self.draft.path, &e))?;
+        self.labels.push(positive);
+        self.ptr.push(self.ptr.at(self.ptr.count() - 1) + ids.len());
         Ok(())
-    }
-
-    /// Fills up to the next section and says where it begins.
-    fn align(&mut self) -> Result<u64> {
-        let io = |e| Error::io(&self.path, &e);
-        let at = self.file.stream_position().map_err(io)?;
-        let next = at.next_multiple_of(ALIGN);
-        self.file.write_all(&[0; ALIGN as usize][..(next - at) as usize]).map_err(io)?;
-        Ok(next)
-    }
-
-    fn section(&mut self, bytes: &[u8]) -> Result<Section> {
-        let section = Section { offset: self.align()?, length: bytes.len() as u64, checksum: xxh3_64(bytes) };
-        self.file.write_all(bytes).map_err(|e| Error::io(&self.path, &e))?;
-        Ok(section)
     }
 
     /// Completes the file and gives it its name; says how many bytes it has.
     pub fn finish(mut self) -> Result<u64> {
-        let path = self.path.clone();
+        let draft = &mut self.draft;
+        let path = draft.path.clone();
         let io = |e| Error::io(&path, &e);
-        self.header.ids.length = self.file.stream_position().map_err(io)? - self.header.ids.offset;
-        self.header.ids.checksum = self.ids_sum.digest();
-        let offset = self.align()?;
-        self.values.flush().map_err(io)?;
-        self.values.rewind().map_err(io)?;
-        self.file.flush().map_err(io)?;
-        let length = std::io::copy(self.values.get_mut(), self.file.get_mut()).map_err(io)?;
-        self.header.values = Section { offset, length, checksum: self.values_sum.digest() };
-        let (ptr, labels) = (std::mem::take(&mut self.ptr), std::mem::take(&mut self.labels));
-        self.header.rows = ptr.len() as u64 - 1;
-        self.header.ptr = self.section(bytemuck::cast_slice(&ptr))?;
-        self.header.labels = self.section(&labels)?;
-        let size = self.file.stream_position().map_err(io)?;
-        self.header.checksum = self.header.checksum_with(&self.words);
-        self.file.seek(SeekFrom::Start(0)).map_err(io)?;
-        self.file.write_all(bytemuck::bytes_of(&self.header)).map_err(io)?;
-        self.file.flush().map_err(io)?;
-        self.file.get_ref().sync_data().map_err(io)?;
-        std::fs::rename(&self.parts[0], &path).map_err(io)?;
-        Ok(size)
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        // The first is gone if it was renamed; there is nobody to tell of one that cannot be removed.
-        self.parts.iter().for_each(|part| drop(std::fs::remove_file(part)));
+        draft.header.ids.length = draft.position()? - draft.header.ids.offset;
+        draft.header.ids.checksum = self.ids_sum.digest();
+        let offset = draft.align()?;
+        let (values, file) = (&mut self.values.file, &mut draft.part.file);
+        values.rewind().map_err(io)?;
+        file.flush().map_err(io)?;
+        let length = std::io::copy(values.get_mut(), file.get_mut()).map_err(io)?;
+        draft.header.values = Section { offset, length, checksum: self.values_sum.digest() };
+        self.draft.finish(&self.ptr, &self.labels.bytes)
     }
 }
 
@@ -276,33 +318,17 @@ pub fn write(path: &Path, rows: &Rows, origin: &Origin) -> Result<u64> {
     let Some(compressed) = rows.features.compressed() else {
         return Err(Error::file(path, "cannot be written: the rows are not compressed ones"));
     };
-    let columns = rows.present;
-    let labels = rows.labels.iter().map(|y| *y > 0.0);
-    let begin = |kind| Writer::new(path, columns, kind, rows.classes, origin);
-    let spans = |ptr: &[usize]| ptr.windows(2).map(|w| w[0]..w[1]).collect::<Vec<_>>();
-    match compressed {
-        Compressed::Valued(ptr, ids, values) => {
-            let mut writer = begin(Kind::Valued)?;
-            for (y, row) in labels.zip(spans(ptr)) {
-                writer.push(y, &ids[row.clone()], &values[row])?;
-            }
-            writer.finish()
-        }
-        Compressed::Ones(ptr, ids) => {
-            let mut writer = begin(Kind::Ones)?;
-            for (y, row) in labels.zip(spans(ptr)) {
-                writer.push(y, &ids[row], &[])?;
-            }
-            writer.finish()
-        }
-        Compressed::ByteOnes(ptr, ids) => {
-            let mut writer = begin(Kind::ByteOnes)?;
-            for (y, row) in labels.zip(spans(ptr)) {
-                writer.push(y, &ids[row], &[])?;
-            }
-            writer.finish()
-        }
-    }
+    let (kind, ptr, ids, values): (_, _, &[u8], &[f64]) = match compressed {
+        Compressed::Valued(ptr, ids, values) => (Kind::Valued, ptr, bytemuck::cast_slice(ids), values),
+        Compressed::Ones(ptr, ids) => (Kind::Ones, ptr, bytemuck::cast_slice(ids), &[]),
+        Compressed::ByteOnes(ptr, ids) => (Kind::ByteOnes, ptr, ids, &[]),
+    };
+    let mut draft = Draft::new(path, rows.present, kind, rows.classes, origin)?;
+    draft.header.ids = draft.section(ids)?;
+    draft.header.values = draft.section(bytemuck::cast_slice(values))?;
+    let mut labels = Bits::default();
+    rows.labels.iter().for_each(|y| labels.push(*y > 0));
+    draft.finish(ptr, &labels.bytes)
 }
 
 /// A file that was found whole.
@@ -348,7 +374,7 @@ pub fn stand_in(path: &Path) -> Option<String> {
 /// Maps a file and checks all of it: what is refused is refused with a reason.
 fn map(path: &Path, file: &File) -> Result<Opened, String> {
     if size_of::<usize>() != 8 {
-        return Err("has 8-byte row pointers, and this machine has shorter addresses".into());
+        return Err("is for machines with addresses of 8 bytes, and those of this one are shorter".into());
     }
     let length = file.metadata().map_err(|e| e.to_string())?.len();
     let cut = |wanted: u64| format!("is cut short: it has {length} bytes of at least {wanted}");
@@ -415,7 +441,11 @@ fn opened(header: &Header, words: [String; 4], bytes: &'static [u8]) -> Result<O
         bytemuck::try_cast_slice(bytes).map_err(|e| format!("a section has {} bytes ({e})", section.length))
     }
     let columns = usize::try_from(header.columns).ok().filter(|c| *c <= u32::MAX as usize).ok_or("it has too many columns")?;
-    let ptr: &[usize] = list(bytes, header.ptr)?;
+    // As many bytes as there are for each offset: of 4 or of 8.
+    let ptr: Offsets = match header.ptr.length / header.rows.saturating_add(1) {
+        4 => list::<u32>(bytes, header.ptr)?.into(),
+        _ => list::<u64>(bytes, header.ptr)?.into(),
+    };
     let features = match header.kind {
         // Values of which each is 1 would be another kind of matrix than what was written.
         0 => Matrix::sparse(columns, ptr, list::<u32>(bytes, header.ids)?, list::<f64>(bytes, header.values)?),
@@ -432,7 +462,7 @@ fn opened(header: &Header, words: [String; 4], bytes: &'static [u8]) -> Result<O
     if bits.len() as u64 != rows.div_ceil(8) {
         return Err(format!("it has {} bytes of labels for {rows} rows", bits.len()));
     }
-    let labels = (0..features.rows()).map(|i| if bits[i / 8] >> (i % 8) & 1 == 1 { 1.0 } else { -1.0 }).collect();
+    let labels = (0..features.rows()).map(|i| if bits[i / 8] >> (i % 8) & 1 == 1 { 1 } else { -1 }).collect();
     let [path, placed, text, stand_in] = words;
     let hashes = if text.is_empty() {
         // Rows that were never text are known by their checksums.
@@ -568,7 +598,8 @@ mod tests {
             assert_eq!(opened, rows);
             assert_eq!(stand_in(&path), rows.stand_in);
             let place = |rows: &Rows| match rows.features.compressed().unwrap() {
-                Compressed::Valued(ptr, ..) | Compressed::Ones(ptr, _) | Compressed::ByteOnes(ptr, _) => ptr.as_ptr() as usize,
+                Compressed::Valued(_, ids, _) | Compressed::Ones(_, ids) => ids.as_ptr() as usize,
+                Compressed::ByteOnes(_, ids) => ids.as_ptr() as usize,
             };
             assert_eq!(place(&opened), place(&open(&path).unwrap()));
             assert_eq!(place(&opened) % ALIGN as usize, 0);
@@ -600,7 +631,7 @@ mod tests {
         }
         assert!(refused(&damaged(40)).ends_with("the checksum of its header is another"));
         assert!(refused(&damaged(0)).contains("is not a thalweg file of rows"));
-        assert!(refused(&damaged(8)).ends_with("has version 5: wanted 1"));
+        assert!(refused(&damaged(8)).ends_with("has version 6: wanted 2"));
         assert!(refused(b"").contains("is cut short: it has 0 bytes"));
         for end in [7, HEADER - 1, HEADER + 3, bytes.len() - 1] {
             assert!(refused(&bytes[..end]).contains("is cut short"), "{end}");

@@ -286,7 +286,7 @@ pub fn load_stand_in(synth: &Synth, options: &Options) -> Result<Loaded> {
 }
 
 fn of_rows(path: &Path, rows: Rows, mut notes: Vec<String>, group: Option<usize>) -> Result<Loaded> {
-    let mut data = Data { features: rows.features, labels: rows.labels, groups: None, weights: None };
+    let mut data = Data { labels: rows.signs(), features: rows.features, groups: None, weights: None };
     notes.extend(stand_in_note(&path.display().to_string(), rows.stand_in.as_deref()));
     if let Some(column) = group {
         let width = data.features.cols();
@@ -422,16 +422,16 @@ fn read(set: &Set, options: &Options) -> Result<Found> {
         (_, None) => return Err(missing(set, options)),
         (Form::Libsvm { group }, Some(path)) => {
             let (rows, more) = cache::read(path, Some(set.columns))?;
-            stand_in = rows.stand_in;
+            stand_in = rows.stand_in.clone();
             told.extend(more);
             told.extend(stand_in_note(&path.display().to_string(), stand_in.as_deref()));
-            let mut data = Data { features: rows.features, labels: rows.labels, groups: None, weights: None };
+            let mut data = Data { labels: rows.signs(), features: rows.features, groups: None, weights: None };
             data.groups = group.map(|g| split(&data, g.column, |v| v == g.value, g.names.map(String::from)));
             from_file(set, path, Content::Rows(data), &rows.hashes)
         }
         (Form::Covtype, Some(path)) => {
             let rows = covtype::parse(Source::open(path)?)?;
-            let data = Data { features: rows.features, labels: rows.labels, groups: None, weights: None };
+            let data = Data { labels: rows.signs(), features: rows.features, groups: None, weights: None };
             from_file(set, path, Content::Rows(data), &rows.hashes)
         }
         (Form::Table(layout, reading), Some(path)) => {

@@ -33,7 +33,7 @@ pub fn parse<R: Read>(mut source: Source<R>) -> Result<Rows> {
                 if !(1..=7).contains(&value) {
                     return Err(source.bad(format!("cover type {value}: wanted 1 to 7")));
                 }
-                labels.push(if value == 2 { 1.0 } else { -1.0 });
+                labels.push(if value == 2 { 1 } else { -1 });
             }
             count += 1;
         }
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn rows_and_labels() {
         let rows = from(&(line("2") + &line("1") + "\n")).unwrap();
-        assert_eq!(rows.labels, [1.0, -1.0]);
+        assert_eq!(rows.labels, [1, -1]);
         assert_eq!(rows.features.stored(), 4);
         let mut first = vec![];
         rows.features.visit_row(0, |c, v| first.push((c, v)));

@@ -4,7 +4,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use thalweg::math::Matrix;
+use thalweg::math::{Matrix, Offsets};
 
 use super::source::{Hashes, Source, show};
 use crate::{Error, Result};
@@ -21,7 +21,7 @@ pub struct Rows {
     /// One row per line; zeros that were written out are not stored.
     pub features: Matrix,
     /// +1 for the larger of the two labels of the file, -1 for the smaller.
-    pub labels: Vec<f64>,
+    pub labels: Vec<i8>,
     /// The labels of the file that stand for +1 and -1.
     pub classes: (f64, f64),
     /// Hashes of the file.
@@ -32,6 +32,13 @@ pub struct Rows {
     pub stand_in: Option<String>,
 }
 
+impl Rows {
+    /// The labels as the numbers that solvers compute with.
+    pub fn signs(&self) -> Vec<f64> {
+        self.labels.iter().map(|&y| f64::from(y)).collect()
+    }
+}
+
 /// Reads a file, plain or gzip. `columns` is the number of columns, `None` for the largest one that is present.
 pub fn read(path: &Path, columns: Option<usize>) -> Result<Rows> {
     parse(Source::open(path)?, columns)
@@ -40,19 +47,13 @@ pub fn read(path: &Path, columns: Option<usize>) -> Result<Rows> {
 /// The features of a file whose labels do not matter: any number may stand there.
 pub fn read_features(path: &Path, columns: usize) -> Result<Matrix> {
     let mut source = Source::open(path)?;
-    let (rows, labels) = read_rows(&mut source, Some(columns), false)?;
-    if labels.of_row.is_empty() {
-        return Err(source.bad("the file has no rows"));
-    }
-    rows.matrix(columns)
+    read_rows(&mut source, Some(columns), |_, _| Ok(()))?.matrix(columns)
 }
 
 /// Reads any source, as [`read`] does a file.
 pub fn parse<R: Read>(mut source: Source<R>, columns: Option<usize>) -> Result<Rows> {
-    let (rows, labels) = read_rows(&mut source, columns, true)?;
-    if labels.of_row.is_empty() {
-        return Err(source.bad("the file has no rows"));
-    }
+    let mut labels = Labels { of_row: vec![], distinct: vec![] };
+    let rows = read_rows(&mut source, columns, |label, line| labels.push(label, line))?;
     let (labels, classes) = labels.signs(|line, what| source.bad_at(line, what))?;
     let columns = match columns {
         Some(c) => c,
@@ -63,12 +64,15 @@ pub fn parse<R: Read>(mut source: Source<R>, columns: Option<usize>) -> Result<R
     Ok(Rows { features: rows.matrix(columns)?, labels, classes, hashes: source.finish()?, present, stand_in })
 }
 
-/// Reads to the end of a source; `two_labels` gives up where there are far too many different ones.
-fn read_rows<R: Read>(source: &mut Source<R>, columns: Option<usize>, two_labels: bool) -> Result<(Growing, Labels)> {
+/// Reads to the end of a source; `labelled` gets the label of each row and its line, and may refuse it.
+fn read_rows<R: Read>(
+    source: &mut Source<R>,
+    columns: Option<usize>,
+    mut labelled: impl FnMut(f64, usize) -> Result<(), String>,
+) -> Result<Growing> {
     // Column ids are stored as u32, counted from 0.
     let most = columns.map_or(u64::from(u32::MAX), |c| (c as u64).min(u64::from(u32::MAX)));
-    let mut rows = Growing { ptr: vec![0], ids: vec![], values: None, largest: 0, stand_in: None };
-    let mut labels = Labels { of_row: vec![], distinct: vec![] };
+    let mut rows = Growing { ptr: Offsets::new(), ids: vec![], values: None, largest: 0, stand_in: None };
     let mut line = vec![];
     while source.next_line(&mut line)? {
         let text = match memchr::memchr(b'#', &line) {
@@ -82,10 +86,16 @@ fn read_rows<R: Read>(source: &mut Source<R>, columns: Option<usize>, two_labels
         if token.is_empty() {
             continue;
         }
-        labels.push(token, source.line(), two_labels).map_err(|what| source.bad(what))?;
+        let Some(label) = number(token).filter(|y| y.is_finite()) else {
+            return Err(source.bad(format!("label {}: wanted a finite number", show(token))));
+        };
+        labelled(label, source.line()).map_err(|what| source.bad(what))?;
         rows.push(rest, most).map_err(|what| source.bad(what))?;
     }
-    Ok((rows, labels))
+    if rows.ptr.count() == 1 {
+        return Err(source.bad("the file has no rows"));
+    }
+    Ok(rows)
 }
 
 /// The set that a comment names as the one that the rows only have the shape of.
@@ -95,7 +105,7 @@ pub(super) fn stand_in(comment: &[u8]) -> Option<String> {
 
 /// Compressed rows under construction.
 struct Growing {
-    ptr: Vec<usize>,
+    ptr: Offsets,
     ids: Vec<u32>,
     /// `None` while every stored value was 1.
     values: Option<Vec<f64>>,
@@ -168,24 +178,23 @@ impl Growing {
     }
 }
 
-/// Labels as written, and the different ones among them with the line where each came first.
+/// The different labels with the line where each came first, and which of them each row has.
 struct Labels {
-    of_row: Vec<f64>,
+    /// A byte for each row: at most [`LISTED`] labels are told apart.
+    of_row: Vec<u8>,
     distinct: Vec<(f64, usize)>,
 }
 
 impl Labels {
-    fn push(&mut self, token: &[u8], line: usize, two_labels: bool) -> Result<(), String> {
-        let Some(label) = number(token).filter(|y| y.is_finite()) else {
-            return Err(format!("label {}: wanted a finite number", show(token)));
-        };
-        if two_labels && self.distinct.iter().all(|(y, _)| *y != label) {
+    fn push(&mut self, label: f64, line: usize) -> Result<(), String> {
+        let known = self.distinct.iter().position(|(y, _)| *y == label);
+        if known.is_none() {
             self.distinct.push((label, line));
             if self.distinct.len() > LISTED {
                 return Err(self.too_many());
             }
         }
-        self.of_row.push(label);
+        self.of_row.push(known.unwrap_or(self.distinct.len() - 1) as u8);
         Ok(())
     }
 
@@ -196,7 +205,7 @@ impl Labels {
     }
 
     /// Maps the larger label to +1 and the smaller to -1; also says which these are.
-    fn signs(self, bad: impl Fn(usize, String) -> Error) -> Result<(Vec<f64>, (f64, f64))> {
+    fn signs(self, bad: impl Fn(usize, String) -> Error) -> Result<(Vec<i8>, (f64, f64))> {
         let (large, small) = match *self.distinct.as_slice() {
             [(y, line)] if y.abs() != 1.0 => {
                 return Err(bad(line, format!("every row has the label {y}: wanted two different labels, or +1 and -1")));
@@ -204,11 +213,10 @@ impl Labels {
             [_] => (1.0, -1.0),
             [(a, _), (b, _)] => (a.max(b), a.min(b)),
             [_, _, (_, line), ..] => return Err(bad(line, self.too_many())),
-            [] => return Ok((self.of_row, (1.0, -1.0))),
+            [] => (1.0, -1.0),
         };
-        let mut labels = self.of_row;
-        labels.iter_mut().for_each(|y| *y = if *y == large { 1.0 } else { -1.0 });
-        Ok((labels, (large, small)))
+        let sign = |code: u8| if self.distinct[usize::from(code)].0 == large { 1 } else { -1 };
+        Ok((self.of_row.into_iter().map(sign).collect(), (large, small)))
     }
 }
 
@@ -369,7 +377,7 @@ mod tests {
     fn odd_but_lawful_lines_are_read() {
         let text = "+1 1:1 3:7.168048E-05 \r\n# a comment\n-1\t2:-2e1 # 9:9\n\n  -1  \n+1 4:0 5:0.0\n\n";
         let rows = from(text, None).unwrap();
-        assert_eq!(rows.labels, [1.0, -1.0, -1.0, 1.0]);
+        assert_eq!(rows.labels, [1, -1, -1, 1]);
         assert_eq!(entries(&rows), [vec![(0, 1.0), (2, 7.168048e-5)], vec![(1, -20.0)], vec![], vec![]]);
         assert_eq!(rows.features.cols(), 5, "a zero that is written out still counts for the number of columns");
         assert_eq!(rows.features.form(), "sparse");
@@ -392,12 +400,12 @@ mod tests {
     #[test]
     fn two_labels_become_signs() {
         let labels = |text: &str| from(text, Some(1)).unwrap().labels;
-        assert_eq!(labels("0\n1\n0\n"), [-1.0, 1.0, -1.0]);
-        assert_eq!(labels("1\n2\n"), [-1.0, 1.0]);
-        assert_eq!(labels("+1\n-1"), [1.0, -1.0]);
-        assert_eq!(labels("-3.5\n-7\n"), [1.0, -1.0]);
-        assert_eq!(labels("1\n+1\n1.0\n"), [1.0, 1.0, 1.0]);
-        assert_eq!(labels("-1\n"), [-1.0]);
+        assert_eq!(labels("0\n1\n0\n"), [-1, 1, -1]);
+        assert_eq!(labels("1\n2\n"), [-1, 1]);
+        assert_eq!(labels("+1\n-1"), [1, -1]);
+        assert_eq!(labels("-3.5\n-7\n"), [1, -1]);
+        assert_eq!(labels("1\n+1\n1.0\n"), [1, 1, 1]);
+        assert_eq!(labels("-1\n"), [-1]);
     }
 
     #[test]
@@ -448,7 +456,7 @@ mod tests {
         zip.write_all(b"1 1:1\n-1 2:1\n").unwrap();
         let file = zip.finish().unwrap();
         let rows = read(file.path(), None).unwrap();
-        assert_eq!(rows.labels, [1.0, -1.0]);
+        assert_eq!(rows.labels, [1, -1]);
         assert!(rows.hashes.gzip);
     }
 
@@ -462,7 +470,7 @@ mod tests {
             let (mut ptr, mut ids, mut values, mut labels) = (vec![0], vec![], vec![], vec![]);
             for (label, row) in &plain {
                 text += if *label { "+1" } else { "-1" };
-                labels.push(if *label { 1.0 } else { -1.0 });
+                labels.push(if *label { 1 } else { -1 });
                 for (&c, &v) in row.iter().filter(|(_, v)| **v != 0.0) {
                     let v = if ones { 1.0 } else { v };
                     text += &format!(" {}:{v}", c + 1);

@@ -260,7 +260,7 @@ impl Synth {
             all.extend_from_slice(ids);
             numbers.extend_from_slice(values);
             ptr.push(all.len());
-            labels.push(if label { 1.0 } else { -1.0 });
+            labels.push(if label { 1 } else { -1 });
             Ok(())
         })?;
         let sum = sha256(self.file_name().as_bytes());
@@ -395,7 +395,7 @@ mod tests {
             assert_eq!(rows.features.cols(), shape.columns);
             let each = rows.features.stored() as f64 / 8e3;
             assert!((each - mean).abs() < 1.5, "{like:?}: {each} entries in a row");
-            let positive = rows.labels.iter().filter(|y| **y > 0.0).count() as f64 / 8e3;
+            let positive = rows.labels.iter().filter(|y| **y > 0).count() as f64 / 8e3;
             // Five standard errors of the rows and of those that the threshold is from.
             assert!((positive - shape.ratio / (1.0 + shape.ratio)).abs() < 0.03, "{like:?}: {positive}");
         }
@@ -439,7 +439,7 @@ mod tests {
                 assert_eq!(rows.stand_in.as_deref(), Some(like.shape().title));
                 assert_eq!(cache::stand_in(&path), rows.stand_in);
                 assert_eq!((made.rows, made.stored), (40, few.features.stored()));
-                assert_eq!(made.positive, few.labels.iter().filter(|y| **y > 0.0).count());
+                assert_eq!(made.positive, few.labels.iter().filter(|y| **y > 0).count());
                 assert_eq!(made.bytes, std::fs::metadata(&path).unwrap().len());
                 std::fs::remove_file(path).unwrap();
             }

@@ -49,42 +49,75 @@ pub enum Order {
     Random,
     /// All samples one after another in a random order, then in another one. What single samples get wrong cancels over a pass.
     Shuffled,
+    /// As `Shuffled`, by blocks of [`BLOCK`] neighbours, each from its beginning to its end: data that are much larger than the caches, or
+    /// than the memory, are read in long pieces. Neighbours should not be alike: a file that is sorted by its labels wants another order.
+    Blocks,
 }
 
-/// A walk through all samples in a random order, then in another, in the memory of a few numbers: the order is a function of a key.
+/// Samples in a block of [`Order::Blocks`].
+pub const BLOCK: usize = 256;
+
+/// How many samples a walk knows before they are read: whoever wants memory to be there in time asks where the row of the second one is, and
+/// for the row of the first.
+pub const AHEAD: usize = 2;
+
+/// A walk through samples, one after another, independently or through all of them in a random order and then in another, in the memory
+/// of a few numbers: an order is a function of a key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Walk {
     key: u64,
+    /// Blocks of this order that were begun, where the next sample is, and how many of its block are left. A block may be of one.
+    block: u64,
     at: u64,
-    /// The sample that comes next, within the same order.
-    #[serde(default)]
-    ahead: Option<u32>,
+    left: u64,
+    /// The samples that come next, once there was a first one.
+    ahead: Option<[u32; AHEAD]>,
 }
 
 impl Walk {
     /// The next of `n` samples.
-    pub fn next(&mut self, n: usize, rng: &mut Rng) -> u32 {
-        let all = n as u64;
-        if self.at == 0 || self.at >= all {
-            *self = Walk { key: rng.bits(), ..Walk::default() };
-        }
-        let next = self.ahead.unwrap_or_else(|| place(self.at, all, self.key) as u32);
-        self.at += 1;
-        self.ahead = (self.at < all).then(|| place(self.at, all, self.key) as u32);
+    pub fn next(&mut self, n: usize, order: Order, rng: &mut Rng) -> u32 {
+        let mut ahead = self.ahead.unwrap_or_else(|| std::array::from_fn(|_| self.after(n, order, rng)));
+        let next = ahead[0];
+        ahead.rotate_left(1);
+        ahead[AHEAD - 1] = self.after(n, order, rng);
+        self.ahead = Some(ahead);
         next
     }
 
-    /// The sample that comes next, where that is known.
-    pub fn ahead(&self) -> Option<u32> {
-        self.ahead
+    /// The sample after all that are known.
+    fn after(&mut self, n: usize, order: Order, rng: &mut Rng) -> u32 {
+        if order == Order::Random {
+            return rng.below(n) as u32;
+        }
+        let size = if order == Order::Blocks { BLOCK as u64 } else { 1 };
+        let (all, blocks) = (n as u64, (n as u64).div_ceil(size));
+        if self.left == 0 {
+            if self.block == 0 || self.block >= blocks {
+                (self.key, self.block) = (rng.bits(), 0);
+            }
+            self.at = size * place(self.block, blocks, self.key);
+            // The last of the blocks may be shorter than the others.
+            self.left = size.min(all - self.at);
+            self.block += 1;
+        }
+        self.left -= 1;
+        self.at += 1;
+        (self.at - 1) as u32
     }
 
-    /// Draws `size` samples of the one stream that a problem has, by the walk or independently; all where there are not more.
+    /// The sample that comes so many after the next one, where that is known.
+    pub fn ahead(&self, k: usize) -> Option<u32> {
+        self.ahead.and_then(|ahead| ahead.get(k).copied())
+    }
+
+    /// Draws `size` samples of the one stream that a problem has; all where there are not more. Several at once that are independent are
+    /// different ones, which a walk does not see to.
     pub fn draw<E: ValueEval + ?Sized>(&mut self, ev: &mut E, order: Order, size: usize, draw: &mut Draw) {
         match *ev.streams() {
-            [n] if order == Order::Shuffled && size < n => {
+            [n] if size < n && (order != Order::Random || size == 1) => {
                 let rng = ev.rng(Purpose::Sampling);
-                draw.set((0..size).map(|_| self.next(n, rng)));
+                draw.set((0..size).map(|_| self.next(n, order, rng)));
             }
             _ => ev.sample(draw, size, Replacement::Without),
         }
@@ -125,21 +158,26 @@ mod tests {
 
     #[test]
     fn a_walk_visits_every_sample_once_in_each_pass() {
-        for n in [1, 2, 3, 7, 64, 65, 1000] {
+        let orders = [Order::Shuffled, Order::Blocks];
+        for (n, order) in [1, 2, 3, 7, 64, 65, 256, 1000].into_iter().flat_map(|n| orders.map(|order| (n, order))) {
             let (mut walk, mut rng) = (Walk::default(), Rng::new(1, Purpose::Sampling));
             let mut before = vec![];
             for pass in 0..4 {
                 let mut step = || {
-                    let foretold = walk.ahead();
-                    let next = walk.next(n, &mut rng);
-                    assert!(foretold.is_none_or(|f| f == next));
+                    let foretold: Vec<_> = (0..=AHEAD).map(|k| walk.ahead(k)).collect();
+                    let next = walk.next(n, order, &mut rng);
+                    assert_eq!(foretold[AHEAD], None);
+                    assert!(foretold[0].is_none_or(|f| f == next));
+                    assert!((1..AHEAD).all(|k| foretold[k].is_none_or(|f| walk.ahead(k - 1) == Some(f))));
                     next
                 };
                 let seen: Vec<u32> = (0..n).map(|_| step()).collect();
                 let mut sorted = seen.clone();
                 sorted.sort_unstable();
                 assert!(sorted.iter().enumerate().all(|(i, &s)| s == i as u32), "{n}: {seen:?}");
-                assert!(n < 64 || pass == 0 || seen != before);
+                assert!(n < if order == Order::Blocks { 1000 } else { 64 } || pass == 0 || seen != before);
+                let apart = seen.windows(2).filter(|pair| pair[0] + 1 != pair[1]).count();
+                assert!(if order == Order::Blocks { apart < n.div_ceil(BLOCK) } else { n < 64 || apart > n / 2 });
                 before = seen;
             }
         }
@@ -153,7 +191,7 @@ mod tests {
         let (mut hits, mut next) = (vec![0_u32; n * n], 0_u32);
         for _ in 0..orders {
             let mut walk = Walk::default();
-            let seen: Vec<u32> = (0..n).map(|_| walk.next(n, &mut rng)).collect();
+            let seen: Vec<u32> = (0..n).map(|_| walk.next(n, Order::Shuffled, &mut rng)).collect();
             seen.iter().enumerate().for_each(|(place, &s)| hits[place * n + s as usize] += 1);
             next += seen.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) == 1).count() as u32;
         }
@@ -161,5 +199,21 @@ mod tests {
         assert!(hits.iter().all(|&h| h.abs_diff(2_000) < 200), "{hits:?}");
         let mean = f64::from(next) / f64::from(orders);
         assert!((mean - 1.8).abs() < 0.1, "{mean}");
+    }
+
+    /// Known ahead or not, independent samples are as often those of every place, and as often equal to the one before.
+    #[test]
+    fn independent_samples_are_uniform() {
+        let (n, draws) = (10, 100_000);
+        let (mut walk, mut rng) = (Walk::default(), Rng::new(3, Purpose::Sampling));
+        let (mut hits, mut equal, mut last) = (vec![0_u32; n], 0_u32, u32::MAX);
+        for _ in 0..draws {
+            let next = walk.next(n, Order::Random, &mut rng);
+            hits[next as usize] += 1;
+            equal += u32::from(next == last);
+            last = next;
+        }
+        // 10,000 expected each, with a standard deviation of 95.
+        assert!(hits.iter().chain([&equal]).all(|&h| h.abs_diff(10_000) < 450), "{hits:?} {equal}");
     }
 }

@@ -8,7 +8,7 @@ mod reservoir;
 mod two_point;
 
 pub use average::RunningMean;
-pub use batch::{MiniBatch, Order, Walk};
+pub use batch::{AHEAD, BLOCK, MiniBatch, Order, Walk};
 pub use recursive::{Ema, Spider, Storm};
 pub use reservoir::Reservoir;
 pub use two_point::{Law, TwoPoint};

@@ -4,16 +4,17 @@
 //! A stage moves `z' = a c + b z - s d` with a sparse d, averages the z and goes on from the average. Here `z = p c + q v` and
 //! `sum of weighted z = alpha c + beta v + e`, so that p, q, alpha and beta change in a step, and v and e only where d is not 0.
 //! When a stage ends, c becomes `P c + (beta v + e) / W`: the scale of c takes up P, and a coordinate takes up the rest when it is
-//! next looked at. Until then it remembers the turn at which it was left.
+//! next moved. Until then it remembers the turn at which it was left, and a short table says what has become of it since.
 
 use serde::{Deserialize, Serialize};
 
 use crate::math::Matrix;
-use crate::math::matrix::LANES;
+use crate::math::fetch::scattered;
+use crate::math::matrix::{LANES, Visit};
 
-/// Entries of a sparse vector, one at a time, dealt out to lanes: `visit(lane, index, value)`, see [`Matrix::deal_row`].
+/// Entries of a sparse vector, one at a time, dealt out to lanes, see [`Matrix::deal_row`].
 pub(crate) trait Sparse {
-    fn each(&self, visit: impl FnMut(usize, usize, f64));
+    fn each(&self, to: &mut impl Visit);
 }
 
 /// A row of data; with an intercept it has a 1 in one more column.
@@ -26,10 +27,10 @@ pub(crate) struct DataRow<'a> {
 
 impl Sparse for DataRow<'_> {
     #[inline(always)]
-    fn each(&self, mut visit: impl FnMut(usize, usize, f64)) {
-        self.features.deal_row(self.row, &mut visit);
+    fn each(&self, to: &mut impl Visit) {
+        self.features.deal_row(self.row, to);
         if self.intercept {
-            visit(0, self.features.cols(), 1.0);
+            to.visit(0, self.features.cols(), 1.0);
         }
     }
 }
@@ -40,8 +41,8 @@ pub(crate) struct Unit(pub(crate) usize);
 
 impl Sparse for Unit {
     #[inline(always)]
-    fn each(&self, mut visit: impl FnMut(usize, usize, f64)) {
-        visit(0, self.0, 1.0);
+    fn each(&self, to: &mut impl Visit) {
+        to.visit(0, self.0, 1.0);
     }
 }
 
@@ -59,20 +60,35 @@ struct Slot {
     turn: u64,
 }
 
-/// What happens to every coordinate at once within a stage: `e += beta v`, then `v *= q`.
+/// What has become of a coordinate since a turn: `w += from_v v + from_e e`, `e = keep_e e + carry v`, `v = keep_v v`. The first two are 0
+/// while the stage goes on, the others once it is over. There is no branch in that, so that the processor works on many coordinates at once.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Turn {
-    q: f64,
-    beta: f64,
-}
-
-/// What has become of a coordinate by the end of its stage: `w += from_v v + from_e e`, and then v and e are 0.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-struct End {
+struct Since {
     from_v: f64,
     from_e: f64,
-    /// What the weights of centres had added up to by then.
+    keep_v: f64,
+    keep_e: f64,
+    carry: f64,
+    /// What the weights of centres had added up to when the stage ended.
     late: f64,
+}
+
+impl Since {
+    /// Of a coordinate that is settled.
+    const NOTHING: Since = Since { from_v: 0.0, from_e: 0.0, keep_v: 1.0, keep_e: 1.0, carry: 0.0, late: 0.0 };
+
+    /// What the centre has gained, up to the common scale.
+    #[inline(always)]
+    fn more(&self, slot: &Slot) -> f64 {
+        self.from_v * slot.v + self.from_e * slot.e
+    }
+
+    /// The coordinate as it is at the turn `now`.
+    #[inline(always)]
+    fn settled(&self, slot: &Slot, now: u64) -> Slot {
+        let e = self.keep_e * slot.e + self.carry * slot.v;
+        Slot { w: slot.w + self.more(slot), v: self.keep_v * slot.v, e, turn: now }
+    }
 }
 
 /// Products that are carried along, so that norms cost nothing.
@@ -90,10 +106,10 @@ struct Products {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Stage {
     slots: Vec<Slot>,
-    /// By turn, for the stages that are over; and one that changes nothing, for whom is settled.
-    ends: Vec<End>,
-    /// Those of the stage that goes on.
-    turns: Vec<Turn>,
+    /// By turn. The last one is now: nothing has happened since.
+    turns: Vec<Since>,
+    /// The turn at which the stage began.
+    begun: usize,
     products: Products,
     /// c = scale w.
     scale: f64,
@@ -104,8 +120,6 @@ pub(crate) struct Stage {
     alpha: f64,
     beta: f64,
     weight: f64,
-    /// Whether rows that were scored in this step have to be settled again.
-    turned: bool,
     /// Entries visited since everything was settled.
     visited: u64,
     /// For the mean of centres, if it is wanted: their weighted sum is `gamma w - late`, where late grows with w.
@@ -127,76 +141,44 @@ impl Stage {
         self.late.clear();
         self.late.resize(if mean { x.len() } else { 0 }, 0.0);
         (self.gamma, self.total) = (0.0, 0.0);
-        self.slots.clear();
+        self.slots = scattered(x.len());
         self.slots.extend(x.iter().map(|&w| Slot { w, ..Slot::default() }));
-        self.ends.clear();
-        self.ends.push(End::default());
+        self.turns.clear();
+        self.turns.push(Since::NOTHING);
         // So that no step has to make room: a stage has a handful of turns.
-        self.ends.reserve(self.limit() + 256);
-        self.turns.reserve(256);
+        self.turns.reserve(self.limit() + 256);
         self.scale = 1.0;
-        self.begin();
         self.settle_all();
+        self.begin();
     }
 
     fn begin(&mut self) {
-        self.turns.clear();
+        self.begun = self.turns.len() - 1;
         (self.p, self.q) = (1.0, 1.0);
         (self.alpha, self.beta, self.weight) = (0.0, 0.0, 0.0);
     }
 
-    /// Ends of stages beyond which everything is settled, to keep their list short.
+    /// Turns beyond which everything is settled, to keep their list short.
     fn limit(&self) -> usize {
         self.slots.len() / 8 + 1024
     }
 
-    /// The turn that settled coordinates have reached.
-    fn now(&self) -> u64 {
-        (self.ends.len() - 1 + self.turns.len()) as u64
-    }
-
-    /// The products of a row with the centre and with z. Its coordinates are settled by that.
+    /// The products of a row with the centre and with z.
     #[inline]
-    pub(crate) fn scores(&mut self, row: impl Sparse) -> (f64, f64) {
-        // No branch waits for memory in this loop, so the processor fetches all coordinates at once.
-        let now = self.now();
-        let (mut rw, mut rv, mut stale) = ([0.0; LANES], [0.0; LANES], false);
-        row.each(|lane, c, a| {
-            let slot = &self.slots[c];
-            stale |= slot.turn != now;
-            rw[lane] += a * slot.w;
-            rv[lane] += a * slot.v;
-        });
-        if stale {
-            (rw, rv) = ([0.0; LANES], [0.0; LANES]);
-            let Stage { slots, ends, turns, late, .. } = self;
-            row.each(|lane, c, a| {
-                let slot = &mut slots[c];
-                if slot.turn != now {
-                    settle(slot, ends, turns, late.get_mut(c));
-                }
-                rw[lane] += a * slot.w;
-                rv[lane] += a * slot.v;
-            });
-        }
-        let at_centre = self.scale * total(rw);
-        (at_centre, self.p * at_centre + self.q * total(rv))
+    pub(crate) fn scores(&self, row: impl Sparse) -> (f64, f64) {
+        let mut read = Read { slots: &self.slots, turns: &self.turns, rw: [0.0; LANES], rv: [0.0; LANES] };
+        row.each(&mut read);
+        let at_centre = self.scale * total(read.rw);
+        (at_centre, self.p * at_centre + self.q * total(read.rv))
     }
 
-    #[inline]
-    fn settle_row(&mut self, row: &impl Sparse) {
-        let Stage { slots, ends, turns, late, .. } = self;
-        row.each(|_, c, _| settle(&mut slots[c], ends, turns, late.get_mut(c)));
-    }
-
-    /// The product of a row with the centre, between two stages: nothing is settled by it.
+    /// The product of a row with the centre.
     #[inline]
     pub(crate) fn score_at_centre(&self, row: impl Sparse) -> f64 {
         let mut rw = [0.0; LANES];
-        row.each(|lane, c, a| {
-            let slot = &self.slots[c];
-            let end = &self.ends[slot.turn as usize];
-            rw[lane] += a * (slot.w + end.from_v * slot.v + end.from_e * slot.e);
+        row.each(&mut |lane, c, a| {
+            let slot: &Slot = &self.slots[c];
+            rw[lane] += a * (slot.w + self.turns[slot.turn as usize].more(slot));
         });
         self.scale * total(rw)
     }
@@ -212,16 +194,20 @@ impl Stage {
     pub(crate) fn advance(&mut self, a: f64, b: f64) {
         self.p = a + b * self.p;
         self.q *= b;
-        self.turned = self.restore();
+        self.restore();
     }
 
-    /// Writes v anew where q is small, or 0: v takes up q, and e takes up beta v. Whether it did.
-    fn restore(&mut self) -> bool {
+    /// Writes v anew where q is small, or 0: v takes up q, and e takes up beta v.
+    fn restore(&mut self) {
         if self.q.abs() >= SMALL {
-            return false;
+            return;
         }
         let (q, beta) = (self.q, self.beta);
-        self.turns.push(Turn { q, beta });
+        for since in &mut self.turns[self.begun..] {
+            since.carry += beta * since.keep_v;
+            since.keep_v *= q;
+        }
+        self.turns.push(Since::NOTHING);
         let Products { ww, wv, vv, we, ve, ee } = self.products;
         self.products = Products {
             ww,
@@ -232,32 +218,19 @@ impl Stage {
             ee: ee + 2.0 * beta * ve + beta * beta * vv,
         };
         (self.q, self.beta) = (1.0, 0.0);
-        true
     }
 
-    /// `z += amount row`, for a row that was scored in this step.
+    /// `z += amount row`. The coordinates of the row are settled by that.
     #[inline]
     pub(crate) fn add(&mut self, row: impl Sparse, amount: f64) {
-        if self.turned {
-            self.settle_row(&row);
-        }
         // v moves by delta, and e by what beta v would otherwise have gained.
         let delta = amount / self.q;
         let back = -self.beta * delta;
-        // Two lanes of four sums are what the registers hold.
-        let (mut rw, mut rv, mut re, mut rr) = ([0.0; 2], [0.0; 2], [0.0; 2], [0.0; 2]);
-        let mut count = 0;
-        row.each(|lane, c, a| {
-            let (slot, lane) = (&mut self.slots[c], lane % 2);
-            rw[lane] += a * slot.w;
-            rv[lane] += a * slot.v;
-            re[lane] += a * slot.e;
-            rr[lane] += a * a;
-            slot.v += delta * a;
-            slot.e += back * a;
-            count += 1;
-        });
-        let [rw, rv, re, rr] = [rw, rv, re, rr].map(|[even, odd]| even + odd);
+        let now = self.turns.len() as u64 - 1;
+        let Stage { slots, turns, late, .. } = self;
+        let mut moved = Moved { slots, turns, late, now, delta, back, sums: Default::default(), count: 0 };
+        row.each(&mut moved);
+        let (Sums { rw, rv, re, rr }, count) = (moved.sums[0] + moved.sums[1], moved.count);
         let carried = &mut self.products;
         carried.wv += delta * rw;
         carried.vv += delta * (2.0 * rv + delta * rr);
@@ -293,7 +266,7 @@ impl Stage {
             let unit = 1.0 / (weight * scale);
             if unit.is_finite() {
                 self.scale = scale;
-                self.end(End { from_v: unit * beta, from_e: unit, late: self.gamma });
+                self.end(unit * beta, unit);
                 let Products { ww, wv, vv, we, ve, ee } = self.products;
                 let moved = beta * (beta * vv + 2.0 * ve) + ee;
                 self.products = Products { ww: ww + 2.0 * unit * (beta * wv + we) + unit * unit * moved, ..Products::default() };
@@ -305,25 +278,29 @@ impl Stage {
                 });
             }
         }
-        self.begin();
         let often = self.visited > SETTLED_EVERY * self.slots.len() as u64 + 4096;
         // The mean of centres is a difference of two numbers that grow as the scale shrinks.
         let least = if self.late.is_empty() { TINY } else { SMALL };
-        if often || self.ends.len() > self.limit() || self.scale.abs() < least {
+        if often || self.turns.len() > self.limit() || self.scale.abs() < least {
             self.settle_all();
         }
+        self.begin();
     }
 
-    /// Writes down what becomes of a coordinate by the end of the stage, for every turn of the stage that it may have been left at.
-    fn end(&mut self, last: End) {
-        let first = self.ends.len() - 1;
-        self.ends.resize(first + self.turns.len() + 2, End::default());
-        let mut end = last;
-        self.ends[first + self.turns.len()] = end;
-        for (k, turn) in self.turns.iter().enumerate().rev() {
-            end.from_v = end.from_v * turn.q + end.from_e * turn.beta;
-            self.ends[first + k] = end;
+    /// Writes down what becomes of a coordinate by the end of the stage, for every turn of the stage that it may have been left at:
+    /// `w += from_v v + from_e e`, and then v and e are 0.
+    fn end(&mut self, from_v: f64, from_e: f64) {
+        for since in &mut self.turns[self.begun..] {
+            *since = Since {
+                from_v: from_v * since.keep_v + from_e * since.carry,
+                from_e: from_e * since.keep_e,
+                keep_v: 0.0,
+                keep_e: 0.0,
+                carry: 0.0,
+                late: self.gamma,
+            };
         }
+        self.turns.push(Since::NOTHING);
     }
 
     /// Writes every coordinate out; the carried products become exact again.
@@ -334,13 +311,14 @@ impl Stage {
     fn settle_each(&mut self, write: impl Fn(&mut Slot, f64)) {
         let mut sums = Products::default();
         for (c, slot) in self.slots.iter_mut().enumerate() {
-            settle(slot, &self.ends, &self.turns, self.late.get_mut(c));
+            let since = &self.turns[slot.turn as usize];
+            let settled = since.settled(slot, 0);
             if let Some(late) = self.late.get_mut(c) {
                 // The sum of centres so far, which no longer depends on w.
-                *late -= self.gamma * slot.w;
+                *late += since.late * since.more(slot) - self.gamma * settled.w;
             }
+            *slot = settled;
             write(slot, self.scale);
-            slot.turn = 0;
             sums.ww += slot.w * slot.w;
             sums.wv += slot.w * slot.v;
             sums.vv += slot.v * slot.v;
@@ -350,8 +328,7 @@ impl Stage {
         }
         self.products = sums;
         self.turns.clear();
-        self.ends.truncate(1);
-        self.ends[0] = End::default();
+        self.turns.push(Since::NOTHING);
         self.gamma = 0.0;
         self.scale = 1.0;
         self.visited = 0;
@@ -369,9 +346,9 @@ impl Stage {
             return self.write_centre(out);
         }
         for ((out, slot), late) in out.iter_mut().zip(&self.slots).zip(&self.late) {
-            let end = self.ends.get(slot.turn as usize).copied().unwrap_or_default();
-            let more = end.from_v * slot.v + end.from_e * slot.e;
-            *out = (self.gamma * (slot.w + more) - (late + end.late * more)) / self.total;
+            let since = &self.turns[slot.turn as usize];
+            let more = since.more(slot);
+            *out = (self.gamma * (slot.w + more) - (late + since.late * more)) / self.total;
         }
     }
 
@@ -383,10 +360,73 @@ impl Stage {
     /// The centre.
     pub(crate) fn write_centre(&self, out: &mut [f64]) {
         for (out, slot) in out.iter_mut().zip(&self.slots) {
-            // Within its own stage a coordinate has the centre as it was.
-            let end = self.ends.get(slot.turn as usize).copied().unwrap_or_default();
-            *out = self.scale * (slot.w + end.from_v * slot.v + end.from_e * slot.e);
+            *out = self.scale * (slot.w + self.turns[slot.turn as usize].more(slot));
         }
+    }
+}
+
+/// Reads the coordinates of a row: its products with w and v as they are now.
+struct Read<'a> {
+    slots: &'a [Slot],
+    turns: &'a [Since],
+    rw: [f64; LANES],
+    rv: [f64; LANES],
+}
+
+impl Visit for Read<'_> {
+    #[inline(always)]
+    fn visit(&mut self, lane: usize, c: usize, a: f64) {
+        let slot = &self.slots[c];
+        let since = &self.turns[slot.turn as usize];
+        self.rw[lane] += a * (slot.w + since.more(slot));
+        self.rv[lane] += a * (since.keep_v * slot.v);
+    }
+}
+
+/// Settles the coordinates of a row and moves v by `delta row`, e by `back row`.
+struct Moved<'a> {
+    slots: &'a mut [Slot],
+    turns: &'a [Since],
+    late: &'a mut [f64],
+    now: u64,
+    delta: f64,
+    back: f64,
+    /// Two lanes of four sums are what the registers hold.
+    sums: [Sums; 2],
+    count: u64,
+}
+
+/// Products of a row with w, v and e before they are moved, and with itself.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    rw: f64,
+    rv: f64,
+    re: f64,
+    rr: f64,
+}
+
+impl std::ops::Add for Sums {
+    type Output = Sums;
+    fn add(self, other: Sums) -> Sums {
+        Sums { rw: self.rw + other.rw, rv: self.rv + other.rv, re: self.re + other.re, rr: self.rr + other.rr }
+    }
+}
+
+impl Visit for Moved<'_> {
+    #[inline(always)]
+    fn visit(&mut self, lane: usize, c: usize, a: f64) {
+        let (place, sums) = (&mut self.slots[c], &mut self.sums[lane % 2]);
+        let since = &self.turns[place.turn as usize];
+        if let Some(late) = self.late.get_mut(c) {
+            *late += since.late * since.more(place);
+        }
+        let slot = since.settled(place, self.now);
+        sums.rw += a * slot.w;
+        sums.rv += a * slot.v;
+        sums.re += a * slot.e;
+        sums.rr += a * a;
+        *place = Slot { v: slot.v + self.delta * a, e: slot.e + self.back * a, ..slot };
+        self.count += 1;
     }
 }
 
@@ -394,27 +434,6 @@ impl Stage {
 #[inline(always)]
 fn total([a, b, c, d]: [f64; LANES]) -> f64 {
     (a + b) + (c + d)
-}
-
-/// Brings a coordinate up to date.
-#[inline(always)]
-fn settle(slot: &mut Slot, ends: &[End], turns: &[Turn], late: Option<&mut f64>) {
-    let begun = ends.len() as u64 - 1;
-    if slot.turn < begun {
-        let end = &ends[slot.turn as usize];
-        let more = end.from_v * slot.v + end.from_e * slot.e;
-        slot.w += more;
-        if let Some(late) = late {
-            *late += end.late * more;
-        }
-        (slot.v, slot.e) = (0.0, 0.0);
-    } else {
-        for turn in &turns[(slot.turn - begun) as usize..] {
-            slot.e += turn.beta * slot.v;
-            slot.v *= turn.q;
-        }
-    }
-    slot.turn = begun + turns.len() as u64;
 }
 
 /// `x = scale u`, with its norm and, if it is wanted, the mean of what it has been.
@@ -433,7 +452,7 @@ pub(crate) struct Scaled {
 
 impl Scaled {
     pub(crate) fn start(&mut self, x: &[f64], mean: bool) {
-        self.u.clear();
+        self.u = scattered(x.len());
         self.u.extend_from_slice(x);
         self.late.clear();
         self.late.resize(if mean { x.len() } else { 0 }, 0.0);
@@ -477,7 +496,7 @@ impl Scaled {
     #[inline]
     pub(crate) fn score(&self, row: impl Sparse) -> f64 {
         let mut sum = [0.0; LANES];
-        row.each(|lane, c, a| sum[lane] += a * self.u[c]);
+        row.each(&mut |lane, c, a| sum[lane] += a * self.u[c]);
         self.scale * total(sum)
     }
 
@@ -497,13 +516,14 @@ impl Scaled {
         let delta = amount / self.scale;
         let (mut ru, mut rr) = ([0.0; LANES], [0.0; LANES]);
         let mut count = 0;
-        row.each(|lane, c, a| {
-            let u = &mut self.u[c];
+        let Scaled { u, late, sum, .. } = self;
+        row.each(&mut |lane: usize, c: usize, a: f64| {
+            let u: &mut f64 = &mut u[c];
             ru[lane] += a * *u;
             rr[lane] += a * a;
             *u += delta * a;
-            if let Some(late) = self.late.get_mut(c) {
-                *late += self.sum * delta * a;
+            if let Some(late) = late.get_mut(c) {
+                *late += *sum * delta * a;
             }
             count += 1;
         });
@@ -536,8 +556,8 @@ mod tests {
 
     struct Pairs<'a>(&'a [(usize, f64)]);
     impl Sparse for Pairs<'_> {
-        fn each(&self, mut visit: impl FnMut(usize, usize, f64)) {
-            self.0.iter().enumerate().for_each(|(k, &(c, a))| visit(k % LANES, c, a));
+        fn each(&self, to: &mut impl Visit) {
+            self.0.iter().enumerate().for_each(|(k, &(c, a))| to.visit(k % LANES, c, a));
         }
     }
 

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::fetch::fetch;
+use super::fetch::{fetch, fetch_one};
+use super::offsets::Offsets;
 use super::reduce::{self, Chunks};
 use super::vec;
 use crate::{Error, Result};
@@ -36,31 +37,45 @@ pub struct Matrix {
 enum Store {
     Dense(Vec<f64>),
     Sparse {
-        ptr: Kept<usize>,
+        ptr: Offsets,
         ids: Kept<u32>,
         values: Kept<f64>,
     },
     /// Every stored entry is 1.
     Ones32 {
-        ptr: Kept<usize>,
+        ptr: Offsets,
         ids: Kept<u32>,
     },
     /// Every stored entry is 1 and there are at most 256 columns.
     Ones8 {
-        ptr: Kept<usize>,
+        ptr: Offsets,
         ids: Kept<u8>,
     },
 }
 
-/// Compressed rows as they are kept: row `i` has the entries from `ptr[i]` to `ptr[i + 1]`.
+/// Compressed rows as they are kept: row `i` has the entries of its span among the offsets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Compressed<'a> {
     /// Columns, counted from 0, and values.
-    Valued(&'a [usize], &'a [u32], &'a [f64]),
+    Valued(&'a Offsets, &'a [u32], &'a [f64]),
     /// Columns of ones.
-    Ones(&'a [usize], &'a [u32]),
+    Ones(&'a Offsets, &'a [u32]),
     /// Columns of ones, of at most 256.
-    ByteOnes(&'a [usize], &'a [u8]),
+    ByteOnes(&'a Offsets, &'a [u8]),
+}
+
+/// Who is shown the entries of a row. A closure is one; a type of its own can say that its work belongs into the loop, which the compiler
+/// does not see of a long closure that stands in several.
+pub(crate) trait Visit {
+    /// An entry: its lane, its column and its value.
+    fn visit(&mut self, lane: usize, column: usize, value: f64);
+}
+
+impl<F: FnMut(usize, usize, f64)> Visit for F {
+    #[inline(always)]
+    fn visit(&mut self, lane: usize, column: usize, value: f64) {
+        self(lane, column, value);
+    }
 }
 
 impl Store {
@@ -94,12 +109,12 @@ impl Matrix {
         Ok(Self::of(rows, cols, Store::Dense(entries)))
     }
 
-    /// A sparse matrix from compressed rows: row `i` has the columns `ids[ptr[i]..ptr[i + 1]]`, counted from 0 and strictly
+    /// A sparse matrix from compressed rows: row `i` has the columns `ids[ptr.span(i)]`, counted from 0 and strictly
     /// increasing. Where every value is 1 the values are dropped. Lists are taken as they are; slices that live as long as the
     /// process are not copied.
     pub fn sparse(
         cols: usize,
-        ptr: impl Into<Cow<'static, [usize]>>,
+        ptr: impl Into<Offsets>,
         ids: impl Into<Cow<'static, [u32]>>,
         values: impl Into<Cow<'static, [f64]>>,
     ) -> Result<Self> {
@@ -116,7 +131,7 @@ impl Matrix {
     }
 
     /// A matrix of zeros and ones from the positions of the ones, as in [`Matrix::sparse`].
-    pub fn ones(cols: usize, ptr: impl Into<Cow<'static, [usize]>>, ids: impl Into<Cow<'static, [u32]>>) -> Result<Self> {
+    pub fn ones(cols: usize, ptr: impl Into<Offsets>, ids: impl Into<Cow<'static, [u32]>>) -> Result<Self> {
         let (ptr, ids) = (ptr.into(), ids.into());
         let rows = check_rows(cols, &ptr, &ids)?;
         let store = if cols <= 256 {
@@ -129,7 +144,7 @@ impl Matrix {
     }
 
     /// As [`Matrix::ones`], of at most 256 columns, each in a byte.
-    pub fn byte_ones(cols: usize, ptr: impl Into<Cow<'static, [usize]>>, ids: impl Into<Cow<'static, [u8]>>) -> Result<Self> {
+    pub fn byte_ones(cols: usize, ptr: impl Into<Offsets>, ids: impl Into<Cow<'static, [u8]>>) -> Result<Self> {
         let (ptr, ids) = (ptr.into(), ids.into());
         if cols > 256 {
             return Err(Error::setting("the number of columns", cols, "at most 256, which is what a byte can tell apart"));
@@ -206,9 +221,8 @@ impl Matrix {
 
     /// Where the entries of row `i` are among compressed rows.
     #[inline(always)]
-    fn span(&self, ptr: &[usize], i: usize) -> Range<usize> {
-        let i = self.place(i);
-        ptr[i]..ptr[i + 1]
+    fn span(&self, ptr: &Offsets, i: usize) -> Range<usize> {
+        ptr.span(self.place(i))
     }
 
     /// How the entries are kept, in words.
@@ -235,26 +249,37 @@ impl Matrix {
         }
     }
 
-    /// As [`Matrix::visit_row`], with the entries dealt out to [`LANES`] lanes in turn: `visit(lane, column, value)`. Sums in lanes need
-    /// not wait for one another, and a lane is a constant to the compiler, so that they stay in registers.
+    /// As [`Matrix::visit_row`], with the entries dealt out to [`LANES`] lanes in turn. Sums in lanes need not wait for one another, and a
+    /// lane is a constant to the compiler, so that they stay in registers.
     #[inline(always)]
-    pub(crate) fn deal_row(&self, i: usize, mut visit: impl FnMut(usize, usize, f64)) {
+    pub(crate) fn deal_row(&self, i: usize, to: &mut impl Visit) {
         match &*self.store {
-            Store::Dense(e) => e[self.line(i)].iter().enumerate().for_each(|(c, &v)| visit(0, c, v)),
+            Store::Dense(e) => e[self.line(i)].iter().enumerate().for_each(|(c, &v)| to.visit(0, c, v)),
             Store::Sparse { ptr, ids, values } => {
                 let range = self.span(ptr, i);
                 let (ids, values) = (ids[range.clone()].chunks_exact(LANES), values[range].chunks_exact(LANES));
                 let rest = ids.remainder().iter().zip(values.remainder());
                 for (c, v) in ids.zip(values) {
-                    visit(0, c[0] as usize, v[0]);
-                    visit(1, c[1] as usize, v[1]);
-                    visit(2, c[2] as usize, v[2]);
-                    visit(3, c[3] as usize, v[3]);
+                    for lane in 0..LANES {
+                        to.visit(lane, c[lane] as usize, v[lane]);
+                    }
                 }
-                rest.for_each(|(&c, &v)| visit(0, c as usize, v));
+                rest.for_each(|(&c, &v)| to.visit(0, c as usize, v));
             }
-            Store::Ones32 { ptr, ids } => deal_ones(&ids[self.span(ptr, i)], &mut visit),
-            Store::Ones8 { ptr, ids } => deal_ones(&ids[self.span(ptr, i)], &mut visit),
+            Store::Ones32 { ptr, ids } => deal_ones(&ids[self.span(ptr, i)], to),
+            Store::Ones8 { ptr, ids } => deal_ones(&ids[self.span(ptr, i)], to),
+        }
+    }
+
+    /// Tells the processor that it will be asked soon where row `i` is.
+    #[inline]
+    pub(crate) fn fetch_place(&self, i: usize) {
+        match &*self.store {
+            Store::Dense(_) => {}
+            Store::Sparse { ptr, .. } | Store::Ones32 { ptr, .. } | Store::Ones8 { ptr, .. } => match ptr {
+                Offsets::Short(list) => fetch_one(&list[self.place(i)]),
+                Offsets::Long(list) => fetch_one(&list[self.place(i)]),
+            },
         }
     }
 
@@ -421,7 +446,7 @@ impl Matrix {
     }
 
     fn copied(&self, rows: &[usize]) -> Store {
-        let pick = || -> Kept<usize> {
+        let pick = || -> Offsets {
             let ends = rows.iter().scan(0, |end, &i| {
                 *end += self.stored_in(i);
                 Some(*end)
@@ -469,16 +494,15 @@ impl PartialEq for Matrix {
 
 /// [`Matrix::deal_row`] of ones.
 #[inline(always)]
-fn deal_ones<T: Copy + Into<u32>>(ids: &[T], visit: &mut impl FnMut(usize, usize, f64)) {
+fn deal_ones<T: Copy + Into<u32>>(ids: &[T], to: &mut impl Visit) {
     let quads = ids.chunks_exact(LANES);
     let rest = quads.remainder();
     for c in quads {
-        visit(0, c[0].into() as usize, 1.0);
-        visit(1, c[1].into() as usize, 1.0);
-        visit(2, c[2].into() as usize, 1.0);
-        visit(3, c[3].into() as usize, 1.0);
+        for (lane, &c) in c.iter().enumerate() {
+            to.visit(lane, c.into() as usize, 1.0);
+        }
     }
-    rest.iter().for_each(|&c| visit(0, c.into() as usize, 1.0));
+    rest.iter().for_each(|&c| to.visit(0, c.into() as usize, 1.0));
 }
 
 /// Sum of looked-up entries, from left to right: rows are short and independent of each other, so the processor overlaps
@@ -514,19 +538,20 @@ fn scatter_bytes(ids: &[u8], rows: impl Iterator<Item = Range<usize>>, slopes: &
 }
 
 /// Checks the shape of compressed rows and returns their number.
-fn check_rows<T: Copy + Ord + Into<u32>>(cols: usize, ptr: &[usize], ids: &[T]) -> Result<usize> {
+fn check_rows<T: Copy + Ord + Into<u32>>(cols: usize, ptr: &Offsets, ids: &[T]) -> Result<usize> {
     let bad = |why: String| Error::Problem(format!("compressed rows are damaged: {why}"));
-    let (Some(&0), Some(&end)) = (ptr.first(), ptr.last()) else {
-        return Err(bad("the row pointers must start with 0".into()));
+    let rows = match ptr.count().checked_sub(1) {
+        Some(rows) if ptr.at(0) == 0 => rows,
+        _ => return Err(bad("the row pointers must start with 0".into())),
     };
+    let end = ptr.at(rows);
     if end != ids.len() {
         return Err(bad(format!("the last row pointer is {end}, but {} entries are stored", ids.len())));
     }
-    for (i, row) in ptr.windows(2).enumerate() {
-        if row[0] > row[1] || row[1] > ids.len() {
+    for i in 0..rows {
+        let Some(row) = ids.get(ptr.span(i)) else {
             return Err(bad(format!("row pointer {} goes back", i + 1)));
-        }
-        let row = &ids[row[0]..row[1]];
+        };
         if let Some(pair) = row.windows(2).find(|p| p[0] >= p[1]) {
             let [before, after] = [pair[0], pair[1]].map(|c| u64::from(c.into()) + 1);
             return Err(bad(format!("row {} has column {after} after column {before}", i + 1)));
@@ -535,7 +560,7 @@ fn check_rows<T: Copy + Ord + Into<u32>>(cols: usize, ptr: &[usize], ids: &[T]) 
             return Err(bad(format!("row {} has column {} of {cols}", i + 1, u64::from(c) + 1)));
         }
     }
-    Ok(ptr.len() - 1)
+    Ok(rows)
 }
 
 #[cfg(test)]
@@ -659,15 +684,15 @@ mod tests {
 
     #[test]
     fn lent_entries_are_not_copied() {
-        static PTR: [usize; 3] = [0, 2, 3];
+        static PTR: &[u32] = &[0, 2, 3];
         static IDS: [u32; 3] = [0, 299, 4];
         static BYTES: [u8; 3] = [0, 255, 4];
-        let m = Matrix::sparse(300, &PTR, &IDS, vec![1.0, 2.0, 3.0]).unwrap();
+        let m = Matrix::sparse(300, PTR, &IDS, vec![1.0, 2.0, 3.0]).unwrap();
         assert!(matches!(m.compressed(), Some(Compressed::Valued(_, ids, _)) if std::ptr::eq(ids, &IDS[..])));
-        let m = Matrix::byte_ones(256, &PTR, &BYTES).unwrap();
-        assert_eq!(m, Matrix::ones(256, &PTR, vec![0, 255, 4]).unwrap());
-        assert!(Matrix::byte_ones(257, &PTR, &BYTES).unwrap_err().to_string().contains("at most 256"));
-        assert!(Matrix::byte_ones(200, &PTR, &BYTES).unwrap_err().to_string().contains("column 256 of 200"));
+        let m = Matrix::byte_ones(256, PTR, &BYTES).unwrap();
+        assert_eq!(m, Matrix::ones(256, PTR, vec![0, 255, 4]).unwrap());
+        assert!(Matrix::byte_ones(257, PTR, &BYTES).unwrap_err().to_string().contains("at most 256"));
+        assert!(Matrix::byte_ones(200, PTR, &BYTES).unwrap_err().to_string().contains("column 256 of 200"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 pub mod aligned;
 pub(crate) mod fetch;
 pub mod matrix;
+pub mod offsets;
 pub mod reduce;
 pub mod rng;
 pub mod sigmoid;
@@ -12,4 +13,5 @@ pub(crate) mod wide;
 
 pub use aligned::Aligned;
 pub use matrix::{Compressed, Matrix};
+pub use offsets::Offsets;
 pub use rng::Rng;

@@ -37,7 +37,8 @@ pub struct Settings {
     pub eta: f64,
     /// b: iteration t reads `ceil(b t)` samples, all of them where there are not more. Default 1.
     pub growth: f64,
-    /// "random" (default), or "shuffled": all samples one after another in a random order, then in another one.
+    /// "random" (default), "shuffled": all samples one after another in a random order, then in another one, or "blocks": the same by blocks
+    /// of neighbours.
     pub order: Order,
     /// "last" (default), "random", or "average": the mean of the iterates, weighted by `t^weight`.
     pub output: Output,
@@ -248,7 +249,7 @@ impl Mspg {
             hold(ev, "mspg", *aside, held)?;
         }
         walk.draw(ev, order, size, draw);
-        let (samples, ahead) = (draw.stream(0), walk.ahead());
+        let samples = draw.stream(0);
         let problem = held.as_deref().map_or_else(|| demand(ev, "mspg"), Ok)?;
         let (h, n) = (*problem.power(), problem.samples());
         let counted = samples.count(n);
@@ -271,7 +272,7 @@ impl Mspg {
                 moves.clear();
                 mapping.fill(0.0);
                 let share = 1.0 / counted as f64;
-                each_row(rows, samples, n, ahead, |i, row| {
+                each_row(rows, samples, n, walk, |i, row| {
                     let score = x.score(row);
                     let ((value, slope), (l, pull)) = (rows.convex_of(i, score), rows.mapping_of(i, score));
                     let c = rows.coordinate(i);
@@ -332,7 +333,7 @@ impl Method for Mspg {
     }
 
     fn version(&self) -> u32 {
-        2
+        3
     }
 
     fn iterate(&self, out: &mut [f64]) {

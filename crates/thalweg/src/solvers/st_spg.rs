@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::spg::{ProxStep, Rule, check_positive};
 use super::{Eval, Kind, Method, Returned, Solver, State, Step};
 use crate::error::check_finite;
-use crate::estimate::{Order, Reservoir, RunningMean, Walk};
+use crate::estimate::{AHEAD, Order, Reservoir, RunningMean, Walk};
 use crate::infproj::lazy::{DataRow, Stage, Unit};
 use crate::infproj::{Case, InfProjection, Rows};
 use crate::math::rng::Purpose;
@@ -69,7 +69,8 @@ pub struct Settings {
     pub rule: Rule,
     /// Samples for each stochastic gradient; all of them where there are not more. Default 1.
     pub batch: usize,
-    /// "random" (default), or "shuffled": all samples one after another in a random order, then in another one.
+    /// "random" (default), "shuffled": all samples one after another in a random order, then in another one, or "blocks": the same by blocks
+    /// of neighbours.
     pub order: Order,
     /// "independent" (default), or "shared": a step in x has the same samples for g and for l. Both are unbiased.
     pub draws: Draws,
@@ -291,34 +292,30 @@ const ASIDE_SAMPLES: usize = 65_536;
 /// A norm beyond which iterates in an unbounded domain are said to run away.
 const RUNAWAY: f64 = 1e10;
 
-/// The samples of a draw with their rows. Each row is fetched while the one before is worked on, and that of the sample `after` while
-/// the last one is.
+/// The samples of a draw with their rows. Memory is asked for while the samples before are worked on, for those of the next draws too:
+/// where a row is, and then the row.
 pub(super) fn each_row<'a>(
     rows: &'a dyn Rows,
     samples: Pick,
     all: usize,
-    after: Option<u32>,
+    walk: &Walk,
     mut visit: impl FnMut(usize, DataRow<'a>) -> Result<()>,
 ) -> Result<()> {
     let Pick::These(ids) = samples else {
         // The processor foresees rows in order.
         return (0..all).try_for_each(|i| visit(i, row(rows, i)));
     };
+    let sample = |k: usize| ids.get(k).copied().or_else(|| walk.ahead(k - ids.len())).map(|i| i as usize);
     for (k, &i) in ids.iter().enumerate() {
-        if let Some(&next) = ids.get(k + 1).or(after.as_ref()) {
-            rows.features().fetch_row(rows.row(next as usize));
+        if let Some(i) = sample(k + AHEAD) {
+            rows.features().fetch_place(rows.row(i));
+        }
+        if let Some(i) = sample(k + 1) {
+            rows.features().fetch_row(rows.row(i));
         }
         visit(i as usize, row(rows, i as usize))?;
     }
     Ok(())
-}
-
-/// The first sample of a draw that is not of all.
-fn first(samples: Pick) -> Option<u32> {
-    match samples {
-        Pick::All => None,
-        Pick::These(ids) => ids.first().copied(),
-    }
 }
 
 /// The row of a sample.
@@ -458,7 +455,7 @@ impl StSpg {
         if !shared {
             walk_l.draw(ev, order, batch, &mut self.second);
         }
-        let ahead = walk_g.ahead();
+        let (walk_g, walk_l) = (*walk_g, *walk_l);
         let (of_g, of_l) = (self.first.stream(0), if shared { self.first.stream(0) } else { self.second.stream(0) });
         let Saved { t, x, y, radius, .. } = &mut self.s;
         let Work { d, moves, held, d_y, .. } = &mut self.work;
@@ -498,8 +495,7 @@ impl StSpg {
                     Ok(slope)
                 };
                 let share = -step.slope / of_g.count(n) as f64;
-                let after_g = if shared { ahead } else { first(of_l) };
-                each_row(rows, of_g, n, after_g, |i, row| {
+                each_row(rows, of_g, n, &walk_g, |i, row| {
                     let scores = stage.scores(row);
                     let pull = if shared { slope_of_l(i, scores)? } else { 0.0 };
                     moves.push((i as u32, share * (slope_of_g(i, scores.1)? - pull)));
@@ -507,7 +503,7 @@ impl StSpg {
                 })?;
                 if !shared {
                     let share = step.slope / of_l.count(n) as f64;
-                    each_row(rows, of_l, n, ahead, |i, row| {
+                    each_row(rows, of_l, n, &walk_l, |i, row| {
                         let scores = stage.scores(row);
                         moves.push((i as u32, share * slope_of_l(i, scores)?));
                         Ok(())
@@ -536,7 +532,7 @@ impl StSpg {
     fn step_in_y(&mut self, ev: &mut dyn Eval) -> Result<()> {
         let Settings { mu, rule, batch, order, .. } = self.settings;
         self.s.walks[2].draw(ev, order, batch, &mut self.second);
-        let ahead = self.s.walks[2].ahead();
+        let walk = self.s.walks[2];
         let of_l = self.second.stream(0);
         let Saved { t, x, y, clipped, .. } = &mut self.s;
         let Work { d_y, mapping, held, moves, .. } = &mut self.work;
@@ -552,7 +548,7 @@ impl StSpg {
                         let rows = problem.rows().ok_or_else(no_rows)?;
                         let share = 1.0 / of_l.count(n) as f64;
                         mapping.fill(0.0);
-                        each_row(rows, of_l, n, ahead, |i, row| {
+                        each_row(rows, of_l, n, &walk, |i, row| {
                             let score = stage.score_at_centre(row);
                             mapping[rows.coordinate(i)] += share * rows.mapping_of(i, score).0;
                             Ok(())
@@ -574,7 +570,7 @@ impl StSpg {
                 let rows = problem.rows().ok_or_else(no_rows)?;
                 moves.clear();
                 let share = -step.slope / of_l.count(n) as f64;
-                each_row(rows, of_l, n, ahead, |i, row| {
+                each_row(rows, of_l, n, &walk, |i, row| {
                     let score = match x {
                         Vector::Lazy(stage) => stage.score_at_centre(row),
                         Vector::Plain(x) => {
@@ -620,7 +616,7 @@ impl Method for StSpg {
     }
 
     fn version(&self) -> u32 {
-        2
+        3
     }
 
     fn iterate(&self, out: &mut [f64]) {
