@@ -3,7 +3,7 @@
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -26,28 +26,52 @@ pub fn stop_on_signal() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+/// Where a run is, in words. A problem without constraints has no violation.
+pub fn state(row: &Row) -> String {
+    let violation =
+        if row.violation == f64::NEG_INFINITY { String::new() } else { format!("  violation {:+.1e}", row.violation) };
+    format!("objective {:.6}{violation}", row.objective)
+}
+
+/// Time left if the rest goes on as it went from the share `first` to `share`; none while nothing was done.
+fn left(gone: Duration, first: f64, share: f64) -> Option<Duration> {
+    let pace = gone.as_secs_f64() / (share - first);
+    (share > first).then(|| Duration::try_from_secs_f64(pace * (1.0 - share).max(0.0)).ok()).flatten()
+}
+
 /// Progress on standard error, only where someone can see it.
-pub struct Bar(Option<ProgressBar>);
+pub struct Bar {
+    bar: Option<ProgressBar>,
+    /// When work began, and how far it was then: a run that is taken up again does not begin at 0.
+    begun: OnceLock<(Instant, f64)>,
+}
 
 impl Bar {
     /// A bar that is shown if it is wanted and standard error is a terminal.
     pub fn new(wanted: bool) -> Self {
         const STEPS: u64 = 10_000;
-        let style = ProgressStyle::with_template("{bar:32} {percent:>3}%  {msg}  {eta} left");
+        let style = ProgressStyle::with_template("{bar:32} {percent:>3}%  {msg}  {prefix}");
         let visible = wanted && std::io::stderr().is_terminal();
-        Bar(style.ok().filter(|_| visible).map(|style| ProgressBar::new(STEPS).with_style(style)))
+        let bar = style.ok().filter(|_| visible).map(|style| ProgressBar::new(STEPS).with_style(style));
+        Bar { bar, begun: OnceLock::new() }
     }
 
     /// Shows how far it is, from 0 to 1.
     pub fn share(&self, share: f64) {
-        if let Some(bar) = &self.0 {
-            bar.set_position((share * bar.length().unwrap_or(0) as f64) as u64);
+        let Some(bar) = &self.bar else { return };
+        let (begun, first) = *self.begun.get_or_init(|| (Instant::now(), share));
+        let position = (share * bar.length().unwrap_or(0) as f64) as u64;
+        if position != bar.position() {
+            if let Some(left) = left(begun.elapsed(), first, share) {
+                bar.set_prefix(format!("{:#} left", indicatif::HumanDuration(left)));
+            }
+            bar.set_position(position);
         }
     }
 
     /// Takes the bar away.
     pub fn finish(&self) {
-        if let Some(bar) = &self.0 {
+        if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
@@ -55,8 +79,8 @@ impl Bar {
 
 impl Observer for Bar {
     fn recorded(&mut self, row: &Row, _: &[f64], _: &Known) {
-        if let Some(bar) = &self.0 {
-            bar.set_message(format!("objective {:.6}  violation {:+.1e}", row.objective, row.violation));
+        if let Some(bar) = &self.bar {
+            bar.set_message(state(row));
         }
     }
 
@@ -194,5 +218,27 @@ impl Watch for Board {
             bar.set_position(0);
             bar.set_message(format!("waiting: {jobs} jobs are with other processes"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_follows_from_what_was_done() {
+        let second = Duration::from_secs(1);
+        assert_eq!(left(second, 0.0, 0.25), Some(3 * second));
+        // Taken up again at 50%.
+        assert_eq!(left(second, 0.5, 0.75), Some(second));
+        assert_eq!((left(second, 0.0, 0.0), left(second, 0.0, 1.0)), (None, Some(Duration::ZERO)));
+    }
+
+    #[test]
+    fn a_problem_without_constraints_has_no_violation() {
+        let row = |violation| Row { objective: 0.5, violation, ..Row::default() };
+        assert_eq!(state(&row(f64::NEG_INFINITY)), "objective 0.500000");
+        assert_eq!(state(&row(-0.25)), "objective 0.500000  violation -2.5e-1");
+        assert_eq!(state(&row(f64::NAN)), "objective 0.500000  violation NaN");
     }
 }

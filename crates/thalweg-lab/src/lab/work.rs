@@ -17,6 +17,7 @@ use super::choose::{choose, look};
 use super::experiment::{By, Certified, Experiment, Job, Tune, Wanted, matches, short};
 use super::host;
 use super::store::{Certificates, Claim, Curve, Facts, Finished, Member, Owner, Part, Status, Store, Stored};
+use crate::console;
 use crate::data::catalogue;
 use crate::model::Reference;
 use crate::spec::{Equipped, Posed};
@@ -856,8 +857,7 @@ impl Observer for Reports<'_> {
     fn recorded(&mut self, row: &run::Row, _: &[f64], _: &run::Known) {
         if self.shown.elapsed() >= LOOK {
             self.shown = Instant::now();
-            let words = format!("objective {:.5}, violation {:+.1e}", row.objective, row.violation);
-            self.watch.progressed(self.worker, f64::NAN, Some(words));
+            self.watch.progressed(self.worker, f64::NAN, Some(console::state(row)));
         }
     }
 

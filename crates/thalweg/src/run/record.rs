@@ -65,7 +65,7 @@ fn mark(k: u64, passes: f64) -> f64 {
 }
 
 /// A measured iterate.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The index t of the iterate x_t.
     pub iteration: u64,
