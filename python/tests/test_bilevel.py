@@ -117,7 +117,7 @@ def shop(**given):
     return minimize_pessimistic(
         lambda x, y: (-x[0] * y[0], (-y, -x)),
         inner,
-        [0.9],
+        [1.25],
         outer_bounds=[(0, 2)],
         inner_bounds=[(-1, 4)],
         outer_grad=True,
@@ -127,21 +127,21 @@ def shop(**given):
 
 
 def test_the_shop():
-    inner = {"name": "sg", "eps": 0.005}
-    options = {"sigma": 20, "outer": 100, "inner_iterations": 300, "inner": inner, "form": {"inner_accuracy": 1e-4}}
-    result = shop(options=options)
-    # The slack moves the price from 0.75 to 0.66 in a long run; this one is on its way.
-    assert result.success and result.x[0] == pytest.approx(0.7, abs=0.05)
+    result = shop()
+    # Digits of `thalweg bilevel demo`, from the same start and with the settings that short runs choose; the slack of 0.01 moves the
+    # price from 0.75.
+    assert result.success and result.x[0] == pytest.approx(0.6597, abs=1e-3)
+    assert -result.fun == pytest.approx(0.4182, abs=1e-3)
+    assert -result.worst.value == pytest.approx(0.5477, abs=1e-3) and -result.best.value == pytest.approx(1.2206, abs=2e-3)
     for side, reach in ((result.worst, 1.5), (result.best, 2.5)):
         assert -side.value == pytest.approx(result.x[0] * (reach - result.x[0]), abs=0.02) and side.feasible
-    assert -result.worst.value == pytest.approx(0.555, abs=0.01)
     # Each call brings both.
     assert result.nfev == result.njev and result.inner_nfev == result.inner_njev
 
 
 def depot(**given):
     """What two suppliers deliver, who do not care which of them it is: 1 unit for a cost of 4."""
-    solver = {"outer": 60, "inner_iterations": 600, "beta": 0.1, "sigma": 15, "inner": {"name": "sg", "eps": 0.1}}
+    solver = {"outer": 300, "inner_iterations": 600, "beta": 0.1, "sigma": 15, "inner": {"name": "sg", "eps": 0.1}}
     given = {
         "options": {**solver, "form": {"alpha": 0.1, "inner_accuracy": 2e-3}},
         "constraints": lambda x, y: -y,
@@ -164,10 +164,10 @@ def test_the_depot():
     result = depot()
     assert result.success and result.derivatives == "differences"
     assert "products with second derivatives are differences of gradients, exact to about eight digits" in result.notes
-    # On its way from 1.25 to 1, where the worst costs 4.
+    # From 1.25, where the worst costs 4.03, to 1, where it costs 4, and a little beyond: rows are kept within beta.
     x = result.x[0]
-    assert 1.0 < x < 1.2
-    assert result.worst.value == pytest.approx((x - 3) ** 2 / 2 + 2 * x, abs=0.005) and result.worst.value < 4.02
+    assert 0.85 < x < 1.05 and result.worst.value == pytest.approx(4.0, abs=0.01)
+    assert result.worst.value == pytest.approx((x - 3) ** 2 / 2 + 2 * x, abs=0.005)
     assert result.best.value == pytest.approx((x - 3) ** 2 / 2 + x, abs=0.005)
     np.testing.assert_allclose(result.worst.y, [0.0, result.x[0]], atol=0.02)
     np.testing.assert_allclose(result.best.y, [result.x[0], 0.0], atol=0.02)
