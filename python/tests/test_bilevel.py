@@ -128,8 +128,8 @@ def shop(**given):
 
 def test_the_shop():
     result = shop()
-    # Digits of `thalweg bilevel demo`, from the same start and with the settings that short runs choose; the slack of 0.01 moves the
-    # price from 0.75.
+    # Digits of `thalweg bilevel demo`, from the same start and with the settings that short runs choose; the slack of 0.01
+    # moves the price from 0.75.
     assert result.success and result.x[0] == pytest.approx(0.6597, abs=1e-3)
     assert -result.fun == pytest.approx(0.4182, abs=1e-3)
     assert -result.worst.value == pytest.approx(0.5477, abs=1e-3) and -result.best.value == pytest.approx(1.2206, abs=2e-3)
