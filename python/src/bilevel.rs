@@ -293,7 +293,7 @@ impl Bilevel for Functions {
     fn inner_set(&self) -> Arc<dyn Set> {
         self.sets.1.clone()
     }
-    fn constraints(&self) -> usize {
+    fn num_constraints(&self) -> usize {
         self.constraints.count()
     }
     fn scratch(&self) -> Scratch {
@@ -318,7 +318,7 @@ impl Bilevel for Functions {
         Ok(())
     }
 
-    fn constraint_pull(
+    fn constraint_vjp(
         &self,
         at: Pair,
         weights: &[f64],
@@ -402,7 +402,7 @@ impl Bilevel for Functions {
         differences(self, at, b, 1.0, dx, dy, scratch, |at, dx, dy, s| {
             dx.fill(0.0);
             dy.fill(0.0);
-            self.constraint_pull(at, weights, Some(dx), Some(dy), s)
+            self.constraint_vjp(at, weights, Some(dx), Some(dy), s)
         })
     }
 

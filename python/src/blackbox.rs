@@ -126,7 +126,7 @@ impl BlackBox {
     /// The picked constraints at the rows of `points`, one row of `out` each.
     fn all_constraints(&self, points: &[f64], which: Pick, out: &mut [f64]) -> Result<()> {
         self.values.fetch_add(out.len() as u64, Ordering::Relaxed);
-        let wide = which.count(self.constraints());
+        let wide = which.count(self.num_constraints());
         if out.is_empty() || wide == 0 {
             return Ok(());
         }
@@ -167,7 +167,7 @@ impl Values for BlackBox {
     fn dim(&self) -> usize {
         self.dim
     }
-    fn constraints(&self) -> usize {
+    fn num_constraints(&self) -> usize {
         match &self.constraints {
             Constraints::None => 0,
             Constraints::Asked { count, .. } => *count,
@@ -234,11 +234,11 @@ impl Region for Known {
     fn bounded(&self) -> bool {
         self.linear.bounded()
     }
-    fn aim(&self, at: &[f64], slope: &[f64], out: &mut [f64]) {
-        self.linear.aim(at, slope, out);
+    fn lmo_target(&self, at: &[f64], slope: &[f64], out: &mut [f64]) {
+        self.linear.lmo_target(at, slope, out);
     }
-    fn land(&self, x: &mut [f64]) {
-        self.linear.land(x);
+    fn lmo_finish(&self, x: &mut [f64]) {
+        self.linear.lmo_finish(x);
     }
     fn describe(&self) -> String {
         self.linear.describe()
@@ -248,7 +248,7 @@ impl Region for Known {
 /// Runs a solver that uses values alone from `start`. After an exception there may be no outcome.
 #[pyfunction]
 #[pyo3(signature = (problem, start, solver, conduct, interrupt, on_record=None, on_progress=None))]
-pub fn minimize_by_values<'py>(
+pub fn minimize_zeroth_order<'py>(
     py: Python<'py>,
     problem: &Bound<'py, BlackBox>,
     start: PyReadonlyArray1<'py, f64>,
@@ -265,6 +265,6 @@ pub fn minimize_by_values<'py>(
     let start: Vec<f64> = start.as_array().iter().copied().collect();
     let options = options(conduct, interrupt.get())?;
     let mut watcher = Watcher::new(interrupt.get(), problem.raised.clone(), on_record, on_progress);
-    let outcome = run::minimize_by_values(problem, &mut *solver, &start, &options, &mut watcher);
+    let outcome = run::minimize_zeroth_order(problem, &mut *solver, &start, &options, &mut watcher);
     hand_back(py, outcome, &problem.raised)
 }

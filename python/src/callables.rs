@@ -284,7 +284,7 @@ impl Values for Callables {
     fn dim(&self) -> usize {
         self.dim
     }
-    fn constraints(&self) -> usize {
+    fn num_constraints(&self) -> usize {
         self.inequalities.len()
     }
     fn constraint_name(&self, j: usize) -> Cow<'_, str> {
@@ -346,7 +346,7 @@ impl Subgradients for Callables {
         Ok(value)
     }
 
-    fn constraint_pull(
+    fn constraint_vjp(
         &self,
         at: At,
         g: &mut [f64],

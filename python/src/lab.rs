@@ -13,7 +13,7 @@ use thalweg_lab::data::catalogue;
 use thalweg_lab::lab::experiment::Experiment;
 use thalweg_lab::lab::frame;
 use thalweg_lab::lab::store::{Part, Store};
-use thalweg_lab::lab::work::{self, How, Watch};
+use thalweg_lab::lab::work::{self, RunOptions, Watch};
 use thalweg_lab::{Error, Result};
 
 use crate::error::of_lab;
@@ -123,7 +123,7 @@ pub fn lab_run(
         return Err(PyValueError::new_err("jobs = 0: wanted at least 1"));
     }
     let interrupt = Arc::clone(&interrupt.get().flag);
-    let how = How {
+    let how = RunOptions {
         jobs,
         only: only.clone(),
         fresh,

@@ -179,8 +179,8 @@ impl Learning {
         let mut watcher = Watcher::new(interrupt.get(), raised.clone(), None, on_progress);
         let held_out = held_out.map(Bound::get);
         let swept = slf.get().with(py, |problem| {
-            if which >= problem.constraints() {
-                let what = format!("constraint {which} is not there: the problem has {}", problem.constraints());
+            if which >= problem.num_constraints() {
+                let what = format!("constraint {which} is not there: the problem has {}", problem.num_constraints());
                 return Err(PyValueError::new_err(what));
             }
             let held_out = held_out.map(Learning::lock).transpose()?;
@@ -243,7 +243,7 @@ impl Learning {
         let x: Vec<f64> = x.as_array().iter().copied().collect();
         let how: Bounds = settings(bounds)?;
         let found = self.with(py, |problem| {
-            let asked: Vec<f64> = (0..problem.constraints()).map(|j| problem.bound(j)).collect();
+            let asked: Vec<f64> = (0..problem.num_constraints()).map(|j| problem.bound(j)).collect();
             let trained = trained.unwrap_or_default();
             for (j, &(bound, factor)) in trained.iter().enumerate().take(asked.len()) {
                 problem.set_bound(j, bound);
@@ -273,7 +273,7 @@ impl Learning {
     /// Name and bound of every constraint.
     fn constraints<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let named = self.with(py, |problem| {
-            let all = 0..problem.constraints();
+            let all = 0..problem.num_constraints();
             Ok(all.map(|j| Named { name: problem.constraint_name(j).into_owned(), bound: problem.bound(j) }).collect::<Vec<_>>())
         })?;
         python(py, &named)

@@ -35,7 +35,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(command::command, module)?)?;
     module.add_function(wrap_pyfunction!(minimize::minimize, module)?)?;
     module.add_function(wrap_pyfunction!(minimize::certify, module)?)?;
-    module.add_function(wrap_pyfunction!(blackbox::minimize_by_values, module)?)?;
+    module.add_function(wrap_pyfunction!(blackbox::minimize_zeroth_order, module)?)?;
     module.add_function(wrap_pyfunction!(learn::check_expression, module)?)?;
     module.add_function(wrap_pyfunction!(learn::check_constraint, module)?)?;
     module.add_function(wrap_pyfunction!(learn::gaussian_kernel, module)?)?;

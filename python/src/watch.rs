@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use thalweg::math::reduce::with_threads;
-use thalweg::run::{Known, Observer, Progress, Row};
+use thalweg::run::{Diagnostics, Observer, Progress, Row};
 use thalweg::{Error, Result};
 
 use crate::error::of_library;
@@ -110,7 +110,7 @@ impl Watcher {
 }
 
 impl Observer for Watcher {
-    fn recorded(&mut self, row: &Row, x: &[f64], known: &Known) {
+    fn recorded(&mut self, row: &Row, x: &[f64], known: &Diagnostics) {
         let Some(call) = &self.on_record else { return };
         let told = Python::attach(|py| -> PyResult<bool> {
             let multipliers = known.multipliers.map(|m| PyArray1::from_slice(py, m));

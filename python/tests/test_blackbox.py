@@ -84,7 +84,7 @@ def test_a_disc_of_a_hundred_thousand_half_planes():
     np.testing.assert_array_equal(np.sort(every)[::-1][:10], values)
     assert every[result.worst[0][0]] == values[0]
     assert result.history.constraints.shape == (len(result.history), 0) and np.all(np.isfinite(result.history.maxcv))
-    assert result.by_values["gradient"]["error"] >= 0.0
+    assert result.zeroth_order["gradient"]["error"] >= 0.0
     assert result.best_feasible.fun <= result.fun
     assert len(pickle.dumps(result)) < 50_000
 
@@ -113,7 +113,7 @@ def test_several_points_at_once_give_the_bits_of_one_after_the_other(samples):
     one, other = runs
     assert np.array_equal(one.x, other.x) and one.fun == other.fun and one.worst == other.worst
     assert np.array_equal(one.history.fun, other.history.fun) and np.array_equal(one.history.maxcv, other.history.maxcv)
-    assert (one.nfev, one.ncev) == (other.nfev, other.ncev) and one.by_values == other.by_values
+    assert (one.nfev, one.ncev) == (other.nfev, other.ncev) and one.zeroth_order == other.zeroth_order
 
 
 def test_one_call_for_all_perturbed_points():
@@ -304,7 +304,7 @@ def test_a_value_that_is_no_number_names_its_constraint(vectorized, names, calle
     result = solve(constraints=constraints, names=names, vectorized=vectorized)
     assert not result.success and result.status == 5 and np.all(np.isfinite(result.x))
     assert re.search(f"constraint '{called}' is NaN: wanted a finite number", result.message)
-    assert any("the last one before the failure" in note for note in result.notes) and result.by_values is None
+    assert any("the last one before the failure" in note for note in result.notes) and result.zeroth_order is None
     with pytest.raises(ValueError, match=f"the start cannot be used: constraint '{called}' is NaN"):
         solve(
             constraints=lambda X, which: np.where(which == 17, np.nan, -1.0) + 0.0 * X[..., :1],

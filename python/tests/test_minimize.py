@@ -519,13 +519,13 @@ def test_values_alone():
     result = solve(margin=0.2)
     assert result.success and result.njev == 0
     np.testing.assert_allclose(result.x, [0.926, 0.0], atol=0.01)
-    assert result.by_values["gradient"]["value"] < 0.1 and result.by_values["gradient"]["error"] > 0
+    assert result.zeroth_order["gradient"]["value"] < 0.1 and result.zeroth_order["gradient"]["error"] > 0
     # Stationarity in the first entry: 2 (x - 2) + multiplier 2 x = 0.
     assert result.multipliers[0][0] == pytest.approx((2 - result.x[0]) / result.x[0], abs=0.05)
     assert result.certificate is None and "values alone" in result.certificate_refused
     # Without a margin the method ends a little outside, and the best feasible point is given in place of that.
     outside = solve()
-    assert outside.success and outside.by_values is None and "best feasible" in " ".join(outside.notes)
+    assert outside.success and outside.zeroth_order is None and "best feasible" in " ".join(outside.notes)
 
 
 def test_many_constraints_all_have_their_numbers():

@@ -27,7 +27,7 @@ __all__ = [
     "lab_lines",
     "lab_run",
     "minimize",
-    "minimize_by_values",
+    "minimize_zeroth_order",
     "page_style",
     "plans",
     "sweep_bounds",
@@ -176,7 +176,7 @@ def minimize(
     on_record: _OnRecord = None,
     on_progress: _OnProgress = None,
 ) -> Tuple[Optional[Dict[str, Any]], str, List[str], _Raised]: ...
-def minimize_by_values(
+def minimize_zeroth_order(
     problem: BlackBox,
     start: _Floats,
     solver: Dict[str, Any],

@@ -42,7 +42,7 @@ class MinimizeResult(Result):
         For each of these values, above 0 if its upper side holds it back, below 0 for its lower side.
     certificate : Certificate or None
         How near ``x`` is to stationary; see ``rho`` of :func:`minimize`.
-    by_values : dict or None
+    zeroth_order : dict or None
         After a method that uses values alone: the gradient norm of the penalised objective with its standard error, and more.
     best_feasible : OptimizeResult or None
         The feasible point with the smallest objective among all that were measured: ``x``, ``fun``.
@@ -165,8 +165,8 @@ def minimize(
     if raised is not None:
         raise_with(raised, result)
     assert result is not None and outcome is not None
-    if outcome["by_values"] is not None:
-        result.certificate_refused = "the method used values alone, which prove nothing: see by_values"
+    if outcome["zeroth_order"] is not None:
+        result.certificate_refused = "the method used values alone, which prove nothing: see zeroth_order"
     elif rho is not None and np.all(np.isfinite(result.x)):
         _certify(posed, result, certificate)
     else:
@@ -186,11 +186,11 @@ def _in_python(reason: str) -> str:
 
 
 def _result(posed: Problem, outcome: dict, ended: str, reasons: list, ctol: float, stopped: bool) -> MinimizeResult:
-    point, multipliers, by_values = outcome["point"], outcome["multipliers"], outcome["by_values"]
+    point, multipliers, zeroth_order = outcome["point"], outcome["multipliers"], outcome["zeroth_order"]
     notes = posed.notes + [_in_python(reason) for reason in reasons] + outcome["notes"]
     best, status = outcome["best_feasible"], status_of(outcome["ended"], stopped)
     if best is not None and not point["feasible"]:
-        point, multipliers, by_values = best, None, None
+        point, multipliers, zeroth_order = best, None, None
         notes.append("the point that the method's rule returns is not feasible: this is the best feasible one that was measured")
     signed = {c["name"]: c["value"] for c in point["constraints"]}
     words = "the callback stopped it" if status == 3 else ended
@@ -216,7 +216,7 @@ def _result(posed: Problem, outcome: dict, ended: str, reasons: list, ctol: floa
         passes_f=outcome["passes"]["objective"],
         passes_g=outcome["passes"]["constraints"],
         certificate=None,
-        by_values=by_values,
+        zeroth_order=zeroth_order,
         best_feasible=None if best is None else Result(x=np.array(best["x"]), fun=best["objective"]),
         violations={name: max(value, 0.0) for name, value in signed.items()},
         signed=signed,

@@ -54,7 +54,7 @@ class BlackBoxResult(Result):
     worst : list of (int or str, float)
         The ten constraints with the largest values, the largest first, by index, or by name if they have names. Values above 0
         violate.
-    by_values : dict or None
+    zeroth_order : dict or None
         What values say about the point: ``gradient`` has the ``value`` of the gradient norm of the penalised objective and its
         standard ``error``. None after a failure or an interruption.
     best_feasible : OptimizeResult or None
@@ -205,7 +205,7 @@ def minimize(
     listed = [_called(label(j)) for j in range(asked.count)] if asked.count <= LISTED else []
     watch = None if callback is None else Callback(callback, listed, ctol)
     with running(verbose, "minimize") as run:
-        outcome, ended, raised = _core.minimize_by_values(
+        outcome, ended, raised = _core.minimize_zeroth_order(
             core, x0, {"name": name, **given}, how, run.interrupt, watch, run.on_progress
         )
     result = None
@@ -304,7 +304,7 @@ def _result(
         maxcv=max(point["violation"], 0.0),
         violated=point["violated"] / max(point["total"], 1),
         worst=[(label(c["index"]), c["value"]) for c in largest[:WORST]],
-        by_values=outcome["by_values"],
+        zeroth_order=outcome["zeroth_order"],
         best_feasible=None if best is None else Result(x=np.array(best["x"]), fun=best["objective"]),
         history=history,
         method=outcome["solver"],

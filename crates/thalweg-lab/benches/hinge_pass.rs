@@ -68,7 +68,7 @@ fn main() {
             bare.pass(black_box(&x), &mut grad);
             let middle = Instant::now();
             black_box(&mut grad);
-            ev.constraint_pull(black_box(&x), &full, &mut g, &mut |_, w| w[0] = 1.0, &mut grad).unwrap();
+            ev.constraint_vjp(black_box(&x), &full, &mut g, &mut |_, w| w[0] = 1.0, &mut grad).unwrap();
             let end = Instant::now();
             black_box(&mut grad);
             let (a, b) = ((middle - start).as_secs_f64() * 1e3, (end - middle).as_secs_f64() * 1e3);

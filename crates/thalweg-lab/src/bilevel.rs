@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use thalweg::bilevel::problems::{GroupWeights, HyperRepresentation, Interval, Pricing, Quadratic, Toy};
 use thalweg::bilevel::{self, Bilevel, Derivatives, Extremes, Form, Prepared, SingleLevel, Written};
 use thalweg::math::rng::{Purpose, Rng};
-use thalweg::run::Gauge;
+use thalweg::run::Metric;
 use thalweg::solvers::{Adaprox, AnySolver};
 use thalweg::suggest::did_you_mean;
 use toml::Value;
@@ -364,31 +364,31 @@ pub fn check_measure(list: Option<&[String]>) -> Result<()> {
     measured(list).map(|_| ())
 }
 
-struct Gauges {
+struct Metrics {
     problem: Arc<dyn Bilevel>,
     single: SingleLevel,
     slack: f64,
     wanted: Vec<Measured>,
 }
 
-impl std::fmt::Debug for Gauges {
+impl std::fmt::Debug for Metrics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Gauges").field("wanted", &self.wanted).finish_non_exhaustive()
+        f.debug_struct("Metrics").field("wanted", &self.wanted).finish_non_exhaustive()
     }
 }
 
-/// The gauges that `measure` asks for.
-pub fn gauges(list: Option<&[String]>, posed: &Posed) -> Result<Option<Arc<dyn Gauge>>> {
+/// The metrics that `measure` asks for.
+pub fn metrics(list: Option<&[String]>, posed: &Posed) -> Result<Option<Arc<dyn Metric>>> {
     let wanted = measured(list)?;
     if wanted.is_empty() {
         return Ok(None);
     }
     let problem = posed.single().problem().clone();
     let single = SingleLevel::new(problem.clone(), *posed.single().form())?;
-    Ok(Some(Arc::new(Gauges { problem, single, slack: posed.slack, wanted })))
+    Ok(Some(Arc::new(Metrics { problem, single, slack: posed.slack, wanted })))
 }
 
-impl Gauge for Gauges {
+impl Metric for Metrics {
     fn names(&self) -> Vec<String> {
         let name = |what: &Measured| MEASURED.iter().find(|(_, known)| known == what).map_or("", |(name, _)| name);
         self.wanted.iter().map(|what| name(what).into()).collect()

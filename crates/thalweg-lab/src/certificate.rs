@@ -1,6 +1,6 @@
 //! What is proved about a point, in words. The proofs themselves are the library's.
 
-use thalweg::certify::{ByValues, Certificate, NearStationarity, PenalisedStationarity};
+use thalweg::certify::{Certificate, NearStationarity, PenalisedStationarity, ZerothOrderReport};
 use thalweg::oracle::Source;
 use thalweg::solvers::Stationary;
 
@@ -60,8 +60,8 @@ pub fn penalised_words(c: &PenalisedStationarity) -> String {
 }
 
 /// What values alone say about a point, in words.
-pub fn by_values_words(found: &ByValues) -> String {
-    let ByValues { beta, gradient, lagrangian, violations, complementarity, weights_residual, queries, .. } = found;
+pub fn zeroth_order_words(found: &ZerothOrderReport) -> String {
+    let ZerothOrderReport { beta, gradient, lagrangian, violations, complementarity, weights_residual, queries, .. } = found;
     let mut text = format!(
         "by values alone, at a price of {} for squared violations: gradient norm of the penalised objective {} ± {}\n",
         short(*beta),
@@ -138,17 +138,23 @@ mod tests {
     #[test]
     fn what_values_say_is_in_plain_numbers() {
         let problem = Problem::new(1).objective(|x| x[0], |_, s| s[0] = 1.0).constraint("cap", |x| x[0] - 0.5, |_, s| s[0] = 1.0);
-        let found = thalweg::certify::by_values(&problem, &[0.25], None, &thalweg::certify::LookBack::default()).unwrap();
-        let words = by_values_words(&found);
+        let found = thalweg::certify::check_zeroth_order(&problem, &[0.25], None, &thalweg::certify::ZerothOrderCheck::default())
+            .unwrap();
+        let words = zeroth_order_words(&found);
         assert!(
             words.starts_with("by values alone, at a price of 1 for squared violations: gradient norm of the penalised"),
             "{words}"
         );
         assert!(words.ends_with("that took 64 more values of the objective and 1 of constraints\n"), "{words}");
-        let weighed = thalweg::solvers::Weighed { beta: 2.0, lambda: 1e-6, margin: 0.0, weights: vec![1.0] };
-        let found =
-            thalweg::certify::by_values(&problem, &[0.25], Some(weighed), &thalweg::certify::LookBack::default()).unwrap();
-        let words = by_values_words(&found);
+        let weighed = thalweg::solvers::PenaltyWeights { beta: 2.0, lambda: 1e-6, margin: 0.0, weights: vec![1.0] };
+        let found = thalweg::certify::check_zeroth_order(
+            &problem,
+            &[0.25],
+            Some(weighed),
+            &thalweg::certify::ZerothOrderCheck::default(),
+        )
+        .unwrap();
+        let words = zeroth_order_words(&found);
         assert!(words.contains("eps_2 = 0, eps_3 = 0, residual of the weights 0"), "{words}");
         assert_eq!([0.0, 0.0844, 1.26, 12.34, 4e-7].map(rough), ["0", "0.084", "1.3", "12", "4.0e-7"]);
     }

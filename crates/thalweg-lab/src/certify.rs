@@ -245,7 +245,7 @@ impl Subject {
         if of.is_some_and(|of| of != problem.oracle().fingerprint()) {
             notes.push(format!("{} is the outcome of another problem than that of {}", point.display(), path.display()));
         }
-        let trained = (0..problem.oracle().constraints()).map(|j| (problem.bound(j), 1.0)).collect();
+        let trained = (0..problem.oracle().num_constraints()).map(|j| (problem.bound(j), 1.0)).collect();
         let enforce = Enforce::Surrogate;
         Ok((Subject { problem, held_out, x, trained, enforce, source: Source::Spec, notes }, bounds))
     }

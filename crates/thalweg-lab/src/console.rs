@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use thalweg::run::{Known, Observer, Progress, Row};
+use thalweg::run::{Diagnostics, Observer, Progress, Row};
 
 use crate::commands::INTERRUPTED;
 use crate::lab::work::Watch;
@@ -78,7 +78,7 @@ impl Bar {
 }
 
 impl Observer for Bar {
-    fn recorded(&mut self, row: &Row, _: &[f64], _: &Known) {
+    fn recorded(&mut self, row: &Row, _: &[f64], _: &Diagnostics) {
         if let Some(bar) = &self.bar {
             bar.set_message(state(row));
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use thalweg::eval::Passes;
 use thalweg::learn::{Best, Enforce, FittedConstraint, Groups};
 use thalweg::math::Matrix;
-use thalweg::run::Ended;
+use thalweg::run::StopReason;
 use thalweg::solvers::Stationary;
 
 use crate::data::cache;
@@ -149,7 +149,7 @@ pub struct Measured {
     /// Every constraint: the user's bound, and both sides of what was trained.
     pub constraints: Vec<FittedConstraint>,
     /// Why training ended.
-    pub ended: Ended,
+    pub ended: StopReason,
     /// What the solver proved about the problem with the tightened bounds.
     #[serde(default)]
     pub stationary: Option<Stationary>,
@@ -174,13 +174,13 @@ impl Measured {
     /// What came of training, in one sentence without its full stop.
     pub fn verdict(&self) -> String {
         match (&self.ended, self.feasible) {
-            (Ended::Interrupted, true) if self.constraints.is_empty() => "interrupted: this is the best model so far".into(),
-            (Ended::Interrupted, true) => "interrupted: this is the best model so far, and it keeps every bound".into(),
-            (Ended::Interrupted, false) => "interrupted: no model so far keeps every bound; this is the nearest".into(),
-            (Ended::Failed { .. }, _) => format!("failed: {}", self.ended),
+            (StopReason::Interrupted, true) if self.constraints.is_empty() => "interrupted: this is the best model so far".into(),
+            (StopReason::Interrupted, true) => "interrupted: this is the best model so far, and it keeps every bound".into(),
+            (StopReason::Interrupted, false) => "interrupted: no model so far keeps every bound; this is the nearest".into(),
+            (StopReason::Failed { .. }, _) => format!("failed: {}", self.ended),
             (_, true) if self.constraints.is_empty() => "trained without constraints".into(),
             (_, true) => "feasible: every bound is kept on the training rows".into(),
-            (Ended::Infeasible { .. }, false) => format!("infeasible: {}", self.ended),
+            (StopReason::Infeasible { .. }, false) => format!("infeasible: {}", self.ended),
             (_, false) => "not feasible: the nearest model that was found misses a bound".into(),
         }
     }

@@ -14,7 +14,7 @@ use thalweg::learn::{
 use thalweg::math::rng::Purpose;
 use thalweg::math::{Matrix, Rng};
 use thalweg::oracle::{Subgradients, Values, Warm};
-use thalweg::run::{self, Budget, Gauge, LISTED, Record, Stop};
+use thalweg::run::{self, Budget, LISTED, Metric, Record, Stop};
 use thalweg::sets::{Ball, Bounds, NonNegative, Set, WholeSpace};
 use thalweg::solvers::auto;
 use thalweg::solvers::ipp::{self, Inner};
@@ -30,7 +30,7 @@ use crate::bilevel;
 use crate::data::catalogue::{self, Loaded, Options};
 use crate::data::synth::Synth;
 use crate::data::synthetic;
-use crate::gauges::{Wanted, gauges};
+use crate::metrics::{Wanted, metrics};
 use crate::{Error, Result};
 
 /// A run as it is written.
@@ -183,7 +183,7 @@ pub struct Equipped {
     /// Near-stationarity, if it was asked for.
     pub certificate: Measures,
     /// What else is measured.
-    pub gauges: Option<Arc<dyn Gauge>>,
+    pub metrics: Option<Arc<dyn Metric>>,
     /// What the rows of a bilevel problem are relaxed by; they hold if they are kept within that.
     pub relaxed: Option<f64>,
     /// What a careful reader should know.
@@ -243,7 +243,7 @@ impl Problem {
         match self {
             Problem::Many(problem) => Err(Error::Request(format!(
                 "{command} looks at constraints one by one, and this problem has a family of {}: wanted terms, or thalweg solve",
-                problem.constraints()
+                problem.num_constraints()
             ))),
             Problem::Bilevel(_) => Err(Error::Request(format!(
                 "{command} is about models, and this is a bilevel problem: wanted terms, or thalweg solve"
@@ -353,7 +353,7 @@ impl Spec {
     }
 
     /// How a run of this spec is conducted, without a checkpoint and not to be interrupted.
-    pub fn options(&self, certificate: Measures, gauges: Option<Arc<dyn Gauge>>) -> run::Options {
+    pub fn options(&self, certificate: Measures, metrics: Option<Arc<dyn Metric>>) -> run::Options {
         let usual = run::Options::default();
         run::Options {
             budget: self.budget.clone(),
@@ -364,7 +364,7 @@ impl Spec {
             threads: self.threads.unwrap_or(usual.threads),
             certificate,
             repair: self.repair,
-            gauges,
+            metrics,
             ..usual
         }
     }
@@ -429,9 +429,9 @@ impl Spec {
         let mut inside = start.clone();
         problem.domain().project(&mut inside, &mut Warm::default())?;
         certificate.check(problem, &inside)?;
-        let gauges = match &posed.problem {
-            Problem::Bilevel(posed) => bilevel::gauges(self.measure.as_deref(), posed)?,
-            _ => gauges(self.measure.as_deref(), posed)?,
+        let metrics = match &posed.problem {
+            Problem::Bilevel(posed) => bilevel::metrics(self.measure.as_deref(), posed)?,
+            _ => metrics(self.measure.as_deref(), posed)?,
         };
         let (solver, words) = match (self.solver()?, &posed.problem) {
             (Some(named), _) => named,
@@ -443,12 +443,12 @@ impl Spec {
             }
             (None, _) => {
                 if let Problem::Many(many) = &posed.problem
-                    && many.constraints() > LISTED
+                    && many.num_constraints() > LISTED
                 {
                     return Err(Error::Request(format!(
                         "auto chooses among methods that look at every constraint in every step, and this problem has {}: wanted the \
                          name of a solver, such as dszog, which draws constraints",
-                        many.constraints()
+                        many.num_constraints()
                     )));
                 }
                 let prepared = auto::prepare(problem, &start, self.seed, self.feasibility.unwrap_or(1e-6))?;
@@ -467,7 +467,7 @@ impl Spec {
         if let (Some(bounds), Some(relaxed)) = (&mut certificate.bounds, relaxed) {
             bounds.feasibility = bounds.feasibility.max(relaxed);
         }
-        Ok(Equipped { start, solver, settings, certificate, gauges, relaxed, notes })
+        Ok(Equipped { start, solver, settings, certificate, metrics, relaxed, notes })
     }
 
     /// What the rows of a bilevel problem are relaxed by, where the solver says.
@@ -526,7 +526,7 @@ impl Spec {
         let (held_out, validation) = (aside(held_out, "held-out")?, aside(validation, "validation")?);
         if let Some(family) = family {
             let many = family.pose(problem, attributes)?;
-            notes.push(format!("{} constraints", many.constraints()));
+            notes.push(format!("{} constraints", many.num_constraints()));
             return Ok(Posed { problem: Problem::Many(Box::new(many)), held_out, validation, fingerprint, called, notes });
         }
         let problem = match self.problem.plan {

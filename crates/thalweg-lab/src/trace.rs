@@ -11,8 +11,8 @@ use crate::output::CROWD;
 use crate::{Error, Result};
 
 /// The text of a trace. The columns whose names have `stationarity` in them are there only if some row has them, `violated` where
-/// constraints are too many to look at one by one; those of further quantities, whose names are `gauges`, come last.
-pub fn csv(rows: &[Row], gauges: &[String]) -> String {
+/// constraints are too many to look at one by one; those of further quantities, whose names are `metrics`, come last.
+pub fn csv(rows: &[Row], metrics: &[String]) -> String {
     type Optional = (&'static str, fn(&Row) -> Option<f64>);
     let optional: [Optional; 4] = [
         ("stationarity_lower", |r| r.stationarity_bounds.map(|(lower, _)| lower)),
@@ -29,7 +29,7 @@ pub fn csv(rows: &[Row], gauges: &[String]) -> String {
         text += ",violated";
     }
     optional.iter().for_each(|(name, _)| text = format!("{text},{name}"));
-    gauges.iter().for_each(|name| text = format!("{text},{}", quote_cell(name)));
+    metrics.iter().for_each(|name| text = format!("{text},{}", quote_cell(name)));
     text.push('\n');
     for r in rows {
         let numbers = [r.objective, r.violation, r.norm, r.passes_f, r.passes_g].map(digits).join(",");
@@ -46,8 +46,8 @@ pub fn csv(rows: &[Row], gauges: &[String]) -> String {
         for (_, get) in &optional {
             let _ = write!(text, ",{}", get(r).map_or(String::new(), digits));
         }
-        for i in 0..gauges.len() {
-            let _ = write!(text, ",{}", r.gauges.get(i).copied().map_or(String::new(), digits));
+        for i in 0..metrics.len() {
+            let _ = write!(text, ",{}", r.metrics.get(i).copied().map_or(String::new(), digits));
         }
         text.push('\n');
     }
@@ -122,7 +122,7 @@ mod tests {
             stationarity_bounds: None,
             penalty_stationarity: None,
             constraints: vec![-2.0],
-            gauges: vec![0.25, f64::NAN],
+            metrics: vec![0.25, f64::NAN],
         };
         let text = csv(&[row(0, Some(Kind::Constraint)), row(1, None)], &[]);
         let lines: Vec<&str> = text.lines().collect();

@@ -7,7 +7,7 @@ use serde::Serialize;
 use thalweg::certify::{Bounds, certify};
 use thalweg::learn::{Enforce, FitOptions, Learning, fit};
 use thalweg::oracle::{Subgradients, Values};
-use thalweg::run::{self, Ended, Observer, Options, Progress};
+use thalweg::run::{self, Observer, Options, Progress, StopReason};
 use thalweg::suggest::did_you_mean;
 
 use crate::data::table::quote_cell;
@@ -87,7 +87,7 @@ fn between(from: f64, to: f64, count: usize) -> Vec<f64> {
 
 /// Which constraint is swept: the one that `of` names or counts from 1, else the first, with a note if there are others.
 pub fn which(problem: &Learning, of: Option<&str>) -> Result<(usize, Option<String>)> {
-    let names: Vec<String> = (0..problem.constraints()).map(|j| problem.constraint_name(j).to_string()).collect();
+    let names: Vec<String> = (0..problem.num_constraints()).map(|j| problem.constraint_name(j).to_string()).collect();
     let Some(first) = names.first() else {
         return Err(Error::Request("the problem has no constraint: wanted one whose bound is swept".into()));
     };
@@ -267,7 +267,7 @@ impl Sweeps for Fits<'_> {
         self.problem.set_bound(self.which, bound);
         let start = start.map_or_else(|| vec![0.0; self.problem.dim()], <[f64]>::to_vec);
         let fitted = fit(self.problem, &start, &self.options, observer)?;
-        let interrupted = fitted.ended == Ended::Interrupted;
+        let interrupted = fitted.ended == StopReason::Interrupted;
         let mut row = self.row(bound, &fitted.point.x)?;
         row.feasible = fitted.feasible;
         row.add(fitted.iterations, fitted.passes.total(), fitted.seconds);
@@ -277,7 +277,7 @@ impl Sweeps for Fits<'_> {
             row.proved = fitted.stationary.as_ref().map(|proved| proved.upper).or_else(|| {
                 // What was trained is the smooth problem with moved bounds: that is what the point can be stationary for.
                 let problem = &mut *self.problem;
-                let asked: Vec<f64> = (0..problem.constraints()).map(|j| problem.bound(j)).collect();
+                let asked: Vec<f64> = (0..problem.num_constraints()).map(|j| problem.bound(j)).collect();
                 for (j, c) in fitted.constraints.iter().enumerate() {
                     problem.set_bound(j, c.surrogate_bound);
                     problem.sharpen(j, c.sharpened);
@@ -352,8 +352,8 @@ impl Sweeps for Solves {
             &self.options,
             observer,
         )?;
-        let interrupted = outcome.ended == Ended::Interrupted;
-        let failed = matches!(outcome.ended, Ended::Failed { .. });
+        let interrupted = outcome.ended == StopReason::Interrupted;
+        let failed = matches!(outcome.ended, StopReason::Failed { .. });
         // A point that keeps the bounds is worth more here than the one that the method's rule returns.
         let (point, stationary) = match outcome.best_feasible {
             Some(best) if !outcome.point.feasible => (best, None),
@@ -479,7 +479,7 @@ struct Part<'a> {
 }
 
 impl Observer for Part<'_> {
-    fn recorded(&mut self, row: &run::Row, x: &[f64], known: &run::Known) {
+    fn recorded(&mut self, row: &run::Row, x: &[f64], known: &run::Diagnostics) {
         self.observer.recorded(row, x, known);
     }
 

@@ -144,7 +144,7 @@ fn constraint(problem: &Learning, x: &[f64], draw: &Draw) -> (f64, Vec<f64>) {
     let (at, mut scratch) = (At { x, draw, warm: &warm }, problem.scratch());
     let (mut g, mut alone) = ([f64::NAN], [f64::NAN]);
     let mut grad = vec![f64::NAN; problem.dim()];
-    problem.constraint_pull(at, &mut g, &mut |_, w| w[0] = 1.0, &mut grad, &mut scratch).unwrap();
+    problem.constraint_vjp(at, &mut g, &mut |_, w| w[0] = 1.0, &mut grad, &mut scratch).unwrap();
     problem.constraint_values(at, Pick::All, &mut alone, &mut problem.scratch()).unwrap();
     assert_eq!(g[0].to_bits(), alone[0].to_bits());
     (g[0], grad)
@@ -154,11 +154,11 @@ fn constraint(problem: &Learning, x: &[f64], draw: &Draw) -> (f64, Vec<f64>) {
 fn by_statistics(problem: &Learning, x: &[f64], draw: &Draw) -> (f64, Vec<f64>, Vec<f64>) {
     let warm = Warm::default();
     let (at, mut scratch): (At, Scratch) = (At { x, draw, warm: &warm }, problem.scratch());
-    let mut statistics = vec![f64::NAN; problem.statistics()];
+    let mut statistics = vec![f64::NAN; problem.num_statistics()];
     let (mut g, mut grad) = ([f64::NAN], vec![f64::NAN; problem.dim()]);
     problem.statistic_values(at, &mut statistics, &mut scratch).unwrap();
     problem.constraints_from(&statistics, &mut g).unwrap();
-    problem.statistic_pull(at, &statistics, &[1.0], &mut grad, &mut scratch).unwrap();
+    problem.statistic_vjp(at, &statistics, &[1.0], &mut grad, &mut scratch).unwrap();
     (g[0], grad, statistics)
 }
 

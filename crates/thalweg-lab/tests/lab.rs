@@ -695,8 +695,8 @@ fn the_experiment_of_neyman_and_pearson_runs_in_its_quick_form() {
         let key = run["run"].as_str().unwrap();
         let shown = place.run(&["lab", "show", key, "--json"]).ended(0).json();
         let gauge = |name: &str| {
-            let gauges = shown["run"]["outcome"]["gauges"].as_array().unwrap();
-            gauges.iter().find(|g| g["name"] == name).unwrap_or_else(|| panic!("{name}: {shown}"))["value"].as_f64().unwrap()
+            let metrics = shown["run"]["outcome"]["metrics"].as_array().unwrap();
+            metrics.iter().find(|g| g["name"] == name).unwrap_or_else(|| panic!("{name}: {shown}"))["value"].as_f64().unwrap()
         };
         assert_eq!(run["status"], "feasible", "{run}");
         // A negative row with a score above 0 costs more than log 2, or more than 1.

@@ -587,7 +587,7 @@ fn what_is_measured_beside_the_run_is_what_a_hand_calculation_gives() {
         ["demographic_parity(temperature = 0.1)", "accuracy", "hinge + 2 * l2", "roc_gap(thresholds = 2, low = 0, high = 1)"];
     let names: Vec<String> =
         ["", "held-out "].iter().flat_map(|side| sums.iter().map(move |sum| format!("{side}{sum}"))).collect();
-    let (row, at_end) = (&outcome["trace"][0]["gauges"], outcome["gauges"].as_array().unwrap());
+    let (row, at_end) = (&outcome["trace"][0]["metrics"], outcome["metrics"].as_array().unwrap());
     assert_eq!((row.as_array().unwrap().len(), at_end.len()), (8, 8));
     for (i, want) in wanted.iter().enumerate() {
         assert!((row[i].as_f64().unwrap() - want).abs() < 1e-12, "{}: {} is not {want}", names[i], row[i]);
@@ -611,7 +611,7 @@ fn what_is_measured_beside_the_run_is_what_a_hand_calculation_gives() {
     ] {
         place.put("run.toml", strata(top, fraction));
         let outcome = place.run(&["solve", "run.toml", "--json"]).json();
-        let names: Vec<&str> = outcome["gauges"].as_array().unwrap().iter().map(|g| g["name"].as_str().unwrap()).collect();
+        let names: Vec<&str> = outcome["metrics"].as_array().unwrap().iter().map(|g| g["name"].as_str().unwrap()).collect();
         assert_eq!(names, wanted);
     }
 }
@@ -624,7 +624,7 @@ fn counted_rates_are_measured_beside_the_run() {
                 'counted(false_positive_rate + 2 * l2)', 'counted( roc_gap(thresholds = 2, low = 0, high = 1) )', 'counted(equalised_odds)']";
     place.put("run.toml", strata(list, "test_fraction = 0.5"));
     let outcome = place.run(&["solve", "run.toml", "--json"]).json();
-    let gauges = outcome["gauges"].as_array().unwrap();
+    let metrics = outcome["metrics"].as_array().unwrap();
     // Scores are 0.5 and 1 in the first group, 0.5 and -1.5 in the second, by label; 1, 2, 2 and 3 rows stay, 1, 1, 2 and 2 are
     // set aside. At a threshold of 0 the shares above it are 1 and 2/5, at 0.5 they are 2/3 and 0, and no threshold does better.
     let sig = |t: f64| 1.0 / (1.0 + (-t).exp());
@@ -635,12 +635,12 @@ fn counted_rates_are_measured_beside_the_run() {
         [0.5, 5.0 / 6.0, 0.5, soft([1.0, 1.0, 2.0, 2.0]), 1.0 / 3.0 + 0.25, 0.5, 1.0],
     ]
     .concat();
-    assert_eq!(gauges.len(), wanted.len());
-    for (gauge, want) in gauges.iter().zip(&wanted) {
+    assert_eq!(metrics.len(), wanted.len());
+    for (gauge, want) in metrics.iter().zip(&wanted) {
         assert!((gauge["value"].as_f64().unwrap() - want).abs() < 1e-12, "{gauge}, not {want}");
     }
-    assert_eq!(gauges[5]["name"], "counted(roc_gap(thresholds = 2, low = 0, high = 1))");
-    assert_eq!(gauges[9]["name"], "held-out counted_roc_gap");
+    assert_eq!(metrics[5]["name"], "counted(roc_gap(thresholds = 2, low = 0, high = 1))");
+    assert_eq!(metrics[9]["name"], "held-out counted_roc_gap");
     for (list, says) in [
         ("'counted(hinge)'", "hinge has no rate that is softened"),
         ("'counted_rocgap'", "did you mean counted_roc_gap?"),
@@ -667,7 +667,7 @@ fn thresholds_of_what_is_measured_are_those_of_the_problem() {
     let text = format!("measure = [{list}]\n{}", kink(problem, "")).replace("iterations = 20", "iterations = 0");
     place.put("run.toml", text);
     let outcome = place.run(&["solve", "run.toml", "--json"]).json();
-    let value = |i: usize| outcome["trace"][0]["gauges"][i].as_f64().unwrap();
+    let value = |i: usize| outcome["trace"][0]["metrics"][i].as_f64().unwrap();
     assert!(value(0) > 0.0 && (value(0) - value(1)).abs() < 1e-5, "{} and {}", value(0), value(1));
     assert_eq!(outcome["references"].as_array().unwrap().len(), 1);
     // (0 + 0 + 3 + 0) / 4, though a smallest hinge loss above 0 is known.
@@ -724,10 +724,10 @@ fn a_transport_plan_can_be_a_variable() {
     assert!(notes.contains(&format!("the transport plan is a variable: {side} x {side} numbers")), "{notes}");
     assert!(notes.contains("weak-convexity constant"), "{notes}");
     // The gap with the best plan for the same model lies below the sum with the plan at hand, on the rows of training.
-    let gauges = outcome["gauges"].as_array().unwrap();
-    let names: Vec<&str> = gauges.iter().map(|g| g["name"].as_str().unwrap()).collect();
+    let metrics = outcome["metrics"].as_array().unwrap();
+    let names: Vec<&str> = metrics.iter().map(|g| g["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["wasserstein_gap", "held-out wasserstein_gap"]);
-    let (gap, objective) = (gauges[0]["value"].as_f64().unwrap(), outcome["point"]["objective"].as_f64().unwrap());
+    let (gap, objective) = (metrics[0]["value"].as_f64().unwrap(), outcome["point"]["objective"].as_f64().unwrap());
     assert!(gap > 0.0 && gap < objective, "{gap} against {objective}");
 
     // The whole point, or the model's part, for which the best plan is taken.
@@ -828,7 +828,7 @@ fn values_alone_are_enough_for_hundreds_of_pairs() {
         assert!(listed.len() == 10 && listed.iter().rev().is_sorted(), "{name}: {listed:?}");
         assert_eq!(point["violation"].as_f64().unwrap(), listed[0]);
         // What values alone say, with an error and what it cost.
-        let found = &out["by_values"];
+        let found = &out["zeroth_order"];
         let (value, error) = (found["gradient"]["value"].as_f64().unwrap(), found["gradient"]["error"].as_f64().unwrap());
         assert!(value > 0.0 && error > 0.0 && error < value, "{name}: {found}");
         assert!(ran.out.contains("by values alone, at a price of 1 for squared violations: gradient norm of the penalised"));
@@ -837,11 +837,11 @@ fn values_alone_are_enough_for_hundreds_of_pairs() {
         assert!(ran.out.contains(&sentence), "{name}: {}", ran.out);
         let own = name == "dszog";
         assert_eq!((found["lagrangian"].is_object(), ran.out.contains("eps_1 = ")), (own, own), "{name}");
-        // No subgradient was asked for, and the gauges have all three parts of the rows.
+        // No subgradient was asked for, and the metrics have all three parts of the rows.
         assert_eq!(out["counts"]["objective_subgradients"]["calls"], 0);
         assert_eq!(out["counts"]["constraint_subgradients"]["calls"], 0);
-        let gauges: Vec<&str> = out["gauges"].as_array().unwrap().iter().map(|g| g["name"].as_str().unwrap()).collect();
-        assert_eq!(gauges, ["accuracy", "held-out accuracy", "validation accuracy"]);
+        let metrics: Vec<&str> = out["metrics"].as_array().unwrap().iter().map(|g| g["name"].as_str().unwrap()).collect();
+        assert_eq!(metrics, ["accuracy", "held-out accuracy", "validation accuracy"]);
         let (header, rows) = {
             let text = place.read("run.csv");
             let (header, rows) = cells(&text);
@@ -907,7 +907,7 @@ fn zeroth_order_runs_do_not_depend_on_threads_and_can_be_continued() {
         place.put("run.toml", text(30));
         let resumed = run(&["--checkpoint", "run.save", "--resume"]);
         assert!(resumed["notes"].as_array().unwrap().iter().any(|n| n == "continued from iteration 13"), "{name}: {resumed}");
-        for key in ["point", "by_values", "counts", "gauges", "best_feasible"] {
+        for key in ["point", "zeroth_order", "counts", "metrics", "best_feasible"] {
             assert_eq!(resumed[key], whole[key], "{name}: {key}");
         }
     }
@@ -933,7 +933,7 @@ fn covariances_are_kept_within_their_bound_with_and_without_a_kernel() {
             0 => assert!((95..=105).contains(&length), "{length}"),
             n => assert_eq!(length, n),
         }
-        let accuracy = ran["gauges"][0]["value"].as_f64().unwrap();
+        let accuracy = ran["metrics"][0]["value"].as_f64().unwrap();
         assert!(accuracy > 0.7, "{data}: {accuracy}");
         assert!(
             ran["trace"][0]["objective"] == 1.0 && point["objective"].as_f64().unwrap() < 0.999,
@@ -960,7 +960,7 @@ fn rows_are_drawn_by_the_seed_and_shared_out() {
     assert!((61_000.0..63_500.0).contains(&total), "{total}");
     // An accuracy is a whole number of rows over their number.
     for (gauge, rows) in [(1, 299), (2, 199)] {
-        let share = one["gauges"][gauge]["value"].as_f64().unwrap();
+        let share = one["metrics"][gauge]["value"].as_f64().unwrap();
         let whole = (rows..=rows + 1).any(|n| (share * f64::from(n) - (share * f64::from(n)).round()).abs() < 1e-9);
         assert!(whole, "{share} of {rows}");
     }
@@ -1002,8 +1002,8 @@ fn bilevel_problems_are_solved_and_judged() {
     assert_eq!(judged["derivatives"], "exact");
     assert!(ran.out.contains("what x is worth, over all y with g within 0.000001 of its least value"), "{}", ran.out);
     assert!(ran.out.contains("<= 0  holds within 0.101"), "{}", ran.out);
-    let gauges: Vec<&str> = out["gauges"].as_array().unwrap().iter().map(|g| g["name"].as_str().unwrap()).collect();
-    assert_eq!(gauges, ["inner_gap", "pessimistic_value", "optimistic_value"]);
+    let metrics: Vec<&str> = out["metrics"].as_array().unwrap().iter().map(|g| g["name"].as_str().unwrap()).collect();
+    assert_eq!(metrics, ["inner_gap", "pessimistic_value", "optimistic_value"]);
     let after_five = &out["trace"][1];
     assert!((number(&after_five["objective"]) - 0.1812).abs() < 5e-3, "{after_five}");
     assert_eq!(out["counts"]["more"]["products with second derivatives"].as_u64().map(|n| n > 0), Some(true));

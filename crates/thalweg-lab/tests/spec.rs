@@ -88,11 +88,11 @@ fn a_problem_apart_from_its_equipment_runs_as_both_together() {
     for part in ["per_decade: Some(4)", "objective: Some(1e-9)", "logistic"] {
         assert!(ready.equipped.settings.contains(part), "{part} is not in {}", ready.equipped.settings);
     }
-    let options = spec.options(equipped.certificate, equipped.gauges.clone());
+    let options = spec.options(equipped.certificate, equipped.metrics.clone());
     assert_eq!((options.seed, options.feasibility, options.threads, options.stop), (3, 1e-4, 1, spec.stop));
     let run = |problem, solver: &mut thalweg::solvers::AnySolver, start: &[f64]| {
         let outcome = run::minimize_with(problem, solver, start, &options, &mut ()).unwrap();
-        (outcome.point, outcome.gauges, outcome.trace.len())
+        (outcome.point, outcome.metrics, outcome.trace.len())
     };
     let apart = run(posed.problem.oracle(), &mut equipped.solver, &equipped.start);
     assert_eq!(apart, run(ready.posed.problem.oracle(), &mut ready.equipped.solver, &ready.equipped.start));
@@ -140,7 +140,7 @@ fn a_loss_with_its_variance_has_a_ball_and_solvers_of_its_own() {
     let end = |minimize: &str, solver: &str| {
         let spec = spec(minimize, "", solver);
         let mut ready = spec.ready(&file, &Options::default()).unwrap();
-        let options = spec.options(ready.equipped.certificate, ready.equipped.gauges.clone());
+        let options = spec.options(ready.equipped.certificate, ready.equipped.metrics.clone());
         let problem = ready.posed.problem.oracle();
         let outcome = run::minimize_with(problem, &mut ready.equipped.solver, &ready.equipped.start, &options, &mut ());
         outcome.map(|outcome| outcome.point.objective).map_err(|e| e.to_string())

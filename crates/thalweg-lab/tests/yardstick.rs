@@ -9,7 +9,7 @@ use thalweg::infproj::{Case, Eliminated, InfProjection, Power};
 use thalweg::learn::{Builder, Data, Split};
 use thalweg::math::vec;
 use thalweg::oracle::{Pick, Subgradients};
-use thalweg::run::{self, Ended, Options, Outcome, Record};
+use thalweg::run::{self, Options, Outcome, Record, StopReason};
 use thalweg::sets::{Ball, Set, WholeSpace};
 use thalweg::solvers::auto::{self, Chosen};
 use thalweg::solvers::{Lbfgs, lbfgs};
@@ -33,7 +33,7 @@ fn solve(problem: &dyn Subgradients, steps: u64) -> (Outcome, Lbfgs) {
 #[track_caller]
 fn reaches(problem: &dyn Subgradients, value: f64, norm: f64, multiplier: f64) {
     let (outcome, solver) = solve(problem, 400);
-    assert_eq!(outcome.ended, Ended::Finished);
+    assert_eq!(outcome.ended, StopReason::Finished);
     // Line searches seldom need a second trial.
     assert!(outcome.counts.objective_subgradients.calls <= outcome.iterations * 5 / 4 + 1, "{:?}", outcome.counts);
     assert!(!outcome.notes.iter().any(|note| note.contains("stalled")), "{:?}", outcome.notes);

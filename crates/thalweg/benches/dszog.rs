@@ -88,7 +88,7 @@ fn main() {
     let problem = pairs(1000);
     let options = Options { record: Record::default(), ..Options::iterations(2000) };
     let mut solver = Dszog::new(dszog::Settings::default()).unwrap();
-    let outcome = run::minimize_by_values(&problem, &mut solver, &[0.0; 300], &options, &mut ()).unwrap();
+    let outcome = run::minimize_zeroth_order(&problem, &mut solver, &[0.0; 300], &options, &mut ()).unwrap();
     println!(
         "a run of 2,000 steps at m = 1,000,000: {:.2} s, objective {:.4}, largest violation {:.4}, {:.2}% violated",
         outcome.seconds,

@@ -10,7 +10,7 @@ use thalweg::bilevel::problems::{Interval, Pricing, Quadratic, Toy};
 use thalweg::bilevel::{self, Bilevel, Derivatives, Form, Formulas, InnerSteps, Number, Pair, SingleLevel, Written};
 use thalweg::math::vec;
 use thalweg::oracle::{At, Draw, Pick, Problem, Scratch, Subgradients, Values, Warm, check};
-use thalweg::run::{self, Ended, Options, Outcome, Record};
+use thalweg::run::{self, Options, Outcome, Record, StopReason};
 use thalweg::sets::{Ball, Set};
 use thalweg::solvers::{Adaprox, Conex, FirstOrder, Ipp, Method, Pd, Ssg, adaprox, conex, ipp, pd};
 
@@ -40,7 +40,7 @@ fn values(problem: &SingleLevel, z: &[f64]) -> (f64, Vec<f64>) {
     let (mut warm, mut scratch, draw) = (Warm::default(), problem.scratch(), Draw::full());
     problem.refresh(z, &mut warm, &mut scratch).unwrap();
     let at = At { x: z, draw: &draw, warm: &warm };
-    let mut h = vec![0.0; problem.constraints()];
+    let mut h = vec![0.0; problem.num_constraints()];
     problem.constraint_values(at, Pick::All, &mut h, &mut scratch).unwrap();
     (problem.objective(at, &mut scratch).unwrap(), h)
 }
@@ -50,9 +50,9 @@ fn jacobian_norm(problem: &SingleLevel, z: &[f64]) -> f64 {
     let (mut warm, mut scratch, draw) = (Warm::default(), problem.scratch(), Draw::full());
     problem.refresh(z, &mut warm, &mut scratch).unwrap();
     let at = At { x: z, draw: &draw, warm: &warm };
-    let (mut h, mut row, mut squares) = (vec![0.0; problem.constraints()], vec![0.0; z.len()], 0.0);
+    let (mut h, mut row, mut squares) = (vec![0.0; problem.num_constraints()], vec![0.0; z.len()], 0.0);
     for j in 0..h.len() {
-        problem.constraint_pull(at, &mut h, &mut |_, w| w[j] = 1.0, &mut row, &mut scratch).unwrap();
+        problem.constraint_vjp(at, &mut h, &mut |_, w| w[j] = 1.0, &mut row, &mut scratch).unwrap();
         squares += vec::norm_squared(&row);
     }
     squares.sqrt()
@@ -141,7 +141,7 @@ fn the_first_steps_of_sg_are_those_worked_out() {
     let options = Options { record: Record { every: Some(1), ..Record::default() }, ..Options::iterations(4) };
     struct Seen(Vec<Vec<f64>>);
     impl run::Observer for Seen {
-        fn recorded(&mut self, _: &run::Row, x: &[f64], _: &run::Known) {
+        fn recorded(&mut self, _: &run::Row, x: &[f64], _: &run::Diagnostics) {
             self.0.push(x.to_vec());
         }
     }
@@ -446,10 +446,10 @@ fn an_interrupt_ends_whatever_is_going_on() {
         (found, problem.asked.load(Ordering::Relaxed))
     };
     let (whole, all) = solve(u64::MAX);
-    assert!(whole.extremes.is_some() && whole.outcome.ended != Ended::Interrupted && all > 20_000, "{all}");
+    assert!(whole.extremes.is_some() && whole.outcome.ended != StopReason::Interrupted && all > 20_000, "{all}");
     for after in [2, 2_000, 10_000] {
         let (found, asked) = solve(after);
-        assert_eq!(found.outcome.ended, Ended::Interrupted);
+        assert_eq!(found.outcome.ended, StopReason::Interrupted);
         assert!(found.outcome.iterations == 0 && found.x == [0.1] && found.extremes.is_none(), "{after}: {found:?}");
         // What is left is the value function at the start, anew for everything that measures there.
         assert!(asked < after + 1_500, "{after}: {asked} inner gradients");

@@ -85,7 +85,7 @@ fn values(single: &SingleLevel, z: &[f64]) -> (f64, Vec<f64>, Warm) {
     let (mut warm, mut scratch, draw) = (Warm::default(), single.scratch(), Draw::full());
     single.refresh(z, &mut warm, &mut scratch).unwrap();
     let at = At { x: z, draw: &draw, warm: &warm };
-    let mut h = vec![0.0; single.constraints()];
+    let mut h = vec![0.0; single.num_constraints()];
     single.constraint_values(at, Pick::All, &mut h, &mut scratch).unwrap();
     (single.objective(at, &mut scratch).unwrap(), h, warm)
 }
@@ -95,11 +95,11 @@ fn norms(single: &SingleLevel, z: &[f64]) -> (f64, f64) {
     let (mut warm, mut scratch, draw) = (Warm::default(), single.scratch(), Draw::full());
     single.refresh(z, &mut warm, &mut scratch).unwrap();
     let at = At { x: z, draw: &draw, warm: &warm };
-    let (mut h, mut row, mut squares) = (vec![0.0; single.constraints()], vec![0.0; z.len()], 0.0);
+    let (mut h, mut row, mut squares) = (vec![0.0; single.num_constraints()], vec![0.0; z.len()], 0.0);
     single.objective_grad(at, &mut row, &mut scratch).unwrap();
     let slope = vec::norm(&row);
     for j in 0..h.len() {
-        single.constraint_pull(at, &mut h, &mut |_, w| w[j] = 1.0, &mut row, &mut scratch).unwrap();
+        single.constraint_vjp(at, &mut h, &mut |_, w| w[j] = 1.0, &mut row, &mut scratch).unwrap();
         squares += vec::norm_squared(&row);
     }
     (slope, squares.sqrt())
@@ -300,7 +300,7 @@ fn inners() -> [adaprox::Inner; 2] {
 #[test]
 fn a_large_sigma_never_lets_the_objective_rise() {
     // Products of a constraint and its multiplier bend by more than any fixed sigma.
-    for problem in small(2).into_iter().filter(|problem| problem.constraints() == 0) {
+    for problem in small(2).into_iter().filter(|problem| problem.num_constraints() == 0) {
         for inner in inners() {
             let form = Form { alpha: 0.05, xi: 0.05, ..Form::default() };
             let first: Vec<f64> = vec![0.5; problem.outer_dim()];
@@ -354,14 +354,14 @@ fn counts_equal_a_hand_count() {
         let ended = run::minimize(&single, &mut Pd::new(pd).unwrap(), &z, &quiet, &mut ()).unwrap();
         assert_eq!(ended.counts.inner, n * steps);
         // Where there is another constraint, its complementarity may have all the weight.
-        let r = problem.constraints();
+        let r = problem.num_constraints();
         assert!(r > 0 || ended.counts.more.get(PRODUCTS) == Some(&(30 + 2 * steps)), "{:?}", ended.counts);
 
         // A step on a stationarity condition needs two, and one for all constraints C_i; one on another row or on the objective none.
         let sg = || Ssg::new(adaprox::Sg::as_ssg(30.0, 0.2)).unwrap();
         let (mut solver, mut products) = (sg(), 30);
         let ev: &mut Evaluator<SingleLevel> = &mut Evaluator::new(&single, 0, 0.0);
-        let (mut at, mut h) = (vec![0.0; z.len()], vec![0.0; single.constraints()]);
+        let (mut at, mut h) = (vec![0.0; z.len()], vec![0.0; single.num_constraints()]);
         Solver::<dyn Eval>::start(&mut solver, ev, &z).unwrap();
         for _ in 0..steps {
             solver.iterate(&mut at);

@@ -7,7 +7,7 @@ use common::{continues_bit_for_bit, same_bits_on_two_threads};
 use thalweg::certify::{Bounds, certify};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::oracle::Problem;
-use thalweg::run::{Ended, Known, Observer, Options, Outcome, Record, Row, minimize};
+use thalweg::run::{Diagnostics, Observer, Options, Outcome, Record, Row, StopReason, minimize};
 use thalweg::sets;
 use thalweg::solvers::Bundle;
 use thalweg::solvers::bundle::Settings;
@@ -63,7 +63,7 @@ type Knew = (Vec<f64>, Option<Vec<f64>>, Option<f64>);
 struct Told(Vec<Knew>);
 
 impl Observer for Told {
-    fn recorded(&mut self, _: &Row, x: &[f64], known: &Known) {
+    fn recorded(&mut self, _: &Row, x: &[f64], known: &Diagnostics) {
         self.0.push((x.to_vec(), known.multipliers.map(<[f64]>::to_vec), known.upper));
     }
 }
@@ -105,7 +105,7 @@ fn a_weakly_convex_constraint_is_kept() {
         .constraint("outside", |x| 1.0 - x[0] * x[0], |x, s| s[0] = -2.0 * x[0])
         .weak_convexity(0.0, 2.0);
     let outcome = solve(&problem, &[1.5], Settings { eps: 1e-5, ..Settings::default() }, 100);
-    assert_eq!(outcome.ended, Ended::Finished, "{outcome:?}");
+    assert_eq!(outcome.ended, StopReason::Finished, "{outcome:?}");
     assert!((outcome.point.x[0] - 1.0).abs() < 1e-5 && outcome.point.feasible, "{outcome:?}");
     assert!((outcome.multipliers.unwrap()[0] - 0.8).abs() < 1e-3);
 }
@@ -119,7 +119,7 @@ fn conflicting_constraints_are_named() {
         .constraint("idle", |x| x[0] - 9.0, |_, s| s[0] = 1.0)
         .weak_convexity(0.0, 0.0);
     let outcome = solve(&problem, &[5.0], Settings::default(), 100);
-    let Ended::Infeasible { conflicting, everywhere } = &outcome.ended else { panic!("{outcome:?}") };
+    let StopReason::Infeasible { conflicting, everywhere } = &outcome.ended else { panic!("{outcome:?}") };
     assert_eq!(conflicting, &["left", "right"]);
     assert!(*everywhere && !outcome.success());
     assert!(outcome.point.x[0].abs() < 1e-3 && (outcome.point.violation - 1.0).abs() < 1e-3, "{outcome:?}");
@@ -169,7 +169,7 @@ fn a_claimed_constant_that_is_too_small_is_found_out() {
     assert!(refusal.contains("the weak-convexity constant 1 of the objective is too small"), "{refusal}");
     assert!(refusal.contains("needs at least 2.0"), "{refusal}");
     let outcome = solve(&problem, &[0.5], Settings::default(), 50);
-    assert!(matches!(&outcome.ended, Ended::Failed { reason, .. } if reason.contains("too small")), "{outcome:?}");
+    assert!(matches!(&outcome.ended, StopReason::Failed { reason, .. } if reason.contains("too small")), "{outcome:?}");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_box_that_holds_the_solution_back() {
         .domain(sets::Bounds::uniform(-1.0, 1.0).unwrap());
     for settings in both(1e-5) {
         let outcome = solve(&problem, &[-1.0, 1.0], settings, 200);
-        assert_eq!(outcome.ended, Ended::Finished, "{outcome:?}");
+        assert_eq!(outcome.ended, StopReason::Finished, "{outcome:?}");
         assert!(near(&outcome.point.x, &[1.0, 0.5], 1e-4), "{outcome:?}");
         assert!((outcome.multipliers.unwrap()[0] - 1.0).abs() < 1e-2);
     }
@@ -198,7 +198,7 @@ fn a_ball_that_holds_the_solution_back() {
         .domain(sets::Ball::new(1.0).unwrap());
     for settings in both(1e-4) {
         let outcome = solve(&problem, &[0.0, 0.0, 0.9], settings, 200);
-        assert_eq!(outcome.ended, Ended::Finished, "{outcome:?}");
+        assert_eq!(outcome.ended, StopReason::Finished, "{outcome:?}");
         let root = 5.0_f64.sqrt();
         assert!((outcome.point.objective + root).abs() < 1e-4, "{outcome:?}");
         assert!(near(&outcome.point.x, &[1.0 / root, 2.0 / root, 0.0], 2e-3), "{outcome:?}");
@@ -220,7 +220,7 @@ fn a_product_of_a_ball_and_an_interval() {
     // With x0 = cos t, x1 = sin t, x2 = 1.2 - x0 <= 1: the interval holds x2 at 1, and x0 is 0.2.
     for settings in both(1e-4) {
         let outcome = solve(&problem, &[0.1, 0.0, 0.1], settings, 300);
-        assert_eq!(outcome.ended, Ended::Finished, "{outcome:?}");
+        assert_eq!(outcome.ended, StopReason::Finished, "{outcome:?}");
         assert!(near(&outcome.point.x, &[0.2, 0.96_f64.sqrt(), 1.0], 2e-3), "{outcome:?}");
     }
 }
@@ -239,7 +239,7 @@ fn several_constraints_have_their_multipliers() {
         .weak_convexity(0.0, 0.0);
     for settings in both(1e-5) {
         let outcome = solve(&problem, &[4.0, -3.0, 7.0], settings, 300);
-        assert_eq!(outcome.ended, Ended::Finished, "{outcome:?}");
+        assert_eq!(outcome.ended, StopReason::Finished, "{outcome:?}");
         assert!(near(&outcome.point.x, &[0.3, 0.25, 0.7], 1e-4), "{outcome:?}");
         assert!(near(&outcome.multipliers.unwrap(), &[0.8, 1.5, 0.6, 0.0], 1e-2));
     }
@@ -253,7 +253,7 @@ fn an_infeasible_start_on_a_weakly_convex_constraint() {
         .weak_convexity(0.0, 2.0);
     for settings in both(1e-5) {
         let outcome = solve(&problem, &[0.3], settings, 200);
-        assert_eq!(outcome.ended, Ended::Finished, "{outcome:?}");
+        assert_eq!(outcome.ended, StopReason::Finished, "{outcome:?}");
         assert!((outcome.point.x[0] - 1.0).abs() < 1e-4, "{outcome:?}");
     }
 }
@@ -269,7 +269,7 @@ fn weakly_convex_constraints_that_conflict() {
         .weak_convexity(0.0, 2.0);
     for settings in both(1e-4) {
         let outcome = solve(&problem, &[0.9], settings, 300);
-        let Ended::Infeasible { conflicting, everywhere } = &outcome.ended else { panic!("{outcome:?}") };
+        let StopReason::Infeasible { conflicting, everywhere } = &outcome.ended else { panic!("{outcome:?}") };
         assert_eq!(conflicting, &["far", "close"]);
         assert!(!everywhere && !outcome.success());
         assert!((outcome.point.violation - 0.375).abs() < 1e-3, "{outcome:?}");
@@ -294,11 +294,11 @@ fn few_cuts_are_enough() {
         )
         .weak_convexity(0.0, 0.0);
     let many = solve(&problem, &[1.0; 10], Settings { eps: 1e-5, ..Settings::default() }, 2_000);
-    assert_eq!(many.ended, Ended::Finished, "{many:?}");
+    assert_eq!(many.ended, StopReason::Finished, "{many:?}");
     let above = |few: &Outcome| few.point.objective - many.point.objective;
     for settings in both(1e-4) {
         let few = solve(&problem, &[1.0; 10], Settings { max_cuts: 10, ..settings.clone() }, 200);
-        assert_eq!(few.ended, Ended::Finished, "{}", above(&few));
+        assert_eq!(few.ended, StopReason::Finished, "{}", above(&few));
         assert!(above(&few) < 1e-7, "{}", above(&few));
         // Fewer than are active at the solution: slow, as for any aggregate, but it does not stall.
         let [early, late] =
@@ -365,7 +365,7 @@ fn a_flat_constraint_is_not_taken_for_one_that_cannot_be_kept() {
         .constraint("flat", |x| 1e-6 * (3.0 - x[0]), |_, s| s[0] = -1e-6)
         .weak_convexity(0.0, 0.0);
     let outcome = solve(&problem, &[0.0], Settings::default(), 300);
-    assert!(!matches!(outcome.ended, Ended::Infeasible { .. }), "{outcome:?}");
+    assert!(!matches!(outcome.ended, StopReason::Infeasible { .. }), "{outcome:?}");
     // Within the tolerance of 1e-6 the constraint holds from 2 on.
     assert!(outcome.point.feasible && outcome.point.x[0] >= 2.0, "{outcome:?}");
 }

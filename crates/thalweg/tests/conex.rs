@@ -9,7 +9,7 @@ use common::{bits, continues_bit_for_bit, disc, learning, same_bits_on_two_threa
 use thalweg::eval::{Eval, Evaluator, ValueEval};
 use thalweg::math::vec;
 use thalweg::oracle::{At, Draw, Pick, Problem, Subgradients, Values, Warm};
-use thalweg::run::{self, Ended, Options};
+use thalweg::run::{self, Options, StopReason};
 use thalweg::sets::Bounds;
 use thalweg::solvers::conex::{MOST_NUMBERS, Output, Settings, Theta};
 use thalweg::solvers::{Conex, Kind, Method, Schedule, Solver};
@@ -184,7 +184,7 @@ fn too_many_numbers_are_refused_before_the_first_step() {
         fn dim(&self) -> usize {
             1 << 20
         }
-        fn constraints(&self) -> usize {
+        fn num_constraints(&self) -> usize {
             257
         }
         fn objective(&self, _: At, _: &mut thalweg::oracle::Scratch) -> thalweg::Result<f64> {
@@ -199,7 +199,7 @@ fn too_many_numbers_are_refused_before_the_first_step() {
         fn objective_grad(&self, _: At, _: &mut [f64], _: &mut thalweg::oracle::Scratch) -> thalweg::Result<f64> {
             panic!("a step was made")
         }
-        fn constraint_pull(
+        fn constraint_vjp(
             &self,
             _: At,
             _: &mut [f64],
@@ -248,7 +248,7 @@ fn theta_is_a_number_or_a_word() {
 #[test]
 fn a_run_that_explodes_says_what_exploded() {
     let outcome = solve(&curved(), boxed(fixed(1e-3, f64::MAX)), &[5.0], &Options::iterations(50));
-    let Ended::Failed { reason, iteration } = &outcome.ended else { panic!("{:?}", outcome.ended) };
+    let StopReason::Failed { reason, iteration } = &outcome.ended else { panic!("{:?}", outcome.ended) };
     assert!(reason.contains("the multiplier of constraint 1 is inf"), "{reason}");
     assert_eq!((*iteration, outcome.point.x[0], outcome.multipliers), (0, 5.0, None));
 }
@@ -298,7 +298,7 @@ fn rows_equal_single_pulls() {
             for (k, &j) in which.iter().enumerate() {
                 let (mut all, mut row) = ([f64::NAN; 2], vec![f64::NAN; d]);
                 let weigh = &mut |_: &[f64], w: &mut [f64]| w[j as usize] = 1.0;
-                problem.constraint_pull(at, &mut all, weigh, &mut row, &mut problem.scratch()).unwrap();
+                problem.constraint_vjp(at, &mut all, weigh, &mut row, &mut problem.scratch()).unwrap();
                 assert_eq!(g[k].to_bits(), all[j as usize].to_bits());
                 assert_eq!(rows[k * d..(k + 1) * d], row);
             }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use thalweg::oracle::Problem;
-use thalweg::run::{self, Known, Observer, Options, Record, Row};
+use thalweg::run::{self, Diagnostics, Observer, Options, Record, Row};
 use thalweg::solvers::{Dszog, dszog};
 
 /// The mean of the iterates from `from` on.
@@ -14,7 +14,7 @@ struct Mean {
 }
 
 impl Observer for Mean {
-    fn recorded(&mut self, row: &Row, x: &[f64], _: &Known) {
+    fn recorded(&mut self, row: &Row, x: &[f64], _: &Diagnostics) {
         if row.iteration >= self.from {
             self.count += 1.0;
             self.sum.resize(x.len(), 0.0);
@@ -30,7 +30,7 @@ fn every(n: u64) -> Options {
 fn mean(problem: &Problem, settings: dszog::Settings, start: &[f64], steps: u64) -> (Vec<f64>, Vec<f64>) {
     let mut solver = Dszog::new(settings).unwrap();
     let mut mean = Mean { from: steps / 2, count: 0.0, sum: vec![] };
-    run::minimize_by_values(problem, &mut solver, start, &every(steps), &mut mean).unwrap();
+    run::minimize_zeroth_order(problem, &mut solver, start, &every(steps), &mut mean).unwrap();
     (mean.sum.iter().map(|s| s / mean.count).collect(), solver.weights())
 }
 
@@ -90,7 +90,7 @@ fn queries_equal_the_formula() {
     let settings = dszog::Settings { directions: 4, m1: 7, m2: 9, m3: 11, ..dszog::Settings::default() };
     let mut solver = Dszog::new(settings).unwrap();
     let options = Options { record: Record::nothing(), ..Options::iterations(25) };
-    let outcome = run::minimize_by_values(&problem, &mut solver, &[1.0, 2.0, 3.0], &options, &mut ()).unwrap();
+    let outcome = run::minimize_zeroth_order(&problem, &mut solver, &[1.0, 2.0, 3.0], &options, &mut ()).unwrap();
     // The objective has no samples: each value counts once. The first step estimates at the start, too.
     assert_eq!(outcome.counts.objective_values.samples, 26 * 5);
     assert_eq!(outcome.counts.constraint_values.samples, 40 + 26 * (5 * 9 + 11));
@@ -109,7 +109,7 @@ fn a_continued_run_is_the_uninterrupted_one() {
         let settings = || dszog::Settings { plain, eta_w: 1e-3.into(), ..dszog::Settings::default() };
         let whole = {
             let mut solver = Dszog::new(settings()).unwrap();
-            run::minimize_by_values(&problem, &mut solver, &[0.0; 5], &Options::iterations(60), &mut ()).unwrap()
+            run::minimize_zeroth_order(&problem, &mut solver, &[0.0; 5], &Options::iterations(60), &mut ()).unwrap()
         };
         let file = folder.join(format!("{plain}.bin"));
         let mut parts = vec![];
@@ -118,7 +118,7 @@ fn a_continued_run_is_the_uninterrupted_one() {
                 run::Checkpoint { file: file.clone(), every: std::time::Duration::MAX, resume: true, settings: String::new() };
             let options = Options { checkpoint: Some(checkpoint), ..Options::iterations(stop) };
             let mut solver = Dszog::new(settings()).unwrap();
-            parts.push(run::minimize_by_values(&problem, &mut solver, &[0.0; 5], &options, &mut ()).unwrap());
+            parts.push(run::minimize_zeroth_order(&problem, &mut solver, &[0.0; 5], &options, &mut ()).unwrap());
         }
         let last = parts.pop().unwrap();
         assert_eq!(last.point.x, whole.point.x);
@@ -146,7 +146,7 @@ fn a_nan_names_the_constraint_and_saves_the_point() {
         zero,
     );
     let mut solver = Dszog::new(dszog::Settings { eta_w: 0.1.into(), m2: 8, m3: 8, ..dszog::Settings::default() }).unwrap();
-    let outcome = run::minimize_by_values(&problem, &mut solver, &[0.0], &every(100), &mut ()).unwrap();
+    let outcome = run::minimize_zeroth_order(&problem, &mut solver, &[0.0], &every(100), &mut ()).unwrap();
     assert!(outcome.ended.to_string().contains("constraint 'broken' is NaN"), "{}", outcome.ended);
     assert!(outcome.point.x[0] <= 0.5 && outcome.point.objective.is_finite());
 }
@@ -178,9 +178,9 @@ fn a_black_box_is_asked_for_what_is_needed_and_no_more() {
         })
         .named(|j| format!("limit {j}"));
     let settings = dszog::Settings { beta: 10.0, m1: 8, m2: 16, m3: 32, ..dszog::Settings::default() };
-    let options = Options { record: Record::nothing(), look_back: None, ..Options::iterations(500) };
+    let options = Options { record: Record::nothing(), zeroth_order_check: None, ..Options::iterations(500) };
     let mut solver = Dszog::new(settings).unwrap();
-    let outcome = run::minimize_by_values(&problem, &mut solver, &[0.0; 3], &options, &mut ()).unwrap();
+    let outcome = run::minimize_zeroth_order(&problem, &mut solver, &[0.0; 3], &options, &mut ()).unwrap();
     let of = |k: usize| counts[k].load(Relaxed);
     // The start and the returned point are measured on everything.
     assert_eq!(of(1), 2 * 50 + 501 * 11 * 8);
@@ -190,7 +190,7 @@ fn a_black_box_is_asked_for_what_is_needed_and_no_more() {
     // What was drawn twice is asked for once.
     assert!(of(3) - 2 * 300 <= outcome.counts.constraint_values.samples);
     assert_eq!(outcome.counts.constraint_values.samples, 300 + 501 * (11 * 16 + 32));
-    assert!(outcome.by_values.is_none());
+    assert!(outcome.zeroth_order.is_none());
     assert!((outcome.point.x[0] - 0.55).abs() < 0.05, "{:?}", outcome.point.x);
     assert!(outcome.point.worst.unwrap().starts_with("limit "));
     // More than are listed: the worst ten, the worst first.
@@ -205,7 +205,7 @@ fn one_constraint_keeps_all_the_weight() {
     let problem = Problem::new(1).objective(|w| (w[0] - 2.0).powi(2), zero).constraint("at most 1", |w| w[0] - 1.0, zero);
     let mut solver = Dszog::new(dszog::Settings::default()).unwrap();
     for steps in [1, 10, 300] {
-        run::minimize_by_values(&problem, &mut solver, &[0.0], &every(steps), &mut ()).unwrap();
+        run::minimize_zeroth_order(&problem, &mut solver, &[0.0], &every(steps), &mut ()).unwrap();
         assert_eq!(solver.weights(), [1.0]);
     }
 }
@@ -217,8 +217,8 @@ fn the_outcome_says_how_stationary_it_is() {
     let eta_w = thalweg::solvers::Schedule::InvSqrt(0.05);
     let settings = dszog::Settings { beta: 10.0, eta_w, mu: 1e-6, directions: 20, ..dszog::Settings::default() };
     let mut solver = Dszog::new(settings).unwrap();
-    let outcome = run::minimize_by_values(&problem, &mut solver, &[0.0], &Options::iterations(5000), &mut ()).unwrap();
-    let found = outcome.by_values.unwrap();
+    let outcome = run::minimize_zeroth_order(&problem, &mut solver, &[0.0], &Options::iterations(5000), &mut ()).unwrap();
+    let found = outcome.zeroth_order.unwrap();
     let w = outcome.point.x[0];
     assert!((w - 12.0 / 11.0).abs() < 1e-3, "{w}");
     assert_eq!(outcome.multipliers.unwrap(), [2.0 * 10.0 * (w - 1.0)]);
@@ -234,10 +234,10 @@ fn a_margin_moves_the_minimiser_inside() {
     let eta_w = thalweg::solvers::Schedule::InvSqrt(0.05);
     let settings = dszog::Settings { beta: 10.0, margin: 0.2, eta_w, mu: 1e-6, directions: 20, ..dszog::Settings::default() };
     let mut solver = Dszog::new(settings).unwrap();
-    let outcome = run::minimize_by_values(&problem, &mut solver, &[0.0], &Options::iterations(5000), &mut ()).unwrap();
+    let outcome = run::minimize_zeroth_order(&problem, &mut solver, &[0.0], &Options::iterations(5000), &mut ()).unwrap();
     let w = outcome.point.x[0];
     assert!((w - 10.0 / 11.0).abs() < 1e-3 && outcome.point.feasible, "{w}");
-    let found = outcome.by_values.unwrap();
+    let found = outcome.zeroth_order.unwrap();
     assert!(found.gradient.value < 0.03 && found.violations == 0.0, "{found:?}");
     assert!((outcome.multipliers.unwrap()[0] - 20.0 * (w - 0.8)).abs() < 1e-9);
     assert!((found.complementarity - 20.0 * (w - 0.8) * (1.0 - w)).abs() < 1e-9);

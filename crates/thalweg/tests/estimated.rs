@@ -7,7 +7,7 @@ use common::{bits, continues_bit_for_bit_on};
 use thalweg::certify::{self, Bounds, Penalised, Switching, by_switching, certify, of_penalty};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::oracle::{Problem, Source, check};
-use thalweg::run::{Checkpoint, Ended, Options, Outcome, Record, minimize};
+use thalweg::run::{Checkpoint, Options, Outcome, Record, StopReason, minimize};
 use thalweg::sets;
 use thalweg::solvers::auto::{self, Chosen};
 use thalweg::solvers::bundle::Settings;
@@ -75,7 +75,7 @@ fn a_weakly_convex_optimum_is_found_and_called_an_estimate() {
     for settings in both() {
         for start in [0.3, -0.2, 1.7] {
             let outcome = solve(&absolute().estimate_weak_convexity(), &[start], settings.clone(), 300);
-            assert_eq!(outcome.ended, Ended::Finished, "{start}: {outcome:?}");
+            assert_eq!(outcome.ended, StopReason::Finished, "{start}: {outcome:?}");
             let x = outcome.point.x[0];
             // The other stationary point is the cap, with slope -1 held by the constraint.
             assert!((x + 1.0).abs() < 1e-4 || (x - 0.5).abs() < 1e-4, "{start}: {outcome:?}");
@@ -96,7 +96,7 @@ fn phases_are_retrieved() {
     let mut rng = Rng::new(6, Purpose::Data);
     let start: Vec<f64> = truth.iter().map(|t| t + 0.4 * (rng.uniform() - 0.5)).collect();
     let outcome = solve(&problem.estimate_weak_convexity(), &start, Settings::default(), 1000);
-    assert_eq!(outcome.ended, Ended::Finished, "{:?}", outcome.point);
+    assert_eq!(outcome.ended, StopReason::Finished, "{:?}", outcome.point);
     assert!(outcome.point.objective < 1e-4, "{:?}", outcome.point);
     assert!(outcome.point.x.iter().zip(&truth).all(|(x, t)| (x - t).abs() < 1e-4), "{:?} {truth:?}", outcome.point.x);
     assert!(outcome.stationary.unwrap().estimated);
@@ -112,10 +112,10 @@ fn a_smooth_valley_in_a_disc() {
     let best = (0..2_000_000).map(|k| f64::from(k) * 1e-6).map(value).fold(f64::INFINITY, f64::min);
     for start in [[-1.2, 1.0], [0.0, 0.0], [0.5, -0.5]] {
         let outcome = solve(&rosenbrock(1.0).estimate_weak_convexity(), &start, Settings::default(), 2000);
-        assert_eq!(outcome.ended, Ended::Finished, "{start:?}: {:?} {:?}", outcome.point, outcome.notes);
+        assert_eq!(outcome.ended, StopReason::Finished, "{start:?}: {:?} {:?}", outcome.point, outcome.notes);
         assert!(outcome.point.feasible && (outcome.point.objective - best).abs() < 1e-4, "{start:?}: {:?} {best}", outcome.point);
         let outcome = solve(&rosenbrock(2.0).estimate_weak_convexity(), &start, Settings::default(), 2000);
-        assert_eq!(outcome.ended, Ended::Finished, "{start:?}: {:?} {:?}", outcome.point, outcome.notes);
+        assert_eq!(outcome.ended, StopReason::Finished, "{start:?}: {:?} {:?}", outcome.point, outcome.notes);
         assert!(outcome.point.x.iter().all(|x| (x - 1.0).abs() < 1e-3), "{start:?}: {:?}", outcome.point);
     }
 }
@@ -134,7 +134,7 @@ fn a_concave_kink_is_left() {
             let outcome = solve(&kink(), &[start], settings.clone(), 300);
             let x = outcome.point.x[0];
             assert!(x == -1.0 || x == 2.0, "{start}: {outcome:?}");
-            assert_eq!(outcome.ended, Ended::Finished, "{start}: {outcome:?}");
+            assert_eq!(outcome.ended, StopReason::Finished, "{start}: {outcome:?}");
         }
     }
     // The steps of the search go across the kink: x/10 - |x - 1| + |y| falls to the left of it too, but less.
@@ -191,7 +191,7 @@ fn a_run_on_a_convex_problem_has_the_bits_of_one_with_claimed_constants() {
     };
     let estimated = solve(&deviations().estimate_weak_convexity(), &[0.0; 20], Settings::default(), 2000);
     let claimed = solve(&deviations().weak_convexity(0.0, 0.0), &[0.0; 20], Settings::default(), 2000);
-    assert_eq!(claimed.ended, Ended::Finished);
+    assert_eq!(claimed.ended, StopReason::Finished);
     // The points that the stop is tried on come on top, and change nothing.
     assert!(estimated.iterations > claimed.iterations && estimated.iterations <= claimed.iterations + 16);
     assert_eq!(estimated.point, claimed.point);
@@ -215,7 +215,7 @@ fn a_saved_run_continues_with_the_constants_it_had() {
     // Saved after every step, those on which the stop is tried too.
     let file = std::env::temp_dir().join(format!("thalweg-estimated-{}.save", std::process::id()));
     let want = solve(&problem, &[0.5, -0.5], Settings::default(), 2000);
-    assert_eq!(want.ended, Ended::Finished);
+    assert_eq!(want.ended, StopReason::Finished);
     let mut got = None;
     for stop in 1..=want.iterations {
         let (every, settings) = (std::time::Duration::from_secs(3600), String::new());
@@ -242,7 +242,7 @@ fn conflicts_are_named_without_a_proof() {
         .constraint("high", |x| 1.0 - x[0], |_, s| s[0] = -1.0)
         .estimate_weak_convexity();
     let outcome = solve(&problem, &[0.3], Settings::default(), 500);
-    let Ended::Infeasible { conflicting, everywhere } = &outcome.ended else { panic!("{outcome:?}") };
+    let StopReason::Infeasible { conflicting, everywhere } = &outcome.ended else { panic!("{outcome:?}") };
     assert_eq!((conflicting.len(), *everywhere), (2, false));
     // A concave constraint looks hopeless from near its top.
     let hill = Problem::new(1)
@@ -328,12 +328,12 @@ fn whoever_relies_on_a_constant_does_not_take_an_estimate() {
 fn a_claim_still_fails_where_it_is_wrong() {
     let wrong = absolute().weak_convexity(0.0, 0.0);
     let outcome = solve(&wrong, &[0.3], Settings::default(), 300);
-    let Ended::Failed { reason, .. } = &outcome.ended else { panic!("{outcome:?}") };
+    let StopReason::Failed { reason, .. } = &outcome.ended else { panic!("{outcome:?}") };
     assert!(reason.contains("the weak-convexity constant 0 of the objective is too small"), "{reason}");
     // A setting is a claim, whatever the problem says.
     let settings = Settings { rho_f: Some(0.0), ..Settings::default() };
     let outcome = solve(&absolute().estimate_weak_convexity(), &[0.3], settings, 300);
-    assert!(matches!(outcome.ended, Ended::Failed { .. }), "{outcome:?}");
+    assert!(matches!(outcome.ended, StopReason::Failed { .. }), "{outcome:?}");
     let how = Bounds { rho_f: Some(0.0), ..Bounds::default() };
     let refusal = certify(&absolute().estimate_weak_convexity(), &[0.0], &how).unwrap_err().to_string();
     assert!(refusal.contains("is too small"), "{refusal}");
@@ -398,7 +398,7 @@ fn rough_functions_are_descended() {
     let outcome = solve(&problem, &start, Settings::default(), 3000);
     let before = outcome.trace[0].objective;
     assert!(outcome.point.feasible && outcome.point.objective < 0.25 * before, "{before} {:?}", outcome.point);
-    assert!(matches!(outcome.ended, Ended::Finished | Ended::Budget(_)), "{:?}", outcome.ended);
+    assert!(matches!(outcome.ended, StopReason::Finished | StopReason::Budget(_)), "{:?}", outcome.ended);
     // Rounded to 24 bits.
     let single = Problem::new(2)
         .objective(
@@ -429,6 +429,6 @@ fn rough_functions_are_descended() {
             .estimate_weak_convexity();
         let outcome = solve(&problem, &[-0.2], Settings { eps: 1e-6, ..Settings::default() }, 300);
         assert!((outcome.point.x[0] + 1.0).abs() < 1e-4, "{scale}: {outcome:?}");
-        assert_eq!(outcome.ended, Ended::Finished, "{scale}: {outcome:?}");
+        assert_eq!(outcome.ended, StopReason::Finished, "{scale}: {outcome:?}");
     }
 }

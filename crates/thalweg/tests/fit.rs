@@ -9,7 +9,7 @@ use thalweg::learn::{Data, Enforce, FitOptions, Fitted, Groups, Learning, Trains
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::oracle::Values;
-use thalweg::run::{self, Budget, Ended, Known, Observer, Progress, Row};
+use thalweg::run::{self, Budget, Diagnostics, Observer, Progress, Row, StopReason};
 use thalweg::solvers::Schedule;
 
 const ROWS: usize = 600;
@@ -135,7 +135,7 @@ fn enforcing_the_smooth_form_leaves_its_bound_alone() {
 fn an_interrupt_before_the_first_step_still_gives_a_point() {
     let mut p = problem(data(2, false), "logistic", &["demographic_parity <= 0.03"]);
     let fitted = train(&mut p, &FitOptions { stop: Some(Arc::new(AtomicBool::new(true))), ..options(1000) });
-    assert_eq!((fitted.ended, fitted.iterations), (Ended::Interrupted, 0));
+    assert_eq!((fitted.ended, fitted.iterations), (StopReason::Interrupted, 0));
     assert_eq!(fitted.point.x, [0.0; 4]);
 }
 
@@ -155,7 +155,7 @@ fn an_interrupt_ends_training_at_the_next_step_with_the_best_point_so_far() {
         let mut p = problem(data(2, false), "logistic", &["demographic_parity <= 0.03"]);
         let options = FitOptions { stop: Some(Arc::clone(&stop)), ..options(1000) };
         let fitted = fit(&mut p, &[0.0; 4], &options, &mut StopAfter(after, stop)).unwrap();
-        assert_eq!((fitted.ended, fitted.iterations), (Ended::Interrupted, after));
+        assert_eq!((fitted.ended, fitted.iterations), (StopReason::Interrupted, after));
         assert!(fitted.feasible && fitted.point.objective <= 2f64.ln(), "the start is feasible: {}", fitted.point.objective);
         assert!(fitted.point.objective < 0.69 || after < 10, "after {after}: {}", fitted.point.objective);
         assert_eq!(p.bound(0), 0.03);
@@ -194,7 +194,7 @@ struct Watch {
 }
 
 impl Observer for Watch {
-    fn recorded(&mut self, row: &Row, _: &[f64], _: &Known) {
+    fn recorded(&mut self, row: &Row, _: &[f64], _: &Diagnostics) {
         self.rows.push(row.clone());
     }
     fn progressed(&mut self, progress: &Progress) {

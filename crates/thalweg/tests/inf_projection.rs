@@ -12,7 +12,7 @@ use thalweg::learn::{Data, Learning};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::math::{Matrix, vec};
 use thalweg::oracle::{Pick, Problem, Subgradients, check};
-use thalweg::run::{self, Budget, Ended, Options, Outcome, Record};
+use thalweg::run::{self, Budget, Options, Outcome, Record, StopReason};
 use thalweg::sets::{Ball, Bounds, Set, WholeSpace};
 use thalweg::solvers::{FirstOrder, Lbfgs, Mspg, Spg, StSpg, lbfgs, mspg, spg, st_spg};
 
@@ -245,7 +245,7 @@ fn spg_makes_the_worked_steps() {
     let output = |steps: u64, rule: spg::Rule| {
         let settings = spg::Settings { rule, steps: Some(steps), ..spg::Settings::default() };
         let outcome = run(&problem, &mut Spg::new(settings).unwrap(), &[0.0], &quiet(1000));
-        assert_eq!((outcome.iterations, &outcome.ended), (steps, &Ended::Finished));
+        assert_eq!((outcome.iterations, &outcome.ended), (steps, &StopReason::Finished));
         outcome.point.x[0]
     };
     // The value with its proximal term, above the smallest, -1/2 at -1.
@@ -372,7 +372,7 @@ fn lazy_iterates_are_the_written_ones() {
                     st_spg::Settings { gamma, mu, batch, iterates, output, order, draws, ..st_spg::Settings::default() };
                 let mut solver = StSpg::new(settings).unwrap();
                 let outcome = run(&problem, &mut solver, &start, &quiet(10_000));
-                assert!(matches!(outcome.ended, Ended::Budget(_)), "{:?}", outcome.ended);
+                assert!(matches!(outcome.ended, StopReason::Budget(_)), "{:?}", outcome.ended);
                 let mut y = vec![0.0; problem.pair().coupled()];
                 solver.coupled(&mut y);
                 (outcome, y)
@@ -594,12 +594,12 @@ fn iterates_that_run_away_are_found_out() {
         let settings = st_spg::Settings { gamma: 0.01, mu: 0.1, iterates, ..st_spg::Settings::default() };
         let free = Eliminated::new(Regression::new(100, 5, 3, false, Box::new(WholeSpace)));
         let outcome = run(&free, &mut StSpg::new(settings.clone()).unwrap(), &[0.5; 5], &quiet(100_000));
-        let Ended::Failed { reason, .. } = &outcome.ended else { panic!("{:?}", outcome.ended) };
+        let StopReason::Failed { reason, .. } = &outcome.ended else { panic!("{:?}", outcome.ended) };
         assert!(reason.contains("the iterates run away") && reason.contains("gamma = 0.01 is too small"), "{reason}");
         assert!(outcome.point.objective.is_finite());
         let kept = Eliminated::new(Regression::new(100, 5, 3, false, Box::new(Ball::new(10.0).unwrap())));
         let outcome = run(&kept, &mut StSpg::new(settings).unwrap(), &[0.5; 5], &quiet(100_000));
-        assert!(matches!(outcome.ended, Ended::Budget(_)) && outcome.point.objective.is_finite());
+        assert!(matches!(outcome.ended, StopReason::Budget(_)) && outcome.point.objective.is_finite());
     }
 }
 

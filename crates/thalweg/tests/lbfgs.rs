@@ -8,7 +8,7 @@ use thalweg::learn::{Data, Learning};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::math::{Matrix, vec};
 use thalweg::oracle::{Problem, Subgradients};
-use thalweg::run::{self, Ended, Options, Outcome, Record};
+use thalweg::run::{self, Options, Outcome, Record, StopReason};
 use thalweg::sets::{Ball, Bounds};
 use thalweg::solvers::{FirstOrder, Lbfgs, lbfgs};
 
@@ -69,7 +69,7 @@ fn first_steps_by_hand() {
     assert_eq!(solver.residual(), Some(8.0));
     let (two, _) = run(&problem, &[3.0], 2);
     assert!(two.point.x[0].abs() < 1e-14, "{:?}", two.point.x);
-    assert!(two.ended == Ended::Finished && two.iterations == 2, "{:?}", two.ended);
+    assert!(two.ended == StopReason::Finished && two.iterations == 2, "{:?}", two.ended);
     // The start and one trial for each step.
     assert_eq!((two.counts.objective_subgradients.calls, two.counts.objective_values.calls), (3, 0));
 }
@@ -77,7 +77,7 @@ fn first_steps_by_hand() {
 #[test]
 fn a_quadratic_in_few_iterations() {
     let (outcome, solver) = run(&quadratic(15), &[0.0; 15], 100);
-    assert_eq!(outcome.ended, Ended::Finished);
+    assert_eq!(outcome.ended, StopReason::Finished);
     assert!(outcome.iterations <= 40, "{}", outcome.iterations);
     assert!(outcome.point.x.iter().all(|x| (x - 1.0).abs() < 1e-7), "{:?}", outcome.point.x);
     assert!(outcome.point.objective < 1e-14 && solver.residual().unwrap() <= 1e-9 * 15f64.powi(2) * 2.0);
@@ -87,13 +87,13 @@ fn a_quadratic_in_few_iterations() {
 #[test]
 fn rosenbrock_by_its_valley() {
     let (outcome, _) = run(&rosenbrock(2), &[-1.2, 1.0], 200);
-    assert_eq!(outcome.ended, Ended::Finished);
+    assert_eq!(outcome.ended, StopReason::Finished);
     assert!(outcome.iterations <= 60, "{}", outcome.iterations);
     assert!(vec::distance(&outcome.point.x, &[1.0, 1.0]) < 1e-6, "{:?}", outcome.point.x);
     // About four evaluations in three iterations: the line search is seldom at work.
     assert!(outcome.counts.objective_subgradients.calls <= 2 * outcome.iterations, "{:?}", outcome.counts);
     let (outcome, _) = run(&rosenbrock(50), &[-0.5; 50], 2000);
-    assert!(outcome.ended == Ended::Finished && outcome.point.objective < 1e-12, "{:?}", outcome.point);
+    assert!(outcome.ended == StopReason::Finished && outcome.point.objective < 1e-12, "{:?}", outcome.point);
 }
 
 /// The quadratic of two variables, c = (1, 2), in a ball: x_j = c_j / (c_j + nu).
@@ -103,7 +103,7 @@ fn a_ball_that_holds_back() {
     let problem = quadratic(2).domain(Ball::new(5.0 / 6.0).unwrap());
     for start in [[0.0, 0.0], [-0.8, 0.1], [0.5, 0.2], [5.0 / 6.0, 0.0], [0.0, -5.0 / 6.0]] {
         let (outcome, solver) = run(&problem, &start, 100);
-        assert_eq!(outcome.ended, Ended::Finished, "{start:?}");
+        assert_eq!(outcome.ended, StopReason::Finished, "{start:?}");
         assert!(vec::distance(&outcome.point.x, &[0.5, 2.0 / 3.0]) < 1e-8, "{start:?}: {:?}", outcome.point.x);
         assert!(vec::norm(&outcome.point.x) <= 5.0 / 6.0, "{start:?}");
         assert!((solver.multiplier().unwrap() - 1.0).abs() < 1e-8, "{start:?}: {:?}", solver.multiplier());
@@ -118,7 +118,7 @@ fn every_iterate_is_inside() {
     let mut seen = vec![];
     struct Norms<'a>(&'a mut Vec<f64>);
     impl run::Observer for Norms<'_> {
-        fn recorded(&mut self, row: &run::Row, x: &[f64], _: &run::Known) {
+        fn recorded(&mut self, row: &run::Row, x: &[f64], _: &run::Diagnostics) {
             assert_eq!(row.norm, vec::norm(x));
             self.0.push(row.norm);
         }
@@ -126,7 +126,7 @@ fn every_iterate_is_inside() {
     let options = Options { record: Record { every: Some(1), ..Record::default() }, ..Options::iterations(500) };
     let mut solver = Lbfgs::new(lbfgs::Settings::default()).unwrap();
     let outcome = run::minimize(&problem, &mut solver, &[0.6; 10], &options, &mut Norms(&mut seen)).unwrap();
-    assert_eq!(outcome.ended, Ended::Finished);
+    assert_eq!(outcome.ended, StopReason::Finished);
     assert!(seen.len() > 10 && seen.iter().all(|norm| *norm <= 2.0), "{seen:?}");
     // KKT: the gradient is a multiple of -x.
     let nu = solver.multiplier().unwrap();
@@ -141,7 +141,7 @@ fn a_ball_that_does_not_or_just_touches() {
         let problem = quadratic(2).domain(Ball::new(radius).unwrap());
         for start in [[0.0, 0.0], [-radius, 0.0], [0.3, -0.9]] {
             let (outcome, solver) = run(&problem, &start, 200);
-            assert_eq!(outcome.ended, Ended::Finished, "{name} {start:?}");
+            assert_eq!(outcome.ended, StopReason::Finished, "{name} {start:?}");
             assert!(vec::distance(&outcome.point.x, &[1.0, 1.0]) < 1e-8, "{name} {start:?}: {:?}", outcome.point.x);
             assert!(solver.multiplier().unwrap() < 1e-8, "{name} {start:?}");
         }
@@ -161,7 +161,7 @@ fn it_leaves_the_sphere_again() {
         )
         .domain(Ball::new(1.0).unwrap());
     let (outcome, solver) = run(&problem, &[-0.6, 0.8], 200);
-    assert_eq!(outcome.ended, Ended::Finished);
+    assert_eq!(outcome.ended, StopReason::Finished);
     assert!(vec::distance(&outcome.point.x, &[0.5, 0.0]) < 1e-5, "{:?}", outcome.point.x);
     assert_eq!(solver.multiplier(), Some(0.0));
 }
@@ -179,7 +179,7 @@ fn a_concave_function_ends_on_the_sphere() {
         )
         .domain(Ball::new(1.0).unwrap());
     let (outcome, solver) = run(&problem, &[0.2, 0.1], 100);
-    assert_eq!(outcome.ended, Ended::Finished);
+    assert_eq!(outcome.ended, StopReason::Finished);
     // (nu - 2) x1 = -1/10 and nu = 4: x1 = -1/20.
     let wanted = [-0.05, (1.0f64 - 0.0025).sqrt()];
     assert!(vec::distance(&outcome.point.x, &wanted) < 1e-8, "{:?}", outcome.point.x);
@@ -190,7 +190,7 @@ fn a_concave_function_ends_on_the_sphere() {
 fn steps_that_overflow_are_shortened() {
     let problem = Problem::new(1).objective(|x| (200.0 * x[0]).exp() - x[0], |x, s| s[0] = 200.0 * (200.0 * x[0]).exp() - 1.0);
     let (outcome, _) = run(&problem, &[-20.0], 200);
-    assert_eq!(outcome.ended, Ended::Finished);
+    assert_eq!(outcome.ended, StopReason::Finished);
     assert!((outcome.point.x[0] + 200f64.ln() / 200.0).abs() < 1e-9, "{:?}", outcome.point.x);
 }
 
@@ -206,7 +206,7 @@ fn a_kink_is_named() {
         )
         .weak_convexity(0.0, 0.0);
     let (outcome, solver) = run(&problem, &[0.7, 0.4], 500);
-    assert_eq!(outcome.ended, Ended::Finished);
+    assert_eq!(outcome.ended, StopReason::Finished);
     assert!(solver.residual().unwrap() > 0.5);
     let note = outcome.notes.iter().find(|n| n.starts_with("lbfgs stalled with a gradient of length ")).unwrap();
     assert!(note.contains("wanted 2.28e-9") && note.contains("it has kinks"), "{note}");
@@ -217,7 +217,7 @@ fn without_a_tolerance_it_ends_at_rounding() {
     let mut solver = Lbfgs::new(lbfgs::Settings { tolerance: 0.0, ..lbfgs::Settings::default() }).unwrap();
     let problem = rows(200, "logistic + 0.1 * l2");
     let outcome = run::minimize(&problem, &mut solver, &[0.0; 6], &quiet(2000), &mut ()).unwrap();
-    assert_eq!(outcome.ended, Ended::Finished);
+    assert_eq!(outcome.ended, StopReason::Finished);
     assert!(solver.residual().unwrap() < 1e-13, "{:?}", solver.residual());
     let stalled = outcome.notes.iter().any(|n| n.contains("smaller by more than rounding"));
     assert!(stalled || solver.residual() == Some(0.0), "{:?}", outcome.notes);
@@ -230,7 +230,7 @@ fn continues_bit_for_bit() {
             move || -> Box<FirstOrder<'static>> { Box::new(Lbfgs::new(lbfgs::Settings { memory, tolerance: 1e-15 }).unwrap()) };
         let (start, mut solver) = ([start; 100], Lbfgs::new(lbfgs::Settings { memory, tolerance: 1e-15 }).unwrap());
         let outcome = run::minimize(&problem, &mut solver, &start, &quiet(230), &mut ()).unwrap();
-        assert!(matches!(outcome.ended, Ended::Budget(_)), "{:?} {memory}", outcome.ended);
+        assert!(matches!(outcome.ended, StopReason::Budget(_)), "{:?} {memory}", outcome.ended);
         assert_eq!(solver.multiplier().unwrap() > 0.0, on_sphere);
         common::continues_bit_for_bit_on(&problem, &start, &format!("lbfgs-{memory}"), &[&make]);
     };

@@ -93,7 +93,8 @@ fn the_eliminated_form_is_the_objective() {
                 }
                 let mut grad = vec![0.0; x.len()];
                 let value = Evaluator::new(&problem, 0, 0.0).objective_grad(&x, &draw, &mut grad).unwrap();
-                let other = pair.aside(&x, draw.stream(0)).unwrap().map(|al| (al, pair.with_aside(al).unwrap()));
+                let other =
+                    pair.profiled_scalar(&x, draw.stream(0)).unwrap().map(|al| (al, pair.with_profiled_scalar(al).unwrap()));
                 assert_eq!(other.is_some(), objective.contains("sqrt"));
                 let best = other.as_ref().map_or(pair, |(_, pair)| pair.as_ref());
                 let (of_pair, by_pair, _) = eliminated(best, &x, draw.stream(0));
@@ -101,7 +102,7 @@ fn the_eliminated_form_is_the_objective() {
                 // Every other alpha gives more.
                 if let Some((al, _)) = other {
                     for times in [0.5, 0.99, 1.01, 3.0] {
-                        let more = eliminated(pair.with_aside(times * al).unwrap().as_ref(), &x, draw.stream(0)).0;
+                        let more = eliminated(pair.with_profiled_scalar(times * al).unwrap().as_ref(), &x, draw.stream(0)).0;
                         assert!(more > value, "{objective}: {more} {value}");
                     }
                 }
@@ -222,10 +223,10 @@ fn two_losses_give_the_worked_form() {
     // sqrt(Var / n) = sqrt(1 / 2), alpha = sqrt(2); the problem begins with that of a variance of 1, which here is right.
     let problem = learning(rows.clone(), "hinge + 3 * variance(hinge, form = 'sqrt')", false);
     let pair = problem.inf_projection().unwrap();
-    assert!((pair.aside(&x, Pick::All).unwrap().unwrap() - 2_f64.sqrt()).abs() < 1e-15);
+    assert!((pair.profiled_scalar(&x, Pick::All).unwrap().unwrap() - 2_f64.sqrt()).abs() < 1e-15);
     assert!(near(&[eliminated(pair, &x, Pick::All).0], &[2.0 + 3.0 * 0.5_f64.sqrt()]));
-    assert!(pair.with_aside(f64::NAN).is_none());
-    assert_eq!(pair.aside(&[0.5, 0.5], Pick::All).unwrap(), None);
+    assert!(pair.with_profiled_scalar(f64::NAN).is_none());
+    assert_eq!(pair.profiled_scalar(&[0.5, 0.5], Pick::All).unwrap(), None);
     // Where the losses are equal, the root is 0 and so is its slope.
     let mut grad = [9.0; 2];
     let value = Evaluator::new(&problem, 0, 0.0).objective_grad(&[0.5, 0.5], &Draw::full(), &mut grad).unwrap();

@@ -11,7 +11,7 @@ use thalweg::math::rng::{Purpose, Rng};
 use thalweg::math::{Matrix, vec};
 use thalweg::oracle::{At, Draw, Pick, Scratch, Subgradients, Values, Warm};
 use thalweg::plan;
-use thalweg::run::{self, Ended, Options, Outcome, Record};
+use thalweg::run::{self, Options, Outcome, Record, StopReason};
 use thalweg::sets::{Ball, Bounds, ChiSquare, Set, WholeSpace};
 use thalweg::solvers::st_spg::Iterates;
 use thalweg::solvers::{Bmd, FirstOrder, Pgsmd, bmd, pgsmd};
@@ -55,7 +55,7 @@ impl Values for Parabolas {
     fn dim(&self) -> usize {
         1
     }
-    fn constraints(&self) -> usize {
+    fn num_constraints(&self) -> usize {
         0
     }
     fn domain(&self) -> &dyn Set {
@@ -77,7 +77,7 @@ impl Subgradients for Parabolas {
         grad.fill(0.0);
         mean_loss(self, at.x, grad)
     }
-    fn constraint_pull(
+    fn constraint_vjp(
         &self,
         _: At,
         _: &mut [f64],
@@ -290,7 +290,7 @@ fn lazy_iterates_are_the_written_ones() {
         let check = |name: &str, solver: &dyn Fn(Iterates) -> Box<FirstOrder<'static>>| {
             let [written, lazy] =
                 [Iterates::Dense, Iterates::Lazy].map(|i| run(&problem, &mut *solver(i), &start, &quiet(10_000)));
-            assert!(matches!(lazy.ended, Ended::Budget(_)), "{:?}", lazy.ended);
+            assert!(matches!(lazy.ended, StopReason::Budget(_)), "{:?}", lazy.ended);
             let off = vec::distance(&written.point.x, &lazy.point.x);
             assert!(off < 1e-10, "{name}, {objective}: {off:e}");
             assert!(vec::distance(&written.point.x, &start) > 0.1, "{name}, {objective}");
@@ -492,15 +492,15 @@ fn iterates_that_run_away_are_found_out() {
         let problem = learning(rows.clone(), "logistic", false, WholeSpace);
         let settings = bmd::Settings { eta_theta: 1e12, iterates, ..bmd::Settings::default() };
         let outcome = run(&problem, &mut Bmd::new(settings).unwrap(), &[0.0; 30], &quiet(100));
-        let Ended::Failed { reason, .. } = &outcome.ended else { panic!("{:?}", outcome.ended) };
+        let StopReason::Failed { reason, .. } = &outcome.ended else { panic!("{:?}", outcome.ended) };
         assert!(reason.contains("run away") && reason.contains("eta_theta = 1000000000000 is too large"), "{reason}");
         let settings = pgsmd::Settings { eta_theta: 1e12, rho_wc: 1e-12, iterates, ..pgsmd::Settings::default() };
         let outcome = run(&problem, &mut Pgsmd::new(settings).unwrap(), &[0.0; 30], &quiet(100));
-        assert!(matches!(outcome.ended, Ended::Failed { .. }), "{:?}", outcome.ended);
+        assert!(matches!(outcome.ended, StopReason::Failed { .. }), "{:?}", outcome.ended);
         // A weight cannot be raised by everything.
         let settings = bmd::Settings { eta_p: Some(1e200), iterates, ..bmd::Settings::default() };
         let outcome = run(&problem, &mut Bmd::new(settings).unwrap(), &[0.0; 30], &quiet(100));
-        let Ended::Failed { reason, .. } = &outcome.ended else { panic!("{:?}", outcome.ended) };
+        let StopReason::Failed { reason, .. } = &outcome.ended else { panic!("{:?}", outcome.ended) };
         assert!(reason.contains("so a smaller eta_p"), "{reason}");
         assert!(outcome.point.x.iter().all(|x| *x == 0.0));
     }

@@ -12,11 +12,11 @@ use std::time::Duration;
 use common::{bits, disc, learning, solve};
 use thalweg::certify::{self, Measures, Switching};
 use thalweg::run::{
-    self, Budget, Checkpoint, Ended, Gauge, Goal, Limit, Observer, Options, Outcome, Progress, Record, Row, Stop,
+    self, Budget, Checkpoint, Goal, Limit, Metric, Observer, Options, Outcome, Progress, Record, Row, Stop, StopReason,
 };
 use thalweg::solvers::ipp::{self, Inner};
 use thalweg::solvers::ssg::{self, Output};
-use thalweg::solvers::{Bundle, Eval, FirstOrder, Ipp, Method, Returned, Solver, Ssg, State, Step, bundle};
+use thalweg::solvers::{Bundle, Eval, FirstOrder, Ipp, Method, PointOrigin, Solver, Ssg, State, Step, bundle};
 use thalweg::{Error, Result};
 
 fn ssg(eta: f64, output: Output) -> Box<FirstOrder<'static>> {
@@ -64,7 +64,7 @@ impl Drop for Folder {
 #[derive(Debug)]
 struct Sum;
 
-impl Gauge for Sum {
+impl Metric for Sum {
     fn names(&self) -> Vec<String> {
         vec!["sum".into(), "first".into()]
     }
@@ -87,7 +87,7 @@ impl Observer for After {
 fn an_interrupted_run_records_the_same_marks_and_readings_when_it_is_continued() {
     let problem = learning(120);
     let budget = Budget { passes: Some(300.0), ..Budget::default() };
-    let whole = Options { budget, record: per_decade(6), seed: 3, gauges: Some(Arc::new(Sum)), ..Options::default() };
+    let whole = Options { budget, record: per_decade(6), seed: 3, metrics: Some(Arc::new(Sum)), ..Options::default() };
     let want = solve(&problem, noisy(), &[0.1; 5], &whole);
     assert!(want.trace.len() > 12, "{}", want.trace.len());
     assert_eq!((want.trace[0].iteration, want.trace.last().unwrap().iteration), (0, want.iterations));
@@ -98,7 +98,7 @@ fn an_interrupted_run_records_the_same_marks_and_readings_when_it_is_continued()
         let flag = Arc::new(AtomicBool::new(false));
         let options = Options { checkpoint: folder.checkpoint(), interrupt: Some(Arc::clone(&flag)), ..whole.clone() };
         let outcome = run::minimize(&problem, &mut *noisy(), &[0.1; 5], &options, &mut After(after, flag)).unwrap();
-        assert_eq!(outcome.ended == Ended::Interrupted, after < u64::MAX, "{:?}", outcome.ended);
+        assert_eq!(outcome.ended == StopReason::Interrupted, after < u64::MAX, "{:?}", outcome.ended);
         got = Some(outcome);
     }
     assert_eq!(bits(&got.unwrap()), bits(&want));
@@ -113,8 +113,8 @@ fn an_interrupted_run_records_the_same_marks_and_readings_when_it_is_continued()
     }
     assert!(got.len() > want.trace.len(), "the rows of the earlier ends stay");
     let known = |row: &&Row| want.trace.iter().any(|w| w.iteration == row.iteration);
-    let kept: Vec<_> = got.iter().filter(known).map(|row| (row.iteration, row.gauges.clone())).collect();
-    assert_eq!(kept, want.trace.iter().map(|row| (row.iteration, row.gauges.clone())).collect::<Vec<_>>());
+    let kept: Vec<_> = got.iter().filter(known).map(|row| (row.iteration, row.metrics.clone())).collect();
+    assert_eq!(kept, want.trace.iter().map(|row| (row.iteration, row.metrics.clone())).collect::<Vec<_>>());
     assert!(got.len() <= want.trace.len() + 2);
 }
 
@@ -122,19 +122,19 @@ fn an_interrupted_run_records_the_same_marks_and_readings_when_it_is_continued()
 fn rows_have_the_samples_and_the_readings_of_their_iterate() {
     let problem = learning(120);
     let plain = Options { record: every(10), ..Options::iterations(50) };
-    let gauged = Options { gauges: Some(Arc::new(Sum)), ..plain.clone() };
+    let gauged = Options { metrics: Some(Arc::new(Sum)), ..plain.clone() };
     let (plain, outcome) = (solve(&problem, noisy(), &[0.1; 5], &plain), solve(&problem, noisy(), &[0.1; 5], &gauged));
     // Of 120 rows a step reads 7 for the objective, or all of them for the constraints alone.
     let samples: Vec<u64> = outcome.trace.iter().map(|row| row.samples).collect();
     assert!(samples[0] == 0 && samples.windows(2).all(|w| w[0] < w[1]), "{samples:?}");
     assert_eq!(samples[5], outcome.counts.samples());
-    assert_eq!(outcome.trace[0].gauges, [0.1 + 0.1 + 0.1 + 0.1 + 0.1, 0.1]);
-    let readings: Vec<(&str, f64)> = outcome.gauges.iter().map(|r| (r.name.as_str(), r.value)).collect();
+    assert_eq!(outcome.trace[0].metrics, [0.1 + 0.1 + 0.1 + 0.1 + 0.1, 0.1]);
+    let readings: Vec<(&str, f64)> = outcome.metrics.iter().map(|r| (r.name.as_str(), r.value)).collect();
     let x = &outcome.point.x;
     assert_eq!(readings, [("sum", x.iter().sum()), ("first", x[0])], "at the returned point");
     // Nothing is counted, and nothing else changes.
     assert_eq!((plain.counts, plain.point), (outcome.counts, outcome.point));
-    assert!(plain.gauges.is_empty() && plain.trace.iter().all(|row| row.gauges.is_empty()));
+    assert!(plain.metrics.is_empty() && plain.trace.iter().all(|row| row.metrics.is_empty()));
 }
 
 /// Fails after some readings: with an error, or with a value too few.
@@ -145,7 +145,7 @@ struct Breaks {
     short: bool,
 }
 
-impl Gauge for Breaks {
+impl Metric for Breaks {
     fn names(&self) -> Vec<String> {
         Sum.names()
     }
@@ -163,12 +163,12 @@ impl Gauge for Breaks {
 fn a_gauge_that_fails_costs_a_note_and_not_the_run() {
     for (short, why) in [(false, "the needle is stuck after 2 readings"), (true, "has 1 entries: wanted 2")] {
         let gauge = Breaks { after: 2, read: AtomicU64::new(0), short };
-        let options = Options { gauges: Some(Arc::new(gauge)), record: every(1), ..Options::iterations(5) };
+        let options = Options { metrics: Some(Arc::new(gauge)), record: every(1), ..Options::iterations(5) };
         let outcome = solve(&disc(), ssg(0.1, Output::Last), &[0.0; 2], &options);
-        assert_eq!((&outcome.ended, outcome.trace.len()), (&Ended::Budget(Limit::Iterations), 6));
-        assert!(outcome.trace[..2].iter().all(|row| row.gauges.iter().all(|v| v.is_finite())));
-        assert!(outcome.trace[2..].iter().all(|row| row.gauges.len() == 2 && row.gauges.iter().all(|v| v.is_nan())));
-        assert!(outcome.gauges.iter().map(|r| r.value).all(f64::is_nan));
+        assert_eq!((&outcome.ended, outcome.trace.len()), (&StopReason::Budget(Limit::Iterations), 6));
+        assert!(outcome.trace[..2].iter().all(|row| row.metrics.iter().all(|v| v.is_finite())));
+        assert!(outcome.trace[2..].iter().all(|row| row.metrics.len() == 2 && row.metrics.iter().all(|v| v.is_nan())));
+        assert!(outcome.metrics.iter().map(|r| r.value).all(f64::is_nan));
         assert_eq!(outcome.notes.len(), 1, "{:?}", outcome.notes);
         assert!(outcome.notes[0].starts_with("the further quantities could not be read at iterate 2: "), "{:?}", outcome.notes);
         assert!(outcome.notes[0].contains(why), "{:?}", outcome.notes);
@@ -188,10 +188,10 @@ fn ends_at_the_first(outcome: &Outcome, longer: &Outcome, goal: Goal, reaches: i
         rows
     };
     assert!(0 < first && first + 1 < longer.trace.len(), "{first}");
-    assert_eq!(outcome.ended, Ended::Target(goal));
+    assert_eq!(outcome.ended, StopReason::Target(goal));
     assert_eq!(timeless(&outcome.trace), timeless(&longer.trace[..=first]));
     let row = &longer.trace[first];
-    assert_eq!((outcome.returned, outcome.iterations), (Returned::Target, row.iteration));
+    assert_eq!((outcome.returned, outcome.iterations), (PointOrigin::Target, row.iteration));
     assert_eq!((outcome.point.objective, outcome.point.violation), (row.objective, row.violation));
     assert!(outcome.point.feasible && outcome.success() && outcome.multipliers.is_none());
 }
@@ -203,7 +203,7 @@ fn a_run_ends_at_the_recorded_iterate_whose_objective_reaches_its_target() {
     let longer = Options { record: every(7), ..Options::iterations(2000) };
     let stopped = Options { stop: Stop { objective: Some(target), ..Stop::default() }, ..longer.clone() };
     let longer = solve(&disc(), ssg(0.02, Output::Average), &start, &longer);
-    assert!(longer.trace[0].objective < target && longer.ended == Ended::Budget(Limit::Iterations));
+    assert!(longer.trace[0].objective < target && longer.ended == StopReason::Budget(Limit::Iterations));
     let outcome = solve(&disc(), ssg(0.02, Output::Average), &start, &stopped);
     ends_at_the_first(&outcome, &longer, Goal::Objective, |row| row.objective <= target);
     assert_eq!(outcome.ended.to_string(), "the objective reached its target");
@@ -257,7 +257,7 @@ fn the_last_iterate_of_a_method_that_finishes_is_recorded() {
     for record in [Record::default(), every(1000), per_decade(1)] {
         let outcome = solve(&disc(), bundle(), &[0.0; 2], &Options { record, ..Options::iterations(500) });
         let last = outcome.trace.last().unwrap();
-        assert_eq!((&outcome.ended, last.iteration, last.step), (&Ended::Finished, outcome.iterations, None));
+        assert_eq!((&outcome.ended, last.iteration, last.step), (&StopReason::Finished, outcome.iterations, None));
         assert_eq!(last.objective, outcome.point.objective);
     }
     let list = Record { at: Some(vec![0]), ..Record::default() };
@@ -277,7 +277,7 @@ impl Method for Newer {
     fn iterate(&self, out: &mut [f64]) {
         self.0.iterate(out)
     }
-    fn output(&self, out: &mut [f64]) -> Returned {
+    fn output(&self, out: &mut [f64]) -> PointOrigin {
         self.0.output(out)
     }
     fn save(&self) -> Result<State> {

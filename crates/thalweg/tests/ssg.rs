@@ -15,10 +15,10 @@ use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::oracle::{Problem, Subgradients};
 use thalweg::plan::{Constants, Theorem};
-use thalweg::run::{self, Budget, Checkpoint, Ended, Limit, Options, Outcome, Record};
+use thalweg::run::{self, Budget, Checkpoint, Limit, Options, Outcome, Record, StopReason};
 use thalweg::sets::Bounds;
 use thalweg::solvers::ssg::{InfeasibleStep, Output, Settings};
-use thalweg::solvers::{Kind, Returned, Schedule, Ssg};
+use thalweg::solvers::{Kind, PointOrigin, Schedule, Ssg};
 
 fn solve(problem: &dyn Subgradients, settings: Settings, start: &[f64], options: &Options) -> Outcome {
     run::minimize(problem, &mut Ssg::new(settings).unwrap(), start, options, &mut ()).unwrap()
@@ -51,7 +51,7 @@ fn the_first_steps_are_those_worked_by_hand() {
     let mut points = vec![];
     struct Watch<'a>(&'a mut Vec<f64>);
     impl run::Observer for Watch<'_> {
-        fn recorded(&mut self, row: &run::Row, x: &[f64], _: &run::Known) {
+        fn recorded(&mut self, row: &run::Row, x: &[f64], _: &run::Diagnostics) {
             assert_eq!(row.norm, x[0].abs());
             self.0.push(x[0]);
         }
@@ -65,7 +65,7 @@ fn the_first_steps_are_those_worked_by_hand() {
     let (f, g) = (Some(Kind::Objective), Some(Kind::Constraint));
     assert_eq!(kinds, [f, f, f, g, f, g, f, None]);
     assert_eq!(solver.accepted(), 5);
-    assert_eq!(outcome.ended, Ended::Budget(Limit::Iterations));
+    assert_eq!(outcome.ended, StopReason::Budget(Limit::Iterations));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn every_output_rule_returns_what_it_says() {
     let run = |output| solve(&disc(), fixed(1e-3, 0.0, output), &[0.0, 0.0], &Options::iterations(20_000));
     for output in [Output::Random, Output::Average, Output::BestFeasible] {
         let outcome = run(output);
-        assert_eq!(outcome.returned, Returned::AsAsked);
+        assert_eq!(outcome.returned, PointOrigin::OutputRule);
         assert!(outcome.success() && outcome.point.violation <= 0.0, "{output:?} {:?}", outcome.point);
     }
     assert!(run(Output::BestFeasible).point.objective < -1.3640);
@@ -151,7 +151,7 @@ fn polyak_steps_land_on_the_linearised_constraint() {
 
     let flat = Problem::new(1).constraint("never", |_| 1.0, |_, s| s[0] = 0.0);
     let outcome = solve(&flat, settings, &[7.0], &Options::iterations(5));
-    let Ended::Failed { iteration: 0, reason } = &outcome.ended else { panic!("{:?}", outcome.ended) };
+    let StopReason::Failed { iteration: 0, reason } = &outcome.ended else { panic!("{:?}", outcome.ended) };
     assert!(reason.contains("Polyak step is not defined"), "{reason}");
     assert_eq!(outcome.point.x, [7.0]);
 }
@@ -164,7 +164,7 @@ fn an_empty_accepted_set_is_said_and_the_least_infeasible_iterate_returned() {
         .domain(Bounds::uniform(-4.0, 4.0).unwrap());
     for output in [Output::Random, Output::Average, Output::BestFeasible] {
         let outcome = solve(&never, fixed(0.5, 0.1, output), &[3.2], &Options::iterations(50));
-        assert_eq!(outcome.returned, Returned::LeastInfeasible);
+        assert_eq!(outcome.returned, PointOrigin::LeastInfeasible);
         assert!(!outcome.success() && !outcome.point.feasible && outcome.best_feasible.is_none());
         assert!((outcome.point.violation - 1.2).abs() < 1e-12, "{}", outcome.point.violation);
         assert_eq!(outcome.point.worst.as_deref(), Some("never"));
@@ -221,7 +221,7 @@ fn a_nan_names_the_quantity_and_keeps_the_last_good_point() {
         |_, s| s[0] = 1.0,
     );
     let outcome = solve(&cliff, fixed(0.3, 0.0, Output::Last), &[0.0], &Options::iterations(100));
-    let Ended::Failed { iteration, reason } = &outcome.ended else { panic!("{:?}", outcome.ended) };
+    let StopReason::Failed { iteration, reason } = &outcome.ended else { panic!("{:?}", outcome.ended) };
     assert_eq!(*iteration, 4);
     assert!(reason.contains("constraint 'cliff' is NaN"), "{reason}");
     assert!((outcome.point.x[0] - 0.9).abs() < 1e-12 && outcome.point.feasible && !outcome.success());
@@ -235,14 +235,14 @@ fn budgets_end_runs_and_stop_flags_interrupt() {
     let settings = fixed(0.4, 0.1, Output::Last);
     let budget = |budget| solve(&line(), settings.clone(), &[0.0], &Options { budget, ..Options::default() });
     let passes = budget(Budget { passes: Some(10.0), iterations: Some(1000), ..Budget::default() });
-    assert_eq!((passes.ended.clone(), passes.iterations), (Ended::Budget(Limit::Passes), 5));
+    assert_eq!((passes.ended.clone(), passes.iterations), (StopReason::Budget(Limit::Passes), 5));
     let samples = budget(Budget { samples: Some(6), ..Budget::default() });
-    assert_eq!((samples.ended.clone(), samples.iterations), (Ended::Budget(Limit::Samples), 3));
+    assert_eq!((samples.ended.clone(), samples.iterations), (StopReason::Budget(Limit::Samples), 3));
     let seconds = budget(Budget { seconds: Some(0.01), ..Budget::default() });
-    assert_eq!(seconds.ended, Ended::Budget(Limit::Seconds));
+    assert_eq!(seconds.ended, StopReason::Budget(Limit::Seconds));
     let interrupt = Some(Arc::new(std::sync::atomic::AtomicBool::new(true)));
     let stopped = solve(&line(), settings.clone(), &[0.0], &Options { interrupt, ..Options::iterations(10) });
-    assert_eq!((stopped.ended.clone(), stopped.iterations), (Ended::Interrupted, 0));
+    assert_eq!((stopped.ended.clone(), stopped.iterations), (StopReason::Interrupted, 0));
     let nothing = run::minimize(&line(), &mut Ssg::new(settings).unwrap(), &[0.0], &Options::default(), &mut ());
     assert!(nothing.unwrap_err().to_string().contains("at least one of iterations"));
 }

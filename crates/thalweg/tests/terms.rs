@@ -139,11 +139,11 @@ fn a_draw_of_all_rows_equals_the_full_evaluation() {
         assert!((f - h).abs() < 1e-12);
         assert!(full.iter().zip(&batch).all(|(a, b)| (a - b).abs() < 1e-12), "{}", problem.fingerprint());
 
-        let (mut g, mut statistics, mut from) = ([0.0; 2], vec![0.0; problem.statistics()], [0.0; 2]);
-        ev.constraint_pull(&x, &Draw::full(), &mut g, &mut |_, w| w.copy_from_slice(&[0.3, 2.0]), &mut full).unwrap();
+        let (mut g, mut statistics, mut from) = ([0.0; 2], vec![0.0; problem.num_statistics()], [0.0; 2]);
+        ev.constraint_vjp(&x, &Draw::full(), &mut g, &mut |_, w| w.copy_from_slice(&[0.3, 2.0]), &mut full).unwrap();
         ev.statistic_values(&x, &all, &mut statistics).unwrap();
         ev.constraints_from(&x, &statistics, &mut from).unwrap();
-        ev.statistic_pull(&x, &all, &statistics, &[0.3, 2.0], &mut batch).unwrap();
+        ev.statistic_vjp(&x, &all, &statistics, &[0.3, 2.0], &mut batch).unwrap();
         assert!(g.iter().zip(&from).all(|(a, b)| (a - b).abs() < 1e-12));
         assert!(full.iter().zip(&batch).all(|(a, b)| (a - b).abs() < 1e-12), "{}", problem.fingerprint());
     }

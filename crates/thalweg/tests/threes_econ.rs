@@ -11,7 +11,7 @@ use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::oracle::{Problem, Subgradients};
 use thalweg::plan::threes_econ::{Constants, Theorem};
-use thalweg::run::{self, Checkpoint, Ended, Options, Outcome, Record};
+use thalweg::run::{self, Checkpoint, Options, Outcome, Record, StopReason};
 use thalweg::sets::Bounds;
 use thalweg::solvers::threes_econ::{Beta, Epoch, Output, Settings, Theory};
 use thalweg::solvers::{Schedule, Ssg, ThreesEcon, ssg};
@@ -247,7 +247,7 @@ fn settings_are_refused_with_sentences() {
 fn a_runaway_iterate_is_caught() {
     let problem = Problem::new(1).objective(|x| -x[0].powi(4), |x, s| s[0] = -4.0 * x[0].powi(3));
     let outcome = solve(&problem, settings(1.0, 1.0, 1.0), &[2.0], &Options::iterations(100));
-    assert!(matches!(outcome.ended, Ended::Failed { .. }), "{:?}", outcome.ended);
+    assert!(matches!(outcome.ended, StopReason::Failed { .. }), "{:?}", outcome.ended);
 }
 
 #[test]

@@ -14,11 +14,11 @@ use thalweg::math::rng::{Purpose, Rng};
 use thalweg::math::{Matrix, vec};
 use thalweg::oracle::region::{Bounded, Cone, Linearised};
 use thalweg::oracle::{At, BlackBox, Pick, Problem, Region, Scratch, Values};
-use thalweg::run::{self, Ended, Options, Outcome, Record};
+use thalweg::run::{self, Options, Outcome, Record, StopReason};
 use thalweg::sets::polyhedron::Rows;
 use thalweg::sets::{Ball, Bounds, Polyhedron, Set, WholeSpace};
 use thalweg::solvers::{
-    Accszofw, Acczomda, Dszog, Returned, Schedule, ValueEval, ZerothOrder, Zopsgd, Zoscgd, accszofw, acczomda, dszog, zopsgd,
+    Accszofw, Acczomda, Dszog, PointOrigin, Schedule, ValueEval, ZerothOrder, Zopsgd, Zoscgd, accszofw, acczomda, dszog, zopsgd,
     zoscgd,
 };
 use thalweg::{Error, Result};
@@ -64,7 +64,7 @@ impl Values for Mean {
     fn dim(&self) -> usize {
         self.dim
     }
-    fn constraints(&self) -> usize {
+    fn num_constraints(&self) -> usize {
         self.rows.as_ref().map_or(0, Rows::len)
     }
     fn domain(&self) -> &dyn Set {
@@ -121,7 +121,7 @@ fn on_the_square(loss: impl Fn(&[f64], usize) -> f64 + Send + Sync + Clone + 'st
 }
 
 fn run(problem: &dyn Values, solver: &mut ZerothOrder, start: &[f64], options: &Options) -> Outcome {
-    run::minimize_by_values(problem, solver, start, options, &mut ()).unwrap()
+    run::minimize_zeroth_order(problem, solver, start, options, &mut ()).unwrap()
 }
 
 fn quiet(steps: u64) -> Options {
@@ -154,7 +154,7 @@ fn exact_accszofw(iterations: u64) -> Accszofw {
 fn the_square_has_the_answers_that_are_worked_out() {
     let loss = |x: &[f64], _: usize| 0.5 * ((x[0] - 0.5).powi(2) + (x[1] - 2.0).powi(2));
     for problem in on_the_square(loss, None) {
-        let m = problem.constraints();
+        let m = problem.num_constraints();
         let cases: Vec<(Box<ZerothOrder>, u64, [f64; 2], f64)> = vec![
             (Box::new(exact_zopsgd(0.1)), 500, [0.5, 1.0], 1e-6),
             (Box::new(exact_zoscgd(Schedule::StronglyConvex(2.0), 1)), 1000, [0.5, 1.0], 1e-2),
@@ -245,7 +245,7 @@ fn finite_sums_are_minimised() {
 #[test]
 fn queries_equal_the_formulas() {
     for problem in finite_sum(100) {
-        let m = problem.constraints() as u64;
+        let m = problem.num_constraints() as u64;
         // 25 steps with 10 directions; SPIDER has large batches at 0, 10 and 20.
         let wanted = [25 * 16 * 11, 25 * 16 * 11, (1 + 2 * 24) * 16 * 11, 3 * 100 * 11 + 22 * 2 * 10 * 11];
         for (mut solver, wanted) in stochastic(false).into_iter().zip(wanted) {
@@ -313,16 +313,16 @@ fn a_returned_point_is_repaired_if_that_is_asked_for() {
     assert!(!plain.point.feasible && (plain.point.x[0] - 2.0).abs() < 0.1, "{:?}", plain.point.x);
     let options = Options { repair: true, ..quiet(2000) };
     let found = run(&problem, &mut Dszog::new(settings()).unwrap(), &[0.0, 0.0], &options);
-    assert_eq!((found.returned, found.point.feasible), (Returned::Repaired, true));
+    assert_eq!((found.returned, found.point.feasible), (PointOrigin::Repaired, true));
     let nearest = [1.0, plain.point.x[1]];
     assert!(vec::distance(&found.point.x, &nearest) < 1e-6, "{:?}", found.point.x);
-    assert!(found.counts.inner > plain.counts.inner && found.by_values.unwrap().weights_residual.is_none());
+    assert!(found.counts.inner > plain.counts.inner && found.zeroth_order.unwrap().weights_residual.is_none());
     let told =
         format!("violates 1 of 4, the worst by {:.3e}, with the objective {:.9}", plain.point.violation, plain.point.objective);
     assert!(found.notes.iter().any(|note| note.contains(&told)), "{told}: {:?}", found.notes);
     // One that is inside stays the method's own.
     let inside = run(&problem, &mut exact_zopsgd(0.1), &[0.0, 0.0], &options);
-    assert_eq!(inside.returned, Returned::AsAsked);
+    assert_eq!(inside.returned, PointOrigin::OutputRule);
 }
 
 /// Constraints that are not linear are approached from the point before; those that contradict each other leave the point alone.
@@ -340,7 +340,7 @@ fn what_cannot_be_repaired_is_said() {
     let options = Options { repair: true, ..quiet(500) };
     let solver = || Dszog::new(dszog::Settings { eta_w: 0.01.into(), ..dszog::Settings::default() }).unwrap();
     let found = run(&disc, &mut solver(), &[0.0, 0.0], &options);
-    assert!(found.point.feasible && found.returned == Returned::Repaired && vec::norm(&found.point.x) > 0.999, "{found:?}");
+    assert!(found.point.feasible && found.returned == PointOrigin::Repaired && vec::norm(&found.point.x) > 0.999, "{found:?}");
 
     let both = |at: &[f64], f: &mut [f64], rows: &mut [f64]| {
         f.copy_from_slice(&[1.0 - at[0], 1.0 + at[0]]);
@@ -352,7 +352,7 @@ fn what_cannot_be_repaired_is_said() {
         .constraints(2, |x, which, g| which.each(2, |at, j| g[at] = if j == 0 { 1.0 - x[0] } else { 1.0 + x[0] }))
         .region(Linearised { constraints: 2, radius: 10.0, values: both });
     let found = run(&nowhere, &mut solver(), &[0.5], &options);
-    assert_eq!(found.returned, Returned::AsAsked);
+    assert_eq!(found.returned, PointOrigin::OutputRule);
     assert!(
         found.notes.iter().any(|note| note.starts_with("the point could not be projected onto the constraints")),
         "{:?}",
@@ -360,7 +360,7 @@ fn what_cannot_be_repaired_is_said() {
     );
 
     let closures = Problem::new(1).objective(|x| x[0], |_, s| s[0] = 1.0).constraint("c", |x| x[0], |_, s| s[0] = 1.0);
-    let refused = run::minimize_by_values(&closures, &mut solver(), &[0.0], &options, &mut ()).unwrap_err().to_string();
+    let refused = run::minimize_zeroth_order(&closures, &mut solver(), &[0.0], &options, &mut ()).unwrap_err().to_string();
     assert!(refused.contains("wanted one with a region, or no repair"), "{refused}");
 }
 
@@ -448,7 +448,7 @@ fn constraints_that_are_not_linear_are_linearised() {
         fn dim(&self) -> usize {
             2
         }
-        fn constraints(&self) -> usize {
+        fn num_constraints(&self) -> usize {
             2
         }
         fn region(&self) -> Option<&dyn Region> {
@@ -519,7 +519,7 @@ fn what_cannot_be_meant_is_refused() {
     let round = Problem::new(1).domain(Ball::new(1.0).unwrap());
     for (k, mut solver) in stochastic(false).into_iter().enumerate() {
         let name = solver.name();
-        let mut start = |problem: &Problem| run::minimize_by_values(problem, &mut *solver, &[0.0], &quiet(3), &mut ());
+        let mut start = |problem: &Problem| run::minimize_zeroth_order(problem, &mut *solver, &[0.0], &quiet(3), &mut ());
         let refused = start(&known).unwrap_err().to_string();
         let wanted = format!("{name} projects onto the constraints, and this problem does not say how: wanted one with a region");
         assert!(refused.starts_with(&wanted), "{refused}");
@@ -541,7 +541,7 @@ fn a_nan_is_named_and_the_point_before_it_is_kept() {
     for problem in on_the_square(loss, None) {
         for mut solver in stochastic(false) {
             let outcome = run(&problem, &mut *solver, &[0.0, 0.0], &Options::iterations(5000));
-            let Ended::Failed { reason, .. } = &outcome.ended else { panic!("{}: {}", outcome.solver, outcome.ended) };
+            let StopReason::Failed { reason, .. } = &outcome.ended else { panic!("{}: {}", outcome.solver, outcome.ended) };
             assert_eq!(reason, "the objective is NaN: wanted a finite number");
             assert!(outcome.point.x[0] <= 0.5 && outcome.point.objective.is_finite(), "{}", outcome.solver);
         }
@@ -578,12 +578,13 @@ fn a_random_iterate_is_one_of_those_visited() {
             visited.clear();
             struct Keep<'a>(&'a mut Vec<Vec<f64>>);
             impl run::Observer for Keep<'_> {
-                fn recorded(&mut self, _: &run::Row, x: &[f64], _: &run::Known) {
+                fn recorded(&mut self, _: &run::Row, x: &[f64], _: &run::Diagnostics) {
                     self.0.push(x.to_vec());
                 }
             }
             let every = Options { record: Record { every: Some(1), ..Record::default() }, ..options };
-            let outcome = run::minimize_by_values(&problem, &mut *solver, &[0.0, 0.0], &every, &mut Keep(&mut visited)).unwrap();
+            let outcome =
+                run::minimize_zeroth_order(&problem, &mut *solver, &[0.0, 0.0], &every, &mut Keep(&mut visited)).unwrap();
             let at = visited.iter().position(|x| *x == outcome.point.x).unwrap();
             assert!(at < 20, "solver {k} returned the last iterate, at which it did not look");
             seen += at;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use thalweg::run::{Budget, Ended};
+use thalweg::run::{Budget, StopReason};
 
 use super::{DONE, Ending, INTERRUPTED, MISSED};
 use crate::console::{Bar, stop_on_signal};
@@ -67,7 +67,7 @@ pub fn run(_: Args) -> Ending {
     )?;
     let measured = &after.model.measured;
     Ok(ExitCode::from(match (&measured.ended, measured.feasible) {
-        (Ended::Interrupted, _) => INTERRUPTED,
+        (StopReason::Interrupted, _) => INTERRUPTED,
         (_, true) => DONE,
         (_, false) => MISSED,
     }))

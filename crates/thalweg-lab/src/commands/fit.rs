@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use thalweg::learn::Enforce;
-use thalweg::run::{Budget, Ended};
+use thalweg::run::{Budget, StopReason};
 
 use super::{DONE, Ending, INTERRUPTED, MISSED};
 use crate::certificate::slope_words;
@@ -190,8 +190,8 @@ pub fn run(args: Args) -> Ending {
 
     let measured = &trained.model.measured;
     let code = match (&measured.ended, measured.feasible) {
-        (Ended::Interrupted, _) => INTERRUPTED,
-        (Ended::Failed { .. }, _) | (_, false) => MISSED,
+        (StopReason::Interrupted, _) => INTERRUPTED,
+        (StopReason::Failed { .. }, _) | (_, false) => MISSED,
         (_, true) => DONE,
     };
     if args.json {

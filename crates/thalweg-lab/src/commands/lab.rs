@@ -16,7 +16,7 @@ use crate::lab::experiment::{Experiment, describe, matches, panel};
 use crate::lab::frame::{Line, chosen, curves, lines};
 use crate::lab::page;
 use crate::lab::store::{Facts, Member, Part, Status, Store};
-use crate::lab::work::{How, run as work};
+use crate::lab::work::{RunOptions, run as work};
 use crate::output::{align, json, print};
 use crate::report::html;
 use crate::trace::{check_writable, digits, write_whole};
@@ -205,7 +205,7 @@ fn run_experiment(args: RunArgs) -> Ending {
         return dry_run(&experiment, args.only.as_deref());
     }
     let store = Store::create(&args.store.store)?;
-    let how = How {
+    let how = RunOptions {
         jobs: args.jobs,
         only: args.only,
         fresh: args.fresh,

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use thalweg::certify::{Certificate, Measured, Measures, NearStationarity, PenalisedStationarity};
-use thalweg::run::{self, Checkpoint, Ended, Options, Outcome, Point};
-use thalweg::solvers::Returned;
+use thalweg::run::{self, Checkpoint, Options, Outcome, Point, StopReason};
+use thalweg::solvers::PointOrigin;
 
 use super::{DONE, Ending, INTERRUPTED, MISSED};
 use crate::bilevel::Judged;
-use crate::certificate::{bounds_words, by_values_words, penalised_words, slope_words, stationary_words, switching_words};
+use crate::certificate::{bounds_words, penalised_words, slope_words, stationary_words, switching_words, zeroth_order_words};
 use crate::console::{Bar, stop_on_signal};
 use crate::data::catalogue;
 use crate::model::Reference;
@@ -65,7 +65,7 @@ pub fn run(args: Args) -> Ending {
     let mut ready = spec.ready(&args.spec, &catalogue::Options { data_dir: args.data_dir.clone(), progress: !args.quiet })?;
     let every = Duration::try_from_secs_f64(args.checkpoint_every)
         .map_err(|_| Error::Request(format!("--checkpoint-every {}: wanted a number of seconds", args.checkpoint_every)))?;
-    let options = spec.options(ready.equipped.certificate, ready.equipped.gauges.clone());
+    let options = spec.options(ready.equipped.certificate, ready.equipped.metrics.clone());
     let options = Options {
         feasibility: ready.equipped.relaxed.unwrap_or(0.0).max(options.feasibility),
         threads: args.threads.unwrap_or(options.threads),
@@ -86,8 +86,8 @@ pub fn run(args: Args) -> Ending {
 
     // The outcome is printed even if a file could not be written, and the files are written even if nobody reads.
     let traced = args.trace.as_ref().map_or(Ok(()), |file| {
-        let gauges: Vec<String> = outcome.gauges.iter().map(|reading| reading.name.clone()).collect();
-        write_whole(file, &csv(&outcome.trace, &gauges))
+        let metrics: Vec<String> = outcome.metrics.iter().map(|reading| reading.name.clone()).collect();
+        write_whole(file, &csv(&outcome.trace, &metrics))
     });
     let report = Report::new(&ready, outcome, &options);
     let text = json(&report)?;
@@ -160,8 +160,8 @@ struct Report {
 impl Report {
     fn new(ready: &Ready, mut outcome: Outcome, options: &Options) -> Self {
         let exit_code = match (&outcome.ended, outcome.point.feasible) {
-            (Ended::Interrupted, _) => INTERRUPTED,
-            (Ended::Failed { .. } | Ended::Infeasible { .. }, _) | (_, false) => MISSED,
+            (StopReason::Interrupted, _) => INTERRUPTED,
+            (StopReason::Failed { .. } | StopReason::Infeasible { .. }, _) | (_, false) => MISSED,
             (_, true) => DONE,
         };
         let x = &outcome.point.x;
@@ -172,14 +172,14 @@ impl Report {
             measured.map_err(|e| notes.push(format!("the point was not measured on the held-out rows: {e}"))).ok()
         });
         // Who interrupts a run does not want to wait for another one.
-        let asked = if outcome.ended == Ended::Interrupted { Measures::default() } else { options.certificate };
+        let asked = if outcome.ended == StopReason::Interrupted { Measures::default() } else { options.certificate };
         let Measured { switching: certificate, penalised: penalty_certificate, bounds: certificate_bounds } =
             asked.take(ready.posed.problem.oracle(), x).unwrap_or_else(|e| {
                 notes.push(format!("the near-stationarity of the point was not computed: {e}"));
                 Measured::default()
             });
         let bilevel = match &ready.posed.problem {
-            Problem::Bilevel(posed) if outcome.ended != Ended::Interrupted => {
+            Problem::Bilevel(posed) if outcome.ended != StopReason::Interrupted => {
                 let judged = posed.judge(x);
                 judged.map_err(|e| notes.push(format!("what x is worth was not computed: {e}"))).ok()
             }
@@ -213,7 +213,7 @@ impl Report {
             problem: &self.problem,
             bounds: &self.bounds,
             references: &self.references,
-            gauges: ready.equipped.gauges.as_ref().map_or_else(Vec::new, |gauges| gauges.names()),
+            metrics: ready.equipped.metrics.as_ref().map_or_else(Vec::new, |metrics| metrics.names()),
             outcome: &self.outcome,
             held_out: self.held_out.as_ref(),
             certificate_bounds: self.certificate_bounds.as_ref(),
@@ -225,8 +225,8 @@ impl Report {
     /// What the point is, in a word.
     fn verdict(&self) -> &'static str {
         match (self.outcome.point.feasible, &self.outcome.ended) {
-            (_, Ended::Failed { .. }) => "failed",
-            (_, Ended::Infeasible { .. }) => "infeasible",
+            (_, StopReason::Failed { .. }) => "failed",
+            (_, StopReason::Infeasible { .. }) => "infeasible",
             (true, _) => "feasible",
             (false, _) => "not feasible",
         }
@@ -236,7 +236,7 @@ impl Report {
         let o = &self.outcome;
         let mut text = String::new();
         text += &format!("{}: {}\n", self.verdict(), self.message);
-        if let (Ended::Infeasible { .. }, Some(worst)) = (&o.ended, &o.point.worst) {
+        if let (StopReason::Infeasible { .. }, Some(worst)) = (&o.ended, &o.point.worst) {
             text += &format!("least violation found: {:.6}, of '{worst}'\n", o.point.violation);
         }
         text += "\n";
@@ -274,9 +274,9 @@ impl Report {
             rows.extend(values.map(|(c, bound)| [c.name.clone(), format!("{:.9}", c.value + bound)]));
             text += &align(&rows, &[1]);
         }
-        if !o.gauges.is_empty() {
+        if !o.metrics.is_empty() {
             text += "\nmeasured\n";
-            let rows = o.gauges.iter().map(|reading| [reading.name.clone(), format!("{:.9}", reading.value)]);
+            let rows = o.metrics.iter().map(|reading| [reading.name.clone(), format!("{:.9}", reading.value)]);
             text += &align(&rows.collect::<Vec<_>>(), &[1]);
         }
         if self.certificate_bounds.is_some() || o.stationary.is_some() || o.slope.is_some() {
@@ -285,8 +285,8 @@ impl Report {
             text += &o.stationary.as_ref().map_or(String::new(), stationary_words);
             text += &self.certificate_bounds.as_ref().map_or(String::new(), bounds_words);
         }
-        if let Some(found) = &o.by_values {
-            text += &format!("\n{}", by_values_words(found));
+        if let Some(found) = &o.zeroth_order {
+            text += &format!("\n{}", zeroth_order_words(found));
         }
         if let Some(c) = &self.certificate {
             text += &format!("\n{}", switching_words(c));
@@ -298,7 +298,7 @@ impl Report {
             "\n{} {} iterations, {:.1} passes of the objective, {:.1} of the constraints, {:.2} s, seed {}\n",
             o.iterations, o.solver, o.passes.objective, o.passes.constraints, o.seconds, o.seed
         );
-        if o.returned == Returned::LeastInfeasible {
+        if o.returned == PointOrigin::LeastInfeasible {
             text += "no iterate passed the output rule's test: the point is the one that violates the constraints least\n";
         }
         match &o.best_feasible {

@@ -73,7 +73,7 @@ struct Named {
 
 impl Named {
     fn new(problem: &thalweg::learn::Learning, minimize: &str, which: usize) -> Self {
-        let others = (0..problem.constraints()).filter(|&j| j != which);
+        let others = (0..problem.num_constraints()).filter(|&j| j != which);
         Named {
             minimize: minimize.into(),
             constraint: problem.constraint_name(which).to_string(),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use thalweg::run::{self, Budget, Checkpoint, Ended, Observer, Outcome, Progress, Record};
+use thalweg::run::{self, Budget, Checkpoint, Observer, Outcome, Progress, Record, StopReason};
 use thalweg::solvers::Kind;
 
 use super::choose::{choose, look};
@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// How an experiment is run.
 #[derive(Debug, Clone)]
-pub struct How {
+pub struct RunOptions {
     /// Runs at a time.
     pub jobs: usize,
     /// Only runs whose names contain this; `*` stands for anything.
@@ -99,7 +99,7 @@ type Shared = Arc<OnceLock<Result<Arc<Posed>, String>>>;
 /// Everything that the workers share.
 struct Shop<'a> {
     experiment: &'a Experiment,
-    how: &'a How,
+    how: &'a RunOptions,
     watch: &'a dyn Watch,
     store: Mutex<Store>,
     owner: Owner,
@@ -115,7 +115,7 @@ struct Shop<'a> {
 }
 
 /// Runs an experiment. What is finished stays finished, whatever happens.
-pub fn run(experiment: &Experiment, store: Store, how: &How, watch: &dyn Watch) -> Result<Done> {
+pub fn run(experiment: &Experiment, store: Store, how: &RunOptions, watch: &dyn Watch) -> Result<Done> {
     let owner = store.enter()?;
     let mut shop = Shop {
         experiment,
@@ -517,7 +517,7 @@ impl Shop<'_> {
             outcome = run::minimize_with(posed.problem.oracle(), &mut equipped.solver, &equipped.start, &options, watch);
         }
         let mut outcome = outcome.map_err(|e| Stopped::Refused(e.to_string()))?;
-        if outcome.ended == Ended::Interrupted {
+        if outcome.ended == StopReason::Interrupted {
             return Err(Stopped::Interrupted);
         }
         // That it was continued does not change the result, and so does not belong to it.
@@ -531,13 +531,13 @@ impl Shop<'_> {
         let refuse = |e: Error| Stopped::Refused(e.to_string());
         let posed = self.problem(task).map_err(Stopped::Refused)?;
         let equipped = task.job.spec.equip(&posed, &self.experiment.file).map_err(refuse)?;
-        let mut options = task.job.spec.options(equipped.certificate, equipped.gauges.clone());
+        let mut options = task.job.spec.options(equipped.certificate, equipped.metrics.clone());
         options.feasibility = equipped.relaxed.unwrap_or(0.0).max(options.feasibility);
-        let names = options.gauges.as_ref().map_or_else(Vec::new, |gauges| gauges.names());
+        let names = options.metrics.as_ref().map_or_else(Vec::new, |metrics| metrics.names());
         let (measures, feasibility) = (options.certificate, options.feasibility);
         let mut outcome = self.minimize(task, &posed, equipped, options, file, watch)?;
         let status = match (&outcome.ended, outcome.point.feasible) {
-            (Ended::Failed { .. }, _) => Status::Failed,
+            (StopReason::Failed { .. }, _) => Status::Failed,
             (_, true) => Status::Feasible,
             (_, false) => Status::Infeasible,
         };
@@ -707,7 +707,7 @@ fn repeats(recorded: &[Curve], again: &[Curve]) -> bool {
 }
 
 /// A trace by columns.
-fn curves(outcome: &Outcome, gauges: &[String]) -> Vec<Curve> {
+fn curves(outcome: &Outcome, metrics: &[String]) -> Vec<Curve> {
     let rows = &outcome.trace;
     let mut curves = vec![];
     let mut column = |role: &str, name: &str, get: &dyn Fn(&run::Row) -> f64| {
@@ -747,8 +747,8 @@ fn curves(outcome: &Outcome, gauges: &[String]) -> Vec<Curve> {
     for (j, c) in constraints.iter().enumerate().filter(|_| total <= run::LISTED) {
         column("constraint", &c.name, &|r| r.constraints.get(j).copied().unwrap_or(f64::NAN));
     }
-    for (j, name) in gauges.iter().enumerate() {
-        column("gauge", name, &|r| r.gauges.get(j).copied().unwrap_or(f64::NAN));
+    for (j, name) in metrics.iter().enumerate() {
+        column("gauge", name, &|r| r.metrics.get(j).copied().unwrap_or(f64::NAN));
     }
     curves
 }
@@ -854,7 +854,7 @@ struct Reports<'a> {
 }
 
 impl Observer for Reports<'_> {
-    fn recorded(&mut self, row: &run::Row, _: &[f64], _: &run::Known) {
+    fn recorded(&mut self, row: &run::Row, _: &[f64], _: &run::Diagnostics) {
         if self.shown.elapsed() >= LOOK {
             self.shown = Instant::now();
             self.watch.progressed(self.worker, f64::NAN, Some(console::state(row)));

@@ -19,7 +19,7 @@ pub(super) struct Limit<'a> {
 /// The recorded iterates, with the quantities that were measured beside them under these names, and those of the iterates whose
 /// near-stationarity was bounded. Of `total` constraints the limits may be a few; then an iterate is held against what was counted
 /// when it was measured.
-pub(super) fn traces(rows: &[Row], total: usize, limits: &[Limit], gauges: &[String]) -> (Trace, Trace) {
+pub(super) fn traces(rows: &[Row], total: usize, limits: &[Limit], metrics: &[String]) -> (Trace, Trace) {
     let keeps = |row: &Row| match limits.len() < total {
         true => row.objective.is_finite() && row.violated == 0,
         false => keeps(row, limits),
@@ -44,8 +44,8 @@ pub(super) fn traces(rows: &[Row], total: usize, limits: &[Limit], gauges: &[Str
         let value = |r: &Row| r.constraints.get(limit.index).map_or(f64::NAN, |g| g + limit.bound);
         add(limit.name, rows.iter().map(value).collect());
     }
-    for (j, name) in gauges.iter().enumerate() {
-        add(name, rows.iter().map(|r| r.gauges.get(j).copied().unwrap_or(f64::NAN)).collect());
+    for (j, name) in metrics.iter().enumerate() {
+        add(name, rows.iter().map(|r| r.metrics.get(j).copied().unwrap_or(f64::NAN)).collect());
     }
     add("norm of the point", rows.iter().map(|r| r.norm).collect());
     type Optional = (&'static str, fn(&Row) -> Option<f64>);
@@ -105,7 +105,7 @@ mod tests {
             stationarity_bounds: bounds,
             penalty_stationarity: None,
             constraints: constraints.to_vec(),
-            gauges: vec![0.875],
+            metrics: vec![0.875],
         }
     }
 

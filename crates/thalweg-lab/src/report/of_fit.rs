@@ -2,7 +2,7 @@
 //! put into words and sorted into bins.
 
 use thalweg::learn::{Enforce, FitOptions, Learning};
-use thalweg::run::Ended;
+use thalweg::run::StopReason;
 
 use super::curves::{Limit, traces};
 use super::{BoundRow, Bounds, Experiment, FactPart, Facts, Groups, Page, Panel, Rate, Run, Scores, Section};
@@ -115,7 +115,7 @@ fn lead(model: &Model) -> String {
 fn alerts(model: &Model) -> Vec<String> {
     let m = &model.measured;
     match (&m.ended, m.feasible) {
-        (Ended::Failed { .. } | Ended::Interrupted, _) | (_, false) => vec![capital(&m.verdict()) + "."],
+        (StopReason::Failed { .. } | StopReason::Interrupted, _) | (_, false) => vec![capital(&m.verdict()) + "."],
         _ => vec![],
     }
 }
@@ -230,7 +230,7 @@ fn experiment(trained: &Trained) -> Experiment {
         seed: t.seed,
         tuned: true,
         ended: m.ended.to_string(),
-        failed: matches!(m.ended, Ended::Failed { .. }),
+        failed: matches!(m.ended, StopReason::Failed { .. }),
         feasible: m.feasible,
         objective: Some(m.training.objective),
         violation: enforced.reduce(f64::max),

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use thalweg::certify::{Certificate, NearStationarity, PenalisedStationarity};
 use thalweg::eval::Tally;
-use thalweg::run::{ConstraintValue, Ended, Outcome, Point};
-use thalweg::solvers::Returned;
+use thalweg::run::{ConstraintValue, Outcome, Point, StopReason};
+use thalweg::solvers::PointOrigin;
 
 use super::curves::{Limit, traces};
 use super::of_fit::{capital, made_by, problem_words};
 use super::{BoundRow, Bounds, Experiment, FactPart, Facts, Page, Panel, Run, Section};
-use crate::certificate::{bounds_words, by_values_words, penalised_words, slope_words, stationary_words, switching_words};
+use crate::certificate::{bounds_words, penalised_words, slope_words, stationary_words, switching_words, zeroth_order_words};
 use crate::encode::thousands;
 use crate::model::Reference;
 use crate::output::{CROWD, few, short};
@@ -38,7 +38,7 @@ pub struct Solved<'a> {
     /// Reference values.
     pub references: &'a [Reference],
     /// Names of what else was measured.
-    pub gauges: Vec<String>,
+    pub metrics: Vec<String>,
     /// What came out.
     pub outcome: &'a Outcome,
     /// The same point on held-out rows.
@@ -67,10 +67,10 @@ pub fn page(solved: &Solved) -> Page {
     sections.push(Section::Experiment(experiment(solved)));
     sections.push(Section::Facts(facts(solved)));
     let mut alerts = vec![];
-    if !o.success() || o.ended == Ended::Interrupted {
+    if !o.success() || o.ended == StopReason::Interrupted {
         alerts.push(format!("{}: {}.", capital(solved.verdict), o.ended));
     }
-    if o.returned == Returned::LeastInfeasible {
+    if o.returned == PointOrigin::LeastInfeasible {
         alerts.push("No iterate passed the output rule's test: the point is the one that violates the constraints least.".into());
     }
     Page { title: title(solved), lead: lead(solved), alerts, sections }
@@ -135,7 +135,7 @@ fn experiment<'a>(solved: &Solved<'a>) -> Experiment {
     let o = solved.outcome;
     let limit = |(c, bound): (&'a ConstraintValue, f64)| Limit { name: &c.name, index: c.index, bound, tolerance: c.tolerance };
     let limits: Vec<Limit> = shown(solved).into_iter().map(limit).collect();
-    let (trace, certified) = traces(&o.trace, o.point.total, &limits, &solved.gauges);
+    let (trace, certified) = traces(&o.trace, o.point.total, &limits, &solved.metrics);
     let run = Run {
         id: String::new(),
         panel: 0,
@@ -145,7 +145,7 @@ fn experiment<'a>(solved: &Solved<'a>) -> Experiment {
         seed: o.seed,
         tuned: true,
         ended: o.ended.to_string(),
-        failed: matches!(o.ended, Ended::Failed { .. }),
+        failed: matches!(o.ended, StopReason::Failed { .. }),
         feasible: o.point.feasible,
         objective: Some(o.point.objective),
         violation: (o.point.total > 0).then_some(o.point.violation),
@@ -200,7 +200,7 @@ fn facts(solved: &Solved) -> Facts {
         solved.certificate_bounds.map(bounds_words),
         solved.certificate.map(switching_words),
         solved.penalty_certificate.map(penalised_words),
-        o.by_values.as_ref().map(by_values_words),
+        o.zeroth_order.as_ref().map(zeroth_order_words),
     ];
     let proved: Vec<String> = proved.iter().flatten().flat_map(|text| text.lines()).map(|line| capital(line) + ".").collect();
     part("How near the point is to stationary", vec![], proved);

@@ -46,7 +46,7 @@ pub fn check(problem: &dyn Bilevel, x: &[f64], seed: u64) -> Result<()> {
     let mut rng = Rng::new(seed, Purpose::Directions);
     let (x, ahead) = segment(&*problem.outer_set(), x, &mut rng)?;
     let (y, along) = segment(&*problem.inner_set(), &vec![0.0; problem.inner_dim()], &mut rng)?;
-    let weights: Vec<f64> = (0..problem.constraints()).map(|_| 0.5 + rng.uniform()).collect();
+    let weights: Vec<f64> = (0..problem.num_constraints()).map(|_| 0.5 + rng.uniform()).collect();
     let mut asked = Asked { problem, scratch: problem.scratch() };
     let constraints = (!weights.is_empty()).then_some(Which::Constraints(&weights));
     for which in [Which::Outer, Which::Inner].into_iter().chain(constraints) {
@@ -138,7 +138,7 @@ impl Asked<'_> {
             Which::Constraints(weights) => {
                 let mut c = vec![0.0; weights.len()];
                 problem.constraint_values(at, &mut c, scratch)?;
-                problem.constraint_pull(at, weights, Some(&mut dx), Some(&mut dy), scratch)?;
+                problem.constraint_vjp(at, weights, Some(&mut dx), Some(&mut dy), scratch)?;
                 vec::dot(&c, weights)
             }
         };

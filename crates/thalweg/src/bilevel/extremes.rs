@@ -11,7 +11,7 @@ use super::{Bilevel, Pair};
 use crate::error::{check_finite, check_length};
 use crate::math::vec;
 use crate::oracle::{At, Modulus, Pick, Scratch, Source, Subgradients, Values};
-use crate::run::{self, Ended, Options, Record};
+use crate::run::{self, Options, Record, StopReason};
 use crate::sets::Set;
 use crate::solvers::{Bundle, bundle};
 use crate::{Error, Result};
@@ -182,9 +182,9 @@ impl<'p> Search<'p> {
             let found = Extreme {
                 value: self.sign * point.objective,
                 y: point.x.clone(),
-                multipliers: outcome.multipliers.clone().unwrap_or_else(|| vec![0.0; self.constraints()]),
+                multipliers: outcome.multipliers.clone().unwrap_or_else(|| vec![0.0; self.num_constraints()]),
                 violation: point.violation,
-                finished: outcome.ended == Ended::Finished,
+                finished: outcome.ended == StopReason::Finished,
             };
             let rank = |e: &Extreme| (e.violation.max(self.tolerance()), self.sign * e.value);
             if best.as_ref().is_none_or(|b| rank(&found) < rank(b)) {
@@ -208,11 +208,11 @@ impl Values for Search<'_> {
     fn dim(&self) -> usize {
         self.problem.inner_dim()
     }
-    fn constraints(&self) -> usize {
-        self.problem.constraints() + 1
+    fn num_constraints(&self) -> usize {
+        self.problem.num_constraints() + 1
     }
     fn constraint_name(&self, j: usize) -> Cow<'_, str> {
-        if j == self.problem.constraints() { "inner value".into() } else { format!("constraint {}", j + 1).into() }
+        if j == self.problem.num_constraints() { "inner value".into() } else { format!("constraint {}", j + 1).into() }
     }
     fn domain(&self) -> &dyn Set {
         &self.set
@@ -225,7 +225,7 @@ impl Values for Search<'_> {
         Some(Modulus { value: 0.0, source: Source::Claimed })
     }
     fn scratch(&self) -> Scratch {
-        let (r, m) = (self.problem.constraints(), self.problem.inner_dim());
+        let (r, m) = (self.problem.num_constraints(), self.problem.inner_dim());
         Scratch::new(Buffers { problem: self.problem.scratch(), weights: vec![0.0; r + 1], slope: vec![0.0; m] })
     }
     fn objective(&self, at: At, scratch: &mut Scratch) -> Result<f64> {
@@ -235,7 +235,7 @@ impl Values for Search<'_> {
     }
     fn constraint_values(&self, at: At, which: Pick, g: &mut [f64], scratch: &mut Scratch) -> Result<()> {
         let b = scratch.get::<Buffers>()?;
-        let (r, pair) = (self.problem.constraints(), self.at(at.x));
+        let (r, pair) = (self.problem.num_constraints(), self.at(at.x));
         self.problem.visit(pair, &mut b.problem)?;
         let mut all = vec![0.0; r + 1];
         self.problem.constraint_values(pair, &mut all[..r], &mut b.problem)?;
@@ -255,7 +255,7 @@ impl Subgradients for Search<'_> {
         Ok(self.sign * f)
     }
 
-    fn constraint_pull(
+    fn constraint_vjp(
         &self,
         at: At,
         g: &mut [f64],
@@ -270,14 +270,14 @@ impl Subgradients for Search<'_> {
         if b.weights.iter().all(|w| *w == 0.0) {
             return Ok(());
         }
-        let (r, pair) = (self.problem.constraints(), self.at(at.x));
+        let (r, pair) = (self.problem.num_constraints(), self.at(at.x));
         grad.fill(0.0);
         if b.weights[r] != 0.0 {
             self.problem.inner_grad(pair, None, Some(&mut b.slope), &mut b.problem)?;
             vec::add_scaled(grad, b.weights[r], &b.slope);
         }
         if b.weights[..r].iter().any(|w| *w != 0.0) {
-            self.problem.constraint_pull(pair, &b.weights[..r], None, Some(grad), &mut b.problem)?;
+            self.problem.constraint_vjp(pair, &b.weights[..r], None, Some(grad), &mut b.problem)?;
         }
         Ok(())
     }

@@ -44,7 +44,7 @@ pub trait Formulas: Send + Sync {
     /// Y, a bounded convex set with every inner solution inside.
     fn inner_set(&self) -> Arc<dyn Set>;
     /// Number of constraints C_i.
-    fn constraints(&self) -> usize {
+    fn num_constraints(&self) -> usize {
         0
     }
     /// f(x, y).
@@ -133,8 +133,8 @@ impl<P: Formulas> Bilevel for Written<P> {
     fn inner_set(&self) -> Arc<dyn Set> {
         self.0.inner_set()
     }
-    fn constraints(&self) -> usize {
-        self.0.constraints()
+    fn num_constraints(&self) -> usize {
+        self.0.num_constraints()
     }
     fn scratch(&self) -> Scratch {
         Scratch::new(Arguments::default())
@@ -162,7 +162,7 @@ impl<P: Formulas> Bilevel for Written<P> {
         Ok(())
     }
 
-    fn constraint_pull(
+    fn constraint_vjp(
         &self,
         at: Pair,
         weights: &[f64],

@@ -78,7 +78,7 @@ pub trait Bilevel: Send + Sync {
     /// Y, a bounded convex set with every inner solution inside.
     fn inner_set(&self) -> Arc<dyn Set>;
     /// Number of constraints C_i.
-    fn constraints(&self) -> usize {
+    fn num_constraints(&self) -> usize {
         0
     }
     /// Working space, made once for each run.
@@ -107,7 +107,7 @@ pub trait Bilevel: Send + Sync {
         Ok(())
     }
     /// Adds `sum_i weights_i grad C_i` to `dx` and `dy`.
-    fn constraint_pull(
+    fn constraint_vjp(
         &self,
         _at: Pair,
         _weights: &[f64],
@@ -158,7 +158,7 @@ pub trait Bilevel: Send + Sync {
         differences(self, at, b, 1.0, dx, dy, scratch, |at, dx, dy, s| {
             dx.fill(0.0);
             dy.fill(0.0);
-            self.constraint_pull(at, weights, Some(dx), Some(dy), s)
+            self.constraint_vjp(at, weights, Some(dx), Some(dy), s)
         })
     }
     /// `c = multiplier grad_y g - grad_y f`; returns g. A problem whose gradients share work can do better than the default, which

@@ -189,7 +189,7 @@ impl SingleLevel {
     pub fn new(problem: Arc<dyn Bilevel>, form: Form) -> Result<Self> {
         form.validate()?;
         let (bound, unit) = form.multipliers();
-        let (n, m, r) = (problem.outer_dim(), problem.inner_dim(), problem.constraints());
+        let (n, m, r) = (problem.outer_dim(), problem.inner_dim(), problem.num_constraints());
         for (what, dim) in [("outer", n), ("inner", m)] {
             if dim == 0 {
                 return Err(Error::Problem(format!("the bilevel problem has no {what} variable: wanted at least one")));
@@ -311,7 +311,7 @@ impl SingleLevel {
     }
 
     fn count(&self) -> (usize, usize) {
-        (self.problem.inner_dim(), self.problem.constraints())
+        (self.problem.inner_dim(), self.problem.num_constraints())
     }
 
     /// All rows into `b.rows`; visits (x, y). `g*_alpha` comes from `warm`.
@@ -339,7 +339,7 @@ impl SingleLevel {
         let s = self.problem.stationarity(pair, v[0], plus, &mut b.g_y, &mut b.problem)? - value - self.form.xi;
         if r > 0 {
             b.c_y.fill(0.0);
-            self.problem.constraint_pull(pair, w, None, Some(&mut b.c_y), &mut b.problem)?;
+            self.problem.constraint_vjp(pair, w, None, Some(&mut b.c_y), &mut b.problem)?;
             vec::add_scaled(plus, 1.0, &b.c_y);
         }
         minus.iter_mut().zip(plus).for_each(|(minus, plus)| *minus = -*plus);
@@ -392,7 +392,7 @@ impl SingleLevel {
         if r > 0 {
             self.problem.visit(pair, &mut b.problem)?;
             if b.weights.iter().any(|w| *w != 0.0) {
-                self.problem.constraint_pull(pair, &b.weights, Some(dx), Some(dy), &mut b.problem)?;
+                self.problem.constraint_vjp(pair, &b.weights, Some(dx), Some(dy), &mut b.problem)?;
             }
             if curved {
                 self.problem.constraint_second(pair, &b.b, w, dx, dy, &mut b.problem)?;
@@ -402,7 +402,7 @@ impl SingleLevel {
                     b.weights.fill(0.0);
                     b.weights[i] = 1.0;
                     b.c_y.fill(0.0);
-                    self.problem.constraint_pull(pair, &b.weights, None, Some(&mut b.c_y), &mut b.problem)?;
+                    self.problem.constraint_vjp(pair, &b.weights, None, Some(&mut b.c_y), &mut b.problem)?;
                     *dw += vec::dot(&b.b, &b.c_y);
                 }
             }
@@ -414,11 +414,11 @@ impl SingleLevel {
 
 impl Values for SingleLevel {
     fn dim(&self) -> usize {
-        let more = if self.form.optimistic { 0 } else { self.problem.constraints() + 1 };
+        let more = if self.form.optimistic { 0 } else { self.problem.num_constraints() + 1 };
         self.problem.outer_dim() + self.problem.inner_dim() + more
     }
 
-    fn constraints(&self) -> usize {
+    fn num_constraints(&self) -> usize {
         let (m, r) = self.count();
         if self.form.optimistic { r + 1 } else { 3 * r + 2 * m + 3 }
     }
@@ -460,7 +460,7 @@ impl Values for SingleLevel {
 
     fn scratch(&self) -> Scratch {
         let (m, r) = self.count();
-        let q = self.constraints();
+        let q = self.num_constraints();
         Scratch::new(Buffers {
             problem: self.problem.scratch(),
             g_y: vec![0.0; m],
@@ -538,7 +538,7 @@ impl Subgradients for SingleLevel {
         self.problem.outer_grad(pair, Some(dx), Some(dy), &mut b.problem)
     }
 
-    fn constraint_pull(
+    fn constraint_vjp(
         &self,
         at: At,
         g: &mut [f64],

@@ -13,7 +13,7 @@ use crate::eval::{Eval, Evaluator, ValueEval};
 use crate::math::rng::{Purpose, Rng};
 use crate::math::vec;
 use crate::oracle::{Draw, Pick, Values, Warm};
-use crate::run::{self, Budget, Ended, Observer, Options, Outcome, Record};
+use crate::run::{self, Budget, Observer, Options, Outcome, Record, StopReason};
 use crate::solvers::{Adaprox, adaprox};
 use crate::{Error, Result};
 
@@ -129,7 +129,7 @@ fn prepare_until(problem: &Arc<dyn Bilevel>, form: Form, x: &[f64], interrupt: S
     let (_, unit) = form.multipliers();
     z[n + m..].iter_mut().zip(&found.multipliers).for_each(|(z, w)| *z = w / unit);
     single.domain().project(&mut z, &mut Warm::default())?;
-    let mut rows = vec![0.0; single.constraints()];
+    let mut rows = vec![0.0; single.num_constraints()];
     {
         let mut ev = Evaluator::new(&single, 0, 0.0);
         ev.refresh(&z)?;
@@ -198,7 +198,7 @@ fn choose_until(problem: &SingleLevel, z: &[f64], inner: &adaprox::Inner, interr
             break;
         }
         // Steps that are far too long end in a failure, or far above the start.
-        let failed = matches!(outcome.ended, Ended::Failed { .. }) || outcome.point.objective > f + scale;
+        let failed = matches!(outcome.ended, StopReason::Failed { .. }) || outcome.point.objective > f + scale;
         if solver.sigma_asked() <= sigma && !failed {
             break;
         }
@@ -238,7 +238,7 @@ fn choose_until(problem: &SingleLevel, z: &[f64], inner: &adaprox::Inner, interr
 
 /// How much the objective and the rows bend around z: the largest change of a gradient per distance, of those seen until interrupted.
 fn bending<E: Eval + ?Sized>(ev: &mut E, z: &[f64], interrupt: Stop) -> Result<f64> {
-    let (q, full) = (ev.constraints(), Draw::full());
+    let (q, full) = (ev.num_constraints(), Draw::full());
     let mut rng = Rng::new(0, Purpose::Directions);
     let (mut h, mut largest) = (vec![0.0; q], 0.0_f64);
     // Random mixtures of rows with weights that add up to 1 bend no more than the rows themselves, and single ones are among them.
@@ -256,7 +256,7 @@ fn bending<E: Eval + ?Sized>(ev: &mut E, z: &[f64], interrupt: Stop) -> Result<f
             let (mut slope, mut pulled) = (vec![0.0; z.len()], vec![0.0; z.len()]);
             ev.objective_grad(z, &full, &mut slope)?;
             if q > 0 {
-                ev.constraint_pull(z, &full, &mut h, &mut |_, w| w.copy_from_slice(&weights), &mut pulled)?;
+                ev.constraint_vjp(z, &full, &mut h, &mut |_, w| w.copy_from_slice(&weights), &mut pulled)?;
             }
             Ok((slope, pulled))
         };

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::check_point;
-use crate::cuts::{Aim, Lens, Master, Model, Norm, Owner};
+use crate::cuts::{Convexification, Master, MasterObjective, Model, Norm, Owner};
 use crate::eval::{Eval, Evaluator, ValueEval};
 use crate::math::rng::{Purpose, Rng};
 use crate::math::vec;
@@ -145,7 +145,7 @@ pub fn certify(problem: &dyn Subgradients, x: &[f64], how: &Bounds) -> Result<Ce
     let constants = Constants::of(&ev, how.rho_f, how.rho_g)?;
     let mut search = Search {
         model: Model::default(),
-        lens: Lens::default(),
+        convexification: Convexification::default(),
         mu: 0.0,
         seen: vec![],
         level: if point.feasible { point.violation.max(0.0) } else { 0.0 },
@@ -153,7 +153,7 @@ pub fn certify(problem: &dyn Subgradients, x: &[f64], how: &Bounds) -> Result<Ce
         feasible: point.feasible,
         f: point.objective,
         lower: f64::NEG_INFINITY,
-        multipliers: vec![0.0; ev.constraints()],
+        multipliers: vec![0.0; ev.num_constraints()],
         best: None,
         nearest: None,
         inner: vec![],
@@ -162,8 +162,8 @@ pub fn certify(problem: &dyn Subgradients, x: &[f64], how: &Bounds) -> Result<Ce
         how,
     };
     search.pose();
-    // The second lens has the bare constants, which every pair of points is held against.
-    search.model.begin(x, Norm::Plain, &[search.lens.clone(), search.constants.lens()]);
+    // The second convexification has the bare constants, which every pair of points is held against.
+    search.model.begin(x, Norm::Plain, &[search.convexification.clone(), search.constants.convexification()]);
     let mut y = x.to_vec();
     if search.constants.estimated() {
         search.probe(&mut ev)?;
@@ -210,7 +210,7 @@ struct Search<'x> {
     model: Model,
     /// The visited points with the objective and the constraints there, if constants are estimated.
     seen: Vec<(Vec<f64>, f64, Vec<f64>)>,
-    lens: Lens,
+    convexification: Convexification,
     mu: f64,
     /// What the constraints are to stay below.
     level: f64,
@@ -233,8 +233,8 @@ struct Search<'x> {
 impl Search<'_> {
     /// Poses the subproblem with the constants as they are.
     fn pose(&mut self) {
-        self.lens = self.constants.lens();
-        self.lens.constants[1..].iter_mut().for_each(|rho| *rho += self.how.mu_g);
+        self.convexification = self.constants.convexification();
+        self.convexification.constants[1..].iter_mut().for_each(|rho| *rho += self.how.mu_g);
         self.mu = self.how.mu.unwrap_or_else(|| self.constants.usual_mu());
     }
 
@@ -247,7 +247,7 @@ impl Search<'_> {
             _ => return false,
         }
         self.pose();
-        self.model.set_constant(0, owner, self.lens.constant(owner));
+        self.model.set_constant(0, owner, self.convexification.constant(owner));
         self.model.set_constant(1, owner, rho);
         true
     }
@@ -343,8 +343,8 @@ impl Search<'_> {
     /// What a visited point is worth in the subproblem.
     fn judge(&mut self, y: &[f64], f: f64, g: &[f64]) {
         let half = 0.5 * vec::distance(y, self.centre).powi(2);
-        let value = f - self.f + (self.lens.constants[0] + self.mu) * half;
-        let largest = g.iter().zip(&self.lens.constants[1..]).map(|(g, rho)| g + rho * half - self.level);
+        let value = f - self.f + (self.convexification.constants[0] + self.mu) * half;
+        let largest = g.iter().zip(&self.convexification.constants[1..]).map(|(g, rho)| g + rho * half - self.level);
         let largest = largest.fold(f64::NEG_INFINITY, f64::max);
         if largest <= 0.0 {
             self.offer(y.to_vec(), value);
@@ -377,7 +377,7 @@ impl Search<'_> {
     /// The master, with a price that is high enough where that is possible.
     fn master<E: ValueEval>(&mut self, ev: &E, penalty: &mut f64, y: &mut [f64]) -> Result<Master> {
         loop {
-            let aim = Aim { mu: self.mu, penalty: *penalty, level: self.level, feasibility: false };
+            let aim = MasterObjective { mu: self.mu, penalty: *penalty, level: self.level, feasibility: false };
             let master = self.model.solve_in(0, ev.domain(), aim, self.f, y)?;
             if master.excess <= 1e-12 || *penalty >= 1e10 {
                 return Ok(master);
@@ -424,11 +424,11 @@ impl Search<'_> {
             (None, None) => (self.centre.to_vec(), 0.0),
         };
         let there = run::measure(ev.problem(), &proximal, how.feasibility)?;
-        let pull = self.multipliers.iter().zip(&self.lens.constants[1..]).map(|(l, rho)| l * rho).sum::<f64>();
+        let pull = self.multipliers.iter().zip(&self.convexification.constants[1..]).map(|(l, rho)| l * rho).sum::<f64>();
         Ok(Certificate {
             lower,
             upper,
-            residual: (self.lens.constants[0] + self.mu + pull) * upper,
+            residual: (self.convexification.constants[0] + self.mu + pull) * upper,
             proximal_violation: there.violation,
             complementarity: self.multipliers.iter().zip(&there.constraints).map(|(l, g)| (l * g.value).abs()).collect(),
             proximal,

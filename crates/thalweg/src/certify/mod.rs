@@ -1,10 +1,10 @@
 //! How stationary is this point? Independent of every solver's own claims.
 
 mod bounds;
-mod by_values;
 mod pair;
 mod penalised;
 mod switching;
+mod zeroth_order;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,10 +15,10 @@ use crate::solvers::FirstOrder;
 use crate::{Error, Result};
 
 pub use bounds::{Bounds, Certificate, certify};
-pub use by_values::{ByValues, Estimate, LookBack, by_values};
 pub use pair::{PairBound, of_pair, slope};
 pub use penalised::{Penalised, PenalisedStationarity, of_penalty};
 pub use switching::{NearStationarity, Switching, by_switching};
+pub use zeroth_order::{Estimate, ZerothOrderCheck, ZerothOrderReport, check_zeroth_order};
 
 /// Which measures of stationarity are taken of recorded points.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -70,7 +70,7 @@ impl Measures {
 
 /// Weak-convexity constants of the objective and of all constraints together; none where one is not known.
 fn moduli(problem: &dyn Subgradients) -> (Option<f64>, Option<f64>) {
-    let constraints = (0..problem.constraints())
+    let constraints = (0..problem.num_constraints())
         .map(|j| problem.constraint_modulus(j).and_then(Modulus::known))
         .try_fold(0.0_f64, |largest, m| m.map(|m| largest.max(m)));
     (problem.objective_modulus().and_then(Modulus::known), constraints)

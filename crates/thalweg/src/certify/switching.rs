@@ -85,7 +85,7 @@ pub fn by_switching(problem: &dyn Subgradients, x: &[f64], how: &Switching) -> R
         &mut Proximal { inner: &mut inner, centre: x, rho_f: rho_hat, rho_g: rho_hat_g, slack: 0.0, work: &mut work };
     let (y, t) = settle(problem, &mut solver, ev, x, how.iterations, how.step)?;
     let full = Draw::full();
-    let mut g = vec![0.0; ev.constraints()];
+    let mut g = vec![0.0; ev.num_constraints()];
     ev.refresh(&y)?;
     ev.constraint_values(&y, &full, Pick::All, &mut g)?;
     Ok(NearStationarity {

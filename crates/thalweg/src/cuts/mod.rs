@@ -53,16 +53,16 @@ pub struct Contradiction {
 }
 
 /// How the functions are convexified before they are cut: with which constants, in which norm. A model may be looked at
-/// through several lenses at the same time.
+/// through several convexifications at the same time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Lens {
+pub struct Convexification {
     /// Constants: of the objective, then of each constraint.
     pub constants: Vec<f64>,
     /// Distances are measured by the scales of the variables, not plainly. The master's proximal term too.
     pub scaled: bool,
 }
 
-impl Lens {
+impl Convexification {
     /// The constant of `owner`.
     pub fn constant(&self, owner: Owner) -> f64 {
         match owner {
@@ -97,7 +97,7 @@ pub struct Master {
 
 /// What the master minimises.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Aim {
+pub struct MasterObjective {
     /// Proximal coefficient beyond the weak-convexity constant.
     pub mu: f64,
     /// Price of the largest excess over the level.
@@ -110,7 +110,7 @@ pub struct Aim {
 
 /// Cuts around a centre c. The cut of a function h with constant rho, made at z with subgradient s, satisfies
 /// `h(y) + (rho / 2) ||y - c||^2 >= height + <slope, y - c>` for every y, where with D = z - c
-/// `slope = s + rho D` and `height = h(z) - <s, D> - (rho / 2) ||D||^2`. It is rewritten when c moves or when another lens is
+/// `slope = s + rho D` and `height = h(z) - <s, D> - (rho / 2) ||D||^2`. It is rewritten when c moves or when another convexification is
 /// put on; an aggregate is a weighted mean of cuts in every part. With a scaled norm everything is the same in the variables
 /// in which that norm is plain.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -130,11 +130,11 @@ pub struct Model {
     work: Work,
 }
 
-/// The cuts as a lens shows them.
+/// The cuts as a convexification shows them.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct View {
-    lens: Lens,
-    /// Slopes in the variables of the lens, rows of length `dim`.
+    convexification: Convexification,
+    /// Slopes in the variables of the convexification, rows of length `dim`.
     slopes: Vec<f64>,
     /// Inner products of the slopes, rows of length `stride`.
     gram: Vec<f64>,
@@ -161,7 +161,7 @@ impl View {
     }
 
     fn norm<'n>(&self, scaled: &'n Norm) -> &'n Norm {
-        if self.lens.scaled { scaled } else { &Norm::Plain }
+        if self.convexification.scaled { scaled } else { &Norm::Plain }
     }
 
     fn push_slope(&mut self, rho: f64, subgradient: &[f64], offset: &[f64], norm: &Norm, work: &mut Vec<f64>) {
@@ -200,16 +200,16 @@ impl View {
     fn shift(&mut self, cuts: &[Cut], step: &[f64], norm: &Norm, work: &mut Work) {
         let dim = step.len();
         let Work { delta, heights: products, .. } = work;
-        // In the variables of the lens.
+        // In the variables of the convexification.
         delta.resize(dim, 0.0);
         self.norm(norm).step(step, delta);
         let square = vec::norm_squared(delta);
         products.clear();
         products.extend((0..cuts.len()).map(|i| vec::dot(self.row(dim, i), delta)));
         for (i, cut) in cuts.iter().enumerate() {
-            let rho = self.lens.constant(cut.owner);
+            let rho = self.convexification.constant(cut.owner);
             for (j, other) in cuts[..=i].iter().enumerate() {
-                let other = self.lens.constant(other.owner);
+                let other = self.convexification.constant(other.owner);
                 let change = rho * other * square - rho * products[j] - other * products[i];
                 self.gram[i * self.stride + j] += change;
                 if i != j {
@@ -218,7 +218,7 @@ impl View {
             }
         }
         for (i, cut) in cuts.iter().enumerate() {
-            vec::add_scaled(&mut self.slopes[i * dim..][..dim], -self.lens.constant(cut.owner), delta);
+            vec::add_scaled(&mut self.slopes[i * dim..][..dim], -self.convexification.constant(cut.owner), delta);
         }
     }
 
@@ -248,14 +248,14 @@ fn row(rows: &[f64], dim: usize, i: usize) -> &[f64] {
 
 impl Model {
     /// Forgets every cut and begins around `centre`.
-    pub fn begin(&mut self, centre: &[f64], norm: Norm, lenses: &[Lens]) {
+    pub fn begin(&mut self, centre: &[f64], norm: Norm, convexifications: &[Convexification]) {
         self.dim = centre.len();
         self.centre.clear();
         self.centre.extend_from_slice(centre);
         self.norm = norm;
-        self.views.resize_with(lenses.len(), View::default);
-        for (view, lens) in self.views.iter_mut().zip(lenses) {
-            view.lens.clone_from(lens);
+        self.views.resize_with(convexifications.len(), View::default);
+        for (view, convexification) in self.views.iter_mut().zip(convexifications) {
+            view.convexification.clone_from(convexification);
             view.slopes.clear();
             view.weights.clear();
         }
@@ -265,14 +265,14 @@ impl Model {
         self.offsets.clear();
     }
 
-    /// A lens.
-    pub fn lens(&self, view: usize) -> &Lens {
-        &self.views[view].lens
+    /// A convexification.
+    pub fn convexification(&self, view: usize) -> &Convexification {
+        &self.views[view].convexification
     }
 
-    /// `||y - c||^2` in the norm of a lens.
+    /// `||y - c||^2` in the norm of a convexification.
     pub fn square(&mut self, view: usize, y: &[f64]) -> f64 {
-        let scaled = self.views[view].lens.scaled;
+        let scaled = self.views[view].convexification.scaled;
         self.squares(y)[usize::from(scaled)]
     }
 
@@ -289,17 +289,17 @@ impl Model {
         [plain, scaled]
     }
 
-    /// Changes the constant of `owner` in a lens.
+    /// Changes the constant of `owner` in a convexification.
     pub fn set_constant(&mut self, view: usize, owner: Owner, rho: f64) {
         let view = &mut self.views[view];
         match owner {
-            Owner::Objective => view.lens.constants[0] = rho,
-            Owner::Constraint(j) => view.lens.constants[1 + j as usize] = rho,
+            Owner::Objective => view.convexification.constants[0] = rho,
+            Owner::Constraint(j) => view.convexification.constants[1 + j as usize] = rho,
             Owner::Domain => return,
         }
         view.slopes.clear();
         for (i, cut) in self.cuts.iter().enumerate() {
-            let rho = view.lens.constant(cut.owner);
+            let rho = view.convexification.constant(cut.owner);
             let (s, d) = (row(&self.subgradients, self.dim, i), row(&self.offsets, self.dim, i));
             view.push_slope(rho, s, d, &self.norm, &mut self.work.delta);
         }
@@ -326,7 +326,7 @@ impl Model {
         let i = self.cuts.len();
         self.cuts.push(cut);
         for view in &mut self.views {
-            let rho = view.lens.constant(cut.owner);
+            let rho = view.convexification.constant(cut.owner);
             let (s, d) = (row(&self.subgradients, self.dim, i), row(&self.offsets, self.dim, i));
             view.push_slope(rho, s, d, &self.norm, &mut self.work.delta);
             view.weights.push(0.0);
@@ -358,14 +358,14 @@ impl Model {
 
     /// Solves the master around the centre and writes its solution to `y`. Heights of the cuts that are minimised are taken
     /// relative to `reference`, for accuracy, and so is the lower bound.
-    pub fn solve(&mut self, view: usize, aim: Aim, reference: f64, y: &mut [f64]) -> Master {
+    pub fn solve(&mut self, view: usize, aim: MasterObjective, reference: f64, y: &mut [f64]) -> Master {
         let Work { set, heights, roles, .. } = &mut self.work;
         let view = &mut self.views[view];
         roles.clear();
         heights.clear();
-        let norm = usize::from(view.lens.scaled);
+        let norm = usize::from(view.convexification.scaled);
         for cut in &self.cuts {
-            let height = cut.linear - view.lens.constant(cut.owner) * cut.half[norm];
+            let height = cut.linear - view.convexification.constant(cut.owner) * cut.half[norm];
             let (role, height) = match (cut.owner, aim.feasibility) {
                 (Owner::Objective, false) => (Role::Minimised, height - reference),
                 (Owner::Objective, true) => (Role::Absent, 0.0),
@@ -397,7 +397,14 @@ impl Model {
 
     /// As [`Model::solve`], with the solution in `set`: cuts of the set are added where the solution leaves it. Ends after
     /// some rounds; the lower bound is valid in any case, and `y` is put into the set.
-    pub fn solve_in(&mut self, view: usize, set: &dyn Set, aim: Aim, reference: f64, y: &mut [f64]) -> Result<Master> {
+    pub fn solve_in(
+        &mut self,
+        view: usize,
+        set: &dyn Set,
+        aim: MasterObjective,
+        reference: f64,
+        y: &mut [f64],
+    ) -> Result<Master> {
         let mut master = self.solve(view, aim, reference, y);
         for _ in 0..ROUNDS {
             if !self.separate(set, y)? {
@@ -475,7 +482,7 @@ impl Model {
         }
     }
 
-    /// The pair of points, one of them new, that asks for the largest constant of `owner` beyond that of a lens: the cuts at
+    /// The pair of points, one of them new, that asks for the largest constant of `owner` beyond that of a convexification: the cuts at
     /// hand against the value at the new point, and the cut of the new point against the values at the old ones.
     pub fn contradiction(
         &mut self,
@@ -486,10 +493,10 @@ impl Model {
         subgradient: &[f64],
     ) -> Option<Contradiction> {
         let squares = self.squares(point);
-        let lens = &self.views[view].lens;
-        let norm = usize::from(lens.scaled);
+        let convexification = &self.views[view].convexification;
+        let norm = usize::from(convexification.scaled);
         let product = &self.work.delta;
-        let claimed = lens.constant(owner);
+        let claimed = convexification.constant(owner);
         let mut worst: Option<(f64, usize, bool)> = None;
         for (i, cut) in self.cuts.iter().enumerate().filter(|(_, c)| c.owner == owner) {
             let Some(old) = cut.value else { continue };
@@ -567,7 +574,7 @@ impl Model {
     fn merge(&mut self, view: usize, most: usize, now: u64, order: &mut Vec<usize>) -> bool {
         let mergeable = |i: usize| self.cuts[i].owner != Owner::Domain && !self.fresh(i, now);
         let mut crowded = None;
-        for owner in self.views[view].lens.owners() {
+        for owner in self.views[view].convexification.owners() {
             let count = (0..self.cuts.len()).filter(|&i| self.cuts[i].owner == owner && mergeable(i)).count();
             if count >= 2 && crowded.is_none_or(|(most, _)| count > most) {
                 crowded = Some((count, owner));
@@ -689,8 +696,8 @@ mod tests {
     }
 
     fn height(model: &Model, view: usize, i: usize) -> f64 {
-        let (cut, lens) = (&model.cuts[i], &model.views[view].lens);
-        cut.linear - lens.constant(cut.owner) * cut.half[usize::from(lens.scaled)]
+        let (cut, convexification) = (&model.cuts[i], &model.views[view].convexification);
+        cut.linear - convexification.constant(cut.owner) * cut.half[usize::from(convexification.scaled)]
     }
 
     #[test]
@@ -700,12 +707,12 @@ mod tests {
             let dim = 1 + trial % 5;
             for (norm, _) in norms(dim, &mut rng) {
                 let owners = [Owner::Objective, Owner::Constraint(0), Owner::Constraint(1), Owner::Domain];
-                let mut lenses =
-                    [(); 2].map(|()| Lens { constants: (0..3).map(|_| 3.0 * rng.uniform()).collect(), scaled: false });
-                lenses[0].scaled = norm != Norm::Plain;
+                let mut convexifications =
+                    [(); 2].map(|()| Convexification { constants: (0..3).map(|_| 3.0 * rng.uniform()).collect(), scaled: false });
+                convexifications[0].scaled = norm != Norm::Plain;
                 let start = random(dim, &mut rng);
                 let mut model = Model::default();
-                model.begin(&start, norm.clone(), &lenses);
+                model.begin(&start, norm.clone(), &convexifications);
                 let mut visits = vec![];
                 for k in 0..40 {
                     let visit = (owners[rng.below(4)], random(dim, &mut rng), rng.uniform(), random(dim, &mut rng));
@@ -715,8 +722,8 @@ mod tests {
                         0 => model.move_to(&random(dim, &mut rng)),
                         1 => {
                             let (view, owner) = (rng.below(2), rng.below(3));
-                            lenses[view].constants[owner] = 4.0 * rng.uniform();
-                            model.set_constant(view, owners[owner], lenses[view].constants[owner]);
+                            convexifications[view].constants[owner] = 4.0 * rng.uniform();
+                            model.set_constant(view, owners[owner], convexifications[view].constants[owner]);
                         }
                         _ => {}
                     }
@@ -728,7 +735,7 @@ mod tests {
                     }
                 }
                 let mut fresh = Model::default();
-                fresh.begin(&model.centre, norm.clone(), &lenses);
+                fresh.begin(&model.centre, norm.clone(), &convexifications);
                 for (owner, point, value, slope) in &visits {
                     fresh.add(*owner, point, (*value, *value), slope);
                 }
@@ -736,7 +743,7 @@ mod tests {
                 let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-10, "{a} {b}, {norm:?}");
                 for (view, n) in [(0, model.cuts.len()), (1, model.cuts.len())] {
                     let (moved, made) = (&model.views[view], &fresh.views[view]);
-                    assert_eq!(moved.lens, made.lens);
+                    assert_eq!(moved.convexification, made.convexification);
                     moved.slopes.iter().zip(&made.slopes).for_each(|(a, b)| near(*a, *b));
                     for i in 0..n {
                         near(height(&model, view, i), height(&fresh, view, i));
@@ -754,8 +761,8 @@ mod tests {
             let dim = 1 + trial % 4;
             for (norm, least) in norms(dim, &mut rng) {
                 let rough = Rough::new(dim, &mut rng);
-                let plain = Lens { constants: vec![rough.constant()], scaled: false };
-                let scaled = Lens { constants: vec![rough.constant() / least], scaled: norm != Norm::Plain };
+                let plain = Convexification { constants: vec![rough.constant()], scaled: false };
+                let scaled = Convexification { constants: vec![rough.constant() / least], scaled: norm != Norm::Plain };
                 let mut model = Model::default();
                 model.begin(&random(dim, &mut rng), norm, &[scaled, plain]);
                 let mut y = vec![0.0; dim];
@@ -765,7 +772,7 @@ mod tests {
                     assert!(model.contradiction(0, Owner::Objective, &point, value, &slope).is_none());
                     assert!(model.contradiction(1, Owner::Objective, &point, value, &slope).is_none());
                     model.add(Owner::Objective, &point, (value, value), &slope);
-                    let aim = Aim { mu: 1.0, penalty: 1.0, level: 0.0, feasibility: false };
+                    let aim = MasterObjective { mu: 1.0, penalty: 1.0, level: 0.0, feasibility: false };
                     model.solve(k % 2, aim, 0.0, &mut y);
                     // Merged cuts too.
                     model.limit(k % 2, 6);
@@ -778,7 +785,7 @@ mod tests {
                             let step: Vec<f64> = y.iter().zip(&model.centre).map(|(y, c)| y - c).collect();
                             let mut there = vec![0.0; dim];
                             model.views[view].norm(&model.norm).step(&step, &mut there);
-                            let above = value + model.lens(view).constants[0] * half;
+                            let above = value + model.convexification(view).constants[0] * half;
                             for i in 0..model.cuts.len() {
                                 let cut = height(&model, view, i) + vec::dot(model.views[view].row(dim, i), &there);
                                 assert!(cut <= above + 1e-9 * (1.0 + above.abs()), "{cut} {above}");
@@ -797,13 +804,13 @@ mod tests {
         let (mut merged, dim) = (0, 6);
         for trial in 0..40 {
             let (f, g) = (Rough::new(dim, &mut rng), Rough::new(dim, &mut rng));
-            let proved = Lens { constants: vec![f.constant(), g.constant()], scaled: false };
-            let bold = Lens { constants: vec![0.3 * f.constant(), 0.2 * g.constant()], scaled: false };
+            let proved = Convexification { constants: vec![f.constant(), g.constant()], scaled: false };
+            let bold = Convexification { constants: vec![0.3 * f.constant(), 0.2 * g.constant()], scaled: false };
             let mut model = Model::default();
             let mut y = random(dim, &mut rng);
             model.begin(&y, Norm::Plain, &[bold, proved]);
             let set: &dyn Set = if trial % 2 == 0 { &WholeSpace } else { &Bounds::uniform(-1.0, 1.0).unwrap() };
-            let aim = Aim { mu: 0.5, penalty: 3.0, level: 0.7, feasibility: false };
+            let aim = MasterObjective { mu: 0.5, penalty: 3.0, level: 0.7, feasibility: false };
             let view = trial % 2;
             for _ in 0..40 {
                 let mut cut = |owner, part: &Rough| {
@@ -846,12 +853,12 @@ mod tests {
         for (norm, least) in norms(2, &mut rng) {
             // -x^2 + y^2 asks for 2, whatever the pair, if it differs in x alone.
             let f = |x: &[f64]| (x[1] * x[1] - x[0] * x[0], vec![-2.0 * x[0], 2.0 * x[1]]);
-            let claim = |constant: f64| Lens { constants: vec![constant, 0.0], scaled: false };
+            let claim = |constant: f64| Convexification { constants: vec![constant, 0.0], scaled: false };
             let mut model = Model::default();
             model.begin(
                 &[0.3, 0.2],
                 norm.clone(),
-                &[claim(1.9), claim(2.0), Lens { scaled: norm != Norm::Plain, ..claim(2.0 / least) }],
+                &[claim(1.9), claim(2.0), Convexification { scaled: norm != Norm::Plain, ..claim(2.0 / least) }],
             );
             let (value, slope) = f(&[0.5, -1.0]);
             model.add(Owner::Objective, &[0.5, -1.0], (value, value), &slope);

@@ -24,11 +24,11 @@ pub trait ValueEval {
     /// Number of variables.
     fn dim(&self) -> usize;
     /// Number of constraints.
-    fn constraints(&self) -> usize;
+    fn num_constraints(&self) -> usize;
     /// Name of constraint `j`.
     fn constraint_name(&self, j: usize) -> Cow<'_, str>;
-    /// Number of statistics, see [`Values::statistics`].
-    fn statistics(&self) -> usize;
+    /// Number of statistics, see [`Values::num_statistics`].
+    fn num_statistics(&self) -> usize;
     /// Population sizes of the sample streams; empty for a deterministic problem.
     fn streams(&self) -> &[usize];
     /// Whether values `g` count as feasible in this run.
@@ -96,8 +96,8 @@ pub trait Eval: ValueEval {
     /// ([`Subgradients::objective_cuts`]). Returns how many; each counts as one subgradient.
     fn objective_cuts(&mut self, x: &[f64], draw: &Draw, values: &mut [f64], rows: &mut [f64]) -> Result<usize>;
     /// Constraint values, then the weighted sum of subgradients for the weights that `weigh` chooses
-    /// ([`Subgradients::constraint_pull`]).
-    fn constraint_pull(
+    /// ([`Subgradients::constraint_vjp`]).
+    fn constraint_vjp(
         &mut self,
         x: &[f64],
         draw: &Draw,
@@ -119,7 +119,7 @@ pub trait Eval: ValueEval {
     /// Values and subgradients of the picked constraints, one row each.
     fn constraint_rows(&mut self, x: &[f64], draw: &Draw, which: &[u32], g: &mut [f64], rows: &mut [f64]) -> Result<()>;
     /// Weighted sum of subgradients with the outer function differentiated at given statistics.
-    fn statistic_pull(&mut self, x: &[f64], draw: &Draw, statistics: &[f64], weights: &[f64], grad: &mut [f64]) -> Result<()>;
+    fn statistic_vjp(&mut self, x: &[f64], draw: &Draw, statistics: &[f64], weights: &[f64], grad: &mut [f64]) -> Result<()>;
 }
 
 /// The part of an [`Evaluator`] that a checkpoint keeps.
@@ -153,7 +153,8 @@ impl<'p, P: Values + ?Sized> Evaluator<'p, P> {
             // A function that no sample enters costs one unit.
             (0..streams.len()).filter(|&k| uses(k)).map(|k| streams[k] as u64).sum::<u64>().max(1)
         };
-        let full_constraint: Vec<u64> = (0..problem.constraints()).map(|j| samples(&|k| problem.constraint_uses(j, k))).collect();
+        let full_constraint: Vec<u64> =
+            (0..problem.num_constraints()).map(|j| samples(&|k| problem.constraint_uses(j, k))).collect();
         Evaluator {
             scratch: problem.scratch(),
             memory: Memory {
@@ -276,7 +277,7 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
         self.problem.dim()
     }
 
-    fn constraints(&self) -> usize {
+    fn num_constraints(&self) -> usize {
         self.full_constraint.len()
     }
 
@@ -284,8 +285,8 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
         self.problem.constraint_name(j)
     }
 
-    fn statistics(&self) -> usize {
-        self.problem.statistics()
+    fn num_statistics(&self) -> usize {
+        self.problem.num_statistics()
     }
 
     fn streams(&self) -> &[usize] {
@@ -405,7 +406,7 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
         let samples = self.drawn_constraints(draw, which);
         self.memory.counts.constraint_values.add(count, samples * count);
         self.problem.constraint_values_many(points, draw, &self.memory.warm, which, out, &mut self.scratch)?;
-        let width = which.count(self.constraints()).max(1);
+        let width = which.count(self.num_constraints()).max(1);
         out.chunks(width).try_for_each(|g| self.check_constraints(which, g))
     }
 
@@ -458,7 +459,7 @@ impl<P: Subgradients + ?Sized> Eval for Evaluator<'_, P> {
         Ok(count)
     }
 
-    fn constraint_pull(
+    fn constraint_vjp(
         &mut self,
         x: &[f64],
         draw: &Draw,
@@ -470,7 +471,7 @@ impl<P: Subgradients + ?Sized> Eval for Evaluator<'_, P> {
         self.memory.counts.constraint_values.add(1, samples);
         let mut pulled = 0;
         let mut scratch = std::mem::replace(&mut self.scratch, Scratch::none());
-        let result = self.problem.constraint_pull(
+        let result = self.problem.constraint_vjp(
             at!(self, x, draw),
             g,
             &mut |g, w| {
@@ -547,11 +548,11 @@ impl<P: Subgradients + ?Sized> Eval for Evaluator<'_, P> {
         }
     }
 
-    fn statistic_pull(&mut self, x: &[f64], draw: &Draw, statistics: &[f64], weights: &[f64], grad: &mut [f64]) -> Result<()> {
+    fn statistic_vjp(&mut self, x: &[f64], draw: &Draw, statistics: &[f64], weights: &[f64], grad: &mut [f64]) -> Result<()> {
         let weighed = weights.iter().enumerate().filter(|(_, w)| **w != 0.0);
         let samples: u64 = weighed.map(|(j, _)| self.drawn_constraint(draw, j)).sum();
         self.memory.counts.constraint_subgradients.add(1, samples);
-        self.problem.statistic_pull(at!(self, x, draw), statistics, weights, grad, &mut self.scratch)?;
+        self.problem.statistic_vjp(at!(self, x, draw), statistics, weights, grad, &mut self.scratch)?;
         check_gradient("the constraints", grad)
     }
 }

@@ -49,14 +49,14 @@ impl<E: ValueEval + ?Sized> ValueEval for Proximal<'_, E> {
     fn dim(&self) -> usize {
         self.inner.dim()
     }
-    fn constraints(&self) -> usize {
-        self.inner.constraints()
+    fn num_constraints(&self) -> usize {
+        self.inner.num_constraints()
     }
     fn constraint_name(&self, j: usize) -> std::borrow::Cow<'_, str> {
         self.inner.constraint_name(j)
     }
-    fn statistics(&self) -> usize {
-        self.inner.statistics()
+    fn num_statistics(&self) -> usize {
+        self.inner.num_statistics()
     }
     fn streams(&self) -> &[usize] {
         self.inner.streams()
@@ -119,7 +119,7 @@ impl<E: ValueEval + ?Sized> ValueEval for Proximal<'_, E> {
     }
     fn constraint_values_many(&mut self, points: &[f64], draw: &Draw, which: Pick, out: &mut [f64]) -> Result<()> {
         self.inner.constraint_values_many(points, draw, which, out)?;
-        let width = which.count(self.constraints()).max(1);
+        let width = which.count(self.num_constraints()).max(1);
         for (x, g) in points.chunks(self.dim().max(1)).zip(out.chunks_mut(width)) {
             let shift = self.shift(x);
             g.iter_mut().for_each(|g| *g += shift);
@@ -164,7 +164,7 @@ impl<E: Eval + ?Sized> Eval for Proximal<'_, E> {
         Ok(count)
     }
 
-    fn constraint_pull(
+    fn constraint_vjp(
         &mut self,
         x: &[f64],
         draw: &Draw,
@@ -176,7 +176,7 @@ impl<E: Eval + ?Sized> Eval for Proximal<'_, E> {
         let mut total = 0.0;
         // The weights must be chosen by the shifted values; the inner view only has the plain ones.
         let shifted = &mut *self.work;
-        self.inner.constraint_pull(
+        self.inner.constraint_vjp(
             x,
             draw,
             g,
@@ -234,8 +234,8 @@ impl<E: Eval + ?Sized> Eval for Proximal<'_, E> {
         Ok(())
     }
 
-    fn statistic_pull(&mut self, x: &[f64], draw: &Draw, statistics: &[f64], weights: &[f64], grad: &mut [f64]) -> Result<()> {
-        self.inner.statistic_pull(x, draw, statistics, weights, grad)?;
+    fn statistic_vjp(&mut self, x: &[f64], draw: &Draw, statistics: &[f64], weights: &[f64], grad: &mut [f64]) -> Result<()> {
+        self.inner.statistic_vjp(x, draw, statistics, weights, grad)?;
         self.add_pull(x, self.rho_g * weights.iter().sum::<f64>(), grad);
         Ok(())
     }
@@ -278,11 +278,11 @@ mod tests {
             w.copy_from_slice(&weights);
         };
         let mut shifted = [0.0; 2];
-        view.constraint_pull(&x, &full, &mut shifted, &mut weigh, &mut pull).unwrap();
+        view.constraint_vjp(&x, &full, &mut shifted, &mut weigh, &mut pull).unwrap();
         assert_eq!((seen, shifted), (g, g), "the weights are chosen by the shifted values");
         let mut statistics = [0.0; 2];
         view.statistic_values(&x, &full, &mut statistics).unwrap();
-        view.statistic_pull(&x, &full, &statistics, &weights, &mut again).unwrap();
+        view.statistic_vjp(&x, &full, &statistics, &weights, &mut again).unwrap();
         view.constraint_rows(&x, &full, &[0, 1], &mut shifted, &mut rows).unwrap();
         assert_eq!(shifted, g);
         let (mut both, mut room) = ([0.0; 2], [0.0; 2]);

@@ -78,7 +78,7 @@ impl<P: InfProjection> Values for Eliminated<P> {
         self.problem.dim()
     }
 
-    fn constraints(&self) -> usize {
+    fn num_constraints(&self) -> usize {
         0
     }
 
@@ -128,7 +128,7 @@ impl<P: InfProjection> Subgradients for Eliminated<P> {
         Ok(value)
     }
 
-    fn constraint_pull(
+    fn constraint_vjp(
         &self,
         _: At,
         _: &mut [f64],

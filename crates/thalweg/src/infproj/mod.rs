@@ -67,12 +67,12 @@ pub trait InfProjection: Send + Sync {
         None
     }
     /// For a problem with one more number that is minimised over in closed form: its best value at `x`, on the samples. A method
-    /// asks for it now and then and goes on with [`InfProjection::with_aside`].
-    fn aside(&self, _x: &[f64], _samples: Pick) -> Result<Option<f64>> {
+    /// asks for it now and then and goes on with [`InfProjection::with_profiled_scalar`].
+    fn profiled_scalar(&self, _x: &[f64], _samples: Pick) -> Result<Option<f64>> {
         Ok(None)
     }
     /// The problem in which that number is held at a value.
-    fn with_aside(&self, _value: f64) -> Option<Box<dyn InfProjection>> {
+    fn with_profiled_scalar(&self, _value: f64) -> Option<Box<dyn InfProjection>> {
         None
     }
     /// Tells problems apart, for checkpoints.

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::problem::Learning;
-use crate::cuts::{Aim, Lens, Model, Norm, Owner};
+use crate::cuts::{Convexification, MasterObjective, Model, Norm, Owner};
 use crate::eval::{Eval, Evaluator};
 use crate::math::vec;
 use crate::oracle::{Draw, Modulus, Values};
@@ -92,7 +92,7 @@ pub(super) fn rehearse(problem: &Learning) -> Result<Best> {
 /// Refuses a problem whose smallest value cannot be proved.
 fn refuse(problem: &Learning) -> Result<()> {
     let text = problem.objective_text();
-    if problem.constraints() > 0 {
+    if problem.num_constraints() > 0 {
         let what = format!("best({text}) is asked of a problem with constraints: wanted one without");
         return Err(Error::Problem(what));
     }
@@ -140,7 +140,7 @@ fn shortest(problem: &Learning, cuts: &Model, bound: f64, inside: &[f64], least:
     let mut ev = Evaluator::new(problem, 0, 0.0);
     let full = Draw::full();
     let origin = vec![0.0; inside.len()];
-    let lens = Lens { constants: vec![0.0; 2], scaled: false };
+    let lens = Convexification { constants: vec![0.0; 2], scaled: false };
     let mut model = Model::default();
     model.begin(&origin, Norm::Plain, &[lens]);
     // Half of the squared norm is the proximal term of a function that is 0.
@@ -151,7 +151,7 @@ fn shortest(problem: &Learning, cuts: &Model, bound: f64, inside: &[f64], least:
     let mut penalty = 10.0;
     for evaluations in 1..=EVALUATIONS {
         let master = loop {
-            let master = model.solve(0, Aim { mu: 1.0, penalty, level: 0.0, feasibility: false }, 0.0, &mut y);
+            let master = model.solve(0, MasterObjective { mu: 1.0, penalty, level: 0.0, feasibility: false }, 0.0, &mut y);
             if master.excess <= 1e-11 || penalty > 1e9 {
                 break master;
             }

@@ -13,7 +13,7 @@ use super::rate::ErrorRate;
 use super::references::{ERM, References, Wanted};
 use super::roc::RocGap;
 use super::self_paced::SelfPaced;
-use super::term::{Term, Who};
+use super::term::{Subpopulation, Term};
 use super::variance::Variance;
 use super::wasserstein::WassersteinGap;
 use crate::sets::{Ball, Set, WholeSpace};
@@ -428,11 +428,11 @@ impl Arguments<'_> {
         }
     }
 
-    fn on(&self) -> Result<Who> {
+    fn on(&self) -> Result<Subpopulation> {
         match self.get("on") {
-            None => Ok(Who::Everyone),
-            Some(Argument::Word(w)) if w == "positives" => Ok(Who::Positives),
-            Some(Argument::Word(w)) if w == "negatives" => Ok(Who::Negatives),
+            None => Ok(Subpopulation::Everyone),
+            Some(Argument::Word(w)) if w == "positives" => Ok(Subpopulation::Positives),
+            Some(Argument::Word(w)) if w == "negatives" => Ok(Subpopulation::Negatives),
             Some(other) => Err(Error::setting(self.named("on"), other, "\"positives\" or \"negatives\"")),
         }
     }

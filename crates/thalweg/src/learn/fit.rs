@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::problem::Learning;
 use crate::eval::Passes;
 use crate::oracle::Values;
-use crate::run::{self, Budget, Ended, Known, Observer, Options, Point, Progress, Record, Row};
+use crate::run::{self, Budget, Diagnostics, Observer, Options, Point, Progress, Record, Row, StopReason};
 use crate::solvers::auto::{self, Chosen};
 use crate::solvers::ssg::{InfeasibleStep, Settings};
 use crate::solvers::{Bundle, FirstOrder, Lbfgs, Mspg, Schedule, Ssg, StSpg, Stationary, bundle, lbfgs, mspg, st_spg};
@@ -137,7 +137,7 @@ pub struct Fitted {
     /// Every constraint is kept on the side that was to be enforced.
     pub feasible: bool,
     /// Why the last run ended.
-    pub ended: Ended,
+    pub ended: StopReason,
     /// The method that trained.
     pub solver: String,
     /// The step size of the main run, where the method has one.
@@ -189,7 +189,7 @@ const LOOSEN: f64 = 2.0;
 /// Trains on `problem` from `start`. The problem's bounds are the user's; they are moved while training and put back.
 pub fn fit(problem: &mut Learning, start: &[f64], options: &FitOptions, observer: &mut (dyn Observer + Send)) -> Result<Fitted> {
     options.validate()?;
-    let asked: Vec<f64> = (0..problem.constraints()).map(|j| problem.bound(j)).collect();
+    let asked: Vec<f64> = (0..problem.num_constraints()).map(|j| problem.bound(j)).collect();
     let alone = |solver: Box<FirstOrder<'static>>, observer| train_alone(problem, start, solver, vec![], options, observer);
     let (chosen, reasons) = match &options.solver {
         Trains::Lbfgs(settings) => return alone(Box::new(Lbfgs::new(settings.clone())?), observer),
@@ -299,7 +299,7 @@ struct Trainer<'a> {
     seconds: f64,
     rounds: u64,
     trace: Vec<Row>,
-    ended: Ended,
+    ended: StopReason,
     best: Option<Candidate>,
 }
 
@@ -335,7 +335,7 @@ impl<'a> Trainer<'a> {
             seconds: 0.0,
             rounds: 0,
             trace: vec![],
-            ended: Ended::Finished,
+            ended: StopReason::Finished,
             best: None,
         }
     }
@@ -427,12 +427,12 @@ impl<'a> Trainer<'a> {
         let softened = |name: &String| {
             last.point.constraints.iter().zip(&last.counted).any(|(c, counted)| c.name == *name && counted.is_some())
         };
-        matches!(&self.ended, Ended::Infeasible { conflicting, .. } if !conflicting.iter().any(softened))
+        matches!(&self.ended, StopReason::Infeasible { conflicting, .. } if !conflicting.iter().any(softened))
     }
 
     /// Ends with the best point so far.
     fn conclude(&mut self, start: &[f64], eta: Schedule, notes: Vec<String>) -> Result<Fitted> {
-        if self.ended == Ended::Interrupted {
+        if self.ended == StopReason::Interrupted {
             // Who interrupts early should not get a model that breaks the bounds where the start keeps them.
             let start = run::measure(self.problem, start, self.options.feasibility)?;
             let start = self.candidate(start, &self.asked.clone(), None, None)?;
@@ -494,7 +494,7 @@ impl<'a> Trainer<'a> {
                     _ => ("", c.surrogate),
                 };
                 let remedy = match &self.ended {
-                    Ended::Infeasible { conflicting, .. } if conflicting.contains(&c.name) => "only a wider bound can help",
+                    StopReason::Infeasible { conflicting, .. } if conflicting.contains(&c.name) => "only a wider bound can help",
                     _ => "more iterations or a wider bound may help",
                 };
                 notes.push(format!(
@@ -540,7 +540,7 @@ impl<'a> Trainer<'a> {
     /// Nothing more is to be done: the user said so, or the budget is used up.
     fn over(&self) -> bool {
         let Budget { iterations, passes, samples, seconds } = self.options.budget;
-        matches!(self.ended, Ended::Interrupted)
+        matches!(self.ended, StopReason::Interrupted)
             || iterations.is_some_and(|n| self.iterations >= n)
             || passes.is_some_and(|n| self.passes.total() >= n)
             || samples.is_some_and(|n| self.samples >= n)
@@ -703,7 +703,7 @@ impl Whole<'_> {
 }
 
 impl Observer for Whole<'_> {
-    fn recorded(&mut self, row: &Row, x: &[f64], known: &Known) {
+    fn recorded(&mut self, row: &Row, x: &[f64], known: &Diagnostics) {
         let row = self.row(row.clone());
         self.observer.recorded(&row, x, known);
     }

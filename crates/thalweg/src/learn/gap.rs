@@ -1,6 +1,6 @@
 //! Gaps between the rates of groups, with the step function softened to a sigmoid.
 
-use super::term::{Branch, Compared, Constant, Part, Rates, RowNorms, Term, View, Who, Work};
+use super::term::{Branch, Compared, Constant, Part, Rates, RowNorms, Subpopulation, Term, View, Work};
 use crate::math::{sigmoid, vec};
 
 /// Largest second derivative of the sigmoid, 1 / (6 sqrt 3).
@@ -14,7 +14,7 @@ const NEAR: f64 = 0.5;
 /// there are more. A rate is the mean of `sigmoid(score / temperature)`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateGap {
-    populations: Vec<Who>,
+    populations: Vec<Subpopulation>,
     temperature: f64,
     contrast: Contrast,
 }
@@ -22,17 +22,21 @@ pub struct RateGap {
 impl RateGap {
     /// Of all rows (demographic parity).
     pub fn demographic_parity(groups: u32, temperature: f64) -> Self {
-        RateGap { populations: (0..groups).map(Who::Group).collect(), temperature, contrast: Contrast::default() }
+        RateGap { populations: (0..groups).map(Subpopulation::Group).collect(), temperature, contrast: Contrast::default() }
     }
 
     /// Of the rows with label +1 (equal opportunity).
     pub fn equal_opportunity(groups: u32, temperature: f64) -> Self {
-        RateGap { populations: (0..groups).map(Who::GroupPositives).collect(), temperature, contrast: Contrast::default() }
+        RateGap {
+            populations: (0..groups).map(Subpopulation::GroupPositives).collect(),
+            temperature,
+            contrast: Contrast::default(),
+        }
     }
 }
 
 impl Term for RateGap {
-    fn populations(&self) -> (Part, Vec<Who>) {
+    fn populations(&self) -> (Part, Vec<Subpopulation>) {
         (Part::Gaps, self.populations.clone())
     }
 
@@ -130,9 +134,9 @@ impl EqualisedOdds {
 }
 
 impl Term for EqualisedOdds {
-    fn populations(&self) -> (Part, Vec<Who>) {
+    fn populations(&self) -> (Part, Vec<Subpopulation>) {
         let groups = 0..self.groups;
-        (Part::Gaps, groups.clone().map(Who::GroupPositives).chain(groups.map(Who::GroupNegatives)).collect())
+        (Part::Gaps, groups.clone().map(Subpopulation::GroupPositives).chain(groups.map(Subpopulation::GroupNegatives)).collect())
     }
 
     fn bind(&mut self, populations: &[RowNorms]) {

@@ -17,7 +17,7 @@ use crate::sets::Set;
 pub const LARGEST_MEAN_LOSS: f64 = 100.0;
 
 /// The smallest alpha that `sqrt(variance / n)` is written with: the variance is divided by it.
-const LEAST_ASIDE: f64 = 1e-12;
+const LEAST_PROFILED_SCALAR: f64 = 1e-12;
 
 /// Losses whose variance is below this share of their mean square count as equal.
 const EQUAL: f64 = 1e-10;
@@ -28,7 +28,7 @@ const EQUAL: f64 = 1e-10;
 ///   [`LARGEST_MEAN_LOSS`], mapping `lam mean l`. It equals the objective wherever the mean loss is at most that.
 /// - `a mean l + b sqrt(variance(l) / n)`, which is the smallest over alpha of `a mean l + b (variance / (2 alpha) + alpha /
 ///   (2 n))`: for a given alpha the form above with lam = b / alpha. The best alpha is `sqrt(n variance)`;
-///   [`InfProjection::aside`] tells it and [`InfProjection::with_aside`] goes on with it. Where all losses are equal, as they are at
+///   [`InfProjection::profiled_scalar`] tells it and [`InfProjection::with_profiled_scalar`] goes on with it. Where all losses are equal, as they are at
 ///   0, the best alpha is 0, which would hold the weights where they are: then none is told, and the form is that of a
 ///   variance of 1.
 /// - `a self_paced(l)`: one y for each row, minus how much the row counts; `h = (a / n) (softness y^2 / 2 + threshold y)` for y
@@ -66,7 +66,7 @@ pub(super) enum Form {
     /// b.
     Variance(f64),
     /// With b, alpha and n.
-    Deviation { factor: f64, aside: f64, rows: f64 },
+    Deviation { factor: f64, profiled_scalar: f64, rows: f64 },
     /// As in [`super::term::How::SelfPaced`].
     SelfPaced { threshold: f64, softness: f64 },
 }
@@ -76,7 +76,7 @@ impl Form {
     fn square(self) -> f64 {
         match self {
             Form::Variance(factor) => 2.0 * factor,
-            Form::Deviation { factor, aside, .. } => factor / aside,
+            Form::Deviation { factor, profiled_scalar, .. } => factor / profiled_scalar,
             Form::SelfPaced { .. } => 0.0,
         }
     }
@@ -112,7 +112,9 @@ impl LossForm {
         let (plain, square, constant) = match self.form {
             Form::SelfPaced { .. } => return (0.0, 0.0),
             Form::Variance(factor) => (self.factor, 2.0 * factor, 0.0),
-            Form::Deviation { factor, aside, rows } => (self.factor, factor / aside, 0.5 * factor * aside / rows),
+            Form::Deviation { factor, profiled_scalar, rows } => {
+                (self.factor, factor / profiled_scalar, 0.5 * factor * profiled_scalar / rows)
+            }
         };
         let label = self.rows.label(sample);
         let (l, slope, weight) =
@@ -288,7 +290,7 @@ impl InfProjection for LossForm {
         self.penalties.is_ridge().then_some(self)
     }
 
-    fn aside(&self, x: &[f64], samples: Pick) -> Result<Option<f64>> {
+    fn profiled_scalar(&self, x: &[f64], samples: Pick) -> Result<Option<f64>> {
         let Form::Deviation { rows, .. } = self.form else { return Ok(None) };
         check_length("the point", x.len(), self.dim())?;
         let mut squares = 0.0;
@@ -300,15 +302,15 @@ impl InfProjection for LossForm {
         squares /= samples.count(self.rows.count()) as f64;
         let variance = squares - mean * mean;
         check_finite("the variance of the losses", variance)?;
-        Ok((variance > EQUAL * squares).then(|| (rows * variance).sqrt().max(LEAST_ASIDE)))
+        Ok((variance > EQUAL * squares).then(|| (rows * variance).sqrt().max(LEAST_PROFILED_SCALAR)))
     }
 
-    fn with_aside(&self, value: f64) -> Option<Box<dyn InfProjection>> {
+    fn with_profiled_scalar(&self, value: f64) -> Option<Box<dyn InfProjection>> {
         let Form::Deviation { factor, rows, .. } = self.form else { return None };
         if value.is_nan() {
             return None;
         }
-        let form = Form::Deviation { factor, aside: value.max(LEAST_ASIDE), rows };
+        let form = Form::Deviation { factor, profiled_scalar: value.max(LEAST_PROFILED_SCALAR), rows };
         let power = Power::square(form.square()).and_then(|h| h.between(0.0, LARGEST_MEAN_LOSS)).ok()?;
         Some(Box::new(LossForm { form, power, ..self.clone() }))
     }

@@ -273,8 +273,8 @@ impl Values for JointWasserstein {
         self.model.dim() + self.rows[0].len() * self.rows[1].len()
     }
 
-    fn constraints(&self) -> usize {
-        self.model.constraints()
+    fn num_constraints(&self) -> usize {
+        self.model.num_constraints()
     }
 
     fn constraint_name(&self, j: usize) -> Cow<'_, str> {
@@ -343,8 +343,8 @@ impl Values for JointWasserstein {
         self.model.constraint_values(self.at(at), which, g, model)
     }
 
-    fn statistics(&self) -> usize {
-        self.model.statistics()
+    fn num_statistics(&self) -> usize {
+        self.model.num_statistics()
     }
 
     fn statistic_values(&self, at: At, out: &mut [f64], scratch: &mut Scratch) -> Result<()> {
@@ -404,7 +404,7 @@ impl Subgradients for JointWasserstein {
         Ok(factor * total)
     }
 
-    fn constraint_pull(
+    fn constraint_vjp(
         &self,
         at: At,
         g: &mut [f64],
@@ -419,7 +419,7 @@ impl Subgradients for JointWasserstein {
             weigh(g, w);
             any = w.iter().any(|&w| w != 0.0);
         };
-        self.model.constraint_pull(self.at(at), g, &mut watched, of_model, model)?;
+        self.model.constraint_vjp(self.at(at), g, &mut watched, of_model, model)?;
         if any {
             of_plan.fill(0.0);
         }
@@ -436,10 +436,10 @@ impl Subgradients for JointWasserstein {
         Ok(())
     }
 
-    fn statistic_pull(&self, at: At, statistics: &[f64], weights: &[f64], grad: &mut [f64], scratch: &mut Scratch) -> Result<()> {
+    fn statistic_vjp(&self, at: At, statistics: &[f64], weights: &[f64], grad: &mut [f64], scratch: &mut Scratch) -> Result<()> {
         let Buffers { model, .. } = scratch.get()?;
         let (of_model, of_plan) = grad.split_at_mut(self.model.dim());
         of_plan.fill(0.0);
-        self.model.statistic_pull(self.at(at), statistics, weights, of_model, model)
+        self.model.statistic_vjp(self.at(at), statistics, weights, of_model, model)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::term::{Constant, How, OfLosses, Part, RowNorms, Term, View, Who, Work};
+use super::term::{Constant, LossStatistic, OfLosses, Part, RowNorms, Subpopulation, Term, View, Work};
 use crate::math::reduce::{self, Chunks};
 use crate::math::sigmoid::{log1p_exp, logistic_pass, sigmoid};
 use crate::math::vec;
@@ -148,11 +148,11 @@ pub struct MeanLoss {
     /// Which loss.
     pub loss: Loss,
     /// Over which rows.
-    pub on: Who,
+    pub on: Subpopulation,
 }
 
 impl Term for MeanLoss {
-    fn populations(&self) -> (Part, Vec<Who>) {
+    fn populations(&self) -> (Part, Vec<Subpopulation>) {
         (Part::Losses, vec![self.on])
     }
 
@@ -161,7 +161,7 @@ impl Term for MeanLoss {
     }
 
     fn of_losses(&self) -> Option<OfLosses> {
-        Some(OfLosses { loss: self.loss, how: How::Mean })
+        Some(OfLosses { loss: self.loss, how: LossStatistic::Mean })
     }
 
     fn measure(&self, _: usize, view: View, work: &mut Work, out: &mut [f64]) {

@@ -24,7 +24,7 @@ use crate::{Error, Result};
 /// let data = Data { features, labels: vec![1.0, -1.0, 1.0, -1.0], groups: None, weights: None };
 /// let model = Builder::new(data).split(Split::Shared).minimize("welsch".parse()?).build()?;
 /// let problem = ManyConstraints::pairs(model, 0.0)?;
-/// assert_eq!(problem.constraints(), 4);
+/// assert_eq!(problem.num_constraints(), 4);
 /// # Ok(()) }
 /// ```
 #[derive(Debug)]
@@ -131,7 +131,7 @@ impl ManyConstraints {
     }
 
     fn new(model: Learning, family: Family, bound: f64) -> Result<Self> {
-        if model.constraints() > 0 {
+        if model.num_constraints() > 0 {
             return Err(Error::Problem(format!(
                 "a family of constraints stands alone, but there is '{}' beside it",
                 model.constraint_name(0)
@@ -278,7 +278,7 @@ impl Values for ManyConstraints {
     fn dim(&self) -> usize {
         self.model.dim()
     }
-    fn constraints(&self) -> usize {
+    fn num_constraints(&self) -> usize {
         match &self.family {
             Family::Pairs(pairs) => pairs.count(),
             Family::Covariance(covariance) => covariance.count(),
@@ -437,7 +437,7 @@ impl Subgradients for ManyConstraints {
         let buffers: &mut Buffers = scratch.get()?;
         self.model.objective_grad(at, grad, &mut buffers.model)
     }
-    fn constraint_pull(
+    fn constraint_vjp(
         &self,
         at: At,
         g: &mut [f64],
@@ -491,11 +491,11 @@ impl Region for ManyConstraints {
     fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<Swept> {
         self.with_region(|region| region.sweep(x, sweeps, tolerance, warm))
     }
-    fn aim(&self, at: &[f64], slope: &[f64], out: &mut [f64]) {
-        self.with_region(|region| region.aim(at, slope, out));
+    fn lmo_target(&self, at: &[f64], slope: &[f64], out: &mut [f64]) {
+        self.with_region(|region| region.lmo_target(at, slope, out));
     }
-    fn land(&self, x: &mut [f64]) {
-        self.with_region(|region| region.land(x));
+    fn lmo_finish(&self, x: &mut [f64]) {
+        self.with_region(|region| region.lmo_finish(x));
     }
     fn describe(&self) -> String {
         self.with_region(|region| region.describe())
@@ -528,7 +528,7 @@ mod tests {
 
     fn all(problem: &ManyConstraints, x: &[f64]) -> Vec<f64> {
         let (draw, warm) = (Draw::full(), Warm::default());
-        let mut g = vec![0.0; problem.constraints()];
+        let mut g = vec![0.0; problem.num_constraints()];
         let at = At { x, draw: &draw, warm: &warm };
         problem.constraint_values(at, Pick::All, &mut g, &mut problem.scratch()).unwrap();
         g
@@ -537,7 +537,7 @@ mod tests {
     #[test]
     fn pairs_are_those_of_the_rows_however_they_are_asked_for() {
         let problem = ManyConstraints::pairs(small(false), 0.0).unwrap();
-        assert_eq!(problem.constraints(), 6);
+        assert_eq!(problem.num_constraints(), 6);
         assert_eq!(problem.constraint_name(5), "row 5 below row 3");
         let x = [0.3, -0.7];
         let every = all(&problem, &x);
@@ -561,7 +561,7 @@ mod tests {
         ] {
             let points = [0.3, -0.7, 0.1, -1.0, 0.2, 0.4];
             for which in [Pick::All, Pick::These(&[3, 0, 5])] {
-                let width = which.count(problem.constraints());
+                let width = which.count(problem.num_constraints());
                 let mut scratch = problem.scratch();
                 let mut together = vec![0.0; 2 * width];
                 problem.constraint_values_many(&points, &draw, &warm, which, &mut together, &mut scratch).unwrap();

@@ -44,6 +44,6 @@ pub use rate::ErrorRate;
 pub use roc::RocGap;
 pub use sample_losses::RowLosses;
 pub use self_paced::SelfPaced;
-pub use term::{Branch, Constant, How, OfLosses, Part, Rates, RowNorms, Term, View, Who, Work};
+pub use term::{Branch, Constant, LossStatistic, OfLosses, Part, Rates, RowNorms, Subpopulation, Term, View, Work};
 pub use variance::Variance;
 pub use wasserstein::WassersteinGap;

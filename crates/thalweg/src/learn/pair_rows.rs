@@ -3,7 +3,7 @@
 
 use crate::math::{Matrix, vec};
 use crate::oracle::Region;
-use crate::oracle::region::{aim_at_cone, land_on_cone};
+use crate::oracle::region::{lmo_finish_on_cone, lmo_target_of_cone};
 use crate::sets::Warm;
 use crate::sets::polyhedron::{Rows, Swept};
 use crate::{Error, Result};
@@ -198,12 +198,12 @@ impl Region for Collapsed<'_> {
         Ok(swept)
     }
 
-    fn aim(&self, _at: &[f64], slope: &[f64], out: &mut [f64]) {
-        aim_at_cone(slope, out);
+    fn lmo_target(&self, _at: &[f64], slope: &[f64], out: &mut [f64]) {
+        lmo_target_of_cone(slope, out);
     }
 
-    fn land(&self, x: &mut [f64]) {
-        land_on_cone(self.radius, x);
+    fn lmo_finish(&self, x: &mut [f64]) {
+        lmo_finish_on_cone(self.radius, x);
     }
 
     fn describe(&self) -> String {
@@ -302,9 +302,9 @@ mod tests {
             // And linear functions have the same minimisers.
             let lowest = |region: &dyn Region| {
                 let mut aim = vec![0.0; dim];
-                region.aim(&target, &target, &mut aim);
+                region.lmo_target(&target, &target, &mut aim);
                 let (mut x, _) = project(region, &aim, &mut Warm::default());
-                region.land(&mut x);
+                region.lmo_finish(&mut x);
                 vec::dot(&x, &target)
             };
             assert!((lowest(&cone) - lowest(&collapsed)).abs() < 1e-3 * (1.0 + vec::norm(&target)), "trial {trial}");

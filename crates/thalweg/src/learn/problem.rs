@@ -14,7 +14,7 @@ use super::penalty::{Convex, Penalty};
 use super::references::References;
 use super::roc::{Scored, largest_counted_gap};
 use super::sample_losses::RowLosses;
-use super::term::{Branch, Constant, How, OfLosses, Part, RowNorms, Term, View, Who, Work};
+use super::term::{Branch, Constant, LossStatistic, OfLosses, Part, RowNorms, Subpopulation, Term, View, Work};
 use crate::infproj::{InfProjection, SampleLosses};
 use crate::math::vec;
 use crate::oracle::{At, Draw, Modulus, Pick, Scales, Scratch, Source, Subgradients, Values, Warm};
@@ -149,7 +149,7 @@ impl<'a> Outer<'a> {
 #[derive(Debug)]
 struct Population {
     part: usize,
-    who: Who,
+    who: Subpopulation,
     /// Positions within the part; `None` for all of it.
     members: Option<Vec<u32>>,
     /// Labels of the members, where they are not the whole part.
@@ -190,7 +190,7 @@ pub struct Learning {
 }
 
 /// A term of a loss: its factor, the loss, what is made of it, and the population.
-type LossTerm = (f64, Loss, How, usize);
+type LossTerm = (f64, Loss, LossStatistic, usize);
 
 /// See [`Learning::find_losses`].
 struct FoundLosses {
@@ -288,7 +288,7 @@ impl Learning {
         Ok(())
     }
 
-    fn population(&mut self, part: Part, who: Who, term: &str) -> Result<usize> {
+    fn population(&mut self, part: Part, who: Subpopulation, term: &str) -> Result<usize> {
         let part = match part {
             Part::Losses => 0,
             Part::Gaps => self.parts.len() - 1,
@@ -322,15 +322,15 @@ impl Learning {
         Ok(self.populations.len() - 1)
     }
 
-    fn describe(&self, who: Who) -> String {
+    fn describe(&self, who: Subpopulation) -> String {
         let name = |k: u32| self.data.groups.as_ref().and_then(|g| g.names.get(k as usize)).map_or("?", String::as_str);
         match who {
-            Who::Everyone => "rows".into(),
-            Who::Positives => "rows with label +1".into(),
-            Who::Negatives => "rows with label -1".into(),
-            Who::Group(k) => format!("rows of group '{}'", name(k)),
-            Who::GroupPositives(k) => format!("rows of group '{}' with label +1", name(k)),
-            Who::GroupNegatives(k) => format!("rows of group '{}' with label -1", name(k)),
+            Subpopulation::Everyone => "rows".into(),
+            Subpopulation::Positives => "rows with label +1".into(),
+            Subpopulation::Negatives => "rows with label -1".into(),
+            Subpopulation::Group(k) => format!("rows of group '{}'", name(k)),
+            Subpopulation::GroupPositives(k) => format!("rows of group '{}' with label +1", name(k)),
+            Subpopulation::GroupNegatives(k) => format!("rows of group '{}' with label -1", name(k)),
         }
     }
 
@@ -390,7 +390,7 @@ impl Learning {
                 Piece::Term(term) => {
                     let OfLosses { loss, how } = term.of_losses()?;
                     let [population] = s.populations[..] else { return None };
-                    let place = if how == How::Mean { &mut mean } else { &mut spread };
+                    let place = if how == LossStatistic::Mean { &mut mean } else { &mut spread };
                     if place.replace((s.factor, loss, how, population)).is_some() {
                         return None;
                     }
@@ -405,7 +405,7 @@ impl Learning {
     fn find_row_losses(&self) -> Option<RowLosses> {
         let FoundLosses { mean, spread, penalties } = self.find_losses()?;
         let (factor, loss, _, p) = mean?;
-        let varies = |how| matches!(how, How::Variance | How::Deviation { .. });
+        let varies = |how| matches!(how, LossStatistic::Variance | LossStatistic::Deviation { .. });
         if spread.is_some_and(|(_, of_spread, how, q)| !varies(how) || of_spread != loss || q != p) {
             return None;
         }
@@ -420,14 +420,14 @@ impl Learning {
         let FoundLosses { mean, spread, penalties } = self.find_losses()?;
         let (b, loss, how, p) = spread?;
         let (a, form) = match how {
-            How::Mean => return None,
-            How::SelfPaced { threshold, softness } if mean.is_none() => (b, Form::SelfPaced { threshold, softness }),
-            How::SelfPaced { .. } => return None,
-            How::Variance | How::Deviation { .. } => {
+            LossStatistic::Mean => return None,
+            LossStatistic::SelfPaced { threshold, softness } if mean.is_none() => (b, Form::SelfPaced { threshold, softness }),
+            LossStatistic::SelfPaced { .. } => return None,
+            LossStatistic::Variance | LossStatistic::Deviation { .. } => {
                 let (a, ..) = mean.filter(|&(_, of_mean, _, q)| of_mean == loss && q == p)?;
                 match how {
                     // At 0 all losses are equal. The best alpha is that of a variance of 1.
-                    How::Deviation { rows } => (a, Form::Deviation { factor: b, aside: rows.sqrt(), rows }),
+                    LossStatistic::Deviation { rows } => (a, Form::Deviation { factor: b, profiled_scalar: rows.sqrt(), rows }),
                     _ => (a, Form::Variance(b)),
                 }
             }
@@ -513,7 +513,7 @@ impl Learning {
         let mut totals = vec![0.0; groups.names.len()];
         rows.iter().for_each(|row| totals[row.group] += row.weight);
         if let Some(k) = totals.iter().position(|&total| total <= 0.0) {
-            let whom = self.describe(Who::Group(k as u32));
+            let whom = self.describe(Subpopulation::Group(k as u32));
             return Err(Error::Problem(format!(
                 "{WHAT} needs {whom} of a weight above 0 among the rows of gaps, but there is none"
             )));
@@ -900,7 +900,7 @@ impl Values for Learning {
         self.data.features.cols() + usize::from(self.intercept)
     }
 
-    fn constraints(&self) -> usize {
+    fn num_constraints(&self) -> usize {
         self.constraints.len()
     }
 
@@ -978,7 +978,7 @@ impl Values for Learning {
                 })
                 .collect(),
             objective: vec![0.0; self.objective.statistics],
-            statistics: vec![0.0; self.statistics()],
+            statistics: vec![0.0; self.num_statistics()],
             outer: vec![],
             branches: vec![],
             weights: vec![0.0; self.constraints.len()],
@@ -1000,7 +1000,7 @@ impl Values for Learning {
         Ok(())
     }
 
-    fn statistics(&self) -> usize {
+    fn num_statistics(&self) -> usize {
         self.constraints.iter().map(|f| f.statistics).sum()
     }
 
@@ -1060,7 +1060,7 @@ impl Subgradients for Learning {
         Ok(count)
     }
 
-    fn constraint_pull(
+    fn constraint_vjp(
         &self,
         at: At,
         g: &mut [f64],
@@ -1096,7 +1096,7 @@ impl Subgradients for Learning {
         Ok(())
     }
 
-    fn statistic_pull(&self, at: At, statistics: &[f64], weights: &[f64], grad: &mut [f64], scratch: &mut Scratch) -> Result<()> {
+    fn statistic_vjp(&self, at: At, statistics: &[f64], weights: &[f64], grad: &mut [f64], scratch: &mut Scratch) -> Result<()> {
         let buffers: &mut Buffers = scratch.get()?;
         for (f, _) in self.constraints.iter().zip(weights).filter(|(_, w)| **w != 0.0) {
             f.pieces.iter().flat_map(|s| &s.populations).for_each(|&p| self.score(p, at, buffers));

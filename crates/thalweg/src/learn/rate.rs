@@ -2,7 +2,7 @@
 //! are in `gap.rs`.
 
 use super::gap::{STEEPEST_BEND, share_above, weigh};
-use super::term::{Compared, Constant, Part, Rates, RowNorms, Term, View, Who, Work};
+use super::term::{Compared, Constant, Part, Rates, RowNorms, Subpopulation, Term, View, Work};
 use crate::math::sigmoid;
 
 /// A rate of errors: false positives among the rows with label -1, or false negatives among those with label +1.
@@ -38,10 +38,10 @@ impl ErrorRate {
 }
 
 impl Term for ErrorRate {
-    fn populations(&self) -> (Part, Vec<Who>) {
+    fn populations(&self) -> (Part, Vec<Subpopulation>) {
         let who = match self.errors {
-            Errors::FalsePositives => Who::Negatives,
-            Errors::FalseNegatives => Who::Positives,
+            Errors::FalsePositives => Subpopulation::Negatives,
+            Errors::FalseNegatives => Subpopulation::Positives,
         };
         (Part::Losses, vec![who])
     }

@@ -1,7 +1,7 @@
 //! The largest gap between the score distributions of groups over a grid of thresholds.
 
 use super::gap::{Contrast, NOISE, share_above, weigh};
-use super::term::{Branch, Compared, Constant, Part, Rates, RowNorms, Term, View, Who, Work};
+use super::term::{Branch, Compared, Constant, Part, Rates, RowNorms, Subpopulation, Term, View, Work};
 use crate::Result;
 use crate::math::sigmoid::{self, SigmoidMeans};
 
@@ -9,7 +9,7 @@ use crate::math::sigmoid::{self, SigmoidMeans};
 /// groups, each against the overall mean.
 #[derive(Debug)]
 pub struct RocGap {
-    populations: Vec<Who>,
+    populations: Vec<Subpopulation>,
     thresholds: Vec<f64>,
     temperature: f64,
     means: SigmoidMeans,
@@ -22,7 +22,7 @@ impl RocGap {
         let step = |j: usize| if count == 1 { 0.0 } else { j as f64 / (count - 1) as f64 };
         let thresholds: Vec<f64> = (0..count).map(|j| low + (high - low) * step(j)).collect();
         Ok(RocGap {
-            populations: (0..groups).map(Who::Group).collect(),
+            populations: (0..groups).map(Subpopulation::Group).collect(),
             means: SigmoidMeans::new(thresholds.clone(), temperature)?,
             thresholds,
             temperature,
@@ -75,7 +75,7 @@ pub(super) fn largest_counted_gap(rows: &mut [Scored], contrast: &Contrast, tota
 }
 
 impl Term for RocGap {
-    fn populations(&self) -> (Part, Vec<Who>) {
+    fn populations(&self) -> (Part, Vec<Subpopulation>) {
         (Part::Gaps, self.populations.clone())
     }
 

@@ -2,7 +2,7 @@
 //! is in `loss.rs`, the form with one variable per row in `inf_projection.rs`.
 
 use super::loss::{Loss, by_blocks, fill_by_blocks};
-use super::term::{Constant, How, OfLosses, Part, RowNorms, Term, View, Who, Work};
+use super::term::{Constant, LossStatistic, OfLosses, Part, RowNorms, Subpopulation, Term, View, Work};
 use crate::math::reduce::{self, Chunks};
 use crate::math::vec;
 use crate::{Error, Result};
@@ -12,7 +12,7 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq)]
 pub struct SelfPaced {
     loss: Loss,
-    on: Who,
+    on: Subpopulation,
     /// 1 / age.
     threshold: f64,
     softness: f64,
@@ -20,7 +20,7 @@ pub struct SelfPaced {
 
 impl SelfPaced {
     /// The term for a loss over some rows.
-    pub fn new(loss: Loss, on: Who, age: f64, softness: f64) -> Result<Self> {
+    pub fn new(loss: Loss, on: Subpopulation, age: f64, softness: f64) -> Result<Self> {
         for (name, value) in [("age", age), ("softness", softness)] {
             if !(value > 0.0 && value.is_finite()) {
                 return Err(Error::setting(format!("{name} of self_paced"), value, "a finite number above 0"));
@@ -42,7 +42,7 @@ impl SelfPaced {
 }
 
 impl Term for SelfPaced {
-    fn populations(&self) -> (Part, Vec<Who>) {
+    fn populations(&self) -> (Part, Vec<Subpopulation>) {
         (Part::Losses, vec![self.on])
     }
 
@@ -51,7 +51,7 @@ impl Term for SelfPaced {
     }
 
     fn of_losses(&self) -> Option<OfLosses> {
-        let how = How::SelfPaced { threshold: self.threshold, softness: self.softness };
+        let how = LossStatistic::SelfPaced { threshold: self.threshold, softness: self.softness };
         Some(OfLosses { loss: self.loss, how })
     }
 

@@ -9,7 +9,7 @@ use crate::math::sigmoid::SigmoidScratch;
 
 /// A population of rows, relative to the part of the data that a term is computed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Who {
+pub enum Subpopulation {
     /// Every row.
     Everyone,
     /// Rows with label +1.
@@ -24,16 +24,16 @@ pub enum Who {
     GroupNegatives(u32),
 }
 
-impl Who {
+impl Subpopulation {
     /// Whether a row with this group and label belongs here.
     pub fn contains(self, group: Option<u32>, label: f64) -> bool {
         match self {
-            Who::Everyone => true,
-            Who::Positives => label > 0.0,
-            Who::Negatives => label < 0.0,
-            Who::Group(k) => group == Some(k),
-            Who::GroupPositives(k) => group == Some(k) && label > 0.0,
-            Who::GroupNegatives(k) => group == Some(k) && label < 0.0,
+            Subpopulation::Everyone => true,
+            Subpopulation::Positives => label > 0.0,
+            Subpopulation::Negatives => label < 0.0,
+            Subpopulation::Group(k) => group == Some(k),
+            Subpopulation::GroupPositives(k) => group == Some(k) && label > 0.0,
+            Subpopulation::GroupNegatives(k) => group == Some(k) && label < 0.0,
         }
     }
 }
@@ -172,12 +172,12 @@ pub struct OfLosses {
     /// Which loss.
     pub loss: Loss,
     /// Which function.
-    pub how: How,
+    pub how: LossStatistic,
 }
 
 /// A function of the losses l_i of rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum How {
+pub enum LossStatistic {
     /// Their mean.
     Mean,
     /// Their variance, the mean of `(l_i - mean)^2`.
@@ -200,7 +200,7 @@ pub enum How {
 /// of score and label. Statistics are ordered by population, [`Term::width`] for each.
 pub trait Term: Send + Sync + std::fmt::Debug {
     /// The part of the data and the populations; their position is the index `k` below.
-    fn populations(&self) -> (Part, Vec<Who>);
+    fn populations(&self) -> (Part, Vec<Subpopulation>);
     /// Told the size of its populations once, before anything else.
     fn bind(&mut self, _populations: &[RowNorms]) {}
     /// Multiplies the temperature of softened steps by `factor`. False for a term that softens nothing.

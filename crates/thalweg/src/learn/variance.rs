@@ -2,7 +2,7 @@
 //! in `loss.rs`, the form with one more variable that some methods want in `inf_projection.rs`.
 
 use super::loss::{Loss, by_blocks, fill_by_blocks};
-use super::term::{Constant, How, OfLosses, Part, RowNorms, Term, View, Who, Work};
+use super::term::{Constant, LossStatistic, OfLosses, Part, RowNorms, Subpopulation, Term, View, Work};
 use crate::math::reduce::{self, Chunks};
 use crate::math::vec;
 
@@ -15,7 +15,7 @@ pub struct Variance {
     /// Which loss.
     pub loss: Loss,
     /// Over which rows.
-    pub on: Who,
+    pub on: Subpopulation,
     /// Whether it is the root, divided by the root of n.
     pub root: bool,
     /// n, once the population is known.
@@ -24,7 +24,7 @@ pub struct Variance {
 
 impl Variance {
     /// The variance of a loss over some rows, or its root over that of their number.
-    pub fn new(loss: Loss, on: Who, root: bool) -> Self {
+    pub fn new(loss: Loss, on: Subpopulation, root: bool) -> Self {
         Variance { loss, on, root, rows: 1.0 }
     }
 }
@@ -39,7 +39,7 @@ fn variance(statistics: &[f64]) -> f64 {
 }
 
 impl Term for Variance {
-    fn populations(&self) -> (Part, Vec<Who>) {
+    fn populations(&self) -> (Part, Vec<Subpopulation>) {
         (Part::Losses, vec![self.on])
     }
 
@@ -49,7 +49,7 @@ impl Term for Variance {
     }
 
     fn of_losses(&self) -> Option<OfLosses> {
-        let how = if self.root { How::Deviation { rows: self.rows } } else { How::Variance };
+        let how = if self.root { LossStatistic::Deviation { rows: self.rows } } else { LossStatistic::Variance };
         Some(OfLosses { loss: self.loss, how })
     }
 

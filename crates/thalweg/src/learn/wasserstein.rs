@@ -1,7 +1,7 @@
 //! The distance between the score distributions of two groups, with the best transport plan put in its place. The problem that
 //! keeps the plan as a variable is [`super::JointWasserstein`].
 
-use super::term::{Constant, Part, RowNorms, Term, View, Who, Work};
+use super::term::{Constant, Part, RowNorms, Subpopulation, Term, View, Work};
 
 /// The 1-Wasserstein distance between the scores of two groups:
 ///
@@ -30,8 +30,8 @@ use super::term::{Constant, Part, RowNorms, Term, View, Who, Work};
 pub struct WassersteinGap;
 
 impl Term for WassersteinGap {
-    fn populations(&self) -> (Part, Vec<Who>) {
-        (Part::Gaps, vec![Who::Group(0), Who::Group(1)])
+    fn populations(&self) -> (Part, Vec<Subpopulation>) {
+        (Part::Gaps, vec![Subpopulation::Group(0), Subpopulation::Group(1)])
     }
 
     fn is_coupled(&self) -> bool {

@@ -26,7 +26,7 @@ type Name = Box<dyn Fn(usize) -> String + Send + Sync>;
 ///     which.each(10_000, |k, j| g[k] = x[0] * angle(j).cos() + x[1] * angle(j).sin() - 1.0);
 /// });
 /// let mut solver = Dszog::new(dszog::Settings { beta: 100.0, ..Default::default() })?;
-/// let outcome = run::minimize_by_values(&problem, &mut solver, &[0.0, 0.0], &Options::iterations(3000), &mut ())?;
+/// let outcome = run::minimize_zeroth_order(&problem, &mut solver, &[0.0, 0.0], &Options::iterations(3000), &mut ())?;
 /// assert!(outcome.point.x[0] > 0.9 && outcome.point.violation < 0.1);
 /// # Ok(()) }
 /// ```
@@ -129,7 +129,7 @@ impl Values for BlackBox {
     fn dim(&self) -> usize {
         self.dim
     }
-    fn constraints(&self) -> usize {
+    fn num_constraints(&self) -> usize {
         self.count
     }
     fn constraint_name(&self, j: usize) -> Cow<'_, str> {

@@ -26,7 +26,7 @@ impl<'p> Asked<'p> {
     fn values(&mut self, x: &[f64]) -> Result<Vec<f64>> {
         self.problem.refresh(x, &mut self.warm, &mut self.scratch)?;
         let at = At { x, draw: &self.draw, warm: &self.warm };
-        let mut values = vec![0.0; 1 + self.problem.constraints()];
+        let mut values = vec![0.0; 1 + self.problem.num_constraints()];
         values[0] = self.problem.objective(at, &mut self.scratch)?;
         self.problem.constraint_values(at, Pick::All, &mut values[1..], &mut self.scratch)?;
         Ok(values)
@@ -39,7 +39,7 @@ impl<'p> Asked<'p> {
         self.problem.objective_grad(at, &mut slopes[0], &mut self.scratch)?;
         let mut g = vec![0.0; values.len() - 1];
         for (j, slope) in slopes[1..].iter_mut().enumerate() {
-            self.problem.constraint_pull(at, &mut g, &mut |_, w| w[j] = 1.0, slope, &mut self.scratch)?;
+            self.problem.constraint_vjp(at, &mut g, &mut |_, w| w[j] = 1.0, slope, &mut self.scratch)?;
         }
         Ok(Answer { values, slopes })
     }

@@ -94,7 +94,7 @@ impl Values for Problem {
     fn dim(&self) -> usize {
         self.dim
     }
-    fn constraints(&self) -> usize {
+    fn num_constraints(&self) -> usize {
         self.constraints.len()
     }
     fn constraint_name(&self, j: usize) -> Cow<'_, str> {
@@ -136,7 +136,7 @@ impl Subgradients for Problem {
         Ok((self.objective.value)(at.x))
     }
 
-    fn constraint_pull(
+    fn constraint_vjp(
         &self,
         at: At,
         g: &mut [f64],

@@ -1,7 +1,7 @@
 //! Linear constraints `low <= A x <= high` over a simple domain: their values, and the set that both describe. Constraints that
 //! are not linear, and sets whose rows are not stored, do not belong here.
 
-use super::region::aim_far;
+use super::region::lmo_target_far;
 use super::{Pick, Region, Warm};
 use crate::error::check_length;
 use crate::math::{Matrix, vec};
@@ -250,10 +250,10 @@ impl Region for Linear {
     fn bounded(&self) -> bool {
         self.reach.is_finite()
     }
-    fn aim(&self, at: &[f64], slope: &[f64], out: &mut [f64]) {
-        aim_far(self.reach, at, slope, out);
+    fn lmo_target(&self, at: &[f64], slope: &[f64], out: &mut [f64]) {
+        lmo_target_far(self.reach, at, slope, out);
     }
-    fn land(&self, _x: &mut [f64]) {}
+    fn lmo_finish(&self, _x: &mut [f64]) {}
     fn describe(&self) -> String {
         format!("{} linear constraints, domain {}", self.count(), self.domain.boxed().describe())
     }
@@ -368,9 +368,9 @@ mod tests {
         assert!(square.bounded());
         let mut aim = [0.0; 2];
         for (slope, wanted) in [([-1.0, -2.0], [0.0, 1.0]), ([1.0, 1.0], [0.0, 0.0]), ([-2.0, 1.0], [1.0, 0.0])] {
-            square.aim(&[0.2, 0.2], &slope, &mut aim);
+            square.lmo_target(&[0.2, 0.2], &slope, &mut aim);
             let mut found = project(&square, &aim, &mut Warm::default());
-            square.land(&mut found);
+            square.lmo_finish(&mut found);
             assert!(vec::distance(&found, &wanted) < 1e-8, "{slope:?}: {found:?}");
         }
         let ball = rows.within(Ball::around(vec![5.0, 0.0], 1.0).unwrap()).unwrap();
@@ -388,18 +388,18 @@ mod tests {
         let settings = zopsgd::Settings { directions: 40, ..zopsgd::Settings::default() };
         let mut solver = Zopsgd::new(settings).unwrap();
         let free = problem(rows());
-        let outcome = run::minimize_by_values(&free, &mut solver, &[0.0, 0.0], &Options::iterations(500), &mut ()).unwrap();
+        let outcome = run::minimize_zeroth_order(&free, &mut solver, &[0.0, 0.0], &Options::iterations(500), &mut ()).unwrap();
         assert!(vec::distance(&outcome.point.x, &[0.25, 0.75]) < 1e-2 && outcome.point.feasible, "{:?}", outcome.point);
 
         let mut solver = Zoscgd::new(zoscgd::Settings { directions: 100, ..zoscgd::Settings::default() }).unwrap();
-        let refused = run::minimize_by_values(&free, &mut solver, &[0.0, 0.0], &Options::iterations(5), &mut ());
+        let refused = run::minimize_zeroth_order(&free, &mut solver, &[0.0, 0.0], &Options::iterations(5), &mut ());
         let refused = refused.unwrap_err().to_string();
         assert!(
             refused.starts_with("zoscgd minimises linear functions") && refused.ends_with("wanted a bounded domain"),
             "{refused}"
         );
         let held = problem(rows().within(Bounds::uniform(-1.0, 1.0).unwrap()).unwrap());
-        let outcome = run::minimize_by_values(&held, &mut solver, &[0.0, 0.0], &Options::iterations(1000), &mut ()).unwrap();
+        let outcome = run::minimize_zeroth_order(&held, &mut solver, &[0.0, 0.0], &Options::iterations(1000), &mut ()).unwrap();
         assert!(vec::distance(&outcome.point.x, &[0.25, 0.75]) < 0.05 && outcome.point.feasible, "{:?}", outcome.point);
         assert!(Values::domain(&held).distance(&[2.0, 0.0]).unwrap() > 0.9 && Values::region(&held).is_some());
         let at = At { x: &[1.0, 1.0], draw: &Draw::full(), warm: &Warm::default() };

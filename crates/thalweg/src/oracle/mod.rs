@@ -99,7 +99,7 @@ pub trait Values: Send + Sync {
     /// Number of variables.
     fn dim(&self) -> usize;
     /// Number of constraints `g_j(x) <= 0`.
-    fn constraints(&self) -> usize;
+    fn num_constraints(&self) -> usize;
     /// Name of constraint `j`, for people.
     fn constraint_name(&self, j: usize) -> Cow<'_, str> {
         Cow::Owned(format!("constraint {}", j + 1))
@@ -152,7 +152,7 @@ pub trait Values: Send + Sync {
     }
     /// Tells problems apart: a checkpoint of one is refused by another.
     fn fingerprint(&self) -> String {
-        format!("{} variables, {} constraints, domain {}", self.dim(), self.constraints(), self.domain().describe())
+        format!("{} variables, {} constraints, domain {}", self.dim(), self.num_constraints(), self.domain().describe())
     }
     /// This oracle's buffers.
     fn scratch(&self) -> Scratch {
@@ -193,8 +193,8 @@ pub trait Values: Send + Sync {
 
     /// Number of statistics: constraints are functions of means, `g = outer(E[statistic])`. A recursive estimator must track
     /// the mean, not its image: `|mean difference| - bound` of a batch is biased.
-    fn statistics(&self) -> usize {
-        self.constraints()
+    fn num_statistics(&self) -> usize {
+        self.num_constraints()
     }
     /// The statistics on the drawn samples.
     fn statistic_values(&self, at: At, out: &mut [f64], scratch: &mut Scratch) -> Result<()> {
@@ -217,7 +217,7 @@ pub(crate) fn point_by_point<V: Values + ?Sized>(
     out: &mut [f64],
     scratch: &mut Scratch,
 ) -> Result<()> {
-    let width = which.count(problem.constraints()).max(1);
+    let width = which.count(problem.num_constraints()).max(1);
     for (x, g) in points.chunks(problem.dim().max(1)).zip(out.chunks_mut(width)) {
         problem.constraint_values(At { x, draw, warm }, which, g, scratch)?;
     }
@@ -241,7 +241,7 @@ pub trait Subgradients: Values {
     }
     /// `g` becomes g(x); `weigh(g, w)` chooses weights `w`, which arrive as zeros; `grad` becomes the weighted sum of
     /// subgradients. One forward pass. All-zero weights: no backward pass, and `grad` is not touched.
-    fn constraint_pull(
+    fn constraint_vjp(
         &self,
         at: At,
         g: &mut [f64],
@@ -249,7 +249,7 @@ pub trait Subgradients: Values {
         grad: &mut [f64],
         scratch: &mut Scratch,
     ) -> Result<()>;
-    /// As [`Subgradients::constraint_pull`], with a subgradient of f added; returns f. Whoever shares work between f and the
+    /// As [`Subgradients::constraint_vjp`], with a subgradient of f added; returns f. Whoever shares work between f and the
     /// constraints can do better than the default, which asks for both. `work` is as long as x.
     fn lagrangian(
         &self,
@@ -266,7 +266,7 @@ pub trait Subgradients: Values {
             weigh(g, w);
             any = w.iter().any(|w| *w != 0.0);
         };
-        self.constraint_pull(at, g, &mut seen, work, scratch)?;
+        self.constraint_vjp(at, g, &mut seen, work, scratch)?;
         if any {
             crate::math::vec::add_scaled(grad, 1.0, work);
         }
@@ -274,25 +274,18 @@ pub trait Subgradients: Values {
     }
     /// Values and subgradients (rows of `rows`) of the picked constraints: several cuts or several dual variables at once.
     fn constraint_rows(&self, at: At, which: &[u32], g: &mut [f64], rows: &mut [f64], scratch: &mut Scratch) -> Result<()> {
-        let mut all = vec![0.0; self.constraints()];
+        let mut all = vec![0.0; self.num_constraints()];
         for ((&j, gj), row) in which.iter().zip(g).zip(rows.chunks_mut(self.dim().max(1))) {
-            self.constraint_pull(at, &mut all, &mut |_, w| w[j as usize] = 1.0, row, scratch)?;
+            self.constraint_vjp(at, &mut all, &mut |_, w| w[j as usize] = 1.0, row, scratch)?;
             *gj = all[j as usize];
         }
         Ok(())
     }
     /// `grad` becomes the weighted sum of subgradients of the constraints, the outer function differentiated at the given
     /// (estimated) statistics, the means on the drawn samples.
-    fn statistic_pull(
-        &self,
-        at: At,
-        _statistics: &[f64],
-        weights: &[f64],
-        grad: &mut [f64],
-        scratch: &mut Scratch,
-    ) -> Result<()> {
-        let mut g = vec![0.0; self.constraints()];
+    fn statistic_vjp(&self, at: At, _statistics: &[f64], weights: &[f64], grad: &mut [f64], scratch: &mut Scratch) -> Result<()> {
+        let mut g = vec![0.0; self.num_constraints()];
         grad.fill(0.0);
-        self.constraint_pull(at, &mut g, &mut |_, w| w.copy_from_slice(weights), grad, scratch)
+        self.constraint_vjp(at, &mut g, &mut |_, w| w.copy_from_slice(weights), grad, scratch)
     }
 }

@@ -21,14 +21,14 @@ pub trait Region: Send + Sync {
     /// Goes on, with at most `sweeps` visits to each row; `x` becomes the point so far. It is the projection once no row is
     /// violated by more than `tolerance`.
     fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<Swept>;
-    /// Whether linear functions have minimisers over the set, which [`Region::aim`] and [`Region::land`] then find.
+    /// Whether linear functions have minimisers over the set, which [`Region::lmo_target`] and [`Region::lmo_finish`] then find.
     fn bounded(&self) -> bool {
         true
     }
-    /// The point whose projection [`Region::land`] makes the minimiser of `<slope, y>` over the set as it looks from `at`.
-    fn aim(&self, at: &[f64], slope: &[f64], out: &mut [f64]);
-    /// From the projection of what [`Region::aim`] gave to the minimiser.
-    fn land(&self, x: &mut [f64]);
+    /// The point whose projection [`Region::lmo_finish`] makes the minimiser of `<slope, y>` over the set as it looks from `at`.
+    fn lmo_target(&self, at: &[f64], slope: &[f64], out: &mut [f64]);
+    /// From the projection of what [`Region::lmo_target`] gave to the minimiser.
+    fn lmo_finish(&self, x: &mut [f64]);
     /// The set in words, for reports.
     fn describe(&self) -> String;
 }
@@ -44,11 +44,11 @@ impl<T: Region + ?Sized> Region for Arc<T> {
     fn bounded(&self) -> bool {
         (**self).bounded()
     }
-    fn aim(&self, at: &[f64], slope: &[f64], out: &mut [f64]) {
-        (**self).aim(at, slope, out);
+    fn lmo_target(&self, at: &[f64], slope: &[f64], out: &mut [f64]) {
+        (**self).lmo_target(at, slope, out);
     }
-    fn land(&self, x: &mut [f64]) {
-        (**self).land(x);
+    fn lmo_finish(&self, x: &mut [f64]) {
+        (**self).lmo_finish(x);
     }
     fn describe(&self) -> String {
         (**self).describe()
@@ -71,13 +71,13 @@ fn against(slope: &[f64], out: &mut [f64]) {
 }
 
 /// What a cone aims at: the direction of steepest descent, of length 1 so that tolerances are relative to it.
-pub(crate) fn aim_at_cone(slope: &[f64], out: &mut [f64]) {
+pub(crate) fn lmo_target_of_cone(slope: &[f64], out: &mut [f64]) {
     against(slope, out);
 }
 
 /// From the projection `pi` of that direction to the minimiser over the cone's points within `radius`: `radius pi / ||pi||`,
 /// or 0 where nothing is left of the direction (Moreau's decomposition).
-pub(crate) fn land_on_cone(radius: f64, x: &mut [f64]) {
+pub(crate) fn lmo_finish_on_cone(radius: f64, x: &mut [f64]) {
     let length = vec::norm(x);
     // NaN stays.
     let scale = if length <= VANISHES { 0.0 } else { radius / length };
@@ -102,11 +102,11 @@ impl<R: Rows> Region for Cone<R> {
     fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<Swept> {
         polyhedron::sweep(&self.rows, None, x, sweeps, tolerance, warm)
     }
-    fn aim(&self, _at: &[f64], slope: &[f64], out: &mut [f64]) {
-        aim_at_cone(slope, out);
+    fn lmo_target(&self, _at: &[f64], slope: &[f64], out: &mut [f64]) {
+        lmo_target_of_cone(slope, out);
     }
-    fn land(&self, x: &mut [f64]) {
-        land_on_cone(self.radius, x);
+    fn lmo_finish(&self, x: &mut [f64]) {
+        lmo_finish_on_cone(self.radius, x);
     }
     fn describe(&self) -> String {
         format!("cone of {} rows in a ball of radius {}", self.rows.len(), self.radius)
@@ -134,16 +134,16 @@ impl<R: Rows> Region for Bounded<R> {
         }
         Ok(swept)
     }
-    fn aim(&self, at: &[f64], slope: &[f64], out: &mut [f64]) {
-        aim_far(self.radius, at, slope, out);
+    fn lmo_target(&self, at: &[f64], slope: &[f64], out: &mut [f64]) {
+        lmo_target_far(self.radius, at, slope, out);
     }
-    fn land(&self, _x: &mut [f64]) {}
+    fn lmo_finish(&self, _x: &mut [f64]) {}
     fn describe(&self) -> String {
         format!("{} linear constraints in a ball of radius {}", self.rows.len(), self.radius)
     }
 }
 
-pub(super) fn aim_far(radius: f64, at: &[f64], slope: &[f64], out: &mut [f64]) {
+pub(super) fn lmo_target_far(radius: f64, at: &[f64], slope: &[f64], out: &mut [f64]) {
     against(slope, out);
     out.iter_mut().zip(at).for_each(|(o, at)| *o = at + FAR * radius * *o);
 }
@@ -257,11 +257,11 @@ impl<F: Fn(&[f64], &mut [f64], &mut [f64]) -> Result<()> + Send + Sync> Region f
         Ok(swept)
     }
 
-    fn aim(&self, at: &[f64], slope: &[f64], out: &mut [f64]) {
-        aim_far(self.radius, at, slope, out);
+    fn lmo_target(&self, at: &[f64], slope: &[f64], out: &mut [f64]) {
+        lmo_target_far(self.radius, at, slope, out);
     }
 
-    fn land(&self, _x: &mut [f64]) {}
+    fn lmo_finish(&self, _x: &mut [f64]) {}
 
     fn describe(&self) -> String {
         format!("{} linearised constraints in a ball of radius {}", self.constraints, self.radius)
@@ -304,9 +304,9 @@ mod tests {
 
     fn lowest(region: &dyn Region, at: &[f64], slope: &[f64]) -> Vec<f64> {
         let mut aim = vec![0.0; at.len()];
-        region.aim(at, slope, &mut aim);
+        region.lmo_target(at, slope, &mut aim);
         let mut x = project(region, at, &aim, &mut Warm::default());
-        region.land(&mut x);
+        region.lmo_finish(&mut x);
         x
     }
 
@@ -320,7 +320,7 @@ mod tests {
         }
         assert_eq!(lowest(&cone, &[0.3, 0.4], &[0.0, 0.0]), [0.0, 0.0]);
         let mut nan = [f64::NAN, 1.0];
-        cone.land(&mut nan);
+        cone.lmo_finish(&mut nan);
         assert!(nan[0].is_nan());
     }
 

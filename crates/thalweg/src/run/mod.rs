@@ -3,7 +3,7 @@
 
 mod budget;
 mod checkpoint;
-mod gauge;
+mod metric;
 mod outcome;
 mod record;
 mod repair;
@@ -15,19 +15,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 pub use budget::Budget;
-pub use gauge::{Gauge, Reading};
-pub use outcome::{ConstraintValue, Ended, Goal, LISTED, Limit, Outcome, Point};
+pub use metric::{Metric, MetricValue};
+pub use outcome::{ConstraintValue, Goal, LISTED, Limit, Outcome, Point, StopReason};
 pub use record::{Record, Row};
 pub use stop::Stop;
 
-use gauge::Gauges;
+use metric::Metrics;
 
-use crate::certify::{self, ByValues};
+use crate::certify::{self, ZerothOrderReport};
 use crate::error::check_length;
 use crate::eval::{Eval, Evaluator, Passes, ValueEval};
 use crate::math::vec;
 use crate::oracle::{Draw, Pick, Subgradients, Values, Warm};
-use crate::solvers::{AnySolver, FirstOrder, Method, Returned, Step, Verdict, Weighed, ZerothOrder};
+use crate::solvers::{AnySolver, FirstOrder, Method, PenaltyWeights, PointOrigin, Step, Verdict, ZerothOrder};
 use crate::{Error, Result};
 
 /// How the note begins that tells of a run which was continued.
@@ -51,14 +51,14 @@ pub struct Options {
     /// Near-stationarity of recorded iterates, the papers' way; by default none.
     pub certificate: certify::Measures,
     /// What is estimated at the returned point of a run by values alone; none to ask for no value after the run.
-    pub look_back: Option<certify::LookBack>,
+    pub zeroth_order_check: Option<certify::ZerothOrderCheck>,
     /// Up to so many constraints each one is written down at a measured point; of more, only the worst. By default [`LISTED`].
     pub listed: usize,
     /// Whether a returned point that violates constraints is projected onto them, where the problem knows how; by default not,
     /// since it is then no longer the method's.
     pub repair: bool,
     /// Further quantities of recorded iterates and of the returned point; by default none.
-    pub gauges: Option<Arc<dyn Gauge>>,
+    pub metrics: Option<Arc<dyn Metric>>,
     /// Where to keep a checkpoint.
     pub checkpoint: Option<Checkpoint>,
     /// Set from elsewhere (a signal, another thread) to end the run at the next step.
@@ -92,10 +92,10 @@ impl Default for Options {
             feasibility: 1e-6,
             threads: 1,
             certificate: certify::Measures::default(),
-            look_back: Some(certify::LookBack::default()),
+            zeroth_order_check: Some(certify::ZerothOrderCheck::default()),
             listed: LISTED,
             repair: false,
-            gauges: None,
+            metrics: None,
             checkpoint: None,
             interrupt: None,
         }
@@ -113,7 +113,7 @@ impl Options {
         self.budget.validate()?;
         self.record.validate()?;
         self.stop.validate(&self.certificate)?;
-        self.look_back.iter().try_for_each(certify::LookBack::validate)?;
+        self.zeroth_order_check.iter().try_for_each(certify::ZerothOrderCheck::validate)?;
         if !(self.feasibility >= 0.0 && self.feasibility.is_finite()) {
             return Err(Error::setting("feasibility", self.feasibility, "a finite number of at least 0"));
         }
@@ -127,7 +127,7 @@ impl Options {
 /// Told about a run while it goes on. Nothing is counted or timed while an observer works.
 pub trait Observer {
     /// The iterate `x` was measured; `known` is what the method says beside.
-    fn recorded(&mut self, _row: &Row, _x: &[f64], _known: &Known) {}
+    fn recorded(&mut self, _row: &Row, _x: &[f64], _known: &Diagnostics) {}
     /// A step was made. Called after every step: be quick.
     fn progressed(&mut self, _progress: &Progress) {}
 }
@@ -137,7 +137,7 @@ impl Observer for () {}
 
 /// What a method knows where an iterate is recorded. It is told and not kept: a trace would grow by a number for each constraint.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Known<'a> {
+pub struct Diagnostics<'a> {
     /// The multiplier of each constraint, for a method that has them; they go with what it would return now.
     pub multipliers: Option<&'a [f64]>,
     /// The proximal point of the iterate lies within this distance: as measured, where that was asked for, else as the method
@@ -186,7 +186,13 @@ pub fn minimize(
         fn slope(&self, problem: &(dyn Subgradients + 'p), x: &[f64]) -> Result<Option<f64>> {
             problem.inf_projection().map(|_| certify::slope(problem, x)).transpose()
         }
-        fn look_back(&self, _: &(dyn Subgradients + 'p), _: &[f64], _: Option<Weighed>, _: &Options) -> Result<Option<ByValues>> {
+        fn zeroth_order_check(
+            &self,
+            _: &(dyn Subgradients + 'p),
+            _: &[f64],
+            _: Option<PenaltyWeights>,
+            _: &Options,
+        ) -> Result<Option<ZerothOrderReport>> {
             Ok(None)
         }
     }
@@ -195,7 +201,7 @@ pub fn minimize(
 }
 
 /// Runs a solver that uses values alone. Otherwise as [`minimize`].
-pub fn minimize_by_values(
+pub fn minimize_zeroth_order(
     problem: &dyn Values,
     solver: &mut ZerothOrder,
     start: &[f64],
@@ -219,14 +225,14 @@ pub fn minimize_by_values(
         fn slope(&self, _: &(dyn Values + 'p), _: &[f64]) -> Result<Option<f64>> {
             Ok(None)
         }
-        fn look_back(
+        fn zeroth_order_check(
             &self,
             problem: &(dyn Values + 'p),
             x: &[f64],
-            weighed: Option<Weighed>,
+            weighed: Option<PenaltyWeights>,
             options: &Options,
-        ) -> Result<Option<ByValues>> {
-            options.look_back.map(|how| certify::by_values(problem, x, weighed, &how)).transpose()
+        ) -> Result<Option<ZerothOrderReport>> {
+            options.zeroth_order_check.map(|how| certify::check_zeroth_order(problem, x, weighed, &how)).transpose()
         }
     }
     options.validate()?;
@@ -244,7 +250,7 @@ pub fn minimize_with(
 ) -> Result<Outcome> {
     match solver {
         AnySolver::First(solver) => minimize(problem, &mut **solver, start, options, observer),
-        AnySolver::Zeroth(solver) => minimize_by_values(problem, &mut **solver, start, options, observer),
+        AnySolver::Zeroth(solver) => minimize_zeroth_order(problem, &mut **solver, start, options, observer),
     }
 }
 
@@ -257,7 +263,13 @@ trait Driver<P: ?Sized>: Send {
     /// How steep an inf-projection problem is at the returned point.
     fn slope(&self, problem: &P, x: &[f64]) -> Result<Option<f64>>;
     /// What values alone say about the returned point, for a solver that used nothing else.
-    fn look_back(&self, problem: &P, x: &[f64], weighed: Option<Weighed>, options: &Options) -> Result<Option<ByValues>>;
+    fn zeroth_order_check(
+        &self,
+        problem: &P,
+        x: &[f64],
+        weighed: Option<PenaltyWeights>,
+        options: &Options,
+    ) -> Result<Option<ZerothOrderReport>>;
 }
 
 /// Time without measuring.
@@ -294,7 +306,7 @@ fn drive<P: Values + ?Sized>(
     let start = place(problem, start, &mut notes)?;
     let mut ev = Evaluator::new(problem, options.seed, options.feasibility);
     let mut measure = Measure::new(problem, options.feasibility, options.listed);
-    let mut gauges = Gauges::new(options.gauges.as_deref());
+    let mut metrics = Metrics::new(options.metrics.as_deref());
     measure.point(&start).map_err(|e| Error::Problem(format!("the start cannot be used: {e}")))?;
     let mut watch = Watch { before: 0.0, since: Instant::now() };
     driver.start(&mut ev, &start)?;
@@ -327,7 +339,7 @@ fn drive<P: Values + ?Sized>(
         checkpoint::probe(plan)?;
     }
     let (mut saved_at, mut saving) = (Instant::now(), Duration::ZERO);
-    let mut finished: Option<Ended> = None;
+    let mut finished: Option<StopReason> = None;
     // The clock is read once for each step: with small problems that is felt.
     let mut seconds = watch.seconds();
     let ended = loop {
@@ -338,7 +350,7 @@ fn drive<P: Values + ?Sized>(
         let last = spent.is_some() || finished.is_some();
         if !last && options.interrupt.as_ref().is_some_and(|s| s.load(Ordering::Relaxed)) {
             // Not recorded: a continuation must leave the trace of a run that was never interrupted.
-            break Ended::Interrupted;
+            break StopReason::Interrupted;
         }
         let before = trace.last();
         if before.is_none_or(|row| row.iteration < t) && options.record.due(t, last, ev.passes().total(), before.map(Row::passes))
@@ -355,16 +367,16 @@ fn drive<P: Values + ?Sized>(
                     row.stationarity = measured.switching.map(|m| m.distance);
                     row.penalty_stationarity = measured.penalised.map(|m| m.gradient);
                 }
-                row.gauges = gauges.read(&x, format_args!("at iterate {t}"));
+                row.metrics = metrics.read(&x, format_args!("at iterate {t}"));
                 let method = driver.method();
                 let upper = row.stationarity_bounds.map(|(_, upper)| upper).or_else(|| method.stationary_within());
-                observer.recorded(&row, &x, &Known { multipliers: method.multipliers(), upper });
+                observer.recorded(&row, &x, &Diagnostics { multipliers: method.multipliers(), upper });
                 trace.push(row);
                 keep_better(&mut best, point);
                 Ok(())
             });
             if let Err(e) = measured {
-                break Ended::Failed { iteration: t, reason: e.to_string() };
+                break StopReason::Failed { iteration: t, reason: e.to_string() };
             }
         }
         if let Some(ended) = finished {
@@ -374,10 +386,10 @@ fn drive<P: Values + ?Sized>(
         if let Some(row) = trace.last().filter(|row| row.iteration == t)
             && let Some(goal) = options.stop.reached(row, measure.keeps(row))
         {
-            break Ended::Target(goal);
+            break StopReason::Target(goal);
         }
         if let Some(limit) = spent {
-            break Ended::Budget(limit);
+            break StopReason::Budget(limit);
         }
         if let Some(plan) = &options.checkpoint
             && saved_at.elapsed() >= plan.every.max(BETWEEN_SAVINGS * saving)
@@ -403,7 +415,7 @@ fn drive<P: Values + ?Sized>(
                 observer.progressed(&Progress { iterations: t, passes, seconds, share });
                 if step.finished {
                     finished = Some(match driver.method().verdict() {
-                        Some(Verdict::Infeasible(found)) => Ended::Infeasible {
+                        Some(Verdict::Infeasible(found)) => StopReason::Infeasible {
                             conflicting: found
                                 .conflicting
                                 .iter()
@@ -411,33 +423,33 @@ fn drive<P: Values + ?Sized>(
                                 .collect(),
                             everywhere: found.convex,
                         },
-                        _ => Ended::Finished,
+                        _ => StopReason::Finished,
                     });
                 }
             }
-            Err(e) => break Ended::Failed { iteration: t, reason: e.to_string() },
+            Err(e) => break StopReason::Failed { iteration: t, reason: e.to_string() },
         }
     };
     seconds = watch.seconds();
     if let Some(plan) = &options.checkpoint
-        && !matches!(ended, Ended::Failed { .. })
+        && !matches!(ended, StopReason::Failed { .. })
     {
         let saved = checkpoint::save(plan, problem, driver.method(), options, &ev, t, seconds, &trace, &best);
         note_unsaved(saved, &mut notes);
     }
 
     // The numbers of the outcome are measured at the returned point, never remembered from the loop.
-    let (mut returned, mut multipliers, mut stationary) = (Returned::AsAsked, None, None);
-    if matches!(ended, Ended::Failed { .. }) {
+    let (mut returned, mut multipliers, mut stationary) = (PointOrigin::OutputRule, None, None);
+    if matches!(ended, StopReason::Failed { .. }) {
         if cheap {
             x.copy_from_slice(&good);
         } else {
             driver.method().iterate(&mut x);
         }
         notes.push("the point is the last one before the failure".into());
-    } else if matches!(ended, Ended::Target(_)) {
+    } else if matches!(ended, StopReason::Target(_)) {
         // The iterate that reached the target, whatever the method's own rule would return. Multipliers go with that rule.
-        returned = Returned::Target;
+        returned = PointOrigin::Target;
     } else {
         returned = driver.method().output(&mut x);
         multipliers = driver.method().multipliers().map(<[f64]>::to_vec);
@@ -447,7 +459,7 @@ fn drive<P: Values + ?Sized>(
     }
     notes.extend(driver.method().notes());
     if options.repair
-        && !matches!(ended, Ended::Failed { .. } | Ended::Interrupted)
+        && !matches!(ended, StopReason::Failed { .. } | StopReason::Interrupted)
         && let Ok(before) = measure.point(&x)
         && !before.feasible
     {
@@ -456,43 +468,44 @@ fn drive<P: Values + ?Sized>(
         match repair::repair(&mut ev, &mut measure, &mut x, before, options.interrupt.as_deref()) {
             Ok(()) => {
                 // What the method says of its own point does not hold of this one.
-                (returned, multipliers, stationary) = (Returned::Repaired, None, None);
+                (returned, multipliers, stationary) = (PointOrigin::Repaired, None, None);
                 notes.push(format!(
                     "the point was projected onto the constraints: the method's own violates {violated} of {}, the worst by \
                      {violation:.3e}, with the objective {objective:.9}",
-                    problem.constraints()
+                    problem.num_constraints()
                 ));
             }
             Err(e) => notes.push(format!("the point could not be projected onto the constraints: {e}")),
         }
         seconds += began.elapsed().as_secs_f64();
     }
-    let mut by_values = None;
+    let mut zeroth_order = None;
     // Who interrupts a run does not want to wait for more values.
-    if !matches!(ended, Ended::Failed { .. } | Ended::Interrupted) {
-        let weighed = driver.method().weighed().filter(|_| !matches!(returned, Returned::Target | Returned::Repaired));
-        match driver.look_back(problem, &x, weighed, options) {
-            Ok(found) => by_values = found,
+    if !matches!(ended, StopReason::Failed { .. } | StopReason::Interrupted) {
+        let weighed =
+            driver.method().penalty_weights().filter(|_| !matches!(returned, PointOrigin::Target | PointOrigin::Repaired));
+        match driver.zeroth_order_check(problem, &x, weighed, options) {
+            Ok(found) => zeroth_order = found,
             Err(e) => notes.push(format!("the gradient was not estimated at the returned point: {e}")),
         }
     }
     let mut slope = None;
-    if !matches!(ended, Ended::Failed { .. } | Ended::Interrupted) {
+    if !matches!(ended, StopReason::Failed { .. } | StopReason::Interrupted) {
         match driver.slope(problem, &x) {
             Ok(found) => slope = found,
             Err(e) => notes.push(format!("the slope was not measured at the returned point: {e}")),
         }
     }
-    if let (None, Some(found)) = (&multipliers, &by_values)
-        && problem.constraints() <= LISTED
+    if let (None, Some(found)) = (&multipliers, &zeroth_order)
+        && problem.num_constraints() <= LISTED
     {
-        multipliers = Some(found.every_multiplier(problem.constraints()));
+        multipliers = Some(found.every_multiplier(problem.num_constraints()));
     }
     let point = measure.point(&x).unwrap_or_else(|_| measure.unknown(&x));
     keep_better(&mut best, point.clone());
-    let readings = gauges.read(&x, "at the returned point");
-    notes.extend(gauges.failure);
-    let readings = gauges.names.into_iter().zip(readings).map(|(name, value)| Reading { name, value }).collect();
+    let readings = metrics.read(&x, "at the returned point");
+    notes.extend(metrics.failure);
+    let readings = metrics.names.into_iter().zip(readings).map(|(name, value)| MetricValue { name, value }).collect();
     Ok(Outcome {
         point,
         returned,
@@ -500,7 +513,7 @@ fn drive<P: Values + ?Sized>(
         ended,
         stationary,
         slope,
-        by_values,
+        zeroth_order,
         best_feasible: best,
         iterations: t,
         counts: ev.counts().clone(),
@@ -509,7 +522,7 @@ fn drive<P: Values + ?Sized>(
         seed: options.seed,
         solver: driver.method().name().into(),
         trace,
-        gauges: readings,
+        metrics: readings,
         notes,
     })
 }
@@ -567,7 +580,7 @@ impl<'p, P: Values + ?Sized> Measure<'p, P> {
         self.ev.forget();
         self.ev.refresh(x)?;
         let objective = self.ev.objective(x, &self.full)?;
-        let mut g = vec![0.0; self.ev.constraints()];
+        let mut g = vec![0.0; self.ev.num_constraints()];
         self.ev.constraint_values(x, &self.full, Pick::All, &mut g)?;
         Ok(self.assemble(x, objective, &g))
     }
@@ -579,7 +592,7 @@ impl<'p, P: Values + ?Sized> Measure<'p, P> {
 
     /// A point whose values could not be computed.
     fn unknown(&self, x: &[f64]) -> Point {
-        self.assemble(x, f64::NAN, &vec![f64::NAN; self.ev.constraints()])
+        self.assemble(x, f64::NAN, &vec![f64::NAN; self.ev.num_constraints()])
     }
 
     fn assemble(&self, x: &[f64], objective: f64, g: &[f64]) -> Point {

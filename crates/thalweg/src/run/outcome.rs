@@ -3,12 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Reading, Row};
-use crate::certify::ByValues;
+use super::{MetricValue, Row};
+use crate::certify::ZerothOrderReport;
 use crate::eval::{Counts, Passes};
 use crate::math::vec;
 use crate::oracle::Values;
-use crate::solvers::{Returned, Stationary};
+use crate::solvers::{PointOrigin, Stationary};
 
 /// Up to so many constraints each one is written down, unless a run says otherwise; of more, only the worst.
 pub const LISTED: usize = 200;
@@ -132,7 +132,7 @@ pub enum Goal {
 /// Why a run ended. Says nothing about the point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ended {
+pub enum StopReason {
     /// A limit of the budget was reached.
     Budget(Limit),
     /// A recorded iterate that keeps every constraint reached a target of [`super::Stop`].
@@ -157,17 +157,17 @@ pub enum Ended {
     },
 }
 
-impl std::fmt::Display for Ended {
+impl std::fmt::Display for StopReason {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         match self {
-            Ended::Budget(Limit::Iterations) => write!(f, "the iterations were used up"),
-            Ended::Budget(Limit::Passes) => write!(f, "the passes were used up"),
-            Ended::Budget(Limit::Samples) => write!(f, "the samples were used up"),
-            Ended::Budget(Limit::Seconds) => write!(f, "the time was used up"),
-            Ended::Target(Goal::Objective) => write!(f, "the objective reached its target"),
-            Ended::Target(Goal::Certificate) => write!(f, "the near-stationarity reached its target"),
-            Ended::Finished => write!(f, "the method finished"),
-            Ended::Infeasible { conflicting, everywhere } => {
+            StopReason::Budget(Limit::Iterations) => write!(f, "the iterations were used up"),
+            StopReason::Budget(Limit::Passes) => write!(f, "the passes were used up"),
+            StopReason::Budget(Limit::Samples) => write!(f, "the samples were used up"),
+            StopReason::Budget(Limit::Seconds) => write!(f, "the time was used up"),
+            StopReason::Target(Goal::Objective) => write!(f, "the objective reached its target"),
+            StopReason::Target(Goal::Certificate) => write!(f, "the near-stationarity reached its target"),
+            StopReason::Finished => write!(f, "the method finished"),
+            StopReason::Infeasible { conflicting, everywhere } => {
                 let names: Vec<String> = conflicting.iter().map(|name| format!("'{name}'")).collect();
                 let place = if *everywhere { "" } else { " near this point" };
                 match names.as_slice() {
@@ -175,8 +175,8 @@ impl std::fmt::Display for Ended {
                     several => write!(f, "the constraints {} cannot be kept together{place}", several.join(" and ")),
                 }
             }
-            Ended::Interrupted => write!(f, "it was interrupted"),
-            Ended::Failed { iteration, reason } => write!(f, "it failed at iteration {iteration}: {reason}"),
+            StopReason::Interrupted => write!(f, "it was interrupted"),
+            StopReason::Failed { iteration, reason } => write!(f, "it failed at iteration {iteration}: {reason}"),
         }
     }
 }
@@ -187,18 +187,19 @@ pub struct Outcome {
     /// The returned point, measured on all data.
     pub point: Point,
     /// Whether the point was chosen by the rule that was asked for.
-    pub returned: Returned,
+    pub returned: PointOrigin,
     /// The multiplier of each constraint that goes with the point, where the method has them; none after a failure.
     pub multipliers: Option<Vec<f64>>,
     /// Why the run ended.
-    pub ended: Ended,
+    pub ended: StopReason,
     /// What the method proved about the point, where it proves something; with estimated constants, what it found.
     pub stationary: Option<Stationary>,
     /// The distance of 0 from the slopes of the objective and the domain's normals at the point, of an inf-projection problem: what
     /// Lemma 3 bounds, with the best y. At a kink it says nothing.
     pub slope: Option<f64>,
     /// What values alone say about the point, after a run that used nothing else.
-    pub by_values: Option<ByValues>,
+    #[serde(alias = "by_values")]
+    pub zeroth_order: Option<ZerothOrderReport>,
     /// The feasible point with the smallest objective among all that were measured.
     pub best_feasible: Option<Point>,
     /// Steps made.
@@ -216,7 +217,8 @@ pub struct Outcome {
     /// Recorded iterates.
     pub trace: Vec<Row>,
     /// The further quantities that were asked for, at the returned point.
-    pub gauges: Vec<Reading>,
+    #[serde(alias = "gauges")]
+    pub metrics: Vec<MetricValue>,
     /// What a careful reader should know.
     pub notes: Vec<String>,
 }
@@ -224,6 +226,6 @@ pub struct Outcome {
 impl Outcome {
     /// The point is feasible and the run did not fail.
     pub fn success(&self) -> bool {
-        self.point.feasible && !matches!(self.ended, Ended::Failed { .. })
+        self.point.feasible && !matches!(self.ended, StopReason::Failed { .. })
     }
 }

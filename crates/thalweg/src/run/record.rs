@@ -97,7 +97,7 @@ pub struct Row {
     pub constraints: Vec<f64>,
     /// The further quantities that were asked for, in the order of their names; NaN where one could not be read, which JSON
     /// has as `null`.
-    pub gauges: Vec<f64>,
+    pub metrics: Vec<f64>,
 }
 
 impl Row {
@@ -125,7 +125,7 @@ impl Row {
                 true => vec![],
                 false => point.constraints.iter().map(|c| c.value).collect(),
             },
-            gauges: vec![],
+            metrics: vec![],
         }
     }
 }

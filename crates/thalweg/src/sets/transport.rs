@@ -205,7 +205,7 @@ impl Transport {
         if !warm_enough {
             psi = self.descend(x, &mut space, psi, steps, effort)?;
         }
-        let aim = Aim { times: 1.0, tolerance: TOLERANCE, steps };
+        let aim = MasterObjective { times: 1.0, tolerance: TOLERANCE, steps };
         if !self.newton(x, aim, &mut space, psi, effort)? {
             let residual = self.gradient(x, &mut space, effort)?;
             if residual > TOLERANCE.max(self.rounding(x, space.z)) {
@@ -243,7 +243,7 @@ impl Transport {
         let mut times = (2.0 * psi.squares / x.len() as f64).sqrt() / self.largest();
         while times > NEAR {
             psi = self.evaluate(x, times, space.z, space.grad, space.partial, effort);
-            self.newton(x, Aim { times, tolerance: 0.1, steps: steps.min(20) }, space, psi, effort)?;
+            self.newton(x, MasterObjective { times, tolerance: 0.1, steps: steps.min(20) }, space, psi, effort)?;
             times /= 4.0;
             if times <= NEAR {
                 psi = self.evaluate(x, 1.0, space.z, space.grad, space.partial, effort);
@@ -253,8 +253,8 @@ impl Transport {
     }
 
     /// Newton's method from `z`, for a multiple of the sums; whether it got there.
-    fn newton(&self, x: &[f64], aim: Aim, space: &mut Space, mut psi: Psi, effort: &mut Effort) -> Result<bool> {
-        let Aim { times, tolerance, steps } = aim;
+    fn newton(&self, x: &[f64], aim: MasterObjective, space: &mut Space, mut psi: Psi, effort: &mut Effort) -> Result<bool> {
+        let MasterObjective { times, tolerance, steps } = aim;
         let mut idle = 0;
         // What is only a start for the next multiple need not be exact.
         let mut polished = times != 1.0;
@@ -562,7 +562,7 @@ struct Psi {
 
 /// Sums `times` those of the set, each within `tolerance` of the largest, in at most so many steps.
 #[derive(Debug, Clone, Copy)]
-struct Aim {
+struct MasterObjective {
     times: f64,
     tolerance: f64,
     steps: u64,

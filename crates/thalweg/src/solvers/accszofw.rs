@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use super::white_box::Output;
-use super::white_box::{self, Common, Effort, Gradient, Walk, walks};
-use super::{Method, Returned, Solver, State, Step, ValueEval};
+pub use super::projected_zeroth_order::Output;
+use super::projected_zeroth_order::{self, Common, Effort, Gradient, Walk, walks};
+use super::{Method, PointOrigin, Solver, State, Step, ValueEval};
 use crate::estimate::{Law, Spider};
 use crate::{Error, Result};
 
@@ -67,8 +67,8 @@ impl Settings {
         if self.q == Some(0) {
             return Err(Error::setting("q", 0, "at least 1"));
         }
-        white_box::at_least_one("b1", self.b1)?;
-        white_box::at_least_one("b2", self.b2)?;
+        projected_zeroth_order::at_least_one("b1", self.b1)?;
+        projected_zeroth_order::at_least_one("b2", self.b2)?;
         let Settings { mu, directions, sweeps, tolerance, .. } = self;
         Common { mu, directions, sweeps, tolerance }.check()?;
         Ok(self)
@@ -188,7 +188,7 @@ walks!(Accszofw, "accszofw");
 
 impl<'e> Solver<dyn ValueEval + 'e> for Accszofw {
     fn start(&mut self, ev: &mut (dyn ValueEval + 'e), x: &[f64]) -> Result<()> {
-        white_box::can_minimize("accszofw", ev)?;
+        projected_zeroth_order::can_minimize("accszofw", ev)?;
         let Settings { directions, mu, law, antithetic, q, b1, b2, coordinate, .. } = self.settings;
         let n = ev.streams().iter().copied().max().unwrap_or(1).max(1);
         let root = (n as f64).sqrt().ceil() as usize;
@@ -197,7 +197,7 @@ impl<'e> Solver<dyn ValueEval + 'e> for Accszofw {
         self.large.start(x.len(), directions, mu, if coordinate { Law::Coordinate } else { law }, antithetic);
         self.s.walk.start(0, x);
         for point in [&mut self.s.x, &mut self.s.previous] {
-            white_box::copy(point, x);
+            projected_zeroth_order::copy(point, x);
         }
         self.s.v.start(x.len(), q.unwrap_or(root as u64));
         for buffer in [&mut self.now, &mut self.then, &mut self.corner, &mut self.x, &mut self.z] {

@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use super::white_box::Output;
-use super::white_box::{self, Common, Effort, Gradient, Walk, walks};
-use super::{Method, Returned, Solver, State, Step, ValueEval};
+pub use super::projected_zeroth_order::Output;
+use super::projected_zeroth_order::{self, Common, Effort, Gradient, Walk, walks};
+use super::{Method, PointOrigin, Solver, State, Step, ValueEval};
 use crate::estimate::{Law, Storm};
 use crate::{Error, Result};
 
@@ -76,7 +76,7 @@ impl Settings {
         }
         let Settings { mu, directions, sweeps, tolerance, .. } = self;
         Common { mu, directions, sweeps, tolerance }.check()?;
-        white_box::at_least_one("batch", Some(self.batch))?;
+        projected_zeroth_order::at_least_one("batch", Some(self.batch))?;
         Ok(self)
     }
 
@@ -179,11 +179,11 @@ walks!(Acczomda, "acczomda");
 
 impl<'e> Solver<dyn ValueEval + 'e> for Acczomda {
     fn start(&mut self, ev: &mut (dyn ValueEval + 'e), x: &[f64]) -> Result<()> {
-        white_box::can_project("acczomda", ev)?;
+        projected_zeroth_order::can_project("acczomda", ev)?;
         let Settings { directions, mu, law, antithetic, .. } = self.settings;
         self.gradient.start(x.len(), directions, mu, law, antithetic);
         self.s.walk.start(1, x);
-        white_box::copy(&mut self.s.previous, x);
+        projected_zeroth_order::copy(&mut self.s.previous, x);
         for buffer in [&mut self.now, &mut self.then, &mut self.next] {
             buffer.resize(x.len(), 0.0);
         }

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::proximal_point::{Moved, Otherwise, ProximalPoint, Relaxation, Running, Saved as Points, Subproblem};
-use super::{Eval, Method, Pd, Returned, Schedule, Solver, Ssg, State, Step, pd, ssg};
+use super::{Eval, Method, Pd, PointOrigin, Schedule, Solver, Ssg, State, Step, pd, ssg};
 use crate::math::vec;
 use crate::oracle::{Draw, Modulus, Pick};
 use crate::{Error, Result};
@@ -266,7 +266,7 @@ impl Adaprox {
         if let Some(sigma) = self.settings.sigma {
             return Ok(sigma);
         }
-        let constants = (0..ev.constraints()).map(|j| ev.constraint_modulus(j)).chain([ev.objective_modulus()]);
+        let constants = (0..ev.num_constraints()).map(|j| ev.constraint_modulus(j)).chain([ev.objective_modulus()]);
         let largest = constants.map(|m| m.and_then(Modulus::known)).try_fold(0.0_f64, |largest, m| m.map(|m| largest.max(m)));
         match largest {
             Some(rho) => Ok((2.0 * rho).max(1.0)),
@@ -291,7 +291,7 @@ impl Adaprox {
                 worst = vec::first_max(h).map(|(j, _)| j);
                 worst.into_iter().for_each(|j| w[j] = 1.0);
             };
-            ev.constraint_pull(now, &self.full, &mut self.h, &mut weigh, &mut self.row)?;
+            ev.constraint_vjp(now, &self.full, &mut self.h, &mut weigh, &mut self.row)?;
         }
         let s = &mut self.s;
         s.empty += u64::from(squared == 0.0);
@@ -331,10 +331,10 @@ impl Method for Adaprox {
         self.points.inner.get().iterate(out);
     }
 
-    fn output(&self, out: &mut [f64]) -> Returned {
+    fn output(&self, out: &mut [f64]) -> PointOrigin {
         let drawn = self.points.drawn().filter(|_| self.settings.output == Output::Random);
         out.copy_from_slice(drawn.unwrap_or(&self.points.s.centre));
-        Returned::AsAsked
+        PointOrigin::OutputRule
     }
 
     fn multipliers(&self) -> Option<&[f64]> {
@@ -395,7 +395,7 @@ impl<'e> Solver<dyn Eval + 'e> for Adaprox {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
         self.sigma = self.choose_sigma(ev)?;
         self.points = Adaprox::points(&self.settings, self.sigma)?;
-        let (dim, q) = (x.len(), ev.constraints());
+        let (dim, q) = (x.len(), ev.num_constraints());
         self.slope.resize(dim, 0.0);
         self.row.resize(dim, 0.0);
         self.h.resize(q, 0.0);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Bundle, FirstOrder, Lbfgs, Schedule, Ssg, StSpg, ThreesEcon, bundle, lbfgs, ssg, st_spg, threes_econ};
 use crate::Result;
 use crate::oracle::{Source, Subgradients};
-use crate::run::{self, Ended, Options, Record};
+use crate::run::{self, Options, Record, StopReason};
 
 /// Raised when the rule chooses otherwise than before, or a method that it chooses changes its numbers.
 pub const VERSION: u32 = 1;
@@ -59,7 +59,7 @@ const MANY_FOR_PAIRS: usize = 4_000_000;
 /// Chooses a method for a problem with subgradients.
 pub fn choose(problem: &dyn Subgradients) -> Choice {
     let samples: u64 = problem.streams().iter().map(|&n| n as u64).sum();
-    let (d, m) = (problem.dim(), problem.constraints());
+    let (d, m) = (problem.dim(), problem.num_constraints());
     let without = if problem.objective_modulus().is_none() {
         Some("the objective".to_string())
     } else {
@@ -165,7 +165,7 @@ pub fn prepare(problem: &dyn Subgradients, start: &[f64], seed: u64, feasibility
                 let mut solver = StSpg::new(st_spg::Settings { gamma, mu, ..st_spg::Settings::default() })?;
                 let outcome = run::minimize(problem, &mut solver, start, &options, &mut ())?;
                 // A run that went wrong is no candidate, wherever it stood then.
-                if !matches!(outcome.ended, Ended::Failed { .. }) && outcome.point.objective < best.1 {
+                if !matches!(outcome.ended, StopReason::Failed { .. }) && outcome.point.objective < best.1 {
                     best = ((gamma, mu), outcome.point.objective);
                 }
             }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::minmax::{self, Drawn};
 use super::mspg::Vector;
 use super::st_spg::{Iterates, check_norm, no_rows};
-use super::{Eval, Kind, Method, Returned, Solver, State, Step};
+use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
 use crate::estimate::RunningMean;
 use crate::infproj::weights::Weights;
 use crate::math::rng::Purpose;
@@ -194,13 +194,13 @@ impl Method for Bmd {
         matches!(self.s.x, Vector::Plain(_))
     }
 
-    fn output(&self, out: &mut [f64]) -> Returned {
+    fn output(&self, out: &mut [f64]) -> PointOrigin {
         match (self.settings.output, self.s.average.get(), &self.s.x) {
             (Output::Average, Some(mean), _) => out.copy_from_slice(mean),
             (Output::Average, _, Vector::Lazy(x)) => x.write_mean(out),
             (_, _, x) => x.write(out),
         }
-        Returned::AsAsked
+        PointOrigin::OutputRule
     }
 
     fn save(&self) -> Result<State> {

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Eval, Infeasible, Kind, Method, Returned, Solver, State, Stationary, Step, Verdict};
-use crate::cuts::{Aim, Contradiction, Lens, Master, Model, Norm, Owner};
+use super::{Eval, Infeasible, Kind, Method, PointOrigin, Solver, State, Stationary, Step, Verdict};
+use crate::cuts::{Contradiction, Convexification, Master, MasterObjective, Model, Norm, Owner};
 use crate::math::rng::{Purpose, Rng};
 use crate::math::vec;
 use crate::oracle::{Draw, Modulus, Source, Warm};
@@ -107,7 +107,7 @@ impl Constants {
         };
         Ok(Constants {
             objective: claimed(rho_f).or(ev.objective_modulus()).ok_or_else(|| none("the objective".into(), "rho_f"))?,
-            constraints: (0..ev.constraints())
+            constraints: (0..ev.num_constraints())
                 .map(|j| {
                     let known = claimed(rho_g).or(ev.constraint_modulus(j));
                     known.ok_or_else(|| none(format!("constraint '{}'", ev.constraint_name(j)), "rho_g"))
@@ -117,9 +117,9 @@ impl Constants {
     }
 
     /// Looks at the functions plainly, with these constants.
-    pub(crate) fn lens(&self) -> Lens {
+    pub(crate) fn convexification(&self) -> Convexification {
         let constants = std::iter::once(self.objective).chain(self.constraints.iter().copied());
-        Lens { constants: constants.map(|m| m.value).collect(), scaled: false }
+        Convexification { constants: constants.map(|m| m.value).collect(), scaled: false }
     }
 
     /// The coefficient beyond rho_f if none is given: rho_hat becomes twice rho_f, and at least 1.
@@ -296,7 +296,7 @@ const SEVERAL: usize = 8;
 /// A decrease of this share of 1 + |f| is rounding.
 const ROUNDING: f64 = 1e-13;
 
-/// Where the constant of `owner` stands in a lens.
+/// Where the constant of `owner` stands in a convexification.
 fn place(owner: Owner) -> usize {
     match owner {
         Owner::Constraint(j) => 1 + j as usize,
@@ -337,14 +337,14 @@ impl Saved {
     /// The proximal coefficient of the objective where it rests on an estimate.
     fn pull_of_objective(&self) -> f64 {
         match self.estimated.first() {
-            Some(true) => self.model.lens(PROVE).constants[0] + self.stated,
+            Some(true) => self.model.convexification(PROVE).constants[0] + self.stated,
             _ => 0.0,
         }
     }
 
     /// The constants of constraints that are estimated, with their numbers.
     fn estimated_constraints(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
-        let constants = self.model.lens(PROVE).constants.iter().zip(&self.estimated).skip(1).enumerate();
+        let constants = self.model.convexification(PROVE).constants.iter().zip(&self.estimated).skip(1).enumerate();
         constants.filter(|(_, (_, estimated))| **estimated).map(|(j, (rho, _))| (j, *rho))
     }
 
@@ -362,7 +362,7 @@ impl Saved {
     fn trial(&self, k: usize) -> Option<Vec<f64>> {
         let d = self.centre.len();
         let unit = 1.0 + self.centre.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
-        let constants = &self.model.lens(PROVE).constants;
+        let constants = &self.model.convexification(PROVE).constants;
         let down = |at: usize, share: f64| {
             let slope = &self.slopes[at * d..][..d];
             let length = vec::norm(slope);
@@ -465,7 +465,7 @@ impl Bundle {
                         s.raised = true;
                     }
                 }
-                if s.model.lens(SEARCH).constant(owner) < s.ceilings[at]
+                if s.model.convexification(SEARCH).constant(owner) < s.ceilings[at]
                     && let Some(pair) = s.model.contradiction(SEARCH, owner, x, value, row)
                 {
                     s.model.set_constant(SEARCH, owner, (1.5 * pair.needed).min(s.ceilings[at]));
@@ -484,7 +484,7 @@ impl Bundle {
         let wanted = if ev.feasible(&s.g) { 0.0 } else { 0.5 * over };
         let mut before = f64::INFINITY;
         loop {
-            let aim = Aim { mu, penalty: s.penalty, level: 0.0, feasibility: false };
+            let aim = MasterObjective { mu, penalty: s.penalty, level: 0.0, feasibility: false };
             let master = s.model.solve_in(view, ev.domain(), aim, s.f, &mut s.y)?;
             s.model.multipliers(view, &mut s.multipliers);
             s.predicted = s.penalty * over - master.lower;
@@ -541,7 +541,7 @@ impl Bundle {
             }
             let s = &mut self.s;
             if enough || (stuck && near) {
-                let Lens { constants, .. } = s.model.lens(PROVE);
+                let Convexification { constants, .. } = s.model.convexification(PROVE);
                 s.verdict = Some(Verdict::Stationary(Stationary {
                     upper: s.upper,
                     mu: s.stated,
@@ -560,11 +560,11 @@ impl Bundle {
     fn restore_feasibility<E: Eval + ?Sized>(&mut self, ev: &E) -> Result<bool> {
         let s = &mut self.s;
         let over = violation(&s.g);
-        let aim = |mu: f64| Aim { mu, penalty: 0.0, level: 0.0, feasibility: true };
+        let aim = |mu: f64| MasterObjective { mu, penalty: 0.0, level: 0.0, feasibility: true };
         // Proved on the way: how far the violation could fall.
         let proof = s.model.solve_in(PROVE, ev.domain(), aim(s.stated), over, &mut s.y)?;
         s.model.multipliers(PROVE, &mut self.multipliers);
-        let convex = s.model.lens(PROVE).constants[1..].iter().all(|rho| *rho == 0.0);
+        let convex = s.model.convexification(PROVE).constants[1..].iter().all(|rho| *rho == 0.0);
         let distance = (2.0 * (-proof.lower).max(0.0) / s.stated).sqrt();
         // For convex constraints the mean of the cuts is a bound far from the centre too.
         let reach = REACH * (1.0 + vec::norm(&s.centre));
@@ -673,9 +673,9 @@ impl Method for Bundle {
         out.copy_from_slice(&self.s.centre);
     }
 
-    fn output(&self, out: &mut [f64]) -> Returned {
+    fn output(&self, out: &mut [f64]) -> PointOrigin {
         out.copy_from_slice(&self.s.centre);
-        Returned::AsAsked
+        PointOrigin::OutputRule
     }
 
     fn multipliers(&self) -> Option<&[f64]> {
@@ -698,7 +698,7 @@ impl Method for Bundle {
         let number = |rho: f64| if rho == 0.0 { "0".into() } else { format!("{rho:.3e}") };
         let mut parts = vec![];
         if self.s.estimated.first() == Some(&true) {
-            parts.push(format!("{} for the objective", number(self.s.model.lens(PROVE).constants[0])));
+            parts.push(format!("{} for the objective", number(self.s.model.convexification(PROVE).constants[0])));
         }
         let constraints: Vec<(usize, f64)> = self.s.estimated_constraints().collect();
         let (least, most) =
@@ -727,7 +727,7 @@ impl Method for Bundle {
 impl<'e> Solver<dyn Eval + 'e> for Bundle {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
         let constants = Constants::of(ev, self.settings.rho_f, self.settings.rho_g)?;
-        let m = ev.constraints();
+        let m = ev.num_constraints();
         if m > MOST_CONSTRAINTS {
             let wanted = format!("at most {MOST_CONSTRAINTS} for bundle, or a method that draws constraints, such as dszog");
             return Err(Error::setting("number of constraints", m, wanted));
@@ -747,9 +747,9 @@ impl<'e> Solver<dyn Eval + 'e> for Bundle {
         let stated = self.settings.mu.unwrap_or_else(|| constants.usual_mu());
         let (norm, least) = Norm::of(ev.scales().filter(|_| self.settings.adapt));
         let mut model = std::mem::take(&mut self.s.model);
-        let proved = constants.lens();
+        let proved = constants.convexification();
         let search = match self.settings.adapt {
-            true => Lens { constants: vec![0.0; 1 + m], scaled: norm != Norm::Plain },
+            true => Convexification { constants: vec![0.0; 1 + m], scaled: norm != Norm::Plain },
             false => proved.clone(),
         };
         // The plain norm is at most the scaled one divided by the smallest scale.
@@ -800,7 +800,7 @@ impl<'e> Solver<dyn Eval + 'e> for Bundle {
         }
         let (view, mu) = if s.proving { (PROVE, s.stated) } else { (SEARCH, s.mu) };
         let half = 0.5 * s.model.square(view, &s.y);
-        let constants = s.model.lens(view).constants.iter().zip(&s.estimated);
+        let constants = s.model.convexification(view).constants.iter().zip(&s.estimated);
         // An estimate may be far too large for where the search is.
         let mut constants = constants.map(|(rho, estimated)| if view == SEARCH && *estimated { 0.0 } else { *rho });
         let rho_f = constants.next().unwrap_or(0.0);

@@ -7,7 +7,7 @@ use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
 use super::dual::ascend;
-use super::{Eval, Kind, Method, Returned, Schedule, Solver, State, Step};
+use super::{Eval, Kind, Method, PointOrigin, Schedule, Solver, State, Step};
 use crate::estimate::{MiniBatch, RunningMean};
 use crate::math::vec;
 use crate::oracle::{Draw, Replacement};
@@ -272,10 +272,10 @@ impl Method for Conex {
         out.copy_from_slice(&self.s.x);
     }
 
-    fn output(&self, out: &mut [f64]) -> Returned {
+    fn output(&self, out: &mut [f64]) -> PointOrigin {
         let average = self.s.average.get().filter(|_| self.settings.output == Output::Average);
         out.copy_from_slice(average.unwrap_or(&self.s.x));
-        Returned::AsAsked
+        PointOrigin::OutputRule
     }
 
     fn multipliers(&self) -> Option<&[f64]> {
@@ -295,7 +295,7 @@ impl Method for Conex {
 
 impl<'e> Solver<dyn Eval + 'e> for Conex {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
-        let (d, m) = (x.len(), ev.constraints());
+        let (d, m) = (x.len(), ev.num_constraints());
         let numbers = d.checked_mul(m).filter(|&n| n <= MOST_NUMBERS).ok_or_else(|| {
             Error::Problem(format!(
                 "conex holds a subgradient of every constraint, here {m} times {d} numbers: wanted at most {MOST_NUMBERS} in all; \

@@ -5,7 +5,7 @@ mod weights;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, Method, Returned, Schedule, Solver, State, Step, ValueEval, Weighed};
+use super::{Kind, Method, PenaltyWeights, PointOrigin, Schedule, Solver, State, Step, ValueEval};
 use crate::estimate::{Law, TwoPoint};
 use crate::math::rng::Purpose;
 use crate::math::vec;
@@ -192,10 +192,10 @@ impl Dszog {
 
     /// p*(w): the projection of `beta phi / lambda`.
     fn first_weights<E: ValueEval + ?Sized>(&mut self, ev: &mut E) -> Result<()> {
-        if ev.constraints() == 0 {
+        if ev.num_constraints() == 0 {
             return Ok(());
         }
-        let mut p = vec![0.0; ev.constraints()];
+        let mut p = vec![0.0; ev.num_constraints()];
         ev.constraint_values(&self.w, &self.full, Pick::All, &mut p)?;
         let Settings { beta, lambda, margin, .. } = self.settings;
         p.iter_mut().for_each(|p| *p = beta / lambda * phi(*p, margin));
@@ -207,7 +207,7 @@ impl Dszog {
     /// G and H at the next point: G into `estimate`, and what the drawn constraints add to z_p there.
     fn estimate<E: ValueEval + ?Sized>(&mut self, ev: &mut E, b: f64) -> Result<()> {
         let Settings { beta, margin, m1, m2, m3, .. } = self.settings;
-        let m = ev.constraints();
+        let m = ev.num_constraints();
         ev.refresh(&self.w)?;
         ev.sample(&mut self.samples, m1, Replacement::Without);
         self.estimator.draw(ev.rng(Purpose::Directions));
@@ -270,7 +270,7 @@ impl Dszog {
         ev.project(&mut self.w)?;
         super::check_iterate(&self.w)?;
         // p_{t+1} = (1 - a) p + a phat, and what is left of z_p
-        if ev.constraints() > 0 {
+        if ev.num_constraints() > 0 {
             let step = scaled(eta_p.at(self.s.t), self.s.weights.slope());
             self.s.weights.advance(Move { step, a, b, lambda })?;
         }
@@ -293,14 +293,14 @@ impl Method for Dszog {
         out.copy_from_slice(&self.s.w);
     }
 
-    fn output(&self, out: &mut [f64]) -> Returned {
+    fn output(&self, out: &mut [f64]) -> PointOrigin {
         out.copy_from_slice(&self.s.w);
-        Returned::AsAsked
+        PointOrigin::OutputRule
     }
 
-    fn weighed(&self) -> Option<Weighed> {
+    fn penalty_weights(&self) -> Option<PenaltyWeights> {
         let Settings { beta, lambda, margin, .. } = self.settings;
-        self.s.begun.then(|| Weighed { beta, lambda, margin, weights: self.weights() })
+        self.s.begun.then(|| PenaltyWeights { beta, lambda, margin, weights: self.weights() })
     }
 
     fn save(&self) -> Result<State> {
@@ -321,7 +321,7 @@ impl<'e> Solver<dyn ValueEval + 'e> for Dszog {
         self.s.w.clear();
         self.s.w.extend_from_slice(x);
         // Draws are made from m weights in blocks of u32.
-        let m = ev.constraints();
+        let m = ev.num_constraints();
         u32::try_from(m).map_err(|_| Error::setting("number of constraints", m, format!("at most {}", u32::MAX)))?;
         // As many as can be drawn: how many of them differ changes from step to step.
         let Settings { m2, m3, .. } = self.settings;

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::proximal_point::{Otherwise, ProximalPoint, Relaxation, Running, Saved, Subproblem};
-use super::{Bundle, Conex, Eval, Method, Returned, Solver, Ssg, State, Step, ValueEval, bundle, conex, ssg};
+use super::{Bundle, Conex, Eval, Method, PointOrigin, Solver, Ssg, State, Step, ValueEval, bundle, conex, ssg};
 use crate::oracle::Modulus;
 use crate::{Error, Result};
 
@@ -191,7 +191,7 @@ impl Ipp {
     /// The coefficients for a problem, and what should be said about them.
     fn choose<E: ValueEval + ?Sized>(settings: &Settings, ev: &E) -> Result<(Subproblem, Vec<String>)> {
         let rho = ev.objective_modulus().and_then(Modulus::known);
-        let rho_g = (0..ev.constraints())
+        let rho_g = (0..ev.num_constraints())
             .map(|j| ev.constraint_modulus(j).and_then(Modulus::known))
             .try_fold(0.0_f64, |largest, m| m.map(|m| largest.max(m)));
         let rho_f_hat = match (settings.rho_hat, rho) {
@@ -236,10 +236,10 @@ impl Method for Ipp {
         self.points.inner.get().iterate(out);
     }
 
-    fn output(&self, out: &mut [f64]) -> Returned {
+    fn output(&self, out: &mut [f64]) -> PointOrigin {
         let drawn = self.points.drawn().filter(|_| self.settings.output == Output::Random);
         out.copy_from_slice(drawn.unwrap_or(&self.points.s.centre));
-        Returned::AsAsked
+        PointOrigin::OutputRule
     }
 
     fn multipliers(&self) -> Option<&[f64]> {

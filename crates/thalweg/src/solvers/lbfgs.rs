@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Eval, Kind, Method, Returned, Solver, State, Step};
+use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
 use crate::math::{Aligned, vec};
 use crate::oracle::Draw;
 use crate::{Error, Result};
@@ -461,9 +461,9 @@ impl Method for Lbfgs {
         out.copy_from_slice(&self.s.x);
     }
 
-    fn output(&self, out: &mut [f64]) -> Returned {
+    fn output(&self, out: &mut [f64]) -> PointOrigin {
         out.copy_from_slice(&self.s.x);
-        Returned::AsAsked
+        PointOrigin::OutputRule
     }
 
     fn notes(&self) -> Vec<String> {
@@ -495,8 +495,8 @@ impl Method for Lbfgs {
 
 impl<'e> Solver<dyn Eval + 'e> for Lbfgs {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
-        if ev.constraints() > 0 {
-            return Err(Error::Problem(format!("lbfgs takes no constraints, but the problem has {}", ev.constraints())));
+        if ev.num_constraints() > 0 {
+            return Err(Error::Problem(format!("lbfgs takes no constraints, but the problem has {}", ev.num_constraints())));
         }
         let Some(radius) = ev.domain().ball_around_origin() else {
             return Err(Error::Problem(format!(

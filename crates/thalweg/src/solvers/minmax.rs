@@ -39,8 +39,8 @@ pub(super) fn weights_set(samples: usize, rho: f64, divergence: Option<f64>, del
 
 /// The losses behind the gate, or why there are none.
 pub(super) fn demand<'a>(ev: &'a (dyn Eval + '_), method: &str) -> Result<&'a dyn SampleLosses> {
-    if ev.constraints() > 0 {
-        return Err(Error::Problem(format!("{method} takes no constraints, but the problem has {}", ev.constraints())));
+    if ev.num_constraints() > 0 {
+        return Err(Error::Problem(format!("{method} takes no constraints, but the problem has {}", ev.num_constraints())));
     }
     let losses = ev.sample_losses().ok_or_else(|| {
         Error::Problem(format!(

@@ -16,13 +16,13 @@ mod minmax;
 pub mod mspg;
 pub mod pd;
 pub mod pgsmd;
+mod projected_zeroth_order;
 mod proximal_point;
 pub mod schedule;
 pub mod spg;
 pub mod ssg;
 pub mod st_spg;
 pub mod threes_econ;
-mod white_box;
 pub mod zopsgd;
 pub mod zoscgd;
 
@@ -78,9 +78,10 @@ pub struct Step {
 /// Where the point comes from that a method returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Returned {
-    /// By the rule that was asked for.
-    AsAsked,
+pub enum PointOrigin {
+    /// By the output rule of the solver.
+    #[serde(alias = "as-asked")]
+    OutputRule,
     /// No iterate passed the rule's test; this is the one that violates the constraints least.
     LeastInfeasible,
     /// By no rule of the method: it is the iterate that reached the target of the run.
@@ -133,7 +134,7 @@ pub struct Infeasible {
 
 /// The penalty that a method puts on constraints, and how it weighs them now: `f + beta sum_j p_j max(0, g_j + margin)^2`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Weighed {
+pub struct PenaltyWeights {
     /// Price of squared violations.
     pub beta: f64,
     /// Strong concavity in p.
@@ -188,7 +189,7 @@ pub trait Method: Send {
         true
     }
     /// What the method returns if it ends now.
-    fn output(&self, out: &mut [f64]) -> Returned;
+    fn output(&self, out: &mut [f64]) -> PointOrigin;
     /// The multiplier of each constraint that goes with the output, where the method has them.
     fn multipliers(&self) -> Option<&[f64]> {
         None
@@ -199,7 +200,7 @@ pub trait Method: Send {
         None
     }
     /// The penalty and the weights of the constraints, for a method that has them.
-    fn weighed(&self) -> Option<Weighed> {
+    fn penalty_weights(&self) -> Option<PenaltyWeights> {
         None
     }
     /// What the method has proved, once it is finished.

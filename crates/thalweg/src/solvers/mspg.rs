@@ -6,7 +6,7 @@ use super::spg::check_positive;
 use super::st_spg::{
     Iterates, bare, check_norm, choose_lazy, clipped_words, demand, each_row, features_of, hold, hold_anew, no_rows, row,
 };
-use super::{Eval, Kind, Method, Returned, Solver, State, Step};
+use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
 use crate::error::{check_finite, check_length};
 use crate::estimate::{Order, Reservoir, RunningMean, Walk};
 use crate::infproj::InfProjection;
@@ -174,7 +174,7 @@ struct Saved {
     /// Of iterates that are written out; lazy ones keep their own.
     average: RunningMean,
     walk: Walk,
-    aside: Option<f64>,
+    profiled_scalar: Option<f64>,
     radius: f64,
     /// Steps after which y was at the upper end of its interval, in a problem with one y.
     clipped: u64,
@@ -200,7 +200,7 @@ impl Mspg {
     /// random order, in batches of `ceil(b t)`; what is less than one more joins the last. The first pass begins at `start`, moved into
     /// the domain. Returns the number of iterations; after an error the iterate is the one before the step that failed.
     ///
-    /// What a problem keeps beside x and y ([`InfProjection::aside`]) is that of the rows at hand.
+    /// What a problem keeps beside x and y ([`InfProjection::profiled_scalar`]) is that of the rows at hand.
     pub fn pass(&mut self, ev: &mut dyn Eval, start: &[f64]) -> Result<u64> {
         if self.s.t == 0 {
             check_length("the start", start.len(), ev.dim())?;
@@ -241,12 +241,12 @@ impl Mspg {
 
     fn take_step(&mut self, ev: &mut dyn Eval, order: Order, size: usize) -> Result<usize> {
         let eta = self.settings.eta;
-        let Saved { t, x, y, aside, radius, clipped, walk, .. } = &mut self.s;
+        let Saved { t, x, y, profiled_scalar, radius, clipped, walk, .. } = &mut self.s;
         let Work { d, mapping, x: written, moves, draw, held } = &mut self.work;
         if t.is_power_of_two() {
-            hold_anew(ev, "mspg", |out| x.write(out), aside, held, written, draw)?;
+            hold_anew(ev, "mspg", |out| x.write(out), profiled_scalar, held, written, draw)?;
         } else {
-            hold(ev, "mspg", *aside, held)?;
+            hold(ev, "mspg", *profiled_scalar, held)?;
         }
         walk.draw(ev, order, size, draw);
         let samples = draw.stream(0);
@@ -344,7 +344,7 @@ impl Method for Mspg {
         matches!(self.s.x, Vector::Plain(_))
     }
 
-    fn output(&self, out: &mut [f64]) -> Returned {
+    fn output(&self, out: &mut [f64]) -> PointOrigin {
         let Saved { x, reservoir, average, .. } = &self.s;
         match (self.settings.output, reservoir.get(), average.get(), x) {
             (Output::Random, Some((_, kept)), _, _) => out.copy_from_slice(kept),
@@ -352,7 +352,7 @@ impl Method for Mspg {
             (Output::Average, _, _, Vector::Lazy(x)) => x.write_mean(out),
             _ => x.write(out),
         }
-        Returned::AsAsked
+        PointOrigin::OutputRule
     }
 
     fn notes(&self) -> Vec<String> {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::dual::Within;
 use super::dual::ascend;
-use super::{Eval, Kind, Method, Returned, Solver, State, Step};
+use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
 use crate::estimate::RunningMean;
 use crate::math::{Aligned, vec};
 use crate::oracle::{Draw, Warm};
@@ -162,9 +162,9 @@ impl Method for Pd {
         out.copy_from_slice(&self.s.z);
     }
 
-    fn output(&self, out: &mut [f64]) -> Returned {
+    fn output(&self, out: &mut [f64]) -> PointOrigin {
         out.copy_from_slice(self.s.average.get().unwrap_or(&self.s.z));
-        Returned::AsAsked
+        PointOrigin::OutputRule
     }
 
     fn multipliers(&self) -> Option<&[f64]> {
@@ -183,7 +183,7 @@ impl Method for Pd {
 
 impl<'e> Solver<dyn Eval + 'e> for Pd {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
-        let (dim, q) = (x.len(), ev.constraints());
+        let (dim, q) = (x.len(), ev.num_constraints());
         self.s.t = 0;
         self.s.z.set(x);
         for values in [&mut self.s.lam, &mut self.s.before, &mut self.h, &mut self.lam] {

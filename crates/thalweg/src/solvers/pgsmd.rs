@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::minmax::{self, Drawn};
 use super::spg::{ProxStep, check_positive};
 use super::st_spg::{Iterates, Vector, check_norm, no_rows};
-use super::{Eval, Kind, Method, Returned, Solver, State, Step};
+use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
 use crate::Result;
 use crate::estimate::Reservoir;
 use crate::infproj::weights::Weights;
@@ -201,12 +201,12 @@ impl Method for Pgsmd {
         matches!(self.s.x, Vector::Plain(_))
     }
 
-    fn output(&self, out: &mut [f64]) -> Returned {
+    fn output(&self, out: &mut [f64]) -> PointOrigin {
         match (self.settings.output, self.s.reservoir.get()) {
             (Output::Random, Some((_, kept))) => out.copy_from_slice(kept),
             _ => self.s.x.write(out),
         }
-        Returned::AsAsked
+        PointOrigin::OutputRule
     }
 
     fn save(&self) -> Result<State> {

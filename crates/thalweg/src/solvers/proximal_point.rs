@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bundle, Conex, Eval, FirstOrder, Pd, Returned, Ssg, State, Step};
+use super::{Bundle, Conex, Eval, FirstOrder, Pd, PointOrigin, Ssg, State, Step};
 use crate::Result;
 use crate::estimate::Reservoir;
 use crate::eval::Proximal;
@@ -152,7 +152,7 @@ impl ProximalPoint {
         }
         for multipliers in [&mut s.multipliers, &mut s.drawn_multipliers] {
             multipliers.clear();
-            multipliers.reserve(ev.constraints());
+            multipliers.reserve(ev.num_constraints());
         }
         s.reservoir.reset(x.len());
         let view = &mut self.subproblem.around(0, &s.centre, ev, &mut self.work);
@@ -181,7 +181,7 @@ impl ProximalPoint {
     /// Takes the output of the inner run for z_{k+1} and begins the next one there.
     fn move_on(&mut self, ev: &mut dyn Eval) -> Result<Moved> {
         let inner = self.inner.get_mut();
-        let empty = inner.output(&mut self.next) == Returned::LeastInfeasible;
+        let empty = inner.output(&mut self.next) == PointOrigin::LeastInfeasible;
         let s = &mut self.s;
         if empty {
             match self.otherwise {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Eval, Kind, Method, Returned, Solver, State, Step};
+use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
 use crate::estimate::{MiniBatch, RunningMean};
 use crate::oracle::Replacement;
 use crate::{Error, Result};
@@ -138,9 +138,9 @@ impl Method for Spg {
         out.copy_from_slice(&self.s.z);
     }
 
-    fn output(&self, out: &mut [f64]) -> Returned {
+    fn output(&self, out: &mut [f64]) -> PointOrigin {
         out.copy_from_slice(self.s.mean.get().unwrap_or(&self.s.z));
-        Returned::AsAsked
+        PointOrigin::OutputRule
     }
 
     fn save(&self) -> Result<State> {
@@ -155,8 +155,8 @@ impl Method for Spg {
 
 impl<'e> Solver<dyn Eval + 'e> for Spg {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
-        if ev.constraints() > 0 {
-            return Err(Error::Problem(format!("spg takes no constraints, but the problem has {}", ev.constraints())));
+        if ev.num_constraints() > 0 {
+            return Err(Error::Problem(format!("spg takes no constraints, but the problem has {}", ev.num_constraints())));
         }
         let s = &mut self.s;
         s.t = 1;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Eval, Kind, Method, Returned, Schedule, Solver, State, Step};
+use super::{Eval, Kind, Method, PointOrigin, Schedule, Solver, State, Step};
 use crate::estimate::{MiniBatch, Reservoir, RunningMean};
 use crate::math::rng::Purpose;
 use crate::math::{Aligned, vec};
@@ -268,7 +268,7 @@ impl Ssg {
             }
         };
         if self.batch_g.is_full() && self.value_batch.is_full() {
-            ev.constraint_pull(&self.s.x, self.batch_g.last(), &mut self.g, &mut choose, &mut self.d)?;
+            ev.constraint_vjp(&self.s.x, self.batch_g.last(), &mut self.g, &mut choose, &mut self.d)?;
             return Ok(worst);
         }
         // v = mean of B estimates, Algorithm 2 line 4
@@ -279,7 +279,7 @@ impl Ssg {
         choose(&self.g, &mut self.weights);
         if worst > tol {
             let draw = self.batch_g.draw(ev);
-            ev.statistic_pull(&self.s.x, draw, &self.statistics, &self.weights, &mut self.d)?;
+            ev.statistic_vjp(&self.s.x, draw, &self.statistics, &self.weights, &mut self.d)?;
         }
         Ok(worst)
     }
@@ -346,15 +346,15 @@ impl Method for Ssg {
         out.copy_from_slice(&self.s.x);
     }
 
-    fn output(&self, out: &mut [f64]) -> Returned {
+    fn output(&self, out: &mut [f64]) -> PointOrigin {
         match self.asked() {
             Some(x) => {
                 out.copy_from_slice(x);
-                Returned::AsAsked
+                PointOrigin::OutputRule
             }
             None => {
                 out.copy_from_slice(self.s.least.get().unwrap_or(&self.s.x));
-                Returned::LeastInfeasible
+                PointOrigin::LeastInfeasible
             }
         }
     }
@@ -383,9 +383,9 @@ impl<'e> Solver<dyn Eval + 'e> for Ssg {
         self.s.best.reset(kept(output == Output::BestFeasible));
         self.s.least.reset(kept(output != Output::Last));
         self.d.zeros(dim);
-        self.g.resize(ev.constraints(), 0.0);
-        self.weights.resize(ev.constraints(), 0.0);
-        self.statistics.resize(ev.statistics(), 0.0);
+        self.g.resize(ev.num_constraints(), 0.0);
+        self.weights.resize(ev.num_constraints(), 0.0);
+        self.statistics.resize(ev.num_statistics(), 0.0);
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::spg::{ProxStep, Rule, check_positive};
-use super::{Eval, Kind, Method, Returned, Solver, State, Step};
+use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
 use crate::error::check_finite;
 use crate::estimate::{AHEAD, Order, Reservoir, RunningMean, Walk};
 use crate::infproj::lazy::{DataRow, Stage, Unit};
@@ -280,7 +280,7 @@ struct Saved {
     /// Through the samples of g, of l in x, and of l in y.
     walks: [Walk; 3],
     /// The value at which the problem's extra number is held.
-    aside: Option<f64>,
+    profiled_scalar: Option<f64>,
     /// The radius of the ball, for lazy iterates; infinite for the whole space.
     radius: f64,
     /// Steps after which y was at the upper end of its interval, in a problem with one y.
@@ -358,8 +358,8 @@ pub(super) fn features_of(problem: &dyn InfProjection) -> Option<&Matrix> {
 
 /// The inf-projection problem behind the gate, or why there is none.
 pub(super) fn demand<'a>(ev: &'a (dyn Eval + '_), method: &str) -> Result<&'a dyn InfProjection> {
-    if ev.constraints() > 0 {
-        return Err(Error::Problem(format!("{method} takes no constraints, but the problem has {}", ev.constraints())));
+    if ev.num_constraints() > 0 {
+        return Err(Error::Problem(format!("{method} takes no constraints, but the problem has {}", ev.num_constraints())));
     }
     ev.inf_projection().ok_or_else(|| {
         Error::Problem(format!(
@@ -382,9 +382,14 @@ pub(super) fn check_norm(norm: f64, radius: f64, setting: &str, value: f64, want
 }
 
 /// Makes the problem with its extra number held, after a checkpoint was taken up.
-pub(super) fn hold(ev: &dyn Eval, method: &str, aside: Option<f64>, held: &mut Option<Box<dyn InfProjection>>) -> Result<()> {
-    if let (Some(value), None) = (aside, &held) {
-        *held = demand(ev, method)?.with_aside(value);
+pub(super) fn hold(
+    ev: &dyn Eval,
+    method: &str,
+    profiled_scalar: Option<f64>,
+    held: &mut Option<Box<dyn InfProjection>>,
+) -> Result<()> {
+    if let (Some(value), None) = (profiled_scalar, &held) {
+        *held = demand(ev, method)?.with_profiled_scalar(value);
     }
     Ok(())
 }
@@ -394,12 +399,12 @@ pub(super) fn hold_anew(
     ev: &mut dyn Eval,
     method: &str,
     write: impl FnOnce(&mut [f64]),
-    aside: &mut Option<f64>,
+    profiled_scalar: &mut Option<f64>,
     held: &mut Option<Box<dyn InfProjection>>,
     x: &mut Vec<f64>,
     draw: &mut Draw,
 ) -> Result<()> {
-    if demand(ev, method)?.with_aside(1.0).is_none() {
+    if demand(ev, method)?.with_profiled_scalar(1.0).is_none() {
         return Ok(());
     }
     x.resize(ev.dim(), 0.0);
@@ -408,8 +413,8 @@ pub(super) fn hold_anew(
     let base = demand(ev, method)?;
     let samples = draw.stream(0);
     let counted = samples.count(base.samples()) as u64;
-    *aside = base.aside(x, samples)?;
-    *held = aside.and_then(|value| base.with_aside(value));
+    *profiled_scalar = base.profiled_scalar(x, samples)?;
+    *held = profiled_scalar.and_then(|value| base.with_profiled_scalar(value));
     ev.count_samples(counted, 0);
     Ok(())
 }
@@ -437,13 +442,21 @@ impl StSpg {
     }
 
     /// Holds the problem's extra number, if it has one, and sets it anew where a stage begins and the time has come.
-    fn set_aside(&mut self, ev: &mut dyn Eval) -> Result<()> {
-        let Saved { k, in_y, t, x, aside, .. } = &mut self.s;
+    fn update_profiled_scalar(&mut self, ev: &mut dyn Eval) -> Result<()> {
+        let Saved { k, in_y, t, x, profiled_scalar, .. } = &mut self.s;
         let begins = k.is_power_of_two() && !*in_y && *t == 1;
         if begins {
-            hold_anew(ev, "st-spg", |out| x.write(out), aside, &mut self.work.held, &mut self.work.x, &mut self.work.draw)
+            hold_anew(
+                ev,
+                "st-spg",
+                |out| x.write(out),
+                profiled_scalar,
+                &mut self.work.held,
+                &mut self.work.x,
+                &mut self.work.draw,
+            )
         } else {
-            hold(ev, "st-spg", *aside, &mut self.work.held)
+            hold(ev, "st-spg", *profiled_scalar, &mut self.work.held)
         }
     }
 
@@ -627,7 +640,7 @@ impl Method for StSpg {
         matches!(self.s.x, Vector::Plain(_))
     }
 
-    fn output(&self, out: &mut [f64]) -> Returned {
+    fn output(&self, out: &mut [f64]) -> PointOrigin {
         let Saved { x, reservoir, average, .. } = &self.s;
         match (self.settings.output, reservoir.get(), average.get(), x) {
             (Output::Random, Some((_, kept)), _, _) => out.copy_from_slice(kept),
@@ -635,7 +648,7 @@ impl Method for StSpg {
             (Output::Average, _, _, Vector::Lazy(stage)) => stage.write_mean(out),
             _ => x.write(out),
         }
-        Returned::AsAsked
+        PointOrigin::OutputRule
     }
 
     fn notes(&self) -> Vec<String> {
@@ -671,7 +684,7 @@ impl<'e> Solver<dyn Eval + 'e> for StSpg {
             reservoir: Reservoir::default(),
             average: RunningMean::default(),
             walks: [Walk::default(); 3],
-            aside: None,
+            profiled_scalar: None,
             radius: problem.domain().ball_around_origin().unwrap_or(f64::MAX),
             clipped: 0,
         };
@@ -685,7 +698,7 @@ impl<'e> Solver<dyn Eval + 'e> for StSpg {
     }
 
     fn step(&mut self, ev: &mut (dyn Eval + 'e)) -> Result<Step> {
-        self.set_aside(ev)?;
+        self.update_profiled_scalar(ev)?;
         if self.settings.output != Output::Last && !self.s.in_y && self.s.t == 1 {
             // x_k with a weight of k^alpha
             let Saved { k, x, reservoir, average, .. } = &mut self.s;

@@ -3,7 +3,7 @@
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{Eval, Kind, Method, Returned, Schedule, Solver, State, Step};
+use super::{Eval, Kind, Method, PointOrigin, Schedule, Solver, State, Step};
 use crate::estimate::{MiniBatch, Reservoir, Spider};
 use crate::math::rng::Purpose;
 use crate::math::vec;
@@ -287,7 +287,7 @@ impl ThreesEcon {
                     w[j] = slope(v);
                 }
             };
-            ev.constraint_pull(&self.s.x, self.batch.last(), &mut self.g, &mut choose, &mut self.pull)?;
+            ev.constraint_vjp(&self.s.x, self.batch.last(), &mut self.g, &mut choose, &mut self.pull)?;
         } else if !self.g.is_empty() {
             self.estimate(ev)?;
             worst = vec::first_max(&self.g);
@@ -297,7 +297,7 @@ impl ThreesEcon {
             }
             if self.weights.iter().any(|&w| w != 0.0) {
                 let draw = self.batch.draw(ev);
-                ev.statistic_pull(&self.s.x, draw, self.s.spider.get(), &self.weights, &mut self.pull)?;
+                ev.statistic_vjp(&self.s.x, draw, self.s.spider.get(), &self.weights, &mut self.pull)?;
             }
         }
         let draw = self.batch.draw(ev);
@@ -363,10 +363,10 @@ impl Method for ThreesEcon {
         out.copy_from_slice(&self.s.x);
     }
 
-    fn output(&self, out: &mut [f64]) -> Returned {
+    fn output(&self, out: &mut [f64]) -> PointOrigin {
         let drawn = self.s.reservoir.get().map(|(_, x)| x).filter(|_| self.settings.output == Output::Random);
         out.copy_from_slice(drawn.unwrap_or(&self.s.x));
-        Returned::AsAsked
+        PointOrigin::OutputRule
     }
 
     fn multipliers(&self) -> Option<&[f64]> {
@@ -396,7 +396,7 @@ impl Method for ThreesEcon {
 
 impl<'e> Solver<dyn Eval + 'e> for ThreesEcon {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
-        let (dim, m) = (x.len(), ev.constraints());
+        let (dim, m) = (x.len(), ev.num_constraints());
         let largest = ev.streams().iter().copied().max().unwrap_or(1);
         self.q = match self.settings.q {
             Epoch::Fixed(q) => q,
@@ -413,7 +413,7 @@ impl<'e> Solver<dyn Eval + 'e> for ThreesEcon {
         self.s.x.clear();
         self.s.x.extend_from_slice(x);
         self.s.previous.clone_from(&self.s.x);
-        self.s.spider.start(ev.statistics(), self.q);
+        self.s.spider.start(ev.num_statistics(), self.q);
         self.s.reservoir.reset(dim);
         self.s.notes.clear();
         self.s.watch.stuck = None;
@@ -426,8 +426,8 @@ impl<'e> Solver<dyn Eval + 'e> for ThreesEcon {
         self.pull.resize(dim, 0.0);
         self.g.resize(m, 0.0);
         self.weights.resize(m, 0.0);
-        self.now.resize(ev.statistics(), 0.0);
-        self.then.resize(ev.statistics(), 0.0);
+        self.now.resize(ev.num_statistics(), 0.0);
+        self.then.resize(ev.num_statistics(), 0.0);
         Ok(())
     }
 

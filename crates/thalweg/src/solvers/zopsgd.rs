@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use super::white_box::Output;
-use super::white_box::{self, Common, Effort, Gradient, Walk, walks};
-use super::{Method, Returned, Schedule, Solver, State, Step, ValueEval};
+pub use super::projected_zeroth_order::Output;
+use super::projected_zeroth_order::{self, Common, Effort, Gradient, Walk, walks};
+use super::{Method, PointOrigin, Schedule, Solver, State, Step, ValueEval};
 use crate::Result;
 use crate::estimate::Law;
 
@@ -55,7 +55,7 @@ impl Settings {
         self.eta.resolve("eta", None)?.validate("eta", false)?;
         let Settings { mu, directions, sweeps, tolerance, .. } = self;
         Common { mu, directions, sweeps, tolerance }.check()?;
-        white_box::at_least_one("batch", Some(self.batch))?;
+        projected_zeroth_order::at_least_one("batch", Some(self.batch))?;
         Ok(self)
     }
 }
@@ -121,7 +121,7 @@ walks!(Zopsgd, "zopsgd");
 
 impl<'e> Solver<dyn ValueEval + 'e> for Zopsgd {
     fn start(&mut self, ev: &mut (dyn ValueEval + 'e), x: &[f64]) -> Result<()> {
-        white_box::can_project("zopsgd", ev)?;
+        projected_zeroth_order::can_project("zopsgd", ev)?;
         let Settings { directions, mu, law, antithetic, .. } = self.settings;
         self.gradient.start(x.len(), directions, mu, law, antithetic);
         self.s.walk.start(0, x);

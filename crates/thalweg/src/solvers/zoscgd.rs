@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use super::white_box::Output;
-use super::white_box::{self, Common, Effort, Gradient, Walk, walks};
-use super::{Method, Returned, Schedule, Solver, State, Step, ValueEval};
+pub use super::projected_zeroth_order::Output;
+use super::projected_zeroth_order::{self, Common, Effort, Gradient, Walk, walks};
+use super::{Method, PointOrigin, Schedule, Solver, State, Step, ValueEval};
 use crate::estimate::Law;
 use crate::{Error, Result};
 
@@ -64,7 +64,7 @@ impl Settings {
         self.alpha.validate("alpha", false)?;
         let Settings { mu, directions, sweeps, tolerance, .. } = self;
         Common { mu, directions, sweeps, tolerance }.check()?;
-        white_box::at_least_one("batch", Some(self.batch))?;
+        projected_zeroth_order::at_least_one("batch", Some(self.batch))?;
         Ok(self)
     }
 }
@@ -140,7 +140,7 @@ walks!(Zoscgd, "zoscgd");
 
 impl<'e> Solver<dyn ValueEval + 'e> for Zoscgd {
     fn start(&mut self, ev: &mut (dyn ValueEval + 'e), x: &[f64]) -> Result<()> {
-        white_box::can_minimize("zoscgd", ev)?;
+        projected_zeroth_order::can_minimize("zoscgd", ev)?;
         let Settings { directions, mu, law, antithetic, .. } = self.settings;
         self.gradient.start(x.len(), directions, mu, law, antithetic);
         self.s.walk.start(0, x);

@@ -113,7 +113,7 @@ impl Bilevel for GroupWeights {
     fn inner_set(&self) -> Arc<dyn Set> {
         self.inner_set.clone()
     }
-    fn constraints(&self) -> usize {
+    fn num_constraints(&self) -> usize {
         1
     }
     fn derivatives(&self) -> Derivatives {
@@ -125,7 +125,7 @@ impl Bilevel for GroupWeights {
         Ok(())
     }
 
-    fn constraint_pull(
+    fn constraint_vjp(
         &self,
         at: Pair,
         weights: &[f64],

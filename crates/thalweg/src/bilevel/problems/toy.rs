@@ -45,7 +45,7 @@ impl Bilevel for Toy {
     fn inner_set(&self) -> Arc<dyn Set> {
         self.0.clone()
     }
-    fn constraints(&self) -> usize {
+    fn num_constraints(&self) -> usize {
         1
     }
     fn derivatives(&self) -> Derivatives {
@@ -71,7 +71,7 @@ impl Bilevel for Toy {
         Ok(())
     }
 
-    fn constraint_pull(
+    fn constraint_vjp(
         &self,
         at: Pair,
         weights: &[f64],

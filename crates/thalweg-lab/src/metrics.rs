@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thalweg::learn::{Argument, Bound, Bounded, Expression, Learning};
 use thalweg::oracle::Values;
-use thalweg::run::{self, Gauge};
+use thalweg::run::{self, Metric};
 use thalweg::suggest::did_you_mean;
 
 use crate::spec::Posed;
@@ -91,9 +91,9 @@ impl Wanted {
     }
 }
 
-/// The gauges of a spec: what `list` names, or by default the accuracy where rows are held out. None if there is nothing to
+/// The metrics of a spec: what `list` names, or by default the accuracy where rows are held out. None if there is nothing to
 /// measure.
-pub(crate) fn gauges(list: Option<&[String]>, posed: &Posed) -> Result<Option<Arc<dyn Gauge>>> {
+pub(crate) fn metrics(list: Option<&[String]>, posed: &Posed) -> Result<Option<Arc<dyn Metric>>> {
     let wanted = match list {
         Some(list) => Wanted::read(list)?,
         None if posed.held_out.is_some() || posed.validation.is_some() => vec![Wanted::Accuracy],
@@ -109,18 +109,18 @@ pub(crate) fn gauges(list: Option<&[String]>, posed: &Posed) -> Result<Option<Ar
     let validation = validation.map_err(|e| Error::Request(format!("the validation rows cannot be used: {e}")))?;
     let aside = [("held-out", held_out), ("validation", validation)];
     let aside = aside.into_iter().filter_map(|(name, side)| side.map(|side| (name, side))).collect();
-    Ok(Some(Arc::new(Gauges { wanted, training, aside })))
+    Ok(Some(Arc::new(Metrics { wanted, training, aside })))
 }
 
 #[derive(Debug)]
-struct Gauges {
+struct Metrics {
     wanted: Vec<Wanted>,
     training: Side,
     /// The rows that were set aside, with the word that their readings begin with.
     aside: Vec<(&'static str, Side)>,
 }
 
-impl Gauge for Gauges {
+impl Metric for Metrics {
     fn names(&self) -> Vec<String> {
         let names = self.wanted.iter().map(Wanted::name);
         let aside = self.aside.iter().flat_map(|(word, _)| self.wanted.iter().map(move |one| format!("{word} {}", one.name())));

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Error, Result};
 
 /// Quantities that are measured at every recorded iterate and at the returned point. They are neither counted nor timed.
-pub trait Gauge: Send + Sync + std::fmt::Debug {
+pub trait Metric: Send + Sync + std::fmt::Debug {
     /// The name of each quantity.
     fn names(&self) -> Vec<String>;
     /// Their values at `x`, in the order of the names.
@@ -15,7 +15,7 @@ pub trait Gauge: Send + Sync + std::fmt::Debug {
 
 /// One such quantity at a point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Reading {
+pub struct MetricValue {
     /// Its name.
     pub name: String,
     /// Its value; NaN if it could not be read. JSON has `null` for that.
@@ -23,16 +23,16 @@ pub struct Reading {
 }
 
 /// Reads a gauge and keeps a run going where that fails: the values are then NaN, and one note says why.
-pub(super) struct Gauges<'a> {
-    gauge: Option<&'a dyn Gauge>,
+pub(super) struct Metrics<'a> {
+    gauge: Option<&'a dyn Metric>,
     pub(super) names: Vec<String>,
     /// Why the first reading that failed did.
     pub(super) failure: Option<String>,
 }
 
-impl<'a> Gauges<'a> {
-    pub(super) fn new(gauge: Option<&'a dyn Gauge>) -> Self {
-        Gauges { gauge, names: gauge.map_or(vec![], Gauge::names), failure: None }
+impl<'a> Metrics<'a> {
+    pub(super) fn new(gauge: Option<&'a dyn Metric>) -> Self {
+        Metrics { gauge, names: gauge.map_or(vec![], Metric::names), failure: None }
     }
 
     /// The values at `x`; `place` is for the note.

@@ -137,12 +137,12 @@ impl Subproblem {
             return ev.minimize_linear(slope, x).map(|()| true);
         };
         if !self.open {
-            region.aim(at, slope, aim);
+            region.lmo_target(at, slope, aim);
             self.begin(ev, at, aim)?;
         }
         let done = self.go_on(ev, effort, x)?;
         if done && let Some(region) = ev.region() {
-            region.land(x);
+            region.lmo_finish(x);
         }
         Ok(done)
     }
@@ -177,7 +177,7 @@ impl Subproblem {
 
 /// Refuses a problem whose constraints the method `name` cannot project onto.
 pub(super) fn can_project<E: ValueEval + ?Sized>(name: &str, ev: &E) -> Result<()> {
-    if ev.constraints() > 0 && ev.region().is_none() {
+    if ev.num_constraints() > 0 && ev.region().is_none() {
         return Err(Error::Problem(format!(
             "{name} projects onto the constraints, and this problem does not say how: wanted one with a region, or dszog, which asks for \
              values alone"
@@ -260,9 +260,9 @@ macro_rules! walks {
                 out.copy_from_slice(&self.s.walk.w);
             }
 
-            fn output(&self, out: &mut [f64]) -> Returned {
+            fn output(&self, out: &mut [f64]) -> PointOrigin {
                 out.copy_from_slice(self.s.walk.output());
-                Returned::AsAsked
+                PointOrigin::OutputRule
             }
 
             fn notes(&self) -> Vec<String> {

@@ -9,13 +9,13 @@ use crate::math::rng::Purpose;
 use crate::math::vec;
 use crate::oracle::{Draw, Pick, Values};
 use crate::sets::{Set, Simplex, Warm};
-use crate::solvers::Weighed;
+use crate::solvers::PenaltyWeights;
 use crate::{Error, Result};
 
 /// How much is asked for. Every direction costs the objective at two points, and there the constraints that have weight.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct LookBack {
+pub struct ZerothOrderCheck {
     /// Price of squared violations, where the method has none of its own. Default 1.
     pub beta: f64,
     /// Strong concavity in the weights, where the method has none of its own. Default 1e-6.
@@ -28,22 +28,24 @@ pub struct LookBack {
     pub seed: u64,
 }
 
-impl Default for LookBack {
+impl Default for ZerothOrderCheck {
     fn default() -> Self {
-        LookBack { beta: 1.0, lambda: 1e-6, mu: 1e-4, directions: 32, seed: 0 }
+        ZerothOrderCheck { beta: 1.0, lambda: 1e-6, mu: 1e-4, directions: 32, seed: 0 }
     }
 }
 
-impl LookBack {
+impl ZerothOrderCheck {
     /// Refuses what cannot be meant.
     pub fn validate(&self) -> Result<()> {
         for (name, value) in [("beta", self.beta), ("lambda", self.lambda), ("mu", self.mu)] {
             if !(value > 0.0 && value.is_finite()) {
-                return Err(Error::setting(format!("look_back.{name}"), value, "a finite number larger than 0"));
+                return Err(Error::setting(format!("zeroth_order_check.{name}"), value, "a finite number larger than 0"));
             }
         }
         match self.directions {
-            0 | 1 => Err(Error::setting("look_back.directions", self.directions, "at least 2, for an error to be estimated")),
+            0 | 1 => {
+                Err(Error::setting("zeroth_order_check.directions", self.directions, "at least 2, for an error to be estimated"))
+            }
             _ => Ok(()),
         }
     }
@@ -60,7 +62,7 @@ pub struct Estimate {
 
 /// Stationarity and feasibility of a point, from values. The domain is not looked at: on its boundary a gradient need not be small.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ByValues {
+pub struct ZerothOrderReport {
     /// Price of squared violations.
     pub beta: f64,
     /// Strong concavity in the weights.
@@ -83,7 +85,7 @@ pub struct ByValues {
     pub queries: [u64; 2],
 }
 
-impl ByValues {
+impl ZerothOrderReport {
     /// The multiplier of every one of `count` constraints, as far as they are listed.
     pub(crate) fn every_multiplier(&self, count: usize) -> Vec<f64> {
         let mut all = vec![0.0; count];
@@ -97,10 +99,15 @@ impl ByValues {
 }
 
 /// Looks at `x`; `weighed` is the penalty of the method that found it, if it has one.
-pub fn by_values(problem: &(impl Values + ?Sized), x: &[f64], weighed: Option<Weighed>, how: &LookBack) -> Result<ByValues> {
+pub fn check_zeroth_order(
+    problem: &(impl Values + ?Sized),
+    x: &[f64],
+    weighed: Option<PenaltyWeights>,
+    how: &ZerothOrderCheck,
+) -> Result<ZerothOrderReport> {
     check_length("the point", x.len(), problem.dim())?;
     how.validate()?;
-    let m = problem.constraints();
+    let m = problem.num_constraints();
     let (beta, lambda, margin) = weighed.as_ref().map_or((how.beta, how.lambda, 0.0), |w| (w.beta, w.lambda, w.margin));
     let own = weighed.map(|w| w.weights).filter(|p| p.len() == m && m > 0);
     let mut ev = Evaluator::new(problem, how.seed, 0.0);
@@ -162,7 +169,7 @@ pub fn by_values(problem: &(impl Values + ?Sized), x: &[f64], weighed: Option<We
         }
     }
     let queries = [ev.counts().objective_values.samples, ev.counts().constraint_values.samples];
-    Ok(ByValues {
+    Ok(ZerothOrderReport {
         beta,
         lambda,
         margin,
@@ -207,8 +214,8 @@ mod tests {
     #[test]
     fn the_gradient_of_the_penalty_is_found_within_its_error() {
         for (beta, wanted) in [(1.0, 0.0), (4.0, 6.0)] {
-            let how = LookBack { beta, directions: 2000, ..LookBack::default() };
-            let found = by_values(&two(), &[2.0], None, &how).unwrap();
+            let how = ZerothOrderCheck { beta, directions: 2000, ..ZerothOrderCheck::default() };
+            let found = check_zeroth_order(&two(), &[2.0], None, &how).unwrap();
             assert!((found.gradient.value - wanted).abs() < 4.0 * found.gradient.error + 1e-6, "{found:?}");
             assert!(found.gradient.error <= 0.03 * wanted + 1e-6);
             assert_eq!(found.multipliers, [(0, 2.0 * beta)]);
@@ -220,10 +227,10 @@ mod tests {
 
     #[test]
     fn weights_that_are_not_the_best_are_told_apart() {
-        let weighed = |weights| Some(Weighed { beta: 1.0, lambda: 1e-6, margin: 0.0, weights });
-        let best = by_values(&two(), &[2.0], weighed(vec![1.0, 0.0]), &LookBack::default()).unwrap();
+        let weighed = |weights| Some(PenaltyWeights { beta: 1.0, lambda: 1e-6, margin: 0.0, weights });
+        let best = check_zeroth_order(&two(), &[2.0], weighed(vec![1.0, 0.0]), &ZerothOrderCheck::default()).unwrap();
         assert!(best.weights_residual.unwrap() < 1e-6 && best.lagrangian.unwrap().value < 1e-6, "{best:?}");
-        let other = by_values(&two(), &[2.0], weighed(vec![0.0, 1.0]), &LookBack::default()).unwrap();
+        let other = check_zeroth_order(&two(), &[2.0], weighed(vec![0.0, 1.0]), &ZerothOrderCheck::default()).unwrap();
         // The weight wants to move by 0.375 from the second to the first; the gradient there is -2 + 1.
         assert!((other.weights_residual.unwrap() - 0.375 * 2.0_f64.sqrt()).abs() < 1e-5, "{other:?}");
         let lagrangian = other.lagrangian.unwrap();
@@ -234,11 +241,14 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_refused() {
-        let refused = |how: LookBack| by_values(&two(), &[2.0], None, &how).unwrap_err().to_string();
+        let refused = |how: ZerothOrderCheck| check_zeroth_order(&two(), &[2.0], None, &how).unwrap_err().to_string();
         assert!(
-            refused(LookBack { directions: 1, ..LookBack::default() }).starts_with("look_back.directions = 1: wanted at least 2")
+            refused(ZerothOrderCheck { directions: 1, ..ZerothOrderCheck::default() })
+                .starts_with("zeroth_order_check.directions = 1: wanted at least 2")
         );
-        assert!(refused(LookBack { beta: 0.0, ..LookBack::default() }).starts_with("look_back.beta = 0"));
-        assert!(by_values(&two(), &[2.0, 1.0], None, &LookBack::default()).is_err());
+        assert!(
+            refused(ZerothOrderCheck { beta: 0.0, ..ZerothOrderCheck::default() }).starts_with("zeroth_order_check.beta = 0")
+        );
+        assert!(check_zeroth_order(&two(), &[2.0, 1.0], None, &ZerothOrderCheck::default()).is_err());
     }
 }
