@@ -110,7 +110,7 @@ pub fn domain(given: Option<&Bound<'_, PyDict>>) -> PyResult<Domain> {
 /// What a callable answered that cannot be used.
 pub fn wrong(answer: &Bound<'_, PyAny>, began: &str, wanted: &str) -> PyErr {
     let kind = answer.get_type().name().map_or_else(|_| "something else".into(), |name| name.to_string());
-    PyTypeError::new_err(format!("{began} a {kind}: wanted {wanted}"))
+    PyTypeError::new_err(format!("{began} a {kind}; expected {wanted}"))
 }
 
 /// One number.
@@ -126,7 +126,7 @@ pub fn number(answer: &Bound<'_, PyAny>, name: &str) -> PyResult<f64> {
         return Ok(value);
     }
     if let Ok(size) = answer.getattr("size").and_then(|size| size.extract::<usize>()) {
-        return Err(PyValueError::new_err(format!("{name} returned {size} numbers: wanted one")));
+        return Err(PyValueError::new_err(format!("{name} returned {size} numbers; expected one")));
     }
     Err(wrong(answer, &format!("{name} returned"), "a number"))
 }
@@ -144,7 +144,7 @@ pub fn vector(answer: &Bound<'_, PyAny>, began: &str, out: &mut [f64]) -> PyResu
     }
     let numbers = flat(answer).map_err(|_| wrong(answer, began, "an array of numbers"))?;
     if numbers.len() != out.len() {
-        return Err(PyValueError::new_err(format!("{began} {} numbers: wanted {}", numbers.len(), out.len())));
+        return Err(PyValueError::new_err(format!("{began} {} numbers; expected {}", numbers.len(), out.len())));
     }
     out.copy_from_slice(&numbers);
     Ok(())
@@ -168,7 +168,7 @@ pub fn rows_of(answer: &Bound<'_, PyAny>, began: &str, (rows, columns): (usize, 
     };
     if !fits {
         let shape = shape.unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>().join(" x ");
-        return Err(PyValueError::new_err(format!("{began} an array of {shape}: wanted {rows} x {columns}")));
+        return Err(PyValueError::new_err(format!("{began} an array of {shape}; expected {rows} x {columns}")));
     }
     vector(&dense, began, out)
 }
@@ -203,7 +203,7 @@ pub fn shaped(
     };
     if array.shape() != wanted {
         let (found, wanted) = (shape(array.shape()), shape(wanted));
-        return Err(PyValueError::new_err(format!("{began} shape {found}: wanted {wanted}, {}", each(array.shape()))));
+        return Err(PyValueError::new_err(format!("{began} shape {found}; expected {wanted}, {}", each(array.shape()))));
     }
     let array = array.readonly();
     match array.as_slice() {

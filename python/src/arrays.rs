@@ -71,5 +71,5 @@ fn whole<T: TryFrom<i64>>(array: &Bound<'_, PyAny>) -> PyResult<Vec<T>> {
 
 fn unusable(what: &str, given: &Bound<'_, PyAny>, wanted: &str) -> PyErr {
     let kind = given.get_type().name().map_or_else(|_| "something else".into(), |name| name.to_string());
-    PyTypeError::new_err(format!("{what} is of type {kind}: wanted {wanted}"))
+    PyTypeError::new_err(format!("{what} is of type {kind}; expected {wanted}"))
 }

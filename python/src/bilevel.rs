@@ -441,7 +441,7 @@ impl BilevelCallables {
             let diameter = set.diameter(dim);
             match diameter.is_finite() {
                 true => Ok(Arc::from(set)),
-                false => Err(PyValueError::new_err(format!("{what} is {}: wanted a bounded set", set.describe()))),
+                false => Err(PyValueError::new_err(format!("{what} is {}; expected a bounded set", set.describe()))),
             }
         };
         Ok(BilevelCallables(Arc::new(Functions {

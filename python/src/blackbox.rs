@@ -260,7 +260,7 @@ pub fn minimize_zeroth_order<'py>(
 ) -> PyResult<Handed<'py>> {
     let problem = problem.get();
     let Some((AnySolver::Zeroth(mut solver), _)) = spec::solver(table(solver)?).map_err(of_lab)? else {
-        return Err(PyValueError::new_err("a black box has values alone: wanted a method that uses nothing else"));
+        return Err(PyValueError::new_err("a black box has values alone; expected a method that uses nothing else"));
     };
     let start: Vec<f64> = start.as_array().iter().copied().collect();
     let options = options(conduct, interrupt.get())?;

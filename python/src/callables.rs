@@ -160,8 +160,10 @@ impl Function {
         if given.len() == 1 {
             let rows = matrix(&given.get_item(0)?)?;
             if rows.cols() != dim {
-                let what =
-                    format!("the matrix of a LinearConstraint has {} columns: wanted {dim}, one for each variable", rows.cols());
+                let what = format!(
+                    "the matrix of a LinearConstraint has {} columns; expected {dim}, one for each variable",
+                    rows.cols()
+                );
                 return Err(PyValueError::new_err(what));
             }
             let count = rows.rows();

@@ -120,7 +120,7 @@ pub fn lab_run(
     report: Option<Py<PyAny>>,
 ) -> PyResult<(String, usize, usize, bool, Option<PyErr>)> {
     if jobs == 0 {
-        return Err(PyValueError::new_err("jobs = 0: wanted at least 1"));
+        return Err(PyValueError::new_err("jobs must be at least 1, got 0"));
     }
     let interrupt = Arc::clone(&interrupt.get().flag);
     let how = RunOptions {

@@ -170,7 +170,7 @@ impl Learning {
         on_progress: Option<Py<PyAny>>,
     ) -> PyResult<(Bound<'py, PyAny>, Vec<Option<Bound<'py, PyArray1<f64>>>>, Vec<String>, bool, Option<PyErr>)> {
         if held_out.is_some_and(|held_out| held_out.is(slf)) {
-            return Err(PyValueError::new_err("the held-out rows are the training rows: wanted another problem"));
+            return Err(PyValueError::new_err("the held-out rows are the training rows; expected another problem"));
         }
         let mut options = settings::<Training>(training)?.options(solver, settings_of_solver)?;
         options.stop = Some(Arc::clone(&interrupt.get().flag));

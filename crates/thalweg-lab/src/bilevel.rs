@@ -103,11 +103,11 @@ impl GroupKeys {
     fn build(self, options: &catalogue::Options) -> Result<(GroupWeights, usize)> {
         let data = catalogue::load(&self.data, options)?.data;
         let Some(groups) = &data.groups else {
-            return Err(Error::Request(format!("data = \"{}\" has no groups: wanted a set that has", self.data)));
+            return Err(Error::Request(format!("data must be a set with groups, got \"{}\"", self.data)));
         };
         let total = data.labels.len();
         if self.rows == 0 || self.rows >= total {
-            return Err(Error::Request(format!("rows = {}: wanted 1 to {}, so that rows are left", self.rows, total - 1)));
+            return Err(Error::Request(format!("rows must be 1 to {}, so that rows are left, got {}", total - 1, self.rows)));
         }
         let mut order: Vec<usize> = (0..total).collect();
         Rng::new(self.seed, Purpose::Sampling).shuffle(&mut order);
@@ -136,15 +136,15 @@ impl Named {
                 let mut keys = table.clone();
                 match keys.remove("name") {
                     Some(Value::String(name)) => (name, keys),
-                    _ => return Err(Error::Request(format!("bilevel = {value}: wanted {wanted}"))),
+                    _ => return Err(Error::Request(format!("bilevel must be {wanted}, got {value}"))),
                 }
             }
-            other => return Err(Error::Request(format!("bilevel = {other}: wanted {wanted}"))),
+            other => return Err(Error::Request(format!("bilevel must be {wanted}, got {other}"))),
         };
         if !NAMES.contains(&name.as_str()) {
             let hint = did_you_mean(&name, NAMES);
             return Err(Error::Request(format!(
-                "bilevel problem '{name}' is not known{hint}: wanted one of {}",
+                "bilevel problem '{name}' is not known{hint}; expected one of {}",
                 NAMES.join(", ")
             )));
         }
@@ -209,13 +209,15 @@ impl Wanted {
             None => return Ok(Wanted::default()),
             Some(Value::Table(table)) => table.clone(),
             Some(other) => {
-                return Err(Error::Request(format!("bilevel = {other}: wanted a table such as {{ alpha = 0.01, xi = 0.01 }}")));
+                return Err(Error::Request(format!(
+                    "bilevel must be a table such as {{ alpha = 0.01, xi = 0.01 }}, got {other}"
+                )));
             }
         };
         let slack = match table.remove("slack") {
             None => None,
             Some(Value::Float(slack)) if slack > 0.0 && slack.is_finite() => Some(slack),
-            Some(other) => return Err(Error::Request(format!("slack = {other}: wanted a finite number larger than 0"))),
+            Some(other) => return Err(Error::Request(format!("slack must be a finite number larger than 0, got {other}"))),
         };
         let form: Form = settings(table)?;
         form.validate()?;
@@ -349,10 +351,13 @@ fn measured(list: Option<&[String]>) -> Result<Vec<Measured>> {
         let names = MEASURED.map(|(name, _)| name);
         let Some(what) = known else {
             let hint = did_you_mean(word, names);
-            return Err(Error::Request(format!("measure = '{word}'{hint}: wanted {} for a bilevel problem", names.join(", "))));
+            return Err(Error::Request(format!(
+                "measure must be {} for a bilevel problem, got '{word}'{hint}",
+                names.join(", ")
+            )));
         };
         if found.contains(&what) {
-            return Err(Error::Request(format!("measure has '{word}' twice: wanted each once")));
+            return Err(Error::Request(format!("measure has '{word}' twice; expected each once")));
         }
         found.push(what);
     }

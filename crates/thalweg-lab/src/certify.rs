@@ -138,7 +138,7 @@ impl Subject {
             return Err(damaged(format!("it has {said} constraints and measures {measured}")));
         }
         if let Some(c) = model.measured.constraints.iter().find(|c| !(c.sharpened > 0.0 && c.sharpened.is_finite())) {
-            return Err(damaged(format!("'{}' is sharpened by {}: wanted a number above 0", c.name, c.sharpened)));
+            return Err(damaged(format!("'{}' is sharpened by {}; expected a number above 0", c.name, c.sharpened)));
         }
         let file = data.map_or_else(|| PathBuf::from(&t.file), Path::to_path_buf);
         let (all, fingerprint, mut notes) = read_rows(&model, &file).map_err(|e| match e {
@@ -260,7 +260,7 @@ impl Subject {
             }
             (Some(_), None) => {
                 let why = self.notes.iter().find(|n| n.starts_with("the held-out rows cannot")).cloned();
-                let why = why.unwrap_or_else(|| "no rows were held out: wanted a test fraction above 0".into());
+                let why = why.unwrap_or_else(|| "no rows were held out; expected a test fraction above 0".into());
                 return Err(Error::Request(format!("--holdout: {why}")));
             }
         };
@@ -349,7 +349,7 @@ fn read_rows(model: &Model, file: &Path) -> Result<(Data, String, Vec<String>)> 
             let classes = (loaded.classes.0.to_string(), loaded.classes.1.to_string());
             if (&classes.0, &classes.1) != (positive, negative) {
                 let (plus, minus) = classes;
-                return Err(Error::file(file, format!("has the labels {plus} and {minus}: wanted {positive} and {negative}")));
+                return Err(Error::file(file, format!("has the labels {plus} and {minus}; expected {positive} and {negative}")));
             }
             Ok((loaded.data, loaded.fingerprint, loaded.notes))
         }
@@ -362,12 +362,12 @@ fn read_point(file: &Path) -> Result<(Vec<f64>, Option<String>)> {
     if !bytes.trim_ascii_start().starts_with(b"{") {
         return Ok((read_numbers(file)?, None));
     }
-    let wanted = "wanted the outcome that thalweg solve --out wrote, or a file of numbers";
+    let wanted = "expected the outcome that thalweg solve --out wrote, or a file of numbers";
     let outcome: Value = serde_json::from_slice(&bytes).map_err(|e| Error::file(file, format!("is not JSON: {e}; {wanted}")))?;
     let x = outcome.get("point").and_then(|p| p.get("x")).and_then(Value::as_array);
     let x = x.ok_or_else(|| Error::file(file, format!("has no list point.x: {wanted}")))?;
     let entry = |(i, v): (usize, &Value)| {
-        v.as_f64().ok_or_else(|| Error::file(file, format!("entry {} of point.x is {v}: wanted a finite number", i + 1)))
+        v.as_f64().ok_or_else(|| Error::file(file, format!("entry {} of point.x is {v}; expected a finite number", i + 1)))
     };
     let x = x.iter().enumerate().map(entry).collect::<Result<_>>()?;
     Ok((x, outcome.get("problem").and_then(Value::as_str).map(String::from)))

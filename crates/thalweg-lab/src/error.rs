@@ -40,7 +40,7 @@ impl Error {
     pub fn io(file: &Path, error: &std::io::Error) -> Self {
         let what = match error.kind() {
             std::io::ErrorKind::NotFound => "there is no such file".to_string(),
-            std::io::ErrorKind::IsADirectory => "is a directory, wanted a file".to_string(),
+            std::io::ErrorKind::IsADirectory => "is a directory; expected a file".to_string(),
             _ => error.to_string(),
         };
         Error::File { file: file.display().to_string(), what }

@@ -93,7 +93,8 @@ impl FromStr for Domain {
             return Ok(Domain::All);
         }
         let radius = text.parse().ok().filter(|&radius: &f64| radius > 0.0 && radius.is_finite());
-        let wanted = || Error::Request(format!("--domain {text}: wanted all, or the radius of a ball, a finite number above 0"));
+        let wanted =
+            || Error::Request(format!("--domain {text}; expected all, or the radius of a ball, a finite number above 0"));
         radius.map(Domain::Ball).ok_or_else(wanted)
     }
 }
@@ -189,7 +190,7 @@ impl Request {
         let words = self.words()?;
         words.check(self.group.is_some())?;
         if !(0.0..1.0).contains(&self.test_fraction) {
-            let what = format!("--test-fraction {}: wanted a number from 0 to below 1", self.test_fraction);
+            let what = format!("--test-fraction {}; expected a number from 0 to below 1", self.test_fraction);
             return Err(Error::Request(what));
         }
         match &self.label {
@@ -265,14 +266,14 @@ impl Request {
 
     fn prepare_libsvm(&self, words: &Words) -> Result<Prepared> {
         if self.positive.is_some() || self.weights.is_some() || !self.leave_out.is_empty() {
-            let what = "--positive, --weights and --leave-out speak of columns of a table: wanted --label COL beside them";
+            let what = "--positive, --weights and --leave-out speak of columns of a table; expected --label COL beside them";
             return Err(Error::Request(what.into()));
         }
         let group = match &self.group {
             None => None,
             Some(spec) => Some(spec.parse::<usize>().ok().filter(|&g| g > 0).ok_or_else(|| {
                 Error::Request(format!(
-                    "--group {spec}: wanted the number of a column, because without --label the file is LIBSVM"
+                    "--group {spec}; expected the number of a column, because without --label the file is LIBSVM"
                 ))
             })?),
         };
@@ -312,7 +313,7 @@ impl Request {
         for pair in &self.set {
             let (name, value) = pair
                 .split_once('=')
-                .ok_or_else(|| Error::Request(format!("--set {pair}: wanted name=value, for example --set eta=0.5")))?;
+                .ok_or_else(|| Error::Request(format!("--set {pair}; expected name=value, for example --set eta=0.5")))?;
             // A bare word is text; everything else is TOML.
             let value = format!("v = {value}")
                 .parse::<toml::Table>()
@@ -396,7 +397,7 @@ pub fn options(solver: &str, mut table: toml::Table, base: FitOptions) -> Result
         "auto" => {
             if let Some((name, _)) = table.iter().next() {
                 let named = KNOWN[1..].join(", ");
-                let what = format!("setting '{name}' belongs to a solver: wanted one of the solvers {named} beside it");
+                let what = format!("setting '{name}' belongs to a solver; expected one of the solvers {named} beside it");
                 return Err(Error::Request(what));
             }
             options.solver = Trains::Auto;
@@ -415,7 +416,7 @@ pub fn options(solver: &str, mut table: toml::Table, base: FitOptions) -> Result
             options.tol = match (tol, options.settings.tol) {
                 (false, _) => None,
                 (true, Schedule::Constant(tol)) => Some(tol),
-                (true, other) => return Err(Error::Request(format!("tol = {other}: wanted a number"))),
+                (true, other) => return Err(Error::Request(format!("tol must be a number, got {other}"))),
             };
         }
         "lbfgs" => options.solver = Trains::Lbfgs(settings(table)?),
@@ -423,7 +424,7 @@ pub fn options(solver: &str, mut table: toml::Table, base: FitOptions) -> Result
         "mspg" => options.solver = Trains::Mspg(settings(table)?),
         other => {
             let hint = thalweg::suggest::did_you_mean(other, KNOWN);
-            return Err(Error::Request(format!("solver '{other}' is not known{hint}: wanted one of {}", KNOWN.join(", "))));
+            return Err(Error::Request(format!("solver '{other}' is not known{hint}; expected one of {}", KNOWN.join(", "))));
         }
     }
     options.validate()?;

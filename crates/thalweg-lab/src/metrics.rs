@@ -39,7 +39,7 @@ impl Wanted {
             let word = text.trim();
             let one = Wanted::one(word)?;
             if wanted.contains(&one) {
-                return Err(Error::Request(format!("measure has '{}' twice: wanted each once", one.name())));
+                return Err(Error::Request(format!("measure has '{}' twice; expected each once", one.name())));
             }
             wanted.push(one);
         }
@@ -56,7 +56,7 @@ impl Wanted {
             ACCURACY => Ok(Wanted::Accuracy),
             COUNTED_ROC_GAP => Ok(Wanted::CountedRocGap),
             word if !hint.is_empty() => Err(Error::Request(format!(
-                "measure = '{word}'{hint}: wanted {ACCURACY}, {COUNTED_ROC_GAP}, a sum of terms, or a sum inside {before}…{after}"
+                "measure must be {ACCURACY}, {COUNTED_ROC_GAP}, a sum of terms, or a sum inside {before}…{after}, got '{word}'{hint}"
             ))),
             sum => Ok(Wanted::Sum(sum.parse()?)),
         }

@@ -252,7 +252,7 @@ impl Model {
             format: u32,
         }
         let Version { format } = serde_json::from_slice(&bytes)
-            .map_err(|e| Error::file(&file, format!("is not a model: {e}; wanted a model.json that thalweg fit wrote")))?;
+            .map_err(|e| Error::file(&file, format!("is not a model: {e}; expected a model.json that thalweg fit wrote")))?;
         if format != FORMAT {
             let newer = if format > FORMAT { "; a newer thalweg wrote it" } else { "" };
             return Err(Error::file(&file, format!("has model format {format}: this one reads format {FORMAT}{newer}")));

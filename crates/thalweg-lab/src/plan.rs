@@ -80,7 +80,7 @@ fn check_method(method: &str) -> Result<()> {
         return Ok(());
     }
     let hint = thalweg::suggest::did_you_mean(method, METHODS);
-    Err(Error::Request(format!("method '{method}' has no planner{hint}: wanted {}", METHODS.join(", "))))
+    Err(Error::Request(format!("method '{method}' has no planner{hint}; expected {}", METHODS.join(", "))))
 }
 
 /// The plans of the method that the constants allow. `constants` has a number for each constant that is known, by the names of
@@ -161,7 +161,7 @@ fn inner<I: Copy + std::fmt::Display>(name: &str, all: &[I]) -> Result<I> {
     all.iter().copied().find(|i| i.to_string() == name).ok_or_else(|| {
         let known: Vec<String> = all.iter().map(I::to_string).collect();
         let hint = thalweg::suggest::did_you_mean(name, known.iter().map(String::as_str));
-        Error::Request(format!("inner solver '{name}' has no planner{hint}: wanted {}", known.join(", ")))
+        Error::Request(format!("inner solver '{name}' has no planner{hint}; expected {}", known.join(", ")))
     })
 }
 
@@ -171,10 +171,10 @@ fn read<C: Default + Serialize + DeserializeOwned>(method: &str, given: toml::Ta
     let known = serde_json::to_value(C::default()).map_err(|e| failed(&e))?;
     if let Some(stranger) = given.keys().find(|key| known.get(key.as_str()).is_none()) {
         let names: Vec<String> = known.as_object().into_iter().flat_map(|o| o.keys()).map(|key| name(key)).collect();
-        return Err(Error::Request(format!("{} is no constant of {method}: wanted {}", name(stranger), names.join(", "))));
+        return Err(Error::Request(format!("{} is no constant of {method}; expected {}", name(stranger), names.join(", "))));
     }
     if let Some((key, value)) = given.iter().find(|(_, value)| !value.is_float() && !value.is_integer()) {
-        return Err(Error::Request(format!("{} = {value}: wanted a number", name(key))));
+        return Err(Error::Request(format!("{} must be a number, got {value}", name(key))));
     }
     given.try_into().map_err(|e| failed(&e))
 }
@@ -221,10 +221,10 @@ mod tests {
         let refused = |asked: &Asked, given: &str| super::plans(asked, given.parse().unwrap(), &plain).unwrap_err().to_string();
         let stranger = refused(&asked("conex"), "rho_hat = 2");
         assert!(
-            stranger.starts_with("rho_hat is no constant of conex: wanted ") && stranger.contains("objective_kink"),
+            stranger.starts_with("rho_hat is no constant of conex; expected ") && stranger.contains("objective_kink"),
             "{stranger}"
         );
-        assert_eq!(refused(&asked("ssg"), "rho = 'one'"), "rho = \"one\": wanted a number");
+        assert_eq!(refused(&asked("ssg"), "rho = 'one'"), "rho must be a number, got \"one\"");
         let printed = Asked { as_printed: true, ..asked("ipp") };
         assert_eq!(refused(&printed, ""), "as_printed is for ssg and adaprox: ipp has no such choice");
         let strict = Asked { strict: true, ..asked("ssg") };

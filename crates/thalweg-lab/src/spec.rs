@@ -242,11 +242,11 @@ impl Problem {
     pub(crate) fn terms(&self, command: &str) -> Result<&Learning> {
         match self {
             Problem::Many(problem) => Err(Error::Request(format!(
-                "{command} looks at constraints one by one, and this problem has a family of {}: wanted terms, or thalweg solve",
+                "{command} looks at constraints one by one, and this problem has a family of {}; expected terms, or thalweg solve",
                 problem.num_constraints()
             ))),
             Problem::Bilevel(_) => Err(Error::Request(format!(
-                "{command} is about models, and this is a bilevel problem: wanted terms, or thalweg solve"
+                "{command} is about models, and this is a bilevel problem; expected terms, or thalweg solve"
             ))),
             Problem::Model(problem) => Ok(problem),
             Problem::Joint(problem) => Ok(problem.model()),
@@ -288,7 +288,7 @@ impl Spec {
     /// Reads a file.
     pub fn read(file: &Path) -> Result<Self> {
         let bytes = std::fs::read(file).map_err(|e| Error::io(file, &e))?;
-        let text = String::from_utf8(bytes).map_err(|_| Error::file(file, "is not text: wanted TOML in UTF-8"))?;
+        let text = String::from_utf8(bytes).map_err(|_| Error::file(file, "is not text; expected TOML in UTF-8"))?;
         Spec::parse(&text, file)
     }
 
@@ -391,7 +391,7 @@ impl Spec {
             ("domain", problem.domain.is_some()),
         ];
         if let Some((key, _)) = beside.iter().find(|(_, given)| *given) {
-            return Err(Error::Request(format!("{key} beside a bilevel problem, which brings its own: wanted one of the two")));
+            return Err(Error::Request(format!("{key} beside a bilevel problem, which brings its own; expected one of the two")));
         }
         bilevel::Named::read(value).map(Some)
     }
@@ -446,7 +446,7 @@ impl Spec {
                     && many.num_constraints() > LISTED
                 {
                     return Err(Error::Request(format!(
-                        "auto chooses among methods that look at every constraint in every step, and this problem has {}: wanted the \
+                        "auto chooses among methods that look at every constraint in every step, and this problem has {}; expected the \
                          name of a solver, such as dszog, which draws constraints",
                         many.num_constraints()
                     )));
@@ -613,7 +613,7 @@ impl DataSpec {
             synthetic::get(name)?;
             let others = [("name", self.name.is_some()), ("file", self.file.is_some()), ("columns", self.columns.is_some())];
             return match others.iter().chain(&[("group", self.group.is_some())]).find(|(_, given)| *given) {
-                Some((key, _)) => Err(Error::Request(format!("[data] has synthetic and {key}: wanted one of them"))),
+                Some((key, _)) => Err(Error::Request(format!("[data] has synthetic and {key}; expected one of them"))),
                 None => Ok(Source::Synthetic(name)),
             };
         }
@@ -621,20 +621,20 @@ impl DataSpec {
             synth.check().map_err(|e| Error::Request(format!("synth: {e}")))?;
             let others = [("name", self.name.is_some()), ("file", self.file.is_some()), ("columns", self.columns.is_some())];
             return match others.iter().chain(&[("group", self.group.is_some())]).find(|(_, given)| *given) {
-                Some((key, _)) => Err(Error::Request(format!("[data] has synth and {key}: wanted one of them"))),
+                Some((key, _)) => Err(Error::Request(format!("[data] has synth and {key}; expected one of them"))),
                 None => Ok(Source::StandIn(synth)),
             };
         }
         match (&self.name, &self.file) {
-            (Some(_), Some(_)) => Err(Error::Request("[data] has name and file: wanted one of them".into())),
-            (None, None) => Err(Error::Request("[data] has neither name nor file: wanted one of them".into())),
+            (Some(_), Some(_)) => Err(Error::Request("[data] has name and file; expected one of them".into())),
+            (None, None) => Err(Error::Request("[data] has neither name nor file; expected one of them".into())),
             (Some(_), None) if self.columns.is_some() || self.group.is_some() => {
                 Err(Error::Request("columns and group belong to a file: a named data set brings its own".into()))
             }
             (Some(name), None) => Ok(Source::Named(name)),
             (None, Some(_)) if self.columns.is_some_and(|n| n == 0 || n > u32::MAX as usize) => {
                 let columns = self.columns.unwrap_or_default();
-                Err(Error::Request(format!("columns = {columns}: wanted a whole number from 1 to {}", u32::MAX)))
+                Err(Error::Request(format!("columns must be a whole number from 1 to {}, got {columns}", u32::MAX)))
             }
             (None, Some(file)) => Ok(Source::File(file)),
         }
@@ -672,7 +672,7 @@ impl DataSpec {
         if let Some(sample) = self.sample {
             let rows = data.labels.len();
             if sample == 0 || sample > rows {
-                return Err(Error::Request(format!("sample = {sample}: wanted 1 to {rows}, the rows that there are")));
+                return Err(Error::Request(format!("sample must be 1 to {rows}, the rows that there are, got {sample}")));
             }
             let mut order: Vec<usize> = (0..rows).collect();
             Rng::new(seed, Purpose::Sampling).shuffle(&mut order);
@@ -683,7 +683,7 @@ impl DataSpec {
         let both = (0.0..1.0).contains(&test) && test + validation >= 1.0;
         if !(0.0..1.0).contains(&validation) || both {
             let wanted = "a number from 0 on that leaves rows to train on beside test_fraction";
-            return Err(Error::Request(format!("validation_fraction = {validation}: wanted {wanted}")));
+            return Err(Error::Request(format!("validation_fraction must be {wanted}, got {validation}")));
         }
         let mut aside = |fraction: f64, seed: u64| -> Result<Option<Data>> {
             if fraction == 0.0 {
@@ -701,14 +701,14 @@ impl DataSpec {
             Some(columns) => {
                 let width = data.features.cols();
                 if let Some(column) = columns.iter().find(|c| **c == 0 || **c > width) {
-                    return Err(Error::Request(format!("sensitive column {column}: wanted 1 to {width}")));
+                    return Err(Error::Request(format!("sensitive column {column}; expected 1 to {width}")));
                 }
                 if let Some((_, column)) = columns.iter().enumerate().find(|(i, c)| columns[..*i].contains(c)) {
-                    return Err(Error::Request(format!("sensitive has column {column} twice: wanted each once")));
+                    return Err(Error::Request(format!("sensitive has column {column} twice; expected each once")));
                 }
                 if columns.len() == width {
                     return Err(Error::Request(format!(
-                        "sensitive has all {width} columns: wanted some that are left for the model"
+                        "sensitive has all {width} columns; expected some that are left for the model"
                     )));
                 }
                 columns.iter().map(|c| c - 1).collect()
@@ -791,7 +791,7 @@ impl ProblemSpec {
                     let hint = did_you_mean(&call.name, [PAIRS, COVARIANCE]);
                     if !hint.is_empty() {
                         return Err(Error::Request(format!(
-                            "'{}' is not known{hint}: wanted a term, or one of the families {PAIRS} and {COVARIANCE}",
+                            "'{}' is not known{hint}; expected a term, or one of the families {PAIRS} and {COVARIANCE}",
                             call.name
                         )));
                     }
@@ -807,17 +807,17 @@ impl ProblemSpec {
                 return Err(Error::Request(format!("'{written}': a family of constraints stands alone in subject_to")));
             }
             if bounded.bound.best.is_some() {
-                return Err(Error::Request(format!("'{written}': wanted a number as the bound of a family of constraints")));
+                return Err(Error::Request(format!("'{written}'; expected a number as the bound of a family of constraints")));
             }
             let known = if call.name == COVARIANCE { "as_printed" } else { "collapsed" };
             if let Some((argument, _)) = call.arguments.iter().find(|(name, _)| name != known) {
-                return Err(Error::Request(format!("argument of {} = '{argument}': wanted {known}", call.name)));
+                return Err(Error::Request(format!("argument of {} must be {known}, got '{argument}'", call.name)));
             }
             let yes = match call.arguments.first() {
                 None => false,
                 Some((_, Argument::Word(word))) if ["yes", "no"].contains(&word.as_str()) => word == "yes",
                 Some((name, value)) => {
-                    return Err(Error::Request(format!("{name} of {} = {value}: wanted \"yes\" or \"no\"", call.name)));
+                    return Err(Error::Request(format!("{name} of {} must be \"yes\" or \"no\", got {value}", call.name)));
                 }
             };
             let bound = bounded.bound.plus;
@@ -859,14 +859,14 @@ impl ProblemSpec {
         let minimize: Expression = self.minimize.parse()?;
         if self.plan != Plan::Eliminated && minimize.to_string() != "wasserstein_gap" {
             return Err(Error::Request(format!(
-                "plan = \"{}\" with minimize = \"{minimize}\": wanted minimize = \"wasserstein_gap\", whose transport plan can be a \
+                "plan = \"{}\" with minimize = \"{minimize}\"; expected minimize = \"wasserstein_gap\", whose transport plan can be a \
                  variable",
                 self.plan.name()
             )));
         }
         if let (Some(rescale), Plan::Eliminated) = (self.rescale, self.plan) {
             return Err(Error::Request(format!(
-                "rescale = {rescale}: wanted only where plan is \"joint\" or \"doubly-stochastic\", whose batches it is about"
+                "rescale must be only where plan is \"joint\" or \"doubly-stochastic\", whose batches it is about, got {rescale}"
             )));
         }
         Ok(())
@@ -908,7 +908,7 @@ impl ProblemSpec {
         let mut zero = vec![];
         // A mistyped column number of a data file can ask for more than there is.
         if zero.try_reserve_exact(dim).is_err() {
-            return Err(Error::Request(format!("the problem has {dim} variables: wanted as many as the memory can hold")));
+            return Err(Error::Request(format!("the problem has {dim} variables; expected as many as the memory can hold")));
         }
         zero.resize(dim, 0.0);
         match &self.start {
@@ -952,7 +952,7 @@ impl Family {
             }
             (Family::Covariance { .. }, None) => {
                 return Err(Error::Request(
-                    "covariance is about sensitive columns: wanted sensitive = [COLUMNS] in [data]".into(),
+                    "covariance is about sensitive columns; expected sensitive = [COLUMNS] in [data]".into(),
                 ));
             }
         })
@@ -1048,7 +1048,7 @@ fn number(value: &Value) -> Option<f64> {
 }
 
 fn wrong(key: &str, value: &Value, wanted: &str) -> Error {
-    Error::Request(format!("{key} = {value}: wanted {wanted}"))
+    Error::Request(format!("{key} must be {wanted}, got {value}"))
 }
 
 /// Tells points apart.
@@ -1063,14 +1063,14 @@ const IN_INNER: &str = "(in [solver.inner])";
 fn solver_name(table: &mut toml::Table, what: &str, known: &[&str]) -> Result<String> {
     match table.remove("name") {
         Some(Value::String(name)) => Ok(name),
-        Some(other) => Err(Error::Request(format!("{what} name = {other}: wanted a name in quotes"))),
-        None => Err(Error::Request(format!("the {what} has no name: wanted name = one of {}", known.join(", ")))),
+        Some(other) => Err(Error::Request(format!("{what} name must be a name in quotes, got {other}"))),
+        None => Err(Error::Request(format!("the {what} has no name; expected name = one of {}", known.join(", ")))),
     }
 }
 
 fn unknown_solver(name: &str, what: &str, known: &[&str]) -> Error {
     let hint = did_you_mean(name, known.iter().copied());
-    Error::Request(format!("{what} '{name}' is not known{hint}: wanted one of {}", known.join(", ")))
+    Error::Request(format!("{what} '{name}' is not known{hint}; expected one of {}", known.join(", ")))
 }
 
 /// The solver of a table with its `name` and its settings, which are checked, and those settings in words; none for "auto", which
@@ -1142,7 +1142,7 @@ fn inner_table(table: &mut toml::Table) -> Result<toml::Table> {
     match table.remove("inner") {
         Some(Value::Table(inner)) => Ok(inner),
         Some(other) => Err(wrong("inner", &other, "a table with the name of a solver and its settings")),
-        None => Err(Error::Request("the table [solver.inner] is missing: wanted one with the name of a solver".into())),
+        None => Err(Error::Request("the table [solver.inner] is missing; expected one with the name of a solver".into())),
     }
 }
 
@@ -1210,19 +1210,19 @@ fn sentence(message: &str, key: &str, value: &str) -> String {
     let quoted: Vec<&str> = message.split('\'').skip(1).step_by(2).collect();
     if let (true, [unknown, known @ ..]) = (message.starts_with("unknown field"), quoted.as_slice()) {
         let hint = did_you_mean(unknown, known.iter().copied());
-        return format!("key '{unknown}' is not known{hint}: wanted one of {}", known.join(", "));
+        return format!("key '{unknown}' is not known{hint}; expected one of {}", known.join(", "));
     }
     if let (true, [unknown, known @ ..]) = (message.starts_with("unknown variant"), quoted.as_slice()) {
         let hint = did_you_mean(unknown, known.iter().copied());
-        return format!("{key} = \"{unknown}\"{hint}: wanted one of {}", known.join(", "));
+        return format!("{key} must be one of {}, got \"{unknown}\"{hint}", known.join(", "));
     }
     if let (true, [missing, ..]) = (message.starts_with("missing field"), quoted.as_slice()) {
         return match *missing {
-            "data" => "the table [data] is missing: wanted one with a name or a file".into(),
-            "problem" => "the table [problem] is missing: wanted one with minimize and subject_to".into(),
-            "solver" => "the table [solver] is missing: wanted one with the name of a solver and its settings".into(),
-            "budget" => "the table [budget] is missing: wanted one with iterations, passes, samples or seconds".into(),
-            "minimize" => "the problem has no minimize: wanted a term, for example minimize = \"hinge\"".into(),
+            "data" => "the table [data] is missing; expected one with a name or a file".into(),
+            "problem" => "the table [problem] is missing; expected one with minimize and subject_to".into(),
+            "solver" => "the table [solver] is missing; expected one with the name of a solver and its settings".into(),
+            "budget" => "the table [budget] is missing; expected one with iterations, passes, samples or seconds".into(),
+            "minimize" => "the problem has no minimize; expected a term, for example minimize = \"hinge\"".into(),
             other => format!("the key '{other}' is missing"),
         };
     }
@@ -1239,9 +1239,9 @@ fn sentence(message: &str, key: &str, value: &str) -> String {
         other => other,
     };
     match (found.strip_prefix("invalid type: ").or(found.strip_prefix("invalid value: ")), key, value) {
-        (Some(_), key, value) if !key.is_empty() && !value.is_empty() => format!("{key} = {value}: wanted {wanted}"),
-        (Some(found), ..) => format!("{found}: wanted {wanted}"),
-        (None, ..) => format!("{found}: wanted {wanted}"),
+        (Some(_), key, value) if !key.is_empty() && !value.is_empty() => format!("{key} must be {wanted}, got {value}"),
+        (Some(found), ..) => format!("{found}; expected {wanted}"),
+        (None, ..) => format!("{found}; expected {wanted}"),
     }
 }
 

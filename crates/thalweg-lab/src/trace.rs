@@ -72,11 +72,11 @@ pub fn write_whole(file: &Path, text: &str) -> Result<()> {
 /// Whether [`write_whole`] could write this file: the sentence says why not. Nothing is left behind.
 pub fn check_writable(file: &Path) -> Result<(), String> {
     if file.is_dir() || file.file_name().is_none() {
-        return Err("is a directory, wanted a file".into());
+        return Err("is a directory; expected a file".into());
     }
     let parent = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !parent.is_dir() {
-        return Err(format!("there is no directory {}: wanted one that exists", parent.display()));
+        return Err(format!("there is no directory {}; expected one that exists", parent.display()));
     }
     let part = part_of(file);
     let removed = || match std::fs::remove_file(&part) {

@@ -26,17 +26,17 @@ const WORSE: f64 = 1e-4;
 pub fn sorted(mut values: Vec<f64>) -> Result<Vec<f64>> {
     let refuse = |what: String| Err(Error::Request(what));
     if values.is_empty() {
-        return refuse("there is no value: wanted at least one bound".into());
+        return refuse("there is no value; expected at least one bound".into());
     }
     if let Some(value) = values.iter().find(|v| !v.is_finite()) {
-        return refuse(format!("{value} is not a finite number: wanted finite bounds"));
+        return refuse(format!("{value} is not a finite number; expected finite bounds"));
     }
     values.sort_by(|a, b| b.total_cmp(a));
     if let Some(twice) = values.windows(2).find(|pair| pair[0] == pair[1]) {
-        return refuse(format!("{} is there twice: wanted different values", twice[0]));
+        return refuse(format!("{} is there twice; expected different values", twice[0]));
     }
     if values.len() > MOST {
-        return refuse(format!("there are {} values: wanted at most {MOST}", values.len()));
+        return refuse(format!("there are {} values; expected at most {MOST}", values.len()));
     }
     Ok(values)
 }
@@ -46,17 +46,17 @@ pub fn bounds(text: &str) -> Result<Vec<f64>> {
     let refuse = |what: String| Error::Request(format!("--bounds {text}: {what}"));
     let number = |word: &str| {
         let parsed = word.trim().parse::<f64>().ok().filter(|v| v.is_finite());
-        parsed.ok_or_else(|| refuse(format!("'{}' is not a finite number: wanted A..B:N or numbers with commas", word.trim())))
+        parsed.ok_or_else(|| refuse(format!("'{}' is not a finite number; expected A..B:N or numbers with commas", word.trim())))
     };
     let values = match text.split_once("..") {
         None => text.split(',').map(number).collect::<Result<Vec<_>>>()?,
         Some((from, rest)) => {
             let (to, count) = rest
                 .split_once(':')
-                .ok_or_else(|| refuse("has no number of values: wanted A..B:N, for example 0.01..0.2:12".into()))?;
+                .ok_or_else(|| refuse("has no number of values; expected A..B:N, for example 0.01..0.2:12".into()))?;
             let (from, to) = (number(from)?, number(to)?);
             let count = count.trim().parse::<usize>().ok().filter(|n| (2..=MOST).contains(n)).ok_or_else(|| {
-                refuse(format!("'{}' values: wanted a whole number from 2 to {MOST} after the colon", count.trim()))
+                refuse(format!("'{}' values; expected a whole number from 2 to {MOST} after the colon", count.trim()))
             })?;
             between(from, to, count)
         }
@@ -89,7 +89,7 @@ fn between(from: f64, to: f64, count: usize) -> Vec<f64> {
 pub fn which(problem: &Learning, of: Option<&str>) -> Result<(usize, Option<String>)> {
     let names: Vec<String> = (0..problem.num_constraints()).map(|j| problem.constraint_name(j).to_string()).collect();
     let Some(first) = names.first() else {
-        return Err(Error::Request("the problem has no constraint: wanted one whose bound is swept".into()));
+        return Err(Error::Request("the problem has no constraint; expected one whose bound is swept".into()));
     };
     let list = || names.iter().enumerate().map(|(j, name)| format!("{} ({name})", j + 1)).collect::<Vec<_>>().join(", ");
     let Some(of) = of else {
@@ -99,7 +99,7 @@ pub fn which(problem: &Learning, of: Option<&str>) -> Result<(usize, Option<Stri
     if let Ok(number) = of.parse::<usize>() {
         return match number.checked_sub(1).filter(|&j| j < names.len()) {
             Some(j) => Ok((j, None)),
-            None => Err(Error::Request(format!("--of {of}: there is no such constraint: wanted one of {}", list()))),
+            None => Err(Error::Request(format!("--of {of}: there is no such constraint; expected one of {}", list()))),
         };
     }
     let exact: Vec<usize> = (0..names.len()).filter(|&j| names[j] == of).collect();
@@ -110,9 +110,9 @@ pub fn which(problem: &Learning, of: Option<&str>) -> Result<(usize, Option<Stri
         [j] => Ok((*j, None)),
         [] => {
             let hint = did_you_mean(of, names.iter().map(String::as_str));
-            Err(Error::Request(format!("--of {of}: there is no such constraint{hint}: wanted one of {}", list())))
+            Err(Error::Request(format!("--of {of}: there is no such constraint{hint}; expected one of {}", list())))
         }
-        _ => Err(Error::Request(format!("--of {of}: {} constraints begin so: wanted one of {}", found.len(), list()))),
+        _ => Err(Error::Request(format!("--of {of}: {} constraints begin so; expected one of {}", found.len(), list()))),
     }
 }
 
@@ -533,12 +533,12 @@ mod tests {
     fn numbers_that_are_no_sweep_are_refused() {
         assert_eq!(sorted(vec![0.1, 0.3, -0.2]).unwrap(), [0.3, 0.1, -0.2]);
         let refused = |values: Vec<f64>| sorted(values).unwrap_err().to_string();
-        assert_eq!(refused(vec![0.1, f64::NAN]), "NaN is not a finite number: wanted finite bounds");
-        assert_eq!(refused(vec![0.1, 0.3, 0.1]), "0.1 is there twice: wanted different values");
-        assert_eq!(refused(vec![-0.0, 0.0]), "0 is there twice: wanted different values");
-        assert_eq!(refused(vec![]), "there is no value: wanted at least one bound");
-        assert_eq!(refused((0..=MOST).map(|i| i as f64).collect()), "there are 1001 values: wanted at most 1000");
-        assert_eq!(bounds("1,2,1").unwrap_err().to_string(), "--bounds 1,2,1: 1 is there twice: wanted different values");
+        assert_eq!(refused(vec![0.1, f64::NAN]), "NaN is not a finite number; expected finite bounds");
+        assert_eq!(refused(vec![0.1, 0.3, 0.1]), "0.1 is there twice; expected different values");
+        assert_eq!(refused(vec![-0.0, 0.0]), "0 is there twice; expected different values");
+        assert_eq!(refused(vec![]), "there is no value; expected at least one bound");
+        assert_eq!(refused((0..=MOST).map(|i| i as f64).collect()), "there are 1001 values; expected at most 1000");
+        assert_eq!(bounds("1,2,1").unwrap_err().to_string(), "--bounds 1,2,1: 1 is there twice; expected different values");
     }
 
     /// Runs that end where they are told to.

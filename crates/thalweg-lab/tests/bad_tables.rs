@@ -46,9 +46,9 @@ fn the_table_that_the_others_break_is_good() {
 
 #[test]
 fn a_table_that_cannot_be_read_is_refused() {
-    refused(with_line(6, "30,f,clerk"), &[], &["my.csv, line 6: has 3 cells: wanted 5"]);
+    refused(with_line(6, "30,f,clerk"), &[], &["my.csv, line 6: has 3 cells; expected 5"]);
     refused(with_line(1, "age,sex,age,w,y"), &[], &["my.csv, line 1: columns 1 and 3 have the same name 'age'"]);
-    refused("", &[], &["my.csv: is empty: wanted a header line and rows"]);
+    refused("", &[], &["my.csv: is empty; expected a header line and rows"]);
     refused("age,sex,job,w,y\n", &[], &["my.csv: has a header line and no rows"]);
     refused(with_line(7, "30,\"f,clerk,1,yes"), &[], &["my.csv, line 7: a double quote is opened and never closed"]);
     let all_bytes: Vec<u8> = (0..=255).cycle().take(5000).collect();
@@ -61,7 +61,7 @@ fn a_table_that_cannot_be_read_is_refused() {
 fn a_file_that_is_none_is_refused() {
     let place = Place::new();
     std::fs::create_dir(place.path("folder")).unwrap();
-    for (file, what) in [("folder", "folder: is a directory, wanted a file"), ("none.csv", "none.csv: there is no such file")] {
+    for (file, what) in [("folder", "folder: is a directory; expected a file"), ("none.csv", "none.csv: there is no such file")] {
         let ran = place.run(&["fit", file, "--label", "y", "--out", "m"]);
         assert_eq!((ran.code, ran.err), (Some(2), format!("thalweg: {what}\n")));
         assert_eq!(place.files(), ["folder"]);
@@ -75,14 +75,14 @@ fn cells_that_cannot_be_used_are_refused() {
     let lines = good().replace(',', ";");
     let commas: String =
         lines.lines().enumerate().map(|(i, l)| if i > 0 { l.replacen(';', ",5;", 1) } else { l.into() } + "\n").collect();
-    refused(commas, &[], &["my.csv, line 2: '20,5' in column 'age' is a number with a comma: wanted a decimal point"]);
+    refused(commas, &[], &["my.csv, line 2: '20,5' in column 'age' is a number with a comma; expected a decimal point"]);
 }
 
 #[test]
 fn labels_groups_and_weights_that_cannot_be_used_are_refused() {
     refused(good(), &["--label", "why"], &["my.csv: has no column 'why': its columns are 'age', 'sex', 'job', 'w', 'y'"]);
     refused(good().replace(",yes\n", ",no\n"), &[], &["my.csv: all rows have the same label 'no' in column 'y'"]);
-    refused(good(), &["--positive", "yess"], &["no row has the label 'yess'", "wanted 'no', 'yes'"]);
+    refused(good(), &["--positive", "yess"], &["no row has the label 'yess'", "expected 'no', 'yes'"]);
     refused(with_line(9, "30,f,clerk,1,"), &[], &["my.csv, line 9: ", "'y'"]);
     refused(good(), &["--group", "sexx"], &["has no column 'sexx' (did you mean sex?)"]);
     refused(good(), &["--group", "sex=q"], &["no row has 'q' in column 'sex': its values are 'f', 'm'"]);
@@ -114,27 +114,27 @@ fn a_label_column_is_suggested_by_its_spelling() {
 fn options_that_cannot_be_met_are_refused() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["--minimize", "logistik"], &["term = 'logistik'", "did you mean logistic?"]),
-        (&["--minimize", "l1(on = 'positives')"], &["argument of l1 = 'on'", "wanted no argument"]),
+        (&["--minimize", "l1(on = 'positives')"], &["argument of l1 = 'on'", "expected no argument"]),
         (&["--solver", "sgs"], &["solver 'sgs' is not known (did you mean ssg?)"]),
-        (&["--subject-to", "hinge < 3"], &["'hinge < 3'", "wanted TERM <= NUMBER"]),
-        (&["--subject-to", "hinge <= three"], &["bound = 'three'", "wanted a finite number"]),
+        (&["--subject-to", "hinge < 3"], &["'hinge < 3'", "expected TERM <= NUMBER"]),
+        (&["--subject-to", "hinge <= three"], &["bound = 'three'", "expected a finite number"]),
         (&["--subject-to", "hinge <= -1"], &["can never hold"]),
         (&["--subject-to", "demographic_parity <= 0.1"], &["compares groups", "with --group COL"]),
-        (&["--test-fraction", "1.5"], &["--test-fraction 1.5: wanted a number from 0 to below 1"]),
+        (&["--test-fraction", "1.5"], &["--test-fraction 1.5; expected a number from 0 to below 1"]),
         (&["--test-fraction", "-0.1"], &["--test-fraction -0.1"]),
-        (&["--threads", "0"], &["threads = 0: wanted at least 1"]),
+        (&["--threads", "0"], &["threads must be at least 1, got 0"]),
         (&["--seconds", "-1"], &["seconds = -1"]),
         (&["--passes", "nan"], &["passes = NaN"]),
-        (&["--set", "eta"], &["--set eta: wanted name=value"]),
+        (&["--set", "eta"], &["--set eta; expected name=value"]),
         (
             &["--set", "eta=1"],
-            &["setting 'eta' belongs to a solver: wanted one of the solvers bundle, ssg, lbfgs, st-spg, mspg beside it"],
+            &["setting 'eta' belongs to a solver; expected one of the solvers bundle, ssg, lbfgs, st-spg, mspg beside it"],
         ),
         (&["--solver", "bundel"], &["solver 'bundel' is not known", "did you mean bundle?"]),
-        (&["--solver", "bundle", "--set", "eps=0"], &["eps = 0: wanted a finite number larger than 0"]),
-        (&["--solver", "ssg", "--set", "eta=-1"], &["eta = -1: wanted a finite number larger than 0"]),
+        (&["--solver", "bundle", "--set", "eps=0"], &["eps must be a finite number larger than 0, got 0"]),
+        (&["--solver", "ssg", "--set", "eta=-1"], &["eta must be a finite number larger than 0, got -1"]),
         (&["--solver", "ssg", "--set", "etta=1"], &["key 'etta' is not known (did you mean eta?)"]),
-        (&["--solver", "ssg", "--set", "eta=fast"], &["eta = \"fast\"", "wanted a number or a table"]),
+        (&["--solver", "ssg", "--set", "eta=fast"], &["eta = \"fast\"", "expected a number or a table"]),
         (&["--solver", "ssg", "--set", "tol=-1"], &["tol = -1"]),
         (&["--solver", "ssg", "--set", "output=avrage"], &["output = \"avrage\"", "did you mean average?"]),
         (&["--solver", "ssg", "--set", "batch_f=0"], &["batch_f = 0"]),

@@ -34,7 +34,7 @@ fn numbers(text: &str, name: &str) -> Vec<f64> {
 #[track_caller]
 fn near(found: &[f64], wanted: &[f64], within: f64) {
     let all = found.len() == wanted.len() && found.iter().zip(wanted).all(|(f, w)| (f - w).abs() <= within);
-    assert!(all, "{found:?}, wanted {wanted:?} within {within}");
+    assert!(all, "{found:?}; expected {wanted:?} within {within}");
 }
 
 #[test]

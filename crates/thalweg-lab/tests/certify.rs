@@ -249,7 +249,7 @@ fn a_model_of_rows_with_weights_or_in_libsvm_form_is_measured_anew() {
     let found = place.run(&["certify", "m", "--data", "more.svm", "--json"]).json();
     assert_eq!(found["constraints"][0]["bound"], bound);
     place.put("more.svm", ROWS.replace("+1", "3"));
-    place.run(&["certify", "m", "--data", "more.svm"]).refused(&["more.svm: has the labels 3 and -1: wanted 1 and -1"]);
+    place.run(&["certify", "m", "--data", "more.svm"]).refused(&["more.svm: has the labels 3 and -1; expected 1 and -1"]);
 }
 
 #[test]
@@ -262,24 +262,24 @@ fn what_cannot_be_certified_is_refused_with_a_sentence() {
     place.put("broken.json", "{\"point\": ");
     place.put("good.txt", "0 0 0");
     let cases: &[(&[&str], &[&str])] = &[
-        (&["run.toml"], &["run.toml: has no point of its own: wanted --point FILE"]),
+        (&["run.toml"], &["run.toml: has no point of its own; expected --point FILE"]),
         (&["run.toml", "--point", "none.json"], &["none.json: there is no such file"]),
         (&["run.toml", "--point", "short.txt"], &["short.txt: has 2 numbers: the problem of run.toml has 3 variables"]),
         (&["run.toml", "--point", "words.txt"], &["words.txt, line 1: 'two' is not a finite number"]),
-        (&["run.toml", "--point", "empty.json"], &["empty.json: has no list point.x: wanted the outcome"]),
-        (&["run.toml", "--point", "null.json"], &["null.json: entry 2 of point.x is null: wanted a finite number"]),
-        (&["run.toml", "--point", "broken.json"], &["broken.json: is not JSON", "wanted the outcome"]),
+        (&["run.toml", "--point", "empty.json"], &["empty.json: has no list point.x; expected the outcome"]),
+        (&["run.toml", "--point", "null.json"], &["null.json: entry 2 of point.x is null; expected a finite number"]),
+        (&["run.toml", "--point", "broken.json"], &["broken.json: is not JSON", "expected the outcome"]),
         (&["run.toml", "--point", "good.txt", "--holdout"], &["--holdout: no rows were held out", "test fraction above 0"]),
         (&["run.toml", "--point", "good.txt", "--data", "rows.svm"], &["--data rows.svm: belongs to a model"]),
-        (&["run.toml", "--point", "good.txt", "--mu", "-1"], &["--mu -1: wanted a finite number larger than 0"]),
-        (&["run.toml", "--point", "good.txt", "--evaluations", "0"], &["--evaluations 0: wanted at least 1"]),
+        (&["run.toml", "--point", "good.txt", "--mu", "-1"], &["--mu -1; expected a finite number larger than 0"]),
+        (&["run.toml", "--point", "good.txt", "--evaluations", "0"], &["--evaluations 0; expected at least 1"]),
         (
             &["run.toml", "--point", "good.txt", "--holdout", "--confidence", "1"],
-            &["--confidence 1: wanted a number between 0 and 1"],
+            &["--confidence 1; expected a number between 0 and 1"],
         ),
         (&["none.toml", "--point", "good.txt"], &["none.toml: there is no such file"]),
         (&["none"], &["none: there is no such file"]),
-        (&["rows.svm"], &["rows.svm: is not a model", "wanted a model.json that thalweg fit wrote"]),
+        (&["rows.svm"], &["rows.svm: is not a model", "expected a model.json that thalweg fit wrote"]),
         (&["m", "--point", "good.txt"], &["--point good.txt: belongs to a spec: a model brings its own weights"]),
         (&["m", "--data-dir", "."], &["--data-dir .: belongs to a spec"]),
     ];

@@ -58,9 +58,9 @@ fn the_readme_prints_the_experiment_as_it_is() {
     assert!(read("README.md").contains(&read("experiments/roc-a9a.toml")));
 }
 
-/// The words that a message lists after "wanted one of".
+/// The words that a message lists after "expected one of".
 fn listed(message: &str) -> Vec<String> {
-    let (_, list) = message.split_once("wanted one of ").unwrap_or_else(|| panic!("no list: {message}"));
+    let (_, list) = message.split_once("expected one of ").unwrap_or_else(|| panic!("no list: {message}"));
     list.split(", ").map(String::from).collect()
 }
 
@@ -129,7 +129,7 @@ fn every_key_is_documented() {
         assert_documented(solver, &listed(&message));
     }
     let message = refusal("solver", "eta = { zzzzzz = 1 }").unwrap();
-    assert!(message.ends_with("wanted rule, c, p or after"), "{message}");
+    assert!(message.ends_with("expected rule, c, p or after"), "{message}");
     assert_documented("a schedule", &["rule", "c", "p", "after"].map(String::from));
 }
 
@@ -194,7 +194,7 @@ fn every_command_of_the_lab_is_documented() {
         let (_, plain) = run(&["lab", "run", &file.display().to_string()]);
         let message = if message.contains("zzzzzz") { message } else { plain };
         for word in message
-            .split("wanted one of ")
+            .split("expected one of ")
             .nth(1)
             .unwrap_or_else(|| panic!("no list: {message}"))
             .trim()
@@ -253,7 +253,7 @@ fn every_term_and_argument_is_documented() {
     assert_documented("terms", &terms);
     for term in terms {
         let message = refusal(&format!("{term}(zzzzzz = 1)"));
-        if !message.ends_with("wanted no argument") {
+        if !message.ends_with("expected no argument") {
             assert_documented(&term, &listed(&message));
         }
     }

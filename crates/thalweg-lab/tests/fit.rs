@@ -383,7 +383,7 @@ fn a_variance_is_minimised_in_a_ball_that_can_be_chosen() {
     let said = place.run(&["certify", "m"]).out;
     assert!(said.contains("outside the domain (ball of radius 0.1)"), "{said}");
     for slip in ["0", "-1", "ball", "inf", "NaN"] {
-        let wanted = "wanted all, or the radius of a ball, a finite number above 0";
+        let wanted = "expected all, or the radius of a ball, a finite number above 0";
         place
             .run(&["fit", "none.csv", "--label", "y", "--domain", slip, "--out", "n"])
             .refused(&[&format!("--domain {slip}: {wanted}")]);
@@ -417,7 +417,7 @@ fn a_bound_can_be_measured_by_the_smallest_loss() {
     for (bound, part) in [
         ("logistic <= best(logistc)", "did you mean logistic?"),
         ("logistic <= best(demographic_parity)", "is not convex"),
-        ("demographic_parity <= best(logistic", "wanted '+' or ')'"),
+        ("demographic_parity <= best(logistic", "expected '+' or ')'"),
     ] {
         let slip = ["fit", "none.csv", "--label", "y", "--group", "sex", "--subject-to", bound, "--out", "n"];
         place.run(&slip).refused(&[part]);
@@ -443,7 +443,7 @@ fn libsvm_rows_are_fitted_and_predicted_with_their_own_labels() {
     place.put("wide.svm", "0 1:3 4:1\n");
     let ran = place.run(&["predict", "m", "wide.svm"]);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.err.contains("wide.svm, line 1: 4:1 has column 4: wanted at most 3"), "{}", ran.err);
+    assert!(ran.err.contains("wide.svm, line 1: 4:1 has column 4; expected at most 3"), "{}", ran.err);
     let spread = ["fit", "rows.svm", "--minimize", "logistic + 0.1 * variance(logistic)", "--iterations", "60", "--out", "v"];
     let out = place.run(&spread).ended(0).out;
     assert!(out.contains("logistic + 0.1 * variance(logistic)") && out.contains("ball of radius 10"), "{out}");
@@ -575,7 +575,7 @@ fn a_file_that_is_no_model_is_refused() {
         assert_eq!(place.run(&["explain", "other.json"]).err, ran.err);
         ran
     };
-    with("age,job\n1,2\n").refused(&["other.json: is not a model: ", "wanted a model.json that thalweg fit wrote"]);
+    with("age,job\n1,2\n").refused(&["other.json: is not a model: ", "expected a model.json that thalweg fit wrote"]);
     with("{\"weights\": []}").refused(&["other.json: is not a model: missing field `format`"]);
     with(&good[..good.len() / 2]).refused(&["other.json: is not a model: EOF"]);
     with(&good.replacen("\"format\": 1", "\"format\": 2", 1))

@@ -344,7 +344,7 @@ fn failures_are_rows_with_a_reason_and_do_not_stop_the_rest() {
     let shown = place.run(&["lab", "show", of("mad", "fine")["run"].as_str().unwrap(), "--json"]).ended(0).json();
     // The last good point is there, and finite.
     assert!(shown["run"]["point"].as_array().unwrap().iter().all(Value::is_f64), "{shown}");
-    assert!(shown["run"]["ended"].as_str().unwrap().contains("wanted a finite number"), "{}", shown["run"]["ended"]);
+    assert!(shown["run"]["ended"].as_str().unwrap().contains("expected a finite number"), "{}", shown["run"]["ended"]);
     place.run(&["lab", "report"]).ended(0);
     assert!(place.read("report.html").contains("it failed at iteration"));
     assert_eq!(place.run(&["lab", "rm", "--failed"]).ended(0).out, "3 runs removed\n");
@@ -399,7 +399,7 @@ fn the_cell_that_is_most_accurate_on_validation_rows_is_kept() {
     place.run(&["lab", "report"]).ended(0);
     assert!(place.read("report.html").contains("the largest accuracy on the validation rows"));
     place.put("sweep.toml", spec.replace("['accuracy']", "['hinge']"));
-    place.run(&["lab", "run", "sweep.toml", "--quiet"]).refused(&["tune.by = \"validation\"", "wanted \"accuracy\" among it"]);
+    place.run(&["lab", "run", "sweep.toml", "--quiet"]).refused(&["tune.by = \"validation\"", "expected \"accuracy\" among it"]);
 }
 
 #[test]
@@ -603,7 +603,7 @@ fn a_slip_in_a_spec_is_a_sentence_and_makes_no_store() {
         ("seeds = 2", "seds = 2", &["key 'seds' is not known", "did you mean seeds"][..]),
         ("seeds = 2", "seeds = []", &["seeds", "at least one"]),
         ("seeds = 2", "seeds = [1, 1]", &["has 1 twice"]),
-        ("seeds = 2", "seeds = 'many'", &["seeds = \"many\"", "wanted a number of seeds or a list"]),
+        ("seeds = 2", "seeds = 'many'", &["seeds = \"many\"", "expected a number of seeds or a list"]),
         ("seeds = 2", "seeds = 2\nseed = 1", &["one of them"]),
         ("seeds = 2", "threads = 0", &["threads = 0"]),
         ("seeds = 2", "tune = { by = 'luck' }", &["luck"]),
@@ -617,7 +617,7 @@ fn a_slip_in_a_spec_is_a_sentence_and_makes_no_store() {
         ("[0.1, 0.2]", "[0.1, -1]", &["solver 'ssg' (eta = -1)", "eta"]),
         ("eta = [0.1, 0.2]", "etta = 1", &["etta", "did you mean eta"]),
         ("name = 'ssg'", "name = 'sgs'", &["sgs", "did you mean"]),
-        ("name = 'ssg'", "name = ['ssg', 'conex']", &["wanted a name in quotes"]),
+        ("name = 'ssg'", "name = ['ssg', 'conex']", &["expected a name in quotes"]),
         ("[[solver]]", "[[solver]]\nname = 'ssg'\n[[solver]]", &["two of [[solver]] are called 'ssg'"]),
         ("[[solver]]", "[[solver]]\npublished = 2", &["solver 'ssg'", "published = 2", "{ f = 1, g = 2 }"]),
         ("[[solver]]", "[[solver]]\npublished = { f = 1 }", &["solver 'ssg'", "'g'"]),

@@ -90,8 +90,8 @@ fn a_damaged_file_that_was_named_is_refused() {
         place.run(&["solve", "run.toml"]).refused(&[file, part]);
         place.run(&["fit", file, "--out", "m.json"]).refused(&[file, part]);
     }
-    place.run(&["data", "convert", "rows.thw", "rows.svm"]).refused(&["rows.svm", "wanted a file called .thw"]);
-    place.run(&["data", "synth", "--like", "url", "--rows", "0", "--out", "a.svm"]).refused(&["rows = 0: wanted at least 1"]);
+    place.run(&["data", "convert", "rows.thw", "rows.svm"]).refused(&["rows.svm", "expected a file called .thw"]);
+    place.run(&["data", "synth", "--like", "url", "--rows", "0", "--out", "a.svm"]).refused(&["rows must be at least 1, got 0"]);
     place.run(&["data", "synth", "--like", "url", "--out", "a.csv"]).refused(&["a.csv: is called neither"]);
 }
 
@@ -118,9 +118,9 @@ fn a_spec_can_ask_for_a_stand_in() {
     assert!(place.read("lab.html").contains("stand-in shaped like URL is a stand-in: made-up rows shaped like URL"));
     for (from, to, part) in [
         ("'url'", "'urls'", "urls"),
-        ("rows = 400", "rows = 0", "rows = 0: wanted at least 1"),
-        ("seed = 2 }", "seed = 2 }\nname = 'a9a'", "[data] has synth and name: wanted one of them"),
-        ("columns = 5000", "columns = 10", "columns = 10: wanted 1000 to"),
+        ("rows = 400", "rows = 0", "rows must be at least 1, got 0"),
+        ("seed = 2 }", "seed = 2 }\nname = 'a9a'", "[data] has synth and name; expected one of them"),
+        ("columns = 5000", "columns = 10", "columns must be 1000 to, got 10"),
         ("seed = 2", "sed = 2", "sed"),
     ] {
         place.put("run.toml", spec.replace(from, to));

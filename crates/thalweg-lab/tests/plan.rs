@@ -96,26 +96,26 @@ fn a_strongly_convex_constraint_has_its_own_theorem() {
 fn missing_and_senseless_constants_are_named() {
     let place = Place::new();
     let run = |arguments: &str| place.run(&arguments.split(' ').collect::<Vec<_>>());
-    run("plan --eps 0.1").refused(&["lipschitz = (not given)", "wanted M"]);
+    run("plan --eps 0.1").refused(&["lipschitz is missing", "expected M"]);
     let most = "plan --eps 0.1 --lipschitz 1 --diameter 1 --rho 1 --rho-hat 2";
-    run(&format!("{most} --theorem 4.2-I")).refused(&["slater = (not given)", "wanted -g(x_feas)", "Theorem 4.2-I needs it"]);
-    run(&format!("{most} --slater 1 --theorem 4.3-I")).refused(&["confidence = (not given)", "Theorem 4.3-I needs it"]);
-    run(&format!("{most} --slater 1 --confidence 0.1 --theorem 5.2-II")).refused(&["noise = (not given)"]);
-    run(&format!("{most} --theorem B.1-I")).refused(&["strong_convexity = (not given)"]);
+    run(&format!("{most} --theorem 4.2-I")).refused(&["slater is missing", "expected -g(x_feas)", "Theorem 4.2-I needs it"]);
+    run(&format!("{most} --slater 1 --theorem 4.3-I")).refused(&["confidence is missing", "Theorem 4.3-I needs it"]);
+    run(&format!("{most} --slater 1 --confidence 0.1 --theorem 5.2-II")).refused(&["noise is missing"]);
+    run(&format!("{most} --theorem B.1-I")).refused(&["strong_convexity is missing"]);
     run(&format!("{most} --slater -1")).refused(&["slater = -1", "larger than 0"]);
-    run(&most.replace("--eps 0.1", "--eps 0")).refused(&["eps = 0", "wanted a finite number larger than 0"]);
+    run(&most.replace("--eps 0.1", "--eps 0")).refused(&["eps = 0", "expected a finite number larger than 0"]);
     run(&most.replace("--rho-hat 2", "--rho-hat 1")).refused(&["rho_hat = 1", "larger than rho = 1"]);
     run(&most.replace("--rho 1", "--rho -1")).refused(&["rho = -1", "0 or larger"]);
 }
 
 #[test]
 fn unknown_theorems_and_methods_are_refused() {
-    plan(&["--theorem", "4.2"]).refused(&["theorem = 4.2", "wanted one of 4.2-I, 4.2-II, 4.3-I"]);
+    plan(&["--theorem", "4.2"]).refused(&["theorem = 4.2", "expected one of 4.2-I, 4.2-II, 4.3-I"]);
     let ran = Place::new().run(&["plan", "--method", "sgs", "--eps", "0.1"]);
     ran.refused(&[
         "method 'sgs' has no planner",
         "did you mean ssg?",
-        "wanted ssg, conex, ipp, threes-econ, dszog, adaprox, mspg, st-spg, bmd",
+        "expected ssg, conex, ipp, threes-econ, dszog, adaprox, mspg, st-spg, bmd",
     ]);
 }
 
@@ -211,7 +211,7 @@ fn ipp_plans_its_subproblems() {
     let plans = run(&format!("{IPP} --json")).ended(0).json();
     assert_eq!(plans.as_array().unwrap().len(), 1);
     assert_eq!((&plans[0]["settings"]["inner"], &plans[0]["settings"]["iterations"]), (&"ssg".into(), &160.0.into()));
-    run(&format!("{IPP} --inner conex")).refused(&["multiplier_bound = (not given)", "IPP with conex needs it"]);
+    run(&format!("{IPP} --inner conex")).refused(&["multiplier_bound is missing", "IPP with conex needs it"]);
     run(&format!("{IPP} --inner conx")).refused(&["inner solver 'conx'", "did you mean conex?"]);
 }
 
@@ -259,12 +259,12 @@ fn dszog_has_the_values_of_its_theorem() {
 #[test]
 fn dszog_refuses_with_sentences() {
     for (from, to, words) in [
-        ("--strong-concavity 2", "--strong-concavity 0", ["strong_concavity = 0", "wanted tau"]),
+        ("--strong-concavity 2", "--strong-concavity 0", ["strong_concavity = 0", "expected tau"]),
         ("--eps 0.4", "--eps -0.4", ["eps = -0.4", "larger than 0"]),
         ("--a 0.5", "--a 1.5", ["a = 1.5", "at most 1"]),
         ("--variables-scale-max 2", "--variables-scale-max 0.2", ["variables_scale_max = 0.2", "at least c1l = 0.5"]),
         ("--smoothness 4", "--smoothness 1", ["smoothness = 1", "at least strong_concavity = 2"]),
-        ("--weights-scale-min 0.25", "", ["weights_scale_min = (not given)", "or weights_largest_norm"]),
+        ("--weights-scale-min 0.25", "", ["weights_scale_min is missing", "or weights_largest_norm"]),
         ("--gap 3", "--gap 3 --variables-largest-norm 1", ["variables_largest_norm = 1", "no norm where variables_scale_min"]),
         ("--m1 5", "--m1 0", ["m1 = 0", "a whole number"]),
         ("--gap 3", "--gap 3 --rho 1", ["--rho is no constant of dszog", "--strong-concavity"]),
@@ -319,15 +319,15 @@ fn adaprox_has_the_values_of_its_theorems() {
 #[test]
 fn adaprox_refuses_with_sentences() {
     for (from, to, words) in [
-        ("--inner-smoothness 1", "--inner-smoothness 0", ["inner_smoothness = 0", "wanted L_g"]),
-        ("--inner-gap-lipschitz 2", "", ["inner_gap_lipschitz = (not given)", "AdaProx with sg needs it"]),
+        ("--inner-smoothness 1", "--inner-smoothness 0", ["inner_smoothness = 0", "expected L_g"]),
+        ("--inner-gap-lipschitz 2", "", ["inner_gap_lipschitz is missing", "AdaProx with sg needs it"]),
         ("--multiplier-bound 2", "--multiplier-bound 0.5", ["multiplier_bound = 0.5", "1 or larger"]),
         ("--diameter 3", "--diameter 2", ["diameter = 2", "at least 2.82842712"]),
-        ("--xi 0.5", "", ["xi = (not given)", "regularised minimum"]),
+        ("--xi 0.5", "", ["xi is missing", "regularised minimum"]),
         ("--xi 0.5", "--xi 0.5 --value-error 1", ["value_error = 1", "each follows from the other"]),
         ("--diameter 3", "--diameter 3 --outer-diameter 1", ["outer_diameter = 1", "no diameter of x"]),
-        ("--eps 0.1", "--eps 0.1 --inner pd", ["constraints = (not given)", "AdaProx with pd needs it"]),
-        ("--eps 0.1", "--eps 0.1 --inner ssg", ["inner solver 'ssg' has no planner", "wanted sg, pd"]),
+        ("--eps 0.1", "--eps 0.1 --inner pd", ["constraints is missing", "AdaProx with pd needs it"]),
+        ("--eps 0.1", "--eps 0.1 --inner ssg", ["inner solver 'ssg' has no planner", "expected sg, pd"]),
         ("--eps 0.1", "--eps 0.1 --rho 1", ["--rho is no constant of adaprox", "--inner-curvature"]),
         ("--eps 0.1", "--eps 0.1 --strict", ["--strict is for dszog", "adaprox"]),
     ] {
@@ -351,8 +351,8 @@ fn mspg_has_the_values_of_its_proposition() {
     // eta = 1/5, c_2 = 22: 4 * 110/T.
     assert_eq!((&plan["eta"], &plan["iterations"], &plan["growth"]), (&0.2.into(), &44_000.0.into(), &2.0.into()));
     for (from, to, words) in [
-        ("--noise 0", "", ["noise = (not given)", "Proposition 1 needs it"]),
-        ("--uniform-convexity 1", "", ["holder_constant = (not given)", "Lemma 3 needs it"]),
+        ("--noise 0", "", ["noise is missing", "Proposition 1 needs it"]),
+        ("--uniform-convexity 1", "", ["holder_constant is missing", "Lemma 3 needs it"]),
         ("--noise 0", "--noise 0 --c 0.5", ["c = 0.5", "between 0 and 1/2"]),
         ("--noise 0", "--noise 0 --gamma 1", ["--gamma is no constant of mspg", "--holder-exponent"]),
         ("--noise 0", "--noise 0 --inner sg", ["--inner is for ipp and adaprox", "mspg"]),
@@ -375,8 +375,8 @@ fn st_spg_has_the_values_of_its_theorem() {
     let plan = run(&format!("{ST_SPG} --stages 56 --json")).ended(0).json()[0].clone();
     assert_eq!((&plan["stages"], &plan["bound_x"], &plan["bound_y"]), (&56.0.into(), &20.0.into(), &40.0.into()));
     for (from, to, words) in [
-        ("--noise 1", "", ["noise = (not given)", "Theorem 3 needs it"]),
-        ("--mu 0.5", "--mu 0", ["mu = 0", "wanted the proximal coefficient in y"]),
+        ("--noise 1", "", ["noise is missing", "Theorem 3 needs it"]),
+        ("--mu 0.5", "--mu 0", ["mu = 0", "expected the proximal coefficient in y"]),
         ("--mu 0.5", "--weight 0", ["weight = 0", "at least 1"]),
         ("--mu 0.5", "--growth 1", ["--growth is no constant of st-spg", "--coupled-bound"]),
     ] {
@@ -395,7 +395,7 @@ fn bmd_has_the_steps_of_its_bound() {
     let plan = run(&format!("{BMD} --iterations 1600 --json")).ended(0).json()[0].clone();
     assert_eq!((plan["iterations"].as_f64(), plan["weights_part"].as_f64()), (Some(1600.0), Some(8.0)));
     for (from, to, words) in [
-        ("--loss-bound 2", "", ["loss_bound = (not given)", "l_max"]),
+        ("--loss-bound 2", "", ["loss_bound is missing", "l_max"]),
         ("--delta 0.25", "--delta 1", ["delta = 1", "below 1"]),
         ("--delta 0.25", "--gamma 1", ["--gamma is no constant of bmd", "--start-distance"]),
     ] {
@@ -426,11 +426,11 @@ fn constants_and_choices_of_other_methods_are_refused() {
     run(&format!("{IPP} --as-printed")).refused(&["--as-printed is for ssg and adaprox", "ipp"]);
     run(&format!("{IPP} --strict")).refused(&["--strict is for dszog", "ipp"]);
     run("plan --eps 0.1 --inner ssg").refused(&["--inner is for ipp and adaprox"]);
-    run(&format!("{THREES_ECON} --theorem 3.5")).refused(&["theorem = 3.5", "wanted one of 2.5, 3.4, 3.7, 3.12"]);
-    run(&format!("{THREES_ECON} --theorem 3.4 --beta 10")).refused(&["nu = (not given)", "Theorem 3.4 needs it"]);
-    run(THREES_ECON).refused(&["regularity = (not given)", "theta", "Theorem 2.5 needs it"]);
-    run(CONEX).refused(&["objective_kink = (not given)", "ConEx needs it"]);
-    run(&CONEX.replace("--diameter 4", "--diameter inf")).refused(&["diameter = inf", "wanted D"]);
+    run(&format!("{THREES_ECON} --theorem 3.5")).refused(&["theorem = 3.5", "expected one of 2.5, 3.4, 3.7, 3.12"]);
+    run(&format!("{THREES_ECON} --theorem 3.4 --beta 10")).refused(&["nu is missing", "Theorem 3.4 needs it"]);
+    run(THREES_ECON).refused(&["regularity is missing", "theta", "Theorem 2.5 needs it"]);
+    run(CONEX).refused(&["objective_kink is missing", "ConEx needs it"]);
+    run(&CONEX.replace("--diameter 4", "--diameter inf")).refused(&["diameter = inf", "expected D"]);
     let ran = run("plan --method ssg");
     assert_eq!(ran.code, Some(2));
     assert!(ran.err.contains("--eps"), "{}", ran.err);

@@ -340,7 +340,7 @@ fn a_report_that_cannot_be_written_is_refused_before_any_work() {
         let refused = |file: &str, parts: &[&str]| place.run(&[command, &["--report", file]].concat()).refused(parts);
         refused("nowhere/page.html", &["--report nowhere/page.html: there is no directory nowhere"]);
         refused(".", &["--report .: is a directory"]);
-        refused(command[1], &["--report ", "wanted another file"]);
+        refused(command[1], &["--report ", "expected another file"]);
         // Nothing was made, and what was there is as it was.
         assert_eq!((place.files(), place.read("people.csv")), (before.clone(), people()));
     }

@@ -975,9 +975,9 @@ fn first_order_methods_take_small_families() {
     place.put("run.toml", family(GEN, PAIRS, "name = 'ssg'\neta = 0.1", 50));
     place.run(&["solve", "run.toml"]).ended(0);
     place.put("run.toml", family(GEN, PAIRS, "name = 'auto'", 20));
-    place.run(&["solve", "run.toml"]).refused(&["auto", "wanted the name of a solver, such as dszog, which draws constraints"]);
+    place.run(&["solve", "run.toml"]).refused(&["auto", "expected the name of a solver, such as dszog, which draws constraints"]);
     place.put("run.toml", family("synthetic = 'gen'\nsample = 400", PAIRS, "name = 'bundle'", 20));
-    place.run(&["solve", "run.toml"]).refused(&["number of constraints = 10080", "wanted at most 2000 for bundle", "dszog"]);
+    place.run(&["solve", "run.toml"]).refused(&["number of constraints = 10080", "expected at most 2000 for bundle", "dszog"]);
 }
 
 /// A bilevel problem by name, with settings and without: what a person reads and what a program does.
@@ -1026,6 +1026,6 @@ fn bilevel_problems_are_solved_and_judged() {
         let args: &[&str] = if command == "certify" { &point } else { &["tradeoff", "shop.toml", "--bounds", "0.1..0.2:2"] };
         let ran = place.run(args);
         assert_eq!(ran.code, Some(2), "{command}: {}", ran.out);
-        assert!(ran.err.contains("this is a bilevel problem: wanted terms, or thalweg solve"), "{command}: {}", ran.err);
+        assert!(ran.err.contains("this is a bilevel problem; expected terms, or thalweg solve"), "{command}: {}", ran.err);
     }
 }

@@ -59,11 +59,11 @@ fn a_check_needs_no_data() {
     assert_eq!(checked(data, "name = 'a9a'\n[problem]\nminimize = 'demographic_parity'"), Ok(()));
     for (from, to, want) in [
         ("iterations = 7", "", "budget = nothing"),
-        ("per_decade = 4", "per_decade = 0", "record.per_decade = 0: wanted at least 1"),
+        ("per_decade = 4", "per_decade = 0", "record.per_decade must be at least 1, got 0"),
         ("objective = 1e-9", "objective = nan", "stop.objective = NaN"),
         ("seed = 3", "certificate = 'all'", "certificate = \"all\""),
-        ("seed = 3", "certificate = { bounds = { mu = 0.0 } }", "mu = 0: wanted a finite number larger than 0"),
-        ("seed = 3", "threads = 0", "threads = 0: wanted at least 1"),
+        ("seed = 3", "certificate = { bounds = { mu = 0.0 } }", "mu must be a finite number larger than 0, got 0"),
+        ("seed = 3", "threads = 0", "threads must be at least 1, got 0"),
         ("minimize = 'l2'", "minimize = 'l3'", "term = 'l3'"),
         ("'logistic'", "'logistik'", "term = 'logistik'"),
         ("minimize = 'l2'", "minimize = 'demographic_parity'", "the data have none"),

@@ -161,12 +161,12 @@ fn bounds_that_make_no_sense_are_refused() {
     let one = spec("hinge", "'l2 <= 4'", "name = 'bundle'");
     for (bounds, parts) in [
         ("", &["--bounds : '' is not a finite number"][..]),
-        ("a..1:3", &["--bounds a..1:3: 'a' is not a finite number", "wanted A..B:N"]),
-        ("1..2", &["--bounds 1..2: has no number of values: wanted A..B:N"]),
-        ("1..2:1", &["'1' values: wanted a whole number from 2 to 1000"]),
-        ("1..2:x", &["'x' values: wanted a whole number"]),
+        ("a..1:3", &["--bounds a..1:3: 'a' is not a finite number", "expected A..B:N"]),
+        ("1..2", &["--bounds 1..2: has no number of values; expected A..B:N"]),
+        ("1..2:1", &["'1' values; expected a whole number from 2 to 1000"]),
+        ("1..2:x", &["'x' values; expected a whole number"]),
         ("1..2:5000", &["'5000' values"]),
-        ("1..1:3", &["1 is there twice: wanted different values"]),
+        ("1..1:3", &["1 is there twice; expected different values"]),
         ("1,2,1", &["1 is there twice"]),
         ("1,inf", &["'inf' is not a finite number"]),
         ("1,,2", &["'' is not a finite number"]),
@@ -181,17 +181,17 @@ fn bounds_that_make_no_sense_are_refused() {
         ran.refused(parts);
         assert_eq!(place.files(), ["run.toml"]);
     };
-    refused(&one, &["--of", "3"], &["--of 3: there is no such constraint: wanted one of 1 (l2)"]);
+    refused(&one, &["--of", "3"], &["--of 3: there is no such constraint; expected one of 1 (l2)"]);
     refused(&one, &["--of", "l3"], &["--of l3: there is no such constraint", "l2"]);
-    refused(&one, &["--label", "y"], &["--label is for a table: wanted it in the spec run.toml"]);
+    refused(&one, &["--label", "y"], &["--label is for a table; expected it in the spec run.toml"]);
     refused(&spec("hinge", "", "name = 'bundle'"), &[], &["the problem has no constraint"]);
     let two = spec("hinge", "'l2 <= 4', 'l1 <= 3'", "name = 'bundle'");
-    refused(&two, &["--of", "l"], &["--of l: 2 constraints begin so: wanted one of 1 (l2), 2 (l1)"]);
+    refused(&two, &["--of", "l"], &["--of l: 2 constraints begin so; expected one of 1 (l2), 2 (l1)"]);
 
     let place = Place::new();
     place.put("people.csv", people());
     let table = ["tradeoff", "people.csv", "--label", "y", "--bounds", "1,2"];
-    place.run(&table).refused(&["there is no constraint: wanted --subject-to"]);
+    place.run(&table).refused(&["there is no constraint; expected --subject-to"]);
     let more = ["--subject-to", "l2 <= 1"];
     place.run(&[&table[..], &more, &["--data-dir", "."]].concat()).refused(&["--data-dir is for the data sets of a spec"]);
     place.put("file", "");

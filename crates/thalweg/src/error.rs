@@ -1,11 +1,11 @@
-//! The one error type. Every message is a sentence with the thing, its value and what was wanted instead.
+//! The error type of the library. Every message names the thing, its value and what was expected.
 
 /// What went wrong: refused before the first step, or met during a run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A setting has a value that cannot be used.
-    #[error("{name} = {value}: wanted {wanted}")]
+    #[error("{}", setting_sentence(name, value, wanted))]
     Setting {
         /// Name of the setting, as in TOML and Python.
         name: String,
@@ -15,7 +15,7 @@ pub enum Error {
         wanted: String,
     },
     /// A vector or matrix has the wrong size.
-    #[error("{what} has {got} entries: wanted {wanted}")]
+    #[error("{what} has {got} entries, expected {wanted}")]
     Length {
         /// The thing that has the wrong size.
         what: String,
@@ -25,7 +25,7 @@ pub enum Error {
         wanted: usize,
     },
     /// A value, gradient or point became NaN or infinite.
-    #[error("{what} is {value}: wanted a finite number")]
+    #[error("{what} is {value}, expected a finite number")]
     NotFinite {
         /// The quantity, by name.
         what: String,
@@ -50,6 +50,20 @@ impl Error {
     /// A refused setting.
     pub fn setting(name: impl Into<String>, value: impl ToString, wanted: impl Into<String>) -> Self {
         Error::Setting { name: name.into(), value: value.to_string(), wanted: wanted.into() }
+    }
+}
+
+/// The value that stands for a setting that was not given.
+pub const NOT_GIVEN: &str = "(not given)";
+
+/// `eta must be a number above 0, got -1`. An explanation after a colon in `wanted` moves to the end of the sentence.
+pub fn setting_sentence(name: &str, value: &str, wanted: &str) -> String {
+    if value == NOT_GIVEN {
+        return format!("{name} is missing; it must be {wanted}");
+    }
+    match wanted.split_once(": ") {
+        None => format!("{name} must be {wanted}, got {value}"),
+        Some((wanted, why)) => format!("{name} must be {wanted}, got {value}: {why}"),
     }
 }
 

@@ -223,7 +223,7 @@ fn the_worst_and_the_best_answer_are_found() {
     let worth = bilevel::extremes(&quadratic, &[0.5], 1e-8).unwrap();
     assert!((worth.pessimistic.value - 0.75).abs() < 1e-3 && (worth.pessimistic.y[1] - 0.5).abs() < 1e-2, "{worth:?}");
     let refused = bilevel::extremes(&quadratic, &[0.5], 0.0).unwrap_err().to_string();
-    assert_eq!(refused, "slack = 0: wanted a finite number larger than 0");
+    assert_eq!(refused, "slack must be a finite number larger than 0, got 0");
 }
 
 /// Spec 4.6: the toy with all rows relaxed by b has the minimum -b (b + (xi + b)^(1/3)), which these runs stay above and come near.
@@ -510,7 +510,7 @@ fn wrong_derivatives_are_found_out() {
     let said = bilevel::check(&Other(Toy::new(2.0).unwrap()), &[0.1], 0).unwrap_err().to_string();
     assert!(said.starts_with("the second derivatives of outer by y and x are not those of its gradient"), "{said}");
     let said = bilevel::check(&*toy(), &[f64::NAN], 0).unwrap_err().to_string();
-    assert_eq!(said, "entry 1 of the start is NaN: wanted a finite number");
+    assert_eq!(said, "entry 1 of the start is NaN; expected a finite number");
 }
 
 /// What can go wrong is a sentence, and the last good point is kept. Second derivatives by differences are marked.
@@ -529,12 +529,12 @@ fn what_goes_wrong_is_said() {
     // Y excludes the inner solution y = x / (1 + alpha) once x passes 0.3: the run ends there.
     let found = solve(Broken { radius: 0.3, ..fine() }, Form::default(), 50.0).unwrap();
     let said = found.outcome.ended.to_string();
-    assert!(said.contains("outside Y (ball of radius 0.3): wanted a set with every inner solution inside"), "{said}");
+    assert!(said.contains("outside Y (ball of radius 0.3); expected a set with every inner solution inside"), "{said}");
     assert!(found.x[0] > 0.1 && found.x[0] < 0.32 && !found.outcome.success(), "{:?}", found.x);
     // An inner gradient that is no number.
     let found = solve(Broken { fails_beyond: 0.4, ..fine() }, Form::default(), 20.0).unwrap();
     let said = found.outcome.ended.to_string();
-    assert!(said.contains("entry 1 of the inner gradient is NaN: wanted a finite number"), "{said}");
+    assert!(said.contains("entry 1 of the inner gradient is NaN; expected a finite number"), "{said}");
     assert!(found.x[0] > 0.2 && found.x[0] <= 0.4, "{:?}", found.x);
     // Already at the start: refused.
     let refused = solve(Broken { fails_beyond: -1.0, ..fine() }, Form::default(), 5.0).unwrap_err().to_string();
@@ -548,7 +548,8 @@ fn what_goes_wrong_is_said() {
     // sigma too small: steps are so long that nothing is accepted, or the functions bend by more.
     let settings = bilevel::Settings { solver: Some(sigma(0.05)), ..Default::default() };
     let found = bilevel::solve(&toy(), &[0.6], &settings, &Options::default(), &mut ()).unwrap();
-    let said = "50 of 50 subproblems accepted nothing but their start, which stayed the centre: wanted a larger sigma than 0.05";
+    let said =
+        "50 of 50 subproblems accepted nothing but their start, which stayed the centre; expected a larger sigma than 0.05";
     assert!(found.outcome.notes.iter().any(|n| n.starts_with(said)), "{:?}", found.outcome.notes);
     let pd = adaprox::Settings { outer: 100, inner: adaprox::Inner::Pd(pd::Settings::default()), ..sigma(20.0) };
     let settings = bilevel::Settings { solver: Some(pd), ..Default::default() };
@@ -558,19 +559,22 @@ fn what_goes_wrong_is_said() {
     assert!(found.outcome.notes.iter().any(|n| n.starts_with(said)), "{:?}", found.outcome.notes);
 
     for (form, wanted) in [
-        (Form { alpha: 0.0, ..Form::default() }, "alpha = 0: wanted a finite number larger than 0"),
-        (Form { xi: f64::NAN, ..Form::default() }, "xi = NaN: wanted a finite number larger than 0"),
-        (Form { multiplier_bound: Some(-1.0), ..Form::default() }, "multiplier_bound = -1: wanted a finite number larger than 0"),
-        (Form { inner_steps: InnerSteps::Fixed(0), ..Form::default() }, "inner_steps = 0: wanted at least 1, or \"adaptive\""),
+        (Form { alpha: 0.0, ..Form::default() }, "alpha must be a finite number larger than 0, got 0"),
+        (Form { xi: f64::NAN, ..Form::default() }, "xi must be a finite number larger than 0, got NaN"),
+        (
+            Form { multiplier_bound: Some(-1.0), ..Form::default() },
+            "multiplier_bound must be a finite number larger than 0, got -1",
+        ),
+        (Form { inner_steps: InnerSteps::Fixed(0), ..Form::default() }, "inner_steps must be at least 1, or \"adaptive\", got 0"),
     ] {
         assert_eq!(solve(fine(), form, 5.0).unwrap_err().to_string(), wanted);
     }
     for (settings, wanted) in [
-        (adaprox::Settings { outer: 0, ..sigma(1.0) }, "outer = 0: wanted at least 1"),
-        (sigma(-1.0), "sigma = -1: wanted a finite number larger than 0"),
-        (adaprox::Settings { beta: 0.0, ..sigma(1.0) }, "beta = 0: wanted a finite number larger than 0"),
-        (adaprox::Settings { shrink: 1.0, ..sigma(1.0) }, "shrink = 1: wanted a number from 0 to below 1"),
-        (adaprox::Settings { settled: Some(1.5), ..sigma(1.0) }, "settled = 1.5: wanted a number between 0 and 1"),
+        (adaprox::Settings { outer: 0, ..sigma(1.0) }, "outer must be at least 1, got 0"),
+        (sigma(-1.0), "sigma must be a finite number larger than 0, got -1"),
+        (adaprox::Settings { beta: 0.0, ..sigma(1.0) }, "beta must be a finite number larger than 0, got 0"),
+        (adaprox::Settings { shrink: 1.0, ..sigma(1.0) }, "shrink must be a number from 0 to below 1, got 1"),
+        (adaprox::Settings { settled: Some(1.5), ..sigma(1.0) }, "settled must be a number between 0 and 1, got 1.5"),
     ] {
         assert_eq!(Adaprox::new(settings).unwrap_err().to_string(), wanted);
     }
@@ -582,5 +586,5 @@ fn what_goes_wrong_is_said() {
         &quiet(1),
         &mut (),
     );
-    assert!(refused.unwrap_err().to_string().starts_with("sigma = (not given): wanted"));
+    assert!(refused.unwrap_err().to_string().starts_with("sigma is missing; it must be"));
 }

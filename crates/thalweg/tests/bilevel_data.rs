@@ -450,32 +450,32 @@ fn what_cannot_be_meant_is_refused() {
     let hyper = |x1: &Matrix, y1: &[f64], start: &[f64]| {
         HyperRepresentation::new((x1, y1), (&two, &b), start.to_vec()).unwrap_err().to_string()
     };
-    assert_eq!(hyper(&none, &[], &[1.0; 4]), "there are no validation rows: wanted at least one");
-    assert_eq!(hyper(&wide, &[1.0], &[1.0; 4]), "a row of the validation features has 3 entries: wanted 2");
-    assert_eq!(hyper(&two, &[1.0], &[1.0; 4]), "the list of validation targets has 1 entries: wanted 2");
-    assert_eq!(hyper(&two, &[1.0, f64::NAN], &[1.0; 4]), "entry 2 of the validation targets is NaN: wanted a finite number");
+    assert_eq!(hyper(&none, &[], &[1.0; 4]), "there are no validation rows; expected at least one");
+    assert_eq!(hyper(&wide, &[1.0], &[1.0; 4]), "a row of the validation features has 3 entries; expected 2");
+    assert_eq!(hyper(&two, &[1.0], &[1.0; 4]), "the list of validation targets has 1 entries; expected 2");
+    assert_eq!(hyper(&two, &[1.0, f64::NAN], &[1.0; 4]), "entry 2 of the validation targets is NaN; expected a finite number");
     assert_eq!(
         hyper(&two, &b, &[1.0; 3]),
-        "the first Lambda has 3 entries: wanted one row for each of the 2 features, all of the same length"
+        "the first Lambda has 3 entries; expected one row for each of the 2 features, all of the same length"
     );
     assert!(hyper(&two, &b, &[]).starts_with("the first Lambda has 0 entries"));
-    assert_eq!(hyper(&two, &b, &[1.0, f64::INFINITY]), "entry 2 of the first Lambda is inf: wanted a finite number");
+    assert_eq!(hyper(&two, &b, &[1.0, f64::INFINITY]), "entry 2 of the first Lambda is inf; expected a finite number");
     let made = HyperRepresentation::synthetic(4, 4, 2, 3, 0.1, 0).unwrap();
-    assert_eq!(made.clone().scaled(1.0, 0.0).unwrap_err().to_string(), "c_2 = 0: wanted a finite number larger than 0");
+    assert_eq!(made.clone().scaled(1.0, 0.0).unwrap_err().to_string(), "c_2 must be a finite number larger than 0, got 0");
     assert!(made.clone().inner_radius(-1.0).is_err() && made.outer_radius(f64::NAN).is_err());
     let refused = |n, noise| HyperRepresentation::synthetic(n, 4, 2, 3, noise, 0).unwrap_err().to_string();
-    assert_eq!(refused(0, 0.1), "n1 = 0: wanted at least 1");
-    assert_eq!(refused(4, -1.0), "noise = -1: wanted a finite number, 0 or larger");
+    assert_eq!(refused(0, 0.1), "n1 must be at least 1, got 0");
+    assert_eq!(refused(4, -1.0), "noise must be a finite number, 0 or larger, got -1");
 
     let weights = |labels: &[f64], groups: &[usize], low: f64, radius: f64| {
         GroupWeights::new((&two, labels), groups, (&two, &b), low, radius).unwrap_err().to_string()
     };
-    assert_eq!(weights(&b, &[0, 1], 1.0, 1.0), "low = 1: wanted a number above 0 and below 1");
-    assert_eq!(weights(&b, &[0, 1], 0.5, 0.0), "radius = 0: wanted a finite number larger than 0");
-    assert_eq!(weights(&[1.0, 0.0], &[0, 1], 0.5, 1.0), "training label 2 is 0: wanted -1 or 1");
-    assert_eq!(weights(&b, &[0], 0.5, 1.0), "the list of groups has 1 entries: wanted 2");
-    assert_eq!(weights(&b, &[1, 1], 0.5, 1.0), "group 0 has no training row: wanted at least one in each");
-    assert_eq!(weights(&b, &[0, 2], 0.5, 1.0), "the group of training row 2 is 2: wanted a number below 2, the number of rows");
+    assert_eq!(weights(&b, &[0, 1], 1.0, 1.0), "low must be a number above 0 and below 1, got 1");
+    assert_eq!(weights(&b, &[0, 1], 0.5, 0.0), "radius must be a finite number larger than 0, got 0");
+    assert_eq!(weights(&[1.0, 0.0], &[0, 1], 0.5, 1.0), "training label 2 is 0; expected -1 or 1");
+    assert_eq!(weights(&b, &[0], 0.5, 1.0), "the list of groups has 1 entries; expected 2");
+    assert_eq!(weights(&b, &[1, 1], 0.5, 1.0), "group 0 has no training row; expected at least one in each");
+    assert_eq!(weights(&b, &[0, 2], 0.5, 1.0), "the group of training row 2 is 2; expected a number below 2, the number of rows");
 }
 
 /// No model that fits as well, of many that are drawn, is worse than the worst that is found or better than the best.

@@ -214,17 +214,17 @@ fn too_many_numbers_are_refused_before_the_first_step() {
     let mut solver = Conex::new(Settings::default()).unwrap();
     let refused = run::minimize(&Many, &mut solver, &vec![0.0; 1 << 20], &Options::iterations(1), &mut ()).unwrap_err();
     let message = refused.to_string();
-    assert!(message.contains("here 257 times 1048576 numbers: wanted at most 268435456"), "{message}");
+    assert!(message.contains("here 257 times 1048576 numbers; expected at most 268435456"), "{message}");
 }
 
 #[test]
 fn bad_settings_are_refused_with_a_sentence() {
     let refused = |settings| Conex::new(settings).unwrap_err().to_string();
-    assert!(refused(fixed(0.0, 1.0)).contains("eta = 0: wanted a finite number larger than 0"));
-    assert!(refused(fixed(1.0, -1.0)).contains("tau = -1: wanted"));
+    assert!(refused(fixed(0.0, 1.0)).contains("eta must be a finite number larger than 0, got 0"));
+    assert!(refused(fixed(1.0, -1.0)).contains("tau must be "));
     assert!(refused(Settings { tau: Schedule::Theory, ..Settings::default() }).contains("tau = theory"));
     let theta = |theta| Settings { theta, ..Settings::default() };
-    assert!(refused(theta(Theta::Number(-0.5))).contains("theta = -0.5: wanted a finite number, 0 or larger, or \"growing\""));
+    assert!(refused(theta(Theta::Number(-0.5))).contains("theta must be a finite number, 0 or larger, or \"growing\", got -0.5"));
     assert!(refused(theta(Theta::Number(f64::NAN))).contains("theta = NaN"));
 }
 

@@ -131,10 +131,10 @@ fn a_continued_run_is_the_uninterrupted_one() {
 fn what_cannot_be_meant_is_refused() {
     let refused = |settings: dszog::Settings| Dszog::new(settings).unwrap_err().to_string();
     let usual = dszog::Settings::default;
-    assert_eq!(refused(dszog::Settings { eta_w: 0.0.into(), ..usual() }), "eta_w = 0: wanted a finite number larger than 0");
-    assert_eq!(refused(dszog::Settings { a: 1.5, ..usual() }), "a = 1.5: wanted a number above 0 and at most 1");
-    assert_eq!(refused(dszog::Settings { m2: 0, ..usual() }), "m2 = 0: wanted at least 1");
-    assert_eq!(refused(dszog::Settings { mu: f64::NAN, ..usual() }), "mu = NaN: wanted a finite number larger than 0");
+    assert_eq!(refused(dszog::Settings { eta_w: 0.0.into(), ..usual() }), "eta_w must be a finite number larger than 0, got 0");
+    assert_eq!(refused(dszog::Settings { a: 1.5, ..usual() }), "a must be a number above 0 and at most 1, got 1.5");
+    assert_eq!(refused(dszog::Settings { m2: 0, ..usual() }), "m2 must be at least 1, got 0");
+    assert_eq!(refused(dszog::Settings { mu: f64::NAN, ..usual() }), "mu must be a finite number larger than 0, got NaN");
 }
 
 /// A constraint that is not a number is named, and the point before it is kept.

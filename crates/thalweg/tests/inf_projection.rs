@@ -546,10 +546,13 @@ fn what_cannot_be_done_is_said() {
     let mut mspg = Mspg::new(mspg::Settings::default()).unwrap();
     assert!(refusal(&plain, &mut mspg, &[0.0]).contains("mspg needs a problem"));
     for (settings, part) in [
-        (st_spg::Settings { gamma: 0.0, ..st_spg::Settings::default() }, "gamma = 0: wanted a finite number above 0"),
+        (st_spg::Settings { gamma: 0.0, ..st_spg::Settings::default() }, "gamma must be a finite number above 0, got 0"),
         (st_spg::Settings { mu: f64::NAN, ..st_spg::Settings::default() }, "mu = NaN"),
-        (st_spg::Settings { weight: 0.5, ..st_spg::Settings::default() }, "weight = 0.5: wanted a finite number of at least 1"),
-        (st_spg::Settings { batch: 0, ..st_spg::Settings::default() }, "batch = 0: wanted at least 1"),
+        (
+            st_spg::Settings { weight: 0.5, ..st_spg::Settings::default() },
+            "weight must be a finite number of at least 1, got 0.5",
+        ),
+        (st_spg::Settings { batch: 0, ..st_spg::Settings::default() }, "batch must be at least 1, got 0"),
     ] {
         let told = StSpg::new(settings).unwrap_err().to_string();
         assert!(told.contains(part), "{told}");
@@ -582,7 +585,7 @@ fn the_certificate_of_a_pair() {
     let best = certify::of_pair(rows.pair(), &x, &y, 1.0).unwrap();
     assert!(best.of_y < 1e-12 && (best.upper - certify::slope(&rows, &x).unwrap()).abs() < 1e-9);
     let told = certify::of_pair(rows.pair(), &x, &[0.0], 1.0).unwrap_err().to_string();
-    assert!(told.contains("y has 1 entries: wanted 60"), "{told}");
+    assert!(told.contains("y has 1 entries; expected 60"), "{told}");
     let outcome = run(&rows, &mut StSpg::new(st_spg::Settings::default()).unwrap(), &x, &quiet(100));
     assert_eq!(outcome.slope, Some(certify::slope(&rows, &outcome.point.x).unwrap()));
 }

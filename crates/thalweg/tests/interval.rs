@@ -346,9 +346,9 @@ fn what_cannot_be_is_refused_with_a_sentence() {
     let problem = problem(drawn(60, 2, &mut Rng::new(1, Purpose::Data)), &[PARITY]);
     for (confidence, shown) in [(0.0, "0"), (1.0, "1"), (f64::NAN, "NaN"), (-0.5, "-0.5"), (f64::INFINITY, "inf")] {
         let error = intervals(&problem, &[1.0], confidence).unwrap_err().to_string();
-        assert_eq!(error, format!("confidence = {shown}: wanted a number between 0 and 1, for example 0.95"));
+        assert_eq!(error, format!("confidence must be a number between 0 and 1, for example 0.95, got {shown}"));
     }
-    assert!(intervals(&problem, &[1.0, 2.0], 0.9).unwrap_err().to_string().contains("the point has 2 entries: wanted 1"));
+    assert!(intervals(&problem, &[1.0, 2.0], 0.9).unwrap_err().to_string().contains("the point has 2 entries; expected 1"));
     let error = intervals(&problem, &[f64::NAN], 0.9).unwrap_err().to_string();
-    assert_eq!(error, "'demographic_parity' at the point is NaN: wanted a finite number");
+    assert_eq!(error, "'demographic_parity' at the point is NaN; expected a finite number");
 }

@@ -323,14 +323,14 @@ fn schedules_begin_anew_in_every_subproblem() {
 fn bad_settings_are_refused_with_a_sentence() {
     let refused = |settings| Ipp::new(settings).unwrap_err().to_string();
     let base = Settings::default;
-    assert!(refused(Settings { rho_hat: Some(0.0), ..base() }).contains("rho_hat = 0: wanted a finite number larger than 0"));
+    assert!(refused(Settings { rho_hat: Some(0.0), ..base() }).contains("rho_hat must be a finite number larger than 0, got 0"));
     assert!(
-        refused(Settings { rho_hat_g: Some(-1.0), ..base() }).contains("rho_hat_g = -1: wanted a finite number, 0 or larger")
+        refused(Settings { rho_hat_g: Some(-1.0), ..base() }).contains("rho_hat_g must be a finite number, 0 or larger, got -1")
     );
-    assert!(refused(Settings { inner_iterations: 0, ..base() }).contains("inner_iterations = 0: wanted at least 1"));
+    assert!(refused(Settings { inner_iterations: 0, ..base() }).contains("inner_iterations must be at least 1, got 0"));
     assert!(refused(Settings { warm_multipliers: true, ..base() }).contains("the inner solver ssg has no multipliers"));
     let inner = conex::Settings { tau: (-2.0).into(), ..conex::Settings::default() };
-    assert!(refused(with_conex(1.0, 10, inner)).contains("tau = -2: wanted"));
+    assert!(refused(with_conex(1.0, 10, inner)).contains("tau must be "));
     let unknown = Problem::new(1).objective(|x| x[0], |_, s| s[0] = 1.0);
     let run = run::minimize(&unknown, &mut *boxed(&base()), &[0.0], &Options::iterations(1), &mut ());
     assert!(run.unwrap_err().to_string().contains("give rho_hat"));

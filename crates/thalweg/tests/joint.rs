@@ -371,7 +371,7 @@ fn groups_can_be_made_equal_and_the_losses_keep_their_rows() {
         let builder = Learning::on(data).minimize("wasserstein_gap".parse().unwrap()).split(split);
         builder.equal_groups(Some(9)).build().unwrap_err().to_string()
     };
-    assert!(refused(all.clone(), Split::Shared).contains("the losses are on the same rows: wanted the split"));
+    assert!(refused(all.clone(), Split::Shared).contains("the losses are on the same rows; expected the split"));
     assert!(refused(Data { groups: None, ..all }, Split::Ordered).contains("equal_groups needs groups"));
 }
 
@@ -386,7 +386,7 @@ fn what_has_no_plan_is_refused_with_a_sentence() {
         assert!(message.contains(text) && message.contains("wasserstein_gap alone"), "{message}");
     }
     let problem = joint(data(4, 4, 2, false, 1));
-    assert!(problem.start(&[1.0]).unwrap_err().to_string().contains("has 1 entries: wanted 2"));
+    assert!(problem.start(&[1.0]).unwrap_err().to_string().contains("has 1 entries; expected 2"));
     // A plan that no memory holds is refused before it is made: 20,000 x 20,000 entries.
     let many = data(20_000, 20_000, 1, false, 1);
     let many = Learning::on(many).minimize("wasserstein_gap".parse().unwrap()).build().unwrap();

@@ -209,7 +209,7 @@ fn a_kink_is_named() {
     assert_eq!(outcome.ended, StopReason::Finished);
     assert!(solver.residual().unwrap() > 0.5);
     let note = outcome.notes.iter().find(|n| n.starts_with("lbfgs stalled with a gradient of length ")).unwrap();
-    assert!(note.contains("wanted 2.28e-9") && note.contains("it has kinks"), "{note}");
+    assert!(note.contains("expected 2.28e-9") && note.contains("it has kinks"), "{note}");
 }
 
 #[test]
@@ -263,14 +263,14 @@ fn what_it_refuses() {
     let message = refused(&boxed, &[0.0]);
     assert!(message.starts_with("lbfgs takes the whole space or a ball around 0, but the domain is another set ("), "{message}");
     for (settings, wanted) in [
-        (lbfgs::Settings { memory: 0, ..lbfgs::Settings::default() }, "memory = 0: wanted at least 1"),
+        (lbfgs::Settings { memory: 0, ..lbfgs::Settings::default() }, "memory must be at least 1, got 0"),
         (
             lbfgs::Settings { tolerance: -1.0, ..lbfgs::Settings::default() },
-            "tolerance = -1: wanted a finite number, 0 or larger",
+            "tolerance must be a finite number, 0 or larger, got -1",
         ),
         (
             lbfgs::Settings { tolerance: f64::NAN, ..lbfgs::Settings::default() },
-            "tolerance = NaN: wanted a finite number, 0 or larger",
+            "tolerance must be a finite number, 0 or larger, got NaN",
         ),
     ] {
         assert_eq!(Lbfgs::new(settings).unwrap_err().to_string(), wanted);

@@ -296,7 +296,7 @@ fn mistakes_are_named() {
         let built = text.parse().and_then(|e| Learning::on(data(20, 2, false, 1)).minimize(e).build());
         built.map(|_| ()).unwrap_err().to_string()
     };
-    const WANTED: &str = "wanted one of hinge, logistic, welsch, truncated_logistic, as in";
+    const WANTED: &str = "expected one of hinge, logistic, welsch, truncated_logistic, as in";
     assert_eq!(refusal("variance"), format!("loss of variance = nothing: {WANTED} variance(logistic)"));
     assert_eq!(refusal("self_paced(age = 2)"), format!("loss of self_paced = nothing: {WANTED} self_paced(logistic)"));
     assert_eq!(refusal("variance(l2)"), format!("loss of variance = 'l2': {WANTED} variance(logistic)"));
@@ -305,15 +305,19 @@ fn mistakes_are_named() {
     assert!(refusal("variance(variance(logistic))").contains("a term that holds no other, in place of variance(logistic…)"));
     assert_eq!(
         refusal("hinge(logistic)"),
-        "argument of hinge = 'logistic': wanted no term inside hinge; only variance and self_paced hold one"
+        "argument of hinge must be no term inside hinge; only variance and self_paced hold one, got 'logistic'"
     );
     assert!(refusal("l2(logistic)").contains("argument of l2 = 'logistic'"));
-    assert!(refusal("variance(logistic(scale = 2))").contains("argument of logistic = 'scale': wanted one of on"));
-    assert!(refusal("variance(logistic, form = 'root')").contains("form of variance = \"root\": wanted \"plain\" or \"sqrt\""));
-    assert!(refusal("variance(logistic, on = 'positives')").contains("argument of variance = 'on': wanted one of form"));
-    assert!(refusal("truncated_logistic(scale = 0)").contains("scale of truncated_logistic = 0: wanted a finite number above 0"));
+    assert!(refusal("variance(logistic(scale = 2))").contains("argument of logistic must be one of on, got 'scale'"));
+    assert!(
+        refusal("variance(logistic, form = 'root')").contains("form of variance must be \"plain\" or \"sqrt\", got \"root\"")
+    );
+    assert!(refusal("variance(logistic, on = 'positives')").contains("argument of variance must be one of form, got 'on'"));
+    assert!(
+        refusal("truncated_logistic(scale = 0)").contains("scale of truncated_logistic must be a finite number above 0, got 0")
+    );
     assert!(refusal("variance(welsch(scale = -1))").contains("scale of welsch = -1"));
-    assert!(refusal("self_paced(hinge, age = 0)").contains("age of self_paced = 0: wanted a finite number above 0"));
+    assert!(refusal("self_paced(hinge, age = 0)").contains("age of self_paced must be a finite number above 0, got 0"));
     assert!(refusal("self_paced(hinge, softness = -1)").contains("softness of self_paced = -1"));
     // Bounds below what a term can be.
     let never = |bound: &str| {

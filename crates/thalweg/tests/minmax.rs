@@ -416,8 +416,8 @@ fn what_cannot_be_done_is_said() {
     let bmd = |settings: bmd::Settings| Bmd::new(settings).unwrap();
     let pgsmd = || Pgsmd::new(pgsmd::Settings::default()).unwrap();
     let none = learning(rows.clone(), "self_paced(logistic)", false, WholeSpace);
-    assert!(told(&none, &mut bmd(bmd::Settings::default())).starts_with("bmd needs losses of single samples: wanted"));
-    assert!(told(&none, &mut pgsmd()).starts_with("pgsmd needs losses of single samples: wanted"));
+    assert!(told(&none, &mut bmd(bmd::Settings::default())).starts_with("bmd needs losses of single samples; expected"));
+    assert!(told(&none, &mut pgsmd()).starts_with("pgsmd needs losses of single samples; expected"));
     let kept = Learning::on(rows.clone())
         .minimize("logistic".parse().unwrap())
         .subject_to("hinge <= 0.9".parse().unwrap())
@@ -426,19 +426,19 @@ fn what_cannot_be_done_is_said() {
     assert_eq!(told(&kept, &mut pgsmd()), "pgsmd takes no constraints, but the problem has 1");
     let boxed = learning(rows, "logistic", false, Bounds::uniform(-1.0, 1.0).unwrap());
     let message = told(&boxed, &mut bmd(bmd::Settings { iterates: Iterates::Lazy, ..bmd::Settings::default() }));
-    assert!(message.starts_with("iterates = \"lazy\": wanted \"dense\" for bmd on this problem"), "{message}");
+    assert!(message.starts_with("iterates must be \"dense\" for bmd on this problem, got \"lazy\""), "{message}");
     assert!(told(&parabolas(&[]), &mut pgsmd()).contains("needs at least 1 sample"));
 
     let usual = bmd::Settings::default;
     for (start, settings) in [
-        ("eta_p = 0: wanted", bmd::Settings { eta_p: Some(0.0), ..usual() }),
-        ("eta_theta = -1: wanted", bmd::Settings { eta_theta: -1.0, ..usual() }),
-        ("rho = 0: wanted", bmd::Settings { rho: 0.0, ..usual() }),
-        ("divergence = -1: wanted", bmd::Settings { divergence: Some(-1.0), ..usual() }),
-        ("delta = 1: wanted", bmd::Settings { delta: 1.0, ..usual() }),
-        ("batch = 0: wanted", bmd::Settings { batch: 0, ..usual() }),
+        ("eta_p must be ", bmd::Settings { eta_p: Some(0.0), ..usual() }),
+        ("eta_theta must be ", bmd::Settings { eta_theta: -1.0, ..usual() }),
+        ("rho must be ", bmd::Settings { rho: 0.0, ..usual() }),
+        ("divergence must be ", bmd::Settings { divergence: Some(-1.0), ..usual() }),
+        ("delta must be ", bmd::Settings { delta: 1.0, ..usual() }),
+        ("batch must be ", bmd::Settings { batch: 0, ..usual() }),
         (
-            "lipschitz = (not given): wanted",
+            "lipschitz is missing; it must be",
             bmd::Settings {
                 theory: Some(plan::bmd::Constants {
                     iterations: Some(5.0),
@@ -454,7 +454,7 @@ fn what_cannot_be_done_is_said() {
         assert!(message.starts_with(start), "{message}");
     }
     let message = Pgsmd::new(pgsmd::Settings { rho_wc: 0.0, ..pgsmd::Settings::default() }).unwrap_err().to_string();
-    assert!(message.starts_with("rho_wc = 0: wanted"), "{message}");
+    assert!(message.starts_with("rho_wc must be "), "{message}");
 }
 
 /// The plan's steps reach its accuracy on a problem whose constants are known.

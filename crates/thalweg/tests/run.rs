@@ -161,7 +161,7 @@ impl Metric for Breaks {
 
 #[test]
 fn a_gauge_that_fails_costs_a_note_and_not_the_run() {
-    for (short, why) in [(false, "the needle is stuck after 2 readings"), (true, "has 1 entries: wanted 2")] {
+    for (short, why) in [(false, "the needle is stuck after 2 readings"), (true, "has 1 entries; expected 2")] {
         let gauge = Breaks { after: 2, read: AtomicU64::new(0), short };
         let options = Options { metrics: Some(Arc::new(gauge)), record: every(1), ..Options::iterations(5) };
         let outcome = solve(&disc(), ssg(0.1, Output::Last), &[0.0; 2], &options);
@@ -243,12 +243,12 @@ fn targets_that_cannot_be_meant_are_refused() {
     };
     let (none, bounds) = (Measures::default(), Measures { bounds: Some(certify::Bounds::default()), ..Measures::default() });
     let near = |v| Stop { certificate: Some(v), ..Stop::default() };
-    assert!(refused(near(0.0), bounds).contains("stop.certificate = 0: wanted a finite number larger than 0"));
-    assert!(refused(near(0.1), none).contains("stop.certificate = 0.1: wanted a certificate that is measured beside it"));
+    assert!(refused(near(0.0), bounds).contains("stop.certificate must be a finite number larger than 0, got 0"));
+    assert!(refused(near(0.1), none).contains("stop.certificate must be a certificate that is measured beside it, got 0.1"));
     let penalised = Measures { penalised: Some(certify::Penalised::default()), ..Measures::default() };
-    assert!(refused(near(0.1), penalised).contains("stop.certificate = 0.1: wanted a certificate that is measured"));
+    assert!(refused(near(0.1), penalised).contains("stop.certificate must be a certificate that is measured, got 0.1"));
     let objective = Stop { objective: Some(f64::NAN), ..Stop::default() };
-    assert!(refused(objective, none).contains("stop.objective = NaN: wanted a finite number"));
+    assert!(refused(objective, none).contains("stop.objective must be a finite number, got NaN"));
 }
 
 #[test]

@@ -253,7 +253,7 @@ fn a_start_outside_the_domain_is_moved_and_said() {
     assert_eq!(outcome.trace[0].norm, 3.0);
     assert!(outcome.notes[0].contains("outside the domain"), "{:?}", outcome.notes);
     let wrong = run::minimize(&line(), &mut Ssg::new(Settings::default()).unwrap(), &[0.0; 2], &Options::iterations(1), &mut ());
-    assert!(wrong.unwrap_err().to_string().contains("the start has 2 entries: wanted 1"));
+    assert!(wrong.unwrap_err().to_string().contains("the start has 2 entries; expected 1"));
 }
 
 /// Settings that together touch every part of the state.

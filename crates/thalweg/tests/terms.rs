@@ -450,7 +450,7 @@ fn the_wasserstein_gap_has_a_concave_kink_and_no_constant() {
     let mut three = data;
     three.groups = Some(Groups { names: vec!["a".into(), "b".into(), "c".into()], of_row: vec![0, 0, 1, 2] });
     let refused = Learning::on(three).minimize("wasserstein_gap".parse().unwrap()).build().unwrap_err();
-    assert_eq!(refused.to_string(), "wasserstein_gap is a distance between two groups, but the data have 3: wanted two");
+    assert_eq!(refused.to_string(), "wasserstein_gap is a distance between two groups, but the data have 3; expected two");
 }
 
 /// A batch is a small problem of its own: its value and subgradient are those of its rows alone.

@@ -231,7 +231,7 @@ fn stop_save_load_continue_equals_the_uninterrupted_run() {
 #[test]
 fn settings_are_refused_with_sentences() {
     let refuse = |settings: Settings| ThreesEcon::new(settings).unwrap_err().to_string();
-    assert!(refuse(settings(0.0, 1.0, 0.1)).contains("beta = 0: wanted a finite number above 0, or \"auto\""));
+    assert!(refuse(settings(0.0, 1.0, 0.1)).contains("beta must be a finite number above 0, or \"auto\", got 0"));
     assert!(refuse(settings(1.0, -1.0, 0.1)).contains("nu = -1"));
     assert!(refuse(settings(1.0, 1.0, f64::NAN)).contains("alpha = NaN"));
     assert!(refuse(Settings { q: Epoch::Fixed(0), ..Settings::default() }).contains("q = 0"));

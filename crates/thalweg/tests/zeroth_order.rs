@@ -235,7 +235,7 @@ fn finite_sums_are_minimised() {
         for (mut solver, tolerance) in solvers.into_iter().zip([0.05, 0.1, 0.05, 0.05]) {
             let outcome = run(&problem, &mut *solver, &[-0.5, -0.5], &quiet(4000));
             let away = vec::distance(&outcome.point.x, &[centre, 1.0]);
-            assert!(away < tolerance, "{}: {:?}, wanted {centre} and 1", outcome.solver, outcome.point.x);
+            assert!(away < tolerance, "{}: {:?}; expected {centre} and 1", outcome.solver, outcome.point.x);
         }
     }
 }
@@ -361,7 +361,7 @@ fn what_cannot_be_repaired_is_said() {
 
     let closures = Problem::new(1).objective(|x| x[0], |_, s| s[0] = 1.0).constraint("c", |x| x[0], |_, s| s[0] = 1.0);
     let refused = run::minimize_zeroth_order(&closures, &mut solver(), &[0.0], &options, &mut ()).unwrap_err().to_string();
-    assert!(refused.contains("wanted one with a region, or no repair"), "{refused}");
+    assert!(refused.contains("expected one with a region, or no repair"), "{refused}");
 }
 
 /// Threads change no bit, and neither does stopping and going on, in the middle of a projection too.
@@ -483,23 +483,29 @@ fn constraints_that_are_not_linear_are_linearised() {
 fn what_cannot_be_meant_is_refused() {
     let said = |error: Error| error.to_string();
     let psgd = |settings| said(Zopsgd::new(settings).unwrap_err());
-    assert_eq!(psgd(zopsgd::Settings { eta: 0.0.into(), ..Default::default() }), "eta = 0: wanted a finite number larger than 0");
-    assert!(psgd(zopsgd::Settings { eta: Schedule::Theory, ..Default::default() }).starts_with("eta = theory: wanted"));
-    assert_eq!(psgd(zopsgd::Settings { sweeps: 0, ..Default::default() }), "sweeps = 0: wanted at least 1");
-    assert_eq!(psgd(zopsgd::Settings { batch: 0, ..Default::default() }), "batch = 0: wanted at least 1");
+    assert_eq!(
+        psgd(zopsgd::Settings { eta: 0.0.into(), ..Default::default() }),
+        "eta must be a finite number larger than 0, got 0"
+    );
+    assert!(psgd(zopsgd::Settings { eta: Schedule::Theory, ..Default::default() }).starts_with("eta must be "));
+    assert_eq!(psgd(zopsgd::Settings { sweeps: 0, ..Default::default() }), "sweeps must be at least 1, got 0");
+    assert_eq!(psgd(zopsgd::Settings { batch: 0, ..Default::default() }), "batch must be at least 1, got 0");
     let tolerance = zopsgd::Settings { tolerance: f64::NAN, ..Default::default() };
-    assert_eq!(psgd(tolerance), "tolerance = NaN: wanted a finite number larger than 0");
+    assert_eq!(psgd(tolerance), "tolerance must be a finite number larger than 0, got NaN");
     let scgd = |settings| said(Zoscgd::new(settings).unwrap_err());
-    assert_eq!(scgd(zoscgd::Settings { iterations: 0, ..Default::default() }), "iterations = 0: wanted at least 1");
-    assert_eq!(scgd(zoscgd::Settings { mu: -1.0, ..Default::default() }), "mu = -1: wanted a finite number larger than 0");
-    assert_eq!(scgd(zoscgd::Settings { directions: 0, ..Default::default() }), "directions = 0: wanted at least 1");
+    assert_eq!(scgd(zoscgd::Settings { iterations: 0, ..Default::default() }), "iterations must be at least 1, got 0");
+    assert_eq!(scgd(zoscgd::Settings { mu: -1.0, ..Default::default() }), "mu must be a finite number larger than 0, got -1");
+    assert_eq!(scgd(zoscgd::Settings { directions: 0, ..Default::default() }), "directions must be at least 1, got 0");
     let alpha = zoscgd::Settings { alpha: (-1.0).into(), ..Default::default() };
-    assert_eq!(scgd(alpha), "alpha = -1: wanted a finite number larger than 0");
+    assert_eq!(scgd(alpha), "alpha must be a finite number larger than 0, got -1");
     let zomda = |settings| said(Acczomda::new(settings).unwrap_err());
-    assert_eq!(zomda(acczomda::Settings { gamma: 0.0, ..Default::default() }), "gamma = 0: wanted a finite number larger than 0");
-    assert_eq!(zomda(acczomda::Settings { m: -1.0, ..Default::default() }), "m = -1: wanted a finite number, 0 or larger");
+    assert_eq!(
+        zomda(acczomda::Settings { gamma: 0.0, ..Default::default() }),
+        "gamma must be a finite number larger than 0, got 0"
+    );
+    assert_eq!(zomda(acczomda::Settings { m: -1.0, ..Default::default() }), "m must be a finite number, 0 or larger, got -1");
     let step = zomda(acczomda::Settings { k: 3.0, m: 7.0, ..Default::default() });
-    assert_eq!(step, "k = 3: wanted at most 2, the cube root of m + 1, so that no step goes beyond the projected point");
+    assert_eq!(step, "k must be at most 2, the cube root of m + 1, so that no step goes beyond the projected point, got 3");
     let szofw = |settings| said(Accszofw::new(settings).unwrap_err());
     for (settings, name) in [
         (accszofw::Settings { iterations: 0, ..Default::default() }, "iterations"),
@@ -507,7 +513,7 @@ fn what_cannot_be_meant_is_refused() {
         (accszofw::Settings { b1: Some(0), ..Default::default() }, "b1"),
         (accszofw::Settings { b2: Some(0), ..Default::default() }, "b2"),
     ] {
-        assert_eq!(szofw(settings), format!("{name} = 0: wanted at least 1"));
+        assert_eq!(szofw(settings), format!("{name} must be at least 1, got 0"));
     }
     // Settings are read by name, and unknown ones refused.
     let read: zoscgd::Settings = toml::from_str("alpha = { rule = \"strongly-convex\", c = 2 }\nlaw = \"sphere\"").unwrap();
@@ -521,7 +527,8 @@ fn what_cannot_be_meant_is_refused() {
         let name = solver.name();
         let mut start = |problem: &Problem| run::minimize_zeroth_order(problem, &mut *solver, &[0.0], &quiet(3), &mut ());
         let refused = start(&known).unwrap_err().to_string();
-        let wanted = format!("{name} projects onto the constraints, and this problem does not say how: wanted one with a region");
+        let wanted =
+            format!("{name} projects onto the constraints, and this problem does not say how; expected one with a region");
         assert!(refused.starts_with(&wanted), "{refused}");
         match start(&free) {
             Ok(_) => assert!(k == 0 || k == 2, "{name}"),
@@ -542,7 +549,7 @@ fn a_nan_is_named_and_the_point_before_it_is_kept() {
         for mut solver in stochastic(false) {
             let outcome = run(&problem, &mut *solver, &[0.0, 0.0], &Options::iterations(5000));
             let StopReason::Failed { reason, .. } = &outcome.ended else { panic!("{}: {}", outcome.solver, outcome.ended) };
-            assert_eq!(reason, "the objective is NaN: wanted a finite number");
+            assert_eq!(reason, "the objective is NaN; expected a finite number");
             assert!(outcome.point.x[0] <= 0.5 && outcome.point.objective.is_finite(), "{}", outcome.solver);
         }
     }

@@ -75,13 +75,13 @@ impl Args {
     fn check(&self) -> Result<()> {
         let refuse = |what: String| Err(Error::Request(what));
         if !(self.confidence > 0.0 && self.confidence < 1.0) {
-            return refuse(format!("--confidence {}: wanted a number between 0 and 1, for example 0.95", self.confidence));
+            return refuse(format!("--confidence {}; expected a number between 0 and 1, for example 0.95", self.confidence));
         }
         if let Some(mu) = self.mu.filter(|mu| !(*mu > 0.0 && mu.is_finite())) {
-            return refuse(format!("--mu {mu}: wanted a finite number larger than 0"));
+            return refuse(format!("--mu {mu}; expected a finite number larger than 0"));
         }
         if self.evaluations == Some(0) {
-            return refuse("--evaluations 0: wanted at least 1".into());
+            return refuse("--evaluations 0; expected at least 1".into());
         }
         Ok(())
     }
@@ -92,7 +92,8 @@ impl Args {
             return Err(Error::Request(what));
         }
         let Some(point) = &self.point else {
-            let what = "has no point of its own: wanted --point FILE with the outcome that thalweg solve --out wrote, or numbers";
+            let what =
+                "has no point of its own; expected --point FILE with the outcome that thalweg solve --out wrote, or numbers";
             return Err(Error::file(&self.subject, what));
         };
         Subject::spec(&self.subject, point, &catalogue::Options { data_dir: self.data_dir.clone(), ..Default::default() })

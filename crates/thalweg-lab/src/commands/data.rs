@@ -140,7 +140,7 @@ struct Converted {
 
 fn convert(file: &Path, out: &Path, as_json: bool) -> Result<String> {
     if out.extension().is_none_or(|e| e != cache::EXTENSION) {
-        return Err(Error::file(out, format!("wanted a file called .{}", cache::EXTENSION)));
+        return Err(Error::file(out, format!("expected a file called .{}", cache::EXTENSION)));
     }
     let (rows, bytes) = cache::convert(file, out)?;
     let features = &rows.features;

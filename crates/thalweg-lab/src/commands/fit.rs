@@ -210,10 +210,10 @@ pub(super) fn check_report(file: &Path, read: &[(&str, &Path)], directory: &Dire
     // One file may have several names; one that is not there yet has none.
     let same = |other: &Path| file == other || file.canonicalize().is_ok_and(|f| other.canonicalize().is_ok_and(|o| f == o));
     if let Some((what, _)) = read.iter().find(|(_, other)| same(other)) {
-        return Err(refuse(format!("is {what}: wanted another file")));
+        return Err(refuse(format!("is {what}; expected another file")));
     }
     if let Some(name) = written.iter().find(|name| same(&directory.file(name))) {
-        return Err(refuse(format!("is where {name} goes: wanted another file")));
+        return Err(refuse(format!("is where {name} goes; expected another file")));
     }
     check_writable(file).map_err(refuse)
 }

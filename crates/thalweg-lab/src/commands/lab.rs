@@ -197,10 +197,10 @@ pub fn run(args: Args) -> Ending {
 fn run_experiment(args: RunArgs) -> Ending {
     let experiment = Experiment::read(&args.spec, args.quick)?;
     if args.jobs == 0 {
-        return Err(Error::Request("--jobs 0: wanted at least 1".into()));
+        return Err(Error::Request("--jobs 0; expected at least 1".into()));
     }
     let checkpoint_every = Duration::try_from_secs_f64(args.checkpoint_every)
-        .map_err(|_| Error::Request(format!("--checkpoint-every {}: wanted a number of seconds", args.checkpoint_every)))?;
+        .map_err(|_| Error::Request(format!("--checkpoint-every {}; expected a number of seconds", args.checkpoint_every)))?;
     if args.dry_run {
         return dry_run(&experiment, args.only.as_deref());
     }
@@ -577,7 +577,7 @@ fn export(args: ExportArgs) -> Ending {
 
 fn remove(args: RmArgs) -> Ending {
     if args.runs.is_empty() && args.experiment.is_none() && !args.failed {
-        return Err(Error::Request("nothing is named: wanted keys of runs, --experiment NAME or --failed".into()));
+        return Err(Error::Request("nothing is named; expected keys of runs, --experiment NAME or --failed".into()));
     }
     let mut store = Store::open(&args.store.store)?;
     // Everything is looked up before anything is removed.

@@ -64,7 +64,7 @@ pub fn run(args: Args) -> Ending {
     args.check_files()?;
     let mut ready = spec.ready(&args.spec, &catalogue::Options { data_dir: args.data_dir.clone(), progress: !args.quiet })?;
     let every = Duration::try_from_secs_f64(args.checkpoint_every)
-        .map_err(|_| Error::Request(format!("--checkpoint-every {}: wanted a number of seconds", args.checkpoint_every)))?;
+        .map_err(|_| Error::Request(format!("--checkpoint-every {}; expected a number of seconds", args.checkpoint_every)))?;
     let options = spec.options(ready.equipped.certificate, ready.equipped.metrics.clone());
     let options = Options {
         feasibility: ready.equipped.relaxed.unwrap_or(0.0).max(options.feasibility),
@@ -114,12 +114,12 @@ impl Args {
         for (i, (flag, file)) in files.iter().enumerate() {
             if *file == &self.spec {
                 return Err(Error::Request(format!(
-                    "{flag} {}: is the description of the run: wanted another file",
+                    "{flag} {}: is the description of the run; expected another file",
                     file.display()
                 )));
             }
             if let Some((other, _)) = files[..i].iter().find(|(_, f)| f == file) {
-                return Err(Error::Request(format!("{flag} {}: is the file of {other}: wanted another one", file.display())));
+                return Err(Error::Request(format!("{flag} {}: is the file of {other}; expected another one", file.display())));
             }
             check_writable(file).map_err(|what| Error::Request(format!("{flag} {}: {what}", file.display())))?;
         }

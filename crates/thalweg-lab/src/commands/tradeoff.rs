@@ -113,7 +113,7 @@ pub fn run(args: Args) -> Ending {
 /// Sweeps the problem of a spec.
 fn of_spec(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
     if let Some(option) = args.asked.given() {
-        let what = format!("{option} is for a table: wanted it in the spec {}, or a table in its place", args.input.display());
+        let what = format!("{option} is for a table; expected it in the spec {}, or a table in its place", args.input.display());
         return Err(Error::Request(what));
     }
     let spec = Spec::read(&args.input)?;
@@ -137,12 +137,12 @@ fn of_spec(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
 fn of_table(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
     if args.data_dir.is_some() {
         return Err(Error::Request(
-            "--data-dir is for the data sets of a spec: wanted a file that ends in .toml beside it".into(),
+            "--data-dir is for the data sets of a spec; expected a file that ends in .toml beside it".into(),
         ));
     }
     let request = args.asked.request(&args.input)?;
     if request.subject_to.is_empty() {
-        let what = "there is no constraint: wanted --subject-to \"TERM <= BOUND\", whose bound is swept";
+        let what = "there is no constraint; expected --subject-to \"TERM <= BOUND\", whose bound is swept";
         return Err(Error::Request(what.into()));
     }
     let mut prepared = request.prepare()?;

@@ -87,12 +87,12 @@ pub fn a9a() -> Result<Data> {
             labels.push(match fields[ATTRIBUTES.len()] {
                 POSITIVE => 1.0,
                 NEGATIVE => -1.0,
-                other => return Err(format!("{LABEL} is {}: wanted {POSITIVE} or {NEGATIVE}", show(other.as_bytes()))),
+                other => return Err(format!("{LABEL} is {}; expected {POSITIVE} or {NEGATIVE}", show(other.as_bytes()))),
             });
             of_row.push(match fields[SEX] {
                 "Female" => 0,
                 "Male" => 1,
-                other => return Err(format!("sex is {}: wanted Female or Male", show(other.as_bytes()))),
+                other => return Err(format!("sex is {}; expected Female or Male", show(other.as_bytes()))),
             });
             Ok(())
         })?;
@@ -143,7 +143,7 @@ fn fields(line: &str) -> Result<Fields<'_>, String> {
         count += 1;
     }
     if count != fields.len() {
-        return Err(format!("has {count} fields: wanted {}", fields.len()));
+        return Err(format!("has {count} fields; expected {}", fields.len()));
     }
     let label = &mut fields[ATTRIBUTES.len()];
     *label = label.strip_suffix('.').unwrap_or(label);
@@ -204,9 +204,9 @@ mod tests {
         assert_eq!(ids.len(), 11);
         let error = encode(&fields(&line.replace("Wife", "Cousin")).unwrap(), &mut ids).unwrap_err();
         assert_eq!(error, "relationship is Cousin, which a9a has no column for");
-        assert_eq!(fields("1, 2").unwrap_err(), "has 2 fields: wanted 15");
+        assert_eq!(fields("1, 2").unwrap_err(), "has 2 fields; expected 15");
         let error = each_row("part", b"|note\n\n1,2\n", |_| Ok(())).unwrap_err().to_string();
-        assert_eq!(error, "part, line 3: has 2 fields: wanted 15");
+        assert_eq!(error, "part, line 3: has 2 fields; expected 15");
     }
 
     #[test]

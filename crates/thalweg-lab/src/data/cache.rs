@@ -394,7 +394,7 @@ fn map(path: &Path, file: &File) -> Result<Opened, String> {
         return Err("was written on a machine with the other byte order".into());
     }
     if header.version != VERSION {
-        return Err(format!("has version {}: wanted {VERSION}", header.version));
+        return Err(format!("has version {}; expected {VERSION}", header.version));
     }
     let words_end = header.words.iter().fold(HEADER as u64, |end, w| end.saturating_add(*w));
     if words_end > length {
@@ -451,7 +451,7 @@ fn opened(header: &Header, words: [String; 4], bytes: &'static [u8]) -> Result<O
         0 => Matrix::sparse(columns, ptr, list::<u32>(bytes, header.ids)?, list::<f64>(bytes, header.values)?),
         1 => Matrix::ones(columns, ptr, list::<u32>(bytes, header.ids)?),
         2 => Matrix::byte_ones(columns, ptr, list::<u8>(bytes, header.ids)?),
-        other => return Err(format!("its rows are of kind {other}: wanted 0, 1 or 2")),
+        other => return Err(format!("its rows are of kind {other}; expected 0, 1 or 2")),
     }
     .map_err(|e| e.to_string())?;
     let (rows, stored) = (features.rows() as u64, features.stored() as u64);
@@ -563,7 +563,7 @@ fn widened(path: &Path, rows: Rows, columns: Option<usize>) -> Result<Rows> {
     let present = rows.features.cols();
     let Some(wanted) = columns.filter(|c| *c != present) else { return Ok(rows) };
     if wanted < present {
-        return Err(Error::file(path, format!("has {present} columns: wanted at most {wanted}")));
+        return Err(Error::file(path, format!("has {present} columns; expected at most {wanted}")));
     }
     Ok(Rows { features: rows.features.with_columns(wanted)?, ..rows })
 }
@@ -631,7 +631,7 @@ mod tests {
         }
         assert!(refused(&damaged(40)).ends_with("the checksum of its header is another"));
         assert!(refused(&damaged(0)).contains("is not a thalweg file of rows"));
-        assert!(refused(&damaged(8)).ends_with("has version 6: wanted 2"));
+        assert!(refused(&damaged(8)).ends_with("has version 6; expected 2"));
         assert!(refused(b"").contains("is cut short: it has 0 bytes"));
         for end in [7, HEADER - 1, HEADER + 3, bytes.len() - 1] {
             assert!(refused(&bytes[..end]).contains("is cut short"), "{end}");
@@ -674,7 +674,7 @@ mod tests {
             assert_eq!((&again, notes.len()), (&libsvm::read(&text, columns).unwrap(), 0));
         }
         let error = read_with(&text, Some(299), Some(&kept), 1).unwrap_err().to_string();
-        assert!(error.ends_with("has 300 columns: wanted at most 299"), "{error}");
+        assert!(error.ends_with("has 300 columns; expected at most 299"), "{error}");
 
         std::fs::write(&text, VALUED.replace("0.5", "0.25")).unwrap();
         let (changed, notes) = read(None);

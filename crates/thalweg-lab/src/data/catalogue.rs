@@ -291,7 +291,7 @@ fn of_rows(path: &Path, rows: Rows, mut notes: Vec<String>, group: Option<usize>
     if let Some(column) = group {
         let width = data.features.cols();
         if column == 0 || column > width {
-            return Err(Error::file(path, format!("the group column is {column}: wanted 1 to {width}")));
+            return Err(Error::file(path, format!("the group column is {column}; expected 1 to {width}")));
         }
         let names = [format!("column {column}"), "the rest".to_string()];
         let groups = split(&data, column - 1, |v| v != 0.0, names);
@@ -299,7 +299,7 @@ fn of_rows(path: &Path, rows: Rows, mut notes: Vec<String>, group: Option<usize>
             let which = if empty == 0 { "no row has" } else { "every row has" };
             return Err(Error::file(
                 path,
-                format!("{which} an entry in the group column {column}: wanted rows with one and rows without"),
+                format!("{which} an entry in the group column {column}; expected rows with one and rows without"),
             ));
         }
         data.groups = Some(groups);
@@ -674,7 +674,7 @@ mod tests {
 
         // What the recipe refuses is still a table that can be counted.
         std::fs::write(&file, text.replace("Female", "?")).unwrap();
-        let wanted = format!("{}, line 4: sex is '?': wanted one of 'Female', 'Male'", file.display());
+        let wanted = format!("{}, line 4: sex is '?'; expected one of 'Female', 'Male'", file.display());
         assert_eq!(load(name, &options).unwrap_err().to_string(), wanted);
         let counts = count(name, &options).unwrap();
         assert_eq!((counts.rows, counts.prepared), (3, None));
@@ -743,8 +743,8 @@ mod tests {
         assert_eq!(found.of_row, [1, 0, 1]);
         assert_eq!(groups(3).unwrap().of_row, [0, 1, 0]);
         assert!(groups(1).unwrap_err().to_string().contains("every row has an entry in the group column 1"));
-        assert!(groups(4).unwrap_err().to_string().contains("the group column is 4: wanted 1 to 3"));
-        assert!(groups(0).unwrap_err().to_string().contains("wanted 1 to 3"));
+        assert!(groups(4).unwrap_err().to_string().contains("the group column is 4; expected 1 to 3"));
+        assert!(groups(0).unwrap_err().to_string().contains("expected 1 to 3"));
         let error = load_file(&path, Some(5), Some(5)).unwrap_err().to_string();
         assert!(error.contains("no row has an entry in the group column 5"), "{error}");
         let plain = load_file(&path, Some(5), None).unwrap();

@@ -24,21 +24,21 @@ pub fn parse<R: Read>(mut source: Source<R>) -> Result<Rows> {
         let mut count = 0;
         for cell in text.split(|b| *b == b',') {
             let Some(value) = std::str::from_utf8(cell).ok().and_then(|c| c.trim().parse::<i32>().ok()) else {
-                return Err(source.bad(format!("{} in place {}: wanted an integer", show(cell), count + 1)));
+                return Err(source.bad(format!("{} in place {}; expected an integer", show(cell), count + 1)));
             };
             if count < COLUMNS && value != 0 {
                 ids.push(count as u32);
                 values.push(f64::from(value));
             } else if count == COLUMNS {
                 if !(1..=7).contains(&value) {
-                    return Err(source.bad(format!("cover type {value}: wanted 1 to 7")));
+                    return Err(source.bad(format!("cover type {value}; expected 1 to 7")));
                 }
                 labels.push(if value == 2 { 1 } else { -1 });
             }
             count += 1;
         }
         if count != COLUMNS + 1 {
-            return Err(source.bad(format!("has {count} numbers: wanted {}", COLUMNS + 1)));
+            return Err(source.bad(format!("has {count} numbers; expected {}", COLUMNS + 1)));
         }
         ptr.push(ids.len());
     }
@@ -75,10 +75,10 @@ mod tests {
     #[test]
     fn errors_have_the_line() {
         let error = |text: String| from(&text).unwrap_err().to_string();
-        assert_eq!(error(line("2") + &line("8")), "c.data, line 2: cover type 8: wanted 1 to 7");
-        assert_eq!(error(line("x")), "c.data, line 1: x in place 55: wanted an integer");
-        assert_eq!(error("1,2\n".into()), "c.data, line 1: has 2 numbers: wanted 55");
-        assert_eq!(error(line("2,1")), "c.data, line 1: has 56 numbers: wanted 55");
+        assert_eq!(error(line("2") + &line("8")), "c.data, line 2: cover type 8; expected 1 to 7");
+        assert_eq!(error(line("x")), "c.data, line 1: x in place 55; expected an integer");
+        assert_eq!(error("1,2\n".into()), "c.data, line 1: has 2 numbers; expected 55");
+        assert_eq!(error(line("2,1")), "c.data, line 1: has 56 numbers; expected 55");
         assert_eq!(error(String::new()), "c.data, line 1: the file has no rows");
     }
 }

@@ -87,7 +87,7 @@ fn read_rows<R: Read>(
             continue;
         }
         let Some(label) = number(token).filter(|y| y.is_finite()) else {
-            return Err(source.bad(format!("label {}: wanted a finite number", show(token))));
+            return Err(source.bad(format!("label {}; expected a finite number", show(token))));
         };
         labelled(label, source.line()).map_err(|what| source.bad(what))?;
         rows.push(rest, most).map_err(|what| source.bad(what))?;
@@ -147,7 +147,7 @@ impl Growing {
                 return Err(format!("{} has column 0: columns are counted from 1", show(token)));
             }
             if column > most {
-                return Err(format!("{} has column {column}: wanted at most {most}", show(token)));
+                return Err(format!("{} has column {column}; expected at most {most}", show(token)));
             }
             // `most` is at most u32::MAX.
             let column = column as u32;
@@ -155,7 +155,7 @@ impl Growing {
                 return Err(format!("column {column} comes after column {last}: the columns of a row must increase"));
             }
             if !value.is_finite() {
-                return Err(format!("{} has the value {value}: wanted a finite number", show(token)));
+                return Err(format!("{} has the value {value}; expected a finite number", show(token)));
             }
             last = column;
             if value == 0.0 {
@@ -201,14 +201,14 @@ impl Labels {
     fn too_many(&self) -> String {
         let more = if self.distinct.len() > LISTED { ", …" } else { "" };
         let list: Vec<String> = self.distinct.iter().take(LISTED).map(|(y, _)| y.to_string()).collect();
-        format!("there are more than two different labels ({}{more}): wanted two", list.join(", "))
+        format!("there are more than two different labels ({}{more}); expected two", list.join(", "))
     }
 
     /// Maps the larger label to +1 and the smaller to -1; also says which these are.
     fn signs(self, bad: impl Fn(usize, String) -> Error) -> Result<(Vec<i8>, (f64, f64))> {
         let (large, small) = match *self.distinct.as_slice() {
             [(y, line)] if y.abs() != 1.0 => {
-                return Err(bad(line, format!("every row has the label {y}: wanted two different labels, or +1 and -1")));
+                return Err(bad(line, format!("every row has the label {y}; expected two different labels, or +1 and -1")));
             }
             [_] => (1.0, -1.0),
             [(a, _), (b, _)] => (a.max(b), a.min(b)),
@@ -269,7 +269,7 @@ fn pair(token: &[u8]) -> Result<(u64, f64), String> {
         [b':', value @ ..] if at > 0 => number(value).map(|value| (column, value)),
         _ => None,
     }
-    .ok_or_else(|| format!("{}: wanted column:value, such as 12:0.5", show(token)))
+    .ok_or_else(|| format!("{}; expected column:value, such as 12:0.5", show(token)))
 }
 
 fn number(text: &[u8]) -> Option<f64> {
@@ -411,30 +411,30 @@ mod tests {
     #[test]
     fn every_error_names_file_and_line() {
         for (text, line, part) in [
-            ("1 12:abc\n", 1, "12:abc: wanted column:value"),
-            ("1 1:1\n-1 12\n", 2, "12: wanted column:value"),
-            ("1 x:1\n", 1, "x:1: wanted column:value"),
-            ("1 :1\n", 1, ":1: wanted column:value"),
-            ("1 3:\n", 1, "3:: wanted column:value"),
-            ("1 -3:1\n", 1, "-3:1: wanted column:value"),
-            ("1 3:1:1\n", 1, "3:1:1: wanted column:value"),
-            ("1 qid:4 1:1\n", 1, "qid:4: wanted column:value"),
-            ("1 1:1\n\n1 2:nan\n", 3, "2:nan has the value NaN: wanted a finite number"),
+            ("1 12:abc\n", 1, "12:abc; expected column:value"),
+            ("1 1:1\n-1 12\n", 2, "12; expected column:value"),
+            ("1 x:1\n", 1, "x:1; expected column:value"),
+            ("1 :1\n", 1, ":1; expected column:value"),
+            ("1 3:\n", 1, "3:; expected column:value"),
+            ("1 -3:1\n", 1, "-3:1; expected column:value"),
+            ("1 3:1:1\n", 1, "3:1:1; expected column:value"),
+            ("1 qid:4 1:1\n", 1, "qid:4; expected column:value"),
+            ("1 1:1\n\n1 2:nan\n", 3, "2:nan has the value NaN; expected a finite number"),
             ("1 2:inf\n", 1, "2:inf has the value inf"),
             ("1 2:-1e999\n", 1, "2:-1e999 has the value -inf"),
             ("1 0:1\n", 1, "columns are counted from 1"),
             ("1 4:1 3:1\n", 1, "column 3 comes after column 4"),
             ("1 4:0 4:1\n", 1, "column 4 comes after column 4"),
-            ("1 1:1\n-1 6:1\n", 2, "6:1 has column 6: wanted at most 5"),
-            ("1 6:0\n", 1, "6:0 has column 6: wanted at most 5"),
-            ("1 99999999999999999999:1\n", 1, "wanted at most 5"),
-            ("one 1:1\n", 1, "label one: wanted a finite number"),
-            ("1:1 2:1\n", 1, "label 1:1: wanted a finite number"),
-            ("nan 1:1\n", 1, "label nan: wanted a finite number"),
-            ("1,2 1:1\n", 1, "label 1,2: wanted a finite number"),
+            ("1 1:1\n-1 6:1\n", 2, "6:1 has column 6; expected at most 5"),
+            ("1 6:0\n", 1, "6:0 has column 6; expected at most 5"),
+            ("1 99999999999999999999:1\n", 1, "expected at most 5"),
+            ("one 1:1\n", 1, "label one; expected a finite number"),
+            ("1:1 2:1\n", 1, "label 1:1; expected a finite number"),
+            ("nan 1:1\n", 1, "label nan; expected a finite number"),
+            ("1,2 1:1\n", 1, "label 1,2; expected a finite number"),
             ("", 1, "the file has no rows"),
             ("# nothing\n\n", 3, "the file has no rows"),
-            ("1\n2\n1\n3\n0.5\n", 4, "more than two different labels (1, 2, 3, 0.5): wanted two"),
+            ("1\n2\n1\n3\n0.5\n", 4, "more than two different labels (1, 2, 3, 0.5); expected two"),
             ("2 1:1\n2 1:1\n", 1, "every row has the label 2"),
         ] {
             let error = from(text, Some(5)).unwrap_err();
@@ -447,7 +447,7 @@ mod tests {
         let error = from("1\n-1\n", None).unwrap_err().to_string();
         assert!(error.contains("the number of columns must be stated"), "{error}");
         let error = from("1 4294967296:1\n", None).unwrap_err().to_string();
-        assert!(error.contains("wanted at most 4294967295"), "{error}");
+        assert!(error.contains("expected at most 4294967295"), "{error}");
     }
 
     #[test]

@@ -250,7 +250,7 @@ impl Recipe {
         let mut unknown = 0;
         for i in 0..table.rows() {
             let refuse = |name: &str, cell: &str, wanted: String| {
-                table.bad_at(i, format!("{name} is '{}': wanted {wanted}", show(cell.as_bytes())))
+                table.bad_at(i, format!("{name} is '{}'; expected {wanted}", show(cell.as_bytes())))
             };
             let mut stays = true;
             for (name, place, rule) in &rules {
@@ -288,7 +288,7 @@ impl Recipe {
         }
         if labels.is_empty() {
             let rules: Vec<String> = self.keep.iter().map(|(name, rule)| format!("{name} {}", rule.describe())).collect();
-            return Err(table.bad(format!("none of its {} rows stays: wanted rows with {}", table.rows(), rules.join("; "))));
+            return Err(table.bad(format!("none of its {} rows stays; expected rows with {}", table.rows(), rules.join("; "))));
         }
         // The largest of a column of zeros and ones is 1: only numbers change.
         ids.iter().zip(&mut values).for_each(|(id, value)| *value /= largest[*id as usize]);
@@ -490,27 +490,27 @@ mod tests {
             assert!(text().contains(old), "{old}");
             from(&text().replacen(old, new, 1)).unwrap_err().to_string()
         };
-        assert_eq!(error("B,Female", "B,female"), "some.csv, line 3: sex is 'female': wanted one of 'Female', 'Male'");
-        assert_eq!(error("x,20", "x,"), "some.csv, line 9: age is '': wanted a number of at least 0");
-        assert_eq!(error("x,20", "x,-20"), "some.csv, line 9: age is '-20': wanted a number of at least 0");
-        assert_eq!(error("x,20", "x,inf"), "some.csv, line 9: age is 'inf': wanted a number of at least 0");
+        assert_eq!(error("B,Female", "B,female"), "some.csv, line 3: sex is 'female'; expected one of 'Female', 'Male'");
+        assert_eq!(error("x,20", "x,"), "some.csv, line 9: age is ''; expected a number of at least 0");
+        assert_eq!(error("x,20", "x,-20"), "some.csv, line 9: age is '-20'; expected a number of at least 0");
+        assert_eq!(error("x,20", "x,inf"), "some.csv, line 9: age is 'inf'; expected a number of at least 0");
         assert_eq!(
             error("Less than 25", "<25"),
-            "some.csv, line 9: age_cat is '<25': wanted one of 'Less than 25', '25 - 45', 'Greater than 45'"
+            "some.csv, line 9: age_cat is '<25'; expected one of 'Less than 25', '25 - 45', 'Greater than 45'"
         );
         assert_eq!(
             error("Caucasian", "caucasian"),
-            "some.csv, line 3: race is 'caucasian': wanted one of 'African-American', 'Asian', 'Caucasian', 'Hispanic', \
+            "some.csv, line 3: race is 'caucasian'; expected one of 'African-American', 'Asian', 'Caucasian', 'Hispanic', \
              'Native American', 'Other'"
         );
-        assert_eq!(error("High,99,0", "High,99,2"), "some.csv, line 3: two_year_recid is '2': wanted one of '1', '0'");
+        assert_eq!(error("High,99,0", "High,99,2"), "some.csv, line 3: two_year_recid is '2'; expected one of '1', '0'");
         // Cells of the filter are checked in rows that go, too.
         assert_eq!(
             error("9,31,F,1,Low", "9,31,F,1,Lwo"),
-            "some.csv, line 4: score_text is 'Lwo': wanted one of 'Low', 'Medium', 'High', 'N/A'"
+            "some.csv, line 4: score_text is 'Lwo'; expected one of 'Low', 'Medium', 'High', 'N/A'"
         );
-        assert_eq!(error("9,31,", "9,3l,"), "some.csv, line 4: days_b_screening_arrest is '3l': wanted a number or nothing");
-        assert_eq!(error("9,31,", "9,nan,"), "some.csv, line 4: days_b_screening_arrest is 'nan': wanted a number or nothing");
+        assert_eq!(error("9,31,", "9,3l,"), "some.csv, line 4: days_b_screening_arrest is '3l'; expected a number or nothing");
+        assert_eq!(error("9,31,", "9,nan,"), "some.csv, line 4: days_b_screening_arrest is 'nan'; expected a number or nothing");
     }
 
     #[test]
@@ -521,7 +521,7 @@ mod tests {
         let error = from(&format!("{HEADER}\n{}\n{}\n", ROWS[2], ROWS[3])).unwrap_err().to_string();
         assert_eq!(
             error,
-            "some.csv: none of its 2 rows stays: wanted rows with days_b_screening_arrest from -30 to 30; is_recid other than \
+            "some.csv: none of its 2 rows stays; expected rows with days_b_screening_arrest from -30 to 30; is_recid other than \
              '-1'; c_charge_degree other than 'O'; score_text other than 'N/A'"
         );
     }
@@ -572,22 +572,22 @@ mod tests {
         let error = |old: &str, new: &str| refused("bank", BANK_TEXT, old, new);
         assert_eq!(
             error("\"may\"", "\"jan\""),
-            "some.csv, line 2: month is 'jan': wanted one of 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'"
+            "some.csv, line 2: month is 'jan'; expected one of 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'"
         );
         assert_eq!(
             error("\"divorced\"", "\"widowed\""),
-            "some.csv, line 3: marital is 'widowed': wanted one of 'divorced', 'married', 'single', 'unknown'"
+            "some.csv, line 3: marital is 'widowed'; expected one of 'divorced', 'married', 'single', 'unknown'"
         );
         assert_eq!(
             error("\"telephone\"", "\"post\""),
-            "some.csv, line 2: contact is 'post': wanted one of 'cellular', 'telephone'"
+            "some.csv, line 2: contact is 'post'; expected one of 'cellular', 'telephone'"
         );
-        assert_eq!(error("-2.2", "-2,2"), "some.csv, line 3: emp.var.rate is '-2,2': wanted a number");
-        assert_eq!(error("-2.2", "nan"), "some.csv, line 3: emp.var.rate is 'nan': wanted a number");
+        assert_eq!(error("-2.2", "-2,2"), "some.csv, line 3: emp.var.rate is '-2,2'; expected a number");
+        assert_eq!(error("-2.2", "nan"), "some.csv, line 3: emp.var.rate is 'nan'; expected a number");
         // The groups come from the age: what is no age is in neither.
-        assert_eq!(error("\r\n24;", "\r\n-24;"), "some.csv, line 3: age is '-24': wanted a number of at least 0");
-        assert_eq!(error("\r\n24;", "\r\n;"), "some.csv, line 3: age is '': wanted a number of at least 0");
-        assert_eq!(error("2500;\"yes\"", "2500;\"maybe\""), "some.csv, line 3: y is 'maybe': wanted one of 'yes', 'no'");
+        assert_eq!(error("\r\n24;", "\r\n-24;"), "some.csv, line 3: age is '-24'; expected a number of at least 0");
+        assert_eq!(error("\r\n24;", "\r\n;"), "some.csv, line 3: age is ''; expected a number of at least 0");
+        assert_eq!(error("2500;\"yes\"", "2500;\"maybe\""), "some.csv, line 3: y is 'maybe'; expected one of 'yes', 'no'");
         let error = error("\"euribor3m\"", "\"euribor\"");
         assert!(error.starts_with("some.csv: has no column 'euribor3m' (did you mean euribor?)"), "{error}");
     }
@@ -620,9 +620,9 @@ mod tests {
             assert_eq!(entries(&data, i), *wanted, "row {i}");
         }
         let error = |old: &str, new: &str| refused("compas", COMPAS_TEXT, old, new);
-        assert_eq!(error(",O,,", ",X,,"), "some.csv, line 4: c_charge_degree is 'X': wanted one of 'F', 'M', 'O'");
-        assert_eq!(error(",x,96", ",x,old"), "some.csv, line 4: age is 'old': wanted a number of at least 0");
-        assert_eq!(error("M,,1", "M,,"), "some.csv, line 3: is_recid is '': wanted one of '1', '0', '-1'");
+        assert_eq!(error(",O,,", ",X,,"), "some.csv, line 4: c_charge_degree is 'X'; expected one of 'F', 'M', 'O'");
+        assert_eq!(error(",x,96", ",x,old"), "some.csv, line 4: age is 'old'; expected a number of at least 0");
+        assert_eq!(error("M,,1", "M,,"), "some.csv, line 3: is_recid is ''; expected one of '1', '0', '-1'");
         let error = error("c_charge_degree", "c_degree");
         assert!(error.starts_with("some.csv: has no column 'c_charge_degree'") && !error.contains("dob"), "{error}");
     }
@@ -658,14 +658,14 @@ mod tests {
     fn german_refuses_symbols_of_other_attributes() {
         let error = |old: &str, new: &str| refused("german", GERMAN_TEXT, old, new);
         for wrong in ["A10", "A15", "A1", "A101", "A1+1", "11", "a11", "?"] {
-            let wanted = format!("some.csv, line 1: status is '{wrong}': wanted one of 'A11' to 'A14'");
+            let wanted = format!("some.csv, line 1: status is '{wrong}'; expected one of 'A11' to 'A14'");
             assert_eq!(error("A11", wrong), wanted);
         }
-        assert_eq!(error("A410", "A411"), "some.csv, line 2: purpose is 'A411': wanted one of 'A40' to 'A410'");
-        assert_eq!(error("A410", "A4010"), "some.csv, line 2: purpose is 'A4010': wanted one of 'A40' to 'A410'");
-        assert_eq!(error("A40 2000", "A40 x"), "some.csv, line 3: credit-amount is 'x': wanted a number of at least 0");
-        assert_eq!(error("A201 1\nA12", "A201 0\nA12"), "some.csv, line 1: risk is '0': wanted one of '1', '2'");
-        assert_eq!(error("A14 12 A32", "A14 A32"), "some.csv, line 3: has 20 cells: wanted 21");
+        assert_eq!(error("A410", "A411"), "some.csv, line 2: purpose is 'A411'; expected one of 'A40' to 'A410'");
+        assert_eq!(error("A410", "A4010"), "some.csv, line 2: purpose is 'A4010'; expected one of 'A40' to 'A410'");
+        assert_eq!(error("A40 2000", "A40 x"), "some.csv, line 3: credit-amount is 'x'; expected a number of at least 0");
+        assert_eq!(error("A201 1\nA12", "A201 0\nA12"), "some.csv, line 1: risk is '0'; expected one of '1', '2'");
+        assert_eq!(error("A14 12 A32", "A14 A32"), "some.csv, line 3: has 20 cells; expected 21");
     }
 
     #[test]

@@ -137,10 +137,10 @@ impl Synth {
     pub fn check(&self) -> Result<()> {
         let (least, columns) = (self.like.shape().least, self.columns());
         if columns < least || columns > u32::MAX as usize {
-            return Err(Error::Request(format!("columns = {columns}: wanted {least} to {}", u32::MAX)));
+            return Err(Error::Request(format!("columns must be {least} to {}, got {columns}", u32::MAX)));
         }
         if self.rows() == 0 {
-            return Err(Error::Request("rows = 0: wanted at least 1".into()));
+            return Err(Error::Request("rows must be at least 1, got 0".into()));
         }
         Ok(())
     }
@@ -204,7 +204,7 @@ impl Synth {
                 (counts, std::fs::metadata(path).map_err(io)?.len())
             }
             _ => {
-                return Err(Error::file(path, "is called neither .svm, .txt, .svm.gz, .txt.gz nor .thw: wanted one of these"));
+                return Err(Error::file(path, "is called neither .svm, .txt, .svm.gz, .txt.gz nor .thw; expected one of these"));
             }
         };
         let stand_in = self.like.shape().title.into();
@@ -473,9 +473,9 @@ mod tests {
     #[test]
     fn impossible_sizes_and_names_are_refused() {
         let refused = |synth: Synth| synth.check().unwrap_err().to_string();
-        assert_eq!(refused(synth(Like::Url, 0)), "rows = 0: wanted at least 1");
+        assert_eq!(refused(synth(Like::Url, 0)), "rows must be at least 1, got 0");
         let narrow = Synth { columns: Some(14), ..synth(Like::Covtype, 5) };
-        assert_eq!(refused(narrow), "columns = 14: wanted 15 to 4294967295");
+        assert_eq!(refused(narrow), "columns must be 15 to 4294967295, got 14");
         let error = synth(Like::Url, 5).write(Path::new("rows.csv"), &mut |_| ()).unwrap_err().to_string();
         assert!(error.starts_with("rows.csv: is called neither .svm, .txt,"), "{error}");
     }

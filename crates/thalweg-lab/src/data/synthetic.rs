@@ -41,7 +41,7 @@ pub fn get(name: &str) -> Result<&'static Synthetic> {
     let names = || SYNTHETIC.iter().map(|s| s.name);
     SYNTHETIC.iter().find(|s| s.name == name).ok_or_else(|| {
         let known: Vec<&str> = names().collect();
-        Error::Request(format!("synthetic = {name:?}{}: wanted one of {}", did_you_mean(name, names()), known.join(", ")))
+        Error::Request(format!("synthetic must be one of {}, got {name:?}{}", known.join(", "), did_you_mean(name, names())))
     })
 }
 

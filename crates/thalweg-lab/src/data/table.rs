@@ -89,7 +89,7 @@ impl Table {
             Some(names) => names.iter().map(|n| n.to_string()).collect(),
             None => match next(&mut record)? {
                 Some(_) => record.cells().map(|cell| String::from_utf8_lossy(cell).into_owned()).collect(),
-                None => return Err(Error::file(source.path(), "is empty: wanted a header line and rows")),
+                None => return Err(Error::file(source.path(), "is empty; expected a header line and rows")),
             },
         };
         let keep: Vec<bool> = all.iter().map(|n| !(layout.leave_out)(n)).collect();
@@ -101,7 +101,7 @@ impl Table {
         while let Some(line) = next(&mut record)? {
             if record.ends.len() != all.len() {
                 let (got, s) = (record.ends.len(), if record.ends.len() == 1 { "" } else { "s" });
-                return Err(source.bad_at(line, format!("has {got} cell{s}: wanted {}", all.len())));
+                return Err(source.bad_at(line, format!("has {got} cell{s}; expected {}", all.len())));
             }
             if whole {
                 table.ends.extend(record.ends.iter().map(|end| bytes.len() + end));
@@ -115,7 +115,7 @@ impl Table {
             table.lines.push(u32::try_from(line).unwrap_or(u32::MAX));
         }
         if table.lines.is_empty() {
-            let what = if layout.names.is_some() { "is empty: wanted rows" } else { "has a header line and no rows" };
+            let what = if layout.names.is_some() { "is empty; expected rows" } else { "has a header line and no rows" };
             return Err(Error::file(source.path(), what));
         }
         bytes.shrink_to_fit();
@@ -130,23 +130,23 @@ impl Table {
         if let [only] = self.names.as_slice() {
             let only = show(only.as_bytes());
             return refuse(format!(
-                "the header has one column, '{only}': wanted at least two, with a comma, semicolon, tab or bar between them"
+                "the header has one column, '{only}'; expected at least two, with a comma, semicolon, tab or bar between them"
             ));
         }
         let numbers: Option<Vec<f64>> = self.names.iter().map(|n| n.parse().ok()).collect();
         // Some programs number columns that have no names; those numbers are names.
         let counted = |numbers: &[f64]| [0, 1].iter().any(|s| numbers.iter().zip(*s..).all(|(v, k)| *v == f64::from(k)));
         if numbers.is_some_and(|numbers| !counted(&numbers)) {
-            return refuse("every cell is a number: wanted a header line with the names of the columns".into());
+            return refuse("every cell is a number; expected a header line with the names of the columns".into());
         }
         let mut first = std::collections::HashMap::new();
         for (j, name) in (1..).zip(&self.names) {
             if name.is_empty() {
-                return refuse(format!("column {j} has no name: wanted a name for each column"));
+                return refuse(format!("column {j} has no name; expected a name for each column"));
             }
             if let Some(before) = first.insert(name, j) {
                 let name = show(name.as_bytes());
-                return refuse(format!("columns {before} and {j} have the same name '{name}': wanted different names"));
+                return refuse(format!("columns {before} and {j} have the same name '{name}'; expected different names"));
             }
         }
         Ok(())
@@ -459,7 +459,7 @@ impl<'a> Records<'a> {
         let here = if lines == 0 { String::new() } else { format!(" in line {}, of the quote opened here", self.line + lines) };
         let after: String = String::from_utf8_lossy(after).chars().take(1).collect();
         let (after, separator) = (show(after.as_bytes()), char::from(self.separator));
-        Err((self.line, format!("{after} follows a closing quote{here}: wanted {separator:?}")))
+        Err((self.line, format!("{after} follows a closing quote{here}; expected {separator:?}")))
     }
 }
 
@@ -499,20 +499,20 @@ mod tests {
     #[test]
     fn errors_have_the_line() {
         let error = |text| from(text, &COMMA).unwrap_err().to_string();
-        assert_eq!(error("a,b\n1,2\n\n3\n"), "some.csv, line 4: has 1 cell: wanted 2");
-        assert_eq!(error("a,b\r\n\"1\r\n1\",2\r\n3,4,5\n"), "some.csv, line 4: has 3 cells: wanted 2");
+        assert_eq!(error("a,b\n1,2\n\n3\n"), "some.csv, line 4: has 1 cell; expected 2");
+        assert_eq!(error("a,b\r\n\"1\r\n1\",2\r\n3,4,5\n"), "some.csv, line 4: has 3 cells; expected 2");
         assert_eq!(error("a,b\n\"1\n1\",2\n3,\"4\n"), "some.csv, line 4: a double quote is opened and never closed");
-        assert_eq!(error("a,b\n\"1\" é,2\n"), "some.csv, line 2: é follows a closing quote: wanted ','");
+        assert_eq!(error("a,b\n\"1\" é,2\n"), "some.csv, line 2: é follows a closing quote; expected ','");
         assert_eq!(
             error("a,b\n\"1,2\n3,\"4\"\n"),
-            "some.csv, line 2: 4 follows a closing quote in line 3, of the quote opened here: wanted ','"
+            "some.csv, line 2: 4 follows a closing quote in line 3, of the quote opened here; expected ','"
         );
         assert_eq!(error("a,b\n"), "some.csv: has a header line and no rows");
         assert_eq!(error("a,b"), "some.csv: has a header line and no rows");
-        assert_eq!(error(""), "some.csv: is empty: wanted a header line and rows");
-        assert_eq!(error("\u{feff} \r\n\n"), "some.csv: is empty: wanted a header line and rows");
+        assert_eq!(error(""), "some.csv: is empty; expected a header line and rows");
+        assert_eq!(error("\u{feff} \r\n\n"), "some.csv: is empty; expected a header line and rows");
         let layout = Layout { names: Some(&["x", "y"]), ..COMMA };
-        assert_eq!(from("\n", &layout).unwrap_err().to_string(), "some.csv: is empty: wanted rows");
+        assert_eq!(from("\n", &layout).unwrap_err().to_string(), "some.csv: is empty; expected rows");
     }
 
     fn user(text: impl AsRef<[u8]>) -> Result<Table> {
@@ -541,10 +541,10 @@ mod tests {
         }
         // A ragged line among good ones does not mislead.
         let error = |text: &str| user(text).unwrap_err().to_string();
-        assert_eq!(error("a;b;c\n1;2;3\n1;2\n4;5;6\n"), "my.csv, line 3: has 2 cells: wanted 3");
+        assert_eq!(error("a;b;c\n1;2;3\n1;2\n4;5;6\n"), "my.csv, line 3: has 2 cells; expected 3");
         let long: String = (0..100_000).map(|i| format!("{i}|x\n")).collect();
         assert_eq!(user(format!("a|b\n{long}")).unwrap().rows(), 100_000);
-        assert_eq!(error(&format!("a|b\n{long}1|2|3")), "my.csv, line 100002: has 3 cells: wanted 2");
+        assert_eq!(error(&format!("a|b\n{long}1|2|3")), "my.csv, line 100002: has 3 cells; expected 2");
         assert_eq!(error(&format!("a,b\n1,\"{long}")), "my.csv, line 2: a double quote is opened and never closed");
     }
 
@@ -567,19 +567,19 @@ mod tests {
     #[test]
     fn headers_are_checked() {
         let error = |text: &str| user(text).unwrap_err().to_string();
-        assert_eq!(error("a,b,a\n1,2,3\n"), "my.csv, line 1: columns 1 and 3 have the same name 'a': wanted different names");
-        assert_eq!(error("a,,b\n1,2,3\n"), "my.csv, line 1: column 2 has no name: wanted a name for each column");
+        assert_eq!(error("a,b,a\n1,2,3\n"), "my.csv, line 1: columns 1 and 3 have the same name 'a'; expected different names");
+        assert_eq!(error("a,,b\n1,2,3\n"), "my.csv, line 1: column 2 has no name; expected a name for each column");
         assert_eq!(
             error("a\n1\n"),
-            "my.csv, line 1: the header has one column, 'a': wanted at least two, with a comma, semicolon, tab or bar \
+            "my.csv, line 1: the header has one column, 'a'; expected at least two, with a comma, semicolon, tab or bar \
              between them"
         );
         assert_eq!(
             error("39,2.5\n50,3\n"),
-            "my.csv, line 1: every cell is a number: wanted a header line with the names of the columns"
+            "my.csv, line 1: every cell is a number; expected a header line with the names of the columns"
         );
         assert_eq!(user("0,1,2\n5,6,7\n").unwrap().names(), ["0", "1", "2"]);
-        assert_eq!(error(""), "my.csv: is empty: wanted a header line and rows");
+        assert_eq!(error(""), "my.csv: is empty; expected a header line and rows");
         assert_eq!(error("a,b\n"), "my.csv: has a header line and no rows");
     }
 
@@ -587,7 +587,7 @@ mod tests {
     fn files_of_all_kinds() {
         let here = tempfile::tempdir().unwrap();
         let error = Table::read(here.path()).unwrap_err().to_string();
-        assert_eq!(error, format!("{}: is a directory, wanted a file", here.path().display()));
+        assert_eq!(error, format!("{}: is a directory; expected a file", here.path().display()));
         assert!(Table::read(&here.path().join("none")).unwrap_err().to_string().ends_with("none: there is no such file"));
         let mut zip = GzEncoder::new(vec![], Compression::fast());
         zip.write_all(b"a,b\n1,2\n").unwrap();

@@ -49,7 +49,7 @@ impl Grouping {
                 let (most, what) = if found.numbers { (MOST.0, "numbers") } else { (MOST.1, "values") };
                 if counts.len() > most {
                     return Err(table.bad(format!(
-                        "column {name} has {} different {what}: wanted at most {most} groups; COLUMN=VALUE sets one value \
+                        "column {name} has {} different {what}; expected at most {most} groups; COLUMN=VALUE sets one value \
                          against all others, such as {}",
                         thousands(counts.len()),
                         quote(&format!("{}={}", table.names()[column], counts[0].0))
@@ -71,7 +71,7 @@ impl Grouping {
         };
         if groups.len() < 2 || groups.iter().any(|(_, rows)| *rows == 0) {
             let only = groups.first().map_or_else(String::new, |(text, _)| format!(", {}", quote(text)));
-            return Err(table.bad(format!("all rows are in one group of column {name}{only}: wanted at least two groups")));
+            return Err(table.bad(format!("all rows are in one group of column {name}{only}; expected at least two groups")));
         }
         let small = groups.iter().filter(|(_, rows)| *rows < 2);
         let notices = small.map(|(text, _)| format!("group {} of column {name} has only one row", quote(text))).collect();
@@ -121,12 +121,12 @@ pub fn weights(table: &Table, column: &str) -> Result<Vec<f64>> {
         Cell::Number(w) if w >= 0.0 => Ok(w),
         kind => {
             let what = if kind == Cell::Missing { "missing".into() } else { quote(table.cell(i, j)) };
-            Err(table.bad_at(i, format!("the weight in column {} is {what}: wanted a number of at least 0", quote(column))))
+            Err(table.bad_at(i, format!("the weight in column {} is {what}; expected a number of at least 0", quote(column))))
         }
     };
     let weights = (0..table.rows()).map(weight).collect::<Result<Vec<f64>>>()?;
     if weights.iter().all(|w| *w == 0.0) {
-        return Err(table.bad(format!("all weights in column {} are 0: wanted some above 0", quote(column))));
+        return Err(table.bad(format!("all weights in column {} are 0; expected some above 0", quote(column))));
     }
     Ok(weights)
 }
@@ -180,7 +180,7 @@ mod tests {
     fn what_makes_no_groups_is_refused() {
         assert_eq!(
             error(&["a", "a"], "g"),
-            "the table: all rows are in one group of column 'g', 'a': wanted at least two groups"
+            "the table: all rows are in one group of column 'g', 'a'; expected at least two groups"
         );
         assert!(error(&["a", "a"], "g=a").contains("all rows are in one group of column 'g', 'a'"));
         assert_eq!(error(&["a", "b"], "h=a"), "the table: has no column 'h': its columns are 'g', 'z'");
@@ -192,11 +192,11 @@ mod tests {
         let mut many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert_eq!(
             error(&many, "g"),
-            "the table: column 'g' has 101 different numbers: wanted at most 20 groups; COLUMN=VALUE sets one value against all \
+            "the table: column 'g' has 101 different numbers; expected at most 20 groups; COLUMN=VALUE sets one value against all \
              others, such as 'g=1000'"
         );
         many[0] = "x";
-        assert!(error(&many, "g").contains("has 101 different values: wanted at most 100 groups"));
+        assert!(error(&many, "g").contains("has 101 different values; expected at most 100 groups"));
     }
 
     #[test]
@@ -214,10 +214,10 @@ mod tests {
         assert_eq!(weights(&table("w", &["1", "0", "2.5"]), "w").unwrap(), [1.0, 0.0, 2.5]);
         let error = |cells: &[&str], name| weights(&table("w", cells), name).unwrap_err().to_string();
         for (cell, shown) in [("-1", "'-1'"), ("inf", "'inf'"), ("a", "'a'"), ("", "missing"), ("NaN", "missing")] {
-            let wanted = format!("the table, line 3: the weight in column 'w' is {shown}: wanted a number of at least 0");
+            let wanted = format!("the table, line 3: the weight in column 'w' is {shown}; expected a number of at least 0");
             assert_eq!(error(&["1", cell], "w"), wanted);
         }
-        assert_eq!(error(&["0", "0"], "w"), "the table: all weights in column 'w' are 0: wanted some above 0");
+        assert_eq!(error(&["0", "0"], "w"), "the table: all weights in column 'w' are 0; expected some above 0");
         assert!(error(&["1"], "v").starts_with("the table: has no column 'v'"));
     }
 }

@@ -39,8 +39,8 @@ impl Labels {
         let [a, b] = found.list.as_slice() else {
             return Err(table.bad(match found.list.as_slice() {
                 [] => "has no rows".to_string(),
-                [only] => format!("all rows have the same label {} in column {name}: wanted two values", quote(only.text)),
-                _ => format!("column {name} has more than two values, {}: wanted two for a label", all()),
+                [only] => format!("all rows have the same label {} in column {name}; expected two values", quote(only.text)),
+                _ => format!("column {name} has more than two values, {}; expected two for a label", all()),
             }));
         };
         let mut notices = vec![];
@@ -50,7 +50,7 @@ impl Labels {
             Some(wanted) => {
                 let guess = thalweg::suggest::did_you_mean(wanted, [a.text, b.text]);
                 return Err(table.bad(format!(
-                    "no row has the label {}{guess} in column {name}: wanted {}",
+                    "no row has the label {}{guess} in column {name}; expected {}",
                     quote(wanted),
                     all()
                 )));
@@ -84,7 +84,7 @@ impl Labels {
                 return missing(table, row, column);
             }
             let wanted = list(known.iter().map(String::as_str));
-            table.bad_at(row, format!("the label in column {} is {}: wanted one of {wanted}", quote(&self.column), quote(cell)))
+            table.bad_at(row, format!("the label in column {} is {}; expected one of {wanted}", quote(&self.column), quote(cell)))
         })?;
         Ok(found.into_iter().map(|k| if k == 0 { 1.0 } else { -1.0 }).collect())
     }
@@ -165,23 +165,23 @@ mod tests {
 
     #[test]
     fn what_is_no_label_is_refused() {
-        assert_eq!(error(&["a", "a"], None), "the table: all rows have the same label 'a' in column 'y': wanted two values");
+        assert_eq!(error(&["a", "a"], None), "the table: all rows have the same label 'a' in column 'y'; expected two values");
         assert_eq!(
             error(&["10", "9", "1"], None),
-            "the table: column 'y' has more than two values, '1', '9', '10': wanted two for a label"
+            "the table: column 'y' has more than two values, '1', '9', '10'; expected two for a label"
         );
         let many: Vec<String> = (0..2000).map(|i| i.to_string()).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert_eq!(
             error(&many, None),
             "the table: column 'y' has more than two values, '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', … (2000 in \
-             all): wanted two for a label"
+             all); expected two for a label"
         );
         assert_eq!(error(&["a", "b", "?"], None), "the table, line 4: the label in column 'y' is missing (the cell is '?')");
         assert_eq!(error(&["a", "", "b"], None), "the table, line 3: the label in column 'y' is missing (the cell is empty)");
         assert_eq!(
             error(&[">50K", "<=50K"], Some(">50k")),
-            "the table: no row has the label '>50k' (did you mean >50K?) in column 'y': wanted '<=50K', '>50K'"
+            "the table: no row has the label '>50k' (did you mean >50K?) in column 'y'; expected '<=50K', '>50K'"
         );
         let error = Labels::learn(&table("income", &["a", "b"]), "incme", None).unwrap_err().to_string();
         assert_eq!(error, "the table: has no column 'incme' (did you mean income?): its columns are 'income', 'z'");
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(labels.read(&table("x", &["1", "0"])).unwrap(), None);
         assert_eq!(labels.read(&table("y", &["", "NA"])).unwrap(), None);
         let error = labels.read(&table("y", &["1", "2"])).unwrap_err().to_string();
-        assert_eq!(error, "the table, line 3: the label in column 'y' is '2': wanted one of '1', '0'");
+        assert_eq!(error, "the table, line 3: the label in column 'y' is '2'; expected one of '1', '0'");
         assert!(
             labels.read(&table("y", &["1", ""])).unwrap_err().to_string().contains("line 3: the label in column 'y' is missing")
         );

@@ -103,7 +103,7 @@ impl Column {
             Column::Number { .. } => "a finite mean and a deviation above 0",
             Column::Category { .. } => "levels in order, each once",
         };
-        if sound { Ok(()) } else { Err(format!("the encoding of column '{}' is damaged: wanted {wanted}", self.name())) }
+        if sound { Ok(()) } else { Err(format!("the encoding of column '{}' is damaged; expected {wanted}", self.name())) }
     }
 }
 
@@ -158,7 +158,7 @@ impl Encoding {
         }
         if columns.is_empty() {
             return Err(table.bad(match notices.as_slice() {
-                [] => "has no column besides the label and those left out: wanted something to learn from".to_string(),
+                [] => "has no column besides the label and those left out; expected something to learn from".to_string(),
                 some => format!("has no column to learn from: {}", some.join("; ")),
             }));
         }
@@ -444,7 +444,9 @@ fn learn_category(table: &Table, j: usize) -> Result<Learned> {
         let comma = levels.iter().filter(|(text, _)| has_comma(text)).min_by_key(|(_, (_, first))| *first);
         if let Some((text, (_, first))) = comma {
             let (cell, name) = (quote(text), quote(name));
-            return Err(table.bad_at(*first, format!("{cell} in column {name} is a number with a comma: wanted a decimal point")));
+            return Err(
+                table.bad_at(*first, format!("{cell} in column {name} is a number with a comma; expected a decimal point"))
+            );
         }
     }
     if levels.len() == present && present > FEW_ROWS {
@@ -461,7 +463,7 @@ fn learn_category(table: &Table, j: usize) -> Result<Learned> {
     }
     if kept.len() > MOST_LEVELS {
         return Err(table.bad(format!(
-            "column {} is text with {} values that are in at least {} each: wanted at most {}; leave it out with {}, or turn it \
+            "column {} is text with {} values that are in at least {} each; expected at most {}; leave it out with {}, or turn it \
              into numbers or fewer values",
             quote(name),
             thousands(kept.len()),
@@ -678,7 +680,7 @@ mod tests {
         );
         assert_eq!(
             error(&["1", "12,5"]),
-            "the table, line 3: '12,5' in column 'x' is a number with a comma: wanted a decimal point"
+            "the table, line 3: '12,5' in column 'x' is a number with a comma; expected a decimal point"
         );
         assert!(learn(&["1", "1,2", "1,2,3"]).is_ok());
     }
@@ -689,7 +691,7 @@ mod tests {
         let mut cells: Vec<&str> = cells.iter().map(String::as_str).collect();
         assert_eq!(
             error(&cells),
-            "the table: column 'x' is text with 1,001 values that are in at least 10 rows each: wanted at most 1,000; leave it \
+            "the table: column 'x' is text with 1,001 values that are in at least 10 rows each; expected at most 1,000; leave it \
              out with --leave-out x, or turn it into numbers or fewer values"
         );
         cells[0] = "zip 1";
@@ -768,8 +770,8 @@ mod tests {
         );
         assert!(error(r#""mean""#, r#""men""#).contains("unknown field `men`"));
         assert!(error(r#""version""#, r#""of":1,"version""#).contains("unknown field `of`"));
-        assert!(error("1.5", "0").contains("column 'a' is damaged: wanted a finite mean and a deviation above 0"));
-        assert!(error(r#"["u"]"#, r#"["v","u"]"#).contains("column 'b' is damaged: wanted levels in order, each once"));
+        assert!(error("1.5", "0").contains("column 'a' is damaged; expected a finite mean and a deviation above 0"));
+        assert!(error(r#"["u"]"#, r#"["v","u"]"#).contains("column 'b' is damaged; expected levels in order, each once"));
         assert!(error(r#""name":"b""#, r#""name":"a""#).contains("has column 'a' twice"));
     }
 

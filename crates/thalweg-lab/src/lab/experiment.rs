@@ -120,12 +120,14 @@ impl Published {
     fn rate(self) -> Result<[f64; 2]> {
         let per = self.per.unwrap_or(1.0);
         if !per.is_finite() || per <= 0.0 {
-            return Err(Error::Request(format!("published.per = {per}: wanted a number of iterations above 0")));
+            return Err(Error::Request(format!("published.per must be a number of iterations above 0, got {per}")));
         }
         let rate = |key: &str, passes: Option<f64>| match passes {
             Some(v) if v.is_finite() && v >= 0.0 => Ok(v / per),
-            Some(v) => Err(Error::Request(format!("published.{key} = {v}: wanted a number of passes"))),
-            None => Err(Error::Request(format!("published has no '{key}': wanted f and g, passes of objective and constraints"))),
+            Some(v) => Err(Error::Request(format!("published.{key} must be a number of passes, got {v}"))),
+            None => {
+                Err(Error::Request(format!("published has no '{key}'; expected f and g, passes of objective and constraints")))
+            }
         };
         Ok([rate("f", self.f)?, rate("g", self.g)?])
     }
@@ -216,13 +218,13 @@ impl Seeds {
     fn list(&self, key: &str) -> Result<Vec<u64>> {
         let list = match self {
             Seeds::Count(n @ 1..=10_000) => (0..*n).collect(),
-            Seeds::Count(n) => return Err(Error::Request(format!("{key} = {n}: wanted a number of seeds from 1 to 10000"))),
+            Seeds::Count(n) => return Err(Error::Request(format!("{key} must be a number of seeds from 1 to 10000, got {n}"))),
             Seeds::List(list) => list.clone(),
         };
         let mut seen = HashSet::new();
         match list.iter().find(|seed| !seen.insert(**seed)) {
-            Some(twice) => Err(Error::Request(format!("{key} has {twice} twice: wanted different seeds"))),
-            None if list.is_empty() => Err(Error::Request(format!("{key} = []: wanted at least one seed"))),
+            Some(twice) => Err(Error::Request(format!("{key} has {twice} twice; expected different seeds"))),
+            None if list.is_empty() => Err(Error::Request(format!("{key} must be at least one seed, got []"))),
             None => Ok(list),
         }
     }
@@ -262,7 +264,7 @@ impl Experiment {
     /// Reads a file; with `quick` what `[quick]` says replaces what stands above it.
     pub fn read(file: &Path, quick: bool) -> Result<Self> {
         let bytes = std::fs::read(file).map_err(|e| Error::io(file, &e))?;
-        let text = String::from_utf8(bytes).map_err(|_| Error::file(file, "is not text: wanted TOML in UTF-8"))?;
+        let text = String::from_utf8(bytes).map_err(|_| Error::file(file, "is not text; expected TOML in UTF-8"))?;
         Experiment::parse(&text, file, quick)
     }
 
@@ -296,7 +298,7 @@ impl Experiment {
         let stem = file.file_stem().map_or("experiment".into(), |s| s.to_string_lossy().into_owned());
         let name = words(&mut table, "name")?.unwrap_or(stem);
         if name.trim().is_empty() {
-            return Err(Error::Request("name = \"\": wanted a name for the experiment".into()));
+            return Err(Error::Request("name must be a name for the experiment, got \"\"".into()));
         }
         let title = words(&mut table, "title")?.unwrap_or_else(|| name.clone());
         let about = words(&mut table, "about")?.unwrap_or_default();
@@ -306,7 +308,7 @@ impl Experiment {
         let seed: Option<Seeds> = take(&mut table, "seed")?.map(|s: u64| Seeds::List(vec![s]));
         let seeds: Option<Seeds> = take(&mut table, "seeds")?;
         let seeds = match (seed, seeds) {
-            (Some(_), Some(_)) => return Err(Error::Request("there are seed and seeds: wanted one of them".into())),
+            (Some(_), Some(_)) => return Err(Error::Request("there are seed and seeds; expected one of them".into())),
             (Some(one), None) => one.list("seed")?,
             (None, several) => several.unwrap_or(Seeds::Count(1)).list("seeds")?,
         };
@@ -314,7 +316,7 @@ impl Experiment {
         let tune: Option<Tune> = match table.remove("tune") {
             None => None,
             Some(Value::Table(tune)) => Some(settings(tune).map_err(|e| Error::Request(format!("{e} (in [tune])")))?),
-            Some(other) => return Err(Error::Request(format!("tune = {other}: wanted a table"))),
+            Some(other) => return Err(Error::Request(format!("tune must be a table, got {other}"))),
         };
         let points = points(&mut table)?;
         let mut experiment = Experiment {
@@ -336,7 +338,9 @@ impl Experiment {
             // The measures are read as a spec reads them, and then taken from the runs, which are certified afterwards.
             let how = experiment.job(0, 0, 0, 0, 0)?.spec.certificate()?;
             if how.is_empty() {
-                return Err(Error::Request(format!("certificate.points = {points}: wanted bounds, ssg or penalised beside it")));
+                return Err(Error::Request(format!(
+                    "certificate.points must be bounds, ssg or penalised beside it, got {points}"
+                )));
             }
             experiment.common.remove("certificate");
             experiment.certified = Some(Certified { points, how });
@@ -352,29 +356,29 @@ impl Experiment {
                     let labels: Vec<&str> = all.iter().map(|d| d.label.as_str()).collect();
                     let hint = did_you_mean(label, labels.iter().copied());
                     let what =
-                        format!("solver '{}' is for data '{label}'{hint}: wanted one of {}", solver.label, labels.join(", "));
+                        format!("solver '{}' is for data '{label}'{hint}; expected one of {}", solver.label, labels.join(", "));
                     return Err(Error::Request(what));
                 }
             }
         }
         if self.threads == 0 {
-            return Err(Error::Request("threads = 0: wanted at least 1".into()));
+            return Err(Error::Request("threads must be at least 1, got 0".into()));
         }
         if let Some(Wanted::Within(v)) = self.tune.as_ref().map(|t| t.feasible)
             && !v.is_finite()
         {
-            return Err(Error::Request(format!("tune.feasible = {v}: wanted true, false or a finite number")));
+            return Err(Error::Request(format!("tune.feasible must be true, false or a finite number, got {v}")));
         }
         self.check_validation()?;
         for seed in self.tuning_seeds()? {
             if !self.seeds.contains(&seed) {
-                return Err(Error::Request(format!("tune.seeds has {seed}: wanted some of the seeds of the experiment")));
+                return Err(Error::Request(format!("tune.seeds has {seed}; expected some of the seeds of the experiment")));
             }
         }
         let count = self.data.len() * self.problems.len() * self.seeds.len();
         let count = self.solvers.iter().map(|s| s.cells.len()).sum::<usize>().saturating_mul(count);
         if count > MOST {
-            return Err(Error::Request(format!("there are {count} runs: wanted at most {MOST}")));
+            return Err(Error::Request(format!("there are {count} runs; expected at most {MOST}")));
         }
         // One run of each cell is enough: data, problem and seed are checked with their own tables.
         for (s, solver) in self.solvers.iter().enumerate() {
@@ -409,11 +413,11 @@ impl Experiment {
             if !spec.data.validation_fraction.is_some_and(|share| share > 0.0) {
                 let label = &data.label;
                 let what =
-                    format!("tune.by = \"validation\", but data '{label}' has no validation rows: wanted validation_fraction");
+                    format!("tune.by must be validation_fraction, got \"validation\", but data '{label}' has no validation rows");
                 return Err(Error::Request(what));
             }
             if spec.measure.as_ref().is_some_and(|list| !list.iter().any(|word| word.trim() == "accuracy")) {
-                let what = "tune.by = \"validation\", but measure does not have it: wanted \"accuracy\" among it";
+                let what = "tune.by must be \"accuracy\" among it, got \"validation\", but measure does not have it";
                 return Err(Error::Request(what.into()));
             }
         }
@@ -469,7 +473,8 @@ impl Experiment {
             table.remove("stop");
             table.remove("certificate");
         }
-        let seed_value = i64::try_from(seed).map_err(|_| Error::Request(format!("seed {seed}: wanted at most {}", i64::MAX)))?;
+        let seed_value =
+            i64::try_from(seed).map_err(|_| Error::Request(format!("seed {seed}; expected at most {}", i64::MAX)))?;
         table.insert("seed".into(), Value::Integer(seed_value));
         table.insert("data".into(), Value::Table(self.data[data].table.clone()));
         table.insert("problem".into(), Value::Table(self.problems[problem].table.clone()));
@@ -524,7 +529,7 @@ fn known<'a>(what: &str, keys: impl Iterator<Item = &'a String>, list: &[&str]) 
     for key in keys {
         if !list.contains(&key.as_str()) {
             let hint = did_you_mean(key, list.iter().copied());
-            return Err(Error::Request(format!("{what} '{key}' is not known{hint}: wanted one of {}", list.join(", "))));
+            return Err(Error::Request(format!("{what} '{key}' is not known{hint}; expected one of {}", list.join(", "))));
         }
     }
     Ok(())
@@ -539,7 +544,7 @@ fn take<T: DeserializeOwned>(table: &mut Table, key: &str) -> Result<Option<T>> 
             "seeds" => "a number of seeds or a list of them",
             _ => "a whole number of at least 0",
         };
-        Error::Request(format!("{key} = {shown}: wanted {wanted}"))
+        Error::Request(format!("{key} must be {wanted}, got {shown}"))
     })
 }
 
@@ -548,7 +553,7 @@ fn words(table: &mut Table, key: &str) -> Result<Option<String>> {
     match table.remove(key) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(other) => Err(Error::Request(format!("{key} = {other}: wanted text in quotes"))),
+        Some(other) => Err(Error::Request(format!("{key} must be text in quotes, got {other}"))),
     }
 }
 
@@ -560,11 +565,11 @@ fn tables(table: &mut Table, key: &str) -> Result<Vec<Table>> {
             .into_iter()
             .map(|value| match value {
                 Value::Table(one) => Ok(one),
-                other => Err(Error::Request(format!("{key} has {other}: wanted tables [[{key}]]"))),
+                other => Err(Error::Request(format!("{key} has {other}; expected tables [[{key}]]"))),
             })
             .collect::<Result<_>>()?,
-        Some(other) => return Err(Error::Request(format!("{key} = {other}: wanted a table [{key}], or several [[{key}]]"))),
-        None => return Err(Error::Request(format!("the table [{key}] is missing: wanted one, or several [[{key}]]"))),
+        Some(other) => return Err(Error::Request(format!("{key} must be a table [{key}], or several [[{key}]], got {other}"))),
+        None => return Err(Error::Request(format!("the table [{key}] is missing; expected one, or several [[{key}]]"))),
     };
     Ok(tables)
 }
@@ -575,7 +580,7 @@ fn distinct<'a>(what: &str, labels: impl Iterator<Item = &'a String>) -> Result<
     for label in labels {
         if !seen.insert(label) {
             let name = if label.is_empty() { "have no label".into() } else { format!("are called '{label}'") };
-            return Err(Error::Request(format!("two of [[{what}]] {name}: wanted a label of its own for each")));
+            return Err(Error::Request(format!("two of [[{what}]] {name}; expected a label of its own for each")));
         }
     }
     Ok(())
@@ -619,7 +624,7 @@ fn solvers(table: &mut Table, values: usize) -> Result<Vec<Solver>> {
             Some(list) => Some(
                 list.clone()
                     .try_into()
-                    .map_err(|_| Error::Request(format!("solver '{label}': on = {list}: wanted labels of data sets")))?,
+                    .map_err(|_| Error::Request(format!("solver '{label}': on must be labels of data sets, got {list}")))?,
             ),
         };
         let own = own(&mut table, &OF_SOLVER);
@@ -630,7 +635,7 @@ fn solvers(table: &mut Table, values: usize) -> Result<Vec<Solver>> {
                 Some(rate.map_err(|e| Error::Request(format!("solver '{label}': {e}")))?)
             }
             Some(other) => {
-                let what = format!("solver '{label}': published = {other}: wanted a table such as {{ f = 1, g = 2 }}");
+                let what = format!("solver '{label}': published must be a table such as {{ f = 1, g = 2 }}, got {other}");
                 return Err(Error::Request(what));
             }
         };
@@ -658,7 +663,7 @@ fn solvers(table: &mut Table, values: usize) -> Result<Vec<Solver>> {
         };
         if found[..i].iter().any(|other| other.label == one.label && !apart(other)) {
             let what = format!(
-                "two of [[solver]] are called '{}': wanted a label of its own for each, or different data in 'on'",
+                "two of [[solver]] are called '{}'; expected a label of its own for each, or different data in 'on'",
                 one.label
             );
             return Err(Error::Request(what));
@@ -673,7 +678,7 @@ fn expand(value: &Value, path: &str, most: usize) -> Result<Vec<(Value, Vec<Stri
     match value {
         Value::Array(list) => {
             if list.is_empty() {
-                return Err(Error::Request(format!("{path} = []: wanted at least one value")));
+                return Err(Error::Request(format!("{path} must be at least one value, got []")));
             }
             let mut choices = vec![];
             for element in list.iter().take(most) {
@@ -694,7 +699,7 @@ fn expand(value: &Value, path: &str, most: usize) -> Result<Vec<(Value, Vec<Stri
                 let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                 let of_key = expand(inside, &path, most)?;
                 if choices.len().saturating_mul(of_key.len()) > MOST {
-                    return Err(Error::Request(format!("its lists make more than {MOST} cells: wanted fewer")));
+                    return Err(Error::Request(format!("its lists make more than {MOST} cells; expected fewer")));
                 }
                 choices = choices
                     .iter()
@@ -733,13 +738,13 @@ pub(super) fn short(value: &Value) -> String {
 fn shrunk(table: &mut Table, quick: Option<Value>) -> Result<usize> {
     let mut quick = match quick {
         Some(Value::Table(quick)) => quick,
-        Some(other) => return Err(Error::Request(format!("quick = {other}: wanted a table [quick]"))),
+        Some(other) => return Err(Error::Request(format!("quick must be a table [quick], got {other}"))),
         None => return Err(Error::Request("--quick: the experiment has no table [quick], which says how to shrink it".into())),
     };
     let values = match quick.remove("values") {
         None => usize::MAX,
         Some(Value::Integer(n)) if n >= 1 => n as usize,
-        Some(other) => return Err(Error::Request(format!("quick.values = {other}: wanted a whole number of at least 1"))),
+        Some(other) => return Err(Error::Request(format!("quick.values must be a whole number of at least 1, got {other}"))),
     };
     let listed: Vec<&str> = QUICK.iter().copied().chain(["values"]).collect();
     known("key of [quick]", quick.keys(), &listed)?;
@@ -750,7 +755,7 @@ fn shrunk(table: &mut Table, quick: Option<Value>) -> Result<usize> {
     }
     if let Some(data) = quick.remove("data") {
         let wanted: Vec<String> =
-            data.clone().try_into().map_err(|_| Error::Request(format!("quick.data = {data}: wanted labels of data sets")))?;
+            data.clone().try_into().map_err(|_| Error::Request(format!("quick.data must be labels of data sets, got {data}")))?;
         keep_data(table, &wanted)?;
     }
     // What is shortened is shortened for all data and solvers, whatever tables they have of their own.
@@ -782,7 +787,7 @@ fn keep_data(table: &mut Table, wanted: &[String]) -> Result<()> {
     let label = |t: &Table| t.get("label").and_then(Value::as_str).map(String::from).or(data_label(t)).unwrap_or_default();
     let kept: Vec<Value> = all.iter().filter(|t| wanted.contains(&label(t))).cloned().map(Value::Table).collect();
     if let Some(absent) = wanted.iter().find(|w| !all.iter().any(|t| label(t) == **w)) {
-        return Err(Error::Request(format!("quick.data has '{absent}': wanted labels of data sets")));
+        return Err(Error::Request(format!("quick.data has '{absent}'; expected labels of data sets")));
     }
     table.insert("data".into(), Value::Array(kept));
     Ok(())
@@ -794,6 +799,6 @@ fn points(table: &mut Table) -> Result<Option<u64>> {
     match certificate.remove("points") {
         None => Ok(None),
         Some(Value::Integer(n)) if n >= 1 => Ok(Some(n as u64)),
-        Some(other) => Err(Error::Request(format!("certificate.points = {other}: wanted a whole number of at least 1"))),
+        Some(other) => Err(Error::Request(format!("certificate.points must be a whole number of at least 1, got {other}"))),
     }
 }

@@ -140,7 +140,7 @@ pub fn chosen(store: &Store, name: Option<&str>) -> Result<Vec<Stored>> {
     if found.is_empty() {
         let hint = thalweg::suggest::did_you_mean(name, names.iter().map(String::as_str));
         let wanted =
-            if names.is_empty() { "there is none in the store".into() } else { format!("wanted one of {}", names.join(", ")) };
+            if names.is_empty() { "there is none in the store".into() } else { format!("expected one of {}", names.join(", ")) };
         return Err(Error::Request(format!("experiment '{name}' is not known{hint}: {wanted}")));
     }
     Ok(found)

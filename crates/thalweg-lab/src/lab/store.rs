@@ -283,7 +283,7 @@ impl Store {
 
     fn connect(path: &Path, make: bool) -> Result<Self> {
         if path.is_dir() {
-            return Err(Error::file(path, "is a directory, wanted the file of a store"));
+            return Err(Error::file(path, "is a directory; expected the file of a store"));
         }
         let fail = |e: rusqlite::Error| broken(path, &e);
         let mut connection = Connection::open(path).map_err(fail)?;
@@ -305,7 +305,7 @@ impl Store {
                 begun.pragma_update(None, "application_id", APPLICATION).map_err(fail)?;
                 begun.pragma_update(None, "user_version", FORMAT).map_err(fail)?;
             }
-            (0, 0) if empty => return Err(Error::file(path, "is empty: wanted a store that 'thalweg lab run' has filled")),
+            (0, 0) if empty => return Err(Error::file(path, "is empty; expected a store that 'thalweg lab run' has filled")),
             (APPLICATION, FORMAT) => {
                 let whole: String = begun.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(fail)?;
                 if whole != "ok" {
@@ -488,10 +488,10 @@ impl Store {
         match (found.pop(), found.pop()) {
             (Some(one), None) => Ok(one),
             (None, _) => Err(Error::Request(format!(
-                "run '{begin}' is not in {}: wanted the beginning of a key that 'thalweg lab list' shows",
+                "run '{begin}' is not in {}; expected the beginning of a key that 'thalweg lab list' shows",
                 self.path.display()
             ))),
-            (Some(_), Some(_)) => Err(Error::Request(format!("run '{begin}': several keys begin so: wanted more letters"))),
+            (Some(_), Some(_)) => Err(Error::Request(format!("run '{begin}': several keys begin so; expected more letters"))),
         }
     }
 
@@ -666,7 +666,7 @@ fn unpack(bytes: &[u8]) -> Vec<f64> {
 fn broken(path: &Path, e: &rusqlite::Error) -> Error {
     use rusqlite::ErrorCode::{CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase, ReadOnly};
     let what = match e.sqlite_error_code() {
-        Some(NotADatabase) => "is not a store of Thalweg: wanted an SQLite file that 'thalweg lab run' has made".into(),
+        Some(NotADatabase) => "is not a store of Thalweg; expected an SQLite file that 'thalweg lab run' has made".into(),
         Some(DatabaseCorrupt) => "is a damaged store: part of it is missing or was overwritten".into(),
         Some(CannotOpen) => "cannot be opened".into(),
         Some(ReadOnly) => "cannot be written: it is read-only".into(),

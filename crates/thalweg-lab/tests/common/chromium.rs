@@ -54,7 +54,7 @@ impl Browser {
 
     /// Starts it.
     pub fn start() -> Browser {
-        let program = Browser::find().expect("there is no Chromium: wanted one in PATH or in THALWEG_CHROMIUM");
+        let program = Browser::find().expect("there is no Chromium; expected one in PATH or in THALWEG_CHROMIUM");
         let profile = tempfile::tempdir().unwrap();
         let log = profile.path().join("stderr.txt");
         let mut child = Command::new(&program)

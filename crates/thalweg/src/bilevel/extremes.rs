@@ -191,7 +191,9 @@ impl<'p> Search<'p> {
                 best = Some(found);
             }
         }
-        best.ok_or_else(|| Error::Problem("no start was given for the search for an inner solution: wanted at least one".into()))
+        best.ok_or_else(|| {
+            Error::Problem("no start was given for the search for an inner solution; expected at least one".into())
+        })
     }
 
     /// What constraints may be violated by: little beside the slack, which is what makes them matter.

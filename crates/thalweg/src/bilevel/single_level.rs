@@ -192,7 +192,7 @@ impl SingleLevel {
         let (n, m, r) = (problem.outer_dim(), problem.inner_dim(), problem.num_constraints());
         for (what, dim) in [("outer", n), ("inner", m)] {
             if dim == 0 {
-                return Err(Error::Problem(format!("the bilevel problem has no {what} variable: wanted at least one")));
+                return Err(Error::Problem(format!("the bilevel problem has no {what} variable; expected at least one")));
             }
         }
         let mut blocks: Vec<(usize, Box<dyn Set>)> = vec![(n, Box::new(problem.outer_set())), (m, Box::new(problem.inner_set()))];
@@ -320,7 +320,7 @@ impl SingleLevel {
         let pair = self.pair(at.x);
         let Some(value) = self.inner_value(at.warm) else {
             return Err(Error::Oracle(
-                "the inner problem was not brought up to date at this point: wanted a refresh before".into(),
+                "the inner problem was not brought up to date at this point; expected a refresh before".into(),
             ));
         };
         self.problem.visit(pair, &mut b.problem)?;
@@ -491,7 +491,7 @@ impl Values for SingleLevel {
         let away = inner_set.distance(yhat)?;
         if away > 1e-6 * (1.0 + vec::norm(yhat)) {
             return Err(Error::Problem(format!(
-                "the solution of the inner problem lies {away:.3e} outside Y ({}): wanted a set with every inner solution inside",
+                "the solution of the inner problem lies {away:.3e} outside Y ({}); expected a set with every inner solution inside",
                 inner_set.describe()
             )));
         }

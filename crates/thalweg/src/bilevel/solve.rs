@@ -347,7 +347,7 @@ pub fn solve(
     let multipliers = single.inner_multipliers(&point.x);
     let (bound, _) = single.form().multipliers();
     if multipliers.iter().any(|w| *w >= bound * (1.0 - 1e-9)) {
-        notes.push(format!("a multiplier of the inner maximum is at its bound, {bound}: wanted a larger multiplier_bound"));
+        notes.push(format!("a multiplier of the inner maximum is at its bound, {bound}; expected a larger multiplier_bound"));
     }
     Ok(Found {
         inner_multipliers: multipliers,

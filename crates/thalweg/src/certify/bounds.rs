@@ -138,7 +138,7 @@ pub fn certify(problem: &dyn Subgradients, x: &[f64], how: &Bounds) -> Result<Ce
     let outside = problem.domain().distance(x)?;
     if outside.is_nan() || outside > 1e-9 * (1.0 + vec::norm(x)) {
         let domain = problem.domain().describe();
-        return Err(Error::Problem(format!("the point is {outside:.3e} outside the domain ({domain}): wanted one inside")));
+        return Err(Error::Problem(format!("the point is {outside:.3e} outside the domain ({domain}); expected one inside")));
     }
     let point = run::measure(problem, x, how.feasibility)?;
     let mut ev = Evaluator::new(problem, 0, how.feasibility);

@@ -244,7 +244,7 @@ mod tests {
         let refused = |how: ZerothOrderCheck| check_zeroth_order(&two(), &[2.0], None, &how).unwrap_err().to_string();
         assert!(
             refused(ZerothOrderCheck { directions: 1, ..ZerothOrderCheck::default() })
-                .starts_with("zeroth_order_check.directions = 1: wanted at least 2")
+                .starts_with("zeroth_order_check.directions must be at least 2, got 1")
         );
         assert!(
             refused(ZerothOrderCheck { beta: 0.0, ..ZerothOrderCheck::default() }).starts_with("zeroth_order_check.beta = 0")

@@ -57,7 +57,7 @@ impl Weights {
     pub(crate) fn raise(&mut self, moves: &[(u32, f64)]) -> Result<()> {
         if let Some((i, bad)) = moves.iter().find(|(_, amount)| !(-MOST..=MOST).contains(amount)) {
             return Err(Error::Problem(format!(
-                "the weight of sample {} is to be raised by {bad:.2e}: wanted at most {MOST:.0e}, so a smaller eta_p",
+                "the weight of sample {} is to be raised by {bad:.2e}; expected at most {MOST:.0e}, so a smaller eta_p",
                 i + 1
             )));
         }

@@ -93,13 +93,13 @@ pub(super) fn rehearse(problem: &Learning) -> Result<Best> {
 fn refuse(problem: &Learning) -> Result<()> {
     let text = problem.objective_text();
     if problem.num_constraints() > 0 {
-        let what = format!("best({text}) is asked of a problem with constraints: wanted one without");
+        let what = format!("best({text}) is asked of a problem with constraints; expected one without");
         return Err(Error::Problem(what));
     }
     match problem.objective_modulus() {
         Some(Modulus { value: 0.0, .. }) => Ok(()),
         _ => Err(Error::Problem(format!(
-            "best({text}) cannot be computed, because {text} is not convex: wanted a sum of hinge, logistic, l2 and l1"
+            "best({text}) cannot be computed, because {text} is not convex; expected a sum of hinge, logistic, l2 and l1"
         ))),
     }
 }

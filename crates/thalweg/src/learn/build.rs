@@ -359,7 +359,7 @@ fn piece(call: &Call, groups: u32) -> Result<Piece> {
         ("wasserstein_gap", _) => match groups(name)? {
             2 => Box::new(WassersteinGap),
             n => {
-                let what = format!("{name} is a distance between two groups, but the data have {n}: wanted two");
+                let what = format!("{name} is a distance between two groups, but the data have {n}; expected two");
                 return Err(Error::Problem(what));
             }
         },

@@ -88,7 +88,7 @@ impl JointWasserstein {
         let [m, n] = [rows[0].len(), rows[1].len()];
         if m.checked_mul(n).is_none_or(|entries| entries > ENTRIES) {
             return Err(Error::Problem(format!(
-                "the transport plan of {m} x {n} rows has too many entries to be a variable: wanted at most {ENTRIES}; leave out \
+                "the transport plan of {m} x {n} rows has too many entries to be a variable; expected at most {ENTRIES}; leave out \
                  rows with equal_groups, or eliminate the plan"
             )));
         }

@@ -38,7 +38,7 @@ impl Wanted {
             };
             if wanted.erm.is_none() {
                 return Err(Error::Problem(
-                    "\"erm\" means the minimiser of the problem's loss, but it has none: wanted hinge or logistic over all \
+                    "\"erm\" means the minimiser of the problem's loss, but it has none; expected hinge or logistic over all \
                      rows in a constraint or in the objective, or a bound such as hinge <= 1.001 * best(hinge)"
                         .into(),
                 ));

@@ -395,7 +395,7 @@ mod tests {
         let refused = run::minimize_zeroth_order(&free, &mut solver, &[0.0, 0.0], &Options::iterations(5), &mut ());
         let refused = refused.unwrap_err().to_string();
         assert!(
-            refused.starts_with("zoscgd minimises linear functions") && refused.ends_with("wanted a bounded domain"),
+            refused.starts_with("zoscgd minimises linear functions") && refused.ends_with("expected a bounded domain"),
             "{refused}"
         );
         let held = problem(rows().within(Bounds::uniform(-1.0, 1.0).unwrap()).unwrap());
@@ -406,7 +406,7 @@ mod tests {
         let mut g = [0.0];
         held.constraint_values(at, Pick::These(&[1]), &mut g, &mut held.scratch()).unwrap();
         assert_eq!(g, [-0.5]);
-        assert!(BlackBox::new(3).linear(rows()).err().unwrap().to_string().contains("has 2 entries: wanted 3"));
+        assert!(BlackBox::new(3).linear(rows()).err().unwrap().to_string().contains("has 2 entries; expected 3"));
     }
 
     #[test]
@@ -416,13 +416,13 @@ mod tests {
             |entries: Vec<f64>, low: f64, high: f64| Linear::new(row(entries), vec![low], vec![high]).unwrap_err().to_string();
         assert_eq!(
             refused(vec![1.0], 2.0, 1.0),
-            "row 1 of the linear constraints = 2 to 1: wanted two bounds, the lower one first"
+            "row 1 of the linear constraints must be two bounds, the lower one first, got 2 to 1"
         );
         assert!(refused(vec![1.0], f64::NAN, 1.0).contains("NaN to 1"));
         assert!(refused(vec![1.0], -NONE, NONE).ends_with("at least one bound that is finite"));
-        assert!(refused(vec![0.0], 1.0, 2.0).contains("wanted 0 between them, because the row is 0"));
+        assert!(refused(vec![0.0], 1.0, 2.0).contains("expected 0 between them, because the row is 0"));
         assert!(Linear::new(row(vec![1.0]), vec![], vec![1.0]).unwrap_err().to_string().contains("lower bounds"));
         let ball = Ball::around(vec![0.0; 2], 1.0).unwrap();
-        assert!(linear(&[&[1.0]], &[0.0], &[1.0]).within(ball).unwrap_err().to_string().contains("has 1 entries: wanted 2"));
+        assert!(linear(&[&[1.0]], &[0.0], &[1.0]).within(ball).unwrap_err().to_string().contains("has 1 entries; expected 2"));
     }
 }

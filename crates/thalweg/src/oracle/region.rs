@@ -409,7 +409,7 @@ mod tests {
         };
         let region = Linearised { constraints: 2, radius: 1.0, values };
         let refused = region.begin(&[0.0], &[0.0], &mut Warm::default()).unwrap_err().to_string();
-        assert_eq!(refused, "constraint 2 where it is linearised is NaN: wanted a finite number");
+        assert_eq!(refused, "constraint 2 where it is linearised is NaN; expected a finite number");
         let early = region.sweep(&mut [0.0], 1, 1e-8, &mut Warm::default()).unwrap_err().to_string();
         assert!(early.contains("was not begun"), "{early}");
     }

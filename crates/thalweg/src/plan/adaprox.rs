@@ -705,9 +705,9 @@ mod tests {
         assert_eq!(unknown.value_error, None);
         assert!(unknown.rows().iter().any(|r| r[2].starts_with("not known")) && !unknown.guarantee.contains("pessimistic"));
         for (start, found) in [
-            ("value_error = 0: wanted", near.relaxation(0.0).unwrap_err()),
-            ("alpha = -1: wanted", near.error(&Relaxation { alpha: -1.0, xi: 1.0 }).unwrap_err()),
-            ("inner_curvature = 0: wanted kappa", Approximation::new(1.0, 0.0, 1.0).unwrap_err()),
+            ("value_error must be ", near.relaxation(0.0).unwrap_err()),
+            ("alpha must be ", near.error(&Relaxation { alpha: -1.0, xi: 1.0 }).unwrap_err()),
+            ("inner_curvature must be kappa, got 0", Approximation::new(1.0, 0.0, 1.0).unwrap_err()),
         ] {
             assert!(found.to_string().starts_with(start), "{found}");
         }
@@ -853,29 +853,29 @@ mod tests {
             ("inner_curvature", Constants { inner_curvature: None, alpha: None, xi: None, value_error: Some(1.0), ..usual() }),
         ] {
             let message = refuse(c);
-            assert!(message.starts_with(&format!("{name} = (not given): wanted ")), "{message}");
+            assert!(message.starts_with(&format!("{name} is missing; it must be ")), "{message}");
             assert!(message.ends_with("AdaProx with pd needs it"), "{message}");
         }
         for (start, c) in [
-            ("inner_smoothness = 0: wanted L_g", Constants { inner_smoothness: Some(0.0), ..usual() }),
-            ("objective_smoothness = -1: wanted L_f", Constants { objective_smoothness: Some(-1.0), ..usual() }),
-            ("inner_hessian_bound = NaN: wanted M_Hg", Constants { inner_hessian_bound: Some(f64::NAN), ..usual() }),
-            ("lipschitz = inf: wanted max", Constants { lipschitz: Some(f64::INFINITY), ..usual() }),
-            ("objective_lipschitz = 0: wanted M", Constants { objective_lipschitz: Some(0.0), ..usual() }),
-            ("multiplier_bound = 0.5: wanted B", Constants { multiplier_bound: Some(0.5), ..usual() }),
-            ("inner_curvature = -1: wanted kappa", Constants { inner_curvature: Some(-1.0), ..usual() }),
-            ("constraints = 2.5: wanted q", Constants { constraints: Some(2.5), ..usual() }),
-            ("diameter = 2.5: wanted D_Z", Constants { diameter: Some(2.5), ..usual() }),
-            ("outer_diameter = 1: wanted no diameter of x", Constants { outer_diameter: Some(1.0), ..usual() }),
-            ("outer_diameter = -1: wanted the diameter", Constants { diameter: None, outer_diameter: Some(-1.0), ..usual() }),
-            ("value_error = 1: wanted no value error", Constants { value_error: Some(1.0), ..usual() }),
-            ("xi = 0: wanted by how much", Constants { xi: Some(0.0), ..usual() }),
+            ("inner_smoothness must be L_g, got 0", Constants { inner_smoothness: Some(0.0), ..usual() }),
+            ("objective_smoothness must be L_f, got -1", Constants { objective_smoothness: Some(-1.0), ..usual() }),
+            ("inner_hessian_bound must be M_Hg, got NaN", Constants { inner_hessian_bound: Some(f64::NAN), ..usual() }),
+            ("lipschitz must be max, got inf", Constants { lipschitz: Some(f64::INFINITY), ..usual() }),
+            ("objective_lipschitz must be M, got 0", Constants { objective_lipschitz: Some(0.0), ..usual() }),
+            ("multiplier_bound must be B, got 0.5", Constants { multiplier_bound: Some(0.5), ..usual() }),
+            ("inner_curvature must be kappa, got -1", Constants { inner_curvature: Some(-1.0), ..usual() }),
+            ("constraints must be q, got 2.5", Constants { constraints: Some(2.5), ..usual() }),
+            ("diameter must be D_Z, got 2.5", Constants { diameter: Some(2.5), ..usual() }),
+            ("outer_diameter must be no diameter of x, got 1", Constants { outer_diameter: Some(1.0), ..usual() }),
+            ("outer_diameter must be the diameter, got -1", Constants { diameter: None, outer_diameter: Some(-1.0), ..usual() }),
+            ("value_error must be no value error, got 1", Constants { value_error: Some(1.0), ..usual() }),
+            ("xi must be by how much, got 0", Constants { xi: Some(0.0), ..usual() }),
         ] {
             let message = refuse(c);
             assert!(message.starts_with(start), "{message}");
         }
         assert!(refuse(Constants { diameter: Some(2.5), ..usual() }).contains("at least 2.82842712 for y and w alone"));
-        assert!(plan(Inner::Sg, &usual(), 0.0, false).unwrap_err().to_string().starts_with("eps = 0: wanted"));
+        assert!(plan(Inner::Sg, &usual(), 0.0, false).unwrap_err().to_string().starts_with("eps must be "));
         // sg does without the number of rows.
         assert!(plan(Inner::Sg, &Constants { constraints: None, ..usual() }, 0.1, false).is_ok());
     }

@@ -169,18 +169,18 @@ mod tests {
     #[test]
     fn what_it_refuses() {
         for (start, c) in [
-            ("lipschitz = (not given): wanted G", Constants { lipschitz: None, ..usual() }),
-            ("loss_bound = 0: wanted l_max", Constants { loss_bound: Some(0.0), ..usual() }),
-            ("start_distance = -1: wanted R", Constants { start_distance: Some(-1.0), ..usual() }),
-            ("samples = 0.5: wanted n", Constants { samples: Some(0.5), ..usual() }),
-            ("rho = (not given): wanted rho", Constants { rho: None, ..usual() }),
-            ("delta = 1: wanted delta", Constants { delta: Some(1.0), ..usual() }),
+            ("lipschitz is missing; it must be G", Constants { lipschitz: None, ..usual() }),
+            ("loss_bound must be l_max, got 0", Constants { loss_bound: Some(0.0), ..usual() }),
+            ("start_distance must be R, got -1", Constants { start_distance: Some(-1.0), ..usual() }),
+            ("samples must be n, got 0.5", Constants { samples: Some(0.5), ..usual() }),
+            ("rho is missing; it must be rho", Constants { rho: None, ..usual() }),
+            ("delta must be delta, got 1", Constants { delta: Some(1.0), ..usual() }),
         ] {
             let message = plan(&c, 0.1).unwrap_err().to_string();
             assert!(message.starts_with(start), "{message}");
         }
-        assert!(plan(&usual(), 0.0).unwrap_err().to_string().starts_with("eps = 0: wanted"));
-        assert!(usual().steps().unwrap_err().to_string().starts_with("iterations = (not given): wanted T"));
+        assert!(plan(&usual(), 0.0).unwrap_err().to_string().starts_with("eps must be "));
+        assert!(usual().steps().unwrap_err().to_string().starts_with("iterations is missing; it must be T"));
         let message = plan(&usual(), 1e-160).unwrap_err().to_string();
         assert!(message.contains("choose a larger eps"), "{message}");
     }

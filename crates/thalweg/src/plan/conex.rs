@@ -352,10 +352,10 @@ mod tests {
             ("objective_kink", Constants { objective_kink: None, ..kinked() }),
         ] {
             let message = refuse(c);
-            assert!(message.starts_with(&format!("{name} = (not given): wanted ")), "{message}");
+            assert!(message.starts_with(&format!("{name} is missing; it must be ")), "{message}");
             assert!(message.ends_with("ConEx needs it"), "{message}");
         }
-        assert!(refuse(Constants { multiplier_bound: Some(0.5), ..kinked() }).starts_with("multiplier_bound = 0.5: wanted B"));
+        assert!(refuse(Constants { multiplier_bound: Some(0.5), ..kinked() }).starts_with("multiplier_bound must be B, got 0.5"));
         assert!(refuse(Constants { strong_convexity: Some(0.0), ..kinked() }).starts_with("strong_convexity = 0"));
         assert!(refuse(Constants { constraint_kink: Some(-1.0), ..kinked() }).starts_with("constraint_kink = -1"));
         assert!(plan(&kinked(), 0.0).unwrap_err().to_string().starts_with("eps = 0"));

@@ -635,8 +635,8 @@ mod tests {
             assert!(!penalty.suffices(0.01, &wanted).unwrap(), "{wanted:?}");
         }
         assert!(!penalty.suffices(0.011, &s).unwrap());
-        assert!(Penalty::new(4.0, 0.0, 1.0).unwrap_err().to_string().starts_with("lambda = 0: wanted"));
-        assert!(Penalty::new(1.5, 1.0, 1.0).unwrap_err().to_string().starts_with("constraints = 1.5: wanted m"));
+        assert!(Penalty::new(4.0, 0.0, 1.0).unwrap_err().to_string().starts_with("lambda must be "));
+        assert!(Penalty::new(1.5, 1.0, 1.0).unwrap_err().to_string().starts_with("constraints must be m, got 1.5"));
         assert!(penalty.leads_to(-1.0).unwrap_err().to_string().starts_with("eps = -1"));
     }
 
@@ -736,40 +736,40 @@ mod tests {
             ("constraints", Constants { constraints: None, ..usual() }),
         ] {
             let message = refuse(c);
-            assert!(message.starts_with(&format!("{name} = (not given): wanted ")), "{message}");
+            assert!(message.starts_with(&format!("{name} is missing; it must be ")), "{message}");
             assert!(message.ends_with("Theorem 5.14 needs it"), "{message}");
         }
         for (start, c) in [
-            ("strong_concavity = 0: wanted tau", Constants { strong_concavity: Some(0.0), ..usual() }),
-            ("smoothness = 1: wanted L", Constants { smoothness: Some(1.0), ..usual() }),
-            ("smoothness = inf: wanted L", Constants { smoothness: Some(f64::INFINITY), ..usual() }),
-            ("weights_lipschitz = -1: wanted L_g", Constants { weights_lipschitz: Some(-1.0), ..usual() }),
-            ("variables_noise = -1: wanted sigma_1", Constants { variables_noise: Some(-1.0), ..usual() }),
-            ("weights_noise = NaN: wanted sigma_2", Constants { weights_noise: Some(f64::NAN), ..usual() }),
-            ("variables_scale_min = 0: wanted c1l", Constants { variables_scale_min: Some(0.0), ..usual() }),
-            ("variables_scale_max = 0.4: wanted c1u", Constants { variables_scale_max: Some(0.4), ..usual() }),
-            ("weights_scale_max = 0.1: wanted c2u", Constants { weights_scale_max: Some(0.1), ..usual() }),
-            ("weights_scale_min = 1000000000: wanted c2l", Constants { weights_scale_min: Some(1e9), ..usual() }),
-            ("variables_largest_norm = 2: wanted no norm", Constants { variables_largest_norm: Some(2.0), ..usual() }),
+            ("strong_concavity must be tau, got 0", Constants { strong_concavity: Some(0.0), ..usual() }),
+            ("smoothness must be L, got 1", Constants { smoothness: Some(1.0), ..usual() }),
+            ("smoothness must be L, got inf", Constants { smoothness: Some(f64::INFINITY), ..usual() }),
+            ("weights_lipschitz must be L_g, got -1", Constants { weights_lipschitz: Some(-1.0), ..usual() }),
+            ("variables_noise must be sigma_1, got -1", Constants { variables_noise: Some(-1.0), ..usual() }),
+            ("weights_noise must be sigma_2, got NaN", Constants { weights_noise: Some(f64::NAN), ..usual() }),
+            ("variables_scale_min must be c1l, got 0", Constants { variables_scale_min: Some(0.0), ..usual() }),
+            ("variables_scale_max must be c1u, got 0.4", Constants { variables_scale_max: Some(0.4), ..usual() }),
+            ("weights_scale_max must be c2u, got 0.1", Constants { weights_scale_max: Some(0.1), ..usual() }),
+            ("weights_scale_min must be c2l, got 1000000000", Constants { weights_scale_min: Some(1e9), ..usual() }),
+            ("variables_largest_norm must be no norm, got 2", Constants { variables_largest_norm: Some(2.0), ..usual() }),
             (
-                "weights_largest_norm = -2: wanted the largest ||z_p||",
+                "weights_largest_norm must be the largest ||z_p||, got -2",
                 Constants { weights_largest_norm: Some(-2.0), weights_scale_min: None, ..usual() },
             ),
-            ("gap = -1: wanted gfun", Constants { gap: Some(-1.0), ..usual() }),
-            ("dimension = 2.5: wanted d", Constants { dimension: Some(2.5), ..usual() }),
-            ("constraints = 0: wanted m", Constants { constraints: Some(0.0), ..usual() }),
-            ("directions = 0: wanted Q", Constants { directions: Some(0.0), ..usual() }),
-            ("m3 = 1.5: wanted the constraints", Constants { m3: Some(1.5), ..usual() }),
-            ("a = 1.5: wanted the share", Constants { a: Some(1.5), ..usual() }),
-            ("a = 0: wanted the share", Constants { a: Some(0.0), ..usual() }),
-            ("beta = 0: wanted the price", Constants { beta: Some(0.0), ..usual() }),
-            ("c = 0: wanted the number", Constants { c: Some(0.0), ..usual() }),
+            ("gap must be gfun, got -1", Constants { gap: Some(-1.0), ..usual() }),
+            ("dimension must be d, got 2.5", Constants { dimension: Some(2.5), ..usual() }),
+            ("constraints must be m, got 0", Constants { constraints: Some(0.0), ..usual() }),
+            ("directions must be Q, got 0", Constants { directions: Some(0.0), ..usual() }),
+            ("m3 must be the constraints, got 1.5", Constants { m3: Some(1.5), ..usual() }),
+            ("a must be the share, got 1.5", Constants { a: Some(1.5), ..usual() }),
+            ("a must be the share, got 0", Constants { a: Some(0.0), ..usual() }),
+            ("beta must be the price, got 0", Constants { beta: Some(0.0), ..usual() }),
+            ("c must be the number, got 0", Constants { c: Some(0.0), ..usual() }),
         ] {
             let message = refuse(c);
             assert!(message.starts_with(start), "{message}");
         }
         assert!(refuse(Constants { variables_scale_max: Some(0.4), ..usual() }).ends_with("at least c1l = 0.5"));
-        assert!(plan(&usual(), -0.1, false).unwrap_err().to_string().starts_with("eps = -0.1: wanted"));
+        assert!(plan(&usual(), -0.1, false).unwrap_err().to_string().starts_with("eps must be "));
     }
 
     #[test]

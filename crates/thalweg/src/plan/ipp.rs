@@ -263,11 +263,11 @@ mod tests {
             ("multiplier_bound", Constants { multiplier_bound: None, ..unit() }),
         ] {
             let message = refuse(Inner::Conex, c);
-            assert!(message.starts_with(&format!("{name} = (not given): wanted ")), "{message}");
+            assert!(message.starts_with(&format!("{name} is missing; it must be ")), "{message}");
             assert!(message.ends_with("IPP with conex needs it"), "{message}");
         }
         assert!(refuse(Inner::Ssg, Constants { rho_hat: Some(1.0), ..unit() }).contains("larger than rho = 1"));
-        assert!(refuse(Inner::Ssg, Constants { rho_g: Some(2.0), ..unit() }).contains("rho_hat_g = 2: wanted"));
+        assert!(refuse(Inner::Ssg, Constants { rho_g: Some(2.0), ..unit() }).contains("rho_hat_g must be "));
         assert!(plan(Inner::Ssg, &unit(), -1.0).unwrap_err().to_string().starts_with("eps = -1"));
     }
 }

@@ -65,7 +65,7 @@ impl Needs<'_> {
     /// A finite number that is `good`.
     fn number(&self, name: &str, value: Option<f64>, meaning: &str, good: impl Fn(f64) -> bool) -> Result<f64> {
         match value {
-            None => Err(Error::setting(name, "(not given)", format!("{meaning}: {} needs it", self.who))),
+            None => Err(Error::setting(name, crate::error::NOT_GIVEN, format!("{meaning}: {} needs it", self.who))),
             Some(v) if v.is_finite() && good(v) => Ok(v),
             Some(v) => Err(Error::setting(name, v, meaning)),
         }

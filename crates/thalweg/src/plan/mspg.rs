@@ -322,22 +322,22 @@ mod tests {
     fn what_it_refuses() {
         let refuse = |c: Constants| plan(&c, 0.1).unwrap_err().to_string();
         for (start, c) in [
-            ("convex_smoothness = (not given): wanted L_g", Constants { convex_smoothness: None, ..usual() }),
-            ("mapping_lipschitz = 0: wanted G_l", Constants { mapping_lipschitz: Some(0.0), ..usual() }),
-            ("coupled_bound = (not given): wanted D_y", Constants { coupled_bound: None, ..usual() }),
-            ("objective_range = (not given): wanted M_f", Constants { objective_range: None, ..usual() }),
-            ("noise = -1: wanted sigma_0", Constants { noise: Some(-1.0), ..usual() }),
-            ("growth = 0: wanted b", Constants { growth: Some(0.0), ..usual() }),
-            ("c = 0.5: wanted a number between 0 and 1/2", Constants { c: Some(0.5), ..usual() }),
-            ("holder_exponent = 1.5: wanted v", Constants { holder_exponent: Some(1.5), ..usual() }),
-            ("holder_constant = (not given): wanted L_h*", Constants { uniform_convexity: None, ..usual() }),
-            ("uniform_convexity = 1: wanted no uniform convexity", Constants { holder_constant: Some(1.0), ..usual() }),
-            ("uniform_convexity = 0: wanted rho_u", Constants { uniform_convexity: Some(0.0), ..usual() }),
+            ("convex_smoothness is missing; it must be L_g", Constants { convex_smoothness: None, ..usual() }),
+            ("mapping_lipschitz must be G_l, got 0", Constants { mapping_lipschitz: Some(0.0), ..usual() }),
+            ("coupled_bound is missing; it must be D_y", Constants { coupled_bound: None, ..usual() }),
+            ("objective_range is missing; it must be M_f", Constants { objective_range: None, ..usual() }),
+            ("noise must be sigma_0, got -1", Constants { noise: Some(-1.0), ..usual() }),
+            ("growth must be b, got 0", Constants { growth: Some(0.0), ..usual() }),
+            ("c must be a number between 0 and 1/2, got 0.5", Constants { c: Some(0.5), ..usual() }),
+            ("holder_exponent must be v, got 1.5", Constants { holder_exponent: Some(1.5), ..usual() }),
+            ("holder_constant is missing; it must be L_h*", Constants { uniform_convexity: None, ..usual() }),
+            ("uniform_convexity must be no uniform convexity, got 1", Constants { holder_constant: Some(1.0), ..usual() }),
+            ("uniform_convexity must be rho_u, got 0", Constants { uniform_convexity: Some(0.0), ..usual() }),
         ] {
             let message = refuse(c);
             assert!(message.starts_with(start), "{message}");
         }
-        assert!(plan(&usual(), 0.0).unwrap_err().to_string().starts_with("eps = 0: wanted"));
+        assert!(plan(&usual(), 0.0).unwrap_err().to_string().starts_with("eps must be "));
         let message = plan(&usual(), 1e-160).unwrap_err().to_string();
         assert!(message.contains("Proposition 1 with eps") && message.contains("choose a larger eps"), "{message}");
     }

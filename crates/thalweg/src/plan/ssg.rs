@@ -445,9 +445,9 @@ mod tests {
         let refuse = |t: Theorem, c: Constants| plan(t, &c, 0.1, false).unwrap_err().to_string();
         assert_eq!(
             refuse(Theorem::T42I, Constants { slater: None, ..unit() }),
-            "slater = (not given): wanted -g(x_feas), the margin of a strictly feasible point, larger than 0: Theorem 4.2-I needs it"
+            "slater is missing; it must be -g(x_feas), the margin of a strictly feasible point, larger than 0: Theorem 4.2-I needs it"
         );
-        assert!(refuse(Theorem::B1I, none).starts_with("lipschitz = (not given): wanted M"));
+        assert!(refuse(Theorem::B1I, none).starts_with("lipschitz is missing; it must be M"));
         for (name, theorem, c) in [
             ("diameter", Theorem::T42I, Constants { diameter: None, ..unit() }),
             ("rho", Theorem::T42II, Constants { rho: None, ..unit() }),
@@ -457,7 +457,7 @@ mod tests {
             ("strong_convexity", Theorem::B1II, Constants { strong_convexity: None, ..unit() }),
         ] {
             let message = refuse(theorem, c);
-            assert!(message.starts_with(&format!("{name} = (not given): wanted ")), "{message}");
+            assert!(message.starts_with(&format!("{name} is missing; it must be ")), "{message}");
             assert!(message.ends_with(&format!("Theorem {theorem} needs it")), "{message}");
         }
         // What a theorem does not need may be missing or senseless.
@@ -469,14 +469,14 @@ mod tests {
     fn bad_values_are_refused_with_a_sentence() {
         let refuse = |t: Theorem, c: Constants, eps| plan(t, &c, eps, false).unwrap_err().to_string();
         for eps in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let wanted = format!("eps = {eps}: wanted a finite number larger than 0, the accuracy to reach");
+            let wanted = format!("eps must be a finite number larger than 0, the accuracy to reach, got {eps}");
             assert_eq!(refuse(Theorem::T42I, unit(), eps), wanted);
         }
         let message = refuse(Theorem::T42I, Constants { rho_hat: Some(1.0), ..unit() }, 0.1);
-        assert_eq!(message, "rho_hat = 1: wanted the proximal coefficient, larger than rho = 1");
+        assert_eq!(message, "rho_hat must be the proximal coefficient, larger than rho = 1, got 1");
         for delta in [0.0, 1.0, -0.1, f64::NAN] {
             let message = refuse(Theorem::T43I, Constants { confidence: Some(delta), ..unit() }, 0.1);
-            assert_eq!(message, format!("confidence = {delta}: wanted delta, a failure probability between 0 and 1"));
+            assert_eq!(message, format!("confidence must be delta, a failure probability between 0 and 1, got {delta}"));
         }
         for (name, c) in [
             ("slater = 0", Constants { slater: Some(0.0), ..unit() }),
@@ -486,7 +486,7 @@ mod tests {
             ("noise = NaN", Constants { noise: Some(f64::NAN), ..unit() }),
         ] {
             let message = refuse(Theorem::T52II, c, 0.1);
-            assert!(message.starts_with(&format!("{name}: wanted ")), "{message}");
+            assert!(message.starts_with(&format!("{name}; expected ")), "{message}");
         }
         assert!(
             refuse(Theorem::B1I, Constants { strong_convexity: Some(0.0), ..unit() }, 0.1).starts_with("strong_convexity = 0")
@@ -511,7 +511,7 @@ mod tests {
             assert_eq!(toml::Value::try_from(t).unwrap().as_str(), Some(t.name()));
         }
         let message = "4.2".parse::<Theorem>().unwrap_err().to_string();
-        assert_eq!(message, "theorem = 4.2: wanted one of 4.2-I, 4.2-II, 4.3-I, 4.3-II, 5.2-I, 5.2-II, B.1-I, B.1-II");
+        assert_eq!(message, "theorem must be one of 4.2-I, 4.2-II, 4.3-I, 4.3-II, 5.2-I, 5.2-II, B.1-I, B.1-II, got 4.2");
     }
 
     #[test]

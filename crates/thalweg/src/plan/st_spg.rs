@@ -231,18 +231,18 @@ mod tests {
     #[test]
     fn what_it_refuses() {
         for (start, c) in [
-            ("noise = (not given): wanted sigma", Constants { noise: None, ..usual() }),
-            ("coupled_bound = 0: wanted D", Constants { coupled_bound: Some(0.0), ..usual() }),
-            ("objective_range = -1: wanted M_f", Constants { objective_range: Some(-1.0), ..usual() }),
-            ("gamma = 0: wanted the proximal coefficient in x", Constants { gamma: Some(0.0), ..usual() }),
-            ("mu = inf: wanted the proximal coefficient in y", Constants { mu: Some(f64::INFINITY), ..usual() }),
-            ("weight = 0.5: wanted alpha", Constants { weight: Some(0.5), ..usual() }),
-            ("stages = 2.5: wanted K", Constants { stages: Some(2.5), ..usual() }),
+            ("noise is missing; it must be sigma", Constants { noise: None, ..usual() }),
+            ("coupled_bound must be D, got 0", Constants { coupled_bound: Some(0.0), ..usual() }),
+            ("objective_range must be M_f, got -1", Constants { objective_range: Some(-1.0), ..usual() }),
+            ("gamma must be the proximal coefficient in x, got 0", Constants { gamma: Some(0.0), ..usual() }),
+            ("mu must be the proximal coefficient in y, got inf", Constants { mu: Some(f64::INFINITY), ..usual() }),
+            ("weight must be alpha, got 0.5", Constants { weight: Some(0.5), ..usual() }),
+            ("stages must be K, got 2.5", Constants { stages: Some(2.5), ..usual() }),
         ] {
             let message = plan(&c, 1.0).unwrap_err().to_string();
             assert!(message.starts_with(start), "{message}");
         }
-        assert!(plan(&usual(), f64::NAN).unwrap_err().to_string().starts_with("eps = NaN: wanted"));
+        assert!(plan(&usual(), f64::NAN).unwrap_err().to_string().starts_with("eps must be "));
         assert!(plan(&usual(), 1e-160).unwrap_err().to_string().contains("choose a larger eps"));
     }
 

@@ -792,7 +792,7 @@ mod tests {
         let other = plan(Theorem::P312, &Constants { regularity: Some(9.0), ..c }, 0.1).unwrap();
         assert_eq!(other, p);
         assert!(refuse(Theorem::P312, Constants { rho_g: Some(0.0), ..c }).contains("a convex g belongs to Proposition 3.7"));
-        assert!(refuse(Theorem::P37, c).starts_with("level = 1: wanted B_g"));
+        assert!(refuse(Theorem::P37, c).starts_with("level must be B_g, got 1"));
     }
 
     /// Lemma A.1 and A.2 on g = x^2 - 1 over [-2, 2] with y0 = 0: theta = 1/4.
@@ -874,7 +874,7 @@ mod tests {
         let whole = Constants { regularity: Some(0.5), level: Some(4.0), ..unit() };
         assert_eq!(
             refuse(Theorem::P37, Constants { mean_square_lipschitz: None, ..whole }),
-            "mean_square_lipschitz = (not given): wanted L_g, the mean-square Lipschitz constant of the samples of g, larger than \
+            "mean_square_lipschitz is missing; it must be L_g, the mean-square Lipschitz constant of the samples of g, larger than \
              0: Proposition 3.7 needs it"
         );
         for (name, c) in [
@@ -892,18 +892,21 @@ mod tests {
             ("slater_curvature", Constants { regularity: None, slater_margin: Some(1.0), ..whole }),
         ] {
             let message = refuse(Theorem::P37, c);
-            assert!(message.starts_with(&format!("{name} = (not given): wanted ")), "{message}");
+            assert!(message.starts_with(&format!("{name} is missing; it must be ")), "{message}");
             assert!(message.ends_with("Proposition 3.7 needs it"), "{message}");
         }
         assert!(refuse(Theorem::P37, Constants { envelope_gap: None, ..whole }).contains("at most B_f = 1"));
         for name in ["beta", "nu"] {
             let c = Constants { beta: Some(1.0).filter(|_| name == "nu"), ..unit() };
-            assert!(refuse(Theorem::T34, c).starts_with(&format!("{name} = (not given)")));
+            assert!(refuse(Theorem::T34, c).starts_with(&format!("{name} is missing")));
         }
         for (start, c) in [
-            ("beta = 2: wanted beta, the penalty, above 2.2", Constants { beta: Some(2.0), ..whole }),
-            ("nu = 0.5: wanted nu, the smoothing, larger than 0 and at most 0.0227272727", Constants { nu: Some(0.5), ..whole }),
-            ("rho = 0: wanted rho_f", Constants { rho: Some(0.0), ..whole }),
+            ("beta must be beta, the penalty, above 2.2, got 2", Constants { beta: Some(2.0), ..whole }),
+            (
+                "nu must be nu, the smoothing, larger than 0 and at most 0.0227272727, got 0.5",
+                Constants { nu: Some(0.5), ..whole },
+            ),
+            ("rho must be rho_f, got 0", Constants { rho: Some(0.0), ..whole }),
             ("samples = 1.5", Constants { samples: Some(1.5), ..whole }),
             ("noise = -1", Constants { noise: Some(-1.0), ..whole }),
             ("level = inf", Constants { level: Some(f64::INFINITY), ..whole }),
@@ -923,7 +926,7 @@ mod tests {
             assert_eq!(t.name().parse(), Ok(t));
             assert_eq!(toml::Value::try_from(t).unwrap().as_str(), Some(t.name()));
         }
-        assert_eq!("3.5".parse::<Theorem>().unwrap_err().to_string(), "theorem = 3.5: wanted one of 2.5, 3.4, 3.7, 3.12");
+        assert_eq!("3.5".parse::<Theorem>().unwrap_err().to_string(), "theorem must be one of 2.5, 3.4, 3.7, 3.12, got 3.5");
         let c = Constants { slater: Some(0.5), ..unit() };
         let p = plan(Theorem::P37, &c, 0.1).unwrap();
         assert_eq!(toml::from_str::<Plan>(&toml::to_string(&p).unwrap()).unwrap(), p);

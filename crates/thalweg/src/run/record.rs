@@ -181,12 +181,12 @@ mod tests {
         let refused = |record: Record| record.validate().unwrap_err().to_string();
         let (every, at, per_decade) = (Some(1), Some(vec![1]), Some(1));
         assert!(
-            refused(Record { per_decade: Some(0), ..Record::default() }).contains("record.per_decade = 0: wanted at least 1")
+            refused(Record { per_decade: Some(0), ..Record::default() }).contains("record.per_decade must be at least 1, got 0")
         );
         let all = refused(Record { every, at: at.clone(), per_decade });
-        assert!(all.contains("record = every and at and per_decade: wanted one of them"), "{all}");
+        assert!(all.contains("record must be one of them, got every and at and per_decade"), "{all}");
         let two = refused(Record { every: None, at, per_decade });
-        assert!(two.contains("record = at and per_decade: wanted one of them"), "{two}");
+        assert!(two.contains("record must be one of them, got at and per_decade"), "{two}");
         assert!(Record { per_decade, ..Record::default() }.validate().is_ok());
     }
 }

@@ -177,13 +177,13 @@ mod tests {
     fn bad_arguments_are_refused_with_a_sentence() {
         for bad in [-1.0, f64::NAN, f64::INFINITY] {
             let message = Ball::new(bad).unwrap_err().to_string();
-            assert_eq!(message, format!("radius of the ball = {bad}: wanted a finite number, 0 or larger"));
+            assert_eq!(message, format!("radius of the ball must be a finite number, 0 or larger, got {bad}"));
         }
         let message = Ball::around(vec![0.0, f64::NAN], 1.0).unwrap_err().to_string();
-        assert_eq!(message, "coordinate 2 of the centre of the ball is NaN: wanted a finite number");
+        assert_eq!(message, "coordinate 2 of the centre of the ball is NaN; expected a finite number");
         let ball = Ball::around(vec![1.0, 2.0], 30.0).unwrap();
         let message = ball.project(&mut [1.0], &mut Warm::default()).unwrap_err().to_string();
-        assert_eq!(message, "the point for the ball of radius 30 around a given centre has 1 entries: wanted 2");
+        assert_eq!(message, "the point for the ball of radius 30 around a given centre has 1 entries; expected 2");
         assert!(ball.distance(&[1.0, 2.0, 3.0]).unwrap_err().to_string().contains("3 entries"));
         assert_eq!(Ball::new(30.0).unwrap().describe(), "ball of radius 30");
     }

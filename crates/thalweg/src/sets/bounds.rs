@@ -195,17 +195,17 @@ mod tests {
     #[test]
     fn bad_arguments_are_refused_with_a_sentence() {
         let refuse = |lo, hi| Bounds::uniform(lo, hi).unwrap_err().to_string();
-        assert_eq!(refuse(2.0, 1.0), "lower bound of the box = 2: wanted at most the upper bound 1");
-        assert_eq!(refuse(f64::NAN, 1.0), "lower bound of the box = NaN: wanted a number or -inf");
-        assert_eq!(refuse(INF, INF), "lower bound of the box = inf: wanted a number or -inf");
-        assert_eq!(refuse(0.0, -INF), "upper bound of the box = -inf: wanted a number or inf");
+        assert_eq!(refuse(2.0, 1.0), "lower bound of the box must be at most the upper bound 1, got 2");
+        assert_eq!(refuse(f64::NAN, 1.0), "lower bound of the box must be a number or -inf, got NaN");
+        assert_eq!(refuse(INF, INF), "lower bound of the box must be a number or -inf, got inf");
+        assert_eq!(refuse(0.0, -INF), "upper bound of the box must be a number or inf, got -inf");
         let each = Bounds::each(vec![0.0, 3.0], vec![1.0, 2.0]).unwrap_err().to_string();
-        assert_eq!(each, "lower bound of coordinate 2 of the box = 3: wanted at most the upper bound 2");
+        assert_eq!(each, "lower bound of coordinate 2 of the box must be at most the upper bound 2, got 3");
         let length = Bounds::each(vec![0.0, 3.0], vec![1.0]).unwrap_err().to_string();
-        assert_eq!(length, "the list of upper bounds has 1 entries: wanted 2");
+        assert_eq!(length, "the list of upper bounds has 1 entries; expected 2");
         let set = Bounds::each(vec![0.0; 3], vec![1.0; 3]).unwrap();
         let length = set.project(&mut [0.0; 2], &mut Warm::default()).unwrap_err().to_string();
-        assert_eq!(length, "the point for the box with bounds for each of 3 coordinates has 2 entries: wanted 3");
+        assert_eq!(length, "the point for the box with bounds for each of 3 coordinates has 2 entries; expected 3");
         assert_eq!(Bounds::uniform(0.0, INF).unwrap().describe(), "box from 0 to inf");
     }
 }

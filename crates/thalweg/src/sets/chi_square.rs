@@ -337,19 +337,19 @@ mod tests {
     #[test]
     fn what_it_refuses() {
         for (message, set) in [
-            ("number of weights = 0: wanted at least 1", ChiSquare::new(0, 1.0, 0.0)),
-            ("rho = 0: wanted a finite number above 0", ChiSquare::new(3, 0.0, 0.0)),
-            ("rho = NaN: wanted a finite number above 0", ChiSquare::new(3, f64::NAN, 0.0)),
-            ("delta = 1: wanted a number of at least 0 and below 1", ChiSquare::new(3, 1.0, 1.0)),
-            ("delta = -0.1: wanted a number of at least 0 and below 1", ChiSquare::new(3, 1.0, -0.1)),
+            ("number of weights must be at least 1, got 0", ChiSquare::new(0, 1.0, 0.0)),
+            ("rho must be a finite number above 0, got 0", ChiSquare::new(3, 0.0, 0.0)),
+            ("rho must be a finite number above 0, got NaN", ChiSquare::new(3, f64::NAN, 0.0)),
+            ("delta must be a number of at least 0 and below 1, got 1", ChiSquare::new(3, 1.0, 1.0)),
+            ("delta must be a number of at least 0 and below 1, got -0.1", ChiSquare::new(3, 1.0, -0.1)),
         ] {
             assert_eq!(set.unwrap_err().to_string(), message);
         }
         let set = set(2, 1.0, 0.0);
         let refuse = |x: &mut [f64]| set.project(x, &mut Warm::default()).unwrap_err().to_string();
         let what = "the point for the weights of 2 samples with rho = 1 and delta = 0";
-        assert_eq!(refuse(&mut [1.0]), format!("{what} has 1 entries: wanted 2"));
-        assert_eq!(refuse(&mut [1.0, f64::NAN]), format!("entry 2 of {what} is NaN: wanted a finite number"));
+        assert_eq!(refuse(&mut [1.0]), format!("{what} has 1 entries; expected 2"));
+        assert_eq!(refuse(&mut [1.0, f64::NAN]), format!("entry 2 of {what} is NaN; expected a finite number"));
     }
 
     /// Losses 1 and 3: the worst weights are 1/2 -+ sqrt(rho)/2.

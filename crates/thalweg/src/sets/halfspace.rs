@@ -144,14 +144,14 @@ mod tests {
     #[test]
     fn bad_arguments_are_refused_with_a_sentence() {
         let refuse = |a: &[f64], b| Halfspace::new(a.to_vec(), b).unwrap_err().to_string();
-        let zero = "normal vector of the half-space = 2 zeros: wanted at least one entry that is not 0";
+        let zero = "normal vector of the half-space must be at least one entry that is not 0, got 2 zeros";
         assert_eq!(refuse(&[0.0, -0.0], 1.0), zero);
         assert!(refuse(&[1.0, f64::NAN], 1.0).starts_with("entry 2 of the normal vector of the half-space is NaN"));
         assert!(refuse(&[1.0], f64::INFINITY).starts_with("right-hand side of the half-space is inf"));
         assert!(refuse(&[1e-300], 1e300).contains("over the length of its normal vector is inf"));
         let set = Halfspace::new(vec![1.0, 0.0], 1.0).unwrap();
         let length = set.project(&mut [1.0], &mut Warm::default()).unwrap_err().to_string();
-        assert_eq!(length, "the point for the half-space of 2 coordinates has 1 entries: wanted 2");
+        assert_eq!(length, "the point for the half-space of 2 coordinates has 1 entries; expected 2");
         assert_eq!(set.diameter(2), f64::INFINITY);
     }
 }

@@ -646,18 +646,18 @@ mod tests {
         let new = |row: Vec<f64>, bound: f64| Polyhedron::new(matrix(row), vec![bound]).unwrap_err().to_string();
         assert_eq!(
             new(vec![0.0], 1.0),
-            "bound 1 of the polyhedron = 1: wanted 0 or less, because the row is 0 and no point has more"
+            "bound 1 of the polyhedron must be 0 or less, because the row is 0 and no point has more, got 1"
         );
-        assert_eq!(new(vec![1.0], f64::NAN), "bound 1 of the polyhedron is NaN: wanted a finite number");
+        assert_eq!(new(vec![1.0], f64::NAN), "bound 1 of the polyhedron is NaN; expected a finite number");
         let short = Polyhedron::new(matrix(vec![1.0]), vec![]).unwrap_err().to_string();
-        assert_eq!(short, "the list of bounds of the polyhedron has 0 entries: wanted 1");
+        assert_eq!(short, "the list of bounds of the polyhedron has 0 entries; expected 1");
         let set = polyhedron(&[&[1.0, 0.0]], &[0.0]);
         assert_eq!(
             set.clone().within(0.0).unwrap_err().to_string(),
-            "radius of the polyhedron = 0: wanted a finite number larger than 0"
+            "radius of the polyhedron must be a finite number larger than 0, got 0"
         );
         let length = refused(set.clone(), &mut [1.0]);
-        assert_eq!(length, "the point for the polyhedron of 1 rows and 2 coordinates has 1 entries: wanted 2");
+        assert_eq!(length, "the point for the polyhedron of 1 rows and 2 coordinates has 1 entries; expected 2");
         let mut warm = Warm::default();
         let early = sweep(&set, None, &mut [0.0; 2], 1, 1e-8, &mut warm).unwrap_err().to_string();
         assert!(early.contains("was not begun"), "{early}");

@@ -21,7 +21,7 @@ impl Product {
     /// The product of the given sets, each with the number of its coordinates.
     pub fn new(blocks: Vec<(usize, Box<dyn Set>)>) -> Result<Self> {
         if blocks.is_empty() {
-            return Err(Error::Problem("a product of sets has no block: wanted at least one".into()));
+            return Err(Error::Problem("a product of sets has no block; expected at least one".into()));
         }
         for (k, (dim, set)) in blocks.iter().enumerate() {
             match set.dim() {
@@ -174,12 +174,12 @@ mod tests {
 
     #[test]
     fn bad_arguments_are_refused_with_a_sentence() {
-        assert_eq!(Product::new(vec![]).unwrap_err().to_string(), "a product of sets has no block: wanted at least one");
+        assert_eq!(Product::new(vec![]).unwrap_err().to_string(), "a product of sets has no block; expected at least one");
         let ball = Ball::around(vec![0.0; 3], 2.0).unwrap();
         let message = Product::new(vec![(1, Box::new(WholeSpace)), (2, Box::new(ball))]).unwrap_err().to_string();
-        assert_eq!(message, "block 2 of the product, the ball of radius 2, has 2 entries: wanted 3");
+        assert_eq!(message, "block 2 of the product, the ball of radius 2, has 2 entries; expected 3");
         let message = bounded().project(&mut [0.0; 8], &mut Warm::default()).unwrap_err().to_string();
         assert!(message.starts_with("the point for the product of box from -1 to 2 (2 coordinates) and simplex of total 1.5"));
-        assert!(message.ends_with("has 8 entries: wanted 9"), "{message}");
+        assert!(message.ends_with("has 8 entries; expected 9"), "{message}");
     }
 }

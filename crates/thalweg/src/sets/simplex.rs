@@ -346,9 +346,9 @@ mod tests {
         assert_eq!(x, [0.75, 0.0, 0.25]);
         let refuse = |x: &mut [f64]| set.project(x, &mut Warm::default()).unwrap_err().to_string();
         let start = "the largest entry of the point for the simplex of total 1 is";
-        assert_eq!(refuse(&mut [1.0, f64::INFINITY]), format!("{start} inf: wanted a finite number"));
-        assert_eq!(refuse(&mut [f64::NAN; 3]), format!("{start} NaN: wanted a finite number"));
-        assert_eq!(refuse(&mut []), "the point for the simplex of total 1 has 0 entries: wanted 1");
+        assert_eq!(refuse(&mut [1.0, f64::INFINITY]), format!("{start} inf; expected a finite number"));
+        assert_eq!(refuse(&mut [f64::NAN; 3]), format!("{start} NaN; expected a finite number"));
+        assert_eq!(refuse(&mut []), "the point for the simplex of total 1 has 0 entries; expected 1");
     }
 
     #[test]
@@ -366,7 +366,7 @@ mod tests {
     fn bad_totals_are_refused_with_a_sentence() {
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             let message = Simplex::new(bad).unwrap_err().to_string();
-            assert_eq!(message, format!("total of the simplex = {bad}: wanted a finite number larger than 0"));
+            assert_eq!(message, format!("total of the simplex must be a finite number larger than 0, got {bad}"));
         }
     }
 }

@@ -86,7 +86,7 @@ impl Transport {
     pub fn new(rows: Vec<f64>, mut columns: Vec<f64>) -> Result<Self> {
         let totals = [("row", &rows), ("column", &columns)].map(|(kind, sums)| {
             if sums.is_empty() {
-                return Err(Error::Problem(format!("a transport polytope has no {kind} sums: wanted at least one")));
+                return Err(Error::Problem(format!("a transport polytope has no {kind} sums; expected at least one")));
             }
             if let Some((i, v)) = sums.iter().enumerate().find(|(_, v)| !(**v >= 0.0 && v.is_finite())) {
                 let name = format!("{kind} sum {} of the transport polytope", i + 1);
@@ -210,7 +210,7 @@ impl Transport {
             let residual = self.gradient(x, &mut space, effort)?;
             if residual > TOLERANCE.max(self.rounding(x, space.z)) {
                 return Err(Error::Problem(format!(
-                    "the projection onto the {} ended with sums off by {residual:e} of the largest: wanted {TOLERANCE:e}",
+                    "the projection onto the {} ended with sums off by {residual:e} of the largest; expected {TOLERANCE:e}",
                     self.describe()
                 )));
             }
@@ -1064,7 +1064,7 @@ mod tests {
                 let mut x = [0.9, 0.3, bad, 0.2];
                 let message = set.project(&mut x, &mut warm).unwrap_err().to_string();
                 let start = "entry 3 of the point for the Birkhoff polytope of 2 x 2 matrices is";
-                assert_eq!(message, format!("{start} {bad}: wanted a finite number"));
+                assert_eq!(message, format!("{start} {bad}; expected a finite number"));
                 assert_eq!((x[0], x[1], x[3]), (0.9, 0.3, 0.2));
                 assert!(set.distance(&x).is_err());
                 // With dual variables at hand it is refused as well.
@@ -1075,7 +1075,7 @@ mod tests {
         let message = set.project(&mut x, &mut warm).unwrap_err().to_string();
         assert_eq!(
             message,
-            "the squared length of the point for the Birkhoff polytope of 2 x 2 matrices is inf: wanted a finite number"
+            "the squared length of the point for the Birkhoff polytope of 2 x 2 matrices is inf; expected a finite number"
         );
         assert_eq!(x, [1e200, 0.0, 0.0, 0.0]);
         let mut x = [0.9, 0.3, 0.1, 0.2];
@@ -1095,17 +1095,23 @@ mod tests {
     #[test]
     fn bad_arguments_are_refused_with_a_sentence() {
         let refuse = |r: &[f64], c: &[f64]| Transport::new(r.to_vec(), c.to_vec()).unwrap_err().to_string();
-        assert_eq!(refuse(&[], &[1.0]), "a transport polytope has no row sums: wanted at least one");
-        assert_eq!(refuse(&[1.0], &[]), "a transport polytope has no column sums: wanted at least one");
+        assert_eq!(refuse(&[], &[1.0]), "a transport polytope has no row sums; expected at least one");
+        assert_eq!(refuse(&[1.0], &[]), "a transport polytope has no column sums; expected at least one");
         let wanted = "of the transport polytope";
         for bad in [-1.0, f64::NAN, f64::INFINITY] {
-            assert_eq!(refuse(&[1.0, bad], &[1.0]), format!("row sum 2 {wanted} = {bad}: wanted a finite number, 0 or larger"));
-            assert_eq!(refuse(&[1.0], &[bad]), format!("column sum 1 {wanted} = {bad}: wanted a finite number, 0 or larger"));
+            assert_eq!(
+                refuse(&[1.0, bad], &[1.0]),
+                format!("row sum 2 {wanted} must be a finite number, 0 or larger, got {bad}")
+            );
+            assert_eq!(refuse(&[1.0], &[bad]), format!("column sum 1 {wanted} must be a finite number, 0 or larger, got {bad}"));
         }
-        assert_eq!(refuse(&[0.0], &[0.0]), format!("total of the row sums {wanted} = 0: wanted a finite number larger than 0"));
+        assert_eq!(
+            refuse(&[0.0], &[0.0]),
+            format!("total of the row sums {wanted} must be a finite number larger than 0, got 0")
+        );
         assert_eq!(
             refuse(&[1.0, 1.0], &[1.0, 1.5]),
-            format!("total of the column sums {wanted} = 2.5: wanted 2, the total of its row sums, to 1e-12 of it")
+            format!("total of the column sums {wanted} must be 2, the total of its row sums, to 1e-12 of it, got 2.5")
         );
         assert!(refuse(&[1.0], &[1.0 + 3e-12]).contains("to 1e-12"));
         let set = Transport::new(vec![1.0, 1.0], vec![2.0 * (1.0 + 5e-13)]).unwrap();
@@ -1113,6 +1119,6 @@ mod tests {
         assert!(Transport::uniform(0, 3).is_err() && Transport::birkhoff(0).is_err());
         let set = Transport::uniform(2, 3).unwrap();
         let message = set.project(&mut [0.0; 5], &mut Warm::default()).unwrap_err().to_string();
-        assert_eq!(message, "the point for the transport polytope of 2 x 3 matrices with total 1 has 5 entries: wanted 6");
+        assert_eq!(message, "the point for the transport polytope of 2 x 3 matrices with total 1 has 5 entries; expected 6");
     }
 }

@@ -272,7 +272,7 @@ impl Adaprox {
             Some(rho) => Ok((2.0 * rho).max(1.0)),
             None => Err(Error::setting(
                 "sigma",
-                "(not given)",
+                crate::error::NOT_GIVEN,
                 "a finite number larger than 0: the curvature of the objective and of the constraints is not known here",
             )),
         }
@@ -360,7 +360,7 @@ impl Method for Adaprox {
         }
         if s.empty > 0 {
             notes.push(format!(
-                "{} of {k} subproblems accepted nothing but their start, which stayed the centre: wanted a larger sigma than {}, or more \
+                "{} of {k} subproblems accepted nothing but their start, which stayed the centre; expected a larger sigma than {}, or more \
                  inner_iterations than {each}",
                 s.empty, self.sigma
             ));
@@ -374,7 +374,7 @@ impl Method for Adaprox {
         if let Running::Pd(pd) = &self.points.inner
             && pd.bound_is_active()
         {
-            notes.push("the multipliers of pd are at their bound: wanted a larger bound, or a larger sigma".into());
+            notes.push("the multipliers of pd are at their bound; expected a larger bound, or a larger sigma".into());
         }
         notes
     }

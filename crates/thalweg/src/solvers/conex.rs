@@ -298,7 +298,7 @@ impl<'e> Solver<dyn Eval + 'e> for Conex {
         let (d, m) = (x.len(), ev.num_constraints());
         let numbers = d.checked_mul(m).filter(|&n| n <= MOST_NUMBERS).ok_or_else(|| {
             Error::Problem(format!(
-                "conex holds a subgradient of every constraint, here {m} times {d} numbers: wanted at most {MOST_NUMBERS} in all; \
+                "conex holds a subgradient of every constraint, here {m} times {d} numbers; expected at most {MOST_NUMBERS} in all; \
                  ssg needs one subgradient at a time"
             ))
         })?;

@@ -64,7 +64,7 @@ mod tests {
         // 1 + 0.5 (3 - 0.5); 0.5 + 0.5 (-6), cut off; 0.5 (1.5 - 1.5).
         assert_eq!(y, [2.25, 0.0, 0.0]);
         let refused = ascend(&[0.0; 2], 1.0, 0.0, &[0.0, f64::NAN], &[0.0; 2], &mut y[..2]).unwrap_err();
-        assert_eq!(refused.to_string(), "the multiplier of constraint 2 is NaN: wanted a finite number");
+        assert_eq!(refused.to_string(), "the multiplier of constraint 2 is NaN; expected a finite number");
 
         let mut y = [3.0, 1.0, 0.0];
         Within::Sum.project(5.0, &mut y, &mut Warm::default()).unwrap();

@@ -474,7 +474,7 @@ impl Method for Lbfgs {
                 Stalled::Kink => "the slope of the objective jumps there: it has kinks, and the point may be far from a solution",
             };
             let wanted = self.tolerance();
-            notes.push(format!("lbfgs stalled with a gradient of length {reached:.2e}, wanted {wanted:.2e}: {why}"));
+            notes.push(format!("lbfgs stalled with a gradient of length {reached:.2e}; expected {wanted:.2e}: {why}"));
         }
         // Less than the tolerance is no force.
         if let Some(nu) = self.multiplier().filter(|nu| *nu * self.s.radius > self.tolerance()) {

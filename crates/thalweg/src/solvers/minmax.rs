@@ -44,7 +44,7 @@ pub(super) fn demand<'a>(ev: &'a (dyn Eval + '_), method: &str) -> Result<&'a dy
     }
     let losses = ev.sample_losses().ok_or_else(|| {
         Error::Problem(format!(
-            "{method} needs losses of single samples: wanted an objective that is the mean of one loss over rows without weights, \
+            "{method} needs losses of single samples; expected an objective that is the mean of one loss over rows without weights, \
              such as \"logistic\", or \"logistic + 0.1 * variance(logistic)\", which it takes as the same loss with weights of its own"
         ))
     })?;

@@ -100,9 +100,9 @@ impl Pd {
     /// A solver with checked settings, of which `mu` must be there.
     pub fn new(settings: Settings) -> Result<Self> {
         let settings = settings.resolve()?;
-        let mu = settings
-            .mu
-            .ok_or_else(|| Error::setting("mu", "(not given)", "the strong convexity, a finite number larger than 0"))?;
+        let mu = settings.mu.ok_or_else(|| {
+            Error::setting("mu", crate::error::NOT_GIVEN, "the strong convexity, a finite number larger than 0")
+        })?;
         let (d, work, h, lam) = (Aligned::default(), vec![], vec![], vec![]);
         Ok(Pd { settings, mu, s: Saved::default(), d, work, h, lam, full: Draw::full(), warm: Warm::default() })
     }

@@ -179,7 +179,7 @@ impl Subproblem {
 pub(super) fn can_project<E: ValueEval + ?Sized>(name: &str, ev: &E) -> Result<()> {
     if ev.num_constraints() > 0 && ev.region().is_none() {
         return Err(Error::Problem(format!(
-            "{name} projects onto the constraints, and this problem does not say how: wanted one with a region, or dszog, which asks for \
+            "{name} projects onto the constraints, and this problem does not say how; expected one with a region, or dszog, which asks for \
              values alone"
         )));
     }

@@ -111,35 +111,35 @@ impl Schedule {
     /// From the keys of a table. The error is a sentence.
     fn from_keys(rule: Option<&str>, c: Option<f64>, p: Option<f64>, after: Option<f64>) -> std::result::Result<Self, String> {
         let Some(rule) = rule else {
-            return Err(format!("a schedule has no rule: wanted rule = {RULES}"));
+            return Err(format!("a schedule has no rule; expected rule = {RULES}"));
         };
-        let factor = || c.ok_or_else(|| format!("the schedule \"{rule}\" has no c: wanted c = a number"));
+        let factor = || c.ok_or_else(|| format!("the schedule \"{rule}\" has no c; expected c = a number"));
         let schedule = match rule {
             "constant" => Schedule::Constant(factor()?),
             "inv-sqrt" => Schedule::InvSqrt(factor()?),
             "inv-linear" => Schedule::InvLinear(factor()?),
             "strongly-convex" => Schedule::StronglyConvex(factor()?),
             "power" => {
-                let p = p.ok_or("the schedule \"power\" has no p: wanted p = the exponent of t + 1")?;
+                let p = p.ok_or("the schedule \"power\" has no p; expected p = the exponent of t + 1")?;
                 Schedule::Power { c: factor()?, p }
             }
             "decay" => {
-                let p = p.ok_or("the schedule \"decay\" has no p: wanted p = the exponent that it falls with")?;
-                let after = after.ok_or("the schedule \"decay\" has no after: wanted after = a number of iterations")?;
+                let p = p.ok_or("the schedule \"decay\" has no p; expected p = the exponent that it falls with")?;
+                let after = after.ok_or("the schedule \"decay\" has no after; expected after = a number of iterations")?;
                 Schedule::Decay { c: factor()?, p, after }
             }
             "theory" => match c {
                 None => Schedule::Theory,
-                Some(c) => return Err(format!("the schedule \"theory\" has c = {c}: wanted no c, the theorem gives it")),
+                Some(c) => return Err(format!("the schedule \"theory\" has c must be no c, the theorem gives it, got {c}")),
             },
-            other => return Err(format!("rule = \"{other}\": wanted {RULES}")),
+            other => return Err(format!("rule must be {RULES}, got \"{other}\"")),
         };
         match (p, after) {
             (_, Some(after)) if rule != "decay" => {
-                Err(format!("the schedule \"{rule}\" has after = {after}: wanted no after, only \"decay\" has one"))
+                Err(format!("the schedule \"{rule}\" has after must be no after, only \"decay\" has one, got {after}"))
             }
             (Some(p), _) if !["power", "decay"].contains(&rule) => {
-                Err(format!("the schedule \"{rule}\" has p = {p}: wanted no p, only \"power\" and \"decay\" have one"))
+                Err(format!("the schedule \"{rule}\" has p must be no p, only \"power\" and \"decay\" have one, got {p}"))
             }
             _ => Ok(schedule),
         }
@@ -249,10 +249,10 @@ impl<'de> Visitor<'de> for NumberOrTable {
                 "c" => c.replace(map.next_value()?).is_some(),
                 "p" => p.replace(map.next_value()?).is_some(),
                 "after" => after.replace(map.next_value()?).is_some(),
-                _ => return Err(de::Error::custom(format!("a schedule has no key \"{key}\": wanted rule, c, p or after"))),
+                _ => return Err(de::Error::custom(format!("a schedule has no key \"{key}\"; expected rule, c, p or after"))),
             };
             if again {
-                return Err(de::Error::custom(format!("a schedule has the key \"{key}\" twice: wanted it once")));
+                return Err(de::Error::custom(format!("a schedule has the key \"{key}\" twice; expected it once")));
             }
         }
         Schedule::from_keys(rule.as_deref(), c, p, after).map_err(de::Error::custom)
@@ -323,25 +323,25 @@ mod tests {
     #[test]
     fn bad_tables_are_refused_with_a_sentence() {
         let cases = [
-            ("{ c = 1.0 }", format!("a schedule has no rule: wanted rule = {RULES}")),
-            ("{ rule = \"sqrt\", c = 1.0 }", format!("rule = \"sqrt\": wanted {RULES}")),
-            ("{ rule = \"inv-sqrt\" }", "the schedule \"inv-sqrt\" has no c: wanted c = a number".into()),
-            ("{ rule = \"power\", c = 1.0 }", "the schedule \"power\" has no p: wanted p = the exponent of t + 1".into()),
-            ("{ rule = \"power\", p = 1.0 }", "the schedule \"power\" has no c: wanted c = a number".into()),
+            ("{ c = 1.0 }", format!("a schedule has no rule; expected rule = {RULES}")),
+            ("{ rule = \"sqrt\", c = 1.0 }", format!("rule must be {RULES}, got \"sqrt\"")),
+            ("{ rule = \"inv-sqrt\" }", "the schedule \"inv-sqrt\" has no c; expected c = a number".into()),
+            ("{ rule = \"power\", c = 1.0 }", "the schedule \"power\" has no p; expected p = the exponent of t + 1".into()),
+            ("{ rule = \"power\", p = 1.0 }", "the schedule \"power\" has no c; expected c = a number".into()),
             (
                 "{ rule = \"inv-linear\", c = 1.0, p = 2.0 }",
-                "the schedule \"inv-linear\" has p = 2: wanted no p, only \"power\" and \"decay\" have one".into(),
+                "the schedule \"inv-linear\" has p must be no p, only \"power\" and \"decay\" have one, got 2".into(),
             ),
             (
                 "{ rule = \"decay\", c = 1.0, p = 1 }",
-                "the schedule \"decay\" has no after: wanted after = a number of iterations".into(),
+                "the schedule \"decay\" has no after; expected after = a number of iterations".into(),
             ),
             (
                 "{ rule = \"power\", c = 1.0, p = 1, after = 2 }",
-                "the schedule \"power\" has after = 2: wanted no after, only \"decay\" has one".into(),
+                "the schedule \"power\" has after must be no after, only \"decay\" has one, got 2".into(),
             ),
-            ("{ rule = \"theory\", c = 1.0 }", "the schedule \"theory\" has c = 1: wanted no c, the theorem gives it".into()),
-            ("{ rule = \"constant\", q = 1.0 }", "a schedule has no key \"q\": wanted rule, c, p or after".into()),
+            ("{ rule = \"theory\", c = 1.0 }", "the schedule \"theory\" has c must be no c, the theorem gives it, got 1".into()),
+            ("{ rule = \"constant\", q = 1.0 }", "a schedule has no key \"q\"; expected rule, c, p or after".into()),
             (
                 "\"theory\"",
                 "invalid type: string \"theory\", expected a number or a table such as { rule = \"inv-sqrt\", c = 0.1 }".into(),
@@ -360,18 +360,18 @@ mod tests {
         assert_eq!(Schedule::Constant(1.0).resolve("eta", None), Ok(Schedule::Constant(1.0)));
         for none in [None, Some(&Schedule::Theory)] {
             let message = Schedule::Theory.resolve("eta", none).unwrap_err().to_string();
-            assert!(message.starts_with("eta = theory: wanted a number or another rule"), "{message}");
+            assert!(message.starts_with("eta must be a number or another rule, got theory"), "{message}");
         }
     }
 
     #[test]
     fn numbers_are_validated_by_name() {
         let refuse = |s: Schedule, zero| s.validate("eta", zero).unwrap_err().to_string();
-        assert_eq!(refuse(0.0.into(), false), "eta = 0: wanted a finite number larger than 0");
-        assert_eq!(refuse((-1.0).into(), true), "eta = -1: wanted a finite number, 0 or larger");
-        assert_eq!(refuse(Schedule::InvSqrt(f64::NAN), true), "eta.c = NaN: wanted a finite number, 0 or larger");
-        assert_eq!(refuse(Schedule::InvLinear(f64::INFINITY), false), "eta.c = inf: wanted a finite number larger than 0");
-        assert_eq!(refuse(Schedule::Power { c: 1.0, p: f64::INFINITY }, false), "eta.p = inf: wanted a finite number");
+        assert_eq!(refuse(0.0.into(), false), "eta must be a finite number larger than 0, got 0");
+        assert_eq!(refuse((-1.0).into(), true), "eta must be a finite number, 0 or larger, got -1");
+        assert_eq!(refuse(Schedule::InvSqrt(f64::NAN), true), "eta.c must be a finite number, 0 or larger, got NaN");
+        assert_eq!(refuse(Schedule::InvLinear(f64::INFINITY), false), "eta.c must be a finite number larger than 0, got inf");
+        assert_eq!(refuse(Schedule::Power { c: 1.0, p: f64::INFINITY }, false), "eta.p must be a finite number, got inf");
         assert_eq!(Schedule::Constant(0.0).validate("tol", true), Ok(()));
         for good in ALL {
             assert_eq!(good.validate("eta", false), Ok(()));

@@ -54,12 +54,12 @@ impl GroupWeights {
         }
         let columns = training.0.cols();
         if columns == 0 {
-            return Err(Error::Problem("the training rows have no column: wanted at least one".into()));
+            return Err(Error::Problem("the training rows have no column; expected at least one".into()));
         }
         for (what, (features, labels)) in [("training", training), ("validation", validation)] {
             check_rows(what, features, labels, columns)?;
             if let Some(i) = labels.iter().position(|label| label.abs() != 1.0) {
-                return Err(Error::Problem(format!("{what} label {} is {}: wanted -1 or 1", i + 1, labels[i])));
+                return Err(Error::Problem(format!("{what} label {} is {}; expected -1 or 1", i + 1, labels[i])));
             }
         }
         check_length("the list of groups", groups.len(), training.0.rows())?;
@@ -67,13 +67,13 @@ impl GroupWeights {
         for (row, &group) in groups.iter().enumerate() {
             if group >= groups.len() {
                 let wanted = format!("a number below {}, the number of rows", groups.len());
-                return Err(Error::Problem(format!("the group of training row {} is {group}: wanted {wanted}", row + 1)));
+                return Err(Error::Problem(format!("the group of training row {} is {group}; expected {wanted}", row + 1)));
             }
             members.resize(members.len().max(group + 1), vec![]);
             members[group].push(row);
         }
         if let Some(empty) = members.iter().position(Vec::is_empty) {
-            return Err(Error::Problem(format!("group {empty} has no training row: wanted at least one in each")));
+            return Err(Error::Problem(format!("group {empty} has no training row; expected at least one in each")));
         }
         let sum =
             |(x, y): (&Matrix, &[f64]), rows: &[usize]| LeastSquares::new(x, y, rows.iter().copied(), 1.0 / x.rows() as f64);

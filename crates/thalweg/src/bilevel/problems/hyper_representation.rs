@@ -43,14 +43,14 @@ impl HyperRepresentation {
     pub fn new(validation: (&Matrix, &[f64]), training: (&Matrix, &[f64]), start: Vec<f64>) -> Result<Self> {
         let features = training.0.cols();
         if features == 0 {
-            return Err(Error::Problem("the training rows have no feature: wanted at least one".into()));
+            return Err(Error::Problem("the training rows have no feature; expected at least one".into()));
         }
         check_rows("validation", validation.0, validation.1, features)?;
         check_rows("training", training.0, training.1, features)?;
         let width = start.len() / features;
         if width == 0 || !start.len().is_multiple_of(features) {
             let wanted = format!("one row for each of the {features} features, all of the same length");
-            return Err(Error::Problem(format!("the first Lambda has {} entries: wanted {wanted}", start.len())));
+            return Err(Error::Problem(format!("the first Lambda has {} entries; expected {wanted}", start.len())));
         }
         if let Some((i, value)) = vec::first_not_finite(&start) {
             return Err(Error::NotFinite { what: format!("entry {} of the first Lambda", i + 1), value });

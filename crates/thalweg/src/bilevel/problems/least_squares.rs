@@ -58,7 +58,7 @@ impl LeastSquares {
 /// Refuses rows that no sum can be taken of.
 pub(super) fn check_rows(what: &str, features: &Matrix, targets: &[f64], columns: usize) -> Result<()> {
     if features.rows() == 0 {
-        return Err(Error::Problem(format!("there are no {what} rows: wanted at least one")));
+        return Err(Error::Problem(format!("there are no {what} rows; expected at least one")));
     }
     check_length(&format!("a row of the {what} features"), features.cols(), columns)?;
     check_length(&format!("the list of {what} targets"), targets.len(), features.rows())?;
