@@ -73,7 +73,8 @@ fn the_demonstration_shows_what_caution_is_worth() {
                 cell.strip_prefix("yes, ").and_then(|rest| rest.split_once(" <= ")).unwrap_or_else(|| panic!("{cell}"));
             assert!(row.parse::<f64>().unwrap() <= beta.parse::<f64>().unwrap(), "{cell}");
         }
-        assert!(cells(&out, "seconds", nth).iter().all(|s| s.parse::<f64>().unwrap() > 0.0), "{out}");
+        // A fast machine needs less than the 5 ms that are rounded to 0.00.
+        assert!(cells(&out, "seconds", nth).iter().all(|s| s.parse::<f64>().unwrap() >= 0.0), "{out}");
     }
 
     // What is said of the numbers has the numbers.

@@ -58,9 +58,10 @@ fn the_readme_prints_the_experiment_as_it_is() {
     assert!(read("README.md").contains(&read("experiments/roc-a9a.toml")));
 }
 
-/// The words that a message lists after "expected one of".
+/// The words that a message lists after "one of".
 fn listed(message: &str) -> Vec<String> {
-    let (_, list) = message.split_once("expected one of ").unwrap_or_else(|| panic!("no list: {message}"));
+    let (_, list) = message.split_once("one of ").unwrap_or_else(|| panic!("no list: {message}"));
+    let list = list.split_once(", got ").map_or(list, |(list, _)| list);
     list.split(", ").map(String::from).collect()
 }
 
@@ -253,7 +254,7 @@ fn every_term_and_argument_is_documented() {
     assert_documented("terms", &terms);
     for term in terms {
         let message = refusal(&format!("{term}(zzzzzz = 1)"));
-        if !message.ends_with("expected no argument") {
+        if !message.contains("must be no argument") {
             assert_documented(&term, &listed(&message));
         }
     }

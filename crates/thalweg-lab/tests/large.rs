@@ -120,7 +120,7 @@ fn a_spec_can_ask_for_a_stand_in() {
         ("'url'", "'urls'", "urls"),
         ("rows = 400", "rows = 0", "rows must be at least 1, got 0"),
         ("seed = 2 }", "seed = 2 }\nname = 'a9a'", "[data] has synth and name; expected one of them"),
-        ("columns = 5000", "columns = 10", "columns must be 1000 to, got 10"),
+        ("columns = 5000", "columns = 10", "columns must be 1000 to 4294967295, got 10"),
         ("seed = 2", "sed = 2", "sed"),
     ] {
         place.put("run.toml", spec.replace(from, to));

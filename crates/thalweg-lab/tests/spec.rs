@@ -58,16 +58,16 @@ fn a_check_needs_no_data() {
     let data = "file = 'rows.svm'\nsplit = 'shared'\n[problem]\nminimize = 'l2'";
     assert_eq!(checked(data, "name = 'a9a'\n[problem]\nminimize = 'demographic_parity'"), Ok(()));
     for (from, to, want) in [
-        ("iterations = 7", "", "budget = nothing"),
+        ("iterations = 7", "", "budget must be at least one of iterations, passes, samples, seconds, got nothing"),
         ("per_decade = 4", "per_decade = 0", "record.per_decade must be at least 1, got 0"),
-        ("objective = 1e-9", "objective = nan", "stop.objective = NaN"),
-        ("seed = 3", "certificate = 'all'", "certificate = \"all\""),
+        ("objective = 1e-9", "objective = nan", "stop.objective must be a finite number, got NaN"),
+        ("seed = 3", "certificate = 'all'", "certificate must be "),
         ("seed = 3", "certificate = { bounds = { mu = 0.0 } }", "mu must be a finite number larger than 0, got 0"),
         ("seed = 3", "threads = 0", "threads must be at least 1, got 0"),
-        ("minimize = 'l2'", "minimize = 'l3'", "term = 'l3'"),
-        ("'logistic'", "'logistik'", "term = 'logistik'"),
+        ("minimize = 'l2'", "minimize = 'l3'", "got 'l3'"),
+        ("'logistic'", "'logistik'", "got 'logistik'"),
         ("minimize = 'l2'", "minimize = 'demographic_parity'", "the data have none"),
-        ("split = 'shared'", "split = 'half'", "split = \"half\""),
+        ("split = 'shared'", "split = 'half'", "split must be "),
     ] {
         let got = checked(from, to).unwrap_err();
         assert!(got.contains(want), "{to}: {got}");

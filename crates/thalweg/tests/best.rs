@@ -153,7 +153,7 @@ fn balls_are_multiples_of_the_norm_of_the_minimiser() {
     let flat = column(&[(1.0, 1.0), (1.0, -1.0)]);
     for times in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let refusal = refusal(build(flat.clone(), "hinge", &[]).domain_times_erm(times));
-        assert!(refusal.contains("ball_times_erm = ") && refusal.contains("expected a finite number larger than 0"), "{refusal}");
+        assert!(refusal.contains("ball_times_erm must be a finite number larger than 0, got "), "{refusal}");
     }
 }
 
@@ -211,18 +211,18 @@ fn what_cannot_be_a_reference_value_is_refused() {
         ),
         ("l2 <= 2 * best(hinge + 0.02 * scad)", "best(hinge + 0.02 * scad) cannot be computed"),
         ("l2 <= best(roc_gap(low = -1, high = 1))", "expected a sum of hinge, logistic, l2 and l1"),
-        ("l2 <= best(roc_gap(low = 'erm', high = 1))", "low of roc_gap must be a number, got \"erm\""),
-        ("l2 <= best(hing)", "term must be one of hinge, got 'hing'"),
+        ("l2 <= best(roc_gap(low = 'erm', high = 1))", "low of roc_gap must be a number inside best(…), got \"erm\""),
+        ("l2 <= best(hing)", "term must be one of "),
         ("hinge <= 0.9 * best(hinge)", "'hinge <= 0.9 * best(hinge)', with a bound of 0.5625"),
         ("hinge <= best(hinge) + -0.1", "can never hold: hinge is never below 0.62"),
         ("l2 <= best(hinge) + -1", "can never hold: l2 is never below 0"),
-        ("l2 <= 1e308 * best(hinge) + 1.7e308", "which is inf; expected a finite number"),
+        ("l2 <= 1e308 * best(hinge) + 1.7e308", "which is inf"),
     ] {
         let refusal = build(column(KINK), "hinge", &[constraint]).build().unwrap_err().to_string();
         assert!(refusal.contains(part), "{constraint}: {refusal}");
     }
     for (minimize, part) in [
-        ("hinge + roc_gap(low = 'erm', high = -5)", "low of roc_gap = 0.2"),
+        ("hinge + roc_gap(low = 'erm', high = -5)", "got 0.2"),
         ("hinge + roc_gap(low = 'erm', high = 'arm')", "high of roc_gap must be a number or \"erm\", got \"arm\""),
         ("hinge + roc_gap(low = 'erm')", "high of roc_gap must be a number or \"erm\", got nothing"),
         ("hinge + roc_gap(low = 0, high = 1, temperature = 'erm')", "temperature of roc_gap must be a number, got \"erm\""),

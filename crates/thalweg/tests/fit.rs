@@ -287,11 +287,16 @@ fn what_cannot_be_trained_with_is_refused() {
         assert_eq!(p.bound(0), 0.03);
         error
     };
-    assert!(refusal(FitOptions { budget: Budget::default(), ..options(1) }).contains("budget = nothing"));
-    assert!(refusal(FitOptions { threads: 0, ..options(1) }).contains("threads = 0"));
-    assert!(refusal(FitOptions { tol: Some(-1.0), ..options(1) }).contains("tol = -1"));
-    assert!(refusal(FitOptions { feasibility: f64::NAN, ..options(1) }).contains("feasibility = NaN"));
-    assert!(refusal(FitOptions { eta: Some(Schedule::Constant(0.0)), ..options(1) }).contains("eta = 0"));
+    let message = refusal(FitOptions { budget: Budget::default(), ..options(1) });
+    assert!(message.contains("budget must be ") && message.contains("got nothing"), "{message}");
+    let message = refusal(FitOptions { threads: 0, ..options(1) });
+    assert!(message.contains("threads must be ") && message.contains("got 0"), "{message}");
+    let message = refusal(FitOptions { tol: Some(-1.0), ..options(1) });
+    assert!(message.contains("tol must be ") && message.contains("got -1"), "{message}");
+    let message = refusal(FitOptions { feasibility: f64::NAN, ..options(1) });
+    assert!(message.contains("feasibility must be ") && message.contains("got NaN"), "{message}");
+    let message = refusal(FitOptions { eta: Some(Schedule::Constant(0.0)), ..options(1) });
+    assert!(message.contains("eta must be ") && message.contains("got 0"), "{message}");
     let mut p = problem(data(2, false), "logistic", &[]);
     let error = fit(&mut p, &[0.0; 3], &options(1), &mut ()).unwrap_err().to_string();
     assert!(error.contains("the start has 3"), "{error}");

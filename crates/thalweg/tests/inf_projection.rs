@@ -547,7 +547,7 @@ fn what_cannot_be_done_is_said() {
     assert!(refusal(&plain, &mut mspg, &[0.0]).contains("mspg needs a problem"));
     for (settings, part) in [
         (st_spg::Settings { gamma: 0.0, ..st_spg::Settings::default() }, "gamma must be a finite number above 0, got 0"),
-        (st_spg::Settings { mu: f64::NAN, ..st_spg::Settings::default() }, "mu = NaN"),
+        (st_spg::Settings { mu: f64::NAN, ..st_spg::Settings::default() }, "mu must be a finite number above 0, got NaN"),
         (
             st_spg::Settings { weight: 0.5, ..st_spg::Settings::default() },
             "weight must be a finite number of at least 1, got 0.5",
@@ -557,9 +557,8 @@ fn what_cannot_be_done_is_said() {
         let told = StSpg::new(settings).unwrap_err().to_string();
         assert!(told.contains(part), "{told}");
     }
-    assert!(
-        Mspg::new(mspg::Settings { growth: -1.0, ..mspg::Settings::default() }).unwrap_err().to_string().contains("growth = -1")
-    );
+    let message = Mspg::new(mspg::Settings { growth: -1.0, ..mspg::Settings::default() }).unwrap_err().to_string();
+    assert!(message.contains("growth must be ") && message.contains("got -1"), "{message}");
 }
 
 /// Spec 5.10 test 9, and that the certificate is above the true slope at pairs that are not stationary.

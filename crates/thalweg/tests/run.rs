@@ -244,9 +244,9 @@ fn targets_that_cannot_be_meant_are_refused() {
     let (none, bounds) = (Measures::default(), Measures { bounds: Some(certify::Bounds::default()), ..Measures::default() });
     let near = |v| Stop { certificate: Some(v), ..Stop::default() };
     assert!(refused(near(0.0), bounds).contains("stop.certificate must be a finite number larger than 0, got 0"));
-    assert!(refused(near(0.1), none).contains("stop.certificate must be a certificate that is measured beside it, got 0.1"));
+    assert!(refused(near(0.1), none).contains("stop.certificate must be a certificate that is measured beside it, "));
     let penalised = Measures { penalised: Some(certify::Penalised::default()), ..Measures::default() };
-    assert!(refused(near(0.1), penalised).contains("stop.certificate must be a certificate that is measured, got 0.1"));
+    assert!(refused(near(0.1), penalised).contains("stop.certificate must be a certificate that is measured"));
     let objective = Stop { objective: Some(f64::NAN), ..Stop::default() };
     assert!(refused(objective, none).contains("stop.objective must be a finite number, got NaN"));
 }

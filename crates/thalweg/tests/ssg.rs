@@ -202,7 +202,8 @@ fn theory_settings_come_from_the_planner() {
     let (eta, tol) = (settings.eta.at(0), settings.tol.at(0));
     assert!((eta - 0.001).abs() < 1e-15 && (tol - 0.0025).abs() < 1e-15, "{eta} {tol}");
     let unresolved = Settings { eta: Schedule::Theory, ..Settings::default() };
-    assert!(Ssg::new(unresolved).unwrap_err().to_string().contains("eta = theory"));
+    let message = Ssg::new(unresolved).unwrap_err().to_string();
+    assert!(message.contains("eta must be ") && message.contains("got theory"), "{message}");
 }
 
 #[test]

@@ -232,10 +232,14 @@ fn stop_save_load_continue_equals_the_uninterrupted_run() {
 fn settings_are_refused_with_sentences() {
     let refuse = |settings: Settings| ThreesEcon::new(settings).unwrap_err().to_string();
     assert!(refuse(settings(0.0, 1.0, 0.1)).contains("beta must be a finite number above 0, or \"auto\", got 0"));
-    assert!(refuse(settings(1.0, -1.0, 0.1)).contains("nu = -1"));
-    assert!(refuse(settings(1.0, 1.0, f64::NAN)).contains("alpha = NaN"));
-    assert!(refuse(Settings { q: Epoch::Fixed(0), ..Settings::default() }).contains("q = 0"));
-    assert!(refuse(Settings { s2: Some(0), ..Settings::default() }).contains("s2 = 0"));
+    let message = refuse(settings(1.0, -1.0, 0.1));
+    assert!(message.contains("nu must be ") && message.contains("got -1"), "{message}");
+    let message = refuse(settings(1.0, 1.0, f64::NAN));
+    assert!(message.contains("alpha must be ") && message.contains("got NaN"), "{message}");
+    let message = refuse(Settings { q: Epoch::Fixed(0), ..Settings::default() });
+    assert!(message.contains("q must be ") && message.contains("got 0"), "{message}");
+    let message = refuse(Settings { s2: Some(0), ..Settings::default() });
+    assert!(message.contains("s2 must be ") && message.contains("got 0"), "{message}");
     let read = |text: &str| toml::from_str::<Settings>(text);
     assert_eq!(read("beta = \"auto\"\nq = \"sqrt\"").unwrap().q, Epoch::Sqrt);
     assert_eq!(read("beta = 100\nq = 5").unwrap().beta, Beta::Fixed(100.0));
