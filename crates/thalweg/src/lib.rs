@@ -6,7 +6,6 @@ mod cuts;
 pub mod error;
 pub mod estimate;
 pub mod eval;
-pub mod infproj;
 pub mod learn;
 pub mod math;
 pub mod oracle;

@@ -4,11 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may give up like tests
 
 use thalweg::eval::{Eval, Evaluator};
-use thalweg::infproj::{Case, InfProjection};
 use thalweg::learn::{Data, Groups, LARGEST_MEAN_LOSS, Learning, Split};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::math::{Matrix, vec};
-use thalweg::oracle::{Draw, Pick, Values};
+use thalweg::oracle::{Case, Draw, InfProjection, Pick, Values};
 use thalweg::run::{self, Budget, Options};
 use thalweg::sets::WholeSpace;
 use thalweg::solvers::st_spg::Iterates;

@@ -5,11 +5,10 @@
 
 mod common;
 
-use thalweg::infproj::SampleLosses;
 use thalweg::learn::{Data, Learning};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::math::{Matrix, vec};
-use thalweg::oracle::{At, Draw, Pick, Scratch, Subgradients, Values, Warm};
+use thalweg::oracle::{At, Draw, Pick, SampleLosses, Scratch, Subgradients, Values, Warm};
 use thalweg::plan;
 use thalweg::run::{self, Options, Outcome, Record, StopReason};
 use thalweg::sets::{Ball, Bounds, ChiSquare, Set, WholeSpace};

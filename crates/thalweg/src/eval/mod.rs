@@ -9,10 +9,11 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::error::check_finite;
-use crate::infproj::{InfProjection, SampleLosses};
 use crate::math::rng::Purpose;
 use crate::math::{Rng, vec};
-use crate::oracle::{At, Draw, Modulus, Pick, Region, Replacement, Scales, Scratch, Subgradients, Values};
+use crate::oracle::{
+    At, Draw, InfProjection, Modulus, Pick, Region, Replacement, SampleLosses, Scales, Scratch, Subgradients, Values,
+};
 use crate::sets::polyhedron::Swept;
 use crate::sets::{Set, Warm};
 use crate::{Error, Result};

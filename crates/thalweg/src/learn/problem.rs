@@ -15,9 +15,8 @@ use super::references::References;
 use super::roc::{Scored, largest_counted_gap};
 use super::sample_losses::RowLosses;
 use super::term::{Branch, Constant, LossStatistic, OfLosses, Part, RowNorms, Subpopulation, Term, View, Work};
-use crate::infproj::{InfProjection, SampleLosses};
 use crate::math::vec;
-use crate::oracle::{At, Draw, Modulus, Pick, Scales, Scratch, Source, Subgradients, Values, Warm};
+use crate::oracle::{At, Draw, InfProjection, Modulus, Pick, SampleLosses, Scales, Scratch, Source, Subgradients, Values, Warm};
 use crate::sets::Set;
 use crate::{Error, Result};
 

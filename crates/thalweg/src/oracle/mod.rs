@@ -5,8 +5,13 @@ mod black_box;
 pub mod check;
 mod closures;
 mod draw;
+mod eliminated;
+mod inf_projection;
 pub mod linear;
+mod power;
 pub mod region;
+mod rows;
+mod sample_losses;
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -14,15 +19,19 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::infproj::{InfProjection, SampleLosses};
 pub use crate::sets::Warm;
 use crate::sets::{Set, WholeSpace};
 use crate::{Error, Result};
 pub use black_box::BlackBox;
 pub use closures::Problem;
 pub use draw::{Draw, Pick, Replacement};
+pub use eliminated::Eliminated;
+pub use inf_projection::{Case, InfProjection, InfProjectionRows};
 pub use linear::Linear;
+pub use power::Power;
 pub use region::Region;
+pub use rows::ScoredRows;
+pub use sample_losses::{LossRows, SampleLosses};
 
 /// Where an oracle is asked: the point, the samples, and what is carried from visit to visit.
 #[derive(Debug, Clone, Copy)]

@@ -1,17 +1,16 @@
 //! An inf-projection problem with y eliminated: a problem in x alone, which is measured, certified and solved like any other.
+//! The problem in x and y is in `inf_projection.rs`.
 
-use super::{InfProjection, Power};
+use super::{At, InfProjection, Pick, Power, Scratch, Subgradients, Values};
 use crate::Result;
 use crate::math::vec;
-use crate::oracle::{At, Pick, Scratch, Subgradients, Values};
 use crate::sets::Set;
 
 /// `min_x F(x) = g(x) - h*(l(x))` for an [`InfProjection`]. On a batch, F is that of the batch: a function of means, so its mean
 /// over batches is not F.
 ///
 /// ```
-/// use thalweg::infproj::{Case, Eliminated, InfProjection, Power};
-/// use thalweg::oracle::Pick;
+/// use thalweg::oracle::{Case, Eliminated, InfProjection, Pick, Power};
 /// use thalweg::run::{self, Options};
 /// use thalweg::solvers::{StSpg, st_spg};
 /// # fn main() -> thalweg::Result<()> {
