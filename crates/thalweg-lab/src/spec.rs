@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use thalweg::certify::{self, Measures, Switching};
+use thalweg::assess::{Measures, Switching};
+use thalweg::certify;
 use thalweg::learn::{
     Argument, Attributes, Best, Bounded, Builder, Call, Data, Expression, Groups, JointWasserstein, Learning, ManyConstraints,
     Split, gaussian_kernel,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use thalweg::certify::Measures;
+use thalweg::assess::Measures;
 use thalweg::oracle::Values;
 use thalweg::run::Options;
 

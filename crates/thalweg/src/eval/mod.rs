@@ -2,6 +2,7 @@
 //! Solvers see [`ValueEval`] or [`Eval`], never the oracle itself, so nothing they use goes uncounted.
 
 mod counts;
+mod measure;
 mod proximal;
 
 use std::borrow::Cow;
@@ -18,6 +19,8 @@ use crate::sets::polyhedron::Swept;
 use crate::sets::{Set, Warm};
 use crate::{Error, Result};
 pub use counts::{Counts, Passes, Tally};
+pub(crate) use measure::Measure;
+pub use measure::{ConstraintValue, LISTED, Point, measure};
 pub use proximal::Proximal;
 
 /// What a zeroth-order method may ask for. There is no gradient here, so the compiler forbids using one.
