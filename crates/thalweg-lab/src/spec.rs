@@ -14,7 +14,7 @@ use thalweg::learn::{
 };
 use thalweg::math::rng::Purpose;
 use thalweg::math::{Matrix, Rng};
-use thalweg::oracle::{Subgradients, Values, Warm};
+use thalweg::oracle::{Description, Subgradients, Warm};
 use thalweg::run::{self, Budget, LISTED, Metric, Record, Stop};
 use thalweg::sets::{Ball, Bounds, NonNegative, Set, WholeSpace};
 use thalweg::solvers::auto;

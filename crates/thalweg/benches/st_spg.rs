@@ -11,7 +11,7 @@ use thalweg::eval::{Eval, Evaluator};
 use thalweg::learn::{Data, Learning};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
-use thalweg::oracle::{Case, Eliminated, InfProjection, InfProjectionRows, Pick, Power, ScoredRows, Subgradients, Values};
+use thalweg::oracle::{Case, Eliminated, InfProjection, InfProjectionRows, Pick, Power, ScoredRows, Structure, Subgradients};
 use thalweg::sets::Set;
 use thalweg::solvers::{Solver, StSpg, st_spg};
 

@@ -7,7 +7,7 @@ use thalweg::eval::{Eval, Evaluator};
 use thalweg::learn::{Data, Groups, LARGEST_MEAN_LOSS, Learning, Split};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::math::{Matrix, vec};
-use thalweg::oracle::{Case, Draw, InfProjection, Pick, Values};
+use thalweg::oracle::{Case, Description, Draw, InfProjection, Pick, Structure};
 use thalweg::run::{self, Budget, Options};
 use thalweg::sets::WholeSpace;
 use thalweg::solvers::st_spg::Iterates;

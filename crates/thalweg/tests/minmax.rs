@@ -8,7 +8,7 @@ mod common;
 use thalweg::learn::{Data, Learning};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::math::{Matrix, vec};
-use thalweg::oracle::{At, Draw, Pick, SampleLosses, Scratch, Subgradients, Values, Warm};
+use thalweg::oracle::{At, Description, Draw, Pick, SampleLosses, Scratch, Structure, Subgradients, Values, Warm};
 use thalweg::plan;
 use thalweg::run::{self, Options, Outcome, Record, StopReason};
 use thalweg::sets::{Ball, Bounds, ChiSquare, Set, WholeSpace};
@@ -50,7 +50,7 @@ impl SampleLosses for Parabolas {
     }
 }
 
-impl Values for Parabolas {
+impl Description for Parabolas {
     fn dim(&self) -> usize {
         1
     }
@@ -60,14 +60,23 @@ impl Values for Parabolas {
     fn domain(&self) -> &dyn Set {
         &*self.domain
     }
-    fn sample_losses(&self) -> Option<&dyn SampleLosses> {
-        Some(self)
+    fn structure(&self) -> &dyn Structure {
+        self
     }
+}
+
+impl Values for Parabolas {
     fn objective(&self, at: At, _: &mut Scratch) -> thalweg::Result<f64> {
         mean_loss(self, at.x, &mut [0.0])
     }
     fn constraint_values(&self, _: At, _: Pick, _: &mut [f64], _: &mut Scratch) -> thalweg::Result<()> {
         Ok(())
+    }
+}
+
+impl Structure for Parabolas {
+    fn sample_losses(&self) -> Option<&dyn SampleLosses> {
+        Some(self)
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use thalweg::assess::Measures;
-use thalweg::oracle::Values;
+use thalweg::oracle::Description;
 use thalweg::run::Options;
 
 use super::fit::{Asked, check_report};

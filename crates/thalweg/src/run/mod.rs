@@ -186,7 +186,7 @@ pub fn minimize(
             how.take(problem, x)
         }
         fn slope(&self, problem: &(dyn Subgradients + 'p), x: &[f64]) -> Result<Option<f64>> {
-            problem.inf_projection().map(|_| certify::slope(problem, x)).transpose()
+            problem.structure().inf_projection().map(|_| certify::slope(problem, x)).transpose()
         }
         fn zeroth_order_check(
             &self,

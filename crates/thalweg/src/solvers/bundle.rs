@@ -101,7 +101,7 @@ impl Settings {
 /// while the master leaves more than half of the violation. One step visits one point.
 ///
 /// Until the stop comes near, the master works with mu, constants and a norm of its own: the norm is that of
-/// [`crate::oracle::Values::scales`], constants begin at 0 and rise to 1.5 times what visited pairs of points ask for, mu falls
+/// [`crate::oracle::Structure::scales`], constants begin at 0 and rise to 1.5 times what visited pairs of points ask for, mu falls
 /// after good steps and rises after bad ones. A proved constant is a worst case that may exceed the local one a hundred times.
 /// Then cuts, mu and norm are those that the stop is stated for.
 ///
