@@ -9,7 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use thalweg::Result;
-use thalweg::oracle::{At, Draw, Linear, Pick, Region, Scratch, Values};
+use thalweg::oracle::{At, Description, Draw, Linear, Pick, Region, Scratch, Structure, Values};
 use thalweg::run;
 use thalweg::sets::polyhedron::Swept;
 use thalweg::sets::{Set, Warm};
@@ -163,7 +163,7 @@ fn several<'py>(py: Python<'py>, points: &[f64], count: usize) -> PyResult<Bound
     Ok(array.reshape([count, points.len() / count.max(1)])?.into_any())
 }
 
-impl Values for BlackBox {
+impl Description for BlackBox {
     fn dim(&self) -> usize {
         self.dim
     }
@@ -181,18 +181,18 @@ impl Values for BlackBox {
     fn domain(&self) -> &dyn Set {
         &*self.domain
     }
-    fn region(&self) -> Option<&dyn Region> {
-        match &self.constraints {
-            Constraints::Known(known) => Some(known),
-            _ => None,
-        }
-    }
     fn streams(&self) -> &[usize] {
         self.samples.as_ref().map_or(&[], |n| n)
     }
     fn constraint_uses(&self, _j: usize, _stream: usize) -> bool {
         false
     }
+    fn structure(&self) -> &dyn Structure {
+        self
+    }
+}
+
+impl Values for BlackBox {
     fn objective(&self, at: At, _: &mut Scratch) -> Result<f64> {
         let mut value = [0.0];
         self.objectives(at.x, at.draw, &mut value)?;
@@ -214,6 +214,15 @@ impl Values for BlackBox {
         _: &mut Scratch,
     ) -> Result<()> {
         self.all_constraints(points, which, out)
+    }
+}
+
+impl Structure for BlackBox {
+    fn region(&self) -> Option<&dyn Region> {
+        match &self.constraints {
+            Constraints::Known(known) => Some(known),
+            _ => None,
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyTuple};
 use thalweg::math::Matrix;
-use thalweg::oracle::{At, Modulus, Pick, Scratch, Source, Subgradients, Values};
+use thalweg::oracle::{At, Description, Modulus, Pick, Scratch, Source, Subgradients, Values};
 use thalweg::sets::Set;
 use thalweg::{Error, Result};
 
@@ -282,7 +282,7 @@ impl Callables {
     }
 }
 
-impl Values for Callables {
+impl Description for Callables {
     fn dim(&self) -> usize {
         self.dim
     }
@@ -313,6 +313,9 @@ impl Values for Callables {
             Function::Call(_) => Some(self.moduli.1),
         }
     }
+}
+
+impl Values for Callables {
     fn scratch(&self) -> Scratch {
         Scratch::new(self.memory())
     }

@@ -11,7 +11,7 @@ use thalweg::certify::{Bounds, certify};
 use thalweg::error::check_length;
 use thalweg::eval::{Evaluator, ValueEval};
 use thalweg::learn::{self, Bounded, Data, Enforce, Expression, FitOptions, Groups, intervals};
-use thalweg::oracle::{Draw, Values};
+use thalweg::oracle::{Description, Draw};
 use thalweg::run::{self, Budget};
 use thalweg::sets::{Ball, WholeSpace};
 use thalweg::solvers::{Method, Mspg, State, auto};

@@ -11,7 +11,7 @@ use clarabel::algebra::CscMatrix;
 use clarabel::solver::{DefaultSettings, DefaultSolver, IPSolver, NonnegativeConeT};
 use thalweg::eval::{Eval, Evaluator};
 use thalweg::learn::{Builder, Split};
-use thalweg::oracle::{Draw, Values};
+use thalweg::oracle::{Description, Draw};
 use thalweg::solvers::{Bundle, FirstOrder, bundle};
 use thalweg_lab::data::adult;
 

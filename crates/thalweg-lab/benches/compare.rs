@@ -15,7 +15,7 @@ use thalweg::certify::{Bounds, certify};
 use thalweg::eval::{Eval, Evaluator};
 use thalweg::learn::Learning;
 use thalweg::math::{reduce, vec};
-use thalweg::oracle::Values;
+use thalweg::oracle::Description;
 use thalweg::run;
 use thalweg::solvers::{Bundle, Conex, FirstOrder, Ipp, Ssg, ThreesEcon, Verdict};
 use thalweg_lab::spec::Spec;

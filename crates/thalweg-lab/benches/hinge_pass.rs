@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use thalweg::eval::{Eval, Evaluator};
 use thalweg::learn::{Data, Learning};
-use thalweg::oracle::{Draw, Values};
+use thalweg::oracle::{Description, Draw};
 use thalweg_lab::data::adult;
 
 /// The bare loop on rows of ones with byte columns.

@@ -12,7 +12,7 @@ use thalweg::eval::{Eval, Evaluator};
 use thalweg::learn::{Learning, Split};
 use thalweg::math::Rng;
 use thalweg::math::rng::Purpose;
-use thalweg::oracle::Values;
+use thalweg::oracle::Description;
 use thalweg::solvers::{Bmd, FirstOrder, Mspg, StSpg, bmd, mspg, st_spg};
 use thalweg_lab::Result;
 use thalweg_lab::data::catalogue;

@@ -1,6 +1,7 @@
 //! What is proved about a point, in words. The proofs themselves are the library's.
 
-use thalweg::certify::{Certificate, NearStationarity, PenalisedStationarity, ZerothOrderReport};
+use thalweg::assess::{NearStationarity, PenalisedStationarity};
+use thalweg::certify::{Certificate, ZerothOrderReport};
 use thalweg::oracle::Source;
 use thalweg::solvers::Stationary;
 

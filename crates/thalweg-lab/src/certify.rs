@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use thalweg::certify::{Bounds, Certificate, certify};
 use thalweg::learn::{Bounded, Data, Enforce, Interval, Learning, intervals};
-use thalweg::oracle::Values;
+use thalweg::oracle::Description;
 use thalweg::run;
 
 use crate::data::catalogue::{Options, load_file};

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use thalweg::learn::{Best, Bounded, Builder, Data, Enforce, Expression, FitOptions, Groups, Learning, Trains, fit, hold_out};
 use thalweg::math::Matrix;
 use thalweg::math::sigmoid::sigmoid;
-use thalweg::oracle::Values;
+use thalweg::oracle::Description;
 use thalweg::run::{self, Budget, Observer, Row};
 use thalweg::sets::{Ball, Set, WholeSpace};
 use thalweg::solvers::Schedule;

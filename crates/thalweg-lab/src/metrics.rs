@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use thalweg::learn::{Argument, Bound, Bounded, Expression, Learning};
-use thalweg::oracle::Values;
+use thalweg::oracle::Description;
 use thalweg::run::{self, Metric};
 use thalweg::suggest::did_you_mean;
 

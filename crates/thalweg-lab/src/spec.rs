@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use thalweg::certify::{self, Measures, Switching};
+use thalweg::assess::{Measures, Switching};
+use thalweg::certify;
 use thalweg::learn::{
     Argument, Attributes, Best, Bounded, Builder, Call, Data, Expression, Groups, JointWasserstein, Learning, ManyConstraints,
     Split, gaussian_kernel,
 };
 use thalweg::math::rng::Purpose;
 use thalweg::math::{Matrix, Rng};
-use thalweg::oracle::{Subgradients, Values, Warm};
+use thalweg::oracle::{Description, Subgradients, Warm};
 use thalweg::run::{self, Budget, LISTED, Metric, Record, Stop};
 use thalweg::sets::{Ball, Bounds, NonNegative, Set, WholeSpace};
 use thalweg::solvers::auto;

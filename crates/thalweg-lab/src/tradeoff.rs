@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use thalweg::certify::{Bounds, certify};
 use thalweg::learn::{Enforce, FitOptions, Learning, fit};
-use thalweg::oracle::{Subgradients, Values};
+use thalweg::oracle::{Description, Subgradients};
 use thalweg::run::{self, Observer, Options, Progress, StopReason};
 use thalweg::suggest::did_you_mean;
 

@@ -13,7 +13,7 @@ use thalweg::bilevel::{Form, InnerSteps, SingleLevel};
 use thalweg::eval::Evaluator;
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
-use thalweg::oracle::{Draw, Values, Warm};
+use thalweg::oracle::{Description, Draw, Values, Warm};
 use thalweg::solvers::{Adaprox, Eval, Kind, Method, Solver, ValueEval, adaprox, pd};
 
 const ROWS: usize = 200;

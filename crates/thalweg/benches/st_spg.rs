@@ -8,11 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use thalweg::eval::{Eval, Evaluator};
-use thalweg::infproj::{Case, Eliminated, InfProjection, Power, Rows};
 use thalweg::learn::{Data, Learning};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
-use thalweg::oracle::{Pick, Subgradients, Values};
+use thalweg::oracle::{Case, Eliminated, InfProjection, InfProjectionRows, Pick, Power, ScoredRows, Structure, Subgradients};
 use thalweg::sets::Set;
 use thalweg::solvers::{Solver, StSpg, st_spg};
 
@@ -22,7 +21,7 @@ const PER_ROW: usize = 115;
 /// A problem that writes down the samples it is asked for, and is otherwise another one.
 struct Logged<'a> {
     problem: &'a dyn InfProjection,
-    rows: &'a dyn Rows,
+    rows: &'a dyn InfProjectionRows,
     log: Mutex<Vec<u32>>,
 }
 
@@ -64,12 +63,12 @@ impl InfProjection for Logged<'_> {
     fn add_mapping_pull(&self, x: &[f64], samples: Pick, y: &[f64], factor: f64, grad: &mut [f64]) -> thalweg::Result<()> {
         self.problem.add_mapping_pull(x, samples, y, factor, grad)
     }
-    fn rows(&self) -> Option<&dyn Rows> {
+    fn rows(&self) -> Option<&dyn InfProjectionRows> {
         Some(self)
     }
 }
 
-impl Rows for Logged<'_> {
+impl ScoredRows for Logged<'_> {
     fn features(&self) -> &Matrix {
         self.rows.features()
     }
@@ -79,6 +78,9 @@ impl Rows for Logged<'_> {
     fn intercept(&self) -> bool {
         self.rows.intercept()
     }
+}
+
+impl InfProjectionRows for Logged<'_> {
     fn convex_of(&self, sample: usize, score: f64) -> (f64, f64) {
         self.note(sample);
         self.rows.convex_of(sample, score)

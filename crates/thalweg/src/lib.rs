@@ -1,12 +1,12 @@
 //! Optimisation under constraints where nothing is smooth or convex, gradients are noisy or missing, and data are large.
 
+pub mod assess;
 pub mod bilevel;
 pub mod certify;
 mod cuts;
 pub mod error;
 pub mod estimate;
 pub mod eval;
-pub mod infproj;
 pub mod learn;
 pub mod math;
 pub mod oracle;

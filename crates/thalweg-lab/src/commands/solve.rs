@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use thalweg::certify::{Certificate, Measured, Measures, NearStationarity, PenalisedStationarity};
+use thalweg::assess::{Measured, Measures, NearStationarity, PenalisedStationarity};
+use thalweg::certify::Certificate;
 use thalweg::run::{self, Checkpoint, Options, Outcome, Point, StopReason};
 use thalweg::solvers::PointOrigin;
 

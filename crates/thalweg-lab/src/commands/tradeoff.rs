@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use thalweg::certify::Measures;
-use thalweg::oracle::Values;
+use thalweg::assess::Measures;
+use thalweg::oracle::Description;
 use thalweg::run::Options;
 
 use super::fit::{Asked, check_report};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use thalweg::certify::Measures;
+use thalweg::assess::Measures;
 use thalweg::suggest::did_you_mean;
 use toml::{Table, Value};
 

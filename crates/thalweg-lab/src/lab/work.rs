@@ -675,7 +675,7 @@ fn kept(experiment: &Experiment, choices: &[Choice], job: &Job) -> bool {
 }
 
 /// Certificates of a point, for the store.
-fn returned(how: &thalweg::certify::Measures, posed: &Posed, x: &[f64]) -> Value {
+fn returned(how: &thalweg::assess::Measures, posed: &Posed, x: &[f64]) -> Value {
     match how.take(posed.problem.oracle(), x) {
         Err(e) => json!({ "refused": e.to_string() }),
         Ok(measured) => json!({

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use thalweg::certify::{Certificate, NearStationarity, PenalisedStationarity};
+use thalweg::assess::{NearStationarity, PenalisedStationarity};
+use thalweg::certify::Certificate;
 use thalweg::eval::Tally;
 use thalweg::run::{ConstraintValue, Outcome, Point, StopReason};
 use thalweg::solvers::PointOrigin;

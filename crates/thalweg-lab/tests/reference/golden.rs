@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use crate::common::{Place, cells};
 use thalweg::learn::{Builder, Data, Learning, Split};
-use thalweg::oracle::{At, Draw, Pick, Scratch, Subgradients, Values, Warm};
+use thalweg::oracle::{At, Composite, Description, Draw, Pick, Scratch, Structure, Subgradients, Values, Warm};
 use thalweg::run::{Options, Record, minimize};
 use thalweg::solvers::{Bundle, Mspg, bundle, mspg, st_spg};
 use thalweg_lab::data::adult;

@@ -3,10 +3,9 @@
 
 use std::sync::LazyLock;
 
-use thalweg::infproj::{Case, Eliminated, InfProjection, Power};
 use thalweg::learn::{Builder, Data, Split};
 use thalweg::math::vec;
-use thalweg::oracle::{Pick, Subgradients};
+use thalweg::oracle::{Case, Eliminated, InfProjection, Pick, Power, Subgradients};
 use thalweg::run::{self, Options, Outcome, Record, StopReason};
 use thalweg::sets::{Ball, Set, WholeSpace};
 use thalweg::solvers::auto::{self, Chosen};

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{Bilevel, Pair};
 use crate::error::{check_finite, check_length};
 use crate::math::vec;
-use crate::oracle::{At, Modulus, Pick, Scratch, Source, Subgradients, Values};
+use crate::oracle::{At, Description, Modulus, Pick, Scratch, Source, Subgradients, Values};
 use crate::run::{self, Options, Record, StopReason};
 use crate::sets::Set;
 use crate::solvers::{Bundle, bundle};
@@ -206,7 +206,7 @@ impl<'p> Search<'p> {
     }
 }
 
-impl Values for Search<'_> {
+impl Description for Search<'_> {
     fn dim(&self) -> usize {
         self.problem.inner_dim()
     }
@@ -226,6 +226,9 @@ impl Values for Search<'_> {
     fn constraint_modulus(&self, _: usize) -> Option<Modulus> {
         Some(Modulus { value: 0.0, source: Source::Claimed })
     }
+}
+
+impl Values for Search<'_> {
     fn scratch(&self) -> Scratch {
         let (r, m) = (self.problem.num_constraints(), self.problem.inner_dim());
         Scratch::new(Buffers { problem: self.problem.scratch(), weights: vec![0.0; r + 1], slope: vec![0.0; m] })

@@ -214,7 +214,7 @@ pub trait Bilevel: Send + Sync {
     fn inner_smoothness(&self, _x: &[f64]) -> Option<f64> {
         None
     }
-    /// Tells problems apart, see [`crate::oracle::Values::fingerprint`].
+    /// Tells problems apart, see [`crate::oracle::Description::fingerprint`].
     fn fingerprint(&self) -> String {
         format!("bilevel, {} outer and {} inner variables", self.outer_dim(), self.inner_dim())
     }

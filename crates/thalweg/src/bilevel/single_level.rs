@@ -14,7 +14,7 @@ use super::{Bilevel, Pair, Pull};
 use crate::error::check_finite;
 use crate::math::rng::{Purpose, Rng};
 use crate::math::vec;
-use crate::oracle::{At, Modulus, Pick, Scratch, Source, Subgradients, Values, Warm};
+use crate::oracle::{At, Description, Modulus, Pick, Scratch, Source, Subgradients, Values, Warm};
 use crate::sets::{Bounds, Product, Set};
 use crate::{Error, Result};
 
@@ -412,7 +412,7 @@ impl SingleLevel {
     }
 }
 
-impl Values for SingleLevel {
+impl Description for SingleLevel {
     fn dim(&self) -> usize {
         let more = if self.form.optimistic { 0 } else { self.problem.num_constraints() + 1 };
         self.problem.outer_dim() + self.problem.inner_dim() + more
@@ -457,7 +457,9 @@ impl Values for SingleLevel {
     fn fingerprint(&self) -> String {
         format!("{}, {:?}, relaxed by {}, domain {}", self.problem.fingerprint(), self.form, self.relaxed, self.domain.describe())
     }
+}
 
+impl Values for SingleLevel {
     fn scratch(&self) -> Scratch {
         let (m, r) = self.count();
         let q = self.num_constraints();

@@ -12,7 +12,7 @@ use crate::error::check_length;
 use crate::eval::{Eval, Evaluator, ValueEval};
 use crate::math::rng::{Purpose, Rng};
 use crate::math::vec;
-use crate::oracle::{Draw, Pick, Values, Warm};
+use crate::oracle::{Description, Draw, Pick, Warm};
 use crate::run::{self, Budget, Observer, Options, Outcome, Record, StopReason};
 use crate::solvers::{Adaprox, adaprox};
 use crate::{Error, Result};

@@ -4,13 +4,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::check_point;
+use crate::cuts::constants::{Constants, estimate, too_small};
 use crate::cuts::{Convexification, Master, MasterObjective, Model, Norm, Owner};
-use crate::eval::{Eval, Evaluator, ValueEval};
+use crate::eval::{Eval, Evaluator, Point, ValueEval, measure};
 use crate::math::rng::{Purpose, Rng};
 use crate::math::vec;
 use crate::oracle::{Draw, Modulus, Source, Subgradients, Warm};
-use crate::run::{self, Point};
-use crate::solvers::bundle::{Constants, estimate, too_small};
 use crate::{Error, Result};
 
 /// The subproblem and the effort.
@@ -140,7 +139,7 @@ pub fn certify(problem: &dyn Subgradients, x: &[f64], how: &Bounds) -> Result<Ce
         let domain = problem.domain().describe();
         return Err(Error::Problem(format!("the point is {outside:.3e} outside the domain ({domain}); expected one inside")));
     }
-    let point = run::measure(problem, x, how.feasibility)?;
+    let point = measure(problem, x, how.feasibility)?;
     let mut ev = Evaluator::new(problem, 0, how.feasibility);
     let constants = Constants::of(&ev, how.rho_f, how.rho_g)?;
     let mut search = Search {
@@ -423,7 +422,7 @@ impl Search<'_> {
             (None, Some((nearest, excess))) => (nearest.y, excess),
             (None, None) => (self.centre.to_vec(), 0.0),
         };
-        let there = run::measure(ev.problem(), &proximal, how.feasibility)?;
+        let there = measure(ev.problem(), &proximal, how.feasibility)?;
         let pull = self.multipliers.iter().zip(&self.convexification.constants[1..]).map(|(l, rho)| l * rho).sum::<f64>();
         Ok(Certificate {
             lower,

@@ -1,111 +1,18 @@
-//! How stationary is this point? Independent of every solver's own claims.
+//! Certificates: how stationary and how feasible a point is, whichever solver found it. Measures that run a solver are in
+//! [`crate::assess`].
 
 mod bounds;
 mod pair;
-mod penalised;
-mod switching;
 mod zeroth_order;
-
-use serde::{Deserialize, Serialize};
-
-use crate::eval::Eval;
-use crate::math::vec;
-use crate::oracle::{Modulus, Subgradients, Warm};
-use crate::solvers::FirstOrder;
-use crate::{Error, Result};
 
 pub use bounds::{Bounds, Certificate, certify};
 pub use pair::{PairBound, of_pair, slope};
-pub use penalised::{Penalised, PenalisedStationarity, of_penalty};
-pub use switching::{NearStationarity, Switching, by_switching};
-pub use zeroth_order::{Estimate, ZerothOrderCheck, ZerothOrderReport, check_zeroth_order};
+pub use zeroth_order::{Estimate, PenaltyWeights, ZerothOrderCheck, ZerothOrderReport, check_zeroth_order};
 
-/// Which measures of stationarity are taken of recorded points.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Measures {
-    /// Of the problem itself, with bounds that hold.
-    pub bounds: Option<Bounds>,
-    /// Of the problem itself, by switching.
-    pub switching: Option<Switching>,
-    /// Of a smoothed penalty.
-    pub penalised: Option<Penalised>,
-}
+use crate::Result;
+use crate::oracle::Subgradients;
 
-/// What was asked for, at a point.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
-    /// Of the problem itself, with bounds.
-    pub bounds: Option<Certificate>,
-    /// Of the problem itself.
-    pub switching: Option<NearStationarity>,
-    /// Of a smoothed penalty.
-    pub penalised: Option<PenalisedStationarity>,
-}
-
-impl Measures {
-    /// Whether nothing is asked for.
-    pub fn is_empty(&self) -> bool {
-        *self == Measures::default()
-    }
-
-    /// Takes the measures at `x`.
-    pub fn take(&self, problem: &dyn Subgradients, x: &[f64]) -> Result<Measured> {
-        Ok(Measured {
-            bounds: self.bounds.map(|how| certify(problem, x, &how)).transpose()?,
-            switching: self.switching.map(|how| by_switching(problem, x, &how)).transpose()?,
-            penalised: self.penalised.map(|how| of_penalty(problem, x, &how)).transpose()?,
-        })
-    }
-
-    /// Refuses measures that cannot be taken, without taking them.
-    pub fn check(&self, problem: &dyn Subgradients, x: &[f64]) -> Result<()> {
-        let posed = Measures {
-            bounds: self.bounds.map(|how| Bounds { evaluations: 1, ..how }),
-            switching: self.switching.map(|how| Switching { iterations: 0, ..how }),
-            penalised: self.penalised.map(|how| Penalised { iterations: 0, ..how }),
-        };
-        posed.take(problem, x).map(drop)
-    }
-}
-
-/// Weak-convexity constants of the objective and of all constraints together; none where one is not known.
-fn moduli(problem: &dyn Subgradients) -> (Option<f64>, Option<f64>) {
-    let constraints = (0..problem.num_constraints())
-        .map(|j| problem.constraint_modulus(j).and_then(Modulus::known))
-        .try_fold(0.0_f64, |largest, m| m.map(|m| largest.max(m)));
-    (problem.objective_modulus().and_then(Modulus::known), constraints)
-}
-
-/// Runs `solver` from the point of the domain nearest to `x` until a step moves the iterate by less than `step`, or for
-/// `iterations`; returns the last iterate and the number of iterations.
-fn settle(
-    problem: &dyn Subgradients,
-    solver: &mut FirstOrder,
-    ev: &mut dyn Eval,
-    x: &[f64],
-    iterations: u64,
-    step: f64,
-) -> Result<(Vec<f64>, u64)> {
-    let (mut y, mut before) = (x.to_vec(), x.to_vec());
-    problem.domain().project(&mut y, &mut Warm::default())?;
-    solver.start(ev, &y)?;
-    for t in 1..=iterations {
-        before.copy_from_slice(&y);
-        solver.step(ev)?;
-        solver.iterate(&mut y);
-        if vec::distance(&y, &before) < step {
-            return Ok((y, t));
-        }
-    }
-    Ok((y, iterations))
-}
-
-/// A constant that is needed and not known.
-fn unknown(what: &str, name: &str) -> Error {
-    Error::Problem(format!("the weak-convexity constant of {what} is not known: give {name}, or state the constant"))
-}
-
-/// Refuses a point that is not one of the problem's.
+/// Checks that the point has as many entries as the problem has variables.
 fn check_point(problem: &dyn Subgradients, x: &[f64]) -> Result<()> {
     crate::error::check_length("the point", x.len(), problem.dim())
 }

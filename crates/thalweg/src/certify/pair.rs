@@ -5,9 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::error::{check_finite, check_length};
-use crate::infproj::InfProjection;
 use crate::math::vec;
-use crate::oracle::{At, Draw, Pick, Subgradients, Warm};
+use crate::oracle::{At, Draw, InfProjection, Pick, Subgradients, Warm};
 use crate::sets::Set;
 
 /// What a pair (x, y) proves about `F(x) = g(x) + min_y h(y) - <y, l(x)>`.
@@ -25,8 +24,7 @@ pub struct PairBound {
 /// `lipschitz` is G, the Lipschitz constant of l, and v and L are those of h's conjugate. Exact derivatives, over all samples.
 ///
 /// ```
-/// # use thalweg::infproj::{Case, InfProjection, Power};
-/// # use thalweg::oracle::Pick;
+/// # use thalweg::oracle::{Case, InfProjection, Pick, Power};
 /// # struct Example(Power);
 /// # impl InfProjection for Example {
 /// #     fn dim(&self) -> usize { 1 }

@@ -4,12 +4,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::check_length;
-use crate::eval::{Evaluator, ValueEval};
+use crate::eval::{Evaluator, LISTED, ValueEval};
 use crate::math::rng::Purpose;
 use crate::math::vec;
 use crate::oracle::{Draw, Pick, Values};
 use crate::sets::{Set, Simplex, Warm};
-use crate::solvers::PenaltyWeights;
 use crate::{Error, Result};
 
 /// How much is asked for. Every direction costs the objective at two points, and there the constraints that have weight.
@@ -98,7 +97,20 @@ impl ZerothOrderReport {
     }
 }
 
-/// Looks at `x`; `weighed` is the penalty of the method that found it, if it has one.
+/// The penalty that a method puts on constraints, and how it weighs them now: `f + beta sum_j p_j max(0, g_j + margin)^2`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PenaltyWeights {
+    /// Price of squared violations.
+    pub beta: f64,
+    /// Strong concavity in p.
+    pub lambda: f64,
+    /// How far below 0 the penalty begins.
+    pub margin: f64,
+    /// p, which adds up to 1.
+    pub weights: Vec<f64>,
+}
+
+/// Estimates stationarity and feasibility of `x` from values; `weighed` is the penalty of the method that found it, if it has one.
 pub fn check_zeroth_order(
     problem: &(impl Values + ?Sized),
     x: &[f64],
@@ -138,7 +150,7 @@ pub fn check_zeroth_order(
     let mut multipliers: Vec<(u32, f64)> = (0..m).map(|j| (j as u32, alpha(j))).filter(|(_, a)| *a > 0.0).collect();
     let complementarity = multipliers.iter().fold(0.0, |sum, &(j, a)| sum + (a * values[j as usize]).powi(2)).sqrt();
     multipliers.sort_by(|(i, a), (j, b)| b.total_cmp(a).then(i.cmp(j)));
-    multipliers.truncate(crate::run::LISTED);
+    multipliers.truncate(LISTED);
 
     // Constraints that hold, or have no weight, do not change the penalty to first order.
     let weighs = |p: &[f64], j: usize| over[j] > 0.0 && p[j] > 0.0;

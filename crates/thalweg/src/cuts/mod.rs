@@ -1,6 +1,7 @@
 //! Cutting-plane models of convexified functions: cuts that stay valid when the proximal centre moves, the master program
 //! over them, and aggregation. Where to look next and when to stop is decided in [`crate::solvers`] and [`crate::certify`].
 
+pub(crate) mod constants;
 mod master;
 mod norm;
 

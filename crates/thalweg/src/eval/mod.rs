@@ -2,6 +2,7 @@
 //! Solvers see [`ValueEval`] or [`Eval`], never the oracle itself, so nothing they use goes uncounted.
 
 mod counts;
+mod measure;
 mod proximal;
 
 use std::borrow::Cow;
@@ -9,14 +10,17 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::error::check_finite;
-use crate::infproj::{InfProjection, SampleLosses};
 use crate::math::rng::Purpose;
 use crate::math::{Rng, vec};
-use crate::oracle::{At, Draw, Modulus, Pick, Region, Replacement, Scales, Scratch, Subgradients, Values};
+use crate::oracle::{
+    At, Draw, InfProjection, Modulus, Pick, Region, Replacement, SampleLosses, Scales, Scratch, Subgradients, Values,
+};
 use crate::sets::polyhedron::Swept;
 use crate::sets::{Set, Warm};
 use crate::{Error, Result};
 pub use counts::{Counts, Passes, Tally};
+pub(crate) use measure::Measure;
+pub use measure::{ConstraintValue, LISTED, Point, measure};
 pub use proximal::Proximal;
 
 /// What a zeroth-order method may ask for. There is no gradient here, so the compiler forbids using one.
@@ -27,13 +31,13 @@ pub trait ValueEval {
     fn num_constraints(&self) -> usize;
     /// Name of constraint `j`.
     fn constraint_name(&self, j: usize) -> Cow<'_, str>;
-    /// Number of statistics, see [`Values::num_statistics`].
+    /// Number of statistics, see [`Composite::num_statistics`](crate::oracle::Composite::num_statistics).
     fn num_statistics(&self) -> usize;
     /// Population sizes of the sample streams; empty for a deterministic problem.
     fn streams(&self) -> &[usize];
     /// Whether values `g` count as feasible in this run.
     fn feasible(&self, g: &[f64]) -> bool;
-    /// Weak-convexity constant of the objective, see [`Values::objective_modulus`].
+    /// Weak-convexity constant of the objective, see [`Description::objective_modulus`](crate::oracle::Description::objective_modulus).
     fn objective_modulus(&self) -> Option<Modulus>;
     /// Weak-convexity constant of constraint `j`.
     fn constraint_modulus(&self, j: usize) -> Option<Modulus>;
@@ -43,21 +47,21 @@ pub trait ValueEval {
     fn sample(&mut self, draw: &mut Draw, size: usize, replacement: Replacement);
     /// The domain.
     fn domain(&self) -> &dyn Set;
-    /// How strongly the variables act, see [`Values::scales`].
+    /// How strongly the variables act, see [`Structure::scales`](crate::oracle::Structure::scales).
     fn scales(&self) -> Option<&Scales>;
     /// Projects onto the domain.
     fn project(&mut self, x: &mut [f64]) -> Result<()>;
     /// A point of the domain where `<slope, y>` is smallest; counts as a projection.
     fn minimize_linear(&mut self, slope: &[f64], out: &mut [f64]) -> Result<()>;
-    /// The set that the constraints and the domain describe, see [`Values::region`]. Projections go through
+    /// The set that the constraints and the domain describe, see [`Structure::region`](crate::oracle::Structure::region). Projections go through
     /// [`ValueEval::region_begin`] and [`ValueEval::region_sweep`].
     fn region(&self) -> Option<&dyn Region>;
-    /// The problem as an inf-projection problem, see [`Values::inf_projection`]. What is asked of it is reported to
+    /// The problem as an inf-projection problem, see [`Structure::inf_projection`](crate::oracle::Structure::inf_projection). What is asked of it is reported to
     /// [`ValueEval::count_samples`].
     fn inf_projection(&self) -> Option<&dyn InfProjection> {
         None
     }
-    /// The losses of single samples, see [`Values::sample_losses`]. What is asked of them is reported to
+    /// The losses of single samples, see [`Structure::sample_losses`](crate::oracle::Structure::sample_losses). What is asked of them is reported to
     /// [`ValueEval::count_samples`].
     fn sample_losses(&self) -> Option<&dyn SampleLosses> {
         None
@@ -286,7 +290,7 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
     }
 
     fn num_statistics(&self) -> usize {
-        self.problem.num_statistics()
+        self.problem.structure().composite().map_or(self.num_constraints(), |c| c.num_statistics())
     }
 
     fn streams(&self) -> &[usize] {
@@ -323,7 +327,7 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
     }
 
     fn scales(&self) -> Option<&Scales> {
-        self.problem.scales()
+        self.problem.structure().scales()
     }
 
     fn project(&mut self, x: &mut [f64]) -> Result<()> {
@@ -340,15 +344,15 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
     }
 
     fn region(&self) -> Option<&dyn Region> {
-        self.problem.region()
+        self.problem.structure().region()
     }
 
     fn inf_projection(&self) -> Option<&dyn InfProjection> {
-        self.problem.inf_projection()
+        self.problem.structure().inf_projection()
     }
 
     fn sample_losses(&self) -> Option<&dyn SampleLosses> {
-        self.problem.sample_losses()
+        self.problem.structure().sample_losses()
     }
 
     fn count_samples(&mut self, values: u64, subgradients: u64) {
@@ -358,13 +362,13 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
     }
 
     fn region_begin(&mut self, at: &[f64], target: &[f64]) -> Result<()> {
-        let region = self.problem.region().ok_or_else(no_region)?;
+        let region = self.problem.structure().region().ok_or_else(no_region)?;
         self.memory.counts.inner += region.begin(at, target, &mut self.memory.region_warm)?;
         Ok(())
     }
 
     fn region_sweep(&mut self, x: &mut [f64], sweeps: usize, tolerance: f64) -> Result<Swept> {
-        let region = self.problem.region().ok_or_else(no_region)?;
+        let region = self.problem.structure().region().ok_or_else(no_region)?;
         let swept = region.sweep(x, sweeps, tolerance, &mut self.memory.region_warm)?;
         self.memory.counts.inner += swept.rows;
         if swept.done {
@@ -417,7 +421,10 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
     fn statistic_values(&mut self, x: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()> {
         let samples = self.drawn_constraints(draw, Pick::All);
         self.memory.counts.constraint_values.add(1, samples);
-        self.problem.statistic_values(at!(self, x, draw), out, &mut self.scratch)?;
+        match self.problem.structure().composite() {
+            Some(composite) => composite.statistic_values(at!(self, x, draw), out, &mut self.scratch)?,
+            None => self.problem.constraint_values(at!(self, x, draw), Pick::All, out, &mut self.scratch)?,
+        }
         match vec::first_not_finite(out) {
             None => Ok(()),
             Some((k, value)) => Err(Error::NotFinite { what: format!("statistic {} of the constraints", k + 1), value }),
@@ -431,7 +438,13 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
     }
 
     fn constraints_from(&self, _x: &[f64], statistics: &[f64], g: &mut [f64]) -> Result<()> {
-        self.problem.constraints_from(statistics, g)
+        match self.problem.structure().composite() {
+            Some(composite) => composite.constraints_from(statistics, g),
+            None => {
+                g.copy_from_slice(statistics);
+                Ok(())
+            }
+        }
     }
 }
 
@@ -552,7 +565,15 @@ impl<P: Subgradients + ?Sized> Eval for Evaluator<'_, P> {
         let weighed = weights.iter().enumerate().filter(|(_, w)| **w != 0.0);
         let samples: u64 = weighed.map(|(j, _)| self.drawn_constraint(draw, j)).sum();
         self.memory.counts.constraint_subgradients.add(1, samples);
-        self.problem.statistic_vjp(at!(self, x, draw), statistics, weights, grad, &mut self.scratch)?;
+        match self.problem.structure().composite() {
+            Some(composite) => composite.statistic_vjp(at!(self, x, draw), statistics, weights, grad, &mut self.scratch)?,
+            None => {
+                let mut g = vec![0.0; self.full_constraint.len()];
+                grad.fill(0.0);
+                let mut weigh = |_: &[f64], w: &mut [f64]| w.copy_from_slice(weights);
+                self.problem.constraint_vjp(at!(self, x, draw), &mut g, &mut weigh, grad, &mut self.scratch)?;
+            }
+        }
         check_gradient("the constraints", grad)
     }
 }

@@ -10,7 +10,7 @@ use super::problem::Learning;
 use crate::cuts::{Convexification, MasterObjective, Model, Norm, Owner};
 use crate::eval::{Eval, Evaluator};
 use crate::math::vec;
-use crate::oracle::{Draw, Modulus, Values};
+use crate::oracle::{Description, Draw, Modulus};
 use crate::solvers::bundle::{Bundle, Settings};
 use crate::solvers::{Method, Solver};
 use crate::{Error, Result};

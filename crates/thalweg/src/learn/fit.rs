@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::problem::Learning;
 use crate::eval::Passes;
-use crate::oracle::Values;
+use crate::oracle::Description;
 use crate::run::{self, Budget, Diagnostics, Observer, Options, Point, Progress, Record, Row, StopReason};
 use crate::solvers::auto::{self, Chosen};
 use crate::solvers::ssg::{InfeasibleStep, Settings};

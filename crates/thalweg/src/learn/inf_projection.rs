@@ -8,9 +8,8 @@ use super::loss::Loss;
 use super::penalty::{Convex, Penalty};
 use crate::Result;
 use crate::error::{check_finite, check_length};
-use crate::infproj::{Case, InfProjection, Power, Rows};
 use crate::math::{Matrix, vec};
-use crate::oracle::Pick;
+use crate::oracle::{Case, InfProjection, InfProjectionRows, Pick, Power, ScoredRows};
 use crate::sets::Set;
 
 /// The largest y of a variance, where y stands for the mean loss: far above any that a model worth having reaches.
@@ -286,7 +285,7 @@ impl InfProjection for LossForm {
         Ok(())
     }
 
-    fn rows(&self) -> Option<&dyn Rows> {
+    fn rows(&self) -> Option<&dyn InfProjectionRows> {
         self.penalties.is_ridge().then_some(self)
     }
 
@@ -320,7 +319,7 @@ impl InfProjection for LossForm {
     }
 }
 
-impl Rows for LossForm {
+impl ScoredRows for LossForm {
     fn features(&self) -> &Matrix {
         &self.rows.data.features
     }
@@ -336,7 +335,9 @@ impl Rows for LossForm {
     fn ridge(&self) -> f64 {
         self.penalties.l2
     }
+}
 
+impl InfProjectionRows for LossForm {
     fn convex_of(&self, sample: usize, score: f64) -> (f64, f64) {
         self.convex_at(sample, score)
     }

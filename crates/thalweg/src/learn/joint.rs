@@ -8,7 +8,7 @@ use super::problem::Learning;
 use super::term::View;
 use super::wasserstein::{sort, sweep};
 use crate::math::vec;
-use crate::oracle::{At, Modulus, Pick, Scratch, Source, Subgradients, Values};
+use crate::oracle::{At, Composite, Description, Modulus, Pick, Scratch, Source, Structure, Subgradients, Values};
 use crate::sets::{Product, Set, Transport};
 use crate::{Error, Result};
 
@@ -268,7 +268,7 @@ fn largest_eigenvalue(mut a: Vec<f64>, d: usize) -> f64 {
     log.exp()
 }
 
-impl Values for JointWasserstein {
+impl Description for JointWasserstein {
     fn dim(&self) -> usize {
         self.model.dim() + self.rows[0].len() * self.rows[1].len()
     }
@@ -316,6 +316,12 @@ impl Values for JointWasserstein {
         format!("{}, its {m} x {n} transport plan{times} a variable{batches}", self.model.fingerprint())
     }
 
+    fn structure(&self) -> &dyn Structure {
+        self
+    }
+}
+
+impl Values for JointWasserstein {
     fn scratch(&self) -> Scratch {
         Scratch::new(Buffers { model: self.model.scratch(), groups: Default::default() })
     }
@@ -342,7 +348,15 @@ impl Values for JointWasserstein {
         let Buffers { model, .. } = scratch.get()?;
         self.model.constraint_values(self.at(at), which, g, model)
     }
+}
 
+impl Structure for JointWasserstein {
+    fn composite(&self) -> Option<&dyn Composite> {
+        Some(self)
+    }
+}
+
+impl Composite for JointWasserstein {
     fn num_statistics(&self) -> usize {
         self.model.num_statistics()
     }
@@ -354,6 +368,13 @@ impl Values for JointWasserstein {
 
     fn constraints_from(&self, statistics: &[f64], g: &mut [f64]) -> Result<()> {
         self.model.constraints_from(statistics, g)
+    }
+
+    fn statistic_vjp(&self, at: At, statistics: &[f64], weights: &[f64], grad: &mut [f64], scratch: &mut Scratch) -> Result<()> {
+        let Buffers { model, .. } = scratch.get()?;
+        let (of_model, of_plan) = grad.split_at_mut(self.model.dim());
+        of_plan.fill(0.0);
+        self.model.statistic_vjp(self.at(at), statistics, weights, of_model, model)
     }
 }
 
@@ -434,12 +455,5 @@ impl Subgradients for JointWasserstein {
             of_plan.fill(0.0);
         }
         Ok(())
-    }
-
-    fn statistic_vjp(&self, at: At, statistics: &[f64], weights: &[f64], grad: &mut [f64], scratch: &mut Scratch) -> Result<()> {
-        let Buffers { model, .. } = scratch.get()?;
-        let (of_model, of_plan) = grad.split_at_mut(self.model.dim());
-        of_plan.fill(0.0);
-        self.model.statistic_vjp(self.at(at), statistics, weights, of_model, model)
     }
 }

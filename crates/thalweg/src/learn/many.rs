@@ -8,7 +8,9 @@ use super::pair_rows::{Collapsed, PairRows};
 use super::problem::Learning;
 use crate::math::Matrix;
 use crate::oracle::region::{Cone, Linearised, RADIUS};
-use crate::oracle::{At, Draw, Modulus, Pick, Region, Scales, Scratch, Source, Subgradients, Values, Warm, point_by_point};
+use crate::oracle::{
+    At, Description, Draw, Modulus, Pick, Region, Scales, Scratch, Source, Structure, Subgradients, Values, Warm, point_by_point,
+};
 use crate::sets::Set;
 use crate::sets::polyhedron::Swept;
 use crate::{Error, Result};
@@ -274,7 +276,7 @@ struct Buffers {
     weights: Vec<f64>,
 }
 
-impl Values for ManyConstraints {
+impl Description for ManyConstraints {
     fn dim(&self) -> usize {
         self.model.dim()
     }
@@ -303,9 +305,6 @@ impl Values for ManyConstraints {
     }
     fn domain(&self) -> &dyn Set {
         self.model.domain()
-    }
-    fn scales(&self) -> Option<&Scales> {
-        self.model.scales()
     }
     fn streams(&self) -> &[usize] {
         self.model.streams()
@@ -336,13 +335,12 @@ impl Values for ManyConstraints {
         };
         format!("{}; {family} <= {}", self.model.fingerprint(), self.bound)
     }
-    fn region(&self) -> Option<&dyn Region> {
-        match &self.family {
-            // Without its bound the set is a cone.
-            Family::Pairs(_) if self.bound != 0.0 => None,
-            _ => Some(self),
-        }
+    fn structure(&self) -> &dyn Structure {
+        self
     }
+}
+
+impl Values for ManyConstraints {
     fn scratch(&self) -> Scratch {
         let rows = self.model.data().labels.len();
         Scratch::new(Buffers {
@@ -429,6 +427,19 @@ impl Values for ManyConstraints {
     fn objective_many(&self, points: &[f64], draw: &Draw, warm: &Warm, out: &mut [f64], scratch: &mut Scratch) -> Result<()> {
         let buffers: &mut Buffers = scratch.get()?;
         self.model.objective_many(points, draw, warm, out, &mut buffers.model)
+    }
+}
+
+impl Structure for ManyConstraints {
+    fn scales(&self) -> Option<&Scales> {
+        self.model.scales()
+    }
+    fn region(&self) -> Option<&dyn Region> {
+        match &self.family {
+            // Without its bound the set is a cone.
+            Family::Pairs(_) if self.bound != 0.0 => None,
+            _ => Some(self),
+        }
     }
 }
 

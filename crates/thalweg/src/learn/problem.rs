@@ -15,9 +15,11 @@ use super::references::References;
 use super::roc::{Scored, largest_counted_gap};
 use super::sample_losses::RowLosses;
 use super::term::{Branch, Constant, LossStatistic, OfLosses, Part, RowNorms, Subpopulation, Term, View, Work};
-use crate::infproj::{InfProjection, SampleLosses};
 use crate::math::vec;
-use crate::oracle::{At, Draw, Modulus, Pick, Scales, Scratch, Source, Subgradients, Values, Warm};
+use crate::oracle::{
+    At, Composite, Description, Draw, InfProjection, Modulus, Pick, SampleLosses, Scales, Scratch, Source, Structure,
+    Subgradients, Values, Warm,
+};
 use crate::sets::Set;
 use crate::{Error, Result};
 
@@ -895,7 +897,7 @@ struct PopulationBuffer {
     slopes: Vec<f64>,
 }
 
-impl Values for Learning {
+impl Description for Learning {
     fn dim(&self) -> usize {
         self.data.features.cols() + usize::from(self.intercept)
     }
@@ -914,18 +916,6 @@ impl Values for Learning {
 
     fn domain(&self) -> &dyn Set {
         &*self.domain
-    }
-
-    fn inf_projection(&self) -> Option<&dyn InfProjection> {
-        self.loss_form.get_or_init(|| self.find_loss_form()).as_ref().map(|form| form as &dyn InfProjection)
-    }
-
-    fn sample_losses(&self) -> Option<&dyn SampleLosses> {
-        self.row_losses.get_or_init(|| self.find_row_losses()).as_ref().map(|losses| losses as &dyn SampleLosses)
-    }
-
-    fn scales(&self) -> Option<&Scales> {
-        Some(self.scales.get_or_init(|| self.moments()))
     }
 
     fn streams(&self) -> &[usize] {
@@ -962,6 +952,12 @@ impl Values for Learning {
         )
     }
 
+    fn structure(&self) -> &dyn Structure {
+        self
+    }
+}
+
+impl Values for Learning {
     fn scratch(&self) -> Scratch {
         Scratch::new(Buffers {
             parts: self.parts.iter().map(|r| PartBuffer { scores: vec![0.0; r.len()], ..PartBuffer::default() }).collect(),
@@ -999,7 +995,27 @@ impl Values for Learning {
         self.constraint_forward(at, which, g, scratch.get()?);
         Ok(())
     }
+}
 
+impl Structure for Learning {
+    fn inf_projection(&self) -> Option<&dyn InfProjection> {
+        self.loss_form.get_or_init(|| self.find_loss_form()).as_ref().map(|form| form as &dyn InfProjection)
+    }
+
+    fn sample_losses(&self) -> Option<&dyn SampleLosses> {
+        self.row_losses.get_or_init(|| self.find_row_losses()).as_ref().map(|losses| losses as &dyn SampleLosses)
+    }
+
+    fn scales(&self) -> Option<&Scales> {
+        Some(self.scales.get_or_init(|| self.moments()))
+    }
+
+    fn composite(&self) -> Option<&dyn Composite> {
+        Some(self)
+    }
+}
+
+impl Composite for Learning {
     fn num_statistics(&self) -> usize {
         self.constraints.iter().map(|f| f.statistics).sum()
     }
@@ -1016,6 +1032,15 @@ impl Values for Learning {
         for ((f, &begin), g) in self.constraints.iter().zip(&self.offsets).zip(g) {
             *g = f.value(&statistics[begin..begin + f.statistics]);
         }
+        Ok(())
+    }
+
+    fn statistic_vjp(&self, at: At, statistics: &[f64], weights: &[f64], grad: &mut [f64], scratch: &mut Scratch) -> Result<()> {
+        let buffers: &mut Buffers = scratch.get()?;
+        for (f, _) in self.constraints.iter().zip(weights).filter(|(_, w)| **w != 0.0) {
+            f.pieces.iter().flat_map(|s| &s.populations).for_each(|&p| self.score(p, at, buffers));
+        }
+        self.constraint_backward(at, statistics, weights, grad, buffers);
         Ok(())
     }
 }
@@ -1093,15 +1118,6 @@ impl Subgradients for Learning {
             self.pull(row, buffers);
         }
         buffers.statistics = statistics;
-        Ok(())
-    }
-
-    fn statistic_vjp(&self, at: At, statistics: &[f64], weights: &[f64], grad: &mut [f64], scratch: &mut Scratch) -> Result<()> {
-        let buffers: &mut Buffers = scratch.get()?;
-        for (f, _) in self.constraints.iter().zip(weights).filter(|(_, w)| **w != 0.0) {
-            f.pieces.iter().flat_map(|s| &s.populations).for_each(|&p| self.score(p, at, buffers));
-        }
-        self.constraint_backward(at, statistics, weights, grad, buffers);
         Ok(())
     }
 }

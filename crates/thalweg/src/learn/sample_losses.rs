@@ -8,8 +8,8 @@ use super::loss::Loss;
 use super::penalty::Convex;
 use crate::Result;
 use crate::error::check_length;
-use crate::infproj::{LossRows, SampleLosses};
 use crate::math::Matrix;
+use crate::oracle::{LossRows, SampleLosses, ScoredRows};
 use crate::sets::Set;
 
 /// `factor l_i` of the rows of a population, with convex penalties.
@@ -60,7 +60,7 @@ impl SampleLosses for RowLosses {
     }
 }
 
-impl LossRows for RowLosses {
+impl ScoredRows for RowLosses {
     fn features(&self) -> &Matrix {
         &self.rows.data.features
     }
@@ -76,7 +76,9 @@ impl LossRows for RowLosses {
     fn ridge(&self) -> f64 {
         self.penalties.l2
     }
+}
 
+impl LossRows for RowLosses {
     fn loss_of(&self, sample: usize, score: f64) -> (f64, f64) {
         self.at(sample, score)
     }

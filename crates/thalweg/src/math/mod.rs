@@ -3,6 +3,7 @@
 
 pub mod aligned;
 pub(crate) mod fetch;
+pub(crate) mod lazy;
 pub mod matrix;
 pub mod offsets;
 pub mod reduce;

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::{At, Draw, Linear, Pick, Region, Scratch, Values, Warm};
+use super::{At, Description, Draw, Linear, Pick, Region, Scratch, Structure, Values, Warm};
 use crate::Result;
 use crate::error::check_length;
 use crate::sets::{Set, WholeSpace};
@@ -125,7 +125,7 @@ impl BlackBox {
     }
 }
 
-impl Values for BlackBox {
+impl Description for BlackBox {
     fn dim(&self) -> usize {
         self.dim
     }
@@ -144,9 +144,12 @@ impl Values for BlackBox {
     fn constraint_uses(&self, _j: usize, _stream: usize) -> bool {
         false
     }
-    fn region(&self) -> Option<&dyn Region> {
-        self.region.as_deref()
+    fn structure(&self) -> &dyn Structure {
+        self
     }
+}
+
+impl Values for BlackBox {
     fn objective(&self, at: At, _: &mut Scratch) -> Result<f64> {
         let mut value = [0.0];
         (self.objective)(at.x, at.draw.stream(0), &mut value);
@@ -175,5 +178,11 @@ impl Values for BlackBox {
             (self.constraints)(points, which, out);
         }
         Ok(())
+    }
+}
+
+impl Structure for BlackBox {
+    fn region(&self) -> Option<&dyn Region> {
+        self.region.as_deref()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{At, Modulus, Pick, Scratch, Source, Subgradients, Values};
+use super::{At, Description, Modulus, Pick, Scratch, Source, Subgradients, Values};
 use crate::Result;
 use crate::sets::{Set, WholeSpace};
 
@@ -90,7 +90,7 @@ impl Problem {
     }
 }
 
-impl Values for Problem {
+impl Description for Problem {
     fn dim(&self) -> usize {
         self.dim
     }
@@ -109,6 +109,9 @@ impl Values for Problem {
     fn constraint_modulus(&self, j: usize) -> Option<Modulus> {
         self.constraints[j].1.modulus
     }
+}
+
+impl Values for Problem {
     fn scratch(&self) -> Scratch {
         Scratch::new(Buffers { weights: vec![0.0; self.constraints.len()], row: vec![0.0; self.dim] })
     }

@@ -59,7 +59,7 @@ impl Draw {
         Draw::default()
     }
 
-    /// The given indices for each stream, in the order of [`super::Values::streams`].
+    /// The given indices for each stream, in the order of [`super::Description::streams`].
     pub fn these(streams: &[&[u32]]) -> Self {
         Draw { streams: streams.iter().map(|ids| Stream { ids: ids.to_vec(), ..Stream::default() }).collect() }
     }

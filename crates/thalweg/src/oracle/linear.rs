@@ -263,7 +263,7 @@ impl Region for Linear {
 mod tests {
     use super::*;
     use crate::math::{Rng, rng::Purpose};
-    use crate::oracle::{At, BlackBox, Draw, Values};
+    use crate::oracle::{At, BlackBox, Description, Draw, Structure, Values};
     use crate::run::{self, Options};
     use crate::solvers::{Zopsgd, Zoscgd, zopsgd, zoscgd};
 
@@ -401,7 +401,7 @@ mod tests {
         let held = problem(rows().within(Bounds::uniform(-1.0, 1.0).unwrap()).unwrap());
         let outcome = run::minimize_zeroth_order(&held, &mut solver, &[0.0, 0.0], &Options::iterations(1000), &mut ()).unwrap();
         assert!(vec::distance(&outcome.point.x, &[0.25, 0.75]) < 0.05 && outcome.point.feasible, "{:?}", outcome.point);
-        assert!(Values::domain(&held).distance(&[2.0, 0.0]).unwrap() > 0.9 && Values::region(&held).is_some());
+        assert!(Description::domain(&held).distance(&[2.0, 0.0]).unwrap() > 0.9 && Structure::region(&held).is_some());
         let at = At { x: &[1.0, 1.0], draw: &Draw::full(), warm: &Warm::default() };
         let mut g = [0.0];
         held.constraint_values(at, Pick::These(&[1]), &mut g, &mut held.scratch()).unwrap();

@@ -33,8 +33,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::schedule::short;
 use super::{Needs, Readable, accuracy, ceiling, row, whole};
-use crate::solvers::schedule::short;
 use crate::{Error, Result};
 
 /// What is known about a pessimistic bilevel problem.

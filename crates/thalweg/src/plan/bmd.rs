@@ -11,9 +11,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::schedule::short;
 use super::{Needs, Readable, accuracy, ceiling, row, whole};
 use crate::Result;
-use crate::solvers::schedule::short;
 
 const WHO: &str = "the plan of bmd";
 

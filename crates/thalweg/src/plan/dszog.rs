@@ -26,9 +26,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::schedule::short;
 use super::{Needs, Readable, accuracy, ceiling, row, whole};
-use crate::solvers::dszog::Settings;
-use crate::solvers::schedule::short;
 use crate::{Error, Result};
 
 const WHO: &str = "Theorem 5.14";
@@ -215,12 +214,25 @@ impl Readable for Plan {
     }
 }
 
+/// Settings that neither the theorem nor the user prescribes. They are also the defaults of the solver.
+pub(crate) struct Usual {
+    pub(crate) beta: f64,
+    pub(crate) c: f64,
+    pub(crate) directions: usize,
+    pub(crate) m1: usize,
+    pub(crate) m2: usize,
+    pub(crate) m3: usize,
+}
+
+/// See [`Usual`].
+pub(crate) const USUAL: Usual = Usual { beta: 1.0, c: 1e-8, directions: 10, m1: 128, m2: 128, m3: 128 };
+
 /// The parameters for a mean of `||grad gfun(w_t)||^2` of at most eps^2 over the iterates, up to a constant unless `strict`.
 ///
 /// Of what the theorem admits this takes the largest mu, b, eta_p and eta_w and the smallest T.
 pub fn plan(constants: &Constants, eps: f64, strict: bool) -> Result<Plan> {
     accuracy(eps)?;
-    let (needs, c, defaults) = (Needs { who: WHO }, constants, Settings::default());
+    let (needs, c, defaults) = (Needs { who: WHO }, constants, USUAL);
     let tau = needs.positive("strong_concavity", c.strong_concavity, "tau, the strong concavity in p (lambda of the solver)")?;
     let meaning = format!("L, the Lipschitz constant of the gradient of L(w, p), at least strong_concavity = {tau}");
     let l = needs.number("smoothness", c.smoothness, &meaning, |v| v >= tau)?;

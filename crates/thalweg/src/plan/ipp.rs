@@ -6,9 +6,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::schedule::{Schedule, short};
 use super::{Needs, Readable, accuracy, ceiling, conex, row, whole};
 use crate::Result;
-use crate::solvers::schedule::{Schedule, short};
 
 /// What is known about the problem.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]

@@ -8,6 +8,7 @@ pub mod conex;
 pub mod dszog;
 pub mod ipp;
 pub mod mspg;
+pub mod schedule;
 pub mod ssg;
 pub mod st_spg;
 pub mod threes_econ;
@@ -17,8 +18,8 @@ use serde::{Deserialize, Serialize};
 pub use complexity::{Complexity, complexity};
 pub use ssg::{Plan, Theorem, plan};
 
-use crate::solvers::schedule::short;
 use crate::{Error, Result};
+use schedule::short;
 
 /// Methods that have a planner, by the names that a spec uses.
 pub const METHODS: [&str; 9] = ["ssg", "conex", "ipp", "threes-econ", "dszog", "adaprox", "mspg", "st-spg", "bmd"];

@@ -16,8 +16,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::schedule::short;
 use super::{Needs, Readable, accuracy, rounded_up, row, whole};
-use crate::solvers::schedule::short;
 use crate::{Error, Result};
 
 const WHO: &str = "Proposition 1";

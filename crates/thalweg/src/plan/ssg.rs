@@ -7,8 +7,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::schedule::{Schedule, short};
 use super::{Constants, Needs, Readable, accuracy, ceiling, row, whole};
-use crate::solvers::schedule::{Schedule, short};
 use crate::{Error, Result};
 
 /// A theorem about the switching subgradient method; part I has constant, part II diminishing steps and tolerances.

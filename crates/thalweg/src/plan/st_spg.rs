@@ -15,9 +15,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::schedule::short;
 use super::{Needs, Readable, accuracy, ceiling, rounded_up, row, whole};
 use crate::Result;
-use crate::solvers::schedule::short;
 
 const WHO: &str = "Theorem 3";
 

@@ -10,8 +10,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::schedule::short;
 use super::{Needs, Readable, accuracy, ceiling, row, whole};
-use crate::solvers::schedule::short;
 use crate::{Error, Result};
 
 /// What is known about a problem. A theorem asks for the ones it needs and says which are missing.

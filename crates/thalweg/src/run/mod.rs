@@ -16,17 +16,19 @@ use std::time::{Duration, Instant};
 
 pub use budget::Budget;
 pub use metric::{Metric, MetricValue};
-pub use outcome::{ConstraintValue, Goal, LISTED, Limit, Outcome, Point, StopReason};
+pub use outcome::{Goal, Limit, Outcome, StopReason};
 pub use record::{Record, Row};
 pub use stop::Stop;
 
+pub use crate::eval::{ConstraintValue, LISTED, Point, measure};
 use metric::Metrics;
 
+use crate::assess;
 use crate::certify::{self, ZerothOrderReport};
 use crate::error::check_length;
-use crate::eval::{Eval, Evaluator, Passes, ValueEval};
+use crate::eval::{Eval, Evaluator, Measure, Passes, ValueEval};
 use crate::math::vec;
-use crate::oracle::{Draw, Pick, Subgradients, Values, Warm};
+use crate::oracle::{Subgradients, Values, Warm};
 use crate::solvers::{AnySolver, FirstOrder, Method, PenaltyWeights, PointOrigin, Step, Verdict, ZerothOrder};
 use crate::{Error, Result};
 
@@ -49,7 +51,7 @@ pub struct Options {
     /// Threads for sums over rows. The bits do not depend on it.
     pub threads: usize,
     /// Near-stationarity of recorded iterates, the papers' way; by default none.
-    pub certificate: certify::Measures,
+    pub certificate: assess::Measures,
     /// What is estimated at the returned point of a run by values alone; none to ask for no value after the run.
     pub zeroth_order_check: Option<certify::ZerothOrderCheck>,
     /// Up to so many constraints each one is written down at a measured point; of more, only the worst. By default [`LISTED`].
@@ -91,7 +93,7 @@ impl Default for Options {
             seed: 0,
             feasibility: 1e-6,
             threads: 1,
-            certificate: certify::Measures::default(),
+            certificate: assess::Measures::default(),
             zeroth_order_check: Some(certify::ZerothOrderCheck::default()),
             listed: LISTED,
             repair: false,
@@ -180,11 +182,11 @@ pub fn minimize(
         fn step(&mut self, ev: &mut Evaluator<'_, dyn Subgradients + 'p>) -> Result<Step> {
             self.0.step(ev as &mut dyn Eval)
         }
-        fn certify(&self, problem: &(dyn Subgradients + 'p), x: &[f64], how: &certify::Measures) -> Result<certify::Measured> {
+        fn certify(&self, problem: &(dyn Subgradients + 'p), x: &[f64], how: &assess::Measures) -> Result<assess::Measured> {
             how.take(problem, x)
         }
         fn slope(&self, problem: &(dyn Subgradients + 'p), x: &[f64]) -> Result<Option<f64>> {
-            problem.inf_projection().map(|_| certify::slope(problem, x)).transpose()
+            problem.structure().inf_projection().map(|_| certify::slope(problem, x)).transpose()
         }
         fn zeroth_order_check(
             &self,
@@ -219,7 +221,7 @@ pub fn minimize_zeroth_order(
         fn step(&mut self, ev: &mut Evaluator<'_, dyn Values + 'p>) -> Result<Step> {
             self.0.step(ev as &mut dyn ValueEval)
         }
-        fn certify(&self, _: &(dyn Values + 'p), _: &[f64], _: &certify::Measures) -> Result<certify::Measured> {
+        fn certify(&self, _: &(dyn Values + 'p), _: &[f64], _: &assess::Measures) -> Result<assess::Measured> {
             Err(Error::Problem("near-stationarity needs subgradients, and this problem has values alone".into()))
         }
         fn slope(&self, _: &(dyn Values + 'p), _: &[f64]) -> Result<Option<f64>> {
@@ -259,7 +261,7 @@ trait Driver<P: ?Sized>: Send {
     fn method(&mut self) -> &mut dyn Method;
     fn start(&mut self, ev: &mut Evaluator<'_, P>, x: &[f64]) -> Result<()>;
     fn step(&mut self, ev: &mut Evaluator<'_, P>) -> Result<Step>;
-    fn certify(&self, problem: &P, x: &[f64], how: &certify::Measures) -> Result<certify::Measured>;
+    fn certify(&self, problem: &P, x: &[f64], how: &assess::Measures) -> Result<assess::Measured>;
     /// How steep an inf-projection problem is at the returned point.
     fn slope(&self, problem: &P, x: &[f64]) -> Result<Option<f64>>;
     /// What values alone say about the returned point, for a solver that used nothing else.
@@ -384,7 +386,7 @@ fn drive<P: Values + ?Sized>(
         }
         // By the row alone, so that a run that is continued where it ended ends there again.
         if let Some(row) = trace.last().filter(|row| row.iteration == t)
-            && let Some(goal) = options.stop.reached(row, measure.keeps(row))
+            && let Some(goal) = options.stop.reached(row, row.feasible())
         {
             break StopReason::Target(goal);
         }
@@ -527,12 +529,6 @@ fn drive<P: Values + ?Sized>(
     })
 }
 
-/// Measures a point on all data.
-pub fn measure(problem: &(impl Values + ?Sized), x: &[f64], feasibility: f64) -> Result<Point> {
-    check_length("the point", x.len(), problem.dim())?;
-    Measure::new(problem, feasibility, LISTED).point(x)
-}
-
 /// Checks the start and moves it into the domain.
 fn place<P: Values + ?Sized>(problem: &P, start: &[f64], notes: &mut Vec<String>) -> Result<Vec<f64>> {
     check_length("the start", start.len(), problem.dim())?;
@@ -560,42 +556,5 @@ fn note_unsaved(saved: Result<()>, notes: &mut Vec<String>) {
 fn keep_better(best: &mut Option<Point>, point: Point) {
     if point.feasible && best.as_ref().is_none_or(|b| point.objective < b.objective) {
         *best = Some(point);
-    }
-}
-
-/// Measures points on all data through a gate of its own, whose counts nobody reads.
-struct Measure<'p, P: ?Sized> {
-    ev: Evaluator<'p, P>,
-    full: Draw,
-    listed: usize,
-}
-
-impl<'p, P: Values + ?Sized> Measure<'p, P> {
-    fn new(problem: &'p P, feasibility: f64, listed: usize) -> Self {
-        Measure { ev: Evaluator::new(problem, 0, feasibility), full: Draw::full(), listed }
-    }
-
-    fn point(&mut self, x: &[f64]) -> Result<Point> {
-        // What is measured must not depend on which points were measured before.
-        self.ev.forget();
-        self.ev.refresh(x)?;
-        let objective = self.ev.objective(x, &self.full)?;
-        let mut g = vec![0.0; self.ev.num_constraints()];
-        self.ev.constraint_values(x, &self.full, Pick::All, &mut g)?;
-        Ok(self.assemble(x, objective, &g))
-    }
-
-    /// Whether a recorded iterate keeps every constraint.
-    fn keeps(&self, row: &Row) -> bool {
-        row.objective.is_finite() && row.violated == 0
-    }
-
-    /// A point whose values could not be computed.
-    fn unknown(&self, x: &[f64]) -> Point {
-        self.assemble(x, f64::NAN, &vec![f64::NAN; self.ev.num_constraints()])
-    }
-
-    fn assemble(&self, x: &[f64], objective: f64, g: &[f64]) -> Point {
-        Point::new(x, objective, g, self.ev.problem(), self.ev.feasibility(), self.listed)
     }
 }

@@ -3,107 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{MetricValue, Row};
+use super::{MetricValue, Point, Row};
 use crate::certify::ZerothOrderReport;
 use crate::eval::{Counts, Passes};
-use crate::math::vec;
-use crate::oracle::Values;
 use crate::solvers::{PointOrigin, Stationary};
-
-/// Up to so many constraints each one is written down, unless a run says otherwise; of more, only the worst.
-pub const LISTED: usize = 200;
-
-/// How many of the worst that are.
-const WORST: usize = 10;
-
-/// A point and what was measured there on all data.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Point {
-    /// The variables.
-    pub x: Vec<f64>,
-    /// f(x).
-    pub objective: f64,
-    /// Every constraint; where there are more than are listed, the ten with the largest values, the largest first.
-    pub constraints: Vec<ConstraintValue>,
-    /// How many constraints there are.
-    pub total: usize,
-    /// How many of them do not hold.
-    pub violated: usize,
-    /// Name of the constraint with the largest value; none without constraints.
-    pub worst: Option<String>,
-    /// The largest g_j(x), signed; minus infinity without constraints.
-    pub violation: f64,
-    /// Every constraint holds within its tolerance.
-    pub feasible: bool,
-}
-
-/// One constraint at a point.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ConstraintValue {
-    /// Its number, from 0.
-    pub index: usize,
-    /// Its name.
-    pub name: String,
-    /// g_j(x): at most 0 if it holds.
-    pub value: f64,
-    /// What it may exceed 0 by.
-    pub tolerance: f64,
-    /// Whether it holds.
-    pub satisfied: bool,
-}
-
-impl Point {
-    pub(super) fn new<P: Values + ?Sized>(
-        x: &[f64],
-        objective: f64,
-        g: &[f64],
-        problem: &P,
-        feasibility: f64,
-        all: usize,
-    ) -> Self {
-        let tolerance = |j: usize| feasibility * problem.constraint_scale(j);
-        let holds = |j: usize| g[j] <= tolerance(j);
-        let listed: Vec<usize> = if g.len() <= all { (0..g.len()).collect() } else { largest(g) };
-        let constraint = |&j: &usize| ConstraintValue {
-            index: j,
-            name: problem.constraint_name(j).into_owned(),
-            value: g[j],
-            tolerance: tolerance(j),
-            satisfied: holds(j),
-        };
-        let violated = (0..g.len()).filter(|&j| !holds(j)).count();
-        let worst = vec::first_max(g);
-        Point {
-            x: x.to_vec(),
-            objective,
-            constraints: listed.iter().map(constraint).collect(),
-            total: g.len(),
-            violated,
-            worst: worst.map(|(j, _)| problem.constraint_name(j).into_owned()),
-            violation: worst.map_or(if g.is_empty() { f64::NEG_INFINITY } else { f64::NAN }, |(_, v)| v),
-            feasible: violated == 0 && objective.is_finite(),
-        }
-    }
-
-    /// The share of the constraints that do not hold.
-    pub fn share_violated(&self) -> f64 {
-        self.violated as f64 / self.total.max(1) as f64
-    }
-}
-
-/// The places of the ten largest numbers, the largest first; what is not a number comes before all.
-fn largest(g: &[f64]) -> Vec<usize> {
-    let rank = |j: usize| if g[j].is_nan() { f64::INFINITY } else { g[j] };
-    let mut kept: Vec<usize> = Vec::with_capacity(WORST + 1);
-    for j in 0..g.len() {
-        if kept.len() < WORST || kept.last().is_some_and(|&last| rank(j) > rank(last)) {
-            let place = kept.partition_point(|&k| rank(k) >= rank(j));
-            kept.insert(place, j);
-            kept.truncate(WORST);
-        }
-    }
-    kept
-}
 
 /// A limit of the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -101,6 +101,11 @@ pub struct Row {
 }
 
 impl Row {
+    /// Whether the recorded iterate satisfies every constraint.
+    pub(super) fn feasible(&self) -> bool {
+        self.objective.is_finite() && self.violated == 0
+    }
+
     /// Passes of objective and constraints together.
     pub fn passes(&self) -> f64 {
         self.passes_f + self.passes_g

@@ -23,7 +23,7 @@ const LEAST: f64 = 1e-12;
 
 /// Refuses what cannot be repaired.
 pub(super) fn check<P: Values + ?Sized>(problem: &P) -> Result<()> {
-    if problem.num_constraints() > 0 && problem.region().is_none() {
+    if problem.num_constraints() > 0 && problem.structure().region().is_none() {
         return Err(Error::Problem(
             "repair projects the returned point onto the constraints, and this problem does not say how; expected one with a region, \
              or no repair"

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Goal, Row};
-use crate::certify::Measures;
+use crate::assess::Measures;
 use crate::{Error, Result};
 
 /// Targets: a recorded iterate that keeps every constraint and reaches one of them ends the run, and is its point.

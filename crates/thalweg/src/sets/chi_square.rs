@@ -1,5 +1,5 @@
 //! The weights of a sample that are close to equal weights: a part of the simplex with floors and a ball around its centre. The
-//! weights of a run, which are projected onto this set again and again, are in [`crate::infproj`].
+//! weights of a run, which are projected onto this set again and again, are in `solvers/minmax`.
 //!
 //! Everything here is in deviations from equal weights, `u = p - 1/n`: squares of p itself would lose the digits that matter.
 //! The nearest point is `u_i = max(-c, (w_i - m) / kap + b)` with `c = (1 - delta) / n`, where m is the mean of the N largest w_i

@@ -79,7 +79,7 @@ pub fn choose(problem: &dyn Subgradients) -> Choice {
         what(m as u64, "constraint"),
         if samples == 0 { "no samples".into() } else { what(samples, "sample") },
     );
-    let pair = problem.inf_projection().filter(|_| m == 0);
+    let pair = problem.structure().inf_projection().filter(|_| m == 0);
     let (chosen, why) = if let Some(pair) = pair {
         let stages =
             |because: &str| (Chosen::StSpg, format!("st-spg with gamma and mu from short trial runs, because {because}"));

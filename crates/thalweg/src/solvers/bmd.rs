@@ -3,12 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::minmax::weights::Weights;
 use super::minmax::{self, Drawn};
 use super::mspg::Vector;
 use super::st_spg::{Iterates, check_norm, no_rows};
 use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
 use crate::estimate::RunningMean;
-use crate::infproj::weights::Weights;
 use crate::math::rng::Purpose;
 use crate::math::vec;
 use crate::{Result, plan};
@@ -90,7 +90,7 @@ impl Settings {
 /// BMD, stochastic mirror descent on the worst case over weights.
 ///
 /// **Problem.** `min_theta max_P sum_i P_i l_i(theta)` over a simple set, with P in a [`ChiSquare`](crate::sets::ChiSquare); losses of single samples are what
-/// [`SampleLosses`](crate::infproj::SampleLosses) gives. There are no constraints.
+/// [`SampleLosses`](crate::oracle::SampleLosses) gives. There are no constraints.
 ///
 /// **Assumptions.** Convex losses with bounded subgradients and values.
 ///

@@ -4,10 +4,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Eval, Infeasible, Kind, Method, PointOrigin, Solver, State, Stationary, Step, Verdict};
-use crate::cuts::{Contradiction, Convexification, Master, MasterObjective, Model, Norm, Owner};
+use crate::cuts::constants::{Constants, estimate, too_small, usual_mu};
+use crate::cuts::{Convexification, Master, MasterObjective, Model, Norm, Owner};
 use crate::math::rng::{Purpose, Rng};
 use crate::math::vec;
-use crate::oracle::{Draw, Modulus, Source, Warm};
+use crate::oracle::{Draw, Source, Warm};
 use crate::{Error, Result};
 
 /// Most constraints: every visit gives a cut of each, and the master program knows all pairs of cuts.
@@ -86,98 +87,6 @@ impl Settings {
     }
 }
 
-/// The constants that a problem and the settings give together.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Constants {
-    /// Of the objective.
-    pub(crate) objective: Modulus,
-    /// Of each constraint.
-    pub(crate) constraints: Vec<Modulus>,
-}
-
-impl Constants {
-    /// Refuses a problem with a function that has no known constant. `name` names constraints.
-    pub(crate) fn of<E: crate::eval::ValueEval + ?Sized>(ev: &E, rho_f: Option<f64>, rho_g: Option<f64>) -> Result<Self> {
-        let claimed = |rho: Option<f64>| rho.map(|value| Modulus { value, source: Source::Claimed });
-        let none = |whose: String, setting: &str| {
-            Error::Problem(format!(
-                "{whose} has no known weak-convexity constant, and without one its cuts prove nothing: choose a term that has \
-                 one, or claim it with {setting}"
-            ))
-        };
-        Ok(Constants {
-            objective: claimed(rho_f).or(ev.objective_modulus()).ok_or_else(|| none("the objective".into(), "rho_f"))?,
-            constraints: (0..ev.num_constraints())
-                .map(|j| {
-                    let known = claimed(rho_g).or(ev.constraint_modulus(j));
-                    known.ok_or_else(|| none(format!("constraint '{}'", ev.constraint_name(j)), "rho_g"))
-                })
-                .collect::<Result<_>>()?,
-        })
-    }
-
-    /// Looks at the functions plainly, with these constants.
-    pub(crate) fn convexification(&self) -> Convexification {
-        let constants = std::iter::once(self.objective).chain(self.constraints.iter().copied());
-        Convexification { constants: constants.map(|m| m.value).collect(), scaled: false }
-    }
-
-    /// The coefficient beyond rho_f if none is given: rho_hat becomes twice rho_f, and at least 1.
-    pub(crate) fn usual_mu(&self) -> f64 {
-        usual_mu(self.objective.value)
-    }
-
-    /// The constants of `owner`, to be raised.
-    pub(crate) fn of_owner(&mut self, owner: Owner) -> Option<&mut Modulus> {
-        match owner {
-            Owner::Objective => Some(&mut self.objective),
-            Owner::Constraint(j) => self.constraints.get_mut(j as usize),
-            Owner::Domain => None,
-        }
-    }
-
-    /// Whether some constant is estimated.
-    pub(crate) fn estimated(&self) -> bool {
-        std::iter::once(&self.objective).chain(&self.constraints).any(|m| m.source == Source::Estimated)
-    }
-}
-
-fn usual_mu(rho_f: f64) -> f64 {
-    rho_f.max(1.0 - rho_f)
-}
-
-/// What an estimated constant becomes when a pair of points asks for `needed`.
-pub(crate) fn estimate(needed: f64) -> f64 {
-    (1.5 * needed).min(LARGEST)
-}
-
-/// Constants are estimated up to this. A function that asks for more has a kink that is concave, and no constant at all.
-const LARGEST: f64 = 1e8;
-
-/// What a constant that is contradicted says.
-pub(crate) fn too_small(pair: &Contradiction, name: impl Fn(u32) -> String) -> String {
-    let whose = match pair.owner {
-        Owner::Objective => "the objective".to_string(),
-        Owner::Constraint(j) => format!("constraint '{}'", name(j)),
-        Owner::Domain => "the domain".to_string(),
-    };
-    format!(
-        "the weak-convexity constant {} of {whose} is too small: the linearisation at {} lies above the value at {}, which needs \
-         at least {:.6}",
-        pair.claimed,
-        brief(&pair.from),
-        brief(&pair.at),
-        pair.needed
-    )
-}
-
-/// A point in words: all of a short one, the beginning of a long one.
-fn brief(x: &[f64]) -> String {
-    let shown: Vec<String> = x.iter().take(6).map(|v| format!("{v:.6}")).collect();
-    let rest = if x.len() > shown.len() { format!(", … {} numbers", x.len()) } else { String::new() };
-    format!("({}{rest})", shown.join(", "))
-}
-
 /// The proximal bundle method.
 ///
 /// **Problem.** `min f(x)` over a simple set X subject to `g_j(x) <= 0`, f and g_j weakly convex, each with a known constant.
@@ -192,7 +101,7 @@ fn brief(x: &[f64]) -> String {
 /// while the master leaves more than half of the violation. One step visits one point.
 ///
 /// Until the stop comes near, the master works with mu, constants and a norm of its own: the norm is that of
-/// [`crate::oracle::Values::scales`], constants begin at 0 and rise to 1.5 times what visited pairs of points ask for, mu falls
+/// [`crate::oracle::Structure::scales`], constants begin at 0 and rise to 1.5 times what visited pairs of points ask for, mu falls
 /// after good steps and rises after bad ones. A proved constant is a worst case that may exceed the local one a hundred times.
 /// Then cuts, mu and norm are those that the stop is stated for.
 ///

@@ -10,6 +10,7 @@ use crate::estimate::{Law, TwoPoint};
 use crate::math::rng::Purpose;
 use crate::math::vec;
 use crate::oracle::{Draw, Pick, Replacement};
+use crate::plan::dszog::{USUAL, Usual};
 use crate::sets::{Set, Simplex, Warm};
 use crate::{Error, Result};
 use weights::{Move, Weights};
@@ -55,22 +56,23 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
+        let Usual { beta, c, directions, m1, m2, m3 } = USUAL;
         Settings {
             eta_w: Schedule::Constant(0.01),
             eta_p: Schedule::Constant(0.01),
-            beta: 1.0,
+            beta,
             margin: 0.0,
             lambda: 1e-6,
             a: 0.9,
             b: 0.9,
-            c: 1e-8,
+            c,
             mu: 1e-3,
-            directions: 10,
+            directions,
             law: Law::Gaussian,
             antithetic: false,
-            m1: 128,
-            m2: 128,
-            m3: 128,
+            m1,
+            m2,
+            m3,
             plain: false,
         }
     }

@@ -1,16 +1,18 @@
 //! What the min-max methods share: settings of the weights, drawing samples by their weights, their losses, and what is raised. Their
-//! steps are in `bmd` and `pgsmd`, the weights themselves in [`crate::infproj`].
+//! steps are in `bmd` and `pgsmd`, the weights themselves in `weights`.
+
+pub(super) mod weights;
 
 use super::Eval;
 use super::spg::check_positive;
 use super::st_spg::{Iterates, choose_lazy};
 use crate::error::check_finite;
-use crate::infproj::lazy::DataRow;
-use crate::infproj::weights::Weights;
-use crate::infproj::{LossRows, SampleLosses};
 use crate::math::Rng;
+use crate::math::lazy::DataRow;
+use crate::oracle::{LossRows, SampleLosses};
 use crate::sets::ChiSquare;
 use crate::{Error, Result};
+use weights::Weights;
 
 /// eta_P where none is given, times n^2: a sample with a weight of 1 / n and a loss of 1 gains a hundredth of its weight.
 const USUAL_RAISE: f64 = 0.01;

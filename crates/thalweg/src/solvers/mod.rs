@@ -18,7 +18,6 @@ pub mod pd;
 pub mod pgsmd;
 mod projected_zeroth_order;
 mod proximal_point;
-pub mod schedule;
 pub mod spg;
 pub mod ssg;
 pub mod st_spg;
@@ -29,7 +28,9 @@ pub mod zoscgd;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+pub use crate::certify::PenaltyWeights;
 pub use crate::eval::{Eval, ValueEval};
+pub use crate::plan::schedule::Schedule;
 pub use accszofw::Accszofw;
 pub use acczomda::Acczomda;
 pub use adaprox::Adaprox;
@@ -42,7 +43,6 @@ pub use lbfgs::Lbfgs;
 pub use mspg::Mspg;
 pub use pd::Pd;
 pub use pgsmd::Pgsmd;
-pub use schedule::Schedule;
 pub use spg::Spg;
 pub use ssg::Ssg;
 pub use st_spg::StSpg;
@@ -130,19 +130,6 @@ pub struct Infeasible {
     pub upper: f64,
     /// The constraints are convex, and no point within 10 (1 + norm) of the output keeps them all.
     pub convex: bool,
-}
-
-/// The penalty that a method puts on constraints, and how it weighs them now: `f + beta sum_j p_j max(0, g_j + margin)^2`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PenaltyWeights {
-    /// Price of squared violations.
-    pub beta: f64,
-    /// Strong concavity in p.
-    pub lambda: f64,
-    /// How far below 0 the penalty begins.
-    pub margin: f64,
-    /// p, which adds up to 1.
-    pub weights: Vec<f64>,
 }
 
 /// A solver's whole state, as bytes that only the same solver can read.

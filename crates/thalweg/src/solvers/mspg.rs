@@ -9,11 +9,10 @@ use super::st_spg::{
 use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
 use crate::error::{check_finite, check_length};
 use crate::estimate::{Order, Reservoir, RunningMean, Walk};
-use crate::infproj::InfProjection;
-use crate::infproj::lazy::Scaled;
+use crate::math::lazy::Scaled;
 use crate::math::rng::Purpose;
 use crate::math::vec;
-use crate::oracle::Draw;
+use crate::oracle::{Draw, InfProjection};
 use crate::{Error, Result, plan};
 
 /// Which point is returned.

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::minmax::weights::Weights;
 use super::minmax::{self, Drawn};
 use super::spg::{ProxStep, check_positive};
 use super::st_spg::{Iterates, Vector, check_norm, no_rows};
 use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
 use crate::Result;
 use crate::estimate::Reservoir;
-use crate::infproj::weights::Weights;
 use crate::math::rng::Purpose;
 use crate::math::vec;
 
@@ -93,7 +93,7 @@ impl Settings {
 /// PGSMD, the proximally guided stochastic mirror descent method.
 ///
 /// **Problem.** `min_theta max_P sum_i P_i l_i(theta)` over a simple set, with P in a [`ChiSquare`](crate::sets::ChiSquare); losses of single samples are what
-/// [`SampleLosses`](crate::infproj::SampleLosses) gives. There are no constraints.
+/// [`SampleLosses`](crate::oracle::SampleLosses) gives. There are no constraints.
 ///
 /// **Assumptions.** Weakly convex losses with the constant rho_wc, bounded subgradients and values.
 ///

@@ -1,5 +1,5 @@
 //! St-SPG: stages of the stochastic proximal subgradient method for inf-projection problems, in x and in y by turns. The rule of
-//! its steps is in `spg`, vectors that cost only the rows they meet are in [`crate::infproj`].
+//! its steps is in `spg`, vectors that cost only the rows they meet are in `math/lazy`.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +7,10 @@ use super::spg::{ProxStep, Rule, check_positive};
 use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
 use crate::error::check_finite;
 use crate::estimate::{AHEAD, Order, Reservoir, RunningMean, Walk};
-use crate::infproj::lazy::{DataRow, Stage, Unit};
-use crate::infproj::{Case, InfProjection, Rows};
+use crate::math::lazy::{DataRow, Stage, Unit};
 use crate::math::rng::Purpose;
 use crate::math::{Matrix, vec};
-use crate::oracle::{Draw, Pick, Replacement};
+use crate::oracle::{Case, Draw, InfProjection, InfProjectionRows, Pick, Replacement};
 use crate::sets::Set;
 use crate::{Error, Result};
 
@@ -295,7 +294,7 @@ const RUNAWAY: f64 = 1e10;
 /// The samples of a draw with their rows. Memory is asked for while the samples before are worked on, for those of the next draws too:
 /// where a row is, and then the row.
 pub(super) fn each_row<'a>(
-    rows: &'a dyn Rows,
+    rows: &'a dyn InfProjectionRows,
     samples: Pick,
     all: usize,
     walk: &Walk,
@@ -319,12 +318,12 @@ pub(super) fn each_row<'a>(
 }
 
 /// The row of a sample.
-pub(super) fn row(rows: &dyn Rows, sample: usize) -> DataRow<'_> {
+pub(super) fn row(rows: &dyn InfProjectionRows, sample: usize) -> DataRow<'_> {
     DataRow { features: rows.features(), row: rows.row(sample), intercept: rows.intercept() }
 }
 
 /// The intercept, where there is a penalty that it is not part of.
-pub(super) fn bare(rows: &dyn Rows) -> Option<Unit> {
+pub(super) fn bare(rows: &dyn InfProjectionRows) -> Option<Unit> {
     (rows.intercept() && rows.ridge() != 0.0).then(|| Unit(rows.features().cols()))
 }
 

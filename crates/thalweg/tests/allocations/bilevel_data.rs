@@ -8,7 +8,7 @@ use thalweg::bilevel::{self, Bilevel, Derivatives, Form, InnerSteps, Pair, Prepa
 use thalweg::eval::Evaluator;
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::math::{Matrix, vec};
-use thalweg::oracle::{At, Draw, Pick, Scratch, Subgradients, Values, Warm, check};
+use thalweg::oracle::{At, Description, Draw, Pick, Scratch, Subgradients, Values, Warm, check};
 use thalweg::run::{self, Options, Record};
 use thalweg::sets::Set;
 use thalweg::solvers::{Adaprox, Eval, Kind, Method, Pd, Solver, Ssg, ValueEval, adaprox, pd};

@@ -7,7 +7,7 @@ use thalweg::learn::{Data, Learning, ManyConstraints, Split};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::math::{Matrix, vec};
 use thalweg::oracle::region::{Bounded, Cone, Linearised};
-use thalweg::oracle::{At, BlackBox, Pick, Problem, Region, Scratch, Values};
+use thalweg::oracle::{At, BlackBox, Description, Pick, Problem, Region, Scratch, Structure, Values};
 use thalweg::run::{self, Options, Outcome, Record, StopReason};
 use thalweg::sets::polyhedron::Rows;
 use thalweg::sets::{Ball, Bounds, Polyhedron, Set, WholeSpace};
@@ -29,7 +29,7 @@ struct Mean {
     region: Option<Box<dyn Region>>,
 }
 
-impl Values for Mean {
+impl Description for Mean {
     fn dim(&self) -> usize {
         self.dim
     }
@@ -39,15 +39,18 @@ impl Values for Mean {
     fn domain(&self) -> &dyn Set {
         &*self.domain
     }
-    fn region(&self) -> Option<&dyn Region> {
-        self.region.as_deref()
-    }
     fn streams(&self) -> &[usize] {
         &self.streams
     }
     fn constraint_uses(&self, _: usize, _: usize) -> bool {
         false
     }
+    fn structure(&self) -> &dyn Structure {
+        self
+    }
+}
+
+impl Values for Mean {
     fn objective(&self, at: At, _: &mut Scratch) -> Result<f64> {
         Ok(match (at.draw.stream(0), self.streams.first()) {
             (Pick::These(ids), _) => ids.iter().map(|&i| (self.loss)(at.x, i as usize)).sum::<f64>() / ids.len() as f64,
@@ -63,6 +66,12 @@ impl Values for Mean {
             Pick::These(ids) => ids.iter().zip(g).for_each(|(&k, g)| *g = value(k as usize)),
         }
         Ok(())
+    }
+}
+
+impl Structure for Mean {
+    fn region(&self) -> Option<&dyn Region> {
+        self.region.as_deref()
     }
 }
 
@@ -413,16 +422,19 @@ fn constraints_that_are_not_linear_are_linearised() {
         rows.copy_from_slice(&[2.0 * at[0], 2.0 * at[1], -2.0 * (at[0] - 3.0), -2.0 * at[1]]);
         Ok(())
     }
-    impl Values for Round {
+    impl Description for Round {
         fn dim(&self) -> usize {
             2
         }
         fn num_constraints(&self) -> usize {
             2
         }
-        fn region(&self) -> Option<&dyn Region> {
-            Some(&self.0)
+        fn structure(&self) -> &dyn Structure {
+            self
         }
+    }
+
+    impl Values for Round {
         fn objective(&self, at: At, _: &mut Scratch) -> Result<f64> {
             Ok(-at.x[0] - at.x[1])
         }
@@ -434,6 +446,12 @@ fn constraints_that_are_not_linear_are_linearised() {
                 Pick::These(ids) => ids.iter().zip(g).for_each(|(&j, g)| *g = f[j as usize]),
             }
             Ok(())
+        }
+    }
+
+    impl Structure for Round {
+        fn region(&self) -> Option<&dyn Region> {
+            Some(&self.0)
         }
     }
     let problem = Round(Linearised { constraints: 2, radius: 10.0, values });

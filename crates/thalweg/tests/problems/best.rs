@@ -3,7 +3,7 @@
 
 use thalweg::learn::{Best, Builder, Data, Groups, Learning, Split, best};
 use thalweg::math::Matrix;
-use thalweg::oracle::Values;
+use thalweg::oracle::Description;
 use thalweg::run::measure;
 
 /// Rows of one column with their labels; groups by turns.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use thalweg::bilevel::problems::{Interval, Pricing, Quadratic, Toy};
 use thalweg::bilevel::{self, Bilevel, Derivatives, Form, Formulas, InnerSteps, Number, Pair, SingleLevel, Written};
 use thalweg::math::vec;
-use thalweg::oracle::{At, Draw, Pick, Problem, Scratch, Subgradients, Values, Warm, check};
+use thalweg::oracle::{At, Description, Draw, Pick, Problem, Scratch, Subgradients, Values, Warm, check};
 use thalweg::run::{self, Options, Outcome, Record, StopReason};
 use thalweg::sets::{Ball, Set};
 use thalweg::solvers::{Adaprox, Conex, FirstOrder, Ipp, Method, Pd, Ssg, adaprox, conex, ipp, pd};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg::learn::{Data, Enforce, FitOptions, Fitted, Groups, Learning, Trains, fit};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
-use thalweg::oracle::Values;
+use thalweg::oracle::Description;
 use thalweg::run::{self, Budget, Diagnostics, Observer, Progress, Row, StopReason};
 use thalweg::solvers::Schedule;
 

@@ -6,7 +6,7 @@ use thalweg::eval::{Eval, Evaluator, ValueEval};
 use thalweg::learn::{Data, Groups, JointWasserstein, Learning, Split};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::math::{Matrix, vec};
-use thalweg::oracle::{Draw, Pick, Values, check};
+use thalweg::oracle::{Description, Draw, Pick, Values, check};
 use thalweg::run::{self, Options};
 use thalweg::sets::{Ball, Transport, Warm};
 use thalweg::solvers::ipp::Inner;

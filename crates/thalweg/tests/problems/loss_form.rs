@@ -2,11 +2,10 @@
 //! problems, whose eliminated form must be the problem itself.
 
 use thalweg::eval::{Eval, Evaluator};
-use thalweg::infproj::{Case, InfProjection};
 use thalweg::learn::{Data, Groups, LARGEST_MEAN_LOSS, Learning, Split};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::math::{Matrix, vec};
-use thalweg::oracle::{Draw, Pick, Values};
+use thalweg::oracle::{Case, Description, Draw, InfProjection, Pick, Structure};
 use thalweg::run::{self, Budget, Options};
 use thalweg::sets::WholeSpace;
 use thalweg::solvers::st_spg::Iterates;

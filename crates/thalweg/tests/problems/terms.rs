@@ -5,7 +5,7 @@ use thalweg::eval::{Eval, Evaluator, ValueEval};
 use thalweg::learn::{Constant, Data, Groups, Learning, Split};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
-use thalweg::oracle::{Draw, Pick, Values, check};
+use thalweg::oracle::{Composite, Description, Draw, Pick, check};
 
 /// Random data with `groups` groups; every group has rows of both labels.
 fn data(rows: usize, cols: usize, groups: u32, weighted: bool, seed: u64) -> Data {

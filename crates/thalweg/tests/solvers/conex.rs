@@ -4,7 +4,7 @@
 use crate::common::{bits, continues_bit_for_bit, disc, learning, same_bits_on_two_threads, solve};
 use thalweg::eval::{Eval, Evaluator, ValueEval};
 use thalweg::math::vec;
-use thalweg::oracle::{At, Draw, Pick, Problem, Subgradients, Values, Warm};
+use thalweg::oracle::{At, Description, Draw, Pick, Problem, Subgradients, Values, Warm};
 use thalweg::run::{self, Options, StopReason};
 use thalweg::sets::Bounds;
 use thalweg::solvers::conex::{MOST_NUMBERS, Output, Settings, Theta};
@@ -176,13 +176,16 @@ fn without_constraints_it_is_the_subgradient_method() {
 #[test]
 fn too_many_numbers_are_refused_before_the_first_step() {
     struct Many;
-    impl Values for Many {
+    impl Description for Many {
         fn dim(&self) -> usize {
             1 << 20
         }
         fn num_constraints(&self) -> usize {
             257
         }
+    }
+
+    impl Values for Many {
         fn objective(&self, _: At, _: &mut thalweg::oracle::Scratch) -> thalweg::Result<f64> {
             Ok(0.0)
         }

@@ -4,7 +4,7 @@ use thalweg::eval::{Eval, Evaluator, Proximal, ValueEval};
 use thalweg::learn::{Data, Groups, Learning, Split};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
-use thalweg::oracle::{Draw, Replacement, Values};
+use thalweg::oracle::{Description, Draw, Replacement};
 
 const COLS: usize = 4;
 

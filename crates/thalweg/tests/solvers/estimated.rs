@@ -1,6 +1,7 @@
 //! Weak-convexity constants that nobody knows: the bundle method and the certificate estimate them, and say so.
 use crate::common::{bits, continues_bit_for_bit_on};
-use thalweg::certify::{self, Bounds, Penalised, Switching, by_switching, certify, of_penalty};
+use thalweg::assess::{Measures, Penalised, Switching, by_switching, of_penalty};
+use thalweg::certify::{Bounds, certify};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::oracle::{Problem, Source, check};
 use thalweg::run::{Checkpoint, Options, Outcome, Record, StopReason, minimize};
@@ -317,7 +318,7 @@ fn whoever_relies_on_a_constant_does_not_take_an_estimate() {
     check::subgradient_inequality(&problem, &[0.2], &[0.4], 1e-12).unwrap();
     assert!(check::subgradient_inequality(&absolute().weak_convexity(0.0, 0.0), &[0.2], &[0.4], 1e-12).is_err());
     // Measures that can be taken are not refused.
-    certify::Measures { bounds: Some(Bounds::default()), ..Default::default() }.check(&problem, &[0.1]).unwrap();
+    Measures { bounds: Some(Bounds::default()), ..Default::default() }.check(&problem, &[0.1]).unwrap();
 }
 
 #[test]

@@ -3,11 +3,12 @@
 
 use thalweg::certify;
 use thalweg::estimate::Order;
-use thalweg::infproj::{Case, Eliminated, InfProjection, Power, Rows};
 use thalweg::learn::{Data, Learning};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::math::{Matrix, vec};
-use thalweg::oracle::{Pick, Problem, Subgradients, check};
+use thalweg::oracle::{
+    Case, Eliminated, InfProjection, InfProjectionRows, Pick, Power, Problem, ScoredRows, Subgradients, check,
+};
 use thalweg::run::{self, Budget, Options, Outcome, Record, StopReason};
 use thalweg::sets::{Ball, Bounds, Set, WholeSpace};
 use thalweg::solvers::{FirstOrder, Lbfgs, Mspg, Spg, StSpg, lbfgs, mspg, spg, st_spg};
@@ -168,7 +169,7 @@ impl InfProjection for Regression {
         grad.iter_mut().zip(x).for_each(|(g, x)| *g = self.ridge * x);
         let mut total = 0.5 * self.ridge * vec::norm_squared(x);
         self.each(samples, |i, share| {
-            let (value, slope) = Rows::convex_of(self, i, self.rows.row_dot(i, x));
+            let (value, slope) = InfProjectionRows::convex_of(self, i, self.rows.row_dot(i, x));
             total += share * value;
             self.rows.add_row(i, share * slope, grad);
         });
@@ -176,22 +177,24 @@ impl InfProjection for Regression {
     }
     fn mapping(&self, x: &[f64], samples: Pick, out: &mut [f64]) -> thalweg::Result<()> {
         out.fill(0.0);
-        self.each(samples, |i, share| out[self.coordinate(i)] += share * Rows::mapping_of(self, i, self.rows.row_dot(i, x)).0);
+        self.each(samples, |i, share| {
+            out[self.coordinate(i)] += share * InfProjectionRows::mapping_of(self, i, self.rows.row_dot(i, x)).0
+        });
         Ok(())
     }
     fn add_mapping_pull(&self, x: &[f64], samples: Pick, y: &[f64], factor: f64, grad: &mut [f64]) -> thalweg::Result<()> {
         self.each(samples, |i, share| {
-            let (_, slope) = Rows::mapping_of(self, i, self.rows.row_dot(i, x));
+            let (_, slope) = InfProjectionRows::mapping_of(self, i, self.rows.row_dot(i, x));
             self.rows.add_row(i, factor * share * slope * y[self.coordinate(i)], grad);
         });
         Ok(())
     }
-    fn rows(&self) -> Option<&dyn Rows> {
+    fn rows(&self) -> Option<&dyn InfProjectionRows> {
         Some(self)
     }
 }
 
-impl Rows for Regression {
+impl ScoredRows for Regression {
     fn features(&self) -> &Matrix {
         &self.rows
     }
@@ -204,6 +207,9 @@ impl Rows for Regression {
     fn ridge(&self) -> f64 {
         self.ridge
     }
+}
+
+impl InfProjectionRows for Regression {
     fn convex_of(&self, i: usize, score: f64) -> (f64, f64) {
         if self.own {
             return (0.0, 0.0);

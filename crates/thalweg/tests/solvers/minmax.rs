@@ -1,11 +1,10 @@
 //! Min-max methods: steps by hand, the worst case with frozen variables, known answers, lazy iterates against written ones,
 //! checkpoints, counts, refusals, and what learning problems offer them.
 
-use thalweg::infproj::SampleLosses;
 use thalweg::learn::{Data, Learning};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::math::{Matrix, vec};
-use thalweg::oracle::{At, Draw, Pick, Scratch, Subgradients, Values, Warm};
+use thalweg::oracle::{At, Description, Draw, Pick, SampleLosses, Scratch, Structure, Subgradients, Values, Warm};
 use thalweg::plan;
 use thalweg::run::{self, Options, Outcome, Record, StopReason};
 use thalweg::sets::{Ball, Bounds, ChiSquare, Set, WholeSpace};
@@ -47,7 +46,7 @@ impl SampleLosses for Parabolas {
     }
 }
 
-impl Values for Parabolas {
+impl Description for Parabolas {
     fn dim(&self) -> usize {
         1
     }
@@ -57,14 +56,23 @@ impl Values for Parabolas {
     fn domain(&self) -> &dyn Set {
         &*self.domain
     }
-    fn sample_losses(&self) -> Option<&dyn SampleLosses> {
-        Some(self)
+    fn structure(&self) -> &dyn Structure {
+        self
     }
+}
+
+impl Values for Parabolas {
     fn objective(&self, at: At, _: &mut Scratch) -> thalweg::Result<f64> {
         mean_loss(self, at.x, &mut [0.0])
     }
     fn constraint_values(&self, _: At, _: Pick, _: &mut [f64], _: &mut Scratch) -> thalweg::Result<()> {
         Ok(())
+    }
+}
+
+impl Structure for Parabolas {
+    fn sample_losses(&self) -> Option<&dyn SampleLosses> {
+        Some(self)
     }
 }
 

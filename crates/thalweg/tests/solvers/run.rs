@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::common::{bits, disc, learning, solve};
-use thalweg::certify::{self, Measures, Switching};
+use thalweg::assess::{Measures, Penalised, Switching};
+use thalweg::certify;
 use thalweg::run::{
     self, Budget, Checkpoint, Goal, Limit, Metric, Observer, Options, Outcome, Progress, Record, Row, Stop, StopReason,
 };
@@ -241,7 +242,7 @@ fn targets_that_cannot_be_meant_are_refused() {
     let near = |v| Stop { certificate: Some(v), ..Stop::default() };
     assert!(refused(near(0.0), bounds).contains("stop.certificate must be a finite number larger than 0, got 0"));
     assert!(refused(near(0.1), none).contains("stop.certificate must be a certificate that is measured beside it, "));
-    let penalised = Measures { penalised: Some(certify::Penalised::default()), ..Measures::default() };
+    let penalised = Measures { penalised: Some(Penalised::default()), ..Measures::default() };
     assert!(refused(near(0.1), penalised).contains("stop.certificate must be a certificate that is measured"));
     let objective = Stop { objective: Some(f64::NAN), ..Stop::default() };
     assert!(refused(objective, none).contains("stop.objective must be a finite number, got NaN"));

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::{disc, learning};
-use thalweg::certify::{Measures, Switching, by_switching};
+use thalweg::assess::{Measures, Switching, by_switching};
 use thalweg::learn::{Data, Groups, Learning};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};

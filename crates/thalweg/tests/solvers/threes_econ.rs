@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use thalweg::certify::{Penalised, of_penalty};
+use thalweg::assess::{Penalised, of_penalty};
 use thalweg::learn::{Data, Groups, Learning};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};

@@ -1,8 +1,8 @@
-//! The losses of single samples, which min-max methods weigh: `min_x max_P sum_i P_i l_i(x)`. The weights are in `weights.rs`, the
-//! methods in [`crate::solvers`].
+//! Losses of single samples, for min-max methods: `min_x max_P sum_i P_i l_i(x)`. The weights P and the methods are in
+//! [`crate::solvers`].
 
+use super::ScoredRows;
 use crate::Result;
-use crate::math::Matrix;
 use crate::sets::{Set, WholeSpace};
 
 /// Losses l_i(x) of samples, and a part that is the same for every sample, such as a penalty on x. Every method is pure in its
@@ -20,25 +20,15 @@ pub trait SampleLosses: Send + Sync {
     fn add_loss(&self, x: &[f64], sample: usize, factor: f64, grad: &mut [f64]) -> Result<f64>;
     /// `grad += s` with a subgradient s of the part that all samples have in common.
     fn add_common(&self, _x: &[f64], _grad: &mut [f64]) {}
-    /// The same losses as functions of scores of sparse rows, if they are: what a step needs that must not cost more than the rows
-    /// it reads.
+    /// The same losses as functions of scores of sparse rows, if they have that form. Steps that cost no more than the rows they
+    /// read need it.
     fn rows(&self) -> Option<&dyn LossRows> {
         None
     }
 }
 
-/// Losses that see x through one score each, the product of a row and x; what samples have in common is `(ridge / 2) ||x||^2`.
-pub trait LossRows: Send + Sync {
-    /// The rows.
-    fn features(&self) -> &Matrix;
-    /// The row of a sample.
-    fn row(&self, sample: usize) -> usize;
-    /// Whether the last variable is an intercept: a column of ones that `features` does not have.
-    fn intercept(&self) -> bool;
-    /// The coefficient of the squared norm.
-    fn ridge(&self) -> f64 {
-        0.0
-    }
+/// Losses that depend on x through one score each; the part that all samples have in common is `(ridge / 2) ||x||^2`.
+pub trait LossRows: ScoredRows {
     /// l_i and its derivative, or one element of it, at a score.
     fn loss_of(&self, sample: usize, score: f64) -> (f64, f64);
 }

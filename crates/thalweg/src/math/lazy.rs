@@ -8,9 +8,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::math::Matrix;
-use crate::math::fetch::scattered;
-use crate::math::matrix::{LANES, Visit};
+use super::Matrix;
+use super::fetch::scattered;
+use super::matrix::{LANES, Visit};
 
 /// Entries of a sparse vector, one at a time, dealt out to lanes, see [`Matrix::deal_row`].
 pub(crate) trait Sparse {

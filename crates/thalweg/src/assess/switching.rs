@@ -1,9 +1,10 @@
-//! Near-stationarity the papers' way: solve the proximal subproblem at the point by a long run of the switching method and
-//! trust its last iterate. The number has no error bar; it is here so that curves can be compared with printed ones.
+//! Near-stationarity as the papers measure it: the proximal subproblem at the point is solved by a long run of the switching
+//! method, and its last iterate is trusted. The number has no error bar; it allows comparing curves with printed ones.
 
 use serde::{Deserialize, Serialize};
 
-use super::{check_point, moduli, settle, unknown};
+use super::{moduli, settle, unknown};
+use crate::error::check_length;
 use crate::eval::{Eval, Evaluator, Proximal};
 use crate::math::vec;
 use crate::oracle::{Draw, Pick, Subgradients};
@@ -52,7 +53,7 @@ pub struct NearStationarity {
 /// Solves `min f(y) + (rho_hat / 2) ||y - x||^2` subject to the constraints by switching with steps
 /// `2 / ((rho_hat - rho)(t + 2))` and returns the distance of its last iterate from `x`.
 pub fn by_switching(problem: &dyn Subgradients, x: &[f64], how: &Switching) -> Result<NearStationarity> {
-    check_point(problem, x)?;
+    check_length("the point", x.len(), problem.dim())?;
     let (rho, rho_g) = moduli(problem);
     let rho_hat = match (how.rho_hat, rho) {
         (Some(r), _) => r,

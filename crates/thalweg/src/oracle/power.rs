@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// For p = 2 its prox is a formula, for other p a scalar Newton iteration.
 ///
 /// ```
-/// use thalweg::infproj::Power;
+/// use thalweg::oracle::Power;
 /// # fn main() -> thalweg::Result<()> {
 /// let h = Power::square(2.0)?.between(0.0, f64::INFINITY)?;
 /// assert_eq!(h.prox(3.0, 0.5), 1.5);

@@ -1,21 +1,9 @@
-//! Inf-projection problems, `min_x g(x) + min_y h(y) - <y, l(x)>`: what a problem offers, the function h with its prox, and the
-//! problem in x alone; and the min-max form of such a task, losses of single samples and weights for them. The methods for them are in [`crate::solvers`], terms of a model on data that have this form in
-//! [`crate::learn`].
+//! Inf-projection problems, `min_x g(x) + min_y h(y) - <y, l(x)>`: the trait that such a problem implements. The function h is in
+//! `power.rs`, the same problem in x alone in `eliminated.rs`.
 
-mod eliminated;
-pub(crate) mod lazy;
-mod power;
-mod sample_losses;
-pub(crate) mod weights;
-
+use super::{Pick, Power, ScoredRows};
 use crate::Result;
-use crate::math::Matrix;
-use crate::oracle::Pick;
 use crate::sets::{Set, WholeSpace};
-
-pub use eliminated::Eliminated;
-pub use power::Power;
-pub use sample_losses::{LossRows, SampleLosses};
 
 /// The two cases that stagewise methods tell apart; g and every entry of l are convex in both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +15,7 @@ pub enum Case {
 }
 
 /// `min_x F(x)` over a simple set, with `F(x) = g(x) + min_y h(y) - <y, l(x)>`: g and l are means over samples, h is uniformly
-/// convex. [`Eliminated`] makes a problem of it that every method takes.
+/// convex. [`Eliminated`](super::Eliminated) makes a problem of it that every method takes.
 ///
 /// Every method is pure in its arguments. `samples` are drawn from `0..self.samples()`.
 pub trait InfProjection: Send + Sync {
@@ -61,9 +49,9 @@ pub trait InfProjection: Send + Sync {
     fn mapping(&self, x: &[f64], samples: Pick, out: &mut [f64]) -> Result<()>;
     /// `grad += factor * J(x)^T y` on the samples, where J is the Jacobian of l.
     fn add_mapping_pull(&self, x: &[f64], samples: Pick, y: &[f64], factor: f64, grad: &mut [f64]) -> Result<()>;
-    /// The same problem as scalar functions of scores of sparse rows, if it is one: what a step needs that must not cost more
-    /// than the rows it reads.
-    fn rows(&self) -> Option<&dyn Rows> {
+    /// The same problem as scalar functions of scores of sparse rows, if it has that form. Steps that cost no more than the rows
+    /// they read need it.
+    fn rows(&self) -> Option<&dyn InfProjectionRows> {
         None
     }
     /// For a problem with one more number that is minimised over in closed form: its best value at `x`, on the samples. A method
@@ -81,19 +69,9 @@ pub trait InfProjection: Send + Sync {
     }
 }
 
-/// A problem whose samples see x through one score each, the product of a row and x: `g = mean_i g_i(score_i) + (ridge / 2)
-/// ||x||^2` and `l = mean_i l_i(score_i) e_{c(i)}`. An intercept is no part of the squared norm.
-pub trait Rows: Send + Sync {
-    /// The rows.
-    fn features(&self) -> &Matrix;
-    /// The row of a sample.
-    fn row(&self, sample: usize) -> usize;
-    /// Whether the last variable is an intercept: a column of ones that `features` does not have.
-    fn intercept(&self) -> bool;
-    /// The coefficient of the squared norm in g.
-    fn ridge(&self) -> f64 {
-        0.0
-    }
+/// An inf-projection problem whose samples depend on x through one score each: `g = mean_i g_i(score_i) + (ridge / 2) ||x||^2` and
+/// `l = mean_i l_i(score_i) e_{c(i)}`. An intercept is not part of the squared norm.
+pub trait InfProjectionRows: ScoredRows {
     /// g_i and its derivative, or one element of it, at a score.
     fn convex_of(&self, sample: usize, score: f64) -> (f64, f64);
     /// l_i and its derivative at a score.

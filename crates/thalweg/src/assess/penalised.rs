@@ -1,10 +1,11 @@
-//! Near-stationarity of the smoothed penalty, paper 2's own measure: how far the proximal point of
-//! `F_nu = f + beta h_nu(g)` lies. It says nothing about feasibility.
+//! Near-stationarity of the smoothed penalty, the measure of the 3S-Econ paper: the distance to the proximal point of
+//! `F_nu = f + beta h_nu(g)`. It says nothing about feasibility.
 
 use serde::{Deserialize, Serialize};
 
-use super::{check_point, moduli, settle, unknown};
+use super::{moduli, settle, unknown};
 use crate::Result;
+use crate::error::check_length;
 use crate::eval::{Eval, Evaluator, Proximal};
 use crate::math::vec;
 use crate::oracle::Subgradients;
@@ -50,7 +51,7 @@ pub struct PenalisedStationarity {
 
 /// Solves `min F_nu(y) + rho ||y - x||^2` by subgradient steps `2 / (rho (t + 2))`; the problem is rho-strongly convex.
 pub fn of_penalty(problem: &dyn Subgradients, x: &[f64], how: &Penalised) -> Result<PenalisedStationarity> {
-    check_point(problem, x)?;
+    check_length("the point", x.len(), problem.dim())?;
     let rho = match (how.rho, moduli(problem)) {
         (Some(rho), _) => rho,
         (None, (Some(f), Some(g))) => (f + how.beta * g).max(0.5),

@@ -1,17 +1,16 @@
 //! An inf-projection problem with y eliminated: a problem in x alone, which is measured, certified and solved like any other.
+//! The problem in x and y is in `inf_projection.rs`.
 
-use super::{InfProjection, Power};
+use super::{At, Description, InfProjection, Power, Scratch, Structure, Subgradients, Values};
 use crate::Result;
 use crate::math::vec;
-use crate::oracle::{At, Pick, Scratch, Subgradients, Values};
 use crate::sets::Set;
 
 /// `min_x F(x) = g(x) - h*(l(x))` for an [`InfProjection`]. On a batch, F is that of the batch: a function of means, so its mean
 /// over batches is not F.
 ///
 /// ```
-/// use thalweg::infproj::{Case, Eliminated, InfProjection, Power};
-/// use thalweg::oracle::Pick;
+/// use thalweg::oracle::{Case, Eliminated, InfProjection, Pick, Power};
 /// use thalweg::run::{self, Options};
 /// use thalweg::solvers::{StSpg, st_spg};
 /// # fn main() -> thalweg::Result<()> {
@@ -73,7 +72,7 @@ impl<P: InfProjection> Eliminated<P> {
     }
 }
 
-impl<P: InfProjection> Values for Eliminated<P> {
+impl<P: InfProjection> Description for Eliminated<P> {
     fn dim(&self) -> usize {
         self.problem.dim()
     }
@@ -94,10 +93,12 @@ impl<P: InfProjection> Values for Eliminated<P> {
         self.problem.fingerprint()
     }
 
-    fn inf_projection(&self) -> Option<&dyn InfProjection> {
-        Some(&self.problem)
+    fn structure(&self) -> &dyn Structure {
+        self
     }
+}
 
+impl<P: InfProjection> Values for Eliminated<P> {
     fn scratch(&self) -> Scratch {
         let m = self.problem.coupled();
         Scratch::new((Buffers { mapping: vec![0.0; m], y: vec![0.0; m] }, vec![0.0; self.problem.dim()]))
@@ -110,9 +111,11 @@ impl<P: InfProjection> Values for Eliminated<P> {
         self.problem.mapping(at.x, samples, &mut buffers.mapping)?;
         Ok(g + Self::eliminate(self.problem.power(), buffers))
     }
+}
 
-    fn constraint_values(&self, _: At, _: Pick, _: &mut [f64], _: &mut Scratch) -> Result<()> {
-        Ok(())
+impl<P: InfProjection> Structure for Eliminated<P> {
+    fn inf_projection(&self) -> Option<&dyn InfProjection> {
+        Some(&self.problem)
     }
 }
 
@@ -126,16 +129,5 @@ impl<P: InfProjection> Subgradients for Eliminated<P> {
         // dF = dg - J^T y*
         self.problem.add_mapping_pull(at.x, samples, &buffers.y, -1.0, grad)?;
         Ok(value)
-    }
-
-    fn constraint_vjp(
-        &self,
-        _: At,
-        _: &mut [f64],
-        _: &mut dyn FnMut(&[f64], &mut [f64]),
-        _: &mut [f64],
-        _: &mut Scratch,
-    ) -> Result<()> {
-        Ok(())
     }
 }

@@ -1,0 +1,136 @@
+//! The objective and the constraints of a point on all data, outside the counts of a run. What a run does with such points is in
+//! [`crate::run`].
+
+use serde::{Deserialize, Serialize};
+
+use super::{Evaluator, ValueEval};
+use crate::Result;
+use crate::error::check_length;
+use crate::math::vec;
+use crate::oracle::{Draw, Pick, Values};
+
+/// Number of constraints up to which each one is listed by default; of more, only the ten worst.
+pub const LISTED: usize = 200;
+
+/// Number of constraints that are listed where there are too many to list them all.
+const WORST: usize = 10;
+
+/// A point with its objective and constraints on all data.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// The variables.
+    pub x: Vec<f64>,
+    /// f(x).
+    pub objective: f64,
+    /// Every constraint; where there are more than are listed, the ten with the largest values, the largest first.
+    pub constraints: Vec<ConstraintValue>,
+    /// How many constraints there are.
+    pub total: usize,
+    /// How many of them do not hold.
+    pub violated: usize,
+    /// Name of the constraint with the largest value; none without constraints.
+    pub worst: Option<String>,
+    /// The largest g_j(x), signed; minus infinity without constraints.
+    pub violation: f64,
+    /// Every constraint holds within its tolerance.
+    pub feasible: bool,
+}
+
+/// One constraint at a point.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ConstraintValue {
+    /// Its number, from 0.
+    pub index: usize,
+    /// Its name.
+    pub name: String,
+    /// g_j(x): at most 0 if it holds.
+    pub value: f64,
+    /// What it may exceed 0 by.
+    pub tolerance: f64,
+    /// Whether it holds.
+    pub satisfied: bool,
+}
+
+impl Point {
+    fn new<P: Values + ?Sized>(x: &[f64], objective: f64, g: &[f64], problem: &P, feasibility: f64, all: usize) -> Self {
+        let tolerance = |j: usize| feasibility * problem.constraint_scale(j);
+        let holds = |j: usize| g[j] <= tolerance(j);
+        let listed: Vec<usize> = if g.len() <= all { (0..g.len()).collect() } else { largest(g) };
+        let constraint = |&j: &usize| ConstraintValue {
+            index: j,
+            name: problem.constraint_name(j).into_owned(),
+            value: g[j],
+            tolerance: tolerance(j),
+            satisfied: holds(j),
+        };
+        let violated = (0..g.len()).filter(|&j| !holds(j)).count();
+        let worst = vec::first_max(g);
+        Point {
+            x: x.to_vec(),
+            objective,
+            constraints: listed.iter().map(constraint).collect(),
+            total: g.len(),
+            violated,
+            worst: worst.map(|(j, _)| problem.constraint_name(j).into_owned()),
+            violation: worst.map_or(if g.is_empty() { f64::NEG_INFINITY } else { f64::NAN }, |(_, v)| v),
+            feasible: violated == 0 && objective.is_finite(),
+        }
+    }
+
+    /// The share of the constraints that do not hold.
+    pub fn share_violated(&self) -> f64 {
+        self.violated as f64 / self.total.max(1) as f64
+    }
+}
+
+/// Indices of the ten largest numbers, the largest first; NaN comes before all.
+fn largest(g: &[f64]) -> Vec<usize> {
+    let rank = |j: usize| if g[j].is_nan() { f64::INFINITY } else { g[j] };
+    let mut kept: Vec<usize> = Vec::with_capacity(WORST + 1);
+    for j in 0..g.len() {
+        if kept.len() < WORST || kept.last().is_some_and(|&last| rank(j) > rank(last)) {
+            let place = kept.partition_point(|&k| rank(k) >= rank(j));
+            kept.insert(place, j);
+            kept.truncate(WORST);
+        }
+    }
+    kept
+}
+
+/// Measures a point on all data.
+pub fn measure(problem: &(impl Values + ?Sized), x: &[f64], feasibility: f64) -> Result<Point> {
+    check_length("the point", x.len(), problem.dim())?;
+    Measure::new(problem, feasibility, LISTED).point(x)
+}
+
+/// Measures points on all data through an evaluator of its own, so that nothing is added to the counts of a run.
+pub(crate) struct Measure<'p, P: ?Sized> {
+    ev: Evaluator<'p, P>,
+    full: Draw,
+    listed: usize,
+}
+
+impl<'p, P: Values + ?Sized> Measure<'p, P> {
+    pub(crate) fn new(problem: &'p P, feasibility: f64, listed: usize) -> Self {
+        Measure { ev: Evaluator::new(problem, 0, feasibility), full: Draw::full(), listed }
+    }
+
+    pub(crate) fn point(&mut self, x: &[f64]) -> Result<Point> {
+        // What is measured must not depend on which points were measured before.
+        self.ev.forget();
+        self.ev.refresh(x)?;
+        let objective = self.ev.objective(x, &self.full)?;
+        let mut g = vec![0.0; self.ev.num_constraints()];
+        self.ev.constraint_values(x, &self.full, Pick::All, &mut g)?;
+        Ok(self.assemble(x, objective, &g))
+    }
+
+    /// A point whose values could not be computed.
+    pub(crate) fn unknown(&self, x: &[f64]) -> Point {
+        self.assemble(x, f64::NAN, &vec![f64::NAN; self.ev.num_constraints()])
+    }
+
+    fn assemble(&self, x: &[f64], objective: f64, g: &[f64]) -> Point {
+        Point::new(x, objective, g, self.ev.problem(), self.ev.feasibility(), self.listed)
+    }
+}

@@ -1,0 +1,139 @@
+//! The functions of a problem: values and subgradients at a point, for a draw of samples. What a problem is apart from its functions
+//! is in `description.rs`.
+
+use std::collections::BTreeMap;
+
+use super::{At, Description, Draw, Pick, Scratch, Warm};
+use crate::math::vec;
+use crate::{Error, Result};
+
+/// Zeroth order: a problem `min f(x)` over a domain subject to `g_j(x) <= 0`, by values alone.
+///
+/// Every method is pure in its arguments: the same point, draw and warm values give the same bits. Errors are sentences.
+pub trait Values: Description {
+    /// This oracle's buffers.
+    fn scratch(&self) -> Scratch {
+        Scratch::none()
+    }
+    /// Solves inner problems: brings `warm` up to date at `x` and returns the number of inner steps, which are counted.
+    fn refresh(&self, _x: &[f64], _warm: &mut Warm, _scratch: &mut Scratch) -> Result<u64> {
+        Ok(0)
+    }
+    /// Adds counts that only this problem has, by name, since the last call: products with second derivatives, for example.
+    fn extra_counts(&self, _scratch: &mut Scratch, _counts: &mut BTreeMap<String, u64>) -> Result<()> {
+        Ok(())
+    }
+    /// f(x) on the drawn samples.
+    fn objective(&self, at: At, scratch: &mut Scratch) -> Result<f64>;
+    /// `g[k]` becomes the value of the k-th picked constraint on the drawn samples. Required where there are constraints.
+    fn constraint_values(&self, _at: At, _which: Pick, _g: &mut [f64], _scratch: &mut Scratch) -> Result<()> {
+        no_constraints(self.num_constraints(), "constraint_values")
+    }
+    /// f at several points (rows of `points`) in one call: perturbed points, simulators, vectorised callbacks.
+    fn objective_many(&self, points: &[f64], draw: &Draw, warm: &Warm, out: &mut [f64], scratch: &mut Scratch) -> Result<()> {
+        for (x, f) in points.chunks(self.dim().max(1)).zip(out) {
+            *f = self.objective(At { x, draw, warm }, scratch)?;
+        }
+        Ok(())
+    }
+    /// The picked constraints at several points; `out` has one row per point.
+    fn constraint_values_many(
+        &self,
+        points: &[f64],
+        draw: &Draw,
+        warm: &Warm,
+        which: Pick,
+        out: &mut [f64],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        point_by_point(self, points, draw, warm, which, out, scratch)
+    }
+}
+
+/// The default of [`Values::constraint_values_many`].
+pub(crate) fn point_by_point<V: Values + ?Sized>(
+    problem: &V,
+    points: &[f64],
+    draw: &Draw,
+    warm: &Warm,
+    which: Pick,
+    out: &mut [f64],
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let width = which.count(problem.num_constraints()).max(1);
+    for (x, g) in points.chunks(problem.dim().max(1)).zip(out.chunks_mut(width)) {
+        problem.constraint_values(At { x, draw, warm }, which, g, scratch)?;
+    }
+    Ok(())
+}
+
+/// The default of methods that a problem without constraints need not implement.
+fn no_constraints(count: usize, method: &str) -> Result<()> {
+    if count == 0 {
+        return Ok(());
+    }
+    Err(Error::Oracle(format!("the problem has {count} constraints but does not implement {method}")))
+}
+
+/// First order: values and subgradients.
+pub trait Subgradients: Values {
+    /// `grad` becomes a subgradient of f at x on the drawn samples; returns the value there, which costs nothing more.
+    fn objective_grad(&self, at: At, grad: &mut [f64], scratch: &mut Scratch) -> Result<f64>;
+    /// Several cuts of f from one visit, for an objective that is a maximum of pieces: up to `values.len()`, at least one,
+    /// subgradients in the rows of `rows`. Returns how many were filled.
+    ///
+    /// The first is what [`Subgradients::objective_grad`] gives. Each further one is the value at x, at most f(x), and a
+    /// subgradient of a piece that lies below f everywhere and is weakly convex with the constant of f, rho:
+    /// `f(y) >= values[k] + <row k, y - x> - (rho / 2) ||y - x||^2` for all y.
+    fn objective_cuts(&self, at: At, values: &mut [f64], rows: &mut [f64], scratch: &mut Scratch) -> Result<usize> {
+        let Some(value) = values.first_mut() else { return Ok(0) };
+        *value = self.objective_grad(at, &mut rows[..self.dim()], scratch)?;
+        Ok(1)
+    }
+    /// `g` becomes g(x); `weigh(g, w)` chooses weights `w`, which arrive as zeros; `grad` becomes the weighted sum of
+    /// subgradients. One forward pass. All-zero weights: no backward pass, and `grad` is not touched. Required where there are
+    /// constraints.
+    fn constraint_vjp(
+        &self,
+        _at: At,
+        _g: &mut [f64],
+        _weigh: &mut dyn FnMut(&[f64], &mut [f64]),
+        _grad: &mut [f64],
+        _scratch: &mut Scratch,
+    ) -> Result<()> {
+        no_constraints(self.num_constraints(), "constraint_vjp")
+    }
+    /// As [`Subgradients::constraint_vjp`], with a subgradient of f added; returns f. A problem that
+    /// shares work between f and the constraints can do better than the default, which computes one after the other. `work` is
+    /// as long as x.
+    fn lagrangian(
+        &self,
+        at: At,
+        g: &mut [f64],
+        weigh: &mut dyn FnMut(&[f64], &mut [f64]),
+        grad: &mut [f64],
+        work: &mut [f64],
+        scratch: &mut Scratch,
+    ) -> Result<f64> {
+        let f = self.objective_grad(at, grad, scratch)?;
+        let mut any = false;
+        let mut seen = |g: &[f64], w: &mut [f64]| {
+            weigh(g, w);
+            any = w.iter().any(|w| *w != 0.0);
+        };
+        self.constraint_vjp(at, g, &mut seen, work, scratch)?;
+        if any {
+            vec::add_scaled(grad, 1.0, work);
+        }
+        Ok(f)
+    }
+    /// Values and subgradients (rows of `rows`) of the picked constraints: several cuts or several dual variables at once.
+    fn constraint_rows(&self, at: At, which: &[u32], g: &mut [f64], rows: &mut [f64], scratch: &mut Scratch) -> Result<()> {
+        let mut all = vec![0.0; self.num_constraints()];
+        for ((&j, gj), row) in which.iter().zip(g).zip(rows.chunks_mut(self.dim().max(1))) {
+            self.constraint_vjp(at, &mut all, &mut |_, w| w[j as usize] = 1.0, row, scratch)?;
+            *gj = all[j as usize];
+        }
+        Ok(())
+    }
+}
