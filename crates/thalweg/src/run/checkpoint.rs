@@ -14,7 +14,7 @@ use crate::solvers::{Method, State};
 use crate::{Error, Result};
 
 const MAGIC: &[u8; 16] = b"thalweg-run-save";
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// Length of the header: magic, version, length and checksum of the payload.
 const HEADER: usize = 16 + 4 + 8 + 8;
 

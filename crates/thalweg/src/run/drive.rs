@@ -13,10 +13,7 @@ use crate::eval::Evaluator;
 use crate::math::vec;
 use crate::oracle::{Values, Warm};
 use crate::solvers::{PointOrigin, Stationary, Verdict};
-use crate::{Error, Result};
-
-/// How the note begins that tells of a run which was continued.
-pub const CONTINUED: &str = "continued from iteration";
+use crate::{Error, Note, Result};
 
 /// Minimum interval between checkpoints, as a multiple of the time that the last one took. Without it, a run with millions of
 /// variables and a slow disk would spend most of its time writing checkpoints.
@@ -87,7 +84,7 @@ struct Run<'a, P: ?Sized> {
     best_feasible: Option<Point>,
     last_checkpoint: Instant,
     checkpoint_took: Duration,
-    notes: Vec<String>,
+    notes: Vec<Note>,
 }
 
 /// The point that the solver returns, with what it knows about it.
@@ -157,13 +154,13 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
     fn resume(&mut self) -> Result<()> {
         let Some(plan) = self.options.checkpoint.as_ref().filter(|plan| plan.resume) else { return Ok(()) };
         let Some(saved) = checkpoint::load(plan, self.problem, self.driver.method(), self.options)? else {
-            self.notes.push(format!("{} is not there: the run starts from the beginning", plan.file.display()));
+            self.notes.push(Note::CheckpointMissing { file: plan.file.display().to_string() });
             return Ok(());
         };
         self.driver.restore(&saved.solver)?;
         self.ev.set_memory(saved.memory);
         (self.iteration, self.trace, self.best_feasible) = (saved.iteration, saved.trace, saved.best);
-        self.notes.push(format!("{CONTINUED} {}", self.iteration));
+        self.notes.push(Note::Continued { iteration: self.iteration });
         self.watch = Stopwatch::new(saved.seconds);
         Ok(())
     }
@@ -256,7 +253,7 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
             row.stationarity = measured.switching.map(|m| m.distance);
             row.penalty_stationarity = measured.penalised.map(|m| m.gradient);
         }
-        row.metrics = self.metrics.read(x, format_args!("at iterate {t}"));
+        row.metrics = self.metrics.read(x, Some(t));
         let method = self.driver.method();
         let upper = row.stationarity_bounds.map(|(_, upper)| upper).or_else(|| method.stationary_within());
         self.observer.recorded(&row, x, &Diagnostics { multipliers: method.multipliers(), upper });
@@ -287,10 +284,11 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
             best: self.best_feasible.as_ref(),
         };
         let saved = checkpoint::save(plan, self.driver.method(), self.options, &self.ev, at);
-        if let Err(e) = saved.map_err(|e| e.to_string())
-            && !self.notes.contains(&e)
-        {
-            self.notes.push(e);
+        if let Err(e) = saved {
+            let note = Note::CheckpointNotSaved { reason: e.to_string() };
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
         }
     }
 
@@ -341,7 +339,7 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
         }
         let point = self.points.point(&self.x).unwrap_or_else(|_| self.points.unknown(&self.x));
         self.update_best(point.clone());
-        let values = self.metrics.read(&self.x, "at the returned point");
+        let values = self.metrics.read(&self.x, None);
         self.notes.extend(self.metrics.failure);
         let metrics = self.metrics.names.into_iter().zip(values).map(|(name, value)| MetricValue { name, value }).collect();
         Outcome {
@@ -373,7 +371,7 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
                     true => self.x.copy_from_slice(&self.previous),
                     false => self.driver.method().iterate(&mut self.x),
                 }
-                self.notes.push("the point is the last one before the failure".into());
+                self.notes.push(Note::LastGoodPoint);
                 Returned::bare(PointOrigin::OutputRule)
             }
             // The iterate that reached the target, whatever the solver's output rule says. The multipliers belong to that rule.
@@ -403,13 +401,9 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
             Ok(()) => {
                 // The multipliers and the stationarity bound belong to the solver's own point.
                 *returned = Returned::bare(PointOrigin::Repaired);
-                self.notes.push(format!(
-                    "the point was projected onto the constraints: the method's own violates {violated} of {}, the worst by \
-                     {violation:.3e}, with the objective {objective:.9}",
-                    self.problem.num_constraints()
-                ));
+                self.notes.push(Note::Repaired { violated, constraints: self.problem.num_constraints(), violation, objective });
             }
-            Err(e) => self.notes.push(format!("the point could not be projected onto the constraints: {e}")),
+            Err(e) => self.notes.push(Note::NotRepaired { reason: e.to_string() }),
         }
         self.seconds += began.elapsed().as_secs_f64();
     }
@@ -421,11 +415,11 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
         let weights = self.driver.method().penalty_weights().filter(|_| own);
         match self.driver.zeroth_order_check(self.problem, &self.x, weights, self.options) {
             Ok(found) => assessment.zeroth_order = found,
-            Err(e) => self.notes.push(format!("the gradient was not estimated at the returned point: {e}")),
+            Err(e) => self.notes.push(Note::ZerothOrderCheckFailed { reason: e.to_string() }),
         }
         match self.driver.slope(self.problem, &self.x) {
             Ok(found) => assessment.slope = found,
-            Err(e) => self.notes.push(format!("the slope was not measured at the returned point: {e}")),
+            Err(e) => self.notes.push(Note::SlopeFailed { reason: e.to_string() }),
         }
         let constraints = self.problem.num_constraints();
         if let (None, Some(found)) = (&returned.multipliers, &assessment.zeroth_order)
@@ -445,16 +439,16 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
 }
 
 /// Checks the start and projects it onto the domain.
-fn project_start<P: Values + ?Sized>(problem: &P, start: &[f64], notes: &mut Vec<String>) -> Result<Vec<f64>> {
+fn project_start<P: Values + ?Sized>(problem: &P, start: &[f64], notes: &mut Vec<Note>) -> Result<Vec<f64>> {
     check_length("the start", start.len(), problem.dim())?;
     if let Some((i, value)) = vec::first_not_finite(start) {
         return Err(Error::NotFinite { what: format!("entry {} of the start", i + 1), value });
     }
     let mut x = start.to_vec();
     problem.domain().project(&mut x, &mut Warm::default())?;
-    let moved = vec::distance(start, &x);
-    if moved > 1e-9 * (1.0 + vec::norm(start)) {
-        notes.push(format!("the start was outside the domain ({}) and was moved by {moved:.3e}", problem.domain().describe()));
+    let distance = vec::distance(start, &x);
+    if distance > 1e-9 * (1.0 + vec::norm(start)) {
+        notes.push(Note::StartMoved { domain: problem.domain().describe(), distance });
     }
     Ok(x)
 }

@@ -18,7 +18,6 @@ mod repair;
 mod stop;
 
 pub use budget::Budget;
-pub use drive::CONTINUED;
 pub use driver::{minimize, minimize_with, minimize_zeroth_order};
 pub use measure::measure;
 pub use metric::{Metric, MetricValue};

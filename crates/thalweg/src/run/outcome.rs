@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{MetricValue, Row};
+use crate::Note;
 use crate::certify::ZerothOrderReport;
 use crate::eval::{Counts, Passes};
 use crate::math::vec;
@@ -220,7 +221,7 @@ pub struct Outcome {
     #[serde(alias = "gauges")]
     pub metrics: Vec<MetricValue>,
     /// What a careful reader should know.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
 }
 
 impl Outcome {

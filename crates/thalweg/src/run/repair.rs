@@ -54,7 +54,7 @@ pub(super) fn repair<P: Values + ?Sized>(
                 break;
             }
             if interrupt.is_some_and(|s| s.load(Ordering::Relaxed)) {
-                return Err(Error::Problem("it was interrupted".into()));
+                return Err(Error::Problem("interrupted".into()));
             }
             if visits >= MOST {
                 let violation = swept.violation;
