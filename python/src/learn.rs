@@ -319,7 +319,7 @@ impl Incremental {
         py: Python<'py>,
         problem: &Bound<'py, Learning>,
         start: Option<PyReadonlyArray1<'py, f64>>,
-    ) -> PyResult<(u64, Bound<'py, PyArray1<f64>>, Vec<String>)> {
+    ) -> PyResult<(u64, Bound<'py, PyArray1<f64>>, Bound<'py, PyAny>)> {
         let problem = problem.get();
         let start: Option<Vec<f64>> = start.map(|x| x.as_array().iter().copied().collect());
         let (steps, x, notes) = problem.with(py, |problem| {
@@ -331,7 +331,7 @@ impl Incremental {
             solver.output(&mut x);
             Ok((steps, x, solver.notes()))
         })?;
-        Ok((steps, PyArray1::from_vec(py, x), notes))
+        Ok((steps, PyArray1::from_vec(py, x), python(py, &notes)?))
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
@@ -384,12 +384,7 @@ pub fn check_constraint(text: &str) -> PyResult<String> {
 #[pyfunction]
 pub fn sweep_bounds(given: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     if let Ok(text) = given.extract::<String>() {
-        return tradeoff::bounds(&text).map_err(|error| {
-            // The sentence begins with the command's name for it.
-            let sentence = error.to_string();
-            let what = sentence.strip_prefix(&format!("--bounds {text}: ")).unwrap_or(&sentence);
-            PyValueError::new_err(format!("bounds = '{text}': {what}"))
-        });
+        return tradeoff::bounds(&text).map_err(|error| PyValueError::new_err(format!("bounds = '{text}': {error}")));
     }
     tradeoff::sorted(given.extract()?).map_err(|error| PyValueError::new_err(format!("bounds: {error}")))
 }

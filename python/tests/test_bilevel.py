@@ -270,7 +270,7 @@ def test_no_inner_solution_keeps_the_constraints():
     )
     assert not result.worst.feasible and result.worst.value is None and result.worst.violation > 1.0
     assert not result.best.feasible and result.best.value is None and result.best.y.shape == (2,)
-    assert any("no inner solution was found that keeps the constraints" in note for note in result.notes)
+    assert any("no feasible inner solution was found" in note for note in result.notes)
     assert "no inner solution" in result._repr_html_()
 
 

@@ -219,7 +219,7 @@ def test_other_threads_run_meanwhile():
         (
             {"bounds": "0.1..0.2"},
             ValueError,
-            "^bounds = '0.1..0.2': has no number of values: wanted A..B:N, for example 0.01..0.2:12$",
+            "^bounds = '0.1..0.2': has no number of values; expected A..B:N, for example 0.01..0.2:12$",
         ),
         ({"subject_to": ()}, ValueError, "^there is no constraint: wanted subject_to with one whose bound is swept$"),
         ({"of": 1}, ValueError, r"^of = 1: there is no such constraint: wanted one of 0 \(demographic_parity\)$"),

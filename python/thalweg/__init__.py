@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from thalweg._functions import Ball, Simplex
     from thalweg._minimize import MinimizeResult, minimize
     from thalweg._plan import Plan, complexity, plan
-    from thalweg._result import Certificate, History
+    from thalweg._result import Certificate, History, Note
     from thalweg._tradeoff import Tradeoff, tradeoff
     from thalweg.estimators import (
         ConstrainedClassifier,
@@ -43,6 +43,7 @@ _HOMES = {
     "MinimizeResult": "_minimize",
     "ModelCertificate": "_certify",
     "NeymanPearsonClassifier": "estimators",
+    "Note": "_result",
     "Plan": "_plan",
     "Simplex": "_functions",
     "Tradeoff": "_tradeoff",

@@ -8,7 +8,7 @@ import numpy as np
 
 from thalweg import _core
 from thalweg._functions import Problem, problem
-from thalweg._result import Callback, Certificate, History, Result, finish, named, raise_with, settings
+from thalweg._result import Callback, Certificate, History, Note, Result, finish, named, notes_of, raise_with, settings
 from thalweg._running import conduct, name_of, running, status_of
 
 #: Names of the methods.
@@ -54,7 +54,7 @@ class MinimizeResult(Result):
         Passes over the data that were spent on the objective and on the constraints.
     history : History
         The measured iterates.
-    notes : list of str
+    notes : list of Note
         What a careful reader should know.
     """
 
@@ -187,11 +187,11 @@ def _in_python(reason: str) -> str:
 
 def _result(posed: Problem, outcome: dict, ended: str, reasons: list, ctol: float, stopped: bool) -> MinimizeResult:
     point, multipliers, zeroth_order = outcome["point"], outcome["multipliers"], outcome["zeroth_order"]
-    notes = posed.notes + [_in_python(reason) for reason in reasons] + outcome["notes"]
+    notes = notes_of(posed.notes + [_in_python(reason) for reason in reasons] + outcome["notes"])
     best, status = outcome["best_feasible"], status_of(outcome["ended"], stopped)
     if best is not None and not point["feasible"]:
         point, multipliers, zeroth_order = best, None, None
-        notes.append("the point that the method's rule returns is not feasible: this is the best feasible one that was measured")
+        notes.append(Note("the solver's output is infeasible; this is the best feasible point that was measured", "best-feasible"))
     signed = {c["name"]: c["value"] for c in point["constraints"]}
     words = "the callback stopped it" if status == 3 else ended
     x = np.array(point["x"])

@@ -7,7 +7,7 @@ from typing import Any, Callable, List, Optional, Tuple
 import numpy as np
 
 from thalweg import _core, _rows
-from thalweg._result import Callback, Certificate, History, named, raise_with, settings, table_html
+from thalweg._result import Callback, Certificate, History, named, notes_of, raise_with, settings, table_html
 from thalweg._running import running, seed_of, whole
 from thalweg._terms import as_constraints, as_term
 
@@ -138,7 +138,7 @@ class Trained:
         self.stationary = fitted["stationary"]
         kept = "every bound is kept on the training rows" if self.constraints else "trained without constraints"
         self.message = f"{'feasible: ' + kept if self.feasible else 'not feasible: a bound is missed'}; {ended}"
-        self.notes = [n for n in fitted["reasons"] if not n.startswith("to repeat")] + fitted["notes"]
+        self.notes = notes_of([n for n in fitted["reasons"] if not n.startswith("to repeat")] + fitted["notes"])
         self.violation = max([0.0] + [self.enforced(c) - c["bound"] for c in self.constraints])
         self.signed = {c["name"]: self.enforced(c) - c["bound"] for c in self.constraints}
         multipliers = fitted["multipliers"]

@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from thalweg import _core, _rows
 from thalweg._classifier import Classifier, Rows
-from thalweg._result import History, settings
+from thalweg._result import History, notes_of, settings
 from thalweg._terms import Term, as_term, one_loss
 from thalweg._train import Posed, Trained
 from thalweg.learn import l2, variance
@@ -96,7 +96,7 @@ class VarianceRegularizedClassifier(Classifier):
         The measured iterates; one for each call of `partial_fit`, measured on the rows of that call.
     message_ : str
         What training came to.
-    notes_ : list of str
+    notes_ : list of Note
         What a careful reader should know.
     n_features_in_ : int
         Columns of X.
@@ -269,7 +269,7 @@ class VarianceRegularizedClassifier(Classifier):
         (objective,) = self._keep_losses(posed, x, posed.objective)
         self.history_ = self.history_ + self._iterate(objective, x, count, seconds)
         self.message_ = f"{len(self.history_)} calls of partial_fit, the last with {count} rows"
-        self.notes_ = notes
+        self.notes_ = notes_of(notes)
         return self
 
     def _known_classes(self, classes: Any) -> np.ndarray:

@@ -14,7 +14,7 @@ from scipy.optimize import LinearConstraint
 
 from thalweg import _core
 from thalweg._functions import count, domain, for_core, linear_rows, sides, vector
-from thalweg._result import Callback, History, Result, finish, raise_with, settings
+from thalweg._result import Callback, History, Result, finish, notes_of, raise_with, settings
 from thalweg._running import conduct, name_of, running, status_of
 
 __all__ = ["METHODS", "BlackBoxResult", "minimize"]
@@ -63,7 +63,7 @@ class BlackBoxResult(Result):
         The measured iterates. With more than 200 constraints its ``constraints`` has no columns; ``maxcv`` is always there.
     method, seed, seconds, ctol
         What was asked for, and the time without measuring.
-    notes : list of str
+    notes : list of Note
         What a careful reader should know.
     """
 
@@ -311,5 +311,5 @@ def _result(
         seconds=outcome["seconds"],
         seed=outcome["seed"],
         ctol=ctol,
-        notes=outcome["notes"],
+        notes=notes_of(outcome["notes"]),
     )

@@ -303,7 +303,7 @@ class FitResult(Result):
         Iterations of all runs.
     history : History
         The measured iterates.
-    notes : list of str
+    notes : list of Note
         What a careful reader should know.
     """
 

@@ -24,6 +24,8 @@ pub struct Subject {
     problem: Problem,
     /// The same on held-out rows.
     held_out: Option<Learning>,
+    /// Why the held-out rows cannot be used.
+    held_out_refused: Option<String>,
     x: Vec<f64>,
     /// The bound that each constraint was trained with, and the factor of its temperature.
     trained: Vec<(f64, f64)>,
@@ -180,8 +182,11 @@ impl Subject {
         let problem = build(training, None).map_err(|e| Error::file(&file, e.to_string()))?;
         notes.extend(problem.references().iter().map(ToString::to_string));
         let held_out = (!held.labels.is_empty()).then(|| build(held, Some(&problem)));
-        let held_out =
-            held_out.and_then(|built| built.map_err(|e| notes.push(format!("the held-out rows cannot be used: {e}"))).ok());
+        let (held_out, held_out_refused) = match held_out.transpose() {
+            Ok(held_out) => (held_out, None),
+            Err(e) => (None, Some(format!("the held-out rows cannot be used: {e}"))),
+        };
+        notes.extend(held_out_refused.clone());
         let x = model.point();
         let subject = Subject {
             trained: model.measured.constraints.iter().map(|c| (c.surrogate_bound, c.sharpened)).collect(),
@@ -189,6 +194,7 @@ impl Subject {
             source: Source::Model,
             problem: Problem::Model(Box::new(problem)),
             held_out,
+            held_out_refused,
             x,
             notes,
         };
@@ -247,7 +253,7 @@ impl Subject {
         }
         let trained = (0..problem.oracle().num_constraints()).map(|j| (problem.bound(j), 1.0)).collect();
         let enforce = Enforce::Surrogate;
-        Ok((Subject { problem, held_out, x, trained, enforce, source: Source::Spec, notes }, bounds))
+        Ok((Subject { problem, held_out, held_out_refused: None, x, trained, enforce, source: Source::Spec, notes }, bounds))
     }
 
     /// Measures everything. `confidence` asks for held-out rows.
@@ -259,8 +265,8 @@ impl Subject {
                 Some(HeldOut { rows: held.data().labels.len(), confidence, constraints })
             }
             (Some(_), None) => {
-                let why = self.notes.iter().find(|n| n.starts_with("the held-out rows cannot")).cloned();
-                let why = why.unwrap_or_else(|| "no rows were held out; expected a test fraction above 0".into());
+                let why =
+                    self.held_out_refused.unwrap_or_else(|| "no rows were held out; expected a test fraction above 0".into());
                 return Err(Error::Request(format!("--holdout: {why}")));
             }
         };

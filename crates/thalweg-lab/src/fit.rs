@@ -336,10 +336,10 @@ impl Request {
     /// Trains.
     pub fn train(&self, mut prepared: Prepared, observer: &mut (dyn Observer + Send)) -> Result<Trained> {
         let start = vec![0.0; prepared.problem.dim()];
-        let mut fitted = fit(&mut prepared.problem, &start, &self.options()?, observer)?;
+        let fitted = fit(&mut prepared.problem, &start, &self.options()?, observer)?;
         let Prepared { input, names, problem, held_out, fingerprint, stand_in, mut notices } = prepared;
         let x = fitted.point.x.clone();
-        notices.append(&mut fitted.notes);
+        notices.extend(fitted.notes.iter().map(ToString::to_string));
         // What is wrong with held-out rows must not cost a trained model.
         let held_out = held_out.and_then(|held| {
             let measured = quality(&held, &x);
@@ -460,9 +460,7 @@ fn build(data: Data, words: &Words, references: &[Best]) -> Result<Learning> {
 /// Names the option that would have helped.
 fn name_option(error: thalweg::Error) -> Error {
     match error {
-        thalweg::Error::Problem(what) if what.contains("the data have none") => {
-            Error::Request(format!("{what} with --group COL or --group COL=VALUE"))
-        }
+        error @ thalweg::Error::MissingGroups(_) => Error::Request(format!("{error} with --group COL or --group COL=VALUE")),
         other => other.into(),
     }
 }

@@ -41,9 +41,9 @@ pub fn sorted(mut values: Vec<f64>) -> Result<Vec<f64>> {
     Ok(values)
 }
 
-/// The values of `--bounds`, from the loosest to the tightest.
+/// Parses the values of a bound, such as `0.01..0.2:12` or `0.1,0.2`, and sorts them from the loosest to the tightest.
 pub fn bounds(text: &str) -> Result<Vec<f64>> {
-    let refuse = |what: String| Error::Request(format!("--bounds {text}: {what}"));
+    let refuse = Error::Request;
     let number = |word: &str| {
         let parsed = word.trim().parse::<f64>().ok().filter(|v| v.is_finite());
         parsed.ok_or_else(|| refuse(format!("'{}' is not a finite number; expected A..B:N or numbers with commas", word.trim())))
@@ -61,7 +61,7 @@ pub fn bounds(text: &str) -> Result<Vec<f64>> {
             between(from, to, count)
         }
     };
-    sorted(values).map_err(|e| refuse(e.to_string()))
+    sorted(values)
 }
 
 /// Evenly spaced values, in the logarithm if both ends are above 0. Those inside are rounded to what a person would write,
@@ -538,7 +538,7 @@ mod tests {
         assert_eq!(refused(vec![-0.0, 0.0]), "0 is there twice; expected different values");
         assert_eq!(refused(vec![]), "there is no value; expected at least one bound");
         assert_eq!(refused((0..=MOST).map(|i| i as f64).collect()), "there are 1001 values; expected at most 1000");
-        assert_eq!(bounds("1,2,1").unwrap_err().to_string(), "--bounds 1,2,1: 1 is there twice; expected different values");
+        assert_eq!(bounds("1,2,1").unwrap_err().to_string(), "1 is there twice; expected different values");
     }
 
     /// Runs that end where they are told to.

@@ -9,6 +9,7 @@ pub mod estimate;
 pub mod eval;
 pub mod learn;
 pub mod math;
+mod note;
 pub mod oracle;
 pub mod plan;
 pub mod run;
@@ -17,6 +18,7 @@ pub mod solvers;
 pub mod suggest;
 
 pub use error::{Error, Result};
+pub use note::{Functions, Note, StallCause};
 
 /// Runs the example of the README as a test.
 #[cfg(doctest)]

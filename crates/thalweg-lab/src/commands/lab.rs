@@ -501,8 +501,8 @@ fn show(args: ShowArgs) -> Ending {
     row("data", run.data_hash.clone());
     row("finished", run.finished.clone());
     let of_problem = run.outcome["problem_notes"].as_array().into_iter().flatten().filter_map(|note| note.as_str());
-    for note in of_problem.chain(run.notes.iter().map(String::as_str)) {
-        row("note", note.into());
+    for note in of_problem.map(String::from).chain(run.notes.iter().map(ToString::to_string)) {
+        row("note", note);
     }
     print(&align(&rows, &[]))?;
     Ok(ExitCode::from(DONE))

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use thalweg::Note;
 use thalweg::assess::{Measured, Measures, NearStationarity, PenalisedStationarity};
 use thalweg::certify::Certificate;
 use thalweg::run::{self, Checkpoint, Options, Outcome, Point, StopReason};
@@ -83,7 +84,7 @@ pub fn run(args: Args) -> Ending {
     let mut outcome =
         run::minimize_with(ready.posed.problem.oracle(), &mut ready.equipped.solver, &ready.equipped.start, &options, &mut bar)?;
     bar.finish();
-    outcome.notes.splice(0..0, ready.notes().cloned());
+    outcome.notes.splice(0..0, ready.notes().cloned().map(Note::from));
 
     // The outcome is printed even if a file could not be written, and the files are written even if nobody reads.
     let traced = args.trace.as_ref().map_or(Ok(()), |file| {
@@ -166,7 +167,7 @@ impl Report {
             (_, true) => DONE,
         };
         let x = &outcome.point.x;
-        let mut notes = vec![];
+        let mut notes: Vec<String> = vec![];
         // The run is over: what cannot be said about its point is a note, not a reason to lose it.
         let held_out = ready.posed.held_out.as_ref().and_then(|p| {
             let measured = run::measure(p, x, options.feasibility);
@@ -186,7 +187,7 @@ impl Report {
             }
             _ => None,
         };
-        outcome.notes.extend(notes);
+        outcome.notes.extend(notes.into_iter().map(Note::from));
         Report {
             bilevel,
             success: outcome.success(),

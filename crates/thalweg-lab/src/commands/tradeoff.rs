@@ -85,7 +85,7 @@ impl Named {
 /// Runs the command.
 pub fn run(args: Args) -> Ending {
     // The words before the data: a slip should not wait for a million rows.
-    let values = bounds(&args.bounds)?;
+    let values = bounds(&args.bounds).map_err(|e| Error::Request(format!("--bounds {}: {e}", args.bounds)))?;
     let is_spec = args.input.extension().is_some_and(|e| e.eq_ignore_ascii_case("toml"));
     let (named, swept) = if is_spec { of_spec(&args, &values)? } else { of_table(&args, &values)? };
 

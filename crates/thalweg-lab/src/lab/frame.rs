@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 use serde_json::Value;
+use thalweg::Note;
 
 use super::experiment::{describe, panel};
 use super::page::certificate_of;
@@ -46,7 +47,7 @@ pub struct Line {
     /// The table `[solver]` of the run's spec; null if it has not finished.
     pub settings: Value,
     /// What a careful reader should know.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// When it finished, in seconds since 1970.
     pub finished: Option<String>,
 }

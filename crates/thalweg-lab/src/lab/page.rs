@@ -99,7 +99,7 @@ impl<'a> Read<'a> {
                 seconds: run.seconds,
                 trace: trace(&recorded, run),
                 certified,
-                notes: run.notes.clone(),
+                notes: run.notes.iter().map(ToString::to_string).collect(),
             });
         }
         Ok(read)

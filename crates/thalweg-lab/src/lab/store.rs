@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use thalweg::Note;
 use thalweg::learn::Best;
 
 use crate::{Error, Result};
@@ -215,7 +216,7 @@ pub struct Finished {
     /// The outcome without point and trace.
     pub outcome: Value,
     /// What a careful reader should know.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// The machine.
     pub host: Value,
     /// Fingerprint of the data.

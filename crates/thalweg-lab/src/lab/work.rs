@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use thalweg::Note;
 use thalweg::run::{self, Budget, Checkpoint, Observer, Outcome, Progress, Record, StopReason};
 use thalweg::solvers::Kind;
 
@@ -134,7 +135,7 @@ pub fn run(experiment: &Experiment, store: Store, how: &RunOptions, watch: &dyn 
     if let (Some(only), false) = (&how.only, jobs.iter().any(wanted)) {
         let names: Vec<String> = jobs.iter().take(3).map(|job| experiment.describe(job)).collect();
         return Err(Error::Request(format!(
-            "--only {only}: no run is called so; expected part of a name such as {}",
+            "no run has '{only}' in its name; expected part of a name such as {}",
             names.join("; ")
         )));
     }
@@ -521,8 +522,8 @@ impl Shop<'_> {
             return Err(Stopped::Interrupted);
         }
         // That it was continued does not change the result, and so does not belong to it.
-        outcome.notes.retain(|note| !note.starts_with(run::CONTINUED));
-        outcome.notes.splice(0..0, equipped.notes);
+        outcome.notes.retain(|note| !matches!(note, Note::Continued { .. }));
+        outcome.notes.splice(0..0, equipped.notes.into_iter().map(Note::from));
         Ok(outcome)
     }
 

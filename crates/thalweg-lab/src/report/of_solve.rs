@@ -253,6 +253,6 @@ fn facts(solved: &Solved) -> Facts {
     ];
     rows.extend(o.counts.more.iter().map(|(name, n)| (name.clone(), count(*n))));
     part("Work", rows, vec![]);
-    part("Notes", vec![], o.notes.clone());
+    part("Notes", vec![], o.notes.iter().map(ToString::to_string).collect());
     Facts { title: "Settings and counts".into(), parts }
 }

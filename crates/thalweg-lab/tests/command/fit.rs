@@ -481,7 +481,7 @@ fn a_bound_that_is_missed_ends_with_exit_code_1() {
     // A method that proves nothing can only say what it found.
     let ran = fit_people(&place, &["--solver", "ssg", "--subject-to", "logistic <= 0.01"]).ended(1);
     assert!(ran.out.starts_with("not feasible: the nearest model that was found misses a bound\n"), "{}", ran.out);
-    assert!(ran.out.contains("missed\n") && ran.out.contains("is the nearest to the bound 0.01 that was found"), "{}", ran.out);
+    assert!(ran.out.contains("missed\n") && ran.out.contains("is the closest to the bound 0.01 that was found"), "{}", ran.out);
     let text = place.run(&["explain", "m"]).ended(0).out;
     assert!(text.contains("not feasible: a bound is missed"), "{text}");
 }

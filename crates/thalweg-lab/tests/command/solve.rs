@@ -88,8 +88,8 @@ fn survives(kills: usize, spec: &str) {
     let resumed = place.run(&["solve", "run.toml", "--checkpoint", "run.save", "--resume", "--trace", "run.csv", "--json"]);
     assert_eq!((resumed.code, resumed.err.as_str()), (untouched.code, ""));
     let got = resumed.json();
-    let note = got["notes"].as_array().unwrap().iter().filter_map(Value::as_str).find(|n| n.starts_with("continued from"));
-    assert_ne!(note.expect("the run was continued"), "continued from iteration 0");
+    let note = got["notes"].as_array().unwrap().iter().find(|n| n["kind"] == "continued");
+    assert_ne!(note.expect("the run was continued")["iteration"], 0);
     assert_eq!(without_seconds(&place.read("run.csv")), without_seconds(&alone.read("run.csv")));
     assert_eq!(lasting(&got), lasting(&wanted));
     assert_eq!(place.files(), ["run.csv", "run.save", "run.toml"]);
@@ -343,7 +343,7 @@ fn a_start_is_a_word_a_list_or_a_file() {
     // Outside the domain it is moved, and the outcome says so.
     let moved = started(&format!("{:?}", [30.0; 123]));
     assert!((x(&moved).iter().map(|v| v * v).sum::<f64>().sqrt() - 30.0).abs() < 1e-9);
-    assert!(moved["notes"][0].as_str().unwrap().starts_with("the start was outside the domain"), "{}", moved["notes"]);
+    assert!(moved["notes"][0]["kind"] == "start-moved", "{}", moved["notes"]);
 }
 
 #[test]
@@ -906,7 +906,10 @@ fn zeroth_order_runs_do_not_depend_on_threads_and_can_be_continued() {
         run(&["--checkpoint", "run.save"]);
         place.put("run.toml", text(30));
         let resumed = run(&["--checkpoint", "run.save", "--resume"]);
-        assert!(resumed["notes"].as_array().unwrap().iter().any(|n| n == "continued from iteration 13"), "{name}: {resumed}");
+        assert!(
+            resumed["notes"].as_array().unwrap().iter().any(|n| n["text"] == "continued from iteration 13"),
+            "{name}: {resumed}"
+        );
         for key in ["point", "zeroth_order", "counts", "metrics", "best_feasible"] {
             assert_eq!(resumed[key], whole[key], "{name}: {key}");
         }

@@ -286,7 +286,7 @@ fn a_run_is_shown_with_the_numbers_of_its_outcome() {
     let counted = rows["subgradients of the objective"].replace(',', "");
     assert_eq!(counted, format!("{} calls {} samples", counts["calls"], counts["samples"]));
     for note in ran["notes"].as_array().unwrap() {
-        assert!(words.iter().any(|w| w == note.as_str().unwrap()), "{note}");
+        assert!(words.iter().any(|w| w == note["text"].as_str().unwrap()), "{note}");
     }
 }
 

@@ -33,7 +33,7 @@ fn reaches(problem: &dyn Subgradients, value: f64, norm: f64, multiplier: f64) {
     assert_eq!(outcome.ended, StopReason::Finished);
     // Line searches seldom need a second trial.
     assert!(outcome.counts.objective_subgradients.calls <= outcome.iterations * 5 / 4 + 1, "{:?}", outcome.counts);
-    assert!(!outcome.notes.iter().any(|note| note.contains("stalled")), "{:?}", outcome.notes);
+    assert!(!outcome.notes.iter().any(|note| matches!(note, thalweg::Note::LineSearchStalled { .. })), "{:?}", outcome.notes);
     assert!((outcome.point.objective - value).abs() < 1e-11, "{} against {value}", outcome.point.objective);
     assert!((vec::norm(&outcome.point.x) - norm).abs() < 1e-4 * norm, "{}", vec::norm(&outcome.point.x));
     assert!((solver.multiplier().unwrap() - multiplier).abs() < 1e-8, "{:?}", solver.multiplier());

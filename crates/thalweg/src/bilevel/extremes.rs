@@ -61,7 +61,7 @@ const ITERATIONS: u64 = 1_000;
 pub(super) type Stop<'a> = Option<&'a Arc<AtomicBool>>;
 
 /// Why something is missing after the flag was set.
-pub(super) const INTERRUPTED: &str = "it was interrupted";
+pub(super) const INTERRUPTED: &str = "interrupted";
 
 /// Whether the flag is set.
 pub(super) fn set(interrupt: Stop) -> bool {

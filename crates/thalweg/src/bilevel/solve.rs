@@ -15,7 +15,7 @@ use crate::math::vec;
 use crate::oracle::{Description, Draw, Pick, Warm};
 use crate::run::{self, Budget, Observer, Options, Outcome, Record, StopReason};
 use crate::solvers::{Adaprox, adaprox};
-use crate::{Error, Result};
+use crate::{Error, Note, Result};
 
 /// How a bilevel problem is solved.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,7 +78,7 @@ pub struct Found {
     /// The settings that were used.
     pub settings: adaprox::Settings,
     /// What a careful reader should know, beside the notes of the run.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// The run itself; its point is z.
     pub outcome: Outcome,
 }
@@ -300,12 +300,12 @@ pub fn solve(
 ) -> Result<Found> {
     let Prepared { problem: single, start: z, violation: start_violation } =
         prepare_until(problem, settings.form, x, options.interrupt.as_ref())?;
-    let mut notes = vec![];
+    let mut notes: Vec<Note> = vec![];
     let (solver_settings, beta) = match &settings.solver {
         Some(given) => (given.clone().resolve()?, given.feasibility()),
         None => {
             let chosen = choose_until(&single, &z, &settings.inner, options.interrupt.as_ref())?;
-            notes.extend(chosen.reasons);
+            notes.extend(chosen.reasons.into_iter().map(Note::from));
             (chosen.settings, chosen.within)
         }
     };
@@ -321,11 +321,10 @@ pub fn solve(
     let (x, y) = (pair.x.to_vec(), pair.y.to_vec());
     let inner_gap = inner_gap(&single, &point.x).unwrap_or(f64::NAN);
     let interrupt = options.interrupt.as_ref();
-    let mut judge = |what: &str, e: Error| notes.push(format!("{what} not computed: {e}"));
     let extremes = settings.slack.and_then(|slack| match extremes_until(&**problem, &x, slack, interrupt) {
         Ok(found) => Some(found),
         Err(e) => {
-            judge("the worst and the best inner solution were", e);
+            notes.push(Note::ExtremesFailed { reason: e.to_string() });
             None
         }
     });
@@ -336,18 +335,18 @@ pub fn solve(
         match relaxed.and_then(|relaxed| certify::certify(&relaxed, &point.x, how)) {
             Ok(found) => Some(found),
             Err(e) => {
-                judge("near-stationarity was", e);
+                notes.push(Note::CertificateFailed { reason: e.to_string() });
                 None
             }
         }
     });
     if problem.derivatives() == Derivatives::Differences {
-        notes.push("products with second derivatives are differences of gradients, exact to about eight digits".into());
+        notes.push(Note::FiniteDifferences);
     }
     let multipliers = single.inner_multipliers(&point.x);
     let (bound, _) = single.form().multipliers();
     if multipliers.iter().any(|w| *w >= bound * (1.0 - 1e-9)) {
-        notes.push(format!("a multiplier of the inner maximum is at its bound, {bound}; expected a larger multiplier_bound"));
+        notes.push(Note::InnerMultiplierAtBound { bound });
     }
     Ok(Found {
         inner_multipliers: multipliers,

@@ -329,7 +329,7 @@ fn piece(call: &Call, groups: u32) -> Result<Piece> {
         }
     };
     let groups = |what: &str| match groups {
-        0 => Err(Error::Problem(format!("{what} compares groups, but the data have none: name a group column"))),
+        0 => Err(Error::MissingGroups(format!("{what} compares groups"))),
         1 => Err(Error::Problem(format!("{what} compares groups, but the data have only one"))),
         n => Ok(n),
     };

@@ -172,7 +172,7 @@ impl Data {
             ));
         }
         let Some(groups) = &self.groups else {
-            return Err(Error::Problem("equal_groups needs groups, but the data have none: name a group column".into()));
+            return Err(Error::MissingGroups("equal_groups needs groups".into()));
         };
         let mut order: Vec<usize> = gaps.collect();
         let mut counts = vec![0_usize; groups.names.len()];

@@ -13,7 +13,7 @@ use crate::run::{self, Budget, Diagnostics, Observer, Options, Point, Progress, 
 use crate::solvers::auto::{self, Chosen};
 use crate::solvers::ssg::{InfeasibleStep, Settings};
 use crate::solvers::{Bundle, FirstOrder, Lbfgs, Mspg, Schedule, Ssg, StSpg, Stationary, bundle, lbfgs, mspg, st_spg};
-use crate::{Error, Result};
+use crate::{Error, Note, Result};
 
 /// Which side of a softened constraint must keep the user's bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -164,7 +164,7 @@ pub struct Fitted {
     /// Recorded iterates of the training runs, against the user's bounds.
     pub trace: Vec<Row>,
     /// What a careful reader should know.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
 }
 
 /// What a method that steps on single rows may use up where nobody says otherwise.
@@ -347,12 +347,12 @@ impl<'a> Trainer<'a> {
             _ if self.chosen == Chosen::Bundle => Schedule::Constant(0.0),
             Some(eta) => eta,
             None if self.options.budget.iterations.is_some_and(|n| n as f64 * PILOT < 1.0) => {
-                notes.push(format!("step size {UNTRIED}: there are too few iterations to try others"));
+                notes.push(Note::DefaultStepSize { eta: UNTRIED });
                 Schedule::Constant(UNTRIED)
             }
             None => {
                 let eta = self.pilot(start, &bounds)?;
-                notes.push(format!("step size {eta}: the best of {} in short runs", STEPS.len()));
+                notes.push(Note::StepSizeChosen { eta, tried: STEPS.len() });
                 Schedule::Constant(eta)
             }
         };
@@ -431,7 +431,7 @@ impl<'a> Trainer<'a> {
     }
 
     /// Ends with the best point so far.
-    fn conclude(&mut self, start: &[f64], eta: Schedule, notes: Vec<String>) -> Result<Fitted> {
+    fn conclude(&mut self, start: &[f64], eta: Schedule, notes: Vec<Note>) -> Result<Fitted> {
         if self.ended == StopReason::Interrupted {
             // Who interrupts early should not get a model that breaks the bounds where the start keeps them.
             let start = run::measure(self.problem, start, self.options.feasibility)?;
@@ -459,7 +459,7 @@ impl<'a> Trainer<'a> {
         }
     }
 
-    fn finish(&mut self, best: Candidate, eta: Schedule, mut notes: Vec<String>) -> Result<Fitted> {
+    fn finish(&mut self, best: Candidate, eta: Schedule, mut notes: Vec<Note>) -> Result<Fitted> {
         self.put_back();
         let point = run::measure(self.problem, &best.point.x, self.options.feasibility)?;
         let constraints: Vec<FittedConstraint> = (0..self.asked.len())
@@ -479,28 +479,24 @@ impl<'a> Trainer<'a> {
             .collect();
         for c in &constraints {
             if c.surrogate_bound != c.bound {
-                let moved = if c.surrogate_bound < c.bound { "tightened" } else { "loosened" };
-                notes.push(format!(
-                    "'{}': the bound of its smooth form was {moved} from {} to {:.4}",
-                    c.name, c.bound, c.surrogate_bound
-                ));
+                notes.push(Note::SurrogateBoundMoved {
+                    constraint: c.name.clone(),
+                    bound: c.bound,
+                    surrogate_bound: c.surrogate_bound,
+                });
             }
             if c.sharpened < 1.0 {
-                notes.push(format!("'{}': the temperature of its smooth form was multiplied by {}", c.name, c.sharpened));
+                notes.push(Note::TemperatureLowered { constraint: c.name.clone(), factor: c.sharpened });
             }
             if !c.kept {
-                let (what, value) = match (self.options.enforce, c.measured) {
-                    (Enforce::Measured, Some(counted)) => ("counted, ", counted),
-                    _ => ("", c.surrogate),
-                };
-                let remedy = match &self.ended {
-                    StopReason::Infeasible { conflicting, .. } if conflicting.contains(&c.name) => "only a wider bound can help",
-                    _ => "more iterations or a wider bound may help",
-                };
-                notes.push(format!(
-                    "'{}': {what}{value:.4} is the nearest to the bound {} that was found; {remedy}",
-                    c.name, c.bound
-                ));
+                let measured = c.measured.filter(|_| self.options.enforce == Enforce::Measured);
+                notes.push(Note::BoundMissed {
+                    constraint: c.name.clone(),
+                    value: measured.unwrap_or(c.surrogate),
+                    bound: c.bound,
+                    measured: measured.is_some(),
+                    conflicting: matches!(&self.ended, StopReason::Infeasible { conflicting, .. } if conflicting.contains(&c.name)),
+                });
             }
         }
         Ok(Fitted {

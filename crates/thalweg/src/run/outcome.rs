@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{MetricValue, Point, Row};
+use crate::Note;
 use crate::certify::ZerothOrderReport;
 use crate::eval::{Counts, Passes};
 use crate::solvers::{PointOrigin, Stationary};
@@ -123,7 +124,7 @@ pub struct Outcome {
     #[serde(alias = "gauges")]
     pub metrics: Vec<MetricValue>,
     /// What a careful reader should know.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
 }
 
 impl Outcome {

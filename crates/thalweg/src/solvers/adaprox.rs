@@ -7,7 +7,7 @@ use super::proximal_point::{Moved, Otherwise, ProximalPoint, Relaxation, Running
 use super::{Eval, Method, Pd, PointOrigin, Schedule, Solver, Ssg, State, Step, pd, ssg};
 use crate::math::vec;
 use crate::oracle::{Draw, Modulus, Pick};
-use crate::{Error, Result};
+use crate::{Error, Note, Result};
 
 /// The solver of the subproblems. In TOML a table with its `name`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -174,7 +174,6 @@ pub struct Adaprox {
     points: ProximalPoint,
     s: Saved,
     sigma: f64,
-    notes: Vec<String>,
     /// The gradients at the new centre, and the constraints there.
     slope: Vec<f64>,
     row: Vec<f64>,
@@ -214,7 +213,6 @@ impl Adaprox {
             settings,
             s: Saved::default(),
             sigma,
-            notes: vec![],
             slope: vec![],
             row: vec![],
             h: vec![],
@@ -345,36 +343,25 @@ impl Method for Adaprox {
         (!found.is_empty()).then_some(found)
     }
 
-    fn notes(&self) -> Vec<String> {
-        let (mut notes, s, k) = (self.notes.clone(), &self.s, self.points.s.k);
-        let each = self.settings.inner_iterations;
-        if k == 0 {
-            notes.push(format!("no subproblem was finished, each takes {each} iterations: there is no centre but the start"));
+    fn notes(&self) -> Vec<Note> {
+        let (mut notes, s, subproblems) = (vec![], &self.s, self.points.s.k);
+        let (sigma, inner_iterations) = (self.sigma, self.settings.inner_iterations);
+        if subproblems == 0 {
+            notes.push(Note::NoSubproblemFinished { inner_iterations });
         }
         if s.relaxation.first > 0.0 {
-            notes.push(format!(
-                "the start violates a constraint by {:.3e}, more than beta / (2 outer) = {:.3e}: the relaxation began with that much more",
-                s.violation,
-                self.settings.accuracy()
-            ));
+            notes.push(Note::RelaxationEnlarged { violation: s.violation, accuracy: self.settings.accuracy() });
         }
         if s.empty > 0 {
-            notes.push(format!(
-                "{} of {k} subproblems accepted nothing but their start, which stayed the centre; expected a larger sigma than {}, or more \
-                 inner_iterations than {each}",
-                s.empty, self.sigma
-            ));
+            notes.push(Note::SubproblemsStalled { stalled: s.empty, subproblems, sigma, inner_iterations });
         }
-        if s.asked > self.sigma {
-            notes.push(format!(
-                "sigma = {} is too small: the functions bend by {:.3} between the centres of subproblem {}, so that it was not convex",
-                self.sigma, s.asked, s.asked_at
-            ));
+        if s.asked > sigma {
+            notes.push(Note::SigmaTooSmall { sigma, curvature: s.asked, subproblem: s.asked_at });
         }
         if let Running::Pd(pd) = &self.points.inner
             && pd.bound_is_active()
         {
-            notes.push("the multipliers of pd are at their bound; expected a larger bound, or a larger sigma".into());
+            notes.push(Note::MultipliersAtBound);
         }
         notes
     }

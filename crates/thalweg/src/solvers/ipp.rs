@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::proximal_point::{Otherwise, ProximalPoint, Relaxation, Running, Saved, Subproblem};
 use super::{Bundle, Conex, Eval, Method, PointOrigin, Solver, Ssg, State, Step, ValueEval, bundle, conex, ssg};
 use crate::oracle::Modulus;
-use crate::{Error, Result};
+use crate::{Error, Functions, Note, Result};
 
 /// The solver of the subproblems, with its own settings. In TOML a table with its `name`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -153,7 +153,7 @@ impl Settings {
 pub struct Ipp {
     settings: Settings,
     points: ProximalPoint,
-    notes: Vec<String>,
+    notes: Vec<Note>,
 }
 
 impl Ipp {
@@ -189,7 +189,7 @@ impl Ipp {
     }
 
     /// The coefficients for a problem, and what should be said about them.
-    fn choose<E: ValueEval + ?Sized>(settings: &Settings, ev: &E) -> Result<(Subproblem, Vec<String>)> {
+    fn choose<E: ValueEval + ?Sized>(settings: &Settings, ev: &E) -> Result<(Subproblem, Vec<Note>)> {
         let rho = ev.objective_modulus().and_then(Modulus::known);
         let rho_g = (0..ev.num_constraints())
             .map(|j| ev.constraint_modulus(j).and_then(Modulus::known))
@@ -209,13 +209,9 @@ impl Ipp {
         };
         let rho_g_hat = settings.rho_hat_g.unwrap_or(if rho_g == Some(0.0) { 0.0 } else { rho_f_hat });
         let mut notes = vec![];
-        let constants = [("rho_hat", rho_f_hat, rho, "objective"), ("rho_hat_g", rho_g_hat, rho_g, "constraints")];
-        for (name, hat, constant, whose) in constants {
-            if let Some(rho) = constant.filter(|&rho| rho > 0.0 && hat <= rho) {
-                notes.push(format!(
-                    "{name} = {hat} is not larger than {rho}, the weak-convexity constant of the {whose}: the subproblems need not \
-                     be convex"
-                ));
+        for (of, coefficient, constant) in [(Functions::Objective, rho_f_hat, rho), (Functions::Constraints, rho_g_hat, rho_g)] {
+            if let Some(constant) = constant.filter(|&rho| rho > 0.0 && coefficient <= rho) {
+                notes.push(Note::ProximalCoefficientTooSmall { of, coefficient, constant });
             }
         }
         Ok((Subproblem { rho_f: rho_f_hat, rho_g: rho_g_hat, relaxation: Relaxation::default() }, notes))
@@ -250,11 +246,10 @@ impl Method for Ipp {
         (!found.is_empty()).then_some(found)
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self) -> Vec<Note> {
         let mut notes = self.notes.clone();
         if self.points.s.k == 0 {
-            let each = self.settings.inner_iterations;
-            notes.push(format!("no subproblem was finished, each takes {each} iterations: there is no centre but the start"));
+            notes.push(Note::NoSubproblemFinished { inner_iterations: self.settings.inner_iterations });
         }
         notes
     }

@@ -51,7 +51,7 @@ pub use zopsgd::Zopsgd;
 pub use zoscgd::Zoscgd;
 
 use crate::math::vec;
-use crate::{Error, Result};
+use crate::{Error, Note, Result};
 
 /// What one step did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -194,8 +194,8 @@ pub trait Method: Send {
     fn verdict(&self) -> Option<&Verdict> {
         None
     }
-    /// What a careful reader of the outcome should know, in sentences.
-    fn notes(&self) -> Vec<String> {
+    /// Returns what a careful reader of the outcome should know.
+    fn notes(&self) -> Vec<Note> {
         vec![]
     }
     /// Everything a continuation needs.

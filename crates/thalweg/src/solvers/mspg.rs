@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::spg::check_positive;
 use super::st_spg::{
-    Iterates, bare, check_norm, choose_lazy, clipped_words, demand, each_row, features_of, hold, hold_anew, no_rows, row,
+    Iterates, bare, check_norm, choose_lazy, clipped_notes, demand, each_row, features_of, hold, hold_anew, no_rows, row,
 };
 use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
 use crate::error::{check_finite, check_length};
@@ -13,7 +13,7 @@ use crate::math::lazy::Scaled;
 use crate::math::rng::Purpose;
 use crate::math::vec;
 use crate::oracle::{Draw, InfProjection};
-use crate::{Error, Result, plan};
+use crate::{Error, Note, Result, plan};
 
 /// Which point is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -354,8 +354,8 @@ impl Method for Mspg {
         PointOrigin::OutputRule
     }
 
-    fn notes(&self) -> Vec<String> {
-        clipped_words(self.s.clipped)
+    fn notes(&self) -> Vec<Note> {
+        clipped_notes(self.s.clipped)
     }
 
     fn save(&self) -> Result<State> {

@@ -12,7 +12,7 @@ use crate::math::rng::Purpose;
 use crate::math::{Matrix, vec};
 use crate::oracle::{Case, Draw, InfProjection, InfProjectionRows, Pick, Replacement};
 use crate::sets::Set;
-use crate::{Error, Result};
+use crate::{Error, Note, Result};
 
 /// How iterates are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -613,9 +613,8 @@ impl StSpg {
 }
 
 /// What there is to say of steps after which y was at the upper end of its interval.
-pub(super) fn clipped_words(steps: u64) -> Vec<String> {
-    let words = || format!("y was at the upper end of its interval after {steps} steps: the interval is too short for this loss");
-    (steps > 0).then(words).into_iter().collect()
+pub(super) fn clipped_notes(steps: u64) -> Vec<Note> {
+    (steps > 0).then_some(Note::IntervalTooShort { steps }).into_iter().collect()
 }
 
 pub(super) fn no_rows() -> Error {
@@ -650,8 +649,8 @@ impl Method for StSpg {
         PointOrigin::OutputRule
     }
 
-    fn notes(&self) -> Vec<String> {
-        clipped_words(self.s.clipped)
+    fn notes(&self) -> Vec<Note> {
+        clipped_notes(self.s.clipped)
     }
 
     fn save(&self) -> Result<State> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use thalweg::Note;
 use thalweg::learn::{Data, Enforce, FitOptions, Fitted, Groups, Learning, Trains, fit};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
@@ -115,7 +116,11 @@ fn bounds_and_temperatures_are_put_back() {
     };
     let before = state(&p);
     let fitted = train(&mut p, &options(500));
-    assert!(fitted.notes.iter().any(|n| n.contains("tightened") || n.contains("temperature")), "{:?}", fitted.notes);
+    assert!(
+        fitted.notes.iter().any(|n| matches!(n, Note::SurrogateBoundMoved { .. } | Note::TemperatureLowered { .. })),
+        "{:?}",
+        fitted.notes
+    );
     assert_eq!(state(&p), before);
 }
 
@@ -175,8 +180,12 @@ fn a_bound_that_is_out_of_reach_is_not_claimed() {
     let mut p = problem(data(2, false), "demographic_parity", &["logistic <= 0.05"]);
     let fitted = train(&mut p, &options(500));
     assert!(!fitted.feasible && !fitted.constraints[0].kept && !fitted.point.feasible);
-    let note = "is the nearest to the bound 0.05 that was found";
-    assert!(fitted.notes.iter().any(|n| n.starts_with("'logistic'") && n.contains(note)), "{:?}", fitted.notes);
+    let note = "is the closest to the bound 0.05 that was found";
+    assert!(
+        fitted.notes.iter().map(Note::to_string).any(|n| n.starts_with("'logistic'") && n.contains(note)),
+        "{:?}",
+        fitted.notes
+    );
     // Counted: the loss asks for a model that tells the groups apart.
     let mut p = problem(data(2, false), "logistic", &["demographic_parity <= 0.001", "logistic <= 0.4"]);
     let fitted = train(&mut p, &options(500));
@@ -268,12 +277,12 @@ fn a_step_size_that_is_given_needs_no_pilot() {
         let mut p = problem(data(2, false), "logistic", &[]);
         train(&mut p, &FitOptions { eta, ..options(400) })
     };
-    let about_steps = |fitted: &Fitted| fitted.notes.iter().filter(|n| n.contains("step size")).count();
+    let about_steps = |fitted: &Fitted| fitted.notes.iter().filter(|n| n.to_string().contains("step size")).count();
     let given = with(Some(Schedule::Constant(0.7)));
     assert_eq!((about_steps(&given), given.eta, given.trace[0].iteration), (0, Some(Schedule::Constant(0.7)), 0));
     let chosen = with(None);
     assert_eq!(about_steps(&chosen), 1);
-    assert!(chosen.notes[0].contains(&format!("step size {}", chosen.eta.unwrap())), "{:?}", chosen.notes);
+    assert!(chosen.notes[0].to_string().contains(&format!("step size {}", chosen.eta.unwrap())), "{:?}", chosen.notes);
     assert!(chosen.trace[0].iteration > 0, "the pilot is counted");
 }
 
