@@ -5,7 +5,9 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::problem::{Learning, Opened, OpenedSummand, Piece};
+use super::function::Piece;
+use super::inspect::{Opened, OpenedSummand};
+use super::problem::Learning;
 use super::term::{Rates, View};
 use crate::error::check_finite;
 use crate::math::{sigmoid, vec};
