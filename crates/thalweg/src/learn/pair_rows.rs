@@ -221,20 +221,14 @@ mod tests {
     /// The projection onto all pairs by an interior-point method; none where it gives up.
     fn by_clarabel(features: &[Vec<f64>], positives: &[u32], negatives: &[u32], target: &[f64]) -> Option<Vec<f64>> {
         use clarabel::algebra::CscMatrix;
-        use clarabel::solver::{DefaultSettings, DefaultSolver, IPSolver, NonnegativeConeT, SolverStatus};
+        use clarabel::solver::{DefaultSolver, IPSolver, NonnegativeConeT, SolverStatus};
         let rows: Vec<Vec<f64>> = positives
             .iter()
             .flat_map(|&i| negatives.iter().map(move |&j| (i as usize, j as usize)))
             .map(|(i, j)| features[i].iter().zip(&features[j]).map(|(high, low)| low - high).collect())
             .collect();
         let linear: Vec<f64> = target.iter().map(|t| -t).collect();
-        let tight = DefaultSettings {
-            verbose: false,
-            tol_gap_abs: 1e-10,
-            tol_gap_rel: 1e-10,
-            tol_feas: 1e-10,
-            ..DefaultSettings::default()
-        };
+        let tight = crate::sets::testing::tight_clarabel();
         let (square, left) = (CscMatrix::identity(target.len()), CscMatrix::from(rows.iter()));
         let cones = [NonnegativeConeT(rows.len())];
         let mut solver = DefaultSolver::new(&square, &linear, &left, &vec![0.0; rows.len()], &cones, tight).unwrap();
