@@ -1,5 +1,5 @@
-//! The objective or one constraint of a learning problem: a weighted sum of terms and penalties minus a bound. Computing the
-//! statistics that the terms are functions of is left to the passes over the rows.
+//! The objective or one constraint of a learning problem: a weighted sum of terms and penalties minus a bound. Statistics of
+//! the terms are computed in `passes.rs`.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ pub(super) enum Piece {
     Penalty(Penalty),
 }
 
-/// A sum of multiples of terms, minus a bound.
+/// Weighted sum of terms and penalties minus a bound.
 #[derive(Debug)]
 pub(super) struct Function {
     pub(super) name: String,
@@ -30,7 +30,7 @@ pub(super) struct Summand {
     pub(super) piece: Piece,
     /// Indices into the problem's populations.
     pub(super) populations: Vec<usize>,
-    /// This summand's statistics within the function's.
+    /// Range of this summand's statistics within those of the function.
     pub(super) statistics: Range<usize>,
 }
 
@@ -40,12 +40,12 @@ impl Function {
         Function { name: expression.clone(), expression, bound, pieces: pieces.collect(), statistics: 0 }
     }
 
-    /// The value from the statistics.
+    /// Computes the value from the statistics.
     pub(super) fn value(&self, statistics: &[f64]) -> f64 {
         self.left(statistics) - self.bound
     }
 
-    /// The left-hand side, before the bound is taken off.
+    /// Computes the left-hand side, without subtracting the bound.
     pub(super) fn left(&self, statistics: &[f64]) -> f64 {
         self.pieces
             .iter()
@@ -60,7 +60,7 @@ impl Function {
             .sum()
     }
 
-    /// The one summand that has branches, its place and its term. None where two have them: a cut for every pair
+    /// Returns the summand with branches, its index and its term. `None` if two summands have branches: one cut for each pair
     /// would be too many.
     pub(super) fn with_branches(&self) -> Option<(usize, &Summand, &dyn Term)> {
         let mut with = self.pieces.iter().enumerate().filter_map(|(i, s)| match &s.piece {

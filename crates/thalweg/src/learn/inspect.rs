@@ -1,54 +1,54 @@
-//! Constraints of a learning problem seen in detail at a point: measured 0/1 rates beside their surrogates, and the statistics
-//! and rows behind each value. Nothing here is part of a run.
+//! Details of a problem's constraints at a point: measured 0/1 rates, statistics and the rows behind each value. Nothing here
+//! is used during a run.
 
 use super::function::{Function, Piece, Summand};
 use super::gap::Contrast;
 use super::passes::Buffers;
 use super::population::describe;
 use super::problem::Learning;
-use super::roc::{Scored, largest_counted_gap};
+use super::roc::{Scored, largest_measured_gap};
 use super::term::{RowNorms, Subpopulation, View};
 use crate::oracle::{At, Draw, Values, Warm};
 use crate::{Error, Result};
 
-/// A constraint at a point, opened for those who look behind its value.
-pub(super) struct Opened<'a> {
+/// Value of a constraint at a point, with its summands.
+pub(super) struct ConstraintDetail<'a> {
     pub(super) name: &'a str,
     pub(super) bound: f64,
-    /// The left-hand side.
+    /// Left-hand side.
     pub(super) value: f64,
-    /// The left-hand side with 0/1 rates, if it has any.
-    pub(super) counted: Option<f64>,
-    pub(super) summands: Vec<OpenedSummand<'a>>,
+    /// Left-hand side with 0/1 rates, if it contains any.
+    pub(super) measured: Option<f64>,
+    pub(super) summands: Vec<SummandDetail<'a>>,
 }
 
-/// A summand of an [`Opened`] constraint.
-pub(super) struct OpenedSummand<'a> {
+/// Summand of a [`ConstraintDetail`].
+pub(super) struct SummandDetail<'a> {
     pub(super) factor: f64,
     pub(super) piece: &'a Piece,
-    /// The rows of each population, with the population's place in the problem.
+    /// Index of each population and its rows.
     pub(super) populations: Vec<(usize, View<'a>)>,
-    /// The statistics as they are trained on.
-    pub(super) soft: &'a [f64],
-    /// The statistics with 0/1 rates; as `soft` where nothing is softened.
-    pub(super) hard: &'a [f64],
+    /// Statistics with surrogate rates, as in training.
+    pub(super) surrogate_statistics: &'a [f64],
+    /// Statistics with 0/1 rates; equal to the surrogate ones if there are no rates.
+    pub(super) measured_statistics: &'a [f64],
 }
 
 impl Learning {
-    /// Every constraint's left-hand side at `x` with 0/1 rates in place of softened ones; `None` for a constraint that softens
-    /// nothing.
-    pub fn counted(&self, x: &[f64]) -> Result<Vec<Option<f64>>> {
+    /// Computes each constraint's left-hand side at `x` with 0/1 rates in place of their surrogates; `None` for a constraint
+    /// without rates.
+    pub fn measured(&self, x: &[f64]) -> Result<Vec<Option<f64>>> {
         crate::error::check_length("the point", x.len(), self.dim())?;
         let mut scratch = self.scratch();
         let buffers: &mut Buffers = scratch.get()?;
         let at = At { x, draw: &Draw::full(), warm: &Warm::default() };
-        Ok(self.constraints.iter().map(|f| self.count(f, at, buffers)).collect())
+        Ok(self.constraints.iter().map(|f| self.measured_value(f, at, buffers)).collect())
     }
 
-    /// The largest difference, over all thresholds, between the shares of groups whose score at `x` is above the threshold, on
-    /// the rows that gaps are computed on: the distance of their ROC curves that no grid misses. With more than two groups,
-    /// each against the share of all.
-    pub fn counted_roc_gap(&self, x: &[f64]) -> Result<f64> {
+    /// Computes the largest difference, over all thresholds, between the fractions of the groups with a score above the
+    /// threshold, on the rows that gaps are computed on. This is the distance of their ROC curves over every threshold, not
+    /// over a grid. With more than two groups each is compared with the overall fraction.
+    pub fn measured_roc_gap(&self, x: &[f64]) -> Result<f64> {
         const WHAT: &str = "counted_roc_gap";
         let scores = self.scores(x)?;
         let Some(groups) = self.data.groups.as_ref().filter(|groups| groups.names.len() > 1) else {
@@ -68,50 +68,50 @@ impl Learning {
             )));
         }
         let norms: Vec<RowNorms> = totals.iter().map(|&weight| RowNorms { weight, mean_square: 0.0 }).collect();
-        Ok(largest_counted_gap(&mut rows, &Contrast::new(&norms), &totals))
+        Ok(largest_measured_gap(&mut rows, &Contrast::new(&norms), &totals))
     }
 
-    fn count(&self, function: &Function, at: At, buffers: &mut Buffers) -> Option<f64> {
+    fn measured_value(&self, function: &Function, at: At, buffers: &mut Buffers) -> Option<f64> {
         let mut statistics = vec![0.0; function.statistics];
         self.measure(function, at, &mut statistics, buffers);
-        self.harden(function, &mut statistics, buffers).then(|| function.left(&statistics))
+        self.replace_surrogate_rates(function, &mut statistics, buffers).then(|| function.left(&statistics))
     }
 
-    /// Puts 0/1 rates in place of softened ones, once the scores are in the buffers. False if nothing was softened.
-    fn harden(&self, function: &Function, statistics: &mut [f64], buffers: &Buffers) -> bool {
-        let mut counted = false;
+    /// Replaces surrogate rates by 0/1 rates; the scores must be in the buffers. Returns false if there are none.
+    fn replace_surrogate_rates(&self, function: &Function, statistics: &mut [f64], buffers: &Buffers) -> bool {
+        let mut measured = false;
         for s in &function.pieces {
             if let Piece::Term(term) = &s.piece {
                 let width = term.width();
                 let own = &mut statistics[s.statistics.clone()];
                 for (k, &p) in s.populations.iter().enumerate() {
-                    counted |= term.count(k, self.seen(p, buffers), &mut own[k * width..(k + 1) * width]);
+                    measured |= term.zero_one_rates(k, self.current_view(p, buffers), &mut own[k * width..(k + 1) * width]);
                 }
             }
         }
-        counted
+        measured
     }
 
-    /// Shows every constraint at `x`, all rows drawn.
-    pub(super) fn open<'a>(&'a self, x: &[f64], mut show: impl FnMut(&Opened) -> Result<()>) -> Result<()> {
+    /// Calls `show` with every constraint at `x`, on all rows.
+    pub(super) fn inspect<'a>(&'a self, x: &[f64], mut show: impl FnMut(&ConstraintDetail) -> Result<()>) -> Result<()> {
         crate::error::check_length("the point", x.len(), self.dim())?;
         let mut scratch = self.scratch();
         let buffers: &mut Buffers = scratch.get()?;
         let at = At { x, draw: &Draw::full(), warm: &Warm::default() };
         for f in &self.constraints {
-            let mut soft = vec![0.0; f.statistics];
-            self.measure(f, at, &mut soft, buffers);
-            let mut hard = soft.clone();
-            let counted = self.harden(f, &mut hard, buffers).then(|| f.left(&hard));
-            let open = |s: &'a Summand| OpenedSummand {
+            let mut surrogate = vec![0.0; f.statistics];
+            self.measure(f, at, &mut surrogate, buffers);
+            let mut zero_one = surrogate.clone();
+            let measured = self.replace_surrogate_rates(f, &mut zero_one, buffers).then(|| f.left(&zero_one));
+            let open = |s: &'a Summand| SummandDetail {
                 factor: s.factor,
                 piece: &s.piece,
-                populations: s.populations.iter().map(|&p| (p, self.seen(p, buffers))).collect(),
-                soft: &soft[s.statistics.clone()],
-                hard: &hard[s.statistics.clone()],
+                populations: s.populations.iter().map(|&p| (p, self.current_view(p, buffers))).collect(),
+                surrogate_statistics: &surrogate[s.statistics.clone()],
+                measured_statistics: &zero_one[s.statistics.clone()],
             };
             let summands = f.pieces.iter().map(open).collect();
-            show(&Opened { name: &f.name, bound: f.bound, value: f.left(&soft), counted, summands })?;
+            show(&ConstraintDetail { name: &f.name, bound: f.bound, value: f.left(&surrogate), measured, summands })?;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
-//! Forward and backward passes over the rows of a learning problem, and their buffers. Scores are computed once per visited
-//! point and shared by all terms; the slopes of all terms go back through the rows in one pass.
+//! Forward and backward passes over the rows of a learning problem, with their buffers. Scores are computed once per visited
+//! point and shared by all terms, and one backward pass serves the slopes of all terms; the terms themselves are in other
+//! files.
 
 use super::function::{Function, Piece};
 use super::problem::Learning;
@@ -7,11 +8,11 @@ use super::term::{Branch, Term, View, Work};
 use crate::math::vec;
 use crate::oracle::{At, Pick};
 
-/// Where the outer functions of a function's terms are differentiated.
+/// Statistics at which the outer functions of a function's terms are differentiated.
 #[derive(Clone, Copy)]
 pub(super) struct Outer<'a> {
     pub(super) statistics: &'a [f64],
-    /// The place of a summand, and the branch of its term that is taken in place of the largest one.
+    /// Index of a summand, and the branch of its term that replaces the largest one.
     pub(super) branch: Option<(usize, Branch)>,
 }
 
@@ -30,13 +31,13 @@ pub(super) struct Buffers {
     pub(super) statistics: Vec<f64>,
     /// Derivatives of an outer function.
     pub(super) outer: Vec<f64>,
-    /// Branches of the objective beside the largest one.
+    /// Branches of the objective other than the largest.
     pub(super) branches: Vec<Branch>,
     pub(super) weights: Vec<f64>,
     pub(super) work: Work,
 }
 
-/// Scores of all rows of a part at the last visited point, and the slopes to pull back.
+/// Scores of all rows of a part at the last visited point, and slopes for the backward pass.
 #[derive(Default)]
 pub(super) struct PartBuffer {
     pub(super) x: Vec<f64>,
@@ -45,13 +46,12 @@ pub(super) struct PartBuffer {
     pub(super) scores: Vec<f64>,
     pub(super) slopes: Vec<f64>,
     pub(super) slots: Vec<f64>,
-    /// What the slopes are to be divided by; none while there are no slopes.
+    /// Divisor of the slopes; `None` if there are no slopes.
     pub(super) divisor: Option<f64>,
 }
 
 impl PartBuffer {
-    /// Fills the scores unless they are those of `x` already. Comparing x costs nothing next to a pass over rows, and unlike
-    /// a promise it cannot be broken.
+    /// Fills the scores unless they belong to `x` already. Comparing x is cheap next to a pass over the rows.
     fn visit(&mut self, x: &[f64], fill: impl FnOnce(&mut [f64])) {
         let same = |a: &[f64], b: &[f64]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits());
         if self.visits == 0 || !same(&self.x, x) {
@@ -63,11 +63,11 @@ impl PartBuffer {
     }
 }
 
-/// What a population's buffer holds.
+/// Content of a population's buffer.
 #[derive(PartialEq, Eq)]
 pub(super) enum Holds {
     Nothing,
-    /// All members at this visit of the part.
+    /// All members, at this visit of the part.
     Visit(u64),
     Batch,
 }
@@ -82,7 +82,7 @@ pub(super) struct PopulationBuffer {
 }
 
 impl Learning {
-    /// The model's weights without the intercept.
+    /// Returns the model's weights without the intercept.
     pub(super) fn weights<'x>(&self, x: &'x [f64]) -> &'x [f64] {
         &x[..self.data.features.cols()]
     }
@@ -91,7 +91,7 @@ impl Learning {
         if self.intercept { x[x.len() - 1] } else { 0.0 }
     }
 
-    /// Statistics of one function on the drawn rows.
+    /// Computes the statistics of a function on the drawn rows.
     pub(super) fn measure(&self, function: &Function, at: At, out: &mut [f64], buffers: &mut Buffers) {
         for s in &function.pieces {
             let out = &mut out[s.statistics.clone()];
@@ -111,7 +111,7 @@ impl Learning {
         }
     }
 
-    /// Shows a coupled term the rows of both its populations, whose scores must be in the buffers.
+    /// Passes the rows of both populations to a coupled term; their scores must be in the buffers.
     pub(super) fn couple(&self, term: &dyn Term, populations: &[usize], buffers: &mut Buffers) {
         if let ([p, q], true) = (populations, term.is_coupled()) {
             let Buffers { parts, populations, work, .. } = buffers;
@@ -120,7 +120,7 @@ impl Learning {
         }
     }
 
-    /// Makes sure that the scores of population `p` at this point and draw are in the buffers.
+    /// Fills the buffers with the scores of population `p` at this point and draw.
     pub(super) fn score(&self, p: usize, at: At, buffers: &mut Buffers) {
         let population = &self.populations[p];
         let range = &self.parts[population.part];
@@ -162,7 +162,7 @@ impl Learning {
         }
     }
 
-    /// The rows of population `p` as a term sees them.
+    /// Returns the rows of population `p` as the terms use them.
     pub(super) fn view<'a>(&'a self, p: usize, own: &'a PopulationBuffer, part: &'a PartBuffer) -> View<'a> {
         let population = &self.populations[p];
         match (&own.holds, &population.members) {
@@ -178,13 +178,13 @@ impl Learning {
         }
     }
 
-    /// [`Learning::view`] of what lies in the buffers.
-    pub(super) fn seen<'a>(&'a self, p: usize, buffers: &'a Buffers) -> View<'a> {
+    /// Returns [`Learning::view`] of the rows in the buffers.
+    pub(super) fn current_view<'a>(&'a self, p: usize, buffers: &'a Buffers) -> View<'a> {
         self.view(p, &buffers.populations[p], &buffers.parts[self.populations[p].part])
     }
 
-    /// Adds `weight` times the derivative of a function to the slopes of parts (full draw) or to `grad` (batch). The scores
-    /// in the buffers must be those of `at`.
+    /// Adds `weight` times the derivative of a function to the slopes of the parts (all rows) or to `grad` (mini-batch). The
+    /// scores in the buffers must be those of `at`.
     pub(super) fn push(&self, function: &Function, at: At, outer: Outer, weight: f64, grad: &mut [f64], buffers: &mut Buffers) {
         for (i, s) in function.pieces.iter().enumerate() {
             match &s.piece {
@@ -244,7 +244,7 @@ impl Learning {
                 grad[self.data.features.cols()] += vec::sum(&slopes) / rows;
             }
         } else if population.members.is_none() && divisor.is_none() {
-            // The first term on a whole part writes where the pull reads.
+            // The first term on a whole part writes its slopes directly into the part's buffer.
             part_slopes.resize(part.scores.len(), 0.0);
             term.slopes(k, view, weights, work, &mut part_slopes);
             divisor = Some(rows);
@@ -269,7 +269,7 @@ impl Learning {
         populations[p].slopes = slopes;
     }
 
-    /// One pass over the rows of every part that has slopes: `grad += A^T slopes / divisor`.
+    /// Adds the gradient of every part that has slopes, in one pass over its rows: `grad += A^T slopes / divisor`.
     pub(super) fn pull(&self, grad: &mut [f64], buffers: &mut Buffers) {
         let features = &self.data.features;
         for (part, range) in buffers.parts.iter_mut().zip(&self.parts) {
@@ -283,7 +283,7 @@ impl Learning {
         }
     }
 
-    /// Statistics of the picked constraints into the buffers, values into `g`.
+    /// Writes the statistics of the selected constraints into the buffers and their values into `g`.
     pub(super) fn constraint_forward(&self, at: At, which: Pick, g: &mut [f64], buffers: &mut Buffers) {
         let mut statistics = std::mem::take(&mut buffers.statistics);
         let mut one = |j: usize, g: &mut f64| {
@@ -299,7 +299,7 @@ impl Learning {
         buffers.statistics = statistics;
     }
 
-    /// The weighted sum of constraint subgradients at statistics that lie in the buffers.
+    /// Computes the weighted sum of constraint subgradients from statistics in the buffers.
     pub(super) fn constraint_backward(
         &self,
         at: At,

@@ -7,14 +7,14 @@ use super::data::Data;
 use super::term::{RowNorms, Subpopulation};
 use crate::{Error, Result};
 
-/// A population of rows: one sample stream.
+/// Rows that a statistic is averaged over, one sample stream.
 #[derive(Debug)]
 pub(super) struct Population {
     pub(super) part: usize,
-    pub(super) who: Subpopulation,
-    /// Positions within the part; `None` for all of it.
+    pub(super) subpopulation: Subpopulation,
+    /// Positions within the part; `None` if all of them belong to the population.
     pub(super) members: Option<Vec<u32>>,
-    /// Labels of the members, where they are not the whole part.
+    /// Labels of the members; empty if the population is the whole part.
     pub(super) labels: Vec<f64>,
     /// Row weights with mean 1.
     pub(super) weights: Option<Vec<f64>>,
@@ -22,21 +22,21 @@ pub(super) struct Population {
 }
 
 impl Population {
-    /// Selects the rows of `who` from the part of `data` with index `part` and these rows. Fails if their total weight is 0;
-    /// `term` is named in the error.
+    /// Selects the rows of `subpopulation` among the rows `range` of the part with index `part`. Fails if their total weight is 0; `term`
+    /// appears in the error.
     pub(super) fn select(
         data: &Data,
         intercept: bool,
         (part, range): (usize, Range<usize>),
-        who: Subpopulation,
+        subpopulation: Subpopulation,
         term: &str,
     ) -> Result<Self> {
         let group = |i: usize| data.groups.as_ref().map(|g| g.of_row[i]);
-        let rows: Vec<usize> = range.clone().filter(|&i| who.contains(group(i), data.labels[i])).collect();
+        let rows: Vec<usize> = range.clone().filter(|&i| subpopulation.contains(group(i), data.labels[i])).collect();
         let weight = |i: usize| data.weights.as_ref().map_or(1.0, |w| w[i]);
         let total: f64 = rows.iter().map(|&i| weight(i)).sum();
         if total <= 0.0 {
-            let whom = describe(data, who);
+            let whom = describe(data, subpopulation);
             let why = if rows.is_empty() { "there is none" } else { "their weights are all 0" };
             return Err(Error::Problem(format!("'{term}' needs {whom} among the rows it is computed on, but {why}")));
         }
@@ -46,7 +46,7 @@ impl Population {
         let whole = rows.len() == range.len();
         Ok(Population {
             part,
-            who,
+            subpopulation,
             labels: if whole { vec![] } else { rows.iter().map(|&i| data.labels[i]).collect() },
             weights: data.weights.as_ref().map(|w| rows.iter().map(|&i| w[i] * n / total).collect()),
             members: (!whole).then(|| rows.iter().map(|&i| (i - range.start) as u32).collect()),
@@ -54,16 +54,16 @@ impl Population {
         })
     }
 
-    /// Number of rows; `parts` are the row ranges of the problem's parts.
+    /// Returns the number of rows; `parts` are the row ranges of the problem's parts.
     pub(super) fn size(&self, parts: &[Range<usize>]) -> usize {
         self.members.as_ref().map_or(parts[self.part].len(), Vec::len)
     }
 }
 
-/// Names a subpopulation in a sentence.
-pub(super) fn describe(data: &Data, who: Subpopulation) -> String {
+/// Describes a subpopulation for an error message.
+pub(super) fn describe(data: &Data, subpopulation: Subpopulation) -> String {
     let name = |k: u32| data.groups.as_ref().and_then(|g| g.names.get(k as usize)).map_or("?", String::as_str);
-    match who {
+    match subpopulation {
         Subpopulation::Everyone => "rows".into(),
         Subpopulation::Positives => "rows with label +1".into(),
         Subpopulation::Negatives => "rows with label -1".into(),

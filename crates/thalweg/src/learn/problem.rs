@@ -20,10 +20,10 @@ use crate::oracle::{At, Modulus, Pick, Scales, Scratch, Source, Subgradients, Va
 use crate::sets::Set;
 use crate::{Error, Result};
 
-/// Columns up to which all products of two are worth their cost: a square matrix, and its triangle for every cut.
+/// Largest number of columns for which the full matrix of second moments is computed.
 const MOMENTS: usize = 512;
 
-/// A linear model's training problem: minimise one sum of terms subject to others, over a simple set of weights.
+/// Training problem of a linear model: minimise one sum of terms subject to bounds on others, over a simple set of weights.
 ///
 /// ```
 /// use thalweg::learn::{Builder, Data};
@@ -43,7 +43,7 @@ pub struct Learning {
     pub(super) sizes: Vec<usize>,
     pub(super) objective: Function,
     pub(super) constraints: Vec<Function>,
-    /// Where each constraint's statistics begin.
+    /// Index of each constraint's first statistic.
     pub(super) offsets: Vec<usize>,
     pub(super) domain: Arc<dyn Set>,
     pub(super) references: References,
@@ -54,18 +54,17 @@ pub struct Learning {
 }
 
 impl Learning {
-    /// Starts putting a problem together.
+    /// Starts a problem on `data`.
     pub fn on(data: Data) -> Builder {
         Builder::new(data)
     }
 
-    /// Starts another problem on the same rows, which are shared and not copied: divided between losses and gaps in the same
-    /// way, with or without an intercept, with the same reference values and the same meaning of "erm". Its domain is the
-    /// whole space until the builder is told otherwise.
-    pub fn beside(&self) -> Builder {
+    /// Starts another problem on the same rows, which are shared and not copied. The split, the intercept, the reference values
+    /// and the meaning of "erm" carry over; the domain does not.
+    pub fn on_same_data(&self) -> Builder {
         let gaps = self.parts[self.parts.len() - 1].clone();
         let parts = Parts { losses: self.parts[0].clone(), gaps };
-        Builder::beside(&self.data, parts, self.intercept, &self.references)
+        Builder::on_same_data(&self.data, parts, self.intercept, &self.references)
     }
 
     pub(super) fn assemble(
@@ -120,16 +119,18 @@ impl Learning {
         Ok(problem)
     }
 
-    /// Finds or makes the populations of a function's terms and lays out its statistics.
+    /// Assigns populations and a range of statistics to each term of a function.
     fn bind(&mut self, function: &mut Function) -> Result<()> {
         let mut end = 0;
         for s in &mut function.pieces {
             let width = match &mut s.piece {
                 Piece::Penalty(_) => 1,
                 Piece::Term(term) => {
-                    let (part, who) = term.populations();
-                    s.populations =
-                        who.into_iter().map(|who| self.population(part, who, &function.expression)).collect::<Result<_>>()?;
+                    let (part, subpopulations) = term.populations();
+                    s.populations = subpopulations
+                        .into_iter()
+                        .map(|one| self.population(part, one, &function.expression))
+                        .collect::<Result<_>>()?;
                     let norms: Vec<RowNorms> = s.populations.iter().map(|&p| self.populations[p].norms).collect();
                     term.bind(&norms);
                     s.populations.len() * term.width()
@@ -143,43 +144,49 @@ impl Learning {
     }
 
     /// Returns the index of a population, which is added if it is new.
-    fn population(&mut self, part: Part, who: Subpopulation, term: &str) -> Result<usize> {
+    fn population(&mut self, part: Part, subpopulation: Subpopulation, term: &str) -> Result<usize> {
         let part = match part {
             Part::Losses => 0,
             Part::Gaps => self.parts.len() - 1,
         };
-        if let Some(known) = self.populations.iter().position(|p| p.part == part && p.who == who) {
+        if let Some(known) = self.populations.iter().position(|p| p.part == part && p.subpopulation == subpopulation) {
             return Ok(known);
         }
-        self.populations.push(Population::select(&self.data, self.intercept, (part, self.parts[part].clone()), who, term)?);
+        self.populations.push(Population::select(
+            &self.data,
+            self.intercept,
+            (part, self.parts[part].clone()),
+            subpopulation,
+            term,
+        )?);
         Ok(self.populations.len() - 1)
     }
 
-    /// The data behind the problem; a shuffled split has moved the rows.
+    /// Returns the data; a shuffled split has reordered the rows.
     pub fn data(&self) -> &Data {
         &self.data
     }
 
-    /// The reference values that bounds, thresholds, domain and start were made from.
+    /// Returns the reference values behind bounds, thresholds, domain and start.
     pub fn references(&self) -> &[Best] {
         &self.references.list
     }
 
-    /// The reference value of the problem's loss, with its minimiser, if the problem asked for it.
+    /// Returns the reference value of the problem's loss with its minimiser, if the problem refers to it.
     pub fn erm(&self) -> Option<&Best> {
         self.references.erm()
     }
 
-    pub(super) fn refer(&mut self, references: References) {
+    pub(super) fn set_references(&mut self, references: References) {
         self.references = references;
     }
 
-    /// The objective in words.
+    /// Returns the expression of the objective.
     pub(super) fn objective_text(&self) -> &str {
         &self.objective.expression
     }
 
-    /// Where the objective is `expression` alone, a term of two populations: the stream and the rows of each.
+    /// Returns the stream and the rows of both populations if the objective is `expression` alone, a term of two populations.
     pub(super) fn objective_populations(&self, expression: &str) -> Option<[(usize, Vec<usize>); 2]> {
         let [Summand { factor: 1.0, populations, .. }] = &self.objective.pieces[..] else { return None };
         let rows = |p: usize| {
@@ -198,13 +205,12 @@ impl Learning {
         }
     }
 
-    /// The domain, for a problem with more variables.
+    /// Returns the domain, for a problem with additional variables.
     pub(super) fn shared_domain(&self) -> Arc<dyn Set> {
         Arc::clone(&self.domain)
     }
 
-    /// The smallest and the largest score at `x` over the rows that losses are computed on. Rows of weight 0 are as good as
-    /// absent.
+    /// Returns the smallest and the largest score at `x` over the rows that losses are computed on, without rows of weight 0.
     pub(super) fn loss_score_range(&self, x: &[f64]) -> Result<[f64; 2]> {
         let scores = self.scores(x)?;
         let counts = |i: &usize| self.data.weights.as_ref().is_none_or(|w| w[*i] > 0.0);
@@ -212,31 +218,31 @@ impl Learning {
         Ok(all.fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], s| [low.min(s), high.max(s)]))
     }
 
-    /// The bound of constraint `j`, which its value is measured from.
+    /// Returns the bound of constraint `j`. The constraint's value is its left-hand side minus the bound.
     pub fn bound(&self, j: usize) -> f64 {
         self.constraints[j].bound
     }
 
-    /// How far the bound of constraint `j` lies above the smallest value of its expression, where that is known.
-    pub(super) fn room(&self, j: usize) -> Option<f64> {
+    /// Returns how far the bound of constraint `j` lies above the smallest value of its expression, if that is known.
+    pub(super) fn margin_above_best(&self, j: usize) -> Option<f64> {
         let known = self.references.list.iter().find(|best| best.expression == self.constraints[j].expression);
         known.map(|best| (self.constraints[j].bound - best.value).max(0.0))
     }
 
-    /// Moves the bound of constraint `j`.
+    /// Sets the bound of constraint `j`.
     pub fn set_bound(&mut self, j: usize, bound: f64) {
         self.constraints[j].bound = bound;
     }
 
-    /// Multiplies the temperature of the softened terms of constraint `j` by `factor`. False if it has none.
-    pub fn sharpen(&mut self, j: usize, factor: f64) -> bool {
+    /// Multiplies the temperature of the surrogate rates in constraint `j` by `factor`. Returns false if there are none.
+    pub fn scale_temperature(&mut self, j: usize, factor: f64) -> bool {
         self.constraints[j].pieces.iter_mut().fold(false, |any, s| match &mut s.piece {
-            Piece::Term(term) => term.sharpen(factor) || any,
+            Piece::Term(term) => term.scale_temperature(factor) || any,
             Piece::Penalty(_) => any,
         })
     }
 
-    /// Scores of all rows at `x`.
+    /// Computes the scores of all rows at `x`.
     pub fn scores(&self, x: &[f64]) -> Result<Vec<f64>> {
         crate::error::check_length("the point", x.len(), self.dim())?;
         let mut scores = vec![0.0; self.data.features.rows()];
@@ -248,7 +254,8 @@ impl Learning {
         Ok(scores)
     }
 
-    /// Weak-convexity constant of the objective and of every constraint: the sharp one, or the one that the papers print.
+    /// Returns the weak-convexity constants of the objective and of every constraint: the sharpest ones, or those printed in
+    /// the papers.
     pub fn moduli(&self, which: Constant) -> (Option<f64>, Vec<Option<f64>>) {
         (
             self.objective.modulus(&self.populations, which),
@@ -256,7 +263,8 @@ impl Learning {
         )
     }
 
-    /// Second moments of the columns, the intercept a column of ones: with all products where there are few columns.
+    /// Computes second moments of the columns, with the intercept as a column of ones: the full matrix for few columns, else
+    /// its diagonal.
     fn moments(&self) -> Scales {
         let features = &self.data.features;
         let (d, rows) = (self.dim(), features.rows());
