@@ -217,7 +217,7 @@ impl Learning {
         self.with(py, |problem| {
             check_length("the point", x.len(), problem.dim()).map_err(of_library)?;
             let value = |text: &String| -> thalweg::Result<f64> {
-                let other = problem.beside().minimize(text.parse()?).build()?;
+                let other = problem.on_same_data().minimize(text.parse()?).build()?;
                 Evaluator::new(&other, 0, 0.0).objective(&x, &Draw::full())
             };
             expressions.iter().map(|text| value(text).map_err(of_library)).collect()
@@ -248,14 +248,14 @@ impl Learning {
             for (j, &(bound, factor)) in trained.iter().enumerate().take(asked.len()) {
                 problem.set_bound(j, bound);
                 if factor != 1.0 {
-                    problem.sharpen(j, factor);
+                    problem.scale_temperature(j, factor);
                 }
             }
             let found = certify(problem, &x, &how).map_err(of_library);
             for (j, &(_, factor)) in trained.iter().enumerate().take(asked.len()) {
                 problem.set_bound(j, asked[j]);
                 if factor != 1.0 {
-                    problem.sharpen(j, 1.0 / factor);
+                    problem.scale_temperature(j, 1.0 / factor);
                 }
             }
             found

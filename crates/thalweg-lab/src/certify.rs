@@ -170,7 +170,7 @@ impl Subject {
             let mut problem = builder.references(trained.map_or_else(Vec::new, |p| p.references().to_vec())).build()?;
             for (j, c) in model.measured.constraints.iter().enumerate() {
                 if c.sharpened != 1.0 {
-                    problem.sharpen(j, c.sharpened);
+                    problem.scale_temperature(j, c.sharpened);
                 }
                 // A bound that is measured by rows is measured by those of training.
                 if !same && subject_to[j].bound.best.is_some() {
@@ -205,7 +205,7 @@ impl Subject {
     fn compare(mut self, model: &Model, same_rows: bool) -> Result<Self> {
         let differ = |a: f64, b: f64| (a - b).abs() > 1e-6 * a.abs().max(b.abs()).max(1e-3);
         let problem = self.problem.terms("certify")?;
-        let counted = problem.counted(&self.x)?;
+        let counted = problem.measured(&self.x)?;
         let soft = run::measure(problem, &self.x, 0.0)?;
         for (j, c) in model.measured.constraints.iter().enumerate() {
             let bound = problem.bound(j);
@@ -272,7 +272,7 @@ impl Subject {
         };
         let (oracle, model) = (self.problem.oracle(), self.problem.terms("certify")?);
         let point = run::measure(oracle, &self.x, how.feasibility)?;
-        let counted = model.counted(self.problem.of_model(&self.x))?;
+        let counted = model.measured(self.problem.of_model(&self.x))?;
         let constraints: Vec<Measured> = point
             .constraints
             .iter()

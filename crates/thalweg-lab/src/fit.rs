@@ -497,7 +497,7 @@ pub fn quality(problem: &Learning, x: &[f64]) -> Result<Quality> {
         accuracy: share(&everyone, &right),
         objective: point.objective,
         constraints: point.constraints.iter().enumerate().map(|(j, c)| c.value + problem.bound(j)).collect(),
-        counted: problem.counted(x)?,
+        counted: problem.measured(x)?,
         groups: groups.collect(),
     })
 }

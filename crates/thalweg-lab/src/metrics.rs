@@ -148,7 +148,7 @@ struct Side {
 impl Side {
     fn new(wanted: &[Wanted], rows: &Learning) -> Result<Self> {
         // Of all objectives this one costs least.
-        let mut builder = rows.beside().minimize("l2".parse()?);
+        let mut builder = rows.on_same_data().minimize("l2".parse()?);
         for sum in wanted.iter().filter_map(Wanted::bounded) {
             builder = builder.subject_to(sum);
         }
@@ -168,7 +168,7 @@ impl Side {
             }
         }
         if wanted.contains(&Wanted::CountedRocGap) {
-            side.sums.counted_roc_gap(&origin)?;
+            side.sums.measured_roc_gap(&origin)?;
         }
         Ok(side)
     }
@@ -182,7 +182,7 @@ impl Side {
             let (soft, hard) = if one.sum().is_some() { (sums.next(), counted.next()) } else { (None, None) };
             values.push(match one {
                 Wanted::Accuracy => accuracy(&self.sums, x)?,
-                Wanted::CountedRocGap => self.sums.counted_roc_gap(x)?,
+                Wanted::CountedRocGap => self.sums.measured_roc_gap(x)?,
                 Wanted::Sum(_) => soft.unwrap_or(f64::NAN),
                 Wanted::Counted(_) => hard.unwrap_or(f64::NAN),
             });
@@ -192,7 +192,7 @@ impl Side {
 
     /// The counted side of every sum; nothing if none is wanted.
     fn counted(&self, wanted: &[Wanted], x: &[f64]) -> thalweg::Result<Vec<Option<f64>>> {
-        if wanted.iter().any(|one| matches!(one, Wanted::Counted(_))) { self.sums.counted(x) } else { Ok(vec![]) }
+        if wanted.iter().any(|one| matches!(one, Wanted::Counted(_))) { self.sums.measured(x) } else { Ok(vec![]) }
     }
 }
 

@@ -280,12 +280,12 @@ impl Sweeps for Fits<'_> {
                 let asked: Vec<f64> = (0..problem.num_constraints()).map(|j| problem.bound(j)).collect();
                 for (j, c) in fitted.constraints.iter().enumerate() {
                     problem.set_bound(j, c.surrogate_bound);
-                    problem.sharpen(j, c.sharpened);
+                    problem.scale_temperature(j, c.sharpened);
                 }
                 let proved = distance(problem, &fitted.point.x, self.options.feasibility, &mut notes);
                 for (j, c) in fitted.constraints.iter().enumerate() {
                     problem.set_bound(j, asked[j]);
-                    problem.sharpen(j, 1.0 / c.sharpened);
+                    problem.scale_temperature(j, 1.0 / c.sharpened);
                 }
                 proved
             });
@@ -298,7 +298,7 @@ impl Sweeps for Fits<'_> {
         let mut row = self.row(bound, x)?;
         let problem = &*self.problem;
         let feasibility = self.options.feasibility;
-        let (counted, point) = (problem.counted(x)?, run::measure(problem, x, feasibility)?);
+        let (counted, point) = (problem.measured(x)?, run::measure(problem, x, feasibility)?);
         row.feasible = point.constraints.iter().enumerate().all(|(j, c)| match (self.options.enforce, counted[j]) {
             (Enforce::Measured, Some(rate)) => rate <= problem.bound(j) + feasibility * problem.bound(j).abs().max(1.0),
             _ => c.satisfied,

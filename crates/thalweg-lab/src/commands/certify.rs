@@ -210,7 +210,7 @@ fn held_out(held: &HeldOut, trained: &[Measured]) -> String {
         };
         rows.push([name, bound.map_or(String::new(), number), number(value), low_text, high_text, verdict.into()]);
     };
-    for (Interval { name, bound, value, low, high, counted, .. }, trained) in held.constraints.iter().zip(trained) {
+    for (Interval { name, bound, value, low, high, measured: counted, .. }, trained) in held.constraints.iter().zip(trained) {
         match counted {
             None => row(name.clone(), Some(*bound), *value, *low, *high),
             Some(c) => {

@@ -703,7 +703,7 @@ mod tests {
         /// The same program as a second opinion solves it: over the step, the level and the excess.
         fn by_clarabel(&self) -> f64 {
             use clarabel::algebra::CscMatrix;
-            use clarabel::solver::{DefaultSettings, DefaultSolver, IPSolver, NonnegativeConeT, SolverStatus};
+            use clarabel::solver::{DefaultSolver, IPSolver, NonnegativeConeT, SolverStatus};
             let dim = self.dim;
             let (mut rows, mut right): (Vec<Vec<f64>>, Vec<f64>) = (vec![], vec![]);
             for (i, role) in self.roles.iter().enumerate().filter(|(_, role)| **role != Role::Absent) {
@@ -721,13 +721,7 @@ mod tests {
             (linear[dim], linear[dim + 1]) = (1.0, self.penalty);
             let mut square = vec![vec![0.0; dim + 2]; dim + 2];
             (0..dim).for_each(|k| square[k][k] = self.mu);
-            let tight = DefaultSettings {
-                verbose: false,
-                tol_gap_abs: 1e-10,
-                tol_gap_rel: 1e-10,
-                tol_feas: 1e-10,
-                ..DefaultSettings::default()
-            };
+            let tight = crate::sets::testing::tight_clarabel();
             let cones = [NonnegativeConeT(rows.len())];
             let (square, rows) = (CscMatrix::from(square.iter()), CscMatrix::from(rows.iter()));
             let mut solver = DefaultSolver::new(&square, &linear, &rows, &right, &cones, tight).unwrap();

@@ -312,7 +312,8 @@ impl<'a> Trainer<'a> {
         observer: &'a mut (dyn Observer + Send),
     ) -> Self {
         // How far a bound may be tightened: not below what its own expression can reach.
-        let room = (0..asked.len()).map(|j| asked[j].abs().min(problem.room(j).map_or(f64::INFINITY, |room| 25.0 * room)));
+        let room =
+            (0..asked.len()).map(|j| asked[j].abs().min(problem.margin_above_best(j).map_or(f64::INFINITY, |room| 25.0 * room)));
         let smallest = room.fold(f64::INFINITY, f64::min);
         let tol = match chosen {
             // It returns what is feasible to within the tolerance of the measurement.
@@ -444,7 +445,7 @@ impl<'a> Trainer<'a> {
 
     /// Lowers the temperature of constraint `j`, if it has one.
     fn sharpen(&mut self, j: usize, factor: f64) -> bool {
-        let sharpened = factor != 1.0 && self.problem.sharpen(j, factor);
+        let sharpened = factor != 1.0 && self.problem.scale_temperature(j, factor);
         if sharpened {
             self.sharpened[j] *= factor;
         }
@@ -644,7 +645,7 @@ impl<'a> Trainer<'a> {
         multipliers: Option<Vec<f64>>,
         stationary: Option<Stationary>,
     ) -> Result<Candidate> {
-        let counted = self.problem.counted(&point.x)?;
+        let counted = self.problem.measured(&point.x)?;
         let constraints = point.constraints.iter().enumerate();
         let surrogates: Vec<f64> = constraints.map(|(j, c)| c.value + self.problem.bound(j)).collect();
         let excess = (0..surrogates.len())

@@ -406,7 +406,7 @@ mod tests {
     /// The same by an interior-point method: the point, none where there is none, an error where it does not know.
     fn by_clarabel(rows: &[Vec<f64>], bounds: &[f64], radius: Option<f64>, target: &[f64]) -> Result<Option<Vec<f64>>, String> {
         use clarabel::algebra::CscMatrix;
-        use clarabel::solver::{DefaultSettings, DefaultSolver, IPSolver, NonnegativeConeT, SecondOrderConeT, SolverStatus};
+        use clarabel::solver::{DefaultSolver, IPSolver, NonnegativeConeT, SecondOrderConeT, SolverStatus};
         let dim = target.len();
         let mut left: Vec<Vec<f64>> = rows.iter().map(|row| row.iter().map(|a| -a).collect()).collect();
         let mut right: Vec<f64> = bounds.iter().map(|b| -b).collect();
@@ -422,13 +422,7 @@ mod tests {
             cones.push(SecondOrderConeT(dim + 1));
         }
         let linear: Vec<f64> = target.iter().map(|t| -t).collect();
-        let tight = DefaultSettings {
-            verbose: false,
-            tol_gap_abs: 1e-10,
-            tol_gap_rel: 1e-10,
-            tol_feas: 1e-10,
-            ..DefaultSettings::default()
-        };
+        let tight = testing::tight_clarabel();
         let (square, left) = (CscMatrix::identity(dim), CscMatrix::from(left.iter()));
         let mut solver = DefaultSolver::new(&square, &linear, &left, &right, &cones, tight).unwrap();
         solver.solve();

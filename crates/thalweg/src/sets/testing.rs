@@ -78,3 +78,14 @@ pub(crate) fn keeps_its_promises_but_minimisers(
     assert!(outside.get() > 20 || set.describe() == "whole space", "only {} of 256 points are outside", outside.get());
     minimisers.get()
 }
+
+/// Settings of the interior-point solver that tests compare with.
+pub(crate) fn tight_clarabel() -> clarabel::solver::DefaultSettings<f64> {
+    clarabel::solver::DefaultSettings {
+        verbose: false,
+        tol_gap_abs: 1e-10,
+        tol_gap_rel: 1e-10,
+        tol_feas: 1e-10,
+        ..clarabel::solver::DefaultSettings::default()
+    }
+}

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use super::proximal_point::Output;
 use super::proximal_point::{Moved, Otherwise, ProximalPoint, Relaxation, Running, Saved as Points, Subproblem};
 use super::{Eval, Method, Pd, PointOrigin, Schedule, Solver, Ssg, State, Step, pd, ssg};
 use crate::math::vec;
@@ -46,17 +47,6 @@ impl Sg {
             ..ssg::Settings::default()
         }
     }
-}
-
-/// Which point is returned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Output {
-    /// A centre drawn uniformly from z_1, …, z_K: what the theorem speaks of.
-    Random,
-    /// The last centre, z_{K+1}.
-    #[default]
-    Last,
 }
 
 /// Settings of [`Adaprox`].
@@ -330,17 +320,11 @@ impl Method for Adaprox {
     }
 
     fn output(&self, out: &mut [f64]) -> PointOrigin {
-        let drawn = self.points.drawn().filter(|_| self.settings.output == Output::Random);
-        out.copy_from_slice(drawn.unwrap_or(&self.points.s.centre));
-        PointOrigin::OutputRule
+        self.points.output(self.settings.output, out)
     }
 
     fn multipliers(&self) -> Option<&[f64]> {
-        let found = match self.settings.output {
-            Output::Random => &self.points.s.drawn_multipliers,
-            Output::Last => &self.points.s.multipliers,
-        };
-        (!found.is_empty()).then_some(found)
+        self.points.multipliers(self.settings.output)
     }
 
     fn notes(&self) -> Vec<Note> {

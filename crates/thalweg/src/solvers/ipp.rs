@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use super::proximal_point::Output;
 use super::proximal_point::{Otherwise, ProximalPoint, Relaxation, Running, Saved, Subproblem};
 use super::{Bundle, Conex, Eval, Method, PointOrigin, Solver, Ssg, State, Step, ValueEval, bundle, conex, ssg};
 use crate::oracle::Modulus;
@@ -34,17 +35,6 @@ pub enum InnerOutput {
     #[default]
     Average,
     /// Its last iterate.
-    Last,
-}
-
-/// Which point is returned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Output {
-    /// A centre drawn uniformly from those that a subproblem was begun at: what the theorems speak of.
-    Random,
-    /// The last centre.
-    #[default]
     Last,
 }
 
@@ -233,17 +223,11 @@ impl Method for Ipp {
     }
 
     fn output(&self, out: &mut [f64]) -> PointOrigin {
-        let drawn = self.points.drawn().filter(|_| self.settings.output == Output::Random);
-        out.copy_from_slice(drawn.unwrap_or(&self.points.s.centre));
-        PointOrigin::OutputRule
+        self.points.output(self.settings.output, out)
     }
 
     fn multipliers(&self) -> Option<&[f64]> {
-        let found = match self.settings.output {
-            Output::Random => &self.points.s.drawn_multipliers,
-            Output::Last => &self.points.s.multipliers,
-        };
-        (!found.is_empty()).then_some(found)
+        self.points.multipliers(self.settings.output)
     }
 
     fn notes(&self) -> Vec<Note> {

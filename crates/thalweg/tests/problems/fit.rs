@@ -52,10 +52,10 @@ fn keeps(groups: u32, weighted: bool, term: &str, bound: f64) {
     let mut free = problem(data(groups, weighted), "logistic", &[]);
     let unconstrained = train(&mut free, &options(1000));
     let mut bounded = problem(data(groups, weighted), "logistic", &[&text]);
-    let before = bounded.counted(&unconstrained.point.x).unwrap()[0].unwrap();
+    let before = bounded.measured(&unconstrained.point.x).unwrap()[0].unwrap();
     assert!(before > 2.0 * bound, "the unconstrained gap is {before}");
     let fitted = train(&mut bounded, &options(1000));
-    let counted = bounded.counted(&fitted.point.x).unwrap()[0].unwrap();
+    let counted = bounded.measured(&fitted.point.x).unwrap()[0].unwrap();
     assert!(fitted.feasible && fitted.constraints[0].kept && counted <= bound + 1e-6, "{counted}, {fitted:?}");
     assert_eq!(fitted.constraints[0].measured, Some(counted));
     assert!(fitted.point.objective > unconstrained.point.objective);
@@ -79,7 +79,7 @@ fn a_method_is_chosen_with_reasons_and_can_be_named() {
         let chosen = train(&mut p, &free(Trains::Auto));
         assert_eq!((chosen.solver.as_str(), chosen.eta, chosen.reasons.len()), ("bundle", None, 3));
         assert!(chosen.reasons[2].contains("--solver bundle"), "{:?}", chosen.reasons);
-        let counted = p.counted(&chosen.point.x).unwrap()[0].unwrap();
+        let counted = p.measured(&chosen.point.x).unwrap()[0].unwrap();
         assert!(chosen.feasible && counted <= 0.03 + 1e-6, "{chosen:?}");
         let proved = chosen.stationary.as_ref().unwrap();
         assert!(proved.upper <= 1e-3 && proved.relaxed <= 1e-6);
@@ -99,7 +99,7 @@ fn two_constraints_are_kept_at_once() {
     let mut p = problem(data(2, false), "logistic", &["demographic_parity <= 0.05", "equal_opportunity <= 0.05", "l2 <= 3"]);
     let fitted = train(&mut p, &options(2000));
     assert!(fitted.feasible, "{fitted:?}");
-    let counted = p.counted(&fitted.point.x).unwrap();
+    let counted = p.measured(&fitted.point.x).unwrap();
     assert!(counted[0].unwrap() <= 0.05 + 1e-6 && counted[1].unwrap() <= 0.05 + 1e-6 && counted[2].is_none(), "{counted:?}");
     assert!(fitted.constraints[2].surrogate <= 3.0 + 3e-6 && fitted.constraints[2].measured.is_none());
 }
@@ -112,7 +112,7 @@ fn bounds_and_temperatures_are_put_back() {
     let state = |p: &Learning| {
         let point = run::measure(p, &x, 0.0).unwrap();
         let values: Vec<u64> = point.constraints.iter().map(|c| c.value.to_bits()).collect();
-        ([p.bound(0), p.bound(1)], values, p.counted(&x).unwrap(), p.fingerprint())
+        ([p.bound(0), p.bound(1)], values, p.measured(&x).unwrap(), p.fingerprint())
     };
     let before = state(&p);
     let fitted = train(&mut p, &options(500));
