@@ -14,7 +14,7 @@ use thalweg::assess::{Measures, Switching};
 use thalweg::certify;
 use thalweg::learn::{Best, Data, Groups, JointWasserstein, Learning, Split};
 use thalweg::math::Matrix;
-use thalweg::oracle::{Values, Warm};
+use thalweg::oracle::{Description, Warm};
 use thalweg::run::{self, LISTED, Metric};
 use thalweg::solvers::{AnySolver, auto};
 use toml::Value;

@@ -5,7 +5,7 @@ use std::path::Path;
 use thalweg::learn::{
     Argument, Attributes, Best, Bounded, Builder, Call, Data, Expression, JointWasserstein, Learning, ManyConstraints,
 };
-use thalweg::oracle::{Subgradients, Values};
+use thalweg::oracle::{Description, Subgradients};
 use thalweg::sets::{Ball, Bounds, NonNegative, Set, WholeSpace};
 use thalweg::suggest::did_you_mean;
 use toml::Value;

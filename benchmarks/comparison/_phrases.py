@@ -1,25 +1,25 @@
-"""Small pieces of prose that several jobs make from their numbers. No number is computed here that is not given."""
+"""Formatting of numbers and names in the sentences of several tasks."""
 
 from __future__ import annotations
 
 from typing import Iterable, Tuple
 
-#: What the codes of nlopt mean.
+#: Meaning of nlopt's positive return codes.
 _NLOPT = {1: "success", 2: "stopval reached", 3: "ftol reached", 4: "xtol reached", 5: "maxeval reached", 6: "maxtime reached"}
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names with commas and an "and".
+    """Join names with commas and "and".
 
     >>> listed(["a", "b", "c"]), listed(["a"]), listed([])
     ('a, b and c', 'a', '')
     """
-    kept = list(names)
-    return f"{', '.join(kept[:-1])} and {kept[-1]}" if len(kept) > 1 else "".join(kept)
+    items = list(names)
+    return f"{', '.join(items[:-1])} and {items[-1]}" if len(items) > 1 else "".join(items)
 
 
 def share(value: float) -> str:
-    """A small share.
+    """Format a small fraction as a percentage.
 
     >>> share(0.0123), share(1e-7)
     ('1.23%', 'less than 0.005%')
@@ -28,7 +28,7 @@ def share(value: float) -> str:
 
 
 def times(more: float, less: float) -> str:
-    """How often the one goes into the other.
+    """Format the ratio of two numbers.
 
     >>> times(25.0, 0.5), times(3.0, 2.0)
     ('50', '1.5')
@@ -37,10 +37,10 @@ def times(more: float, less: float) -> str:
     return f"{ratio:.0f}" if ratio >= 10.0 else f"{ratio:.1f}"
 
 
-def nlopt_word(code: int) -> Tuple[bool, str]:
-    """Whether nlopt claims success, and what it says.
+def nlopt_status(code: int) -> Tuple[bool, str]:
+    """Return whether nlopt claims success, and its status in words.
 
-    >>> nlopt_word(4), nlopt_word(6), nlopt_word(-1)
+    >>> nlopt_status(4), nlopt_status(6), nlopt_status(-1)
     ((True, 'xtol reached'), (False, 'maxtime reached'), (False, 'code -1'))
     """
     return 0 < code < 5, _NLOPT.get(code, f"code {code}")

@@ -1,14 +1,14 @@
-"""One inner iteration of AdaProx on robust hyper-representation: Thalweg beside the same algorithm in NumPy, one thread each.
+"""Time of one inner iteration of AdaProx on robust hyper-representation, compared with NumPy, with one thread each.
 
-Both begin at the same point with the same data (200 validation and 200 training rows, 50 features, 512 and 1024 inner variables),
-take five gradient steps on the inner problem at each point, and make fifty iterations on each of two subproblems: in the first
-one constraints are relaxed until the start keeps them, in the second they bind. The objectives at the ends must agree to 1e-8.
-The NumPy version is written to be fast: sums over the rows once, products with matrices by BLAS, a gradient of rank three in one
-product, vectors updated in place. The two run in turns, and medians are compared.
+Both start at the same point with the same data (200 validation and 200 training rows, 50 features, 512 and 1024 inner variables),
+take five gradient steps on the inner problem at each point, and make fifty iterations on each of two subproblems. The constraints
+of the first are relaxed until the starting point satisfies them; those of the second bind. The final objectives must agree to
+1e-8. The NumPy version is optimised: sums over the rows are computed once, matrix products use BLAS, a gradient of rank three is
+one product, and vectors are updated in place. The two run alternately, and medians are compared.
 
-    python benches/bilevel.py
+    python benchmarks/bilevel.py
 
-builds the benchmark ``hyper_representation`` of the Rust crate, for which it needs cargo; ``--program`` names one that is there.
+builds the benchmark ``hyper_representation`` of the Rust crate with cargo; ``--program`` names a compiled one.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
-# One thread, as there: BLAS looks at this when it is loaded.
+# One thread, as in the Rust benchmark. BLAS reads this when it is loaded.
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
@@ -30,13 +30,13 @@ import numpy as np  # noqa: E402
 ROWS, FEATURES, STEPS, ITERATIONS = 200, 50, 5, 50
 SIZES = (512, 1024)
 PARTS = ("relaxed", "binding")
-# As in the benchmark of the crate; the last four are defaults of pd.
+# As in the Rust benchmark; the last four are defaults of pd.
 ALPHA, XI, SIGMA, BETA, OUTER, MULTIPLIER = 0.01, 0.01, 100.0, 0.2, 100, 10.0
 T0, C_TAU, BOUND = 10, 40.0, 50.0
 
 
 class Problem:
-    """The reformulation and its buffers."""
+    """Single-level reformulation with its buffers."""
 
     def __init__(self, folder: Path, m: int) -> None:
         def read(name: str) -> np.ndarray:
@@ -54,7 +54,7 @@ class Problem:
         self.parts = slice(0, n), slice(n, n + m), n + m
         lam = self.start[:n]
         self.radius_x = 10.0 * np.sqrt(lam @ lam)
-        # The least solution at the start.
+        # The least-norm solution at the starting point.
         w = np.linalg.solve(self.gram_g, self.linear_g)
         least = np.linalg.lstsq(lam.reshape(FEATURES, m), w, rcond=None)[0]
         self.radius_y = 10.0 * max(1.0, float(np.linalg.norm(least)))
@@ -68,7 +68,7 @@ class Problem:
         self.value = 0.0
 
     def refresh(self, lam: np.ndarray) -> None:
-        """The value function, by gradient steps from where the last visit ended."""
+        """Update the value function by gradient steps from the last inner solution."""
         yhat, w, t, slope = self.yhat, self.w, self.t, self.slope
         rate = 2.0 / (self.smoothness + 2.0 * ALPHA)
         keep = 1.0 - rate * ALPHA
@@ -95,7 +95,7 @@ class Problem:
         np.subtract(self.both[:FEATURES], self.linear_f, out=self.f_w)
         np.subtract(self.both[FEATURES:], self.linear_g, out=self.g_w)
         g = 0.5 * ((self.g_w - self.linear_g) @ w) + self.constant_g
-        # The rows.
+        # Constraint rows.
         m, h, s = self.m, self.rows, g - self.value - XI
         h[0] = s
         np.multiply(self.g_w, v, out=self.e)
@@ -111,7 +111,7 @@ class Problem:
         return float(0.5 * (w @ self.gram_f @ w) - self.linear_f @ w + self.constant_f)
 
     def pull(self, lam: np.ndarray, u: np.ndarray, v: float, s: float, multipliers: np.ndarray, with_f: bool, divisor: float):
-        """J^T multipliers, with the gradient of f if that is wanted, divided: one product of rank three."""
+        """Return J^T multipliers, with the gradient of f if `with_f`, divided by `divisor`: one product of rank three."""
         m, (x, y, last), grad = self.m, self.parts, self.grad
         net = multipliers[2 * m + 1] - multipliers[2 * m + 2]
         inner = multipliers[0] + v * net
@@ -139,7 +139,7 @@ class Problem:
         return grad
 
     def row(self, lam: np.ndarray, u: np.ndarray, v: float, j: int, sign: float, divisor: float) -> np.ndarray:
-        """One row of c or -c, divided: a product of rank one and a column."""
+        """Return one row of c or -c divided by `divisor`: a product of rank one and a column."""
         (x, y, last), grad = self.parts, self.grad
         w_b = np.multiply(lam[:, j], sign / divisor, out=self.w)
         np.dot(self.grams, w_b, out=self.both)
@@ -176,14 +176,14 @@ def average(mean: np.ndarray, z: np.ndarray, share: float, work: np.ndarray) -> 
 
 
 def simplex(y: np.ndarray, total: float) -> np.ndarray:
-    """The nearest point with this sum, of one with a larger sum."""
+    """Project a vector with a larger sum onto the simplex of this sum."""
     ordered = np.sort(y)[::-1]
     levels = (np.cumsum(ordered) - total) / np.arange(1, len(y) + 1)
     return np.maximum(y - levels[np.nonzero(ordered > levels)[0][-1]], 0.0)
 
 
 def begin(p: Problem) -> float:
-    """What the constraints of the first subproblem are relaxed by."""
+    """Return the relaxation of the first subproblem's constraints."""
     p.yhat[:] = 0.0
     p.visit(p.start)
     violation = float(p.rows.max())
@@ -191,7 +191,7 @@ def begin(p: Problem) -> float:
 
 
 def sg(p: Problem, centre: np.ndarray, slack: float, iterations: int) -> tuple:
-    """The last iterate, the average of those accepted, and how many steps were on constraints."""
+    """Return the last iterate, the average of the accepted ones, and the number of steps on constraints."""
     z, mean = centre.copy(), np.zeros_like(centre)
     weight, mu, away, work = 0.0, 0.5 * SIGMA, p.away, p.work
     on_constraints, multipliers = 0, np.zeros(2 * p.m + 3)
@@ -212,7 +212,7 @@ def sg(p: Problem, centre: np.ndarray, slack: float, iterations: int) -> tuple:
             grad = p.pull(lam, u, v, s, multipliers, False, gamma)
             multipliers[worst] = 0.0
             on_constraints += 1
-        # z - (grad + sigma away) / gamma; grad has that factor already.
+        # z - (grad + sigma away) / gamma; grad is divided already.
         away *= SIGMA / gamma
         away += grad
         z -= away
@@ -253,7 +253,7 @@ def pd(p: Problem, centre: np.ndarray, slack: float, iterations: int) -> tuple:
 
 
 def run(p: Problem, solver: object) -> list:
-    """Two subproblems: of each the microseconds for an iteration, the objective at its end, steps on constraints."""
+    """Run two subproblems; return microseconds per iteration, final objective and steps on constraints of each."""
     centre, slack, parts = p.start, begin(p), []
     for iterations in (ITERATIONS, ITERATIONS - 1):
         began = time.perf_counter()
@@ -261,7 +261,7 @@ def run(p: Problem, solver: object) -> list:
         seconds = time.perf_counter() - began
         ended = last
         if not parts:
-            # The next centre, which is looked at once.
+            # The next centre, evaluated once.
             centre, slack, ended = mean, 2.0 * BETA / OUTER, mean
             p.visit(centre)
         parts.append((1e6 * seconds / iterations, p.objective(ended), on_constraints))
@@ -276,22 +276,22 @@ def ours(program: str, folder: Path) -> dict:
 
 def build() -> str:
     words = ["cargo", "bench", "-p", "thalweg", "--bench", "hyper_representation", "--no-run", "--message-format", "json"]
-    text = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, cwd=Path(__file__).parents[2]).stdout
+    text = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, cwd=Path(__file__).resolve().parents[1]).stdout
     found = [json.loads(line).get("executable") for line in text.splitlines() if '"hyper_representation"' in line]
     return next(path for path in found if path)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--program", help="the benchmark of the crate, if it is not to be built")
-    parser.add_argument("--turns", type=int, default=5, help="runs of both, one after the other; medians are compared")
+    parser.add_argument("--program", help="compiled Rust benchmark; built with cargo by default")
+    parser.add_argument("--repeats", type=int, default=5, help="alternating runs of both; medians are compared")
     arguments = parser.parse_args()
     program = arguments.program or build()
     mine: dict = {}
     theirs: dict = {}
     wanted: dict = {}
     with tempfile.TemporaryDirectory() as folder:
-        for _ in range(arguments.turns):
+        for _ in range(arguments.repeats):
             for key, line in ours(program, Path(folder)).items():
                 mine.setdefault(key, []).append(float(line["us"]))
                 wanted[key] = line
@@ -305,7 +305,7 @@ def main() -> None:
                         line = wanted[m, name, part]
                         if abs(objective - float(line["objective"])) > 1e-8 or (name == "sg" and steps != int(line["steps"])):
                             sys.exit(f"{name}, {m}: {objective} and {steps} steps on constraints by NumPy, {line} by Thalweg")
-    print(f"microseconds for one iteration, medians of {arguments.turns} turns, numpy {np.__version__}, one thread")
+    print(f"microseconds for one iteration, medians of {arguments.repeats} repeats, numpy {np.__version__}, one thread")
     print(f"{'':20}{'thalweg':>9}{'numpy':>9}{'ratio':>7}  steps on constraints")
     medians = {key: (statistics.median(mine[key]), statistics.median(theirs[key])) for key in mine}
     for (m, name, part), (one, other) in medians.items():

@@ -1,20 +1,18 @@
-"""What a call of a numpy function costs beyond the function itself, when ``thalweg.minimize`` makes it.
+"""Overhead of calling a numpy function from ``thalweg.minimize``.
 
-Two functions of 123 variables, value and gradient, are called alone in a loop and then through the switching subgradient method,
-in turns, and the difference of the medians is what everything around them costs per call: the array for x, the answer, the step
-itself.
+Value and gradient of a function of 123 variables are called directly in a loop and through the switching subgradient method,
+alternately. The difference of the medians is the overhead per call: the array for x, the returned value and the step itself.
 
-    python benches/overhead.py
+    python benchmarks/overhead.py
 """
 
 import statistics
 import time
 
 import numpy as np
-
 import thalweg
 
-D, CALLS, TURNS = 123, 20_000, 15
+D, CALLS, REPEATS = 123, 20_000, 15
 
 
 def main() -> None:
@@ -31,7 +29,7 @@ def main() -> None:
 
     x0 = np.ones(D)
 
-    def alone(*functions: object) -> float:
+    def direct(*functions: object) -> float:
         x = x0.copy()
         began = time.perf_counter()
         for _ in range(CALLS):
@@ -47,12 +45,12 @@ def main() -> None:
         assert CALLS <= result.nfev <= CALLS + 5, result.nfev
         return spent / (CALLS * calls_per_step)
 
-    print(f"{D} variables, medians of {TURNS} turns of {CALLS} calls, microseconds per call")
-    print(f"{'':24}{'alone':>8}{'through':>9}{'beyond':>8}")
+    print(f"{D} variables, medians of {REPEATS} repeats of {CALLS} calls, microseconds per call")
+    print(f"{'':24}{'direct':>8}{'through':>9}{'overhead':>10}")
     for name, functions, gradient in (("fun and jac", (fun, jac), jac), ("fun with jac=True", (both,), True)):
-        pairs = [(alone(*functions), through(functions[0], gradient, len(functions))) for _ in range(TURNS)]
+        pairs = [(direct(*functions), through(functions[0], gradient, len(functions))) for _ in range(REPEATS)]
         bare, whole = (1e6 * statistics.median(column) for column in zip(*pairs))
-        print(f"{name:24}{bare:8.2f}{whole:9.2f}{whole - bare:8.2f}")
+        print(f"{name:24}{bare:8.2f}{whole:9.2f}{whole - bare:10.2f}")
 
 
 if __name__ == "__main__":
