@@ -312,7 +312,7 @@ def test_callbacks_stop_and_raise():
             raise StopIteration
 
     result = fit("logistic", "demographic_parity <= 0.02", X=X, y=y, sensitive=group, callback=callback)
-    assert len(seen) == 3 and "the callback stopped it" in result.message
+    assert len(seen) == 3 and "stopped by the callback" in result.message
     with pytest.raises(ZeroDivisionError) as caught:
         fit("logistic", "demographic_parity <= 0.02", X=X, y=y, sensitive=group, callback=lambda _: 1 / 0)
     assert np.all(np.isfinite(caught.value.result.coef))

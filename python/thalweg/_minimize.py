@@ -28,8 +28,8 @@ class MinimizeResult(Result):
         Every constraint is kept within ``ctol`` on a full evaluation, and the run did not fail. It says nothing about why the run
         ended: that is in ``status`` and ``message``.
     status : int
-        0 the method finished or reached its target, 1 a limit was reached, 2 the method found that the constraints cannot be
-        kept, 3 the callback stopped it, 4 it was interrupted, 5 it failed.
+        0 the solver finished or reached its target, 1 a limit was reached, 2 the method found that the constraints cannot be
+        kept, 3 stopped by the callback, 4 interrupted, 5 failed.
     message : str
         The same in words.
     nit, nfev, njev : int
@@ -193,7 +193,7 @@ def _result(posed: Problem, outcome: dict, ended: str, reasons: list, ctol: floa
         point, multipliers, zeroth_order = best, None, None
         notes.append(Note("the solver's output is infeasible; this is the best feasible point that was measured", "best-feasible"))
     signed = {c["name"]: c["value"] for c in point["constraints"]}
-    words = "the callback stopped it" if status == 3 else ended
+    words = "stopped by the callback" if status == 3 else ended
     x = np.array(point["x"])
     nfev, njev = posed.core.calls()
     try:
@@ -205,7 +205,7 @@ def _result(posed: Problem, outcome: dict, ended: str, reasons: list, ctol: floa
         fun=point["objective"],
         success=bool(point["feasible"] and status != 5),
         status=status,
-        message=f"{'feasible' if point['feasible'] else 'not feasible'}: {words}",
+        message=f"{'feasible' if point['feasible'] else 'not feasible'}; {words}",
         nit=outcome["iterations"],
         nfev=nfev,
         njev=njev,

@@ -117,7 +117,7 @@ def train(
     from_point = None if start is None else np.ascontiguousarray(start, dtype=np.float64)
     with running(verbose, "fit") as run:
         fitted, ended, raised = posed.core.fit(solver, settings(options), how, run.interrupt, from_point, watch, run.on_progress)
-    words = "the callback stopped it" if watch is not None and watch.stopped else ended
+    words = "stopped by the callback" if watch is not None and watch.stopped else ended
     trained = Trained(posed, fitted, enforce, words, run.interrupted)
     if raised is not None:
         raise_with(raised, trained)

@@ -45,7 +45,7 @@ class BilevelResult(Result):
     success : bool
         Every row is kept within ``beta``, and the run did not fail. It does not say that x is optimal.
     status : int
-        0 the method finished or reached its target, 1 a limit was reached, 3 the callback stopped it, 4 it was interrupted, 5 it
+        0 the solver finished or reached its target, 1 a limit was reached, 3 stopped by the callback, 4 interrupted, 5 it
         failed.
     message : str
         The same in words.
@@ -231,7 +231,7 @@ def minimize_pessimistic(
         except Exception as early:
             raise_with(early, None)
         found, ended, raised = core.solve(start, form, given, how, bounds, watch, run.on_progress)
-        extremes, refused = None, "it was interrupted"
+        extremes, refused = None, "interrupted"
         stopped = watch is not None and watch.stopped
         if found is not None and raised is None and not run.interrupted:
             if stopped:
@@ -365,7 +365,7 @@ def _result(
     # An exception in the short runs ends the run before its first step.
     status = 5 if raised is not None else status_of(outcome["ended"], stopped)
     failed = isinstance(outcome["ended"], dict) and "failed" in outcome["ended"]
-    words = "the callback stopped it" if status == 3 else str(raised) if status == 5 and not failed else ended
+    words = "stopped by the callback" if status == 3 else str(raised) if status == 5 and not failed else ended
     names = [c["name"] for c in point["constraints"]]
     sides = {} if extremes is None else {"worst": extremes["pessimistic"], "best": extremes["optimistic"]}
     worst, best = (_extreme(sides[key], extremes["slack"]) if extremes else None for key in ("worst", "best"))
@@ -388,7 +388,7 @@ def _result(
         inner_multipliers=np.array(found["inner_multipliers"]),
         success=bool(point["feasible"] and status != 5),
         status=status,
-        message=f"rows are {'kept' if point['feasible'] else 'not kept'} within beta: {words}",
+        message=f"rows are {'kept' if point['feasible'] else 'not kept'} within beta; {words}",
         nit=outcome["iterations"],
         nfev=nfev,
         njev=njev,

@@ -41,7 +41,7 @@ class BlackBoxResult(Result):
         Every constraint is kept within ``ctol`` on a full evaluation, and the run did not fail. It says nothing about why the run
         ended: that is in ``status`` and ``message``.
     status : int
-        0 the method finished or reached its target, 1 a limit was reached, 3 the callback stopped it, 4 it was interrupted, 5 it
+        0 the solver finished or reached its target, 1 a limit was reached, 3 stopped by the callback, 4 interrupted, 5 it
         failed.
     message : str
         The same in words.
@@ -290,14 +290,14 @@ def _result(
 ) -> BlackBoxResult:
     point, best = outcome["point"], outcome["best_feasible"]
     status = status_of(outcome["ended"], stopped)
-    words = "the callback stopped it" if status == 3 else ended
+    words = "stopped by the callback" if status == 3 else ended
     largest = sorted(point["constraints"], key=lambda c: -np.inf if np.isnan(c["value"]) else -c["value"])
     return BlackBoxResult(
         x=np.array(point["x"]),
         fun=point["objective"],
         success=bool(point["feasible"] and status != 5),
         status=status,
-        message=f"{'feasible' if point['feasible'] else 'not feasible'}: {words}",
+        message=f"{'feasible' if point['feasible'] else 'not feasible'}; {words}",
         nit=outcome["iterations"],
         nfev=calls[0],
         ncev=calls[1],

@@ -90,7 +90,7 @@ fn run(i: usize, panel: usize, solver: usize, cell: usize, seed: usize) -> (Fini
         version: 1,
         seed: seed as u64,
         status: if last(&violation) <= Some(0.0) { Status::Feasible } else { Status::Infeasible },
-        ended: "the iterations were used up".into(),
+        ended: "stopped at the iteration limit".into(),
         objective: last(&objective),
         violation: last(&violation),
         iterations: 5000,

@@ -211,7 +211,6 @@ impl Report {
             spec,
             data: &ready.posed.called,
             settings: &ready.equipped.settings,
-            verdict: self.verdict(),
             problem: &self.problem,
             bounds: &self.bounds,
             references: &self.references,
@@ -224,20 +223,10 @@ impl Report {
         }
     }
 
-    /// What the point is, in a word.
-    fn verdict(&self) -> &'static str {
-        match (self.outcome.point.feasible, &self.outcome.ended) {
-            (_, StopReason::Failed { .. }) => "failed",
-            (_, StopReason::Infeasible { .. }) => "infeasible",
-            (true, _) => "feasible",
-            (false, _) => "not feasible",
-        }
-    }
-
     fn words(&self) -> String {
         let o = &self.outcome;
         let mut text = String::new();
-        text += &format!("{}: {}\n", self.verdict(), self.message);
+        text += &format!("{}\n", o.ended.headline(o.point.feasible));
         if let (StopReason::Infeasible { .. }, Some(worst)) = (&o.ended, &o.point.worst) {
             text += &format!("least violation found: {:.6}, of '{worst}'\n", o.point.violation);
         }

@@ -595,7 +595,7 @@ impl Shop<'_> {
         lock(&self.store).finish(&run, &curves).map_err(Stopped::Store)?;
         Ok(match run.objective {
             Some(objective) => format!("{}, objective {objective:.6}, {:.1} s", status.word(), run.seconds),
-            None => format!("{}: {}", status.word(), run.ended),
+            None => run.ended,
         })
     }
 

@@ -30,8 +30,6 @@ pub struct Solved<'a> {
     pub data: &'a str,
     /// Settings of the solver and of the record in words.
     pub settings: &'a str,
-    /// "feasible", "not feasible", "infeasible" or "failed".
-    pub verdict: &'a str,
     /// The problem in words, with a hash of the data.
     pub problem: &'a str,
     /// The bound of each constraint.
@@ -69,7 +67,7 @@ pub fn page(solved: &Solved) -> Page {
     sections.push(Section::Facts(facts(solved)));
     let mut alerts = vec![];
     if !o.success() || o.ended == StopReason::Interrupted {
-        alerts.push(format!("{}: {}.", capital(solved.verdict), o.ended));
+        alerts.push(capital(&o.ended.headline(o.point.feasible)) + ".");
     }
     if o.returned == PointOrigin::LeastInfeasible {
         alerts.push("No iterate passed the output rule's test: the point is the one that violates the constraints least.".into());
@@ -80,7 +78,8 @@ pub fn page(solved: &Solved) -> Page {
 fn lead(solved: &Solved) -> String {
     let o = solved.outcome;
     let held = solved.held_out.map_or(String::new(), |p| format!(", and {} on held-out rows", short(p.objective)));
-    let mut text = format!("{}: {}. The objective is {}{held}.", capital(solved.verdict), o.ended, short(o.point.objective));
+    let mut text =
+        format!("{}. The objective is {}{held}.", capital(&o.ended.headline(o.point.feasible)), short(o.point.objective));
     let violated = o.point.violated;
     text += &match (o.point.total, violated) {
         (0, _) => " There are no constraints.".into(),

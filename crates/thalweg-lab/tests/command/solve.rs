@@ -153,10 +153,10 @@ fn an_interrupted_run_ends_with_its_outcome_and_can_be_continued() {
     wait_for_another(&mut child, &place.path("run.save"), None);
     let ran = interrupt(child);
     assert_eq!((ran.code, ran.err.as_str()), (Some(130), ""), "{}", ran.out);
-    assert!(ran.out.lines().next().unwrap().ends_with("feasible: it was interrupted"), "{}", ran.out);
+    assert!(ran.out.lines().next().unwrap().ends_with("feasible; interrupted"), "{}", ran.out);
     let outcome: Value = serde_json::from_str(&place.read("run.json")).unwrap();
     assert_eq!((&outcome["ended"], &outcome["exit_code"]), (&Value::from("interrupted"), &Value::from(130)));
-    assert_eq!(outcome["message"], "it was interrupted");
+    assert_eq!(outcome["message"], "interrupted");
     let iterations = outcome["iterations"].as_u64().unwrap();
     assert!(0 < iterations && iterations < 1500, "{iterations}");
     let (interrupted, resumed) = (place.read("run.csv"), ["solve", "run.toml", "--checkpoint", "run.save", "--resume"]);
@@ -189,7 +189,7 @@ fn a_directory_that_vanishes_during_the_run_does_not_take_the_outcome_with_it() 
     let ran = interrupt(child);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert_eq!(ran.err, "thalweg: traces/run.csv: there is no such file\n");
-    assert!(ran.out.starts_with("feasible: it was interrupted\n"), "{}", ran.out);
+    assert!(ran.out.starts_with("feasible; interrupted\n"), "{}", ran.out);
     assert!(ran.out.contains("note: checkpoint saves/run.save cannot be written: "), "{}", ran.out);
     let outcome: Value = serde_json::from_str(&place.read("run.json")).unwrap();
     assert_eq!(outcome["point"]["x"].as_array().unwrap().len(), 123);
@@ -202,7 +202,7 @@ fn the_exit_code_says_whether_the_point_is_feasible() {
     // The smallest hinge loss on these rows is above 0.35.
     place.put("run.toml", spec("l2", "'hinge <= 0.3'", "eta = 0.05", 5, "every = 1"));
     let ran = place.run(&["solve", "run.toml"]).ended(1);
-    assert!(ran.out.starts_with("not feasible: the iterations were used up\n"), "{}", ran.out);
+    assert!(ran.out.starts_with("not feasible; stopped at the iteration limit\n"), "{}", ran.out);
     assert!(ran.out.contains("violated") && ran.out.contains("no recorded point was feasible"), "{}", ran.out);
     let outcome = place.run(&["solve", "run.toml", "--json"]).ended(1).json();
     assert_eq!((&outcome["success"], &outcome["point"]["feasible"]), (&Value::from(false), &Value::from(false)));
@@ -210,7 +210,7 @@ fn the_exit_code_says_whether_the_point_is_feasible() {
 
     place.put("run.toml", spec("l2", "'hinge <= 1.5'", "eta = 0.05", 5, "every = 1"));
     let ran = place.run(&["solve", "run.toml"]).ended(0);
-    assert!(ran.out.starts_with("feasible: the iterations were used up\n") && ran.out.contains("holds"), "{}", ran.out);
+    assert!(ran.out.starts_with("feasible; stopped at the iteration limit\n") && ran.out.contains("holds"), "{}", ran.out);
 }
 
 #[test]
@@ -431,12 +431,8 @@ fn constraints_that_conflict_are_named_first() {
     // On the rows for losses the hinge loss is at least 0.625, and 0.7 at most only where the square of the weight is large.
     place.put("rows.svm", KINK);
     for (subject_to, message, names) in [
-        ("'hinge <= 0.6'", "constraint 'hinge' cannot be kept", vec!["hinge"]),
-        (
-            "'hinge <= 0.7', 'l1 <= 100', 'l2 <= 0.02'",
-            "the constraints 'hinge' and 'l2' cannot be kept together",
-            vec!["hinge", "l2"],
-        ),
+        ("'hinge <= 0.6'", "constraint 'hinge' cannot be satisfied", vec!["hinge"]),
+        ("'hinge <= 0.7', 'l1 <= 100', 'l2 <= 0.02'", "constraints 'hinge' and 'l2' conflict", vec!["hinge", "l2"]),
     ] {
         let text = kink(&format!("minimize = 'l1'\nsubject_to = [{subject_to}]"), "").replace("'ssg'", "'bundle'");
         place.put("run.toml", text.replace("iterations = 20", "iterations = 100"));
@@ -457,7 +453,7 @@ fn constraints_that_conflict_are_named_first() {
     let text = spec("hinge", "'hinge <= 0.5', 'l2 <= 0.01'", "mu = 10\neps = 0.1", 50, "at = []");
     place.put("run.toml", text.replace("\"ssg\"", "\"bundle\"").replace("ball = 30.0", "ball = 1.0"));
     let out = place.run(&["solve", "run.toml"]).ended(1).out;
-    assert!(out.starts_with("infeasible: the constraints 'hinge' and 'l2' cannot be kept together\nleast violation"), "{out}");
+    assert!(out.starts_with("infeasible; constraints 'hinge' and 'l2' conflict\nleast violation"), "{out}");
 }
 
 #[test]
@@ -465,11 +461,11 @@ fn every_kind_of_budget_ends_a_run() {
     let place = Place::new();
     let text = spec("hinge", "", "eta = 0.1", 5, "every = 1");
     for (budget, message, iterations) in [
-        ("iterations = 3", "the iterations were used up", Some(3)),
-        ("passes = 4.0", "the passes were used up", Some(4)),
-        ("samples = 65122", "the samples were used up", Some(2)),
-        ("iterations = 0", "the iterations were used up", Some(0)),
-        ("seconds = 0.02", "the time was used up", None),
+        ("iterations = 3", "stopped at the iteration limit", Some(3)),
+        ("passes = 4.0", "stopped at the limit on passes", Some(4)),
+        ("samples = 65122", "stopped at the limit on samples", Some(2)),
+        ("iterations = 0", "stopped at the iteration limit", Some(0)),
+        ("seconds = 0.02", "stopped at the time limit", None),
     ] {
         place.put("run.toml", text.replace("iterations = 5", budget));
         let outcome = place.run(&["solve", "run.toml", "--json"]).ended(0).json();
@@ -677,14 +673,14 @@ fn a_target_ends_the_run_with_the_iterate_that_reached_it() {
     place.put("run.toml", format!("{text}[stop]\nobjective = 0.5\n"));
     let outcome = place.run(&["solve", "run.toml", "--json"]).ended(0).json();
     assert_eq!((&outcome["ended"], &outcome["returned"]), (&serde_json::json!({"target": "objective"}), &Value::from("target")));
-    assert_eq!(outcome["message"], "the objective reached its target");
+    assert_eq!(outcome["message"], "reached the target objective");
     let trace = outcome["trace"].as_array().unwrap();
     let (last, before) = trace.split_last().unwrap();
     assert_eq!((&last["objective"], &last["iteration"]), (&outcome["point"]["objective"], &outcome["iterations"]));
     assert!(last["objective"].as_f64().unwrap() <= 0.5 && before.iter().all(|row| row["objective"].as_f64().unwrap() > 0.5));
     assert!(!before.is_empty());
     let words = place.run(&["solve", "run.toml"]).ended(0).out;
-    assert!(words.starts_with("feasible: the objective reached its target\n"), "{words}");
+    assert!(words.starts_with("feasible; reached the target objective\n"), "{words}");
 
     // A target for the certificate has bounds measured.
     let text = spec("l2", "'hinge <= 0.45'", "eps = 1e-6", 400, "every = 20").replace("\"ssg\"", "\"bundle\"");
@@ -871,7 +867,7 @@ fn a_returned_point_is_repaired_if_that_is_asked_for() {
     let last = |out: &Value| out["trace"].as_array().unwrap().last().unwrap()["objective"].clone();
     assert_eq!(last(&out), last(&own), "the run itself is the same");
     let (violated, total) = (&own["point"]["violated"], &own["point"]["total"]);
-    assert!(ran.out.contains(&format!("the method's own violates {violated} of {total}, the worst by ")), "{}", ran.out);
+    assert!(ran.out.contains(&format!("the solver's own point violates {violated} of {total}, the worst by ")), "{}", ran.out);
 }
 
 /// Queries by the formula of the paper: (Q + 1)(m1 + m2) + m3 in an iteration, and all constraints once.

@@ -11,7 +11,7 @@ use super::population::Population;
 use super::problem::Learning;
 use super::sample_losses::RowLosses;
 use super::term::{LossFunction, LossStatistic};
-use crate::oracle::Values;
+use crate::oracle::Description;
 
 /// Factor, loss, statistic and population of a term of a loss.
 type LossTerm = (f64, Loss, LossStatistic, usize);

@@ -68,7 +68,7 @@ pub struct Settings {
 }
 
 /// Theorem "3.4", "3.7" or "3.12" and its constants.
-pub type Theory = super::schedule::Theory<plan::Theorem, plan::Constants>;
+pub type Theory = crate::plan::schedule::Theory<plan::Theorem, plan::Constants>;
 
 impl Default for Settings {
     fn default() -> Self {

@@ -335,7 +335,7 @@ fn what_cannot_be_repaired_is_said() {
 
     let closures = Problem::new(1).objective(|x| x[0], |_, s| s[0] = 1.0).constraint("c", |x| x[0], |_, s| s[0] = 1.0);
     let refused = run::minimize_zeroth_order(&closures, &mut solver(), &[0.0], &options, &mut ()).unwrap_err().to_string();
-    assert!(refused.contains("expected one with a region, or no repair"), "{refused}");
+    assert!(refused.contains("give the problem a region, or turn repair off"), "{refused}");
 }
 
 /// Threads change no bit, and neither does stopping and going on, in the middle of a projection too.

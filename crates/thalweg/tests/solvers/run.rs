@@ -203,7 +203,7 @@ fn a_run_ends_at_the_recorded_iterate_whose_objective_reaches_its_target() {
     assert!(longer.trace[0].objective < target && longer.ended == StopReason::Budget(Limit::Iterations));
     let outcome = solve(&disc(), ssg(0.02, Output::Average), &start, &stopped);
     ends_at_the_first(&outcome, &longer, Goal::Objective, |row| row.objective <= target);
-    assert_eq!(outcome.ended.to_string(), "the objective reached its target");
+    assert_eq!(outcome.ended.to_string(), "reached the target objective");
 
     // Continued where it ended, it ends there again.
     let folder = Folder::new("target");
@@ -227,7 +227,7 @@ fn a_run_ends_at_the_recorded_iterate_whose_certificate_reaches_its_target() {
         let longer = solve(&disc(), ssg(0.01, Output::Average), &[-0.5, 0.0], &longer);
         let outcome = solve(&disc(), ssg(0.01, Output::Average), &[-0.5, 0.0], &stopped);
         ends_at_the_first(&outcome, &longer, Goal::Certificate, |row| near(row) <= 0.05);
-        assert_eq!(outcome.ended.to_string(), "the near-stationarity reached its target");
+        assert_eq!(outcome.ended.to_string(), "reached the target near-stationarity");
     }
 }
 
