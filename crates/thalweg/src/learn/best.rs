@@ -144,7 +144,7 @@ fn shortest(problem: &Learning, cuts: &Model, bound: f64, inside: &[f64], least:
     model.begin(&origin, Norm::Plain, &[lens]);
     // Half of the squared norm is the proximal term of the zero function.
     model.add(Owner::Objective, &origin, (0.0, 0.0), &origin);
-    cuts.lend(Owner::Objective, &mut model, Owner::Constraint(0), bound);
+    cuts.copy_cuts(Owner::Objective, &mut model, Owner::Constraint(0), bound);
     let (mut y, mut slope) = (origin.clone(), origin.clone());
     let mut best = (inside.to_vec(), 0.5 * vec::norm_squared(inside));
     let mut penalty = 10.0;

@@ -133,12 +133,12 @@ mod tests {
     fn keeps_every_promise_of_a_set() {
         let origin = [0.0; 5];
         let ball = Ball::new(3.0).unwrap();
-        testing::keeps_its_promises(&ball, 5, |u| member(u, &origin, 3.0), |x| twin(x, &origin, 3.0));
+        testing::check_set(&ball, 5, |u| member(u, &origin, 3.0), |x| twin(x, &origin, 3.0));
         let centre = [1.0, -2.0, 0.5];
         let ball = Ball::around(centre.to_vec(), 4.5).unwrap();
-        testing::keeps_its_promises(&ball, 3, |u| member(u, &centre, 4.5), |x| twin(x, &centre, 4.5));
+        testing::check_set(&ball, 3, |u| member(u, &centre, 4.5), |x| twin(x, &centre, 4.5));
         let point = Ball::around(centre.to_vec(), 0.0).unwrap();
-        testing::keeps_its_promises(&point, 3, |_| centre.to_vec(), |_| centre.to_vec());
+        testing::check_set(&point, 3, |_| centre.to_vec(), |_| centre.to_vec());
     }
 
     #[test]

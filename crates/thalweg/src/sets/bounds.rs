@@ -157,12 +157,12 @@ mod tests {
         ];
         for (lo, hi) in &sides {
             let set = Bounds::each(lo.clone(), hi.clone()).unwrap();
-            testing::keeps_its_promises(&set, lo.len(), |u| member(u, lo, hi), |x| twin(x, lo, hi));
+            testing::check_set(&set, lo.len(), |u| member(u, lo, hi), |x| twin(x, lo, hi));
         }
         for (lo, hi) in [(-1.0, 2.5), (-INF, 1.0), (2.0, 2.0)] {
             let (los, his) = (vec![lo; 3], vec![hi; 3]);
             let set = Bounds::uniform(lo, hi).unwrap();
-            testing::keeps_its_promises(&set, 3, |u| member(u, &los, &his), |x| twin(x, &los, &his));
+            testing::check_set(&set, 3, |u| member(u, &los, &his), |x| twin(x, &los, &his));
         }
     }
 

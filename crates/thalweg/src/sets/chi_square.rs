@@ -91,7 +91,7 @@ impl ChiSquare {
     }
 
     /// What the ball leaves for the squares of the N largest around their mean; below 0 if all others cannot be at the floor.
-    fn room(&self, count: usize) -> f64 {
+    fn remaining_square(&self, count: usize) -> f64 {
         let n = self.n as f64;
         let (radius, depth) = (2.0 * self.rho / (n * n), self.depth());
         radius - depth * depth * n * (self.n - count) as f64 / count as f64
@@ -108,17 +108,17 @@ impl ChiSquare {
             return true;
         }
         let share = top.above(w) / (self.n as f64 * self.depth());
-        top.spread > share * share * self.room(top.count)
+        top.spread > share * share * self.remaining_square(top.count)
     }
 
     /// Whether the ball is kept with kap = 1; `spread` is that of the N largest.
     pub(crate) fn keeps_ball(&self, count: usize, spread: f64) -> bool {
-        spread <= self.room(count)
+        spread <= self.remaining_square(count)
     }
 
     /// kap for which the ball is just kept.
     pub(crate) fn contraction(&self, top: Top) -> f64 {
-        if top.spread > 0.0 { (top.spread / self.room(top.count)).sqrt() } else { 1.0 }
+        if top.spread > 0.0 { (top.spread / self.remaining_square(top.count)).sqrt() } else { 1.0 }
     }
 
     /// Projects and tells kap and tau.
@@ -273,7 +273,7 @@ mod tests {
                 let most = (set.depth() / low).min((2.0 * rho).sqrt() / n as f64 / vec::norm(&off).max(1e-300));
                 off.iter().map(|v| 1.0 / n as f64 + u[0] * most * v).collect::<Vec<f64>>()
             };
-            testing::keeps_its_promises(&set, n, member, |x| by_bisection(&set, x));
+            testing::check_set(&set, n, member, |x| by_bisection(&set, x));
         }
     }
 

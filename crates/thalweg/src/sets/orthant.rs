@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn keeps_every_promise_of_a_set() {
         let member = |u: &[f64]| u.iter().map(|u| 20.0 * u * u).collect();
-        testing::keeps_its_promises(&NonNegative, 5, member, |x| x.iter().map(|v| v.max(0.0)).collect());
+        testing::check_set(&NonNegative, 5, member, |x| x.iter().map(|v| v.max(0.0)).collect());
     }
 
     #[test]

@@ -491,9 +491,9 @@ mod tests {
             }
         };
         let set = polyhedron(&rows, &bounds).until(1e-14, 1_000_000).unwrap();
-        testing::keeps_its_promises(&set, 3, member(10.0), twin(None));
+        testing::check_set(&set, 3, member(10.0), twin(None));
         let ball = set.within(1.2).unwrap();
-        testing::keeps_its_promises_but_minimisers(&ball, 3, member(1.2), twin(Some(1.2)));
+        testing::check_set_without_minimisers(&ball, 3, member(1.2), twin(Some(1.2)));
     }
 
     /// Random rows, with and without the ball, cold and warm, near and far targets, a few sweeps at a time.

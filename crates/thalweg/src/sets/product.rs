@@ -141,7 +141,7 @@ mod tests {
             }
             y
         };
-        testing::keeps_its_promises(&bounded(), 9, member, twin);
+        testing::check_set(&bounded(), 9, member, twin);
     }
 
     #[test]

@@ -16,19 +16,14 @@ pub(crate) fn runner() -> TestRunner {
 
 /// Checks projection, distance, diameter and linear minimiser of `set` against their definitions and against `twin`, a naive
 /// projection. `member` maps a point of the unit cube to a member of the set.
-pub(crate) fn keeps_its_promises(
-    set: &dyn Set,
-    dim: usize,
-    member: impl Fn(&[f64]) -> Vec<f64>,
-    twin: impl Fn(&[f64]) -> Vec<f64>,
-) {
-    let minimisers = keeps_its_promises_but_minimisers(set, dim, member, twin);
+pub(crate) fn check_set(set: &dyn Set, dim: usize, member: impl Fn(&[f64]) -> Vec<f64>, twin: impl Fn(&[f64]) -> Vec<f64>) {
+    let minimisers = check_set_without_minimisers(set, dim, member, twin);
     // A bounded set has a minimiser for every slope.
     assert!(set.diameter(dim).is_infinite() || minimisers == 256, "only {minimisers} of 256 slopes have a minimiser");
 }
 
 /// The same for a bounded set that does not know its linear minimisers; returns how many it knew.
-pub(crate) fn keeps_its_promises_but_minimisers(
+pub(crate) fn check_set_without_minimisers(
     set: &dyn Set,
     dim: usize,
     member: impl Fn(&[f64]) -> Vec<f64>,

@@ -47,7 +47,7 @@ pub struct Effort {
 /// What the sums may be off by, in units of the largest of them.
 const TOLERANCE: f64 = 1e-10;
 /// A point whose sums are off by no more than this, in the same units, has them: rounding of the checks themselves.
-const KEPT: f64 = 1e-13;
+const EXACT: f64 = 1e-13;
 /// Newton steps, and halvings in each of them, before the gradient method takes over.
 const STEPS: u64 = 200;
 const HALVINGS: u32 = 50;
@@ -181,7 +181,7 @@ impl Transport {
             let what = format!("entry {} of the point for the {}", k + 1, self.describe());
             return Err(Error::NotFinite { what, value });
         }
-        if self.residual(space.trial_grad) <= KEPT && x.iter().all(|x| *x >= 0.0) {
+        if self.residual(space.trial_grad) <= EXACT && x.iter().all(|x| *x >= 0.0) {
             return Ok(());
         }
         let warm = duals.len() == m + n && vec::first_not_finite(duals).is_none();
@@ -205,8 +205,8 @@ impl Transport {
         if !warm_enough {
             psi = self.descend(x, &mut space, psi, steps, effort)?;
         }
-        let aim = MasterObjective { times: 1.0, tolerance: TOLERANCE, steps };
-        if !self.newton(x, aim, &mut space, psi, effort)? {
+        let target = NewtonTarget { times: 1.0, tolerance: TOLERANCE, steps };
+        if !self.newton(x, target, &mut space, psi, effort)? {
             let residual = self.gradient(x, &mut space, effort)?;
             if residual > TOLERANCE.max(self.rounding(x, space.z)) {
                 return Err(Error::Problem(format!(
@@ -243,7 +243,7 @@ impl Transport {
         let mut times = (2.0 * psi.squares / x.len() as f64).sqrt() / self.largest();
         while times > NEAR {
             psi = self.evaluate(x, times, space.z, space.grad, space.partial, effort);
-            self.newton(x, MasterObjective { times, tolerance: 0.1, steps: steps.min(20) }, space, psi, effort)?;
+            self.newton(x, NewtonTarget { times, tolerance: 0.1, steps: steps.min(20) }, space, psi, effort)?;
             times /= 4.0;
             if times <= NEAR {
                 psi = self.evaluate(x, 1.0, space.z, space.grad, space.partial, effort);
@@ -253,8 +253,8 @@ impl Transport {
     }
 
     /// Newton's method from `z`, for a multiple of the sums; whether it got there.
-    fn newton(&self, x: &[f64], aim: MasterObjective, space: &mut Space, mut psi: Psi, effort: &mut Effort) -> Result<bool> {
-        let MasterObjective { times, tolerance, steps } = aim;
+    fn newton(&self, x: &[f64], target: NewtonTarget, space: &mut Space, mut psi: Psi, effort: &mut Effort) -> Result<bool> {
+        let NewtonTarget { times, tolerance, steps } = target;
         let mut idle = 0;
         // What is only a start for the next multiple need not be exact.
         let mut polished = times != 1.0;
@@ -562,7 +562,7 @@ struct Psi {
 
 /// Sums `times` those of the set, each within `tolerance` of the largest, in at most so many steps.
 #[derive(Debug, Clone, Copy)]
-struct MasterObjective {
+struct NewtonTarget {
     times: f64,
     tolerance: f64,
     steps: u64,
@@ -917,7 +917,7 @@ mod tests {
         ];
         for set in sets {
             let dim = set.dim().unwrap();
-            testing::keeps_its_promises_but_minimisers(&set, dim, |u| member(&set, u), |x| twin(&set, x));
+            testing::check_set_without_minimisers(&set, dim, |u| member(&set, u), |x| twin(&set, x));
         }
     }
 

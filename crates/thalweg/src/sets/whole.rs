@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn keeps_every_promise_of_a_set() {
         let member = |u: &[f64]| u.iter().map(|u| 40.0 * (u - 0.5)).collect();
-        testing::keeps_its_promises(&WholeSpace, 4, member, |x| x.to_vec());
+        testing::check_set(&WholeSpace, 4, member, |x| x.to_vec());
     }
 
     #[test]
