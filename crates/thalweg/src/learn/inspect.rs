@@ -8,7 +8,7 @@ use super::population::describe;
 use super::problem::Learning;
 use super::roc::{Scored, largest_measured_gap};
 use super::term::{RowNorms, Subpopulation, View};
-use crate::oracle::{Description, At, Draw, Values, Warm};
+use crate::oracle::{At, Description, Draw, Values, Warm};
 use crate::{Error, Result};
 
 /// Value of a constraint at a point, with its summands.

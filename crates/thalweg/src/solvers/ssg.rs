@@ -77,7 +77,7 @@ pub struct Settings {
 }
 
 /// Theorem, for example "4.2-I", and its constants.
-pub type Theory = crate::plan::schedule::Theory<plan::Theorem, plan::Constants>;
+pub type Theory = plan::schedule::Theory<plan::Theorem, plan::Constants>;
 
 impl Default for Settings {
     fn default() -> Self {
