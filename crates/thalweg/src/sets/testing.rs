@@ -1,4 +1,4 @@
-//! What every set must keep, checked on random points. Members come from the caller, not from the projection under test.
+//! Checks of the contract of [`Set`] on random points. Members come from the caller, not from the projection under test.
 
 use std::cell::{Cell, RefCell};
 
@@ -8,7 +8,7 @@ use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use super::{Set, Warm};
 use crate::math::vec;
 
-/// A runner of 256 cases whose seed is fixed: every run draws the same cases.
+/// Returns a runner of 256 cases with a fixed seed.
 pub(crate) fn runner() -> TestRunner {
     let config = ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() };
     TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
@@ -22,7 +22,7 @@ pub(crate) fn check_set(set: &dyn Set, dim: usize, member: impl Fn(&[f64]) -> Ve
     assert!(set.diameter(dim).is_infinite() || minimisers == 256, "only {minimisers} of 256 slopes have a minimiser");
 }
 
-/// The same for a bounded set that does not know its linear minimisers; returns how many it knew.
+/// As [`check_set`] for a set without all linear minimisers; returns how many it found.
 pub(crate) fn check_set_without_minimisers(
     set: &dyn Set,
     dim: usize,
@@ -69,7 +69,7 @@ pub(crate) fn check_set_without_minimisers(
         Ok(())
     };
     runner().run(&(point.clone(), point, cube.clone(), cube), check).unwrap();
-    // Points inside alone would test nothing; the whole space has no others.
+    // Points inside the set alone would test nothing.
     assert!(outside.get() > 20 || set.describe() == "whole space", "only {} of 256 points are outside", outside.get());
     minimisers.get()
 }
