@@ -34,6 +34,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{Needs, Readable, accuracy, ceiling, row, whole};
+use crate::solvers::adaprox::Inner as Solver;
 use crate::solvers::schedule::short;
 use crate::{Error, Result};
 
@@ -100,8 +101,8 @@ impl Inner {
 impl fmt::Display for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Inner::Sg => "sg",
-            Inner::Pd => "pd",
+            Inner::Sg => Solver::NAMES[0],
+            Inner::Pd => Solver::NAMES[1],
         })
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Needs, Readable, accuracy, ceiling, conex, row, whole};
 use crate::Result;
+use crate::solvers::SolverName;
 use crate::solvers::schedule::{Schedule, short};
 
 /// What is known about the problem.
@@ -48,8 +49,8 @@ impl Inner {
 impl fmt::Display for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Inner::Ssg => "ssg",
-            Inner::Conex => "conex",
+            Inner::Ssg => SolverName::Ssg.as_str(),
+            Inner::Conex => SolverName::Conex.as_str(),
         })
     }
 }

@@ -20,9 +20,6 @@ pub use ssg::{Plan, Theorem, plan};
 use crate::solvers::schedule::short;
 use crate::{Error, Result};
 
-/// Methods that have a planner, by the names that a spec uses.
-pub const METHODS: [&str; 9] = ["ssg", "conex", "ipp", "threes-econ", "dszog", "adaprox", "mspg", "st-spg", "bmd"];
-
 /// A plan as a person reads it: a title, a table, and the sentence of what is proved.
 pub trait Readable {
     /// Where the parameters come from and what they are for.
