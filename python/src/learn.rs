@@ -7,6 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use serde::{Deserialize, Serialize};
+use thalweg::auto;
 use thalweg::certify::{Bounds, certify};
 use thalweg::error::check_length;
 use thalweg::eval::{Evaluator, ValueEval};
@@ -14,7 +15,7 @@ use thalweg::learn::{self, Bounded, Data, Enforce, Expression, FitOptions, Group
 use thalweg::oracle::{Description, Draw};
 use thalweg::run::{self, Budget};
 use thalweg::sets::{Ball, WholeSpace};
-use thalweg::solvers::{Method, Mspg, State, auto};
+use thalweg::solvers::{Method, Mspg, SolverName, State};
 use thalweg_lab::fit::{options, quality};
 use thalweg_lab::tradeoff::{self, Fits};
 
@@ -137,7 +138,7 @@ impl Learning {
         on_progress: Option<Py<PyAny>>,
     ) -> PyResult<(Bound<'py, PyAny>, String, Option<PyErr>)> {
         let mut options = settings::<Training>(training)?.options(solver, settings_of_solver)?;
-        options.stop = Some(Arc::clone(&interrupt.get().flag));
+        options.interrupt = Some(Arc::clone(&interrupt.get().flag));
         let start: Option<Vec<f64>> = start.map(|x| x.as_array().iter().copied().collect());
         let raised = Raised::default();
         let mut watcher = Watcher::new(interrupt.get(), raised.clone(), on_record, on_progress);
@@ -149,6 +150,8 @@ impl Learning {
         let x = PyArray1::from_vec(py, std::mem::take(&mut fitted.point.x));
         let told = python(py, &fitted)?;
         told.get_item("point")?.set_item("x", x)?;
+        let evidence = fitted.choice.as_ref().map(|choice| &choice.evidence);
+        told.set_item("reasons", evidence.map_or_else(Vec::new, |evidence| vec![evidence.problem(), evidence.decision()]))?;
         Ok((told, fitted.ended.to_string(), raised.take()))
     }
 
@@ -173,7 +176,7 @@ impl Learning {
             return Err(PyValueError::new_err("the held-out rows are the training rows; expected another problem"));
         }
         let mut options = settings::<Training>(training)?.options(solver, settings_of_solver)?;
-        options.stop = Some(Arc::clone(&interrupt.get().flag));
+        options.interrupt = Some(Arc::clone(&interrupt.get().flag));
         let bounds = tradeoff::sorted(bounds).map_err(of_lab)?;
         let raised = Raised::default();
         let mut watcher = Watcher::new(interrupt.get(), raised.clone(), None, on_progress);
@@ -208,7 +211,7 @@ impl Learning {
 
     /// The method that is chosen for the problem where nobody names one.
     fn chosen(&self, py: Python<'_>) -> PyResult<&'static str> {
-        self.with(py, |problem| Ok(auto::choose(problem).chosen.name()))
+        self.with(py, |problem| Ok(auto::choose(problem).config.name().as_str()))
     }
 
     /// Other sums of terms at a point, on the same rows.
@@ -300,6 +303,12 @@ pub struct Incremental {
 
 #[pymethods]
 impl Incremental {
+    /// The name of the solver that learns in parts.
+    #[staticmethod]
+    fn solver() -> &'static str {
+        SolverName::Mspg.as_str()
+    }
+
     /// `settings_of_solver` are those of MSPG; `state` is what a pickle has kept.
     #[new]
     #[pyo3(signature = (settings_of_solver, seed, state=None))]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from thalweg._minimize import MinimizeResult, minimize
     from thalweg._plan import Plan, complexity, plan
     from thalweg._result import Certificate, History, Note
+    from thalweg._solvers import solvers
     from thalweg._tradeoff import Tradeoff, tradeoff
     from thalweg.estimators import (
         ConstrainedClassifier,
@@ -58,6 +59,7 @@ _HOMES = {
     "learn": "",
     "minimize": "_minimize",
     "plan": "_plan",
+    "solvers": "_solvers",
     "tradeoff": "_tradeoff",
 }
 
@@ -86,6 +88,7 @@ __all__ = [
     "learn",
     "minimize",
     "plan",
+    "solvers",
     "tradeoff",
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Callable, Optional
 
 import numpy as np
@@ -12,7 +13,7 @@ from thalweg._result import Callback, Certificate, History, Note, Result, finish
 from thalweg._running import conduct, name_of, running, status_of
 
 #: Names of the methods.
-METHODS = ("auto", "bundle", "ssg", "conex", "ipp", "threes-econ", "dszog")
+METHODS = ("auto", *_core.solvers("minimize"))
 
 
 class MinimizeResult(Result):
@@ -96,8 +97,8 @@ def minimize(
         equality becomes two inequalities that hold within `eq_tol`.
     bounds : Bounds, pairs (low, high), Ball or Simplex, optional
         A simple set that every iterate stays in.
-    method : {'auto', 'bundle', 'ssg', 'conex', 'ipp', 'threes-econ', 'dszog'}
-        'auto' chooses, and says why in ``notes``. 'dszog' uses values alone and charges a price for violations: its point is near
+    method : str
+        'auto', which chooses and says why in ``notes``, or one of ``thalweg.solvers("minimize")``. 'dszog' uses values alone and charges a price for violations: its point is near
         the constraints, and keeps them only with ``margin`` in the options.
     callback : callable, optional
         Called as ``callback(intermediate)`` with one object that has x, fun, maxcv, nit, seconds, passes_f, passes_g, every
@@ -160,8 +161,8 @@ def minimize(
     solver = {"name": name_of(method, METHODS), **given}
     watch = None if callback is None else Callback(callback, posed.names, ctol)
     with running(verbose, "minimize") as run:
-        outcome, ended, reasons, raised = _core.minimize(posed.core, posed.x0, solver, how, run.interrupt, watch, run.on_progress)
-    result = None if outcome is None else _result(posed, outcome, ended, reasons, ctol, watch is not None and watch.stopped)
+        outcome, ended, choice, raised = _core.minimize(posed.core, posed.x0, solver, how, run.interrupt, watch, run.on_progress)
+    result = None if outcome is None else _result(posed, outcome, ended, choice, ctol, watch is not None and watch.stopped)
     if raised is not None:
         raise_with(raised, result)
     assert result is not None and outcome is not None
@@ -175,19 +176,20 @@ def minimize(
     return result
 
 
-def _in_python(reason: str) -> str:
-    """How to repeat a run, as a call and not as a spec: from ``name = "ssg", eta = 0.1`` to arguments."""
-    begin = "to repeat: name = "
-    if not reason.startswith(begin):
-        return reason
-    name, *rest = reason[len(begin) :].split(", ")
-    options = ", ".join('"{}": {}'.format(*setting.split(" = ", 1)) for setting in rest)
-    return f"to repeat: method={name}" + (f", options={{{options}}}" if options else "")
+def _reasons(choice: Optional[tuple]) -> list:
+    """Why a solver was chosen, and the arguments that repeat the run."""
+    if choice is None:
+        return []
+    sentences, name, changed = choice
+    options = ", ".join(f"{json.dumps(key)}: {value!r}" for key, value in changed.items())
+    return [*sentences, f"to repeat: method={json.dumps(name)}" + (f", options={{{options}}}" if options else "")]
 
 
-def _result(posed: Problem, outcome: dict, ended: str, reasons: list, ctol: float, stopped: bool) -> MinimizeResult:
+def _result(
+    posed: Problem, outcome: dict, ended: str, choice: Optional[tuple], ctol: float, stopped: bool
+) -> MinimizeResult:
     point, multipliers, zeroth_order = outcome["point"], outcome["multipliers"], outcome["zeroth_order"]
-    notes = notes_of(posed.notes + [_in_python(reason) for reason in reasons] + outcome["notes"])
+    notes = notes_of(posed.notes + _reasons(choice) + outcome["notes"])
     best, status = outcome["best_feasible"], status_of(outcome["ended"], stopped)
     if best is not None and not point["feasible"]:
         point, multipliers, zeroth_order = best, None, None

@@ -12,7 +12,7 @@ from thalweg._running import running, seed_of, whole
 from thalweg._terms import as_constraints, as_term
 
 #: Names of the solvers that train; the last three without constraints.
-SOLVERS = ("auto", "bundle", "ssg", "lbfgs", "st-spg", "mspg")
+SOLVERS = ("auto", *_core.solvers("fit"))
 
 
 class Posed:
@@ -138,7 +138,7 @@ class Trained:
         self.stationary = fitted["stationary"]
         kept = "every bound is kept on the training rows" if self.constraints else "trained without constraints"
         self.message = f"{'feasible: ' + kept if self.feasible else 'not feasible: a bound is missed'}; {ended}"
-        self.notes = notes_of([n for n in fitted["reasons"] if not n.startswith("to repeat")] + fitted["notes"])
+        self.notes = notes_of(fitted["reasons"] + fitted["notes"])
         self.violation = max([0.0] + [self.enforced(c) - c["bound"] for c in self.constraints])
         self.signed = {c["name"]: self.enforced(c) - c["bound"] for c in self.constraints}
         multipliers = fitted["multipliers"]

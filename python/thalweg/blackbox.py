@@ -20,7 +20,7 @@ from thalweg._running import conduct, name_of, running, status_of
 __all__ = ["METHODS", "BlackBoxResult", "minimize"]
 
 #: Names of the methods. All but the first project onto the constraints.
-METHODS = ("dszog", "zopsgd", "zoscgd", "acczomda", "accszofw")
+METHODS = tuple(_core.solvers("blackbox"))
 #: Up to so many constraints each one is in the history.
 LISTED = 200
 #: How many of the largest a result shows.
@@ -82,7 +82,7 @@ def minimize(
     vectorized: bool = False,
     bounds: Any = None,
     n_samples: Optional[int] = None,
-    method: str = "dszog",
+    method: str = METHODS[0],
     names: Union[Sequence[str], Callable[[int], str], None] = None,
     repair: bool = False,
     callback: Optional[Callable] = None,
@@ -113,8 +113,8 @@ def minimize(
         A simple set that every iterate stays in. Functions are also asked at points near it, a perturbation away.
     n_samples : int, optional
         The objective is a mean over so many samples, and `fun` takes the indices of some of them, an array of int64.
-    method : {'dszog', 'zopsgd', 'zoscgd', 'acczomda', 'accszofw'}
-        'dszog' uses values of the constraints and charges a price for violations: its point is near the constraints, and keeps
+    method : str
+        One of ``thalweg.solvers("blackbox")``. 'dszog', the default, uses values of the constraints and charges a price for violations: its point is near the constraints, and keeps
         them only with ``margin`` in the options, or repaired. The others project onto a LinearConstraint, or run without
         constraints; 'zoscgd' and 'accszofw' need bounds that are bounded.
     names : sequence of str or callable, optional
@@ -186,8 +186,10 @@ def minimize(
     if name not in METHODS:
         raise ValueError(f"method = {method!r}: wanted one of {', '.join(METHODS)}, which use values alone")
     asked = _understand(constraints, n_constraints, len(x0))
-    if callable(constraints) and (repair or name != "dszog"):
-        what, instead = ("repair", "no repair") if name == "dszog" else (name, "method='dszog', which uses values alone")
+    if callable(constraints) and (repair or name != METHODS[0]):
+        what, instead = (name, f"method={METHODS[0]!r}, which uses values alone")
+        if name == METHODS[0]:
+            what, instead = "repair", "no repair"
         raise ValueError(
             f"{what} projects onto the constraints, which a function does not describe: wanted a LinearConstraint, or {instead}"
         )

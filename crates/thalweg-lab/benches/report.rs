@@ -7,6 +7,7 @@
 use std::time::Instant;
 
 use serde_json::json;
+use thalweg::solvers::SolverName;
 use thalweg_lab::lab::page::page;
 use thalweg_lab::lab::store::{Curve, Facts, Finished, Member, Status, Store, Stored};
 use thalweg_lab::report::html;
@@ -86,7 +87,7 @@ fn run(i: usize, panel: usize, solver: usize, cell: usize, seed: usize) -> (Fini
     let last = |v: &[f64]| v.last().copied();
     let finished = Finished {
         key: format!("{i:020x}"),
-        method: "ssg".into(),
+        method: SolverName::Ssg.to_string(),
         version: 1,
         seed: seed as u64,
         status: if last(&violation) <= Some(0.0) { Status::Feasible } else { Status::Infeasible },
@@ -99,7 +100,7 @@ fn run(i: usize, panel: usize, solver: usize, cell: usize, seed: usize) -> (Fini
         samples: 1 << 30,
         seconds: 5.0,
         point: Some(vec![0.5; 123]),
-        spec: json!({ "data": { "name": "a9a" }, "problem": { "minimize": "hinge" }, "solver": { "name": "ssg" } }),
+        spec: json!({ "data": { "name": "a9a" }, "problem": { "minimize": "hinge" }, "solver": { "name": SolverName::Ssg } }),
         outcome: json!({ "bounds": [0.35] }),
         notes: vec![],
         host: json!({ "build": "release", "cores": 2 }),

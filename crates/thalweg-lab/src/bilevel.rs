@@ -8,13 +8,14 @@ use thalweg::bilevel::problems::{GroupWeights, HyperRepresentation, Interval, Pr
 use thalweg::bilevel::{self, Bilevel, Derivatives, Extremes, Form, Prepared, SingleLevel, Written};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::run::Metric;
-use thalweg::solvers::{Adaprox, AnySolver};
+use thalweg::run::Options as RunOptions;
+use thalweg::solvers::{Config, SolverName, adaprox};
 use thalweg::suggest::did_you_mean;
 use toml::Value;
 
 use crate::data::catalogue;
 use crate::output::align;
-use crate::spec::{adaprox_settings, settings};
+use crate::spec::{settings, solver};
 use crate::{Error, Result};
 
 /// The problems that a spec can name.
@@ -233,8 +234,11 @@ impl Wanted {
     /// has the inner solver alone.
     pub fn settings(&self, mut solver: toml::Table) -> Result<bilevel::Settings> {
         let chosen = solver.keys().all(|key| key == "inner");
-        solver.entry("inner").or_insert_with(|| Value::Table([("name".to_string(), Value::from("sg"))].into_iter().collect()));
-        let solver = adaprox_settings(solver)?;
+        let usual = || Value::Table(toml::Table::from_iter([("name".to_string(), adaprox::Inner::NAMES[0].into())]));
+        solver.entry("inner").or_insert_with(usual);
+        let Config::Adaprox(solver) = solver::named(SolverName::Adaprox, solver)? else {
+            return Err(Error::Request("a bilevel problem is solved by adaprox alone".into()));
+        };
         Ok(bilevel::Settings {
             form: self.form,
             inner: solver.inner.clone(),
@@ -271,11 +275,10 @@ impl Posed {
         notes
     }
 
-    /// The solver that pilot runs choose, its settings in words, what rows are kept within, and the reasons.
-    pub fn choose(&self) -> Result<(AnySolver, String, f64, Vec<String>)> {
-        let chosen = bilevel::choose(self.single(), &self.prepared.start, &bilevel::Settings::default().inner)?;
-        let words = format!("{:?}", chosen.settings);
-        Ok((AnySolver::First(Box::new(Adaprox::new(chosen.settings)?)), words, chosen.within, chosen.reasons))
+    /// Chooses settings by pilot runs, which obey the time limit and the interrupt of the options.
+    pub fn choose(&self, options: &RunOptions) -> Result<bilevel::Tuning> {
+        let inner = &bilevel::Settings::default().inner;
+        Ok(bilevel::choose(self.single(), &self.prepared.start, inner, options)?)
     }
 
     /// What a point is worth.

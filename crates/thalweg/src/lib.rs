@@ -1,6 +1,7 @@
 //! Optimisation under constraints where nothing is smooth or convex, gradients are noisy or missing, and data are large.
 
 pub mod assess;
+pub mod auto;
 pub mod bilevel;
 pub mod certify;
 mod cuts;

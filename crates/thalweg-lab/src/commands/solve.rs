@@ -70,6 +70,7 @@ pub fn run(args: Args) -> Ending {
     let options = spec.options(ready.equipped.certificate, ready.equipped.metrics.clone());
     let options = Options {
         feasibility: ready.equipped.relaxed.unwrap_or(0.0).max(options.feasibility),
+        budget: ready.equipped.work.leaves(&options.budget),
         threads: args.threads.unwrap_or(options.threads),
         checkpoint: args.checkpoint.clone().map(|file| Checkpoint {
             file,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use thalweg::solvers::SolverName;
 
 use super::experiment::{TRIAL, describe, panel};
 use super::store::{Curve, Finished, Member, Part, Status, Store, Stored};
@@ -239,7 +240,9 @@ impl<'a> Read<'a> {
             let Some((_, first)) = runs.first() else { continue };
             let mut part = FactPart { title: format!("Solver: {solver}"), ..FactPart::default() };
             part.rows.push(("method".into(), format!("{}, version {} of its code", first.method, first.version)));
-            part.rows.extend(reference(&first.method).map(|text| ("reference".into(), text.into())));
+            // A store may hold runs of solvers that are no longer there.
+            let solver = first.method.parse::<SolverName>().ok();
+            part.rows.extend(solver.map(|solver| ("reference".into(), solver.citation().into())));
             let mut settings: Vec<(String, String)> = vec![];
             for (member, run) in runs.iter().filter(|(m, _)| m.tuned) {
                 let row = (format!("settings on {}", panel(&member.data, &member.problem)), words(&run.spec["solver"]));
@@ -467,24 +470,4 @@ fn words(value: &Value) -> String {
             all.map(|(key, v)| format!("{key} = {}", inside(v))).collect::<Vec<_>>().join(", ")
         }
     }
-}
-
-/// Where a method comes from.
-fn reference(method: &str) -> Option<&'static str> {
-    Some(match method {
-        "ssg" => {
-            "Y. Huang, Q. Lin: Single-Loop Switching Subgradient Methods for Non-Smooth Weakly Convex Optimization with Non-Smooth Convex Constraints, 2023, arXiv 2301.13314"
-        }
-        "conex" => {
-            "D. Boob, Q. Deng, G. Lan: Stochastic First-Order Methods for Convex and Nonconvex Functional Constrained Optimization, Mathematical Programming, 2022"
-        }
-        "ipp" => {
-            "D. Boob, Q. Deng, G. Lan, 2022, and R. Ma, Q. Lin, T. Yang, 2020: the inexact proximal point method for weakly convex constraints"
-        }
-        "threes-econ" => {
-            "W. Liu, Y. Xu: A Single-Loop SPIDER-Type Stochastic Subgradient Method for Expectation-Constrained Nonconvex Nonsmooth Optimization, 2025, arXiv 2501.19214"
-        }
-        "bundle" => "Thalweg's own proximal bundle method with proved bounds; docs/solve.md describes it",
-        _ => return None,
-    })
 }

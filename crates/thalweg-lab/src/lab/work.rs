@@ -534,6 +534,7 @@ impl Shop<'_> {
         let equipped = task.job.spec.equip(&posed, &self.experiment.file).map_err(refuse)?;
         let mut options = task.job.spec.options(equipped.certificate, equipped.metrics.clone());
         options.feasibility = equipped.relaxed.unwrap_or(0.0).max(options.feasibility);
+        options.budget = equipped.work.leaves(&options.budget);
         let names = options.metrics.as_ref().map_or_else(Vec::new, |metrics| metrics.names());
         let (measures, feasibility) = (options.certificate, options.feasibility);
         let mut outcome = self.minimize(task, &posed, equipped, options, file, watch)?;

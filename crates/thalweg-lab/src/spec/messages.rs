@@ -32,14 +32,16 @@ pub(super) fn deserialise(text: &str) -> Result<Spec, (usize, String)> {
 
 /// Settings from a table, every one with a default, with sentences for errors.
 pub fn settings<T: DeserializeOwned>(table: toml::Table) -> Result<T> {
-    // Key by key first: a message about the whole table would not say which key it is about.
+    read_settings(table, |table| Value::Table(table).try_into())
+}
+
+/// Reads a table of settings. Each key is read on its own first: a message about the whole table would not say which key it is about.
+pub(super) fn read_settings<T>(table: toml::Table, read: impl Fn(toml::Table) -> Result<T, toml::de::Error>) -> Result<T> {
     for (key, value) in &table {
         let alone = toml::Table::from_iter([(key.clone(), value.clone())]);
-        if let Err(e) = Value::Table(alone).try_into::<T>() {
-            return Err(Error::Request(sentence(e.message(), key, &value.to_string())));
-        }
+        read(alone).map_err(|e| Error::Request(sentence(e.message(), key, &value.to_string())))?;
     }
-    Value::Table(table).try_into().map_err(|e: toml::de::Error| Error::Request(sentence(e.message(), "", "")))
+    read(table).map_err(|e| Error::Request(sentence(e.message(), "", "")))
 }
 
 /// The reader's message as a sentence of ours: the key, its value, what was wanted, and the nearest known word for a mistyped

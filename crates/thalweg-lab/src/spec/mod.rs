@@ -5,22 +5,24 @@ mod data;
 mod messages;
 mod problem;
 mod schema;
-mod solver;
+pub mod solver;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use thalweg::assess::{Measures, Switching};
+use thalweg::auto::Work;
 use thalweg::certify;
 use thalweg::learn::{Best, Data, Groups, JointWasserstein, Learning, Split};
 use thalweg::math::Matrix;
 use thalweg::oracle::{Description, Warm};
-use thalweg::run::{self, LISTED, Metric};
-use thalweg::solvers::{AnySolver, auto};
+use thalweg::run::{self, Metric};
+use thalweg::solvers::AnySolver;
 use toml::Value;
 
 use self::data::Divided;
 use self::messages::{deserialise, number, sentence, solver_line, wrong};
+use self::solver::PreparedSolver;
 use crate::bilevel;
 use crate::data::catalogue::{self, Options};
 use crate::metrics::{Wanted, metrics};
@@ -29,7 +31,6 @@ use crate::{Error, Result};
 pub use self::messages::settings;
 pub use self::problem::Problem;
 pub use self::schema::{DataSpec, Plan, ProblemSpec, Spec};
-pub use self::solver::{adaprox_settings, solver};
 
 /// A spec with everything in it loaded, checked and built.
 pub struct Ready {
@@ -62,6 +63,8 @@ pub struct Equipped {
     pub relaxed: Option<f64>,
     /// What a careful reader should know.
     pub notes: Vec<String>,
+    /// The work of trial runs, which a time limit covers too.
+    pub work: Work,
 }
 
 /// The problem of a spec, without what a run needs.
@@ -207,10 +210,9 @@ impl Spec {
 
     /// Builds what a run needs beside its problem, which is that of this spec. Paths as in [`Spec::ready`].
     pub fn equip(&self, posed: &Posed, file: &Path) -> Result<Equipped> {
-        let (problem, mut notes) = (posed.problem.oracle(), vec![]);
+        let problem = posed.problem.oracle();
         let mut certificate = self.certificate()?;
         let start = self.problem.start(&posed.problem, base_of(file))?;
-        let mut relaxed = self.relaxed()?;
         // A start outside the domain is moved into it before anything is measured there.
         let mut inside = start.clone();
         problem.domain().project(&mut inside, &mut Warm::default())?;
@@ -219,29 +221,9 @@ impl Spec {
             Problem::Bilevel(posed) => bilevel::metrics(self.measure.as_deref(), posed)?,
             _ => metrics(self.measure.as_deref(), posed)?,
         };
-        let (solver, words) = match (self.solver()?, &posed.problem) {
-            (Some(named), _) => named,
-            (None, Problem::Bilevel(posed)) => {
-                let (solver, words, within, reasons) = posed.choose()?;
-                relaxed = Some(within);
-                notes.extend(reasons);
-                (solver, words)
-            }
-            (None, _) => {
-                if let Problem::Many(many) = &posed.problem
-                    && many.num_constraints() > LISTED
-                {
-                    return Err(Error::Request(format!(
-                        "auto chooses among methods that look at every constraint in every step, and this problem has {}; expected the \
-                         name of a solver, such as dszog, which draws constraints",
-                        many.num_constraints()
-                    )));
-                }
-                let prepared = auto::prepare(problem, &start, self.seed, self.feasibility.unwrap_or(1e-6))?;
-                notes.extend(prepared.reasons);
-                (AnySolver::First(prepared.solver), prepared.settings)
-            }
-        };
+        let options = self.options(Measures::default(), None);
+        let PreparedSolver { solver, settings: words, relaxed, notes, work } =
+            self.prepare_solver(&posed.problem, &start, &options)?;
         let settings = format!(
             "{words} {:?}, {:?}, feasibility {:?}, certificate {certificate:?}, measure {:?}, start {:016x}",
             self.record,
@@ -253,17 +235,7 @@ impl Spec {
         if let (Some(bounds), Some(relaxed)) = (&mut certificate.bounds, relaxed) {
             bounds.feasibility = bounds.feasibility.max(relaxed);
         }
-        Ok(Equipped { start, solver, settings, certificate, metrics, relaxed, notes })
-    }
-
-    /// What the rows of a bilevel problem are relaxed by, where the solver says.
-    fn relaxed(&self) -> Result<Option<f64>> {
-        if self.data.bilevel.is_none() || self.solver.get("name").and_then(Value::as_str) != Some("adaprox") {
-            return Ok(None);
-        }
-        let mut table = self.solver.clone();
-        table.remove("name");
-        Ok(Some(adaprox_settings(table)?.feasibility()))
+        Ok(Equipped { start, solver, settings, certificate, metrics, relaxed, notes, work })
     }
 
     /// Loads the data and builds the problem. Paths as in [`Spec::ready`].
@@ -342,7 +314,8 @@ impl Spec {
     pub(crate) fn certificate(&self) -> Result<Measures> {
         let mut measures = Measures::default();
         let refuse = |value: &Value| {
-            let wanted = "\"none\", \"bounds\", \"ssg\", or a table with bounds = { … }, ssg = { … } or penalised = { … }";
+            let wanted =
+                "\"none\", \"bounds\", \"switching\", or a table with bounds = { … }, switching = { … } or penalised = { … }";
             wrong("certificate", value, wanted)
         };
         let bounds = |given: toml::Table| -> Result<certify::Bounds> {
@@ -358,12 +331,14 @@ impl Spec {
             None => {}
             Some(Value::String(s)) if s == "none" => {}
             Some(Value::String(s)) if s == "bounds" => measures.bounds = Some(bounds(toml::Table::new())?),
-            Some(Value::String(s)) if s == "ssg" => measures.switching = Some(Switching::default()),
+            Some(Value::String(s)) if SWITCHING.contains(&s.as_str()) => measures.switching = Some(Switching::default()),
             Some(value @ Value::Table(t)) => {
                 for (key, inner) in t {
                     match (key.as_str(), inner) {
                         ("bounds", Value::Table(inner)) => measures.bounds = Some(bounds(inner.clone())?),
-                        ("ssg", Value::Table(inner)) => measures.switching = Some(settings(inner.clone())?),
+                        (key, Value::Table(inner)) if SWITCHING.contains(&key) => {
+                            measures.switching = Some(settings(inner.clone())?)
+                        }
                         ("penalised", Value::Table(inner)) => measures.penalised = Some(settings(inner.clone())?),
                         _ => return Err(refuse(value)),
                     }
@@ -374,6 +349,9 @@ impl Spec {
         Ok(measures)
     }
 }
+
+/// The names of the certificate of the switching subgradient method; the second is that of older specs.
+const SWITCHING: [&str; 2] = ["switching", "ssg"];
 
 /// Where relative paths in a spec start.
 fn base_of(file: &Path) -> &Path {

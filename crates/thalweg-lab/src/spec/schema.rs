@@ -22,8 +22,8 @@ pub struct Spec {
     /// Whether a returned point that violates constraints is projected onto them. Default false.
     #[serde(default)]
     pub repair: bool,
-    /// Near-stationarity of recorded points: "none" (default), "bounds", "ssg", or a table with one or more of
-    /// `bounds = { mu = …, width = … }`, `ssg = { rho_hat = …, iterations = … }` and `penalised = { beta = …, nu = … }`.
+    /// Near-stationarity of recorded points: "none" (default), "bounds", "switching", or a table with one or more of
+    /// `bounds = { mu = …, width = … }`, `switching = { rho_hat = …, iterations = … }` and `penalised = { beta = …, nu = … }`.
     pub(super) certificate: Option<Value>,
     /// What else is measured at recorded points: "accuracy", and sums of terms. By default the accuracy, if rows are set aside.
     pub measure: Option<Vec<String>>,

@@ -1,36 +1,149 @@
-//! The `[solver]` table.
+//! The table `[solver]` of a spec: reads it into a configuration of the registry, with a message for each wrong key. Which
+//! solvers there are is in [`thalweg::solvers::registry`].
 
-use thalweg::solvers::auto;
-use thalweg::solvers::ipp::{self, Inner};
-use thalweg::solvers::{
-    Accszofw, Acczomda, Adaprox, AnySolver, Bmd, Bundle, Conex, Dszog, Ipp, Lbfgs, Mspg, Pgsmd, Spg, Ssg, StSpg, ThreesEcon,
-    Zopsgd, Zoscgd, accszofw, acczomda, adaprox, bmd, bundle, conex, dszog, lbfgs, mspg, pd, pgsmd, spg, ssg, st_spg,
-    threes_econ, zopsgd, zoscgd,
-};
+use thalweg::auto::{self, Choice, Work};
+use thalweg::oracle::Description;
+use thalweg::run::{LISTED, Options};
+use thalweg::solvers::{AnySolver, Config, Interface, SolverName, registry};
 use thalweg::suggest::did_you_mean;
 use toml::Value;
 
-use super::messages::{settings, wrong};
+use super::messages::{read_settings, wrong};
+use super::problem::Problem;
 use super::schema::Spec;
 use crate::{Error, Result};
+
+/// Ends messages about the inner solver.
+pub(super) const IN_INNER: &str = "(in [solver.inner])";
 
 impl Spec {
     /// Version of the solver's code; that of the rule where the solver is to be chosen.
     pub(crate) fn solver_version(&self) -> Result<u32> {
-        Ok(self.solver()?.map_or(auto::VERSION, |(solver, _)| solver.method().version()))
+        self.solver()?.map_or(Ok(auto::VERSION), |config| Ok(config.version()?))
     }
 
-    /// As [`solver`], of the table `[solver]`.
-    pub(super) fn solver(&self) -> Result<Option<(AnySolver, String)>> {
-        solver(self.solver.clone())
+    /// The solver of the table `[solver]`; none where it is to be chosen.
+    pub(super) fn solver(&self) -> Result<Option<Config>> {
+        config(self.solver.clone())
+    }
+
+    /// Builds the solver, which is chosen first where none is named. Trial runs obey the time limit and the interrupt of the options.
+    pub(super) fn prepare_solver(&self, problem: &Problem, start: &[f64], options: &Options) -> Result<PreparedSolver> {
+        let (config, mut relaxed, notes, work) = match (self.solver()?, problem) {
+            (Some(config), _) => (config, None, vec![], Work::default()),
+            (None, Problem::Bilevel(posed)) => {
+                let tuning = posed.choose(options)?;
+                let (within, notes, work) = (tuning.within, tuning.reasons(), tuning.work);
+                (Config::Adaprox(tuning.settings), Some(within), notes, work)
+            }
+            (None, Problem::Many(many)) if many.num_constraints() > LISTED => {
+                return Err(Error::Request(format!(
+                    "auto chooses among solvers that evaluate every constraint in every step, and this problem has {}; expected the \
+                     name of a solver, such as {}, which draws constraints",
+                    many.num_constraints(),
+                    SolverName::Dszog
+                )));
+            }
+            (None, _) => {
+                let choice = auto::prepare(problem.oracle(), start, options)?;
+                let (notes, work) = (reasons(&choice), choice.work());
+                (choice.config, None, notes, work)
+            }
+        };
+        if let (Problem::Bilevel(_), Config::Adaprox(settings)) = (problem, &config) {
+            relaxed = relaxed.or(Some(settings.feasibility()));
+        }
+        Ok(PreparedSolver { solver: config.build()?, settings: config.describe()?, relaxed, notes, work })
     }
 }
 
-/// What a message about the inner solver ends with.
-pub(super) const IN_INNER: &str = "(in [solver.inner])";
+/// A solver that is ready to run.
+pub(super) struct PreparedSolver {
+    pub(super) solver: AnySolver,
+    /// Description of the settings. A checkpoint written with different settings is rejected.
+    pub(super) settings: String,
+    /// By how much the rows of a bilevel problem are relaxed.
+    pub(super) relaxed: Option<f64>,
+    /// Why the solver was chosen.
+    pub(super) notes: Vec<String>,
+    /// The work of trial runs, which a time limit covers too.
+    pub(super) work: Work,
+}
+
+/// Why a solver was chosen, and what to write into `[solver]` to repeat the run.
+fn reasons(choice: &Choice) -> Vec<String> {
+    let name = choice.config.name();
+    let changed = changes(&choice.config, &name.config());
+    let changed: String = changed.iter().map(|(key, value)| format!(", {key} = {value}")).collect();
+    let Choice { evidence, .. } = choice;
+    vec![evidence.problem(), evidence.decision(), format!("to repeat: name = \"{name}\"{changed}")]
+}
+
+/// The settings of a solver that differ from those of `usual`, which is the same solver.
+pub fn changes(config: &Config, usual: &Config) -> toml::Table {
+    let table = |config: &Config| toml::Table::try_from(config).unwrap_or_default();
+    let usual = table(usual);
+    table(config).into_iter().filter(|(key, value)| usual.get(key) != Some(value)).collect()
+}
+
+/// The names that `interface` accepts, "auto" last.
+pub fn names(interface: Interface) -> Vec<&'static str> {
+    registry::offered_by(interface).into_iter().chain([auto::NAME]).collect()
+}
+
+/// Reads a table with the `name` of a solver and its settings, and checks them. Returns `None` for "auto", which has no settings:
+/// a solver is chosen once there is a problem.
+pub fn config(mut table: toml::Table) -> Result<Option<Config>> {
+    let known = names(Interface::Solve);
+    let name = take_name(&mut table, "solver", &known)?;
+    if name != auto::NAME {
+        return named(known_name(&name, "solver", &known)?, table).map(Some);
+    }
+    match table.iter().next() {
+        None => Ok(None),
+        Some((key, value)) => Err(wrong(key, value, "no setting, because the solver is chosen: name one to set it")),
+    }
+}
+
+/// Reads a table with the settings of the named solver, and checks them.
+pub fn named(name: SolverName, table: toml::Table) -> Result<Config> {
+    if let Some(known) = name.inner() {
+        let inner = match table.get("inner").cloned() {
+            Some(Value::Table(inner)) => inner,
+            Some(other) => return Err(wrong("inner", &other, "a table with the name of a solver and its settings")),
+            None => {
+                return Err(Error::Request("the table [solver.inner] is missing; expected one with the name of a solver".into()));
+            }
+        };
+        // Checked on its own, so that messages name the table.
+        check_inner(name, inner, &known).map_err(|e| Error::Request(format!("{e} {IN_INNER}")))?;
+    }
+    let config = read_settings(table, |table| name.deserialize_settings(Value::Table(table)))?;
+    config.build()?;
+    Ok(config)
+}
+
+/// Checks the table of an inner solver.
+fn check_inner(outer: SolverName, mut inner: toml::Table, known: &[&str]) -> Result<()> {
+    let name = take_name(&mut inner, "inner solver", known)?;
+    if let (SolverName::Ipp, Some(output)) = (outer, inner.get("output")) {
+        return Err(wrong("output", output, "no such key here, but inner_output in [solver]"));
+    }
+    if !known.contains(&name.as_str()) {
+        return Err(unknown(&name, "inner solver", known));
+    }
+    let config = read_settings(inner, |mut inner| {
+        inner.insert("name".into(), name.clone().into());
+        let table = toml::Table::from_iter([("inner".to_string(), Value::Table(inner))]);
+        outer.deserialize_settings(Value::Table(table))
+    })?;
+    // All other settings are the defaults, so that what is refused is a setting of the inner solver.
+    config.resolve()?;
+    Ok(())
+}
 
 /// Takes the name out of a solver's table.
-fn solver_name(table: &mut toml::Table, what: &str, known: &[&str]) -> Result<String> {
+fn take_name(table: &mut toml::Table, what: &str, known: &[&str]) -> Result<String> {
     match table.remove("name") {
         Some(Value::String(name)) => Ok(name),
         Some(other) => Err(Error::Request(format!("{what} name must be a name in quotes, got {other}"))),
@@ -38,115 +151,12 @@ fn solver_name(table: &mut toml::Table, what: &str, known: &[&str]) -> Result<St
     }
 }
 
-fn unknown_solver(name: &str, what: &str, known: &[&str]) -> Error {
+/// The solver called `name`, which must be among the `known`.
+pub(crate) fn known_name(name: &str, what: &str, known: &[&str]) -> Result<SolverName> {
+    if known.contains(&name) { name.parse().map_err(Error::from) } else { Err(unknown(name, what, known)) }
+}
+
+fn unknown(name: &str, what: &str, known: &[&str]) -> Error {
     let hint = did_you_mean(name, known.iter().copied());
     Error::Request(format!("{what} '{name}' is not known{hint}; expected one of {}", known.join(", ")))
-}
-
-/// The solver of a table with its `name` and its settings, which are checked, and those settings in words; none for "auto", which
-/// is to be chosen once there is a problem.
-pub fn solver(mut table: toml::Table) -> Result<Option<(AnySolver, String)>> {
-    const KNOWN: &[&str] = &[
-        "ssg",
-        "conex",
-        "ipp",
-        "threes-econ",
-        "bundle",
-        "adaprox",
-        "lbfgs",
-        "st-spg",
-        "mspg",
-        "spg",
-        "bmd",
-        "pgsmd",
-        "dszog",
-        "zopsgd",
-        "zoscgd",
-        "acczomda",
-        "accszofw",
-        "auto",
-    ];
-    let name = solver_name(&mut table, "solver", KNOWN)?;
-    /// A solver with its settings in words. Settings of different solvers share no type.
-    macro_rules! built {
-        ($kind:ident, $solver:ident, $settings:expr) => {{
-            let settings = $settings;
-            let words = format!("{:?}", settings.clone().resolve()?);
-            (AnySolver::$kind(Box::new($solver::new(settings)?)), words)
-        }};
-    }
-    let (solver, words) = match name.as_str() {
-        "auto" => {
-            if let Some((key, value)) = table.iter().next() {
-                return Err(wrong(key, value, "no setting, because the solver is chosen: name one to set it"));
-            }
-            return Ok(None);
-        }
-        "ssg" => built!(First, Ssg, settings::<ssg::Settings>(table)?),
-        "bundle" => built!(First, Bundle, settings::<bundle::Settings>(table)?),
-        "threes-econ" => built!(First, ThreesEcon, settings::<threes_econ::Settings>(table)?),
-        "conex" => built!(First, Conex, settings::<conex::Settings>(table)?),
-        "ipp" => {
-            let inner = inner_solver(inner_table(&mut table)?)?;
-            built!(First, Ipp, ipp::Settings { inner, ..settings(table)? })
-        }
-        "adaprox" => built!(First, Adaprox, adaprox_settings(table)?),
-        "lbfgs" => built!(First, Lbfgs, settings::<lbfgs::Settings>(table)?),
-        "st-spg" => built!(First, StSpg, settings::<st_spg::Settings>(table)?),
-        "mspg" => built!(First, Mspg, settings::<mspg::Settings>(table)?),
-        "spg" => built!(First, Spg, settings::<spg::Settings>(table)?),
-        "bmd" => built!(First, Bmd, settings::<bmd::Settings>(table)?),
-        "pgsmd" => built!(First, Pgsmd, settings::<pgsmd::Settings>(table)?),
-        "dszog" => built!(Zeroth, Dszog, settings::<dszog::Settings>(table)?),
-        "zopsgd" => built!(Zeroth, Zopsgd, settings::<zopsgd::Settings>(table)?),
-        "zoscgd" => built!(Zeroth, Zoscgd, settings::<zoscgd::Settings>(table)?),
-        "acczomda" => built!(Zeroth, Acczomda, settings::<acczomda::Settings>(table)?),
-        "accszofw" => built!(Zeroth, Accszofw, settings::<accszofw::Settings>(table)?),
-        other => return Err(unknown_solver(other, "solver", KNOWN)),
-    };
-    Ok(Some((solver, words)))
-}
-
-/// The table of the inner solver.
-fn inner_table(table: &mut toml::Table) -> Result<toml::Table> {
-    match table.remove("inner") {
-        Some(Value::Table(inner)) => Ok(inner),
-        Some(other) => Err(wrong("inner", &other, "a table with the name of a solver and its settings")),
-        None => Err(Error::Request("the table [solver.inner] is missing; expected one with the name of a solver".into())),
-    }
-}
-
-/// Settings of AdaProx, with those of its inner solver.
-pub fn adaprox_settings(mut table: toml::Table) -> Result<adaprox::Settings> {
-    let what = "inner solver";
-    let mut inner = inner_table(&mut table)?;
-    let mut read = || {
-        let name = solver_name(&mut inner, what, adaprox::Inner::NAMES)?;
-        match name.as_str() {
-            "sg" => Ok(adaprox::Inner::Sg(settings(inner.clone())?)),
-            "pd" => Ok(adaprox::Inner::Pd(settings::<pd::Settings>(inner.clone())?.resolve()?)),
-            other => Err(unknown_solver(other, what, adaprox::Inner::NAMES)),
-        }
-    };
-    let inner = read().map_err(|e: Error| Error::Request(format!("{e} {IN_INNER}")))?;
-    Ok(adaprox::Settings { inner, ..settings(table)? })
-}
-
-/// The solver of subproblems, from its table. It is checked here and not only with everything else, so that messages name
-/// the table.
-fn inner_solver(mut table: toml::Table) -> Result<Inner> {
-    let what = "inner solver";
-    let mut read = || {
-        let name = solver_name(&mut table, what, Inner::NAMES)?;
-        if let Some(output) = table.remove("output") {
-            return Err(wrong("output", &output, "no such key here, but inner_output in [solver]"));
-        }
-        match name.as_str() {
-            "ssg" => Ok(Inner::Ssg(settings::<ssg::Settings>(table.clone())?.resolve()?)),
-            "conex" => Ok(Inner::Conex(settings::<conex::Settings>(table.clone())?.resolve()?)),
-            "bundle" => Ok(Inner::Bundle(settings::<bundle::Settings>(table.clone())?.resolve()?)),
-            other => Err(unknown_solver(other, what, Inner::NAMES)),
-        }
-    };
-    read().map_err(|e: Error| Error::Request(format!("{e} {IN_INNER}")))
 }

@@ -3,7 +3,6 @@
 
 pub mod adaprox;
 pub mod bmd;
-mod complexity;
 pub mod conex;
 pub mod dszog;
 pub mod ipp;
@@ -15,14 +14,10 @@ pub mod threes_econ;
 
 use serde::{Deserialize, Serialize};
 
-pub use complexity::{Complexity, complexity};
 pub use ssg::{Plan, Theorem, plan};
 
 use crate::{Error, Result};
 use schedule::short;
-
-/// Methods that have a planner, by the names that a spec uses.
-pub const METHODS: [&str; 9] = ["ssg", "conex", "ipp", "threes-econ", "dszog", "adaprox", "mspg", "st-spg", "bmd"];
 
 /// A plan as a person reads it: a title, a table, and the sentence of what is proved.
 pub trait Readable {

@@ -21,11 +21,6 @@ pub enum Inner {
     Bundle(bundle::Settings),
 }
 
-impl Inner {
-    /// The names that [`Inner`] is tagged by.
-    pub const NAMES: &[&str] = &["ssg", "conex", "bundle"];
-}
-
 /// What the next centre is taken from an inner run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -417,9 +417,9 @@ fn equalised_odds_is_the_larger_of_two_gaps() {
 /// Two rows of one group that cross between two of the other: `W = 1 - |s| / 2` for scores s, 0 against -1, 1.
 #[test]
 fn the_wasserstein_gap_has_a_concave_kink_and_no_constant() {
+    use thalweg::auto;
     use thalweg::certify::{Bounds, certify};
-    use thalweg::solvers::auto::{self, Chosen};
-    use thalweg::solvers::{Bundle, Solver, bundle};
+    use thalweg::solvers::{Bundle, Solver, SolverName, bundle};
     let data = Data {
         features: Matrix::dense(4, 2, vec![1.0, 0.0, 0.0, 0.0, 0.0, -1.0, 0.0, 1.0]).unwrap(),
         labels: vec![1.0, -1.0, 1.0, -1.0],
@@ -444,7 +444,7 @@ fn the_wasserstein_gap_has_a_concave_kink_and_no_constant() {
     assert!(refused.to_string().contains("no known weak-convexity constant"), "{refused}");
     let refused = certify(&problem, &[0.0, 1.0], &Bounds::default()).unwrap_err();
     assert!(refused.to_string().contains("weak-convexity constant"), "{refused}");
-    assert_eq!(auto::choose(&problem).chosen, Chosen::Ssg);
+    assert_eq!(auto::choose(&problem).config.name(), SolverName::Ssg);
 
     let mut three = data;
     three.groups = Some(Groups { names: vec!["a".into(), "b".into(), "c".into()], of_row: vec![0, 0, 1, 2] });

@@ -1,16 +1,14 @@
 //! Weak-convexity constants that nobody knows: the bundle method and the certificate estimate them, and say so.
 use crate::common::{bits, continues_bit_for_bit_on};
-use thalweg::Note;
-use thalweg::assess::{Measures, Penalised, Switching, by_switching, of_penalty};
-use thalweg::certify::{Bounds, certify};
+use thalweg::auto::{self, Choice, Reason};
+use thalweg::certify::{self, Bounds, Penalised, Switching, by_switching, certify, of_penalty};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::oracle::{Problem, Source, check};
 use thalweg::run::{Checkpoint, Options, Outcome, Record, StopReason, minimize};
 use thalweg::sets;
-use thalweg::solvers::auto::{self, Chosen};
 use thalweg::solvers::bundle::Settings;
 use thalweg::solvers::ipp::{self, Inner};
-use thalweg::solvers::{Bundle, FirstOrder, Ipp};
+use thalweg::solvers::{Bundle, FirstOrder, Ipp, SolverName};
 
 fn solve(problem: &Problem, start: &[f64], settings: Settings, steps: u64) -> Outcome {
     minimize(problem, &mut Bundle::new(settings).unwrap(), start, &Options::iterations(steps), &mut ()).unwrap()
@@ -339,12 +337,13 @@ fn a_claim_still_fails_where_it_is_wrong() {
 
 #[test]
 fn the_choice_says_that_constants_are_estimated() {
-    let choice = auto::choose(&absolute().estimate_weak_convexity());
-    assert_eq!(choice.chosen, Chosen::Bundle);
-    assert!(choice.reasons[0].ends_with("the weak-convexity constants are estimated as the run goes"), "{choice:?}");
-    assert!(choice.reasons[1].contains("no proof") && !choice.reasons[1].contains("proves"), "{choice:?}");
-    let choice = auto::choose(&absolute().weak_convexity(2.0, 0.0));
-    assert!(choice.reasons[1].contains("proves how near"), "{choice:?}");
+    let Choice { config, evidence } = auto::choose(&absolute().estimate_weak_convexity());
+    assert_eq!((config.name(), evidence.reason), (SolverName::Bundle, Reason::EstimatesStationarity));
+    assert!(evidence.problem().ends_with("the weak-convexity constants are estimated during the run"), "{evidence}");
+    assert!(evidence.decision().contains("no proof") && !evidence.decision().contains("proves"), "{evidence}");
+    let evidence = auto::choose(&absolute().weak_convexity(2.0, 0.0)).evidence;
+    assert_eq!(evidence.reason, Reason::ProvesStationarity);
+    assert!(evidence.decision().contains("proves how near"), "{evidence}");
 }
 
 /// A small network with kinks of both kinds: the mean of |v . max(0, W x) - b|.

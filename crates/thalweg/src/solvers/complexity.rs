@@ -6,12 +6,14 @@
 
 use serde::Serialize;
 
+use super::SolverName::{self, Adaprox, Bmd, Conex, Dszog, Ipp, Mspg, Ssg, StSpg, ThreesEcon};
+
 /// The work to reach accuracy eps in one setting; f is weakly convex, non-smooth and may be stochastic unless the row says
 /// otherwise. N is the number of samples of a finite sum, N < eps^-4. Other constants are hidden in O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Complexity {
-    /// The method, by its name in a spec.
-    pub method: &'static str,
+    /// The method.
+    pub method: SolverName,
     /// What the constraint g is like.
     pub setting: &'static str,
     /// Subgradients of the objective (OGC).
@@ -44,29 +46,29 @@ const AWAY: &str = "gradient-away and B_g > rho_g D^2";
 
 #[rustfmt::skip]
 const TABLE: [Complexity; 20] = [
-    line("ssg", "deterministic convex", ["O(eps^-4)", "O(eps^-4)", "O(eps^-4)"], SLATER),
-    line("ssg", "stochastic convex", ["O(eps^-4)", "O(eps^-4)", "O(eps^-8)"], SLATER),
-    line("ssg", "finite-sum convex", ["O(eps^-4)", "O(eps^-4)", "O(N eps^-4)"], SLATER),
-    line("conex", "deterministic convex", ["O(eps^-2)", "O(eps^-2)", "O(eps^-2)"], CONVEX),
-    line("conex", "deterministic convex, f strongly convex", ["O(eps^-1)", "O(eps^-1)", "O(eps^-1)"], CONVEX),
-    line("ipp", "stochastic convex", ["O(eps^-6)", "O(eps^-6)", "O(eps^-6)"], MFCQ),
-    line("ipp", "finite-sum convex", ["O(eps^-4)", "O(min{N eps^-4, eps^-6})", "O(min{N eps^-4, eps^-6})"], MFCQ),
-    line("ipp", "stochastic weakly convex", ["O(eps^-6)", "O(eps^-6)", "O(eps^-6)"], MFCQ),
-    line("ipp", "finite-sum weakly convex", ["O(eps^-4)", "O(min{N eps^-4, eps^-6})", "O(min{N eps^-4, eps^-6})"], MFCQ),
-    line("threes-econ", "stochastic convex", ["O(eps^-4)", "O(eps^-4)", "O(eps^-6)"], SHARP),
-    line("threes-econ", "finite-sum convex", ["O(eps^-4)", "O(eps^-4)", "O(sqrt(N) eps^-4)"], SHARP),
-    line("threes-econ", "stochastic weakly convex", ["O(eps^-4)", "O(eps^-4)", "O(eps^-6)"], AWAY),
-    line("threes-econ", "finite-sum weakly convex", ["O(eps^-4)", "O(eps^-4)", "O(sqrt(N) eps^-4)"], AWAY),
-    line("threes-econ", "finite-sum weakly convex", ["O(eps^-4)", "O(N eps^-4)", "O(N eps^-4)"], "uniform Slater, start close to the feasible set"),
-    line("dszog", "many smooth constraints, values alone", ["none", "none", "O(eps^-4)"], SMOOTH),
-    line("adaprox", "pessimistic bilevel, by sg", ["O(eps^-3)", "O(eps^-3)", "O(eps^-3)"], BILEVEL),
-    line("adaprox", "pessimistic bilevel, by pd", ["O(eps^-2)", "O(eps^-2)", "O(eps^-2)"], BILEVEL),
-    line("mspg", "none, inf-projection", ["O(eps^(-4/v))", "none", "none"], PAIR),
-    line("st-spg", "none, inf-projection", ["O(eps^(-4/v))", "none", "none"], STAGES),
-    line("bmd", "none, worst case over weights", ["O(eps^-2)", "none", "none"], WEIGHTS),
+    line(Ssg, "deterministic convex", ["O(eps^-4)", "O(eps^-4)", "O(eps^-4)"], SLATER),
+    line(Ssg, "stochastic convex", ["O(eps^-4)", "O(eps^-4)", "O(eps^-8)"], SLATER),
+    line(Ssg, "finite-sum convex", ["O(eps^-4)", "O(eps^-4)", "O(N eps^-4)"], SLATER),
+    line(Conex, "deterministic convex", ["O(eps^-2)", "O(eps^-2)", "O(eps^-2)"], CONVEX),
+    line(Conex, "deterministic convex, f strongly convex", ["O(eps^-1)", "O(eps^-1)", "O(eps^-1)"], CONVEX),
+    line(Ipp, "stochastic convex", ["O(eps^-6)", "O(eps^-6)", "O(eps^-6)"], MFCQ),
+    line(Ipp, "finite-sum convex", ["O(eps^-4)", "O(min{N eps^-4, eps^-6})", "O(min{N eps^-4, eps^-6})"], MFCQ),
+    line(Ipp, "stochastic weakly convex", ["O(eps^-6)", "O(eps^-6)", "O(eps^-6)"], MFCQ),
+    line(Ipp, "finite-sum weakly convex", ["O(eps^-4)", "O(min{N eps^-4, eps^-6})", "O(min{N eps^-4, eps^-6})"], MFCQ),
+    line(ThreesEcon, "stochastic convex", ["O(eps^-4)", "O(eps^-4)", "O(eps^-6)"], SHARP),
+    line(ThreesEcon, "finite-sum convex", ["O(eps^-4)", "O(eps^-4)", "O(sqrt(N) eps^-4)"], SHARP),
+    line(ThreesEcon, "stochastic weakly convex", ["O(eps^-4)", "O(eps^-4)", "O(eps^-6)"], AWAY),
+    line(ThreesEcon, "finite-sum weakly convex", ["O(eps^-4)", "O(eps^-4)", "O(sqrt(N) eps^-4)"], AWAY),
+    line(ThreesEcon, "finite-sum weakly convex", ["O(eps^-4)", "O(N eps^-4)", "O(N eps^-4)"], "uniform Slater, start close to the feasible set"),
+    line(Dszog, "many smooth constraints, values alone", ["none", "none", "O(eps^-4)"], SMOOTH),
+    line(Adaprox, "pessimistic bilevel, by sg", ["O(eps^-3)", "O(eps^-3)", "O(eps^-3)"], BILEVEL),
+    line(Adaprox, "pessimistic bilevel, by pd", ["O(eps^-2)", "O(eps^-2)", "O(eps^-2)"], BILEVEL),
+    line(Mspg, "none, inf-projection", ["O(eps^(-4/v))", "none", "none"], PAIR),
+    line(StSpg, "none, inf-projection", ["O(eps^(-4/v))", "none", "none"], STAGES),
+    line(Bmd, "none, worst case over weights", ["O(eps^-2)", "none", "none"], WEIGHTS),
 ];
 
-const fn line(method: &'static str, setting: &'static str, work: [&'static str; 3], conditions: &'static str) -> Complexity {
+const fn line(method: SolverName, setting: &'static str, work: [&'static str; 3], conditions: &'static str) -> Complexity {
     let [objective_subgradients, constraint_subgradients, constraint_values] = work;
     Complexity { method, setting, objective_subgradients, constraint_subgradients, constraint_values, conditions }
 }
@@ -78,7 +80,7 @@ mod tests {
     #[test]
     fn rows_are_distinct_and_name_known_methods() {
         for (i, row) in complexity().iter().enumerate() {
-            assert!(crate::plan::METHODS.contains(&row.method), "{row:?}");
+            assert!(row.method.offered_by(crate::solvers::Interface::Plan), "{row:?}");
             assert!(!complexity()[..i].contains(row), "{row:?}");
             let work = [row.objective_subgradients, row.constraint_subgradients, row.constraint_values];
             assert!(work.iter().all(|w| *w == "none" || w.starts_with("O(") && w.ends_with(')')), "{row:?}");
