@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use serde::Serialize;
 use thalweg::plan::{Complexity, METHODS};
 
-use super::{DONE, Ending};
+use super::Ending;
 use crate::output::{align, print, print_json};
 use crate::plan::{Asked, Planned, complexity, plans};
+use crate::verdict::DONE;
 use crate::{Error, Result};
 
 /// From the constants of a problem to the parameters that the theorems prescribe.

@@ -21,7 +21,7 @@ impl Spec {
     }
 
     /// As [`solver`], of the table `[solver]`.
-    pub(super) fn solver(&self) -> Result<Option<(AnySolver, String)>> {
+    pub(crate) fn solver(&self) -> Result<Option<(AnySolver, String)>> {
         solver(self.solver.clone())
     }
 }

@@ -20,6 +20,7 @@ const WORST: usize = 10;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// The variables.
+    #[serde(default)]
     pub x: Vec<f64>,
     /// f(x).
     pub objective: f64,
@@ -209,17 +210,20 @@ pub struct Outcome {
     /// The same in passes.
     pub passes: Passes,
     /// Time without measuring.
+    #[serde(default)]
     pub seconds: f64,
     /// The seed that repeats the run.
     pub seed: u64,
     /// Name of the method.
     pub solver: String,
     /// Recorded iterates.
+    #[serde(default)]
     pub trace: Vec<Row>,
     /// The further quantities that were asked for, at the returned point.
     #[serde(alias = "gauges")]
     pub metrics: Vec<MetricValue>,
     /// What a careful reader should know.
+    #[serde(default)]
     pub notes: Vec<String>,
 }
 
