@@ -13,8 +13,9 @@ use thalweg_lab::Result;
 use thalweg_lab::data::catalogue;
 use thalweg_lab::lab::experiment::Experiment;
 use thalweg_lab::lab::frame;
+use thalweg_lab::lab::schedule::{self, RunOptions, Watch};
 use thalweg_lab::lab::store::{Part, Store};
-use thalweg_lab::lab::work::{self, RunOptions, Watch};
+use thalweg_lab::{Error, Result};
 
 use crate::error::of_lab;
 use crate::values::python;
@@ -144,7 +145,7 @@ pub fn lab_run(
         };
         let ended = std::thread::scope(|scope| {
             let worker = scope.spawn(|| {
-                let done = work::run(&experiment, store, &how, &board);
+                let done = schedule::run(&experiment, store, &how, &board);
                 caller.unpark();
                 done
             });

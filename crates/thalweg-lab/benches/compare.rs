@@ -17,6 +17,7 @@ use thalweg::math::{reduce, vec};
 use thalweg::oracle::Description;
 use thalweg::run;
 use thalweg::solvers::{AnySolver, Config, FirstOrder, SolverName, Verdict};
+use thalweg_lab::job::Job;
 use thalweg_lab::spec::Spec;
 
 const INSTANCES: [&str; 4] = ["p1-a9a", "p1-compas", "p2-a9a", "p2-compas"];
@@ -449,8 +450,8 @@ fn ratio(lines: &[Line], pick: impl Fn(&Line) -> &Reached) -> String {
 fn compare(instance: &str, effort: &Effort) -> Vec<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../experiments/compare-{instance}.toml"));
     let spec = Spec::read(&file).unwrap();
-    let ready = spec.ready(&file, &Default::default()).unwrap();
-    let (problem, start) = (ready.posed.problem.model().unwrap(), ready.equipped.start.as_slice());
+    let job = Job::new(&spec, &file, &Default::default()).unwrap();
+    let (problem, start) = (job.instance.problem.model().unwrap(), job.setup.start.as_slice());
     let rho = problem.objective_modulus().unwrap().value;
     let rho_g = problem.constraint_modulus(0).unwrap().value;
     let how =
@@ -461,7 +462,7 @@ fn compare(instance: &str, effort: &Effort) -> Vec<String> {
     let coarse = Bounds { mu: Some(2.0 * printed - rho), mu_g, ..how };
     println!("\n## {instance}\n");
     println!("- minimise {} subject to {}", spec.problem.minimize, spec.problem.subject_to.join(", "));
-    for note in ready.notes() {
+    for note in job.notes() {
         println!("- {note}");
     }
     println!("- {} variables; rho_f = {rho:.6}, rho_g = {rho_g:.6}; certificates with mu = rho_f.", problem.dim());

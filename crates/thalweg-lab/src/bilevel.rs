@@ -190,7 +190,7 @@ impl Named {
 }
 
 /// A bilevel problem that is ready to be solved.
-pub struct Posed {
+pub struct BilevelInstance {
     /// The reformulation, the start, and its largest row.
     pub prepared: Prepared,
     slack: f64,
@@ -198,16 +198,16 @@ pub struct Posed {
 
 /// The keys of `[problem]` that belong to a bilevel problem: those of [`Form`], and the slack that a point is judged with.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Wanted {
+pub struct FormSpec {
     form: Form,
     slack: Option<f64>,
 }
 
-impl Wanted {
+impl FormSpec {
     /// Reads the table `bilevel` of `[problem]`.
     pub fn read(value: Option<&Value>) -> Result<Self> {
         let mut table = match value {
-            None => return Ok(Wanted::default()),
+            None => return Ok(FormSpec::default()),
             Some(Value::Table(table)) => table.clone(),
             Some(other) => {
                 return Err(Error::Request(format!(
@@ -222,7 +222,7 @@ impl Wanted {
         };
         let form: Form = settings(table)?;
         form.validate()?;
-        Ok(Wanted { form, slack })
+        Ok(FormSpec { form, slack })
     }
 
     /// The slack that a point is judged with.
@@ -249,14 +249,14 @@ impl Wanted {
     }
 
     /// Reformulates the problem and finds its start.
-    pub fn pose(&self, named: &Named, start: Option<Vec<f64>>, options: &catalogue::Options) -> Result<Posed> {
+    pub fn pose(&self, named: &Named, start: Option<Vec<f64>>, options: &catalogue::Options) -> Result<BilevelInstance> {
         let (problem, usual) = named.build(options)?;
         let prepared = bilevel::prepare(&problem, self.form, &start.unwrap_or(usual))?;
-        Ok(Posed { prepared, slack: self.slack() })
+        Ok(BilevelInstance { prepared, slack: self.slack() })
     }
 }
 
-impl Posed {
+impl BilevelInstance {
     /// The reformulation.
     pub fn single(&self) -> &SingleLevel {
         &self.prepared.problem
@@ -281,11 +281,11 @@ impl Posed {
         Ok(bilevel::choose(self.single(), &self.prepared.start, inner, options)?)
     }
 
-    /// What a point is worth.
-    pub fn judge(&self, z: &[f64]) -> Result<Judged> {
+    /// Pessimistic and optimistic value at the x of a point.
+    pub fn value(&self, z: &[f64]) -> Result<BilevelValue> {
         let (single, pair) = (self.single(), self.single().pair(z));
         let problem = single.problem();
-        Ok(Judged {
+        Ok(BilevelValue {
             x: pair.x.to_vec(),
             y: pair.y.to_vec(),
             inner_multipliers: single.inner_multipliers(z),
@@ -296,9 +296,9 @@ impl Posed {
     }
 }
 
-/// A point of a bilevel problem, and what it is worth.
-#[derive(Debug, Serialize)]
-pub struct Judged {
+/// A point of a bilevel problem, with the pessimistic and the optimistic value at its x.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BilevelValue {
     x: Vec<f64>,
     y: Vec<f64>,
     inner_multipliers: Vec<f64>,
@@ -310,7 +310,7 @@ pub struct Judged {
 /// More entries of x than this are not printed.
 const SHOWN: usize = 8;
 
-impl Judged {
+impl BilevelValue {
     /// As a person reads it.
     pub fn words(&self) -> String {
         let list = |values: &[f64]| match values.len() > SHOWN {
@@ -386,7 +386,7 @@ impl std::fmt::Debug for Metrics {
 }
 
 /// The metrics that `measure` asks for.
-pub fn metrics(list: Option<&[String]>, posed: &Posed) -> Result<Option<Arc<dyn Metric>>> {
+pub fn metrics(list: Option<&[String]>, posed: &BilevelInstance) -> Result<Option<Arc<dyn Metric>>> {
     let wanted = measured(list)?;
     if wanted.is_empty() {
         return Ok(None);

@@ -14,8 +14,9 @@ use crate::data::catalogue::{Options, load_file};
 use crate::data::table::Table;
 use crate::encode::weights;
 use crate::fit::Domain;
+use crate::job::{Instance, Problem, pose};
 use crate::model::{Input, Model, Rows};
-use crate::spec::{Posed, Problem, Spec, read_numbers};
+use crate::spec::{Spec, read_numbers};
 use crate::{Error, Result};
 
 /// A point and the problem that it is measured against.
@@ -234,7 +235,7 @@ impl Subject {
         let spec = Spec::read(path)?;
         let bounds = spec.bounds()?;
         let (mut x, of) = read_point(point)?;
-        let Posed { problem, held_out, mut notes, .. } = spec.pose(path, options)?;
+        let Instance { problem, held_out, mut notes, .. } = pose(&spec, path, options)?;
         problem.terms("certify")?;
         let variables = problem.oracle().dim();
         match &problem {

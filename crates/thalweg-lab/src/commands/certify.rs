@@ -7,11 +7,12 @@ use serde::Serialize;
 use thalweg::certify::Bounds;
 use thalweg::learn::{Enforce, Interval};
 
-use super::{DONE, Ending, MISSED};
+use super::Ending;
 use crate::certificate::bounds_words;
 use crate::certify::{Findings, HeldOut, Measured, Source, Subject, Worst};
 use crate::data::catalogue;
 use crate::output::{align, json, print};
+use crate::verdict::{DONE, MISSED};
 use crate::{Error, Result};
 
 /// Check a model, or a point of a spec, anew: is it feasible, which constraint is worst, how near is it to stationary?

@@ -9,7 +9,7 @@ use thalweg::learn::Enforce;
 use thalweg::run::{Budget, StopReason};
 use thalweg::solvers::{Interface, SolverName};
 
-use super::{DONE, Ending, INTERRUPTED, MISSED};
+use super::Ending;
 use crate::certificate::slope_words;
 use crate::console::{Bar, stop_on_signal};
 use crate::fit::{Directory, Request, Trained};
@@ -17,6 +17,7 @@ use crate::model::Quality;
 use crate::output::{align, json, print};
 use crate::report::{self, of_fit};
 use crate::trace::{check_writable, write_whole};
+use crate::verdict::{DONE, INTERRUPTED, MISSED};
 use crate::{Error, Result};
 
 /// Fit a linear classifier under constraints to a table.

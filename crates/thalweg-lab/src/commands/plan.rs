@@ -6,9 +6,10 @@ use serde::Serialize;
 use thalweg::solvers::complexity::Complexity;
 use thalweg::solvers::{Interface, SolverName, registry};
 
-use super::{DONE, Ending};
+use super::Ending;
 use crate::output::{align, print, print_json};
 use crate::plan::{Asked, Planned, complexity, plans};
+use crate::verdict::DONE;
 use crate::{Error, Result};
 
 /// From the constants of a problem to the parameters that the theorems prescribe.

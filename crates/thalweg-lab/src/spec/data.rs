@@ -17,13 +17,14 @@ use crate::data::synthetic;
 use crate::{Error, Result};
 
 impl DataSpec {
-    /// sha256 of the data's text, and the set that they are a stand-in for. Paths as in [`Spec::ready`].
-    pub(crate) fn fingerprint(&self, file: &Path, options: &Options) -> Result<(String, Option<String>)> {
+    /// sha256 of the data's text, and the data themselves, which are loaded to compute it; none of a bilevel problem, which brings its
+    /// own. Relative paths start at the directory of `file`.
+    pub(crate) fn fingerprint(&self, file: &Path, options: &Options) -> Result<(String, Option<Loaded>)> {
         if let Some(value) = &self.bilevel {
             return Ok((bilevel::Named::read(value)?.fingerprint(), None));
         }
         let loaded = self.load(base_of(file), options)?;
-        Ok((loaded.fingerprint, loaded.stand_in))
+        Ok((loaded.fingerprint.clone(), Some(loaded)))
     }
 
     /// What a person calls the data; nothing for a stand-in that is made, which is called by its shape.
@@ -35,7 +36,7 @@ impl DataSpec {
     }
 
     /// Where the data come from, once what is said about them makes sense.
-    pub(super) fn source(&self) -> Result<Source<'_>> {
+    pub(crate) fn source(&self) -> Result<Source<'_>> {
         if let Some(name) = &self.synthetic {
             synthetic::get(name)?;
             let others = [("name", self.name.is_some()), ("file", self.file.is_some()), ("columns", self.columns.is_some())];
@@ -67,7 +68,7 @@ impl DataSpec {
         }
     }
 
-    pub(super) fn load(&self, base: &Path, options: &Options) -> Result<Loaded> {
+    pub(crate) fn load(&self, base: &Path, options: &Options) -> Result<Loaded> {
         match self.source()? {
             Source::Named(name) => catalogue::load(name, options),
             Source::File(file) => catalogue::load_file(&base.join(file), self.columns, self.group),
@@ -77,7 +78,7 @@ impl DataSpec {
     }
 
     /// The coefficient of a Gaussian kernel for rows of so many columns, if a kernel is asked for.
-    pub(super) fn kernel(&self) -> Result<Option<Gamma>> {
+    pub(crate) fn kernel(&self) -> Result<Option<Gamma>> {
         let wrong = |value: &Value| wrong("kernel", value, "\"rbf\" or { rbf = GAMMA }, a number above 0");
         match &self.kernel {
             None => Ok(None),
@@ -91,7 +92,7 @@ impl DataSpec {
     }
 
     /// The rows of a run: drawn, divided, parted from their sensitive columns, and seen through the kernel.
-    pub(super) fn divide(&self, loaded: Loaded, seed: u64) -> Result<Divided> {
+    pub(crate) fn divide(&self, loaded: Loaded, seed: u64) -> Result<Divided> {
         let mut data = loaded.data;
         if self.scale {
             data.features = data.features.scaled();
@@ -163,7 +164,7 @@ impl DataSpec {
     }
 
     /// The most rows of gaps that each group keeps; none if all of them stay.
-    pub(super) fn equal_groups(&self) -> Result<Option<usize>> {
+    pub(crate) fn equal_groups(&self) -> Result<Option<usize>> {
         match &self.equal_groups {
             None | Some(Value::Boolean(false)) => Ok(None),
             Some(Value::Boolean(true)) => Ok(Some(usize::MAX)),
@@ -172,7 +173,7 @@ impl DataSpec {
         }
     }
 
-    pub(super) fn split(&self) -> Result<Split> {
+    pub(crate) fn split(&self) -> Result<Split> {
         let wanted = "\"ordered\", \"shared\" or { shuffle = SEED }";
         match &self.split {
             None => Ok(Split::Ordered),
@@ -188,7 +189,7 @@ impl DataSpec {
 }
 
 /// Where data come from.
-pub(super) enum Source<'a> {
+pub(crate) enum Source<'a> {
     Synthetic(&'a str),
     StandIn(&'a Synth),
     Named(&'a str),
@@ -196,18 +197,18 @@ pub(super) enum Source<'a> {
 }
 
 /// The coefficient of a Gaussian kernel.
-pub(super) enum Gamma {
+pub(crate) enum Gamma {
     OneByColumns,
     Given(f64),
 }
 
 /// The rows of a run.
-pub(super) struct Divided {
-    pub(super) data: Data,
-    pub(super) held_out: Option<Data>,
-    pub(super) validation: Option<Data>,
+pub(crate) struct Divided {
+    pub(crate) data: Data,
+    pub(crate) held_out: Option<Data>,
+    pub(crate) validation: Option<Data>,
     /// The sensitive columns of the training rows.
-    pub(super) attributes: Option<Attributes>,
+    pub(crate) attributes: Option<Attributes>,
 }
 
 /// Takes columns out of the features.

@@ -8,7 +8,7 @@ use super::schema::Spec;
 use super::solver::IN_INNER;
 use crate::{Error, Result};
 
-pub(super) fn number(value: &Value) -> Option<f64> {
+pub(crate) fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Float(v) => Some(*v),
         Value::Integer(v) => Some(*v as f64),
@@ -16,7 +16,7 @@ pub(super) fn number(value: &Value) -> Option<f64> {
     }
 }
 
-pub(super) fn wrong(key: &str, value: &Value, wanted: &str) -> Error {
+pub(crate) fn wrong(key: &str, value: &Value, wanted: &str) -> Error {
     Error::Request(format!("{key} must be {wanted}, got {value}"))
 }
 

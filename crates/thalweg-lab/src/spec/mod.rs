@@ -11,77 +11,21 @@ use std::path::Path;
 use std::sync::Arc;
 
 use thalweg::assess::{Measures, Switching};
-use thalweg::auto::Work;
 use thalweg::certify;
-use thalweg::learn::{Best, Data, Groups, JointWasserstein, Learning, Split};
+use thalweg::learn::{Data, Groups};
 use thalweg::math::Matrix;
-use thalweg::oracle::{Description, Warm};
 use thalweg::run::{self, Metric};
-use thalweg::solvers::AnySolver;
 use toml::Value;
 
-use self::data::Divided;
-use self::messages::{deserialise, number, sentence, solver_line, wrong};
-use self::solver::PreparedSolver;
+use self::messages::{deserialise, sentence, solver_line};
 use crate::bilevel;
-use crate::data::catalogue::{self, Options};
-use crate::metrics::{Wanted, metrics};
+use crate::metrics::Wanted;
 use crate::{Error, Result};
 
+pub(crate) use self::data::Divided;
 pub use self::messages::settings;
-pub use self::problem::Problem;
+pub(crate) use self::messages::{number, wrong};
 pub use self::schema::{DataSpec, Plan, ProblemSpec, Spec};
-
-/// A spec with everything in it loaded, checked and built.
-pub struct Ready {
-    /// The problem.
-    pub posed: Posed,
-    /// What a run needs beside it.
-    pub equipped: Equipped,
-}
-
-impl Ready {
-    /// What a careful reader should know about both.
-    pub fn notes(&self) -> impl Iterator<Item = &String> {
-        self.posed.notes.iter().chain(&self.equipped.notes)
-    }
-}
-
-/// What a run needs beside its problem.
-pub struct Equipped {
-    /// Where the run starts.
-    pub start: Vec<f64>,
-    /// The solver.
-    pub solver: AnySolver,
-    /// The solver's and the record's settings in words: a checkpoint made with others is refused.
-    pub settings: String,
-    /// Near-stationarity, if it was asked for.
-    pub certificate: Measures,
-    /// What else is measured.
-    pub metrics: Option<Arc<dyn Metric>>,
-    /// What the rows of a bilevel problem are relaxed by; they hold if they are kept within that.
-    pub relaxed: Option<f64>,
-    /// What a careful reader should know.
-    pub notes: Vec<String>,
-    /// The work of trial runs, which a time limit covers too.
-    pub work: Work,
-}
-
-/// The problem of a spec, without what a run needs.
-pub struct Posed {
-    /// The problem on the training rows.
-    pub problem: Problem,
-    /// The same terms on the rows that were set aside.
-    pub held_out: Option<Learning>,
-    /// The same terms on the rows that are kept for choosing between settings.
-    pub validation: Option<Learning>,
-    /// sha256 of the data's text: the same data have the same fingerprint, gzip or not.
-    pub fingerprint: String,
-    /// What a person calls the data.
-    pub called: String,
-    /// What a careful reader should know.
-    pub notes: Vec<String>,
-}
 
 impl Spec {
     /// Reads a file.
@@ -131,7 +75,7 @@ impl Spec {
         }
         self.options(certificate, None).validate()?;
         if self.bilevel()?.is_some() {
-            bilevel::Wanted::read(self.problem.bilevel.as_ref())?;
+            bilevel::FormSpec::read(self.problem.bilevel.as_ref())?;
             return bilevel::check_measure(self.measure.as_deref());
         }
         self.data.source()?;
@@ -169,7 +113,7 @@ impl Spec {
     }
 
     /// The bilevel problem, if it is one, once what is said beside it makes sense.
-    fn bilevel(&self) -> Result<Option<bilevel::Named>> {
+    pub(crate) fn bilevel(&self) -> Result<Option<bilevel::Named>> {
         let (data, problem) = (&self.data, &self.problem);
         let Some(value) = &data.bilevel else {
             if let Some(value) = &problem.bilevel {
@@ -196,112 +140,8 @@ impl Spec {
     }
 
     /// What `measure` names.
-    fn wanted(&self) -> Result<Vec<Wanted>> {
+    pub(crate) fn wanted(&self) -> Result<Vec<Wanted>> {
         Wanted::read(self.measure.as_deref().unwrap_or_default())
-    }
-
-    /// Loads the data and builds everything. `file` is where the spec came from; relative paths start there.
-    pub fn ready(&self, file: &Path, options: &Options) -> Result<Ready> {
-        self.check()?;
-        let posed = self.pose(file, options)?;
-        let equipped = self.equip(&posed, file)?;
-        Ok(Ready { posed, equipped })
-    }
-
-    /// Builds what a run needs beside its problem, which is that of this spec. Paths as in [`Spec::ready`].
-    pub fn equip(&self, posed: &Posed, file: &Path) -> Result<Equipped> {
-        let problem = posed.problem.oracle();
-        let mut certificate = self.certificate()?;
-        let start = self.problem.start(&posed.problem, base_of(file))?;
-        // A start outside the domain is moved into it before anything is measured there.
-        let mut inside = start.clone();
-        problem.domain().project(&mut inside, &mut Warm::default())?;
-        certificate.check(problem, &inside)?;
-        let metrics = match &posed.problem {
-            Problem::Bilevel(posed) => bilevel::metrics(self.measure.as_deref(), posed)?,
-            _ => metrics(self.measure.as_deref(), posed)?,
-        };
-        let options = self.options(Measures::default(), None);
-        let PreparedSolver { solver, settings: words, relaxed, notes, work } =
-            self.prepare_solver(&posed.problem, &start, &options)?;
-        let settings = format!(
-            "{words} {:?}, {:?}, feasibility {:?}, certificate {certificate:?}, measure {:?}, start {:016x}",
-            self.record,
-            self.stop,
-            self.feasibility,
-            self.measure,
-            fingerprint(&start)
-        );
-        if let (Some(bounds), Some(relaxed)) = (&mut certificate.bounds, relaxed) {
-            bounds.feasibility = bounds.feasibility.max(relaxed);
-        }
-        Ok(Equipped { start, solver, settings, certificate, metrics, relaxed, notes, work })
-    }
-
-    /// Loads the data and builds the problem. Paths as in [`Spec::ready`].
-    pub fn pose(&self, file: &Path, options: &Options) -> Result<Posed> {
-        self.pose_with(file, options, &[])
-    }
-
-    /// As [`Spec::pose`], but reference values that are known, from the same problem on the same rows, are not computed again.
-    pub fn pose_with(&self, file: &Path, options: &Options, known: &[Best]) -> Result<Posed> {
-        if let Some(named) = self.bilevel()? {
-            let start = match &self.problem.start {
-                None => None,
-                Some(Value::Array(list)) if list.iter().all(|v| number(v).is_some()) => {
-                    Some(list.iter().filter_map(number).collect())
-                }
-                Some(Value::String(name)) => Some(read_numbers(&base_of(file).join(name))?),
-                Some(other) => {
-                    return Err(wrong("start", other, "a list of numbers, one for each outer variable, or a file of them"));
-                }
-            };
-            let posed = bilevel::Wanted::read(self.problem.bilevel.as_ref())?.pose(&named, start, options)?;
-            let (fingerprint, notes) = (named.fingerprint(), posed.notes());
-            let problem = Problem::Bilevel(Box::new(posed));
-            let called = self.data.called();
-            return Ok(Posed { problem, held_out: None, validation: None, fingerprint, called, notes });
-        }
-        let wanted = self.wanted()?;
-        let loaded = self.data.load(base_of(file), options)?;
-        let (mut notes, fingerprint) = (loaded.notes.clone(), loaded.fingerprint.clone());
-        let called = catalogue::called(&self.data.called(), loaded.stand_in.as_deref());
-        let Divided { data, held_out, validation, attributes } = self.data.divide(loaded, self.seed)?;
-        let family = self.problem.family()?;
-        let build = |data, split, equal, references: &[Best]| -> Result<Learning> {
-            let builder = self.problem.builder(data, &wanted)?.split(split).equal_groups(equal);
-            Ok(builder.references(references.to_vec()).build()?)
-        };
-        // A family is about all rows.
-        let split = if family.is_some() { Split::Shared } else { self.data.split()? };
-        let problem = build(data, split, self.data.equal_groups()?, known)?;
-        notes.extend(problem.references().iter().map(ToString::to_string));
-        // Held-out rows are only measured: their bounds and thresholds are those of training.
-        let aside = |rows: Option<Data>, what: &str| {
-            let built = rows.map(|rows| build(rows, Split::Shared, None, problem.references())).transpose();
-            built.map_err(|e| Error::Request(format!("the {what} rows cannot be used: {e}")))
-        };
-        let (held_out, validation) = (aside(held_out, "held-out")?, aside(validation, "validation")?);
-        if let Some(family) = family {
-            let many = family.pose(problem, attributes)?;
-            notes.push(format!("{} constraints", many.num_constraints()));
-            return Ok(Posed { problem: Problem::Many(Box::new(many)), held_out, validation, fingerprint, called, notes });
-        }
-        let problem = match self.problem.plan {
-            Plan::Eliminated => Problem::Model(Box::new(problem)),
-            plan => {
-                let joint = JointWasserstein::new(problem)?.rescale(self.problem.rescale.unwrap_or(false));
-                let joint = if plan == Plan::DoublyStochastic { joint.doubly_stochastic()? } else { joint };
-                let [m, n] = joint.sides();
-                let (sharp, printed) = (joint.objective_modulus().map_or(f64::NAN, |m| m.value), joint.printed_constant());
-                notes.push(format!(
-                    "the transport plan is a variable: {m} x {n} numbers beside the model's; weak-convexity constant {sharp:.4} \
-                     (published: norm_F(A_p) + norm_F(A_u) = {printed:.4})"
-                ));
-                Problem::Joint(Box::new(joint))
-            }
-        };
-        Ok(Posed { problem, held_out, validation, fingerprint, called, notes })
     }
 
     /// How near-stationarity is bounded, whether or not the spec asks for it.
@@ -350,11 +190,11 @@ impl Spec {
     }
 }
 
-/// The names of the certificate of the switching subgradient method; the second is that of older specs.
+/// Names of the certificate of the switching subgradient method; the second is the name in older specs.
 const SWITCHING: [&str; 2] = ["switching", "ssg"];
 
 /// Where relative paths in a spec start.
-fn base_of(file: &Path) -> &Path {
+pub(crate) fn base_of(file: &Path) -> &Path {
     file.parent().unwrap_or(Path::new(""))
 }
 
@@ -374,9 +214,4 @@ pub(crate) fn read_numbers(file: &Path) -> Result<Vec<f64>> {
         }
     }
     Ok(numbers)
-}
-
-/// Tells points apart.
-fn fingerprint(x: &[f64]) -> u64 {
-    x.iter().fold(0xCBF2_9CE4_8422_2325, |h, v| (h ^ v.to_bits()).rotate_left(23).wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }

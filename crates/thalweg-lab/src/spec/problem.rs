@@ -2,10 +2,7 @@
 
 use std::path::Path;
 
-use thalweg::learn::{
-    Argument, Attributes, Best, Bounded, Builder, Call, Data, Expression, JointWasserstein, Learning, ManyConstraints,
-};
-use thalweg::oracle::{Description, Subgradients};
+use thalweg::learn::{Argument, Attributes, Bounded, Builder, Call, Data, Expression, Learning, ManyConstraints};
 use thalweg::sets::{Ball, Bounds, NonNegative, Set, WholeSpace};
 use thalweg::suggest::did_you_mean;
 use toml::Value;
@@ -13,91 +10,12 @@ use toml::Value;
 use super::messages::{number, wrong};
 use super::read_numbers;
 use super::schema::{Plan, ProblemSpec};
-use crate::bilevel;
 use crate::metrics::Wanted;
 use crate::{Error, Result};
 
-/// A problem that a spec can pose. Its first variables are those of a model.
-pub enum Problem {
-    /// Terms of a model.
-    Model(Box<Learning>),
-    /// The Wasserstein gap of a model, and the transport plan.
-    Joint(Box<JointWasserstein>),
-    /// A model subject to a family of constraints.
-    Many(Box<ManyConstraints>),
-    /// A bilevel problem, which has no model.
-    Bilevel(Box<bilevel::Posed>),
-}
-
-impl Problem {
-    /// What solvers and measures ask.
-    pub fn oracle(&self) -> &dyn Subgradients {
-        match self {
-            Problem::Model(problem) => &**problem,
-            Problem::Joint(problem) => &**problem,
-            Problem::Many(problem) => &**problem,
-            Problem::Bilevel(problem) => problem.single(),
-        }
-    }
-
-    /// The bound of constraint `j`, which its value is measured from.
-    pub fn bound(&self, j: usize) -> f64 {
-        match self {
-            Problem::Many(problem) => problem.bound(),
-            _ => self.model().map_or(0.0, |model| model.bound(j)),
-        }
-    }
-
-    /// The model of a problem whose bounds can be moved or certified one by one: not a family of constraints, whose are all the same,
-    /// and no bilevel problem.
-    pub(crate) fn terms(&self, command: &str) -> Result<&Learning> {
-        match self {
-            Problem::Many(problem) => Err(Error::Request(format!(
-                "{command} looks at constraints one by one, and this problem has a family of {}; expected terms, or thalweg solve",
-                problem.num_constraints()
-            ))),
-            Problem::Bilevel(_) => Err(Error::Request(format!(
-                "{command} is about models, and this is a bilevel problem; expected terms, or thalweg solve"
-            ))),
-            Problem::Model(problem) => Ok(problem),
-            Problem::Joint(problem) => Ok(problem.model()),
-        }
-    }
-
-    /// The model: its rows, bounds and reference values. A bilevel problem has none.
-    pub fn model(&self) -> Option<&Learning> {
-        match self {
-            Problem::Model(problem) => Some(problem),
-            Problem::Joint(problem) => Some(problem.model()),
-            Problem::Many(problem) => Some(problem.model()),
-            Problem::Bilevel(_) => None,
-        }
-    }
-
-    /// The reference values of the model.
-    pub fn references(&self) -> &[Best] {
-        self.model().map_or(&[], Learning::references)
-    }
-
-    /// As [`Problem::model`], for moving bounds.
-    pub fn model_mut(&mut self) -> Option<&mut Learning> {
-        match self {
-            Problem::Model(problem) => Some(problem),
-            Problem::Joint(problem) => Some(problem.model_mut()),
-            Problem::Many(problem) => Some(problem.model_mut()),
-            Problem::Bilevel(_) => None,
-        }
-    }
-
-    /// The model's part of a point; all of it where it is too short.
-    pub fn of_model<'x>(&self, x: &'x [f64]) -> &'x [f64] {
-        self.model().and_then(|model| x.get(..model.dim())).unwrap_or(x)
-    }
-}
-
 impl ProblemSpec {
     /// The problem on some rows. What is measured beside it may need the minimiser of its loss too.
-    pub(super) fn builder(&self, data: Data, measured: &[Wanted]) -> Result<Builder> {
+    pub(crate) fn builder(&self, data: Data, measured: &[Wanted]) -> Result<Builder> {
         self.check_plan()?;
         let mut builder = Learning::on(data).intercept(self.intercept).minimize(self.minimize.parse()?);
         builder = match self.domain()? {
@@ -115,7 +33,7 @@ impl ProblemSpec {
     }
 
     /// The family of constraints, if there is one; it stands alone.
-    pub(super) fn family(&self) -> Result<Option<Family>> {
+    pub(crate) fn family(&self) -> Result<Option<Family>> {
         let mut found = None;
         for written in &self.subject_to {
             let bounded: Bounded = written.parse()?;
@@ -207,30 +125,12 @@ impl ProblemSpec {
         Ok(())
     }
 
-    fn starts_at_erm(&self) -> bool {
+    pub(crate) fn starts_at_erm(&self) -> bool {
         matches!(&self.start, Some(Value::String(s)) if s == "erm")
     }
 
-    pub(super) fn start(&self, problem: &Problem, base: &Path) -> Result<Vec<f64>> {
-        let model = match problem {
-            Problem::Bilevel(posed) => return Ok(posed.prepared.start.clone()),
-            Problem::Model(model) => &**model,
-            Problem::Joint(joint) => joint.model(),
-            Problem::Many(many) => many.model(),
-        };
-        let start = match (self.starts_at_erm(), model.erm()) {
-            (true, Some(erm)) => erm.minimizer.clone(),
-            _ => self.named_start(model.dim(), problem.oracle().dim(), base)?,
-        };
-        match problem {
-            // Given with its plan, or without one: then every row is paired with every other.
-            Problem::Joint(joint) if start.len() == model.dim() => Ok(joint.start(&start)?),
-            _ => Ok(start),
-        }
-    }
-
     /// Every start but "erm"; for a joint problem, with the plan or without.
-    fn named_start(&self, dim: usize, all: usize, base: &Path) -> Result<Vec<f64>> {
+    pub(crate) fn named_start(&self, dim: usize, all: usize, base: &Path) -> Result<Vec<f64>> {
         let wanted = "\"zero\", \"erm\", \"sin\", a list of numbers, or a file of numbers";
         let sized = |x: Vec<f64>, from: &str| {
             if x.len() == dim || x.len() == all {
@@ -272,13 +172,13 @@ const PAIRS: &str = "pairs";
 const COVARIANCE: &str = "covariance";
 
 /// A family of constraints.
-pub(super) enum Family {
+pub(crate) enum Family {
     Pairs { bound: f64, collapsed: bool },
     Covariance { bound: f64, as_printed: bool },
 }
 
 impl Family {
-    pub(super) fn pose(self, model: Learning, sensitive: Option<Attributes>) -> Result<ManyConstraints> {
+    pub(crate) fn pose(self, model: Learning, sensitive: Option<Attributes>) -> Result<ManyConstraints> {
         Ok(match (self, sensitive) {
             (Family::Pairs { bound, collapsed: false }, _) => ManyConstraints::pairs(model, bound)?,
             (Family::Pairs { bound, collapsed: true }, _) => ManyConstraints::pairs(model, bound)?.collapsed(),

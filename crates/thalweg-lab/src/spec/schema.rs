@@ -24,7 +24,7 @@ pub struct Spec {
     pub repair: bool,
     /// Near-stationarity of recorded points: "none" (default), "bounds", "switching", or a table with one or more of
     /// `bounds = { mu = …, width = … }`, `switching = { rho_hat = …, iterations = … }` and `penalised = { beta = …, nu = … }`.
-    pub(super) certificate: Option<Value>,
+    pub(crate) certificate: Option<Value>,
     /// What else is measured at recorded points: "accuracy", and sums of terms. By default the accuracy, if rows are set aside.
     pub measure: Option<Vec<String>>,
     /// The data.
@@ -32,7 +32,7 @@ pub struct Spec {
     /// The problem.
     pub problem: ProblemSpec,
     /// The solver: its `name` and its settings.
-    pub(super) solver: toml::Table,
+    pub(crate) solver: toml::Table,
     /// When to end: iterations, passes, samples, seconds.
     pub budget: Budget,
     /// Which iterates are measured: `every`, a list `at`, or `per_decade`.
@@ -65,16 +65,16 @@ pub struct DataSpec {
     /// Columns (counted from 1) that the model does not see and that `covariance` is about.
     pub sensitive: Option<Vec<usize>>,
     /// A kernel model: "rbf", or `{ rbf = gamma }`. The variables are then the weights of the training rows.
-    pub(super) kernel: Option<Value>,
+    pub(crate) kernel: Option<Value>,
     /// Columns of the file; by default the largest index in it.
     pub columns: Option<usize>,
     /// Column (counted from 1) of the file that marks the protected group by a non-zero entry.
     pub group: Option<usize>,
     /// "ordered" (default), "shared", or `{ shuffle = seed }`.
-    pub(super) split: Option<Value>,
+    pub(crate) split: Option<Value>,
     /// Rows of gaps are left out at random until all groups have as many as the smallest (true), and at most a number.
     /// Default false.
-    pub(super) equal_groups: Option<Value>,
+    pub(crate) equal_groups: Option<Value>,
     /// Share of the rows that is set aside and only measured. Default 0.
     pub test_fraction: Option<f64>,
     /// Share of the rows that is set aside for choosing between settings. Default 0.
@@ -89,7 +89,7 @@ pub struct ProblemSpec {
     #[serde(default)]
     pub minimize: String,
     /// How a bilevel problem becomes an ordinary one.
-    pub(super) bilevel: Option<Value>,
+    pub(crate) bilevel: Option<Value>,
     /// What becomes of the transport plan of `wasserstein_gap`: "eliminated" (default), the best one in its place; "joint", a
     /// variable beside the model; or "doubly-stochastic", that variable in another unit.
     #[serde(default)]
@@ -100,9 +100,9 @@ pub struct ProblemSpec {
     #[serde(default)]
     pub subject_to: Vec<String>,
     /// "all" (default), "non-negative", `{ ball = radius }`, `{ ball_times_erm = factor }` or `{ box = [low, high] }`.
-    pub(super) domain: Option<Value>,
+    pub(crate) domain: Option<Value>,
     /// "zero" (default), "erm" (the minimiser of the loss), "sin" (w_j = 0.01 sin j), a list of numbers, or a file of numbers.
-    pub(super) start: Option<Value>,
+    pub(crate) start: Option<Value>,
     /// Whether the model has an intercept, its last variable. Default false.
     #[serde(default)]
     pub intercept: bool,
@@ -123,7 +123,7 @@ pub enum Plan {
 
 impl Plan {
     /// As it is written.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Plan::Eliminated => "eliminated",
             Plan::Joint => "joint",

@@ -9,8 +9,8 @@ use thalweg::suggest::did_you_mean;
 use toml::Value;
 
 use super::messages::{read_settings, wrong};
-use super::problem::Problem;
 use super::schema::Spec;
+use crate::job::Problem;
 use crate::{Error, Result};
 
 /// Ends messages about the inner solver.
@@ -23,12 +23,12 @@ impl Spec {
     }
 
     /// The solver of the table `[solver]`; none where it is to be chosen.
-    pub(super) fn solver(&self) -> Result<Option<Config>> {
+    pub(crate) fn solver(&self) -> Result<Option<Config>> {
         config(self.solver.clone())
     }
 
     /// Builds the solver, which is chosen first where none is named. Trial runs obey the time limit and the interrupt of the options.
-    pub(super) fn prepare_solver(&self, problem: &Problem, start: &[f64], options: &Options) -> Result<PreparedSolver> {
+    pub(crate) fn prepare_solver(&self, problem: &Problem, start: &[f64], options: &Options) -> Result<PreparedSolver> {
         let (config, mut relaxed, notes, work) = match (self.solver()?, problem) {
             (Some(config), _) => (config, None, vec![], Work::default()),
             (None, Problem::Bilevel(posed)) => {
@@ -58,16 +58,16 @@ impl Spec {
 }
 
 /// A solver that is ready to run.
-pub(super) struct PreparedSolver {
-    pub(super) solver: AnySolver,
+pub(crate) struct PreparedSolver {
+    pub(crate) solver: AnySolver,
     /// Description of the settings. A checkpoint written with different settings is rejected.
-    pub(super) settings: String,
+    pub(crate) settings: String,
     /// By how much the rows of a bilevel problem are relaxed.
-    pub(super) relaxed: Option<f64>,
+    pub(crate) relaxed: Option<f64>,
     /// Why the solver was chosen.
-    pub(super) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// The work of trial runs, which a time limit covers too.
-    pub(super) work: Work,
+    pub(crate) work: Work,
 }
 
 /// Why a solver was chosen, and what to write into `[solver]` to repeat the run.

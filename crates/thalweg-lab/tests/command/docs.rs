@@ -8,6 +8,7 @@ use thalweg::solvers::{Interface, SolverName, registry};
 use thalweg_lab::data::catalogue::Options;
 use thalweg_lab::data::source::Source;
 use thalweg_lab::data::table::Table;
+use thalweg_lab::job::Job;
 use thalweg_lab::spec::Spec;
 
 fn root() -> PathBuf {
@@ -44,7 +45,7 @@ fn printed_specs_are_accepted() {
             let spec = Spec::parse(&text, Path::new(file)).unwrap_or_else(|e| panic!("{file}, block at line {line}: {e}"));
             // Embedded data are always there: terms, domain and start can be built too.
             if (spec.data.name.is_some() || spec.data.synthetic.is_some())
-                && let Err(e) = spec.ready(Path::new(file), &Options::default())
+                && let Err(e) = Job::new(&spec, Path::new(file), &Options::default())
             {
                 panic!("{file}, block at line {line}: {e}");
             }
@@ -104,7 +105,7 @@ fn every_key_is_documented() {
     let refusal = |table: &str, line: &str| {
         let file = Path::new("spec.toml");
         let read = Spec::parse(&with(table, line), file);
-        read.and_then(|spec| spec.ready(file, &Options::default())).err().map(|e| e.to_string())
+        read.and_then(|spec| Job::new(&spec, file, &Options::default())).err().map(|e| e.to_string())
     };
     assert_eq!(refusal("", ""), None);
     for table in ["", "data", "problem", "solver", "solver.theory", "solver.theory.constants", "budget", "record", "stop"] {

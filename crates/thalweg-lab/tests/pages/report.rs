@@ -263,7 +263,7 @@ fn a_run_is_shown_with_the_numbers_of_its_outcome() {
     }
     assert_eq!((&run["objective"], &run["feasible"]), (&ran["point"]["objective"], &ran["point"]["feasible"]));
     assert_eq!(run["violation"], ran["point"]["violation"]);
-    let bounds = &ran["certificate_bounds"];
+    let bounds = &ran["certificate"]["bounds"];
     assert_eq!(run["certificate"], json!([bounds["lower"], bounds["upper"]]));
     let (trace, certified) = (columns(&run["trace"]), columns(&run["certified"]));
     let recorded = ran["trace"].as_array().unwrap();

@@ -4,7 +4,6 @@
 use std::sync::LazyLock;
 
 use thalweg::auto::{self, Reason};
-use thalweg::infproj::{Case, Eliminated, InfProjection, Power};
 use thalweg::learn::{Builder, Data, Split};
 use thalweg::math::vec;
 use thalweg::oracle::{Case, Eliminated, InfProjection, Pick, Power, Subgradients};

@@ -126,17 +126,20 @@ pub struct Outcome {
     /// The same in passes.
     pub passes: Passes,
     /// Time without measuring.
+    #[serde(default)]
     pub seconds: f64,
     /// The seed that repeats the run.
     pub seed: u64,
     /// Name of the method.
     pub solver: String,
     /// Recorded iterates.
+    #[serde(default)]
     pub trace: Vec<Row>,
     /// The further quantities that were asked for, at the returned point.
     #[serde(alias = "gauges")]
     pub metrics: Vec<MetricValue>,
     /// What a careful reader should know.
+    #[serde(default)]
     pub notes: Vec<Note>,
 }
 
