@@ -442,7 +442,7 @@ fn constraints_that_conflict_are_named_first() {
         place.put("run.toml", text.replace("iterations = 20", "iterations = 100"));
         let ran = place.run(&["solve", "run.toml"]).ended(1);
         let (first, rest) = ran.out.split_once('\n').unwrap();
-        assert_eq!(first, format!("infeasible: {message}"));
+        assert_eq!(first, format!("infeasible; {message}"));
         assert!(rest.starts_with("least violation found: 0."), "{}", ran.out);
         let outcome = place.run(&["solve", "run.toml", "--json"]).ended(1).json();
         assert_eq!((&outcome["success"], &outcome["exit_code"]), (&Value::from(false), &Value::from(1)));
