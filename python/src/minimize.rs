@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::Deserialize;
 use thalweg::certify as certificates;
-use thalweg::run::{self, Budget, Options, Outcome, Record, Stop};
+use thalweg::run::{self, Budget, Options, Outcome, Record, StoppingRule};
 use thalweg::solvers::{AnySolver, auto};
 use thalweg_lab::spec;
 
@@ -24,7 +24,7 @@ use crate::watch::{Interrupt, Raised, Watcher, alone};
 struct Conduct {
     budget: Budget,
     record: Record,
-    stop: Stop,
+    stop: StoppingRule,
     seed: u64,
     feasibility: f64,
     repair: bool,

@@ -14,7 +14,7 @@ use thalweg::learn::{
 use thalweg::math::rng::Purpose;
 use thalweg::math::{Matrix, Rng};
 use thalweg::oracle::{Subgradients, Values, Warm};
-use thalweg::run::{self, Budget, LISTED, Metric, Record, Stop};
+use thalweg::run::{self, Budget, MAX_LISTED_CONSTRAINTS, Metric, Record, StoppingRule};
 use thalweg::sets::{Ball, Bounds, NonNegative, Set, WholeSpace};
 use thalweg::solvers::auto;
 use thalweg::solvers::ipp::{self, Inner};
@@ -65,7 +65,7 @@ pub struct Spec {
     pub record: Record,
     /// When to end because the iterate is good enough: objective, certificate.
     #[serde(default)]
-    pub stop: Stop,
+    pub stop: StoppingRule,
 }
 
 /// The `[data]` table.
@@ -443,7 +443,7 @@ impl Spec {
             }
             (None, _) => {
                 if let Problem::Many(many) = &posed.problem
-                    && many.num_constraints() > LISTED
+                    && many.num_constraints() > MAX_LISTED_CONSTRAINTS
                 {
                     return Err(Error::Request(format!(
                         "auto chooses among methods that look at every constraint in every step, and this problem has {}; expected the \

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use thalweg::Note;
 use thalweg::run::{self, Budget, Checkpoint, Observer, Outcome, Progress, Record, StopReason};
-use thalweg::solvers::Kind;
+use thalweg::solvers::StepKind;
 
 use super::choose::{choose, look};
 use super::experiment::{By, Certified, Experiment, Job, Tune, Wanted, matches, short};
@@ -643,7 +643,7 @@ impl Shop<'_> {
         let options = run::Options {
             budget: Budget::iterations(stored.iterations),
             record: Record { at: Some(at), ..Record::default() },
-            stop: run::Stop::default(),
+            stop: run::StoppingRule::default(),
             ..task.job.spec.options(how, None)
         };
         let outcome = self.minimize(task, &posed, equipped, options, file, watch)?;
@@ -730,9 +730,9 @@ fn curves(outcome: &Outcome, metrics: &[String]) -> Vec<Curve> {
     column("value", "norm", &|r| r.norm);
     column("value", "step", &|r| match r.step {
         None => 0.0,
-        Some(Kind::Objective) => 1.0,
-        Some(Kind::Constraint) => 2.0,
-        Some(Kind::Other) => 3.0,
+        Some(StepKind::Objective) => 1.0,
+        Some(StepKind::Constraint) => 2.0,
+        Some(StepKind::Other) => 3.0,
     });
     type Optional = (&'static str, fn(&run::Row) -> Option<f64>);
     let optional: [Optional; 4] = [
@@ -745,7 +745,7 @@ fn curves(outcome: &Outcome, metrics: &[String]) -> Vec<Curve> {
         column("value", name, &|r| get(r).unwrap_or(f64::NAN));
     }
     // Of very many constraints a row has none.
-    for (j, c) in constraints.iter().enumerate().filter(|_| total <= run::LISTED) {
+    for (j, c) in constraints.iter().enumerate().filter(|_| total <= run::MAX_LISTED_CONSTRAINTS) {
         column("constraint", &c.name, &|r| r.constraints.get(j).copied().unwrap_or(f64::NAN));
     }
     for (j, name) in metrics.iter().enumerate() {

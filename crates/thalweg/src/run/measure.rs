@@ -1,6 +1,6 @@
 //! Measurement of points on all data.
 
-use super::{LISTED, Point};
+use super::{MAX_LISTED_CONSTRAINTS, Point};
 use crate::Result;
 use crate::error::check_length;
 use crate::eval::{Evaluator, ValueEval};
@@ -9,7 +9,7 @@ use crate::oracle::{Draw, Pick, Values};
 /// Evaluates the objective and every constraint at `x` on all data.
 pub fn measure(problem: &(impl Values + ?Sized), x: &[f64], feasibility: f64) -> Result<Point> {
     check_length("the point", x.len(), problem.dim())?;
-    PointEvaluator::new(problem, feasibility, LISTED).point(x)
+    PointEvaluator::new(problem, feasibility, MAX_LISTED_CONSTRAINTS).point(x)
 }
 
 /// Evaluates points on all data. It has an evaluator of its own, so that measurements do not count as work of the run.

@@ -23,6 +23,6 @@ pub use measure::measure;
 pub use metric::{Metric, MetricValue};
 pub use observer::{Diagnostics, Observer, Progress};
 pub use options::{Checkpoint, Options};
-pub use outcome::{ConstraintValue, Goal, LISTED, Limit, Outcome, Point, StopReason};
+pub use outcome::{ConstraintValue, Limit, MAX_LISTED_CONSTRAINTS, Outcome, Point, StopReason, Target};
 pub use record::{Record, Row};
-pub use stop::Stop;
+pub use stop::StoppingRule;

@@ -1,4 +1,4 @@
-//! What comes out of a run. *What the point is* is kept apart from *why the run ended*: success is never claimed for an
+//! Outcome of a run. The returned point and the reason why the run stopped are separate, so that success is never claimed for an
 //! infeasible point.
 
 use serde::{Deserialize, Serialize};
@@ -11,45 +11,45 @@ use crate::math::vec;
 use crate::oracle::Values;
 use crate::solvers::{PointOrigin, Stationary};
 
-/// Up to so many constraints each one is written down, unless a run says otherwise; of more, only the worst.
-pub const LISTED: usize = 200;
+/// Default of [`Options::listed`](super::Options::listed): problems with more constraints list only the worst ones.
+pub const MAX_LISTED_CONSTRAINTS: usize = 200;
 
-/// How many of the worst that are.
+/// Number of constraints that are listed if there are too many to list all.
 const WORST: usize = 10;
 
-/// A point and what was measured there on all data.
+/// A point with its objective and constraints, measured on all data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// The variables.
     pub x: Vec<f64>,
     /// f(x).
     pub objective: f64,
-    /// Every constraint; where there are more than are listed, the ten with the largest values, the largest first.
+    /// Every constraint, or the ten with the largest values, in descending order, if there are too many to list.
     pub constraints: Vec<ConstraintValue>,
-    /// How many constraints there are.
+    /// Number of constraints.
     pub total: usize,
-    /// How many of them do not hold.
+    /// Number of violated constraints.
     pub violated: usize,
-    /// Name of the constraint with the largest value; none without constraints.
+    /// Name of the constraint with the largest value; `None` without constraints.
     pub worst: Option<String>,
-    /// The largest g_j(x), signed; minus infinity without constraints.
+    /// Largest g_j(x), which may be negative; minus infinity without constraints.
     pub violation: f64,
-    /// Every constraint holds within its tolerance.
+    /// Whether every constraint is satisfied within its tolerance.
     pub feasible: bool,
 }
 
 /// One constraint at a point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConstraintValue {
-    /// Its number, from 0.
+    /// Index of the constraint, from 0.
     pub index: usize,
-    /// Its name.
+    /// Name of the constraint.
     pub name: String,
-    /// g_j(x): at most 0 if it holds.
+    /// g_j(x), which should be at most 0.
     pub value: f64,
-    /// What it may exceed 0 by.
+    /// Largest value that counts as satisfied.
     pub tolerance: f64,
-    /// Whether it holds.
+    /// Whether the constraint is satisfied.
     pub satisfied: bool,
 }
 
@@ -86,20 +86,20 @@ impl Point {
         }
     }
 
-    /// The share of the constraints that do not hold.
+    /// Returns the fraction of constraints that are violated.
     pub fn share_violated(&self) -> f64 {
         self.violated as f64 / self.total.max(1) as f64
     }
 }
 
-/// The places of the ten largest numbers, the largest first; what is not a number comes before all.
+/// Returns the indices of the ten largest numbers in descending order, with NaN first.
 fn largest(g: &[f64]) -> Vec<usize> {
     let rank = |j: usize| if g[j].is_nan() { f64::INFINITY } else { g[j] };
     let mut kept: Vec<usize> = Vec::with_capacity(WORST + 1);
     for j in 0..g.len() {
         if kept.len() < WORST || kept.last().is_some_and(|&last| rank(j) > rank(last)) {
-            let place = kept.partition_point(|&k| rank(k) >= rank(j));
-            kept.insert(place, j);
+            let position = kept.partition_point(|&k| rank(k) >= rank(j));
+            kept.insert(position, j);
             kept.truncate(WORST);
         }
     }
@@ -110,50 +110,51 @@ fn largest(g: &[f64]) -> Vec<usize> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// Steps.
+    /// Iterations.
     Iterations,
     /// Passes over the data.
     Passes,
-    /// Samples read.
+    /// Samples.
     Samples,
     /// Time.
     Seconds,
 }
 
-/// A target that a run was to reach.
+/// A target of a [`StoppingRule`](super::StoppingRule).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Goal {
+pub enum Target {
     /// A value of the objective.
     Objective,
     /// A bound on near-stationarity.
     Certificate,
 }
 
-/// Why a run ended. Says nothing about the point.
+/// Why a run stopped. Says nothing about the quality of the point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StopReason {
     /// A limit of the budget was reached.
     Budget(Limit),
-    /// A recorded iterate that keeps every constraint reached a target of [`super::Stop`].
-    Target(Goal),
-    /// The method has done what it can.
+    /// A recorded iterate is feasible and reaches a target of the [`StoppingRule`](super::StoppingRule).
+    Target(Target),
+    /// The solver finished.
     Finished,
-    /// The method proved that no point near the returned one violates the constraints less.
+    /// The solver proved that no point near the returned one violates the constraints less.
     Infeasible {
-        /// Names of the constraints that cannot be kept together there.
+        /// Names of the conflicting constraints.
         conflicting: Vec<String>,
-        /// The constraints are convex, and it is proved that no point within 10 (1 + norm) of the returned one keeps them.
+        /// Whether it is proved that no point within 10 (1 + norm) of the returned one is feasible, which needs convex
+        /// constraints.
         everywhere: bool,
     },
-    /// Someone asked for it.
+    /// The interrupt flag was set.
     Interrupted,
     /// A value, gradient or iterate was not finite, or an oracle failed.
     Failed {
-        /// At the step from this iterate.
+        /// The iterate whose step or measurement failed.
         iteration: u64,
-        /// The sentence.
+        /// The error.
         reason: String,
     },
 }
@@ -177,8 +178,8 @@ impl std::fmt::Display for StopReason {
             StopReason::Budget(Limit::Passes) => write!(f, "stopped at the limit on passes"),
             StopReason::Budget(Limit::Samples) => write!(f, "stopped at the limit on samples"),
             StopReason::Budget(Limit::Seconds) => write!(f, "stopped at the time limit"),
-            StopReason::Target(Goal::Objective) => write!(f, "reached the target objective"),
-            StopReason::Target(Goal::Certificate) => write!(f, "reached the target near-stationarity"),
+            StopReason::Target(Target::Objective) => write!(f, "reached the target objective"),
+            StopReason::Target(Target::Certificate) => write!(f, "reached the target near-stationarity"),
             StopReason::Finished => write!(f, "the solver finished"),
             StopReason::Infeasible { conflicting, everywhere } => {
                 let names: Vec<String> = conflicting.iter().map(|name| format!("'{name}'")).collect();
@@ -195,42 +196,42 @@ impl std::fmt::Display for StopReason {
     }
 }
 
-/// Everything about a finished run.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The returned point, measured on all data.
     pub point: Point,
-    /// Whether the point was chosen by the rule that was asked for.
+    /// How the point was chosen.
     pub returned: PointOrigin,
-    /// The multiplier of each constraint that goes with the point, where the method has them; none after a failure.
+    /// Multiplier of each constraint at the point, if the solver has them; `None` after a failure.
     pub multipliers: Option<Vec<f64>>,
-    /// Why the run ended.
+    /// Why the run stopped.
     pub ended: StopReason,
-    /// What the method proved about the point, where it proves something; with estimated constants, what it found.
+    /// Bound on the near-stationarity of the point, for solvers that prove one. Not proved if its constants are estimated.
     pub stationary: Option<Stationary>,
-    /// The distance of 0 from the slopes of the objective and the domain's normals at the point, of an inf-projection problem: what
-    /// Lemma 3 bounds, with the best y. At a kink it says nothing.
+    /// Stationarity gap of an inf-projection problem: the distance of 0 from the gradient of the objective, with the best y, plus
+    /// the normal cone of the domain. Lemma 3 bounds it. Meaningless at a kink.
     pub slope: Option<f64>,
-    /// What values alone say about the point, after a run that used nothing else.
+    /// Gradient estimate at the point, after a zeroth-order run.
     #[serde(alias = "by_values")]
     pub zeroth_order: Option<ZerothOrderReport>,
-    /// The feasible point with the smallest objective among all that were measured.
+    /// Feasible point with the smallest objective among the measured ones.
     pub best_feasible: Option<Point>,
-    /// Steps made.
+    /// Number of steps.
     pub iterations: u64,
-    /// What was asked of the problem.
+    /// Number of oracle calls and samples.
     pub counts: Counts,
-    /// The same in passes.
+    /// Passes over the data.
     pub passes: Passes,
-    /// Time without measuring.
+    /// Time in seconds, without the time for measurements.
     pub seconds: f64,
-    /// The seed that repeats the run.
+    /// Random seed.
     pub seed: u64,
-    /// Name of the method.
+    /// Name of the solver.
     pub solver: String,
     /// Recorded iterates.
     pub trace: Vec<Row>,
-    /// The further quantities that were asked for, at the returned point.
+    /// Additional metrics at the returned point.
     #[serde(alias = "gauges")]
     pub metrics: Vec<MetricValue>,
     /// What a careful reader should know.
@@ -238,7 +239,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The point is feasible and the run did not fail.
+    /// Returns whether the point is feasible and the run did not fail.
     pub fn success(&self) -> bool {
         self.point.feasible && !matches!(self.ended, StopReason::Failed { .. })
     }
