@@ -71,6 +71,7 @@ __all__ = [
     "MinimizeResult",
     "ModelCertificate",
     "NeymanPearsonClassifier",
+    "Note",
     "Plan",
     "Simplex",
     "Tradeoff",
