@@ -6,7 +6,7 @@ use super::spg::check_positive;
 use super::st_spg::{
     Iterates, bare, check_norm, choose_lazy, clipped_notes, demand, each_row, features_of, hold, hold_anew, no_rows, row,
 };
-use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
+use super::{Eval, Method, PointOrigin, Solver, State, Step, StepKind};
 use crate::error::{check_finite, check_length};
 use crate::estimate::{Order, Reservoir, RunningMean, Walk};
 use crate::math::lazy::Scaled;
@@ -388,6 +388,6 @@ impl<'e> Solver<dyn Eval + 'e> for Mspg {
 
     fn step(&mut self, ev: &mut (dyn Eval + 'e)) -> Result<Step> {
         self.advance(ev, self.settings.order, self.size())?;
-        Ok(Step { kind: Kind::Objective, finished: false })
+        Ok(Step { kind: StepKind::Objective, finished: false })
     }
 }

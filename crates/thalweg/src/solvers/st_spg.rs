@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::spg::{ProxStep, Rule, check_positive};
-use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
+use super::{Eval, Method, PointOrigin, Solver, State, Step, StepKind};
 use crate::error::check_finite;
 use crate::estimate::{AHEAD, Order, Reservoir, RunningMean, Walk};
 use crate::math::lazy::{DataRow, Stage, Unit};
@@ -731,6 +731,6 @@ impl<'e> Solver<dyn Eval + 'e> for StSpg {
             }
             (s.t, s.in_y) = (1, !s.in_y);
         }
-        Ok(Step { kind: Kind::Objective, finished })
+        Ok(Step { kind: StepKind::Objective, finished })
     }
 }
