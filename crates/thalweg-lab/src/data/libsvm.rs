@@ -10,7 +10,7 @@ use super::source::{Hashes, Source, show};
 use crate::{Error, Result};
 
 /// How many different labels are listed before a file is given up.
-const MAX_LISTED_CONSTRAINTS: usize = 10;
+const LISTED: usize = 10;
 
 /// How a comment begins that says that the rows were made up, and after which set.
 pub const STAND_IN: &str = "# thalweg stand-in: ";
@@ -180,7 +180,7 @@ impl Growing {
 
 /// The different labels with the line where each came first, and which of them each row has.
 struct Labels {
-    /// A byte for each row: at most [`MAX_LISTED_CONSTRAINTS`] labels are told apart.
+    /// A byte for each row: at most [`LISTED`] labels are told apart.
     of_row: Vec<u8>,
     distinct: Vec<(f64, usize)>,
 }
@@ -190,7 +190,7 @@ impl Labels {
         let known = self.distinct.iter().position(|(y, _)| *y == label);
         if known.is_none() {
             self.distinct.push((label, line));
-            if self.distinct.len() > MAX_LISTED_CONSTRAINTS {
+            if self.distinct.len() > LISTED {
                 return Err(self.too_many());
             }
         }
@@ -199,8 +199,8 @@ impl Labels {
     }
 
     fn too_many(&self) -> String {
-        let more = if self.distinct.len() > MAX_LISTED_CONSTRAINTS { ", …" } else { "" };
-        let list: Vec<String> = self.distinct.iter().take(MAX_LISTED_CONSTRAINTS).map(|(y, _)| y.to_string()).collect();
+        let more = if self.distinct.len() > LISTED { ", …" } else { "" };
+        let list: Vec<String> = self.distinct.iter().take(LISTED).map(|(y, _)| y.to_string()).collect();
         format!("there are more than two different labels ({}{more}); expected two", list.join(", "))
     }
 

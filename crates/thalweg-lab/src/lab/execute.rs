@@ -179,7 +179,7 @@ impl Scheduler<'_> {
         setup.options = run::Options {
             budget: Budget::iterations(stored.iterations),
             record: Record { at: Some(even(stored.iterations, points)), ..Record::default() },
-            stop: run::Stop::default(),
+            stop: run::StoppingRule::default(),
             certificate: how,
             metrics: None,
             ..setup.options

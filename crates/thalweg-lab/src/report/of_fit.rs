@@ -21,7 +21,7 @@ const TAIL: f64 = 0.001;
 /// Share of the rows on either side of the bulk.
 const BULK: f64 = 0.01;
 /// More bounds than this are counted in the first sentences, not listed.
-const MAX_LISTED_CONSTRAINTS: usize = 4;
+const LISTED: usize = 4;
 
 /// The page of a trained model.
 pub fn page(trained: &Trained) -> Result<Page> {
@@ -101,7 +101,7 @@ fn lead(model: &Model) -> String {
         ),
     };
     let rows: Vec<BoundRow> = bounds(model).into_iter().filter(|row| row.kept.is_some()).collect();
-    if rows.len() > MAX_LISTED_CONSTRAINTS {
+    if rows.len() > LISTED {
         let kept = rows.iter().filter(|row| row.kept == Some(true)).count();
         return format!("{text} {kept} of {} bounds are kept.", rows.len());
     }

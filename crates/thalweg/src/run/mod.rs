@@ -23,6 +23,6 @@ pub use observer::{Diagnostics, Observer, Progress};
 pub use options::{Checkpoint, Options};
 pub use outcome::{Limit, Outcome, StopReason, Target};
 pub use record::{Record, Row};
-pub use stop::Stop;
+pub use stop::StoppingRule;
 
 pub use crate::eval::{ConstraintValue, MAX_LISTED_CONSTRAINTS, Point, measure};
