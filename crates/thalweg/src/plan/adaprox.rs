@@ -14,30 +14,30 @@
 //! - Primal-dual (`pd`): `eta_t = mu (t+t0+1)/2`, `tau_t = c_tau/(t+1)`, `theta_t = (t+t0+2)/(t+t0+3)` and weights t+t0+3, with
 //!   `t0 >= 2 L (1+B)/mu`, L = sigma + max{L_f, L_c}, and `c_tau = 5 M^2/mu`.
 //!
-//! **Where this is not the printed paper.** Theorem 6 prints `K >= 8 (B+1) Delta_f/eps`: its proof bounds the mean length of the
-//! residual by what bounds the mean of its square. [`plan`] has this as `as_printed`, and [`Bounds`] says what it proves. The
+//! **Deviations from the printed paper.** Theorem 6 prints `K >= 8 (B+1) Delta_f/eps`: its proof bounds the mean length of the
+//! residual by a bound on the mean of its square. [`plan`] has this as `as_printed`, and [`Bounds`] states its guarantee. The
 //! paper prints steps of `sg` with sigma where its proof has mu, swaps the two steps of `pd`, and leaves constants of another
-//! paper in t0 and tau_t; here they are what the proofs need.
+//! paper in t0 and tau_t; here they are those of the proofs.
 //!
-//! **Iterations of `pd`.** The paper has orders alone. With the conditions above the proof's sum telescopes without remainder: the
-//! last product of multipliers and constraint differences is at most what the last steps leave over, since
-//! c_tau >= 2 M^2/mu. Gap and violation are then at most
-//! `gamma_0 (tau_0 (B+1)^2 + (eta_0 - mu) D_Z^2) / (T (T + 2 t0 + 5))` with exact rows; T makes this half of the accuracy.
+//! **Iterations of `pd`.** The paper states orders alone. With the conditions above the proof's sum telescopes without
+//! remainder: the last product of multipliers and constraint differences is at most the remainder of the last steps, since
+//! c_tau >= 2 M^2/mu. Gap and violation are then at most `gamma_0 (tau_0 (B+1)^2 + (eta_0 - mu) D_Z^2) / (T (T + 2 t0 + 5))`
+//! with exact rows; T makes this half of the accuracy.
 //!
 //! **Steps of the inner problem.** With C = (L_g + alpha) D_Y D_Z^2 (1 for a D_Z below 1), N steps from y = 0 leave an error of
-//! at most C q^N/2 in a row and 2 C q^N / D_Z in its gradient, q = 1 - alpha/(L_g + 2 alpha). N makes
-//! 4 (T+2)^2 C q^N at most the accuracy, as printed, and for `pd` also 14 B C q^N, which is twice what the errors add up to. In truth
-//! a step contracts by 1 - 2 alpha/(L_g + 2 alpha): [`Plan::inner_steps_sharp`] has that and is enough.
+//! at most C q^N/2 in a row and 2 C q^N / D_Z in its gradient, q = 1 - alpha/(L_g + 2 alpha). N makes 4 (T+2)^2 C q^N at most
+//! the accuracy, as printed, and for `pd` also 14 B C q^N, twice the sum of the errors. A step actually contracts by 1 - 2
+//! alpha/(L_g + 2 alpha); [`Plan::inner_steps_sharp`] uses this and is sufficient.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::schedule::short;
-use super::{Needs, Readable, accuracy, ceiling, row, whole};
-use crate::{Error, Result};
+use super::{Readable, Requirements, accuracy, ceiling, exclusive, row, whole};
+use crate::Result;
 
-/// What is known about a pessimistic bilevel problem.
+/// Constants of a pessimistic bilevel problem.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Constants {
@@ -61,28 +61,28 @@ pub struct Constants {
     /// kappa: the smallest eigenvalue of the Hessian of g in y where the gradient in y is not 0. Without it the value error of given
     /// alpha and xi is not known.
     pub inner_curvature: Option<f64>,
-    /// D_Y: radius of the ball around 0 that y stays in; it has every y that the relaxed inner problem admits.
+    /// D_Y: radius of a ball around 0 that contains every y admitted by the relaxed inner problem.
     pub inner_radius: Option<f64>,
     /// D_Z: diameter of the set of all z = (x, y, w).
     pub diameter: Option<f64>,
     /// Diameter of the set of all x, in the place of D_Z, whose square is then this one's plus 4 D_Y^2 plus (Delta_f/xi)^2.
     pub outer_diameter: Option<f64>,
-    /// Delta_f: by how much f varies over all x and y.
+    /// Delta_f: range of f over all x and y.
     pub objective_range: Option<f64>,
     /// B: bounds the sum of the optimal multipliers of every subproblem, plus one. With z strictly feasible for a
     /// subproblem, (f_k(z) - min f_k)/(-max_i h_k,i(z)) bounds the sum of its multipliers.
     pub multiplier_bound: Option<f64>,
-    /// q: number of rows of h, 2 m + 3 for m inner variables. `pd` needs it.
+    /// q: number of rows of h, 2 m + 3 for m inner variables. `pd` requires it.
     pub constraints: Option<f64>,
     /// alpha: weight of the regularisation of the inner problem.
     pub alpha: Option<f64>,
-    /// xi: by how much g may exceed its regularised minimum.
+    /// xi: largest excess of g over its regularised minimum.
     pub xi: Option<f64>,
-    /// The wanted value error, in the place of alpha and xi.
+    /// Target value error, instead of alpha and xi.
     pub value_error: Option<f64>,
 }
 
-/// The method for the subproblems.
+/// Solver of the subproblems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Inner {
@@ -93,7 +93,7 @@ pub enum Inner {
 }
 
 impl Inner {
-    /// Both.
+    /// All inner solvers.
     pub const ALL: [Inner; 2] = [Inner::Sg, Inner::Pd];
 }
 
@@ -106,16 +106,16 @@ impl fmt::Display for Inner {
     }
 }
 
-/// How the inner problem is relaxed.
+/// Relaxation of the inner problem.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Relaxation {
     /// Weight of the regularisation.
     pub alpha: f64,
-    /// By how much g may exceed its regularised minimum.
+    /// Largest excess of g over its regularised minimum.
     pub xi: f64,
 }
 
-/// How near the value of the reformulated problem is to the pessimistic one, at every x: Proposition 1.
+/// Error of the value of the reformulated problem, at every x: Proposition 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Approximation {
     lipschitz: f64,
@@ -124,27 +124,27 @@ pub struct Approximation {
 }
 
 impl Approximation {
-    /// For M, the Lipschitz constant of f in y; kappa, the curvature of g in y away from its minimisers; and D_Y, the radius of
-    /// the ball of all y.
+    /// Uses M, the Lipschitz constant of f in y; kappa, the curvature of g in y away from its minimisers; and D_Y, the radius
+    /// of the ball of all y.
     pub fn new(lipschitz: f64, curvature: f64, radius: f64) -> Result<Self> {
-        let needs = Needs { who: "Proposition 1" };
+        let needs = Requirements { theorem: "Proposition 1" };
         let lipschitz = needs.positive("lipschitz", Some(lipschitz), "M, the Lipschitz constant of f in y")?;
         let curvature = needs.positive("inner_curvature", Some(curvature), CURVATURE)?;
         let radius = needs.positive("inner_radius", Some(radius), RADIUS)?;
         Ok(Approximation { lipschitz, curvature, radius })
     }
 
-    /// `M sqrt((2/kappa)(D_Y^2 alpha/2 + xi))`.
+    /// Computes `M sqrt((2/kappa)(D_Y^2 alpha/2 + xi))`.
     pub fn error(&self, relaxation: &Relaxation) -> Result<f64> {
-        let needs = Needs { who: "Proposition 1" };
+        let needs = Requirements { theorem: "Proposition 1" };
         let alpha = needs.positive("alpha", Some(relaxation.alpha), ALPHA)?;
         let xi = needs.positive("xi", Some(relaxation.xi), XI)?;
         Ok(self.lipschitz * (2.0 / self.curvature * (self.radius * self.radius * alpha / 2.0 + xi)).sqrt())
     }
 
-    /// The relaxation with the error `wanted` in which both terms under the root are equal.
+    /// Returns the relaxation with the error `wanted` in which both terms under the root are equal.
     pub fn relaxation(&self, wanted: f64) -> Result<Relaxation> {
-        let needs = Needs { who: "Proposition 1" };
+        let needs = Requirements { theorem: "Proposition 1" };
         let wanted = needs.positive("value_error", Some(wanted), "the error in value that is admitted")?;
         // (2/kappa) 2 xi = (wanted/M)^2 and D_Y^2 alpha/2 = xi.
         let xi = self.curvature * (wanted / self.lipschitz).powi(2) / 4.0;
@@ -152,11 +152,11 @@ impl Approximation {
     }
 }
 
-/// Settings of the inner solver, under their names in its table.
+/// Settings of the inner solver, under the names of its table.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum Settings {
-    /// Switching gradient: all follows from sigma and the accuracy.
+    /// Switching gradient, determined by sigma and the accuracy.
     Sg {},
     /// Primal-dual.
     Pd {
@@ -164,13 +164,13 @@ pub enum Settings {
         t0: f64,
         /// Coefficient of the dual step (t+1)/c_tau.
         c_tau: f64,
-        /// B: the sum of the multipliers is kept at most this.
+        /// B: bound on the sum of the multipliers.
         bound: f64,
     },
 }
 
-/// What is proved, in expectation over the draw of k, about the centre z_k and the solution z of its subproblem with its
-/// multipliers. A centre is an eps-KKT point if all four are at most eps.
+/// Bounds in expectation over the draw of k, for the centre z_k and the solution z of its subproblem with its multipliers. A
+/// centre is an eps-KKT point if all four are at most eps.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
     /// max_i h_i(z).
@@ -183,7 +183,7 @@ pub struct Bounds {
     pub squared_residual: f64,
 }
 
-/// The parameters, under the names of the solver's settings, and what they promise. Counts are whole numbers, kept as `f64`
+/// Parameters under the names of the solver's settings, and their guarantee. Counts are whole numbers, stored as `f64`
 /// because worst cases exceed every integer type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -194,7 +194,7 @@ pub struct Plan {
     pub alpha: f64,
     /// xi, given or for the wanted value error.
     pub xi: f64,
-    /// By how much the values of the reformulated and the pessimistic problem differ at most; `None` without kappa.
+    /// Largest difference between the values of the reformulated and the pessimistic problem; `None` without kappa.
     pub value_error: Option<f64>,
     /// Delta_f/xi: the largest multiplier w of the inner problem.
     pub inner_multiplier: f64,
@@ -212,9 +212,9 @@ pub struct Plan {
     pub multiplier_bound: f64,
     /// K: number of subproblems.
     pub outer: f64,
-    /// beta: by how much the last subproblem relaxes the rows.
+    /// beta: relaxation of the rows in the last subproblem.
     pub beta: f64,
-    /// beta/(2K): accuracy of the subproblems in value and violation, and what no row may exceed at the start.
+    /// beta/(2K): accuracy of the subproblems in value and violation, and bound on the rows at the start.
     pub accuracy: f64,
     /// T: iterations for each subproblem.
     pub inner_iterations: f64,
@@ -222,36 +222,36 @@ pub struct Plan {
     pub inner: Settings,
     /// N: gradient steps of the inner problem at each visited point, by the contraction of the paper.
     pub inner_steps: f64,
-    /// The same by the true contraction, which is twice as fast.
+    /// The same for the actual contraction, which is twice as fast.
     pub inner_steps_sharp: f64,
     /// K T N: gradients of the inner problem.
     pub inner_gradients: f64,
-    /// What is proved about the point that is returned.
+    /// Bounds for the returned point.
     pub bounds: Bounds,
-    /// What is proved, in one or two sentences.
+    /// The guarantee, in one or two sentences.
     pub guarantee: String,
 }
 
 impl Plan {
-    /// Step of the variables in iteration t = 0, 1, ...: 1/gamma_{t+1} of `sg`, 1/eta_t of `pd`.
+    /// Returns the step of the variables in iteration t = 0, 1, ...: 1/gamma_{t+1} of `sg`, 1/eta_t of `pd`.
     pub fn primal_step(&self, t: u64) -> f64 {
         let shift = if let Settings::Pd { t0, .. } = self.inner { t0 + 1.0 } else { 2.0 };
         2.0 / (self.strong_convexity * (t as f64 + shift))
     }
 
-    /// Step of the multipliers, 1/tau_t; `None` for `sg`, which has none.
+    /// Returns the step of the multipliers, 1/tau_t; `None` for `sg`.
     pub fn dual_step(&self, t: u64) -> Option<f64> {
         let Settings::Pd { c_tau, .. } = self.inner else { return None };
         Some((t as f64 + 1.0) / c_tau)
     }
 
-    /// Extrapolation theta_t; `None` for `sg`.
+    /// Returns the extrapolation theta_t; `None` for `sg`.
     pub fn extrapolation(&self, t: u64) -> Option<f64> {
         let Settings::Pd { t0, .. } = self.inner else { return None };
         Some((t as f64 + t0 + 2.0) / (t as f64 + t0 + 3.0))
     }
 
-    /// Weight in the average: of the accepted iterate before step t for `sg`, of the iterate after it for `pd`.
+    /// Returns the weight in the average: of the accepted iterate before step t for `sg`, of the iterate after it for `pd`.
     pub fn weight(&self, t: u64) -> f64 {
         match self.inner {
             Settings::Sg {} => self.strong_convexity * (t as f64 + 2.0) / 2.0,
@@ -326,13 +326,13 @@ const RADIUS: &str = "D_Y, the radius of the ball of all y";
 const ALPHA: &str = "the weight of the regularisation of the inner problem";
 const XI: &str = "by how much g may exceed its regularised minimum";
 
-/// The parameters for an `eps`-KKT point of the reformulated problem, in expectation; K is the printed one if `as_printed`.
+/// Computes the parameters for an `eps`-KKT point of the reformulated problem, in expectation; K is the printed one if `as_printed`.
 ///
 /// An eps-KKT point is near a point and multipliers whose violation, complementarity, squared distance and squared residual are
 /// at most eps.
 pub fn plan(inner: Inner, constants: &Constants, eps: f64, as_printed: bool) -> Result<Plan> {
     accuracy(eps)?;
-    let (needs, c) = (Needs { who: &format!("AdaProx with {inner}") }, constants);
+    let (needs, c) = (Requirements { theorem: &format!("AdaProx with {inner}") }, constants);
     let l_f = needs.not_negative("objective_smoothness", c.objective_smoothness, "L_f, the Lipschitz constant of grad f")?;
     let l_g = needs.positive("inner_smoothness", c.inner_smoothness, "L_g, the Lipschitz constant of grad g")?;
     let meaning = "rho_f, the Lipschitz constant of the Hessian of f";
@@ -376,7 +376,7 @@ pub fn plan(inner: Inner, constants: &Constants, eps: f64, as_printed: bool) -> 
             (Settings::Pd { t0, c_tau, bound: b }, primal_dual.iterations(d, accuracy / 2.0))
         }
     };
-    // The logarithm of what q^N may be; the square of T may be too large for a number.
+    // Logarithm of the bound on q^N; the square of T may overflow.
     let spread = (l_g + alpha) * radius * d.max(1.0).powi(2);
     let share = (4.0f64.ln() + 2.0 * (inner_iterations + 2.0).ln()).max(if inner == Inner::Pd { (14.0 * b).ln() } else { 0.0 });
     let left = accuracy.ln() - share - spread.ln();
@@ -384,7 +384,7 @@ pub fn plan(inner: Inner, constants: &Constants, eps: f64, as_printed: bool) -> 
     let steps = |rate: f64| ceiling(left / (-rate).ln_1p()).max(1.0);
     let (inner_steps, inner_steps_sharp) = (steps(rate), steps(2.0 * rate));
     let inner_gradients = outer * inner_iterations * inner_steps;
-    // What underflowed to 0 is refused as well: no solver would take it.
+    // Values that underflowed to 0 are rejected as well, since no solver accepts them.
     needs.finite(&[inner_gradients, 1.0 / accuracy, 1.0 / alpha, 1.0 / xi, 1.0 / mu], eps)?;
 
     let bounds = Bounds::new(range, b, sigma, outer, beta);
@@ -435,14 +435,13 @@ pub fn plan(inner: Inner, constants: &Constants, eps: f64, as_printed: bool) -> 
 }
 
 /// alpha and xi, as given or for the wanted value error, and the value error if kappa is known.
-fn relax(needs: &Needs, c: &Constants, lipschitz: f64, radius: f64) -> Result<(Relaxation, Option<f64>)> {
+fn relax(needs: &Requirements, c: &Constants, lipschitz: f64, radius: f64) -> Result<(Relaxation, Option<f64>)> {
     let meaning = "M, the Lipschitz constant of f in y";
     let m = needs.positive("objective_lipschitz", c.objective_lipschitz.or(Some(lipschitz)), meaning)?;
     let approximation = |curvature: f64| Approximation::new(m, curvature, radius);
     if let Some(wanted) = c.value_error {
         if c.alpha.is_some() || c.xi.is_some() {
-            let why = "no value error where alpha or xi is given: each follows from the other";
-            return Err(Error::setting("value_error", wanted, why));
+            return Err(exclusive("value_error", wanted, "alpha or xi"));
         }
         let curvature = needs.positive("inner_curvature", c.inner_curvature, CURVATURE)?;
         return Ok((approximation(curvature)?.relaxation(wanted)?, Some(wanted)));
@@ -455,15 +454,11 @@ fn relax(needs: &Needs, c: &Constants, lipschitz: f64, radius: f64) -> Result<(R
 }
 
 /// D_Z, as given or from the diameter of the set of all x.
-fn diameter(needs: &Needs, c: &Constants, radius: f64, w: f64) -> Result<f64> {
+fn diameter(needs: &Requirements, c: &Constants, radius: f64, w: f64) -> Result<f64> {
     let others = (2.0 * radius).hypot(w);
     if let Some(outer) = c.outer_diameter {
         if c.diameter.is_some() {
-            return Err(Error::setting(
-                "outer_diameter",
-                outer,
-                "no diameter of x where diameter, that of all variables, is given",
-            ));
+            return Err(exclusive("outer_diameter", outer, "diameter"));
         }
         return Ok(needs.not_negative("outer_diameter", Some(outer), "the diameter of the set of all x")?.hypot(others));
     }
@@ -863,9 +858,9 @@ mod tests {
             ("inner_curvature must be kappa, got -1", Constants { inner_curvature: Some(-1.0), ..usual() }),
             ("constraints must be q, got 2.5", Constants { constraints: Some(2.5), ..usual() }),
             ("diameter must be D_Z, got 2.5", Constants { diameter: Some(2.5), ..usual() }),
-            ("outer_diameter must be no diameter of x, got 1", Constants { outer_diameter: Some(1.0), ..usual() }),
+            ("outer_diameter cannot be given together with diameter", Constants { outer_diameter: Some(1.0), ..usual() }),
             ("outer_diameter must be the diameter, got -1", Constants { diameter: None, outer_diameter: Some(-1.0), ..usual() }),
-            ("value_error must be no value error, got 1", Constants { value_error: Some(1.0), ..usual() }),
+            ("value_error cannot be given together with alpha or xi", Constants { value_error: Some(1.0), ..usual() }),
             ("xi must be by how much, got 0", Constants { xi: Some(0.0), ..usual() }),
         ] {
             let message = refuse(c);

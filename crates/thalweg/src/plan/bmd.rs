@@ -12,16 +12,16 @@
 use serde::{Deserialize, Serialize};
 
 use super::schedule::short;
-use super::{Needs, Readable, accuracy, ceiling, row, whole};
+use super::{Readable, Requirements, accuracy, ceiling, row, whole};
 use crate::Result;
 
 const WHO: &str = "the plan of bmd";
 
-/// What is known about the losses and the set of weights.
+/// Constants of the losses and the set of weights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Constants {
-    /// G: every subgradient of every loss is at most this long.
+    /// G: bound on the norm of the subgradients of all losses.
     pub lipschitz: Option<f64>,
     /// l_max: every loss is at most this large.
     pub loss_bound: Option<f64>,
@@ -33,14 +33,14 @@ pub struct Constants {
     pub rho: Option<f64>,
     /// delta: no weight is below delta / n; 1e-5 if absent.
     pub delta: Option<f64>,
-    /// T: number of steps, in place of those that eps asks for.
+    /// T: number of steps, instead of the number derived from eps.
     pub iterations: Option<f64>,
 }
 
 impl Constants {
     /// rho and delta.
     pub fn set(&self) -> Result<(f64, f64)> {
-        let needs = Needs { who: WHO };
+        let needs = Requirements { theorem: WHO };
         let rho = needs.positive("rho", self.rho, "rho, how far weights may go from equal ones")?;
         let meaning = "delta, n times the smallest weight, larger than 0 and below 1";
         let delta = needs.number("delta", self.delta.or(Some(1e-5)), meaning, |v| v > 0.0 && v < 1.0)?;
@@ -49,7 +49,7 @@ impl Constants {
 
     /// eta_theta and eta_P for T = iterations.
     pub fn steps(&self) -> Result<(f64, f64)> {
-        let needs = Needs { who: WHO };
+        let needs = Requirements { theorem: WHO };
         let meaning = "T, the number of steps, at least 1";
         let root = needs.number("iterations", self.iterations, meaning, |v| v >= 1.0)?.sqrt();
         let n = needs.number("samples", self.samples, "n, the number of samples, at least 1", |v| v >= 1.0)?;
@@ -59,7 +59,7 @@ impl Constants {
 
     /// G, l_max and R.
     fn bounds(&self) -> Result<[f64; 3]> {
-        let needs = Needs { who: WHO };
+        let needs = Requirements { theorem: WHO };
         Ok([
             needs.positive("lipschitz", self.lipschitz, "G, a bound on subgradients of the losses")?,
             needs.positive("loss_bound", self.loss_bound, "l_max, a bound on the losses")?,
@@ -68,7 +68,7 @@ impl Constants {
     }
 }
 
-/// The parameters, under the names of the solver's settings, and what they promise.
+/// Parameters under the names of the solver's settings, and their guarantee.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
@@ -88,7 +88,7 @@ pub struct Plan {
     pub weights_part: f64,
     /// Their sum over sqrt(T): by how much the average may miss the best worst case.
     pub bound: f64,
-    /// What is proved, in one sentence.
+    /// The guarantee, in one sentence.
     pub guarantee: String,
 }
 
@@ -121,7 +121,7 @@ pub fn plan(constants: &Constants, eps: f64) -> Result<Plan> {
     let (variables_part, weights_part) = (r * g, l * (2.0 * rho / delta).sqrt());
     let wanted = ceiling(((variables_part + weights_part) / eps).powi(2)).max(1.0);
     let iterations = constants.iterations.unwrap_or(wanted);
-    Needs { who: WHO }.finite(&[iterations], eps)?;
+    Requirements { theorem: WHO }.finite(&[iterations], eps)?;
     let (eta_theta, eta_p) = Constants { iterations: Some(iterations), ..*constants }.steps()?;
     let bound = (variables_part + weights_part) / iterations.sqrt();
     let guarantee = format!(

@@ -19,10 +19,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::schedule::short;
-use super::{Needs, Readable, accuracy, ceiling, row, whole};
+use super::{Readable, Requirements, accuracy, ceiling, row, whole};
 use crate::{Error, Result};
 
-/// What is known about a convex problem.
+/// Constants of a convex problem.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Constants {
@@ -34,7 +34,7 @@ pub struct Constants {
     pub constraint_smoothness: Option<f64>,
     /// H_g: the same as H_f for the constraint.
     pub constraint_kink: Option<f64>,
-    /// M: every subgradient of g is at most this long.
+    /// M: bound on the norm of the subgradients of g.
     pub constraint_lipschitz: Option<f64>,
     /// B: bounds ||y*|| + 1, the length of an optimal multiplier plus one.
     pub multiplier_bound: Option<f64>,
@@ -127,17 +127,17 @@ impl Steps {
     }
 }
 
-/// The parameters, and what they promise.
+/// Parameters and their guarantee.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// Steps, extrapolation and weights.
     pub steps: Steps,
-    /// T: number of iterations, a whole number kept as `f64`.
+    /// T: number of iterations, a whole number stored as `f64`.
     pub iterations: f64,
     /// B.
     pub multiplier_bound: f64,
-    /// What is proved, in one sentence.
+    /// The guarantee, in one sentence.
     pub guarantee: String,
 }
 
@@ -178,15 +178,15 @@ impl Readable for Plan {
     }
 }
 
-/// The parameters for the accuracy `eps`, in objective gap and in violation.
+/// Computes the parameters for the accuracy `eps`, in objective gap and in violation.
 pub fn plan(constants: &Constants, eps: f64) -> Result<Plan> {
     plan_for("ConEx", constants, eps)
 }
 
 /// The same in the name of another method.
-pub(super) fn plan_for(who: &str, constants: &Constants, eps: f64) -> Result<Plan> {
+pub(super) fn plan_for(theorem: &str, constants: &Constants, eps: f64) -> Result<Plan> {
     accuracy(eps)?;
-    let (needs, c) = (Needs { who }, constants);
+    let (needs, c) = (Requirements { theorem }, constants);
     let m = needs.positive("constraint_lipschitz", c.constraint_lipschitz, "M, a bound on the subgradients of g")?;
     let meaning = "B, a bound on ||y*|| + 1, the length of an optimal multiplier plus one, 1 or larger";
     let b = needs.number("multiplier_bound", c.multiplier_bound, meaning, |v| v >= 1.0)?;

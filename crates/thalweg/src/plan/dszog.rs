@@ -10,13 +10,13 @@
 //!   tau^2 b^2/(128 L^4 c1u^2), 1}`;
 //! - `T >= max{2 (gfun(w_1) - inf gfun)/(eps^2 eta_w c1l), 2 sigma_1^2/(eps^2 b), 64 sigma_2^2 L^2/(eps^2 tau^2 b)}`.
 //!
-//! **Where this is not the printed theorem.** The first bound on eta_w^2 has L^2, which Lemma 5.11 needs, and the third has
+//! **Deviations from the printed theorem.** The first bound on eta_w^2 has L^2, which Lemma 5.11 needs, and the third has
 //! c1u^2, as in eq. 59; the paper prints L and c1u. The smoothness L must be that of gfun, too (see
 //! [`Constants::smoothness`]).
 //!
 //! **Constants.** The proof adds six terms that are each at most eps^2 and calls the sum eps^2; it adds three terms that are
 //! each at most 1/4 where the sum must be, and two in the bound on eta_p. The result holds up to a constant. A `strict` plan puts
-//! eps/sqrt 6 in the place of eps and divides eta_p by 2 and eta_w^2 by 3. One step of the proof remains: where the scaling of a
+//! eps/sqrt 6 instead of eps and divides eta_p by 2 and eta_w^2 by 3. One step of the proof remains: where the scaling of a
 //! step varies, it is taken at its lower end, also for terms of the other sign, which is correct if c1l = c1u and c2l = c2u.
 //!
 //! **Orders.** The bound on eta_p has b^2, which is of order eps^4. For a fixed `a` the third bound on eta_w is then of order
@@ -27,12 +27,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::schedule::short;
-use super::{Needs, Readable, accuracy, ceiling, row, whole};
-use crate::{Error, Result};
+use super::{Readable, Requirements, accuracy, ceiling, exclusive, row, whole};
+use crate::Result;
 
 const WHO: &str = "Theorem 5.14";
 
-/// What is known about a problem, and the settings that the theorem leaves open.
+/// Constants of a problem, and the settings that the theorem leaves open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Constants {
@@ -51,13 +51,13 @@ pub struct Constants {
     pub variables_scale_min: Option<f64>,
     /// c1u: the largest one; 1/c, that of z_w = 0, if absent.
     pub variables_scale_max: Option<f64>,
-    /// The largest `||z_w||`, in the place of c1l: `c1l = 1/(sqrt(largest) + c)`.
+    /// The largest `||z_w||`, instead of c1l: `c1l = 1/(sqrt(largest) + c)`.
     pub variables_largest_norm: Option<f64>,
     /// c2l: the smallest scaling `1/(sqrt(||z_p||) + c)` of a step of the weights.
     pub weights_scale_min: Option<f64>,
     /// c2u: the largest one; 1/c if absent. No bound of the theorem has it.
     pub weights_scale_max: Option<f64>,
-    /// The largest `||z_p||`, in the place of c2l.
+    /// The largest `||z_p||`, instead of c2l.
     pub weights_largest_norm: Option<f64>,
     /// gfun(w_1) - inf gfun: by how much the penalised objective can fall from the start.
     pub gap: Option<f64>,
@@ -81,7 +81,7 @@ pub struct Constants {
     pub c: Option<f64>,
 }
 
-/// What the scaling `1/(sqrt(||z||) + c)` of a step keeps to.
+/// Range of the scaling `1/(sqrt(||z||) + c)` of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Scale {
     /// c1l or c2l.
@@ -117,7 +117,7 @@ pub struct Penalty {
 impl Penalty {
     /// For m constraints, the strong concavity lambda and the price beta.
     pub fn new(constraints: f64, lambda: f64, beta: f64) -> Result<Self> {
-        let needs = Needs { who: "Proposition 5.5" };
+        let needs = Requirements { theorem: "Proposition 5.5" };
         let constraints = count(&needs, "constraints", Some(constraints), "m, the number of constraints")?;
         let lambda = needs.positive("lambda", Some(lambda), "the strong concavity in p")?;
         let beta = needs.positive("beta", Some(beta), "the price of squared violations")?;
@@ -142,7 +142,7 @@ impl Penalty {
     }
 }
 
-/// The parameters, under the names of the solver's settings, and what they promise. Counts are whole numbers, kept as `f64`
+/// Parameters under the names of the solver's settings, and their guarantee. Counts are whole numbers, stored as `f64`
 /// because worst cases exceed every integer type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -173,13 +173,13 @@ pub struct Plan {
     pub c: f64,
     /// T: number of iterations.
     pub iterations: f64,
-    /// (Q+1)(m1 + m2) + m3: values that one estimate asks for.
+    /// (Q+1)(m1 + m2) + m3: values per estimate.
     pub queries_per_estimate: f64,
     /// m for the first weights, and T + 1 estimates.
     pub queries: f64,
     /// What gradients of at most eps mean for the constrained problem; eps2 and eps3 under the condition that [`Penalty`] has.
     pub stationarity: Stationarity,
-    /// What is proved, in one or two sentences.
+    /// The guarantee, in one or two sentences.
     pub guarantee: String,
 }
 
@@ -227,12 +227,12 @@ pub(crate) struct Usual {
 /// See [`Usual`].
 pub(crate) const USUAL: Usual = Usual { beta: 1.0, c: 1e-8, directions: 10, m1: 128, m2: 128, m3: 128 };
 
-/// The parameters for a mean of `||grad gfun(w_t)||^2` of at most eps^2 over the iterates, up to a constant unless `strict`.
+/// Computes the parameters for a mean of `||grad gfun(w_t)||^2` of at most eps^2 over the iterates, up to a constant unless `strict`.
 ///
 /// Of what the theorem admits this takes the largest mu, b, eta_p and eta_w and the smallest T.
 pub fn plan(constants: &Constants, eps: f64, strict: bool) -> Result<Plan> {
     accuracy(eps)?;
-    let (needs, c, defaults) = (Needs { who: WHO }, constants, USUAL);
+    let (needs, c, defaults) = (Requirements { theorem: WHO }, constants, USUAL);
     let tau = needs.positive("strong_concavity", c.strong_concavity, "tau, the strong concavity in p (lambda of the solver)")?;
     let meaning = format!("L, the Lipschitz constant of the gradient of L(w, p), at least strong_concavity = {tau}");
     let l = needs.number("smoothness", c.smoothness, &meaning, |v| v >= tau)?;
@@ -258,7 +258,7 @@ pub fn plan(constants: &Constants, eps: f64, strict: bool) -> Result<Plan> {
     let m3 = or("m3", c.m3, defaults.m3, "the constraints drawn uniformly in each estimate")?.min(m);
     let beta = needs.positive("beta", c.beta.or(Some(defaults.beta)), "the price of squared violations")?;
 
-    let known = Known { l, tau, l_g, sigma_1, sigma_2, c1: variables_scale, c2l: weights_scale.min, gap };
+    let known = TheoremConstants { l, tau, l_g, sigma_1, sigma_2, c1: variables_scale, c2l: weights_scale.min, gap };
     let target = if strict { eps / 6f64.sqrt() } else { eps };
     let mu = target / (l * (d + 3.0).powf(1.5));
     let b = least(&known.averaging(target));
@@ -273,7 +273,7 @@ pub fn plan(constants: &Constants, eps: f64, strict: bool) -> Result<Plan> {
     let iterations = ceiling(known.iterations(target, b, eta_w).into_iter().fold(0.0, f64::max)).max(1.0);
     let queries_per_estimate = (q + 1.0) * (m1 + m2) + m3;
     let queries = m + (iterations + 1.0) * queries_per_estimate;
-    // What underflowed to 0 is refused as well: no solver would take it.
+    // Values that underflowed to 0 are rejected as well, since no solver accepts them.
     needs.finite(&[queries, 1.0 / mu, 1.0 / a, 1.0 / b, 1.0 / eta_p, 1.0 / eta_w], eps)?;
 
     let mean = if strict { "The mean" } else { "Up to a constant factor, the mean" };
@@ -308,7 +308,7 @@ pub fn plan(constants: &Constants, eps: f64, strict: bool) -> Result<Plan> {
 }
 
 /// A whole number of at least 1.
-fn count(needs: &Needs, name: &str, value: Option<f64>, meaning: &str) -> Result<f64> {
+fn count(needs: &Requirements, name: &str, value: Option<f64>, meaning: &str) -> Result<f64> {
     needs.number(name, value, &format!("{meaning}, a whole number larger than 0"), |v| v >= 1.0 && v.fract() == 0.0)
 }
 
@@ -327,13 +327,12 @@ struct Scaling {
 impl Scaling {
     /// The smallest and the largest scaling. It falls with ||z||: the largest norm gives the smallest scaling, and norm 0 the
     /// largest one, 1/c.
-    fn bounds(&self, needs: &Needs, min: Option<f64>, max: Option<f64>, norm: Option<f64>) -> Result<Scale> {
+    fn bounds(&self, needs: &Requirements, min: Option<f64>, max: Option<f64>, norm: Option<f64>) -> Result<Scale> {
         let Scaling { whose, symbol, z, shift } = self;
         let (min_name, max_name) = (format!("{whose}_scale_min"), format!("{whose}_scale_max"));
         let norm_name = format!("{whose}_largest_norm");
         if let (Some(_), Some(norm)) = (min, norm) {
-            let wanted = format!("no norm where {min_name} is given: each follows from the other");
-            return Err(Error::setting(norm_name, norm, wanted));
+            return Err(exclusive(&norm_name, norm, &min_name));
         }
         let low = match norm {
             Some(_) => 1.0 / (needs.not_negative(&norm_name, norm, &format!("the largest ||{z}||"))?.sqrt() + shift),
@@ -351,8 +350,8 @@ impl Scaling {
     }
 }
 
-/// The constants that the bounds of the theorem have.
-struct Known {
+/// Constants in the bounds of the theorem.
+struct TheoremConstants {
     l: f64,
     tau: f64,
     l_g: f64,
@@ -366,7 +365,7 @@ struct Known {
 
 /// The bounds in the order of the theorem, without the last one of each, 1. Squares are taken late, so that small numbers do
 /// not vanish.
-impl Known {
+impl TheoremConstants {
     /// On b.
     fn averaging(&self, eps: f64) -> [f64; 2] {
         let of_p = self.tau * eps / (8.0 * self.sigma_2 * self.l);
@@ -398,7 +397,7 @@ impl Known {
 
     /// On eta_w: the roots of what the theorem has.
     fn variable_steps(&self, b: f64, a: f64, eta_p: f64) -> [f64; 4] {
-        let Known { l, tau, l_g, c1: Scale { min: c1l, max: c1u }, c2l, .. } = *self;
+        let TheoremConstants { l, tau, l_g, c1: Scale { min: c1l, max: c1u }, c2l, .. } = *self;
         let root = 128f64.sqrt();
         [
             c1l / (2.0 * l * c1u * c1u),
@@ -444,8 +443,17 @@ mod tests {
         }
     }
 
-    fn known() -> Known {
-        Known { l: 4.0, tau: 2.0, l_g: 2.0, sigma_1: 1.0, sigma_2: 0.5, c1: Scale { min: 0.5, max: 2.0 }, c2l: 0.25, gap: 3.0 }
+    fn known() -> TheoremConstants {
+        TheoremConstants {
+            l: 4.0,
+            tau: 2.0,
+            l_g: 2.0,
+            sigma_1: 1.0,
+            sigma_2: 0.5,
+            c1: Scale { min: 0.5, max: 2.0 },
+            c2l: 0.25,
+            gap: 3.0,
+        }
     }
 
     #[test]
@@ -759,7 +767,10 @@ mod tests {
             ("variables_scale_max must be c1u, got 0.4", Constants { variables_scale_max: Some(0.4), ..usual() }),
             ("weights_scale_max must be c2u, got 0.1", Constants { weights_scale_max: Some(0.1), ..usual() }),
             ("weights_scale_min must be c2l, got 1000000000", Constants { weights_scale_min: Some(1e9), ..usual() }),
-            ("variables_largest_norm must be no norm, got 2", Constants { variables_largest_norm: Some(2.0), ..usual() }),
+            (
+                "variables_largest_norm cannot be given together with variables_scale_min",
+                Constants { variables_largest_norm: Some(2.0), ..usual() },
+            ),
             (
                 "weights_largest_norm must be the largest ||z_p||, got -2",
                 Constants { weights_largest_norm: Some(-2.0), weights_scale_min: None, ..usual() },

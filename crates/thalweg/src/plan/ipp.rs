@@ -7,14 +7,14 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::schedule::{Schedule, short};
-use super::{Needs, Readable, accuracy, ceiling, conex, row, whole};
+use super::{Readable, Requirements, accuracy, ceiling, conex, row, whole};
 use crate::Result;
 
-/// What is known about the problem.
+/// Constants of the problem.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Constants {
-    /// M: every subgradient of f and g is at most this long.
+    /// M: bound on the norm of the subgradients of f and g.
     pub lipschitz: Option<f64>,
     /// D: the diameter (not the radius) of the domain.
     pub diameter: Option<f64>,
@@ -26,11 +26,11 @@ pub struct Constants {
     pub rho_g: Option<f64>,
     /// rho_hat_g: the proximal coefficient of the constraint, larger than rho_g; a convex constraint may go without.
     pub rho_hat_g: Option<f64>,
-    /// B: bounds ||y*|| + 1 for the multipliers y* of the subproblems. ConEx needs it.
+    /// B: bounds ||y*|| + 1 for the multipliers y* of the subproblems. ConEx requires it.
     pub multiplier_bound: Option<f64>,
 }
 
-/// The method for the subproblems.
+/// Solver of the subproblems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Inner {
@@ -41,7 +41,7 @@ pub enum Inner {
 }
 
 impl Inner {
-    /// Both.
+    /// All inner solvers.
     pub const ALL: [Inner; 2] = [Inner::Ssg, Inner::Conex];
 }
 
@@ -71,7 +71,7 @@ pub enum Settings {
     Conex(conex::Plan),
 }
 
-/// The settings for one subproblem, and what they promise.
+/// Settings for one subproblem, and their guarantee.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
@@ -81,7 +81,7 @@ pub struct Plan {
     pub lipschitz: f64,
     /// Settings of the inner solver.
     pub settings: Settings,
-    /// What is proved, in one sentence.
+    /// The guarantee, in one sentence.
     pub guarantee: String,
 }
 
@@ -125,7 +125,7 @@ const LINEAR: Schedule = Schedule::Power { c: 1.0, p: 1.0 };
 /// proved for these steps.
 pub fn plan(inner: Inner, constants: &Constants, eps: f64) -> Result<Plan> {
     accuracy(eps)?;
-    let (needs, c) = (Needs { who: &format!("IPP with {inner}") }, constants);
+    let (needs, c) = (Requirements { theorem: &format!("IPP with {inner}") }, constants);
     let m = needs.positive("lipschitz", c.lipschitz, "M, a bound on the length of all subgradients")?;
     let d = needs.positive("diameter", c.diameter, "D, the diameter of the domain")?;
     let rho = needs.not_negative("rho", c.rho, "the weak-convexity constant of f")?;
@@ -173,7 +173,7 @@ pub fn plan(inner: Inner, constants: &Constants, eps: f64) -> Result<Plan> {
                 diameter: Some(d),
                 strong_convexity: Some(strong_convexity),
             };
-            let plan = conex::plan_for(needs.who, &subproblem, eps)?;
+            let plan = conex::plan_for(needs.theorem, &subproblem, eps)?;
             let guarantee = format!(
                 "The weighted average is within {eps} of the optimal value of the subproblem, and violates its constraint by at \
                  most {eps}.",

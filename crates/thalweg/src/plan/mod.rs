@@ -1,5 +1,5 @@
-//! From the constants of a problem to the parameters that the theorems prescribe. Nothing here runs a method, and the
-//! numbers are worst cases: they say what is proved, not what works well.
+//! Planners: the parameters that theorems prescribe for the constants of a problem. Nothing here runs a solver, and the numbers
+//! are worst cases: what is proved, not what works well in practice.
 
 pub mod adaprox;
 pub mod bmd;
@@ -19,21 +19,21 @@ pub use ssg::{Plan, Theorem, plan};
 use crate::{Error, Result};
 use schedule::short;
 
-/// A plan as a person reads it: a title, a table, and the sentence of what is proved.
+/// A plan in readable form: a title, a table and a guarantee.
 pub trait Readable {
-    /// Where the parameters come from and what they are for.
+    /// Returns the theorem and its purpose.
     fn title(&self) -> String;
-    /// What, symbol in the paper, value.
+    /// Returns rows of description, symbol in the paper and value.
     fn rows(&self) -> Vec<[String; 3]>;
-    /// What is proved for these parameters.
+    /// Returns the guarantee for these parameters.
     fn guarantee(&self) -> &str;
 }
 
-/// What is known about a problem. A theorem asks for the ones it needs and says which are missing.
+/// Constants of a problem. A theorem checks that those it requires are given.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Constants {
-    /// M: every subgradient of f and g is at most this long.
+    /// M: bound on the norm of the subgradients of f and g.
     pub lipschitz: Option<f64>,
     /// D: the diameter (not the radius) of the domain.
     pub diameter: Option<f64>,
@@ -41,7 +41,7 @@ pub struct Constants {
     pub rho: Option<f64>,
     /// rho_hat: the proximal coefficient of the near-stationarity measure, larger than rho.
     pub rho_hat: Option<f64>,
-    /// -g(x_feas): by how much a strictly feasible point keeps the constraint.
+    /// -g(x_feas): slack of the constraint at a strictly feasible point.
     pub slater: Option<f64>,
     /// sigma: noise of one sample of the constraint value, `E exp((omega - g)^2 / sigma^2) <= e`.
     pub noise: Option<f64>,
@@ -51,17 +51,17 @@ pub struct Constants {
     pub confidence: Option<f64>,
 }
 
-/// Asks for constants in the name of a theorem.
-struct Needs<'a> {
-    /// What needs them, as in "Theorem 4.2-I".
-    who: &'a str,
+/// Checks the constants that a theorem requires.
+struct Requirements<'a> {
+    /// Name of the theorem, as in "Theorem 4.2-I".
+    theorem: &'a str,
 }
 
-impl Needs<'_> {
-    /// A finite number that is `good`.
+impl Requirements<'_> {
+    /// Returns a given, finite number for which `good` holds.
     fn number(&self, name: &str, value: Option<f64>, meaning: &str, good: impl Fn(f64) -> bool) -> Result<f64> {
         match value {
-            None => Err(Error::setting(name, crate::error::NOT_GIVEN, format!("{meaning}: {} needs it", self.who))),
+            None => Err(Error::setting(name, crate::error::NOT_GIVEN, format!("{meaning}: {} needs it", self.theorem))),
             Some(v) if v.is_finite() && good(v) => Ok(v),
             Some(v) => Err(Error::setting(name, v, meaning)),
         }
@@ -75,19 +75,24 @@ impl Needs<'_> {
         self.number(name, value, &format!("{meaning}, 0 or larger"), |v| v >= 0.0)
     }
 
-    /// Refuses counts that left the range of numbers.
+    /// Checks that counts did not overflow.
     fn finite(&self, counts: &[f64], eps: f64) -> Result<()> {
         if counts.iter().all(|c| c.is_finite()) {
             return Ok(());
         }
         Err(Error::Problem(format!(
-            "{} with eps = {eps} wants more iterations or samples than a number can hold: choose a larger eps",
-            self.who
+            "{} with eps = {eps} requires more iterations or samples than a number can hold: choose a larger eps",
+            self.theorem
         )))
     }
 }
 
-/// Refuses an accuracy that is not a positive number.
+/// Returns the error for a constant that follows from another one that is given too.
+fn exclusive(name: &str, value: f64, other: &str) -> Error {
+    Error::Problem(format!("{name} cannot be given together with {other}, from which it follows; got {name} = {value}"))
+}
+
+/// Checks that the accuracy is a positive number.
 fn accuracy(eps: f64) -> Result<()> {
     if eps > 0.0 && eps.is_finite() {
         return Ok(());
@@ -95,11 +100,11 @@ fn accuracy(eps: f64) -> Result<()> {
     Err(Error::setting("eps", eps, "a finite number larger than 0, the accuracy to reach"))
 }
 
-/// Up to this many, numbers that are rounded up are added one by one.
+/// Largest number of rounded terms that are added one by one.
 const ADDED: f64 = 1e7;
 
-/// `sum_{k=1..n} ceil(times k / by)`: exact, except for more than 10 million of them where neither `times / by` nor
-/// `by / times` is a whole number; there rounding up counts as one half.
+/// Computes `sum_{k=1..n} ceil(times k / by)`: exact, except for more than 10 million terms if neither `times / by` nor
+/// `by / times` is a whole number; then each rounding counts as one half.
 fn rounded_up(n: f64, times: f64, by: f64) -> f64 {
     if n <= ADDED { (1..=n as u64).map(|k| (times * k as f64 / by).ceil()).sum() } else { rounded_up_closed(n, times, by) }
 }
@@ -109,7 +114,7 @@ fn rounded_up_closed(n: f64, times: f64, by: f64) -> f64 {
     if (times / by).fract() == 0.0 {
         plain
     } else if often.fract() == 0.0 {
-        // Each whole number comes `often` times, and the last one for the rest.
+        // Each whole number occurs `often` times, the last one for the rest.
         let whole = (n / often).floor();
         often * whole * (whole + 1.0) / 2.0 + (whole + 1.0) * (n - often * whole)
     } else {
@@ -130,13 +135,12 @@ fn row(what: &str, symbol: &str, value: impl Into<String>) -> [String; 3] {
     [what.into(), symbol.into(), value.into()]
 }
 
-/// A count in full, as long as f64 knows its last digit.
+/// Formats a count in full, as long as f64 represents it exactly.
 fn whole(count: f64) -> String {
     if count < 9e15 { format!("{count:.0}") } else { short(count) }
 }
 
-/// The smallest whole number that is not below `x`, where rounding errors of the formula do not count. The tolerance is
-/// relative for small numbers and stays below one for large ones.
+/// Rounds up, with a tolerance for rounding errors of the formula: relative for small numbers and below one for large ones.
 fn ceiling(x: f64) -> f64 {
     (x - (1e-9 * x).min(1e-3)).ceil()
 }

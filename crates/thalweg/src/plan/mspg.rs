@@ -17,12 +17,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::schedule::short;
-use super::{Needs, Readable, accuracy, rounded_up, row, whole};
+use super::{Readable, Requirements, accuracy, exclusive, rounded_up, row, whole};
 use crate::{Error, Result};
 
 const WHO: &str = "Proposition 1";
 
-/// What is known about an inf-projection problem with smooth g and l. The step needs the first five alone.
+/// Constants of an inf-projection problem with smooth g and l. The step needs the first five alone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Constants {
@@ -36,7 +36,7 @@ pub struct Constants {
     pub coupled_bound: Option<f64>,
     /// c, between 0 and 1/2; 1/4 if absent.
     pub c: Option<f64>,
-    /// M_f: by how much f varies over all x and y.
+    /// M_f: range of f over all x and y.
     pub objective_range: Option<f64>,
     /// sigma_0: standard deviation of the gradient of one sample in x and y together, 0 if it is exact.
     pub noise: Option<f64>,
@@ -54,7 +54,7 @@ pub struct Constants {
 impl Constants {
     /// L.
     pub fn smoothness(&self) -> Result<f64> {
-        let needs = Needs { who: WHO };
+        let needs = Requirements { theorem: WHO };
         let of_g = needs.not_negative("convex_smoothness", self.convex_smoothness, "L_g, the smoothness of g")?;
         let of_l = needs.not_negative("mapping_smoothness", self.mapping_smoothness, "L_l, the smoothness of l")?;
         let lipschitz = needs.positive("mapping_lipschitz", self.mapping_lipschitz, "G_l, the Lipschitz constant of l")?;
@@ -78,12 +78,11 @@ impl Constants {
 
     /// v and L_h*.
     fn holder(&self) -> Result<(f64, f64)> {
-        let needs = Needs { who: "Lemma 3" };
+        let needs = Requirements { theorem: "Lemma 3" };
         let meaning = "v, the exponent of the gradient of the conjugate of h, above 0 and at most 1";
         let v = needs.number("holder_exponent", self.holder_exponent.or(Some(1.0)), meaning, |v| v > 0.0 && v <= 1.0)?;
         if let (Some(_), Some(rho)) = (self.holder_constant, self.uniform_convexity) {
-            let wanted = "no uniform convexity where holder_constant is given: each follows from the other";
-            return Err(Error::setting("uniform_convexity", rho, wanted));
+            return Err(exclusive("uniform_convexity", rho, "holder_constant"));
         }
         let constant = match self.uniform_convexity {
             Some(_) => {
@@ -100,7 +99,7 @@ impl Constants {
     }
 }
 
-/// The parameters, under the names of the solver's settings, and what they promise. Counts are whole numbers, kept as `f64`
+/// Parameters under the names of the solver's settings, and their guarantee. Counts are whole numbers, stored as `f64`
 /// because worst cases exceed every integer type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -115,19 +114,19 @@ pub struct Plan {
     pub noise_factor: f64,
     /// c_2.
     pub range_factor: f64,
-    /// C: what the part in y counts for the gradient of F.
+    /// C: factor of the part in y in the bound for F.
     pub coupling: f64,
     /// v.
     pub holder_exponent: f64,
     /// T: number of iterations.
     pub iterations: f64,
-    /// What all iterations read together.
+    /// Samples of all iterations.
     pub samples: f64,
     /// B(T): bound on the mean square of dist(0, df) at the drawn pair.
     pub pair_bound: f64,
     /// 2 B + 2 C^2 B^v: bound on that of dist(0, dF) at the drawn x.
     pub bound: f64,
-    /// What is proved, in one sentence.
+    /// The guarantee, in one sentence.
     pub guarantee: String,
 }
 
@@ -160,15 +159,15 @@ impl Readable for Plan {
     }
 }
 
-/// The parameters for a mean square of dist(0, dF) of at most eps^2 at an iterate that is drawn uniformly after T iterations, the
+/// Computes the parameters for a mean square of dist(0, dF) of at most eps^2 at an iterate that is drawn uniformly after T iterations, the
 /// smallest T for which this is proved.
 pub fn plan(constants: &Constants, eps: f64) -> Result<Plan> {
     accuracy(eps)?;
-    let (needs, known) = (Needs { who: WHO }, constants);
+    let (needs, known) = (Requirements { theorem: WHO }, constants);
     let (c, smoothness, eta) = (known.share()?, known.smoothness()?, known.eta()?);
     let (v, constant) = known.holder()?;
     let lipschitz = needs.positive("mapping_lipschitz", known.mapping_lipschitz, "G_l, the Lipschitz constant of l")?;
-    let delta = needs.not_negative("objective_range", known.objective_range, "M_f, by how much f varies over all x and y")?;
+    let delta = needs.not_negative("objective_range", known.objective_range, "M_f, range of f over all x and y")?;
     let meaning = "sigma_0, the standard deviation of the gradient of one sample (0 if it is exact)";
     let noise = needs.not_negative("noise", known.noise, meaning)?;
     let growth =
@@ -179,7 +178,7 @@ pub fn plan(constants: &Constants, eps: f64) -> Result<Plan> {
     let coupling = lipschitz * ((1.0 + v) / (2.0 * v)).powf(v) * constant;
     let pair = |t: f64| factors[0] * noise * noise * (t.ln() + 1.0) / (growth * t) + factors[1] * delta / (eta * t);
     let alone = |b: f64| 2.0 * b + 2.0 * coupling * coupling * b.powf(v);
-    // What misses by rounding does not miss.
+    // Tolerates rounding errors.
     let enough = |t: f64| alone(pair(t)) <= eps * eps * (1.0 + 1e-12);
     let iterations = smallest(enough);
     let samples = rounded_up(iterations, growth, 1.0);
@@ -207,8 +206,8 @@ pub fn plan(constants: &Constants, eps: f64) -> Result<Plan> {
     })
 }
 
-/// The smallest whole number that is enough, where more than enough is enough; infinite if no number is. Beyond 2^53, where
-/// whole numbers have gaps, one within their distance.
+/// Returns the smallest whole number for which the monotone `enough` holds; infinite if none does. Beyond 2^53, where
+/// not all whole numbers are representable, one next to it.
 fn smallest(enough: impl Fn(f64) -> bool) -> f64 {
     let mut high = 1.0;
     while !enough(high) {
@@ -327,7 +326,10 @@ mod tests {
             ("c must be a number between 0 and 1/2, got 0.5", Constants { c: Some(0.5), ..usual() }),
             ("holder_exponent must be v, got 1.5", Constants { holder_exponent: Some(1.5), ..usual() }),
             ("holder_constant is missing; it must be L_h*", Constants { uniform_convexity: None, ..usual() }),
-            ("uniform_convexity must be no uniform convexity, got 1", Constants { holder_constant: Some(1.0), ..usual() }),
+            (
+                "uniform_convexity cannot be given together with holder_constant",
+                Constants { holder_constant: Some(1.0), ..usual() },
+            ),
             ("uniform_convexity must be rho_u, got 0", Constants { uniform_convexity: Some(0.0), ..usual() }),
         ] {
             let message = refuse(c);

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::schedule::{Schedule, short};
-use super::{Constants, Needs, Readable, accuracy, ceiling, row, theorem_by_name, whole};
+use super::{Constants, Readable, Requirements, accuracy, ceiling, row, theorem_by_name, whole};
 use crate::{Error, Result};
 
 /// A theorem about the switching subgradient method; part I has constant, part II diminishing steps and tolerances.
@@ -53,7 +53,7 @@ impl Theorem {
         Theorem::B1II,
     ];
 
-    /// The number in the paper, such as "4.2-I".
+    /// Returns the number in the paper, such as "4.2-I".
     pub fn name(&self) -> &'static str {
         match self {
             Theorem::T42I => "4.2-I",
@@ -67,7 +67,7 @@ impl Theorem {
         }
     }
 
-    /// What the theorem is about, in words.
+    /// Describes the theorem.
     pub fn describe(&self) -> &'static str {
         match self {
             Theorem::T42I => "exact subgradients, constant steps",
@@ -96,12 +96,12 @@ impl FromStr for Theorem {
     }
 }
 
-/// The parameters that a theorem prescribes, and what it promises for them. Counts are whole numbers, kept as `f64` because
+/// Parameters that a theorem prescribes, and their guarantee. Counts are whole numbers, stored as `f64` because
 /// worst cases exceed every integer type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Where the parameters come from.
+    /// The theorem.
     pub theorem: Theorem,
     /// T: number of iterations.
     pub iterations: f64,
@@ -117,7 +117,7 @@ pub struct Plan {
     pub strongly_convex: bool,
     /// Lam: bound on the multipliers of the proximal subproblems; `None` where the theorem does not use it.
     pub multiplier_bound: Option<f64>,
-    /// What is proved, in one sentence.
+    /// The guarantee, in one sentence.
     pub guarantee: String,
     /// E: the factor of the diminishing tolerance for stochastic oracles.
     pub e_factor: Option<f64>,
@@ -148,11 +148,11 @@ impl Readable for Plan {
     }
 }
 
-/// The parameters that `theorem` prescribes for the accuracy `eps`. `as_printed` takes the batch of Theorem 5.2-I with the
+/// Computes the parameters that `theorem` prescribes for the accuracy `eps`. `as_printed` takes the batch of Theorem 5.2-I with the
 /// exponent 2 that the paper prints instead of the 4 that its proof needs; it changes nothing else.
 pub fn plan(theorem: Theorem, constants: &Constants, eps: f64, as_printed: bool) -> Result<Plan> {
     accuracy(eps)?;
-    let needs = Needs { who: &format!("Theorem {theorem}") };
+    let needs = Requirements { theorem: &format!("Theorem {theorem}") };
     let mut plan = match theorem {
         Theorem::B1I | Theorem::B1II => strongly_convex(theorem, &needs, constants, eps)?,
         _ => convex(theorem, &needs, constants, eps, as_printed)?,
@@ -166,7 +166,7 @@ pub fn plan(theorem: Theorem, constants: &Constants, eps: f64, as_printed: bool)
 }
 
 /// Theorems 4.2, 4.3 and 5.2.
-fn convex(theorem: Theorem, needs: &Needs, constants: &Constants, eps: f64, as_printed: bool) -> Result<Plan> {
+fn convex(theorem: Theorem, needs: &Requirements, constants: &Constants, eps: f64, as_printed: bool) -> Result<Plan> {
     let Common { m, d, rho_hat, gap } = common(needs, constants)?;
     let slater = needs.positive("slater", constants.slater, "-g(x_feas), the margin of a strictly feasible point")?;
     let lam = (m * d + rho_hat * d * d) / slater;
@@ -245,7 +245,7 @@ fn convex(theorem: Theorem, needs: &Needs, constants: &Constants, eps: f64, as_p
 }
 
 /// Theorem B.1.
-fn strongly_convex(theorem: Theorem, needs: &Needs, constants: &Constants, eps: f64) -> Result<Plan> {
+fn strongly_convex(theorem: Theorem, needs: &Requirements, constants: &Constants, eps: f64) -> Result<Plan> {
     let Common { m, d, gap, .. } = common(needs, constants)?;
     let wanted = "mu, the strong-convexity constant of g";
     let mu = needs.positive("strong_convexity", constants.strong_convexity, wanted)?;
@@ -278,7 +278,7 @@ fn diminishing(theorem: Theorem) -> bool {
     matches!(theorem, Theorem::T42II | Theorem::T43II | Theorem::T52II | Theorem::B1II)
 }
 
-/// What every theorem needs, by the letters of the paper; `gap` is rho_hat - rho.
+/// Constants that every theorem uses, with the letters of the paper; `gap` is rho_hat - rho.
 struct Common {
     m: f64,
     d: f64,
@@ -286,7 +286,7 @@ struct Common {
     gap: f64,
 }
 
-fn common(needs: &Needs, c: &Constants) -> Result<Common> {
+fn common(needs: &Requirements, c: &Constants) -> Result<Common> {
     let m = needs.positive("lipschitz", c.lipschitz, "M, a bound on the length of all subgradients")?;
     let d = needs.positive("diameter", c.diameter, "D, the diameter of the domain")?;
     let rho = needs.not_negative("rho", c.rho, "the weak-convexity constant of f")?;
@@ -295,7 +295,7 @@ fn common(needs: &Needs, c: &Constants) -> Result<Common> {
     Ok(Common { m, d, rho_hat, gap: rho_hat - rho })
 }
 
-fn probability(needs: &Needs, name: &str, value: Option<f64>) -> Result<f64> {
+fn probability(needs: &Requirements, name: &str, value: Option<f64>) -> Result<f64> {
     needs.number(name, value, "delta, a failure probability between 0 and 1", |v| v > 0.0 && v < 1.0)
 }
 

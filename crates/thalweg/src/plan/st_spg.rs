@@ -9,19 +9,19 @@
 //!   subgradients: sigma^2 those of g, of h and of rows of the Jacobian of l; D the norm of y and the root of the second moment of sampled
 //!   values of l.
 //!
-//! The paper prints G^2 where its proof has G, and the lengths of the stages with gamma and mu exchanged; here they are as the
-//! proof needs them. What is bounded are distances; how small dist(0, dF) is near by depends on the exponent v of h, in the order
+//! The paper prints G^2 where its proof has G, and the lengths of the stages with gamma and mu exchanged; here they follow the
+//! proof. The bounds are on distances; dist(0, dF) nearby depends on the exponent v of h, with the order
 //! `K = O(eps^(-2/v))`.
 
 use serde::{Deserialize, Serialize};
 
 use super::schedule::short;
-use super::{Needs, Readable, accuracy, ceiling, rounded_up, row, whole};
+use super::{Readable, Requirements, accuracy, ceiling, rounded_up, row, whole};
 use crate::Result;
 
 const WHO: &str = "Theorem 3";
 
-/// What is known about an inf-projection problem with convex g and l, and what the theorem leaves open.
+/// Constants of an inf-projection problem with convex g and l, and the parameters that the theorem leaves open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Constants {
@@ -29,7 +29,7 @@ pub struct Constants {
     pub noise: Option<f64>,
     /// D: bound on the norm of y and on the root of the second moment of sampled values of l.
     pub coupled_bound: Option<f64>,
-    /// M_f: by how much f varies over all x and y.
+    /// M_f: range of f over all x and y.
     pub objective_range: Option<f64>,
     /// gamma: proximal coefficient of the stages in x; 1 if absent.
     pub gamma: Option<f64>,
@@ -37,11 +37,11 @@ pub struct Constants {
     pub mu: Option<f64>,
     /// alpha: stage k is drawn with a probability proportional to k^alpha; 1 if absent.
     pub weight: Option<f64>,
-    /// K, in place of the number of stages that the accuracy asks for.
+    /// K, instead of the number of stages derived from the accuracy.
     pub stages: Option<f64>,
 }
 
-/// The parameters, under the names of the solver's settings, and what they promise. Counts are whole numbers, kept as `f64`
+/// Parameters under the names of the solver's settings, and their guarantee. Counts are whole numbers, stored as `f64`
 /// because worst cases exceed every integer type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,9 +60,9 @@ pub struct Plan {
     pub steps_x: f64,
     /// Steps of all stages in y.
     pub steps_y: f64,
-    /// Both.
+    /// Steps in x and y together.
     pub steps: f64,
-    /// K^2 (1/gamma + 1/mu) / 2 + 2K: how they grow.
+    /// K^2 (1/gamma + 1/mu) / 2 + 2K: formula for their growth.
     pub estimate: f64,
     /// Samples, with one for each stochastic gradient: two for a step in x (one of g, one of l), one for a step in y.
     pub samples: f64,
@@ -70,7 +70,7 @@ pub struct Plan {
     pub bound_x: f64,
     /// Bound on the mean squared distances in y.
     pub bound_y: f64,
-    /// What is proved, in one or two sentences.
+    /// The guarantee, in one or two sentences.
     pub guarantee: String,
 }
 
@@ -105,16 +105,16 @@ impl Readable for Plan {
     }
 }
 
-/// The parameters for mean squared distances of at most eps^2 between a drawn iterate, the next one and the exact solutions of its
+/// Computes the parameters for mean squared distances of at most eps^2 between a drawn iterate, the next one and the exact solutions of its
 /// stage, in x and in y: `K = ceil(4 (M_f + 2G)(alpha + 1) / (min(gamma, mu) eps^2))`, unless K is given.
 pub fn plan(constants: &Constants, eps: f64) -> Result<Plan> {
     accuracy(eps)?;
-    let (needs, c) = (Needs { who: WHO }, constants);
+    let (needs, c) = (Requirements { theorem: WHO }, constants);
     let meaning = "sigma, the root of the second moments of stochastic subgradients";
     let noise = needs.positive("noise", c.noise, meaning)?;
     let meaning = "D, a bound on the norm of y and on sampled values of l";
     let d = needs.positive("coupled_bound", c.coupled_bound, meaning)?;
-    let range = needs.not_negative("objective_range", c.objective_range, "M_f, by how much f varies over all x and y")?;
+    let range = needs.not_negative("objective_range", c.objective_range, "M_f, range of f over all x and y")?;
     let gamma = needs.positive("gamma", c.gamma.or(Some(1.0)), "the proximal coefficient in x")?;
     let mu = needs.positive("mu", c.mu.or(Some(1.0)), "the proximal coefficient in y")?;
     let weight = needs.number("weight", c.weight.or(Some(1.0)), "alpha, a number of at least 1", |v| v >= 1.0)?;

@@ -11,16 +11,16 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::schedule::short;
-use super::{Needs, Readable, accuracy, ceiling, row, theorem_by_name, whole};
+use super::{Readable, Requirements, accuracy, ceiling, row, theorem_by_name, whole};
 use crate::{Error, Result};
 
-/// What is known about a problem. A theorem asks for the ones it needs and says which are missing.
+/// Constants of a problem. A theorem checks that those it requires are given.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Constants {
-    /// l_f: every subgradient of f is at most this long.
+    /// l_f: bound on the norm of the subgradients of f.
     pub objective_lipschitz: Option<f64>,
-    /// l_g: every subgradient of g is at most this long.
+    /// l_g: bound on the norm of the subgradients of g.
     pub constraint_lipschitz: Option<f64>,
     /// L_g: mean-square Lipschitz constant of the samples, `E|g(x,xi) - g(y,xi)|^2 <= L_g^2 ||x - y||^2`.
     pub mean_square_lipschitz: Option<f64>,
@@ -48,7 +48,7 @@ pub struct Constants {
     pub slater_margin: Option<f64>,
     /// rho_bar: curvature of the uniform Slater condition, larger than rho_g.
     pub slater_curvature: Option<f64>,
-    /// -g(y0): by how much a strictly feasible point keeps the constraint.
+    /// -g(y0): slack of the constraint at a strictly feasible point.
     pub slater: Option<f64>,
     /// Delta: how far the Moreau envelope of the penalty problem may fall from the start.
     pub envelope_gap: Option<f64>,
@@ -82,7 +82,7 @@ impl Theorem {
     /// Every theorem, in the order of the paper.
     pub const ALL: [Theorem; 4] = [Theorem::T25, Theorem::T34, Theorem::P37, Theorem::P312];
 
-    /// The number in the paper.
+    /// Returns the number in the paper.
     pub fn name(&self) -> &'static str {
         match self {
             Theorem::T25 => "2.5",
@@ -92,7 +92,7 @@ impl Theorem {
         }
     }
 
-    /// What the theorem is about, in words.
+    /// Describes the theorem.
     pub fn describe(&self) -> &'static str {
         match self {
             Theorem::T25 => "penalty, smoothing and accuracy of the penalty problem",
@@ -213,7 +213,7 @@ pub struct Transfer {
     pub nu_at_most: f64,
 }
 
-/// Batches, step and number of epochs. Counts are whole numbers, kept as `f64` because worst cases exceed every integer type.
+/// Batches, step and number of epochs. Counts are whole numbers, stored as `f64` because worst cases exceed every integer type.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Steps {
     /// L_F^2 = 2 (sigma_1^2 + l_f^2 + beta^2 sigma_2^2 + beta^2 l_g^2).
@@ -236,7 +236,7 @@ pub struct Steps {
     pub value_evaluations: f64,
 }
 
-/// What Proposition 3.12 needs besides.
+/// Additional conditions of Proposition 3.12.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// gamma of Lemma A.3.
@@ -247,11 +247,11 @@ pub struct Start {
     pub distance_at_most: f64,
 }
 
-/// The parameters that a theorem prescribes, and what it promises for them.
+/// Parameters that a theorem prescribes, and their guarantee.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Where the parameters come from.
+    /// The theorem.
     pub theorem: Theorem,
     /// beta: penalty.
     pub beta: f64,
@@ -265,9 +265,9 @@ pub struct Plan {
     pub transfer: Option<Transfer>,
     /// Batches, step and epochs; `None` for Theorem 2.5.
     pub steps: Option<Steps>,
-    /// What Proposition 3.12 asks of the start.
+    /// Conditions of Proposition 3.12 on the start.
     pub start: Option<Start>,
-    /// What is proved, in one sentence.
+    /// The guarantee, in one sentence.
     pub guarantee: String,
 }
 
@@ -314,7 +314,7 @@ impl Readable for Plan {
     }
 }
 
-/// The parameters that `theorem` prescribes for the accuracy `eps`.
+/// Computes the parameters that `theorem` prescribes for the accuracy `eps`.
 ///
 /// Of what Theorem 2.5 admits this takes the largest eps_bar and nu, and for beta, if it is not given, the largest of
 /// 2 (l_f + eps) / theta and 1.01 times the bound of the case. Twice, because eps_bar carries the factor
@@ -323,8 +323,8 @@ impl Readable for Plan {
 /// b = beta theta / l_f, which are smallest at 3 and at 2.
 pub fn plan(theorem: Theorem, constants: &Constants, eps: f64) -> Result<Plan> {
     accuracy(eps)?;
-    let who = theorem.to_string();
-    let asked = Asked { needs: Needs { who: &who }, c: constants, eps };
+    let name = theorem.to_string();
+    let asked = Asked { needs: Requirements { theorem: &name }, c: constants, eps };
     let plan = match theorem {
         Theorem::T25 => {
             let (transfer, beta, nu, rho) = asked.transfer(None)?;
@@ -341,7 +341,7 @@ pub fn plan(theorem: Theorem, constants: &Constants, eps: f64) -> Result<Plan> {
 }
 
 struct Asked<'a> {
-    needs: Needs<'a>,
+    needs: Requirements<'a>,
     c: &'a Constants,
     eps: f64,
 }
@@ -590,7 +590,7 @@ impl Asked<'_> {
         // theta of Theorem 2.5 must be the one of this condition, not another that was given.
         let (slater, _) = self.slater()?;
         let here = Asked {
-            needs: Needs { who: self.needs.who },
+            needs: Requirements { theorem: self.needs.theorem },
             c: &Constants { regularity: Some(slater.regularity(rho_g)), ..*self.c },
             eps: self.eps,
         };
