@@ -14,7 +14,7 @@ use thalweg::run;
 use thalweg::sets::polyhedron::Swept;
 use thalweg::sets::{Set, Warm};
 use thalweg::solvers::AnySolver;
-use thalweg_lab::spec;
+use thalweg_lab::spec::solver as spec;
 
 use crate::answers::{self, Indices, number, shaped};
 use crate::arrays::{floats, matrix};
@@ -268,7 +268,9 @@ pub fn minimize_zeroth_order<'py>(
     on_progress: Option<Py<PyAny>>,
 ) -> PyResult<Handed<'py>> {
     let problem = problem.get();
-    let Some((AnySolver::Zeroth(mut solver), _)) = spec::solver(table(solver)?).map_err(of_lab)? else {
+    let config = spec::config(table(solver)?).map_err(of_lab)?;
+    let solver = config.map(|config| config.build()).transpose().map_err(of_library)?;
+    let Some(AnySolver::Zeroth(mut solver)) = solver else {
         return Err(PyValueError::new_err("a black box has values alone; expected a method that uses nothing else"));
     };
     let start: Vec<f64> = start.as_array().iter().copied().collect();

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use numpy::PyArray1;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use thalweg_lab::Result;
 use thalweg_lab::data::catalogue;
 use thalweg_lab::lab::experiment::Experiment;
 use thalweg_lab::lab::frame;
+use thalweg_lab::lab::schedule::{self, RunOptions, Watch};
 use thalweg_lab::lab::store::{Part, Store};
-use thalweg_lab::lab::work::{self, RunOptions, Watch};
 use thalweg_lab::{Error, Result};
 
 use crate::error::of_lab;
@@ -125,7 +126,7 @@ pub fn lab_run(
     let interrupt = Arc::clone(&interrupt.get().flag);
     let how = RunOptions {
         jobs,
-        only: only.clone(),
+        only,
         fresh,
         checkpoint_every: CHECKPOINTS,
         catalogue: catalogue::Options { data_dir, ..Default::default() },
@@ -144,7 +145,7 @@ pub fn lab_run(
         };
         let ended = std::thread::scope(|scope| {
             let worker = scope.spawn(|| {
-                let done = work::run(&experiment, store, &how, &board);
+                let done = schedule::run(&experiment, store, &how, &board);
                 caller.unpark();
                 done
             });
@@ -166,18 +167,9 @@ pub fn lab_run(
             keep(Python::attach(|py| board.report(py, report)));
         }
         let done = ended.map_err(|_| PyRuntimeError::new_err("the experiment ended in a panic, which is a bug"))?;
-        Ok((experiment.name, done.map_err(|error| of_lab(in_python(error, only.as_deref())))?))
+        Ok((experiment.name, done.map_err(|error| of_lab(error))?))
     })?;
     Ok((name, done.worked, done.found, done.interrupted, raised.take()))
-}
-
-/// A sentence without the command's words.
-fn in_python(error: Error, only: Option<&str>) -> Error {
-    let sentence = error.to_string();
-    match only.and_then(|only| sentence.strip_prefix(&format!("--only {only}: ")).map(|rest| (only, rest))) {
-        Some((only, rest)) => Error::Request(format!("only = '{only}': {rest}")),
-        None => error,
-    }
 }
 
 /// The runs of a store, or of one of its experiments, a dictionary for each.

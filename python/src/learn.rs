@@ -7,6 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use serde::{Deserialize, Serialize};
+use thalweg::auto;
 use thalweg::certify::{Bounds, certify};
 use thalweg::error::check_length;
 use thalweg::eval::{Evaluator, ValueEval};
@@ -14,7 +15,7 @@ use thalweg::learn::{self, Bounded, Data, Enforce, Expression, FitOptions, Group
 use thalweg::oracle::{Description, Draw};
 use thalweg::run::{self, Budget};
 use thalweg::sets::{Ball, WholeSpace};
-use thalweg::solvers::{Method, Mspg, State, auto};
+use thalweg::solvers::{Method, Mspg, SolverName, State};
 use thalweg_lab::fit::{options, quality};
 use thalweg_lab::tradeoff::{self, Fits};
 
@@ -137,7 +138,7 @@ impl Learning {
         on_progress: Option<Py<PyAny>>,
     ) -> PyResult<(Bound<'py, PyAny>, String, Option<PyErr>)> {
         let mut options = settings::<Training>(training)?.options(solver, settings_of_solver)?;
-        options.stop = Some(Arc::clone(&interrupt.get().flag));
+        options.interrupt = Some(Arc::clone(&interrupt.get().flag));
         let start: Option<Vec<f64>> = start.map(|x| x.as_array().iter().copied().collect());
         let raised = Raised::default();
         let mut watcher = Watcher::new(interrupt.get(), raised.clone(), on_record, on_progress);
@@ -149,6 +150,8 @@ impl Learning {
         let x = PyArray1::from_vec(py, std::mem::take(&mut fitted.point.x));
         let told = python(py, &fitted)?;
         told.get_item("point")?.set_item("x", x)?;
+        let evidence = fitted.choice.as_ref().map(|choice| &choice.evidence);
+        told.set_item("reasons", evidence.map_or_else(Vec::new, |evidence| vec![evidence.problem(), evidence.decision()]))?;
         Ok((told, fitted.ended.to_string(), raised.take()))
     }
 
@@ -173,7 +176,7 @@ impl Learning {
             return Err(PyValueError::new_err("the held-out rows are the training rows; expected another problem"));
         }
         let mut options = settings::<Training>(training)?.options(solver, settings_of_solver)?;
-        options.stop = Some(Arc::clone(&interrupt.get().flag));
+        options.interrupt = Some(Arc::clone(&interrupt.get().flag));
         let bounds = tradeoff::sorted(bounds).map_err(of_lab)?;
         let raised = Raised::default();
         let mut watcher = Watcher::new(interrupt.get(), raised.clone(), None, on_progress);
@@ -208,7 +211,7 @@ impl Learning {
 
     /// The method that is chosen for the problem where nobody names one.
     fn chosen(&self, py: Python<'_>) -> PyResult<&'static str> {
-        self.with(py, |problem| Ok(auto::choose(problem).chosen.name()))
+        self.with(py, |problem| Ok(auto::choose(problem).config.name().as_str()))
     }
 
     /// Other sums of terms at a point, on the same rows.
@@ -217,7 +220,7 @@ impl Learning {
         self.with(py, |problem| {
             check_length("the point", x.len(), problem.dim()).map_err(of_library)?;
             let value = |text: &String| -> thalweg::Result<f64> {
-                let other = problem.beside().minimize(text.parse()?).build()?;
+                let other = problem.on_same_data().minimize(text.parse()?).build()?;
                 Evaluator::new(&other, 0, 0.0).objective(&x, &Draw::full())
             };
             expressions.iter().map(|text| value(text).map_err(of_library)).collect()
@@ -248,14 +251,14 @@ impl Learning {
             for (j, &(bound, factor)) in trained.iter().enumerate().take(asked.len()) {
                 problem.set_bound(j, bound);
                 if factor != 1.0 {
-                    problem.sharpen(j, factor);
+                    problem.scale_temperature(j, factor);
                 }
             }
             let found = certify(problem, &x, &how).map_err(of_library);
             for (j, &(_, factor)) in trained.iter().enumerate().take(asked.len()) {
                 problem.set_bound(j, asked[j]);
                 if factor != 1.0 {
-                    problem.sharpen(j, 1.0 / factor);
+                    problem.scale_temperature(j, 1.0 / factor);
                 }
             }
             found
@@ -300,6 +303,12 @@ pub struct Incremental {
 
 #[pymethods]
 impl Incremental {
+    /// The name of the solver that learns in parts.
+    #[staticmethod]
+    fn solver() -> &'static str {
+        SolverName::Mspg.as_str()
+    }
+
     /// `settings_of_solver` are those of MSPG; `state` is what a pickle has kept.
     #[new]
     #[pyo3(signature = (settings_of_solver, seed, state=None))]
@@ -319,7 +328,7 @@ impl Incremental {
         py: Python<'py>,
         problem: &Bound<'py, Learning>,
         start: Option<PyReadonlyArray1<'py, f64>>,
-    ) -> PyResult<(u64, Bound<'py, PyArray1<f64>>, Vec<String>)> {
+    ) -> PyResult<(u64, Bound<'py, PyArray1<f64>>, Bound<'py, PyAny>)> {
         let problem = problem.get();
         let start: Option<Vec<f64>> = start.map(|x| x.as_array().iter().copied().collect());
         let (steps, x, notes) = problem.with(py, |problem| {
@@ -331,7 +340,7 @@ impl Incremental {
             solver.output(&mut x);
             Ok((steps, x, solver.notes()))
         })?;
-        Ok((steps, PyArray1::from_vec(py, x), notes))
+        Ok((steps, PyArray1::from_vec(py, x), python(py, &notes)?))
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
@@ -384,12 +393,7 @@ pub fn check_constraint(text: &str) -> PyResult<String> {
 #[pyfunction]
 pub fn sweep_bounds(given: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     if let Ok(text) = given.extract::<String>() {
-        return tradeoff::bounds(&text).map_err(|error| {
-            // The sentence begins with the command's name for it.
-            let sentence = error.to_string();
-            let what = sentence.strip_prefix(&format!("--bounds {text}: ")).unwrap_or(&sentence);
-            PyValueError::new_err(format!("bounds = '{text}': {what}"))
-        });
+        return tradeoff::bounds(&text).map_err(|error| PyValueError::new_err(format!("bounds = '{text}': {error}")));
     }
     tradeoff::sorted(given.extract()?).map_err(|error| PyValueError::new_err(format!("bounds: {error}")))
 }

@@ -17,6 +17,7 @@ mod lab;
 mod learn;
 mod minimize;
 mod plan;
+mod solvers;
 mod values;
 mod watch;
 
@@ -45,6 +46,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(datasets::datasets, module)?)?;
     module.add_function(wrap_pyfunction!(plan::plans, module)?)?;
     module.add_function(wrap_pyfunction!(plan::complexity, module)?)?;
+    module.add_function(wrap_pyfunction!(solvers::solvers, module)?)?;
+    module.add_function(wrap_pyfunction!(solvers::solver_needs, module)?)?;
     module.add_function(wrap_pyfunction!(lab::lab_run, module)?)?;
     module.add_function(wrap_pyfunction!(lab::lab_lines, module)?)?;
     module.add_function(wrap_pyfunction!(lab::lab_curves, module)?)?;

@@ -8,10 +8,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::Deserialize;
+use thalweg::auto::{self, Choice};
 use thalweg::certify as certificates;
 use thalweg::run::{self, Budget, Options, Outcome, Record, Stop};
-use thalweg::solvers::{AnySolver, auto};
-use thalweg_lab::spec;
+use thalweg::solvers::{Needs, SolverName};
+use thalweg_lab::spec::solver as spec;
 
 use crate::callables::Callables;
 use crate::error::{of_lab, of_library};
@@ -68,8 +69,17 @@ pub fn hand_back<'py>(py: Python<'py>, outcome: thalweg::Result<Outcome>, raised
     }
 }
 
-/// The outcome, why it ended in words, why the solver was chosen, and what Python raised on the way.
-type Ran<'py> = (Option<Bound<'py, PyAny>>, String, Vec<String>, Option<PyErr>);
+/// Why a solver was chosen, in sentences, its name, and its settings where they are not the defaults.
+type Chosen<'py> = (Vec<String>, &'static str, Bound<'py, PyAny>);
+
+/// The outcome, why it ended in words, the choice of the solver if none was named, and what Python raised on the way.
+type Ran<'py> = (Option<Bound<'py, PyAny>>, String, Option<Chosen<'py>>, Option<PyErr>);
+
+fn chosen<'py>(py: Python<'py>, choice: &Choice) -> PyResult<Chosen<'py>> {
+    let (name, evidence) = (choice.config.name(), &choice.evidence);
+    let settings = python(py, &spec::changes(&choice.config, &name.config()))?;
+    Ok((vec![evidence.problem(), evidence.decision()], name.as_str(), settings))
+}
 
 /// Runs a solver from `start`. After an exception there may be no outcome.
 #[pyfunction]
@@ -85,30 +95,32 @@ pub fn minimize<'py>(
     on_progress: Option<Py<PyAny>>,
 ) -> PyResult<Ran<'py>> {
     let problem = problem.get();
-    let named = spec::solver(table(solver)?).map_err(of_lab)?;
-    let by_values = matches!(&named, Some((AnySolver::Zeroth(_), _)));
+    let named = spec::config(table(solver)?).map_err(of_lab)?;
+    let by_values = named.as_ref().is_some_and(|config| config.name().needs() == Needs::Values);
     if let Some(name) = problem.without_slope().filter(|_| !by_values) {
         let what = format!(
             "{name} has no jac, and this method needs subgradients: give jac, jac=\"2-point\" for differences, or \
-             method=\"dszog\", which uses values alone"
+             method=\"{}\", which uses values alone",
+            SolverName::Dszog
         );
         return Err(PyValueError::new_err(what));
     }
     let start: Vec<f64> = start.as_array().iter().copied().collect();
     // A caller has arrays with an entry for each constraint.
-    let options = Options { listed: usize::MAX, ..options(conduct, interrupt.get())? };
-    let mut reasons = vec![];
-    let chosen = match named {
-        Some((solver, _)) => Ok(solver),
-        None => auto::prepare(problem, &start, options.seed, options.feasibility).map(|prepared| {
-            reasons = prepared.reasons;
-            AnySolver::First(prepared.solver)
+    let mut options = Options { listed: usize::MAX, ..options(conduct, interrupt.get())? };
+    let mut choice = None;
+    let config = match named {
+        Some(config) => Ok(config),
+        None => auto::prepare(problem, &start, &options).map(|found| {
+            options.budget = found.work().leaves(&options.budget);
+            choice.insert(found).config.clone()
         }),
     };
     let mut watcher = Watcher::new(interrupt.get(), problem.raised.clone(), on_record, on_progress);
-    let outcome = chosen.and_then(|mut solver| run::minimize_with(problem, &mut solver, &start, &options, &mut watcher));
+    let solver = config.and_then(|config| config.build());
+    let outcome = solver.and_then(|mut solver| run::minimize_with(problem, &mut solver, &start, &options, &mut watcher));
     let (outcome, ended, raised) = hand_back(py, outcome, &problem.raised)?;
-    Ok((outcome, ended, reasons, raised))
+    Ok((outcome, ended, choice.map(|choice| chosen(py, &choice)).transpose()?, raised))
 }
 
 /// Certifies a point of a problem in callables.

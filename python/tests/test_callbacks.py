@@ -5,12 +5,15 @@ import json
 import math
 import subprocess
 import sys
+import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.optimize import NonlinearConstraint
 
 import thalweg
+from thalweg import callbacks
 from thalweg._result import Result
 from thalweg.callbacks import JsonLines, MLflow, TensorBoard, chain, every, metrics, write
 from thalweg.learn import demographic_parity, fit, logistic
@@ -249,7 +252,10 @@ def test_tensorboard_reads_what_was_written(tmp_path):
     assert [one.value for one in read().Scalars("train/max_violation")].count(1.0) == 1
 
 
-def test_mlflow_reads_what_was_written(tmp_path, monkeypatch):
+@pytest.mark.parametrize("clock", [time.time, lambda: 1.7e9], ids=["running clock", "standing clock"])
+def test_mlflow_reads_what_was_written(tmp_path, monkeypatch, clock):
+    # All records of a short run may fall into one millisecond.
+    monkeypatch.setattr(callbacks, "time", SimpleNamespace(time=clock))
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "runs").as_uri())
     mlflow = pytest.importorskip("mlflow")
@@ -271,6 +277,10 @@ def test_mlflow_reads_what_was_written(tmp_path, monkeypatch):
     callback(Result(fun=math.inf, maxcv=1.0, nit=5, signed=many))
     found = client.get_run(other.info.run_id).data.metrics
     assert len(found) == 1201 and found["constraint/term __ 7"] == 7.0 and "train/objective" not in found
+    # Names that become equal stay apart.
+    callback(Result(fun=1.0, maxcv=0.0, nit=6, signed={"x <= 1": 1.0, "x >= 1": 2.0}))
+    found = client.get_run(other.info.run_id).data.metrics
+    assert (found["constraint/x __ 1"], found["constraint/x __ 1_2"]) == (1.0, 2.0)
     assert MLflow(other.info.run_id).run_id == other.info.run_id
     with pytest.raises(TypeError, match="run is of type int: wanted a run of MLflow or its id"):
         MLflow(3)

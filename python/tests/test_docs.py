@@ -105,7 +105,7 @@ def test_links_lead_somewhere():
 def test_sources_are_python_3_9():
     import ast
 
-    for source in (ROOT / "python" / "thalweg").glob("*.py"):
+    for source in [*(ROOT / "python" / "thalweg").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]:
         ast.parse(source.read_text(), str(source), feature_version=(3, 9))
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
-import time
 
 import numpy as np
 import pytest
 
 import thalweg
-from thalweg import datasets
+from thalweg import _running, datasets
 from thalweg.learn import demographic_parity, false_positive_rate, fit, hinge, logistic
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -138,74 +136,65 @@ def test_seeds_and_threads_repeat():
     assert np.array_equal(again[0].coef, again[1].coef)
 
 
-def test_ctrl_c_keeps_the_finished_points():
+def test_ctrl_c_keeps_the_finished_points(monkeypatch):
     a9a = datasets.load("a9a")
     X, y, group = a9a.data[:8000], a9a.target[:8000], a9a.sensitive[:8000]
     bounds = [0.3, 0.25, 0.2, 0.15, 0.1, 0.05, 0.02, 0.01]
-    timer = threading.Timer(2.0, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    try:
-        # Each bound ends by its budget of time, so that some are finished when the key is pressed and some are not.
-        swept = thalweg.tradeoff(
-            "hinge",
-            "demographic_parity <= 0.1",
-            X=X,
-            y=y,
-            sensitive=group,
-            bounds=bounds,
-            solver="ssg",
-            max_iter=10**9,
-            max_time=0.5,
-        )
-    finally:
-        timer.cancel()
+    pressed = []
+
+    def press_after_the_second(self, share, iterations, seconds):
+        if share >= 2.0 / len(bounds) and not pressed:
+            pressed.append(share)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(_running._Bar, "update", press_after_the_second)
+    # Each bound ends by its time limit, so that some are finished when Ctrl-C is pressed and some are not.
+    swept = thalweg.tradeoff(
+        "hinge",
+        "demographic_parity <= 0.1",
+        X=X,
+        y=y,
+        sensitive=group,
+        bounds=bounds,
+        solver="ssg",
+        max_iter=10**9,
+        max_time=0.5,
+        verbose=1,
+    )
     assert swept.interrupted and 1 <= len(swept) < len(bounds)
     assert swept.frame["bound"].tolist() == bounds[: len(swept)]
     assert len(swept.frame) == len(swept.models) == len(swept)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_ctrl_c_before_any_point_gives_an_empty_sweep():
+def test_ctrl_c_before_any_point_gives_an_empty_sweep(ctrl_c):
     a9a = datasets.load("a9a")
-    timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    try:
-        swept = thalweg.tradeoff(
-            "hinge",
-            "demographic_parity <= 0.1",
-            X=a9a.data,
-            y=a9a.target,
-            sensitive=a9a.sensitive,
-            bounds=[0.2, 0.1],
-            solver="ssg",
-            max_iter=10_000_000,
-            max_time=None,
-        )
-    finally:
-        timer.cancel()
+    ctrl_c()
+    swept = thalweg.tradeoff(
+        "hinge",
+        "demographic_parity <= 0.1",
+        X=a9a.data,
+        y=a9a.target,
+        sensitive=a9a.sensitive,
+        bounds=[0.2, 0.1],
+        solver="ssg",
+        max_iter=10_000_000,
+        max_time=None,
+    )
     assert swept.interrupted and len(swept) == 0 and swept.frame.empty and swept.coef.shape == (0, 123)
     assert "bound" in swept.frame.columns
     swept.plot()
     matplotlib.pyplot.close("all")
 
 
-def test_other_threads_run_meanwhile():
+def test_other_threads_run_meanwhile(ctrl_c):
     X, y, group = rows(3000)
-    ticks, done = [], threading.Event()
-
-    def tick():
-        while not done.is_set():
-            ticks.append(time.monotonic())
-            time.sleep(0.005)
-
-    thread = threading.Thread(target=tick)
-    thread.start()
-    try:
-        thalweg.tradeoff(hinge(), demographic_parity(group) <= 1, X=X, y=y, bounds="0.02..0.3:4")
-    finally:
-        done.set()
-        thread.join()
-    assert len(ticks) > 5 and np.max(np.diff(ticks)) < 1.0
+    # With the interpreter's lock held, the other thread could not interrupt the sweep before its time is over.
+    other = ctrl_c(ticks=20)
+    swept = thalweg.tradeoff(
+        hinge(), demographic_parity(group) <= 1, X=X, y=y, bounds="0.02..0.3:4", solver="ssg", max_iter=10**9, max_time=10.0
+    )
+    assert swept.interrupted and other.ticked == 20
 
 
 @pytest.mark.parametrize(
@@ -219,7 +208,7 @@ def test_other_threads_run_meanwhile():
         (
             {"bounds": "0.1..0.2"},
             ValueError,
-            "^bounds = '0.1..0.2': has no number of values: wanted A..B:N, for example 0.01..0.2:12$",
+            "^bounds = '0.1..0.2': has no number of values; expected A..B:N, for example 0.01..0.2:12$",
         ),
         ({"subject_to": ()}, ValueError, "^there is no constraint: wanted subject_to with one whose bound is swept$"),
         ({"of": 1}, ValueError, r"^of = 1: there is no such constraint: wanted one of 0 \(demographic_parity\)$"),

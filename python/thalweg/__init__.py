@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from thalweg._functions import Ball, Simplex
     from thalweg._minimize import MinimizeResult, minimize
     from thalweg._plan import Plan, complexity, plan
-    from thalweg._result import Certificate, History
+    from thalweg._result import Certificate, History, Note
+    from thalweg._solvers import solvers
     from thalweg._tradeoff import Tradeoff, tradeoff
     from thalweg.estimators import (
         ConstrainedClassifier,
@@ -43,6 +44,7 @@ _HOMES = {
     "MinimizeResult": "_minimize",
     "ModelCertificate": "_certify",
     "NeymanPearsonClassifier": "estimators",
+    "Note": "_result",
     "Plan": "_plan",
     "Simplex": "_functions",
     "Tradeoff": "_tradeoff",
@@ -57,6 +59,7 @@ _HOMES = {
     "learn": "",
     "minimize": "_minimize",
     "plan": "_plan",
+    "solvers": "_solvers",
     "tradeoff": "_tradeoff",
 }
 
@@ -85,6 +88,7 @@ __all__ = [
     "learn",
     "minimize",
     "plan",
+    "solvers",
     "tradeoff",
 ]
 

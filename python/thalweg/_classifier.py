@@ -247,7 +247,8 @@ class Constrained(Classifier):
         self.constraints_ = trained.constraints
         if not trained.feasible:
             worst = max(trained.constraints, key=lambda c: trained.enforced(c) - c["bound"])
-            why = (trained.fitted["notes"] or [trained.message])[-1]
+            missed = (note for note in trained.notes if note.kind == "bound-missed" and note.data["constraint"] == worst["name"])
+            why = next(missed, trained.message)
             warnings.warn(
                 f"the model does not keep its bounds on the training rows: '{worst['name']}' is {trained.enforced(worst):.4g}, "
                 f"wanted at most {worst['bound']:g}; {why}",

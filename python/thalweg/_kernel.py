@@ -55,8 +55,9 @@ class KernelConstrainedClassifier(Constrained):
         Centres, drawn from the distinct training rows; all of them if None. Kernel values take 8 bytes for each row and centre.
     fit_intercept : bool, default=True
         Whether a constant is added to the scores.
-    solver : {"auto", "bundle", "ssg", "lbfgs", "st-spg", "mspg"}, default="auto"
-        The method; "auto" chooses, and says why in ``notes_``. The last three are for objectives without constraints.
+    solver : str, default="auto"
+        The method: "auto" chooses, and says why in ``notes_``; or one of ``thalweg.solvers("fit")``. Those in
+        ``thalweg.solvers("fit", constraints=False)`` are for objectives without constraints.
     options : dict, default=None
         Settings of the solver.
     enforce : {"measured", "surrogate"}, default="measured"

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Callable, Optional
 
 import numpy as np
 
 from thalweg import _core
 from thalweg._functions import Problem, problem
-from thalweg._result import Callback, Certificate, History, Result, finish, named, raise_with, settings
+from thalweg._result import Callback, Certificate, History, Note, Result, finish, named, notes_of, raise_with, settings
 from thalweg._running import conduct, name_of, running, status_of
 
 #: Names of the methods.
-METHODS = ("auto", "bundle", "ssg", "conex", "ipp", "threes-econ", "dszog")
+METHODS = ("auto", *_core.solvers("minimize"))
 
 
 class MinimizeResult(Result):
@@ -28,8 +29,8 @@ class MinimizeResult(Result):
         Every constraint is kept within ``ctol`` on a full evaluation, and the run did not fail. It says nothing about why the run
         ended: that is in ``status`` and ``message``.
     status : int
-        0 the method finished or reached its target, 1 a limit was reached, 2 the method found that the constraints cannot be
-        kept, 3 the callback stopped it, 4 it was interrupted, 5 it failed.
+        0 the solver finished or reached its target, 1 a limit was reached, 2 the method found that the constraints cannot be
+        kept, 3 stopped by the callback, 4 interrupted, 5 failed.
     message : str
         The same in words.
     nit, nfev, njev : int
@@ -54,7 +55,7 @@ class MinimizeResult(Result):
         Passes over the data that were spent on the objective and on the constraints.
     history : History
         The measured iterates.
-    notes : list of str
+    notes : list of Note
         What a careful reader should know.
     """
 
@@ -96,8 +97,8 @@ def minimize(
         equality becomes two inequalities that hold within `eq_tol`.
     bounds : Bounds, pairs (low, high), Ball or Simplex, optional
         A simple set that every iterate stays in.
-    method : {'auto', 'bundle', 'ssg', 'conex', 'ipp', 'threes-econ', 'dszog'}
-        'auto' chooses, and says why in ``notes``. 'dszog' uses values alone and charges a price for violations: its point is near
+    method : str
+        'auto', which chooses and says why in ``notes``, or one of ``thalweg.solvers("minimize")``. 'dszog' uses values alone and charges a price for violations: its point is near
         the constraints, and keeps them only with ``margin`` in the options.
     callback : callable, optional
         Called as ``callback(intermediate)`` with one object that has x, fun, maxcv, nit, seconds, passes_f, passes_g, every
@@ -160,8 +161,8 @@ def minimize(
     solver = {"name": name_of(method, METHODS), **given}
     watch = None if callback is None else Callback(callback, posed.names, ctol)
     with running(verbose, "minimize") as run:
-        outcome, ended, reasons, raised = _core.minimize(posed.core, posed.x0, solver, how, run.interrupt, watch, run.on_progress)
-    result = None if outcome is None else _result(posed, outcome, ended, reasons, ctol, watch is not None and watch.stopped)
+        outcome, ended, choice, raised = _core.minimize(posed.core, posed.x0, solver, how, run.interrupt, watch, run.on_progress)
+    result = None if outcome is None else _result(posed, outcome, ended, choice, ctol, watch is not None and watch.stopped)
     if raised is not None:
         raise_with(raised, result)
     assert result is not None and outcome is not None
@@ -175,25 +176,26 @@ def minimize(
     return result
 
 
-def _in_python(reason: str) -> str:
-    """How to repeat a run, as a call and not as a spec: from ``name = "ssg", eta = 0.1`` to arguments."""
-    begin = "to repeat: name = "
-    if not reason.startswith(begin):
-        return reason
-    name, *rest = reason[len(begin) :].split(", ")
-    options = ", ".join('"{}": {}'.format(*setting.split(" = ", 1)) for setting in rest)
-    return f"to repeat: method={name}" + (f", options={{{options}}}" if options else "")
+def _reasons(choice: Optional[tuple]) -> list:
+    """Why a solver was chosen, and the arguments that repeat the run."""
+    if choice is None:
+        return []
+    sentences, name, changed = choice
+    options = ", ".join(f"{json.dumps(key)}: {value!r}" for key, value in changed.items())
+    return [*sentences, f"to repeat: method={json.dumps(name)}" + (f", options={{{options}}}" if options else "")]
 
 
-def _result(posed: Problem, outcome: dict, ended: str, reasons: list, ctol: float, stopped: bool) -> MinimizeResult:
+def _result(
+    posed: Problem, outcome: dict, ended: str, choice: Optional[tuple], ctol: float, stopped: bool
+) -> MinimizeResult:
     point, multipliers, zeroth_order = outcome["point"], outcome["multipliers"], outcome["zeroth_order"]
-    notes = posed.notes + [_in_python(reason) for reason in reasons] + outcome["notes"]
+    notes = notes_of(posed.notes + _reasons(choice) + outcome["notes"])
     best, status = outcome["best_feasible"], status_of(outcome["ended"], stopped)
     if best is not None and not point["feasible"]:
         point, multipliers, zeroth_order = best, None, None
-        notes.append("the point that the method's rule returns is not feasible: this is the best feasible one that was measured")
+        notes.append(Note("the solver's output is infeasible; this is the best feasible point that was measured", "best-feasible"))
     signed = {c["name"]: c["value"] for c in point["constraints"]}
-    words = "the callback stopped it" if status == 3 else ended
+    words = "stopped by the callback" if status == 3 else ended
     x = np.array(point["x"])
     nfev, njev = posed.core.calls()
     try:
@@ -205,7 +207,7 @@ def _result(posed: Problem, outcome: dict, ended: str, reasons: list, ctol: floa
         fun=point["objective"],
         success=bool(point["feasible"] and status != 5),
         status=status,
-        message=f"{'feasible' if point['feasible'] else 'not feasible'}: {words}",
+        message=f"{'feasible' if point['feasible'] else 'not feasible'}; {words}",
         nit=outcome["iterations"],
         nfev=nfev,
         njev=njev,

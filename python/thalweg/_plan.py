@@ -9,6 +9,8 @@ from thalweg import _core
 from thalweg._frames import frame_or_rows
 from thalweg._terms import _number
 
+_METHODS = _core.solvers("plan")
+
 
 class Plan(Dict[str, Any]):
     """The parameters of one theorem for given constants: a dictionary by their names, which are attributes too.
@@ -61,7 +63,7 @@ class Plan(Dict[str, Any]):
 
 
 def plan(
-    method: str = "ssg",
+    method: str = _METHODS[0],
     *,
     eps: float,
     theorem: Optional[str] = None,
@@ -76,13 +78,13 @@ def plan(
 
     Parameters
     ----------
-    method : {'ssg', 'conex', 'ipp', 'threes-econ', 'dszog', 'adaprox', 'mspg', 'st-spg', 'bmd'}
-        The method.
+    method : str
+        One of ``thalweg.solvers("plan")``; by default 'ssg'.
     eps : float
         Target accuracy.
     theorem : str, optional
         Such as '4.2-I' (ssg) or '3.7' (threes-econ); all that the constants allow if absent.
-    inner : {'ssg', 'conex', 'sg', 'pd'}, optional
+    inner : str, optional
         The solver of the subproblems, of ipp ('ssg', 'conex') or adaprox ('sg', 'pd'); all that the constants allow if absent.
     as_printed : bool
         Use what the paper prints, not what its proof needs: the exponent in Theorem 5.2 I (ssg), the number of subproblems in
@@ -141,8 +143,8 @@ def complexity(method: Optional[str] = None) -> Any:
 
     Parameters
     ----------
-    method : {'ssg', 'conex', 'ipp', 'threes-econ', 'dszog', 'adaprox', 'mspg', 'st-spg', 'bmd'}, optional
-        The method; all if absent.
+    method : str, optional
+        One of ``thalweg.solvers("plan")``; all if absent.
 
     Returns
     -------

@@ -4,10 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import html
-from typing import Any, Callable, Iterable, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 import numpy as np
 from scipy.optimize import OptimizeResult
+
+
+class Note(str):
+    """A sentence about a run, with what it says as data.
+
+    Attributes
+    ----------
+    kind : str
+        What the note is about, such as "continued" or "bound-missed"; "text" if there is nothing but the sentence.
+    data : dict
+        The numbers and names in the sentence.
+    """
+
+    kind: str
+    data: Dict[str, Any]
+
+    def __new__(cls, text: str, kind: str = "text", data: Optional[Dict[str, Any]] = None) -> Note:
+        note = super().__new__(cls, text)
+        note.kind, note.data = kind, data or {}
+        return note
+
+
+def notes_of(found: Iterable[Any]) -> List[Note]:
+    """Converts the notes of a run, and plain sentences."""
+    data = lambda note: {key: value for key, value in note.items() if key not in ("kind", "text")}
+    return [Note(note) if isinstance(note, str) else Note(note["text"], note["kind"], data(note)) for note in found]
 
 
 class History:

@@ -219,8 +219,8 @@ def tradeoff(
         Rows that are held out: every point is measured on them too. ``sensitive_test`` is needed if terms compare groups.
     intercept : bool
         Whether a constant is added to the scores.
-    solver : {'auto', 'bundle', 'ssg'}
-        The method; 'auto' chooses.
+    solver : str
+        The method: 'auto' chooses; or one of ``thalweg.solvers("fit", constraints=True)``.
     options : dict, optional
         Settings of the solver.
     enforce : {'measured', 'surrogate'}

@@ -7,12 +7,12 @@ from typing import Any, Callable, List, Optional, Tuple
 import numpy as np
 
 from thalweg import _core, _rows
-from thalweg._result import Callback, Certificate, History, named, raise_with, settings, table_html
+from thalweg._result import Callback, Certificate, History, named, notes_of, raise_with, settings, table_html
 from thalweg._running import running, seed_of, whole
 from thalweg._terms import as_constraints, as_term
 
 #: Names of the solvers that train; the last three without constraints.
-SOLVERS = ("auto", "bundle", "ssg", "lbfgs", "st-spg", "mspg")
+SOLVERS = ("auto", *_core.solvers("fit"))
 
 
 class Posed:
@@ -117,7 +117,7 @@ def train(
     from_point = None if start is None else np.ascontiguousarray(start, dtype=np.float64)
     with running(verbose, "fit") as run:
         fitted, ended, raised = posed.core.fit(solver, settings(options), how, run.interrupt, from_point, watch, run.on_progress)
-    words = "the callback stopped it" if watch is not None and watch.stopped else ended
+    words = "stopped by the callback" if watch is not None and watch.stopped else ended
     trained = Trained(posed, fitted, enforce, words, run.interrupted)
     if raised is not None:
         raise_with(raised, trained)
@@ -138,7 +138,7 @@ class Trained:
         self.stationary = fitted["stationary"]
         kept = "every bound is kept on the training rows" if self.constraints else "trained without constraints"
         self.message = f"{'feasible: ' + kept if self.feasible else 'not feasible: a bound is missed'}; {ended}"
-        self.notes = [n for n in fitted["reasons"] if not n.startswith("to repeat")] + fitted["notes"]
+        self.notes = notes_of(fitted["reasons"] + fitted["notes"])
         self.violation = max([0.0] + [self.enforced(c) - c["bound"] for c in self.constraints])
         self.signed = {c["name"]: self.enforced(c) - c["bound"] for c in self.constraints}
         multipliers = fitted["multipliers"]

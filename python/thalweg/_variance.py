@@ -12,13 +12,13 @@ from sklearn.utils.validation import validate_data
 
 from thalweg import _core, _rows
 from thalweg._classifier import Classifier, Rows
-from thalweg._result import History, settings
+from thalweg._result import History, notes_of, settings
 from thalweg._terms import Term, as_term, one_loss
 from thalweg._train import Posed, Trained
 from thalweg.learn import l2, variance
 
 #: The solvers that take a loss with its variance.
-_SOLVERS = ("auto", "lbfgs", "st-spg", "mspg")
+_SOLVERS = ("auto", *_core.solvers("fit", constraints=False))
 #: Limits where none is given: iterations of a method that reads all rows in each, passes of one that reads few.
 _ITERATIONS, _PASSES = 3000, 30.0
 #: By how many rows a batch of `partial_fit` is larger than the one before: some epochs then make thousands of iterations.
@@ -32,8 +32,8 @@ def _learns_in_parts(self: Any) -> bool:
         wanted = "form 'sqrt' is divided by the number of all rows, which partial_fit does not know: wanted 'plain'"
     elif "truncated_logistic" in text and "scale" not in text:
         wanted = "the scale is taken from the number of all rows, which partial_fit does not know: wanted one in the loss"
-    elif self.solver not in ("auto", "mspg"):
-        wanted = f"solver = {self.solver!r}: partial_fit is done by 'mspg'"
+    elif self.solver not in ("auto", _core.Incremental.solver()):
+        wanted = f"solver = {self.solver!r}: partial_fit is done by {_core.Incremental.solver()!r}"
     if wanted is not None:
         raise AttributeError(wanted)
     return True
@@ -59,8 +59,8 @@ class VarianceRegularizedClassifier(Classifier):
         Weights and intercept stay in the ball of this radius around 0; ``numpy.inf`` for no ball.
     fit_intercept : bool, default=True
         Whether a constant is added to the scores.
-    solver : {"auto", "lbfgs", "st-spg", "mspg"}, default="auto"
-        The method of `fit`: "lbfgs" reads all rows in each iteration and is accurate, the other two read few. "auto" chooses
+    solver : str, default="auto"
+        The method of `fit`, "auto" or one of ``thalweg.solvers("fit", constraints=False)``: "lbfgs" reads all rows in each iteration and is accurate, the other two read few. "auto" chooses
         between "lbfgs" and "st-spg", and says why in ``notes_``. With "auto" and "mspg" there is `partial_fit`, always by "mspg".
     options : dict, default=None
         Settings of the solver.
@@ -96,7 +96,7 @@ class VarianceRegularizedClassifier(Classifier):
         The measured iterates; one for each call of `partial_fit`, measured on the rows of that call.
     message_ : str
         What training came to.
-    notes_ : list of str
+    notes_ : list of Note
         What a careful reader should know.
     n_features_in_ : int
         Columns of X.
@@ -183,7 +183,8 @@ class VarianceRegularizedClassifier(Classifier):
     def _conduct(self, posed: Posed) -> dict:
         if self.max_iter is None and self.max_passes is None and self.max_time is None:
             chosen = posed.core.chosen() if self.solver == "auto" else self.solver
-            return {"max_iter": _ITERATIONS} if chosen == "lbfgs" else {"max_passes": _PASSES}
+            by_rows = _core.solver_needs(chosen) == "inf-projection"
+            return {"max_passes": _PASSES} if by_rows else {"max_iter": _ITERATIONS}
         return {"max_iter": self.max_iter, "max_passes": self.max_passes}
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> VarianceRegularizedClassifier:
@@ -269,7 +270,7 @@ class VarianceRegularizedClassifier(Classifier):
         (objective,) = self._keep_losses(posed, x, posed.objective)
         self.history_ = self.history_ + self._iterate(objective, x, count, seconds)
         self.message_ = f"{len(self.history_)} calls of partial_fit, the last with {count} rows"
-        self.notes_ = notes
+        self.notes_ = notes_of(notes)
         return self
 
     def _known_classes(self, classes: Any) -> np.ndarray:

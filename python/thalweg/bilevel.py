@@ -14,7 +14,7 @@ from scipy.optimize import Bounds
 from thalweg import _core
 from thalweg._derivatives import LIBRARIES, derived, precision
 from thalweg._functions import DIFFERENCES, Ball, Simplex, domain, vector
-from thalweg._result import Callback, Certificate, History, Result, finish, raise_with, settings
+from thalweg._result import Callback, Certificate, History, Note, Result, finish, notes_of, raise_with, settings
 from thalweg._running import conduct, running, status_of
 
 __all__ = ["BilevelResult", "minimize_pessimistic"]
@@ -45,7 +45,7 @@ class BilevelResult(Result):
     success : bool
         Every row is kept within ``beta``, and the run did not fail. It does not say that x is optimal.
     status : int
-        0 the method finished or reached its target, 1 a limit was reached, 3 the callback stopped it, 4 it was interrupted, 5 it
+        0 the solver finished or reached its target, 1 a limit was reached, 3 stopped by the callback, 4 interrupted, 5 it
         failed.
     message : str
         The same in words.
@@ -64,7 +64,7 @@ class BilevelResult(Result):
         The largest row at the start.
     history : History
         The measured iterates; its constraints are the rows.
-    notes : list of str
+    notes : list of Note
         What a careful reader should know, and why settings were chosen.
     seconds : float
         From the call to the result.
@@ -231,7 +231,7 @@ def minimize_pessimistic(
         except Exception as early:
             raise_with(early, None)
         found, ended, raised = core.solve(start, form, given, how, bounds, watch, run.on_progress)
-        extremes, refused = None, "it was interrupted"
+        extremes, refused = None, "interrupted"
         stopped = watch is not None and watch.stopped
         if found is not None and raised is None and not run.interrupted:
             if stopped:
@@ -240,7 +240,8 @@ def minimize_pessimistic(
     result = None
     if found is not None:
         if extremes is None:
-            found["notes"].append(f"the worst and the best inner solution were not computed: {refused}")
+            text = f"the worst and the best inner solution were not computed: {refused}"
+            found["notes"].append({"kind": "extremes-failed", "reason": refused, "text": text})
         result = _result(found, ended, extremes, core.calls(), stopped, raised)
         result.seconds = time.perf_counter() - began
     if raised is not None:
@@ -363,13 +364,16 @@ def _result(
     point = outcome["point"]
     # An exception in the short runs ends the run before its first step.
     status = 5 if raised is not None else status_of(outcome["ended"], stopped)
-    words = "the callback stopped it" if status == 3 else str(raised) if status == 5 and "failed" not in ended else ended
+    failed = isinstance(outcome["ended"], dict) and "failed" in outcome["ended"]
+    words = "stopped by the callback" if status == 3 else str(raised) if status == 5 and not failed else ended
     names = [c["name"] for c in point["constraints"]]
     sides = {} if extremes is None else {"worst": extremes["pessimistic"], "best": extremes["optimistic"]}
     worst, best = (_extreme(sides[key], extremes["slack"]) if extremes else None for key in ("worst", "best"))
-    notes = found["notes"] + outcome["notes"]
+    notes = notes_of(found["notes"] + outcome["notes"])
     if worst is not None and not worst.feasible:
-        notes.append("no inner solution was found that keeps the constraints: worst and best have the nearest y, and no value")
+        notes.append(
+            Note("no feasible inner solution was found; worst and best have the nearest y and no value", "no-feasible-inner-solution")
+        )
     (nfev, njev, _), (inner_nfev, inner_njev, _) = calls["outer"], calls["inner"]
     return BilevelResult(
         x=np.array(found["x"]),
@@ -384,7 +388,7 @@ def _result(
         inner_multipliers=np.array(found["inner_multipliers"]),
         success=bool(point["feasible"] and status != 5),
         status=status,
-        message=f"rows are {'kept' if point['feasible'] else 'not kept'} within beta: {words}",
+        message=f"rows are {'kept' if point['feasible'] else 'not kept'} within beta; {words}",
         nit=outcome["iterations"],
         nfev=nfev,
         njev=njev,

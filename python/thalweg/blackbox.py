@@ -14,13 +14,13 @@ from scipy.optimize import LinearConstraint
 
 from thalweg import _core
 from thalweg._functions import count, domain, for_core, linear_rows, sides, vector
-from thalweg._result import Callback, History, Result, finish, raise_with, settings
+from thalweg._result import Callback, History, Result, finish, notes_of, raise_with, settings
 from thalweg._running import conduct, name_of, running, status_of
 
 __all__ = ["METHODS", "BlackBoxResult", "minimize"]
 
 #: Names of the methods. All but the first project onto the constraints.
-METHODS = ("dszog", "zopsgd", "zoscgd", "acczomda", "accszofw")
+METHODS = tuple(_core.solvers("blackbox"))
 #: Up to so many constraints each one is in the history.
 LISTED = 200
 #: How many of the largest a result shows.
@@ -41,7 +41,7 @@ class BlackBoxResult(Result):
         Every constraint is kept within ``ctol`` on a full evaluation, and the run did not fail. It says nothing about why the run
         ended: that is in ``status`` and ``message``.
     status : int
-        0 the method finished or reached its target, 1 a limit was reached, 3 the callback stopped it, 4 it was interrupted, 5 it
+        0 the solver finished or reached its target, 1 a limit was reached, 3 stopped by the callback, 4 interrupted, 5 it
         failed.
     message : str
         The same in words.
@@ -63,7 +63,7 @@ class BlackBoxResult(Result):
         The measured iterates. With more than 200 constraints its ``constraints`` has no columns; ``maxcv`` is always there.
     method, seed, seconds, ctol
         What was asked for, and the time without measuring.
-    notes : list of str
+    notes : list of Note
         What a careful reader should know.
     """
 
@@ -82,7 +82,7 @@ def minimize(
     vectorized: bool = False,
     bounds: Any = None,
     n_samples: Optional[int] = None,
-    method: str = "dszog",
+    method: str = METHODS[0],
     names: Union[Sequence[str], Callable[[int], str], None] = None,
     repair: bool = False,
     callback: Optional[Callable] = None,
@@ -113,8 +113,8 @@ def minimize(
         A simple set that every iterate stays in. Functions are also asked at points near it, a perturbation away.
     n_samples : int, optional
         The objective is a mean over so many samples, and `fun` takes the indices of some of them, an array of int64.
-    method : {'dszog', 'zopsgd', 'zoscgd', 'acczomda', 'accszofw'}
-        'dszog' uses values of the constraints and charges a price for violations: its point is near the constraints, and keeps
+    method : str
+        One of ``thalweg.solvers("blackbox")``. 'dszog', the default, uses values of the constraints and charges a price for violations: its point is near the constraints, and keeps
         them only with ``margin`` in the options, or repaired. The others project onto a LinearConstraint, or run without
         constraints; 'zoscgd' and 'accszofw' need bounds that are bounded.
     names : sequence of str or callable, optional
@@ -186,8 +186,10 @@ def minimize(
     if name not in METHODS:
         raise ValueError(f"method = {method!r}: wanted one of {', '.join(METHODS)}, which use values alone")
     asked = _understand(constraints, n_constraints, len(x0))
-    if callable(constraints) and (repair or name != "dszog"):
-        what, instead = ("repair", "no repair") if name == "dszog" else (name, "method='dszog', which uses values alone")
+    if callable(constraints) and (repair or name != METHODS[0]):
+        what, instead = (name, f"method={METHODS[0]!r}, which uses values alone")
+        if name == METHODS[0]:
+            what, instead = "repair", "no repair"
         raise ValueError(
             f"{what} projects onto the constraints, which a function does not describe: wanted a LinearConstraint, or {instead}"
         )
@@ -290,14 +292,14 @@ def _result(
 ) -> BlackBoxResult:
     point, best = outcome["point"], outcome["best_feasible"]
     status = status_of(outcome["ended"], stopped)
-    words = "the callback stopped it" if status == 3 else ended
+    words = "stopped by the callback" if status == 3 else ended
     largest = sorted(point["constraints"], key=lambda c: -np.inf if np.isnan(c["value"]) else -c["value"])
     return BlackBoxResult(
         x=np.array(point["x"]),
         fun=point["objective"],
         success=bool(point["feasible"] and status != 5),
         status=status,
-        message=f"{'feasible' if point['feasible'] else 'not feasible'}: {words}",
+        message=f"{'feasible' if point['feasible'] else 'not feasible'}; {words}",
         nit=outcome["iterations"],
         nfev=calls[0],
         ncev=calls[1],
@@ -311,5 +313,5 @@ def _result(
         seconds=outcome["seconds"],
         seed=outcome["seed"],
         ctol=ctol,
-        notes=outcome["notes"],
+        notes=notes_of(outcome["notes"]),
     )

@@ -19,7 +19,7 @@ import json
 import os
 import re
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Iterable, List, Optional
 
 import numpy as np
 
@@ -217,22 +217,49 @@ class MLflow:
         self.run_id: str = run if isinstance(run, str) else run.info.run_id
         self._client = mlflow.MlflowClient(tracking_uri=tracking_uri)
         self._metric = need("mlflow.entities", "writing to MLflow").Metric
+        self._timestamp, self._step = 0, 0
         # A run that is not there is found out now, not after the first iterate.
         self._client.get_run(self.run_id)
 
     def __call__(self, intermediate: Result) -> None:
-        now, step = int(time.time() * 1000), int(intermediate.nit)
-        told = [
-            self._metric(re.sub(r"[^\w\-. :/]", "_", name, flags=re.ASCII), value, now, step)
-            for name, value in _finite(intermediate).items()
-        ]
-        for i in range(0, len(told), self._BATCH):
-            self._client.log_batch(self.run_id, metrics=told[i : i + self._BATCH])
+        self._log(intermediate, int(intermediate.nit))
 
     def finish(self, result: Optional[Result]) -> None:
-        """Writes the numbers of the result; nothing for None."""
+        """Write the metrics of the result; do nothing for None."""
         if result is not None:
-            self(result)
+            self._log(result, max(int(result.nit), self._step))
+        self._step = 0
+
+    def _log(self, seen: Result, step: int) -> None:
+        # MLflow takes the largest value by (step, timestamp, value) as the latest, with timestamps in milliseconds. The result
+        # has the step of the last iterate and may fall into the same millisecond, so every call gets a later timestamp.
+        self._timestamp = max(int(time.time() * 1000), self._timestamp + 1)
+        self._step = max(self._step, step)
+        numbers = metrics(seen)
+        logged = [
+            self._metric(key, value, self._timestamp, step)
+            for key, value in zip(_mlflow_keys(numbers), numbers.values())
+            if np.isfinite(value)
+        ]
+        for i in range(0, len(logged), self._BATCH):
+            self._client.log_batch(self.run_id, metrics=logged[i : i + self._BATCH])
+
+
+def _mlflow_keys(names: Iterable[str]) -> List[str]:
+    """Replace characters that MLflow rejects by ``_``, and number the names that become equal to another one.
+
+    >>> _mlflow_keys(["dual/a <= 1", "dual/a >= 1", "passes/f"])
+    ['dual/a __ 1', 'dual/a __ 1_2', 'passes/f']
+    """
+    keys: Dict[str, None] = {}
+    for name in names:
+        key = allowed = re.sub(r"[^\w\-. :/]", "_", name, flags=re.ASCII)
+        count = 1
+        while key in keys:
+            count += 1
+            key = f"{allowed}_{count}"
+        keys[key] = None
+    return list(keys)
 
 
 def _finite(seen: Result) -> Dict[str, float]:

@@ -37,8 +37,9 @@ class ConstrainedClassifier(Constrained):
         The constraints, such as ``"false_positive_rate <= 0.1"``.
     fit_intercept : bool, default=True
         Whether a constant is added to the scores.
-    solver : {"auto", "bundle", "ssg", "lbfgs", "st-spg", "mspg"}, default="auto"
-        The method; "auto" chooses, and says why in ``notes_``. The last three are for objectives without constraints.
+    solver : str, default="auto"
+        The method: "auto" chooses, and says why in ``notes_``; or one of ``thalweg.solvers("fit")``. Those in
+        ``thalweg.solvers("fit", constraints=False)`` are for objectives without constraints.
     options : dict, default=None
         Settings of the solver.
     enforce : {"measured", "surrogate"}, default="measured"
@@ -176,8 +177,8 @@ default="demographic_parity"
         What to minimise, see :mod:`thalweg.learn`.
     fit_intercept : bool, default=True
         Whether a constant is added to the scores.
-    solver : {"auto", "bundle", "ssg"}, default="auto"
-        The method; "auto" chooses, and says why in ``notes_``.
+    solver : str, default="auto"
+        The method: "auto" chooses, and says why in ``notes_``; or one of ``thalweg.solvers("fit", constraints=True)``.
     options : dict, default=None
         Settings of the solver.
     enforce : {"measured", "surrogate"}, default="measured"
@@ -333,8 +334,8 @@ class NeymanPearsonClassifier(Constrained):
         What to minimise.
     fit_intercept : bool, default=True
         Whether a constant is added to the scores.
-    solver : {"auto", "bundle", "ssg"}, default="auto"
-        The method; "auto" chooses, and says why in ``notes_``.
+    solver : str, default="auto"
+        The method: "auto" chooses, and says why in ``notes_``; or one of ``thalweg.solvers("fit", constraints=True)``.
     options : dict, default=None
         Settings of the solver.
     enforce : {"measured", "surrogate"}, default="measured"

@@ -12,7 +12,7 @@ import sys
 from typing import Any, Dict, List, Optional, Tuple, Union
 
 from thalweg import _core
-from thalweg._result import need
+from thalweg._result import need, notes_of
 from thalweg._running import running, whole
 
 __all__ = ["read", "run"]
@@ -166,7 +166,7 @@ def read(
 def _frame(lines: List[Dict[str, Any]]) -> Any:
     """A row for each run."""
     pandas = need("pandas", "a DataFrame")
-    frame = pandas.DataFrame(lines, columns=_COLUMNS)
+    frame = pandas.DataFrame([{**line, "notes": notes_of(line["notes"])} for line in lines], columns=_COLUMNS)
     for name in _NUMBERS:
         frame[name] = pandas.to_numeric(frame[name]).astype(float)
     for name in _WHOLE:

@@ -303,7 +303,7 @@ class FitResult(Result):
         Iterations of all runs.
     history : History
         The measured iterates.
-    notes : list of str
+    notes : list of Note
         What a careful reader should know.
     """
 
@@ -372,8 +372,8 @@ def fit(
         A weight for each row, in every term.
     intercept : bool
         Whether a constant is added to the scores.
-    solver : {'auto', 'bundle', 'ssg', 'lbfgs', 'st-spg', 'mspg'}
-        'auto' chooses, and says why in ``notes``. Without constraints there are also 'lbfgs', for smooth objectives, and 'st-spg'
+    solver : str
+        'auto' chooses, and says why in ``notes``; or one of ``thalweg.solvers("fit")``. Without constraints there are also 'lbfgs', for smooth objectives, and 'st-spg'
         and 'mspg', which step on single rows, for a loss with its variance: they make 30 passes if no limit is changed.
     options : dict, optional
         Settings of the solver by their names in specs.

@@ -10,14 +10,14 @@
 use std::path::Path;
 use std::time::Instant;
 
-use serde::de::DeserializeOwned;
 use thalweg::certify::{Bounds, certify};
 use thalweg::eval::{Eval, Evaluator};
 use thalweg::learn::Learning;
 use thalweg::math::{reduce, vec};
 use thalweg::oracle::Description;
 use thalweg::run;
-use thalweg::solvers::{Bundle, Conex, FirstOrder, Ipp, Ssg, ThreesEcon, Verdict};
+use thalweg::solvers::{AnySolver, Config, FirstOrder, SolverName, Verdict};
+use thalweg_lab::job::Job;
 use thalweg_lab::spec::Spec;
 
 const INSTANCES: [&str; 4] = ["p1-a9a", "p1-compas", "p2-a9a", "p2-compas"];
@@ -57,16 +57,16 @@ impl Effort {
     }
 
     /// Cells that go on after the first stage: more of those with many settings.
-    fn finalists(&self, rival: &str) -> usize {
-        if matches!(rival, "ssg" | "threes-econ") { 2 } else { 1 }
+    fn finalists(&self, rival: Rival) -> usize {
+        if matches!(rival.solver, SolverName::Ssg | SolverName::ThreesEcon) { 2 } else { 1 }
     }
 }
 
 /// The settings that each rival is tried with, as in a spec. The first ones of each are those of the quick run.
-fn grid(rival: &str, quick: bool) -> Vec<String> {
+fn grid(rival: Rival, quick: bool) -> Vec<String> {
     let mut cells: Vec<String> = vec![];
-    match rival {
-        "ssg" => {
+    match (rival.solver, rival.inner) {
+        (SolverName::Ssg, _) => {
             // The published grid has eta from 5e-4 to 2e-3; larger steps are better here.
             for eta in ["0.01", "5e-4", "2e-3", "0.05", "0.1"] {
                 cells.extend(["1e-5", "0"].map(|tol| format!("eta = {eta}, tol = {tol}")));
@@ -79,23 +79,23 @@ fn grid(rival: &str, quick: bool) -> Vec<String> {
                 cells.push(format!("eta = {{ rule = \"inv-sqrt\", c = {c} }}, tol = 1e-7, infeasible_step = \"polyak\""));
             }
         }
-        "ipp-ssg" => {
+        (_, Some(inner @ SolverName::Ssg)) => {
             for (eta, tol) in [("5e-3", "1e-5"), ("5e-4", "1e-5"), ("1e-3", "1e-5"), ("0.02", "1e-7"), ("0.1", "1e-7")] {
-                cells.push(format!("inner = {{ name = \"ssg\", eta = {eta}, tol = {tol} }}"));
+                cells.push(format!("inner = {{ name = \"{inner}\", eta = {eta}, tol = {tol} }}"));
             }
         }
-        "ipp-conex" => {
+        (_, Some(inner)) => {
             // The published coefficients c1 (k + 1) and c2 / (k + 1) are inverse steps.
             for (c1, c2) in [(20.0, 0.02), (20.0, 0.002), (50.0, 0.01), (100.0, 0.005), (200.0, 0.002), (20.0, 0.1)] {
                 cells.push(format!(
-                    "inner = {{ name = \"conex\", eta = {{ rule = \"inv-linear\", c = {} }}, tau = {{ rule = \"power\", c = {}, p \
+                    "inner = {{ name = \"{inner}\", eta = {{ rule = \"inv-linear\", c = {} }}, tau = {{ rule = \"power\", c = {}, p \
                      = 1 }}, theta = \"growing\" }}",
                     1.0 / c1,
                     1.0 / c2
                 ));
             }
         }
-        "conex" => {
+        (SolverName::Conex, None) => {
             for (c, tau) in [("0.05", 20), ("0.05", 100), ("0.02", 50), ("0.01", 20), ("0.2", 20), ("1", 20)] {
                 cells.push(format!("eta = {{ rule = \"inv-sqrt\", c = {c} }}, tau = {tau}"));
             }
@@ -116,23 +116,38 @@ fn grid(rival: &str, quick: bool) -> Vec<String> {
     cells
 }
 
-const RIVALS: [&str; 5] = ["ssg", "ipp-ssg", "ipp-conex", "conex", "threes-econ"];
-
-fn settings<T: DeserializeOwned>(cell: &str) -> T {
-    #[derive(serde::Deserialize)]
-    struct Wrapped<T> {
-        solver: T,
-    }
-    toml::from_str::<Wrapped<T>>(&format!("solver = {{ {cell} }}")).unwrap().solver
+/// A solver, and the one that it uses for subproblems.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Rival {
+    solver: SolverName,
+    inner: Option<SolverName>,
 }
 
-fn solver(name: &str, cell: &str) -> Box<FirstOrder<'static>> {
-    match name {
-        "bundle" => Box::new(Bundle::new(settings(cell)).unwrap()),
-        "ssg" => Box::new(Ssg::new(settings(cell)).unwrap()),
-        "conex" => Box::new(Conex::new(settings(&format!("{cell}, output = \"average\""))).unwrap()),
-        "threes-econ" => Box::new(ThreesEcon::new(settings(cell)).unwrap()),
-        _ => Box::new(Ipp::new(settings(cell)).unwrap()),
+const OWN: Rival = Rival { solver: SolverName::Bundle, inner: None };
+const RIVALS: [Rival; 5] = [
+    Rival { solver: SolverName::Ssg, inner: None },
+    Rival { solver: SolverName::Ipp, inner: Some(SolverName::Ssg) },
+    Rival { solver: SolverName::Ipp, inner: Some(SolverName::Conex) },
+    Rival { solver: SolverName::Conex, inner: None },
+    Rival { solver: SolverName::ThreesEcon, inner: None },
+];
+
+impl std::fmt::Display for Rival {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.inner {
+            None => write!(f, "{}", self.solver),
+            Some(inner) => write!(f, "{}-{inner}", self.solver),
+        }
+    }
+}
+
+fn solver(rival: Rival, cell: &str) -> Box<FirstOrder<'static>> {
+    let output = if rival.solver == SolverName::Conex { ", output = \"average\"" } else { "" };
+    let text = format!("solver = {{ name = \"{}\", {cell}{output} }}", rival.solver);
+    let config: Config = text.parse::<toml::Table>().unwrap()["solver"].clone().try_into().unwrap();
+    match config.build().unwrap() {
+        AnySolver::First(solver) => solver,
+        AnySolver::Zeroth(_) => unreachable!("{rival} uses subgradients"),
     }
 }
 
@@ -153,7 +168,7 @@ struct Cost {
 
 /// A run that can be gone on with.
 struct Run<'p> {
-    name: &'static str,
+    name: Rival,
     cell: String,
     solver: Box<FirstOrder<'static>>,
     ev: Evaluator<'p, Learning>,
@@ -172,7 +187,7 @@ struct Run<'p> {
 }
 
 impl<'p> Run<'p> {
-    fn begin(problem: &'p Learning, start: &[f64], name: &'static str, cell: &str) -> Self {
+    fn begin(problem: &'p Learning, start: &[f64], name: Rival, cell: &str) -> Self {
         let mut solver = solver(name, cell);
         let mut ev = Evaluator::new(problem, 0, VIOLATION);
         let clock = Instant::now();
@@ -182,7 +197,7 @@ impl<'p> Run<'p> {
             cell: cell.into(),
             solver,
             ev,
-            every_iterate: name == "bundle",
+            every_iterate: name == OWN,
             t: 0,
             looks: 0,
             seconds: clock.elapsed().as_secs_f64(),
@@ -325,7 +340,7 @@ type Reached = Option<(Cost, String)>;
 
 /// One line of the comparison.
 struct Line {
-    name: &'static str,
+    name: Rival,
     cells: usize,
     certified: Reached,
     close: Reached,
@@ -350,7 +365,7 @@ fn least(runs: &[&Run], cost: impl Fn(&Run) -> Option<Cost>) -> Reached {
     reached.min_by(|a, b| a.0.passes_g.total_cmp(&b.0.passes_g))
 }
 
-fn line(name: &'static str, runs: &[&Run], value: f64) -> Line {
+fn line(name: Rival, runs: &[&Run], value: f64) -> Line {
     let best = runs.iter().min_by(|a, b| a.rank().partial_cmp(&b.rank()).unwrap()).unwrap();
     let note = match best.best(LOOSE_VIOLATION) {
         Some(f) => format!("best objective {f:.6} with violation at most 1e-5"),
@@ -435,8 +450,8 @@ fn ratio(lines: &[Line], pick: impl Fn(&Line) -> &Reached) -> String {
 fn compare(instance: &str, effort: &Effort) -> Vec<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../experiments/compare-{instance}.toml"));
     let spec = Spec::read(&file).unwrap();
-    let ready = spec.ready(&file, &Default::default()).unwrap();
-    let (problem, start) = (ready.posed.problem.model().unwrap(), ready.equipped.start.as_slice());
+    let job = Job::new(&spec, &file, &Default::default()).unwrap();
+    let (problem, start) = (job.instance.problem.model().unwrap(), job.setup.start.as_slice());
     let rho = problem.objective_modulus().unwrap().value;
     let rho_g = problem.constraint_modulus(0).unwrap().value;
     let how =
@@ -447,13 +462,13 @@ fn compare(instance: &str, effort: &Effort) -> Vec<String> {
     let coarse = Bounds { mu: Some(2.0 * printed - rho), mu_g, ..how };
     println!("\n## {instance}\n");
     println!("- minimise {} subject to {}", spec.problem.minimize, spec.problem.subject_to.join(", "));
-    for note in ready.notes() {
+    for note in job.notes() {
         println!("- {note}");
     }
     println!("- {} variables; rho_f = {rho:.6}, rho_g = {rho_g:.6}; certificates with mu = rho_f.", problem.dim());
     println!("- The printed constant is {printed:.4}, the published measure has twice that.");
 
-    let mut own = Run::begin(problem, start, "bundle", &format!("mu = {rho}, eps = {DISTANCE}"));
+    let mut own = Run::begin(problem, start, OWN, &format!("mu = {rho}, eps = {DISTANCE}"));
     own.cell = "mu = rho_f, eps = 1e-3".into();
     own.advance(effort.own.0, effort.own.1);
     if let (Some(Verdict::Stationary(proved)), Some(last)) = (own.solver.verdict(), own.seen.last()) {
@@ -476,7 +491,7 @@ fn compare(instance: &str, effort: &Effort) -> Vec<String> {
     eprintln!("{instance}: bundle {} iterations, {:.2} s, {:?}", own.t, own.seconds, own.ended);
 
     // A longer run for the best known value; it takes no part in the comparison.
-    let mut long = Run::begin(problem, start, "bundle", &format!("mu = {rho}, eps = 1e-5"));
+    let mut long = Run::begin(problem, start, OWN, &format!("mu = {rho}, eps = 1e-5"));
     long.cell = "mu = rho_f, eps = 1e-5".into();
     long.advance(effort.own.0, effort.own.1);
     eprintln!("{instance}: long bundle {} iterations, {:.2} s, {:?}", long.t, long.seconds, long.ended);
@@ -526,7 +541,7 @@ fn compare(instance: &str, effort: &Effort) -> Vec<String> {
     println!("- At the start: objective {:.6}, norm {:.3}.", start_point.objective, vec::norm(start));
 
     let value = known + BEYOND;
-    let mut lines = vec![line("bundle", &[&own], value)];
+    let mut lines = vec![line(OWN, &[&own], value)];
     for name in RIVALS {
         let of: Vec<&Run> = runs.iter().filter(|run| run.name == name).collect();
         lines.push(line(name, &of, value));

@@ -7,9 +7,12 @@
 use std::time::Instant;
 
 use serde_json::json;
+use thalweg::solvers::SolverName;
+use thalweg_lab::lab::host::Host;
 use thalweg_lab::lab::page::page;
-use thalweg_lab::lab::store::{Curve, Facts, Finished, Member, Status, Store, Stored};
+use thalweg_lab::lab::store::{Curve, Facts, Member, RunSpec, Store, Stored, StoredRun};
 use thalweg_lab::report::html;
+use thalweg_lab::verdict::Status;
 
 const PANELS: usize = 4;
 const SOLVERS: usize = 5;
@@ -71,7 +74,7 @@ fn size(file: &std::path::Path) -> u64 {
 }
 
 /// A run that falls, leaves the constraints now and then, and is noisy.
-fn run(i: usize, panel: usize, solver: usize, cell: usize, seed: usize) -> (Finished, Vec<Curve>) {
+fn run(i: usize, panel: usize, solver: usize, cell: usize, seed: usize) -> (StoredRun, Vec<Curve>) {
     let mut state = i as u64 + 1;
     let mut noise = || {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -84,13 +87,13 @@ fn run(i: usize, panel: usize, solver: usize, cell: usize, seed: usize) -> (Fini
     let feasible = violation.iter().map(|v| f64::from(*v <= 0.0)).collect();
     let gauge = |base: f64, noise: &mut dyn FnMut() -> f64| (0..POINTS).map(|_| base + 0.1 * noise()).collect::<Vec<f64>>();
     let last = |v: &[f64]| v.last().copied();
-    let finished = Finished {
+    let finished = StoredRun {
         key: format!("{i:020x}"),
-        method: "ssg".into(),
+        method: SolverName::Ssg.to_string(),
         version: 1,
         seed: seed as u64,
         status: if last(&violation) <= Some(0.0) { Status::Feasible } else { Status::Infeasible },
-        ended: "the iterations were used up".into(),
+        ended: "stopped at the iteration limit".into(),
         objective: last(&objective),
         violation: last(&violation),
         iterations: 5000,
@@ -99,10 +102,12 @@ fn run(i: usize, panel: usize, solver: usize, cell: usize, seed: usize) -> (Fini
         samples: 1 << 30,
         seconds: 5.0,
         point: Some(vec![0.5; 123]),
-        spec: json!({ "data": { "name": "a9a" }, "problem": { "minimize": "hinge" }, "solver": { "name": "ssg" } }),
-        outcome: json!({ "bounds": [0.35] }),
+        spec: RunSpec::new(
+            &json!({ "data": { "name": "a9a" }, "problem": { "minimize": "hinge" }, "solver": { "name": SolverName::Ssg } }),
+        ),
+        outcome: None,
         notes: vec![],
-        host: json!({ "build": "release", "cores": 2 }),
+        host: Host::current(),
         data_hash: "0".repeat(64),
         finished: "2026-01-01T00:00:00Z".into(),
     };

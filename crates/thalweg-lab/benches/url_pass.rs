@@ -13,7 +13,7 @@ use thalweg::learn::{Learning, Split};
 use thalweg::math::Rng;
 use thalweg::math::rng::Purpose;
 use thalweg::oracle::Description;
-use thalweg::solvers::{Bmd, FirstOrder, Mspg, StSpg, bmd, mspg, st_spg};
+use thalweg::solvers::{Bmd, FirstOrder, Mspg, SolverName, StSpg, bmd, mspg, st_spg};
 use thalweg_lab::Result;
 use thalweg_lab::data::catalogue;
 use thalweg_lab::data::synth::{Like, Synth};
@@ -74,7 +74,7 @@ fn main() -> Result<()> {
     let single = mspg::Settings { growth: 1e-9, order, ..mspg::Settings::default() };
     let blocks = Order::Blocks;
     let methods: [(&str, Box<FirstOrder>); 8] = [
-        ("st-spg", Box::new(StSpg::new(staged.clone())?)),
+        (SolverName::StSpg.as_str(), Box::new(StSpg::new(staged.clone())?)),
         ("st-spg, shuffled", Box::new(StSpg::new(st_spg::Settings { order, ..staged.clone() })?)),
         ("st-spg, blocks", Box::new(StSpg::new(st_spg::Settings { order: blocks, ..staged })?)),
         ("st-spg, shuffled, shared", Box::new(StSpg::new(shared.clone())?)),

@@ -8,13 +8,14 @@ use thalweg::bilevel::problems::{GroupWeights, HyperRepresentation, Interval, Pr
 use thalweg::bilevel::{self, Bilevel, Derivatives, Extremes, Form, Prepared, SingleLevel, Written};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::run::Metric;
-use thalweg::solvers::{Adaprox, AnySolver};
+use thalweg::run::Options as RunOptions;
+use thalweg::solvers::{Config, SolverName, adaprox};
 use thalweg::suggest::did_you_mean;
 use toml::Value;
 
 use crate::data::catalogue;
 use crate::output::align;
-use crate::spec::{adaprox_settings, settings};
+use crate::spec::{settings, solver};
 use crate::{Error, Result};
 
 /// The problems that a spec can name.
@@ -189,7 +190,7 @@ impl Named {
 }
 
 /// A bilevel problem that is ready to be solved.
-pub struct Posed {
+pub struct BilevelInstance {
     /// The reformulation, the start, and its largest row.
     pub prepared: Prepared,
     slack: f64,
@@ -197,16 +198,16 @@ pub struct Posed {
 
 /// The keys of `[problem]` that belong to a bilevel problem: those of [`Form`], and the slack that a point is judged with.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Wanted {
+pub struct FormSpec {
     form: Form,
     slack: Option<f64>,
 }
 
-impl Wanted {
+impl FormSpec {
     /// Reads the table `bilevel` of `[problem]`.
     pub fn read(value: Option<&Value>) -> Result<Self> {
         let mut table = match value {
-            None => return Ok(Wanted::default()),
+            None => return Ok(FormSpec::default()),
             Some(Value::Table(table)) => table.clone(),
             Some(other) => {
                 return Err(Error::Request(format!(
@@ -221,7 +222,7 @@ impl Wanted {
         };
         let form: Form = settings(table)?;
         form.validate()?;
-        Ok(Wanted { form, slack })
+        Ok(FormSpec { form, slack })
     }
 
     /// The slack that a point is judged with.
@@ -233,8 +234,11 @@ impl Wanted {
     /// has the inner solver alone.
     pub fn settings(&self, mut solver: toml::Table) -> Result<bilevel::Settings> {
         let chosen = solver.keys().all(|key| key == "inner");
-        solver.entry("inner").or_insert_with(|| Value::Table([("name".to_string(), Value::from("sg"))].into_iter().collect()));
-        let solver = adaprox_settings(solver)?;
+        let usual = || Value::Table(toml::Table::from_iter([("name".to_string(), adaprox::Inner::NAMES[0].into())]));
+        solver.entry("inner").or_insert_with(usual);
+        let Config::Adaprox(solver) = solver::named(SolverName::Adaprox, solver)? else {
+            return Err(Error::Request("a bilevel problem is solved by adaprox alone".into()));
+        };
         Ok(bilevel::Settings {
             form: self.form,
             inner: solver.inner.clone(),
@@ -245,14 +249,14 @@ impl Wanted {
     }
 
     /// Reformulates the problem and finds its start.
-    pub fn pose(&self, named: &Named, start: Option<Vec<f64>>, options: &catalogue::Options) -> Result<Posed> {
+    pub fn pose(&self, named: &Named, start: Option<Vec<f64>>, options: &catalogue::Options) -> Result<BilevelInstance> {
         let (problem, usual) = named.build(options)?;
         let prepared = bilevel::prepare(&problem, self.form, &start.unwrap_or(usual))?;
-        Ok(Posed { prepared, slack: self.slack() })
+        Ok(BilevelInstance { prepared, slack: self.slack() })
     }
 }
 
-impl Posed {
+impl BilevelInstance {
     /// The reformulation.
     pub fn single(&self) -> &SingleLevel {
         &self.prepared.problem
@@ -271,18 +275,17 @@ impl Posed {
         notes
     }
 
-    /// The solver that pilot runs choose, its settings in words, what rows are kept within, and the reasons.
-    pub fn choose(&self) -> Result<(AnySolver, String, f64, Vec<String>)> {
-        let chosen = bilevel::choose(self.single(), &self.prepared.start, &bilevel::Settings::default().inner)?;
-        let words = format!("{:?}", chosen.settings);
-        Ok((AnySolver::First(Box::new(Adaprox::new(chosen.settings)?)), words, chosen.within, chosen.reasons))
+    /// Chooses settings by pilot runs, which obey the time limit and the interrupt of the options.
+    pub fn choose(&self, options: &RunOptions) -> Result<bilevel::Tuning> {
+        let inner = &bilevel::Settings::default().inner;
+        Ok(bilevel::choose(self.single(), &self.prepared.start, inner, options)?)
     }
 
-    /// What a point is worth.
-    pub fn judge(&self, z: &[f64]) -> Result<Judged> {
+    /// Pessimistic and optimistic value at the x of a point.
+    pub fn value(&self, z: &[f64]) -> Result<BilevelValue> {
         let (single, pair) = (self.single(), self.single().pair(z));
         let problem = single.problem();
-        Ok(Judged {
+        Ok(BilevelValue {
             x: pair.x.to_vec(),
             y: pair.y.to_vec(),
             inner_multipliers: single.inner_multipliers(z),
@@ -293,9 +296,9 @@ impl Posed {
     }
 }
 
-/// A point of a bilevel problem, and what it is worth.
-#[derive(Debug, Serialize)]
-pub struct Judged {
+/// A point of a bilevel problem, with the pessimistic and the optimistic value at its x.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BilevelValue {
     x: Vec<f64>,
     y: Vec<f64>,
     inner_multipliers: Vec<f64>,
@@ -307,7 +310,7 @@ pub struct Judged {
 /// More entries of x than this are not printed.
 const SHOWN: usize = 8;
 
-impl Judged {
+impl BilevelValue {
     /// As a person reads it.
     pub fn words(&self) -> String {
         let list = |values: &[f64]| match values.len() > SHOWN {
@@ -383,7 +386,7 @@ impl std::fmt::Debug for Metrics {
 }
 
 /// The metrics that `measure` asks for.
-pub fn metrics(list: Option<&[String]>, posed: &Posed) -> Result<Option<Arc<dyn Metric>>> {
+pub fn metrics(list: Option<&[String]>, posed: &BilevelInstance) -> Result<Option<Arc<dyn Metric>>> {
     let wanted = measured(list)?;
     if wanted.is_empty() {
         return Ok(None);

@@ -14,8 +14,9 @@ use crate::data::catalogue::{Options, load_file};
 use crate::data::table::Table;
 use crate::encode::weights;
 use crate::fit::Domain;
+use crate::job::{Instance, Problem, pose};
 use crate::model::{Input, Model, Rows};
-use crate::spec::{Posed, Problem, Spec, read_numbers};
+use crate::spec::{Spec, read_numbers};
 use crate::{Error, Result};
 
 /// A point and the problem that it is measured against.
@@ -24,6 +25,8 @@ pub struct Subject {
     problem: Problem,
     /// The same on held-out rows.
     held_out: Option<Learning>,
+    /// Why the held-out rows cannot be used.
+    held_out_refused: Option<String>,
     x: Vec<f64>,
     /// The bound that each constraint was trained with, and the factor of its temperature.
     trained: Vec<(f64, f64)>,
@@ -168,7 +171,7 @@ impl Subject {
             let mut problem = builder.references(trained.map_or_else(Vec::new, |p| p.references().to_vec())).build()?;
             for (j, c) in model.measured.constraints.iter().enumerate() {
                 if c.sharpened != 1.0 {
-                    problem.sharpen(j, c.sharpened);
+                    problem.scale_temperature(j, c.sharpened);
                 }
                 // A bound that is measured by rows is measured by those of training.
                 if !same && subject_to[j].bound.best.is_some() {
@@ -180,8 +183,11 @@ impl Subject {
         let problem = build(training, None).map_err(|e| Error::file(&file, e.to_string()))?;
         notes.extend(problem.references().iter().map(ToString::to_string));
         let held_out = (!held.labels.is_empty()).then(|| build(held, Some(&problem)));
-        let held_out =
-            held_out.and_then(|built| built.map_err(|e| notes.push(format!("the held-out rows cannot be used: {e}"))).ok());
+        let (held_out, held_out_refused) = match held_out.transpose() {
+            Ok(held_out) => (held_out, None),
+            Err(e) => (None, Some(format!("the held-out rows cannot be used: {e}"))),
+        };
+        notes.extend(held_out_refused.clone());
         let x = model.point();
         let subject = Subject {
             trained: model.measured.constraints.iter().map(|c| (c.surrogate_bound, c.sharpened)).collect(),
@@ -189,6 +195,7 @@ impl Subject {
             source: Source::Model,
             problem: Problem::Model(Box::new(problem)),
             held_out,
+            held_out_refused,
             x,
             notes,
         };
@@ -199,7 +206,7 @@ impl Subject {
     fn compare(mut self, model: &Model, same_rows: bool) -> Result<Self> {
         let differ = |a: f64, b: f64| (a - b).abs() > 1e-6 * a.abs().max(b.abs()).max(1e-3);
         let problem = self.problem.terms("certify")?;
-        let counted = problem.counted(&self.x)?;
+        let counted = problem.measured(&self.x)?;
         let soft = run::measure(problem, &self.x, 0.0)?;
         for (j, c) in model.measured.constraints.iter().enumerate() {
             let bound = problem.bound(j);
@@ -228,7 +235,7 @@ impl Subject {
         let spec = Spec::read(path)?;
         let bounds = spec.bounds()?;
         let (mut x, of) = read_point(point)?;
-        let Posed { problem, held_out, mut notes, .. } = spec.pose(path, options)?;
+        let Instance { problem, held_out, mut notes, .. } = pose(&spec, path, options)?;
         problem.terms("certify")?;
         let variables = problem.oracle().dim();
         match &problem {
@@ -247,7 +254,7 @@ impl Subject {
         }
         let trained = (0..problem.oracle().num_constraints()).map(|j| (problem.bound(j), 1.0)).collect();
         let enforce = Enforce::Surrogate;
-        Ok((Subject { problem, held_out, x, trained, enforce, source: Source::Spec, notes }, bounds))
+        Ok((Subject { problem, held_out, held_out_refused: None, x, trained, enforce, source: Source::Spec, notes }, bounds))
     }
 
     /// Measures everything. `confidence` asks for held-out rows.
@@ -259,14 +266,14 @@ impl Subject {
                 Some(HeldOut { rows: held.data().labels.len(), confidence, constraints })
             }
             (Some(_), None) => {
-                let why = self.notes.iter().find(|n| n.starts_with("the held-out rows cannot")).cloned();
-                let why = why.unwrap_or_else(|| "no rows were held out; expected a test fraction above 0".into());
+                let why =
+                    self.held_out_refused.unwrap_or_else(|| "no rows were held out; expected a test fraction above 0".into());
                 return Err(Error::Request(format!("--holdout: {why}")));
             }
         };
         let (oracle, model) = (self.problem.oracle(), self.problem.terms("certify")?);
         let point = run::measure(oracle, &self.x, how.feasibility)?;
-        let counted = model.counted(self.problem.of_model(&self.x))?;
+        let counted = model.measured(self.problem.of_model(&self.x))?;
         let constraints: Vec<Measured> = point
             .constraints
             .iter()

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use crate::commands::{self, REFUSED};
+use crate::commands;
+use crate::verdict::REFUSED;
 
 /// Optimisation under constraints where nothing is smooth or convex.
 #[derive(Debug, Parser)]

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use thalweg::run::{Diagnostics, Observer, Progress, Row};
 
-use crate::commands::INTERRUPTED;
-use crate::lab::work::Watch;
+use crate::lab::schedule::Watch;
+use crate::verdict::INTERRUPTED;
 use crate::{Error, Result};
 
 /// A flag that the first interrupt sets; a second one ends the process at once.

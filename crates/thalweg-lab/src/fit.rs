@@ -6,19 +6,23 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use thalweg::learn::{Best, Bounded, Builder, Data, Enforce, Expression, FitOptions, Groups, Learning, Trains, fit, hold_out};
+use thalweg::auto::{self, Choice};
+use thalweg::learn::{
+    Best, Bounded, Builder, Data, Enforce, Expression, FitOptions, Groups, Learning, fit, hold_out, training_config,
+    with_training_defaults,
+};
 use thalweg::math::Matrix;
 use thalweg::math::sigmoid::sigmoid;
 use thalweg::oracle::Description;
 use thalweg::run::{self, Budget, Observer, Row};
 use thalweg::sets::{Ball, Set, WholeSpace};
-use thalweg::solvers::Schedule;
+use thalweg::solvers::{Config, Interface, Schedule, registry};
 
 use crate::data::catalogue::load_file;
 use crate::data::table::Table;
 use crate::encode::{Encoding, Grouping, Labels, weights};
 use crate::model::{GroupQuality, Input, Measured, Model, Quality, Reference, Rows, Training, Weight};
-use crate::spec::settings;
+use crate::spec::solver;
 use crate::{Error, Result};
 
 /// What is asked for.
@@ -172,7 +176,7 @@ impl Request {
             minimize: "logistic".into(),
             subject_to: vec![],
             domain: None,
-            solver: "auto".into(),
+            solver: auto::NAME.into(),
             set: vec![],
             test_fraction: 0.2,
             budget: Budget::default(),
@@ -327,7 +331,7 @@ impl Request {
             enforce: self.enforce,
             seed: self.seed,
             threads: self.threads,
-            stop: self.stop.clone(),
+            interrupt: self.stop.clone(),
             ..defaults
         };
         options(&self.solver, table, base)
@@ -336,10 +340,10 @@ impl Request {
     /// Trains.
     pub fn train(&self, mut prepared: Prepared, observer: &mut (dyn Observer + Send)) -> Result<Trained> {
         let start = vec![0.0; prepared.problem.dim()];
-        let mut fitted = fit(&mut prepared.problem, &start, &self.options()?, observer)?;
+        let fitted = fit(&mut prepared.problem, &start, &self.options()?, observer)?;
         let Prepared { input, names, problem, held_out, fingerprint, stand_in, mut notices } = prepared;
         let x = fitted.point.x.clone();
-        notices.append(&mut fitted.notes);
+        notices.extend(fitted.notes.iter().map(ToString::to_string));
         // What is wrong with held-out rows must not cost a trained model.
         let held_out = held_out.and_then(|held| {
             let measured = quality(&held, &x);
@@ -362,7 +366,7 @@ impl Request {
                 enforce: self.enforce,
                 solver: fitted.solver,
                 eta: fitted.eta.map_or(String::new(), |eta| eta.to_string()),
-                reasons: fitted.reasons,
+                reasons: fitted.choice.map_or_else(Vec::new, |choice| reasons(&choice, self.seed)),
                 settings: self.set.join(", "),
                 seed: self.seed,
                 file: self.file.display().to_string(),
@@ -390,45 +394,42 @@ impl Request {
 }
 
 /// The trainer's options with a solver, by name, and settings of it, everything else as in `base`.
-pub fn options(solver: &str, mut table: toml::Table, base: FitOptions) -> Result<FitOptions> {
-    const KNOWN: [&str; 6] = ["auto", "bundle", "ssg", "lbfgs", "st-spg", "mspg"];
-    let mut options = base;
-    match solver {
-        "auto" => {
-            if let Some((name, _)) = table.iter().next() {
-                let named = KNOWN[1..].join(", ");
-                let what = format!("setting '{name}' belongs to a solver; expected one of the solvers {named} beside it");
-                return Err(Error::Request(what));
-            }
-            options.solver = Trains::Auto;
+pub fn options(name: &str, table: toml::Table, base: FitOptions) -> Result<FitOptions> {
+    let named = registry::offered_by(Interface::Fit);
+    let mut options = FitOptions { solver: None, ..base };
+    if name == auto::NAME {
+        if let Some((setting, _)) = table.iter().next() {
+            let what =
+                format!("setting '{setting}' belongs to a solver; expected one of the solvers {} beside it", named.join(", "));
+            return Err(Error::Request(what));
         }
-        "bundle" => {
-            options.solver = Trains::Bundle;
-            table.entry("eps").or_insert(options.bundle.eps.into());
-            options.bundle = settings(table)?;
-        }
-        "ssg" => {
-            options.solver = Trains::Ssg;
-            let (eta, tol) = (table.contains_key("eta"), table.contains_key("tol"));
-            table.entry("infeasible_step").or_insert("polyak".into());
-            options.settings = settings(table)?;
-            options.eta = eta.then_some(options.settings.eta);
-            options.tol = match (tol, options.settings.tol) {
-                (false, _) => None,
-                (true, Schedule::Constant(tol)) => Some(tol),
-                (true, other) => return Err(Error::Request(format!("tol must be a number, got {other}"))),
+    } else {
+        let known: Vec<&str> = [auto::NAME].into_iter().chain(named).collect();
+        let name = solver::known_name(name, "solver", &known)?;
+        let given: Vec<String> = table.keys().cloned().collect();
+        let given = |key: &str| given.iter().any(|given| given == key);
+        let config = with_training_defaults(solver::named(name, table)?, given);
+        if let Config::Ssg(settings) = &config {
+            options.eta = given("eta").then_some(settings.eta);
+            options.tol = match settings.tol {
+                _ if !given("tol") => None,
+                Schedule::Constant(tol) => Some(tol),
+                other => return Err(Error::Request(format!("tol must be a number, got {other}"))),
             };
         }
-        "lbfgs" => options.solver = Trains::Lbfgs(settings(table)?),
-        "st-spg" => options.solver = Trains::StSpg(settings(table)?),
-        "mspg" => options.solver = Trains::Mspg(settings(table)?),
-        other => {
-            let hint = thalweg::suggest::did_you_mean(other, KNOWN);
-            return Err(Error::Request(format!("solver '{other}' is not known{hint}; expected one of {}", KNOWN.join(", "))));
-        }
+        options.solver = Some(config);
     }
     options.validate()?;
     Ok(options)
+}
+
+/// Why a solver was chosen, and the options that repeat the training.
+fn reasons(choice: &Choice, seed: u64) -> Vec<String> {
+    let name = choice.config.name();
+    let changed = solver::changes(&choice.config, &training_config(name));
+    let set: String = changed.iter().map(|(key, value)| format!(" --set {key}={value}")).collect();
+    let repeat = format!("to repeat: --solver {name}{set} --seed {seed}");
+    vec![choice.evidence.problem(), choice.evidence.decision(), repeat]
 }
 
 fn builder(data: Data, words: &Words) -> Result<Builder> {
@@ -460,9 +461,7 @@ fn build(data: Data, words: &Words, references: &[Best]) -> Result<Learning> {
 /// Names the option that would have helped.
 fn name_option(error: thalweg::Error) -> Error {
     match error {
-        thalweg::Error::Problem(what) if what.contains("the data have none") => {
-            Error::Request(format!("{what} with --group COL or --group COL=VALUE"))
-        }
+        error @ thalweg::Error::MissingGroups(_) => Error::Request(format!("{error} with --group COL or --group COL=VALUE")),
         other => other.into(),
     }
 }
@@ -499,7 +498,7 @@ pub fn quality(problem: &Learning, x: &[f64]) -> Result<Quality> {
         accuracy: share(&everyone, &right),
         objective: point.objective,
         constraints: point.constraints.iter().enumerate().map(|(j, c)| c.value + problem.bound(j)).collect(),
-        counted: problem.counted(x)?,
+        counted: problem.measured(x)?,
         groups: groups.collect(),
     })
 }

@@ -10,7 +10,9 @@ pub mod data;
 pub mod encode;
 pub mod error;
 pub mod fit;
+pub mod job;
 pub mod lab;
+mod lenient;
 pub mod metrics;
 pub mod model;
 pub mod output;
@@ -22,5 +24,6 @@ pub mod spec;
 mod testing;
 pub mod trace;
 pub mod tradeoff;
+pub mod verdict;
 
 pub use error::{Error, Result};

@@ -8,7 +8,7 @@ use thalweg::oracle::Description;
 use thalweg::run::{self, Metric};
 use thalweg::suggest::did_you_mean;
 
-use crate::spec::Posed;
+use crate::job::Instance;
 use crate::{Error, Result};
 
 /// The word for the share of rows whose score has the sign of the label.
@@ -93,19 +93,20 @@ impl Wanted {
 
 /// The metrics of a spec: what `list` names, or by default the accuracy where rows are held out. None if there is nothing to
 /// measure.
-pub(crate) fn metrics(list: Option<&[String]>, posed: &Posed) -> Result<Option<Arc<dyn Metric>>> {
+pub(crate) fn metrics(list: Option<&[String]>, instance: &Instance) -> Result<Option<Arc<dyn Metric>>> {
     let wanted = match list {
         Some(list) => Wanted::read(list)?,
-        None if posed.held_out.is_some() || posed.validation.is_some() => vec![Wanted::Accuracy],
+        None if instance.held_out.is_some() || instance.validation.is_some() => vec![Wanted::Accuracy],
         None => vec![],
     };
     if wanted.is_empty() {
         return Ok(None);
     }
-    let training = Side::new(&wanted, posed.problem.model().ok_or_else(|| Error::Request("measure: there is no model".into()))?)?;
-    let held_out = posed.held_out.as_ref().map(|held| Side::new(&wanted, held)).transpose();
+    let training =
+        Side::new(&wanted, instance.problem.model().ok_or_else(|| Error::Request("measure: there is no model".into()))?)?;
+    let held_out = instance.held_out.as_ref().map(|held| Side::new(&wanted, held)).transpose();
     let held_out = held_out.map_err(|e| Error::Request(format!("the held-out rows cannot be used: {e}")))?;
-    let validation = posed.validation.as_ref().map(|rows| Side::new(&wanted, rows)).transpose();
+    let validation = instance.validation.as_ref().map(|rows| Side::new(&wanted, rows)).transpose();
     let validation = validation.map_err(|e| Error::Request(format!("the validation rows cannot be used: {e}")))?;
     let aside = [("held-out", held_out), ("validation", validation)];
     let aside = aside.into_iter().filter_map(|(name, side)| side.map(|side| (name, side))).collect();
@@ -148,7 +149,7 @@ struct Side {
 impl Side {
     fn new(wanted: &[Wanted], rows: &Learning) -> Result<Self> {
         // Of all objectives this one costs least.
-        let mut builder = rows.beside().minimize("l2".parse()?);
+        let mut builder = rows.on_same_data().minimize("l2".parse()?);
         for sum in wanted.iter().filter_map(Wanted::bounded) {
             builder = builder.subject_to(sum);
         }
@@ -168,7 +169,7 @@ impl Side {
             }
         }
         if wanted.contains(&Wanted::CountedRocGap) {
-            side.sums.counted_roc_gap(&origin)?;
+            side.sums.measured_roc_gap(&origin)?;
         }
         Ok(side)
     }
@@ -182,7 +183,7 @@ impl Side {
             let (soft, hard) = if one.sum().is_some() { (sums.next(), counted.next()) } else { (None, None) };
             values.push(match one {
                 Wanted::Accuracy => accuracy(&self.sums, x)?,
-                Wanted::CountedRocGap => self.sums.counted_roc_gap(x)?,
+                Wanted::CountedRocGap => self.sums.measured_roc_gap(x)?,
                 Wanted::Sum(_) => soft.unwrap_or(f64::NAN),
                 Wanted::Counted(_) => hard.unwrap_or(f64::NAN),
             });
@@ -192,7 +193,7 @@ impl Side {
 
     /// The counted side of every sum; nothing if none is wanted.
     fn counted(&self, wanted: &[Wanted], x: &[f64]) -> thalweg::Result<Vec<Option<f64>>> {
-        if wanted.iter().any(|one| matches!(one, Wanted::Counted(_))) { self.sums.counted(x) } else { Ok(vec![]) }
+        if wanted.iter().any(|one| matches!(one, Wanted::Counted(_))) { self.sums.measured(x) } else { Ok(vec![]) }
     }
 }
 

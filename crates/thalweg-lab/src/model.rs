@@ -177,10 +177,10 @@ impl Measured {
             (StopReason::Interrupted, true) if self.constraints.is_empty() => "interrupted: this is the best model so far".into(),
             (StopReason::Interrupted, true) => "interrupted: this is the best model so far, and it keeps every bound".into(),
             (StopReason::Interrupted, false) => "interrupted: no model so far keeps every bound; this is the nearest".into(),
-            (StopReason::Failed { .. }, _) => format!("failed: {}", self.ended),
+            (StopReason::Failed { .. }, _) => self.ended.headline(false),
             (_, true) if self.constraints.is_empty() => "trained without constraints".into(),
             (_, true) => "feasible: every bound is kept on the training rows".into(),
-            (StopReason::Infeasible { .. }, false) => format!("infeasible: {}", self.ended),
+            (StopReason::Infeasible { .. }, false) => self.ended.headline(false),
             (_, false) => "not feasible: the nearest model that was found misses a bound".into(),
         }
     }

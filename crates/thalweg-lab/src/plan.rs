@@ -3,14 +3,16 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use thalweg::plan::{self, Complexity, METHODS, Readable};
+use thalweg::plan::{self, Readable};
+use thalweg::solvers::complexity::{self, Complexity};
+use thalweg::solvers::{Interface, SolverName, registry};
 
 use crate::{Error, Result};
 
 /// What is asked for, beside the constants.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
-    /// The method: one of [`METHODS`].
+    /// The name of the solver, which must have a planner.
     pub method: String,
     /// The theorem of ssg or threes-econ; all that the constants allow if absent.
     pub theorem: Option<String>,
@@ -74,86 +76,89 @@ pub enum Parameters {
     Bmd(plan::bmd::Plan),
 }
 
-/// Refuses a method that has no planner.
-fn check_method(method: &str) -> Result<()> {
-    if METHODS.contains(&method) {
-        return Ok(());
+/// Finds the solver called `method`, which must have a planner.
+fn with_planner(method: &str) -> Result<SolverName> {
+    let known = registry::offered_by(Interface::Plan);
+    if known.contains(&method) {
+        return Ok(method.parse()?);
     }
-    let hint = thalweg::suggest::did_you_mean(method, METHODS);
-    Err(Error::Request(format!("method '{method}' has no planner{hint}; expected {}", METHODS.join(", "))))
+    let hint = thalweg::suggest::did_you_mean(method, known.iter().copied());
+    Err(Error::Request(format!("method '{method}' has no planner{hint}; expected {}", known.join(", "))))
 }
 
 /// The plans of the method that the constants allow. `constants` has a number for each constant that is known, by the names of
 /// the library, such as `rho_hat`; `name` says how messages call what is asked for and the constants.
 pub fn plans(asked: &Asked, constants: toml::Table, name: &dyn Fn(&str) -> String) -> Result<Vec<Planned>> {
-    let method = asked.method.as_str();
-    check_method(method)?;
+    use SolverName::{Adaprox, Bmd, Conex, Dszog, Ipp, Mspg, Ssg, StSpg, ThreesEcon};
+    let method = with_planner(&asked.method)?;
     for (option, given, methods) in [
-        ("theorem", asked.theorem.is_some(), ["ssg", "threes-econ"].as_slice()),
-        ("inner", asked.inner.is_some(), &["ipp", "adaprox"]),
-        ("as_printed", asked.as_printed, &["ssg", "adaprox"]),
-        ("strict", asked.strict, &["dszog"]),
+        ("theorem", asked.theorem.is_some(), [Ssg, ThreesEcon].as_slice()),
+        ("inner", asked.inner.is_some(), &[Ipp, Adaprox]),
+        ("as_printed", asked.as_printed, &[Ssg, Adaprox]),
+        ("strict", asked.strict, &[Dszog]),
     ] {
         if given && !methods.contains(&method) {
+            let methods: Vec<&str> = methods.iter().map(|method| method.as_str()).collect();
             let what = format!("{} is for {}: {method} has no such choice", name(option), methods.join(" and "));
             return Err(Error::Request(what));
         }
     }
     let eps = asked.eps;
     match method {
-        "adaprox" => {
+        Adaprox => {
             let c = read(method, constants, name)?;
             let all = plan::adaprox::Inner::ALL;
             let chosen = asked.inner.as_deref().map(|name| inner(name, &all)).transpose()?;
             let plans = allowed(chosen, &all, |inner| plan::adaprox::plan(inner, &c, eps, asked.as_printed))?;
             Ok(plans.into_iter().map(|plan| Planned::new(plan, Parameters::Adaprox)).collect())
         }
-        "bmd" => {
+        Bmd => {
             let c = read(method, constants, name)?;
             Ok(vec![Planned::new(plan::bmd::plan(&c, eps)?, Parameters::Bmd)])
         }
-        "conex" => {
+        Conex => {
             let c = read(method, constants, name)?;
             Ok(vec![Planned::new(plan::conex::plan(&c, eps)?, Parameters::Conex)])
         }
-        "dszog" => {
+        Dszog => {
             let c = read(method, constants, name)?;
             Ok(vec![Planned::new(plan::dszog::plan(&c, eps, asked.strict)?, Parameters::Dszog)])
         }
-        "ipp" => {
+        Ipp => {
             let c = read(method, constants, name)?;
             let all = plan::ipp::Inner::ALL;
             let chosen = asked.inner.as_deref().map(|name| inner(name, &all)).transpose()?;
             let plans = allowed(chosen, &all, |inner| plan::ipp::plan(inner, &c, eps))?;
             Ok(plans.into_iter().map(|plan| Planned::new(plan, Parameters::Ipp)).collect())
         }
-        "mspg" => {
+        Mspg => {
             let c = read(method, constants, name)?;
             Ok(vec![Planned::new(plan::mspg::plan(&c, eps)?, Parameters::Mspg)])
         }
-        "st-spg" => {
+        StSpg => {
             let c = read(method, constants, name)?;
             Ok(vec![Planned::new(plan::st_spg::plan(&c, eps)?, Parameters::StSpg)])
         }
-        "threes-econ" => {
+        ThreesEcon => {
             let c = read(method, constants, name)?;
             let chosen = asked.theorem.as_deref().map(str::parse).transpose()?;
             let plans = allowed(chosen, &plan::threes_econ::Theorem::ALL, |t| plan::threes_econ::plan(t, &c, eps))?;
             Ok(plans.into_iter().map(|plan| Planned::new(plan, Parameters::ThreesEcon)).collect())
         }
-        _ => {
+        Ssg => {
             let c = read(method, constants, name)?;
             let chosen = asked.theorem.as_deref().map(str::parse).transpose()?;
             let plans = allowed(chosen, &plan::ssg::Theorem::ALL, |t| plan::ssg::plan(t, &c, eps, asked.as_printed))?;
             Ok(plans.into_iter().map(|plan| Planned::new(plan, Parameters::Ssg)).collect())
         }
+        other => Err(Error::Request(format!("method '{other}' has no planner"))),
     }
 }
 
 /// How the work grows as the accuracy is raised, for one method or for all.
 pub fn complexity(method: Option<&str>) -> Result<Vec<&'static Complexity>> {
-    method.map_or(Ok(()), check_method)?;
-    Ok(plan::complexity().iter().filter(|row| method.is_none_or(|m| m == row.method)).collect())
+    let method = method.map(with_planner).transpose()?;
+    Ok(complexity::complexity().iter().filter(|row| method.is_none_or(|method| method == row.method)).collect())
 }
 
 /// The solver of subproblems that is called `name`.
@@ -166,7 +171,11 @@ fn inner<I: Copy + std::fmt::Display>(name: &str, all: &[I]) -> Result<I> {
 }
 
 /// The given constants as the planner of `method` takes them; refuses those that it does not know.
-fn read<C: Default + Serialize + DeserializeOwned>(method: &str, given: toml::Table, name: &dyn Fn(&str) -> String) -> Result<C> {
+fn read<C: Default + Serialize + DeserializeOwned>(
+    method: SolverName,
+    given: toml::Table,
+    name: &dyn Fn(&str) -> String,
+) -> Result<C> {
     let failed = |e: &dyn std::fmt::Display| Error::Request(format!("the constants cannot be read: {e}"));
     let known = serde_json::to_value(C::default()).map_err(|e| failed(&e))?;
     if let Some(stranger) = given.keys().find(|key| known.get(key.as_str()).is_none()) {

@@ -7,13 +7,13 @@ use serde::Serialize;
 use thalweg::certify::{Bounds, certify};
 use thalweg::learn::{Enforce, FitOptions, Learning, fit};
 use thalweg::oracle::{Description, Subgradients};
-use thalweg::run::{self, Observer, Options, Progress, StopReason};
+use thalweg::run::{self, Observer, Progress, StopReason};
 use thalweg::suggest::did_you_mean;
 
 use crate::data::table::quote_cell;
 use crate::fit::quality;
+use crate::job::{Job, execute};
 use crate::model::Quality;
-use crate::spec::Ready;
 use crate::trace::digits;
 use crate::{Error, Result};
 
@@ -41,9 +41,9 @@ pub fn sorted(mut values: Vec<f64>) -> Result<Vec<f64>> {
     Ok(values)
 }
 
-/// The values of `--bounds`, from the loosest to the tightest.
+/// Parses the values of a bound, such as `0.01..0.2:12` or `0.1,0.2`, and sorts them from the loosest to the tightest.
 pub fn bounds(text: &str) -> Result<Vec<f64>> {
-    let refuse = |what: String| Error::Request(format!("--bounds {text}: {what}"));
+    let refuse = Error::Request;
     let number = |word: &str| {
         let parsed = word.trim().parse::<f64>().ok().filter(|v| v.is_finite());
         parsed.ok_or_else(|| refuse(format!("'{}' is not a finite number; expected A..B:N or numbers with commas", word.trim())))
@@ -61,7 +61,7 @@ pub fn bounds(text: &str) -> Result<Vec<f64>> {
             between(from, to, count)
         }
     };
-    sorted(values).map_err(|e| refuse(e.to_string()))
+    sorted(values)
 }
 
 /// Evenly spaced values, in the logarithm if both ends are above 0. Those inside are rounded to what a person would write,
@@ -280,12 +280,12 @@ impl Sweeps for Fits<'_> {
                 let asked: Vec<f64> = (0..problem.num_constraints()).map(|j| problem.bound(j)).collect();
                 for (j, c) in fitted.constraints.iter().enumerate() {
                     problem.set_bound(j, c.surrogate_bound);
-                    problem.sharpen(j, c.sharpened);
+                    problem.scale_temperature(j, c.sharpened);
                 }
                 let proved = distance(problem, &fitted.point.x, self.options.feasibility, &mut notes);
                 for (j, c) in fitted.constraints.iter().enumerate() {
                     problem.set_bound(j, asked[j]);
-                    problem.sharpen(j, 1.0 / c.sharpened);
+                    problem.scale_temperature(j, 1.0 / c.sharpened);
                 }
                 proved
             });
@@ -298,7 +298,7 @@ impl Sweeps for Fits<'_> {
         let mut row = self.row(bound, x)?;
         let problem = &*self.problem;
         let feasibility = self.options.feasibility;
-        let (counted, point) = (problem.counted(x)?, run::measure(problem, x, feasibility)?);
+        let (counted, point) = (problem.measured(x)?, run::measure(problem, x, feasibility)?);
         row.feasible = point.constraints.iter().enumerate().all(|(j, c)| match (self.options.enforce, counted[j]) {
             (Enforce::Measured, Some(rate)) => rate <= problem.bound(j) + feasibility * problem.bound(j).abs().max(1.0),
             _ => c.satisfied,
@@ -309,10 +309,8 @@ impl Sweeps for Fits<'_> {
 
 /// Runs of `thalweg solve`.
 pub struct Solves {
-    /// The problem and its solver.
-    pub ready: Ready,
-    /// How each run is made.
-    pub options: Options,
+    /// The problem, its solver, and the options of each run.
+    pub job: Job,
     /// The constraint whose bound moves.
     pub which: usize,
 }
@@ -320,10 +318,10 @@ pub struct Solves {
 impl Solves {
     fn row(&self, bound: f64, point: &run::Point) -> Result<Row> {
         let value = |p: &run::Point| p.constraints.get(self.which).map(|c| c.value);
-        let held = self.ready.posed.held_out.as_ref();
+        let held = self.job.instance.held_out.as_ref();
         let held = held.map(|p| {
             Ok::<_, Error>((
-                run::measure(p, self.ready.posed.problem.of_model(&point.x), self.options.feasibility)?,
+                run::measure(p, self.job.instance.problem.of_model(&point.x), self.job.setup.options.feasibility)?,
                 p.bound(self.which),
             ))
         });
@@ -343,15 +341,11 @@ impl Solves {
 
 impl Sweeps for Solves {
     fn run(&mut self, bound: f64, start: Option<&[f64]>, observer: &mut (dyn Observer + Send)) -> Result<Reached> {
-        self.ready.posed.problem.model_mut().into_iter().for_each(|model| model.set_bound(self.which, bound));
-        let start = start.unwrap_or(&self.ready.equipped.start);
-        let outcome = run::minimize_with(
-            self.ready.posed.problem.oracle(),
-            &mut self.ready.equipped.solver,
-            start,
-            &self.options,
-            observer,
-        )?;
+        self.job.instance.problem.model_mut().into_iter().for_each(|model| model.set_bound(self.which, bound));
+        if let Some(start) = start {
+            self.job.setup.start = start.to_vec();
+        }
+        let outcome = execute(&self.job.instance, &mut self.job.setup, observer)?;
         let interrupted = outcome.ended == StopReason::Interrupted;
         let failed = matches!(outcome.ended, StopReason::Failed { .. });
         // A point that keeps the bounds is worth more here than the one that the method's rule returns.
@@ -366,17 +360,19 @@ impl Sweeps for Solves {
         let mut notes = vec![];
         if row.feasible && !interrupted {
             let own = stationary.map(|proved| proved.upper);
-            row.proved =
-                own.or_else(|| distance(self.ready.posed.problem.oracle(), &point.x, self.options.feasibility, &mut notes));
+            row.proved = own.or_else(|| {
+                distance(self.job.instance.problem.oracle(), &point.x, self.job.setup.options.feasibility, &mut notes)
+            });
         }
         Ok(Reached { row, notes, interrupted })
     }
 
     fn at(&mut self, bound: f64, x: &[f64]) -> Result<Reached> {
-        self.ready.posed.problem.model_mut().into_iter().for_each(|model| model.set_bound(self.which, bound));
-        let mut row = self.row(bound, &run::measure(self.ready.posed.problem.oracle(), x, self.options.feasibility)?)?;
+        self.job.instance.problem.model_mut().into_iter().for_each(|model| model.set_bound(self.which, bound));
+        let mut row =
+            self.row(bound, &run::measure(self.job.instance.problem.oracle(), x, self.job.setup.options.feasibility)?)?;
         let mut notes = vec![];
-        row.proved = distance(self.ready.posed.problem.oracle(), x, self.options.feasibility, &mut notes);
+        row.proved = distance(self.job.instance.problem.oracle(), x, self.job.setup.options.feasibility, &mut notes);
         Ok(Reached { row, notes, interrupted: false })
     }
 }
@@ -538,7 +534,7 @@ mod tests {
         assert_eq!(refused(vec![-0.0, 0.0]), "0 is there twice; expected different values");
         assert_eq!(refused(vec![]), "there is no value; expected at least one bound");
         assert_eq!(refused((0..=MOST).map(|i| i as f64).collect()), "there are 1001 values; expected at most 1000");
-        assert_eq!(bounds("1,2,1").unwrap_err().to_string(), "--bounds 1,2,1: 1 is there twice; expected different values");
+        assert_eq!(bounds("1,2,1").unwrap_err().to_string(), "1 is there twice; expected different values");
     }
 
     /// Runs that end where they are told to.

@@ -56,7 +56,7 @@ fn form(inner_steps: InnerSteps) -> Form {
 
 fn settings(name: &str) -> adaprox::Settings {
     let inner = match name {
-        "sg" => adaprox::Inner::Sg(adaprox::Sg::default()),
+        name if name == adaprox::Inner::NAMES[0] => adaprox::Inner::Sg(adaprox::Sg::default()),
         _ => adaprox::Inner::Pd(pd::Settings::default()),
     };
     adaprox::Settings {
@@ -101,7 +101,7 @@ fn measure(m: usize, folder: Option<&Path>) -> Vec<f64> {
         write(folder, &format!("smoothness-{m}"), &[smoothness]);
     }
     let mut medians = vec![];
-    for name in ["sg", "pd"] {
+    for &name in adaprox::Inner::NAMES {
         let mut seconds = [vec![], vec![]];
         let (mut objective, mut constraint_steps, mut products) = ([0.0; 2], [0; 2], [0; 2]);
         for _ in 0..TURNS {

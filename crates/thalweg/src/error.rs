@@ -35,6 +35,9 @@ pub enum Error {
     /// The problem cannot be posed, or a method refuses it.
     #[error("{0}")]
     Problem(String),
+    /// A term compares groups, but the data have no group column.
+    #[error("{0}, but the data have none; name a group column")]
+    MissingGroups(String),
     /// An oracle could not be evaluated.
     #[error("{0}")]
     Oracle(String),

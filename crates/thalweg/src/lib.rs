@@ -19,6 +19,7 @@
 //! | [`learn`], [`bilevel`] | problems on data, pessimistic bilevel problems |
 
 pub mod assess;
+pub mod auto;
 pub mod bilevel;
 pub mod certify;
 mod cuts;
@@ -27,6 +28,7 @@ pub mod estimate;
 pub mod eval;
 pub mod learn;
 pub mod math;
+mod note;
 pub mod oracle;
 pub mod plan;
 pub mod run;
@@ -35,6 +37,7 @@ pub mod solvers;
 pub mod suggest;
 
 pub use error::{Error, Result};
+pub use note::{Functions, Note, StallCause};
 
 /// Runs the example of the README as a test.
 #[cfg(doctest)]

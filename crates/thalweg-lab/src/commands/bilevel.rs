@@ -11,10 +11,11 @@ use thalweg::bilevel::{self, Bilevel, Extreme, Extremes, Form, Found, Settings, 
 use thalweg::run::Options;
 use thalweg::solvers::{adaprox, pd};
 
-use super::{DONE, Ending, INTERRUPTED, MISSED};
+use super::Ending;
 use crate::Result;
 use crate::console::{Bar, stop_on_signal};
 use crate::output::{align, print};
+use crate::verdict::{DONE, INTERRUPTED, MISSED};
 
 /// Pessimistic bilevel problems: a leader chooses, a follower answers, and the worst of its answers counts
 #[derive(Debug, Clone, clap::Args)]

@@ -7,11 +7,12 @@ use serde::Serialize;
 use thalweg::certify::Bounds;
 use thalweg::learn::{Enforce, Interval};
 
-use super::{DONE, Ending, MISSED};
+use super::Ending;
 use crate::certificate::bounds_words;
 use crate::certify::{Findings, HeldOut, Measured, Source, Subject, Worst};
 use crate::data::catalogue;
 use crate::output::{align, json, print};
+use crate::verdict::{DONE, MISSED};
 use crate::{Error, Result};
 
 /// Check a model, or a point of a spec, anew: is it feasible, which constraint is worst, how near is it to stationary?
@@ -210,7 +211,7 @@ fn held_out(held: &HeldOut, trained: &[Measured]) -> String {
         };
         rows.push([name, bound.map_or(String::new(), number), number(value), low_text, high_text, verdict.into()]);
     };
-    for (Interval { name, bound, value, low, high, counted, .. }, trained) in held.constraints.iter().zip(trained) {
+    for (Interval { name, bound, value, low, high, measured: counted, .. }, trained) in held.constraints.iter().zip(trained) {
         match counted {
             None => row(name.clone(), Some(*bound), *value, *low, *high),
             Some(c) => {

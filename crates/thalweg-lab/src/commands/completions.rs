@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-use super::{DONE, Ending};
+use super::Ending;
 use crate::output::print;
+use crate::verdict::DONE;
 
 /// Print completions for a shell.
 #[derive(Debug, Clone, clap::Args)]

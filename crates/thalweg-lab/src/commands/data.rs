@@ -6,13 +6,14 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::{DONE, Ending};
+use super::Ending;
 use crate::console::Bar;
 use crate::data::cache;
 use crate::data::catalogue::{self, Counts, GroupCount, LabelCount, Options, Place, SETS, Set};
 use crate::data::synth::{Like, Synth};
 use crate::output::{align, json, print};
 use crate::trace::write_whole;
+use crate::verdict::DONE;
 use crate::{Error, Result};
 
 /// Known data sets: which there are, what is in them, and where their files are looked for.

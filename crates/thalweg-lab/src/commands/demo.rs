@@ -4,11 +4,12 @@ use std::process::ExitCode;
 
 use thalweg::run::{Budget, StopReason};
 
-use super::{DONE, Ending, INTERRUPTED, MISSED};
+use super::Ending;
 use crate::console::{Bar, stop_on_signal};
 use crate::data::adult;
 use crate::fit::{Request, Trained};
 use crate::output::{align, print};
+use crate::verdict::{DONE, INTERRUPTED, MISSED};
 
 /// Train a classifier on embedded data without and with a fairness constraint, and compare the two.
 #[derive(Debug, Clone, clap::Args)]

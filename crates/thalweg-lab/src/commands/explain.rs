@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::{DONE, Ending};
+use super::Ending;
 use crate::model::{Input, Model, Quality};
 use crate::output::{align, print};
+use crate::verdict::DONE;
 
 /// Show a trained model: its largest weights, and rates by group.
 #[derive(Debug, Clone, clap::Args)]

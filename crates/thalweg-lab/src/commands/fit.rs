@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
+use thalweg::auto;
 use thalweg::learn::Enforce;
 use thalweg::run::{Budget, StopReason};
+use thalweg::solvers::{Interface, SolverName};
 
-use super::{DONE, Ending, INTERRUPTED, MISSED};
+use super::Ending;
 use crate::certificate::slope_words;
 use crate::console::{Bar, stop_on_signal};
 use crate::fit::{Directory, Request, Trained};
@@ -15,6 +17,7 @@ use crate::model::Quality;
 use crate::output::{align, json, print};
 use crate::report::{self, of_fit};
 use crate::trace::{check_writable, write_whole};
+use crate::verdict::{DONE, INTERRUPTED, MISSED};
 use crate::{Error, Result};
 
 /// Fit a linear classifier under constraints to a table.
@@ -80,9 +83,7 @@ pub struct Asked {
     /// has a variance)
     #[arg(long, value_name = "all|RADIUS")]
     domain: Option<String>,
-    /// The solver: auto chooses, bundle proves its answer, ssg takes the most general problems; without constraints also lbfgs for
-    /// smooth objectives, st-spg and mspg for a loss with its variance
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = auto::NAME, help = solver_help())]
     solver: String,
     /// A setting of the named solver, such as eta=0.5 (repeatable)
     #[arg(long, value_name = "NAME=VALUE")]
@@ -114,6 +115,16 @@ pub struct Asked {
 enum EnforceArg {
     Measured,
     Surrogate,
+}
+
+/// Which solvers there are, with and without constraints.
+fn solver_help() -> String {
+    let offered = |constraints: bool| {
+        let names = SolverName::ALL.iter().filter(|name| name.offered_by(Interface::Fit));
+        let names = names.filter(|name| name.takes_constraints() == constraints).map(|name| name.as_str());
+        names.collect::<Vec<_>>().join(", ")
+    };
+    format!("The solver: {} to have one chosen, {}; without constraints also {}", auto::NAME, offered(true), offered(false))
 }
 
 impl Asked {
@@ -159,7 +170,7 @@ impl Asked {
             ("--minimize", self.minimize != "logistic"),
             ("--subject-to", !self.subject_to.is_empty()),
             ("--domain", self.domain.is_some()),
-            ("--solver", self.solver != "auto"),
+            ("--solver", self.solver != auto::NAME),
             ("--set", !self.set.is_empty()),
             ("--test-fraction", self.test_fraction != 0.2),
             ("--passes", self.passes.is_some()),

@@ -8,18 +8,20 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::json;
 
-use super::{DONE, Ending, INTERRUPTED, MISSED};
+use super::Ending;
 use crate::console::{Board, stop_on_signal};
 use crate::data::catalogue;
 use crate::data::table::quote_cell;
-use crate::lab::experiment::{Experiment, describe, matches, panel};
+use crate::lab::experiment::Experiment;
 use crate::lab::frame::{Line, chosen, curves, lines};
+use crate::lab::grid::{describe, matches, panel};
 use crate::lab::page;
-use crate::lab::store::{Facts, Member, Part, Status, Store};
-use crate::lab::work::{RunOptions, run as work};
+use crate::lab::schedule::{RunOptions, run as schedule};
+use crate::lab::store::{Facts, Member, Part, Store};
 use crate::output::{align, json, print};
 use crate::report::html;
 use crate::trace::{check_writable, digits, write_whole};
+use crate::verdict::{DONE, Status};
 use crate::{Error, Result};
 
 /// Experiments: many runs, kept in a store, compared in a report
@@ -214,18 +216,14 @@ fn run_experiment(args: RunArgs) -> Ending {
         interrupt: stop_on_signal()?,
     };
     let board = Board::new(!args.quiet, args.jobs);
-    let done = work(&experiment, store, &how, &board);
+    let done = schedule(&experiment, store, &how, &board);
     board.finish();
     let done = done?;
 
     let store = Store::open(&args.store.store)?;
     let rows = lines(&store, Some(&experiment.name))?;
     let failed = rows.iter().filter(|row| row.failed()).count();
-    let code = match (done.interrupted, failed) {
-        (true, _) => INTERRUPTED,
-        (false, 0) => DONE,
-        (false, _) => MISSED,
-    };
+    let code = Status::of_all(done.interrupted, failed == 0).exit_code();
     if args.json {
         let runs: Vec<Listed> = rows.iter().map(Listed::of).collect();
         let (worked, found, interrupted) = (done.worked, done.found, done.interrupted);
@@ -248,7 +246,7 @@ fn run_experiment(args: RunArgs) -> Ending {
         text += &format!("note: {note}\n");
     }
     for row in rows.iter().filter(|row| row.failed()) {
-        text += &format!("{}: {}: {}\n", row.word(), row.name(), row.ended.as_deref().unwrap_or_default());
+        text += &format!("{}: {}\n", row.name(), row.ended.as_deref().unwrap_or_default());
     }
     let flag = match args.store.store == Path::new("thalweg.sqlite") {
         true => String::new(),
@@ -276,7 +274,7 @@ fn dry_run(experiment: &Experiment, only: Option<&str>) -> Ending {
         let trial = experiment.tries(s);
         for c in 0..experiment.solvers[s].cells.len() {
             for seed in experiment.tuning_seeds()? {
-                let job = if trial { experiment.trial(d, p, s, c, seed)? } else { experiment.job(d, p, s, c, seed)? };
+                let job = if trial { experiment.trial(d, p, s, c, seed)? } else { experiment.run(d, p, s, c, seed)? };
                 add(experiment.describe(&job));
             }
         }
@@ -477,13 +475,13 @@ fn show(args: ShowArgs) -> Ending {
     row("ended", run.ended.clone());
     row("objective", number(run.objective));
     row("violation", number(run.violation));
-    for c in run.outcome["point"]["constraints"].as_array().into_iter().flatten() {
-        let kept = if c["satisfied"] == true { "holds" } else { "violated" };
-        row("constraint", format!("{}: {} ({kept})", c["name"].as_str().unwrap_or_default(), c["value"]));
+    for c in run.outcome.iter().flat_map(|o| &o.outcome.point.constraints) {
+        let verdict = if c.satisfied { "satisfied" } else { "violated" };
+        row("constraint", format!("{}: {} ({verdict})", c.name, c.value));
     }
     row("solver", format!("{}, version {} of its code", run.method, run.version));
-    row("settings", run.spec["solver"].to_string());
-    row("problem", run.outcome["problem"].as_str().unwrap_or_default().into());
+    row("settings", run.spec.solver.to_string());
+    row("problem", run.outcome.as_ref().map_or_else(String::new, |o| o.problem.clone()));
     row("seed", run.seed.to_string());
     row("iterations", run.iterations.to_string());
     row("passes", format!("{:.2} of the objective, {:.2} of the constraints", run.passes_f, run.passes_g));
@@ -493,16 +491,16 @@ fn show(args: ShowArgs) -> Ending {
     row("recorded", format!("{recorded} iterates: {}", curves.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ")));
     if let Some(c) = &certificates {
         row("certified", format!("{} iterates", c.curves.first().map_or(0, |c| c.numbers.len())));
-        if let Some([lower, upper]) = page::certificate(&c.returned) {
+        if let Some([lower, upper]) = c.returned.interval() {
             row("certificate", format!("the proximal point of the returned point lies between {lower:.3e} and {upper:.3e} away"));
         }
     }
     row("machine", run.host.to_string());
     row("data", run.data_hash.clone());
     row("finished", run.finished.clone());
-    let of_problem = run.outcome["problem_notes"].as_array().into_iter().flatten().filter_map(|note| note.as_str());
-    for note in of_problem.chain(run.notes.iter().map(String::as_str)) {
-        row("note", note.into());
+    let of_problem = run.outcome.iter().flat_map(|o| o.problem_notes.clone());
+    for note in of_problem.chain(run.notes.iter().map(ToString::to_string)) {
+        row("note", note);
     }
     print(&align(&rows, &[]))?;
     Ok(ExitCode::from(DONE))

@@ -15,14 +15,5 @@ pub mod tradeoff;
 
 use std::process::ExitCode;
 
-/// Done, and what was asked for holds.
-pub const DONE: u8 = 0;
-/// Done, but the answer is not feasible or a required target was missed.
-pub const MISSED: u8 = 1;
-/// Not done: a sentence on standard error says why.
-pub const REFUSED: u8 = 2;
-/// Ended by the user; the best point so far was written.
-pub const INTERRUPTED: u8 = 130;
-
-/// What a command ends with.
+/// Exit code of a command, or the error that it reports.
 pub type Ending = crate::Result<ExitCode>;

@@ -3,11 +3,13 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use thalweg::plan::{Complexity, METHODS};
+use thalweg::solvers::complexity::Complexity;
+use thalweg::solvers::{Interface, SolverName, registry};
 
-use super::{DONE, Ending};
+use super::Ending;
 use crate::output::{align, print, print_json};
 use crate::plan::{Asked, Planned, complexity, plans};
+use crate::verdict::DONE;
 use crate::{Error, Result};
 
 /// From the constants of a problem to the parameters that the theorems prescribe.
@@ -19,8 +21,7 @@ use crate::{Error, Result};
   thalweg plan --complexity"
 )]
 pub struct Args {
-    /// The method: ssg, conex, ipp, threes-econ, dszog, adaprox, mspg, st-spg or bmd [default: ssg]
-    #[arg(long)]
+    #[arg(long, help = method_help())]
     method: Option<String>,
     /// The theorem, such as 4.2-I (ssg) or 3.7 (threes-econ); all that the constants allow if absent
     #[arg(long)]
@@ -46,6 +47,13 @@ pub struct Args {
     json: bool,
     #[command(flatten)]
     constants: Given,
+}
+
+/// The method that is planned for where none is named.
+const DEFAULT: SolverName = SolverName::Ssg;
+
+fn method_help() -> String {
+    format!("The method: one of {} [default: {DEFAULT}]", registry::offered_by(Interface::Plan).join(", "))
 }
 
 const SEVERAL: &str = "Constants of several methods";
@@ -314,7 +322,7 @@ pub fn run(args: Args) -> Ending {
         let constants = toml::Table::try_from(&args.constants);
         let constants = constants.map_err(|e| Error::Request(format!("the constants cannot be read: {e}")))?;
         let asked = Asked {
-            method: args.method.unwrap_or_else(|| METHODS[0].into()),
+            method: args.method.unwrap_or_else(|| DEFAULT.to_string()),
             theorem: args.theorem,
             inner: args.inner,
             // The parser asks for it.
@@ -344,7 +352,7 @@ fn show_complexity(rows: &[&Complexity], json: bool) -> Result<()> {
         vec![["method", "constraint", "objective subgradients", "constraint subgradients", "constraint values", "under"]];
     table.extend(rows.iter().map(|r| {
         let work = [r.objective_subgradients, r.constraint_subgradients, r.constraint_values];
-        [r.method, r.setting, work[0], work[1], work[2], r.conditions]
+        [r.method.as_str(), r.setting, work[0], work[1], work[2], r.conditions]
     }));
     let table: Vec<[String; 6]> = table.into_iter().map(|row| row.map(String::from)).collect();
     print(&align(&table, &[]))

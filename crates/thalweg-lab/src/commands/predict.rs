@@ -4,12 +4,13 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::{DONE, Ending};
+use super::Ending;
 use crate::Error;
 use crate::fit::predictions;
 use crate::model::Model;
 use crate::output::print;
 use crate::trace::write_whole;
+use crate::verdict::DONE;
 
 /// Score new rows with a trained model: score, probability-like value and label for each.
 ///

@@ -4,20 +4,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use thalweg::assess::{Measured, Measures, NearStationarity, PenalisedStationarity};
-use thalweg::certify::Certificate;
-use thalweg::run::{self, Checkpoint, Options, Outcome, Point, StopReason};
+use thalweg::Note;
+use thalweg::run::{Checkpoint, StopReason};
 use thalweg::solvers::PointOrigin;
 
-use super::{DONE, Ending, INTERRUPTED, MISSED};
-use crate::bilevel::Judged;
+use super::Ending;
 use crate::certificate::{bounds_words, penalised_words, slope_words, stationary_words, switching_words, zeroth_order_words};
 use crate::console::{Bar, stop_on_signal};
 use crate::data::catalogue;
-use crate::model::Reference;
+use crate::job::{Finished, Job, execute, finish};
 use crate::output::{CROWD, align, few, json, print};
 use crate::report::of_solve::{self, Solved};
-use crate::spec::{Problem, Ready, Spec};
+use crate::spec::Spec;
 use crate::trace::{check_writable, csv, write_whole};
 use crate::{Error, Result};
 
@@ -63,43 +61,36 @@ pub struct Args {
 pub fn run(args: Args) -> Ending {
     let spec = Spec::read(&args.spec)?;
     args.check_files()?;
-    let mut ready = spec.ready(&args.spec, &catalogue::Options { data_dir: args.data_dir.clone(), progress: !args.quiet })?;
+    let mut job = Job::new(&spec, &args.spec, &catalogue::Options { data_dir: args.data_dir.clone(), progress: !args.quiet })?;
     let every = Duration::try_from_secs_f64(args.checkpoint_every)
         .map_err(|_| Error::Request(format!("--checkpoint-every {}; expected a number of seconds", args.checkpoint_every)))?;
-    let options = spec.options(ready.equipped.certificate, ready.equipped.metrics.clone());
-    let options = Options {
-        feasibility: ready.equipped.relaxed.unwrap_or(0.0).max(options.feasibility),
-        threads: args.threads.unwrap_or(options.threads),
-        checkpoint: args.checkpoint.clone().map(|file| Checkpoint {
-            file,
-            every,
-            resume: args.resume,
-            settings: ready.equipped.settings.clone(),
-        }),
-        interrupt: Some(stop_on_signal()?),
-        ..options
-    };
+    let options = &mut job.setup.options;
+    options.threads = args.threads.unwrap_or(options.threads);
+    options.checkpoint = args.checkpoint.clone().map(|file| {
+        let settings = job.setup.settings.clone();
+        Checkpoint { file, every, resume: args.resume, settings }
+    });
+    options.interrupt = Some(stop_on_signal()?);
     let mut bar = Bar::new(!args.quiet);
-    let mut outcome =
-        run::minimize_with(ready.posed.problem.oracle(), &mut ready.equipped.solver, &ready.equipped.start, &options, &mut bar)?;
+    let mut outcome = execute(&job.instance, &mut job.setup, &mut bar)?;
     bar.finish();
-    outcome.notes.splice(0..0, ready.notes().cloned());
+    outcome.notes.splice(0..0, job.notes().cloned().map(Note::from));
 
     // The outcome is printed even if a file could not be written, and the files are written even if nobody reads.
     let traced = args.trace.as_ref().map_or(Ok(()), |file| {
         let metrics: Vec<String> = outcome.metrics.iter().map(|reading| reading.name.clone()).collect();
         write_whole(file, &csv(&outcome.trace, &metrics))
     });
-    let report = Report::new(&ready, outcome, &options);
+    let report = Report::new(finish(&job.instance, &job.setup, outcome));
     let text = json(&report)?;
     let written = args.out.as_ref().map_or(Ok(()), |file| write_whole(file, &text));
     let page = args.report.as_ref().map_or(Ok(()), |file| {
-        let page = of_solve::page(&report.solved(&args.spec, &spec, &ready));
+        let page = of_solve::page(&report.solved(&args.spec, &spec, &job));
         write_whole(file, &crate::report::html(&page))
     });
     let mut words = if args.json { text } else { report.words() };
     if let Some(file) = args.report.as_ref().filter(|_| page.is_ok() && !args.json) {
-        words += &format!("written: {}\n", file.display());
+        words += &format!("saved {}\n", file.display());
     }
     let printed = print(&words);
     traced.and(written).and(page).and(printed)?;
@@ -131,7 +122,7 @@ impl Args {
 /// Of a crowd of constraints, so many have a line.
 const WORST: usize = 5;
 
-/// What is printed and written.
+/// The JSON that is printed and written.
 #[derive(Debug, serde::Serialize)]
 struct Report {
     /// The point is feasible and the run did not fail.
@@ -139,115 +130,42 @@ struct Report {
     exit_code: u8,
     /// Why the run ended, in words.
     message: String,
-    problem: String,
-    /// The bound of each constraint; its value in the outcome is measured from there.
-    bounds: Vec<f64>,
-    /// The reference values that bounds, thresholds, domain and start were made from.
-    references: Vec<Reference>,
     #[serde(flatten)]
-    outcome: Outcome,
-    /// What the x of a bilevel problem is worth.
-    bilevel: Option<Judged>,
-    /// The same terms on the rows that were set aside.
-    held_out: Option<Point>,
-    /// Near-stationarity of the returned point, with bounds.
-    certificate_bounds: Option<Certificate>,
-    /// Near-stationarity of the returned point.
-    certificate: Option<NearStationarity>,
-    /// Near-stationarity of the returned point for a smoothed penalty.
-    penalty_certificate: Option<PenalisedStationarity>,
+    finished: Finished,
 }
 
 impl Report {
-    fn new(ready: &Ready, mut outcome: Outcome, options: &Options) -> Self {
-        let exit_code = match (&outcome.ended, outcome.point.feasible) {
-            (StopReason::Interrupted, _) => INTERRUPTED,
-            (StopReason::Failed { .. } | StopReason::Infeasible { .. }, _) | (_, false) => MISSED,
-            (_, true) => DONE,
-        };
-        let x = &outcome.point.x;
-        let mut notes = vec![];
-        // The run is over: what cannot be said about its point is a note, not a reason to lose it.
-        let held_out = ready.posed.held_out.as_ref().and_then(|p| {
-            let measured = run::measure(p, x, options.feasibility);
-            measured.map_err(|e| notes.push(format!("the point was not measured on the held-out rows: {e}"))).ok()
-        });
-        // Who interrupts a run does not want to wait for another one.
-        let asked = if outcome.ended == StopReason::Interrupted { Measures::default() } else { options.certificate };
-        let Measured { switching: certificate, penalised: penalty_certificate, bounds: certificate_bounds } =
-            asked.take(ready.posed.problem.oracle(), x).unwrap_or_else(|e| {
-                notes.push(format!("the near-stationarity of the point was not computed: {e}"));
-                Measured::default()
-            });
-        let bilevel = match &ready.posed.problem {
-            Problem::Bilevel(posed) if outcome.ended != StopReason::Interrupted => {
-                let judged = posed.judge(x);
-                judged.map_err(|e| notes.push(format!("what x is worth was not computed: {e}"))).ok()
-            }
-            _ => None,
-        };
-        outcome.notes.extend(notes);
-        Report {
-            bilevel,
-            success: outcome.success(),
-            exit_code,
-            message: outcome.ended.to_string(),
-            problem: ready.posed.problem.oracle().fingerprint(),
-            bounds: outcome.point.constraints.iter().map(|c| ready.posed.problem.bound(c.index)).collect(),
-            references: ready.posed.problem.references().iter().map(Reference::from).collect(),
-            held_out,
-            certificate_bounds,
-            certificate,
-            penalty_certificate,
-            outcome,
-        }
+    fn new(finished: Finished) -> Self {
+        let (success, exit_code) = (finished.outcome.success(), finished.status.exit_code());
+        Report { success, exit_code, message: finished.message(), finished }
     }
 
-    /// The same for the page.
-    fn solved<'a>(&'a self, file: &'a Path, spec: &'a Spec, ready: &'a Ready) -> Solved<'a> {
+    /// The result with what the page shows beside it.
+    fn solved<'a>(&'a self, file: &'a Path, spec: &'a Spec, job: &'a Job) -> Solved<'a> {
         Solved {
             file,
             spec,
-            data: &ready.posed.called,
-            settings: &ready.equipped.settings,
-            verdict: self.verdict(),
-            problem: &self.problem,
-            bounds: &self.bounds,
-            references: &self.references,
-            metrics: ready.equipped.metrics.as_ref().map_or_else(Vec::new, |metrics| metrics.names()),
-            outcome: &self.outcome,
-            held_out: self.held_out.as_ref(),
-            certificate_bounds: self.certificate_bounds.as_ref(),
-            certificate: self.certificate.as_ref(),
-            penalty_certificate: self.penalty_certificate.as_ref(),
-        }
-    }
-
-    /// What the point is, in a word.
-    fn verdict(&self) -> &'static str {
-        match (self.outcome.point.feasible, &self.outcome.ended) {
-            (_, StopReason::Failed { .. }) => "failed",
-            (_, StopReason::Infeasible { .. }) => "infeasible",
-            (true, _) => "feasible",
-            (false, _) => "not feasible",
+            data: &job.instance.data_name,
+            settings: &job.setup.settings,
+            metrics: job.setup.options.metrics.as_ref().map_or_else(Vec::new, |metrics| metrics.names()),
+            finished: &self.finished,
         }
     }
 
     fn words(&self) -> String {
-        let o = &self.outcome;
-        let mut text = String::new();
-        text += &format!("{}: {}\n", self.verdict(), self.message);
+        let Finished { outcome: o, bounds, certificate, held_out, .. } = &self.finished;
+        let mut text = format!("{}\n", self.finished.sentence());
         if let (StopReason::Infeasible { .. }, Some(worst)) = (&o.ended, &o.point.worst) {
             text += &format!("least violation found: {:.6}, of '{worst}'\n", o.point.violation);
         }
         text += "\n";
         let mut rows = vec![["objective".to_string(), format!("{:.9}", o.point.objective), String::new(), String::new()]];
         let crowd = o.point.total > CROWD;
-        for (c, bound) in few(&o.point, &self.bounds, WORST) {
+        for (c, bound) in few(&o.point, bounds, WORST) {
             let verdict = match c.satisfied {
-                // A relaxation that is larger than rounding is said.
-                true if c.value > 0.0 && c.tolerance > 1e-3 => format!("holds within {:.3}", c.tolerance),
-                true => "holds".into(),
+                // A tolerance larger than rounding errors is shown.
+                true if c.value > 0.0 && c.tolerance > 1e-3 => format!("satisfied within {:.3}", c.tolerance),
+                true => "satisfied".into(),
                 false => format!("violated by {:.2e}", c.value),
             };
             rows.push([c.name.clone(), format!("{:.9}", c.value + bound), format!("<= {bound}"), verdict]);
@@ -256,22 +174,22 @@ impl Report {
         if crowd {
             let (total, share) = (o.point.total, 100.0 * o.point.share_violated());
             text += &match o.point.violated {
-                0 => format!("all {total} constraints hold; above are the nearest to their bounds\n"),
-                1 => format!("of {total} constraints 1 is violated ({share:.2}%); above are the worst\n"),
-                violated => format!("of {total} constraints {violated} are violated ({share:.2}%); above are the worst\n"),
+                0 => format!("all {total} constraints are satisfied; those nearest to their bounds are shown\n"),
+                1 => format!("1 of {total} constraints is violated ({share:.2}%); the worst are shown\n"),
+                violated => format!("{violated} of {total} constraints are violated ({share:.2}%); the worst are shown\n"),
             };
         }
         if let Some(multipliers) = o.multipliers.as_ref().filter(|_| !crowd) {
             let each: Vec<String> = multipliers.iter().map(|m| format!("{m:.4}")).collect();
-            text += &format!("multipliers as the method sees them: {}\n", each.join(", "));
+            text += &format!("multipliers: {}\n", each.join(", "));
         }
-        if let Some(judged) = &self.bilevel {
-            text += &judged.words();
+        if let Some(value) = &self.finished.bilevel {
+            text += &value.words();
         }
-        if let Some(held) = &self.held_out {
+        if let Some(held) = held_out {
             text += "\non held-out rows\n";
             let mut rows = vec![["objective".to_string(), format!("{:.9}", held.objective)]];
-            let values = held.constraints.iter().zip(&self.bounds);
+            let values = held.constraints.iter().zip(bounds);
             rows.extend(values.map(|(c, bound)| [c.name.clone(), format!("{:.9}", c.value + bound)]));
             text += &align(&rows, &[1]);
         }
@@ -280,19 +198,20 @@ impl Report {
             let rows = o.metrics.iter().map(|reading| [reading.name.clone(), format!("{:.9}", reading.value)]);
             text += &align(&rows.collect::<Vec<_>>(), &[1]);
         }
-        if self.certificate_bounds.is_some() || o.stationary.is_some() || o.slope.is_some() {
+        let proved = certificate.as_ref().and_then(|c| c.bounds.as_ref());
+        if proved.is_some() || o.stationary.is_some() || o.slope.is_some() {
             text += "\n";
             text += &o.slope.map_or(String::new(), slope_words);
             text += &o.stationary.as_ref().map_or(String::new(), stationary_words);
-            text += &self.certificate_bounds.as_ref().map_or(String::new(), bounds_words);
+            text += &proved.map_or(String::new(), bounds_words);
         }
         if let Some(found) = &o.zeroth_order {
             text += &format!("\n{}", zeroth_order_words(found));
         }
-        if let Some(c) = &self.certificate {
+        if let Some(c) = certificate.as_ref().and_then(|c| c.switching.as_ref()) {
             text += &format!("\n{}", switching_words(c));
         }
-        if let Some(c) = &self.penalty_certificate {
+        if let Some(c) = certificate.as_ref().and_then(|c| c.penalised.as_ref()) {
             text += &penalised_words(c);
         }
         text += &format!(
@@ -300,11 +219,11 @@ impl Report {
             o.iterations, o.solver, o.passes.objective, o.passes.constraints, o.seconds, o.seed
         );
         if o.returned == PointOrigin::LeastInfeasible {
-            text += "no iterate passed the output rule's test: the point is the one that violates the constraints least\n";
+            text += "no iterate passed the test of the output rule; the least infeasible one was returned\n";
         }
         match &o.best_feasible {
             Some(best) if best.objective < o.point.objective || !o.point.feasible => {
-                text += &format!("best feasible point among the recorded: objective {:.9}\n", best.objective);
+                text += &format!("best recorded feasible point: objective {:.9}\n", best.objective);
             }
             Some(_) => {}
             None => text += "no recorded point was feasible\n",

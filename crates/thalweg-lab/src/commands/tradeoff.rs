@@ -6,19 +6,20 @@ use std::process::ExitCode;
 use serde::Serialize;
 use thalweg::assess::Measures;
 use thalweg::oracle::Description;
-use thalweg::run::Options;
 
+use super::Ending;
 use super::fit::{Asked, check_report};
-use super::{DONE, Ending, INTERRUPTED, MISSED};
 use crate::console::{Bar, stop_on_signal};
 use crate::data::catalogue;
 use crate::fit::Directory;
+use crate::job::Job;
 use crate::output::{align, json, print, short};
 use crate::plot::{Mark, Plot, svg};
 use crate::report::{self, of_tradeoff};
 use crate::spec::Spec;
 use crate::trace::write_whole;
 use crate::tradeoff::{Fits, Row, Solves, Swept, bounds, csv, sweep, which};
+use crate::verdict::Status;
 use crate::{Error, Result};
 
 /// Sweep one bound and show what it costs.
@@ -85,15 +86,11 @@ impl Named {
 /// Runs the command.
 pub fn run(args: Args) -> Ending {
     // The words before the data: a slip should not wait for a million rows.
-    let values = bounds(&args.bounds)?;
+    let values = bounds(&args.bounds).map_err(|e| Error::Request(format!("--bounds {}: {e}", args.bounds)))?;
     let is_spec = args.input.extension().is_some_and(|e| e.eq_ignore_ascii_case("toml"));
     let (named, swept) = if is_spec { of_spec(&args, &values)? } else { of_table(&args, &values)? };
 
-    let code = match (swept.interrupted, swept.rows.iter().all(|row| row.feasible)) {
-        (true, _) => INTERRUPTED,
-        (false, true) => DONE,
-        (false, false) => MISSED,
-    };
+    let code = Status::of_all(swept.interrupted, swept.rows.iter().all(|row| row.feasible)).exit_code();
     if args.json {
         print(&json(&Summary {
             exit_code: code,
@@ -117,8 +114,8 @@ fn of_spec(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
         return Err(Error::Request(what));
     }
     let spec = Spec::read(&args.input)?;
-    let ready = spec.ready(&args.input, &catalogue::Options { data_dir: args.data_dir.clone(), ..Default::default() })?;
-    let model = ready.posed.problem.terms("tradeoff")?;
+    let mut job = Job::new(&spec, &args.input, &catalogue::Options { data_dir: args.data_dir.clone(), ..Default::default() })?;
+    let model = job.instance.problem.terms("tradeoff")?;
     let (which, note) = which(model, args.of.as_deref())?;
     let named = Named::new(model, &spec.problem.minimize, which);
     let threads = match (args.asked.threads(), spec.threads) {
@@ -126,10 +123,15 @@ fn of_spec(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
         (threads, _) => threads,
     };
     // Only the points of the table are certified, and with bounds, unless the runs are to end by a certificate.
-    let certificate = if spec.stop.certificate.is_some() { ready.equipped.certificate } else { Measures::default() };
-    let options = Options { threads, interrupt: Some(stop_on_signal()?), ..spec.options(certificate, None) };
-    let notes = ready.notes().cloned().collect::<Vec<_>>();
-    let swept = swept(args, &named, values, &mut Solves { ready, options, which }, notes.into_iter().chain(note))?;
+    let options = &mut job.setup.options;
+    if spec.stop.certificate.is_none() {
+        options.certificate = Measures::default();
+    }
+    options.threads = threads;
+    options.metrics = None;
+    options.interrupt = Some(stop_on_signal()?);
+    let notes = job.notes().cloned().collect::<Vec<_>>();
+    let swept = swept(args, &named, values, &mut Solves { job, which }, notes.into_iter().chain(note))?;
     Ok((named, swept))
 }
 

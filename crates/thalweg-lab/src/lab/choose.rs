@@ -1,11 +1,11 @@
 //! Which cell of a solver's grid is kept on a data set, from the recorded iterates of its runs. The rule is the spec's `tune`.
 
-use super::experiment::{After, By, Tune, Wanted};
+use super::experiment::{After, By, FeasibilityRule, Tune};
 use super::store::Curve;
 
 /// What a run shows at the place where cells are compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Seen {
+pub struct Summary {
     /// What is to be smallest; infinite if there is no such number.
     pub value: f64,
     /// The largest constraint there; minus infinity without constraints.
@@ -15,31 +15,31 @@ pub struct Seen {
 }
 
 /// What a run shows; none if it has no recorded iterate.
-pub fn look(curves: &[Curve], tune: &Tune) -> Option<Seen> {
+pub fn summarise(curves: &[Curve], tune: &Tune) -> Option<Summary> {
     let column = |name: &str| curves.iter().find(|c| c.name == name && c.role != "gauge").map(|c| c.numbers.as_slice());
     let last = last_within(curves, &tune.after)?;
     let (objective, violation, feasible) = (column("objective")?, column("violation")?, column("feasible")?);
     let at = |numbers: &[f64], i: usize| numbers.get(i).copied().unwrap_or(f64::NAN);
     let kept = |i: usize| match tune.feasible {
-        Wanted::Kept(false) => true,
-        Wanted::Kept(true) => at(feasible, i) == 1.0,
-        Wanted::Within(most) => at(violation, i) <= most,
+        FeasibilityRule::Required(false) => true,
+        FeasibilityRule::Required(true) => at(feasible, i) == 1.0,
+        FeasibilityRule::Within(most) => at(violation, i) <= most,
     };
     let number = |v: f64| if v.is_nan() { f64::INFINITY } else { v };
     Some(match tune.by {
-        By::Objective => Seen { value: number(at(objective, last)), violation: at(violation, last), kept: kept(last) },
-        By::Violation => Seen { value: number(at(violation, last)), violation: at(violation, last), kept: kept(last) },
+        By::Objective => Summary { value: number(at(objective, last)), violation: at(violation, last), kept: kept(last) },
+        By::Violation => Summary { value: number(at(violation, last)), violation: at(violation, last), kept: kept(last) },
         By::Validation => {
             let accuracy = curves.iter().find(|c| c.name == "validation accuracy" && c.role == "gauge");
             let value = accuracy.map_or(f64::INFINITY, |c| number(-at(&c.numbers, last)));
-            Seen { value, violation: at(violation, last), kept: kept(last) }
+            Summary { value, violation: at(violation, last), kept: kept(last) }
         }
         By::BestFeasible => {
             let best =
                 (0..=last).filter(|&i| kept(i)).min_by(|&a, &b| number(at(objective, a)).total_cmp(&number(at(objective, b))));
             let shown = best.unwrap_or(last);
             let value = best.map_or(f64::INFINITY, |i| number(at(objective, i)));
-            Seen { value, violation: at(violation, shown), kept: best.is_some() }
+            Summary { value, violation: at(violation, shown), kept: best.is_some() }
         }
     })
 }
@@ -58,12 +58,12 @@ fn last_within(curves: &[Curve], after: &After) -> Option<usize> {
 }
 
 /// The cell to keep, from what its runs show for each seed (none for a run that failed), and a sentence if none deserves it.
-pub fn choose(cells: &[Vec<Option<Seen>>]) -> (usize, Option<&'static str>) {
+pub fn choose(cells: &[Vec<Option<Summary>>]) -> (usize, Option<&'static str>) {
     let whole = |c: &usize| !cells[*c].is_empty() && cells[*c].iter().all(Option::is_some);
-    let of = |c: usize, get: fn(&Seen) -> f64| median(cells[c].iter().flatten().map(get).collect());
+    let of = |c: usize, get: fn(&Summary) -> f64| median(cells[c].iter().flatten().map(get).collect());
     // A cell competes if at least half of its seeds do.
     let kept = |c: &usize| 2 * cells[*c].iter().flatten().filter(|s| s.kept).count() >= cells[*c].len();
-    let best = |among: Vec<usize>, get: fn(&Seen) -> f64| among.into_iter().min_by(|&a, &b| of(a, get).total_cmp(&of(b, get)));
+    let best = |among: Vec<usize>, get: fn(&Summary) -> f64| among.into_iter().min_by(|&a, &b| of(a, get).total_cmp(&of(b, get)));
     let finished: Vec<usize> = (0..cells.len()).filter(whole).collect();
     let competing: Vec<usize> = finished.iter().copied().filter(kept).collect();
     if let Some(c) = best(competing, |s| s.value) {
@@ -113,18 +113,18 @@ mod tests {
     #[test]
     fn a_run_is_looked_at_where_the_spec_says() {
         let c = curves(&[(5.0, 1.0, 0.0), (4.0, -1.0, 1.0), (3.0, 0.01, 0.0), (4.5, -1.0, 1.0)]);
-        let seen = |text: &str| look(&c, &tune(text)).unwrap();
-        assert_eq!(seen(""), Seen { value: 4.5, violation: -1.0, kept: true });
-        assert_eq!(seen("after = { iterations = 29 }"), Seen { value: 3.0, violation: 0.01, kept: false });
-        assert_eq!(seen("after = { passes = 2.0 }\nfeasible = 0.5"), Seen { value: 4.0, violation: -1.0, kept: true });
+        let seen = |text: &str| summarise(&c, &tune(text)).unwrap();
+        assert_eq!(seen(""), Summary { value: 4.5, violation: -1.0, kept: true });
+        assert_eq!(seen("after = { iterations = 29 }"), Summary { value: 3.0, violation: 0.01, kept: false });
+        assert_eq!(seen("after = { passes = 2.0 }\nfeasible = 0.5"), Summary { value: 4.0, violation: -1.0, kept: true });
         assert!(seen("after = { seconds = 0.25 }\nfeasible = 0.02").kept);
         assert_eq!(seen("by = 'best-feasible'").value, 4.0);
         assert_eq!(
             seen("by = 'best-feasible'\nafter = { iterations = 5 }"),
-            Seen { value: f64::INFINITY, violation: 1.0, kept: false }
+            Summary { value: f64::INFINITY, violation: 1.0, kept: false }
         );
         assert_eq!(seen("by = 'violation'\nfeasible = false\nafter = { iterations = 20 }").value, 0.01);
-        assert_eq!(look(&curves(&[]), &tune("")), None);
+        assert_eq!(summarise(&curves(&[]), &tune("")), None);
     }
 
     /// The accuracy on validation rows is to be largest; a constraint of that name, or accuracy elsewhere, is not looked at.
@@ -143,12 +143,12 @@ mod tests {
             all.push(curve("gauge", "validation accuracy", numbers));
             all
         };
-        let seen = |numbers: &[f64], text: &str| look(&with(numbers), &tune(&format!("by = 'validation'\n{text}"))).unwrap();
-        assert_eq!(seen(&[0.5, 0.9, 0.75], ""), Seen { value: -0.75, violation: -0.5, kept: true });
+        let seen = |numbers: &[f64], text: &str| summarise(&with(numbers), &tune(&format!("by = 'validation'\n{text}"))).unwrap();
+        assert_eq!(seen(&[0.5, 0.9, 0.75], ""), Summary { value: -0.75, violation: -0.5, kept: true });
         assert_eq!(seen(&[0.5, 0.9, 0.75], "after = { iterations = 10 }").value, -0.9);
-        assert_eq!(seen(&[0.5, 0.9, 0.75], "after = { iterations = 0 }"), Seen { value: -0.5, violation: 1.0, kept: false });
+        assert_eq!(seen(&[0.5, 0.9, 0.75], "after = { iterations = 0 }"), Summary { value: -0.5, violation: 1.0, kept: false });
         assert_eq!(seen(&[0.5, 0.9, f64::NAN], "").value, f64::INFINITY);
-        let without = look(&curves(&rows), &tune("by = 'validation'")).unwrap();
+        let without = summarise(&curves(&rows), &tune("by = 'validation'")).unwrap();
         assert_eq!(without.value, f64::INFINITY);
         // Of three cells the most accurate is kept, and one that has no number is not.
         let cells: Vec<_> = [[0.5, 0.5, 0.7], [0.5, 0.5, 0.8], [0.5, 0.5, f64::NAN]].map(|n| vec![Some(seen(&n, ""))]).into();
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_smallest_median_among_those_that_keep_the_constraints() {
-        let seen = |value, kept| Some(Seen { value, violation: if kept { -1.0 } else { value }, kept });
+        let seen = |value, kept| Some(Summary { value, violation: if kept { -1.0 } else { value }, kept });
         let cells = vec![
             vec![seen(1.0, false), seen(1.0, false), seen(1.0, true)],
             vec![seen(3.0, true), seen(9.0, true), seen(4.0, false)],

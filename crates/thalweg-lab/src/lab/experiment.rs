@@ -10,9 +10,11 @@ use thalweg::assess::Measures;
 use thalweg::suggest::did_you_mean;
 use toml::{Table, Value};
 
+use super::grid::expand;
 use crate::data::catalogue;
 use crate::data::synth::Synth;
-use crate::spec::{Spec, settings};
+use crate::spec::settings;
+
 use crate::{Error, Result};
 
 /// Keys of an experiment, those of [`Spec`] among them.
@@ -42,10 +44,8 @@ const QUICK: [&str; 11] =
 /// Keys with which a data set, and a solver, replaces those of the experiment.
 const OF_DATA: [&str; 4] = ["budget", "record", "stop", "certificate"];
 const OF_SOLVER: [&str; 4] = ["budget", "record", "stop", "repair"];
-/// What the cell of a trial run ends in.
-pub const TRIAL: &str = "; trial";
 /// The most runs of an experiment; more are a slip of the pen.
-const MOST: usize = 100_000;
+pub(super) const MOST: usize = 100_000;
 
 /// An experiment, checked as far as that is possible without data.
 #[derive(Debug, Clone)]
@@ -75,7 +75,7 @@ pub struct Experiment {
     /// Iterates of kept cells that are certified afterwards.
     pub certified: Option<Certified>,
     /// Keys of every run's spec.
-    common: Table,
+    pub(super) common: Table,
 }
 
 /// A data set or a problem.
@@ -88,7 +88,7 @@ pub struct Named {
     /// For data: what they stand in for, and why.
     pub stand_in: Option<String>,
     /// For data: tables that replace those of the experiment.
-    own: Table,
+    pub(super) own: Table,
 }
 
 /// A solver with its grid.
@@ -99,11 +99,11 @@ pub struct Solver {
     /// The cells of the grid.
     pub cells: Vec<Cell>,
     /// Labels of the data sets that it runs on; all if none are given.
-    on: Option<Vec<String>>,
+    pub(super) on: Option<Vec<String>>,
     /// Passes of objective and constraints per iteration as a publication counts them.
     pub published: Option<[f64; 2]>,
     /// Tables that replace those of the experiment and of the data.
-    own: Table,
+    pub(super) own: Table,
 }
 
 /// How a publication counts the passes of its method, as it is written.
@@ -139,7 +139,7 @@ pub struct Cell {
     /// The settings that were written as lists: "eta = 0.001, tol = 1e-5".
     pub words: String,
     /// Its table in the spec of a run.
-    table: Table,
+    pub(super) table: Table,
 }
 
 /// How the cell of a solver is chosen on a data set.
@@ -151,7 +151,7 @@ pub struct Tune {
     pub by: By,
     /// Which cells compete: those that keep the constraints (true), keep them within a number, or all (false).
     #[serde(default)]
-    pub feasible: Wanted,
+    pub feasible: FeasibilityRule,
     /// Where on the curve it is looked at; by default at its end.
     #[serde(default)]
     pub after: After,
@@ -179,16 +179,16 @@ pub enum By {
 /// Which cells compete.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(untagged)]
-pub enum Wanted {
+pub enum FeasibilityRule {
     /// By the tolerances of the run, or not at all.
-    Kept(bool),
+    Required(bool),
     /// The largest constraint is at most this.
     Within(f64),
 }
 
-impl Default for Wanted {
+impl Default for FeasibilityRule {
     fn default() -> Self {
-        Wanted::Kept(true)
+        FeasibilityRule::Required(true)
     }
 }
 
@@ -215,7 +215,7 @@ pub enum Seeds {
 }
 
 impl Seeds {
-    fn list(&self, key: &str) -> Result<Vec<u64>> {
+    pub(super) fn list(&self, key: &str) -> Result<Vec<u64>> {
         let list = match self {
             Seeds::Count(n @ 1..=10_000) => (0..*n).collect(),
             Seeds::Count(n) => return Err(Error::Request(format!("{key} must be a number of seeds from 1 to 10000, got {n}"))),
@@ -237,27 +237,6 @@ pub struct Certified {
     pub points: u64,
     /// How.
     pub how: Measures,
-}
-
-/// A run of the experiment.
-#[derive(Debug, Clone)]
-pub struct Job {
-    /// Number of its data set.
-    pub data: usize,
-    /// Number of its problem.
-    pub problem: usize,
-    /// Number of its solver.
-    pub solver: usize,
-    /// Number of its cell.
-    pub cell: usize,
-    /// Its seed.
-    pub seed: u64,
-    /// It is made only to compare cells, with the budget of `tune`.
-    pub trial: bool,
-    /// Its spec.
-    pub spec: Spec,
-    /// The same as a table.
-    pub table: Table,
 }
 
 impl Experiment {
@@ -336,7 +315,7 @@ impl Experiment {
         };
         if let Some(points) = points {
             // The measures are read as a spec reads them, and then taken from the runs, which are certified afterwards.
-            let how = experiment.job(0, 0, 0, 0, 0)?.spec.certificate()?;
+            let how = experiment.run(0, 0, 0, 0, 0)?.spec.certificate()?;
             if how.is_empty() {
                 return Err(Error::Request(format!(
                     "certificate.points must be bounds, ssg or penalised beside it, got {points}"
@@ -364,7 +343,7 @@ impl Experiment {
         if self.threads == 0 {
             return Err(Error::Request("threads must be at least 1, got 0".into()));
         }
-        if let Some(Wanted::Within(v)) = self.tune.as_ref().map(|t| t.feasible)
+        if let Some(FeasibilityRule::Within(v)) = self.tune.as_ref().map(|t| t.feasible)
             && !v.is_finite()
         {
             return Err(Error::Request(format!("tune.feasible must be true, false or a finite number, got {v}")));
@@ -385,7 +364,7 @@ impl Experiment {
             for (c, cell) in solver.cells.iter().enumerate() {
                 let at = if cell.words.is_empty() { String::new() } else { format!(" ({})", cell.words) };
                 let say = |e: Error| Error::Request(format!("solver '{}'{at}: {e}", solver.label));
-                self.job(0, 0, s, c, self.seeds[0]).and_then(|job| job.spec.check()).map_err(say)?;
+                self.run(0, 0, s, c, self.seeds[0]).and_then(|job| job.spec.check()).map_err(say)?;
             }
             let wrong = |e: Error| Error::Request(format!("tune.budget: {e}"));
             if self.tune.as_ref().is_some_and(|tune| tune.budget.is_some()) {
@@ -394,7 +373,7 @@ impl Experiment {
         }
         for (d, data) in self.data.iter().enumerate() {
             for p in 0..self.problems.len() {
-                let job = self.job(d, p, 0, 0, self.seeds[0])?;
+                let job = self.run(d, p, 0, 0, self.seeds[0])?;
                 if !data.own.is_empty() {
                     job.spec.check().map_err(|e| Error::Request(format!("data '{}': {e}", data.label)))?;
                 }
@@ -409,7 +388,7 @@ impl Experiment {
             return Ok(());
         }
         for (d, data) in self.data.iter().enumerate() {
-            let spec = self.job(d, 0, 0, 0, self.seeds[0])?.spec;
+            let spec = self.run(d, 0, 0, 0, self.seeds[0])?.spec;
             if !spec.data.validation_fraction.is_some_and(|share| share > 0.0) {
                 let label = &data.label;
                 let what =
@@ -423,105 +402,6 @@ impl Experiment {
         }
         Ok(())
     }
-
-    /// The seeds that every cell runs with.
-    pub fn tuning_seeds(&self) -> Result<Vec<u64>> {
-        match self.tune.as_ref().and_then(|tune| tune.seeds.as_ref()) {
-            Some(seeds) => seeds.list("tune.seeds"),
-            None => Ok(self.seeds.clone()),
-        }
-    }
-
-    /// Every group of cells from which one is chosen: numbers of data, problem and solver.
-    pub fn groups(&self) -> Vec<[usize; 3]> {
-        let mut groups = vec![];
-        for (d, data) in self.data.iter().enumerate() {
-            for p in 0..self.problems.len() {
-                for (s, solver) in self.solvers.iter().enumerate() {
-                    if solver.on.as_ref().is_none_or(|on| on.contains(&data.label)) {
-                        groups.push([d, p, s]);
-                    }
-                }
-            }
-        }
-        groups
-    }
-
-    /// Whether the cells of a solver are compared by trial runs. One cell alone needs none.
-    pub fn tries(&self, solver: usize) -> bool {
-        self.tune.as_ref().is_some_and(|tune| tune.budget.is_some()) && self.solvers[solver].cells.len() > 1
-    }
-
-    /// One run.
-    pub fn job(&self, data: usize, problem: usize, solver: usize, cell: usize, seed: u64) -> Result<Job> {
-        self.made([data, problem, solver], cell, seed, None)
-    }
-
-    /// One run that is made only to compare cells: with the budget of `tune`, and until that is used up.
-    pub fn trial(&self, data: usize, problem: usize, solver: usize, cell: usize, seed: u64) -> Result<Job> {
-        let budget = self.tune.as_ref().and_then(|tune| tune.budget.as_ref());
-        self.made([data, problem, solver], cell, seed, budget)
-    }
-
-    fn made(&self, [data, problem, solver]: [usize; 3], cell: usize, seed: u64, trial: Option<&Table>) -> Result<Job> {
-        let from = &self.solvers[solver];
-        let mut table = self.common.clone();
-        table.extend(self.data[data].own.clone());
-        table.extend(from.own.clone());
-        if let Some(budget) = trial {
-            table.insert("budget".into(), Value::Table(budget.clone()));
-            table.remove("stop");
-            table.remove("certificate");
-        }
-        let seed_value =
-            i64::try_from(seed).map_err(|_| Error::Request(format!("seed {seed}; expected at most {}", i64::MAX)))?;
-        table.insert("seed".into(), Value::Integer(seed_value));
-        table.insert("data".into(), Value::Table(self.data[data].table.clone()));
-        table.insert("problem".into(), Value::Table(self.problems[problem].table.clone()));
-        table.insert("solver".into(), Value::Table(from.cells[cell].table.clone()));
-        let spec = Spec::from_table(table.clone())?;
-        Ok(Job { data, problem, solver, cell, seed, trial: trial.is_some(), spec, table })
-    }
-
-    /// What a reader calls the problem of a run: the data set, and the problem where there are several.
-    pub fn panel(&self, data: usize, problem: usize) -> String {
-        panel(&self.data[data].label, &self.problems[problem].label)
-    }
-
-    /// The settings of a run that were written as lists, and whether it is a trial.
-    pub fn cell(&self, job: &Job) -> String {
-        let words = &self.solvers[job.solver].cells[job.cell].words;
-        if job.trial { format!("{words}{TRIAL}") } else { words.clone() }
-    }
-
-    /// The name of a run, for people and for `--only`.
-    pub fn describe(&self, job: &Job) -> String {
-        describe(&self.panel(job.data, job.problem), &self.solvers[job.solver].label, &self.cell(job), job.seed)
-    }
-}
-
-/// What a reader calls a problem on data.
-pub fn panel(data: &str, problem: &str) -> String {
-    if problem.is_empty() { data.into() } else { format!("{data}, {problem}") }
-}
-
-/// The name of a run.
-pub fn describe(panel: &str, solver: &str, cell: &str, seed: u64) -> String {
-    let cell = if cell.is_empty() { String::new() } else { format!(" [{cell}]") };
-    format!("{panel} / {solver}{cell} / seed {seed}")
-}
-
-/// Whether a text contains a pattern, in which `*` stands for anything. Upper and lower case are alike.
-pub fn matches(text: &str, pattern: &str) -> bool {
-    let (text, pattern) = (text.to_lowercase(), pattern.to_lowercase());
-    let mut rest = text.as_str();
-    pattern.split('*').all(|part| match rest.find(part) {
-        Some(at) => {
-            rest = &rest[at + part.len()..];
-            true
-        }
-        None => false,
-    })
 }
 
 /// Refuses a key that is not known.
@@ -670,68 +550,6 @@ fn solvers(table: &mut Table, values: usize) -> Result<Vec<Solver>> {
         }
     }
     Ok(found)
-}
-
-/// A value with one element taken from each list in it, for every such choice, and the choices in words. The last list changes
-/// fastest.
-fn expand(value: &Value, path: &str, most: usize) -> Result<Vec<(Value, Vec<String>)>> {
-    match value {
-        Value::Array(list) => {
-            if list.is_empty() {
-                return Err(Error::Request(format!("{path} must be at least one value, got []")));
-            }
-            let mut choices = vec![];
-            for element in list.iter().take(most) {
-                match element {
-                    Value::Table(_) => {
-                        for (value, _) in expand(element, path, most)? {
-                            choices.push((value.clone(), vec![format!("{path} = {}", short(&value))]));
-                        }
-                    }
-                    literal => choices.push((literal.clone(), vec![format!("{path} = {}", short(literal))])),
-                }
-            }
-            Ok(choices)
-        }
-        Value::Table(table) => {
-            let mut choices = vec![(Table::new(), vec![])];
-            for (key, inside) in table {
-                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                let of_key = expand(inside, &path, most)?;
-                if choices.len().saturating_mul(of_key.len()) > MOST {
-                    return Err(Error::Request(format!("its lists make more than {MOST} cells; expected fewer")));
-                }
-                choices = choices
-                    .iter()
-                    .flat_map(|(table, words)| {
-                        of_key.iter().map(move |(value, more)| {
-                            let (mut table, mut words) = (table.clone(), words.clone());
-                            table.insert(key.clone(), value.clone());
-                            words.extend(more.iter().cloned());
-                            (table, words)
-                        })
-                    })
-                    .collect();
-            }
-            Ok(choices.into_iter().map(|(table, words)| (Value::Table(table), words)).collect())
-        }
-        literal => Ok(vec![(literal.clone(), vec![])]),
-    }
-}
-
-/// A value as a person writes it.
-pub(super) fn short(value: &Value) -> String {
-    match value {
-        Value::Float(v) if *v != 0.0 && !(1e-3..1e6).contains(&v.abs()) => format!("{v:e}"),
-        Value::Float(v) => format!("{v}"),
-        Value::String(s) => s.clone(),
-        Value::Table(t) => {
-            let inside: Vec<String> = t.iter().map(|(key, value)| format!("{key} = {}", short(value))).collect();
-            format!("{{{}}}", inside.join(", "))
-        }
-        Value::Array(list) => format!("[{}]", list.iter().map(short).collect::<Vec<_>>().join(", ")),
-        other => other.to_string(),
-    }
 }
 
 /// Applies `[quick]`; returns how many values of a list are taken.

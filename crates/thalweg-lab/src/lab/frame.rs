@@ -5,10 +5,12 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 use serde_json::Value;
+use thalweg::Note;
 
-use super::experiment::{describe, panel};
+use super::grid::{describe, panel};
 use super::page::certificate_of;
-use super::store::{Curve, Finished, Member, Part, Status, Store, Stored};
+use super::store::{Curve, Member, Part, Store, Stored, StoredRun};
+use crate::verdict::Status;
 use crate::{Error, Result};
 
 /// A run's place in an experiment, and what came of the run. A run that is planned and not finished has its place alone.
@@ -46,13 +48,13 @@ pub struct Line {
     /// The table `[solver]` of the run's spec; null if it has not finished.
     pub settings: Value,
     /// What a careful reader should know.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// When it finished, in seconds since 1970.
     pub finished: Option<String>,
 }
 
 impl Line {
-    fn new(store: &Store, experiment: &str, member: Member, run: Option<Finished>) -> Result<Self> {
+    fn new(store: &Store, experiment: &str, member: Member, run: Option<StoredRun>) -> Result<Self> {
         let certificate = run.as_ref().map(|run| certificate_of(store, run)).transpose()?.flatten();
         let [lower, upper] = certificate.map_or([None; 2], |bounds| bounds.map(Some));
         let of = run.as_ref();
@@ -71,7 +73,7 @@ impl Line {
             seconds: of.map(|r| r.seconds),
             certificate_lower: lower,
             certificate_upper: upper,
-            settings: of.map_or(Value::Null, |r| r.spec["solver"].clone()),
+            settings: of.map_or(Value::Null, |r| r.spec.solver.clone()),
             notes: of.map_or(vec![], |r| r.notes.clone()),
             finished: of.map(|r| r.finished.clone()),
         })
@@ -90,7 +92,7 @@ impl Line {
 
     /// It failed, or could not begin.
     pub fn failed(&self) -> bool {
-        matches!(self.status, Some(Status::Failed | Status::Refused))
+        self.status.is_some_and(Status::is_failure)
     }
 }
 
@@ -108,7 +110,7 @@ pub fn lines(store: &Store, experiment: Option<&str>) -> Result<Vec<Line>> {
         let known: HashSet<String> = lines.iter().map(|line| line.member.run.clone()).collect();
         for key in store.keys()?.into_iter().filter(|key| !known.contains(key)) {
             if let Some(run) = store.run(&key)? {
-                let data = run.spec["data"]["name"].as_str().or(run.spec["data"]["file"].as_str()).unwrap_or("data").into();
+                let data = run.spec.data.name.clone().or(run.spec.data.file.clone()).unwrap_or("data".into());
                 let (solver, seed) = (run.method.clone(), run.seed);
                 let (problem, cell) = (String::new(), String::new());
                 let member = Member { run: key, data, problem, solver, cell, seed, tuned: false };

@@ -1,18 +1,60 @@
-//! What is known about the machine and the build that a run was made with. Nothing here names a person or a computer.
+//! The machine and the build that a run was made with. Nothing here identifies a person or a computer.
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
-/// Facts about this machine and build.
-pub fn facts() -> Value {
-    json!({
-        "thalweg": env!("CARGO_PKG_VERSION"),
-        "build": if cfg!(debug_assertions) { "with debug assertions" } else { "release" },
-        "system": std::env::consts::OS,
-        "architecture": std::env::consts::ARCH,
-        "processor": processor(),
-        "cores": std::thread::available_parallelism().map_or(0, usize::from),
-        "memory_gib": memory(),
-    })
+/// A machine and a build.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Host {
+    /// Version of the program.
+    pub thalweg: String,
+    /// [`RELEASE`], or "with debug assertions".
+    pub build: String,
+    /// Operating system.
+    pub system: String,
+    /// Architecture of the processor.
+    pub architecture: String,
+    /// Name of the processor.
+    pub processor: Option<String>,
+    /// Number of cores.
+    pub cores: usize,
+    /// Memory in GiB.
+    pub memory_gib: Option<u64>,
+}
+
+/// Build without debug assertions, whose times can be compared.
+pub const RELEASE: &str = "release";
+
+impl Default for Host {
+    fn default() -> Self {
+        let unknown = || "unknown".to_string();
+        let (thalweg, build, system, architecture) = (unknown(), unknown(), unknown(), unknown());
+        Host { thalweg, build, system, architecture, processor: None, cores: 0, memory_gib: None }
+    }
+}
+
+impl Host {
+    /// This machine and build.
+    pub fn current() -> Self {
+        Host {
+            thalweg: env!("CARGO_PKG_VERSION").into(),
+            build: if cfg!(debug_assertions) { "with debug assertions" } else { RELEASE }.into(),
+            system: std::env::consts::OS.into(),
+            architecture: std::env::consts::ARCH.into(),
+            processor: processor(),
+            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            memory_gib: memory(),
+        }
+    }
+}
+
+impl std::fmt::Display for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Host { thalweg, build, system, architecture, cores, .. } = self;
+        let processor = self.processor.as_deref().unwrap_or("unknown processor");
+        let memory = self.memory_gib.map_or(String::new(), |n| format!(", {n} GiB"));
+        write!(f, "{processor}, {cores} cores{memory}, {architecture} on {system}, Thalweg {thalweg} ({build})")
+    }
 }
 
 fn processor() -> Option<String> {
@@ -61,7 +103,7 @@ mod tests {
 
     #[test]
     fn the_machine_says_something() {
-        let facts = facts();
-        assert!(facts["cores"].as_u64().is_some_and(|n| n >= 1) && facts["thalweg"].is_string(), "{facts}");
+        let host = Host::current();
+        assert!(host.cores >= 1 && host.to_string().contains("Thalweg "), "{host}");
     }
 }

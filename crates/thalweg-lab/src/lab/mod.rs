@@ -2,9 +2,12 @@
 //! run is [`crate::spec`]; the page that shows an experiment is [`crate::report`].
 
 pub mod choose;
+mod execute;
 pub mod experiment;
 pub mod frame;
+pub mod grid;
 pub mod host;
+mod keys;
 pub mod page;
+pub mod schedule;
 pub mod store;
-pub mod work;

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use thalweg::solvers::SolverName;
 
-use super::experiment::{TRIAL, describe, panel};
-use super::store::{Curve, Finished, Member, Part, Status, Store, Stored};
+use super::grid::{TRIAL, describe, panel};
+use super::host::RELEASE;
+use super::store::{Curve, Member, Part, Store, Stored, StoredRun};
 use crate::Result;
 use crate::report::{Column, Experiment, FactPart, Facts, Page, Panel, Run, Section, Trace};
+use crate::verdict::Status;
 
 /// The page of these experiments.
 pub fn page(store: &Store, experiments: &[Stored]) -> Result<Page> {
@@ -28,18 +31,14 @@ pub fn page(store: &Store, experiments: &[Stored]) -> Result<Page> {
     Ok(page)
 }
 
-/// Bounds on near-stationarity in what is stored about a point.
-pub fn certificate(returned: &Value) -> Option<[f64; 2]> {
-    let bounds = returned.get("bounds")?;
-    // A bound that is not finite is stored as nothing: there is none.
-    let upper = bounds.get("upper")?.as_f64()?;
-    Some([bounds.get("lower").and_then(Value::as_f64).unwrap_or(0.0), upper])
+/// Bounds on the near-stationarity of the returned point of a run.
+pub fn certificate_of(store: &Store, run: &StoredRun) -> Result<Option<[f64; 2]>> {
+    Ok(store.certificates(&run.key)?.and_then(|c| c.returned.interval()).or_else(|| own_certificate(run)))
 }
 
-/// Bounds on the near-stationarity of the returned point of a run.
-pub fn certificate_of(store: &Store, run: &Finished) -> Result<Option<[f64; 2]>> {
-    let own = certificate(&run.outcome["certificate"]);
-    Ok(store.certificates(&run.key)?.and_then(|c| certificate(&c.returned)).or(own))
+/// The same from the run alone, without the certificates that were computed later.
+fn own_certificate(run: &StoredRun) -> Option<[f64; 2]> {
+    run.outcome.as_ref()?.certificate.as_ref()?.interval()
 }
 
 /// An experiment with its finished runs.
@@ -47,7 +46,7 @@ struct Read<'a> {
     stored: &'a Stored,
     /// What is planned.
     planned: usize,
-    runs: Vec<(Member, Finished)>,
+    runs: Vec<(Member, StoredRun)>,
     shown: Vec<Run>,
     /// Solvers on panels for which a cell is shown that was not chosen by the rule.
     preliminary: Vec<String>,
@@ -70,28 +69,28 @@ impl<'a> Read<'a> {
         for (member, run) in &read.runs {
             let recorded = store.curves(&run.key, Part::Recorded)?;
             let certificates = store.certificates(&run.key)?;
-            if certificates.as_ref().is_some_and(|c| c.returned["repeats"] == false) {
+            if certificates.as_ref().is_some_and(|c| c.returned.repeats == Some(false)) {
                 read.differ += 1;
             }
             let certified = match &certificates {
                 Some(c) => certified(&c.curves),
                 None => certified(&recorded),
             };
-            let returned = certificates.as_ref().and_then(|c| certificate(&c.returned));
+            let returned = certificates.as_ref().and_then(|c| c.returned.interval());
             read.shown.push(Run {
                 id: run.key.chars().take(10).collect(),
                 panel: read.panel_of(member),
-                instance: run.outcome["problem"].as_str().unwrap_or_default().into(),
+                instance: run.outcome.as_ref().map_or_else(String::new, |o| o.problem.clone()),
                 solver: member.solver.clone(),
                 cell: member.cell.clone(),
                 seed: member.seed,
                 tuned: member.tuned,
                 ended: run.ended.clone(),
-                failed: matches!(run.status, Status::Failed | Status::Refused),
+                failed: run.status.is_failure(),
                 feasible: run.status == Status::Feasible,
                 objective: run.objective,
                 violation: run.violation,
-                certificate: returned.or(certificate(&run.outcome["certificate"])),
+                certificate: returned.or_else(|| own_certificate(run)),
                 iterations: run.iterations,
                 passes_f: run.passes_f,
                 passes_g: run.passes_g,
@@ -99,7 +98,7 @@ impl<'a> Read<'a> {
                 seconds: run.seconds,
                 trace: trace(&recorded, run),
                 certified,
-                notes: run.notes.clone(),
+                notes: run.notes.iter().map(ToString::to_string).collect(),
             });
         }
         Ok(read)
@@ -173,7 +172,7 @@ impl<'a> Read<'a> {
             alerts.push(format!("{} of {} runs are finished.", self.runs.len(), self.planned));
         }
         // Who wins depends on it: a looser bound has a lower optimum.
-        let loosest = self.runs.iter().filter_map(|(_, run)| run.spec["feasibility"].as_f64()).fold(0.0, f64::max);
+        let loosest = self.runs.iter().filter_map(|(_, run)| run.spec.feasibility).fold(0.0, f64::max);
         if loosest > USUAL {
             alerts.push(format!(
                 "Feasible means here: no constraint exceeded by more than {loosest} (times its bound, if that is above 1)."
@@ -196,11 +195,11 @@ impl<'a> Read<'a> {
             let words = "were certified by a repetition whose iterates differ: another build or machine made them";
             alerts.push(format!("{} runs {words}.", self.differ));
         }
-        let machines: BTreeSet<String> = self.runs.iter().map(|(_, run)| machine(&run.host)).collect();
+        let machines: BTreeSet<String> = self.runs.iter().map(|(_, run)| run.host.to_string()).collect();
         if machines.len() > 1 {
             alerts.push(format!("The runs were made on {} machines or builds: do not compare seconds.", machines.len()));
         }
-        if self.runs.iter().any(|(_, run)| run.host["build"] != "release") {
+        if self.runs.iter().any(|(_, run)| run.host.build != RELEASE) {
             alerts.push("Some runs were made by a build with debug assertions: seconds are too long.".into());
         }
         alerts
@@ -215,34 +214,33 @@ impl<'a> Read<'a> {
         let seeds: BTreeSet<u64> = self.runs.iter().map(|(m, _)| m.seed).collect();
         about.rows.push(("seeds".into(), seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")));
         if let Some((_, run)) = self.runs.iter().find(|(m, _)| m.tuned).or(self.runs.first()) {
-            for key in ["budget", "record", "stop", "measure", "feasibility", "repair"] {
-                if !run.spec[key].is_null() {
-                    about.rows.push((key.into(), words(&run.spec[key])));
-                }
+            for key in ["budget", "record", "stop", "measure", "repair"] {
+                about.rows.extend(run.spec.more.get(key).map(|value| (key.into(), words(value))));
             }
+            about.rows.extend(run.spec.feasibility.map(|v| ("feasibility".into(), words(&v.into()))));
         }
         parts.push(about);
         for (data, name) in &stored.facts.panels {
             let Some((_, run)) = self.runs.iter().find(|(m, _)| (&m.data, &m.problem) == (data, name)) else { continue };
             let mut part = FactPart { title: format!("Problem: {}", panel(data, name)), ..FactPart::default() };
             part.rows.push(("problem".into(), problem(run)));
-            part.rows.push(("as built".into(), run.outcome["problem"].as_str().unwrap_or_default().into()));
-            part.rows.push(("data".into(), words(&run.spec["data"])));
+            part.rows.push(("as built".into(), run.outcome.as_ref().map_or_else(String::new, |o| o.problem.clone())));
+            part.rows.push(("data".into(), words(&json!(run.spec.data))));
             part.rows.push(("sha256 of the data".into(), run.data_hash.clone()));
-            part.words.extend(
-                run.outcome["problem_notes"].as_array().into_iter().flatten().filter_map(Value::as_str).map(String::from),
-            );
+            part.words.extend(run.outcome.iter().flat_map(|o| o.problem_notes.clone()));
             parts.push(part);
         }
         for solver in &stored.facts.solvers {
-            let runs: Vec<&(Member, Finished)> = self.runs.iter().filter(|(m, _)| m.solver == *solver).collect();
+            let runs: Vec<&(Member, StoredRun)> = self.runs.iter().filter(|(m, _)| m.solver == *solver).collect();
             let Some((_, first)) = runs.first() else { continue };
             let mut part = FactPart { title: format!("Solver: {solver}"), ..FactPart::default() };
             part.rows.push(("method".into(), format!("{}, version {} of its code", first.method, first.version)));
-            part.rows.extend(reference(&first.method).map(|text| ("reference".into(), text.into())));
+            // A store may contain runs of solvers that no longer exist.
+            let solver = first.method.parse::<SolverName>().ok();
+            part.rows.extend(solver.map(|solver| ("reference".into(), solver.citation().into())));
             let mut settings: Vec<(String, String)> = vec![];
             for (member, run) in runs.iter().filter(|(m, _)| m.tuned) {
-                let row = (format!("settings on {}", panel(&member.data, &member.problem)), words(&run.spec["solver"]));
+                let row = (format!("settings on {}", panel(&member.data, &member.problem)), words(&run.spec.solver));
                 if !settings.contains(&row) {
                     settings.push(row);
                 }
@@ -256,7 +254,7 @@ impl<'a> Read<'a> {
         }
         parts.extend(self.published());
         let mut machines = FactPart { title: "Machine".into(), ..FactPart::default() };
-        let known: BTreeSet<String> = self.runs.iter().map(|(_, run)| machine(&run.host)).collect();
+        let known: BTreeSet<String> = self.runs.iter().map(|(_, run)| run.host.to_string()).collect();
         machines.rows.extend(known.into_iter().map(|m| ("made on".into(), m)));
         parts.push(machines);
         parts.push(FactPart {
@@ -371,7 +369,7 @@ fn apart(best: f64, second: f64) -> String {
 }
 
 /// Recorded iterates for the page: constraints with their bounds added, so that they are what their names say.
-fn trace(curves: &[Curve], run: &Finished) -> Trace {
+fn trace(curves: &[Curve], run: &StoredRun) -> Trace {
     let mut columns: Vec<Column> = vec![];
     let mut feasible = vec![];
     let mut constraint = 0;
@@ -384,7 +382,7 @@ fn trace(curves: &[Curve], run: &Finished) -> Trace {
             }
             ("value", "step" | "stationarity_lower" | "stationarity_upper") => continue,
             ("constraint", _) => {
-                let bound = run.outcome["bounds"][constraint].as_f64().unwrap_or(0.0);
+                let bound = run.outcome.as_ref().and_then(|o| o.bounds.get(constraint)).copied().unwrap_or(0.0);
                 numbers.iter_mut().for_each(|v| *v += bound);
                 constraint += 1;
             }
@@ -421,30 +419,14 @@ fn certified(curves: &[Curve]) -> Trace {
 }
 
 /// The problem of a run in words.
-fn problem(run: &Finished) -> String {
-    let p = &run.spec["problem"];
-    let list: Vec<&str> = p["subject_to"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let subject = if list.is_empty() { String::new() } else { format!(" subject to {}", list.join(", ")) };
-    let domain = if p["domain"].is_null() { String::new() } else { format!(", domain {}", words(&p["domain"])) };
-    match p["minimize"].as_str() {
+fn problem(run: &StoredRun) -> String {
+    let p = &run.spec.problem;
+    let subject = if p.subject_to.is_empty() { String::new() } else { format!(" subject to {}", p.subject_to.join(", ")) };
+    let domain = p.domain.as_ref().map_or(String::new(), |domain| format!(", domain {}", words(domain)));
+    match &p.minimize {
         Some(minimize) => format!("minimise {minimize}{subject}{domain}"),
-        None => format!("bilevel {}", words(&run.spec["data"]["bilevel"])),
+        None => format!("bilevel {}", words(run.spec.data.bilevel.as_ref().unwrap_or(&Value::Null))),
     }
-}
-
-/// A machine and a build in words.
-fn machine(host: &Value) -> String {
-    let text = |key: &str| words(&host[key]);
-    let memory = host["memory_gib"].as_u64().map_or(String::new(), |n| format!(", {n} GiB"));
-    format!(
-        "{}, {} cores{memory}, {} on {}, Thalweg {} ({})",
-        if host["processor"].is_null() { "unknown processor".into() } else { text("processor") },
-        text("cores"),
-        text("architecture"),
-        text("system"),
-        text("thalweg"),
-        text("build")
-    )
 }
 
 /// Settings as a person writes them.
@@ -467,24 +449,4 @@ fn words(value: &Value) -> String {
             all.map(|(key, v)| format!("{key} = {}", inside(v))).collect::<Vec<_>>().join(", ")
         }
     }
-}
-
-/// Where a method comes from.
-fn reference(method: &str) -> Option<&'static str> {
-    Some(match method {
-        "ssg" => {
-            "Y. Huang, Q. Lin: Single-Loop Switching Subgradient Methods for Non-Smooth Weakly Convex Optimization with Non-Smooth Convex Constraints, 2023, arXiv 2301.13314"
-        }
-        "conex" => {
-            "D. Boob, Q. Deng, G. Lan: Stochastic First-Order Methods for Convex and Nonconvex Functional Constrained Optimization, Mathematical Programming, 2022"
-        }
-        "ipp" => {
-            "D. Boob, Q. Deng, G. Lan, 2022, and R. Ma, Q. Lin, T. Yang, 2020: the inexact proximal point method for weakly convex constraints"
-        }
-        "threes-econ" => {
-            "W. Liu, Y. Xu: A Single-Loop SPIDER-Type Stochastic Subgradient Method for Expectation-Constrained Nonconvex Nonsmooth Optimization, 2025, arXiv 2501.19214"
-        }
-        "bundle" => "Thalweg's own proximal bundle method with proved bounds; docs/solve.md describes it",
-        _ => return None,
-    })
 }

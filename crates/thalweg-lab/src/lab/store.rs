@@ -1,5 +1,5 @@
 //! The store: one SQLite file with experiments, finished runs and who is working on what. Each finished run is one transaction, so
-//! a kill at any moment loses nothing that was finished. Running is [`super::work`]'s.
+//! a kill at any moment loses nothing that was finished. Runs are made in [`super::schedule`].
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -7,9 +7,13 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
+use thalweg::Note;
 use thalweg::learn::Best;
 
+use super::host::Host;
+use crate::job::{Certificates, Finished};
+use crate::verdict::Status;
 use crate::{Error, Result};
 
 /// Tells our files from others: "Thlw".
@@ -149,40 +153,10 @@ pub struct Member {
     pub tuned: bool,
 }
 
-/// How a run came out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Status {
-    /// The returned point keeps every constraint.
-    Feasible,
-    /// It does not.
-    Infeasible,
-    /// The run met something that is not a number, or an oracle failed.
-    Failed,
-    /// It could not begin.
-    Refused,
-}
-
-impl Status {
-    /// The word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Status::Feasible => "feasible",
-            Status::Infeasible => "infeasible",
-            Status::Failed => "failed",
-            Status::Refused => "refused",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        [Status::Feasible, Status::Infeasible, Status::Failed, Status::Refused].into_iter().find(|s| s.word() == word)
-    }
-}
-
-/// A finished run.
+/// A row of the table of finished runs.
 #[derive(Debug, Clone, Serialize)]
-pub struct Finished {
-    /// What it is found by.
+pub struct StoredRun {
+    /// Its key.
     pub key: String,
     /// Name of the method.
     pub method: String,
@@ -190,7 +164,7 @@ pub struct Finished {
     pub version: u32,
     /// Its seed.
     pub seed: u64,
-    /// How it came out.
+    /// Status of its result.
     pub status: Status,
     /// Why it ended, in words.
     pub ended: String,
@@ -211,17 +185,78 @@ pub struct Finished {
     /// The returned point; the last good one after a failure.
     pub point: Option<Vec<f64>>,
     /// The spec of the run.
-    pub spec: Value,
-    /// The outcome without point and trace.
-    pub outcome: Value,
-    /// What a careful reader should know.
-    pub notes: Vec<String>,
+    pub spec: RunSpec,
+    /// The result without points and recorded iterates; none of a run that could not start.
+    pub outcome: Option<Finished>,
+    /// Notes about the run.
+    pub notes: Vec<Note>,
     /// The machine.
-    pub host: Value,
+    pub host: Host,
     /// Fingerprint of the data.
     pub data_hash: String,
     /// When, in seconds since 1970.
     pub finished: String,
+}
+
+/// The spec of a stored run: what readers look at by name, and the rest as it was written. Numbers are floats.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunSpec {
+    /// The table `[data]`.
+    #[serde(default)]
+    pub data: DataTable,
+    /// The table `[problem]`.
+    #[serde(default)]
+    pub problem: ProblemTable,
+    /// The table `[solver]`.
+    #[serde(default)]
+    pub solver: Value,
+    /// Tolerance of constraints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feasibility: Option<f64>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// The table `[data]` of a stored run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DataTable {
+    /// A set of the catalogue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// A file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// A bilevel problem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bilevel: Option<Value>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// The table `[problem]` of a stored run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProblemTable {
+    /// The objective; none of a bilevel problem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minimize: Option<String>,
+    /// The constraints.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subject_to: Vec<String>,
+    /// The domain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<Value>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+impl RunSpec {
+    /// From the tables of a spec, which [`super::keys::plain`] has made JSON.
+    pub fn new(tables: &Value) -> Self {
+        serde_json::from_value(tables.clone()).unwrap_or_default()
+    }
 }
 
 /// Columns of a curve.
@@ -237,11 +272,11 @@ pub struct Curve {
 
 /// Certificates of a run.
 #[derive(Debug, Clone, Serialize)]
-pub struct Certificates {
-    /// What they are found by.
+pub struct StoredCertificates {
+    /// Their key.
     pub key: String,
     /// Of the returned point.
-    pub returned: Value,
+    pub returned: Certificates,
     /// Time that they took.
     pub seconds: f64,
     /// Of iterates.
@@ -393,7 +428,7 @@ impl Store {
     }
 
     /// Keeps a finished run, and ends the claim on it.
-    pub fn finish(&mut self, run: &Finished, curves: &[Curve]) -> Result<()> {
+    pub fn finish(&mut self, run: &StoredRun, curves: &[Curve]) -> Result<()> {
         self.change(|c| {
             insert(c, run, curves)?;
             c.execute("DELETE FROM claims WHERE key = ?1", [&run.key]).map(|_| ())
@@ -401,18 +436,18 @@ impl Store {
     }
 
     /// Keeps many finished runs at once.
-    pub fn finish_all<'a>(&mut self, runs: impl Iterator<Item = (&'a Finished, &'a [Curve])>) -> Result<()> {
+    pub fn finish_all<'a>(&mut self, runs: impl Iterator<Item = (&'a StoredRun, &'a [Curve])>) -> Result<()> {
         self.change(|c| runs.into_iter().try_for_each(|(run, curves)| insert(c, run, curves)))
     }
 
     /// Keeps the certificates of a run in place of others, and ends the claim on them.
-    pub fn certify(&mut self, run: &str, certificates: &Certificates) -> Result<()> {
+    pub fn certify(&mut self, run: &str, certificates: &StoredCertificates) -> Result<()> {
         self.change(|c| {
             c.execute("DELETE FROM certificates WHERE run = ?1", [run])?;
             c.execute("DELETE FROM traces WHERE run = ?1 AND part = 'certified'", [run])?;
             c.execute(
                 "INSERT INTO certificates (run, key, returned, seconds) VALUES (?1, ?2, ?3, ?4)",
-                params![run, certificates.key, certificates.returned.to_string(), certificates.seconds],
+                params![run, certificates.key, json(&certificates.returned)?, certificates.seconds],
             )?;
             insert_curves(c, run, Part::Certified, &certificates.curves)?;
             c.execute("DELETE FROM claims WHERE key = ?1", [&certificates.key]).map(|_| ())
@@ -474,12 +509,12 @@ impl Store {
     }
 
     /// A finished run.
-    pub fn run(&self, key: &str) -> Result<Option<Finished>> {
+    pub fn run(&self, key: &str) -> Result<Option<StoredRun>> {
         Ok(self.rows(&format!("{RUN} WHERE key = ?1"), &[key], finished)?.pop())
     }
 
     /// The run whose key begins so.
-    pub fn find(&self, begin: &str) -> Result<Finished> {
+    pub fn find(&self, begin: &str) -> Result<StoredRun> {
         let listed = |c: char| c.is_ascii_hexdigit();
         let mut found = match begin.chars().all(listed) && !begin.is_empty() {
             true => self.rows(&format!("{RUN} WHERE key GLOB ?1 || '*' ORDER BY key LIMIT 2"), &[begin], finished)?,
@@ -505,15 +540,15 @@ impl Store {
     }
 
     /// The certificates of a run.
-    pub fn certificates(&self, run: &str) -> Result<Option<Certificates>> {
-        let read = |row: &Row| -> rusqlite::Result<Certificates> {
+    pub fn certificates(&self, run: &str) -> Result<Option<StoredCertificates>> {
+        let read = |row: &Row| -> rusqlite::Result<StoredCertificates> {
             let returned: String = row.get(1)?;
-            let returned = serde_json::from_str(&returned).unwrap_or_default();
-            Ok(Certificates { key: row.get(0)?, returned, seconds: row.get(2)?, curves: vec![] })
+            let returned = parsed(&returned).and_then(|value| Certificates::from_json(&value).map_err(unreadable))?;
+            Ok(StoredCertificates { key: row.get(0)?, returned, seconds: row.get(2)?, curves: vec![] })
         };
         let found = self.rows("SELECT key, returned, seconds FROM certificates WHERE run = ?1", &[run], read)?.pop();
         let Some(found) = found else { return Ok(None) };
-        Ok(Some(Certificates { curves: self.curves(run, Part::Certified)?, ..found }))
+        Ok(Some(StoredCertificates { curves: self.curves(run, Part::Certified)?, ..found }))
     }
 
     /// Reference values of a problem that are known.
@@ -588,14 +623,15 @@ fn clean(directory: &Path) {
 const RUN: &str = "SELECT key, method, version, seed, status, ended, objective, violation, iterations, passes_f, passes_g, samples, \
                    seconds, point, spec, outcome, notes, host, data_hash, finished FROM runs";
 
-fn finished(row: &Row) -> rusqlite::Result<Finished> {
-    let json = |i: usize| -> rusqlite::Result<Value> { Ok(serde_json::from_str(row.get_ref(i)?.as_str()?).unwrap_or_default()) };
-    Ok(Finished {
+fn finished(row: &Row) -> rusqlite::Result<StoredRun> {
+    let value = |i: usize| -> rusqlite::Result<Value> { parsed(row.get_ref(i)?.as_str()?) };
+    let outcome = value(15)?;
+    Ok(StoredRun {
         key: row.get(0)?,
         method: row.get(1)?,
         version: row.get(2)?,
         seed: row.get::<_, i64>(3)? as u64,
-        status: Status::of(row.get_ref(4)?.as_str()?).unwrap_or(Status::Failed),
+        status: Status::from_word(row.get_ref(4)?.as_str()?).unwrap_or(Status::Failed),
         ended: row.get(5)?,
         objective: row.get(6)?,
         violation: row.get(7)?,
@@ -605,17 +641,16 @@ fn finished(row: &Row) -> rusqlite::Result<Finished> {
         samples: row.get::<_, i64>(11)? as u64,
         seconds: row.get(12)?,
         point: row.get_ref(13)?.as_blob_or_null()?.map(unpack),
-        spec: json(14)?,
-        outcome: json(15)?,
-        notes: serde_json::from_value(json(16)?).unwrap_or_default(),
-        host: json(17)?,
+        spec: serde_json::from_value(value(14)?).map_err(unreadable)?,
+        outcome: if outcome.is_null() { None } else { Some(Finished::from_json(&outcome).map_err(unreadable)?) },
+        notes: serde_json::from_value(value(16)?).map_err(unreadable)?,
+        host: serde_json::from_value(value(17)?).map_err(unreadable)?,
         data_hash: row.get(18)?,
         finished: row.get(19)?,
     })
 }
 
-fn insert(c: &Connection, run: &Finished, curves: &[Curve]) -> rusqlite::Result<()> {
-    let notes = serde_json::to_string(&run.notes).unwrap_or_default();
+fn insert(c: &Connection, run: &StoredRun, curves: &[Curve]) -> rusqlite::Result<()> {
     // A number that is not finite has no place in a comparison.
     let finite = |v: Option<f64>| v.filter(|v| v.is_finite());
     c.prepare_cached(
@@ -636,10 +671,10 @@ fn insert(c: &Connection, run: &Finished, curves: &[Curve]) -> rusqlite::Result<
         run.samples as i64,
         run.seconds,
         run.point.as_deref().map(pack),
-        run.spec.to_string(),
-        run.outcome.to_string(),
-        notes,
-        run.host.to_string(),
+        json(&run.spec)?,
+        json(&run.outcome)?,
+        json(&run.notes)?,
+        json(&run.host)?,
         run.data_hash,
         run.finished,
     ])?;
@@ -652,6 +687,19 @@ fn insert_curves(c: &Connection, run: &str, part: Part, curves: &[Curve]) -> rus
         insert.execute(params![run, part.word(), curve.role, i as i64, curve.name, pack(&curve.numbers)])?;
     }
     Ok(())
+}
+
+fn parsed(text: &str) -> rusqlite::Result<Value> {
+    serde_json::from_str(text).map_err(unreadable)
+}
+
+fn json(value: &impl Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(value).map_err(|e| rusqlite::Error::ToSqlConversionFailure(Box::new(e)))
+}
+
+/// A cell whose JSON cannot be read.
+fn unreadable(e: serde_json::Error) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(e))
 }
 
 fn pack(numbers: &[f64]) -> Vec<u8> {

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use thalweg::assess::{NearStationarity, PenalisedStationarity};
 use thalweg::certify::Certificate;
 use thalweg::eval::Tally;
-use thalweg::run::{ConstraintValue, Outcome, Point, StopReason};
+use thalweg::run::{ConstraintValue, Outcome, StopReason};
 use thalweg::solvers::PointOrigin;
 
 use super::curves::{Limit, traces};
@@ -13,14 +12,14 @@ use super::of_fit::{capital, made_by, problem_words};
 use super::{BoundRow, Bounds, Experiment, FactPart, Facts, Page, Panel, Run, Section};
 use crate::certificate::{bounds_words, penalised_words, slope_words, stationary_words, switching_words, zeroth_order_words};
 use crate::encode::thousands;
-use crate::model::Reference;
+use crate::job::Finished;
 use crate::output::{CROWD, few, short};
 use crate::spec::Spec;
 
 /// Of a crowd of constraints, so many are shown.
 const WORST: usize = 10;
 
-/// Everything that there is to tell about a run.
+/// A run and its result, as the page shows it.
 pub struct Solved<'a> {
     /// Where its description is.
     pub file: &'a Path,
@@ -30,31 +29,25 @@ pub struct Solved<'a> {
     pub data: &'a str,
     /// Settings of the solver and of the record in words.
     pub settings: &'a str,
-    /// "feasible", "not feasible", "infeasible" or "failed".
-    pub verdict: &'a str,
-    /// The problem in words, with a hash of the data.
-    pub problem: &'a str,
-    /// The bound of each constraint.
-    pub bounds: &'a [f64],
-    /// Reference values.
-    pub references: &'a [Reference],
     /// Names of what else was measured.
     pub metrics: Vec<String>,
-    /// What came out.
-    pub outcome: &'a Outcome,
-    /// The same point on held-out rows.
-    pub held_out: Option<&'a Point>,
-    /// Bounds on the near-stationarity.
-    pub certificate_bounds: Option<&'a Certificate>,
-    /// Near-stationarity by switching.
-    pub certificate: Option<&'a NearStationarity>,
-    /// Near-stationarity of a smoothed penalty.
-    pub penalty_certificate: Option<&'a PenalisedStationarity>,
+    /// The result.
+    pub finished: &'a Finished,
+}
+
+impl<'a> Solved<'a> {
+    fn outcome(&self) -> &'a Outcome {
+        &self.finished.outcome
+    }
+
+    fn bounds(&self) -> Option<&'a Certificate> {
+        self.finished.certificate.as_ref()?.bounds.as_ref()
+    }
 }
 
 /// The page of a run.
 pub fn page(solved: &Solved) -> Page {
-    let o = solved.outcome;
+    let o = solved.outcome();
     let mut sections = vec![];
     let constraints = bounds(solved);
     if !constraints.is_empty() {
@@ -69,23 +62,25 @@ pub fn page(solved: &Solved) -> Page {
     sections.push(Section::Facts(facts(solved)));
     let mut alerts = vec![];
     if !o.success() || o.ended == StopReason::Interrupted {
-        alerts.push(format!("{}: {}.", capital(solved.verdict), o.ended));
+        alerts.push(format!("{}.", capital(&solved.finished.sentence())));
     }
     if o.returned == PointOrigin::LeastInfeasible {
-        alerts.push("No iterate passed the output rule's test: the point is the one that violates the constraints least.".into());
+        alerts.push("No iterate passed the test of the output rule; the least infeasible one was returned.".into());
     }
     Page { title: title(solved), lead: lead(solved), alerts, sections }
 }
 
 fn lead(solved: &Solved) -> String {
-    let o = solved.outcome;
-    let held = solved.held_out.map_or(String::new(), |p| format!(", and {} on held-out rows", short(p.objective)));
-    let mut text = format!("{}: {}. The objective is {}{held}.", capital(solved.verdict), o.ended, short(o.point.objective));
+    let o = solved.outcome();
+    let held =
+        solved.finished.held_out.as_ref().map_or(String::new(), |p| format!(", and {} on held-out rows", short(p.objective)));
+    let verdict = capital(&solved.finished.sentence());
+    let mut text = format!("{verdict}. The objective is {}{held}.", short(o.point.objective));
     let violated = o.point.violated;
     text += &match (o.point.total, violated) {
         (0, _) => " There are no constraints.".into(),
-        (1, 0) => " The constraint holds.".into(),
-        (_, 0) => " Every constraint holds.".to_string(),
+        (1, 0) => " The constraint is satisfied.".into(),
+        (_, 0) => " Every constraint is satisfied.".to_string(),
         (n, _) => {
             let worst = o.point.worst.as_deref().unwrap_or_default();
             let share = match n > CROWD {
@@ -96,7 +91,7 @@ fn lead(solved: &Solved) -> String {
             format!(" {some} of {n} constraints {} violated{share}, '{worst}' by {}.", are(violated), short(o.point.violation))
         }
     };
-    if let Some(c) = solved.certificate_bounds.filter(|c| c.upper.is_finite()) {
+    if let Some(c) = solved.bounds().filter(|c| c.upper.is_finite()) {
         text += &format!(" A near-stationary point is at most {:.2e} away.", c.upper);
     } else if let Some(s) = &o.stationary {
         text += &format!(" A near-stationary point is at most {:.2e} away.", s.upper);
@@ -117,7 +112,7 @@ fn title(solved: &Solved) -> String {
 
 /// The constraints that are shown, each with its bound.
 fn shown<'a>(solved: &Solved<'a>) -> Vec<(&'a ConstraintValue, f64)> {
-    few(&solved.outcome.point, solved.bounds, WORST)
+    few(&solved.outcome().point, &solved.finished.bounds, WORST)
 }
 
 fn bounds(solved: &Solved) -> Vec<BoundRow> {
@@ -126,14 +121,14 @@ fn bounds(solved: &Solved) -> Vec<BoundRow> {
         name: c.name.clone(),
         bound,
         value: c.value + bound,
-        held_out: solved.held_out.and_then(|p| p.constraints.get(c.index)).map(|held| held.value + bound),
+        held_out: solved.finished.held_out.as_ref().and_then(|p| p.constraints.get(c.index)).map(|held| held.value + bound),
         kept: Some(c.satisfied),
     })
     .collect()
 }
 
 fn experiment<'a>(solved: &Solved<'a>) -> Experiment {
-    let o = solved.outcome;
+    let o = solved.outcome();
     let limit = |(c, bound): (&'a ConstraintValue, f64)| Limit { name: &c.name, index: c.index, bound, tolerance: c.tolerance };
     let limits: Vec<Limit> = shown(solved).into_iter().map(limit).collect();
     let (trace, certified) = traces(&o.trace, o.point.total, &limits, &solved.metrics);
@@ -145,12 +140,12 @@ fn experiment<'a>(solved: &Solved<'a>) -> Experiment {
         cell: String::new(),
         seed: o.seed,
         tuned: true,
-        ended: o.ended.to_string(),
-        failed: matches!(o.ended, StopReason::Failed { .. }),
+        ended: solved.finished.message(),
+        failed: solved.finished.status.is_failure(),
         feasible: o.point.feasible,
         objective: Some(o.point.objective),
         violation: (o.point.total > 0).then_some(o.point.violation),
-        certificate: solved.certificate_bounds.map(|c| [c.lower, c.upper]),
+        certificate: solved.bounds().map(|c| [c.lower, c.upper]),
         iterations: o.iterations,
         passes_f: o.passes.objective,
         passes_g: o.passes.constraints,
@@ -166,7 +161,7 @@ fn experiment<'a>(solved: &Solved<'a>) -> Experiment {
 }
 
 fn facts(solved: &Solved) -> Facts {
-    let o = solved.outcome;
+    let o = solved.outcome();
     let mut parts = vec![];
     let mut part = |title: &str, rows: Vec<(String, String)>, words: Vec<String>| {
         let rows: Vec<_> = rows.into_iter().filter(|(_, value)| !value.is_empty()).collect();
@@ -181,9 +176,9 @@ fn facts(solved: &Solved) -> Facts {
         pair("data", solved.data.into()),
         pair("variables", thousands(o.point.x.len())),
         pair("constraints", if o.point.total > 0 { thousands(o.point.total) } else { String::new() }),
-        pair("fingerprint", solved.problem.into()),
+        pair("fingerprint", solved.finished.problem.clone()),
     ];
-    for r in solved.references {
+    for r in &solved.finished.references {
         let value = format!(
             "{}, at least {}; least norm {}, {} evaluations",
             short(r.value),
@@ -195,12 +190,13 @@ fn facts(solved: &Solved) -> Facts {
     }
     part("Problem", rows, vec![]);
 
+    let certificate = solved.finished.certificate.as_ref();
     let proved = [
         o.slope.map(slope_words),
         o.stationary.as_ref().map(stationary_words),
-        solved.certificate_bounds.map(bounds_words),
-        solved.certificate.map(switching_words),
-        solved.penalty_certificate.map(penalised_words),
+        solved.bounds().map(bounds_words),
+        certificate.and_then(|c| c.switching.as_ref()).map(switching_words),
+        certificate.and_then(|c| c.penalised.as_ref()).map(penalised_words),
         o.zeroth_order.as_ref().map(zeroth_order_words),
     ];
     let proved: Vec<String> = proved.iter().flatten().flat_map(|text| text.lines()).map(|line| capital(line) + ".").collect();
@@ -227,10 +223,10 @@ fn facts(solved: &Solved) -> Facts {
             pair("settings", solved.settings.into()),
             pair("budget", limits.into_iter().flatten().collect::<Vec<_>>().join(", ")),
             pair("seed", o.seed.to_string()),
-            pair("ended", o.ended.to_string()),
-            pair("multipliers as the method sees them", multipliers),
-            pair("objective of the best feasible point among the recorded", best),
-            pair("made by", made_by()),
+            pair("ended", solved.finished.message()),
+            pair("multipliers", multipliers),
+            pair("objective of the best recorded feasible point", best),
+            pair("created by", made_by()),
         ],
         vec![],
     );
@@ -253,6 +249,6 @@ fn facts(solved: &Solved) -> Facts {
     ];
     rows.extend(o.counts.more.iter().map(|(name, n)| (name.clone(), count(*n))));
     part("Work", rows, vec![]);
-    part("Notes", vec![], o.notes.clone());
+    part("Notes", vec![], o.notes.iter().map(ToString::to_string).collect());
     Facts { title: "Settings and counts".into(), parts }
 }

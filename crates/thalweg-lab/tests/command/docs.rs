@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use thalweg::learn::{Data, Groups, Learning};
 use thalweg::math::Matrix;
+use thalweg::solvers::{Interface, SolverName, registry};
 use thalweg_lab::data::catalogue::Options;
 use thalweg_lab::data::source::Source;
 use thalweg_lab::data::table::Table;
+use thalweg_lab::job::Job;
 use thalweg_lab::spec::Spec;
 
 fn root() -> PathBuf {
@@ -43,7 +45,7 @@ fn printed_specs_are_accepted() {
             let spec = Spec::parse(&text, Path::new(file)).unwrap_or_else(|e| panic!("{file}, block at line {line}: {e}"));
             // Embedded data are always there: terms, domain and start can be built too.
             if (spec.data.name.is_some() || spec.data.synthetic.is_some())
-                && let Err(e) = spec.ready(Path::new(file), &Options::default())
+                && let Err(e) = Job::new(&spec, Path::new(file), &Options::default())
             {
                 panic!("{file}, block at line {line}: {e}");
             }
@@ -103,33 +105,66 @@ fn every_key_is_documented() {
     let refusal = |table: &str, line: &str| {
         let file = Path::new("spec.toml");
         let read = Spec::parse(&with(table, line), file);
-        read.and_then(|spec| spec.ready(file, &Options::default())).err().map(|e| e.to_string())
+        read.and_then(|spec| Job::new(&spec, file, &Options::default())).err().map(|e| e.to_string())
     };
     assert_eq!(refusal("", ""), None);
     for table in ["", "data", "problem", "solver", "solver.theory", "solver.theory.constants", "budget", "record", "stop"] {
         let message = refusal(table, "zzzzzz = 1").unwrap();
         assert_documented(table, &listed(&message));
     }
-    for measure in ["bounds", "ssg", "penalised"] {
+    for measure in ["bounds", "switching", "penalised"] {
         let message = refusal("", &format!("certificate = {{ {measure} = {{ zzzzzz = 1 }} }}")).unwrap();
         assert_documented("certificate", &listed(&message));
     }
-    let zeroth = ["dszog", "zopsgd", "zoscgd", "acczomda", "accszofw"];
-    let first = ["ssg", "conex", "ipp", "threes-econ", "bundle", "lbfgs", "st-spg", "mspg", "spg", "bmd", "pgsmd"];
-    for solver in first.into_iter().chain(zeroth) {
-        for inner in if solver == "ipp" { ["ssg", "conex"].as_slice() } else { &[] } {
-            let text = with_solver(&format!("name = 'ipp'\n[solver.inner]\nname = '{inner}'\nzzzzzz = 1"));
+    for solver in SolverName::ALL {
+        let inner = solver.inner().unwrap_or_default();
+        for &inner in &inner {
+            let text = with_solver(&format!("name = '{solver}'\n[solver.inner]\nname = '{inner}'\nzzzzzz = 1"));
             let message = Spec::parse(&text, Path::new("spec.toml")).unwrap_err().to_string();
             assert_documented(inner, &listed(message.strip_suffix(" (in [solver.inner])").unwrap()));
         }
-        let inner = if solver == "ipp" { "inner = { name = 'ssg' }\n" } else { "" };
+        let inner = inner.first().map_or(String::new(), |inner| format!("inner = {{ name = '{inner}' }}\n"));
         let text = with_solver(&format!("name = '{solver}'\nzzzzzz = 1\n{inner}"));
         let message = Spec::parse(&text, Path::new("spec.toml")).unwrap_err().to_string();
-        assert_documented(solver, &listed(&message));
+        assert_documented(solver.as_str(), &listed(&message));
     }
     let message = refusal("solver", "eta = { zzzzzz = 1 }").unwrap();
     assert!(message.ends_with("expected rule, c, p or after"), "{message}");
     assert_documented("a schedule", &["rule", "c", "p", "after"].map(String::from));
+}
+
+/// The names in backticks and quotes of the first line of a page that contains `row`.
+fn names_in(page: &str, row: &str) -> Vec<String> {
+    let text = read(page);
+    let line = text.lines().find(|line| line.contains(row)).unwrap_or_else(|| panic!("{page} has no line with {row}"));
+    let words = line.split('`').skip(1).step_by(2).map(|word| word.trim_matches('"').to_string());
+    words.filter(|word| word.parse::<SolverName>().is_ok()).collect()
+}
+
+#[test]
+fn every_solver_is_documented() {
+    for (page, row, interface) in [
+        ("docs/solve.md", "| `name` | the method, or", Interface::Solve),
+        ("docs/fit.md", "| `--solver NAME` |", Interface::Fit),
+        ("docs/python.md", "- **`method`** is", Interface::Minimize),
+    ] {
+        let (mut listed, mut offered) = (names_in(page, row), registry::offered_by(interface));
+        listed.sort();
+        listed.dedup();
+        offered.sort_unstable();
+        assert_eq!(listed, offered, "{page}: the solvers in the line with {row}");
+    }
+    let page = read("docs/plan.md");
+    for name in registry::offered_by(Interface::Plan) {
+        assert!(page.lines().any(|line| line.starts_with(&format!("| `{name}` |"))), "{name} is not in docs/plan.md");
+    }
+    let page = read("docs/solve.md");
+    for name in registry::NAMES {
+        assert!(
+            page.lines().any(|line| line.starts_with("### ") && line.contains(&format!("`{name}`"))),
+            "{name} has no section"
+        );
+    }
 }
 
 #[test]

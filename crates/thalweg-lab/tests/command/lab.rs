@@ -329,7 +329,7 @@ fn failures_are_rows_with_a_reason_and_do_not_stop_the_rest() {
                 [budget]\niterations = 50\n";
     let place = place(spec);
     let ran = place.run(&["lab", "run", "sweep.toml", "--quiet"]).ended(1);
-    assert!(ran.out.contains("failed: rows.svm, fine / mad / seed 0: it failed at iteration"), "{}", ran.out);
+    assert!(ran.out.contains("rows.svm, fine / mad / seed 0: failed at iteration"), "{}", ran.out);
     assert!(ran.out.contains("refused: rows.svm, no way / sane / seed 0: "), "{}", ran.out);
     let listed = place.run(&["lab", "list", "--json"]).ended(0).json();
     let of = |name: &str, problem: &str| {
@@ -342,7 +342,7 @@ fn failures_are_rows_with_a_reason_and_do_not_stop_the_rest() {
     assert!(shown["run"]["point"].as_array().unwrap().iter().all(Value::is_f64), "{shown}");
     assert!(shown["run"]["ended"].as_str().unwrap().contains("expected a finite number"), "{}", shown["run"]["ended"]);
     place.run(&["lab", "report"]).ended(0);
-    assert!(place.read("report.html").contains("it failed at iteration"));
+    assert!(place.read("report.html").contains("failed at iteration"));
     assert_eq!(place.run(&["lab", "rm", "--failed"]).ended(0).out, "3 runs removed\n");
     assert_eq!(place.run(&["lab", "run", "sweep.toml", "--quiet", "--json"]).json()["worked"], 3);
 }
@@ -845,4 +845,99 @@ fn the_experiments_of_inf_projection_run_in_their_quick_forms() {
     }
     place.run(&["lab", "report", "--experiment", "minmax-logistic (quick)"]).ended(0);
     assert!(place.read("report.html").contains("held-out accuracy"));
+}
+
+/// The experiment whose store, written before results had a type of their own, is `tests/fixtures/old-store.sql`.
+const OLD: &str = r#"name = "old"
+seeds = [0]
+certificate = { points = 2, bounds = { evaluations = 40 } }
+measure = ["accuracy"]
+
+[[data]]
+file = "rows.svm"
+split = "shared"
+test_fraction = 0.25
+
+[[problem]]
+label = "bounded"
+minimize = "logistic"
+subject_to = ["l2 <= 0.25"]
+
+[[problem]]
+label = "free"
+minimize = "logistic"
+
+[[solver]]
+name = "ssg"
+label = "SSG"
+eta = [0.25, 0.5]
+
+[[solver]]
+name = "dszog"
+label = "values alone"
+
+[[solver]]
+name = "mspg"
+label = "MSPG"
+eta = 0.5
+
+[budget]
+iterations = 20
+
+[record]
+every = 5
+
+[tune]
+by = "objective"
+"#;
+const OLD_ROWS: &str = r#"+1 1:1 2:0.5
+-1 1:-1 2:0.25
++1 1:0.5 2:-1
+-1 2:1
++1 1:0.75 2:0.25
+-1 1:-0.5 2:-0.5
++1 1:1.5
+-1 1:-0.25 2:0.75
+"#;
+
+#[test]
+fn a_store_of_an_older_build_is_read_and_its_runs_are_found_again() {
+    let place = Place::new();
+    place.put("rows.svm", OLD_ROWS);
+    place.put("old.toml", OLD);
+    let dump = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/old-store.sql");
+    let connection = Connection::open(place.path("thalweg.sqlite")).unwrap();
+    connection.execute_batch(&std::fs::read_to_string(dump).unwrap()).unwrap();
+    drop(connection);
+    // Keys have not changed: nothing is run again.
+    let before = contents(&place.path("thalweg.sqlite"));
+    let ran = place.run(&["lab", "run", "old.toml", "--quiet", "--json"]).json();
+    assert_eq!((ran["worked"].as_u64(), ran["found"].as_u64()), (Some(0), Some(12)), "{ran}");
+    assert_eq!(contents(&place.path("thalweg.sqlite"))["runs"], before["runs"]);
+
+    let store = Store::open(&place.path("thalweg.sqlite")).unwrap();
+    let lines = lines(&store, Some("old")).unwrap();
+    assert_eq!(lines.len(), 8);
+    let find = |problem: &str, method: &str| {
+        let line = lines.iter().find(|l| l.member.problem == problem && l.member.solver == method && l.member.tuned).unwrap();
+        (line, store.run(&line.member.run).unwrap().unwrap())
+    };
+    let (line, run) = find("bounded", "values alone");
+    let finished = run.outcome.unwrap();
+    // Fields that were renamed: by_values, gauges, as-asked.
+    assert!(finished.outcome.zeroth_order.is_some());
+    assert_eq!(finished.outcome.metrics.iter().map(|m| m.name.as_str()).collect::<Vec<_>>(), ["accuracy", "held-out accuracy"]);
+    assert_eq!(finished.outcome.returned, thalweg::solvers::PointOrigin::OutputRule);
+    assert_eq!((finished.bounds.as_slice(), finished.held_out.is_some()), (&[0.25][..], true));
+    assert!(line.certificate_lower.is_some_and(|v| v > 0.0) && line.certificate_upper.is_some_and(f64::is_finite), "{line:?}");
+    // Without constraints the violation was minus infinity, which JSON writes as null.
+    let finished = find("free", "SSG").1.outcome.unwrap();
+    assert!(finished.outcome.point.violation.is_nan() && finished.outcome.point.feasible);
+    let (line, run) = find("free", "MSPG");
+    assert!(run.outcome.is_none() && line.word() == "refused");
+
+    assert!(place.run(&["lab", "report"]).ended(0).out.contains("report.html"));
+    assert!(place.read("report.html").contains("values alone"));
+    let shown = place.run(&["lab", "show", &find("bounded", "SSG").0.member.run]).ended(0).out;
+    assert!(shown.contains("the proximal point of the returned point lies between"), "{shown}");
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::common::Place;
-use thalweg::run;
 use thalweg_lab::data::catalogue::{Options, load_file};
+use thalweg_lab::job::{Job, RunSetup, equip, execute, pose, pose_loaded};
 use thalweg_lab::spec::Spec;
 
 /// One column; the hinge loss falls to 0.625 at w = 1 and rises from there.
@@ -76,22 +76,22 @@ fn a_problem_apart_from_its_equipment_runs_as_both_together() {
     place.put("rows.svm", ROWS);
     let (file, data) = (place.path("run.toml"), Options::default());
     let spec = Spec::from_table(table(TEXT)).unwrap();
-    let posed = spec.pose(&file, &data).unwrap();
-    assert_eq!(posed.fingerprint, load_file(&place.path("rows.svm"), None, None).unwrap().fingerprint);
-    let mut equipped = spec.equip(&posed, &file).unwrap();
-    let mut ready = spec.ready(&file, &data).unwrap();
-    assert_eq!((&equipped.settings, &equipped.start), (&ready.equipped.settings, &ready.equipped.start));
+    let instance = pose(&spec, &file, &data).unwrap();
+    assert_eq!(instance.fingerprint, load_file(&place.path("rows.svm"), None, None).unwrap().fingerprint);
+    let mut setup = equip(&spec, &instance, &file).unwrap();
+    let mut job = Job::new(&spec, &file, &data).unwrap();
+    assert_eq!((&setup.settings, &setup.start), (&job.setup.settings, &job.setup.start));
     for part in ["per_decade: Some(4)", "objective: Some(1e-9)", "logistic"] {
-        assert!(ready.equipped.settings.contains(part), "{part} is not in {}", ready.equipped.settings);
+        assert!(job.setup.settings.contains(part), "{part} is not in {}", job.setup.settings);
     }
-    let options = spec.options(equipped.certificate, equipped.metrics.clone());
+    let options = &setup.options;
     assert_eq!((options.seed, options.feasibility, options.threads, options.stop), (3, 1e-4, 1, spec.stop));
-    let run = |problem, solver: &mut thalweg::solvers::AnySolver, start: &[f64]| {
-        let outcome = run::minimize_with(problem, solver, start, &options, &mut ()).unwrap();
+    let run = |instance, setup: &mut RunSetup| {
+        let outcome = execute(instance, setup, &mut ()).unwrap();
         (outcome.point, outcome.metrics, outcome.trace.len())
     };
-    let apart = run(posed.problem.oracle(), &mut equipped.solver, &equipped.start);
-    assert_eq!(apart, run(ready.posed.problem.oracle(), &mut ready.equipped.solver, &ready.equipped.start));
+    let apart = run(&instance, &mut setup);
+    assert_eq!(apart, run(&job.instance, &mut job.setup));
     assert_eq!(apart.1.iter().map(|reading| reading.name.as_str()).collect::<Vec<_>>(), ["accuracy", "logistic"]);
 }
 
@@ -101,13 +101,13 @@ fn reference_values_that_are_known_are_not_computed_again() {
     place.put("rows.svm", ROWS);
     let (file, data) = (place.path("run.toml"), Options::default());
     let spec = Spec::from_table(table(TEXT)).unwrap();
-    let mut known = spec.pose(&file, &data).unwrap().problem.references().to_vec();
-    let again = spec.pose_with(&file, &data, &known).unwrap().problem;
+    let mut known = pose(&spec, &file, &data).unwrap().problem.references().to_vec();
+    let again = pose_loaded(&spec, &file, &data, None, &known).unwrap().problem;
     assert!((again.bound(0) - 1.25).abs() < 1e-6, "{}", again.bound(0));
     // Had it been computed again, it would not be what was given.
     known[0].value = 0.75;
     known[0].evaluations = 12345;
-    let posed = spec.pose_with(&file, &data, &known).unwrap();
+    let posed = pose_loaded(&spec, &file, &data, None, &known).unwrap();
     assert_eq!((posed.problem.bound(0), posed.problem.references()), (1.5, known.as_slice()));
     assert!(posed.notes.iter().any(|note| note.contains("12345 evaluations")), "{:?}", posed.notes);
 }
@@ -126,7 +126,7 @@ fn a_loss_with_its_variance_has_a_ball_and_solvers_of_its_own() {
     };
     const SPREAD: &str = "logistic + 0.05 * variance(logistic)";
     let domain = |minimize: &str, domain: &str| {
-        let posed = spec(minimize, domain, "name = 'auto'").pose(&file, &Options::default()).unwrap();
+        let posed = pose(&spec(minimize, domain, "name = 'auto'"), &file, &Options::default()).unwrap();
         posed.problem.oracle().domain().describe()
     };
     let whole = domain("logistic", "");
@@ -135,10 +135,8 @@ fn a_loss_with_its_variance_has_a_ball_and_solvers_of_its_own() {
     assert_eq!(domain(SPREAD, "domain = { ball = 3 }"), "ball of radius 3");
     let end = |minimize: &str, solver: &str| {
         let spec = spec(minimize, "", solver);
-        let mut ready = spec.ready(&file, &Options::default()).unwrap();
-        let options = spec.options(ready.equipped.certificate, ready.equipped.metrics.clone());
-        let problem = ready.posed.problem.oracle();
-        let outcome = run::minimize_with(problem, &mut ready.equipped.solver, &ready.equipped.start, &options, &mut ());
+        let mut job = Job::new(&spec, &file, &Options::default()).unwrap();
+        let outcome = execute(&job.instance, &mut job.setup, &mut ());
         outcome.map(|outcome| outcome.point.objective).map_err(|e| e.to_string())
     };
     let least = end(SPREAD, "name = 'ssg'\neta = 0.5").unwrap();

@@ -247,7 +247,7 @@ fn a_run_is_shown_with_the_numbers_of_its_outcome() {
     let (ran, page) = (ran.json(), page(&place));
 
     assert_eq!(page["title"], "logistic on rows.svm");
-    assert!(page["lead"].as_str().unwrap().contains(": the iterations were used up. The objective is 0."), "{page}");
+    assert!(page["lead"].as_str().unwrap().contains("; stopped at the iteration limit. The objective is 0."), "{page}");
     let constraints = section(&page, "bounds").unwrap()["constraints"].as_array().unwrap();
     assert_eq!(constraints.len(), 2);
     for (j, row) in constraints.iter().enumerate() {
@@ -263,7 +263,7 @@ fn a_run_is_shown_with_the_numbers_of_its_outcome() {
     }
     assert_eq!((&run["objective"], &run["feasible"]), (&ran["point"]["objective"], &ran["point"]["feasible"]));
     assert_eq!(run["violation"], ran["point"]["violation"]);
-    let bounds = &ran["certificate_bounds"];
+    let bounds = &ran["certificate"]["bounds"];
     assert_eq!(run["certificate"], json!([bounds["lower"], bounds["upper"]]));
     let (trace, certified) = (columns(&run["trace"]), columns(&run["certified"]));
     let recorded = ran["trace"].as_array().unwrap();
@@ -286,7 +286,7 @@ fn a_run_is_shown_with_the_numbers_of_its_outcome() {
     let counted = rows["subgradients of the objective"].replace(',', "");
     assert_eq!(counted, format!("{} calls {} samples", counts["calls"], counts["samples"]));
     for note in ran["notes"].as_array().unwrap() {
-        assert!(words.iter().any(|w| w == note.as_str().unwrap()), "{note}");
+        assert!(words.iter().any(|w| w == note["text"].as_str().unwrap()), "{note}");
     }
 }
 

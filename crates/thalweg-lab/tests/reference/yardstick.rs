@@ -3,13 +3,13 @@
 
 use std::sync::LazyLock;
 
+use thalweg::auto::{self, Reason};
 use thalweg::learn::{Builder, Data, Split};
 use thalweg::math::vec;
 use thalweg::oracle::{Case, Eliminated, InfProjection, Pick, Power, Subgradients};
 use thalweg::run::{self, Options, Outcome, Record, StopReason};
 use thalweg::sets::{Ball, Set, WholeSpace};
-use thalweg::solvers::auto::{self, Chosen};
-use thalweg::solvers::{Lbfgs, lbfgs};
+use thalweg::solvers::{Lbfgs, SolverName, lbfgs};
 use thalweg_lab::data::adult;
 
 const ROWS: usize = 32_561;
@@ -33,7 +33,7 @@ fn reaches(problem: &dyn Subgradients, value: f64, norm: f64, multiplier: f64) {
     assert_eq!(outcome.ended, StopReason::Finished);
     // Line searches seldom need a second trial.
     assert!(outcome.counts.objective_subgradients.calls <= outcome.iterations * 5 / 4 + 1, "{:?}", outcome.counts);
-    assert!(!outcome.notes.iter().any(|note| note.contains("stalled")), "{:?}", outcome.notes);
+    assert!(!outcome.notes.iter().any(|note| matches!(note, thalweg::Note::LineSearchStalled { .. })), "{:?}", outcome.notes);
     assert!((outcome.point.objective - value).abs() < 1e-11, "{} against {value}", outcome.point.objective);
     assert!((vec::norm(&outcome.point.x) - norm).abs() < 1e-4 * norm, "{}", vec::norm(&outcome.point.x));
     assert!((solver.multiplier().unwrap() - multiplier).abs() < 1e-8, "{:?}", solver.multiplier());
@@ -147,18 +147,20 @@ fn an_infimum_that_is_not_attained() {
 fn auto_looks_at_what_is_there() {
     let ball = || Box::new(Ball::new(5.0).unwrap());
     let choice = auto::choose(&variance(0.0, ball()));
-    assert_eq!((choice.chosen, choice.chosen.name()), (Chosen::Lbfgs, "lbfgs"));
-    assert_eq!(choice.reasons[1], "chosen: lbfgs, because nothing but the objective is there and it is smooth");
+    assert_eq!((choice.config.name(), choice.evidence.reason), (SolverName::Lbfgs, Reason::SmoothObjective));
+    assert_eq!(choice.evidence.decision(), "chose lbfgs: the objective is smooth and there are no constraints");
     let kinks = |domain: Box<dyn Set>| {
         let h = Power::square(0.1).unwrap().between(0.0, 100.0).unwrap();
         Eliminated::new(Variance { h, lambda: 0.1, ridge: 0.0, smooth: false, domain })
     };
-    let prepared = auto::prepare(&kinks(ball()), &[0.0; COLUMNS], 1, 1e-6).unwrap();
-    assert!(prepared.reasons[1].contains("st-spg with gamma and mu from short trial runs"), "{:?}", prepared.reasons);
-    assert!(prepared.reasons[2].starts_with("to repeat: name = \"st-spg\", gamma = "), "{:?}", prepared.reasons);
-    let mut solver = prepared.solver;
-    let options = Options { record: Record::nothing(), ..Options::iterations(20_000) };
-    let outcome = run::minimize(&kinks(ball()), &mut *solver, &[0.0; COLUMNS], &options, &mut ()).unwrap();
+    let options = Options { seed: 1, record: Record::nothing(), ..Options::iterations(20_000) };
+    let choice = auto::prepare(&kinks(ball()), &[0.0; COLUMNS], &options).unwrap();
+    let trials = choice.evidence.trials.as_ref().unwrap();
+    assert_eq!((choice.evidence.reason, trials.count, trials.work.iterations), (Reason::Kinks, 15, 300_000));
+    assert!(choice.evidence.decision().starts_with("chose st-spg with settings from 15 trial runs"), "{}", choice.evidence);
+    let mut solver = choice.config.build().unwrap();
+    let options = Options { seed: 0, ..options };
+    let outcome = run::minimize_with(&kinks(ball()), &mut solver, &[0.0; COLUMNS], &options, &mut ()).unwrap();
     // The untrained model has log 2.
-    assert!(outcome.point.objective < 0.4, "{} with {:?}", outcome.point.objective, prepared.reasons);
+    assert!(outcome.point.objective < 0.4, "{} with {:?}", outcome.point.objective, choice.config);
 }

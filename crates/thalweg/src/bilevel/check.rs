@@ -1,5 +1,5 @@
-//! Whether the derivatives that somebody wrote for a bilevel problem are those of its functions, by differences along random
-//! directions. Rows of the reformulation are checked entry by entry in [`crate::oracle::check`].
+//! Checks hand-written derivatives of a bilevel problem against differences along random directions. Rows of the reformulation
+//! are checked entry by entry in [`crate::oracle::check`].
 
 use super::{Bilevel, Derivatives, Pair};
 use crate::error::{check_finite, check_length};
@@ -9,14 +9,14 @@ use crate::oracle::Scratch;
 use crate::sets::{Set, Warm};
 use crate::{Error, Result};
 
-/// Step of the differences, and what they may be off by: as a share of the numbers, and beside 1.
+/// Step of the differences, and their tolerances, relative and absolute.
 const STEP: f64 = 1e-5;
 const SHARE: f64 = 1e-3;
 const LEAST: f64 = 1e-6;
-/// Random points that are tried for a way into a set.
+/// Number of random points tried to find a direction into a set.
 const DRAWS: usize = 50;
 
-/// Which function of a problem.
+/// Function of a problem.
 #[derive(Clone, Copy)]
 enum Which<'a> {
     Outer,
@@ -35,9 +35,9 @@ impl Which<'_> {
     }
 }
 
-/// Compares gradients, and products with second derivatives where they are written and not differences, with central differences
-/// near `x`, along a random direction for each of x and y. An error has the name of the function and both numbers. Functions are asked
-/// within X, and near Y.
+/// Compares gradients, and products with second derivatives if they are implemented, with central differences near `x`, along a
+/// random direction for each of x and y. The error names the function and both numbers. Functions are evaluated within X and
+/// near Y.
 pub fn check(problem: &dyn Bilevel, x: &[f64], seed: u64) -> Result<()> {
     check_length("the start", x.len(), problem.outer_dim())?;
     if let Some((i, value)) = vec::first_not_finite(x) {
@@ -47,7 +47,7 @@ pub fn check(problem: &dyn Bilevel, x: &[f64], seed: u64) -> Result<()> {
     let (x, ahead) = segment(&*problem.outer_set(), x, &mut rng)?;
     let (y, along) = segment(&*problem.inner_set(), &vec![0.0; problem.inner_dim()], &mut rng)?;
     let weights: Vec<f64> = (0..problem.num_constraints()).map(|_| 0.5 + rng.uniform()).collect();
-    let mut asked = Asked { problem, scratch: problem.scratch() };
+    let mut asked = Evaluation { problem, scratch: problem.scratch() };
     let constraints = (!weights.is_empty()).then_some(Which::Constraints(&weights));
     for which in [Which::Outer, Which::Inner].into_iter().chain(constraints) {
         let (_, dx, dy) = asked.gradient(which, Pair { x: &x, y: &y })?;
@@ -92,12 +92,13 @@ pub fn check(problem: &dyn Bilevel, x: &[f64], seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// A point of the set on the way from `from` to a random one, and that way: a short step along it, to either side, stays in the set.
+/// Returns a point of the set between `from` and a random one, and the direction between them: a short step along it, to either
+/// side, stays in the set.
 fn segment(set: &dyn Set, from: &[f64], rng: &mut Rng) -> Result<(Vec<f64>, Vec<f64>)> {
     let mut start = from.to_vec();
     set.project(&mut start, &mut Warm::default())?;
     let mut way = vec![0.0; from.len()];
-    // Not far away in a large set, where functions may overflow.
+    // Stay close in a large set, where functions may overflow.
     let reach = (1.0 + vec::norm(&start)).min(set.diameter(from.len()));
     for _ in 0..DRAWS {
         rng.normals(&mut way);
@@ -105,7 +106,7 @@ fn segment(set: &dyn Set, from: &[f64], rng: &mut Rng) -> Result<(Vec<f64>, Vec<
         way.iter_mut().zip(&start).for_each(|(w, s)| *w = s + reach / length * *w);
         set.project(&mut way, &mut Warm::default())?;
         way.iter_mut().zip(&start).for_each(|(w, s)| *w -= s);
-        // At a corner most directions lead nowhere.
+        // At a corner most directions leave the set.
         if vec::norm(&way) > 0.1 * reach {
             break;
         }
@@ -114,22 +115,22 @@ fn segment(set: &dyn Set, from: &[f64], rng: &mut Rng) -> Result<(Vec<f64>, Vec<
     Ok((point, way))
 }
 
-/// The point after a step in one of the variables.
+/// Returns the point after a step in one of the variables.
 fn moved(x: (&[f64], &[f64]), y: (&[f64], &[f64]), step: f64, in_x: bool) -> (Vec<f64>, Vec<f64>) {
     let ahead = |(from, way): (&[f64], &[f64]), step: f64| from.iter().zip(way).map(|(f, w)| f + step * w).collect();
     (ahead(x, if in_x { step } else { 0.0 }), ahead(y, if in_x { 0.0 } else { step }))
 }
 
-/// A problem that is asked at one point after another.
-struct Asked<'p> {
+/// A problem with the working space for evaluations at successive points.
+struct Evaluation<'p> {
     problem: &'p dyn Bilevel,
     scratch: Scratch,
 }
 
-impl Asked<'_> {
-    /// A value and a gradient in two parts.
+impl Evaluation<'_> {
+    /// Computes a value and both parts of a gradient.
     fn gradient(&mut self, which: Which, at: Pair) -> Result<(f64, Vec<f64>, Vec<f64>)> {
-        let Asked { problem, scratch } = self;
+        let Evaluation { problem, scratch } = self;
         let (mut dx, mut dy) = (vec![0.0; at.x.len()], vec![0.0; at.y.len()]);
         problem.visit(at, scratch)?;
         let value = match which {
@@ -152,9 +153,9 @@ impl Asked<'_> {
         Ok((value, dx, dy))
     }
 
-    /// A product with second derivatives in two parts.
+    /// Computes both parts of a product with second derivatives.
     fn second(&mut self, which: Which, at: Pair, b: &[f64]) -> Result<(Vec<f64>, Vec<f64>)> {
-        let Asked { problem, scratch } = self;
+        let Evaluation { problem, scratch } = self;
         let (mut dx, mut dy) = (vec![0.0; at.x.len()], vec![0.0; at.y.len()]);
         problem.visit(at, scratch)?;
         match which {

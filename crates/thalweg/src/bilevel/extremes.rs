@@ -1,5 +1,5 @@
-//! What a bilevel problem is worth at a given x: the worst and the best of its inner solutions, each by a solve of its own. No
-//! reformulation is used here, so that what a solver of one returns can be judged.
+//! Pessimistic and optimistic value of a bilevel problem at a given x: the worst and the best of its inner solutions, each
+//! found by a separate optimisation. No reformulation is used, so that results of solvers can be assessed independently.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,65 +16,65 @@ use crate::sets::Set;
 use crate::solvers::{Bundle, bundle};
 use crate::{Error, Result};
 
-/// The worst or the best answer to an x.
+/// Worst or best inner solution at an x.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Extreme {
-    /// f there.
+    /// Value of f.
     pub value: f64,
     /// The inner variables.
     pub y: Vec<f64>,
     /// Multipliers of the constraints C_i and, last, of the inner problem.
     pub multipliers: Vec<f64>,
-    /// The largest violation there of `C_i <= slack` and `g <= g* + slack`.
+    /// Largest violation of `C_i <= slack` and `g <= g* + slack`.
     pub violation: f64,
-    /// Whether the search ended because nothing better is near.
+    /// Whether the search converged.
     pub finished: bool,
 }
 
-/// Both, and how much the choice between inner solutions matters.
+/// Pessimistic and optimistic value at an x.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Extremes {
-    /// The least value of the inner problem at x, g*.
+    /// Smallest value g* of the inner problem at x.
     pub inner_value: f64,
     /// Inner solutions are all y with `g <= g* + slack`.
     pub slack: f64,
-    /// The largest f over inner solutions: what x is worth if the inner problem answers at its worst.
+    /// Largest f over inner solutions, the pessimistic value.
     pub pessimistic: Extreme,
-    /// The smallest f: what an optimist would believe.
+    /// Smallest f over inner solutions, the optimistic value.
     pub optimistic: Extreme,
 }
 
 impl Extremes {
-    /// How much an optimist is wrong by.
+    /// Returns the difference between the pessimistic and the optimistic value.
     pub fn gap(&self) -> f64 {
         self.pessimistic.value - self.optimistic.value
     }
 }
 
-/// Gradient steps on g at most, and how short a gradient ends them.
+/// Largest number of gradient steps on g, and the gradient norm that ends them.
 const STEPS: usize = 20_000;
 const SHORT: f64 = 1e-10;
-/// Iterations of the search for an extreme.
+/// Largest number of iterations of the search for an extreme.
 const ITERATIONS: u64 = 1_000;
 
-/// A flag that is set from elsewhere to end what is going on, as in [`Options`].
+/// Flag that interrupts the computation when set, as in [`Options`].
 pub(super) type Stop<'a> = Option<&'a Arc<AtomicBool>>;
 
-/// Why something is missing after the flag was set.
-pub(super) const INTERRUPTED: &str = "it was interrupted";
+/// Reason for a missing result after an interruption.
+pub(super) const INTERRUPTED: &str = "interrupted";
 
-/// Whether the flag is set.
+/// Returns whether the flag is set.
 pub(super) fn set(interrupt: Stop) -> bool {
     interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
-/// Finds both at `x`. Inner solutions are all y with `g(x, y) <= g*(x) + slack`; the smaller the slack, the nearer to the exact
-/// ones, which f then differs from by the order of a root of it.
+/// Finds the worst and the best inner solution at `x`. Inner solutions are all y with `g(x, y) <= g*(x) + slack`; the error of
+/// f is of the order of a root of the slack.
 pub fn extremes(problem: &dyn Bilevel, x: &[f64], slack: f64) -> Result<Extremes> {
     extremes_until(problem, x, slack, None)
 }
 
-/// The same, unless the flag `interrupt` is set from elsewhere before both are found: then an error.
+/// As [`extremes`], with an error if the flag `interrupt` is set before both are found.
 pub fn extremes_until(problem: &dyn Bilevel, x: &[f64], slack: f64, interrupt: Option<&Arc<AtomicBool>>) -> Result<Extremes> {
     check_length("the outer variable", x.len(), problem.outer_dim())?;
     if !(slack > 0.0 && slack.is_finite()) {
@@ -88,7 +88,8 @@ pub fn extremes_until(problem: &dyn Bilevel, x: &[f64], slack: f64, interrupt: O
     Ok(Extremes { inner_value, slack, pessimistic: search(-1.0)?, optimistic: search(1.0)? })
 }
 
-/// A minimiser of g at x and its value: gradient descent with Nesterov's momentum, restarted where the value rises, from 0.
+/// Finds a minimiser of g at x and its value by gradient descent with Nesterov's momentum from 0, restarted if the value
+/// increases.
 fn minimum(problem: &dyn Bilevel, x: &[f64], interrupt: Stop) -> Result<(Vec<f64>, f64)> {
     let m = problem.inner_dim();
     let (mut s, mut gradient) = (problem.scratch(), vec![0.0; m]);
@@ -121,7 +122,7 @@ fn minimum(problem: &dyn Bilevel, x: &[f64], interrupt: Stop) -> Result<(Vec<f64
         let reached = loop {
             next.iter_mut().zip(&ahead).zip(&gradient).for_each(|((n, a), g)| *n = a - g / smoothness);
             let reached = ask(&next, None)?;
-            // The decrease that a smoothness constant promises, up to rounding.
+            // The decrease guaranteed by a smoothness constant, up to rounding.
             if reached <= at_ahead - 0.5 * squared / smoothness + 1e-15 * at_ahead.abs() || smoothness > 1e15 {
                 break reached;
             }
@@ -143,7 +144,7 @@ fn minimum(problem: &dyn Bilevel, x: &[f64], interrupt: Stop) -> Result<(Vec<f64
     Ok((y, value))
 }
 
-/// `min sign f(x, y)` over Y subject to `C_i <= slack` and `g <= level`, in y alone.
+/// The problem `min sign f(x, y)` over Y subject to `C_i <= slack` and `g <= level`, in y alone.
 pub(super) struct Search<'p> {
     problem: &'p dyn Bilevel,
     x: &'p [f64],
@@ -153,7 +154,7 @@ pub(super) struct Search<'p> {
     set: Arc<dyn Set>,
 }
 
-/// What one visit needs.
+/// Buffers of one evaluation.
 struct Buffers {
     problem: Scratch,
     weights: Vec<f64>,
@@ -165,8 +166,8 @@ impl<'p> Search<'p> {
         Search { problem, x, level, slack, sign, set: problem.inner_set() }
     }
 
-    /// From each start; the best point that keeps the constraints counts, or the one that violates them least. Once interrupted, what
-    /// was reached.
+    /// Runs from each start and returns the best feasible point, or the one with the smallest violation. After an interruption
+    /// it returns the best so far.
     pub(super) fn run(&self, starts: &[&[f64]], interrupt: Stop) -> Result<Extreme> {
         let mut best: Option<Extreme> = None;
         for start in starts {
@@ -196,7 +197,7 @@ impl<'p> Search<'p> {
         })
     }
 
-    /// What constraints may be violated by: little beside the slack, which is what makes them matter.
+    /// Returns the feasibility tolerance, small against the slack.
     fn tolerance(&self) -> f64 {
         1e-2 * self.slack
     }

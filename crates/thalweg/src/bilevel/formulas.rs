@@ -1,5 +1,5 @@
-//! Bilevel problems of which only values are written down, in any [`Number`]: dual numbers give the derivatives. Problems that
-//! know their gradients implement [`Bilevel`] instead.
+//! Bilevel problems given by formulas for their values in any [`Number`]; dual numbers provide the derivatives. Problems with
+//! hand-written gradients implement [`Bilevel`] instead.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use crate::Result;
 use crate::oracle::Scratch;
 use crate::sets::Set;
 
-/// A bilevel problem by formulas.
+/// Bilevel problem given by formulas.
 ///
-/// A gradient costs as many evaluations as there are variables, so this is for small problems, or for a beginning.
+/// A gradient costs as many evaluations as there are variables, so this is for small problems and for prototypes.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::sets::Set;
 ///     fn inner<T: Number>(&self, _x: &[T], y: &[T]) -> T { (y[0].abs() - 1.0).positive_part().powi(3) }
 /// }
 /// # fn main() -> thalweg::Result<()> {
-/// // At x = 0.4 the worst answer is y = 1, the best y = -1.
+/// // At x = 0.4 the worst inner solution is y = 1, the best y = -1.
 /// let found = bilevel::extremes(&Written(Worst), &[0.4], 1e-9)?;
 /// assert!((found.pessimistic.value - (0.18 + 0.4)).abs() < 1e-2);
 /// assert!((found.optimistic.value - (0.18 - 0.4)).abs() < 1e-2);
@@ -41,7 +41,7 @@ pub trait Formulas: Send + Sync {
     fn inner_dim(&self) -> usize;
     /// X, a bounded convex set.
     fn outer_set(&self) -> Arc<dyn Set>;
-    /// Y, a bounded convex set with every inner solution inside.
+    /// Y, a bounded convex set that contains every inner solution.
     fn inner_set(&self) -> Arc<dyn Set>;
     /// Number of constraints C_i.
     fn num_constraints(&self) -> usize {
@@ -64,7 +64,7 @@ pub struct Written<P>(
     pub P,
 );
 
-/// Arguments in dual numbers, once and twice.
+/// Arguments as dual numbers of first and second order.
 #[derive(Default)]
 struct Arguments {
     first: Vec<Dual<f64>>,
@@ -72,7 +72,7 @@ struct Arguments {
 }
 
 impl Arguments {
-    /// The value of `formula`, and its derivatives by x and y, where they are wanted, times `weight`, added.
+    /// Adds `weight` times the derivatives of `formula` to `dx` and `dy`, if given.
     fn gradient(
         &mut self,
         at: Pair,
@@ -115,7 +115,7 @@ impl Arguments {
     }
 }
 
-/// Sets what is wanted to zero.
+/// Sets a part to zero, if given.
 fn clear(part: &mut Option<&mut [f64]>) {
     part.iter_mut().for_each(|part| part.fill(0.0));
 }

@@ -1,6 +1,6 @@
-//! Pessimistic bilevel problems: an outer variable is chosen, an inner problem answers with all of its solutions, and the worst of
-//! them counts. Here are the problem type, its single-level reformulation, what is measured at a point, and examples; the solver
-//! is [`crate::solvers::Adaprox`].
+//! Pessimistic bilevel problems: minimise over an outer variable the worst case over all solutions of an inner problem. This
+//! module has the problem type, its single-level reformulation, measurements at a point, and examples; the solver is
+//! [`crate::solvers::Adaprox`].
 
 mod check;
 mod extremes;
@@ -19,55 +19,55 @@ pub use extremes::{Extreme, Extremes, extremes, extremes_until};
 pub use formulas::{Formulas, Written};
 pub use number::{Dual, Number};
 pub use single_level::{Form, InnerSteps, SingleLevel};
-pub use solve::{Chosen, Found, Prepared, Settings, choose, inner_gap, prepare, solve};
+pub use solve::{Found, InnerIterations, Prepared, Settings, Tuning, choose, inner_gap, prepare, solve};
 
 use crate::Result;
 use crate::oracle::Scratch;
 use crate::sets::Set;
 
-/// A point (x, y) that functions are asked at.
+/// A point (x, y).
 #[derive(Debug, Clone, Copy)]
 pub struct Pair<'a> {
     /// The outer variable.
     pub x: &'a [f64],
-    /// The inner one.
+    /// The inner variable.
     pub y: &'a [f64],
 }
 
-/// What [`Bilevel::pull`] differentiates: `outer f(x, y) + inner (g(x, y) - g(x, yhat)) + <b, multiplier grad_y g - grad_y f>`,
-/// where yhat and b are held fixed.
+/// Weights of the function that [`Bilevel::pull`] differentiates: `outer f(x, y) + inner (g(x, y) - g(x, yhat)) + <b,
+/// multiplier grad_y g - grad_y f>` with fixed yhat and b.
 #[derive(Debug, Clone, Copy)]
 pub struct Pull<'a> {
-    /// The weight of f.
+    /// Weight of f.
     pub outer: f64,
-    /// The weight of g.
+    /// Weight of g.
     pub inner: f64,
-    /// Where g is compared with itself.
+    /// Second argument of the subtracted g.
     pub yhat: &'a [f64],
-    /// The weights of the stationarity conditions; `None` if they are all 0.
+    /// Weights of the stationarity conditions; `None` if they are all 0.
     pub b: Option<&'a [f64]>,
-    /// The multiplier of the inner problem in them.
+    /// Multiplier of the inner problem in the stationarity conditions.
     pub multiplier: f64,
 }
 
-/// How second derivatives of a problem are computed.
+/// Computation of second derivatives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Derivatives {
-    /// By formulas of the problem, or by dual numbers.
+    /// Formulas of the problem, or dual numbers.
     Exact,
-    /// As differences of gradients, with an error of about 1e-9 times the size of the numbers.
+    /// Differences of gradients, with a relative error of about 1e-9.
     Differences,
 }
 
-/// `min over x of the max over y in S(x) of f(x, y)`, where S(x) are the minimisers of `g(x, y)` over all y, subject to
-/// `C_i(x, y) <= 0` within the max.
+/// Pessimistic bilevel problem: `min over x of the max over y in S(x) of f(x, y)`, where S(x) are the minimisers of `g(x, y)`
+/// over all y, subject to `C_i(x, y) <= 0` within the max.
 ///
-/// f is to be concave in y and g convex in y, both twice differentiable; where f is not concave, what is solved are necessary
-/// conditions. Functions return an error to end a run with the last good point. Wherever `dx` or `dy` is `None`, that part of a
-/// gradient is not wanted.
+/// f should be concave in y and g convex in y, both twice differentiable; if f is not concave, necessary conditions are solved.
+/// A function can return an error to end a run with the last good point. If `dx` or `dy` is `None`, that part of a gradient is
+/// not computed.
 ///
-/// To write values alone and have everything else computed by dual numbers, see [`Formulas`]: fine for small problems.
+/// [`Formulas`] requires values alone and derives everything else by dual numbers, which suits small problems.
 pub trait Bilevel: Send + Sync {
     /// Number of outer variables.
     fn outer_dim(&self) -> usize;
@@ -75,34 +75,34 @@ pub trait Bilevel: Send + Sync {
     fn inner_dim(&self) -> usize;
     /// X, a bounded convex set.
     fn outer_set(&self) -> Arc<dyn Set>;
-    /// Y, a bounded convex set with every inner solution inside.
+    /// Y, a bounded convex set that contains every inner solution.
     fn inner_set(&self) -> Arc<dyn Set>;
     /// Number of constraints C_i.
     fn num_constraints(&self) -> usize {
         0
     }
-    /// Working space, made once for each run.
+    /// Creates the working space of a run.
     fn scratch(&self) -> Scratch {
         Scratch::none()
     }
-    /// Called once at each new point, before anything else is asked there: what f and g share can be computed here and kept in
-    /// `scratch`. Nothing by default.
+    /// Called once at each new point before any other function: computations that f and g share can be stored in `scratch`.
+    /// Does nothing by default.
     fn visit(&self, _at: Pair, _scratch: &mut Scratch) -> Result<()> {
         Ok(())
     }
-    /// f.
+    /// Computes f.
     fn outer(&self, at: Pair, scratch: &mut Scratch) -> Result<f64> {
         self.outer_grad(at, None, None, scratch)
     }
-    /// f and its gradient.
+    /// Computes f and its gradient.
     fn outer_grad(&self, at: Pair, dx: Option<&mut [f64]>, dy: Option<&mut [f64]>, scratch: &mut Scratch) -> Result<f64>;
-    /// g.
+    /// Computes g.
     fn inner(&self, at: Pair, scratch: &mut Scratch) -> Result<f64> {
         self.inner_grad(at, None, None, scratch)
     }
-    /// g and its gradient.
+    /// Computes g and its gradient.
     fn inner_grad(&self, at: Pair, dx: Option<&mut [f64]>, dy: Option<&mut [f64]>, scratch: &mut Scratch) -> Result<f64>;
-    /// `c[i] = C_i`.
+    /// Computes `c[i] = C_i`.
     fn constraint_values(&self, _at: Pair, _c: &mut [f64], _scratch: &mut Scratch) -> Result<()> {
         Ok(())
     }
@@ -117,11 +117,11 @@ pub trait Bilevel: Send + Sync {
     ) -> Result<()> {
         Ok(())
     }
-    /// How the three products below are computed. One who writes them says [`Derivatives::Exact`].
+    /// Returns how the three products below are computed: [`Derivatives::Exact`] if they are implemented.
     fn derivatives(&self) -> Derivatives {
         Derivatives::Differences
     }
-    /// Adds `weight` times the gradient of `<b, grad_y f>` to `dx` and `dy`. By default from differences.
+    /// Adds `weight` times the gradient of `<b, grad_y f>` to `dx` and `dy`. The default uses differences.
     fn outer_second(
         &self,
         at: Pair,
@@ -133,7 +133,7 @@ pub trait Bilevel: Send + Sync {
     ) -> Result<()> {
         differences(self, at, b, weight, dx, dy, scratch, |at, dx, dy, s| self.outer_grad(at, Some(dx), Some(dy), s).map(|_| ()))
     }
-    /// The same of g.
+    /// As [`Bilevel::outer_second`], for g.
     fn inner_second(
         &self,
         at: Pair,
@@ -145,7 +145,7 @@ pub trait Bilevel: Send + Sync {
     ) -> Result<()> {
         differences(self, at, b, weight, dx, dy, scratch, |at, dx, dy, s| self.inner_grad(at, Some(dx), Some(dy), s).map(|_| ()))
     }
-    /// The same of `sum_i weights_i C_i`.
+    /// As [`Bilevel::outer_second`], for `sum_i weights_i C_i`.
     fn constraint_second(
         &self,
         at: Pair,
@@ -161,17 +161,17 @@ pub trait Bilevel: Send + Sync {
             self.constraint_vjp(at, weights, Some(dx), Some(dy), s)
         })
     }
-    /// `c = multiplier grad_y g - grad_y f`; returns g. A problem whose gradients share work can do better than the default, which
-    /// asks for both. `work` is as long as y.
+    /// Computes `c = multiplier grad_y g - grad_y f` and returns g. A problem whose gradients share work can improve on the
+    /// default, which computes both. `work` is as long as y.
     fn stationarity(&self, at: Pair, multiplier: f64, c: &mut [f64], work: &mut [f64], scratch: &mut Scratch) -> Result<f64> {
         let g = self.inner_grad(at, None, Some(work), scratch)?;
         self.outer_grad(at, None, Some(c), scratch)?;
         c.iter_mut().zip(work).for_each(|(c, g_y)| *c = multiplier * *g_y - *c);
         Ok(g)
     }
-    /// The gradient of what [`Pull`] says into `dx` and `dy`; returns `<b, grad_y g>`. The last thing that is asked at a point: what
-    /// [`Bilevel::visit`] left in `scratch` need not be kept. A problem whose gradients share work can do better than the default,
-    /// which asks for each part by itself. `work` is as long as x and as y.
+    /// Writes the gradient of the function described by [`Pull`] to `dx` and `dy`, and returns `<b, grad_y g>`. This is the
+    /// last call at a point, so the content of `scratch` after [`Bilevel::visit`] may be overwritten. A problem whose gradients
+    /// share work can improve on the default, which computes each part separately. `work` is as long as x and as y.
     fn pull(
         &self,
         at: Pair,
@@ -209,22 +209,22 @@ pub trait Bilevel: Send + Sync {
         }
         Ok(along)
     }
-    /// Lipschitz constant of `grad_y g` in y at this x, if it is known. Otherwise it is estimated by power iteration, and raised
-    /// where steps contradict it.
+    /// Returns the Lipschitz constant of `grad_y g` in y at this x, if known. Otherwise it is estimated by power iteration and
+    /// increased if steps contradict it.
     fn inner_smoothness(&self, _x: &[f64]) -> Option<f64> {
         None
     }
-    /// Tells problems apart, see [`crate::oracle::Description::fingerprint`].
+    /// Identifies the problem, see [`crate::oracle::Description::fingerprint`].
     fn fingerprint(&self) -> String {
         format!("bilevel, {} outer and {} inner variables", self.outer_dim(), self.inner_dim())
     }
 }
 
-/// Adds `weight grad <b, grad_y F>` to `dx` and `dy`, from the gradient of F: what the products of [`Bilevel`] are by default, for those who
-/// write some of them and not others.
+/// Adds `weight grad <b, grad_y F>` to `dx` and `dy`, computed from the gradient of F. This is the default of the products of
+/// [`Bilevel`], available to problems that implement only some of them.
 ///
-/// It is the derivative of grad F along (0, b), because second derivatives are symmetric: central differences of the gradient, with
-/// a step of about the cube root of the rounding error.
+/// The result is the derivative of grad F along (0, b), since second derivatives are symmetric: central differences of the
+/// gradient, with a step of about the cube root of the rounding error.
 #[allow(clippy::too_many_arguments)] // those of the trait, and the gradient
 pub fn differences<B: Bilevel + ?Sized>(
     problem: &B,
@@ -250,6 +250,6 @@ pub fn differences<B: Bilevel + ?Sized>(
         crate::math::vec::add_scaled(dx, sign * weight / (2.0 * step), &gx);
         crate::math::vec::add_scaled(dy, sign * weight / (2.0 * step), &gy);
     }
-    // As it was found.
+    // Restores the state of the visited point.
     problem.visit(at, scratch)
 }

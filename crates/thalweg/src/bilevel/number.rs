@@ -1,10 +1,10 @@
-//! Numbers that formulas can be written in once and evaluated as values, first or second derivatives: forward-mode dual
-//! numbers. What formulas of a bilevel problem look like is in `formulas`.
+//! Forward-mode dual numbers, in which a formula is written once and evaluated as value, first or second derivative. The
+//! formulas of a bilevel problem are in `formulas`.
 
 use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
-/// What a formula may do with its arguments. `f64` is one, [`Dual`] numbers are others.
+/// Operations that a formula may use. Implemented by `f64` and by [`Dual`] numbers.
 pub trait Number:
     Copy
     + Debug
@@ -19,7 +19,7 @@ pub trait Number:
     + Add<f64, Output = Self>
     + Sub<f64, Output = Self>
 {
-    /// The value, without derivatives: for comparisons.
+    /// Returns the value without derivatives, for comparisons.
     fn value(self) -> f64;
     /// `self^n`.
     fn powi(self, n: i32) -> Self;
@@ -68,7 +68,7 @@ impl Number for f64 {
     }
 }
 
-/// A number and its derivative along one direction. `Dual<Dual<f64>>` has second derivatives along two.
+/// A number with its derivative along one direction. `Dual<Dual<f64>>` has second derivatives along two.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Dual<T> {
     /// The number.
@@ -157,7 +157,7 @@ impl<T: Number> Number for Dual<T> {
         self.value.value()
     }
     fn powi(self, n: i32) -> Self {
-        // With a negative exponent n - 1 of a 0 that the factor 0 does not save.
+        // At 0 the power n - 1 would be infinite, and 0 times it NaN.
         let slope = if n == 0 { T::from(0.0) } else { self.value.powi(n - 1) * f64::from(n) };
         self.chain(self.value.powi(n), slope)
     }

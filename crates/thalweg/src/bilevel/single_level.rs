@@ -1,5 +1,5 @@
-//! A bilevel problem as an ordinary one: the inner maximum by its KKT conditions, the inner minimum by its value function. Which
-//! solver runs on it is not decided here.
+//! Single-level reformulation of a bilevel problem: the inner maximum by its KKT conditions, the inner minimum by its value
+//! function. Choosing a solver is done elsewhere.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,10 +21,10 @@ use crate::{Error, Result};
 /// Gradient steps on the inner problem at each visited point. In TOML a number, or "adaptive".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InnerSteps {
-    /// Until the value function is known within the accuracy that is asked for.
+    /// As many as the requested accuracy of the value function requires.
     #[default]
     Adaptive,
-    /// Always this many, N in the paper.
+    /// A fixed number, N in the paper.
     Fixed(u64),
 }
 
@@ -63,7 +63,7 @@ impl<'de> Deserialize<'de> for InnerSteps {
     }
 }
 
-/// How a bilevel problem becomes an ordinary one.
+/// Settings of the single-level reformulation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Form {
@@ -71,20 +71,21 @@ pub struct Form {
     pub alpha: f64,
     /// Slack xi: inner solutions are all y with `g <= g*_alpha + xi`, and `C_i <= xi`. Default 0.01.
     pub xi: f64,
-    /// Multipliers of the inner maximum are at most this; Delta_f / xi in the paper. If absent, ten times the largest at the start,
-    /// and at least 10 ([`super::prepare`]); without a start, 10.
+    /// Upper bound of the multipliers of the inner maximum; Delta_f / xi in the paper. If absent, ten times the largest at the
+    /// start, and at least 10 ([`super::prepare`]); without a start, 10.
     pub multiplier_bound: Option<f64>,
-    /// Unit of the multipliers: the variables are multipliers divided by this. Where they are large, a step of any length in x needs
-    /// a long one in them, and proximal terms hold it back. If absent, the largest at the start, and at least 1; without a
-    /// start, 1, as published.
+    /// Unit of the multipliers: the variables are multipliers divided by this. Large multipliers require long steps for any
+    /// change of x, which proximal terms would prevent. If absent, the largest at the start, and at least 1; without a start,
+    /// 1, as published.
     pub multiplier_unit: Option<f64>,
     /// Steps on the inner problem at each point: a number, or "adaptive". Default "adaptive".
     pub inner_steps: InnerSteps,
-    /// What the value function may be off by, with adaptive steps. If absent, a thousandth of xi.
+    /// Accuracy of the value function with adaptive steps. If absent, a thousandth of xi.
     pub inner_accuracy: Option<f64>,
-    /// Adaptive steps at most; a run in which they do not suffice ends. Default 100,000.
+    /// Limit on adaptive steps; a run that exceeds it ends. Default 100,000.
     pub inner_limit: u64,
-    /// The best inner solution instead of the worst: rows and multipliers of the maximum are left out. Default false.
+    /// Whether to use the best inner solution instead of the worst, without the rows and multipliers of the maximum. Default
+    /// false.
     pub optimistic: bool,
 }
 
@@ -104,7 +105,7 @@ impl Default for Form {
 }
 
 impl Form {
-    /// Refuses what cannot be meant.
+    /// Checks that every setting is in range.
     pub fn validate(&self) -> Result<()> {
         let given = [
             ("alpha", Some(self.alpha)),
@@ -131,38 +132,38 @@ impl Form {
         self.inner_accuracy.unwrap_or(1e-3 * self.xi)
     }
 
-    /// What multipliers are at most, and what they are counted in.
+    /// Returns the upper bound of the multipliers and their unit.
     pub fn multipliers(&self) -> (f64, f64) {
         (self.multiplier_bound.unwrap_or(10.0), self.multiplier_unit.unwrap_or(1.0))
     }
 }
 
-/// The single-level reformulation (eq. 6 of Guan, Sow, Lin & Liang; spec 4.1) of a [`Bilevel`] problem.
+/// Single-level reformulation (eq. 6 of Guan, Sow, Lin & Liang) of a [`Bilevel`] problem.
 ///
-/// Variables are `z = (x, y, w, v)` in `X x Y x [0, bound]^(r + 1)`, the multipliers in a unit of their own, w for the constraints C_i and v for the inner problem. With
-/// `s = g(x, y) - g*_alpha(x) - xi` and `c = -grad_y f + sum_i w_i grad_y C_i + v grad_y g`, the constraints are, in this order,
-/// `C_i - xi`, `s`, `c`, `-c`, `w_i (C_i - xi)` and its negative for each i, `v s` and `-v s`: q = 3 r + 2 m + 3 rows, each
-/// `<= 0`. An equality is two rows, so that no point keeps all of them strictly: methods that relax them, such as
-/// [`crate::solvers::Adaprox`], are meant for this.
+/// Variables are `z = (x, y, w, v)` in `X x Y x [0, bound]^(r + 1)`, the multipliers in a unit of their own, w for the
+/// constraints C_i and v for the inner problem. With `s = g(x, y) - g*_alpha(x) - xi` and `c = -grad_y f + sum_i w_i grad_y C_i
+/// + v grad_y g`, the constraints are, in this order, `C_i - xi`, `s`, `c`, `-c`, `w_i (C_i - xi)` and its negative for each i,
+/// `v s` and `-v s`: q = 3 r + 2 m + 3 rows, each `<= 0`. An equality is two rows, so that no point satisfies all of them
+/// strictly; solvers that relax them, such as [`crate::solvers::Adaprox`], are suitable.
 ///
-/// The value function `g*_alpha(x) = min_y g + (alpha / 2) ||y||^2` is found by gradient descent from where the last visit ended:
-/// `yhat -= 2 / (L + 2 alpha) (grad_y g(x, yhat) + alpha yhat)`; `g(x, yhat) + (alpha / 2) ||yhat||^2` is too large by at most
-/// `||gradient||^2 / (2 alpha)`, which is what adaptive steps look at. Jacobian products need two products with second derivatives
-/// and no matrix.
+/// The value function `g*_alpha(x) = min_y g + (alpha / 2) ||y||^2` is computed by gradient descent from the result of the last
+/// visit: `yhat -= 2 / (L + 2 alpha) (grad_y g(x, yhat) + alpha yhat)`; `g(x, yhat) + (alpha / 2) ||yhat||^2` exceeds it by at
+/// most `||gradient||^2 / (2 alpha)`, the stopping criterion of adaptive steps. Jacobian products require two products with
+/// second derivatives and no matrix.
 pub struct SingleLevel {
     problem: Arc<dyn Bilevel>,
     form: Form,
     domain: Product,
     /// Unit of the multipliers.
     unit: f64,
-    /// Subtracted from every row.
+    /// Amount subtracted from every row.
     relaxed: f64,
 }
 
-/// What one visit needs.
+/// Buffers of one evaluation.
 struct Buffers {
     problem: Scratch,
-    /// The gradient of g in y, and `sum_i w_i grad_y C_i`.
+    /// Gradient of g in y, and `sum_i w_i grad_y C_i`.
     g_y: Vec<f64>,
     c_y: Vec<f64>,
     /// C_i - xi, and weights of them.
@@ -172,20 +173,20 @@ struct Buffers {
     rows: Vec<f64>,
     lam: Vec<f64>,
     b: Vec<f64>,
-    /// Multipliers, in their own unit.
+    /// Multipliers in their original unit.
     w: Vec<f64>,
-    /// A gradient in x that is subtracted or thrown away.
+    /// Gradient in x that is subtracted or discarded.
     x: Vec<f64>,
-    /// Products with second derivatives since they were last counted.
+    /// Products with second derivatives since the last count.
     products: u64,
 }
 
-/// Where the value function stands, in the memory of a run: yhat, then the smoothness constant and the value.
+/// Layout of the value function's state in the memory of a run: yhat, then the smoothness constant and the value.
 const SMOOTHNESS: usize = 0;
 const VALUE: usize = 1;
 
 impl SingleLevel {
-    /// The reformulation of a problem.
+    /// Reformulates a problem.
     pub fn new(problem: Arc<dyn Bilevel>, form: Form) -> Result<Self> {
         form.validate()?;
         let (bound, unit) = form.multipliers();
@@ -202,38 +203,38 @@ impl SingleLevel {
         Ok(SingleLevel { domain: Product::new(blocks)?, problem, form, unit, relaxed: 0.0 })
     }
 
-    /// The same with every row relaxed by `beta`: what can be certified, since the rows themselves leave no interior.
+    /// Relaxes every row by `beta`. Only a relaxation can be certified, since the rows themselves have no interior.
     pub fn relaxed(self, beta: f64) -> Self {
         SingleLevel { relaxed: beta, ..self }
     }
 
-    /// The problem behind it.
+    /// Returns the bilevel problem.
     pub fn problem(&self) -> &Arc<dyn Bilevel> {
         &self.problem
     }
 
-    /// How it was reformulated.
+    /// Returns the settings of the reformulation.
     pub fn form(&self) -> &Form {
         &self.form
     }
 
-    /// The outer and the inner part of z.
+    /// Returns the outer and the inner part of z.
     pub fn pair<'a>(&self, z: &'a [f64]) -> Pair<'a> {
         let (x, rest) = z.split_at(self.problem.outer_dim());
         Pair { x, y: &rest[..self.problem.inner_dim()] }
     }
 
-    /// The multipliers in z, those of the constraints C_i first.
+    /// Returns the multipliers in z, those of the constraints C_i first.
     pub fn inner_multipliers(&self, z: &[f64]) -> Vec<f64> {
         z[self.problem.outer_dim() + self.problem.inner_dim()..].iter().map(|w| self.unit * w).collect()
     }
 
-    /// The value of the inner problem that a visit at x found, from the memory of the run.
+    /// Returns the value of the inner problem at the last visited x, from the memory of the run.
     pub fn inner_value(&self, warm: &Warm) -> Option<f64> {
         warm.parts.first().and_then(|part| part.values.get(VALUE)).copied()
     }
 
-    /// `L` for this x: what the problem says, or 1.05 times what power iteration finds.
+    /// Returns `L` for this x: the problem's constant, or 1.05 times the result of a power iteration.
     fn smoothness(&self, at: Pair, b: &mut Buffers) -> Result<f64> {
         if let Some(known) = self.problem.inner_smoothness(at.x) {
             return Ok(known);
@@ -259,7 +260,7 @@ impl SingleLevel {
         Ok(1.05 * found)
     }
 
-    /// Minimises `g + (alpha / 2) ||y||^2` at x from `yhat` on; fills in the smoothness constant and the value.
+    /// Minimises `g + (alpha / 2) ||y||^2` at x starting from `yhat`, and stores the smoothness constant and the value.
     fn descend(&self, x: &[f64], yhat: &mut [f64], found: &mut [f64], b: &mut Buffers) -> Result<u64> {
         let Form { alpha, inner_steps, inner_limit, .. } = self.form;
         let (limit, small) = match inner_steps {
@@ -270,7 +271,7 @@ impl SingleLevel {
         loop {
             let at = Pair { x, y: yhat };
             self.problem.visit(at, &mut b.problem)?;
-            // Where nobody looks at the last gradient it is not asked for.
+            // Skips the last gradient if it is not used.
             let last = steps >= limit && small == 0.0;
             let g = self.problem.inner_grad(at, None, (!last).then_some(&mut b.g_y), &mut b.problem)?;
             check_finite("the inner objective", g)?;
@@ -294,7 +295,7 @@ impl SingleLevel {
                     small.sqrt()
                 )));
             }
-            // With L large enough gradients of a convex function never grow; the first one has nothing to compare with.
+            // If L is large enough, gradients of a convex function never grow; the first one has no predecessor.
             if squared > before * (1.0 + 1e-9) || found[SMOOTHNESS].is_nan() {
                 let first = found[SMOOTHNESS].is_nan();
                 let gradient = std::mem::take(&mut b.g_y);
@@ -314,7 +315,7 @@ impl SingleLevel {
         (self.problem.inner_dim(), self.problem.num_constraints())
     }
 
-    /// All rows into `b.rows`; visits (x, y). `g*_alpha` comes from `warm`.
+    /// Computes all rows into `b.rows`; visits (x, y). `g*_alpha` comes from `warm`.
     fn rows(&self, at: At, b: &mut Buffers) -> Result<()> {
         let (m, r) = self.count();
         let pair = self.pair(at.x);
@@ -351,7 +352,7 @@ impl SingleLevel {
         Ok(())
     }
 
-    /// `grad = outer grad f + J^T lam` after [`SingleLevel::rows`] at the same point.
+    /// Computes `grad = outer grad f + J^T lam` after [`SingleLevel::rows`] at the same point.
     fn pull(&self, at: At, outer: f64, b: &mut Buffers, grad: &mut [f64]) -> Result<()> {
         let (m, r) = self.count();
         let pair = self.pair(at.x);
@@ -445,7 +446,7 @@ impl Description for SingleLevel {
         &self.domain
     }
 
-    /// Nobody knows it; methods that estimate may begin with 0.
+    /// Unknown; solvers that estimate it may start with 0.
     fn objective_modulus(&self) -> Option<Modulus> {
         Some(Modulus { value: 0.0, source: Source::Estimated })
     }
@@ -526,7 +527,7 @@ impl Values for SingleLevel {
     }
 }
 
-/// What products with second derivatives are counted as.
+/// Name of the counter of products with second derivatives.
 const PRODUCTS: &str = "products with second derivatives";
 
 impl Subgradients for SingleLevel {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::extremes::{INTERRUPTED, Search, Stop, set};
 use super::{Bilevel, Derivatives, Extremes, Form, SingleLevel, extremes_until};
+use crate::auto::{BudgetedRuns, Work};
 use crate::certify::{self, Certificate};
 use crate::error::check_length;
 use crate::eval::{Eval, Evaluator, ValueEval};
@@ -15,7 +16,7 @@ use crate::math::vec;
 use crate::oracle::{Description, Draw, Pick, Warm};
 use crate::run::{self, Budget, Observer, Options, Outcome, Record, StopReason};
 use crate::solvers::{Adaprox, adaprox};
-use crate::{Error, Result};
+use crate::{Error, Note, Result};
 
 /// How a bilevel problem is solved.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,15 +40,54 @@ impl Default for Settings {
     }
 }
 
-/// Settings by pilot runs, and why.
+/// Settings that were chosen by pilot runs, and why.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Chosen {
+pub struct Tuning {
     /// The settings.
     pub settings: adaprox::Settings,
-    /// What all rows are meant to be kept within.
+    /// Tolerance within which all rows are meant to hold.
     pub within: f64,
+    /// Why the number of inner iterations is what it is.
+    pub inner_iterations: InnerIterations,
+    /// By how much a subproblem of the last pilot run lowered the objective.
+    pub decrease: f64,
+    /// The work of the pilot runs, which a time limit covers too.
+    pub work: Work,
+}
+
+/// Why the search for a number of inner iterations ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InnerIterations {
+    /// Twice as many lead to nearly the same point.
+    Settled,
+    /// More are not tried.
+    Most,
+    /// Time or an interrupt ended the pilot runs.
+    CutShort,
+}
+
+impl Tuning {
     /// A sentence for each choice.
-    pub reasons: Vec<String>,
+    pub fn reasons(&self) -> Vec<String> {
+        let adaprox::Settings { beta, sigma, inner_iterations, outer, .. } = &self.settings;
+        let why = match self.inner_iterations {
+            InnerIterations::Settled => "with twice as many a short run ends at nearly the same point",
+            InnerIterations::Most => "the most that are tried",
+            InnerIterations::CutShort => "the trial runs ended before more were tried",
+        };
+        vec![
+            format!("beta = {beta:.4}: 0.02 times the larger of 1 and the objective at the start"),
+            format!(
+                "sigma = {:.4}: the curvature of the functions around the start and between the centres of short runs",
+                sigma.unwrap_or(f64::NAN)
+            ),
+            format!("inner_iterations = {inner_iterations}: {why}"),
+            format!(
+                "outer = {outer}: a subproblem of the short run lowered the objective by {:.1e}; fewer if the centres settle",
+                self.decrease
+            ),
+        ]
+    }
 }
 
 /// An answer to a bilevel problem, and what was measured there.
@@ -78,7 +118,7 @@ pub struct Found {
     /// The settings that were used.
     pub settings: adaprox::Settings,
     /// What a careful reader should know, beside the notes of the run.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// The run itself; its point is z.
     pub outcome: Outcome,
 }
@@ -157,19 +197,16 @@ const SETTLED: f64 = 0.02;
 ///
 /// Subproblems are solved to a quarter of beta, not to the beta / (2 K) of the theory, which takes the switching method many more
 /// iterations; all rows are then kept within 1.125 beta.
-pub fn choose(problem: &SingleLevel, z: &[f64], inner: &adaprox::Inner) -> Result<Chosen> {
-    choose_until(problem, z, inner, None)
-}
-
-/// The same; once interrupted, with what the short runs so far have shown.
-fn choose_until(problem: &SingleLevel, z: &[f64], inner: &adaprox::Inner, interrupt: Stop) -> Result<Chosen> {
-    let mut reasons = vec![];
+///
+/// The options are those of the run that follows: the short runs take at most half of its time, and end with its interrupt. The
+/// settings are then those that the short runs so far support.
+pub fn choose(problem: &SingleLevel, z: &[f64], inner: &adaprox::Inner, options: &Options) -> Result<Tuning> {
+    let mut runs = BudgetedRuns::before(options);
     let mut ev = Evaluator::new(problem, 0, 0.0);
     ev.refresh(z)?;
     let f = ev.objective(z, &Draw::full())?;
     let scale = f.abs().max(1.0);
     let beta = 0.02 * scale;
-    reasons.push(format!("beta = {beta:.4}: 0.02 times the larger of 1 and the objective at the start"));
     let inner = match inner {
         adaprox::Inner::Sg(sg) => adaprox::Inner::Sg(adaprox::Sg { eps: sg.eps.or(Some(0.25 * beta)), ..sg.clone() }),
         other => other.clone(),
@@ -183,18 +220,17 @@ fn choose_until(problem: &SingleLevel, z: &[f64], inner: &adaprox::Inner, interr
         inner: inner.clone(),
         ..adaprox::Settings::default()
     };
-    let pilot = |sigma: f64, iterations: u64| -> Result<(Adaprox, Outcome)> {
+    let pilot = |runs: &mut BudgetedRuns, sigma: f64, iterations: u64| -> Result<(Adaprox, Outcome)> {
         // As much relaxation for each subproblem as 100 of them would have.
         let mut solver = Adaprox::new(settings(sigma, iterations, PILOT, beta * PILOT as f64 / 100.0))?;
-        let options =
-            Options { record: Record::nothing(), interrupt: interrupt.cloned(), ..Options::iterations(PILOT * iterations) };
-        let outcome = run::minimize(problem, &mut solver, z, &options, &mut ())?;
+        let options = Options { record: Record::nothing(), ..Options::iterations(PILOT * iterations) };
+        let outcome = runs.run(problem, &mut solver, z, &options, &mut ())?;
         Ok((solver, outcome))
     };
-    let (mut sigma, mut iterations) = (bending(&mut ev, z, interrupt)?.max(LEAST_SIGMA), FEWEST);
-    let (mut solver, mut outcome) = pilot(sigma, iterations)?;
+    let (mut sigma, mut iterations) = (bending(&mut ev, z, options.interrupt.as_ref())?.max(LEAST_SIGMA), FEWEST);
+    let (mut solver, mut outcome) = pilot(&mut runs, sigma, iterations)?;
     for _ in 0..RAISES {
-        if set(interrupt) {
+        if runs.is_over() {
             break;
         }
         // Steps that are far too long end in a failure, or far above the start.
@@ -203,15 +239,13 @@ fn choose_until(problem: &SingleLevel, z: &[f64], inner: &adaprox::Inner, interr
             break;
         }
         sigma = (1.5 * solver.sigma_asked()).max(if failed { 4.0 * sigma } else { 0.0 });
-        (solver, outcome) = pilot(sigma, iterations)?;
+        (solver, outcome) = pilot(&mut runs, sigma, iterations)?;
     }
-    reasons
-        .push(format!("sigma = {sigma:.4}: what the functions bend by around the start and between the centres of short runs"));
     // Twice the iterations until that changes little.
     let mut settled = false;
-    while iterations < MOST && !set(interrupt) {
-        let (_, next) = pilot(sigma, 2 * iterations)?;
-        if set(interrupt) {
+    while iterations < MOST && !runs.is_over() {
+        let (_, next) = pilot(&mut runs, sigma, 2 * iterations)?;
+        if runs.is_over() {
             break;
         }
         let (moved, change) = (vec::distance(&next.point.x, z), vec::distance(&next.point.x, &outcome.point.x));
@@ -221,19 +255,16 @@ fn choose_until(problem: &SingleLevel, z: &[f64], inner: &adaprox::Inner, interr
         }
         (iterations, outcome) = (2 * iterations, next);
     }
-    let why = match settled {
-        true => "with twice as many a short run ends at nearly the same point",
-        false if iterations < MOST => "the choice was interrupted before more were tried",
-        false => "the most that are tried",
+    let inner_iterations = match settled {
+        true => InnerIterations::Settled,
+        false if iterations < MOST => InnerIterations::CutShort,
+        false => InnerIterations::Most,
     };
-    reasons.push(format!("inner_iterations = {iterations}: {why}"));
-    let gained = (f - outcome.point.objective) / PILOT as f64;
+    let decrease = (f - outcome.point.objective) / PILOT as f64;
     let (fewest, most) = OUTER;
-    let outer = if gained > 0.0 { (4.0 * scale / gained).ceil().clamp(fewest, most) } else { most } as u64;
-    reasons.push(format!(
-        "outer = {outer}: a subproblem of the short run lowered the objective by {gained:.1e}; fewer if the centres settle"
-    ));
-    Ok(Chosen { settings: settings(sigma, iterations, outer, beta), within: 1.125 * beta, reasons })
+    let outer = if decrease > 0.0 { (4.0 * scale / decrease).ceil().clamp(fewest, most) } else { most } as u64;
+    let settings = settings(sigma, iterations, outer, beta);
+    Ok(Tuning { settings, within: 1.125 * beta, inner_iterations, decrease, work: *runs.used() })
 }
 
 /// How much the objective and the rows bend around z: the largest change of a gradient per distance, of those seen until interrupted.
@@ -300,17 +331,18 @@ pub fn solve(
 ) -> Result<Found> {
     let Prepared { problem: single, start: z, violation: start_violation } =
         prepare_until(problem, settings.form, x, options.interrupt.as_ref())?;
-    let mut notes = vec![];
+    let mut notes: Vec<Note> = vec![];
+    let mut options = options.clone();
     let (solver_settings, beta) = match &settings.solver {
         Some(given) => (given.clone().resolve()?, given.feasibility()),
         None => {
-            let chosen = choose_until(&single, &z, &settings.inner, options.interrupt.as_ref())?;
-            notes.extend(chosen.reasons);
-            (chosen.settings, chosen.within)
+            let tuning = choose(&single, &z, &settings.inner, &options)?;
+            notes.extend(tuning.reasons().into_iter().map(Note::from));
+            options.budget = tuning.work.leaves(&options.budget);
+            (tuning.settings, tuning.within)
         }
     };
     let mut solver = Adaprox::new(solver_settings.clone())?;
-    let mut options = options.clone();
     options.feasibility = options.feasibility.max(beta);
     if options.budget == Budget::default() {
         options.budget.iterations = Some(solver_settings.outer * solver_settings.inner_iterations);
@@ -321,11 +353,10 @@ pub fn solve(
     let (x, y) = (pair.x.to_vec(), pair.y.to_vec());
     let inner_gap = inner_gap(&single, &point.x).unwrap_or(f64::NAN);
     let interrupt = options.interrupt.as_ref();
-    let mut judge = |what: &str, e: Error| notes.push(format!("{what} not computed: {e}"));
     let extremes = settings.slack.and_then(|slack| match extremes_until(&**problem, &x, slack, interrupt) {
         Ok(found) => Some(found),
         Err(e) => {
-            judge("the worst and the best inner solution were", e);
+            notes.push(Note::ExtremesFailed { reason: e.to_string() });
             None
         }
     });
@@ -336,18 +367,18 @@ pub fn solve(
         match relaxed.and_then(|relaxed| certify::certify(&relaxed, &point.x, how)) {
             Ok(found) => Some(found),
             Err(e) => {
-                judge("near-stationarity was", e);
+                notes.push(Note::CertificateFailed { reason: e.to_string() });
                 None
             }
         }
     });
     if problem.derivatives() == Derivatives::Differences {
-        notes.push("products with second derivatives are differences of gradients, exact to about eight digits".into());
+        notes.push(Note::FiniteDifferences);
     }
     let multipliers = single.inner_multipliers(&point.x);
     let (bound, _) = single.form().multipliers();
     if multipliers.iter().any(|w| *w >= bound * (1.0 - 1e-9)) {
-        notes.push(format!("a multiplier of the inner maximum is at its bound, {bound}; expected a larger multiplier_bound"));
+        notes.push(Note::InnerMultiplierAtBound { bound });
     }
     Ok(Found {
         inner_multipliers: multipliers,

@@ -1,21 +1,21 @@
-//! The quadratic program of a cutting-plane model, by its dual: a dense active-set method whose factor grows and shrinks by
-//! one row at a time, warm from one call to the next. What the cuts mean is not known here.
+//! The quadratic program of a cutting-plane model, solved by its dual: a dense active-set method whose Cholesky factor grows
+//! and shrinks by one row at a time and is reused between calls. The meaning of the cuts is not used here.
 
-/// How the multiplier of a cut is bounded.
+/// Bound on the multiplier of a cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Multipliers of these are non-negative and sum to 1: the cuts of a function that is minimised.
+    /// Multipliers are non-negative and sum to 1: cuts of the minimised function.
     Minimised,
-    /// Non-negative, the sum at most the penalty: cuts that are to be at most 0, or cost the penalty times the excess.
+    /// Multipliers are non-negative with a sum of at most the penalty: cuts whose excess over 0 costs the penalty.
     Penalised,
-    /// Non-negative: cuts that are at most 0.
+    /// Multipliers are non-negative: cuts that must be at most 0.
     Hard,
-    /// Not in this program.
+    /// The cut is not part of this program.
     Absent,
 }
 
-/// `min over d  max_i (h_i + <p_i, d>) + penalty * max(0, max_k (h_k + <p_k, d>)) + (mu / 2) ||d||^2`, hard cuts kept; i runs
-/// over minimised cuts, k over penalised ones.
+/// `min over d  max_i (h_i + <p_i, d>) + penalty * max(0, max_k (h_k + <p_k, d>)) + (mu / 2) ||d||^2`, subject to the hard
+/// cuts; i runs over minimised cuts, k over penalised ones.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Program<'a> {
     /// `<p_i, p_j>`, rows of length `stride`.
@@ -28,28 +28,29 @@ pub(super) struct Program<'a> {
     pub(super) penalty: f64,
 }
 
-/// What a solution says beside the multipliers.
+/// Results other than the multipliers.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Solved {
+pub(super) struct ProgramSolution {
     /// `max(0, max_k (h_k + <p_k, d>))` over penalised cuts.
     pub(super) excess: f64,
-    /// Changes of the active set.
+    /// Number of changes of the active set.
     pub(super) pivots: u32,
 }
 
-/// A cut whose slope is a combination of active ones to this relative accuracy (of its square) is not added to the factor.
+/// Relative accuracy (of the square) at which a slope counts as a combination of active ones; its cut is not added to the
+/// factor.
 const DEPENDENT: f64 = 1e-12;
-/// A cut is violated if it lies above its level by this, relative to the sizes of the numbers.
+/// Relative amount by which a cut must exceed its level to count as violated.
 const VIOLATED: f64 = 1e-13;
 
-/// Roles whose multipliers have a sum that is or may be fixed.
+/// Roles whose multipliers can have a fixed sum.
 const GROUPS: [Role; 2] = [Role::Minimised, Role::Penalised];
 
 fn group(role: Role) -> Option<usize> {
     GROUPS.iter().position(|group| *group == role)
 }
 
-/// The active set, the Cholesky factor that belongs to it, and working space: nothing that a checkpoint needs.
+/// Active set, its Cholesky factor and working space. Not part of a checkpoint.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ActiveSet {
     active: Vec<usize>,
@@ -58,29 +59,29 @@ pub(super) struct ActiveSet {
     /// Lower triangle by rows, each of length `width`.
     factor: Vec<f64>,
     width: usize,
-    /// The penalty binds: multipliers of penalised cuts sum to it.
+    /// Whether the multipliers of penalised cuts sum to the penalty.
     capped: bool,
     weights: [f64; 2],
     target: Vec<f64>,
     work: Vec<f64>,
     ones: [Vec<f64>; 2],
     scores: Vec<f64>,
-    /// Cuts that came and gained nothing; they stay out until something is gained.
+    /// Cuts that entered without improvement; excluded until the dual value improves.
     banned: Vec<bool>,
-    /// The largest dual value so far, and its multipliers.
+    /// Largest dual value so far, and its multipliers.
     value: f64,
     best: Vec<f64>,
 }
 
 impl ActiveSet {
-    /// Improves the multipliers `z`, which may be those of another program with the same cuts, until they solve this one.
+    /// Improves the multipliers `z`, possibly those of another program with the same cuts, until they solve this one.
     ///
     /// At least one cut must be minimised.
-    pub(super) fn solve(&mut self, program: &Program, z: &mut [f64]) -> Solved {
+    pub(super) fn solve(&mut self, program: &Program, z: &mut [f64]) -> ProgramSolution {
         let n = z.len();
         self.prepare(program, z);
         let mut pivots = 0;
-        // Far more than is ever needed; a numerical cycle must end somewhere, and any z gives a valid lower bound.
+        // Far more pivots than needed in practice. The limit ends a numerical cycle, and any z gives a valid lower bound.
         let most = 50 + 20 * n as u32;
         let mut excess = 0.0;
         let mut last = None;
@@ -113,7 +114,7 @@ impl ActiveSet {
             excess = if self.capped { levels[1].max(0.0) } else { 0.0 };
             let (value, unsure, noise) = self.score(program, z);
             if value > self.value + unsure {
-                // No cycle comes back to here.
+                // The dual value has improved, so that a cycle cannot return here.
                 self.banned.fill(false);
             } else if let Some(i) = last {
                 self.banned[i] = true;
@@ -133,11 +134,11 @@ impl ActiveSet {
             self.enter(program, z, entering);
             last = Some(entering);
         }
-        // Unless rounding has spoilt something, this is where we are.
+        // Restores the best multipliers in case rounding has spoilt the last ones.
         z.copy_from_slice(&self.best);
-        // What the dual value proves, it proves for multipliers with the right sums.
+        // The dual value is a bound only for multipliers with the right sums.
         self.normalise(program, z);
-        Solved { excess, pivots }
+        ProgramSolution { excess, pivots }
     }
 
     /// Makes `z` feasible and factors its support.
@@ -158,7 +159,7 @@ impl ActiveSet {
         self.refactor(program, z);
     }
 
-    /// Brings the sums of multipliers to where they belong.
+    /// Rescales the multipliers to their required sums.
     fn normalise(&mut self, program: &Program, z: &mut [f64]) {
         let n = z.len();
         let having = |role: Role| (0..n).filter(move |&i| program.roles[i] == role);
@@ -176,8 +177,8 @@ impl ActiveSet {
         }
     }
 
-    /// The dual Hessian. Within a group whose multipliers have a fixed sum a constant is added to every entry: it changes the
-    /// minimum by a constant, and makes affinely independent slopes linearly independent.
+    /// Returns an entry of the dual Hessian. Within a group whose multipliers have a fixed sum, a constant is added to every
+    /// entry: it changes the minimum by a constant, and makes affinely independent slopes linearly independent.
     fn entry(&self, program: &Program, i: usize, j: usize) -> f64 {
         let group = match (program.roles[i], program.roles[j]) {
             (Role::Minimised, Role::Minimised) => self.weights[0],
@@ -187,7 +188,7 @@ impl ActiveSet {
         program.gram[i * program.stride + j] / program.mu + group
     }
 
-    /// Factors anew. Cuts that turn out dependent give their weight to others or take it from them.
+    /// Recomputes the factor. Weight is exchanged between dependent cuts.
     fn refactor(&mut self, program: &Program, z: &mut [f64]) {
         let largest = |role: Role| {
             let diagonal = (0..z.len()).filter(|&i| program.roles[i] == role).map(|i| program.gram[i * program.stride + i]);
@@ -195,7 +196,7 @@ impl ActiveSet {
             if largest > 0.0 { largest } else { 1.0 }
         };
         self.weights = [largest(Role::Minimised), largest(Role::Penalised)];
-        // Both lists keep their memory.
+        // Both lists reuse their memory.
         let mut support = std::mem::take(&mut self.support);
         support.clear();
         support.append(&mut self.active);
@@ -206,8 +207,8 @@ impl ActiveSet {
         self.support = support;
     }
 
-    /// Adds a cut to the active set. If its slope depends on active ones, weight moves along the dependence, which leaves the
-    /// step as it is, until a multiplier is 0; that cut leaves.
+    /// Adds a cut to the active set. If its slope depends on active ones, weight moves along the dependence, which does not
+    /// change the step, until a multiplier is 0; that cut leaves.
     fn enter(&mut self, program: &Program, z: &mut [f64], i: usize) {
         while !self.append(program, i) {
             // p_i = sum_j w_j p_j, with w in `work`: z_i grows by s, z_j falls by s w_j.
@@ -215,7 +216,7 @@ impl ActiveSet {
             let mut sign = if gain > 0.0 || z[i] <= 0.0 { 1.0 } else { -1.0 };
             let mut slide = self.slide(program, z, i, sign);
             if !slide.step.is_finite() {
-                // Nothing ever leaves, so that the gain is nothing but rounding. Weight that the cut has is given back.
+                // No cut leaves, so that the gain is rounding. Redistribute the weight of the cut.
                 self.banned[i] = true;
                 if z[i] <= 0.0 {
                     return;
@@ -253,7 +254,7 @@ impl ActiveSet {
         }
     }
 
-    /// How far the multiplier of `i`, whose slope depends on active ones by `work`, can move in the direction `sign`.
+    /// Computes how far the multiplier of `i`, whose slope depends on active ones by `work`, can move in the direction `sign`.
     fn slide(&self, program: &Program, z: &[f64], i: usize, sign: f64) -> Slide {
         let mut step = if sign < 0.0 { z[i] } else { f64::INFINITY };
         let mut leaving = None;
@@ -278,7 +279,7 @@ impl ActiveSet {
         Slide { step, leaving, binds: false }
     }
 
-    /// One more row of the factor. False if the cut depends on active ones; `work` then has the coefficients.
+    /// Appends a row to the factor. Returns false if the cut depends on active ones, with the coefficients in `work`.
     fn append(&mut self, program: &Program, i: usize) -> bool {
         let k = self.active.len();
         if k + 1 > self.width {
@@ -313,7 +314,7 @@ impl ActiveSet {
         (self.factor, self.width) = (factor, width);
     }
 
-    /// Takes a row out of the factor; rotations of neighbouring columns restore the triangle.
+    /// Removes a row of the factor; rotations of neighbouring columns restore the triangle.
     fn delete(&mut self, position: usize) {
         let k = self.active.len();
         let width = self.width;
@@ -338,7 +339,7 @@ impl ActiveSet {
         }
     }
 
-    /// The minimum over the active set without signs, into `target`; returns the levels of the groups.
+    /// Minimises over the active set without sign constraints, into `target`. Returns the levels of the groups.
     fn minimise(&mut self, program: &Program) -> [f64; 2] {
         let width = self.width;
         let bound = [true, self.capped];
@@ -350,8 +351,8 @@ impl ActiveSet {
                 backward(&self.factor, width, &mut self.ones[g]);
             }
         }
-        // Where the sum of multipliers is fixed, heights count only relative to each other. A height that is large against the
-        // slopes would drown them.
+        // If the sum of multipliers is fixed, only differences of heights matter. Subtract a common height, which could be
+        // large against the slopes.
         let base = [0, 1].map(|g| {
             let first = self.active.iter().find(|&&i| bound[g] && program.roles[i] == GROUPS[g]);
             first.map_or(0.0, |&i| program.heights[i])
@@ -362,7 +363,7 @@ impl ActiveSet {
         self.work.extend(self.active.iter().map(|&i| relative(i)));
         let mut theta = self.constrained(program, totals);
         std::mem::swap(&mut self.target, &mut self.work);
-        // Slopes may be as good as dependent: what the first solution leaves is solved for again.
+        // Nearly dependent slopes require one step of iterative refinement.
         let mut left = totals;
         self.work.clear();
         for &i in &self.active {
@@ -378,7 +379,7 @@ impl ActiveSet {
         let more = self.constrained(program, left);
         self.target.iter_mut().zip(&self.work).for_each(|(target, more)| *target += more);
         theta.iter_mut().zip(more).for_each(|(theta, more)| *theta += more);
-        // The constant that was added to the Hessian is part of theta.
+        // theta contains the constant that was added to the Hessian.
         let priced = if bound[1] { base[1] + theta[1] + self.weights[1] * program.penalty } else { 0.0 };
         [base[0] + theta[0] + self.weights[0], priced]
     }
@@ -407,7 +408,7 @@ impl ActiveSet {
         theta
     }
 
-    /// How far towards the target one may go, and what stops it.
+    /// Returns the largest step towards the target, and what limits it.
     fn longest_step(&self, program: &Program, z: &[f64]) -> (f64, Option<Block>) {
         let (mut step, mut block) = (1.0, None);
         let (mut now, mut then) = (0.0, 0.0);
@@ -432,8 +433,8 @@ impl ActiveSet {
         (step, block)
     }
 
-    /// By how much each cut lies above 0 at the solution that `z` gives, into `scores`; returns the dual value,
-    /// and what is nothing but rounding in the value and in a score.
+    /// Writes the excess of each cut over 0 at the solution of `z` into `scores`. Returns the dual value, and the rounding
+    /// errors of the value and of a score.
     fn score(&mut self, program: &Program, z: &[f64]) -> (f64, f64, f64) {
         let n = z.len();
         self.scores.clear();
@@ -452,7 +453,7 @@ impl ActiveSet {
         (value, 0.01 * noise * z.iter().sum::<f64>(), noise)
     }
 
-    /// The most violated cut outside the active set.
+    /// Returns the most violated cut outside the active set.
     fn price(&mut self, program: &Program, levels: [f64; 2], noise: f64) -> Option<usize> {
         let mut worst = None;
         let mut most = noise;
@@ -472,12 +473,12 @@ impl ActiveSet {
     }
 }
 
-/// How far weight can move along a dependence, and what stops it.
+/// Distance that weight can move along a dependence, and what limits it.
 struct Slide {
     step: f64,
     /// Position of the cut whose multiplier becomes 0.
     leaving: Option<usize>,
-    /// The penalised multipliers reach the penalty.
+    /// Whether the penalised multipliers reach the penalty.
     binds: bool,
 }
 
@@ -487,7 +488,7 @@ enum Block {
     Penalty,
 }
 
-/// `x <- L^-1 x`.
+/// Solves with the factor: `x <- L^-1 x`.
 fn forward(factor: &[f64], width: usize, x: &mut [f64]) {
     for i in 0..x.len() {
         let row = &factor[i * width..][..i + 1];
@@ -497,7 +498,7 @@ fn forward(factor: &[f64], width: usize, x: &mut [f64]) {
     }
 }
 
-/// `x <- L^-T x`.
+/// Solves with the transposed factor: `x <- L^-T x`.
 fn backward(factor: &[f64], width: usize, x: &mut [f64]) {
     for i in (0..x.len()).rev() {
         let row = &factor[i * width..][..i + 1];
@@ -634,7 +635,7 @@ mod tests {
             1e-9 * (1.0 + size) + 1e-14 * steepest.powi(2) * total / self.mu * (1.0 + self.penalty + total)
         }
 
-        fn check(&self, z: &[f64], solved: Solved, what: &str) {
+        fn check(&self, z: &[f64], solved: ProgramSolution, what: &str) {
             let sum = |role| self.having(role).map(|i| z[i]).sum::<f64>();
             let say = || format!("{what}: {solved:?} {z:?} {self:?}");
             assert!(z.iter().all(|z| *z >= 0.0), "{}", say());
@@ -703,7 +704,7 @@ mod tests {
         /// The same program as a second opinion solves it: over the step, the level and the excess.
         fn by_clarabel(&self) -> f64 {
             use clarabel::algebra::CscMatrix;
-            use clarabel::solver::{DefaultSettings, DefaultSolver, IPSolver, NonnegativeConeT, SolverStatus};
+            use clarabel::solver::{DefaultSolver, IPSolver, NonnegativeConeT, SolverStatus};
             let dim = self.dim;
             let (mut rows, mut right): (Vec<Vec<f64>>, Vec<f64>) = (vec![], vec![]);
             for (i, role) in self.roles.iter().enumerate().filter(|(_, role)| **role != Role::Absent) {
@@ -721,13 +722,7 @@ mod tests {
             (linear[dim], linear[dim + 1]) = (1.0, self.penalty);
             let mut square = vec![vec![0.0; dim + 2]; dim + 2];
             (0..dim).for_each(|k| square[k][k] = self.mu);
-            let tight = DefaultSettings {
-                verbose: false,
-                tol_gap_abs: 1e-10,
-                tol_gap_rel: 1e-10,
-                tol_feas: 1e-10,
-                ..DefaultSettings::default()
-            };
+            let tight = crate::sets::testing::tight_clarabel();
             let cones = [NonnegativeConeT(rows.len())];
             let (square, rows) = (CscMatrix::from(square.iter()), CscMatrix::from(rows.iter()));
             let mut solver = DefaultSolver::new(&square, &linear, &rows, &right, &cones, tight).unwrap();

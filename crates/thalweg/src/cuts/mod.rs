@@ -1,5 +1,5 @@
-//! Cutting-plane models of convexified functions: cuts that stay valid when the proximal centre moves, the master program
-//! over them, and aggregation. Where to look next and when to stop is decided in [`crate::solvers`] and [`crate::certify`].
+//! Cutting-plane models of convexified functions: cuts that stay valid when the proximal centre moves, the master program over
+//! them, and aggregation. Choosing evaluation points and stopping is left to [`crate::solvers`] and [`crate::certify`].
 
 pub(crate) mod constants;
 mod master;
@@ -13,58 +13,59 @@ use crate::sets::{Set, Warm};
 use master::{ActiveSet, Program, Role};
 pub use norm::Norm;
 
-/// What a cut lies below.
+/// The function that a cut bounds from below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Owner {
     /// The objective.
     Objective,
     /// Constraint j.
     Constraint(u32),
-    /// The domain: the cut is at most 0 on it.
+    /// The indicator of the domain: the cut is at most 0 on the domain.
     Domain,
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Cut {
     owner: Owner,
-    /// Value at the centre of the linearisation, without the convexification: `value - <s, D>`.
+    /// Value of the linearisation at the centre, without the convexification: `value - <s, D>`.
     linear: f64,
-    /// `||D||^2 / 2` by the plain and by the scaled norm: what a constant takes off the height, times the constant.
+    /// `||D||^2 / 2` in the plain and in the scaled norm; the convexification subtracts this times its constant from the
+    /// height.
     half: [f64; 2],
-    /// Value of the owner where the cut was made; none for an aggregate and for a cut of the domain.
+    /// Value of the owner at the point of the cut; `None` for an aggregate and for a cut of the domain.
     value: Option<f64>,
-    /// When the multiplier was last positive, or the cut was made.
+    /// Time at which the multiplier was last positive or the cut was added.
     used: u64,
 }
 
-/// A pair of points and the weak-convexity constant that it asks for: with a smaller one, the cut made at `from` lies above
-/// the function at `at`.
+/// A pair of points that contradicts a weak-convexity constant: with a smaller constant than `needed`, the cut at `from` lies
+/// above the function at `at`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contradiction {
-    /// Whose constant it is.
+    /// Function that the constant belongs to.
     pub owner: Owner,
-    /// The constant that was claimed.
+    /// The claimed constant.
     pub claimed: f64,
-    /// The constant must be at least this.
+    /// Smallest constant that is consistent with the pair.
     pub needed: f64,
-    /// Where the cut was made.
+    /// Point of the cut.
     pub from: Vec<f64>,
-    /// Where the function lies below it.
+    /// Point at which the function lies below the cut.
     pub at: Vec<f64>,
 }
 
-/// How the functions are convexified before they are cut: with which constants, in which norm. A model may be looked at
-/// through several convexifications at the same time.
+/// Constants and norm of the quadratic terms that make the functions convex. Several convexifications of the same model can
+/// coexist.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Convexification {
     /// Constants: of the objective, then of each constraint.
     pub constants: Vec<f64>,
-    /// Distances are measured by the scales of the variables, not plainly. The master's proximal term too.
+    /// Whether distances, including the master's proximal term, are measured in the scaled norm.
     pub scaled: bool,
 }
 
 impl Convexification {
-    /// The constant of `owner`.
+    /// Returns the constant of `owner`.
     pub fn constant(&self, owner: Owner) -> f64 {
         match owner {
             Owner::Objective => self.constants[0],
@@ -73,47 +74,46 @@ impl Convexification {
         }
     }
 
-    /// Whoever has a constant.
+    /// Iterates over the functions with a constant.
     fn owners(&self) -> impl Iterator<Item = Owner> + use<> {
         std::iter::once(Owner::Objective).chain((1..self.constants.len() as u32).map(|j| Owner::Constraint(j - 1)))
     }
 }
 
-/// The solution of a master program.
+/// Solution of a master program.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Master {
-    /// A lower bound on the optimum of the proximal subproblem whose constraints cost the penalty, relative to the reference;
-    /// valid whatever the accuracy of the multipliers.
+    /// Lower bound on the optimum of the proximal subproblem with penalised constraints, relative to the reference; valid for
+    /// multipliers of any accuracy.
     pub lower: f64,
-    /// The weighted mean of the cuts at the centre, and the norm of its slope: for convex functions `linear - slope * r` is a
-    /// lower bound within distance r.
+    /// Weighted mean of the cuts at the centre. With `slope`, the norm of its slope, `linear - slope * r` is a lower bound of
+    /// convex functions within distance r.
     pub linear: f64,
     /// See `linear`.
     pub slope: f64,
-    /// By how much the model of the constraints exceeds 0 at the solution.
+    /// Amount by which the model of the constraints exceeds 0 at the solution.
     pub excess: f64,
-    /// Changes of the active set it took.
+    /// Number of changes of the active set.
     pub pivots: u32,
 }
 
-/// What the master minimises.
+/// Objective of the master program.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MasterObjective {
     /// Proximal coefficient beyond the weak-convexity constant.
     pub mu: f64,
     /// Price of the largest excess over the level.
     pub penalty: f64,
-    /// What the constraints are to stay below.
+    /// Upper level of the constraints.
     pub level: f64,
-    /// Minimise the largest constraint and nothing else.
+    /// Whether only the largest constraint is minimised.
     pub feasibility: bool,
 }
 
-/// Cuts around a centre c. The cut of a function h with constant rho, made at z with subgradient s, satisfies
-/// `h(y) + (rho / 2) ||y - c||^2 >= height + <slope, y - c>` for every y, where with D = z - c
-/// `slope = s + rho D` and `height = h(z) - <s, D> - (rho / 2) ||D||^2`. It is rewritten when c moves or when another convexification is
-/// put on; an aggregate is a weighted mean of cuts in every part. With a scaled norm everything is the same in the variables
-/// in which that norm is plain.
+/// Cuts around a centre c. The cut of a function h with constant rho, made at z with subgradient s, satisfies `h(y) + (rho / 2)
+/// ||y - c||^2 >= height + <slope, y - c>` for every y, where with D = z - c `slope = s + rho D` and `height = h(z) - <s, D> -
+/// (rho / 2) ||D||^2`. It is rewritten when c or the convexification changes; an aggregate is a weighted mean of cuts in every
+/// part. A scaled norm is plain in transformed variables, in which the same formulas hold.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Model {
     dim: usize,
@@ -131,7 +131,7 @@ pub struct Model {
     work: Work,
 }
 
-/// The cuts as a convexification shows them.
+/// Cuts under one convexification.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct View {
     convexification: Convexification,
@@ -140,7 +140,7 @@ struct View {
     /// Inner products of the slopes, rows of length `stride`.
     gram: Vec<f64>,
     stride: usize,
-    /// Multipliers of the last master.
+    /// Multipliers of the last master program.
     weights: Vec<f64>,
 }
 
@@ -177,7 +177,7 @@ impl View {
         }
     }
 
-    /// Inner products of slope `i` with those up to it.
+    /// Computes the inner products of slope `i` with those up to it.
     fn products(&mut self, dim: usize, i: usize) {
         if i >= self.stride {
             self.widen(i, (2 * i).max(32));
@@ -223,17 +223,17 @@ impl View {
         }
     }
 
-    /// Keeps the cuts that are not `gone`.
-    fn keep(&mut self, dim: usize, n: usize, gone: &[usize]) {
+    /// Removes the cuts in `removed`.
+    fn keep(&mut self, dim: usize, n: usize, removed: &[usize]) {
         let stride = self.stride;
         let mut kept = 0;
-        for i in (0..n).filter(|i| gone.binary_search(i).is_err()) {
+        for i in (0..n).filter(|i| removed.binary_search(i).is_err()) {
             if i != kept {
                 self.slopes.copy_within(i * dim..(i + 1) * dim, kept * dim);
                 self.weights[kept] = self.weights[i];
                 self.gram.copy_within(i * stride..i * stride + n, kept * stride);
             }
-            for (column, j) in (0..n).filter(|j| gone.binary_search(j).is_err()).enumerate() {
+            for (column, j) in (0..n).filter(|j| removed.binary_search(j).is_err()).enumerate() {
                 self.gram[kept * stride + column] = self.gram[kept * stride + j];
             }
             kept += 1;
@@ -248,7 +248,7 @@ fn row(rows: &[f64], dim: usize, i: usize) -> &[f64] {
 }
 
 impl Model {
-    /// Forgets every cut and begins around `centre`.
+    /// Removes every cut and starts around `centre`.
     pub fn begin(&mut self, centre: &[f64], norm: Norm, convexifications: &[Convexification]) {
         self.dim = centre.len();
         self.centre.clear();
@@ -266,18 +266,18 @@ impl Model {
         self.offsets.clear();
     }
 
-    /// A convexification.
+    /// Returns a convexification.
     pub fn convexification(&self, view: usize) -> &Convexification {
         &self.views[view].convexification
     }
 
-    /// `||y - c||^2` in the norm of a convexification.
+    /// Computes `||y - c||^2` in the norm of a convexification.
     pub fn square(&mut self, view: usize, y: &[f64]) -> f64 {
         let scaled = self.views[view].convexification.scaled;
         self.squares(y)[usize::from(scaled)]
     }
 
-    /// The plain and the scaled square of `y - c`. Afterwards `work.delta` is M times it.
+    /// Computes the plain and the scaled square of `y - c`, and leaves M times it in `work.delta`.
     fn squares(&mut self, y: &[f64]) -> [f64; 2] {
         let Work { delta, foot, .. } = &mut self.work;
         foot.clear();
@@ -290,7 +290,7 @@ impl Model {
         [plain, scaled]
     }
 
-    /// Changes the constant of `owner` in a convexification.
+    /// Sets the constant of `owner` in a convexification.
     pub fn set_constant(&mut self, view: usize, owner: Owner, rho: f64) {
         let view = &mut self.views[view];
         match owner {
@@ -307,8 +307,8 @@ impl Model {
         (0..self.cuts.len()).for_each(|i| view.products(self.dim, i));
     }
 
-    /// Adds the cut that a visit to `point` gives: value and subgradient there of the owner or, where the owner is a maximum
-    /// of pieces, of a piece, and the value of the owner itself.
+    /// Adds the cut at `point` with the value and a subgradient of the owner or, if the owner is a maximum of pieces, of one
+    /// piece, and the value of the owner itself.
     pub fn add(&mut self, owner: Owner, point: &[f64], (piece, value): (f64, f64), subgradient: &[f64]) {
         let half = self.squares(point).map(|square| 0.5 * square);
         let mut linear = piece;
@@ -322,7 +322,7 @@ impl Model {
         self.finish(Cut { owner, linear, half, value, used: self.clock });
     }
 
-    /// Subgradient and offset are in place: the views follow.
+    /// Updates the views after subgradient and offset were added.
     fn finish(&mut self, cut: Cut) {
         let i = self.cuts.len();
         self.cuts.push(cut);
@@ -357,9 +357,9 @@ impl Model {
         self.centre.copy_from_slice(centre);
     }
 
-    /// Solves the master around the centre and writes its solution to `y`. Heights of the cuts that are minimised are taken
-    /// relative to `reference`, for accuracy, and so is the lower bound.
-    pub fn solve(&mut self, view: usize, aim: MasterObjective, reference: f64, y: &mut [f64]) -> Master {
+    /// Solves the master program around the centre and writes its solution to `y`. Heights of minimised cuts and the lower
+    /// bound are relative to `reference`, for accuracy.
+    pub fn solve(&mut self, view: usize, objective: MasterObjective, reference: f64, y: &mut [f64]) -> Master {
         let Work { set, heights, roles, .. } = &mut self.work;
         let view = &mut self.views[view];
         roles.clear();
@@ -367,17 +367,18 @@ impl Model {
         let norm = usize::from(view.convexification.scaled);
         for cut in &self.cuts {
             let height = cut.linear - view.convexification.constant(cut.owner) * cut.half[norm];
-            let (role, height) = match (cut.owner, aim.feasibility) {
+            let (role, height) = match (cut.owner, objective.feasibility) {
                 (Owner::Objective, false) => (Role::Minimised, height - reference),
                 (Owner::Objective, true) => (Role::Absent, 0.0),
-                (Owner::Constraint(_), false) => (Role::Penalised, height - aim.level),
+                (Owner::Constraint(_), false) => (Role::Penalised, height - objective.level),
                 (Owner::Constraint(_), true) => (Role::Minimised, height - reference),
                 (Owner::Domain, _) => (Role::Hard, height),
             };
             roles.push(role);
             heights.push(height);
         }
-        let program = Program { gram: &view.gram, stride: view.stride, heights, roles, mu: aim.mu, penalty: aim.penalty };
+        let program =
+            Program { gram: &view.gram, stride: view.stride, heights, roles, mu: objective.mu, penalty: objective.penalty };
         let solved = set.solve(&program, &mut view.weights);
         // d = -(1/mu) sum of weighted slopes, and the dual value there: a lower bound for any weights.
         y.fill(0.0);
@@ -390,36 +391,36 @@ impl Model {
         let square = vec::norm_squared(y);
         view.norm(&self.norm).back(y);
         for (y, c) in y.iter_mut().zip(&self.centre) {
-            *y = c - *y / aim.mu;
+            *y = c - *y / objective.mu;
         }
-        let lower = linear - square / (2.0 * aim.mu);
+        let lower = linear - square / (2.0 * objective.mu);
         Master { lower, linear, slope: square.sqrt(), excess: solved.excess, pivots: solved.pivots }
     }
 
-    /// As [`Model::solve`], with the solution in `set`: cuts of the set are added where the solution leaves it. Ends after
-    /// some rounds; the lower bound is valid in any case, and `y` is put into the set.
+    /// As [`Model::solve`] with the solution in `set`: adds cuts of the set until the solution lies in it or the round limit is
+    /// reached. The lower bound is valid in both cases, and `y` is projected onto the set.
     pub fn solve_in(
         &mut self,
         view: usize,
         set: &dyn Set,
-        aim: MasterObjective,
+        objective: MasterObjective,
         reference: f64,
         y: &mut [f64],
     ) -> Result<Master> {
-        let mut master = self.solve(view, aim, reference, y);
+        let mut master = self.solve(view, objective, reference, y);
         for _ in 0..ROUNDS {
             if !self.separate(set, y)? {
                 break;
             }
-            let next = self.solve(view, aim, reference, y);
-            // Cuts of the set only raise the bound; rounding must not lower it again.
+            let next = self.solve(view, objective, reference, y);
+            // Cuts of the set can only raise the bound; rounding must not lower it.
             master = Master { lower: next.lower.max(master.lower), pivots: master.pivots + next.pivots, ..next };
         }
         set.project(y, &mut self.work.warm)?;
         Ok(master)
     }
 
-    /// Adds cuts of `set` that `y` violates; false if `y` is in the set, up to rounding.
+    /// Adds cuts of `set` that `y` violates. Returns false if `y` is in the set up to rounding.
     fn separate(&mut self, set: &dyn Set, y: &[f64]) -> Result<bool> {
         let mut foot = std::mem::take(&mut self.work.foot);
         foot.clear();
@@ -443,7 +444,7 @@ impl Model {
 
     /// Copies the cuts of `owner`, a convex function, into another model as cuts of `other`, which is the function minus
     /// `less`.
-    pub fn lend(&self, owner: Owner, to: &mut Model, other: Owner, less: f64) {
+    pub fn copy_cuts(&self, owner: Owner, to: &mut Model, other: Owner, less: f64) {
         for (i, cut) in self.cuts.iter().enumerate().filter(|(_, cut)| cut.owner == owner) {
             let s = row(&self.subgradients, self.dim, i);
             let point: Vec<f64> = self.centre.iter().zip(row(&self.offsets, self.dim, i)).map(|(c, d)| c + d).collect();
@@ -452,12 +453,12 @@ impl Model {
         }
     }
 
-    /// The largest norm of a slope of the objective or of a constraint.
+    /// Returns the largest norm of a slope of the objective or of a constraint.
     pub fn steepest(&self, view: usize) -> f64 {
         self.steepest_of(view, |owner| owner != Owner::Domain)
     }
 
-    /// The largest norm of a slope of a constraint.
+    /// Returns the largest norm of a slope of a constraint.
     pub fn steepest_constraint(&self, view: usize) -> f64 {
         self.steepest_of(view, |owner| matches!(owner, Owner::Constraint(_)))
     }
@@ -468,12 +469,12 @@ impl Model {
         cuts.fold(0.0, |most: f64, (i, _)| most.max(view.gram[i * view.stride + i])).sqrt()
     }
 
-    /// The subgradients of the cuts at hand.
+    /// Iterates over the subgradients of the cuts.
     pub fn subgradients(&self) -> impl Iterator<Item = &[f64]> {
         self.subgradients.chunks(self.dim.max(1))
     }
 
-    /// The multiplier of each constraint in the last master of a view.
+    /// Writes the multiplier of each constraint in the last master program of a view.
     pub fn multipliers(&self, view: usize, out: &mut [f64]) {
         out.fill(0.0);
         for (cut, weight) in self.cuts.iter().zip(&self.views[view].weights) {
@@ -483,8 +484,8 @@ impl Model {
         }
     }
 
-    /// The pair of points, one of them new, that asks for the largest constant of `owner` beyond that of a convexification: the cuts at
-    /// hand against the value at the new point, and the cut of the new point against the values at the old ones.
+    /// Finds the pair of points, one of them new, that requires the largest constant of `owner` above that of a
+    /// convexification: existing cuts against the value at the new point, and the cut at the new point against existing values.
     pub fn contradiction(
         &mut self,
         view: usize,
@@ -517,7 +518,7 @@ impl Model {
             if square <= 1e-10 * (squares[norm] + cut.half[norm]) {
                 continue; // one point twice, or nothing but rounding
             }
-            // Against rounding: a pair of points that nearly coincide says nothing.
+            // Points that nearly coincide carry no information beyond rounding.
             let noise = 1e-10 * (1.0 + value.abs() + old.abs());
             for (over, backwards) in [(there - value, false), (back - old, true)] {
                 if over - 0.5 * claimed * square > noise {
@@ -535,15 +536,15 @@ impl Model {
         })
     }
 
-    /// Whether a cut carries weight in some view.
+    /// Returns the largest multiplier of a cut over the views.
     fn weight(&self, i: usize) -> f64 {
         self.views.iter().fold(0.0, |most: f64, view| most.max(view.weights[i]))
     }
 
-    /// Brings the number of cuts down to `most`: idle cuts that were used longest ago go first, then those that are idle in
-    /// `view` alone; if that is not enough, the lightest are merged, with the multipliers of `view` as weights, so that its last
-    /// solution stays optimal. Cuts that are newer than the last master stay, for it has yet to see them, and so do those of
-    /// the domain that hold the solution; these may be more than `most`.
+    /// Reduces the number of cuts to `most`: inactive cuts that were used longest ago go first, then those inactive in `view`
+    /// alone; if that is not enough, the cuts with the smallest multipliers are merged, weighted by the multipliers of `view`,
+    /// so that its last solution stays optimal. Cuts added after the last master program and active cuts of the domain always
+    /// stay, even if they are more than `most`.
     pub fn limit(&mut self, view: usize, most: usize) {
         let now = self.clock;
         self.clock += 1;
@@ -555,7 +556,7 @@ impl Model {
             let idle = |i: usize| if everywhere { self.weight(i) == 0.0 } else { self.views[view].weights[i] == 0.0 };
             order.clear();
             order.extend((0..self.cuts.len()).filter(|&i| idle(i) && !self.fresh(i, now)));
-            // Oldest first; of the same age, the later one is the better informed.
+            // Oldest first; of equal age, the earlier one first.
             order.sort_unstable_by_key(|&i| (self.cuts[i].used, i));
             order.truncate(self.cuts.len().saturating_sub(most));
             order.sort_unstable();
@@ -565,13 +566,13 @@ impl Model {
         self.work.order = order;
     }
 
-    /// Whether no master has seen a cut yet.
+    /// Returns whether a cut was added after the last master program.
     fn fresh(&self, i: usize, now: u64) -> bool {
         let cut = &self.cuts[i];
         cut.owner != Owner::Domain && cut.used == now && cut.value.is_some() && self.weight(i) == 0.0
     }
 
-    /// Merges cuts of the owner that has most of them. False if there was nothing to merge.
+    /// Merges cuts of the owner with the most cuts. Returns false if there was nothing to merge.
     fn merge(&mut self, view: usize, most: usize, now: u64, order: &mut Vec<usize>) -> bool {
         let mergeable = |i: usize| self.cuts[i].owner != Owner::Domain && !self.fresh(i, now);
         let mut crowded = None;
@@ -598,7 +599,7 @@ impl Model {
         let mut totals = std::mem::take(&mut self.work.heights);
         totals.clear();
         totals.extend(self.views.iter().map(|view| order.iter().map(|&i| view.weights[i]).sum::<f64>()));
-        // If none of them carries weight in this view, another one may tell which matter.
+        // If none of them has a multiplier in this view, use the weights of another one.
         let by = if totals[view] > 0.0 { Some(view) } else { totals.iter().position(|total| *total > 0.0) };
         let mut merged = Cut { owner, linear: 0.0, half: [0.0; 2], value: None, used: self.clock };
         let (mut subgradient, mut offset) = (std::mem::take(&mut self.work.times), std::mem::take(&mut self.work.foot));
@@ -623,15 +624,15 @@ impl Model {
         (self.work.heights, self.work.times, self.work.foot) = (totals, subgradient, offset);
     }
 
-    /// Takes out cuts; their indices rise.
-    fn remove(&mut self, gone: &[usize]) {
-        if gone.is_empty() {
+    /// Removes cuts; the indices ascend.
+    fn remove(&mut self, removed: &[usize]) {
+        if removed.is_empty() {
             return;
         }
         let (n, dim) = (self.cuts.len(), self.dim);
-        self.views.iter_mut().for_each(|view| view.keep(dim, n, gone));
+        self.views.iter_mut().for_each(|view| view.keep(dim, n, removed));
         let mut kept = 0;
-        for i in (0..n).filter(|i| gone.binary_search(i).is_err()) {
+        for i in (0..n).filter(|i| removed.binary_search(i).is_err()) {
             for rows in [&mut self.subgradients, &mut self.offsets] {
                 rows.copy_within(i * dim..(i + 1) * dim, kept * dim);
             }
@@ -645,7 +646,7 @@ impl Model {
     }
 }
 
-/// Rounds of cutting off a solution that leaves the domain.
+/// Largest number of rounds that cut off a solution outside the domain.
 const ROUNDS: usize = 30;
 
 #[cfg(test)]
@@ -730,9 +731,9 @@ mod tests {
                     }
                     if k == 20 {
                         // Some go.
-                        let gone = [3, 4, 11];
-                        model.remove(&gone);
-                        gone.iter().rev().for_each(|&i| drop(visits.remove(i)));
+                        let removed = [3, 4, 11];
+                        model.remove(&removed);
+                        removed.iter().rev().for_each(|&i| drop(visits.remove(i)));
                     }
                 }
                 let mut fresh = Model::default();
@@ -773,8 +774,8 @@ mod tests {
                     assert!(model.contradiction(0, Owner::Objective, &point, value, &slope).is_none());
                     assert!(model.contradiction(1, Owner::Objective, &point, value, &slope).is_none());
                     model.add(Owner::Objective, &point, (value, value), &slope);
-                    let aim = MasterObjective { mu: 1.0, penalty: 1.0, level: 0.0, feasibility: false };
-                    model.solve(k % 2, aim, 0.0, &mut y);
+                    let objective = MasterObjective { mu: 1.0, penalty: 1.0, level: 0.0, feasibility: false };
+                    model.solve(k % 2, objective, 0.0, &mut y);
                     // Merged cuts too.
                     model.limit(k % 2, 6);
                     model.move_to(&random(dim, &mut rng));
@@ -811,7 +812,7 @@ mod tests {
             let mut y = random(dim, &mut rng);
             model.begin(&y, Norm::Plain, &[bold, proved]);
             let set: &dyn Set = if trial % 2 == 0 { &WholeSpace } else { &Bounds::uniform(-1.0, 1.0).unwrap() };
-            let aim = MasterObjective { mu: 0.5, penalty: 3.0, level: 0.7, feasibility: false };
+            let objective = MasterObjective { mu: 0.5, penalty: 3.0, level: 0.7, feasibility: false };
             let view = trial % 2;
             for _ in 0..40 {
                 let mut cut = |owner, part: &Rough| {
@@ -820,8 +821,8 @@ mod tests {
                 };
                 cut(Owner::Objective, &f);
                 cut(Owner::Constraint(0), &g);
-                model.solve_in(1 - view, set, aim, 0.0, &mut y).unwrap();
-                let before = model.solve_in(view, set, aim, 0.0, &mut y).unwrap().lower;
+                model.solve_in(1 - view, set, objective, 0.0, &mut y).unwrap();
+                let before = model.solve_in(view, set, objective, 0.0, &mut y).unwrap().lower;
                 for (owner, part) in [(Owner::Objective, &f), (Owner::Constraint(0), &g)] {
                     let (value, slope) = part.at(&y);
                     model.add(owner, &y, (value, value), &slope);
@@ -837,7 +838,7 @@ mod tests {
                 assert!(model.subgradients.chunks(dim).any(|s| *s == newest[..dim]), "the newest cut must stay");
                 assert!(model.subgradients.chunks(dim).any(|s| *s == newest[dim..]), "the newest cut must stay");
                 let mut again = model.clone();
-                let after = again.solve(view, aim, 0.0, &mut y).lower;
+                let after = again.solve(view, objective, 0.0, &mut y).lower;
                 assert!(
                     after >= before - 1e-10 * (1.0 + before.abs()),
                     "trial {trial}: {before} {after} {:?}",

@@ -1,27 +1,28 @@
-//! The norm in which a model measures distances: plain, or by the scales of the variables.
+//! The norm in which a model measures distances: plain, or scaled by the second moments of the variables. Estimating the scales
+//! is left to the problem.
 
 use serde::{Deserialize, Serialize};
 
 use crate::math::vec;
 use crate::oracle::Scales;
 
-/// `||x||^2 = <x, M x>` with `M = L L'`.
+/// Norm `||x||^2 = <x, M x>` with `M = L L'`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub enum Norm {
     /// M is the identity.
     #[default]
     Plain,
-    /// M is diagonal; the square roots of its entries.
+    /// M is diagonal, given by the square roots of its entries.
     Diagonal(Vec<f64>),
-    /// The lower triangle L by rows, each of full length.
+    /// Lower triangle L by rows, each of full length.
     Full(Vec<f64>),
 }
 
-/// What is added to every scale, as a share of their mean: directions in which nothing acts must not be free to run away.
+/// Fraction of the mean scale that is added to every scale, so that steps stay bounded in directions without data.
 const FLOOR: f64 = 0.1;
 
 impl Norm {
-    /// By the scales of a problem's variables; the smallest eigenvalue of M is at least the second number.
+    /// Builds the norm from the scales of a problem's variables. Also returns a lower bound on the smallest eigenvalue of M.
     pub fn of(scales: Option<&Scales>) -> (Self, f64) {
         let floor = |mean: f64| if mean > 0.0 { FLOOR * mean } else { 1.0 };
         match scales {
@@ -38,7 +39,7 @@ impl Norm {
         }
     }
 
-    /// `out <- L' x`: a step in the variables in which the norm is plain.
+    /// Computes `out <- L' x`, a step in the variables in which the norm is plain.
     pub fn step(&self, x: &[f64], out: &mut [f64]) {
         match self {
             Norm::Plain => out.copy_from_slice(x),
@@ -53,7 +54,7 @@ impl Norm {
         }
     }
 
-    /// `x <- L^-1 x`: a slope in those variables.
+    /// Computes `x <- L^-1 x`, a slope in those variables.
     pub fn slope(&self, x: &mut [f64]) {
         match self {
             Norm::Plain => {}
@@ -68,7 +69,7 @@ impl Norm {
         }
     }
 
-    /// `x <- L'^-1 x`: back from a step in those variables.
+    /// Computes `x <- L'^-1 x`, the inverse of [`Norm::step`].
     pub fn back(&self, x: &mut [f64]) {
         match self {
             Norm::Plain => {}
@@ -84,7 +85,7 @@ impl Norm {
         }
     }
 
-    /// `x <- L x`, which after [`Norm::step`] gives M times a vector.
+    /// Computes `x <- L x`; after [`Norm::step`] the result is M times the vector.
     pub fn forth(&self, x: &mut [f64]) {
         match self {
             Norm::Plain => {}
@@ -99,7 +100,7 @@ impl Norm {
     }
 }
 
-/// The factor of `m + floor I`.
+/// Computes the Cholesky factor of `m + floor I`.
 fn cholesky(m: &[f64], d: usize, floor: f64) -> Vec<f64> {
     let mut l = vec![0.0; d * d];
     for i in 0..d {
@@ -110,7 +111,7 @@ fn cholesky(m: &[f64], d: usize, floor: f64) -> Vec<f64> {
         }
         let row = &mut l[i * d..][..i + 1];
         let left = m[i * d + i] + floor - vec::norm_squared(&row[..i]);
-        // With the floor this is at least the floor, up to rounding.
+        // At least the floor, up to rounding.
         row[i] = left.max(0.5 * floor).sqrt();
     }
     l

@@ -19,6 +19,7 @@ const WORST: usize = 10;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// The variables.
+    #[serde(default)]
     pub x: Vec<f64>,
     /// f(x).
     pub objective: f64,

@@ -1,6 +1,6 @@
-//! The smallest value of a convex expression, with a proof of how small it can be, and the shortest of the points that reach
-//! it: what bounds such as `1.001 * best(hinge)` and the papers' starts, thresholds and balls are measured by. Which
-//! expressions a problem needs is found in `references.rs`.
+//! Reference values: the smallest value of a convex expression with a proven lower bound, and its minimiser of least norm.
+//! Bounds such as `1.001 * best(hinge)` and the starts, thresholds and balls of the papers use them; which expressions a
+//! problem needs is decided in `references.rs`.
 
 use std::fmt;
 
@@ -15,28 +15,27 @@ use crate::solvers::bundle::{Bundle, Settings};
 use crate::solvers::{Method, Solver};
 use crate::{Error, Result};
 
-/// The gap between value and lower bound that is asked for, relative to the value; and how much of the value the shortest
-/// minimiser may give away.
+/// Target gap between value and lower bound, relative to the value. The minimiser of least norm may exceed the value by the
+/// same fraction.
 const GAP: f64 = 1e-7;
-/// Values below this count as this where a gap is relative: losses are of order 1, and a smallest value of 0 has no digits.
+/// Smallest value that a relative gap is divided by. Losses are of order 1, and a smallest value of 0 has no relative accuracy.
 const FLOOR: f64 = 1e-3;
 
 /// The smallest value of a convex expression.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Best {
-    /// What was minimised.
+    /// Expression that was minimised.
     pub expression: String,
-    /// The smallest value that was found.
+    /// Smallest value found.
     pub value: f64,
-    /// No point within 10 (1 + norm) of the minimiser has a smaller value than this.
+    /// Lower bound on the value of every point within 10 (1 + norm) of the minimiser.
     pub lower: f64,
-    /// The point of least norm among those whose value is at most `value` times 1 + 1e-7. The intercept is a variable like
-    /// the others.
+    /// Point of least norm among those with a value of at most `value` times 1 + 1e-7. The intercept counts as a variable.
     pub minimizer: Vec<f64>,
-    /// Its Euclidean norm.
+    /// Euclidean norm of the minimiser.
     pub norm: f64,
-    /// Its smallest and largest score over the rows that losses are computed on.
+    /// Smallest and largest score of the minimiser over the rows that losses are computed on.
     pub scores: [f64; 2],
     /// Evaluations of the expression, for the value and for the minimiser together.
     pub evaluations: u64,
@@ -55,8 +54,8 @@ impl fmt::Display for Best {
     }
 }
 
-/// Minimises the objective of a problem without constraints over its domain. Refuses one that is not convex: its smallest
-/// value could not be proved.
+/// Minimises the objective of a problem without constraints over its domain. Rejects an objective that is not convex, because
+/// no lower bound could be proved for it.
 pub fn best(problem: &Learning) -> Result<Best> {
     refuse(problem)?;
     let (x, value, lower, evaluations, cuts) = minimise(problem)?;
@@ -73,9 +72,9 @@ pub fn best(problem: &Learning) -> Result<Best> {
     })
 }
 
-/// Stands in for a reference value where only the words around it are looked at: larger than any that is met, so that no
-/// bound, range or ball made from it is refused.
-pub(super) fn rehearse(problem: &Learning) -> Result<Best> {
+/// Returns a placeholder for a reference value, used to check a problem before any value is computed. Its numbers are larger
+/// than any real ones, so that no bound, range or ball built from them is rejected.
+pub(super) fn placeholder(problem: &Learning) -> Result<Best> {
     const LARGE: f64 = 1e100;
     refuse(problem)?;
     Ok(Best {
@@ -89,7 +88,7 @@ pub(super) fn rehearse(problem: &Learning) -> Result<Best> {
     })
 }
 
-/// Refuses a problem whose smallest value cannot be proved.
+/// Rejects a problem whose smallest value cannot be proved.
 fn refuse(problem: &Learning) -> Result<()> {
     let text = problem.objective_text();
     if problem.num_constraints() > 0 {
@@ -104,8 +103,8 @@ fn refuse(problem: &Learning) -> Result<()> {
     }
 }
 
-/// Minimises until the gap between value and lower bound is small enough; returns the point, its value, the bound, the
-/// evaluations and the cuts.
+/// Minimises until the gap between value and lower bound is small enough. Returns the point, its value, the lower bound, the
+/// number of evaluations and the cuts.
 fn minimise(problem: &Learning) -> Result<(Vec<f64>, f64, f64, u64, Model)> {
     let mut ev = Evaluator::new(problem, 0, 0.0);
     let start = vec![0.0; problem.dim()];
@@ -122,7 +121,7 @@ fn minimise(problem: &Learning) -> Result<(Vec<f64>, f64, f64, u64, Model)> {
         if let Some((linear, slope)) = solver.mean_cut() {
             let across = slope * RADIUS * (1.0 + vec::norm(&x));
             lower = f64::max(lower, value + linear - across);
-            // Flatter cuts come with a smaller coefficient, once the centre is good enough for them.
+            // Once the centre is good enough, a smaller coefficient gives flatter cuts.
             if across > 0.5 * wanted && -linear <= 0.5 * wanted && stated > 1e-12 {
                 stated *= 0.3;
                 solver.state_for(stated);
@@ -134,8 +133,8 @@ fn minimise(problem: &Learning) -> Result<(Vec<f64>, f64, f64, u64, Model)> {
     }
 }
 
-/// The point of least norm whose value is at most `bound`: the projection of the origin onto that set, by cutting planes. The
-/// cuts of the minimisation are good for it too. `inside` has the smaller value `least`.
+/// Finds the point of least norm with a value of at most `bound`: the projection of the origin onto that set, by cutting
+/// planes. The cuts of the minimisation remain valid. `inside` has the smaller value `least`.
 fn shortest(problem: &Learning, cuts: &Model, bound: f64, inside: &[f64], least: f64) -> Result<(Vec<f64>, u64)> {
     let mut ev = Evaluator::new(problem, 0, 0.0);
     let full = Draw::full();
@@ -143,9 +142,9 @@ fn shortest(problem: &Learning, cuts: &Model, bound: f64, inside: &[f64], least:
     let lens = Convexification { constants: vec![0.0; 2], scaled: false };
     let mut model = Model::default();
     model.begin(&origin, Norm::Plain, &[lens]);
-    // Half of the squared norm is the proximal term of a function that is 0.
+    // Half of the squared norm is the proximal term of the zero function.
     model.add(Owner::Objective, &origin, (0.0, 0.0), &origin);
-    cuts.lend(Owner::Objective, &mut model, Owner::Constraint(0), bound);
+    cuts.copy_cuts(Owner::Objective, &mut model, Owner::Constraint(0), bound);
     let (mut y, mut slope) = (origin.clone(), origin.clone());
     let mut best = (inside.to_vec(), 0.5 * vec::norm_squared(inside));
     let mut penalty = 10.0;
@@ -173,13 +172,13 @@ fn shortest(problem: &Learning, cuts: &Model, bound: f64, inside: &[f64], least:
     Ok((best.0, EVALUATIONS))
 }
 
-/// The first proximal coefficient that the proof is stated for.
+/// First proximal coefficient of the proof.
 const FIRST_MU: f64 = 1e-2;
-/// When the minimisation turns to its proof.
+/// Gap at which the minimisation switches to its proof.
 const PROOF: f64 = 1e-4;
-/// A lower bound holds within this many times 1 + the norm of the minimiser.
+/// The lower bound holds within this many times 1 + the norm of the minimiser.
 const RADIUS: f64 = 10.0;
-/// Evaluations at most, of the minimisation and of the search for the shortest minimiser each.
+/// Largest number of evaluations, for the minimisation and for the search of the minimiser of least norm each.
 const EVALUATIONS: u64 = 4000;
-/// Cuts that are kept in that search.
+/// Largest number of cuts in that search.
 const CUTS: usize = 400;

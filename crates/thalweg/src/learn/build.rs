@@ -1,16 +1,18 @@
-//! From written terms to a problem: what each name means, which arguments it takes, and what it needs of the data.
+//! Builds a problem from expressions: the meaning of each term's name, its arguments and the data it requires. The grammar is
+//! in `expression.rs`, reference values are in `references.rs`.
 
 use std::sync::Arc;
 
-use super::best::{Best, best, rehearse};
+use super::best::{Best, best, placeholder};
 use super::data::{Data, Parts, Split};
 use super::expression::{Argument, Bounded, Call, Expression};
+use super::function::{Function, Piece};
 use super::gap::{EqualisedOdds, RateGap};
 use super::loss::{Loss, MeanLoss};
 use super::penalty::Penalty;
-use super::problem::{Function, Learning, Piece};
+use super::problem::Learning;
 use super::rate::ErrorRate;
-use super::references::{ERM, References, Wanted};
+use super::references::{ERM, References, RequiredReferences};
 use super::roc::RocGap;
 use super::self_paced::SelfPaced;
 use super::term::{Subpopulation, Term};
@@ -20,7 +22,7 @@ use crate::sets::{Ball, Set, WholeSpace};
 use crate::suggest::did_you_mean;
 use crate::{Error, Result};
 
-/// Every term: its name, its arguments.
+/// Name and arguments of every term.
 const TERMS: &[(&str, &[&str])] = &[
     ("hinge", &["on"]),
     ("logistic", &["on"]),
@@ -40,19 +42,19 @@ const TERMS: &[(&str, &[&str])] = &[
     ("scad", &[]),
 ];
 
-/// Terms that can stand inside [`OF_LOSSES`]: the losses of single rows.
+/// Losses of single rows, which can be the argument of [`TERMS_OF_A_LOSS`].
 const LOSSES: &[&str] = &["hinge", "logistic", "welsch", "truncated_logistic"];
 
-/// Terms of a loss that stands inside them.
-const OF_LOSSES: &[&str] = &[VARIANCE, "self_paced"];
+/// Terms that take a loss as their argument.
+const TERMS_OF_A_LOSS: &[&str] = &[VARIANCE, "self_paced"];
 
 const VARIANCE: &str = "variance";
 
-/// The radius of the ball that the variables stay in where the objective has a variance and nobody names a domain. The gradient
-/// of a variance grows with the losses, so that steps that are right near the minimum can run away from far off.
+/// Radius of the default domain if the objective contains a variance. The gradient of a variance grows with the losses, so that
+/// steps that suit the minimum can diverge from far away.
 const VARIANCE_RADIUS: f64 = 10.0;
 
-/// Puts a learning problem together.
+/// Builder of a learning problem.
 #[derive(Debug)]
 pub struct Builder {
     data: Arc<Data>,
@@ -63,30 +65,30 @@ pub struct Builder {
     constraints: Vec<Bounded>,
     domain: Domain,
     needs_erm: bool,
-    /// The expression whose minimiser "erm" means, if that is settled.
+    /// Expression whose minimiser "erm" refers to, if it is already known.
     erm: Option<String>,
     references: Vec<Best>,
 }
 
-/// How rows are divided between losses and gaps.
+/// Assignment of rows to losses and gaps.
 #[derive(Debug)]
 enum Division {
     By(Split),
-    /// They are where they should be.
+    /// The rows are already in order.
     Done(Parts),
 }
 
 #[derive(Debug)]
 enum Domain {
-    /// The whole space, or a ball where the objective has a variance.
+    /// The whole space, or a ball if the objective contains a variance.
     Default,
     Set(Box<dyn Set>),
-    /// A ball, its radius a multiple of the norm of the loss's minimiser.
+    /// A ball with a multiple of the norm of the loss's minimiser as its radius.
     TimesErm(f64),
 }
 
 impl Builder {
-    /// A problem on `data`; every row serves losses and gaps alike until [`Builder::split`] says otherwise.
+    /// Starts a problem on `data`. Losses and gaps use every row unless [`Builder::split`] divides them.
     pub fn new(data: Data) -> Self {
         Builder {
             data: Arc::new(data),
@@ -102,8 +104,8 @@ impl Builder {
         }
     }
 
-    /// Another problem on the rows of one that is built.
-    pub(super) fn beside(data: &Arc<Data>, parts: Parts, intercept: bool, references: &References) -> Self {
+    /// Starts a problem on the rows of an existing one.
+    pub(super) fn on_same_data(data: &Arc<Data>, parts: Parts, intercept: bool, references: &References) -> Self {
         Builder {
             data: Arc::clone(data),
             division: Division::Done(parts),
@@ -118,73 +120,73 @@ impl Builder {
         }
     }
 
-    /// How rows are divided between losses and gaps.
+    /// Sets how rows are divided between losses and gaps.
     pub fn split(mut self, split: Split) -> Self {
         self.division = Division::By(split);
         self
     }
 
-    /// Leaves out rows that gaps are computed on, at random and always the same ones, until every group has as many of them as
-    /// the smallest, and not more than `most`. Default: all stay. Needs a split in which losses have rows of their own.
+    /// Drops rows that gaps are computed on, at random with a fixed seed, until every group has as many as the smallest and at
+    /// most `most`. Default: all rows stay. Requires a split in which losses have rows of their own.
     pub fn equal_groups(mut self, most: Option<usize>) -> Self {
         self.equal_groups = most;
         self
     }
 
-    /// Whether the model has an intercept, its last variable. Default: no.
+    /// Sets whether the model has an intercept, its last variable. Default: no.
     pub fn intercept(mut self, intercept: bool) -> Self {
         self.intercept = intercept;
         self
     }
 
-    /// What to minimise.
+    /// Sets the objective.
     pub fn minimize(mut self, expression: Expression) -> Self {
         self.objective = Some(expression);
         self
     }
 
-    /// One more constraint.
+    /// Adds a constraint.
     pub fn subject_to(mut self, constraint: Bounded) -> Self {
         self.constraints.push(constraint);
         self
     }
 
-    /// The set that the variables stay in. Default: the whole space; the ball of radius 10 around 0 if the objective has a
-    /// variance in it.
+    /// Sets the domain of the variables. Default: the whole space, or the ball of radius 10 around 0 if the objective contains
+    /// a variance.
     pub fn domain(mut self, set: impl Set + 'static) -> Self {
         self.domain = Domain::Set(Box::new(set));
         self
     }
 
-    /// The variables stay in a ball around 0 whose radius is `times` the norm of the minimiser of the problem's loss.
+    /// Sets the domain to a ball around 0 whose radius is `times` the norm of the minimiser of the problem's loss.
     pub fn domain_times_erm(mut self, times: f64) -> Self {
         self.domain = Domain::TimesErm(times);
         self
     }
 
-    /// Whether [`Learning::erm`] is wanted although no word of the problem asks for it. Default: no.
+    /// Sets whether [`Learning::erm`] is computed even if no expression refers to it. Default: no.
     pub fn needs_erm(mut self, needs: bool) -> Self {
         self.needs_erm = needs;
         self
     }
 
-    /// Reference values that are known and need not be computed. Rows that are only measured are measured against those of
-    /// the rows that were trained on: `.references(trained.references().to_vec())`.
+    /// Sets reference values that are already known. Held-out rows use those of the training rows:
+    /// `.references(trained.references().to_vec())`.
     pub fn references(mut self, references: Vec<Best>) -> Self {
         self.references = references;
         self
     }
 
-    /// Checks everything, computes the reference values that are asked for, and builds the problem.
+    /// Checks everything, computes the reference values that expressions refer to, and builds the problem.
     ///
-    /// `best(EXPRESSION)` in a bound is the smallest value of a convex expression on the rows of the problem, over all
-    /// weights. "erm" is about the minimiser (the shortest, if there are several) of the problem's loss: of the first
-    /// `best(EXPRESSION)` that holds a loss, else of the first loss over all rows in the constraints or in the objective.
+    /// `best(EXPRESSION)` in a bound is the smallest value of a convex expression on the rows of the problem, over all weights.
+    /// "erm" refers to the minimiser of least norm of the problem's loss: of the first `best(EXPRESSION)` that contains a loss,
+    /// else of the first loss over all rows in the constraints or in the objective.
     pub fn build(self) -> Result<Learning> {
         self.assemble(true)
     }
 
-    /// Refuses what cannot be built, as far as that is known without computing reference values.
+    /// Checks the problem without computing reference values.
     pub fn check(self) -> Result<()> {
         self.assemble(false).map(|_| ())
     }
@@ -211,7 +213,7 @@ impl Builder {
             needs_erm = true;
         }
         let erm = self.erm.map(|expression| expression.parse()).transpose()?;
-        let wanted = Wanted::by(&objective, &self.constraints, needs_erm, erm.as_ref())?;
+        let wanted = RequiredReferences::by(&objective, &self.constraints, needs_erm, erm.as_ref())?;
         let alone = |expression: &Expression| {
             let objective = function(expression, None, groups, &References::default())?;
             Learning::assemble(Arc::clone(&data), parts.clone(), self.intercept, objective, vec![], Arc::new(WholeSpace))
@@ -229,8 +231,8 @@ impl Builder {
             }
             Ok((objective, constraints))
         };
-        let mut references = wanted.find(dim, &self.references, |e| rehearse(&alone(e)?))?;
-        // A slip in a term should not wait for reference values.
+        let mut references = wanted.find(dim, &self.references, |e| placeholder(&alone(e)?))?;
+        // Terms are checked before the reference values are computed, which can take long.
         let mut built = functions(&references)?;
         if compute && !references.list.is_empty() {
             references = wanted.find(dim, &self.references, |e| best(&alone(e)?))?;
@@ -245,12 +247,12 @@ impl Builder {
         };
         let (objective, constraints) = built;
         let mut problem = Learning::assemble(data, parts, self.intercept, objective, constraints, domain)?;
-        problem.refer(references);
+        problem.set_references(references);
         Ok(problem)
     }
 }
 
-/// Builds one objective (`bounded` absent) or constraint.
+/// Builds an objective, or a constraint if `bounded` is given.
 fn function(written: &Expression, bounded: Option<&Bounded>, groups: u32, references: &References) -> Result<Function> {
     let expression = references.resolve(written);
     let mut pieces = vec![];
@@ -272,13 +274,13 @@ fn function(written: &Expression, bounded: Option<&Bounded>, groups: u32, refere
         let value = if bounded.bound.best.is_some() { format!(", with a bound of {bound},") } else { String::new() };
         return Err(Error::Problem(format!("'{bounded}'{value} can never hold: {written} is never below {minimum}")));
     }
-    // The name is as people wrote it; the expression tells problems apart, so it has the numbers.
+    // The name is the expression as written. The expression itself identifies the problem, so it contains the numbers.
     let mut function = Function::new(expression.to_string(), pieces, bound);
     function.name = written.to_string();
     Ok(function)
 }
 
-/// Refuses a term that does not exist and arguments that it does not take.
+/// Checks that a term exists and takes the given arguments.
 fn known(call: &Call) -> Result<()> {
     let name = call.name.as_str();
     let Some((_, known)) = TERMS.iter().find(|(n, _)| *n == name) else {
@@ -296,7 +298,7 @@ fn known(call: &Call) -> Result<()> {
     Ok(())
 }
 
-/// A loss that is alone or inside another term.
+/// Reads a loss, alone or as the argument of another term.
 fn mean_loss(call: &Call) -> Result<MeanLoss> {
     known(call)?;
     let arguments = Arguments { call };
@@ -314,7 +316,7 @@ fn piece(call: &Call, groups: u32) -> Result<Piece> {
     let name = call.name.as_str();
     known(call)?;
     let arguments = Arguments { call };
-    let of = match (OF_LOSSES.contains(&name), &call.of) {
+    let of = match (TERMS_OF_A_LOSS.contains(&name), &call.of) {
         (true, Some(of)) if LOSSES.contains(&of.name.as_str()) => Some(mean_loss(of)?),
         (false, None) => None,
         (true, of) => {
@@ -324,12 +326,12 @@ fn piece(call: &Call, groups: u32) -> Result<Piece> {
             return Err(Error::setting(format!("loss of {name}"), found, wanted));
         }
         (false, Some(of)) => {
-            let wanted = format!("no term inside {name}; only {} hold one", OF_LOSSES.join(" and "));
+            let wanted = format!("no term inside {name}; only {} hold one", TERMS_OF_A_LOSS.join(" and "));
             return Err(Error::setting(format!("argument of {name}"), format!("'{of}'"), wanted));
         }
     };
     let groups = |what: &str| match groups {
-        0 => Err(Error::Problem(format!("{what} compares groups, but the data have none: name a group column"))),
+        0 => Err(Error::MissingGroups(format!("{what} compares groups"))),
         1 => Err(Error::Problem(format!("{what} compares groups, but the data have only one"))),
         n => Ok(n),
     };
@@ -370,7 +372,7 @@ fn piece(call: &Call, groups: u32) -> Result<Piece> {
     Ok(Piece::Term(term))
 }
 
-/// The arguments of a call, read with their defaults.
+/// Arguments of a call with their defaults.
 struct Arguments<'c> {
     call: &'c Call,
 }
@@ -392,7 +394,7 @@ impl Arguments<'_> {
         }
     }
 
-    /// An end of a range of thresholds. Where "erm" can be meant, a number stands in its place by now.
+    /// Reads an end of a range of thresholds. A valid "erm" has been replaced by a number before.
     fn threshold(&self, name: &str) -> Result<f64> {
         match self.get(name) {
             Some(Argument::Number(v)) => Ok(*v),
@@ -418,7 +420,7 @@ impl Arguments<'_> {
         Err(Error::setting(self.named("scale"), scale, "a finite number above 0"))
     }
 
-    /// Whether a variance is wanted as the root of its share.
+    /// Reads whether the variance is used in its square-root form.
     fn root(&self) -> Result<bool> {
         match self.get("form") {
             None => Ok(false),

@@ -1,4 +1,5 @@
-//! Rows with labels, groups and weights: what the terms of [`crate::learn`] are computed on.
+//! Rows with labels, groups and weights, the data that terms are computed on. Encoding tables and reading files belong to the
+//! lab.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,7 +8,7 @@ use crate::math::rng::Purpose;
 use crate::math::{Matrix, Rng};
 use crate::{Error, Result, error::check_length};
 
-/// Which group each row belongs to.
+/// Group of each row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Groups {
     /// Names of the groups; with two, the first is the protected one.
@@ -57,7 +58,7 @@ impl Data {
     }
 }
 
-/// How rows are divided between losses and gaps.
+/// Rule that divides rows between losses and gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Split {
     /// The first two thirds (rounded down) for losses, the rest for gaps.
@@ -69,7 +70,7 @@ pub enum Split {
 }
 
 impl Split {
-    /// The rows of each part, once they are where the split wants them.
+    /// Returns the rows of each part, in the order of the split.
     pub(super) fn parts(self, n: usize) -> Parts {
         match self {
             Split::Shared => Parts { losses: 0..n, gaps: 0..n },
@@ -77,7 +78,7 @@ impl Split {
         }
     }
 
-    /// The rows in another order, if the split wants one.
+    /// Returns the rows in the order of the split, or `None` if they keep theirs.
     pub(super) fn moved(self, data: &Data) -> Option<Data> {
         let Split::Shuffle(seed) = self else { return None };
         let mut order: Vec<usize> = (0..data.labels.len()).collect();
@@ -86,7 +87,7 @@ impl Split {
     }
 }
 
-/// The rows of each part.
+/// Row ranges of losses and gaps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parts {
     /// Rows that losses are computed on.
@@ -96,7 +97,7 @@ pub struct Parts {
 }
 
 impl Data {
-    /// The given rows, in that order.
+    /// Returns the given rows, in that order.
     pub fn select(&self, rows: &[usize]) -> Data {
         Data {
             features: self.features.select(rows),
@@ -109,9 +110,9 @@ impl Data {
         }
     }
 
-    /// Rows that are the same in features, label and group become one, with the sum of their weights; rows of weight 0 are left
-    /// out; and the order no longer depends on the one that the rows came in. So a row of weight 2 gives the bits of the same row
-    /// twice. Data without weights in which no two rows are the same stay as they are.
+    /// Merges rows with equal features, label and group into one whose weight is their sum, drops rows of weight 0, and sorts
+    /// the rest, so that the order of the input does not matter. A row of weight 2 then gives the same bits as the row given
+    /// twice. Data without weights and without equal rows are returned unchanged.
     pub fn merged(self) -> Result<Data> {
         self.validate()?;
         let group = |i: usize| self.groups.as_ref().map(|g| g.of_row[i]);
@@ -138,10 +139,10 @@ impl Data {
         Ok(Data { weights: Some(weights), ..self.select(&kept) })
     }
 
-    /// Tells data sets apart; the same rows give the same number on every machine.
+    /// Returns a fingerprint of the data; equal rows give equal numbers on every machine.
     pub(super) fn hash(&self) -> u64 {
         let mut hash = 0xCBF2_9CE4_8422_2325_u64;
-        // A word-wise relative of FNV-1a: rotate so that high bits come back into play.
+        // A word-wise variant of FNV-1a. The rotation returns high bits to the low end.
         let mut mix = |bits: u64| hash = (hash.rotate_left(23) ^ bits).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         mix(self.features.rows() as u64);
         mix(self.features.cols() as u64);
@@ -154,14 +155,14 @@ impl Data {
         hash
     }
 
-    /// Divides the rows; a shuffle moves them.
+    /// Divides the rows, after a shuffle if the split requires one.
     pub fn split(self, split: Split) -> (Data, Parts) {
         let parts = split.parts(self.labels.len());
         (split.moved(&self).unwrap_or(self), parts)
     }
 
-    /// Leaves out rows of the part of gaps, at random with a fixed seed, until every group has as many there as the smallest,
-    /// and at most `most`.
+    /// Drops rows of the gaps' part, at random with a fixed seed, until every group has as many as the smallest and at most
+    /// `most`.
     pub(super) fn equal_groups(&self, parts: Parts, most: usize) -> Result<(Data, Parts)> {
         let Parts { losses, gaps } = parts;
         if losses == gaps {
@@ -172,7 +173,7 @@ impl Data {
             ));
         }
         let Some(groups) = &self.groups else {
-            return Err(Error::Problem("equal_groups needs groups, but the data have none: name a group column".into()));
+            return Err(Error::MissingGroups("equal_groups needs groups".into()));
         };
         let mut order: Vec<usize> = gaps.collect();
         let mut counts = vec![0_usize; groups.names.len()];
@@ -193,7 +194,8 @@ impl Data {
         Ok((self.select(&rows), Parts { losses, gaps }))
     }
 
-    /// Sets aside a random share of the rows, of every group and label alike: what stays and what is held out.
+    /// Splits off a random fraction of the rows, the same for every group and label. Returns the remaining and the held-out
+    /// rows.
     pub fn hold_out(&self, fraction: f64, seed: u64) -> Result<(Data, Data)> {
         let group = |i: usize| self.groups.as_ref().map_or(0, |g| g.of_row[i]);
         let strata: Vec<u32> = (0..self.labels.len()).map(|i| 2 * group(i) + u32::from(self.labels[i] > 0.0)).collect();
@@ -202,8 +204,8 @@ impl Data {
     }
 }
 
-/// Sets aside a random share (rounded down) of the rows of every stratum, so that rates are the same on both sides: rows that
-/// stay and rows that are held out, each in their order.
+/// Splits off a random fraction (rounded down) of the rows of every stratum, so that rates agree on both sides. Returns the
+/// remaining and the held-out rows, each in ascending order.
 pub fn hold_out(strata: &[u32], fraction: f64, seed: u64) -> Result<(Vec<usize>, Vec<usize>)> {
     if !(0.0..1.0).contains(&fraction) {
         return Err(Error::setting("test_fraction", fraction, "a number from 0 to below 1"));
@@ -212,7 +214,7 @@ pub fn hold_out(strata: &[u32], fraction: f64, seed: u64) -> Result<(Vec<usize>,
     Rng::new(seed, Purpose::Split).shuffle(&mut order);
     let mut rows: HashMap<u32, f64> = HashMap::new();
     strata.iter().for_each(|&s| *rows.entry(s).or_default() += 1.0);
-    // How many rows of each stratum are still to be held out.
+    // Rows of each stratum that are still to be held out.
     let mut quota: HashMap<u32, u64> = rows.into_iter().map(|(s, n)| (s, (fraction * n) as u64)).collect();
     let (mut held, mut kept): (Vec<usize>, Vec<usize>) = order.into_iter().partition(|&i| {
         quota.get_mut(&strata[i]).is_some_and(|left| {

@@ -1,5 +1,5 @@
-//! Terms in writing: `hinge + 0.02 * scad`, `roc_gap(thresholds = 400, low = -3, high = 3)`, `variance(logistic)`,
-//! `hinge <= 0.45`, `hinge <= 1.001 * best(hinge)`. Only the grammar is here; what the names mean is decided in `build.rs`.
+//! Grammar of expressions: `hinge + 0.02 * scad`, `roc_gap(thresholds = 400, low = -3, high = 3)`, `variance(logistic)`, `hinge
+//! <= 0.45`, `hinge <= 1.001 * best(hinge)`. The meaning of the names is defined in `build.rs`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,12 +13,12 @@ pub struct Expression {
     pub pieces: Vec<(f64, Call)>,
 }
 
-/// A term by name, with its arguments.
+/// A call of a term with its arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
     /// Name of the term.
     pub name: String,
-    /// The term that it is a function of, written before the arguments: the loss of `variance(logistic)`.
+    /// Term given as the first, unnamed argument: the loss in `variance(logistic)`.
     pub of: Option<Box<Call>>,
     /// Arguments by name.
     pub arguments: Vec<(String, Argument)>,
@@ -36,18 +36,18 @@ pub enum Argument {
 /// `expression <= bound`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bounded {
-    /// What is bounded.
+    /// Left-hand side.
     pub expression: Expression,
-    /// By what.
+    /// Right-hand side.
     pub bound: Bound,
 }
 
-/// What stands after `<=`: a number, or a multiple of the smallest value of an expression plus a number.
+/// Right-hand side of a constraint: a number, or a multiple of the smallest value of an expression plus a number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
     /// Factor and expression of `factor * best(expression)`.
     pub best: Option<(f64, Expression)>,
-    /// The number, or what is added.
+    /// The number, or the constant that is added.
     pub plus: f64,
 }
 
@@ -147,7 +147,7 @@ impl FromStr for Bound {
 }
 
 impl Bound {
-    /// Reads a bound; `place` says in messages where it stands.
+    /// Parses a bound. `place` describes its position in error messages.
     fn read(text: &str, place: &str) -> Result<Self> {
         if let Some(number) = text.parse::<f64>().ok().filter(|v| v.is_finite()) {
             return Ok(number.into());
@@ -163,7 +163,7 @@ impl Bound {
     }
 }
 
-/// The word for the smallest value of an expression. No term has this name.
+/// Name of the function that gives the smallest value of an expression. No term has this name.
 const BEST: &str = "best";
 
 #[derive(Debug, Clone, PartialEq)]
@@ -225,7 +225,7 @@ impl<'t> Parser<'t> {
         wrong(self.text, wanted)
     }
 
-    /// The next token was not the wanted one.
+    /// Returns the error for a token other than the expected one.
     fn instead(&mut self, wanted: &str) -> Error {
         let found = self.tokens.peek().map_or("the end".to_string(), ToString::to_string);
         self.wrong(format!("{wanted} in place of {found}"))
@@ -281,7 +281,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// A factor, which is 1 where none is written.
+    /// Checks a factor; an absent one is 1.
     fn positive(&self, factor: Option<f64>) -> Result<f64> {
         match factor {
             Some(v) if v <= 0.0 => Err(self.wrong(format!("a positive factor in place of {v}"))),
@@ -301,7 +301,7 @@ impl<'t> Parser<'t> {
         Ok((factor, self.call(name, true)?))
     }
 
-    /// A call from after its name. One call may stand inside another, and only if `holds` says so: nothing is deeper.
+    /// Parses a call after its name. A call may contain another one only if `holds` is set, one level deep.
     fn call(&mut self, name: String, holds: bool) -> Result<Call> {
         if name == BEST {
             return Err(self.wrong("a term in place of best(…), which belongs in a bound such as hinge <= 1.001 * best(hinge)"));
@@ -334,7 +334,7 @@ impl<'t> Parser<'t> {
         Ok(call)
     }
 
-    /// The value of an argument, from after its name.
+    /// Parses the value of an argument after its name.
     fn value_of(&mut self, name: &str) -> Result<Argument> {
         if !self.take('=') {
             return Err(self.instead(&format!("'=' after '{name}'")));
@@ -355,13 +355,13 @@ fn wrong(text: &str, wanted: impl fmt::Display) -> Error {
     Error::Problem(format!("'{}' cannot be read; expected {wanted}", text.trim()))
 }
 
-/// Length of the number that `text` begins with, sign and exponent included.
+/// Returns the length of the number that `text` starts with, including sign and exponent.
 fn number_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut i = usize::from(bytes.first() == Some(&b'-'));
     while let Some(&b) = bytes.get(i) {
         let exponent_sign = (b == b'-' || b == b'+') && matches!(bytes.get(i.wrapping_sub(1)), Some(b'e' | b'E'));
-        // A letter other than e ends the number; `2e` is caught by the parse.
+        // A letter other than e ends the number; parsing rejects `2e`.
         if b.is_ascii_digit() || b == b'.' || b == b'e' || b == b'E' || exponent_sign {
             i += 1;
         } else {

@@ -1,17 +1,18 @@
-//! Gaps between the rates of groups, with the step function softened to a sigmoid.
+//! Gaps between the rates of groups, with a sigmoid as surrogate of the step function. Error rates are in `rate.rs`, gaps over
+//! a grid of thresholds in `roc.rs`.
 
-use super::term::{Branch, Compared, Constant, Part, Rates, RowNorms, Subpopulation, Term, View, Work};
+use super::term::{Branch, Comparison, Constant, Part, Rates, RowNorms, Subpopulation, Term, View, Work};
 use crate::math::{sigmoid, vec};
 
 /// Largest second derivative of the sigmoid, 1 / (6 sqrt 3).
-pub(super) const STEEPEST_BEND: f64 = 0.096_225_044_864_937_63;
-/// A gap below this is rounding noise: its subgradient is taken as zero.
+pub(super) const MAX_SIGMOID_CURVATURE: f64 = 0.096_225_044_864_937_63;
+/// Largest gap that counts as rounding error; its subgradient is zero.
 pub(super) const NOISE: f64 = 1e-12;
-/// A branch below this share of the largest one is too far from active to be worth a pass over the rows.
+/// Smallest ratio of a branch to the largest one for which a cut is worth a pass over the rows.
 const NEAR: f64 = 0.5;
 
-/// Largest difference of positive rates between groups: between the two of them, or of each against the overall rate where
-/// there are more. A rate is the mean of `sigmoid(score / temperature)`.
+/// Largest difference of positive rates between two groups, or between each of several groups and the overall rate. The
+/// surrogate of a rate is the mean of `sigmoid(score / temperature)`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateGap {
     populations: Vec<Subpopulation>,
@@ -20,12 +21,12 @@ pub struct RateGap {
 }
 
 impl RateGap {
-    /// Of all rows (demographic parity).
+    /// Compares the rates over all rows (demographic parity).
     pub fn demographic_parity(groups: u32, temperature: f64) -> Self {
         RateGap { populations: (0..groups).map(Subpopulation::Group).collect(), temperature, contrast: Contrast::default() }
     }
 
-    /// Of the rows with label +1 (equal opportunity).
+    /// Compares the rates over the rows with label +1 (equal opportunity).
     pub fn equal_opportunity(groups: u32, temperature: f64) -> Self {
         RateGap {
             populations: (0..groups).map(Subpopulation::GroupPositives).collect(),
@@ -44,7 +45,7 @@ impl Term for RateGap {
         self.contrast = Contrast::new(populations);
     }
 
-    fn sharpen(&mut self, factor: f64) -> bool {
+    fn scale_temperature(&mut self, factor: f64) -> bool {
         self.temperature *= factor;
         true
     }
@@ -53,13 +54,13 @@ impl Term for RateGap {
         out[0] = sigmoid::mean_at(view.scores, view.weights, 0.0, self.temperature);
     }
 
-    fn count(&self, _: usize, view: View, out: &mut [f64]) -> bool {
+    fn zero_one_rates(&self, _: usize, view: View, out: &mut [f64]) -> bool {
         out[0] = share_above(view, 0.0);
         true
     }
 
     fn rates(&self) -> Option<Rates<'_>> {
-        Some(Rates { thresholds: &[0.0], temperature: self.temperature, compared: Compared::Gap(&self.contrast) })
+        Some(Rates { thresholds: &[0.0], temperature: self.temperature, comparison: Comparison::Gap(&self.contrast) })
     }
 
     fn outer(&self, statistics: &[f64]) -> f64 {
@@ -97,23 +98,23 @@ impl Term for RateGap {
     }
 }
 
-/// The larger of two gaps: that of the true-positive rates and that of the false-positive rates of groups, each as in
-/// [`RateGap`] over the rows of one label.
+/// Equalised odds: the larger of the gap in true-positive rates and the gap in false-positive rates, each as in [`RateGap`]
+/// over the rows of one label.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EqualisedOdds {
     groups: u32,
     temperature: f64,
-    /// Of the rows with label +1, then of those with label -1.
+    /// Contrasts of the rows with label +1 and of those with label -1.
     contrasts: [Contrast; 2],
 }
 
 impl EqualisedOdds {
-    /// Between the rates of this many groups.
+    /// Compares the rates of `groups` groups.
     pub fn new(groups: u32, temperature: f64) -> Self {
         EqualisedOdds { groups, temperature, contrasts: Default::default() }
     }
 
-    /// Every difference of rates: those of the rows with label +1 first.
+    /// Returns every difference of rates, those of the rows with label +1 first.
     fn differences(&self, statistics: &[f64]) -> impl Iterator<Item = Branch> {
         let [positives, negatives] = &self.contrasts;
         let first = (0..positives.rows()).map(move |row| positives.branch(row, 0, |k, _| statistics[k]));
@@ -124,7 +125,7 @@ impl EqualisedOdds {
         first.chain(second)
     }
 
-    /// The largest difference, the first of equals; one that is no number before all others.
+    /// Returns the largest difference; NaN precedes all others, and the first of equal ones is chosen.
     fn largest(&self, statistics: &[f64]) -> Option<Branch> {
         self.differences(statistics).reduce(|best, here| {
             let replaces = !best.gap.is_nan() && (here.gap.is_nan() || here.value() > best.value());
@@ -144,7 +145,7 @@ impl Term for EqualisedOdds {
         self.contrasts = [Contrast::new(positives), Contrast::new(negatives)];
     }
 
-    fn sharpen(&mut self, factor: f64) -> bool {
+    fn scale_temperature(&mut self, factor: f64) -> bool {
         self.temperature *= factor;
         true
     }
@@ -153,15 +154,15 @@ impl Term for EqualisedOdds {
         out[0] = sigmoid::mean_at(view.scores, view.weights, 0.0, self.temperature);
     }
 
-    fn count(&self, _: usize, view: View, out: &mut [f64]) -> bool {
+    fn zero_one_rates(&self, _: usize, view: View, out: &mut [f64]) -> bool {
         out[0] = share_above(view, 0.0);
         true
     }
 
     fn rates(&self) -> Option<Rates<'_>> {
         let [positives, negatives] = &self.contrasts;
-        let compared = Compared::Larger([positives, negatives]);
-        Some(Rates { thresholds: &[0.0], temperature: self.temperature, compared })
+        let comparison = Comparison::Larger([positives, negatives]);
+        Some(Rates { thresholds: &[0.0], temperature: self.temperature, comparison })
     }
 
     fn outer(&self, statistics: &[f64]) -> f64 {
@@ -214,23 +215,24 @@ impl Term for EqualisedOdds {
     }
 }
 
-/// Weighted share of the rows with a score above `threshold`: those that a classifier with that threshold calls positive.
+/// Computes the weighted fraction of rows with a score above `threshold`, those that a classifier with that threshold predicts
+/// positive.
 pub(super) fn share_above(view: View, threshold: f64) -> f64 {
     let weight = |i: usize| if view.scores[i] > threshold { view.weight(i) } else { 0.0 };
     vec::sum_by(view.scores.len(), weight) / view.scores.len() as f64
 }
 
-/// Multiplies by the rows' weights.
+/// Multiplies `out` by the weights of the rows.
 pub(super) fn weigh(view: View, out: &mut [f64]) {
     if let Some(weights) = view.weights {
         out.iter_mut().zip(weights).for_each(|(o, w)| *o *= w);
     }
 }
 
-/// The differences of group means that a gap compares: one for two groups, one per group otherwise.
+/// Differences of group means that a gap compares: one for two groups, one per group otherwise.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Contrast {
-    /// Share of each group in the whole.
+    /// Fraction of each group in the total weight.
     shares: Vec<f64>,
 }
 
@@ -248,7 +250,7 @@ impl Contrast {
         if self.shares.len() == 2 { 1 } else { self.shares.len() }
     }
 
-    /// Factor of the mean of group `k` in difference `row`.
+    /// Returns the coefficient of the mean of group `k` in difference `row`.
     pub(super) fn coefficient(&self, row: usize, k: usize) -> f64 {
         match self.shares.len() {
             2 => [1.0, -1.0][k],
@@ -261,8 +263,8 @@ impl Contrast {
         Branch { row, position, gap }
     }
 
-    /// The largest absolute difference over `positions` positions, where `mean(k, position)` is the mean of group `k`. The
-    /// first position wins ties, then the first difference.
+    /// Returns the largest absolute difference over `positions` positions, where `mean(k, position)` is the mean of group `k`.
+    /// The first position wins ties, then the first difference.
     pub(super) fn largest(&self, positions: usize, mean: impl Fn(usize, usize) -> f64) -> Option<Branch> {
         let mut best: Option<Branch> = None;
         for position in 0..positions {
@@ -279,8 +281,8 @@ impl Contrast {
         best
     }
 
-    /// Between which values the largest absolute difference lies when the mean of group `k` lies in `range(k, position)`,
-    /// whatever the other means are.
+    /// Returns the interval of the largest absolute difference if the mean of group `k` lies in `range(k, position)`,
+    /// independently of the other means.
     pub(super) fn enclosure(&self, positions: usize, range: impl Fn(usize, usize) -> [f64; 2]) -> [f64; 2] {
         let mut ends = [0.0_f64; 2];
         for position in 0..positions {
@@ -298,10 +300,10 @@ impl Contrast {
         ends
     }
 
-    /// Branches beside the largest one ([`Term::branches`]): first the peaks of every difference along the grid, by value,
-    /// since the next largest one is where the maximum jumps to; then the neighbours of the largest one at 1, 2, 3, …
-    /// times `stride` positions, since that is where it slides to. What is nearer than half a stride to a branch that is
-    /// already there would say the same once more.
+    /// Selects branches other than the largest ([`Term::branches`]): first the peaks of every difference along the grid by
+    /// value, since the maximum can jump to the next largest one; then the neighbours of the largest at 1, 2, 3, … times
+    /// `stride` positions, since it can also move along the grid. Branches closer than half a stride to a selected one are
+    /// redundant and skipped.
     pub(super) fn branches(
         &self,
         positions: usize,
@@ -323,8 +325,8 @@ impl Contrast {
                 if here.value() < floor || same(&here, &top) {
                     continue;
                 }
-                // Its sign is part of a branch: a larger difference of the other sign next to it is another peak. Of equals in
-                // a row the first one is the peak.
+                // The sign is part of a branch: a larger difference of the other sign next to it is another peak. The first of
+                // equal neighbours is the peak.
                 let along = |position| here.gap.signum() * self.branch(row, position, &mean).gap;
                 let rises = position == 0 || along(position - 1) < here.value();
                 let falls = position + 1 == positions || along(position + 1) <= here.value();
@@ -355,10 +357,10 @@ impl Contrast {
         }
     }
 
-    /// Weak-convexity constant of the largest absolute difference of sigmoid means.
+    /// Returns the weak-convexity constant of the largest absolute difference of sigmoid means.
     pub(super) fn modulus(&self, populations: &[RowNorms], which: Constant, temperature: f64) -> f64 {
         let bend = match which {
-            Constant::Sharp => STEEPEST_BEND,
+            Constant::Sharp => MAX_SIGMOID_CURVATURE,
             Constant::AsPrinted => 1.0,
         };
         let largest = (0..self.rows())

@@ -1,5 +1,5 @@
-//! A loss with its variance, and self-paced learning, as inf-projection problems: the same objective as the terms', written with
-//! variables y beside the model's weights. The terms themselves are in `variance.rs` and `self_paced.rs`.
+//! A loss with its variance, and self-paced learning, as inf-projection problems: the objective of the terms, written with
+//! additional variables y. The terms themselves are in `variance.rs` and `self_paced.rs`.
 
 use std::sync::Arc;
 
@@ -12,29 +12,29 @@ use crate::math::{Matrix, vec};
 use crate::oracle::{Case, InfProjection, InfProjectionRows, Pick, Power, ScoredRows};
 use crate::sets::Set;
 
-/// The largest y of a variance, where y stands for the mean loss: far above any that a model worth having reaches.
+/// Largest value of y in the form of a variance, where y is the mean loss. Useful models have a far smaller mean loss.
 pub const LARGEST_MEAN_LOSS: f64 = 100.0;
 
-/// The smallest alpha that `sqrt(variance / n)` is written with: the variance is divided by it.
+/// Smallest alpha in the form of `sqrt(variance / n)`, which divides by it.
 const LEAST_PROFILED_SCALAR: f64 = 1e-12;
 
-/// Losses whose variance is below this share of their mean square count as equal.
+/// Variance relative to the mean square below which all losses count as equal.
 const EQUAL: f64 = 1e-10;
 
 /// An objective of losses l_i as an inf-projection problem, in one of three forms, with penalties in g:
 ///
 /// - `a mean l + b variance(l)`: with lam = 2 b, `g = a mean l + (lam / 2) mean l^2`, `h = (lam / 2) y^2` for y from 0 to
 ///   [`LARGEST_MEAN_LOSS`], mapping `lam mean l`. It equals the objective wherever the mean loss is at most that.
-/// - `a mean l + b sqrt(variance(l) / n)`, which is the smallest over alpha of `a mean l + b (variance / (2 alpha) + alpha /
-///   (2 n))`: for a given alpha the form above with lam = b / alpha. The best alpha is `sqrt(n variance)`;
-///   [`InfProjection::profiled_scalar`] tells it and [`InfProjection::with_profiled_scalar`] goes on with it. Where all losses are equal, as they are at
-///   0, the best alpha is 0, which would hold the weights where they are: then none is told, and the form is that of a
-///   variance of 1.
-/// - `a self_paced(l)`: one y for each row, minus how much the row counts; `h = (a / n) (softness y^2 / 2 + threshold y)` for y
-///   from -1 to 0, mapping `a l_i / n`, nothing of the losses in g.
+/// - `a mean l + b sqrt(variance(l) / n)`, which is the smallest over alpha of `a mean l + b (variance / (2 alpha) + alpha / (2
+///   n))`: for a given alpha the form above with lam = b / alpha. The best alpha is `sqrt(n variance)`;
+///   [`InfProjection::profiled_scalar`] returns it and [`InfProjection::with_profiled_scalar`] applies it. If all losses are
+///   equal, as they are at 0, the best alpha is 0, with which the weights could not move: `profiled_scalar` then returns
+///   `None`, and the form is that of a variance of 1.
+/// - `a self_paced(l)`: one y per row, the negative of the row's weight; `h = (a / n) (softness y^2 / 2 + threshold y)` for y
+///   from -1 to 0, mapping `a l_i / n`, no losses in g.
 #[derive(Debug, Clone)]
 pub struct LossForm {
-    rows: Sampled,
+    rows: SampledRows,
     loss: Loss,
     form: Form,
     /// a.
@@ -45,33 +45,33 @@ pub struct LossForm {
     fingerprint: String,
 }
 
-/// The rows of a population.
+/// Rows of a population.
 #[derive(Debug, Clone)]
-pub(super) struct Sampled {
+pub(super) struct SampledRows {
     pub(super) data: Arc<Data>,
     pub(super) intercept: bool,
-    /// The first row of the part of the data that the population belongs to, and the part's length.
+    /// First row and length of the part of the data that the population belongs to.
     pub(super) begin: usize,
     pub(super) length: usize,
-    /// Positions within the part; `None` for all of it.
+    /// Positions within the part; `None` if all of them belong to the population.
     pub(super) members: Option<Arc<[u32]>>,
     /// Row weights with mean 1.
     pub(super) weights: Option<Arc<[f64]>>,
 }
 
-/// Which of the three forms.
+/// One of the three forms.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Form {
     /// b.
     Variance(f64),
-    /// With b, alpha and n.
+    /// b, alpha and n.
     Deviation { factor: f64, profiled_scalar: f64, rows: f64 },
-    /// As in [`super::term::How::SelfPaced`].
+    /// See [`super::term::LossStatistic::SelfPaced`].
     SelfPaced { threshold: f64, softness: f64 },
 }
 
 impl Form {
-    /// lam, the coefficient of `l^2 / 2`; 0 where there is none.
+    /// lam, the coefficient of `l^2 / 2`; 0 for self-paced learning.
     fn square(self) -> f64 {
         match self {
             Form::Variance(factor) => 2.0 * factor,
@@ -82,9 +82,9 @@ impl Form {
 }
 
 impl LossForm {
-    /// None for a form that is none: self-paced with row weights, whose h would differ from row to row.
+    /// Returns `None` for self-paced learning with row weights, where h would differ between rows.
     pub(super) fn new(
-        rows: Sampled,
+        rows: SampledRows,
         (factor, loss): (f64, Loss),
         form: Form,
         penalties: impl IntoIterator<Item = (f64, Penalty)>,
@@ -105,7 +105,7 @@ impl LossForm {
         Some(LossForm { rows, loss, form, factor, penalties, domain, power, fingerprint })
     }
 
-    /// g_i and its derivative by the score.
+    /// Computes g_i and its derivative with respect to the score.
     #[inline]
     fn convex_at(&self, sample: usize, score: f64) -> (f64, f64) {
         let (plain, square, constant) = match self.form {
@@ -121,7 +121,7 @@ impl LossForm {
         (weight * (plain * l + 0.5 * square * l * l) + constant, weight * (plain + square * l) * slope)
     }
 
-    /// What l_i is multiplied by in the mapping.
+    /// Returns the factor of l_i in the mapping.
     #[inline]
     fn mapping_factor(&self) -> f64 {
         match self.form {
@@ -130,7 +130,7 @@ impl LossForm {
         }
     }
 
-    /// The entry of the mapping of a sample, and its derivative by the score.
+    /// Computes a sample's entry of the mapping and its derivative with respect to the score.
     #[inline]
     fn mapping_at(&self, sample: usize, score: f64) -> (f64, f64) {
         let label = self.rows.label(sample);
@@ -147,7 +147,7 @@ impl LossForm {
     }
 }
 
-impl Sampled {
+impl SampledRows {
     pub(super) fn count(&self) -> usize {
         self.members.as_ref().map_or(self.length, |m| m.len())
     }
@@ -177,7 +177,7 @@ impl Sampled {
         self.data.features.row_dot(self.row(sample), &x[..columns]) + offset
     }
 
-    /// `grad += slope * row`.
+    /// Adds `slope` times the row: `grad += slope * row`.
     pub(super) fn add(&self, sample: usize, slope: f64, grad: &mut [f64]) {
         if slope != 0.0 {
             let columns = self.data.features.cols();
@@ -188,7 +188,7 @@ impl Sampled {
         }
     }
 
-    /// The mean over the picked samples of `part`, which is told the sample and its score.
+    /// Computes the mean over the selected samples of `part(sample, score)`.
     fn mean(&self, x: &[f64], samples: Pick, mut part: impl FnMut(usize, f64) -> f64) -> f64 {
         let mut one = |i: usize| part(i, self.score(i, x));
         let n = samples.count(self.count());
@@ -236,7 +236,7 @@ impl InfProjection for LossForm {
     }
 
     fn coupled_start(&self, y: &mut [f64]) {
-        // Every row counts in full; a mean loss of 0.
+        // Every row counts in full; the mean loss is 0.
         y.fill(if self.case() == Case::BiConvex { -1.0 } else { 0.0 });
     }
 

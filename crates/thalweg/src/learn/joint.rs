@@ -1,5 +1,5 @@
-//! The Wasserstein gap with its transport plan as a variable beside the model. The term that puts the best plan in its place is
-//! not here.
+//! The Wasserstein gap with its transport plan as an additional variable. The term with the optimal plan eliminated is in
+//! `wasserstein.rs`.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -12,12 +12,12 @@ use crate::oracle::{At, Composite, Description, Modulus, Pick, Scratch, Source, 
 use crate::sets::{Product, Set, Transport};
 use crate::{Error, Result};
 
-/// Columns up to which the spectral norm of the weak-convexity constant is worth its cost.
+/// Largest number of columns for which the spectral norm in the weak-convexity constant is computed.
 const COLUMNS: usize = 512;
-/// Squarings for that norm: what is stated exceeds it by less than 0.01%.
+/// Number of squarings for that norm, enough for a relative error below 0.01%.
 const SQUARINGS: u32 = 16;
 
-/// Most entries of a plan: 2^27, which is 1 GiB for each of the vectors that a method keeps.
+/// Largest number of entries of a plan: 2^27, which is 1 GiB for each vector that a solver stores.
 const ENTRIES: usize = 1 << 27;
 
 /// A learning problem whose objective, the Wasserstein gap between two groups, keeps its transport plan as a variable:
@@ -29,21 +29,21 @@ const ENTRIES: usize = 1 << 27;
 /// with rows a_i of the first group, b_j of the second, and p, q their shares of their group's weight. The variables are the
 /// model's, then P row by row.
 ///
-/// **Why.** For fixed w the objective is linear in P and its smallest value is [`super::WassersteinGap`], so both forms have
-/// the same solutions in w. That term has no weak-convexity constant; this function has one, which is what switching
-/// subgradients and certificates need. The price is a variable for each pair of rows, and a projection onto a transport
-/// polytope for each step in which P moves.
+/// **Motivation.** For fixed w the objective is linear in P and its smallest value is [`super::WassersteinGap`], so both forms
+/// have the same solutions in w. That term has no weak-convexity constant; this function has one, which switching subgradient
+/// methods and certificates require. The price is a variable for each pair of rows, and a projection onto a transport polytope
+/// for each step that changes P.
 ///
 /// **Subgradient.** `|w.a_i - w.b_j|` for P_ij, and `sum_ij P_ij sgn(w.a_i - w.b_j) (a_i - b_j)` for w, with sgn(0) = 0.
 /// Constraints are functions of w alone: their subgradient has zeros for P.
 ///
-/// **Batches.** The sum over pairs of a drawn row of each group; other entries of the subgradient for P are 0. Published
-/// experiments take it as it is. With `rescale` it is multiplied by the number of all pairs per drawn pair, which makes it an
-/// unbiased estimate.
+/// **Mini-batches.** The sum over pairs of drawn rows of each group; other entries of the subgradient for P are 0, as in the
+/// published experiments. With `rescale` it is multiplied by the number of all pairs per drawn pair, which makes it an unbiased
+/// estimate.
 ///
-/// **Weak convexity.** Where P >= 0 the function is the largest, over signs, of bilinear functions `sum_ij ±P_ij w.(a_i - b_j)`,
-/// each with the spectral norm of the matrix of rows a_i - b_j as its constant; that norm is stated, up to 0.01% (with more
-/// than 512 columns, the Frobenius norm), divided by what the plan is multiplied by.
+/// **Weak convexity.** Where P >= 0 the function is the largest, over signs, of bilinear functions `sum_ij ±P_ij w.(a_i -
+/// b_j)`, each with the spectral norm of the matrix of rows a_i - b_j as its constant. The stated constant is that norm up to
+/// 0.01% (with more than 512 columns, the Frobenius norm), divided by the scaling of the plan.
 ///
 /// **Cost.** A value or a subgradient on all rows reads every entry of P once.
 #[derive(Debug)]
@@ -51,16 +51,16 @@ pub struct JointWasserstein {
     model: Learning,
     /// Rows of the first and of the second group.
     rows: [Vec<usize>; 2],
-    /// Their streams.
+    /// Streams of the two groups.
     streams: [usize; 2],
     domain: Product,
-    /// The plan times this is what varies.
+    /// Scaling of the plan: the variables are `unit` times P.
     unit: f64,
     rescale: bool,
     modulus: OnceLock<f64>,
 }
 
-/// The model's buffers, and scores and slopes of the drawn rows.
+/// Buffers of the model, and scores and slopes of the drawn rows.
 struct Buffers {
     model: Scratch,
     groups: [Group; 2],
@@ -68,16 +68,16 @@ struct Buffers {
 
 #[derive(Default)]
 struct Group {
-    /// Whether all rows of the group are there, in order.
+    /// Whether all rows of the group are present, in order.
     all: bool,
-    /// The place of each drawn row within its group.
-    places: Vec<usize>,
+    /// Position of each drawn row within its group.
+    positions: Vec<usize>,
     scores: Vec<f64>,
     slopes: Vec<f64>,
 }
 
 impl JointWasserstein {
-    /// Makes the plan of a problem that minimises `wasserstein_gap` a variable.
+    /// Builds the problem from one that minimises `wasserstein_gap`.
     pub fn new(model: Learning) -> Result<Self> {
         let Some(populations) = model.objective_populations("wasserstein_gap") else {
             let text = model.objective_text();
@@ -96,42 +96,42 @@ impl JointWasserstein {
         Ok(JointWasserstein { model, rows, streams, domain, unit: 1.0, rescale: false, modulus: OnceLock::new() })
     }
 
-    /// Multiplies the plan by `sqrt(m n)` for groups of m and n rows: with m = n its rows and columns then sum to 1, and a step of
-    /// one size suits both its entries and the weights of the model. The objective is the same.
+    /// Multiplies the plan by `sqrt(m n)` for groups of m and n rows: with m = n its rows and columns then sum to 1, and one
+    /// step size suits both its entries and the weights of the model. The objective does not change.
     pub fn doubly_stochastic(self) -> Result<Self> {
         let unit = (self.rows[0].len() as f64 * self.rows[1].len() as f64).sqrt();
         Ok(JointWasserstein { domain: domain(&self.model, &self.rows, unit)?, unit, modulus: OnceLock::new(), ..self })
     }
 
-    /// Whether batches are scaled so that they are unbiased. Default: no.
+    /// Sets whether mini-batches are rescaled to be unbiased. Default: no.
     pub fn rescale(mut self, rescale: bool) -> Self {
         self.rescale = rescale;
         self
     }
 
-    /// The same problem without the plan: the first variables are its variables.
+    /// Returns the problem without the plan; its variables are the first ones.
     pub fn model(&self) -> &Learning {
         &self.model
     }
 
-    /// As [`JointWasserstein::model`], for moving its bounds.
+    /// As [`JointWasserstein::model`], mutable, to change its bounds.
     pub fn model_mut(&mut self) -> &mut Learning {
         &mut self.model
     }
 
-    /// Rows of the first and of the second group: the sides of the plan.
+    /// Returns the number of rows of each group: the dimensions of the plan.
     pub fn sides(&self) -> [usize; 2] {
         [self.rows[0].len(), self.rows[1].len()]
     }
 
-    /// What is printed in place of the weak-convexity constant: the Frobenius norms of both groups' rows, added. It is a measure
-    /// of size, neither larger nor smaller than the constant in general.
+    /// Returns the constant printed by the authors: the sum of the Frobenius norms of both groups' rows. In general it is
+    /// neither an upper nor a lower bound of the weak-convexity constant.
     pub fn printed_constant(&self) -> f64 {
         let features = &self.model.data().features;
         self.rows.iter().map(|rows| rows.iter().map(|&i| features.row_norm_squared(i)).sum::<f64>().sqrt()).sum()
     }
 
-    /// The model's variables, then the plan that pairs every row with every other in proportion to their weights.
+    /// Returns the model's variables followed by the product plan, which pairs all rows in proportion to their weights.
     pub fn start(&self, model: &[f64]) -> Result<Vec<f64>> {
         crate::error::check_length("the model's part of the start", model.len(), self.model.dim())?;
         let mut x = model.to_vec();
@@ -140,7 +140,7 @@ impl JointWasserstein {
         Ok(x)
     }
 
-    /// The model's variables, then a best plan for them: sorted scores paired from the lowest upwards.
+    /// Returns the model's variables followed by an optimal plan for them: sorted scores paired from the lowest upwards.
     pub fn with_best_plan(&self, model: &[f64]) -> Result<Vec<f64>> {
         let scores = self.model.scores(model)?;
         let scores = [0, 1].map(|k| self.rows[k].iter().map(|&i| scores[i]).collect::<Vec<f64>>());
@@ -160,27 +160,29 @@ impl JointWasserstein {
         Ok(x)
     }
 
-    /// Scores of the drawn rows of both groups.
+    /// Computes the scores of the drawn rows of both groups.
     fn score(&self, at: At, groups: &mut [Group; 2]) {
         let features = &self.model.data().features;
         for ((group, rows), stream) in groups.iter_mut().zip(&self.rows).zip(self.streams) {
-            group.places.clear();
+            group.positions.clear();
             group.all = at.draw.stream(stream) == Pick::All;
             match at.draw.stream(stream) {
-                Pick::All => group.places.extend(0..rows.len()),
-                Pick::These(ids) => group.places.extend(ids.iter().map(|&i| i as usize)),
+                Pick::All => group.positions.extend(0..rows.len()),
+                Pick::These(ids) => group.positions.extend(ids.iter().map(|&i| i as usize)),
             }
             group.scores.clear();
             // An intercept would cancel in every difference.
-            group.scores.extend(group.places.iter().map(|&place| features.row_dot(rows[place], &at.x[..features.cols()])));
+            group
+                .scores
+                .extend(group.positions.iter().map(|&position| features.row_dot(rows[position], &at.x[..features.cols()])));
             group.slopes.clear();
-            group.slopes.resize(group.places.len(), 0.0);
+            group.slopes.resize(group.positions.len(), 0.0);
         }
     }
 
-    /// What a sum over the drawn pairs of entries of the plan is multiplied by.
+    /// Returns the factor of a sum over the drawn pairs.
     fn factor(&self, groups: &[Group; 2]) -> f64 {
-        let share = |k: usize| self.rows[k].len() as f64 / groups[k].places.len().max(1) as f64;
+        let share = |k: usize| self.rows[k].len() as f64 / groups[k].positions.len().max(1) as f64;
         if self.rescale { share(0) * share(1) / self.unit } else { 1.0 / self.unit }
     }
 
@@ -188,7 +190,7 @@ impl JointWasserstein {
         At { x: &at.x[..self.model.dim()], ..at }
     }
 
-    /// The spectral norm of the matrix of all row differences, or a little more.
+    /// Computes the spectral norm of the matrix of all row differences, slightly overestimated.
     fn spectral_norm(&self) -> f64 {
         let features = &self.model.data().features;
         let d = features.cols();
@@ -198,7 +200,7 @@ impl JointWasserstein {
             rows.iter().for_each(|&i| features.add_row(i, 1.0, sum));
         }
         if d > COLUMNS {
-            // Squared lengths of all differences.
+            // Sum of the squared lengths of all differences.
             let squares = |k: usize| self.rows[k].iter().map(|&i| features.row_norm_squared(i)).sum::<f64>();
             let total = counts[1] * squares(0) + counts[0] * squares(1) - 2.0 * vec::dot(&sums[0], &sums[1]);
             return total.max(0.0).sqrt();
@@ -224,7 +226,7 @@ impl JointWasserstein {
     }
 }
 
-/// The model's variables in their domain, the plan times `unit` in its polytope.
+/// Returns the product of the model's domain and the polytope of the scaled plan.
 fn domain(model: &Learning, rows: &[Vec<usize>; 2], unit: f64) -> Result<Product> {
     let [p, q] = shares(model, rows).map(|shares| shares.into_iter().map(|share| unit * share).collect());
     let of_model: Arc<dyn Set> = model.shared_domain();
@@ -232,7 +234,7 @@ fn domain(model: &Learning, rows: &[Vec<usize>; 2], unit: f64) -> Result<Product
     Product::new(vec![(model.dim(), Box::new(of_model)), (entries, Box::new(Transport::new(p, q)?))])
 }
 
-/// Each row's share of its group's weight.
+/// Returns each row's fraction of its group's weight.
 fn shares(model: &Learning, rows: &[Vec<usize>; 2]) -> [Vec<f64>; 2] {
     let weight = |i: usize| model.data().weights.as_ref().map_or(1.0, |w| w[i]);
     [0, 1].map(|k| {
@@ -241,10 +243,10 @@ fn shares(model: &Learning, rows: &[Vec<usize>; 2]) -> [Vec<f64>; 2] {
     })
 }
 
-/// The largest eigenvalue of a positive semidefinite matrix of `d` columns from above: the 2^k-th root of the Frobenius norm of
-/// its 2^k-th power, which exceeds it by a factor of at most d^(1/2^(k+1)).
+/// Bounds the largest eigenvalue of a positive semidefinite matrix of `d` columns from above: the 2^k-th root of the Frobenius
+/// norm of its 2^k-th power, which exceeds it by a factor of at most d^(1/2^(k+1)).
 fn largest_eigenvalue(mut a: Vec<f64>, d: usize) -> f64 {
-    // log of the norm that was divided out, at the current power.
+    // log of the norm divided out so far, at the current power.
     let mut log = 0.0;
     let mut square = vec![0.0; a.len()];
     for k in 0..=SQUARINGS {
@@ -333,12 +335,12 @@ impl Values for JointWasserstein {
         let columns = self.rows[1].len();
         let [first, second] = &*groups;
         let mut total = 0.0;
-        for (&place, score) in first.places.iter().zip(&first.scores) {
-            let row = &plan[place * columns..(place + 1) * columns];
+        for (&position, score) in first.positions.iter().zip(&first.scores) {
+            let row = &plan[position * columns..(position + 1) * columns];
             total += if second.all {
                 vec::sum_by(columns, |j| row[j] * (score - second.scores[j]).abs())
             } else {
-                second.places.iter().zip(&second.scores).map(|(&j, other)| row[j] * (score - other).abs()).sum()
+                second.positions.iter().zip(&second.scores).map(|(&j, other)| row[j] * (score - other).abs()).sum()
             };
         }
         Ok(self.factor(groups) * total)
@@ -390,8 +392,8 @@ impl Subgradients for JointWasserstein {
         let [first, second] = &mut *groups;
         let sign = |gap: f64| f64::from(u8::from(gap > 0.0)) - f64::from(u8::from(gap < 0.0));
         let mut total = 0.0;
-        for ((&place, score), slope) in first.places.iter().zip(&first.scores).zip(&mut first.slopes) {
-            let range = place * columns..(place + 1) * columns;
+        for ((&position, score), slope) in first.positions.iter().zip(&first.scores).zip(&mut first.slopes) {
+            let range = position * columns..(position + 1) * columns;
             let (row, out) = (&plan[range.clone()], &mut of_plan[range]);
             let (mut sum, mut pulled) = (0.0, 0.0);
             let mut pair = |mass: f64, out: &mut f64, other: f64, slope: &mut f64| {
@@ -403,12 +405,12 @@ impl Subgradients for JointWasserstein {
                 *slope -= signed;
             };
             if second.all {
-                // In step: the compiler makes vectors of it.
+                // Zipped slices let the compiler vectorise the loop.
                 for (((mass, out), other), slope) in row.iter().zip(out).zip(&second.scores).zip(&mut second.slopes) {
                     pair(*mass, out, *other, slope);
                 }
             } else {
-                for ((&j, other), slope) in second.places.iter().zip(&second.scores).zip(&mut second.slopes) {
+                for ((&j, other), slope) in second.positions.iter().zip(&second.scores).zip(&mut second.slopes) {
                     pair(row[j], &mut out[j], *other, slope);
                 }
             }
@@ -418,8 +420,8 @@ impl Subgradients for JointWasserstein {
         // dH/dw = A^T (S 1) - B^T (S^T 1), S = P times the signs
         let features = &self.model.data().features;
         for (group, rows) in groups.iter().zip(&self.rows) {
-            for (&place, slope) in group.places.iter().zip(&group.slopes).filter(|(_, s)| **s != 0.0) {
-                features.add_row(rows[place], factor * slope, of_model);
+            for (&position, slope) in group.positions.iter().zip(&group.slopes).filter(|(_, s)| **s != 0.0) {
+                features.add_row(rows[position], factor * slope, of_model);
             }
         }
         Ok(factor * total)

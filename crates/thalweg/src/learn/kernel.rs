@@ -1,9 +1,11 @@
-//! Kernel models as linear ones: the features of a row are its kernel values with the training rows.
+//! Kernel models in the form of linear ones: the features of a row are its kernel values with the training rows. Choosing the
+//! bandwidth or the centres is left to the caller.
 
 use crate::math::Matrix;
 use crate::{Error, Result};
 
-/// `exp(-gamma ||x - x'||^2)` for every row x of `rows` and every row x' of `centres`, one row for each of the first.
+/// Computes `exp(-gamma ||x - x'||^2)` for every row x of `rows` and every row x' of `centres`; one row of the result per row
+/// of `rows`.
 pub fn gaussian_kernel(rows: &Matrix, centres: &Matrix, gamma: f64) -> Result<Matrix> {
     if !(gamma > 0.0 && gamma.is_finite()) {
         return Err(Error::setting("gamma of the kernel", gamma, "a finite number above 0"));
@@ -19,7 +21,7 @@ pub fn gaussian_kernel(rows: &Matrix, centres: &Matrix, gamma: f64) -> Result<Ma
         rows.visit_row(i, |column, v| row[column] = v);
         let own = rows.row_norm_squared(i);
         for (j, square) in squares.iter().enumerate() {
-            // Rounding must not make a distance negative.
+            // Rounding could make a distance negative.
             let distance = (own + square - 2.0 * centres.row_dot(j, &row)).max(0.0);
             entries.push((-gamma * distance).exp());
         }

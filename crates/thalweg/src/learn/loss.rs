@@ -1,9 +1,9 @@
-//! Losses of labelled rows (hinge, logistic, one that is bounded, one that grows slowly) and their means. Other functions of
-//! the losses of rows are in `variance.rs` and `self_paced.rs`.
+//! Losses of labelled rows (hinge, logistic, Welsch and truncated logistic) and their means. Other functions of the losses of
+//! rows are in `variance.rs` and `self_paced.rs`.
 
 use std::ops::Range;
 
-use super::term::{Constant, LossStatistic, OfLosses, Part, RowNorms, Subpopulation, Term, View, Work};
+use super::term::{Constant, LossFunction, LossStatistic, Part, RowNorms, Subpopulation, Term, View, Work};
 use crate::math::reduce::{self, Chunks};
 use crate::math::sigmoid::{log1p_exp, logistic_pass, sigmoid};
 use crate::math::vec;
@@ -15,25 +15,25 @@ pub enum Loss {
     Hinge,
     /// `log(1 + exp(-margin))`.
     Logistic,
-    /// `c^2 (1 - exp(-(1 - margin)^2 / c^2))` for a scale c: the square of the distance between score and label, bounded by c^2.
+    /// `c^2 (1 - exp(-(1 - margin)^2 / c^2))` for a scale c: the squared distance between score and label, saturating at c^2.
     Welsch(f64),
-    /// [`truncate`] of the logistic loss with a scale A. Without a scale it is the logistic loss itself, until
-    /// [`Loss::bound`] is told the rows.
+    /// [`truncate`] of the logistic loss with a scale A. Without a scale it is the logistic loss itself, until [`Loss::bound`]
+    /// sets one from the number of rows.
     TruncatedLogistic(Option<f64>),
 }
 
-/// `A log(1 + l / A)` of a loss l and its derivative by l, `A / (A + l)`: the loss where it is small next to the scale A,
-/// its logarithm where it is large.
+/// Computes `A log(1 + l / A)` of a loss l and its derivative with respect to l, `A / (A + l)`. Losses far below the scale A
+/// are nearly unchanged, larger ones grow logarithmically.
 #[inline(always)]
 pub fn truncate(loss: f64, scale: f64) -> (f64, f64) {
     (scale * (loss / scale).ln_1p(), scale / (scale + loss))
 }
 
-/// The second derivative of the bounded loss is nowhere below minus this: `4 exp(-3/2)`, at `(1 - margin)^2 = 1.5 c^2`.
+/// Negative of the smallest second derivative of the Welsch loss: `4 exp(-3/2)`, at `(1 - margin)^2 = 1.5 c^2`.
 const WELSCH_CURVATURE: f64 = 0.892_520_640_593_719_2;
 
 impl Loss {
-    /// Value at a margin.
+    /// Returns the value at a margin.
     #[inline(always)]
     pub fn value(self, margin: f64) -> f64 {
         match self {
@@ -45,7 +45,7 @@ impl Loss {
         }
     }
 
-    /// Derivative by the margin.
+    /// Returns the derivative with respect to the margin.
     #[inline(always)]
     pub fn slope(self, margin: f64) -> f64 {
         match self {
@@ -65,7 +65,7 @@ impl Loss {
         }
     }
 
-    /// The loss with the scale that it takes by default for so many rows: `sqrt(10 n)` for the truncated logistic one.
+    /// Returns the loss with the default scale for this number of rows: `sqrt(10 n)` for the truncated logistic loss.
     pub fn bound(self, rows: f64) -> Self {
         match self {
             Loss::TruncatedLogistic(None) => Loss::TruncatedLogistic(Some((10.0 * rows).sqrt())),
@@ -73,7 +73,7 @@ impl Loss {
         }
     }
 
-    /// The second derivative by the margin is nowhere below minus this; 0 for a convex loss.
+    /// Returns the negative of a lower bound on the second derivative with respect to the margin; 0 for a convex loss.
     pub fn curvature(self) -> f64 {
         match self {
             Loss::Hinge | Loss::Logistic | Loss::TruncatedLogistic(None) => 0.0,
@@ -89,7 +89,7 @@ impl Loss {
         }
     }
 
-    /// The derivative by the margin lies between minus this and this.
+    /// Returns a bound on the absolute derivative with respect to the margin.
     pub fn steepness(self) -> f64 {
         match self {
             Loss::Hinge | Loss::Logistic | Loss::TruncatedLogistic(_) => 1.0,
@@ -98,7 +98,8 @@ impl Loss {
         }
     }
 
-    /// Values, and derivatives by the margin, of the rows that begin with `first`: as many as there is room for.
+    /// Computes values and derivatives with respect to the margin of consecutive rows starting at `first`, as many as the
+    /// slices hold.
     pub(super) fn pass(self, view: View, first: usize, loss: &mut [f64], slope: &mut [f64]) {
         let scores = &view.scores[first..first + loss.len()];
         let labels = &view.labels[first..first + loss.len()];
@@ -128,11 +129,11 @@ impl Loss {
     }
 }
 
-/// Rows whose losses stay in the nearest cache.
+/// Number of rows whose losses fit into the first-level cache.
 pub(super) const BLOCK: usize = 256;
 
-/// Shows `see` the losses of the rows of a range and their derivatives by the margin, block by block: the first row of the block
-/// and one entry for each.
+/// Calls `see` with the losses of a range of rows and their derivatives with respect to the margin, block by block, and the
+/// first row of each block.
 pub(super) fn by_blocks(loss: Loss, view: View, range: Range<usize>, mut see: impl FnMut(usize, &[f64], &[f64])) {
     let (mut values, mut slopes) = ([0.0; BLOCK], [0.0; BLOCK]);
     for first in range.clone().step_by(BLOCK) {
@@ -142,12 +143,12 @@ pub(super) fn by_blocks(loss: Loss, view: View, range: Range<usize>, mut see: im
     }
 }
 
-/// The mean of a loss over a population.
+/// Mean of a loss over a population.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeanLoss {
-    /// Which loss.
+    /// The loss.
     pub loss: Loss,
-    /// Over which rows.
+    /// Rows that the mean is taken over.
     pub on: Subpopulation,
 }
 
@@ -160,15 +161,15 @@ impl Term for MeanLoss {
         self.loss = self.loss.bound(populations.first().map_or(1.0, |p| p.weight));
     }
 
-    fn of_losses(&self) -> Option<OfLosses> {
-        Some(OfLosses { loss: self.loss, how: LossStatistic::Mean })
+    fn loss_function(&self) -> Option<LossFunction> {
+        Some(LossFunction { loss: self.loss, statistic: LossStatistic::Mean })
     }
 
     fn measure(&self, _: usize, view: View, work: &mut Work, out: &mut [f64]) {
         let chunks = Chunks::of(view.scores.len());
         work.slots.resize(chunks.count(), 0.0);
         let slots = &mut work.slots[..chunks.count()];
-        // One monomorphic loop per loss and weighting: the match must not be inside.
+        // One monomorphic loop per loss and weighting keeps the match out of the loop.
         match (self.loss, view.weights) {
             (Loss::Hinge, None) => sum(chunks, slots, |i| Loss::Hinge.value(view.labels[i] * view.scores[i])),
             (Loss::Hinge, Some(w)) => sum(chunks, slots, |i| w[i] * Loss::Hinge.value(view.labels[i] * view.scores[i])),
@@ -205,14 +206,14 @@ impl Term for MeanLoss {
     }
 }
 
-/// Chunked sum of `term(i)`.
+/// Computes a chunked sum of `term(i)`.
 fn sum(chunks: Chunks, slots: &mut [f64], term: impl Fn(usize) -> f64 + Sync) {
     reduce::for_each_chunk(chunks, slots, |_, range, slot| {
         slot[0] = vec::sum_by(range.len(), |i| term(range.start + i));
     });
 }
 
-/// Sum of the losses of a range of rows, by the vector kernel.
+/// Computes the sum of the losses of a range of rows with the vectorised kernel.
 fn sum_by_blocks(loss: Loss, view: View, range: Range<usize>) -> f64 {
     let mut total = 0.0;
     by_blocks(loss, view, range, |first, losses, _| {
@@ -221,7 +222,7 @@ fn sum_by_blocks(loss: Loss, view: View, range: Range<usize>) -> f64 {
     total
 }
 
-/// `out[i]` becomes the weight of row i times `factor` of its loss times the derivative of the loss by the score.
+/// Sets `out[i]` to the weight of row i times `factor` of its loss times the derivative of the loss with respect to the score.
 pub(super) fn fill_by_blocks(loss: Loss, view: View, out: &mut [f64], factor: impl Fn(f64) -> f64 + Sync) {
     reduce::fill_rows(Chunks::of(view.scores.len()), out, |range, out| {
         let start = range.start;

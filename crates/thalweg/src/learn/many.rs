@@ -1,5 +1,5 @@
-//! Families of constraints too many to write down one by one: every pair of a positive and a negative row, covariances with every
-//! sensitive attribute. No family is stored; the objective is that of a [`Learning`] problem.
+//! Large families of constraints: every pair of a positive and a negative row, or covariances with every sensitive attribute.
+//! No family is stored explicitly; the objective is that of a [`Learning`] problem.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ use crate::sets::Set;
 use crate::sets::polyhedron::Swept;
 use crate::{Error, Result};
 
-/// A model's objective subject to a family of constraints.
+/// Objective of a model subject to a family of constraints.
 ///
 /// ```
 /// use thalweg::learn::{Builder, Data, ManyConstraints, Split};
@@ -36,12 +36,12 @@ pub struct ManyConstraints {
     bound: f64,
 }
 
-/// What rows have beside their features: the columns that a model must not depend on.
+/// Sensitive attributes of the rows: columns that a model must not depend on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attributes {
-    /// Name of each.
+    /// Name of each attribute.
     pub names: Vec<String>,
-    /// Value of each for every row.
+    /// Values of each attribute, one per row.
     pub values: Vec<Vec<f64>>,
 }
 
@@ -51,35 +51,36 @@ enum Family {
     Covariance(Covariance),
 }
 
-/// `score(negative) - score(positive) <= bound`, the positive rows outermost.
+/// Constraints `score(negative) - score(positive) <= bound`, the positive rows outermost.
 #[derive(Debug)]
 struct Pairs {
     positives: Vec<u32>,
     negatives: Vec<u32>,
-    /// Whether projections see the rows in place of the pairs.
+    /// Whether projections use one inequality per row instead of one per pair.
     collapsed: bool,
     /// Squared lengths of the pairs, for projections.
     squares: OnceLock<Vec<f64>>,
 }
 
-/// `cov <= bound` and `-cov <= bound` for the covariance of each attribute with what is missed and with what is let in: four
-/// constraints for each attribute.
+/// Constraints `cov <= bound` and `-cov <= bound` on the covariance of each attribute with false negatives and with false
+/// positives: four constraints per attribute.
 #[derive(Debug)]
 struct Covariance {
     names: Vec<String>,
-    /// The attributes less their means, one row each.
+    /// Attributes minus their means, one row each.
     centred: Vec<f64>,
-    /// The published formula for what is let in, which looks at rows that are rightly refused.
+    /// Whether to use the published formula for false positives, which is about true negatives.
     as_printed: bool,
 }
 
-/// Rows of one label.
+/// Returns the rows of one label.
 fn rows_with(labels: &[f64], sign: f64) -> Vec<u32> {
     labels.iter().enumerate().filter(|(_, y)| **y == sign).map(|(i, _)| i as u32).collect()
 }
 
 impl ManyConstraints {
-    /// Every positive row scores at least as high as every negative one, up to `bound`: `s(negative) - s(positive) <= bound`.
+    /// Requires every positive row to score at least as high as every negative one, up to `bound`: `s(negative) - s(positive)
+    /// <= bound`.
     pub fn pairs(model: Learning, bound: f64) -> Result<Self> {
         let labels = &model.data().labels;
         let (positives, negatives) = (rows_with(labels, 1.0), rows_with(labels, -1.0));
@@ -97,8 +98,8 @@ impl ManyConstraints {
         )
     }
 
-    /// Lets methods that project onto the constraints see as many inequalities as rows in place of one for each pair: the same set,
-    /// described by a threshold between the two kinds of rows.
+    /// Makes projections use as many inequalities as there are rows instead of one per pair: the same set, described by a
+    /// threshold between the positive and the negative rows.
     pub fn collapsed(mut self) -> Self {
         if let Family::Pairs(pairs) = &mut self.family {
             pairs.collapsed = true;
@@ -106,9 +107,9 @@ impl ManyConstraints {
         self
     }
 
-    /// The covariance of each attribute with the scores of the rows that are missed (label +1, score below 0), and with those of the
-    /// rows that are let in (label -1, score above 0), stays within `bound` on both sides. `as_printed` takes the second as
-    /// published, where it looks at negative rows that are rightly refused.
+    /// Bounds the covariance of each attribute with the scores of false negatives (label +1, score below 0) and of false
+    /// positives (label -1, score above 0) on both sides by `bound`. `as_printed` uses the published formula for the second,
+    /// which is about true negatives.
     pub fn covariance(model: Learning, attributes: Attributes, bound: f64, as_printed: bool) -> Result<Self> {
         let rows = model.data().labels.len();
         if attributes.names.is_empty() || attributes.names.len() != attributes.values.len() {
@@ -148,17 +149,17 @@ impl ManyConstraints {
         Ok(ManyConstraints { model, family, bound })
     }
 
-    /// The problem without the constraints.
+    /// Returns the problem without the constraints.
     pub fn model(&self) -> &Learning {
         &self.model
     }
 
-    /// As [`ManyConstraints::model`].
+    /// As [`ManyConstraints::model`], mutable.
     pub fn model_mut(&mut self) -> &mut Learning {
         &mut self.model
     }
 
-    /// The bound of every constraint, which its value is measured from.
+    /// Returns the bound of all constraints. A constraint's value is its left-hand side minus the bound.
     pub fn bound(&self) -> f64 {
         self.bound
     }
@@ -167,7 +168,7 @@ impl ManyConstraints {
         &self.model.data().features
     }
 
-    /// Puts the scores of all rows at `x` into the buffers, unless they are there.
+    /// Fills the buffers with the scores of all rows at `x`, unless they hold them already.
     fn score(&self, x: &[f64], buffers: &mut Buffers) {
         let same = buffers.x.len() == x.len() && buffers.x.iter().zip(x).all(|(a, b)| a.to_bits() == b.to_bits());
         if same {
@@ -182,7 +183,7 @@ impl ManyConstraints {
         }
     }
 
-    /// The weighted sum of gradients at the scores in the buffers.
+    /// Computes the weighted sum of gradients at the scores in the buffers.
     fn pull(&self, weights: &[f64], grad: &mut [f64], buffers: &mut Buffers) {
         let Buffers { scores, slopes, slots, .. } = buffers;
         slopes.clear();
@@ -216,7 +217,7 @@ impl Pairs {
         self.positives.len() * self.negatives.len()
     }
 
-    /// The positive and the negative row of pair `j`.
+    /// Returns the positive and the negative row of pair `j`.
     fn rows(&self, j: usize) -> (usize, usize) {
         let n = self.negatives.len();
         (self.positives[j / n] as usize, self.negatives[j % n] as usize)
@@ -228,13 +229,13 @@ impl Covariance {
         4 * self.names.len()
     }
 
-    /// Attribute, whether it is about rows that are let in, and sign of constraint `j`.
+    /// Returns the attribute of constraint `j`, whether it is about false positives, and its sign.
     fn parts(j: usize) -> (usize, bool, f64) {
         (j / 4, j % 4 >= 2, if j.is_multiple_of(2) { 1.0 } else { -1.0 })
     }
 
-    /// `g_a` of a row: what a missed positive row, or a negative row that is let in, scores on the wrong side of 0. A number that
-    /// is at most 0, and its slope by the score.
+    /// Returns the signed score of a misclassified row (at most 0; 0 for the other rows) and its derivative with respect to the
+    /// score.
     fn wrong(&self, let_in: bool, label: f64, score: f64) -> (f64, f64) {
         let sign = match (let_in, label > 0.0) {
             (false, true) => 1.0,
@@ -266,10 +267,10 @@ impl Covariance {
 
 struct Buffers {
     model: Scratch,
-    /// The point that the scores are of; empty at first.
+    /// Point of the scores; empty at first.
     x: Vec<f64>,
     scores: Vec<f64>,
-    /// Scores at several points, one row for each.
+    /// Scores at several points, one row per point.
     several: Vec<f64>,
     slopes: Vec<f64>,
     slots: Vec<f64>,
@@ -312,7 +313,7 @@ impl Description for ManyConstraints {
     fn objective_uses(&self, stream: usize) -> bool {
         self.model.objective_uses(stream)
     }
-    /// The constraints are functions of all rows.
+    /// Every constraint depends on all rows.
     fn constraint_uses(&self, _j: usize, _stream: usize) -> bool {
         false
     }
@@ -322,7 +323,7 @@ impl Description for ManyConstraints {
     fn constraint_modulus(&self, _j: usize) -> Option<Modulus> {
         match &self.family {
             Family::Pairs(_) => Some(Modulus { value: 0.0, source: Source::Proved }),
-            // Sums of concave pieces: there is no constant.
+            // Sums of concave pieces have no weak-convexity constant.
             Family::Covariance(_) => None,
         }
     }
@@ -362,7 +363,7 @@ impl Values for ManyConstraints {
         if let (Family::Pairs(pairs), Pick::These(ids)) = (&self.family, which)
             && 2 * ids.len() < buffers.scores.len()
         {
-            // Few pairs are looked up one by one. An intercept cancels.
+            // For a few pairs, compute only their scores. An intercept cancels.
             let x = &at.x[..self.features().cols()];
             for (&j, g) in ids.iter().zip(g) {
                 let (positive, negative) = pairs.rows(j as usize);
@@ -409,7 +410,7 @@ impl Values for ManyConstraints {
             return point_by_point(self, points, draw, warm, which, out, scratch);
         };
         let (dim, width) = (self.dim().max(1), which.count(covariance.count()).max(1));
-        // Every row is read once for all points: with a kernel model the rows do not fit into the cache.
+        // Reads every row once for all points, since the rows of a kernel model exceed the cache.
         let Buffers { several, scores, .. } = scratch.get()?;
         let (rows, columns) = (scores.len(), self.features().cols());
         several.resize(points.len() / dim * rows, 0.0);
@@ -436,7 +437,7 @@ impl Structure for ManyConstraints {
     }
     fn region(&self) -> Option<&dyn Region> {
         match &self.family {
-            // Without its bound the set is a cone.
+            // The set is a cone only if the bound is 0.
             Family::Pairs(_) if self.bound != 0.0 => None,
             _ => Some(self),
         }
@@ -471,7 +472,7 @@ impl Subgradients for ManyConstraints {
 }
 
 impl ManyConstraints {
-    /// Does something with the set as projections see it.
+    /// Calls `work` with the set as projections use it.
     fn with_region<T>(&self, work: impl FnOnce(&dyn Region) -> T) -> T {
         let features = self.features();
         match &self.family {
@@ -494,7 +495,7 @@ impl ManyConstraints {
     }
 }
 
-/// The constraints as a set: pairs are a cone, covariances are linearised.
+/// The feasible set: a cone for pairs, a linearisation for covariances.
 impl Region for ManyConstraints {
     fn begin(&self, at: &[f64], target: &[f64], warm: &mut Warm) -> Result<u64> {
         self.with_region(|region| region.begin(at, target, warm))

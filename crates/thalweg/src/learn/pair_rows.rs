@@ -1,5 +1,5 @@
-//! The linear inequalities of ranking, `<w, x_i - x_j> >= 0` for every positive row i and negative row j, for projections: all
-//! pairs one after the other, or collapsed to the rows themselves. Pairs are never stored.
+//! Linear inequalities of ranking for projections: `<w, x_i - x_j> >= 0` for every positive row i and negative row j, as all
+//! pairs or collapsed to one inequality per row. Pairs are never stored.
 
 use crate::math::{Matrix, vec};
 use crate::oracle::Region;
@@ -8,21 +8,22 @@ use crate::sets::Warm;
 use crate::sets::polyhedron::{Rows, Swept};
 use crate::{Error, Result};
 
-/// All pairs: row k is `x_i - x_j` with `i = positives[k / n]` and `j = negatives[k % n]`, where n is the number of negatives.
+/// All pairs: inequality k has the row `x_i - x_j` with `i = positives[k / n]` and `j = negatives[k % n]`, where n is the
+/// number of negatives.
 #[derive(Debug, Clone, Copy)]
 pub struct PairRows<'a> {
-    /// The model's inputs, one row for each.
+    /// Features, one row per example.
     pub features: &'a Matrix,
-    /// Rows of the matrix that must score high.
+    /// Rows that must score high.
     pub positives: &'a [u32],
-    /// Rows of the matrix that must score low.
+    /// Rows that must score low.
     pub negatives: &'a [u32],
     /// `||x_i - x_j||^2` for each pair, from [`PairRows::squares`].
     pub squares: &'a [f64],
 }
 
 impl PairRows<'_> {
-    /// The squared lengths of all pairs. Differences are formed entry by entry, so that equal points give exactly 0.
+    /// Computes the squared lengths of all pairs. Differences are formed entry by entry, so that equal points give exactly 0.
     pub fn squares(features: &Matrix, positives: &[u32], negatives: &[u32]) -> Vec<f64> {
         let mut difference = vec![0.0; features.cols()];
         let mut squares = Vec::with_capacity(positives.len() * negatives.len());
@@ -61,29 +62,30 @@ impl Rows for PairRows<'_> {
     }
 }
 
-/// The same cone with a threshold t between the two kinds of rows, `<w, x_i> >= t >= <w, x_j>`: as many inequalities as rows.
+/// The same cone with a threshold t between the positive and the negative rows, `<w, x_i> >= t >= <w, x_j>`: as many
+/// inequalities as rows.
 ///
-/// Only w has a distance. Because t is free, the numbers of the positive rows and those of the negative ones have the same
-/// sum, and no single one can change: two of them change at a time, as in sequential minimal optimisation. With the scores
-/// `s = <w, x>`, h is the row with the largest score of those that may be pushed down (negative ones, and positive ones whose
-/// number is above 0 and may shrink), l the one with the smallest of those that may be pushed up; then
-/// `w += delta (x_l - x_h)` with the delta that makes their scores equal, or the largest that leaves the numbers at 0 or above.
-/// Where `s_h <= s_l` some t lies between, and w is the projection, exactly. Each such step looks at every row once, and raises
-/// the dual function by the largest violation squared over twice `||x_l - x_h||^2`, so that finitely many reach any tolerance.
+/// The distance is measured in w only. Because t is free, the dual variables of the positive rows and those of the negative
+/// rows have the same sum, so that they change in pairs, as in sequential minimal optimisation. With the scores `s = <w, x>`, h
+/// is the row with the largest score among those that may decrease (negative rows, and positive rows with a positive dual
+/// variable), l the row with the smallest score among those that may increase; then `w += delta (x_l - x_h)` with the delta
+/// that makes their scores equal, or the largest that keeps the dual variables non-negative. If `s_h <= s_l`, some t lies
+/// between, and w is exactly the projection. Each step reads every row once and raises the dual function by the squared largest
+/// violation over twice `||x_l - x_h||^2`, so that finitely many steps reach any tolerance.
 #[derive(Debug, Clone, Copy)]
 pub struct Collapsed<'a> {
-    /// The model's inputs, one row for each.
+    /// Features, one row per example.
     pub features: &'a Matrix,
-    /// Rows of the matrix that must score high.
+    /// Rows that must score high.
     pub positives: &'a [u32],
-    /// Rows of the matrix that must score low.
+    /// Rows that must score low.
     pub negatives: &'a [u32],
-    /// Radius of the ball that linear functions are minimised in.
+    /// Radius of the ball in which linear functions are minimised.
     pub radius: f64,
 }
 
 impl Collapsed<'_> {
-    /// The row of the matrix behind number `k`.
+    /// Returns the matrix row of dual variable `k`.
     fn row(&self, k: usize) -> usize {
         let of = if k < self.positives.len() { self.positives[k] } else { self.negatives[k - self.positives.len()] };
         of as usize
@@ -93,12 +95,12 @@ impl Collapsed<'_> {
         self.positives.len() + self.negatives.len()
     }
 
-    /// Whether number `k` is that of a positive row.
+    /// Returns whether dual variable `k` belongs to a positive row.
     fn is_positive(&self, k: usize) -> bool {
         k < self.positives.len()
     }
 
-    /// The largest score that may go down and the smallest that may go up, with their numbers.
+    /// Returns the largest score that may decrease and the smallest that may increase, each with its index.
     fn worst(&self, numbers: &[f64], w: &[f64]) -> Result<((usize, f64), (usize, f64))> {
         let (mut high, mut low) = ((0, f64::NEG_INFINITY), (0, f64::INFINITY));
         for (k, &number) in numbers.iter().enumerate() {
@@ -119,11 +121,11 @@ impl Collapsed<'_> {
     }
 }
 
-/// Equal points, as far as a projection is concerned.
+/// Squared distance below which two points count as equal.
 const NOTHING: f64 = 1e-24;
 
 impl Region for Collapsed<'_> {
-    /// Keeps in `warm`: one number for each row; as parts the point so far, the target, and room for a difference.
+    /// Stores in `warm` one dual variable per row, the current point, the target, and working space for a difference.
     fn begin(&self, _at: &[f64], target: &[f64], warm: &mut Warm) -> Result<u64> {
         let mut visited = 0;
         if warm.values.len() != self.len() {
@@ -141,7 +143,7 @@ impl Region for Collapsed<'_> {
             self.features.add_row(self.row(k), if self.is_positive(k) { number } else { -number }, &mut w.values);
             visited += 1;
         }
-        // The dual function, `(||target||^2 - ||w||^2) / 2` here, is 0 for zeros.
+        // The dual function, here `(||target||^2 - ||w||^2) / 2`, is 0 at zero.
         let better = vec::norm_squared(&w.values) < vec::norm_squared(target);
         if visited > 0 && !better {
             numbers.fill(0.0);
@@ -172,7 +174,7 @@ impl Region for Collapsed<'_> {
             self.features.add_row(self.row(l), 1.0, &mut difference.values);
             self.features.add_row(self.row(h), -1.0, &mut difference.values);
             let square = vec::norm_squared(&difference.values);
-            // A positive number that shrinks, and a negative one, may go to 0 and no further.
+            // A decreasing dual variable stops at 0.
             let mut most = f64::INFINITY;
             if self.is_positive(h) {
                 most = most.min(numbers[h]);
@@ -182,7 +184,7 @@ impl Region for Collapsed<'_> {
             }
             let delta = if square < NOTHING { 0.0 } else { ((high - low) / square).min(most) };
             if delta == 0.0 {
-                // Equal points whose scores differ by rounding: nothing can be gained.
+                // The points are equal and their scores differ by rounding only.
                 swept.done = true;
                 break;
             }
@@ -221,20 +223,14 @@ mod tests {
     /// The projection onto all pairs by an interior-point method; none where it gives up.
     fn by_clarabel(features: &[Vec<f64>], positives: &[u32], negatives: &[u32], target: &[f64]) -> Option<Vec<f64>> {
         use clarabel::algebra::CscMatrix;
-        use clarabel::solver::{DefaultSettings, DefaultSolver, IPSolver, NonnegativeConeT, SolverStatus};
+        use clarabel::solver::{DefaultSolver, IPSolver, NonnegativeConeT, SolverStatus};
         let rows: Vec<Vec<f64>> = positives
             .iter()
             .flat_map(|&i| negatives.iter().map(move |&j| (i as usize, j as usize)))
             .map(|(i, j)| features[i].iter().zip(&features[j]).map(|(high, low)| low - high).collect())
             .collect();
         let linear: Vec<f64> = target.iter().map(|t| -t).collect();
-        let tight = DefaultSettings {
-            verbose: false,
-            tol_gap_abs: 1e-10,
-            tol_gap_rel: 1e-10,
-            tol_feas: 1e-10,
-            ..DefaultSettings::default()
-        };
+        let tight = crate::sets::testing::tight_clarabel();
         let (square, left) = (CscMatrix::identity(target.len()), CscMatrix::from(rows.iter()));
         let cones = [NonnegativeConeT(rows.len())];
         let mut solver = DefaultSolver::new(&square, &linear, &left, &vec![0.0; rows.len()], &cones, tight).unwrap();
@@ -257,7 +253,7 @@ mod tests {
     #[test]
     fn both_forms_and_an_interior_point_method_agree() {
         let mut rng = Rng::new(21, Purpose::Data);
-        let (mut compared, mut inside, mut kept) = (0, 0, 0);
+        let (mut comparison, mut inside, mut kept) = (0, 0, 0);
         for trial in 0..60 {
             let (dim, rows) = (2 + trial % 5, 4 + trial % 9);
             let mut features: Vec<Vec<f64>> = (0..rows)
@@ -283,7 +279,7 @@ mod tests {
             let cone = Cone { rows: pairs, radius: 3.0 };
             let collapsed = Collapsed { features: &matrix, positives: &positives, negatives: &negatives, radius: 3.0 };
             let Some(wanted) = by_clarabel(&features, &positives, &negatives, &target) else { continue };
-            compared += 1;
+            comparison += 1;
             let (mut warm, mut also) = (Warm::default(), Warm::default());
             for _ in 0..2 {
                 let (first, _) = project(&cone, &target, &mut warm);
@@ -309,7 +305,7 @@ mod tests {
             };
             assert!((lowest(&cone) - lowest(&collapsed)).abs() < 1e-3 * (1.0 + vec::norm(&target)), "trial {trial}");
         }
-        assert!(compared > 40 && inside < compared / 2 && kept > 20, "{compared} {inside} {kept}");
+        assert!(comparison > 40 && inside < comparison / 2 && kept > 20, "{comparison} {inside} {kept}");
     }
 
     /// Sparse rows give the numbers of dense ones, and an unfinished projection goes on from its state.

@@ -14,7 +14,7 @@ pub enum Penalty {
 }
 
 impl Penalty {
-    /// Its value.
+    /// Returns the value.
     pub fn value(self, w: &[f64]) -> f64 {
         match self {
             Penalty::L2 => 0.5 * vec::norm_squared(w),
@@ -23,7 +23,7 @@ impl Penalty {
         }
     }
 
-    /// `grad += factor * subgradient`.
+    /// Adds `factor` times a subgradient to `grad`.
     pub fn add_slope(self, w: &[f64], factor: f64, grad: &mut [f64]) {
         let slope = match self {
             Penalty::L2 => |w: f64| w,
@@ -35,7 +35,7 @@ impl Penalty {
         }
     }
 
-    /// Weak-convexity constant.
+    /// Returns the weak-convexity constant.
     pub fn modulus(self) -> f64 {
         match self {
             Penalty::L2 | Penalty::L1 => 0.0,
@@ -52,7 +52,7 @@ pub(super) struct Convex {
 }
 
 impl Convex {
-    /// None where one is not convex.
+    /// Returns `None` if a penalty is not convex.
     pub(super) fn of(penalties: impl IntoIterator<Item = (f64, Penalty)>) -> Option<Self> {
         let mut sum = Convex::default();
         for (factor, penalty) in penalties {
@@ -65,7 +65,7 @@ impl Convex {
         Some(sum)
     }
 
-    /// `grad += subgradient`; returns the value.
+    /// Adds a subgradient to `grad` and returns the value.
     pub(super) fn add_slope(self, w: &[f64], grad: &mut [f64]) -> f64 {
         let mut value = 0.0;
         for (factor, penalty) in [(self.l2, Penalty::L2), (self.l1, Penalty::L1)] {
@@ -77,7 +77,7 @@ impl Convex {
         value
     }
 
-    /// Whether it is a multiple of the squared norm of the weights.
+    /// Returns whether the sum is a multiple of the squared norm of the weights.
     pub(super) fn is_ridge(self) -> bool {
         self.l1 == 0.0
     }

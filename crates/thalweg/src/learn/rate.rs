@@ -1,18 +1,18 @@
-//! Rates of errors over the rows of one label, with the step function softened to a sigmoid. Gaps between the rates of groups
+//! Error rates over the rows of one label, with a sigmoid as surrogate of the step function. Gaps between the rates of groups
 //! are in `gap.rs`.
 
-use super::gap::{STEEPEST_BEND, share_above, weigh};
-use super::term::{Compared, Constant, Part, Rates, RowNorms, Subpopulation, Term, View, Work};
+use super::gap::{MAX_SIGMOID_CURVATURE, share_above, weigh};
+use super::term::{Comparison, Constant, Part, Rates, RowNorms, Subpopulation, Term, View, Work};
 use crate::math::sigmoid;
 
-/// A rate of errors: false positives among the rows with label -1, or false negatives among those with label +1.
+/// Error rate: false positives among the rows with label -1, or false negatives among those with label +1.
 ///
-/// The statistic is the mean of `sigmoid(score / temperature)`, the softened share of rows that are called positive, for both
-/// of them; the rate of false negatives is 1 minus it, since `sigmoid(-z) = 1 - sigmoid(z)`. Counted, a row is called positive
-/// if its score is above 0.
+/// The statistic of both is the mean of `sigmoid(score / temperature)`, the surrogate of the positive rate; the surrogate of
+/// the false-negative rate is 1 minus it, since `sigmoid(-z) = 1 - sigmoid(z)`. The measured rate predicts a row as positive if
+/// its score is above 0.
 ///
 /// With `q` the mean of the squared norms of the rows, the weak-convexity constant is `q / (6 sqrt(3) temperature^2)`: the
-/// second derivative of the sigmoid lies between -1 / (6 sqrt 3) and 1 / (6 sqrt 3), whichever its sign.
+/// second derivative of the sigmoid lies between -1 / (6 sqrt 3) and 1 / (6 sqrt 3).
 #[derive(Debug, Clone, PartialEq)]
 pub struct ErrorRate {
     errors: Errors,
@@ -26,12 +26,12 @@ enum Errors {
 }
 
 impl ErrorRate {
-    /// The share of rows with label -1 that are called positive.
+    /// Fraction of the rows with label -1 that are predicted positive.
     pub fn false_positive(temperature: f64) -> Self {
         ErrorRate { errors: Errors::FalsePositives, temperature }
     }
 
-    /// The share of rows with label +1 that are not called positive.
+    /// Fraction of the rows with label +1 that are predicted negative.
     pub fn false_negative(temperature: f64) -> Self {
         ErrorRate { errors: Errors::FalseNegatives, temperature }
     }
@@ -39,14 +39,14 @@ impl ErrorRate {
 
 impl Term for ErrorRate {
     fn populations(&self) -> (Part, Vec<Subpopulation>) {
-        let who = match self.errors {
+        let subpopulation = match self.errors {
             Errors::FalsePositives => Subpopulation::Negatives,
             Errors::FalseNegatives => Subpopulation::Positives,
         };
-        (Part::Losses, vec![who])
+        (Part::Losses, vec![subpopulation])
     }
 
-    fn sharpen(&mut self, factor: f64) -> bool {
+    fn scale_temperature(&mut self, factor: f64) -> bool {
         self.temperature *= factor;
         true
     }
@@ -55,17 +55,17 @@ impl Term for ErrorRate {
         out[0] = sigmoid::mean_at(view.scores, view.weights, 0.0, self.temperature);
     }
 
-    fn count(&self, _: usize, view: View, out: &mut [f64]) -> bool {
+    fn zero_one_rates(&self, _: usize, view: View, out: &mut [f64]) -> bool {
         out[0] = share_above(view, 0.0);
         true
     }
 
     fn rates(&self) -> Option<Rates<'_>> {
-        let compared = match self.errors {
-            Errors::FalsePositives => Compared::Share,
-            Errors::FalseNegatives => Compared::Rest,
+        let comparison = match self.errors {
+            Errors::FalsePositives => Comparison::Share,
+            Errors::FalseNegatives => Comparison::Rest,
         };
-        Some(Rates { thresholds: &[0.0], temperature: self.temperature, compared })
+        Some(Rates { thresholds: &[0.0], temperature: self.temperature, comparison })
     }
 
     fn outer(&self, statistics: &[f64]) -> f64 {
@@ -89,7 +89,7 @@ impl Term for ErrorRate {
 
     fn modulus(&self, populations: &[RowNorms], which: Constant) -> Option<f64> {
         let bend = match which {
-            Constant::Sharp => STEEPEST_BEND,
+            Constant::Sharp => MAX_SIGMOID_CURVATURE,
             Constant::AsPrinted => 1.0,
         };
         Some(bend * populations.iter().map(|p| p.mean_square).sum::<f64>() / (self.temperature * self.temperature))

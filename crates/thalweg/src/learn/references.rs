@@ -1,36 +1,36 @@
-//! Reference values of a problem: which ones its words ask for, and the numbers that they turn words into. How a value is
-//! computed is not known here.
+//! Reference values of a problem: which ones its expressions refer to, and the numbers that they resolve to. How a value is
+//! computed is in `best.rs`.
 
 use super::best::Best;
 use super::expression::{Argument, Bound, Bounded, Call, Expression};
 use crate::{Error, Result};
 
-/// The word for what belongs to the minimiser of the problem's loss.
+/// Name that refers to the minimiser of the problem's loss.
 pub(super) const ERM: &str = "erm";
 
-/// The reference values that a problem asks for.
+/// Reference values that a problem requires.
 #[derive(Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct RequiredReferences {
     expressions: Vec<Expression>,
-    /// Whose minimiser is meant by "erm".
+    /// Index of the expression whose minimiser "erm" refers to.
     erm: Option<usize>,
 }
 
-impl Wanted {
-    /// Goes through the words of a problem. `erm` says that the minimiser of its loss is asked for elsewhere, `settled` whose
-    /// minimiser that is, if the words need not say it.
+impl RequiredReferences {
+    /// Collects the reference values in the expressions of a problem. `erm` is set if the minimiser of its loss is required for
+    /// another reason, `settled` is the expression to minimise if it is already known.
     pub(super) fn by(objective: &Expression, constraints: &[Bounded], erm: bool, settled: Option<&Expression>) -> Result<Self> {
-        let mut wanted = Wanted::default();
+        let mut wanted = RequiredReferences::default();
         for (_, expression) in constraints.iter().filter_map(|c| c.bound.best.as_ref()) {
             wanted.index(expression);
         }
         let calls = || constraints.iter().map(|c| &c.expression).chain([objective]).flat_map(|e| &e.pieces).map(|(_, call)| call);
         if erm || calls().any(|call| call.arguments.iter().any(|argument| is_erm(call, argument))) {
-            // What a bound is measured by is the loss of the problem. Else it is a loss over all rows: the smallest loss of
-            // one label alone belongs to a model that always says the same.
+            // The loss in a bound is the loss of the problem, else the first loss over all rows: the smallest loss over one
+            // label alone belongs to a constant model.
             let bounding = wanted.expressions.iter().position(|e| e.pieces.iter().any(|(_, call)| is_loss(call)));
             let plain = |call: &&Call| is_loss(call) && call.arguments.is_empty();
-            // A loss that stands inside another term counts where none stands alone.
+            // A loss inside another term is used only if no other exists.
             let bare = || calls().find(plain).or_else(|| calls().filter_map(|call| call.of.as_deref()).find(plain));
             wanted.erm = match settled {
                 Some(expression) => Some(wanted.index(expression)),
@@ -54,7 +54,7 @@ impl Wanted {
         })
     }
 
-    /// Looks the values up among those that are known and computes the others, each once.
+    /// Takes values that are already known and computes the others, each once.
     pub(super) fn find(
         &self,
         dim: usize,
@@ -100,12 +100,12 @@ impl References {
         self.list.iter().find(|best| best.expression == text)
     }
 
-    /// What an expression is never below, as far as it is known here.
+    /// Returns the known lower bound of an expression.
     pub(super) fn lower(&self, expression: &Expression) -> f64 {
         self.of(expression).map_or(f64::NEG_INFINITY, |best| best.lower)
     }
 
-    /// The number that a bound is.
+    /// Returns the number that a bound resolves to.
     pub(super) fn bound(&self, bound: &Bound) -> Result<f64> {
         let best = match &bound.best {
             None => 0.0,
@@ -119,8 +119,7 @@ impl References {
         }
     }
 
-    /// The expression with numbers in place of "erm": thresholds reach beyond the scores of the minimiser, on each side by
-    /// half of their range.
+    /// Replaces "erm" by numbers: thresholds extend beyond the scores of the minimiser by half of their range on each side.
     pub(super) fn resolve(&self, expression: &Expression) -> Expression {
         let mut resolved = expression.clone();
         let Some(Best { scores: [low, high], .. }) = self.erm() else { return resolved };
@@ -136,7 +135,7 @@ impl References {
         resolved
     }
 
-    /// The radius of a ball, as a multiple of the minimiser's norm.
+    /// Returns a ball's radius as a multiple of the minimiser's norm.
     pub(super) fn radius(&self, times: f64) -> Result<f64> {
         let norm = self.erm().map_or(f64::NAN, |best| best.norm);
         if norm > 0.0 {

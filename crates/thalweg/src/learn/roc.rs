@@ -1,12 +1,13 @@
-//! The largest gap between the score distributions of groups over a grid of thresholds.
+//! The largest gap between the score distributions of groups over a grid of thresholds. Gaps at the threshold 0 are in
+//! `gap.rs`.
 
 use super::gap::{Contrast, NOISE, share_above, weigh};
-use super::term::{Branch, Compared, Constant, Part, Rates, RowNorms, Subpopulation, Term, View, Work};
+use super::term::{Branch, Comparison, Constant, Part, Rates, RowNorms, Subpopulation, Term, View, Work};
 use crate::Result;
 use crate::math::sigmoid::{self, SigmoidMeans};
 
-/// `max over thresholds of |mean_p sigmoid(score - threshold) - mean_u sigmoid(score - threshold)|`; with more than two
-/// groups, each against the overall mean.
+/// ROC gap: `max over thresholds of |mean_p sigmoid(score - threshold) - mean_u sigmoid(score - threshold)|`; with more than
+/// two groups, each against the overall mean.
 #[derive(Debug)]
 pub struct RocGap {
     populations: Vec<Subpopulation>,
@@ -17,7 +18,7 @@ pub struct RocGap {
 }
 
 impl RocGap {
-    /// `count` equally spaced thresholds from `low` to `high`, both included.
+    /// Uses `count` equally spaced thresholds from `low` to `high`, both included.
     pub fn new(groups: u32, count: usize, low: f64, high: f64, temperature: f64) -> Result<Self> {
         let step = |j: usize| if count == 1 { 0.0 } else { j as f64 / (count - 1) as f64 };
         let thresholds: Vec<f64> = (0..count).map(|j| low + (high - low) * step(j)).collect();
@@ -30,7 +31,7 @@ impl RocGap {
         })
     }
 
-    /// The index of the threshold with the largest gap and the signed gap there, from the statistics.
+    /// Returns the index of the threshold with the largest gap and the signed gap there, from the statistics.
     pub fn winner(&self, statistics: &[f64]) -> Option<(usize, f64)> {
         self.largest(statistics).map(|l| (l.position, l.gap))
     }
@@ -40,26 +41,26 @@ impl RocGap {
         self.contrast.largest(width, |k, j| statistics[k * width + j])
     }
 
-    /// Positions of the grid in half a temperature, the distance over which a softened rate changes noticeably; at least 1.
+    /// Returns the number of grid positions in half a temperature, over which a surrogate rate changes noticeably; at least 1.
     fn stride(&self) -> usize {
         let steps = self.thresholds.len().saturating_sub(1) as f64;
         let range = self.thresholds.last().unwrap_or(&0.0) - self.thresholds.first().unwrap_or(&0.0);
-        // Thresholds that are all the same give infinity, and the longest stride of all: none differs from another.
+        // Equal thresholds give infinity and hence the longest stride.
         (0.5 * self.temperature * steps / range).round().max(1.0) as usize
     }
 }
 
-/// A row as a counted rate sees it.
+/// Score, group and weight of a row.
 pub(super) struct Scored {
     pub(super) score: f64,
     pub(super) group: usize,
     pub(super) weight: f64,
 }
 
-/// The largest difference, over all thresholds there are, between the shares of groups with a score above the threshold: for two
-/// groups the Kolmogorov-Smirnov distance of their scores. Shares change at scores only, so that one sort and one sweep from
-/// the highest score down see them all. `totals` are the weights of the groups. Sorts the rows.
-pub(super) fn largest_counted_gap(rows: &mut [Scored], contrast: &Contrast, totals: &[f64]) -> f64 {
+/// Computes the largest difference, over all thresholds, between the fractions of groups with a score above the threshold: for
+/// two groups the Kolmogorov-Smirnov distance of their scores. The fractions change only at scores, so that one sort and one
+/// sweep from the highest score down visit all of them. `totals` are the weights of the groups. Sorts the rows.
+pub(super) fn largest_measured_gap(rows: &mut [Scored], contrast: &Contrast, totals: &[f64]) -> f64 {
     if rows.iter().any(|row| row.score.is_nan()) {
         return f64::NAN;
     }
@@ -83,9 +84,9 @@ impl Term for RocGap {
         self.contrast = Contrast::new(populations);
     }
 
-    fn sharpen(&mut self, factor: f64) -> bool {
+    fn scale_temperature(&mut self, factor: f64) -> bool {
         let temperature = self.temperature * factor;
-        // The thresholds were good before; only a temperature that underflows can be refused.
+        // The thresholds are valid; only a temperature that underflows is rejected.
         match SigmoidMeans::new(self.thresholds.clone(), temperature) {
             Ok(means) => (self.temperature, self.means) = (temperature, means),
             Err(_) => return false,
@@ -101,13 +102,13 @@ impl Term for RocGap {
         self.means.means(view.scores, view.weights, out, &mut work.sigmoid);
     }
 
-    fn count(&self, _: usize, view: View, out: &mut [f64]) -> bool {
+    fn zero_one_rates(&self, _: usize, view: View, out: &mut [f64]) -> bool {
         out.iter_mut().zip(&self.thresholds).for_each(|(out, &threshold)| *out = share_above(view, threshold));
         true
     }
 
     fn rates(&self) -> Option<Rates<'_>> {
-        Some(Rates { thresholds: &self.thresholds, temperature: self.temperature, compared: Compared::Gap(&self.contrast) })
+        Some(Rates { thresholds: &self.thresholds, temperature: self.temperature, comparison: Comparison::Gap(&self.contrast) })
     }
 
     fn outer(&self, statistics: &[f64]) -> f64 {
@@ -139,7 +140,8 @@ impl Term for RocGap {
     }
 
     fn slopes(&self, _: usize, view: View, weights: &[f64], _: &mut Work, out: &mut [f64]) {
-        // Only the winning threshold carries weight: one exact pass. (A recursive estimator may weigh several.)
+        // Usually only the largest gap's threshold has a weight and one exact pass suffices; a recursive estimator may weigh
+        // several.
         let mut weighted = weights.iter().zip(&self.thresholds).filter(|(w, _)| **w != 0.0);
         match weighted.next() {
             None => out.fill(0.0),

@@ -1,9 +1,9 @@
-//! A loss on the rows of a population as losses of single samples, for methods that weigh them. A mean with its variance is in
+//! The losses of single rows of a population, for solvers that weigh samples. A mean with its variance is in
 //! `inf_projection.rs`.
 
 use std::sync::Arc;
 
-use super::inf_projection::Sampled;
+use super::inf_projection::SampledRows;
 use super::loss::Loss;
 use super::penalty::Convex;
 use crate::Result;
@@ -12,10 +12,10 @@ use crate::math::Matrix;
 use crate::oracle::{LossRows, SampleLosses, ScoredRows};
 use crate::sets::Set;
 
-/// `factor l_i` of the rows of a population, with convex penalties.
+/// Losses `factor l_i` of the rows of a population, with convex penalties.
 #[derive(Debug, Clone)]
 pub struct RowLosses {
-    pub(super) rows: Sampled,
+    pub(super) rows: SampledRows,
     pub(super) loss: Loss,
     pub(super) factor: f64,
     pub(super) penalties: Convex,

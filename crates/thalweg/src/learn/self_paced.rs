@@ -1,14 +1,14 @@
-//! Self-paced learning: rows with a large loss are left out, softly, and come in as the model learns the others. The loss itself
-//! is in `loss.rs`, the form with one variable per row in `inf_projection.rs`.
+//! Self-paced learning: rows with a large loss get a small weight or none, and return as the model improves. The losses are in
+//! `loss.rs`, the form with one variable per row in `inf_projection.rs`.
 
 use super::loss::{Loss, by_blocks, fill_by_blocks};
-use super::term::{Constant, LossStatistic, OfLosses, Part, RowNorms, Subpopulation, Term, View, Work};
+use super::term::{Constant, LossFunction, LossStatistic, Part, RowNorms, Subpopulation, Term, View, Work};
 use crate::math::reduce::{self, Chunks};
 use crate::math::vec;
 use crate::{Error, Result};
 
-/// `mean over rows of min over v in [0, 1] of v l - v / age + (softness / 2) v^2`: a row whose loss l is at least `1 / age` counts
-/// nothing, one whose loss is at most `1 / age - softness` counts in full.
+/// Self-paced loss: `mean over rows of min over v in [0, 1] of v l - v / age + (softness / 2) v^2`. A row with a loss of at
+/// least `1 / age` has weight v = 0, one with a loss of at most `1 / age - softness` has weight 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SelfPaced {
     loss: Loss,
@@ -19,7 +19,7 @@ pub struct SelfPaced {
 }
 
 impl SelfPaced {
-    /// The term for a loss over some rows.
+    /// Builds the term for a loss over the rows `on`.
     pub fn new(loss: Loss, on: Subpopulation, age: f64, softness: f64) -> Result<Self> {
         for (name, value) in [("age", age), ("softness", softness)] {
             if !(value > 0.0 && value.is_finite()) {
@@ -29,12 +29,12 @@ impl SelfPaced {
         Ok(SelfPaced { loss, on, threshold: 1.0 / age, softness })
     }
 
-    /// How much a row with this loss counts: the v that minimises.
+    /// Returns the weight v of a row with this loss, the minimiser.
     fn share(&self, loss: f64) -> f64 {
         ((self.threshold - loss) / self.softness).clamp(0.0, 1.0)
     }
 
-    /// What a row with this loss adds.
+    /// Returns the contribution of a row with this loss.
     fn part(&self, loss: f64) -> f64 {
         let v = self.share(loss);
         v * (loss - self.threshold + 0.5 * self.softness * v)
@@ -50,9 +50,9 @@ impl Term for SelfPaced {
         self.loss = self.loss.bound(populations.first().map_or(1.0, |p| p.weight));
     }
 
-    fn of_losses(&self) -> Option<OfLosses> {
-        let how = LossStatistic::SelfPaced { threshold: self.threshold, softness: self.softness };
-        Some(OfLosses { loss: self.loss, how })
+    fn loss_function(&self) -> Option<LossFunction> {
+        let statistic = LossStatistic::SelfPaced { threshold: self.threshold, softness: self.softness };
+        Some(LossFunction { loss: self.loss, statistic })
     }
 
     fn measure(&self, _: usize, view: View, work: &mut Work, out: &mut [f64]) {
@@ -79,19 +79,19 @@ impl Term for SelfPaced {
     }
 
     fn slopes(&self, _: usize, view: View, weights: &[f64], _: &mut Work, out: &mut [f64]) {
-        // The derivative of a minimum by what does not move the minimiser: v itself.
+        // By the envelope theorem the derivative with respect to the loss is v.
         fill_by_blocks(self.loss, view, out, |l| weights[0] * self.share(l));
     }
 
     fn modulus(&self, populations: &[RowNorms], _: Constant) -> Option<f64> {
-        // What a row adds is a concave function of l whose derivative v is in [0, 1] and changes by at most 1 / softness: below
-        // its tangent by at most (change of l)^2 / (2 softness). And l itself is weakly convex, which counts v times.
+        // A row's contribution is a concave function of l whose derivative v is in [0, 1] and changes by at most 1 / softness,
+        // so it lies below its tangent by at most (change of l)^2 / (2 softness). The curvature of l itself is multiplied by v.
         let steepness = self.loss.steepness();
         Some((steepness * steepness / self.softness + self.loss.curvature()) * populations.first()?.mean_square)
     }
 
     fn minimum(&self) -> f64 {
-        // It grows with the loss, which is never below 0.
+        // The contribution increases with the loss, which is at least 0.
         self.part(0.0)
     }
 }

@@ -1,13 +1,12 @@
-//! The seam of a term: a function of means over populations of rows. Every quantity here has the form
-//! `outer(mean_1, mean_2, …)`, which is what lets one code path serve values, subgradients, mini-batches and recursive
-//! estimators.
+//! The interface of a term: a function of means over populations of rows, `outer(mean_1, mean_2, …)`. This common form lets one
+//! implementation serve values, subgradients, mini-batches and recursive estimators; the terms themselves are in other files.
 
 use super::gap::Contrast;
 use super::loss::Loss;
 use super::wasserstein::Coupling;
 use crate::math::sigmoid::SigmoidScratch;
 
-/// A population of rows, relative to the part of the data that a term is computed on.
+/// Population of rows within the part of the data that a term is computed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Subpopulation {
     /// Every row.
@@ -25,7 +24,7 @@ pub enum Subpopulation {
 }
 
 impl Subpopulation {
-    /// Whether a row with this group and label belongs here.
+    /// Returns whether a row with this group and label belongs to the population.
     pub fn contains(self, group: Option<u32>, label: f64) -> bool {
         match self {
             Subpopulation::Everyone => true,
@@ -38,7 +37,7 @@ impl Subpopulation {
     }
 }
 
-/// Where a term's rows come from.
+/// Part of the data that a term is computed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
     /// The rows that losses are computed on.
@@ -47,7 +46,7 @@ pub enum Part {
     Gaps,
 }
 
-/// The drawn rows of one population, one entry per row.
+/// Drawn rows of one population, one entry per row.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     /// Scores of the model.
@@ -59,7 +58,7 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// Weight of row `i` in the mean over the view.
+    /// Returns the weight of row `i` in the mean over the view.
     #[inline]
     pub fn weight(&self, i: usize) -> f64 {
         self.weights.map_or(1.0, |w| w[i])
@@ -69,15 +68,15 @@ impl View<'_> {
 /// Working space shared by all terms of a run.
 #[derive(Debug, Default)]
 pub struct Work {
-    /// For means of sigmoids over thresholds.
+    /// Buffers for means of sigmoids over thresholds.
     pub sigmoid: SigmoidScratch,
     /// Slots of chunked sums.
     pub slots: Vec<f64>,
-    /// The coupling of two populations that was made last.
+    /// Most recent coupling of two populations.
     pub(super) coupling: Coupling,
 }
 
-/// A population seen from a term: its share of the whole and the size of its rows.
+/// Total weight and size of the rows of a population.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowNorms {
     /// Total weight of the population's rows.
@@ -86,96 +85,96 @@ pub struct RowNorms {
     pub mean_square: f64,
 }
 
-/// Which weak-convexity constant is wanted.
+/// Choice of a weak-convexity constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Constant {
-    /// The sharpest one that is proved.
+    /// The sharpest proven constant.
     Sharp,
-    /// As the papers print it.
+    /// The constant printed in the papers.
     AsPrinted,
 }
 
-/// One of the functions that a gap is the largest of, at given statistics: a difference of group means, with its sign.
+/// One of the functions whose maximum is a gap: a signed difference of group means.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Branch {
-    /// Which difference.
+    /// Index of the difference.
     pub row: usize,
-    /// At which position of the grid.
+    /// Position on the grid of thresholds.
     pub position: usize,
-    /// The difference with its sign.
+    /// The signed difference.
     pub gap: f64,
 }
 
 impl Branch {
-    /// The value, at most that of the term: the sign is part of the branch.
+    /// Returns the value of the branch, at most that of the term.
     pub fn value(&self) -> f64 {
         self.gap.abs()
     }
 }
 
-/// What a term made of rates consists of. A rate is the share of rows with a score above a threshold, softened to the mean of
-/// `sigmoid((score - threshold) / temperature)`: the value of a row is in [0, 1], whatever its score.
+/// Rates that a term consists of. A rate is the fraction of rows with a score above a threshold; its surrogate is the mean of
+/// `sigmoid((score - threshold) / temperature)`. The contribution of a row is in [0, 1] for every score.
 #[derive(Debug, Clone, Copy)]
 pub struct Rates<'a> {
-    /// One for each statistic of a population.
+    /// Thresholds, one per statistic of a population.
     pub thresholds: &'a [f64],
-    /// The width of the softened step.
+    /// Width of the sigmoid.
     pub temperature: f64,
-    /// How the rates of the populations become the value.
-    pub(super) compared: Compared<'a>,
+    /// Function that combines the rates of the populations.
+    pub(super) comparison: Comparison<'a>,
 }
 
-/// How rates become the value of a term.
+/// Function that combines rates into the value of a term.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Compared<'a> {
+pub(super) enum Comparison<'a> {
     /// The largest difference between groups.
     Gap(&'a Contrast),
     /// The larger of two such gaps, of the first and of the second half of the populations.
     Larger([&'a Contrast; 2]),
-    /// The rate of the one population.
+    /// The rate of the single population.
     Share,
-    /// One minus the rate of the one population.
+    /// One minus the rate of the single population.
     Rest,
 }
 
-impl Compared<'_> {
-    /// Between which values the term lies when the mean of population `k` lies in `range(k, position)`, whatever the other
-    /// means are.
+impl Comparison<'_> {
+    /// Returns the interval of the term's value if the mean of population `k` lies in `range(k, position)`, independently of
+    /// the other means.
     pub(super) fn enclosure(&self, positions: usize, range: impl Fn(usize, usize) -> [f64; 2]) -> [f64; 2] {
         match self {
-            Compared::Gap(contrast) => contrast.enclosure(positions, range),
-            Compared::Larger([one, other]) => {
+            Comparison::Gap(contrast) => contrast.enclosure(positions, range),
+            Comparison::Larger([one, other]) => {
                 let [low, high] = one.enclosure(positions, &range);
                 let [least, most] = other.enclosure(positions, |k, position| range(one.groups() + k, position));
                 [low.max(least), high.max(most)]
             }
-            Compared::Share => range(0, 0),
-            Compared::Rest => {
+            Comparison::Share => range(0, 0),
+            Comparison::Rest => {
                 let [low, high] = range(0, 0);
                 [1.0 - high, 1.0 - low]
             }
         }
     }
 
-    /// Whether the groups' shares of the rows are part of the value.
+    /// Returns whether the value depends on the fractions of the groups.
     pub(super) fn uses_shares(&self) -> bool {
         match self {
-            Compared::Gap(contrast) | Compared::Larger([contrast, _]) => contrast.groups() > 2,
-            Compared::Share | Compared::Rest => false,
+            Comparison::Gap(contrast) | Comparison::Larger([contrast, _]) => contrast.groups() > 2,
+            Comparison::Share | Comparison::Rest => false,
         }
     }
 }
 
-/// A term that is a function of the losses of the rows of one population.
+/// A loss and a statistic of it over one population.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct OfLosses {
-    /// Which loss.
+pub struct LossFunction {
+    /// The loss.
     pub loss: Loss,
-    /// Which function.
-    pub how: LossStatistic,
+    /// The statistic.
+    pub statistic: LossStatistic,
 }
 
-/// A function of the losses l_i of rows.
+/// Statistic of the losses l_i of rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LossStatistic {
     /// Their mean.
@@ -184,78 +183,78 @@ pub enum LossStatistic {
     Variance,
     /// `sqrt(variance / rows)`.
     Deviation {
-        /// Rows in the whole population, each as often as its weight says.
+        /// Rows in the whole population, counted with their weights.
         rows: f64,
     },
     /// The mean over rows of `min over v in [0, 1] of v l_i - v threshold + (softness / 2) v^2`.
     SelfPaced {
-        /// The loss beyond which a row counts nothing.
+        /// Loss above which a row has weight 0.
         threshold: f64,
         /// The quadratic coefficient.
         softness: f64,
     },
 }
 
-/// A quantity computed from scores: `outer(statistics)`, where every statistic is the mean over one population of a function
-/// of score and label. Statistics are ordered by population, [`Term::width`] for each.
+/// Quantity computed from scores: `outer(statistics)`, where every statistic is the mean over one population of a function of
+/// score and label. Statistics are ordered by population, [`Term::width`] for each.
 pub trait Term: Send + Sync + std::fmt::Debug {
-    /// The part of the data and the populations; their position is the index `k` below.
+    /// Returns the part of the data and the populations; their position is the index `k` below.
     fn populations(&self) -> (Part, Vec<Subpopulation>);
-    /// Told the size of its populations once, before anything else.
+    /// Sets the sizes of the populations. Called once, before any other method.
     fn bind(&mut self, _populations: &[RowNorms]) {}
-    /// Multiplies the temperature of softened steps by `factor`. False for a term that softens nothing.
-    fn sharpen(&mut self, _factor: f64) -> bool {
+    /// Multiplies the temperature of surrogate rates by `factor`. Returns false for a term without rates.
+    fn scale_temperature(&mut self, _factor: f64) -> bool {
         false
     }
-    /// What it is as a function of losses, for a term that is one.
-    fn of_losses(&self) -> Option<OfLosses> {
+    /// Returns the loss and the statistic of a term that is a function of losses.
+    fn loss_function(&self) -> Option<LossFunction> {
         None
     }
-    /// Statistics per population.
+    /// Returns the number of statistics per population.
     fn width(&self) -> usize {
         1
     }
-    /// Whether rows are compared across its two populations, so that [`Term::couple`] has to see both at once.
+    /// Returns whether the term compares rows across its two populations and therefore requires [`Term::couple`].
     fn is_coupled(&self) -> bool {
         false
     }
-    /// For a coupled term: looks at the drawn rows of both populations and leaves what it finds in `work`. Called right
-    /// before the means, and again right before the slopes, since other terms use `work` in between.
+    /// Prepares a coupled term from the drawn rows of both populations and stores the result in `work`. Called right before the
+    /// means and again right before the slopes, since other terms use `work` in between.
     fn couple(&self, _views: [View; 2], _work: &mut Work) {}
-    /// Means of population `k` into `out`.
+    /// Computes the means of population `k`.
     fn measure(&self, k: usize, view: View, work: &mut Work, out: &mut [f64]);
-    /// The same means with every softened step made hard again, into `out`: the 0/1 rates that a person would count. False,
-    /// and `out` untouched, for a term that softens nothing.
-    fn count(&self, _k: usize, _view: View, _out: &mut [f64]) -> bool {
+    /// Computes the same means with 0/1 rates in place of their surrogates. Returns false, and leaves `out` unchanged, for a
+    /// term without rates.
+    fn zero_one_rates(&self, _k: usize, _view: View, _out: &mut [f64]) -> bool {
         false
     }
-    /// The rates that the term is made of; `None` for a term whose rows have values without a known range.
+    /// Returns the rates of the term; `None` for a term whose rows have values without a known range.
     fn rates(&self) -> Option<Rates<'_>> {
         None
     }
-    /// The term's value.
+    /// Computes the value from the statistics.
     fn outer(&self, statistics: &[f64]) -> f64;
-    /// Derivative of the value by each statistic (one element of it at a kink) into `out`.
+    /// Computes the derivative of the value with respect to each statistic, one element of the subdifferential at a kink.
     fn outer_slopes(&self, statistics: &[f64], out: &mut [f64]);
-    /// Whether the value is the largest of several branches, each of them weakly convex with the term's constant.
+    /// Returns whether the value is the maximum of several branches, each of them weakly convex with the term's constant.
     fn has_branches(&self) -> bool {
         false
     }
-    /// Branches that are worth a cut beside the one that [`Term::outer`] takes: at most `limit`, near it in value but
-    /// different from it and from one another, the most useful first, in place of what was in `out`.
+    /// Selects branches that are worth a cut in addition to that of [`Term::outer`]: at most `limit`, close to the maximum but
+    /// different from it and from each other, the most useful first. Replaces the content of `out`.
     fn branches(&self, _statistics: &[f64], _limit: usize, out: &mut Vec<Branch>) {
         out.clear();
     }
-    /// Derivative of the value of one of its branches by each statistic into `out`.
+    /// Computes the derivative of a branch with respect to each statistic.
     fn branch_slopes(&self, _branch: &Branch, out: &mut [f64]) {
         out.fill(0.0);
     }
-    /// `out[i]` becomes the derivative by the i-th score of the weighted sum of population `k`'s statistics, times the number
-    /// of rows in the view: the caller divides, after summing over rows.
+    /// Sets `out[i]` to the derivative of the weighted sum of population `k`'s statistics with respect to the i-th score, times
+    /// the number of rows in the view: the caller divides after summing over rows.
     fn slopes(&self, k: usize, view: View, weights: &[f64], work: &mut Work, out: &mut [f64]);
-    /// Weak-convexity constant in the model's weights; `None` if there is none.
+    /// Returns the weak-convexity constant in the model's weights; `None` if there is none.
     fn modulus(&self, populations: &[RowNorms], which: Constant) -> Option<f64>;
-    /// A value that the term can never go below.
+    /// Returns a lower bound of the term.
     fn minimum(&self) -> f64 {
         0.0
     }

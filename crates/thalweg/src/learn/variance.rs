@@ -1,39 +1,39 @@
-//! The variance of a loss over rows: what a model pays beside the mean for being wrong by much on some rows. The loss itself is
-//! in `loss.rs`, the form with one more variable that some methods want in `inf_projection.rs`.
+//! The variance of a loss over rows, which penalises large errors on few rows. The losses are in `loss.rs`, the form with an
+//! additional variable in `inf_projection.rs`.
 
 use super::loss::{Loss, by_blocks, fill_by_blocks};
-use super::term::{Constant, LossStatistic, OfLosses, Part, RowNorms, Subpopulation, Term, View, Work};
+use super::term::{Constant, LossFunction, LossStatistic, Part, RowNorms, Subpopulation, Term, View, Work};
 use crate::math::reduce::{self, Chunks};
 use crate::math::vec;
 
-/// `mean l^2 - (mean l)^2` over a population, or `sqrt(variance / n)` for its n rows.
+/// Variance `mean l^2 - (mean l)^2` over a population, or `sqrt(variance / n)` for its n rows.
 ///
-/// The two means are the statistics. Where all losses are nearly equal their difference has few digits left; it is never
-/// reported below 0. The root has slope 0 where the variance is nothing but rounding.
+/// The two means are the statistics. If all losses are nearly equal, their difference has few correct digits; it is never
+/// reported below 0. The root has slope 0 if the variance is rounding error.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variance {
-    /// Which loss.
+    /// The loss.
     pub loss: Loss,
-    /// Over which rows.
+    /// Rows that the variance is taken over.
     pub on: Subpopulation,
-    /// Whether it is the root, divided by the root of n.
+    /// Whether the term is `sqrt(variance / n)`.
     pub root: bool,
-    /// n, once the population is known.
+    /// n, set when the population is known.
     rows: f64,
 }
 
 impl Variance {
-    /// The variance of a loss over some rows, or its root over that of their number.
+    /// Builds the variance of a loss over the rows `on`, or `sqrt(variance / n)` if `root` is set.
     pub fn new(loss: Loss, on: Subpopulation, root: bool) -> Self {
         Variance { loss, on, root, rows: 1.0 }
     }
 }
 
-/// A variance that is less than this share of `mean l^2` is rounding.
+/// Ratio of a variance to `mean l^2` below which it is rounding error.
 const NOISE: f64 = 4.0 * f64::EPSILON;
 
 fn variance(statistics: &[f64]) -> f64 {
-    // max would turn NaN into 0.
+    // `f64::max` would turn NaN into 0.
     let difference = statistics[1] - statistics[0] * statistics[0];
     if difference < 0.0 { 0.0 } else { difference }
 }
@@ -48,9 +48,9 @@ impl Term for Variance {
         self.loss = self.loss.bound(self.rows);
     }
 
-    fn of_losses(&self) -> Option<OfLosses> {
-        let how = if self.root { LossStatistic::Deviation { rows: self.rows } } else { LossStatistic::Variance };
-        Some(OfLosses { loss: self.loss, how })
+    fn loss_function(&self) -> Option<LossFunction> {
+        let statistic = if self.root { LossStatistic::Deviation { rows: self.rows } } else { LossStatistic::Variance };
+        Some(LossFunction { loss: self.loss, statistic })
     }
 
     fn width(&self) -> usize {
@@ -94,7 +94,7 @@ impl Term for Variance {
     }
 
     fn modulus(&self, populations: &[RowNorms], _: Constant) -> Option<f64> {
-        // The square of the mean is subtracted: its curvature grows with the mean, which only a bounded loss bounds.
+        // The square of the mean is subtracted; its curvature grows with the mean, which is bounded only for a bounded loss.
         match self.loss {
             // With q the mean of squared norms, G the steepest slope, c^2 the bound and 2 the largest second derivative of l:
             // (l^2)'' = 2 l'^2 + 2 l l'' is at least -2 c^2 curvature, and the second derivative of (mean l)^2 along a

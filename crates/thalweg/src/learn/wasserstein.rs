@@ -1,5 +1,5 @@
-//! The distance between the score distributions of two groups, with the best transport plan put in its place. The problem that
-//! keeps the plan as a variable is [`super::JointWasserstein`].
+//! The Wasserstein distance between the score distributions of two groups, with the transport plan eliminated. The problem with
+//! the plan as a variable is [`super::JointWasserstein`].
 
 use super::term::{Constant, Part, RowNorms, Subpopulation, Term, View, Work};
 
@@ -16,8 +16,8 @@ use super::term::{Constant, Part, RowNorms, Subpopulation, Term, View, Work};
 /// **Subgradient.** The slope of score i is `sum_j P_ij sgn(s_i - s_j)` with the sorted plan P and sgn(0) = 0: the derivative
 /// where W has one, elsewhere a subgradient of the convex function `sum_ij P_ij |s_i - s_j|` with P held fixed.
 ///
-/// **Batches.** The estimate on a batch is the distance between the batch's scores, each group's weights scaled to 1. It is
-/// biased upwards: two small samples differ even where their groups do not.
+/// **Mini-batches.** The estimate is the distance between the scores of the batch, with each group's weights scaled to 1. It is
+/// biased upwards: two small samples differ even if their groups do not.
 ///
 /// **No weak-convexity constant.** W is a minimum of convex functions, one for each plan, and where the best plan changes it
 /// can have a concave kink. Take scores s and 0 in the first group, -1 and 1 in the second. For s slightly below 0 its partner
@@ -42,7 +42,7 @@ impl Term for WassersteinGap {
         work.coupling.make(views);
     }
 
-    /// Half of the distance between a row and its partners, on the mean: the same for both groups.
+    /// Half of the mean distance between a row and its partners, equal for both groups.
     fn measure(&self, _: usize, _: View, work: &mut Work, out: &mut [f64]) {
         out[0] = 0.5 * work.coupling.cost;
     }
@@ -55,7 +55,7 @@ impl Term for WassersteinGap {
         out.fill(1.0);
     }
 
-    /// The derivative of both statistics together: a row is a partner in the other group's mean as well.
+    /// Derivative of both statistics together, since a row is also a partner in the other group's mean.
     fn slopes(&self, k: usize, view: View, weights: &[f64], work: &mut Work, out: &mut [f64]) {
         let factor = weights[0] * view.scores.len() as f64;
         out.iter_mut().zip(&work.coupling.slopes[k]).for_each(|(out, slope)| *out = factor * slope);
@@ -66,14 +66,14 @@ impl Term for WassersteinGap {
     }
 }
 
-/// The sorted coupling of two groups of scores.
+/// Sorted coupling of two groups of scores.
 #[derive(Debug, Default)]
 pub(super) struct Coupling {
-    /// Rows from the lowest score to the highest, equal ones by their place.
+    /// Rows in ascending order of their scores, equal ones by index.
     orders: [Vec<u32>; 2],
-    /// Derivative of the cost by each score.
+    /// Derivative of the cost with respect to each score.
     slopes: [Vec<f64>; 2],
-    /// The cost of the plan.
+    /// Cost of the plan.
     cost: f64,
 }
 
@@ -98,8 +98,8 @@ impl Coupling {
     }
 }
 
-/// Rows from the lowest score to the highest, equal ones by their place. What was sorted before is nearly sorted now, and costs
-/// little; the order itself does not depend on it.
+/// Sorts the rows by score, equal ones by index. Starting from the previous order makes sorting cheap and does not affect the
+/// result.
 pub(super) fn sort(scores: &[f64], order: &mut Vec<u32>) {
     if order.len() != scores.len() {
         order.clear();
@@ -109,17 +109,17 @@ pub(super) fn sort(scores: &[f64], order: &mut Vec<u32>) {
     order.sort_unstable_by(|&i, &j| score(i).total_cmp(&score(j)).then(i.cmp(&j)));
 }
 
-/// The north-west corner rule along the sorted scores: calls `add(i, j, P_ij)` for every pair that shares mass, at most
-/// `n_1 + n_2` times.
+/// Applies the north-west corner rule to the sorted scores: calls `add(i, j, P_ij)` for every pair with mass, at most `n_1 +
+/// n_2` times.
 pub(super) fn sweep(views: [View; 2], orders: &[Vec<u32>; 2], add: &mut impl FnMut(usize, usize, f64)) {
     let total = |view: &View| view.weights.map_or(view.scores.len() as f64, |w| w.iter().sum());
     let totals = [total(&views[0]), total(&views[1])];
     let whole = totals[0] * totals[1];
     if whole <= 0.0 {
-        // A batch of rows of weight 0 says nothing.
+        // A batch in which all rows have weight 0 has no coupling.
         return;
     }
-    // Each weight times the total of the other group: without row weights all masses are whole numbers, and exact.
+    // Multiplying each weight by the total of the other group makes all masses exact integers if there are no row weights.
     let mut rows = orders[0].iter().map(|&i| (i as usize, views[0].weight(i as usize) * totals[1]));
     let mut partners = orders[1].iter().map(|&j| (j as usize, views[1].weight(j as usize) * totals[0]));
     let (mut row, mut partner) = (rows.next(), partners.next());

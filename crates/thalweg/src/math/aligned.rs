@@ -1,4 +1,4 @@
-//! A vector that begins at a cache line: for iterates and what is as long as they are. What is computed with them is in `vec` and
+//! Vectors aligned to a cache line, for iterates and vectors of the same length. The kernels that work on them are in `vec` and
 //! `wide`.
 
 use std::ops::{Deref, DerefMut};
@@ -8,19 +8,19 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// Numbers in a cache line.
 const LINE: usize = 8;
 
-/// A vector of numbers of which the first lies at the beginning of a cache line. An allocator promises no more than a quarter of
-/// that, and then every second or every single load of a vector instruction touches two lines, which costs a loop in the cache up
-/// to half of its speed. Where the numbers lie changes no bit of them; in a checkpoint it is a plain list.
+/// Vector whose first number is at the beginning of a cache line. Allocators guarantee only a quarter of that alignment, and
+/// misaligned vector loads that touch two lines can cost a loop up to half of its speed. The alignment changes no bits; a
+/// checkpoint stores a plain list.
 #[derive(Debug, Default)]
 pub struct Aligned {
-    /// The numbers, and room to move them to a line.
+    /// The numbers, with spare capacity to align them.
     store: Vec<f64>,
     first: usize,
     len: usize,
 }
 
 impl Aligned {
-    /// Becomes a copy of `x`; allocates only if it was never as long before.
+    /// Copies `x`; allocates only if the vector was never as long before.
     pub fn set(&mut self, x: &[f64]) {
         self.make_room(x.len());
         self.copy_from_slice(x);
@@ -35,7 +35,7 @@ impl Aligned {
     fn make_room(&mut self, len: usize) {
         self.store.resize(len + LINE - 1, 0.0);
         let to_line = self.store.as_ptr().align_offset(LINE * size_of::<f64>());
-        // It may say that it does not know.
+        // `align_offset` may return no answer.
         self.first = if to_line < LINE { to_line } else { 0 };
         self.len = len;
     }
@@ -55,7 +55,7 @@ impl DerefMut for Aligned {
     }
 }
 
-/// A copy lies elsewhere and has a line of its own.
+/// A copy is aligned on its own.
 impl Clone for Aligned {
     fn clone(&self) -> Self {
         let mut copy = Aligned::default();

@@ -1,10 +1,10 @@
-//! Hints to processor and system about memory that is visited in an order which they cannot foresee: that it will be read soon, and that it
-//! should lie on large pages. They change no number: where there are no such things, nothing happens.
+//! Hints to processor and operating system about memory with irregular access: prefetches and large pages. They change no
+//! numbers, and do nothing where they are not supported.
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Asks for the memory of a slice.
+/// Prefetches the memory of a slice.
 #[inline(always)]
 pub(crate) fn fetch<T>(slice: &[T]) {
     let bytes = size_of_val(slice);
@@ -14,7 +14,7 @@ pub(crate) fn fetch<T>(slice: &[T]) {
     }
 }
 
-/// Asks for the line that a small value begins in.
+/// Prefetches the line that a small value begins in.
 #[inline(always)]
 pub(crate) fn fetch_one<T>(value: &T) {
     line(value);
@@ -25,7 +25,7 @@ fn line<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // A prefetch neither reads nor faults, whatever the address.
+        // A prefetch neither reads nor faults at any address.
         #[allow(unsafe_code)]
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(address.cast());
@@ -40,8 +40,8 @@ fn line<T>(address: *const T) {
 /// Bytes of a large page.
 const LARGE: usize = 2 << 20;
 
-/// An empty list with room for `len` entries which are read in no order: if it is long, on large pages where the system has them, so that
-/// an entry far from the last costs one look into memory and not several.
+/// Returns an empty list with capacity for `len` entries that are read in irregular order. A long one is placed on large pages
+/// if available, which reduces the cost of address translation.
 pub(crate) fn scattered<T>(len: usize) -> Vec<T> {
     let list = Vec::with_capacity(len);
     #[cfg(target_os = "linux")]
@@ -49,8 +49,8 @@ pub(crate) fn scattered<T>(len: usize) -> Vec<T> {
         let (begin, bytes) = (list.as_ptr() as usize, list.capacity() * size_of::<T>());
         let (first, end) = (begin.next_multiple_of(LARGE), (begin + bytes) / LARGE * LARGE);
         if first < end {
-            // SAFETY: the range lies within what was just allocated and holds nothing yet. The advice is about how pages are made when
-            // they are first touched; it moves and changes nothing, and a system that refuses it leaves small pages.
+            // SAFETY: the range lies within the new allocation and holds nothing yet. The advice affects how pages are created
+            // when first touched; it moves and changes nothing, and a system that refuses it leaves small pages.
             #[allow(unsafe_code)]
             unsafe {
                 libc::madvise(first as *mut libc::c_void, end - first, libc::MADV_HUGEPAGE);

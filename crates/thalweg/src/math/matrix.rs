@@ -1,5 +1,5 @@
-//! Matrices as collections of rows: the only shape that sampling methods need. Dense row-major, compressed rows, and
-//! rows of ones without values (with one-byte column ids where they fit), which is what 0/1 data such as a9a deserve.
+//! Matrices as collections of rows: dense row-major, compressed rows, and rows of ones without values (with one-byte column
+//! indices if they fit) for 0/1 data such as a9a. Operations by columns are not provided.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,15 +11,15 @@ use super::reduce::{self, Chunks};
 use super::vec;
 use crate::{Error, Result};
 
-/// Selections of more bytes than this keep the numbers of their rows instead of copying them: a copy has its rows side by side,
-/// but of data that fill half of the memory there must not be two.
+/// Size in bytes above which a selection refers to the rows of its source instead of copying them. A copy has contiguous rows,
+/// but large data must not be in memory twice.
 const COPIED: usize = 64 << 20;
 
-/// Lanes that the entries of a row are dealt out to.
+/// Number of lanes that the entries of a row are distributed to.
 pub(crate) const LANES: usize = 4;
 
-/// Entries that are owned, or that something else keeps for the life of the process, such as a mapped file.
-type Kept<T> = Cow<'static, [T]>;
+/// Entries that are owned or live as long as the process, such as those of a mapped file.
+type Entries<T> = Cow<'static, [T]>;
 
 /// An immutable matrix with fast rows. A clone shares the entries.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub struct Matrix {
     /// Number of stored entries in these rows.
     stored: usize,
     store: Arc<Store>,
-    /// Which rows of the store these are; `None` for all, in their order.
+    /// Indices of the selected rows in the store; `None` for all rows in order.
     picked: Option<Arc<[usize]>>,
 }
 
@@ -38,22 +38,22 @@ enum Store {
     Dense(Vec<f64>),
     Sparse {
         ptr: Offsets,
-        ids: Kept<u32>,
-        values: Kept<f64>,
+        ids: Entries<u32>,
+        values: Entries<f64>,
     },
     /// Every stored entry is 1.
     Ones32 {
         ptr: Offsets,
-        ids: Kept<u32>,
+        ids: Entries<u32>,
     },
     /// Every stored entry is 1 and there are at most 256 columns.
     Ones8 {
         ptr: Offsets,
-        ids: Kept<u8>,
+        ids: Entries<u8>,
     },
 }
 
-/// Compressed rows as they are kept: row `i` has the entries of its span among the offsets.
+/// Compressed rows as stored: row `i` has the entries of its span in the offsets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Compressed<'a> {
     /// Columns, counted from 0, and values.
@@ -64,10 +64,10 @@ pub enum Compressed<'a> {
     ByteOnes(&'a Offsets, &'a [u8]),
 }
 
-/// Who is shown the entries of a row. A closure is one; a type of its own can say that its work belongs into the loop, which the compiler
-/// does not see of a long closure that stands in several.
+/// Visitor of the entries of a row. A closure is one; a type of its own can mark its method for inlining, which the compiler
+/// omits for a long closure used in several places.
 pub(crate) trait Visit {
-    /// An entry: its lane, its column and its value.
+    /// Visits an entry with its lane, column and value.
     fn visit(&mut self, lane: usize, column: usize, value: f64);
 }
 
@@ -87,7 +87,7 @@ impl Store {
         }
     }
 
-    /// Bytes of a stored entry.
+    /// Returns the bytes per stored entry.
     fn width(&self) -> usize {
         match self {
             Store::Dense(_) => 8,
@@ -99,7 +99,7 @@ impl Store {
 }
 
 impl Matrix {
-    /// A dense matrix from its entries, row after row.
+    /// Builds a dense matrix from its entries, row after row.
     pub fn dense(rows: usize, cols: usize, entries: Vec<f64>) -> Result<Self> {
         crate::error::check_length("the dense matrix", entries.len(), rows * cols)?;
         if let Some((i, v)) = vec::first_not_finite(&entries) {
@@ -109,9 +109,9 @@ impl Matrix {
         Ok(Self::of(rows, cols, Store::Dense(entries)))
     }
 
-    /// A sparse matrix from compressed rows: row `i` has the columns `ids[ptr.span(i)]`, counted from 0 and strictly
-    /// increasing. Where every value is 1 the values are dropped. Lists are taken as they are; slices that live as long as the
-    /// process are not copied.
+    /// Builds a sparse matrix from compressed rows: row `i` has the columns `ids[ptr.span(i)]`, counted from 0 and strictly
+    /// increasing. If every value is 1, the values are dropped. Lists are moved, and slices that live as long as the process
+    /// are not copied.
     pub fn sparse(
         cols: usize,
         ptr: impl Into<Offsets>,
@@ -130,12 +130,12 @@ impl Matrix {
         Ok(Self::of(rows, cols, Store::Sparse { ptr, ids, values }))
     }
 
-    /// A matrix of zeros and ones from the positions of the ones, as in [`Matrix::sparse`].
+    /// Builds a matrix of zeros and ones from the positions of the ones, as in [`Matrix::sparse`].
     pub fn ones(cols: usize, ptr: impl Into<Offsets>, ids: impl Into<Cow<'static, [u32]>>) -> Result<Self> {
         let (ptr, ids) = (ptr.into(), ids.into());
         let rows = check_rows(cols, &ptr, &ids)?;
         let store = if cols <= 256 {
-            // check_rows has seen every id below cols.
+            // check_rows has verified that every id is below cols.
             Store::Ones8 { ptr, ids: ids.iter().map(|&c| c as u8).collect() }
         } else {
             Store::Ones32 { ptr, ids }
@@ -143,7 +143,7 @@ impl Matrix {
         Ok(Self::of(rows, cols, store))
     }
 
-    /// As [`Matrix::ones`], of at most 256 columns, each in a byte.
+    /// As [`Matrix::ones`], for at most 256 columns with one byte each.
     pub fn byte_ones(cols: usize, ptr: impl Into<Offsets>, ids: impl Into<Cow<'static, [u8]>>) -> Result<Self> {
         let (ptr, ids) = (ptr.into(), ids.into());
         if cols > 256 {
@@ -157,22 +157,22 @@ impl Matrix {
         Matrix { rows, cols, stored: store.stored(), store: Arc::new(store), picked: None }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     pub fn cols(&self) -> usize {
         self.cols
     }
 
-    /// Number of stored entries.
+    /// Returns the number of stored entries.
     pub fn stored(&self) -> usize {
         self.stored
     }
 
-    /// The compressed rows as they are kept; `None` for a dense matrix, and for one that has some rows of another.
+    /// Returns the compressed rows as stored; `None` for a dense matrix and for a selection of rows.
     pub fn compressed(&self) -> Option<Compressed<'_>> {
         match &*self.store {
             _ if self.picked.is_some() => None,
@@ -183,7 +183,7 @@ impl Matrix {
         }
     }
 
-    /// The same rows with more columns, which are empty.
+    /// Returns the same rows with additional, empty columns.
     pub fn with_columns(&self, cols: usize) -> Result<Matrix> {
         if cols < self.cols {
             return Err(Error::setting("the number of columns", cols, format!("at least {}", self.cols)));
@@ -206,26 +206,26 @@ impl Matrix {
         Ok(wide)
     }
 
-    /// Where row `i` is in the store.
+    /// Returns the index of row `i` in the store.
     #[inline(always)]
     fn place(&self, i: usize) -> usize {
         self.picked.as_ref().map_or(i, |rows| rows[i])
     }
 
-    /// Where the entries of row `i` are in a dense store.
+    /// Returns the range of row `i` in a dense store.
     #[inline(always)]
     fn line(&self, i: usize) -> Range<usize> {
         let i = self.place(i);
         i * self.cols..(i + 1) * self.cols
     }
 
-    /// Where the entries of row `i` are among compressed rows.
+    /// Returns the range of row `i` in compressed rows.
     #[inline(always)]
     fn span(&self, ptr: &Offsets, i: usize) -> Range<usize> {
         ptr.span(self.place(i))
     }
 
-    /// How the entries are kept, in words.
+    /// Describes the storage format.
     pub fn form(&self) -> &'static str {
         match &*self.store {
             Store::Dense(_) => "dense",
@@ -249,8 +249,8 @@ impl Matrix {
         }
     }
 
-    /// As [`Matrix::visit_row`], with the entries dealt out to [`LANES`] lanes in turn. Sums in lanes need not wait for one another, and a
-    /// lane is a constant to the compiler, so that they stay in registers.
+    /// As [`Matrix::visit_row`], with the entries distributed to [`LANES`] lanes in turn. Sums in different lanes are
+    /// independent, and a lane is a compile-time constant, so that they stay in registers.
     #[inline(always)]
     pub(crate) fn deal_row(&self, i: usize, to: &mut impl Visit) {
         match &*self.store {
@@ -271,7 +271,7 @@ impl Matrix {
         }
     }
 
-    /// Tells the processor that it will be asked soon where row `i` is.
+    /// Prefetches the position of row `i`.
     #[inline]
     pub(crate) fn fetch_place(&self, i: usize) {
         match &*self.store {
@@ -283,7 +283,7 @@ impl Matrix {
         }
     }
 
-    /// Tells the processor that row `i` will be read soon.
+    /// Prefetches the entries of row `i`.
     #[inline]
     pub(crate) fn fetch_row(&self, i: usize) {
         match &*self.store {
@@ -298,7 +298,7 @@ impl Matrix {
         }
     }
 
-    /// Inner product of row `i` and `x`.
+    /// Computes the inner product of row `i` and `x`.
     pub fn row_dot(&self, i: usize, x: &[f64]) -> f64 {
         match &*self.store {
             Store::Dense(e) => vec::dot(&e[self.line(i)], x),
@@ -308,7 +308,7 @@ impl Matrix {
         }
     }
 
-    /// `y += a * (row i)`.
+    /// Computes `y += a * (row i)`.
     pub fn add_row(&self, i: usize, a: f64, y: &mut [f64]) {
         match &*self.store {
             Store::Dense(e) => vec::add_scaled(y, a, &e[self.line(i)]),
@@ -322,14 +322,14 @@ impl Matrix {
         }
     }
 
-    /// Squared Euclidean norm of row `i`.
+    /// Computes the squared Euclidean norm of row `i`.
     pub fn row_norm_squared(&self, i: usize) -> f64 {
         let mut total = 0.0;
         self.visit_row(i, |_, v| total += v * v);
         total
     }
 
-    /// Puts rows in an order by their stored entries: equal rows, and only those, are equal.
+    /// Orders rows by their stored entries; exactly the identical rows compare equal.
     pub fn compare_rows(&self, a: usize, b: usize) -> std::cmp::Ordering {
         let numbers = |x: &[f64], y: &[f64]| {
             let first = x.iter().zip(y).map(|(x, y)| x.total_cmp(y)).find(|order| order.is_ne());
@@ -346,14 +346,14 @@ impl Matrix {
         }
     }
 
-    /// `out[k] = <row (rows.start + k), x>` for all rows of a range.
+    /// Computes `out[k] = <row (rows.start + k), x>` for all rows of a range.
     pub fn scores(&self, rows: Range<usize>, x: &[f64], out: &mut [f64]) {
         let first = rows.start;
         let shift = |r: Range<usize>| first + r.start..first + r.end;
         let chunks = Chunks::of(rows.len());
         match &*self.store {
             Store::Ones8 { ptr, ids } => {
-                // A table of 256 entries: a byte is always a valid index, so the inner loop has no bounds check.
+                // A byte is always a valid index into a table of 256 entries, so the inner loop has no bounds check.
                 let mut table = [0.0; 256];
                 table[..self.cols].copy_from_slice(&x[..self.cols]);
                 reduce::fill_rows(chunks, out, |range, out| {
@@ -370,13 +370,13 @@ impl Matrix {
         }
     }
 
-    /// Length of the slots that [`Matrix::pull`] wants for a range of `rows` rows.
+    /// Returns the number of entries of working space that [`Matrix::pull`] requires for `rows` rows.
     pub fn pull_slots(&self, rows: usize) -> usize {
         self.pull_chunks(rows).count() * self.cols
     }
 
-    /// `grad += (sum_k slopes[k] * (row (rows.start + k))) / divisor`. `slots` is working space of [`Matrix::pull_slots`]
-    /// entries. Dividing last keeps sums of whole numbers exact.
+    /// Computes `grad += (sum_k slopes[k] * (row (rows.start + k))) / divisor`, a product with the transpose. `slots` is
+    /// working space of [`Matrix::pull_slots`] entries. Dividing last keeps sums of whole numbers exact.
     pub fn pull(&self, rows: Range<usize>, slopes: &[f64], divisor: f64, grad: &mut [f64], slots: &mut [f64]) {
         let first = rows.start;
         let chunks = self.pull_chunks(rows.len());
@@ -401,7 +401,7 @@ impl Matrix {
         grad.iter_mut().zip(total).for_each(|(g, t)| *g += *t / divisor);
     }
 
-    /// The matrix with every column divided by its largest absolute value, so that all entries lie in [-1, 1].
+    /// Returns the matrix with every column divided by its largest absolute value, so that all entries lie in [-1, 1].
     pub fn scaled(&self) -> Matrix {
         let mut largest = vec![0.0_f64; self.cols];
         (0..self.rows).for_each(|i| self.visit_row(i, |c, v| largest[c] = largest[c].max(v.abs())));
@@ -417,13 +417,13 @@ impl Matrix {
             Store::Sparse { ids, values, .. } => {
                 values.to_mut().iter_mut().zip(ids.iter()).for_each(|(v, &c)| divide(v, c as usize));
             }
-            // Ones are as large as they may be.
+            // Ones already have the largest absolute value 1.
             Store::Ones32 { .. } | Store::Ones8 { .. } => {}
         }
         Self::of(self.rows, self.cols, store)
     }
 
-    /// The matrix of the given rows, in that order. A large one shares the entries with this one.
+    /// Returns the given rows, in that order. A large selection shares the entries with this matrix.
     pub fn select(&self, rows: &[usize]) -> Matrix {
         let stored = rows.iter().map(|&i| self.stored_in(i)).sum::<usize>();
         if stored * self.store.width() > COPIED { self.view(rows, stored) } else { self.copy(rows) }
@@ -467,7 +467,7 @@ impl Matrix {
         }
     }
 
-    /// Chunks for a pull: many slots of many columns would cost more than the rows themselves.
+    /// Returns the chunks for [`Matrix::pull`]: with many columns, many slots would cost more than the rows themselves.
     fn pull_chunks(&self, rows: usize) -> Chunks {
         let chunks = Chunks::of(rows);
         let share = self.stored as f64 * rows as f64 / self.rows.max(1) as f64;
@@ -505,9 +505,9 @@ fn deal_ones<T: Copy + Into<u32>>(ids: &[T], to: &mut impl Visit) {
     rest.iter().for_each(|&c| to.visit(0, c.into() as usize, 1.0));
 }
 
-/// Sum of looked-up entries, from left to right: rows are short and independent of each other, so the processor overlaps
-/// them, and a score has the bits that everybody else's loop gives. (Where a margin sits on the kink of a hinge in exact
-/// arithmetic, the bits decide which subgradient is taken.)
+/// Sums looked-up entries from left to right. Rows are short and independent of each other, so the processor overlaps them, and
+/// a score has the same bits as a plain loop. (If a margin sits on the kink of a hinge in exact arithmetic, the bits decide
+/// which subgradient is taken.)
 #[inline(always)]
 fn gather<T>(ids: &[T], look: impl Fn(&T) -> f64) -> f64 {
     ids.iter().fold(0.0, |sum, id| sum + look(id))
@@ -517,8 +517,8 @@ fn sparse_dot(ids: &[u32], values: &[f64], x: &[f64]) -> f64 {
     ids.iter().zip(values).fold(0.0, |sum, (&c, v)| sum + v * x[c as usize])
 }
 
-/// The pull of rows of ones with byte columns. Neighbouring rows share columns, so two tables in turn keep an addition
-/// from waiting for the one just stored.
+/// Implements [`Matrix::pull`] for rows of ones with byte columns. Neighbouring rows share columns, so two tables in turn keep
+/// an addition from waiting for the previous store.
 fn scatter_bytes(ids: &[u8], rows: impl Iterator<Item = Range<usize>>, slopes: &[f64], slot: &mut [f64]) {
     let mut even = [0.0; 256];
     let mut odd = [0.0; 256];

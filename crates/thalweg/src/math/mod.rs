@@ -1,5 +1,5 @@
-//! Arithmetic that knows nothing of optimisation: vectors, matrices of rows, reproducible sums, random numbers and the
-//! sigmoid kernels. Everything here is deterministic: the same arguments give the same bits for any number of threads.
+//! Arithmetic without reference to optimisation: vectors, matrices of rows, reproducible sums, random numbers and sigmoid
+//! kernels. Everything here is deterministic: the same arguments give the same bits for any number of threads.
 
 pub mod aligned;
 pub(crate) mod fetch;

@@ -1,10 +1,10 @@
-//! Where compressed rows begin and end in their list of entries. What the entries are is in [`super::matrix`].
+//! Offsets of compressed rows in their list of entries. The entries themselves are in [`super::matrix`].
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Row `i` has the entries from number `i` to number `i + 1`. A number takes 4 bytes as long as none is larger than that allows,
-/// which is that of nearly all data: rows are many, and memory is not.
+/// Row `i` has the entries between offsets `i` and `i + 1`. Offsets take 4 bytes as long as all fit, which is the case for
+/// nearly all data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Offsets {
     /// At most 4,294,967,295 entries.
@@ -14,7 +14,7 @@ pub enum Offsets {
 }
 
 impl Offsets {
-    /// Of no rows.
+    /// Creates the offsets of no rows.
     pub fn new() -> Self {
         Offsets::Short(vec![0].into())
     }
@@ -30,7 +30,7 @@ impl Offsets {
         }
     }
 
-    /// Number of offsets, one more than there are rows.
+    /// Returns the number of offsets, one more than there are rows.
     pub fn count(&self) -> usize {
         match self {
             Offsets::Short(list) => list.len(),
@@ -38,7 +38,7 @@ impl Offsets {
         }
     }
 
-    /// Where row `i` begins, or the last row ends.
+    /// Returns the begin of row `i`, or the end of the last row.
     #[inline(always)]
     pub fn at(&self, i: usize) -> usize {
         match self {
@@ -47,7 +47,7 @@ impl Offsets {
         }
     }
 
-    /// The entries of row `i`.
+    /// Returns the range of entries of row `i`.
     #[inline(always)]
     pub fn span(&self, i: usize) -> Range<usize> {
         match self {
@@ -64,7 +64,7 @@ impl Default for Offsets {
 }
 
 impl FromIterator<usize> for Offsets {
-    /// Takes the numbers as they are; whether they are offsets is seen when they meet their entries.
+    /// Takes the numbers unchecked; they are validated together with their entries.
     fn from_iter<I: IntoIterator<Item = usize>>(numbers: I) -> Self {
         let mut offsets = Offsets::Short(vec![].into());
         numbers.into_iter().for_each(|end| offsets.push(end));

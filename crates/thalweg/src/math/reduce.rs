@@ -1,18 +1,18 @@
-//! Sums over rows that give the same bits for any number of threads. Rows are cut into chunks whose borders depend on
-//! the problem's size alone, each chunk fills a slot of its own, slots are added in index order. The only room with
-//! threads: work runs on the rayon pool that is current, and one thread is the caller's own, without a pool.
+//! Sums over rows that give the same bits for any number of threads: rows are divided into chunks whose borders depend only on
+//! the problem's size, each chunk fills its own slot, and slots are added in index order. Threads are used only here, on the
+//! current rayon pool; a single thread is the caller's own, without a pool.
 
 use std::cell::Cell;
 use std::ops::Range;
 
 use rayon::prelude::*;
 
-/// Rows per chunk at least; below this a second thread costs more than it brings.
+/// Smallest number of rows per chunk; below it a second thread costs more than it saves.
 const SHORTEST: usize = 2048;
-/// Chunks at most: bounds the memory of per-chunk slots.
+/// Largest number of chunks, which bounds the memory of their slots.
 const MOST: usize = 32;
 
-/// How `n` rows are cut into chunks of equal length (the last may be shorter).
+/// Division of `n` rows into chunks of equal length (the last may be shorter).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chunks {
     n: usize,
@@ -20,32 +20,32 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// Cuts `n` rows.
+    /// Divides `n` rows.
     pub fn of(n: usize) -> Self {
         Chunks { n, len: n.div_ceil(MOST).max(SHORTEST) }
     }
 
-    /// One chunk: for slots too large to have many of them.
+    /// Uses one chunk, for slots too large to have several.
     pub fn single(n: usize) -> Self {
         Chunks { n, len: n.max(1) }
     }
 
-    /// Number of chunks; at least one.
+    /// Returns the number of chunks, at least one.
     pub fn count(&self) -> usize {
         self.n.div_ceil(self.len).max(1)
     }
 
-    /// Rows per chunk.
+    /// Returns the rows per chunk.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no rows.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.n == 0
     }
 
-    /// Rows of chunk `k`.
+    /// Returns the rows of chunk `k`.
     pub fn range(&self, k: usize) -> Range<usize> {
         k * self.len..((k + 1) * self.len).min(self.n)
     }
@@ -85,18 +85,18 @@ pub fn add_slots(slots: &[f64], total: &mut [f64]) {
 }
 
 thread_local! {
-    /// Work on this thread stays on it. A pool of one thread would say the same, but would be another thread.
+    /// Whether work stays on this thread. A pool of one thread would be a different thread.
     static ALONE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether work is to stay on the calling thread: within [`with_threads`] of 1, or in a pool of one thread. Every kernel asks
-/// this before it asks for help. Outside of [`with_threads`] the answer is that of the global pool.
+/// Returns whether work stays on the calling thread: within [`with_threads`] of 1, or in a pool of one thread. Every kernel
+/// checks this first. Outside of [`with_threads`] it depends on the global pool.
 pub fn serial() -> bool {
-    // In this order: asking for the size of the global pool starts it.
+    // The order matters: querying the size of the global pool starts it.
     ALONE.get() || rayon::current_num_threads() == 1
 }
 
-/// Puts the marker back as it was, also while a panic unwinds.
+/// Restores the previous marker, also while a panic unwinds.
 struct Restore(bool);
 
 impl Drop for Restore {
@@ -105,8 +105,8 @@ impl Drop for Restore {
     }
 }
 
-/// Runs `work` with `threads` threads: 1 is the calling thread itself, and no pool is made or asked; more are a pool of their
-/// own, on one of whose threads `work` runs.
+/// Runs `work` with `threads` threads: 1 is the calling thread itself, without a pool; more are a new pool, on one of whose
+/// threads `work` runs.
 pub fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> crate::Result<T> {
     match threads {
         0 => Err(crate::Error::setting("threads", 0, "at least 1")),
@@ -114,7 +114,7 @@ pub fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) ->
             let _restore = Restore(ALONE.replace(true));
             Ok(work())
         }
-        // The threads of a new pool have no marker, wherever the call comes from.
+        // Threads of a new pool have no marker.
         _ => {
             rayon::ThreadPoolBuilder::new().num_threads(threads).build().map(|pool| pool.install(work)).map_err(|e| {
                 crate::Error::setting("threads", threads, format!("a number of threads this machine can start ({e})"))

@@ -1,18 +1,18 @@
-//! The random generator of a run: PCG-64 with a serialisable position and one stream per purpose, so that drawing more
-//! samples never shifts the output draw. Never seeded by the clock.
+//! Random generator of a run: PCG-64 with a serialisable position and one stream per purpose, so that drawing more samples
+//! never shifts the output draw. It is never seeded by the clock.
 
 use rand::{Rng as _, RngExt as _};
 use rand_pcg::Pcg64;
 use serde::{Deserialize, Serialize};
 
-/// What a stream of random numbers is used for.
+/// Purpose of a stream of random numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Dividing data into parts.
     Split,
-    /// Which samples an oracle sees.
+    /// Samples that an oracle evaluates.
     Sampling,
-    /// Which iterate a method returns.
+    /// Iterate that a solver returns.
     Output,
     /// Search directions of zeroth-order methods.
     Directions,
@@ -20,35 +20,35 @@ pub enum Purpose {
     Data,
 }
 
-/// A generator with a position that can be saved.
+/// Generator with a serialisable position.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rng(Pcg64);
 
 impl Rng {
-    /// The stream of `seed` for one purpose.
+    /// Creates the stream of `seed` for one purpose.
     pub fn new(seed: u64, purpose: Purpose) -> Self {
         // Distinct increments give independent sequences; the multiplier spreads neighbouring seeds over the state space.
         let state = u128::from(seed).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835) ^ 0xD1B5_4A32_D192_ED03;
         Rng(Pcg64::new(state, 0x5851_F42D_4C95_7F2D + purpose as u128))
     }
 
-    /// Uniform on [0, 1).
+    /// Returns a uniform number in [0, 1).
     pub fn uniform(&mut self) -> f64 {
         self.0.random::<f64>()
     }
 
-    /// Uniform on `0..n`; `n` must be positive.
+    /// Returns a uniform number in `0..n`; `n` must be positive.
     pub fn below(&mut self, n: usize) -> usize {
         self.0.random_range(0..n)
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// Fills with independent standard normal numbers (Box-Muller, two at a time). An odd length drops the last one, so that the
-    /// position is all there is to save.
+    /// Fills `out` with independent standard normal numbers (Box-Muller, two at a time). An odd length discards one, so that
+    /// the position is the whole state.
     pub fn normals(&mut self, out: &mut [f64]) {
         for pair in out.chunks_mut(2) {
             // 1 - u is above 0.

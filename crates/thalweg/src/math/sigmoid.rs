@@ -1,5 +1,5 @@
-//! Sigmoids and logarithms of sigmoids: one number, a slice of numbers, and means over a grid of thresholds. Slices run on
-//! an exponential that the compiler turns into vector code; its results may differ from `f64::exp` in the last bit.
+//! Sigmoids and logarithms of sigmoids of one number, of a slice, and their means over a grid of thresholds. Slices use an
+//! exponential that vectorises; its results may differ from `f64::exp` in the last bit.
 
 mod means;
 
@@ -7,22 +7,22 @@ pub use means::{SigmoidMeans, SigmoidScratch};
 
 use super::vec;
 
-/// Entries per block: long enough to amortise the loop, short enough to stay in the first cache.
+/// Entries per block: long enough to amortise the loop, short enough for the first-level cache.
 const BLOCK: usize = 64;
 
-/// `1 / (1 + exp(-z))`, accurate in both tails.
+/// Computes `1 / (1 + exp(-z))`, accurate in both tails.
 pub fn sigmoid(z: f64) -> f64 {
     let e = (-z.abs()).exp();
     if z >= 0.0 { 1.0 / (1.0 + e) } else { e / (1.0 + e) }
 }
 
-/// Derivative of [`sigmoid`]: `s (1 - s)`, accurate in both tails.
+/// Computes the derivative of [`sigmoid`], `s (1 - s)`, accurate in both tails.
 pub fn sigmoid_slope(z: f64) -> f64 {
     let e = (-z.abs()).exp();
     e / ((1.0 + e) * (1.0 + e))
 }
 
-/// `log(1 + exp(z))` without overflow and without loss for very negative `z`.
+/// Computes `log(1 + exp(z))` without overflow and without loss of accuracy for very negative `z`.
 pub fn log1p_exp(z: f64) -> f64 {
     let tail = (-z.abs()).exp().ln_1p();
     if z > 0.0 { z + tail } else { tail }
@@ -61,7 +61,7 @@ fn exp(x: f64) -> f64 {
     // Comparisons in this order let NaN through.
     let x = if x > 709.0 { 709.0 } else { x };
     let x = if x < -708.0 { -708.0 } else { x };
-    // exp(x) = 2^(k / 64) exp(r), |r| <= ln(2) / 128; a table for the root spares half of a longer polynomial.
+    // exp(x) = 2^(k / 64) exp(r), |r| <= ln(2) / 128; a table for the root halves the degree of the polynomial.
     let shifted = x * (64.0 * std::f64::consts::LOG2_E) + ROUND;
     let k = shifted - ROUND;
     let r = (x - k * HIGH) - k * LOW;
@@ -104,7 +104,7 @@ fn sigmoid_fast(z: f64) -> f64 {
     (if z < 0.0 { e } else { 1.0 }) / (1.0 + e)
 }
 
-/// `out[i] = sigmoid((scores[i] - threshold) / temperature)`.
+/// Computes `out[i] = sigmoid((scores[i] - threshold) / temperature)`.
 pub fn sigmoids_at(scores: &[f64], threshold: f64, temperature: f64, out: &mut [f64]) {
     let per = 1.0 / temperature;
     for (o, s) in out.iter_mut().zip(scores) {
@@ -112,8 +112,8 @@ pub fn sigmoids_at(scores: &[f64], threshold: f64, temperature: f64, out: &mut [
     }
 }
 
-/// `out[i] = factor * sigmoid'((scores[i] - threshold) / temperature) / temperature`: the derivative of `factor * sigmoid`
-/// with respect to the score.
+/// Computes `out[i] = factor * sigmoid'((scores[i] - threshold) / temperature) / temperature`, the derivative of `factor *
+/// sigmoid` with respect to the score.
 pub fn slopes_at(scores: &[f64], threshold: f64, temperature: f64, factor: f64, out: &mut [f64]) {
     let per = 1.0 / temperature;
     let factor = factor * per;
@@ -124,13 +124,14 @@ pub fn slopes_at(scores: &[f64], threshold: f64, temperature: f64, factor: f64, 
     }
 }
 
-/// Mean of `weights[i] * sigmoid((scores[i] - threshold) / temperature)`, weights 1 if there are none; 0 without scores.
+/// Computes the mean of `weights[i] * sigmoid((scores[i] - threshold) / temperature)`, with weights 1 by default; 0 without
+/// scores.
 pub fn mean_at(scores: &[f64], weights: Option<&[f64]>, threshold: f64, temperature: f64) -> f64 {
     if scores.is_empty() {
         return 0.0;
     }
     let mut buffer = [0.0; BLOCK];
-    // Compensated over blocks: millions of equal terms would drift otherwise.
+    // Compensated over blocks, since millions of equal terms would drift.
     let (mut total, mut lost) = (0.0_f64, 0.0);
     for (b, block) in scores.chunks(BLOCK).enumerate() {
         let values = &mut buffer[..block.len()];
@@ -146,7 +147,7 @@ pub fn mean_at(scores: &[f64], weights: Option<&[f64]>, threshold: f64, temperat
     (total + lost) / scores.len() as f64
 }
 
-/// `loss[i] = log(1 + exp(z[i]))` and `slope[i] = sigmoid(z[i])`, its derivative.
+/// Computes `loss[i] = log(1 + exp(z[i]))` and its derivative `slope[i] = sigmoid(z[i])`.
 pub fn logistic_pass(z: &[f64], loss: &mut [f64], slope: &mut [f64]) {
     for ((z, loss), slope) in z.iter().zip(loss).zip(slope) {
         let e = exp(-z.abs());

@@ -1,14 +1,14 @@
-//! Dense vector kernels with a fixed order of summation. Sums run in eight lanes that are added pairwise, which is both
-//! what the vector units like and far more accurate than one running sum; those of long vectors are in `wide`.
+//! Dense vector kernels with a fixed order of summation: eight lanes that are added pairwise, which vectorises and is more
+//! accurate than one running sum. Kernels for long vectors are in `wide`.
 
 use super::wide;
 
 const LANES: usize = 8;
 
-/// From this length on sums have the lanes of `wide`: a vector of a few numbers is not worth them.
+/// Length from which sums use the lanes of `wide`.
 const LONG: usize = 4096;
 
-/// From this length on it is worth asking what the processor can do, where the bits are the same anyway.
+/// Length from which detecting the processor's features pays off; the bits are the same either way.
 const ASK: usize = 128;
 
 /// Adds eight lanes in a fixed order.
@@ -17,7 +17,7 @@ fn fold(lanes: [f64; LANES]) -> f64 {
     ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]))
 }
 
-/// Sum of `term(i)` for `i` in `0..len`, in eight lanes.
+/// Sums `term(i)` for `i` in `0..len`, in eight lanes.
 #[inline(always)]
 pub fn sum_by(len: usize, mut term: impl FnMut(usize) -> f64) -> f64 {
     let mut lanes = [0.0; LANES];
@@ -36,8 +36,8 @@ pub fn sum_by(len: usize, mut term: impl FnMut(usize) -> f64) -> f64 {
     fold(lanes) + rest
 }
 
-/// Sum of `term(x_i, y_i)`, to the last bit what [`sum_by`] gives: eight entries at a time need no check of bounds, which is what
-/// keeps an index from being turned into vector instructions.
+/// Sums `term(x_i, y_i)` with the same bits as [`sum_by`]; chunks of eight entries avoid bounds checks, which would prevent
+/// vectorisation.
 #[inline(always)]
 fn sum_pairs(x: &[f64], y: &[f64], term: impl Fn(f64, f64) -> f64) -> f64 {
     let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks::<LANES>(), y[..x.len()].as_chunks::<LANES>());
@@ -54,12 +54,12 @@ fn sum_pairs(x: &[f64], y: &[f64], term: impl Fn(f64, f64) -> f64) -> f64 {
     fold(lanes) + rest
 }
 
-/// Sum of the entries.
+/// Computes the sum of the entries.
 pub fn sum(x: &[f64]) -> f64 {
     sum_pairs(x, x, |x, _| x)
 }
 
-/// Inner product of two vectors of the same length.
+/// Computes the inner product of two vectors of the same length.
 pub fn dot(x: &[f64], y: &[f64]) -> f64 {
     if x.len() >= LONG {
         return wide::dot(x, &y[..x.len()]);
@@ -67,18 +67,18 @@ pub fn dot(x: &[f64], y: &[f64]) -> f64 {
     sum_pairs(x, y, |x, y| x * y)
 }
 
-/// Squared Euclidean norm.
+/// Computes the squared Euclidean norm.
 pub fn norm_squared(x: &[f64]) -> f64 {
     dot(x, x)
 }
 
-/// Square root of the sum of `term(i)^2`, safe against overflow and underflow of the squares.
+/// Computes the square root of the sum of `term(i)^2`, safe against overflow and underflow of the squares.
 #[inline]
 pub fn norm_by(len: usize, term: impl Fn(usize) -> f64) -> f64 {
     root(sum_by(len, |i| term(i) * term(i)), len, term)
 }
 
-/// The root of a sum of squares, of which the terms are only looked at if it is too large or too small.
+/// Computes the root of a sum of squares; the terms are used only if the sum overflows or underflows.
 #[inline(always)]
 fn root(squares: f64, len: usize, term: impl Fn(usize) -> f64) -> f64 {
     if squares.is_nan() || (squares.is_normal() && squares < 1e300) {
@@ -91,19 +91,19 @@ fn root(squares: f64, len: usize, term: impl Fn(usize) -> f64) -> f64 {
     largest * sum_by(len, |i| (term(i) / largest).powi(2)).sqrt()
 }
 
-/// Euclidean norm.
+/// Computes the Euclidean norm.
 pub fn norm(x: &[f64]) -> f64 {
     root(norm_squared(x), x.len(), |i| x[i])
 }
 
-/// Euclidean distance.
+/// Computes the Euclidean distance.
 pub fn distance(x: &[f64], y: &[f64]) -> f64 {
     let y = &y[..x.len()];
     let squares = if x.len() >= LONG { wide::distance_squared(x, y) } else { sum_pairs(x, y, |x, y| (x - y) * (x - y)) };
     root(squares, x.len(), |i| x[i] - y[i])
 }
 
-/// `y += a x`.
+/// Computes `y += a x`.
 pub fn add_scaled(y: &mut [f64], a: f64, x: &[f64]) {
     if y.len() >= ASK {
         return wide::add_scaled(y, a, x);
@@ -113,7 +113,7 @@ pub fn add_scaled(y: &mut [f64], a: f64, x: &[f64]) {
     }
 }
 
-/// `y += a (x - c)`; returns the distance of x and c, to the last bit that of [`distance`].
+/// Computes `y += a (x - c)` and returns the distance of x and c, with the same bits as [`distance`].
 pub fn add_scaled_difference(y: &mut [f64], a: f64, x: &[f64], c: &[f64]) -> f64 {
     let len = y.len();
     let (x, c) = (&x[..len], &c[..len]);
@@ -138,29 +138,29 @@ pub fn add_scaled_difference(y: &mut [f64], a: f64, x: &[f64], c: &[f64]) -> f64
     root(fold(lanes) + rest, len, |i| x[i] - c[i])
 }
 
-/// `y += a (x - c)`.
+/// Computes `y += a (x - c)`.
 pub fn add_difference(y: &mut [f64], a: f64, x: &[f64], c: &[f64]) {
     wide::add_difference(y, a, x, c);
 }
 
-/// `y += a (x - y)`.
+/// Computes `y += a (x - y)`.
 pub fn approach(y: &mut [f64], a: f64, x: &[f64]) {
     wide::approach(y, a, x);
 }
 
-/// `d = x - a d`: where a step of length a along d leads.
+/// Computes `d = x - a d`, the point after a step of length a along -d.
 pub fn step_from(d: &mut [f64], x: &[f64], a: f64) {
     wide::step_from(d, x, a);
 }
 
-/// `x *= a`.
+/// Computes `x *= a`.
 pub fn scale(x: &mut [f64], a: f64) {
     for x in x {
         *x *= a;
     }
 }
 
-/// The first entry that is not finite, with its position.
+/// Returns the first entry that is not finite, with its position.
 pub fn first_not_finite(x: &[f64]) -> Option<(usize, f64)> {
     if wide::all_finite(x) {
         return None;
@@ -168,7 +168,7 @@ pub fn first_not_finite(x: &[f64]) -> Option<(usize, f64)> {
     x.iter().copied().enumerate().find(|(_, v)| !v.is_finite())
 }
 
-/// The first largest entry and its index; `None` for an empty slice or one that holds only NaN.
+/// Returns the index and the value of the first largest entry; `None` for an empty slice or one that holds only NaN.
 pub fn first_max(x: &[f64]) -> Option<(usize, f64)> {
     let mut best: Option<(usize, f64)> = None;
     for (i, &v) in x.iter().enumerate() {

@@ -1,11 +1,11 @@
-//! Loops over long vectors and products with a dense matrix that live in the cache: with AVX-512 or AVX2 where the processor has
-//! it. Matrices of data are in `matrix`, vectors of any length in `vec`.
+//! Loops over long vectors and products with a dense matrix in the cache, with AVX-512 or AVX2 if available. Matrices of data
+//! are in `matrix`, vectors of any length in `vec`.
 //!
-//! The bits do not depend on the processor: sums run in lanes whose number is fixed, 16 for a row of a matrix and 32 for a vector,
-//! halves of the lanes are added onto halves, and no product is fused with a sum.
+//! The bits do not depend on the processor: sums run in a fixed number of lanes, 16 for a row of a matrix and 32 for a vector,
+//! halves of the lanes are added to halves, and no product is fused with a sum.
 
-/// Calls the function as compiled for the widest instructions that the processor has: for loops without sums, which the compiler
-/// turns into vector instructions by itself.
+/// Calls the function compiled for the widest instructions of the processor: for loops without sums, which the compiler
+/// vectorises.
 macro_rules! widest {
     ($here:ident($($argument:ident: $type:ty),*) $(-> $out:ty)?) => {{
         #[cfg(target_arch = "x86_64")]
@@ -19,7 +19,7 @@ macro_rules! widest {
                 $here($($argument),*)
             }
             if std::arch::is_x86_feature_detected!("avx512f") {
-                // SAFETY: AVX-512F is all that the function asks for, and the processor was just asked for it.
+                // SAFETY: the function requires only AVX-512F, which was just detected.
                 #[allow(unsafe_code)]
                 return unsafe { with_avx512($($argument),*) };
             }
@@ -33,13 +33,13 @@ macro_rules! widest {
     }};
 }
 
-/// Calls the function of the same name that is written out for the processor, or else the one for every processor.
+/// Calls the function of the same name that is written for the processor's vector width, or else the portable one.
 macro_rules! written_out {
     ($name:ident, $here:ident($($argument:ident),*)) => {{
         #[cfg(target_arch = "x86_64")]
         {
             if std::arch::is_x86_feature_detected!("avx512f") {
-                // SAFETY: AVX-512F is all that the function asks for, and the processor was just asked for it.
+                // SAFETY: the function requires only AVX-512F, which was just detected.
                 #[allow(unsafe_code)]
                 return unsafe { avx512::$name($($argument),*) };
             }
@@ -53,69 +53,70 @@ macro_rules! written_out {
     }};
 }
 
-/// Lanes of a sum over a row of a matrix, and over a vector: a sum waits four steps for the one before, and fewer lanes would wait
-/// with it. Rows are taken several at a time, a vector has nothing else to go on with.
+/// Lanes of a sum over a row of a matrix, and over a vector. Additions have a latency of four cycles, which fewer lanes could
+/// not hide. Rows are processed several at a time, so they need fewer lanes than a vector.
 const ROW_LANES: usize = 16;
 const LANES: usize = 32;
 
-/// `out = matrix u`, with as many rows as `out` is long.
+/// Computes `out = matrix u`, with as many rows as `out` is long.
 pub(crate) fn apply(matrix: &[f64], u: &[f64], out: &mut [f64]) {
     written_out!(apply, apply_here(matrix, u, out))
 }
 
-/// `out += matrix^T t`.
+/// Computes `out += matrix^T t`.
 pub(crate) fn add_combined(matrix: &[f64], t: &[f64], out: &mut [f64]) {
     written_out!(add_combined, add_combined_here(matrix, t, out))
 }
 
-/// `x . y` of two vectors of the same length.
+/// Computes `x . y` of two vectors of the same length.
 pub(super) fn dot(x: &[f64], y: &[f64]) -> f64 {
     written_out!(dot, dot_here(x, y))
 }
 
-/// `||x - y||^2` of two vectors of the same length.
+/// Computes `||x - y||^2` of two vectors of the same length.
 pub(super) fn distance_squared(x: &[f64], y: &[f64]) -> f64 {
     written_out!(distance_squared, distance_squared_here(x, y))
 }
 
-/// `y += a (x - c)`; returns `||x - c||^2`, to the last bit that of [`distance_squared`]. All have the same length.
+/// Computes `y += a (x - c)` and returns `||x - c||^2`, with the same bits as [`distance_squared`]. All have the same length.
 pub(super) fn add_scaled_difference(y: &mut [f64], a: f64, x: &[f64], c: &[f64]) -> f64 {
     written_out!(add_scaled_difference, add_scaled_difference_here(y, a, x, c))
 }
 
-/// Whether every entry is finite.
+/// Returns whether every entry is finite.
 pub(super) fn all_finite(x: &[f64]) -> bool {
     widest!(all_finite_here(x: &[f64]) -> bool)
 }
 
-/// `y += a x`.
+/// Computes `y += a x`.
 pub(super) fn add_scaled(y: &mut [f64], a: f64, x: &[f64]) {
     widest!(add_scaled_here(y: &mut [f64], a: f64, x: &[f64]))
 }
 
-/// `y += a (x - y)`.
+/// Computes `y += a (x - y)`.
 pub(super) fn approach(y: &mut [f64], a: f64, x: &[f64]) {
     widest!(approach_here(y: &mut [f64], a: f64, x: &[f64]))
 }
 
-/// `d = x - a d`.
+/// Computes `d = x - a d`.
 pub(super) fn step_from(d: &mut [f64], x: &[f64], a: f64) {
     widest!(step_from_here(d: &mut [f64], x: &[f64], a: f64))
 }
 
-/// `y += a (x - c)`.
+/// Computes `y += a (x - c)`.
 pub(super) fn add_difference(y: &mut [f64], a: f64, x: &[f64], c: &[f64]) {
     widest!(add_difference_here(y: &mut [f64], a: f64, x: &[f64], c: &[f64]))
 }
 
-/// `out = sum_k left_k right_k^T` of one, two or three terms, added in this order, row after row; others are left out.
+/// Computes `out = sum_k left_k right_k^T` of one, two or three terms, added in this order, row after row; further terms are
+/// ignored.
 pub(crate) fn outer_products(out: &mut [f64], terms: &[(&[f64], &[f64])]) {
     widest!(outer_products_here(out: &mut [f64], terms: &[(&[f64], &[f64])]))
 }
 
 #[inline(always)]
 fn all_finite_here(x: &[f64]) -> bool {
-    // One more than an exponent of ones reaches the bit of the sign: no branch for an entry, and no comparison either.
+    // Adding one to an exponent of ones reaches the sign bit, which detects infinities and NaN without branches.
     const EXPONENT: u64 = 0x7ff << 52;
     x.iter().fold(0, |seen, x| seen | ((x.to_bits() & EXPONENT) + (1 << 52))) >> 63 == 0
 }
@@ -192,7 +193,7 @@ fn add_scaled_difference_here(y: &mut [f64], a: f64, x: &[f64], c: &[f64]) -> f6
     distance_squared_here(x, c)
 }
 
-/// The sum of `term(x_i, y_i)` in lanes.
+/// Sums `term(x_i, y_i)` in lanes.
 #[inline(always)]
 fn lanes_of<const N: usize>(x: &[f64], y: &[f64], term: impl Fn(f64, f64) -> f64) -> f64 {
     let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks::<N>(), y.as_chunks::<N>());
@@ -205,7 +206,7 @@ fn lanes_of<const N: usize>(x: &[f64], y: &[f64], term: impl Fn(f64, f64) -> f64
     fold(lanes) + rest(x_rest, y_rest, term)
 }
 
-/// Halves onto halves, always in the same order.
+/// Adds halves of the lanes to halves, always in the same order.
 #[inline(always)]
 fn fold<const N: usize>(mut lanes: [f64; N]) -> f64 {
     let mut width = N / 2;
@@ -218,13 +219,13 @@ fn fold<const N: usize>(mut lanes: [f64; N]) -> f64 {
     lanes[0]
 }
 
-/// What is left when no lane can be filled.
+/// Sums the remaining entries that do not fill the lanes.
 #[inline(always)]
 fn rest(x: &[f64], y: &[f64], term: impl Fn(f64, f64) -> f64) -> f64 {
     x.iter().zip(y).map(|(x, y)| term(*x, *y)).sum()
 }
 
-/// Four rows at a time so that `out` is read and written less often.
+/// Processes four rows at a time, so that `out` is read and written less often.
 fn add_combined_here(matrix: &[f64], t: &[f64], out: &mut [f64]) {
     let m = out.len().max(1);
     let (mut fours, mut weights) = (matrix.chunks_exact(4 * m), t.chunks_exact(4));
@@ -244,8 +245,7 @@ fn halves(rows: &[f64]) -> (&[f64], &[f64]) {
     rows.split_at(rows.len() / 2)
 }
 
-/// The loops with sums, written out for one kind of vector: the compiler does not see that lanes are vectors once there are several
-/// rows of them.
+/// Loops with sums, written out for one vector width, since the compiler does not vectorise lanes across several rows.
 #[cfg(target_arch = "x86_64")]
 macro_rules! kernels {
     ($name:ident, $feature:literal, $vector:ident of $width:literal, $rows:literal rows,
@@ -258,7 +258,7 @@ macro_rules! kernels {
             #[inline]
             #[target_feature(enable = $feature)]
             fn load(x: &[f64; $width]) -> $vector {
-                // SAFETY: the array has as many numbers as are read, and no alignment is asked for.
+                // SAFETY: the array has as many numbers as are read, and no alignment is required.
                 #[allow(unsafe_code)]
                 unsafe {
                     $load(x.as_ptr())
@@ -268,14 +268,14 @@ macro_rules! kernels {
             #[inline]
             #[target_feature(enable = $feature)]
             fn store(x: &mut [f64; $width], v: $vector) {
-                // SAFETY: the array has room for as many numbers as are written, and no alignment is asked for.
+                // SAFETY: the array has space for as many numbers as are written, and no alignment is required.
                 #[allow(unsafe_code)]
                 unsafe {
                     $store(x.as_mut_ptr(), v);
                 }
             }
 
-            /// The numbers in `N` lanes, added up.
+            /// Adds up the numbers in `N` lanes.
             #[inline]
             #[target_feature(enable = $feature)]
             fn total<const N: usize, const VECTORS: usize>(vectors: [$vector; VECTORS]) -> f64 {
@@ -286,7 +286,7 @@ macro_rules! kernels {
                 fold(lanes)
             }
 
-            /// A row times u, for several rows at once.
+            /// Multiplies several rows by u at once.
             #[inline]
             #[target_feature(enable = $feature)]
             fn products<const R: usize>(rows: &[f64], u: &[f64], out: &mut [f64; R]) {
@@ -394,7 +394,7 @@ macro_rules! kernels {
     };
 }
 
-// As many rows at a time as leave registers for everything else.
+// As many rows at a time as the registers allow.
 #[cfg(target_arch = "x86_64")]
 kernels!(
     avx512, "avx512f", __m512d of 8, 4 rows,

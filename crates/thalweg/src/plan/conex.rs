@@ -234,10 +234,7 @@ pub(super) fn plan_for(who: &str, constants: &Constants, eps: f64) -> Result<Pla
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn close(got: f64, wanted: f64, relative: f64) {
-        assert!((got - wanted).abs() <= relative * wanted.abs(), "{got} against {wanted}");
-    }
+    use crate::plan::tests::close;
 
     fn smooth() -> Constants {
         Constants {

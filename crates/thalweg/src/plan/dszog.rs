@@ -418,11 +418,7 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[track_caller]
-    fn close(got: f64, wanted: f64, relative: f64) {
-        assert!((got - wanted).abs() <= relative * wanted.abs(), "{got} against {wanted}");
-    }
+    use crate::plan::tests::close;
 
     fn usual() -> Constants {
         Constants {

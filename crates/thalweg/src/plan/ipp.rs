@@ -47,10 +47,8 @@ impl Inner {
 
 impl fmt::Display for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Inner::Ssg => "ssg",
-            Inner::Conex => "conex",
-        })
+        // The planners come before the solvers, so the name is taken from the variant and not from the registry.
+        f.pad(&format!("{self:?}").to_lowercase())
     }
 }
 

@@ -3,7 +3,6 @@
 
 pub mod adaprox;
 pub mod bmd;
-mod complexity;
 pub mod conex;
 pub mod dszog;
 pub mod ipp;
@@ -15,14 +14,10 @@ pub mod threes_econ;
 
 use serde::{Deserialize, Serialize};
 
-pub use complexity::{Complexity, complexity};
 pub use ssg::{Plan, Theorem, plan};
 
 use crate::{Error, Result};
 use schedule::short;
-
-/// Methods that have a planner, by the names that a spec uses.
-pub const METHODS: [&str; 9] = ["ssg", "conex", "ipp", "threes-econ", "dszog", "adaprox", "mspg", "st-spg", "bmd"];
 
 /// A plan as a person reads it: a title, a table, and the sentence of what is proved.
 pub trait Readable {
@@ -122,6 +117,14 @@ fn rounded_up_closed(n: f64, times: f64, by: f64) -> f64 {
     }
 }
 
+/// Finds a theorem by its name; the error lists all names.
+fn theorem_by_name<T: Copy>(all: &[T], name_of: impl Fn(&T) -> &'static str, name: &str) -> Result<T> {
+    all.iter().copied().find(|theorem| name_of(theorem) == name).ok_or_else(|| {
+        let names: Vec<_> = all.iter().map(name_of).collect();
+        Error::setting("theorem", name, format!("one of {}", names.join(", ")))
+    })
+}
+
 /// One row of a plan's table.
 fn row(what: &str, symbol: &str, value: impl Into<String>) -> [String; 3] {
     [what.into(), symbol.into(), value.into()]
@@ -141,6 +144,12 @@ fn ceiling(x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Asserts that two numbers agree up to a relative error.
+    #[track_caller]
+    pub(super) fn close(got: f64, wanted: f64, relative: f64) {
+        assert!((got - wanted).abs() <= relative * wanted.abs(), "{got} against {wanted}");
+    }
 
     #[test]
     fn rounded_up_sums_are_those_of_a_loop() {

@@ -230,11 +230,7 @@ fn smallest(enough: impl Fn(f64) -> bool) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[track_caller]
-    fn close(got: f64, wanted: f64, relative: f64) {
-        assert!((got - wanted).abs() <= relative * wanted.abs(), "{got} against {wanted}");
-    }
+    use crate::plan::tests::close;
 
     /// L = max{sqrt 1, 2} = 2, eta = 1/8, c_1 = (1/4 + 2)/(1/8) = 18, c_2 = 5/(1/2) = 10, C = 1: without noise B(T) = 80/T.
     fn usual() -> Constants {

@@ -130,16 +130,16 @@ impl Schedule {
             }
             "theory" => match c {
                 None => Schedule::Theory,
-                Some(c) => return Err(format!("the schedule \"theory\" has c must be no c, the theorem gives it, got {c}")),
+                Some(c) => return Err(format!("the schedule \"theory\" takes no c, which the theorem prescribes; got c = {c}")),
             },
             other => return Err(format!("rule must be {RULES}, got \"{other}\"")),
         };
         match (p, after) {
             (_, Some(after)) if rule != "decay" => {
-                Err(format!("the schedule \"{rule}\" has after must be no after, only \"decay\" has one, got {after}"))
+                Err(format!("the schedule \"{rule}\" takes no after, only \"decay\" does; got after = {after}"))
             }
             (Some(p), _) if !["power", "decay"].contains(&rule) => {
-                Err(format!("the schedule \"{rule}\" has p must be no p, only \"power\" and \"decay\" have one, got {p}"))
+                Err(format!("the schedule \"{rule}\" takes no p, only \"power\" and \"decay\" do; got p = {p}"))
             }
             _ => Ok(schedule),
         }
@@ -167,7 +167,19 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// A number to nine significant digits, for tables.
+/// A theorem that prescribes settings, and the constants that it takes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Theory<T, C> {
+    /// Name of the theorem.
+    pub theorem: T,
+    /// Target accuracy.
+    pub eps: f64,
+    /// Constants of the problem.
+    pub constants: C,
+}
+
+/// Formats a number with nine significant digits, for tables.
 pub(crate) fn short(x: f64) -> String {
     let x: f64 = format!("{x:.8e}").parse().unwrap_or(x);
     if x == 0.0 || (1e-4..1e9).contains(&x.abs()) { format!("{x}") } else { format!("{x:e}") }
@@ -330,7 +342,7 @@ mod tests {
             ("{ rule = \"power\", p = 1.0 }", "the schedule \"power\" has no c; expected c = a number".into()),
             (
                 "{ rule = \"inv-linear\", c = 1.0, p = 2.0 }",
-                "the schedule \"inv-linear\" has p must be no p, only \"power\" and \"decay\" have one, got 2".into(),
+                "the schedule \"inv-linear\" takes no p, only \"power\" and \"decay\" do; got p = 2".into(),
             ),
             (
                 "{ rule = \"decay\", c = 1.0, p = 1 }",
@@ -338,9 +350,12 @@ mod tests {
             ),
             (
                 "{ rule = \"power\", c = 1.0, p = 1, after = 2 }",
-                "the schedule \"power\" has after must be no after, only \"decay\" has one, got 2".into(),
+                "the schedule \"power\" takes no after, only \"decay\" does; got after = 2".into(),
             ),
-            ("{ rule = \"theory\", c = 1.0 }", "the schedule \"theory\" has c must be no c, the theorem gives it, got 1".into()),
+            (
+                "{ rule = \"theory\", c = 1.0 }",
+                "the schedule \"theory\" takes no c, which the theorem prescribes; got c = 1".into(),
+            ),
             ("{ rule = \"constant\", q = 1.0 }", "a schedule has no key \"q\"; expected rule, c, p or after".into()),
             (
                 "\"theory\"",

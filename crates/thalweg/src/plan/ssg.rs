@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::schedule::{Schedule, short};
-use super::{Constants, Needs, Readable, accuracy, ceiling, row, whole};
+use super::{Constants, Needs, Readable, accuracy, ceiling, row, theorem_by_name, whole};
 use crate::{Error, Result};
 
 /// A theorem about the switching subgradient method; part I has constant, part II diminishing steps and tolerances.
@@ -92,10 +92,7 @@ impl FromStr for Theorem {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        Theorem::ALL.into_iter().find(|t| t.name() == name).ok_or_else(|| {
-            let names: Vec<_> = Theorem::ALL.iter().map(Theorem::name).collect();
-            Error::setting("theorem", name, format!("one of {}", names.join(", ")))
-        })
+        theorem_by_name(&Theorem::ALL, Theorem::name, name)
     }
 }
 
@@ -305,6 +302,7 @@ fn probability(needs: &Needs, name: &str, value: Option<f64>) -> Result<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::tests::close;
 
     /// The constants of the check values.
     fn unit() -> Constants {
@@ -322,10 +320,6 @@ mod tests {
 
     fn at(theorem: Theorem) -> Plan {
         plan(theorem, &unit(), 0.1, false).unwrap()
-    }
-
-    fn close(got: f64, wanted: f64, relative: f64) {
-        assert!((got - wanted).abs() <= relative * wanted.abs(), "{got} against {wanted}");
     }
 
     fn constant(s: Schedule) -> f64 {

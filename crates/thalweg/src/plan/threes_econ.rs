@@ -11,7 +11,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::schedule::short;
-use super::{Needs, Readable, accuracy, ceiling, row, whole};
+use super::{Needs, Readable, accuracy, ceiling, row, theorem_by_name, whole};
 use crate::{Error, Result};
 
 /// What is known about a problem. A theorem asks for the ones it needs and says which are missing.
@@ -117,10 +117,7 @@ impl FromStr for Theorem {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        Theorem::ALL.into_iter().find(|t| t.name() == name).ok_or_else(|| {
-            let names: Vec<_> = Theorem::ALL.iter().map(Theorem::name).collect();
-            Error::setting("theorem", name, format!("one of {}", names.join(", ")))
-        })
+        theorem_by_name(&Theorem::ALL, Theorem::name, name)
     }
 }
 
@@ -647,6 +644,7 @@ fn counts(square: f64, s1: f64, s2: f64, q: f64, alpha: f64, epochs: f64) -> Ste
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::tests::close;
 
     /// The constants of the check values.
     fn unit() -> Constants {
@@ -663,10 +661,6 @@ mod tests {
             envelope_gap: Some(1.0),
             ..Constants::default()
         }
-    }
-
-    fn close(got: f64, wanted: f64, relative: f64) {
-        assert!((got - wanted).abs() <= relative * wanted.abs(), "{got} against {wanted}");
     }
 
     fn refuse(theorem: Theorem, c: Constants) -> String {

@@ -1,5 +1,5 @@
-//! The state of a run on disk: the only room of the library that touches files. Written to a temporary file and renamed, so
-//! that a kill at any moment leaves the old one or the new one.
+//! Checkpoints: the state of a run in a file. No other module of the library touches files. A checkpoint is written to a temporary
+//! file and renamed, so that killing the process at any moment leaves either the old checkpoint or the new one.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,11 +14,11 @@ use crate::solvers::{Method, State};
 use crate::{Error, Result};
 
 const MAGIC: &[u8; 16] = b"thalweg-run-save";
-const VERSION: u32 = 4;
-/// Magic, version, length of the payload, its checksum.
+const VERSION: u32 = 5;
+/// Length of the header: magic, version, length and checksum of the payload.
 const HEADER: usize = 16 + 4 + 8 + 8;
 
-/// What the file holds.
+/// Contents of a checkpoint.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Saved {
     fingerprint: String,
@@ -34,19 +34,19 @@ pub(super) struct Saved {
     pub(super) best: Option<Point>,
 }
 
-/// FNV-1a: enough to notice a damaged file.
+/// FNV-1a, which is enough to detect a damaged file.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xCBF2_9CE4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01B3))
 }
 
-/// The file that is written before it takes the checkpoint's place.
+/// Name of the temporary file.
 fn temporary(plan: &Checkpoint) -> OsString {
     let mut name = plan.file.clone().into_os_string();
     name.push(".part");
     name
 }
 
-/// Refuses a place that cannot be written.
+/// Checks that the file can be written.
 pub(super) fn probe(plan: &Checkpoint) -> Result<()> {
     let temporary = temporary(plan);
     fs::File::create(&temporary)
@@ -54,30 +54,34 @@ pub(super) fn probe(plan: &Checkpoint) -> Result<()> {
         .map_err(|e| Error::Checkpoint(format!("{} cannot be written: {e}", plan.file.display())))
 }
 
-#[allow(clippy::too_many_arguments)] // the parts of a run, each owned by someone else
+/// The state of the loop, beside that of the solver and of the evaluator.
+pub(super) struct Position<'a> {
+    pub(super) iteration: u64,
+    pub(super) seconds: f64,
+    pub(super) trace: &'a [Row],
+    pub(super) best: Option<&'a Point>,
+}
+
+/// Writes a checkpoint.
 pub(super) fn save<P: Values + ?Sized>(
     plan: &Checkpoint,
-    problem: &P,
     method: &dyn Method,
     options: &Options,
     ev: &Evaluator<P>,
-    iteration: u64,
-    seconds: f64,
-    trace: &[Row],
-    best: &Option<Point>,
+    at: Position,
 ) -> Result<()> {
     let saved = Saved {
-        fingerprint: problem.fingerprint(),
+        fingerprint: ev.problem().fingerprint(),
         settings: plan.settings.clone(),
         method: method.name().into(),
         version: method.version(),
         seed: options.seed,
         solver: method.save()?,
         memory: ev.memory().clone(),
-        iteration,
-        seconds,
-        trace: trace.to_vec(),
-        best: best.clone(),
+        iteration: at.iteration,
+        seconds: at.seconds,
+        trace: at.trace.to_vec(),
+        best: at.best.cloned(),
     };
     let fail =
         |what: &str, e: &dyn std::fmt::Display| Error::Checkpoint(format!("{} cannot be {what}: {e}", plan.file.display()));
@@ -94,13 +98,13 @@ pub(super) fn save<P: Values + ?Sized>(
         fs::rename(&temporary, &plan.file)
     };
     write().map_err(|e| {
-        // Half a file helps nobody; if it cannot be removed either, the message about writing is the one that matters.
+        // If the partial file cannot be removed either, the error about writing is the one to report.
         let _ = fs::remove_file(&temporary);
         fail("written", &e)
     })
 }
 
-/// The parts of two lists that differ, where the lists are as long as each other: nobody reads thirty settings to find one.
+/// Returns the settings that differ, if the two lists have the same length, and the whole lists otherwise.
 fn difference(theirs: &str, ours: &str) -> (String, String) {
     let (a, b): (Vec<&str>, Vec<&str>) = (theirs.split(", ").collect(), ours.split(", ").collect());
     if a.len() != b.len() {
@@ -110,7 +114,7 @@ fn difference(theirs: &str, ours: &str) -> (String, String) {
     (a.join(", "), b.join(", "))
 }
 
-/// Reads the checkpoint of this very run; `None` if there is no file.
+/// Reads the checkpoint and checks that it belongs to this run. Returns `None` if the file does not exist.
 pub(super) fn load<P: Values + ?Sized>(
     plan: &Checkpoint,
     problem: &P,
@@ -131,7 +135,7 @@ pub(super) fn load<P: Values + ?Sized>(
     let version = bytes.get(16..20).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes);
     match version {
         Some(VERSION) => {}
-        Some(v) => return Err(bad(format!("has format version {v}: this build reads version {VERSION}"))),
+        Some(v) => return Err(bad(format!("has format version {v}, but this build reads version {VERSION} only"))),
         None => return Err(bad("is truncated".into())),
     }
     let (Some(length), Some(sum), Some(payload)) = (number(20), number(28), bytes.get(HEADER..)) else {

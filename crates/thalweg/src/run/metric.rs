@@ -1,49 +1,49 @@
-//! Further quantities of a recorded iterate, which neither the problem nor the method knows. What they are is up to whoever
-//! conducts the run.
+//! Additional metrics of recorded iterates, which the caller defines.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use crate::{Error, Note, Result};
 
-/// Quantities that are measured at every recorded iterate and at the returned point. They are neither counted nor timed.
+/// Metrics that are computed at every recorded iterate and at the returned point. The time that they take is not counted as time
+/// of the run.
 pub trait Metric: Send + Sync + std::fmt::Debug {
-    /// The name of each quantity.
+    /// Returns the name of each metric.
     fn names(&self) -> Vec<String>;
-    /// Their values at `x`, in the order of the names.
+    /// Computes the metrics at `x`, in the order of the names.
     fn read(&self, x: &[f64]) -> Result<Vec<f64>>;
 }
 
-/// One such quantity at a point.
+/// Value of a metric at a point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricValue {
-    /// Its name.
+    /// Name of the metric.
     pub name: String,
-    /// Its value; NaN if it could not be read. JSON has `null` for that.
+    /// Its value; NaN, and `null` in JSON, if it could not be computed.
     pub value: f64,
 }
 
-/// Reads a gauge and keeps a run going where that fails: the values are then NaN, and one note says why.
+/// Computes metrics during a run. A failure does not end the run: the values are NaN, and a note has the first error.
 pub(super) struct Metrics<'a> {
-    gauge: Option<&'a dyn Metric>,
+    metric: Option<&'a dyn Metric>,
     pub(super) names: Vec<String>,
-    /// Why the first reading that failed did.
-    pub(super) failure: Option<String>,
+    /// The first failure.
+    pub(super) failure: Option<Note>,
 }
 
 impl<'a> Metrics<'a> {
-    pub(super) fn new(gauge: Option<&'a dyn Metric>) -> Self {
-        Metrics { gauge, names: gauge.map_or(vec![], Metric::names), failure: None }
+    pub(super) fn new(metric: Option<&'a dyn Metric>) -> Self {
+        Metrics { metric, names: metric.map_or(vec![], Metric::names), failure: None }
     }
 
-    /// The values at `x`; `place` is for the note.
-    pub(super) fn read(&mut self, x: &[f64], place: impl std::fmt::Display) -> Vec<f64> {
-        let Some(gauge) = self.gauge else { return vec![] };
-        let values = gauge.read(x).and_then(|values| match values.len() {
+    /// Computes the metrics at `x`: an iterate, or the returned point if `iteration` is `None`.
+    pub(super) fn read(&mut self, x: &[f64], iteration: Option<u64>) -> Vec<f64> {
+        let Some(metric) = self.metric else { return vec![] };
+        let values = metric.read(x).and_then(|values| match values.len() {
             n if n == self.names.len() => Ok(values),
-            got => Err(Error::Length { what: "the list of further quantities".into(), got, wanted: self.names.len() }),
+            got => Err(Error::Length { what: "the list of metrics".into(), got, wanted: self.names.len() }),
         });
         values.unwrap_or_else(|e| {
-            self.failure.get_or_insert_with(|| format!("the further quantities could not be read {place}: {e}"));
+            self.failure.get_or_insert_with(|| Note::MetricsFailed { iteration, reason: e.to_string() });
             vec![f64::NAN; self.names.len()]
         })
     }

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{MetricValue, Point, Row};
+use crate::Note;
 use crate::certify::ZerothOrderReport;
 use crate::eval::{Counts, Passes};
 use crate::solvers::{PointOrigin, Stationary};
@@ -60,26 +61,39 @@ pub enum StopReason {
     },
 }
 
+impl StopReason {
+    /// Returns the headline of a result: whether its point is feasible, and why the run stopped.
+    pub fn headline(&self, feasible: bool) -> String {
+        match self {
+            StopReason::Failed { .. } => self.to_string(),
+            StopReason::Infeasible { .. } => format!("infeasible; {self}"),
+            _ if feasible => format!("feasible; {self}"),
+            _ => format!("not feasible; {self}"),
+        }
+    }
+}
+
 impl std::fmt::Display for StopReason {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         match self {
-            StopReason::Budget(Limit::Iterations) => write!(f, "the iterations were used up"),
-            StopReason::Budget(Limit::Passes) => write!(f, "the passes were used up"),
-            StopReason::Budget(Limit::Samples) => write!(f, "the samples were used up"),
-            StopReason::Budget(Limit::Seconds) => write!(f, "the time was used up"),
-            StopReason::Target(Goal::Objective) => write!(f, "the objective reached its target"),
-            StopReason::Target(Goal::Certificate) => write!(f, "the near-stationarity reached its target"),
-            StopReason::Finished => write!(f, "the method finished"),
+            StopReason::Budget(Limit::Iterations) => write!(f, "stopped at the iteration limit"),
+            StopReason::Budget(Limit::Passes) => write!(f, "stopped at the limit on passes"),
+            StopReason::Budget(Limit::Samples) => write!(f, "stopped at the limit on samples"),
+            StopReason::Budget(Limit::Seconds) => write!(f, "stopped at the time limit"),
+            StopReason::Target(Goal::Objective) => write!(f, "reached the target objective"),
+            StopReason::Target(Goal::Certificate) => write!(f, "reached the target near-stationarity"),
+            StopReason::Finished => write!(f, "the solver finished"),
             StopReason::Infeasible { conflicting, everywhere } => {
                 let names: Vec<String> = conflicting.iter().map(|name| format!("'{name}'")).collect();
                 let place = if *everywhere { "" } else { " near this point" };
                 match names.as_slice() {
-                    [one] => write!(f, "constraint {one} cannot be kept{place}"),
-                    several => write!(f, "the constraints {} cannot be kept together{place}", several.join(" and ")),
+                    [one] => write!(f, "constraint {one} cannot be satisfied{place}"),
+                    [others @ .., last] => write!(f, "constraints {} and {last} conflict{place}", others.join(", ")),
+                    [] => write!(f, "the constraints conflict{place}"),
                 }
             }
-            StopReason::Interrupted => write!(f, "it was interrupted"),
-            StopReason::Failed { iteration, reason } => write!(f, "it failed at iteration {iteration}: {reason}"),
+            StopReason::Interrupted => write!(f, "interrupted"),
+            StopReason::Failed { iteration, reason } => write!(f, "failed at iteration {iteration}: {reason}"),
         }
     }
 }
@@ -112,18 +126,21 @@ pub struct Outcome {
     /// The same in passes.
     pub passes: Passes,
     /// Time without measuring.
+    #[serde(default)]
     pub seconds: f64,
     /// The seed that repeats the run.
     pub seed: u64,
     /// Name of the method.
     pub solver: String,
     /// Recorded iterates.
+    #[serde(default)]
     pub trace: Vec<Row>,
     /// The further quantities that were asked for, at the returned point.
     #[serde(alias = "gauges")]
     pub metrics: Vec<MetricValue>,
     /// What a careful reader should know.
-    pub notes: Vec<String>,
+    #[serde(default)]
+    pub notes: Vec<Note>,
 }
 
 impl Outcome {

@@ -3,7 +3,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Measure, Point};
+use super::Point;
+use crate::eval::Measure;
 use crate::eval::{Evaluator, ValueEval};
 use crate::math::vec;
 use crate::oracle::Values;
@@ -36,7 +37,7 @@ pub(super) fn check<P: Values + ?Sized>(problem: &P) -> Result<()> {
 /// Moves `x`, which is measured as `before`, onto the constraints. The work is counted.
 pub(super) fn repair<P: Values + ?Sized>(
     ev: &mut Evaluator<'_, P>,
-    measure: &mut Measure<'_, P>,
+    points: &mut Measure<'_, P>,
     x: &mut [f64],
     before: Point,
     interrupt: Option<&AtomicBool>,
@@ -53,7 +54,7 @@ pub(super) fn repair<P: Values + ?Sized>(
                 break;
             }
             if interrupt.is_some_and(|s| s.load(Ordering::Relaxed)) {
-                return Err(Error::Problem("it was interrupted".into()));
+                return Err(Error::Problem("interrupted".into()));
             }
             if visits >= MOST {
                 let violation = swept.violation;
@@ -61,7 +62,7 @@ pub(super) fn repair<P: Values + ?Sized>(
             }
         }
         let stood = vec::distance(&next, &point.x) <= 1e-12 * (1.0 + vec::norm(&next));
-        point = measure.point(&next)?;
+        point = points.point(&next)?;
         if point.feasible {
             x.copy_from_slice(&next);
             return Ok(());

@@ -38,14 +38,15 @@ impl Stop {
         Ok(())
     }
 
-    /// The target that a recorded iterate has reached; `kept` if it keeps every constraint.
-    pub(super) fn reached(&self, row: &Row, kept: bool) -> Option<Goal> {
+    /// Returns the target that a recorded iterate reaches, if it is feasible.
+    pub(super) fn reached(&self, row: &Row) -> Option<Goal> {
+        let feasible = row.feasible();
         let at_most = |value: Option<f64>, target: Option<f64>| value.zip(target).is_some_and(|(v, t)| v <= t);
         let near = row.stationarity_bounds.map(|(_, upper)| upper).or(row.stationarity);
         let reached = [
             (Goal::Objective, at_most(Some(row.objective), self.objective)),
             (Goal::Certificate, at_most(near, self.certificate)),
         ];
-        reached.into_iter().find(|(_, reached)| kept && *reached).map(|(goal, _)| goal)
+        reached.into_iter().find(|(_, reached)| feasible && *reached).map(|(goal, _)| goal)
     }
 }

@@ -1,4 +1,4 @@
-//! The Euclidean ball around the origin or around a given centre. Balls of other norms do not belong here.
+//! The Euclidean ball around the origin or a given centre. Balls of other norms do not belong here.
 
 use super::{Set, Warm};
 use crate::error::check_finite;
@@ -9,17 +9,17 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ball {
     radius: f64,
-    /// `None` is the origin of a space of any dimension.
+    /// `None` for the origin of a space of any dimension.
     centre: Option<Vec<f64>>,
 }
 
 impl Ball {
-    /// The ball around the origin of a space of any dimension. A radius of 0 is the origin alone.
+    /// Builds the ball around the origin of a space of any dimension. A radius of 0 gives the origin alone.
     pub fn new(radius: f64) -> Result<Self> {
         Ok(Ball { radius: check_radius(radius)?, centre: None })
     }
 
-    /// The ball around `centre`.
+    /// Builds the ball around `centre`.
     pub fn around(centre: Vec<f64>, radius: f64) -> Result<Self> {
         if let Some((i, v)) = vec::first_not_finite(&centre) {
             check_finite(&format!("coordinate {} of the centre of the ball", i + 1), v)?;
@@ -27,12 +27,12 @@ impl Ball {
         Ok(Ball { radius: check_radius(radius)?, centre: Some(centre) })
     }
 
-    /// The radius.
+    /// Returns the radius.
     pub fn radius(&self) -> f64 {
         self.radius
     }
 
-    /// The centre; `None` is the origin.
+    /// Returns the centre; `None` for the origin.
     pub fn centre(&self) -> Option<&[f64]> {
         self.centre.as_deref()
     }
@@ -61,7 +61,7 @@ impl Set for Ball {
     fn project(&self, x: &mut [f64], _warm: &mut Warm) -> Result<()> {
         super::check_point(self, x.len())?;
         let far = self.off_centre(x);
-        // The centre itself and NaN both fail the comparison and stay as they are.
+        // The centre and NaN both fail the comparison and stay unchanged.
         if far > self.radius {
             let shrink = self.radius / far;
             match &self.centre {
@@ -82,7 +82,7 @@ impl Set for Ball {
         if dim == 0 { 0.0 } else { 2.0 * self.radius }
     }
 
-    /// The boundary point opposite to the slope; the centre for a slope of zero.
+    /// Returns the boundary point opposite to the slope; the centre for a slope of zero.
     fn linear_minimizer(&self, slope: &[f64], out: &mut [f64]) -> Option<()> {
         super::slope_fits(self, slope, out)?;
         match &self.centre {
@@ -133,12 +133,12 @@ mod tests {
     fn keeps_every_promise_of_a_set() {
         let origin = [0.0; 5];
         let ball = Ball::new(3.0).unwrap();
-        testing::keeps_its_promises(&ball, 5, |u| member(u, &origin, 3.0), |x| twin(x, &origin, 3.0));
+        testing::check_set(&ball, 5, |u| member(u, &origin, 3.0), |x| twin(x, &origin, 3.0));
         let centre = [1.0, -2.0, 0.5];
         let ball = Ball::around(centre.to_vec(), 4.5).unwrap();
-        testing::keeps_its_promises(&ball, 3, |u| member(u, &centre, 4.5), |x| twin(x, &centre, 4.5));
+        testing::check_set(&ball, 3, |u| member(u, &centre, 4.5), |x| twin(x, &centre, 4.5));
         let point = Ball::around(centre.to_vec(), 0.0).unwrap();
-        testing::keeps_its_promises(&point, 3, |_| centre.to_vec(), |_| centre.to_vec());
+        testing::check_set(&point, 3, |_| centre.to_vec(), |_| centre.to_vec());
     }
 
     #[test]

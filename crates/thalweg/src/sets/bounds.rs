@@ -1,5 +1,5 @@
-//! Boxes: a lower and an upper bound for each coordinate, either of which may be infinite. The special box of all
-//! non-negative points is in `orthant`.
+//! Boxes: a lower and an upper bound for each coordinate, either of which may be infinite. The non-negative orthant is in
+//! `orthant`.
 
 use super::{Set, Warm};
 use crate::math::vec;
@@ -17,13 +17,13 @@ enum Sides {
 }
 
 impl Bounds {
-    /// The same bounds for every coordinate, in a space of any dimension.
+    /// Uses the same bounds for every coordinate, in a space of any dimension.
     pub fn uniform(lo: f64, hi: f64) -> Result<Self> {
         check_side(lo, hi, || "the box".into())?;
         Ok(Bounds(Sides::Same(lo, hi)))
     }
 
-    /// Bounds of its own for each coordinate.
+    /// Uses separate bounds for each coordinate.
     pub fn each(lo: Vec<f64>, hi: Vec<f64>) -> Result<Self> {
         crate::error::check_length("the list of upper bounds", hi.len(), lo.len())?;
         for (i, (&l, &h)) in lo.iter().zip(&hi).enumerate() {
@@ -32,7 +32,7 @@ impl Bounds {
         Ok(Bounds(Sides::Each(lo, hi)))
     }
 
-    /// Lower and upper bound of coordinate `i`.
+    /// Returns the lower and the upper bound of coordinate `i`.
     pub fn side(&self, i: usize) -> (f64, f64) {
         match &self.0 {
             Sides::Same(lo, hi) => (*lo, *hi),
@@ -55,14 +55,14 @@ fn check_side(lo: f64, hi: f64, what: impl Fn() -> String) -> Result<()> {
     Ok(())
 }
 
-/// `clamp` without its panic; NaN stays NaN.
+/// Clamps without a panic; NaN stays NaN.
 #[inline(always)]
 fn clip(v: f64, lo: f64, hi: f64) -> f64 {
     let v = if v < lo { lo } else { v };
     if v > hi { hi } else { v }
 }
 
-/// The smallest `s * y` over an interval is at this `y`; `None` where it falls for ever.
+/// Returns the y of an interval that minimises `s * y`; `None` if it is unbounded below.
 fn lowest(s: f64, (lo, hi): (f64, f64)) -> Option<f64> {
     let y = if s > 0.0 {
         lo
@@ -105,7 +105,7 @@ impl Set for Bounds {
         }
     }
 
-    /// The corner that the slope points away from; the coordinate nearest to zero where the slope is zero.
+    /// Returns the corner opposite to the slope; the value nearest to zero in coordinates with slope zero.
     fn linear_minimizer(&self, slope: &[f64], out: &mut [f64]) -> Option<()> {
         super::slope_fits(self, slope, out)?;
         for (i, (o, &s)) in out.iter_mut().zip(slope).enumerate() {
@@ -157,12 +157,12 @@ mod tests {
         ];
         for (lo, hi) in &sides {
             let set = Bounds::each(lo.clone(), hi.clone()).unwrap();
-            testing::keeps_its_promises(&set, lo.len(), |u| member(u, lo, hi), |x| twin(x, lo, hi));
+            testing::check_set(&set, lo.len(), |u| member(u, lo, hi), |x| twin(x, lo, hi));
         }
         for (lo, hi) in [(-1.0, 2.5), (-INF, 1.0), (2.0, 2.0)] {
             let (los, his) = (vec![lo; 3], vec![hi; 3]);
             let set = Bounds::uniform(lo, hi).unwrap();
-            testing::keeps_its_promises(&set, 3, |u| member(u, &los, &his), |x| twin(x, &los, &his));
+            testing::check_set(&set, 3, |u| member(u, &los, &his), |x| twin(x, &los, &his));
         }
     }
 

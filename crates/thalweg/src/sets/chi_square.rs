@@ -1,11 +1,11 @@
-//! The weights of a sample that are close to equal weights: a part of the simplex with floors and a ball around its centre. The
-//! weights of a run, which are projected onto this set again and again, are in `solvers/minmax`.
+//! Weights of a sample near equal weights: the simplex with lower bounds on the entries, intersected with a ball around its
+//! centre. The weights of a run, which are projected onto this set repeatedly, are in `solvers/minmax`.
 //!
-//! Everything here is in deviations from equal weights, `u = p - 1/n`: squares of p itself would lose the digits that matter.
-//! The nearest point is `u_i = max(-c, (w_i - m) / kap + b)` with `c = (1 - delta) / n`, where m is the mean of the N largest w_i
-//! and `b = c (n - N) / N` keeps the sum at 0. Write theta for the w at which the floor begins. Over theta, the sum of
-//! `max(0, w_i - theta)` falls, and the sum of u^2 for the kap that keeps the sum at 0 rises. So whether the i-th largest w is
-//! among the N is a question that can be asked of each w alone, given the sums of those above it.
+//! Everything is computed in deviations from equal weights, `u = p - 1/n`, since squares of p itself would lose the significant
+//! digits. The nearest point is `u_i = max(-c, (w_i - m) / kap + b)` with `c = (1 - delta) / n`, where m is the mean of the N
+//! largest w_i and `b = c (n - N) / N` keeps the sum at 0. Let theta be the w at which the lower bound begins. As theta grows,
+//! the sum of `max(0, w_i - theta)` falls, and the sum of u^2 for the kap that keeps the sum at 0 rises. Whether the i-th
+//! largest w is among the N can therefore be decided for each w alone, given the sums of the larger ones.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,18 +21,18 @@ pub struct ChiSquare {
     delta: f64,
 }
 
-/// Where a projection ended: `p_i = max(delta / n, W_i / kap - tau)`.
+/// Result of a projection: `p_i = max(delta / n, W_i / kap - tau)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Foot {
-    /// kap, 1 where the ball does not matter.
+    /// kap; 1 if the ball is not active.
     pub kap: f64,
     /// tau.
     pub tau: f64,
-    /// How many entries are given by the formula, and not by the floor.
+    /// Number of entries above the lower bound.
     pub free: usize,
 }
 
-/// The largest entries: how many, their mean, and the sum of squares around it.
+/// Number of the largest entries, their mean, and the sum of squares around it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Top {
     pub(crate) count: usize,
@@ -41,7 +41,7 @@ pub(crate) struct Top {
 }
 
 impl Top {
-    /// With one more entry; no digits cancel.
+    /// Adds one more entry, without cancellation.
     fn and(self, w: f64) -> Top {
         let count = self.count + 1;
         let off = w - self.mean;
@@ -49,14 +49,14 @@ impl Top {
         Top { count, mean, spread: self.spread + off * (w - mean) }
     }
 
-    /// The sum over the entries of what they have above `w`.
+    /// Returns the sum over the entries of their excess above `w`.
     fn above(self, w: f64) -> f64 {
         self.count as f64 * (self.mean - w)
     }
 }
 
 impl ChiSquare {
-    /// The set of weights of n samples, with rho and delta as above.
+    /// Builds the set of weights of n samples, with rho and delta as above.
     pub fn new(n: usize, rho: f64, delta: f64) -> Result<Self> {
         if n == 0 {
             return Err(Error::setting("number of weights", n, "at least 1"));
@@ -70,58 +70,59 @@ impl ChiSquare {
         Ok(ChiSquare { n, rho, delta })
     }
 
-    /// n.
+    /// Returns n.
     pub fn samples(&self) -> usize {
         self.n
     }
 
-    /// delta / n, below which no weight is.
+    /// Returns the lower bound delta / n of the weights.
     pub fn floor(&self) -> f64 {
         self.delta / self.n as f64
     }
 
-    /// c, by which the floor is below equal weights.
+    /// Returns c, the distance of the lower bound from equal weights.
     pub(crate) fn depth(&self) -> f64 {
         (1.0 - self.delta) / self.n as f64
     }
 
-    /// b, by which the mean of the N largest is above equal weights when all others are at the floor.
+    /// Returns b, the excess of the mean of the N largest over equal weights when all others are at the lower bound.
     pub(crate) fn height(&self, count: usize) -> f64 {
         self.depth() * (self.n - count) as f64 / count as f64
     }
 
-    /// What the ball leaves for the squares of the N largest around their mean; below 0 if all others cannot be at the floor.
-    fn room(&self, count: usize) -> f64 {
+    /// Returns the sum of squares that the ball leaves for the N largest around their mean; negative if the others cannot all
+    /// be at the lower bound.
+    fn remaining_square(&self, count: usize) -> f64 {
         let n = self.n as f64;
         let (radius, depth) = (2.0 * self.rho / (n * n), self.depth());
         radius - depth * depth * n * (self.n - count) as f64 / count as f64
     }
 
-    /// Whether `w` stays above the floor for kap = `1 / scale`, where `top` are all that are larger.
+    /// Returns whether `w` stays above the lower bound for kap = `1 / scale`, where `top` are all larger entries.
     pub(crate) fn above_floor(&self, top: Top, w: f64, scale: f64) -> bool {
         scale * top.above(w) < self.n as f64 * self.depth()
     }
 
-    /// The same where kap is such that the ball is just kept.
+    /// As above, for the kap at which the ball is active.
     pub(crate) fn above_floor_in_ball(&self, top: Top, w: f64) -> bool {
         if top.count == 0 {
             return true;
         }
         let share = top.above(w) / (self.n as f64 * self.depth());
-        top.spread > share * share * self.room(top.count)
+        top.spread > share * share * self.remaining_square(top.count)
     }
 
-    /// Whether the ball is kept with kap = 1; `spread` is that of the N largest.
+    /// Returns whether kap = 1 satisfies the ball; `spread` is that of the N largest.
     pub(crate) fn keeps_ball(&self, count: usize, spread: f64) -> bool {
-        spread <= self.room(count)
+        spread <= self.remaining_square(count)
     }
 
-    /// kap for which the ball is just kept.
+    /// Returns the kap at which the ball is active.
     pub(crate) fn contraction(&self, top: Top) -> f64 {
-        if top.spread > 0.0 { (top.spread / self.room(top.count)).sqrt() } else { 1.0 }
+        if top.spread > 0.0 { (top.spread / self.remaining_square(top.count)).sqrt() } else { 1.0 }
     }
 
-    /// Projects and tells kap and tau.
+    /// Projects and returns kap and tau.
     pub fn project_to(&self, x: &mut [f64], warm: &mut Warm) -> Result<Foot> {
         super::check_point(self, x.len())?;
         if let Some((i, value)) = vec::first_not_finite(x) {
@@ -136,7 +137,7 @@ impl ChiSquare {
         take_while(&mut top, sorted, |top, w| self.above_floor(top, w, 1.0));
         let mut kap = 1.0;
         if !self.keeps_ball(top.count, top.spread) {
-            // The ball pulls entries off the floor and sends none there.
+            // The ball lifts entries off the lower bound and never puts one there.
             take_while(&mut top, sorted, |top, w| self.above_floor_in_ball(top, w));
             kap = self.contraction(top).max(1.0);
         }
@@ -149,7 +150,7 @@ impl ChiSquare {
     }
 }
 
-/// Takes up the next largest entries as long as they fit.
+/// Adds the next largest entries while `fits` holds.
 fn take_while(top: &mut Top, sorted: &[f64], fits: impl Fn(Top, f64) -> bool) {
     for &w in &sorted[top.count..] {
         if !fits(*top, w) {
@@ -168,14 +169,15 @@ impl Set for ChiSquare {
         self.project_to(x, warm).map(drop)
     }
 
-    /// That of the ball or of the simplex above the floors, whichever is smaller: no two points are farther apart, and where the
-    /// ball lies within the floors, or contains the corners, there are two that are as far.
+    /// Returns the diameter of the ball or of the simplex with lower bounds, whichever is smaller. It is an upper bound, and
+    /// exact if the ball lies within the simplex or contains its corners.
     fn diameter(&self, dim: usize) -> f64 {
         let ball = 2.0 * (2.0 * self.rho).sqrt() / self.n as f64;
         if dim < 2 { 0.0 } else { ball.min(std::f64::consts::SQRT_2 * (1.0 - self.delta)) }
     }
 
-    /// All of what is free on the smallest entries of the slope, if the ball allows it; else as for a projection from far away.
+    /// Puts all free weight on the smallest entries of the slope if the ball allows it; otherwise as for a projection from far
+    /// away.
     fn linear_minimizer(&self, slope: &[f64], out: &mut [f64]) -> Option<()> {
         super::slope_fits(self, slope, out)?;
         let mut sorted: Vec<f64> = slope.iter().map(|s| -s).collect();
@@ -273,7 +275,7 @@ mod tests {
                 let most = (set.depth() / low).min((2.0 * rho).sqrt() / n as f64 / vec::norm(&off).max(1e-300));
                 off.iter().map(|v| 1.0 / n as f64 + u[0] * most * v).collect::<Vec<f64>>()
             };
-            testing::keeps_its_promises(&set, n, member, |x| by_bisection(&set, x));
+            testing::check_set(&set, n, member, |x| by_bisection(&set, x));
         }
     }
 

@@ -1,4 +1,4 @@
-//! One linear inequality `<a, x> <= b`. Several of them at once are a polyhedron and do not belong here.
+//! One linear inequality `<a, x> <= b`. Several inequalities are in `polyhedron`.
 
 use super::{Set, Warm};
 use crate::error::check_finite;
@@ -15,13 +15,13 @@ pub struct Halfspace {
 }
 
 impl Halfspace {
-    /// The half-space `<a, x> <= b`.
+    /// Builds the half-space `<a, x> <= b`.
     pub fn new(mut a: Vec<f64>, b: f64) -> Result<Self> {
         if let Some((i, v)) = vec::first_not_finite(&a) {
             check_finite(&format!("entry {} of the normal vector of the half-space", i + 1), v)?;
         }
         check_finite("right-hand side of the half-space", b)?;
-        // The largest entry goes first: 1 / ||a|| may overflow where a / ||a|| does not.
+        // Divide by the largest entry first: 1 / ||a|| may overflow even if a / ||a|| does not.
         let largest = a.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
         if largest == 0.0 {
             let value = format!("{} zeros", a.len());
@@ -35,7 +35,7 @@ impl Halfspace {
         Ok(Halfspace { normal: a, offset })
     }
 
-    /// Signed distance from the boundary: positive outside.
+    /// Returns the signed distance from the boundary, positive outside.
     fn excess(&self, x: &[f64]) -> f64 {
         vec::dot(&self.normal, x) - self.offset
     }
@@ -65,8 +65,8 @@ impl Set for Halfspace {
         f64::INFINITY
     }
 
-    /// A slope has a minimiser only where it points against the normal (up to rounding) or is zero: the boundary point, or the
-    /// member, nearest to the origin.
+    /// Returns the boundary point nearest to the origin for a slope opposite to the normal (up to rounding), the nearest member
+    /// for a slope of zero. No other slope has a minimiser.
     fn linear_minimizer(&self, slope: &[f64], out: &mut [f64]) -> Option<()> {
         super::slope_fits(self, slope, out)?;
         let along = -vec::dot(&self.normal, slope);
@@ -113,7 +113,7 @@ mod tests {
     fn keeps_every_promise_of_a_set() {
         for (a, b) in [([1.0, -2.0, 0.5], 1.5), ([0.0, 3.0, 0.0], -4.0), ([0.01, 0.02, -0.03], 0.0)] {
             let set = Halfspace::new(a.to_vec(), b).unwrap();
-            testing::keeps_its_promises(&set, 3, |u| member(u, &a, b), |x| twin(x, &a, b));
+            testing::check_set(&set, 3, |u| member(u, &a, b), |x| twin(x, &a, b));
         }
     }
 

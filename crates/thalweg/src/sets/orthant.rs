@@ -11,7 +11,7 @@ pub struct NonNegative;
 impl Set for NonNegative {
     fn project(&self, x: &mut [f64], _warm: &mut Warm) -> Result<()> {
         for v in x {
-            // Not `max`: it would replace NaN by zero.
+            // `max` would replace NaN by zero.
             if *v < 0.0 {
                 *v = 0.0;
             }
@@ -27,7 +27,7 @@ impl Set for NonNegative {
         if dim == 0 { 0.0 } else { f64::INFINITY }
     }
 
-    /// The origin, where no coordinate of the slope is negative.
+    /// Returns the origin if no coordinate of the slope is negative.
     fn linear_minimizer(&self, slope: &[f64], out: &mut [f64]) -> Option<()> {
         super::slope_fits(self, slope, out)?;
         out.fill(0.0);
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn keeps_every_promise_of_a_set() {
         let member = |u: &[f64]| u.iter().map(|u| 20.0 * u * u).collect();
-        testing::keeps_its_promises(&NonNegative, 5, member, |x| x.iter().map(|v| v.max(0.0)).collect());
+        testing::check_set(&NonNegative, 5, member, |x| x.iter().map(|v| v.max(0.0)).collect());
     }
 
     #[test]

@@ -1,65 +1,66 @@
-//! Many linear inequalities at once, and the projection onto them by Hildreth's method: row after row, any number of rows, none of
-//! them need be stored. A single inequality is a half-space; constraints that are not linear do not belong here.
+//! Polyhedra with many linear inequalities and the projection onto them by Hildreth's method, which visits one row at a time
+//! and does not require the rows to be stored. A single inequality is in `halfspace`; nonlinear constraints do not belong here.
 
 use super::{Set, Warm};
 use crate::error::{check_finite, check_length};
 use crate::math::{Matrix, vec};
 use crate::{Error, Result};
 
-/// The inequalities `<a_k, x> >= b_k`, visited one at a time.
+/// Inequalities `<a_k, x> >= b_k`, visited one at a time.
 pub trait Rows: Send + Sync {
-    /// How many there are.
+    /// Returns the number of inequalities.
     fn len(&self) -> usize;
-    /// Whether there are none.
+    /// Returns whether there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// `<a_k, x>`.
+    /// Computes `<a_k, x>`.
     fn dot(&self, k: usize, x: &[f64]) -> f64;
-    /// `x += weight a_k`.
+    /// Computes `x += weight a_k`.
     fn add(&self, k: usize, weight: f64, x: &mut [f64]);
-    /// `||a_k||^2`.
+    /// Returns `||a_k||^2`.
     fn square(&self, k: usize) -> f64;
-    /// `b_k`; 0 for a cone.
+    /// Returns `b_k`; 0 for a cone.
     fn bound(&self, _k: usize) -> f64 {
         0.0
     }
 }
 
-/// What some sweeps over the rows did.
+/// Result of some sweeps over the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Swept {
-    /// Rows that were visited.
+    /// Number of rows visited.
     pub rows: u64,
-    /// The point is the projection: no row is violated, and none pushes without touching, by more than the tolerance.
+    /// Whether the point is the projection: up to the tolerance no row is violated, and none has a positive dual variable
+    /// without being active.
     pub done: bool,
-    /// It is proved that no point of the ball keeps all rows.
+    /// Whether it is proved that no point of the ball satisfies all rows.
     pub empty: bool,
-    /// The largest violation, or push without touching, that the last sweep met.
+    /// Largest violation, or complementarity error, of the last sweep.
     pub violation: f64,
 }
 
-/// What a projection may violate a row by, unless something else is asked for.
+/// Default violation of a row after a projection.
 pub const TOLERANCE: f64 = 1e-8;
-/// Rows whose squared length is below this, the square of 1e-12, are taken for 0: differences of equal points.
+/// Squared length below which a row counts as zero (a difference of equal points).
 pub(crate) const NOTHING: f64 = 1e-24;
-/// Violations of this size, relative to the numbers they are made of, are rounding.
+/// Relative size of violations that are rounding errors.
 const ROUNDING: f64 = 16.0 * f64::EPSILON;
-/// How often the rows that push are visited for one visit to all.
+/// Number of sweeps over rows with positive dual variables per sweep over all rows.
 const AGAIN: usize = 10;
-/// Of the parts of `warm`: `target + A^T alpha` so far, the target, working space.
+/// Parts of `warm`: the current `target + A^T alpha`, the target, working space.
 const PARTS: usize = 3;
-/// Sweeps of a [`Polyhedron`]'s projection, unless something else is asked for.
+/// Default limit on the sweeps of a [`Polyhedron`]'s projection.
 const SWEEPS: usize = 100_000;
 
-/// Begins the projection of `target` onto the rows, and the ball of a radius around the origin if there is one. [`sweep`] goes
-/// on with it. Returns how many rows were visited.
+/// Starts the projection of `target` onto the rows, and onto a ball around the origin if a radius is given; [`sweep`] continues
+/// it. Returns the number of rows visited.
 ///
-/// With `alpha >= 0`, one number for each row, the point is `x = P(target + A^T alpha)`, where P projects onto the ball, and
-/// `alpha` maximises the dual function. `warm.values` keeps `alpha` from one projection to the next. Of three beginnings the one
-/// with the largest dual value is taken: these numbers, those of them whose rows the target violates, and zeros. The second is
-/// for targets that jump: of two opposite rows the wrong one would be unwound little by little. What is unfinished is in
-/// `warm`, too, and so in checkpoints.
+/// With dual variables `alpha >= 0`, one per row, the point is `x = P(target + A^T alpha)`, where P projects onto the ball, and
+/// `alpha` maximises the dual function. `warm.values` keeps `alpha` between projections. Of three starting values the one with
+/// the largest dual value is used: these numbers, those of them whose rows the target violates, and zeros. The second suits
+/// targets that jump: otherwise the wrong one of two opposite rows would be reduced little by little. An unfinished projection
+/// is stored in `warm`, and hence in checkpoints.
 pub fn begin<R: Rows + ?Sized>(rows: &R, radius: Option<f64>, target: &[f64], warm: &mut Warm) -> u64 {
     let mut visited = 0;
     if warm.values.len() != rows.len() {
@@ -74,7 +75,7 @@ pub fn begin<R: Rows + ?Sized>(rows: &R, radius: Option<f64>, target: &[f64], wa
         copy.values.extend_from_slice(target);
     }
     let shrink = shrinks(vec::norm_squared(target), radius);
-    // <alpha, b> with all numbers, and with those of violated rows; the others have their sign turned meanwhile.
+    // <alpha, b> with all dual variables, and with those of violated rows; the others have their sign flipped meanwhile.
     let (mut all, mut some) = (0.0, 0.0);
     for (k, alpha) in alpha.iter_mut().enumerate().filter(|(_, alpha)| **alpha != 0.0) {
         let bound = rows.bound(k);
@@ -91,7 +92,7 @@ pub fn begin<R: Rows + ?Sized>(rows: &R, radius: Option<f64>, target: &[f64], wa
     if visited > 0 {
         let [all, some, none] =
             [(all, &*v.values), (some, &*fewer.values), (0.0, target)].map(|(bounds, v)| dual(bounds, v, target, radius));
-        // NaN is larger than nothing: nonsense ends in zeros.
+        // NaN compares false and selects zeros.
         if all > none && all >= some {
             alpha.iter_mut().for_each(|alpha| *alpha = alpha.abs());
         } else if some > none {
@@ -106,19 +107,20 @@ pub fn begin<R: Rows + ?Sized>(rows: &R, radius: Option<f64>, target: &[f64], wa
     visited
 }
 
-/// Whether a projection was begun and is not done.
+/// Returns whether a projection was started and is not finished.
 pub fn is_open(warm: &Warm) -> bool {
     warm.parts.first().is_some_and(|v| !v.values.is_empty())
 }
 
-/// Goes on with the projection that [`begin`] began: at most `sweeps` times over all rows. `x` becomes the point so far.
+/// Continues the projection that [`begin`] started, with at most `sweeps` sweeps over all rows, and writes the current point to
+/// `x`.
 ///
-/// A visit to row k makes `alpha_k` the best for the others as they are (Hildreth; with the ball, whose multiplier is
-/// eliminated, the equation for it is quadratic). A sweep visits the rows with `alpha_k > 0` up to ten times, and then all of
-/// them: what a warm start has too much of is taken back before other rows push against it. Rows that are violated by no more
-/// than `tolerance`, and push without touching by no more than that, are left alone; a sweep that leaves all rows alone is the
-/// proof that `x` is the projection. Every other visit raises the dual function, so that there are finitely many unless no
-/// point keeps all rows. With a ball that is noticed: the dual function then exceeds what it can be.
+/// A visit to row k sets `alpha_k` to the best value given the others (Hildreth; with the ball, whose multiplier is eliminated,
+/// the equation is quadratic). A sweep visits the rows with `alpha_k > 0` up to ten times and then all of them, which reduces
+/// excess dual variables of a warm start before other rows react to them. Rows whose violation and complementarity error are at
+/// most `tolerance` are skipped; a sweep that skips all rows proves that `x` is the projection. Every other visit increases the
+/// dual function, so that there are finitely many unless no point satisfies all rows. With a ball infeasibility is detected:
+/// the dual function then exceeds its largest possible value.
 pub fn sweep<R: Rows + ?Sized>(
     rows: &R,
     radius: Option<f64>,
@@ -145,7 +147,7 @@ pub fn sweep<R: Rows + ?Sized>(
         swept.empty |= moved
             && radius.is_some_and(|radius| {
                 let bounds = alpha.iter().enumerate().map(|(k, alpha)| if *alpha > 0.0 { alpha * rows.bound(k) } else { 0.0 });
-                // No point of the ball is farther from the target than this.
+                // Largest distance of a point of the ball from the target.
                 let farthest = vec::norm(from) + radius;
                 dual(bounds.sum(), v, from, Some(radius)) > 0.5 * farthest * farthest * (1.0 + 1e-9)
             });
@@ -156,7 +158,7 @@ pub fn sweep<R: Rows + ?Sized>(
     let s = shrinks(vec::norm_squared(v), radius);
     x.iter_mut().zip(&*v).for_each(|(x, v)| *x = s * v);
     if swept.done || swept.empty {
-        // The numbers of the rows stay, the rest was working space.
+        // Keeps the dual variables; the rest was working space.
         v.clear();
         from.clear();
     }
@@ -166,7 +168,7 @@ pub fn sweep<R: Rows + ?Sized>(
     Ok(swept)
 }
 
-/// Visits the rows once: all of them, or those that push. Says whether something was moved.
+/// Visits all rows, or those with positive dual variables, once. Returns whether something changed.
 fn visit<R: Rows + ?Sized>(
     rows: &R,
     radius: Option<f64>,
@@ -190,7 +192,7 @@ fn visit<R: Rows + ?Sized>(
         swept.rows += 1;
         let (p, b, s) = (rows.dot(k, v), rows.bound(k), shrinks(square, radius));
         let gap = b - s * p;
-        // Violated, or pushing although there is room; NaN takes the second branch and stays.
+        // Violated, or positive dual variable without being active; NaN takes the second branch and stays.
         let wrong = if gap <= 0.0 { (-gap).min(s * *alpha * n) } else { gap };
         if wrong <= tolerance {
             swept.violation = swept.violation.max(wrong);
@@ -228,7 +230,7 @@ fn not_begun() -> Error {
     Error::Problem("a projection onto linear constraints is to go on that was not begun with these constraints".into())
 }
 
-/// What projecting onto the ball multiplies a vector of this squared length by.
+/// Returns the factor by which projecting onto the ball scales a vector of this squared length.
 fn shrinks(square: f64, radius: Option<f64>) -> f64 {
     match radius {
         Some(radius) if square > radius * radius => radius / square.sqrt(),
@@ -236,27 +238,27 @@ fn shrinks(square: f64, radius: Option<f64>) -> f64 {
     }
 }
 
-/// `1/2 ||x - target||^2 + <alpha, b> - <A^T alpha, x>` for `v = target + A^T alpha` and `x = P(v)`.
+/// Computes `1/2 ||x - target||^2 + <alpha, b> - <A^T alpha, x>` for `v = target + A^T alpha` and `x = P(v)`.
 fn dual(bounds: f64, v: &[f64], target: &[f64], radius: Option<f64>) -> f64 {
     let s = shrinks(vec::norm_squared(v), radius);
     let away = vec::sum_by(v.len(), |i| (s * v[i] - target[i]).powi(2));
     0.5 * away + bounds - s * vec::sum_by(v.len(), |i| (v[i] - target[i]) * v[i])
 }
 
-/// Where `<a, P(v + delta a)> = b`.
+/// Solution of `<a, P(v + delta a)> = b`.
 enum Reach {
-    /// Where `<a, v + delta a>` is this.
+    /// Value of `<a, v + delta a>` at the solution.
     At(f64),
-    /// In no point of the ball is it as much as b.
+    /// No point of the ball reaches b.
     Nowhere,
-    /// In every point of the ball it is more.
+    /// Every point of the ball exceeds b.
     Everywhere,
 }
 
-/// `p = <a, v>`, `n = ||a||^2`, `square = ||v||^2`.
+/// Solves for the step, with `p = <a, v>`, `n = ||a||^2`, `square = ||v||^2`.
 fn reach(b: f64, p: f64, n: f64, square: f64, radius: Option<f64>) -> Reach {
     let Some(radius) = radius else { return Reach::At(b) };
-    // Of v, the square of what is at right angles to a: it does not change.
+    // Squared component of v orthogonal to a, which does not change.
     let across = (square - p * p / n).max(0.0);
     if across + b * b / n <= radius * radius {
         return Reach::At(b);
@@ -272,10 +274,11 @@ fn reach(b: f64, p: f64, n: f64, square: f64, radius: Option<f64>) -> Reach {
     }
 }
 
-/// All points with `<a_k, x> >= b_k` for every row of a matrix, within a ball around the origin if one is asked for.
+/// Polyhedron `<a_k, x> >= b_k` for every row of a matrix, intersected with a ball around the origin if one is given.
 ///
-/// **Projection.** [`begin`] and [`sweep`] until the tolerance is reached (1e-8 in every row), warm from the projection before.
-/// Convergence is linear, and slow where rows are nearly parallel; a ceiling of sweeps (100,000) ends it with an error.
+/// **Projection.** [`begin`] and [`sweep`] until the tolerance is reached (1e-8 in every row), with a warm start from the
+/// previous projection. Convergence is linear, and slow if rows are nearly parallel; the limit of 100,000 sweeps ends it with
+/// an error.
 ///
 /// **Reference.** Hildreth (1957), "A quadratic programming procedure".
 #[derive(Debug, Clone)]
@@ -289,7 +292,7 @@ pub struct Polyhedron {
 }
 
 impl Polyhedron {
-    /// The points with `rows x >= bounds`.
+    /// Builds the set `rows x >= bounds`.
     pub fn new(rows: Matrix, bounds: Vec<f64>) -> Result<Self> {
         check_length("the list of bounds of the polyhedron", bounds.len(), rows.rows())?;
         let squares: Vec<f64> = (0..rows.rows()).map(|k| rows.row_norm_squared(k)).collect();
@@ -304,7 +307,7 @@ impl Polyhedron {
         Ok(Polyhedron { rows, bounds, squares, radius: None, tolerance: TOLERANCE, sweeps: SWEEPS })
     }
 
-    /// Only its points with `||x|| <= radius`.
+    /// Intersects the set with the ball `||x|| <= radius`.
     pub fn within(mut self, radius: f64) -> Result<Self> {
         if !(radius > 0.0 && radius.is_finite()) {
             return Err(Error::setting("radius of the polyhedron", radius, "a finite number larger than 0"));
@@ -313,7 +316,8 @@ impl Polyhedron {
         Ok(self)
     }
 
-    /// What a projection may violate a row by (default 1e-8), and how often it goes over all rows at most (default 100,000).
+    /// Sets the largest violation of a row after a projection (default 1e-8) and the largest number of sweeps over all rows
+    /// (default 100,000).
     pub fn until(mut self, tolerance: f64, sweeps: usize) -> Result<Self> {
         if !(tolerance > 0.0 && tolerance.is_finite()) {
             return Err(Error::setting("tolerance of the polyhedron", tolerance, "a finite number larger than 0"));
@@ -322,7 +326,7 @@ impl Polyhedron {
         Ok(self)
     }
 
-    /// The ball that it is cut with.
+    /// Returns the radius of the ball.
     pub fn radius(&self) -> Option<f64> {
         self.radius
     }
@@ -374,7 +378,7 @@ impl Set for Polyhedron {
         self.radius.map_or(f64::INFINITY, |radius| if dim == 0 { 0.0 } else { 2.0 * radius })
     }
 
-    /// Not known, but for a slope of zero and the ball.
+    /// Not available.
     fn linear_minimizer(&self, _slope: &[f64], _out: &mut [f64]) -> Option<()> {
         None
     }
@@ -406,7 +410,7 @@ mod tests {
     /// The same by an interior-point method: the point, none where there is none, an error where it does not know.
     fn by_clarabel(rows: &[Vec<f64>], bounds: &[f64], radius: Option<f64>, target: &[f64]) -> Result<Option<Vec<f64>>, String> {
         use clarabel::algebra::CscMatrix;
-        use clarabel::solver::{DefaultSettings, DefaultSolver, IPSolver, NonnegativeConeT, SecondOrderConeT, SolverStatus};
+        use clarabel::solver::{DefaultSolver, IPSolver, NonnegativeConeT, SecondOrderConeT, SolverStatus};
         let dim = target.len();
         let mut left: Vec<Vec<f64>> = rows.iter().map(|row| row.iter().map(|a| -a).collect()).collect();
         let mut right: Vec<f64> = bounds.iter().map(|b| -b).collect();
@@ -422,13 +426,7 @@ mod tests {
             cones.push(SecondOrderConeT(dim + 1));
         }
         let linear: Vec<f64> = target.iter().map(|t| -t).collect();
-        let tight = DefaultSettings {
-            verbose: false,
-            tol_gap_abs: 1e-10,
-            tol_gap_rel: 1e-10,
-            tol_feas: 1e-10,
-            ..DefaultSettings::default()
-        };
+        let tight = testing::tight_clarabel();
         let (square, left) = (CscMatrix::identity(dim), CscMatrix::from(left.iter()));
         let mut solver = DefaultSolver::new(&square, &linear, &left, &right, &cones, tight).unwrap();
         solver.solve();
@@ -497,9 +495,9 @@ mod tests {
             }
         };
         let set = polyhedron(&rows, &bounds).until(1e-14, 1_000_000).unwrap();
-        testing::keeps_its_promises(&set, 3, member(10.0), twin(None));
+        testing::check_set(&set, 3, member(10.0), twin(None));
         let ball = set.within(1.2).unwrap();
-        testing::keeps_its_promises_but_minimisers(&ball, 3, member(1.2), twin(Some(1.2)));
+        testing::check_set_without_minimisers(&ball, 3, member(1.2), twin(Some(1.2)));
     }
 
     /// Random rows, with and without the ball, cold and warm, near and far targets, a few sweeps at a time.

@@ -1,10 +1,9 @@
-//! Products of sets: consecutive blocks of coordinates, each in a set of its own. Sets that couple blocks do not belong
-//! here.
+//! Products of sets: consecutive blocks of coordinates, each in a set of its own. Sets that couple blocks do not belong here.
 
 use super::{Set, Warm};
 use crate::{Error, Result};
 
-/// `X_1 x X_2 x ...`: the first coordinates in the first set, the next ones in the second, and so on.
+/// Product `X_1 x X_2 x ...`: the first coordinates in the first set, the next ones in the second, and so on.
 #[derive(Debug)]
 pub struct Product {
     blocks: Vec<Block>,
@@ -18,7 +17,7 @@ struct Block {
 }
 
 impl Product {
-    /// The product of the given sets, each with the number of its coordinates.
+    /// Builds the product of the given sets, each with its number of coordinates.
     pub fn new(blocks: Vec<(usize, Box<dyn Set>)>) -> Result<Self> {
         if blocks.is_empty() {
             return Err(Error::Problem("a product of sets has no block; expected at least one".into()));
@@ -36,7 +35,7 @@ impl Product {
         Ok(Product { blocks: blocks.into_iter().map(|(dim, set)| Block { set, dim }).collect(), dim })
     }
 
-    /// Number of blocks.
+    /// Returns the number of blocks.
     pub fn count(&self) -> usize {
         self.blocks.len()
     }
@@ -47,7 +46,7 @@ impl Set for Product {
         Some(self.dim)
     }
 
-    /// Each block has a part of `warm` to itself.
+    /// Each block uses its own part of `warm`.
     fn project(&self, x: &mut [f64], warm: &mut Warm) -> Result<()> {
         super::check_point(self, x.len())?;
         let mut rest = x;
@@ -74,7 +73,7 @@ impl Set for Product {
         self.blocks.iter().fold(0.0_f64, |total, b| total.hypot(b.set.diameter(b.dim)))
     }
 
-    /// Block by block; `None` if one block has no minimiser.
+    /// Minimises block by block; `None` if one block has no minimiser.
     fn linear_minimizer(&self, slope: &[f64], out: &mut [f64]) -> Option<()> {
         super::slope_fits(self, slope, out)?;
         let mut first = 0;
@@ -86,7 +85,7 @@ impl Set for Product {
         Some(())
     }
 
-    /// Block by block.
+    /// Separates block by block.
     fn separate(&self, y: &[f64], foot: &[f64], cut: &mut dyn FnMut(usize, &[f64])) {
         let mut first = 0;
         for block in &self.blocks {
@@ -141,7 +140,7 @@ mod tests {
             }
             y
         };
-        testing::keeps_its_promises(&bounded(), 9, member, twin);
+        testing::check_set(&bounded(), 9, member, twin);
     }
 
     #[test]

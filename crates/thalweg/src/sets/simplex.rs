@@ -1,5 +1,5 @@
-//! The simplex: non-negative coordinates with a given sum. Its projection takes expected linear time; sets that cut
-//! more off the simplex do not belong here.
+//! The simplex: non-negative coordinates with a given sum, with a projection in expected linear time. Subsets of the simplex
+//! such as `chi_square` have their own files.
 
 use super::{Set, Warm};
 use crate::math::vec;
@@ -14,11 +14,11 @@ pub struct Simplex {
 /// Entries per block of the filter; the lower bound on the threshold rises between blocks.
 const BLOCK: usize = 256;
 
-/// Filter rounds before the search by pivots takes over: a bound on their number keeps the whole linear.
+/// Number of filter rounds before the search by pivots takes over; bounding it keeps the total cost linear.
 const ROUNDS: usize = 6;
 
 impl Simplex {
-    /// The simplex of points with the given sum.
+    /// Builds the simplex of points with the given sum.
     pub fn new(total: f64) -> Result<Self> {
         // Subnormal totals would make total / dim vanish.
         if total > 0.0 && total.is_normal() {
@@ -28,22 +28,22 @@ impl Simplex {
         }
     }
 
-    /// The sum of the coordinates.
+    /// Returns the sum of the coordinates.
     pub fn total(&self) -> f64 {
         self.total
     }
 }
 
 impl Set for Simplex {
-    /// The nearest point is `max(0, x - threshold)`. The largest entry is subtracted first, so that entries of any size lose
-    /// no digits of the total.
+    /// The nearest point is `max(0, x - threshold)`. Subtracting the largest entry first preserves the digits of the total for
+    /// entries of any size.
     fn project(&self, x: &mut [f64], warm: &mut Warm) -> Result<()> {
         if x.is_empty() {
             return Err(Error::Length { what: format!("the point for the {}", self.describe()), got: 0, wanted: 1 });
         }
         let largest = largest(x);
         if !largest.is_finite() {
-            // All entries NaN leave the start value of the maximum behind; a NaN says more than an infinity.
+            // If all entries are NaN, the maximum still has its start value; report NaN instead of infinity.
             let value = if x.iter().all(|v| v.is_nan()) { f64::NAN } else { largest };
             return Err(Error::NotFinite { what: format!("the largest entry of the point for the {}", self.describe()), value });
         }
@@ -54,7 +54,7 @@ impl Set for Simplex {
         space.clear();
         for v in x {
             let over = (*v - largest) - threshold;
-            // Not `max`: it would replace NaN by zero.
+            // `max` would replace NaN by zero.
             *v = if over <= 0.0 { 0.0 } else { over };
         }
         Ok(())
@@ -64,7 +64,7 @@ impl Set for Simplex {
         if dim < 2 { 0.0 } else { std::f64::consts::SQRT_2 * self.total }
     }
 
-    /// The corner of the smallest entry of the slope; the first one wins a tie.
+    /// Returns the corner of the smallest entry of the slope, the first one in a tie.
     fn linear_minimizer(&self, slope: &[f64], out: &mut [f64]) -> Option<()> {
         super::slope_fits(self, slope, out)?;
         let mut best: Option<(usize, f64)> = None;
@@ -84,7 +84,7 @@ impl Set for Simplex {
     }
 }
 
-/// The largest entry, NaN ignored, in eight lanes.
+/// Returns the largest entry, ignoring NaN, in eight lanes.
 fn largest(x: &[f64]) -> f64 {
     let mut lanes = [f64::NEG_INFINITY; 8];
     let blocks = x.chunks_exact(8);
@@ -97,17 +97,17 @@ fn largest(x: &[f64]) -> f64 {
     lanes.iter().chain(rest).fold(f64::NEG_INFINITY, |m, &v| if v > m { v } else { m })
 }
 
-/// The t with `sum_i max(0, y(i) - t) = total` over `len` entries, of which the largest lies between 0 and `total`; `space` is
-/// empty and has room for all.
+/// Finds the t with `sum_i max(0, y(i) - t) = total` over `len` entries, the largest of which lies between 0 and `total`;
+/// `space` is empty with capacity for all.
 ///
-/// Every part V of the entries gives the lower bound `(sum V - total) / |V| <= t`, so entries at or below such a bound are
-/// zero in the projection and can be dropped (Condat 2016). What survives one pass over `x` is usually short.
+/// Every subset V of the entries gives the lower bound `(sum V - total) / |V| <= t`, so entries at or below such a bound are
+/// zero in the projection and can be dropped (Condat 2016). Few entries usually survive one pass over `x`.
 #[inline(always)]
 pub(crate) fn threshold(len: usize, y: impl Fn(usize) -> f64, total: f64, space: &mut Vec<f64>) -> f64 {
     filter(len, y, total, space).unwrap_or_else(|| threshold_by_pivots(space, total))
 }
 
-/// The threshold, if a few rounds of dropping entries find it; otherwise `space` has the entries that are still in question.
+/// Returns the threshold if a few rounds of dropping entries find it; otherwise `space` holds the undecided entries.
 #[inline(always)]
 fn filter(len: usize, y: impl Fn(usize) -> f64, total: f64, space: &mut Vec<f64>) -> Option<f64> {
     // V = {largest entry}: y is at least 0 there.
@@ -118,7 +118,8 @@ fn filter(len: usize, y: impl Fn(usize) -> f64, total: f64, space: &mut Vec<f64>
         let mut count = 0;
         for i in from..len.min(from + BLOCK) {
             let y = y(i);
-            // Written always, counted if above the bound: no branch to mispredict. `count` stays below BLOCK here.
+            // Written unconditionally and counted if above the bound, which avoids a mispredicted branch. `count` stays below
+            // BLOCK here.
             kept[count & (BLOCK - 1)] = y;
             count += usize::from(y > bound);
         }
@@ -126,7 +127,7 @@ fn filter(len: usize, y: impl Fn(usize) -> f64, total: f64, space: &mut Vec<f64>
             let block_sum = vec::sum(&kept[..count]);
             sum += block_sum;
             space.extend_from_slice(&kept[..count]);
-            // V = all kept so far, and V = this block: better where the entries ascend.
+            // V = all entries so far, and V = this block, which is better if the entries ascend.
             bound = bound.max((sum - total) / space.len() as f64).max((block_sum - total) / count as f64);
         }
     }
@@ -135,10 +136,10 @@ fn filter(len: usize, y: impl Fn(usize) -> f64, total: f64, space: &mut Vec<f64>
         let left = keep_first(space, |v| v > bound);
         space.truncate(left);
     }
-    // Michelot's rounds: drop what the bound by all that is left excludes. When nothing more falls, the bound is t.
+    // Michelot's rounds: drop what the bound of all remaining entries excludes. Once nothing is dropped, the bound is t.
     for _ in 0..ROUNDS {
         if space.is_empty() {
-            // Only rounding at the ends of the range of f64 leads here.
+            // Reached only by rounding at the ends of the range of f64.
             return Some(bound);
         }
         bound = (vec::sum(space) - total) / space.len() as f64;
@@ -151,7 +152,7 @@ fn filter(len: usize, y: impl Fn(usize) -> f64, total: f64, space: &mut Vec<f64>
     None
 }
 
-/// Moves the entries that `keep` accepts to the front and returns their number. No branch depends on an entry.
+/// Moves the entries that `keep` accepts to the front and returns their number, without branches on entries.
 #[inline(always)]
 fn keep_first(y: &mut [f64], keep: impl Fn(f64) -> bool) -> usize {
     let mut count = 0;
@@ -163,10 +164,10 @@ fn keep_first(y: &mut [f64], keep: impl Fn(f64) -> bool) -> usize {
     count
 }
 
-/// The threshold by pivots drawn from the entries (Duchi, Shalev-Shwartz, Singer & Chandra 2008): expected linear time whatever
-/// the order of the entries. The draws have a fixed seed.
+/// Finds the threshold by pivots drawn from the entries (Duchi, Shalev-Shwartz, Singer & Chandra 2008) in expected linear time
+/// for any order. The draws have a fixed seed.
 fn threshold_by_pivots(mut open: &mut [f64], total: f64) -> f64 {
-    // Entries known to be above the threshold: their sum and number.
+    // Sum and number of the entries known to be above the threshold.
     let (mut sum, mut count) = (0.0, 0.0);
     let mut draw = 0x9E37_79B9_7F4A_7C15_u64;
     while !open.is_empty() {
@@ -175,9 +176,9 @@ fn threshold_by_pivots(mut open: &mut [f64], total: f64) -> f64 {
         let above = keep_first(open, |v| v > pivot);
         let (over, rest) = open.split_at_mut(above);
         let (new_sum, new_count) = (sum + vec::sum(over), count + above as f64);
-        // The left-hand side is sum_i max(0, y_i - pivot): larger than the total if the threshold is above the pivot.
+        // The left-hand side is sum_i max(0, y_i - pivot), larger than the total if the threshold is above the pivot.
         if new_sum - new_count * pivot >= total {
-            // Entries equal to the pivot go too, so that ties cannot stall the search.
+            // Entries equal to the pivot are decided too, so that ties cannot stall the search.
             open = over;
         } else {
             let equal = keep_first(rest, |v| v == pivot);
@@ -252,7 +253,7 @@ mod tests {
                 let sum: f64 = e.iter().sum();
                 e.iter().map(|e| total * e / sum).collect()
             };
-            testing::keeps_its_promises(&Simplex::new(total).unwrap(), dim, member, |x| twin(x, total));
+            testing::check_set(&Simplex::new(total).unwrap(), dim, member, |x| twin(x, total));
         }
     }
 

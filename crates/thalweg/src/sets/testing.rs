@@ -1,4 +1,4 @@
-//! What every set must keep, checked on random points. Members come from the caller, not from the projection under test.
+//! Checks of the contract of [`Set`] on random points. Members come from the caller, not from the projection under test.
 
 use std::cell::{Cell, RefCell};
 
@@ -8,7 +8,7 @@ use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use super::{Set, Warm};
 use crate::math::vec;
 
-/// A runner of 256 cases whose seed is fixed: every run draws the same cases.
+/// Returns a runner of 256 cases with a fixed seed.
 pub(crate) fn runner() -> TestRunner {
     let config = ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() };
     TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
@@ -16,19 +16,14 @@ pub(crate) fn runner() -> TestRunner {
 
 /// Checks projection, distance, diameter and linear minimiser of `set` against their definitions and against `twin`, a naive
 /// projection. `member` maps a point of the unit cube to a member of the set.
-pub(crate) fn keeps_its_promises(
-    set: &dyn Set,
-    dim: usize,
-    member: impl Fn(&[f64]) -> Vec<f64>,
-    twin: impl Fn(&[f64]) -> Vec<f64>,
-) {
-    let minimisers = keeps_its_promises_but_minimisers(set, dim, member, twin);
+pub(crate) fn check_set(set: &dyn Set, dim: usize, member: impl Fn(&[f64]) -> Vec<f64>, twin: impl Fn(&[f64]) -> Vec<f64>) {
+    let minimisers = check_set_without_minimisers(set, dim, member, twin);
     // A bounded set has a minimiser for every slope.
     assert!(set.diameter(dim).is_infinite() || minimisers == 256, "only {minimisers} of 256 slopes have a minimiser");
 }
 
-/// The same for a bounded set that does not know its linear minimisers; returns how many it knew.
-pub(crate) fn keeps_its_promises_but_minimisers(
+/// As [`check_set`] for a set without all linear minimisers; returns how many it found.
+pub(crate) fn check_set_without_minimisers(
     set: &dyn Set,
     dim: usize,
     member: impl Fn(&[f64]) -> Vec<f64>,
@@ -74,7 +69,18 @@ pub(crate) fn keeps_its_promises_but_minimisers(
         Ok(())
     };
     runner().run(&(point.clone(), point, cube.clone(), cube), check).unwrap();
-    // Points inside alone would test nothing; the whole space has no others.
+    // Points inside the set alone would test nothing.
     assert!(outside.get() > 20 || set.describe() == "whole space", "only {} of 256 points are outside", outside.get());
     minimisers.get()
+}
+
+/// Settings of the interior-point solver that tests compare with.
+pub(crate) fn tight_clarabel() -> clarabel::solver::DefaultSettings<f64> {
+    clarabel::solver::DefaultSettings {
+        verbose: false,
+        tol_gap_abs: 1e-10,
+        tol_gap_rel: 1e-10,
+        tol_feas: 1e-10,
+        ..clarabel::solver::DefaultSettings::default()
+    }
 }

@@ -1,10 +1,10 @@
-//! The whole space: a domain that forbids nothing. Here so that every method can be written with a set.
+//! The whole space, for problems without a domain. It lets every solver be written with a set.
 
 use super::{Set, Warm};
 use crate::Result;
 use crate::math::vec;
 
-/// All of space, of any dimension.
+/// The whole space, of any dimension.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WholeSpace;
 
@@ -21,7 +21,7 @@ impl Set for WholeSpace {
         if dim == 0 { 0.0 } else { f64::INFINITY }
     }
 
-    /// The origin for a slope of zero; any other slope has no minimiser.
+    /// Returns the origin for a slope of zero; any other slope has no minimiser.
     fn linear_minimizer(&self, slope: &[f64], out: &mut [f64]) -> Option<()> {
         super::slope_fits(self, slope, out)?;
         out.fill(0.0);
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn keeps_every_promise_of_a_set() {
         let member = |u: &[f64]| u.iter().map(|u| 40.0 * (u - 0.5)).collect();
-        testing::keeps_its_promises(&WholeSpace, 4, member, |x| x.to_vec());
+        testing::check_set(&WholeSpace, 4, member, |x| x.to_vec());
     }
 
     #[test]

@@ -3,11 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use super::proximal_point::Output;
 use super::proximal_point::{Moved, Otherwise, ProximalPoint, Relaxation, Running, Saved as Points, Subproblem};
 use super::{Eval, Method, Pd, PointOrigin, Schedule, Solver, Ssg, State, Step, pd, ssg};
 use crate::math::vec;
 use crate::oracle::{Draw, Modulus, Pick};
-use crate::{Error, Result};
+use crate::{Error, Note, Result};
 
 /// The solver of the subproblems. In TOML a table with its `name`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,17 +47,6 @@ impl Sg {
             ..ssg::Settings::default()
         }
     }
-}
-
-/// Which point is returned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Output {
-    /// A centre drawn uniformly from z_1, …, z_K: what the theorem speaks of.
-    Random,
-    /// The last centre, z_{K+1}.
-    #[default]
-    Last,
 }
 
 /// Settings of [`Adaprox`].
@@ -174,7 +164,6 @@ pub struct Adaprox {
     points: ProximalPoint,
     s: Saved,
     sigma: f64,
-    notes: Vec<String>,
     /// The gradients at the new centre, and the constraints there.
     slope: Vec<f64>,
     row: Vec<f64>,
@@ -214,7 +203,6 @@ impl Adaprox {
             settings,
             s: Saved::default(),
             sigma,
-            notes: vec![],
             slope: vec![],
             row: vec![],
             h: vec![],
@@ -332,49 +320,32 @@ impl Method for Adaprox {
     }
 
     fn output(&self, out: &mut [f64]) -> PointOrigin {
-        let drawn = self.points.drawn().filter(|_| self.settings.output == Output::Random);
-        out.copy_from_slice(drawn.unwrap_or(&self.points.s.centre));
-        PointOrigin::OutputRule
+        self.points.output(self.settings.output, out)
     }
 
     fn multipliers(&self) -> Option<&[f64]> {
-        let found = match self.settings.output {
-            Output::Random => &self.points.s.drawn_multipliers,
-            Output::Last => &self.points.s.multipliers,
-        };
-        (!found.is_empty()).then_some(found)
+        self.points.multipliers(self.settings.output)
     }
 
-    fn notes(&self) -> Vec<String> {
-        let (mut notes, s, k) = (self.notes.clone(), &self.s, self.points.s.k);
-        let each = self.settings.inner_iterations;
-        if k == 0 {
-            notes.push(format!("no subproblem was finished, each takes {each} iterations: there is no centre but the start"));
+    fn notes(&self) -> Vec<Note> {
+        let (mut notes, s, subproblems) = (vec![], &self.s, self.points.s.k);
+        let (sigma, inner_iterations) = (self.sigma, self.settings.inner_iterations);
+        if subproblems == 0 {
+            notes.push(Note::NoSubproblemFinished { inner_iterations });
         }
         if s.relaxation.first > 0.0 {
-            notes.push(format!(
-                "the start violates a constraint by {:.3e}, more than beta / (2 outer) = {:.3e}: the relaxation began with that much more",
-                s.violation,
-                self.settings.accuracy()
-            ));
+            notes.push(Note::RelaxationEnlarged { violation: s.violation, accuracy: self.settings.accuracy() });
         }
         if s.empty > 0 {
-            notes.push(format!(
-                "{} of {k} subproblems accepted nothing but their start, which stayed the centre; expected a larger sigma than {}, or more \
-                 inner_iterations than {each}",
-                s.empty, self.sigma
-            ));
+            notes.push(Note::SubproblemsStalled { stalled: s.empty, subproblems, sigma, inner_iterations });
         }
-        if s.asked > self.sigma {
-            notes.push(format!(
-                "sigma = {} is too small: the functions bend by {:.3} between the centres of subproblem {}, so that it was not convex",
-                self.sigma, s.asked, s.asked_at
-            ));
+        if s.asked > sigma {
+            notes.push(Note::SigmaTooSmall { sigma, curvature: s.asked, subproblem: s.asked_at });
         }
         if let Running::Pd(pd) = &self.points.inner
             && pd.bound_is_active()
         {
-            notes.push("the multipliers of pd are at their bound; expected a larger bound, or a larger sigma".into());
+            notes.push(Note::MultipliersAtBound);
         }
         notes
     }

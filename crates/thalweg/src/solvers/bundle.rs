@@ -9,7 +9,7 @@ use crate::cuts::{Convexification, Master, MasterObjective, Model, Norm, Owner};
 use crate::math::rng::{Purpose, Rng};
 use crate::math::vec;
 use crate::oracle::{Draw, Source, Warm};
-use crate::{Error, Result};
+use crate::{Error, Note, Result};
 
 /// Most constraints: every visit gives a cut of each, and the master program knows all pairs of cuts.
 pub const MOST_CONSTRAINTS: usize = 2000;
@@ -200,8 +200,6 @@ const REACH: f64 = 10.0;
 const SHARES: [f64; 4] = [1.0, 0.1, 1e-2, 1e-3];
 const AROUND: [f64; 2] = [0.1, 1e-2];
 const TRIALS: u32 = 16;
-/// So many constants are told one by one.
-const SEVERAL: usize = 8;
 /// A decrease of this share of 1 + |f| is rounding.
 const ROUNDING: f64 = 1e-13;
 
@@ -600,27 +598,15 @@ impl Method for Bundle {
         self.s.verdict.as_ref()
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self) -> Vec<Note> {
         if !self.s.begun || !self.s.any_estimated() {
             return vec![];
         }
-        let number = |rho: f64| if rho == 0.0 { "0".into() } else { format!("{rho:.3e}") };
-        let mut parts = vec![];
-        if self.s.estimated.first() == Some(&true) {
-            parts.push(format!("{} for the objective", number(self.s.model.convexification(PROVE).constants[0])));
-        }
-        let constraints: Vec<(usize, f64)> = self.s.estimated_constraints().collect();
-        let (least, most) =
-            constraints.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), (_, rho)| (least.min(*rho), most.max(*rho)));
-        if constraints.len() > SEVERAL {
-            parts.push(format!("{} to {} for the constraints", number(least), number(most)));
-        } else {
-            parts.extend(constraints.iter().map(|(j, rho)| format!("{} for constraint {}", number(*rho), j + 1)));
-        }
-        vec![format!(
-            "weak-convexity constants were estimated from visited points, at the end {}: what rests on them is no proof",
-            parts.join(", ")
-        )]
+        let objective = self.s.model.convexification(PROVE).constants[0];
+        vec![Note::ConstantsEstimated {
+            objective: (self.s.estimated.first() == Some(&true)).then_some(objective),
+            constraints: self.s.estimated_constraints().collect(),
+        }]
     }
 
     fn save(&self) -> Result<State> {

@@ -13,7 +13,7 @@ use crate::math::lazy::{Scaled, Stage};
 use crate::math::rng::Purpose;
 use crate::oracle::{Draw, Replacement};
 use crate::sets::Set;
-use crate::{Error, Result};
+use crate::{Error, Note, Result};
 
 /// How iterates are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -352,8 +352,7 @@ pub(super) fn check_norm(norm: f64, radius: f64, setting: &str, value: f64, want
     Ok(())
 }
 
-/// What there is to say of steps after which y was at the upper end of its interval.
-pub(super) fn clipped_words(steps: u64) -> Vec<String> {
-    let words = || format!("y was at the upper end of its interval after {steps} steps: the interval is too short for this loss");
-    (steps > 0).then(words).into_iter().collect()
+/// The note on steps after which y was at the upper end of its interval.
+pub(super) fn clipped_notes(steps: u64) -> Vec<Note> {
+    (steps > 0).then_some(Note::IntervalTooShort { steps }).into_iter().collect()
 }

@@ -3,10 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use super::proximal_point::Output;
 use super::proximal_point::{Otherwise, ProximalPoint, Relaxation, Running, Saved, Subproblem};
 use super::{Bundle, Conex, Eval, Method, PointOrigin, Solver, Ssg, State, Step, ValueEval, bundle, conex, ssg};
 use crate::oracle::Modulus;
-use crate::{Error, Result};
+use crate::{Error, Functions, Note, Result};
 
 /// The solver of the subproblems, with its own settings. In TOML a table with its `name`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,11 +21,6 @@ pub enum Inner {
     Bundle(bundle::Settings),
 }
 
-impl Inner {
-    /// The names that [`Inner`] is tagged by.
-    pub const NAMES: &[&str] = &["ssg", "conex", "bundle"];
-}
-
 /// What the next centre is taken from an inner run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -34,17 +30,6 @@ pub enum InnerOutput {
     #[default]
     Average,
     /// Its last iterate.
-    Last,
-}
-
-/// Which point is returned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Output {
-    /// A centre drawn uniformly from those that a subproblem was begun at: what the theorems speak of.
-    Random,
-    /// The last centre.
-    #[default]
     Last,
 }
 
@@ -153,7 +138,7 @@ impl Settings {
 pub struct Ipp {
     settings: Settings,
     points: ProximalPoint,
-    notes: Vec<String>,
+    notes: Vec<Note>,
 }
 
 impl Ipp {
@@ -189,7 +174,7 @@ impl Ipp {
     }
 
     /// The coefficients for a problem, and what should be said about them.
-    fn choose<E: ValueEval + ?Sized>(settings: &Settings, ev: &E) -> Result<(Subproblem, Vec<String>)> {
+    fn choose<E: ValueEval + ?Sized>(settings: &Settings, ev: &E) -> Result<(Subproblem, Vec<Note>)> {
         let rho = ev.objective_modulus().and_then(Modulus::known);
         let rho_g = (0..ev.num_constraints())
             .map(|j| ev.constraint_modulus(j).and_then(Modulus::known))
@@ -209,13 +194,9 @@ impl Ipp {
         };
         let rho_g_hat = settings.rho_hat_g.unwrap_or(if rho_g == Some(0.0) { 0.0 } else { rho_f_hat });
         let mut notes = vec![];
-        let constants = [("rho_hat", rho_f_hat, rho, "objective"), ("rho_hat_g", rho_g_hat, rho_g, "constraints")];
-        for (name, hat, constant, whose) in constants {
-            if let Some(rho) = constant.filter(|&rho| rho > 0.0 && hat <= rho) {
-                notes.push(format!(
-                    "{name} = {hat} is not larger than {rho}, the weak-convexity constant of the {whose}: the subproblems need not \
-                     be convex"
-                ));
+        for (of, coefficient, constant) in [(Functions::Objective, rho_f_hat, rho), (Functions::Constraints, rho_g_hat, rho_g)] {
+            if let Some(constant) = constant.filter(|&rho| rho > 0.0 && coefficient <= rho) {
+                notes.push(Note::ProximalCoefficientTooSmall { of, coefficient, constant });
             }
         }
         Ok((Subproblem { rho_f: rho_f_hat, rho_g: rho_g_hat, relaxation: Relaxation::default() }, notes))
@@ -237,24 +218,17 @@ impl Method for Ipp {
     }
 
     fn output(&self, out: &mut [f64]) -> PointOrigin {
-        let drawn = self.points.drawn().filter(|_| self.settings.output == Output::Random);
-        out.copy_from_slice(drawn.unwrap_or(&self.points.s.centre));
-        PointOrigin::OutputRule
+        self.points.output(self.settings.output, out)
     }
 
     fn multipliers(&self) -> Option<&[f64]> {
-        let found = match self.settings.output {
-            Output::Random => &self.points.s.drawn_multipliers,
-            Output::Last => &self.points.s.multipliers,
-        };
-        (!found.is_empty()).then_some(found)
+        self.points.multipliers(self.settings.output)
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self) -> Vec<Note> {
         let mut notes = self.notes.clone();
         if self.points.s.k == 0 {
-            let each = self.settings.inner_iterations;
-            notes.push(format!("no subproblem was finished, each takes {each} iterations: there is no centre but the start"));
+            notes.push(Note::NoSubproblemFinished { inner_iterations: self.settings.inner_iterations });
         }
         notes
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
 use crate::math::{Aligned, vec};
 use crate::oracle::Draw;
-use crate::{Error, Result};
+use crate::{Error, Note, Result, StallCause};
 
 /// Sufficient decrease and curvature of the strong Wolfe conditions.
 const DECREASE: f64 = 1e-4;
@@ -466,19 +466,18 @@ impl Method for Lbfgs {
         PointOrigin::OutputRule
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self) -> Vec<Note> {
         let mut notes = vec![];
-        if let (Some(stalled), Some(reached)) = (self.s.stalled, self.residual()) {
-            let why = match stalled {
-                Stalled::Rounding => "no step makes the objective smaller by more than rounding",
-                Stalled::Kink => "the slope of the objective jumps there: it has kinks, and the point may be far from a solution",
+        if let (Some(stalled), Some(gradient)) = (self.s.stalled, self.residual()) {
+            let cause = match stalled {
+                Stalled::Rounding => StallCause::Rounding,
+                Stalled::Kink => StallCause::Kink,
             };
-            let wanted = self.tolerance();
-            notes.push(format!("lbfgs stalled with a gradient of length {reached:.2e}; expected {wanted:.2e}: {why}"));
+            notes.push(Note::LineSearchStalled { gradient, tolerance: self.tolerance(), cause });
         }
-        // Less than the tolerance is no force.
-        if let Some(nu) = self.multiplier().filter(|nu| *nu * self.s.radius > self.tolerance()) {
-            notes.push(format!("the ball of radius {} holds the point back, with the multiplier {nu:.6e}", self.s.radius));
+        // A multiplier below the tolerance is rounding error.
+        if let Some(multiplier) = self.multiplier().filter(|nu| *nu * self.s.radius > self.tolerance()) {
+            notes.push(Note::BallActive { radius: self.s.radius, multiplier });
         }
         notes
     }

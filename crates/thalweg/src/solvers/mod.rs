@@ -4,9 +4,9 @@
 pub mod accszofw;
 pub mod acczomda;
 pub mod adaprox;
-pub mod auto;
 pub mod bmd;
 pub mod bundle;
+pub mod complexity;
 pub mod conex;
 pub mod dszog;
 mod dual;
@@ -19,6 +19,7 @@ pub mod pd;
 pub mod pgsmd;
 mod projected_zeroth_order;
 mod proximal_point;
+pub mod registry;
 pub mod spg;
 pub mod ssg;
 pub mod st_spg;
@@ -44,6 +45,7 @@ pub use lbfgs::Lbfgs;
 pub use mspg::Mspg;
 pub use pd::Pd;
 pub use pgsmd::Pgsmd;
+pub use registry::{Config, Interface, Needs, SolverName};
 pub use spg::Spg;
 pub use ssg::Ssg;
 pub use st_spg::StSpg;
@@ -52,7 +54,7 @@ pub use zopsgd::Zopsgd;
 pub use zoscgd::Zoscgd;
 
 use crate::math::vec;
-use crate::{Error, Result};
+use crate::{Error, Note, Result};
 
 /// What one step did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -195,8 +197,8 @@ pub trait Method: Send {
     fn verdict(&self) -> Option<&Verdict> {
         None
     }
-    /// What a careful reader of the outcome should know, in sentences.
-    fn notes(&self) -> Vec<String> {
+    /// Returns what a careful reader of the outcome should know.
+    fn notes(&self) -> Vec<Note> {
         vec![]
     }
     /// Everything a continuation needs.

@@ -4,14 +4,14 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::inf_projection::Output;
-use super::inf_projection::{Iterate, Iterates, Outputs, Point, Profiled, check_norm, choose_lazy, clipped_words, demand};
+use super::inf_projection::{Iterate, Iterates, Outputs, Point, Profiled, check_norm, choose_lazy, clipped_notes, demand};
 use super::spg::check_positive;
 use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
 use crate::error::{check_finite, check_length};
 use crate::estimate::{Order, Walk};
 use crate::math::vec;
 use crate::oracle::Draw;
-use crate::{Error, Result, plan};
+use crate::{Error, Note, Result, plan};
 
 /// Settings of [`Mspg`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -276,8 +276,8 @@ impl Method for Mspg {
         PointOrigin::OutputRule
     }
 
-    fn notes(&self) -> Vec<String> {
-        clipped_words(self.s.clipped)
+    fn notes(&self) -> Vec<Note> {
+        clipped_notes(self.s.clipped)
     }
 
     fn save(&self) -> Result<State> {

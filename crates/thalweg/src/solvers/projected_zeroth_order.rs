@@ -8,7 +8,7 @@ use crate::estimate::{Law, Reservoir, TwoPoint};
 use crate::math::rng::Purpose;
 use crate::math::vec;
 use crate::oracle::{Draw, Replacement};
-use crate::{Error, Result};
+use crate::{Error, Note, Result};
 
 /// Which point is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -161,17 +161,10 @@ impl Subproblem {
         Ok(swept.done)
     }
 
-    /// What a reader should know of one that is not finished.
-    pub(super) fn notes(&self) -> Vec<String> {
-        if !self.open {
-            return vec![];
-        }
-        let (steps, violation) = (self.steps, self.violation);
-        let steps = if steps == 1 { "1 step".into() } else { format!("{steps} steps") };
-        vec![format!(
-            "the last iterate waits for a projection onto the constraints, which is not finished after {steps}: its point still \
-             violates a constraint by {violation:.1e}"
-        )]
+    /// Notes a projection that is not finished.
+    pub(super) fn notes(&self) -> Vec<Note> {
+        let unfinished = Note::ProjectionUnfinished { steps: self.steps, violation: self.violation };
+        self.open.then_some(unfinished).into_iter().collect()
     }
 }
 
@@ -265,7 +258,7 @@ macro_rules! walks {
                 PointOrigin::OutputRule
             }
 
-            fn notes(&self) -> Vec<String> {
+            fn notes(&self) -> Vec<crate::Note> {
                 self.s.walk.subproblem.notes()
             }
 

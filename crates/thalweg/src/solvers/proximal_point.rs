@@ -10,6 +10,17 @@ use crate::eval::Proximal;
 use crate::math::Aligned;
 use crate::math::rng::Purpose;
 
+/// Rule that selects the returned centre.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Output {
+    /// A centre drawn uniformly from those at which a subproblem was started, as in the theorems.
+    Random,
+    /// The last centre.
+    #[default]
+    Last,
+}
+
 /// The inner solver.
 #[derive(Debug, Clone)]
 pub(super) enum Running {
@@ -139,9 +150,20 @@ impl ProximalPoint {
         &self.next
     }
 
-    /// The drawn centre, once there is one, and the multipliers that go with it.
-    pub(super) fn drawn(&self) -> Option<&[f64]> {
-        self.s.reservoir.get().map(|(_, z)| z)
+    /// Writes the centre that `rule` selects into `out`.
+    pub(super) fn output(&self, rule: Output, out: &mut [f64]) -> PointOrigin {
+        let drawn = self.s.reservoir.get().map(|(_, z)| z).filter(|_| rule == Output::Random);
+        out.copy_from_slice(drawn.unwrap_or(&self.s.centre));
+        PointOrigin::OutputRule
+    }
+
+    /// Returns the multipliers of the centre that `rule` selects, if the inner solver has any.
+    pub(super) fn multipliers(&self, rule: Output) -> Option<&[f64]> {
+        let selected = match rule {
+            Output::Random => &self.s.drawn_multipliers,
+            Output::Last => &self.s.multipliers,
+        };
+        (!selected.is_empty()).then_some(selected)
     }
 
     pub(super) fn start(&mut self, ev: &mut dyn Eval, x: &[f64]) -> Result<()> {

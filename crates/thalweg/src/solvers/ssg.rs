@@ -76,17 +76,8 @@ pub struct Settings {
     pub theory: Option<Theory>,
 }
 
-/// A theorem and the constants it needs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Theory {
-    /// For example "4.2-I".
-    pub theorem: plan::Theorem,
-    /// Target accuracy.
-    pub eps: f64,
-    /// The constants of the problem.
-    pub constants: plan::Constants,
-}
+/// Theorem, for example "4.2-I", and its constants.
+pub type Theory = plan::schedule::Theory<plan::Theorem, plan::Constants>;
 
 impl Default for Settings {
     fn default() -> Self {

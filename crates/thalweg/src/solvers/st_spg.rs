@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::inf_projection::{Iterate, Outputs, Profiled, StagePoint, check_norm, choose_lazy, clipped_words, demand};
+use super::inf_projection::{Iterate, Outputs, Profiled, StagePoint, check_norm, choose_lazy, clipped_notes, demand};
 pub use super::inf_projection::{Iterates, Output};
 use super::spg::{Rule, check_positive};
 use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
@@ -13,7 +13,7 @@ use crate::eval::RowSample;
 use crate::math::lazy::Unit;
 use crate::math::vec;
 use crate::oracle::{Case, Draw};
-use crate::{Error, Result};
+use crate::{Error, Note, Result};
 
 /// Which samples a step in x reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -361,8 +361,8 @@ impl Method for StSpg {
         PointOrigin::OutputRule
     }
 
-    fn notes(&self) -> Vec<String> {
-        clipped_words(self.s.clipped)
+    fn notes(&self) -> Vec<Note> {
+        clipped_notes(self.s.clipped)
     }
 
     fn save(&self) -> Result<State> {

@@ -9,7 +9,7 @@ use crate::math::rng::Purpose;
 use crate::math::vec;
 use crate::oracle::Replacement;
 use crate::plan::threes_econ as plan;
-use crate::{Error, Result};
+use crate::{Error, Note, Result};
 
 /// Iterations over which the penalty is watched.
 const WINDOW: u64 = 200;
@@ -67,17 +67,8 @@ pub struct Settings {
     pub theory: Option<Theory>,
 }
 
-/// A theorem and the constants it needs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Theory {
-    /// "3.4", "3.7" or "3.12".
-    pub theorem: plan::Theorem,
-    /// Target accuracy.
-    pub eps: f64,
-    /// The constants of the problem.
-    pub constants: plan::Constants,
-}
+/// Theorem "3.4", "3.7" or "3.12" and its constants.
+pub type Theory = crate::plan::schedule::Theory<plan::Theorem, plan::Constants>;
 
 impl Default for Settings {
     fn default() -> Self {
@@ -199,7 +190,16 @@ struct Saved {
     reservoir: Reservoir,
     watch: Watch,
     multipliers: Vec<f64>,
-    notes: Vec<String>,
+    /// Raises of the penalty weight so far.
+    raises: Vec<Raise>,
+}
+
+/// One raise of the penalty weight.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Raise {
+    beta: f64,
+    iteration: u64,
+    violation: f64,
 }
 
 /// What the penalty did over the current window.
@@ -345,11 +345,7 @@ impl ThreesEcon {
             // The penalty's part of a step keeps its length: a longer one would overshoot and look like a violation that stays.
             self.s.beta *= 2.0;
             self.s.shortened *= 0.5;
-            self.s.notes.push(format!(
-                "beta raised to {} and alpha halved at iteration {}: the penalty had its full weight, yet the constraint stayed \
-                 violated by {violation:.2e}",
-                self.s.beta, self.s.k
-            ));
+            self.s.raises.push(Raise { beta: self.s.beta, iteration: self.s.k, violation });
         }
     }
 }
@@ -373,13 +369,11 @@ impl Method for ThreesEcon {
         Some(&self.s.multipliers)
     }
 
-    fn notes(&self) -> Vec<String> {
-        let mut notes = self.s.notes.clone();
+    fn notes(&self) -> Vec<Note> {
+        let raised = |&Raise { beta, iteration, violation }: &Raise| Note::PenaltyRaised { beta, iteration, violation };
+        let mut notes: Vec<Note> = self.s.raises.iter().map(raised).collect();
         if let (Some(violation), Beta::Fixed(beta)) = (self.s.watch.stuck, self.settings.beta) {
-            notes.push(format!(
-                "the penalty is not exact: with beta = {beta} at its full weight the constraint stays violated by {violation:.2e}, so \
-                 its multiplier is larger than beta; raise beta or use beta = \"auto\""
-            ));
+            notes.push(Note::PenaltyTooSmall { beta, violation });
         }
         notes
     }
@@ -415,7 +409,7 @@ impl<'e> Solver<dyn Eval + 'e> for ThreesEcon {
         self.s.previous.clone_from(&self.s.x);
         self.s.spider.start(ev.num_statistics(), self.q);
         self.s.reservoir.reset(dim);
-        self.s.notes.clear();
+        self.s.raises.clear();
         self.s.watch.stuck = None;
         self.s.watch.begin(x);
         for sums in [&mut self.s.watch.sums, &mut self.s.multipliers] {

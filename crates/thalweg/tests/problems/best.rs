@@ -278,7 +278,7 @@ fn a_problem_beside_another_has_its_rows_its_references_and_its_meaning_of_erm()
         let problem = build(table(3, &features, &labels), gap, &words).split(split).intercept(true).build().unwrap();
         // No loss in its words: what "erm" means is settled by the other problem. With another loss it still is.
         for more in [[].as_slice(), &["hinge <= 100"]] {
-            let builder = problem.beside().minimize(gap.parse().unwrap());
+            let builder = problem.on_same_data().minimize(gap.parse().unwrap());
             let beside = more.iter().fold(builder, |builder, more| builder.subject_to(more.parse().unwrap())).build().unwrap();
             let x = [0.3, -0.2, 0.5, 0.1];
             let [own, other] = [&problem, &beside].map(|p| measure(p, &x, 0.0).unwrap().objective);

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use thalweg::learn::{Data, Enforce, FitOptions, Fitted, Groups, Learning, Trains, fit};
+use thalweg::Note;
+use thalweg::auto::Reason;
+use thalweg::learn::{Data, Enforce, FitOptions, Fitted, Groups, Learning, fit, training_config};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::oracle::Description;
 use thalweg::run::{self, Budget, Diagnostics, Observer, Progress, Row, StopReason};
-use thalweg::solvers::Schedule;
+use thalweg::solvers::{Config, Schedule, SolverName, ssg};
 
 const ROWS: usize = 600;
 
@@ -37,7 +39,7 @@ fn problem(data: Data, minimize: &str, subject_to: &[&str]) -> Learning {
 }
 
 fn options(iterations: u64) -> FitOptions {
-    FitOptions { solver: Trains::Ssg, budget: Budget::iterations(iterations), ..FitOptions::default() }
+    FitOptions { solver: Some(training_config(SolverName::Ssg)), budget: Budget::iterations(iterations), ..FitOptions::default() }
 }
 
 fn train(problem: &mut Learning, options: &FitOptions) -> Fitted {
@@ -51,10 +53,10 @@ fn keeps(groups: u32, weighted: bool, term: &str, bound: f64) {
     let mut free = problem(data(groups, weighted), "logistic", &[]);
     let unconstrained = train(&mut free, &options(1000));
     let mut bounded = problem(data(groups, weighted), "logistic", &[&text]);
-    let before = bounded.counted(&unconstrained.point.x).unwrap()[0].unwrap();
+    let before = bounded.measured(&unconstrained.point.x).unwrap()[0].unwrap();
     assert!(before > 2.0 * bound, "the unconstrained gap is {before}");
     let fitted = train(&mut bounded, &options(1000));
-    let counted = bounded.counted(&fitted.point.x).unwrap()[0].unwrap();
+    let counted = bounded.measured(&fitted.point.x).unwrap()[0].unwrap();
     assert!(fitted.feasible && fitted.constraints[0].kept && counted <= bound + 1e-6, "{counted}, {fitted:?}");
     assert_eq!(fitted.constraints[0].measured, Some(counted));
     assert!(fitted.point.objective > unconstrained.point.objective);
@@ -75,19 +77,20 @@ fn a_method_is_chosen_with_reasons_and_can_be_named() {
     let free = |solver| FitOptions { solver, ..options(2000) };
     for (groups, term) in [(2, "demographic_parity"), (3, "equal_opportunity")] {
         let mut p = problem(data(groups, false), "logistic", &[&format!("{term} <= 0.03")]);
-        let chosen = train(&mut p, &free(Trains::Auto));
-        assert_eq!((chosen.solver.as_str(), chosen.eta, chosen.reasons.len()), ("bundle", None, 3));
-        assert!(chosen.reasons[2].contains("--solver bundle"), "{:?}", chosen.reasons);
-        let counted = p.counted(&chosen.point.x).unwrap()[0].unwrap();
+        let chosen = train(&mut p, &free(None));
+        assert_eq!((chosen.solver.as_str(), chosen.eta), ("bundle", None));
+        let choice = chosen.choice.as_ref().unwrap();
+        assert_eq!((choice.evidence.constraints, choice.evidence.reason), (1, Reason::ProvesStationarity));
+        let counted = p.measured(&chosen.point.x).unwrap()[0].unwrap();
         assert!(chosen.feasible && counted <= 0.03 + 1e-6, "{chosen:?}");
         let proved = chosen.stationary.as_ref().unwrap();
         assert!(proved.upper <= 1e-3 && proved.relaxed <= 1e-6);
         // Named, it does the same.
-        let named = train(&mut p, &free(Trains::Bundle));
-        assert_eq!((named.point.x, named.reasons.len()), (chosen.point.x, 0));
+        let named = train(&mut p, &free(Some(choice.config.clone())));
+        assert_eq!((named.point.x, named.choice), (chosen.point.x.clone(), None));
         // Counted rates jump; on the smooth form, which does not, the switching method does no better.
         let smooth = |solver| FitOptions { enforce: Enforce::Surrogate, ..free(solver) };
-        let (proved, switching) = (train(&mut p, &smooth(Trains::Auto)), train(&mut p, &smooth(Trains::Ssg)));
+        let (proved, switching) = (train(&mut p, &smooth(None)), train(&mut p, &smooth(Some(training_config(SolverName::Ssg)))));
         assert!(proved.feasible && switching.feasible);
         assert!(proved.point.objective <= switching.point.objective + 1e-4, "{proved:?} {switching:?}");
     }
@@ -98,7 +101,7 @@ fn two_constraints_are_kept_at_once() {
     let mut p = problem(data(2, false), "logistic", &["demographic_parity <= 0.05", "equal_opportunity <= 0.05", "l2 <= 3"]);
     let fitted = train(&mut p, &options(2000));
     assert!(fitted.feasible, "{fitted:?}");
-    let counted = p.counted(&fitted.point.x).unwrap();
+    let counted = p.measured(&fitted.point.x).unwrap();
     assert!(counted[0].unwrap() <= 0.05 + 1e-6 && counted[1].unwrap() <= 0.05 + 1e-6 && counted[2].is_none(), "{counted:?}");
     assert!(fitted.constraints[2].surrogate <= 3.0 + 3e-6 && fitted.constraints[2].measured.is_none());
 }
@@ -111,11 +114,15 @@ fn bounds_and_temperatures_are_put_back() {
     let state = |p: &Learning| {
         let point = run::measure(p, &x, 0.0).unwrap();
         let values: Vec<u64> = point.constraints.iter().map(|c| c.value.to_bits()).collect();
-        ([p.bound(0), p.bound(1)], values, p.counted(&x).unwrap(), p.fingerprint())
+        ([p.bound(0), p.bound(1)], values, p.measured(&x).unwrap(), p.fingerprint())
     };
     let before = state(&p);
     let fitted = train(&mut p, &options(500));
-    assert!(fitted.notes.iter().any(|n| n.contains("tightened") || n.contains("temperature")), "{:?}", fitted.notes);
+    assert!(
+        fitted.notes.iter().any(|n| matches!(n, Note::SurrogateBoundMoved { .. } | Note::TemperatureLowered { .. })),
+        "{:?}",
+        fitted.notes
+    );
     assert_eq!(state(&p), before);
 }
 
@@ -132,7 +139,7 @@ fn enforcing_the_smooth_form_leaves_its_bound_alone() {
 #[test]
 fn an_interrupt_before_the_first_step_still_gives_a_point() {
     let mut p = problem(data(2, false), "logistic", &["demographic_parity <= 0.03"]);
-    let fitted = train(&mut p, &FitOptions { stop: Some(Arc::new(AtomicBool::new(true))), ..options(1000) });
+    let fitted = train(&mut p, &FitOptions { interrupt: Some(Arc::new(AtomicBool::new(true))), ..options(1000) });
     assert_eq!((fitted.ended, fitted.iterations), (StopReason::Interrupted, 0));
     assert_eq!(fitted.point.x, [0.0; 4]);
 }
@@ -151,7 +158,7 @@ fn an_interrupt_ends_training_at_the_next_step_with_the_best_point_so_far() {
     for after in [7, 150, 450] {
         let stop = Arc::new(AtomicBool::new(false));
         let mut p = problem(data(2, false), "logistic", &["demographic_parity <= 0.03"]);
-        let options = FitOptions { stop: Some(Arc::clone(&stop)), ..options(1000) };
+        let options = FitOptions { interrupt: Some(Arc::clone(&stop)), ..options(1000) };
         let fitted = fit(&mut p, &[0.0; 4], &options, &mut StopAfter(after, stop)).unwrap();
         assert_eq!((fitted.ended, fitted.iterations), (StopReason::Interrupted, after));
         assert!(fitted.feasible && fitted.point.objective <= 2f64.ln(), "the start is feasible: {}", fitted.point.objective);
@@ -175,8 +182,12 @@ fn a_bound_that_is_out_of_reach_is_not_claimed() {
     let mut p = problem(data(2, false), "demographic_parity", &["logistic <= 0.05"]);
     let fitted = train(&mut p, &options(500));
     assert!(!fitted.feasible && !fitted.constraints[0].kept && !fitted.point.feasible);
-    let note = "is the nearest to the bound 0.05 that was found";
-    assert!(fitted.notes.iter().any(|n| n.starts_with("'logistic'") && n.contains(note)), "{:?}", fitted.notes);
+    let note = "is the closest to the bound 0.05 that was found";
+    assert!(
+        fitted.notes.iter().map(Note::to_string).any(|n| n.starts_with("'logistic'") && n.contains(note)),
+        "{:?}",
+        fitted.notes
+    );
     // Counted: the loss asks for a model that tells the groups apart.
     let mut p = problem(data(2, false), "logistic", &["demographic_parity <= 0.001", "logistic <= 0.4"]);
     let fitted = train(&mut p, &options(500));
@@ -232,8 +243,9 @@ fn bits(fitted: &Fitted) -> (Vec<u64>, Vec<u64>) {
 fn the_same_seed_gives_the_same_bits_on_one_and_two_threads() {
     let with = |seed: u64, threads: usize| {
         let mut p = problem(data(3, true), "logistic", &["demographic_parity <= 0.03"]);
-        let mut options = FitOptions { seed, threads, ..options(400) };
-        options.settings.batch_f = Some(50);
+        let Config::Ssg(settings) = training_config(SolverName::Ssg) else { panic!("another solver") };
+        let solver = Some(Config::Ssg(ssg::Settings { batch_f: Some(50), ..settings }));
+        let options = FitOptions { solver, seed, threads, ..options(400) };
         bits(&train(&mut p, &options))
     };
     assert_eq!(with(1, 1), with(1, 1));
@@ -245,7 +257,7 @@ fn the_same_seed_gives_the_same_bits_on_one_and_two_threads() {
 fn the_budget_is_for_all_rounds_together() {
     let used = |budget: Budget| {
         let mut p = problem(data(2, false), "logistic", &["demographic_parity <= 0.004"]);
-        train(&mut p, &FitOptions { solver: Trains::Ssg, budget, ..FitOptions::default() })
+        train(&mut p, &FitOptions { solver: Some(training_config(SolverName::Ssg)), budget, ..FitOptions::default() })
     };
     for n in [0, 1, 2, 10, 33, 100, 1000] {
         let fitted = used(Budget::iterations(n));
@@ -268,12 +280,12 @@ fn a_step_size_that_is_given_needs_no_pilot() {
         let mut p = problem(data(2, false), "logistic", &[]);
         train(&mut p, &FitOptions { eta, ..options(400) })
     };
-    let about_steps = |fitted: &Fitted| fitted.notes.iter().filter(|n| n.contains("step size")).count();
+    let about_steps = |fitted: &Fitted| fitted.notes.iter().filter(|n| n.to_string().contains("step size")).count();
     let given = with(Some(Schedule::Constant(0.7)));
     assert_eq!((about_steps(&given), given.eta, given.trace[0].iteration), (0, Some(Schedule::Constant(0.7)), 0));
     let chosen = with(None);
     assert_eq!(about_steps(&chosen), 1);
-    assert!(chosen.notes[0].contains(&format!("step size {}", chosen.eta.unwrap())), "{:?}", chosen.notes);
+    assert!(chosen.notes[0].to_string().contains(&format!("step size {}", chosen.eta.unwrap())), "{:?}", chosen.notes);
     assert!(chosen.trace[0].iteration > 0, "the pilot is counted");
 }
 

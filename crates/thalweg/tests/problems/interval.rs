@@ -1,7 +1,7 @@
 //! Intervals of constraints on held-out rows: against values worked by hand, against plain formulas, and by how often they hold
 //! the truth where it is known.
 
-use thalweg::learn::{Counted, Data, Groups, Interval, Learning, intervals};
+use thalweg::learn::{Data, Groups, Interval, Learning, MeasuredInterval, intervals};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
 
@@ -31,7 +31,7 @@ fn ends(interval: &Interval) -> [f64; 2] {
 }
 
 fn counted_ends(interval: &Interval) -> [f64; 2] {
-    let Counted { low, high, .. } = interval.counted.unwrap();
+    let MeasuredInterval { low, high, .. } = interval.measured.unwrap();
     [low.unwrap(), high.unwrap()]
 }
 
@@ -103,7 +103,7 @@ fn two_groups_have_the_interval_worked_by_hand() {
     let parity = one(rows(scores, (0..400).map(|i| i % 2).collect(), None), PARITY, 0.9);
     assert!((parity.value - 0.25).abs() < 1e-14);
     assert!(close(ends(&parity), [0.25 - 0.193_632_364_534_815, 0.25 + 0.193_632_364_534_815]), "{parity:?}");
-    assert_eq!(parity.counted.unwrap().value, 0.5);
+    assert_eq!(parity.measured.unwrap().value, 0.5);
     assert!(close(counted_ends(&parity), [0.5 - 0.284_503_635_459_186, 0.5 + 0.284_503_635_459_186]), "{parity:?}");
     assert_eq!((parity.name.as_str(), parity.bound, parity.confidence), ("demographic_parity", 0.3, 0.9));
     assert_eq!((parity.rows, parity.note), (vec![200, 200], None));
@@ -277,7 +277,7 @@ fn regularisers_are_exact_and_sums_add_up() {
     assert!(close(ends(&found[0]), ends(&parity).map(|e| 2.0 * e + 0.3)));
     assert!(close(counted_ends(&found[0]), counted_ends(&parity).map(|e| 2.0 * e + 0.3)));
     assert_eq!(ends(&found[1]), [found[1].value; 2]);
-    assert_eq!((found[1].counted, &found[1].rows, &found[1].note), (None, &vec![], &None));
+    assert_eq!((found[1].measured, &found[1].rows, &found[1].note), (None, &vec![], &None));
     assert_eq!(found[2].rows, [2000, 2000]);
 
     // Two random summands on the same populations share what may go wrong.
@@ -325,9 +325,9 @@ fn a_loss_without_a_range_has_no_interval() {
     let found = intervals(&problem, &[1.0], 0.95).unwrap();
     assert!(found.iter().all(|i| i.low.is_none() && i.high.is_none() && i.value.is_finite()));
     assert!(found.iter().all(|i| i.note.as_ref().unwrap().starts_with("no interval: the value of a row has no limit")));
-    assert_eq!((found[0].counted, &found[0].rows), (None, &vec![600]));
-    let Counted { value, low, high } = found[1].counted.unwrap();
-    assert_eq!((Some(value), low, high), (problem.counted(&[1.0]).unwrap()[1], None, None));
+    assert_eq!((found[0].measured, &found[0].rows), (None, &vec![600]));
+    let MeasuredInterval { value, low, high } = found[1].measured.unwrap();
+    assert_eq!((Some(value), low, high), (problem.measured(&[1.0]).unwrap()[1], None, None));
     assert_eq!(found[1].rows, [600, 300, 300]);
 }
 

@@ -359,7 +359,7 @@ fn groups_can_be_made_equal_and_the_losses_keep_their_rows() {
     assert_eq!(a.constraints[0].value, b.constraints[0].value);
     assert_ne!(a.objective, b.objective);
     // Another problem on the same rows has the same division.
-    let beside = fewer.beside().minimize("wasserstein_gap".parse().unwrap()).subject_to("hinge <= 0.9".parse().unwrap());
+    let beside = fewer.on_same_data().minimize("wasserstein_gap".parse().unwrap()).subject_to("hinge <= 0.9".parse().unwrap());
     let beside = run::measure(&beside.build().unwrap(), &w, 0.0).unwrap();
     assert_eq!((beside.objective, beside.constraints[0].value), (a.objective, a.constraints[0].value));
 

@@ -319,14 +319,14 @@ fn rates_are_counted_beside_their_soft_forms() {
     let parity = (share(0, 0.0) - share(1, 0.0)).abs();
     let roc = [-1.0, 0.0, 1.0].iter().map(|&t| (share(0, t) - share(1, t)).abs()).fold(0.0, f64::max);
     let want = [Some(parity), None, Some(roc + 0.25 * (0.81 + 0.16 + 0.09))];
-    let counted = problem.counted(&x).unwrap();
+    let counted = problem.measured(&x).unwrap();
     assert_eq!(counted[1], None);
     for (c, w) in counted.iter().zip(want).filter(|(c, _)| c.is_some()) {
         assert!((c.unwrap() - w.unwrap()).abs() < 1e-12, "{c:?} {w:?}");
     }
     // A moved bound moves the constraint value, not the counted side.
     problem.set_bound(0, 0.1);
-    assert_eq!(problem.counted(&x).unwrap(), counted);
+    assert_eq!(problem.measured(&x).unwrap(), counted);
     assert_eq!(problem.bound(0), 0.1);
 }
 
@@ -361,8 +361,8 @@ fn error_rates_are_those_worked_by_hand() {
     let want = [(sig(1.0) + sig(-2.0)) / 2.0 - 0.3, (sig(-0.5) + sig(1.0) + sig(0.0)) / 3.0 - 0.3];
     assert!(g.iter().zip(want).all(|(g, w)| (g - w).abs() < 1e-15), "{g:?} {want:?}");
     // A score of 0 is not called positive: no false positive, but a false negative.
-    assert_eq!(problem.counted(&[1.0]).unwrap(), [Some(0.5), Some(1.0 - 1.0 / 3.0)]);
-    assert_eq!(problem.counted(&[0.0]).unwrap(), [Some(0.0), Some(1.0)]);
+    assert_eq!(problem.measured(&[1.0]).unwrap(), [Some(0.5), Some(1.0 - 1.0 / 3.0)]);
+    assert_eq!(problem.measured(&[0.0]).unwrap(), [Some(0.0), Some(1.0)]);
     // Squared scores: 0.25 and 1, mean 0.625; 1, 4 and 0, mean 5 / 3.
     let bend = 1.0 / (6.0 * 3_f64.sqrt());
     let (_, sharp) = problem.moduli(Constant::Sharp);
@@ -389,7 +389,7 @@ fn equalised_odds_is_the_larger_of_two_gaps() {
         assert!((f - odds(w)).abs() < 1e-15, "{w}: {f}");
     }
     // Counted: true positives 1/2 and 1, false positives 1 and 0; mirrored: 1/2 and 0, 0 and 1.
-    assert_eq!(problem.counted(&[1.0]).unwrap(), [Some(1.0)]);
+    assert_eq!(problem.measured(&[1.0]).unwrap(), [Some(1.0)]);
     let labels_swapped = rows.map(|(s, k, y)| (s, k, -y));
     let swapped = Learning::on(scored(&labels_swapped)).minimize("equalised_odds".parse().unwrap()).build().unwrap();
     let f = Evaluator::new(&swapped, 0, 0.0).objective(&[1.3], &Draw::full()).unwrap();
@@ -417,9 +417,9 @@ fn equalised_odds_is_the_larger_of_two_gaps() {
 /// Two rows of one group that cross between two of the other: `W = 1 - |s| / 2` for scores s, 0 against -1, 1.
 #[test]
 fn the_wasserstein_gap_has_a_concave_kink_and_no_constant() {
+    use thalweg::auto;
     use thalweg::certify::{Bounds, certify};
-    use thalweg::solvers::auto::{self, Chosen};
-    use thalweg::solvers::{Bundle, Solver, bundle};
+    use thalweg::solvers::{Bundle, Solver, SolverName, bundle};
     let data = Data {
         features: Matrix::dense(4, 2, vec![1.0, 0.0, 0.0, 0.0, 0.0, -1.0, 0.0, 1.0]).unwrap(),
         labels: vec![1.0, -1.0, 1.0, -1.0],
@@ -444,7 +444,7 @@ fn the_wasserstein_gap_has_a_concave_kink_and_no_constant() {
     assert!(refused.to_string().contains("no known weak-convexity constant"), "{refused}");
     let refused = certify(&problem, &[0.0, 1.0], &Bounds::default()).unwrap_err();
     assert!(refused.to_string().contains("weak-convexity constant"), "{refused}");
-    assert_eq!(auto::choose(&problem).chosen, Chosen::Ssg);
+    assert_eq!(auto::choose(&problem).config.name(), SolverName::Ssg);
 
     let mut three = data;
     three.groups = Some(Groups { names: vec!["a".into(), "b".into(), "c".into()], of_row: vec![0, 0, 1, 2] });
@@ -509,16 +509,16 @@ fn the_counted_roc_gap_is_the_largest_over_all_thresholds() {
             n => (0..n).map(|k| (share(&|i| of(i) == k, c) - share(&|_| true, c)).abs()).fold(0.0, f64::max),
         };
         let want = scores.iter().map(|&c| gap(c)).fold(gap(-100.0), f64::max);
-        let found = problem.counted_roc_gap(&[2.0]).unwrap();
+        let found = problem.measured_roc_gap(&[2.0]).unwrap();
         assert!((found - want).abs() < 1e-13, "trial {trial}: {found} {want}");
         // Scores are even numbers: odd thresholds miss none of them, and counting on the grid finds the same.
-        assert!((problem.counted(&[2.0]).unwrap()[0].unwrap() - want).abs() < 1e-13);
-        assert!(problem.counted_roc_gap(&[0.0]).unwrap() < 1e-14);
+        assert!((problem.measured(&[2.0]).unwrap()[0].unwrap() - want).abs() < 1e-13);
+        assert!(problem.measured_roc_gap(&[0.0]).unwrap() < 1e-14);
     }
     let mut none = data(9, 2, 2, false, 1);
     none.groups = None;
     let problem = Learning::on(none).minimize("l2".parse().unwrap()).build().unwrap();
-    assert!(problem.counted_roc_gap(&[0.0; 2]).unwrap_err().to_string().contains("compares groups, but the data have none"));
+    assert!(problem.measured_roc_gap(&[0.0; 2]).unwrap_err().to_string().contains("compares groups, but the data have none"));
 }
 
 #[test]

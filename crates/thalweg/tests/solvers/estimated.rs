@@ -1,15 +1,16 @@
 //! Weak-convexity constants that nobody knows: the bundle method and the certificate estimate them, and say so.
 use crate::common::{bits, continues_bit_for_bit_on};
+use thalweg::Note;
 use thalweg::assess::{Measures, Penalised, Switching, by_switching, of_penalty};
+use thalweg::auto::{self, Choice, Reason};
 use thalweg::certify::{Bounds, certify};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::oracle::{Problem, Source, check};
 use thalweg::run::{Checkpoint, Options, Outcome, Record, StopReason, minimize};
 use thalweg::sets;
-use thalweg::solvers::auto::{self, Chosen};
 use thalweg::solvers::bundle::Settings;
 use thalweg::solvers::ipp::{self, Inner};
-use thalweg::solvers::{Bundle, FirstOrder, Ipp};
+use thalweg::solvers::{Bundle, FirstOrder, Ipp, SolverName};
 
 fn solve(problem: &Problem, start: &[f64], settings: Settings, steps: u64) -> Outcome {
     minimize(problem, &mut Bundle::new(settings).unwrap(), start, &Options::iterations(steps), &mut ()).unwrap()
@@ -78,8 +79,8 @@ fn a_weakly_convex_optimum_is_found_and_called_an_estimate() {
             assert!((x + 1.0).abs() < 1e-4 || (x - 0.5).abs() < 1e-4, "{start}: {outcome:?}");
             let stated = outcome.stationary.as_ref().unwrap();
             assert!(stated.estimated && stated.rho_f <= 3.0 + 1e-9, "{stated:?}");
-            let note = outcome.notes.iter().find(|note| note.contains("were estimated")).unwrap();
-            assert!(note.contains("for the objective, 0 for constraint 1") && note.contains("no proof"), "{note}");
+            let note = outcome.notes.iter().map(Note::to_string).find(|note| note.contains("were estimated")).unwrap();
+            assert!(note.contains("for the objective, 0 for constraint 1") && note.contains("not proved"), "{note}");
         }
     }
     let settings = Settings::default();
@@ -202,7 +203,7 @@ fn a_saved_run_continues_with_the_constants_it_had() {
     let strict = Settings { eps: 1e-12, ..Settings::default() };
     let problem = rosenbrock(1.0).estimate_weak_convexity();
     let raised = solve(&problem, &[-1.2, 1.0], strict.clone(), 20);
-    assert!(raised.notes.iter().any(|note| note.contains("were estimated") && !note.contains("end 0 for the objective")));
+    assert!(raised.notes.iter().any(|n| matches!(n, Note::ConstantsEstimated { objective: Some(rho), .. } if *rho > 0.0)));
     continues_bit_for_bit_on(
         &problem,
         &[-1.2, 1.0],
@@ -338,12 +339,13 @@ fn a_claim_still_fails_where_it_is_wrong() {
 
 #[test]
 fn the_choice_says_that_constants_are_estimated() {
-    let choice = auto::choose(&absolute().estimate_weak_convexity());
-    assert_eq!(choice.chosen, Chosen::Bundle);
-    assert!(choice.reasons[0].ends_with("the weak-convexity constants are estimated as the run goes"), "{choice:?}");
-    assert!(choice.reasons[1].contains("no proof") && !choice.reasons[1].contains("proves"), "{choice:?}");
-    let choice = auto::choose(&absolute().weak_convexity(2.0, 0.0));
-    assert!(choice.reasons[1].contains("proves how near"), "{choice:?}");
+    let Choice { config, evidence } = auto::choose(&absolute().estimate_weak_convexity());
+    assert_eq!((config.name(), evidence.reason), (SolverName::Bundle, Reason::EstimatesStationarity));
+    assert!(evidence.problem().ends_with("the weak-convexity constants are estimated during the run"), "{evidence}");
+    assert!(evidence.decision().contains("no proof") && !evidence.decision().contains("proves"), "{evidence}");
+    let evidence = auto::choose(&absolute().weak_convexity(2.0, 0.0)).evidence;
+    assert_eq!(evidence.reason, Reason::ProvesStationarity);
+    assert!(evidence.decision().contains("proves how near"), "{evidence}");
 }
 
 /// A small network with kinks of both kinds: the mean of |v . max(0, W x) - b|.

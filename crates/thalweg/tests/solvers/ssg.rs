@@ -248,7 +248,7 @@ fn budgets_end_runs_and_stop_flags_interrupt() {
 fn a_start_outside_the_domain_is_moved_and_said() {
     let outcome = solve(&line(), fixed(0.4, 0.1, Output::Last), &[7.0], &Options::iterations(1));
     assert_eq!(outcome.trace[0].norm, 3.0);
-    assert!(outcome.notes[0].contains("outside the domain"), "{:?}", outcome.notes);
+    assert!(outcome.notes[0].to_string().contains("outside the domain"), "{:?}", outcome.notes);
     let wrong = run::minimize(&line(), &mut Ssg::new(Settings::default()).unwrap(), &[0.0; 2], &Options::iterations(1), &mut ());
     assert!(wrong.unwrap_err().to_string().contains("the start has 2 entries; expected 1"));
 }

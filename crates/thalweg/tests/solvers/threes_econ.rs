@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use thalweg::Note;
 use thalweg::assess::{Penalised, of_penalty};
 use thalweg::learn::{Data, Groups, Learning};
 use thalweg::math::Matrix;
@@ -82,7 +83,7 @@ fn a_weight_that_is_too_small_is_noticed() {
     let boxed = line().domain(Bounds::uniform(-5.0, 5.0).unwrap());
     let outcome = solve(&boxed, settings(0.5, 0.1, 0.01), &[0.0], &Options::iterations(3000));
     assert_eq!(outcome.point.x, [5.0]);
-    assert!(outcome.notes.iter().any(|n| n.contains("the penalty is not exact")), "{:?}", outcome.notes);
+    assert!(outcome.notes.iter().any(|n| matches!(n, Note::PenaltyTooSmall { .. })), "{:?}", outcome.notes);
     let auto = Settings { beta: Beta::Auto, ..settings(1.0, 1e-3, 1e-3) };
     let steep = Problem::new(1)
         .objective(|x| -30.0 * x[0], |_, s| s[0] = -30.0)
@@ -95,7 +96,7 @@ fn a_weight_that_is_too_small_is_noticed() {
     let longest = outcome.trace.windows(2).map(|w| (w[1].norm - w[0].norm).abs()).fold(0.0, f64::max);
     assert!((longest - 0.0075).abs() < 1e-9, "{longest}");
     assert!(outcome.point.violation < 0.05, "{}", outcome.point.violation);
-    let raised: Vec<&String> = outcome.notes.iter().filter(|n| n.contains("beta raised to")).collect();
+    let raised: Vec<&Note> = outcome.notes.iter().filter(|n| matches!(n, Note::PenaltyRaised { .. })).collect();
     assert_eq!(raised.len(), 2, "{:?}", outcome.notes);
     assert!((outcome.multipliers.unwrap()[0] - 30.0).abs() < 2.0);
 }
@@ -212,7 +213,7 @@ fn stop_save_load_continue_equals_the_uninterrupted_run() {
             let mut outcome = solve(&problem, settings.clone(), &[0.1; 3], &options);
             outcome.seconds = 0.0;
             outcome.trace.iter_mut().for_each(|r| r.seconds = 0.0);
-            outcome.notes.retain(|n| !n.contains("continued") && !n.contains("is not there"));
+            outcome.notes.retain(|n| !matches!(n, Note::Continued { .. } | Note::CheckpointMissing { .. }));
             format!("{outcome:?} {:?}", outcome.point.x.iter().map(|v| v.to_bits()).collect::<Vec<_>>())
         };
         let file = folder.join(format!("{k}.save"));

@@ -1,5 +1,5 @@
-//! Robust weights of groups: how much each group of training rows counts is chosen so that every model which fits the weighted
-//! rows does well on the validation rows. How rows are divided into groups is not decided here.
+//! Robust group weights: the weight of each group of training rows is chosen such that every model that fits the weighted rows
+//! does well on the validation rows. The division of rows into groups is given.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use crate::oracle::Scratch;
 use crate::sets::{Ball, Bounds, Set};
 use crate::{Error, Result};
 
-/// Outer variables are weights `x_k` in `[low, 1]`, one for each group; the inner one is a linear model y. With n training and
-/// n_v validation rows,
+/// Robust group weights. Outer variables are weights `x_k` in `[low, 1]`, one for each group; the inner variable is a linear
+/// model y. With n training and n_v validation rows,
 ///
 /// `g = sum_k x_k / (2 n) sum over rows i of group k of (a_i . y - b_i)^2` and
 /// `f = 1 / (2 n_v) sum over validation rows of (a_i . y - b_i)^2`.
 ///
-/// g has no regularisation: with columns that add up, such as those of coded categories, or with fewer rows than columns, many
-/// models fit equally well, and a cautious choice of weights counts on the one that does worst on the validation rows. f is convex
-/// in y, not concave: what is solved are necessary conditions of the inner maximum. Among so many models some are as bad as one
-/// likes, so models are at most `radius` long: that is a constraint `C = (||y||^2 - radius^2) / 2 <= 0` with a multiplier of its own,
-/// not the set Y, on whose boundary the conditions would not hold.
+/// g has no regularisation: with linearly dependent columns, such as those of encoded categories, or with fewer rows than
+/// columns, many models fit equally well, and the pessimistic choice of weights assumes the one that does worst on the
+/// validation rows. f is convex in y, not concave, so that necessary conditions of the inner maximum are solved. Without a
+/// bound some of these models would be arbitrarily bad, so models have norm at most `radius`. This is a constraint `C =
+/// (||y||^2 - radius^2) / 2 <= 0` with its own multiplier, not the set Y, on whose boundary the conditions would not hold.
 ///
-/// Only `A^T A`, `A^T b` and `||b||^2` are kept, of each group and of the validation rows.
+/// Only `A^T A`, `A^T b` and `||b||^2` of each group and of the validation rows are stored.
 #[derive(Debug, Clone)]
 pub struct GroupWeights {
     outer: LeastSquares,
-    /// One for each group, all of them divided by the number of all training rows.
+    /// Sums of squares of the groups, each divided by the number of all training rows.
     groups: Vec<LeastSquares>,
     columns: usize,
     outer_set: Arc<dyn Set>,
@@ -37,8 +37,8 @@ pub struct GroupWeights {
 }
 
 impl GroupWeights {
-    /// From training rows with labels -1 or 1 and the group of each, counted from 0, and validation rows with labels. Weights are
-    /// at least `low`, models at most `radius` long.
+    /// Builds the problem from training rows with labels -1 or 1 and the group of each, counted from 0, and validation rows
+    /// with labels. Weights are at least `low`, models have norm at most `radius`.
     pub fn new(
         training: (&Matrix, &[f64]),
         groups: &[usize],
@@ -83,7 +83,7 @@ impl GroupWeights {
             groups: members.iter().map(|rows| sum(training, rows)).collect(),
             columns,
             outer_set: Arc::new(Bounds::uniform(low, 1.0)?),
-            // Room for what constraints are relaxed by.
+            // Larger than the constraint, which is relaxed during a run.
             inner_set: Arc::new(Ball::new(2.0 * radius)?),
             radius,
             rows: [validation.0.rows(), training.0.rows()],
@@ -91,12 +91,12 @@ impl GroupWeights {
     }
 }
 
-/// What is known at the visited point.
-struct Known {
-    /// The value and the gradient in y of each group's sum.
+/// Values and gradients at the visited point.
+struct PointCache {
+    /// Value and gradient in y of each group's sum.
     values: Vec<f64>,
     slopes: Vec<f64>,
-    /// A gradient, or a product.
+    /// Buffer for a gradient or a product.
     work: Vec<f64>,
 }
 
@@ -152,11 +152,11 @@ impl Bilevel for GroupWeights {
 
     fn scratch(&self) -> Scratch {
         let (groups, columns) = (self.groups.len(), self.columns);
-        Scratch::new(Known { values: vec![0.0; groups], slopes: vec![0.0; groups * columns], work: vec![0.0; columns] })
+        Scratch::new(PointCache { values: vec![0.0; groups], slopes: vec![0.0; groups * columns], work: vec![0.0; columns] })
     }
 
     fn visit(&self, at: Pair, scratch: &mut Scratch) -> Result<()> {
-        let k = scratch.get::<Known>()?;
+        let k = scratch.get::<PointCache>()?;
         let slopes = k.slopes.chunks_exact_mut(self.columns);
         for ((group, value), slope) in self.groups.iter().zip(&mut k.values).zip(slopes) {
             *value = group.gradient(at.y, slope);
@@ -165,13 +165,13 @@ impl Bilevel for GroupWeights {
     }
 
     fn outer_grad(&self, at: Pair, dx: Option<&mut [f64]>, dy: Option<&mut [f64]>, scratch: &mut Scratch) -> Result<f64> {
-        let k = scratch.get::<Known>()?;
+        let k = scratch.get::<PointCache>()?;
         dx.into_iter().for_each(|dx| dx.fill(0.0));
         Ok(self.outer.gradient(at.y, dy.unwrap_or(&mut k.work)))
     }
 
     fn inner_grad(&self, at: Pair, dx: Option<&mut [f64]>, dy: Option<&mut [f64]>, scratch: &mut Scratch) -> Result<f64> {
-        let k = scratch.get::<Known>()?;
+        let k = scratch.get::<PointCache>()?;
         dx.into_iter().for_each(|dx| dx.copy_from_slice(&k.values));
         if let Some(dy) = dy {
             dy.fill(0.0);
@@ -181,7 +181,7 @@ impl Bilevel for GroupWeights {
     }
 
     fn outer_second(&self, _: Pair, b: &[f64], weight: f64, _: &mut [f64], dy: &mut [f64], scratch: &mut Scratch) -> Result<()> {
-        let k = scratch.get::<Known>()?;
+        let k = scratch.get::<PointCache>()?;
         self.outer.times(b, &mut k.work);
         vec::add_scaled(dy, weight, &k.work);
         Ok(())
@@ -196,7 +196,7 @@ impl Bilevel for GroupWeights {
         dy: &mut [f64],
         scratch: &mut Scratch,
     ) -> Result<()> {
-        let k = scratch.get::<Known>()?;
+        let k = scratch.get::<PointCache>()?;
         let slopes = k.slopes.chunks_exact(self.columns);
         for (((group, slope), dx), x) in self.groups.iter().zip(slopes).zip(dx).zip(at.x) {
             *dx += weight * vec::dot(b, slope);

@@ -1,12 +1,12 @@
-//! The sum of squares of residuals of a linear model as a function of its weights, by sums over the rows that are taken once. The
-//! problems that are made of it are beside this file.
+//! Sum of squared residuals of a linear model as a function of its weights, from sums over the rows that are computed once. The
+//! problems that use it are in the other files of this directory.
 
 use crate::error::check_length;
 use crate::math::wide::apply;
 use crate::math::{Matrix, vec};
 use crate::{Error, Result};
 
-/// `c sum_i (a_i . w - b_i)^2 = w . gram w / 2 - linear . w + constant`: the gradient is `gram w - linear`.
+/// Quadratic `c sum_i (a_i . w - b_i)^2 = w . gram w / 2 - linear . w + constant` with gradient `gram w - linear`.
 #[derive(Debug, Clone)]
 pub(super) struct LeastSquares {
     /// `2 c A^T A`, row after row.
@@ -16,7 +16,7 @@ pub(super) struct LeastSquares {
 }
 
 impl LeastSquares {
-    /// Of the rows `rows` of `features`, with `c = factor / 2`.
+    /// Sums over the rows `rows` of `features`, with `c = factor / 2`.
     pub(super) fn new(features: &Matrix, targets: &[f64], rows: impl Iterator<Item = usize>, factor: f64) -> Self {
         let d = features.cols();
         let (mut gram, mut linear, mut constant) = (vec![0.0; d * d], vec![0.0; d], 0.0);
@@ -31,19 +31,19 @@ impl LeastSquares {
         LeastSquares { gram, linear, constant }
     }
 
-    /// All of it times `factor`.
+    /// Multiplies the function by `factor`.
     pub(super) fn scale(&mut self, factor: f64) {
         vec::scale(&mut self.gram, factor);
         vec::scale(&mut self.linear, factor);
         self.constant *= factor;
     }
 
-    /// `out = gram q`.
+    /// Computes `out = gram q`.
     pub(super) fn times(&self, q: &[f64], out: &mut [f64]) {
         apply(&self.gram, q, out);
     }
 
-    /// The gradient at w into `out`; returns the value.
+    /// Writes the gradient at w to `out` and returns the value.
     pub(super) fn gradient(&self, w: &[f64], out: &mut [f64]) -> f64 {
         self.times(w, out);
         let mut value = self.constant;
@@ -55,7 +55,7 @@ impl LeastSquares {
     }
 }
 
-/// Refuses rows that no sum can be taken of.
+/// Checks the shape of the rows and that the targets are finite.
 pub(super) fn check_rows(what: &str, features: &Matrix, targets: &[f64], columns: usize) -> Result<()> {
     if features.rows() == 0 {
         return Err(Error::Problem(format!("there are no {what} rows; expected at least one")));

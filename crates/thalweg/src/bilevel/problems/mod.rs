@@ -1,4 +1,4 @@
-//! Bilevel problems with known answers, and two on data. Each is one that a user could have written.
+//! Bilevel problems with known solutions, and two on data. Each uses only the public interface.
 
 mod group_weights;
 mod hyper_representation;

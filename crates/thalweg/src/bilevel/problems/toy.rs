@@ -1,4 +1,4 @@
-//! The toy problem of the paper, by hand: its derivatives are tables.
+//! The toy problem of Guan, Sow, Lin & Liang with hand-written derivatives. Problems given by formulas alone are in `small`.
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use crate::bilevel::{Bilevel, Derivatives, Pair};
 use crate::oracle::Scratch;
 use crate::sets::{Bounds, Set};
 
-/// `f = -x y`, `g = max(0, |y| - |x|)^3`, `C = x^2 + y^2 - 1`, on a box.
+/// Toy problem `f = -x y`, `g = max(0, |y| - |x|)^3`, `C = x^2 + y^2 - 1`, on a box.
 ///
-/// Every |y| <= |x| is an inner solution. The pessimistic value is `min_x |x| min(|x|, sqrt(1 - x^2)) = 0`, at x = 0; an optimist
-/// believes in -1/2.
+/// Every |y| <= |x| is an inner solution. The pessimistic value is `min_x |x| min(|x|, sqrt(1 - x^2)) = 0`, at x = 0; the
+/// optimistic value is -1/2.
 #[derive(Debug, Clone)]
 pub struct Toy(Arc<dyn Set>);
 
 impl Toy {
-    /// The problem with |x| and |y| at most `radius`.
+    /// Builds the problem with |x| and |y| at most `radius`.
     pub fn new(radius: f64) -> Result<Self> {
         Ok(Toy(Arc::new(Bounds::uniform(-radius, radius)?)))
     }
 }
 
-/// g and its derivatives by x, y, x and y, y and y.
+/// Computes g and its derivatives with respect to x, y, x and y, y and y.
 fn g(x: f64, y: f64) -> [f64; 5] {
     let sign = if x >= 0.0 { 1.0 } else { -1.0 };
     let d = y.abs() - x.abs();

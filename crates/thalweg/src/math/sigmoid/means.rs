@@ -1,17 +1,17 @@
-//! Means of sigmoids of all scores at every threshold of a grid, at a cost that does not multiply scores by thresholds.
-//! Slopes are not here: a gap over thresholds needs them at the winning threshold only, which is one exact pass.
+//! Means of sigmoids of all scores at every threshold of a grid, at a cost below scores times thresholds. Slopes are not
+//! computed here: a gap over thresholds requires them only at its largest threshold, which is one exact pass.
 //!
-//! Scores are binned. A bin of width `H <= temperature` with centre `c` sees a threshold through one number,
-//! `tau = tanh((c - threshold) / (2 temperature))`, and a score in it through `t = tanh((score - c) / (2 temperature))`:
+//! Scores are binned. For a bin of width `H <= temperature` with centre `c`, a threshold enters only through `tau = tanh((c -
+//! threshold) / (2 temperature))`, and a score in it through `t = tanh((score - c) / (2 temperature))`:
 //!
 //! ```text
 //! sigmoid = (1 + tau) / 2 + (1 - tau^2) G,    G = t / (2 (1 + tau t)),    |t| <= tanh(1/4)
 //! ```
 //!
 //! `G` is a polynomial in `tau` to machine precision ([`DEGREES`] coefficients), and each coefficient is a polynomial of the
-//! position in the bin. So the bin's part of every mean follows from a few moments of its scores: one pass over the scores for the
-//! moments, a constant matrix from moments to coefficients, and one polynomial for each bin and threshold. Widths are powers of
-//! two and borders multiples of them: the position in a bin is exact however far the scores lie from zero.
+//! position in the bin. The bin's part of every mean therefore follows from a few moments of its scores: one pass over the
+//! scores for the moments, a constant matrix from moments to coefficients, and one polynomial for each bin and threshold.
+//! Widths are powers of two and borders multiples of them, so that the position in a bin is exact at any distance from zero.
 
 use super::exp;
 use crate::math::reduce::{self, Chunks};
@@ -19,26 +19,26 @@ use crate::{Error, Result};
 
 /// Coefficients of `G` as a polynomial in `tau`: the error is `0.5 * 8.04^-DEGREES` at the edge of a bin of width 1.
 const DEGREES: usize = 17;
-/// Bins that share one exponential per threshold.
+/// Number of bins that share one exponential per threshold.
 const GROUP: usize = 16;
-/// Beyond this many temperatures a sigmoid is 0 or 1 to machine precision.
+/// Distance in temperatures beyond which a sigmoid is 0 or 1 to machine precision.
 const SATURATED: f64 = 38.0;
-/// Thresholds and scores up to this many bins from zero have exact bins.
+/// Distance from zero in bins up to which bins are exact.
 const REACH: f64 = 1e15;
 /// Adding this number rounds to an integer and leaves it in the low bits.
 const ROUND: f64 = 6_755_399_441_055_744.0;
-/// Scores whose bins are found together, in vector code.
+/// Number of scores whose bins are computed together, vectorised.
 const BLOCK: usize = 64;
-/// Scores from which the moments are taken in parallel.
+/// Number of scores from which the moments are computed in parallel.
 const PARALLEL: usize = 1 << 17;
-/// Scores that one running sum takes at most: bounds the rounding where most scores are equal.
+/// Largest number of scores per running sum, which bounds the rounding if most scores are equal.
 const RUN: usize = 1 << 12;
 
 type Coefficients = [f64; DEGREES];
 
-/// Cells of a bin and moments of a cell where many scores fall in each bin: a short pass over the scores, a larger matrix.
+/// Cells per bin and moments per cell for many scores per bin: a short pass over the scores, a larger matrix.
 const NARROW: (usize, usize) = (8, 8);
-/// The same where few scores fall in each bin.
+/// The same for few scores per bin.
 const WIDE: (usize, usize) = (1, 14);
 
 /// Means of sigmoids over a fixed list of thresholds.
@@ -46,10 +46,10 @@ const WIDE: (usize, usize) = (1, 14);
 pub struct SigmoidMeans {
     thresholds: Vec<f64>,
     temperature: f64,
-    /// Ascending, with the place of each in `thresholds`.
+    /// Thresholds in ascending order, and the index of each in `thresholds`.
     sorted: Vec<f64>,
     places: Vec<u32>,
-    /// Scores outside are moved to these ends, where every sigmoid is 0 or 1 to machine precision.
+    /// Scores outside are clamped to these ends, where every sigmoid is 0 or 1 to machine precision.
     low: f64,
     high: f64,
     bins: Option<Bins>,
@@ -67,20 +67,20 @@ struct Bins {
     wide: Vec<Coefficients>,
 }
 
-/// Working space of [`SigmoidMeans::means`]; grows to what is needed and keeps it.
+/// Working space of [`SigmoidMeans::means`]; grows as needed.
 #[derive(Debug, Clone, Default)]
 pub struct SigmoidScratch {
     /// Moments of the cells; without bins the sums of a run.
     moments: Vec<f64>,
     ranges: Vec<f64>,
-    /// For each threshold in ascending order: sums of sigmoids that are neither 0 nor 1.
+    /// Sums of unsaturated sigmoids for each threshold in ascending order.
     sums: Vec<f64>,
-    /// For each place among the thresholds: weight that saturates at all thresholds before it.
+    /// Weight that saturates at all thresholds before each position.
     full: Vec<f64>,
     exps: Vec<f64>,
 }
 
-/// How the means of one call are computed.
+/// Algorithm for the means of one call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
     Direct,
@@ -106,26 +106,26 @@ impl SigmoidMeans {
         let low = sorted[0] - (SATURATED + 2.0) * temperature;
         let high = sorted[sorted.len() - 1] + (SATURATED + 2.0) * temperature;
         let bins = Bins::new(temperature, low.abs().max(high.abs()));
-        // Without bins a temperature may vanish next to a threshold: then an end would not saturate.
+        // Without bins a temperature may vanish next to a threshold, and an end would not saturate.
         let (low, high) = if bins.is_some() { (low, high) } else { (f64::NEG_INFINITY, f64::INFINITY) };
         Ok(SigmoidMeans { thresholds, temperature, sorted, places, low, high, bins })
     }
 
-    /// The thresholds, in the order they were given.
+    /// Returns the thresholds in their original order.
     pub fn thresholds(&self) -> &[f64] {
         &self.thresholds
     }
 
-    /// The temperature.
+    /// Returns the temperature.
     pub fn temperature(&self) -> f64 {
         self.temperature
     }
 
-    /// `out[j]` = mean over `i` of `weights[i] * sigmoid((scores[i] - thresholds[j]) / temperature)`, with weights 1 if there are
-    /// none. All zero without scores; all NaN if a score or a weight is not finite. `weights` is as long as `scores`, `out` as
-    /// the thresholds.
+    /// Computes `out[j]` = mean over `i` of `weights[i] * sigmoid((scores[i] - thresholds[j]) / temperature)`, with weights 1
+    /// by default. All zero without scores; all NaN if a score or a weight is not finite. `weights` is as long as `scores`,
+    /// `out` as the thresholds.
     ///
-    /// The error of a mean is below 1e-15 for usual scores; the worst that the tests construct (a million equal scores with equal
+    /// The error of a mean is below 1e-15 for usual scores; the worst case in the tests (a million equal scores with equal
     /// weights and a huge range) stays below 1e-13. The bits do not depend on the number of threads.
     pub fn means(&self, scores: &[f64], weights: Option<&[f64]>, out: &mut [f64], scratch: &mut SigmoidScratch) {
         if scores.is_empty() {
@@ -161,7 +161,7 @@ impl SigmoidMeans {
         }
     }
 
-    /// The cheapest way for `n` scores between `ends`, from rough costs in nanoseconds.
+    /// Chooses the cheapest algorithm for `n` scores between `ends`, from rough costs in nanoseconds.
     fn way(&self, n: usize, ends: (f64, f64)) -> Way {
         let Some(bins) = &self.bins else { return Way::Direct };
         let (n, j) = (n as f64, self.sorted.len() as f64);
@@ -178,14 +178,14 @@ impl SigmoidMeans {
         }
     }
 
-    /// Thresholds at which a score between `low` and `high` may be neither 0 nor 1.
+    /// Returns the thresholds at which a score between `low` and `high` may be unsaturated.
     fn window(&self, low: f64, high: f64, margin: f64) -> (usize, usize) {
         let first = self.sorted.partition_point(|&t| t < low - margin);
         let rest = self.sorted[first..].partition_point(|&t| t <= high + margin);
         (first, first + rest)
     }
 
-    /// Every score against every threshold where it may be neither 0 nor 1. Returns the total weight.
+    /// Evaluates every score at every threshold where it may be unsaturated. Returns the total weight.
     fn direct(&self, scores: &[f64], weights: Option<&[f64]>, ends: (f64, f64), scratch: &mut SigmoidScratch) -> f64 {
         let len = self.sorted.len() + 1;
         if scratch.moments.len() < 2 * len {
@@ -208,7 +208,7 @@ impl SigmoidMeans {
         total
     }
 
-    /// One exponential for each pair within reach of each other.
+    /// Uses one exponential for each pair within reach of each other.
     fn windowed(&self, scores: &[f64], weights: Option<&[f64]>, sums: &mut [f64], full: &mut [f64]) -> f64 {
         let per = 1.0 / self.temperature;
         let margin = SATURATED * self.temperature;
@@ -225,7 +225,7 @@ impl SigmoidMeans {
         total
     }
 
-    /// One exponential for each score and each threshold, a quarter of a division for each pair.
+    /// Uses one exponential for each score and each threshold, a quarter of a division for each pair.
     fn factored(
         &self,
         scores: &[f64],
@@ -261,13 +261,13 @@ impl SigmoidMeans {
         total
     }
 
-    /// Whether `exp(threshold - score)` may be split into two factors and four denominators multiplied: no overflow, and no
-    /// digits lost to a large argument.
+    /// Returns whether `exp(threshold - score)` can be split into two factors and four denominators multiplied, without
+    /// overflow and without loss of accuracy for a large argument.
     fn factors(&self, ends: (f64, f64)) -> bool {
         (ends.1 - ends.0) / self.temperature < 100.0
     }
 
-    /// Moments of `CELLS` cells in each bin, `MOMENTS` each; coefficients; polynomials. Returns the total weight.
+    /// Computes moments of `CELLS` cells in each bin, `MOMENTS` each; coefficients; polynomials. Returns the total weight.
     fn binned<const CELLS: usize, const MOMENTS: usize>(
         &self,
         bins: &Bins,
@@ -286,7 +286,7 @@ impl SigmoidMeans {
         if scores.len() < PARALLEL || chunks.count() * len > scores.len() {
             chunks = Chunks::single(scores.len());
         }
-        // More than one run: totals, the moments of a run and, where there are many, marks of the cells that it touched.
+        // More than one run: totals, the moments of a run and, if there are many, marks of the touched cells.
         let slot_len = match chunks.len() > RUN {
             false => len,
             true if len <= RUN => 2 * len,
@@ -341,7 +341,7 @@ impl SigmoidMeans {
                 let (first, end) = self.window(centre, centre, margin);
                 total += weight;
                 full[first] += weight;
-                // Centres ascend within the group: exponentials before the window are not wanted again.
+                // Centres ascend within the group, so that exponentials before the window are not needed again.
                 let next = known.max(first);
                 known = next.max(end);
                 for (e, t) in exps[next..known].iter_mut().zip(&self.sorted[next..known]) {
@@ -354,7 +354,7 @@ impl SigmoidMeans {
     }
 }
 
-/// Lowest and highest score; `None` if one is not finite.
+/// Returns the lowest and the highest score; `None` if one is not finite.
 fn range(scores: &[f64], slots: &mut Vec<f64>) -> Option<(f64, f64)> {
     let chunks = if scores.len() < PARALLEL { Chunks::single(scores.len()) } else { Chunks::of(scores.len()) };
     slots.resize(3 * chunks.count(), 0.0);
@@ -384,12 +384,12 @@ fn range(scores: &[f64], slots: &mut Vec<f64>) -> Option<(f64, f64)> {
     slots.iter().all(|s| s[2] == 0.0).then_some(ends)
 }
 
-/// Nearest integer, for numbers below 2^51; the same rounding as in [`Cells::add`].
+/// Rounds to the nearest integer, for numbers below 2^51, as in [`Cells::add`].
 fn round(x: f64) -> f64 {
     (x + ROUND) - ROUND
 }
 
-/// Where the cells lie: cell `k` is centred at `(base + k) / per`.
+/// Positions of the cells: cell `k` is centred at `(base + k) / per`.
 struct Cells {
     low: f64,
     high: f64,
@@ -416,7 +416,7 @@ impl Cells {
                 let scaled = score * self.per;
                 let shifted = scaled + ROUND;
                 *id = shifted.to_bits().wrapping_sub(base);
-                // Exact: the product is, and so is the difference of close numbers. Twice, for [-1, 1].
+                // Exact, since the product and the difference of close numbers are. Doubled, for [-1, 1].
                 let half = scaled - (shifted - ROUND);
                 *position = half + half;
             }
@@ -434,7 +434,7 @@ impl Cells {
     }
 }
 
-/// Whether moments are those of powers; of Chebyshev polynomials otherwise, as powers lose digits where there are many.
+/// Returns whether moments are those of powers; otherwise those of Chebyshev polynomials, since many powers lose accuracy.
 const fn powers(moments: usize) -> bool {
     moments <= 8
 }
@@ -462,7 +462,7 @@ fn add_moments<const MOMENTS: usize>(w: f64, x: f64, moments: &mut [f64; MOMENTS
     }
 }
 
-/// A bin's total weight and the coefficients of its polynomial; `None` if nothing is in it.
+/// Returns a bin's total weight and the coefficients of its polynomial; `None` for an empty bin.
 fn coefficients<const MOMENTS: usize>(moments: &[f64], table: &[Coefficients]) -> Option<(f64, Coefficients)> {
     let mut sums = [0.0; DEGREES];
     let mut weight = 0.0;
@@ -488,7 +488,7 @@ fn add_polynomial(weight: f64, c: &Coefficients, step: f64, exps: &[f64], sums: 
     for (sum, e) in sums.iter_mut().zip(exps) {
         let g = step * e;
         let tau = (1.0 - g) / (1.0 + g);
-        // Even and odd powers apart: two short chains instead of a long one.
+        // Separate even and odd powers give two short dependency chains instead of a long one.
         let square = tau * tau;
         let (mut even, mut odd) = (c[DEGREES - 1], c[DEGREES - 2]);
         for k in (1..DEGREES / 2).rev() {
@@ -501,9 +501,9 @@ fn add_polynomial(weight: f64, c: &Coefficients, step: f64, exps: &[f64], sums: 
 }
 
 impl Bins {
-    /// Tables for a temperature; `None` if thresholds lie so far out (`reach`) that bins would not be exact.
+    /// Builds the tables for a temperature; `None` if thresholds lie so far out (`reach`) that bins would not be exact.
     fn new(temperature: f64, reach: f64) -> Option<Self> {
-        // Clearing the fraction leaves the power of two below.
+        // Clearing the fraction leaves the next lower power of two.
         let width = f64::from_bits(temperature.to_bits() & 0x7ff0_0000_0000_0000);
         let finest = width / NARROW.0 as f64;
         if !(finest.is_normal() && (1.0 / finest).is_finite() && reach / finest < REACH) {

@@ -1,0 +1,96 @@
+//! What a run needs besides its problem: start, solver, options and metrics.
+
+use std::path::Path;
+
+use thalweg::assess::Measures;
+use thalweg::oracle::{Description, Warm};
+use thalweg::run::Options;
+use thalweg::solvers::AnySolver;
+
+use super::pose::{Instance, Problem};
+use crate::metrics::metrics;
+use crate::spec::solver::PreparedSolver;
+use crate::spec::{Spec, base_of};
+use crate::{Result, bilevel};
+
+/// Solver, start and options of a run.
+pub struct RunSetup {
+    /// The starting point.
+    pub start: Vec<f64>,
+    /// The solver.
+    pub solver: AnySolver,
+    /// Description of the settings of the solver and of the record. A checkpoint written with different settings is rejected.
+    pub settings: String,
+    /// Options of the run, without a checkpoint and without a way to interrupt it. Their tolerance includes what the rows of a
+    /// bilevel problem are relaxed by.
+    pub options: Options,
+    /// Notes about the choice of the solver.
+    pub notes: Vec<String>,
+    /// Tolerance of the rows of a bilevel problem, which are relaxed; 0 for all other problems.
+    relaxed: f64,
+}
+
+impl RunSetup {
+    /// Certificates whose tolerance is no smaller than that of the run: a point that is feasible for one is feasible for both.
+    pub fn relax(&self, mut measures: Measures) -> Measures {
+        if let Some(bounds) = &mut measures.bounds {
+            bounds.feasibility = bounds.feasibility.max(self.relaxed);
+        }
+        measures
+    }
+}
+
+/// Builds what a run of `spec` on its `instance` needs. Relative paths start at the directory of `file`.
+pub fn equip(spec: &Spec, instance: &Instance, file: &Path) -> Result<RunSetup> {
+    let problem = instance.problem.oracle();
+    let certificate = spec.certificate()?;
+    let start = start(spec, &instance.problem, base_of(file))?;
+    // A start outside the domain is moved into it before anything is measured there.
+    let mut inside = start.clone();
+    problem.domain().project(&mut inside, &mut Warm::default())?;
+    certificate.check(problem, &inside)?;
+    let metrics = match &instance.problem {
+        Problem::Bilevel(bilevel) => bilevel::metrics(spec.measure.as_deref(), bilevel)?,
+        _ => metrics(spec.measure.as_deref(), instance)?,
+    };
+    let mut options = spec.options(certificate, metrics);
+    let PreparedSolver { solver, settings: words, relaxed, notes, work } =
+        spec.prepare_solver(&instance.problem, &start, &options)?;
+    options.budget = work.leaves(&options.budget);
+    let settings = format!(
+        "{words} {:?}, {:?}, feasibility {:?}, certificate {certificate:?}, measure {:?}, start {:016x}",
+        spec.record,
+        spec.stop,
+        spec.feasibility,
+        spec.measure,
+        fingerprint(&start)
+    );
+    let mut setup = RunSetup { start, solver, settings, options, notes, relaxed: relaxed.unwrap_or(0.0) };
+    setup.options.feasibility = setup.options.feasibility.max(setup.relaxed);
+    setup.options.certificate = setup.relax(certificate);
+    Ok(setup)
+}
+
+/// The starting point of a run.
+fn start(spec: &Spec, problem: &Problem, base: &Path) -> Result<Vec<f64>> {
+    let model = match problem {
+        Problem::Bilevel(bilevel) => return Ok(bilevel.prepared.start.clone()),
+        Problem::Model(model) => &**model,
+        Problem::Joint(joint) => joint.model(),
+        Problem::Many(many) => many.model(),
+    };
+    let start = match (spec.problem.starts_at_erm(), model.erm()) {
+        (true, Some(erm)) => erm.minimizer.clone(),
+        _ => spec.problem.named_start(model.dim(), problem.oracle().dim(), base)?,
+    };
+    match problem {
+        // Without a transport plan in the start, every row is paired with every other.
+        Problem::Joint(joint) if start.len() == model.dim() => Ok(joint.start(&start)?),
+        _ => Ok(start),
+    }
+}
+
+/// Hash of a point, for the description of settings.
+fn fingerprint(x: &[f64]) -> u64 {
+    x.iter().fold(0xCBF2_9CE4_8422_2325, |h, v| (h ^ v.to_bits()).rotate_left(23).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+}

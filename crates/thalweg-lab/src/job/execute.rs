@@ -1,0 +1,39 @@
+//! Running an equipped problem.
+
+use std::path::Path;
+
+use thalweg::run::{self, Observer, Outcome};
+
+use super::equip::{RunSetup, equip};
+use super::pose::{Instance, pose};
+use crate::Result;
+use crate::data::catalogue::Options;
+use crate::spec::Spec;
+
+/// A spec with its data loaded and everything built.
+pub struct Job {
+    /// The problem.
+    pub instance: Instance,
+    /// Solver, start and options.
+    pub setup: RunSetup,
+}
+
+impl Job {
+    /// Checks a spec, loads its data and builds everything. Relative paths start at the directory of `file`.
+    pub fn new(spec: &Spec, file: &Path, options: &Options) -> Result<Self> {
+        spec.check()?;
+        let instance = pose(spec, file, options)?;
+        let setup = equip(spec, &instance, file)?;
+        Ok(Job { instance, setup })
+    }
+
+    /// Notes about the problem and the setup.
+    pub fn notes(&self) -> impl Iterator<Item = &String> {
+        self.instance.notes.iter().chain(&self.setup.notes)
+    }
+}
+
+/// Runs the solver on the problem with the options of the setup.
+pub fn execute(instance: &Instance, setup: &mut RunSetup, observer: &mut (dyn Observer + Send)) -> thalweg::Result<Outcome> {
+    run::minimize_with(instance.problem.oracle(), &mut setup.solver, &setup.start, &setup.options, observer)
+}

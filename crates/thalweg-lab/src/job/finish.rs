@@ -1,0 +1,177 @@
+//! The result of a run: the outcome, the same point on held-out rows, certificates, bounds and reference values, and the status.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thalweg::Note;
+use thalweg::assess::{Measured, Measures, NearStationarity, PenalisedStationarity};
+use thalweg::certify::Certificate;
+use thalweg::run::{self, Outcome, Point};
+
+use super::equip::RunSetup;
+use super::pose::{Instance, Problem};
+use crate::bilevel::BilevelValue;
+use crate::lenient;
+use crate::model::Reference;
+use crate::verdict::Status;
+
+/// A finished run, as the command prints it, the page shows it and the store keeps it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Finished {
+    /// Status of the result.
+    pub status: Status,
+    /// The problem in words, with a hash of the data.
+    pub problem: String,
+    /// Notes about the data and the problem.
+    pub problem_notes: Vec<String>,
+    /// The bound of each constraint; its value in the outcome is relative to it.
+    pub bounds: Vec<f64>,
+    /// The reference values that bounds, thresholds, domain and start were made from.
+    pub references: Vec<Reference>,
+    /// The outcome of the run.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// Pessimistic and optimistic value at the x of a bilevel problem.
+    pub bilevel: Option<BilevelValue>,
+    /// The same terms at the model on the held-out rows.
+    pub held_out: Option<Point>,
+    /// Near-stationarity of the returned point, if it was asked for.
+    pub certificate: Option<Certificates>,
+}
+
+/// Near-stationarity of a point, in the forms that were asked for.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Certificates {
+    /// With bounds.
+    #[serde(default)]
+    pub bounds: Option<Certificate>,
+    /// By a switching subgradient run, without a bound on its error.
+    #[serde(default, alias = "ssg")]
+    pub switching: Option<NearStationarity>,
+    /// Of a smoothed penalty, without a bound on its error.
+    #[serde(default)]
+    pub penalised: Option<PenalisedStationarity>,
+    /// Why there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// Whether the run that was repeated for the certificates gave the same iterates, bit for bit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<bool>,
+}
+
+impl Certificates {
+    /// Computes what `measures` asks for at `x`. An error is kept: a finished run is not lost because of it.
+    pub fn compute(measures: &Measures, problem: &Problem, x: &[f64]) -> Self {
+        match measures.take(problem.oracle(), x) {
+            Ok(Measured { bounds, switching, penalised }) => {
+                Certificates { bounds, switching, penalised, ..Certificates::default() }
+            }
+            Err(e) => Certificates::refused(e.to_string()),
+        }
+    }
+
+    /// No certificate, and why.
+    pub fn refused(reason: String) -> Self {
+        Certificates { refused: Some(reason), ..Certificates::default() }
+    }
+
+    /// Lower and upper bound on the distance of the proximal point, where there is a finite one.
+    pub fn interval(&self) -> Option<[f64; 2]> {
+        let bounds = self.bounds.as_ref().filter(|bounds| bounds.upper.is_finite())?;
+        Some([if bounds.lower.is_finite() { bounds.lower } else { 0.0 }, bounds.upper])
+    }
+
+    /// Reads what the store has; old stores too.
+    pub fn from_json(value: &Value) -> serde_json::Result<Self> {
+        lenient::read(value)
+    }
+}
+
+/// Measures the returned point of a run: on held-out rows, against the certificates that were asked for, and, for a bilevel problem,
+/// against the worst and the best answer.
+pub fn finish(instance: &Instance, setup: &RunSetup, mut outcome: Outcome) -> Finished {
+    let problem = &instance.problem;
+    let status = Status::of(&outcome.ended, outcome.point.feasible);
+    let x = &outcome.point.x;
+    let mut notes: Vec<String> = vec![];
+    // The run is over: what cannot be measured about its point becomes a note, and the point is not lost.
+    let held_out = instance.held_out.as_ref().and_then(|rows| {
+        let measured = run::measure(rows, problem.of_model(x), setup.options.feasibility);
+        measured.map_err(|e| notes.push(format!("the point was not measured on the held-out rows: {e}"))).ok()
+    });
+    // Certificates can take longer than the run; after an interruption or a failure they are left out.
+    let ended = matches!(status, Status::Interrupted | Status::Failed);
+    let measures = &setup.options.certificate;
+    let certificate = (!measures.is_empty() && !ended).then(|| Certificates::compute(measures, problem, x));
+    if let Some(reason) = certificate.as_ref().and_then(|c| c.refused.as_ref()) {
+        notes.push(format!("the near-stationarity of the point was not computed: {reason}"));
+    }
+    let bilevel = match problem {
+        Problem::Bilevel(bilevel) if !ended => {
+            let value = bilevel.value(x);
+            value.map_err(|e| notes.push(format!("the pessimistic and the optimistic value were not computed: {e}"))).ok()
+        }
+        _ => None,
+    };
+    outcome.notes.extend(notes.into_iter().map(Note::from));
+    Finished {
+        status,
+        problem: problem.oracle().fingerprint(),
+        problem_notes: instance.notes.clone(),
+        bounds: outcome.point.constraints.iter().map(|c| problem.bound(c.index)).collect(),
+        references: problem.references().iter().map(Reference::from).collect(),
+        outcome,
+        bilevel,
+        held_out,
+        certificate,
+    }
+}
+
+/// The part of a stored result that is not the outcome. Stores of old builds lack some of it.
+#[derive(Deserialize)]
+struct Rest {
+    #[serde(default)]
+    problem: String,
+    #[serde(default)]
+    problem_notes: Vec<String>,
+    #[serde(default)]
+    bounds: Vec<f64>,
+    #[serde(default)]
+    references: Vec<Reference>,
+    #[serde(default)]
+    bilevel: Option<BilevelValue>,
+    #[serde(default)]
+    held_out: Option<Point>,
+    #[serde(default)]
+    certificate: Option<Certificates>,
+}
+
+impl Finished {
+    /// Why the run ended, in words.
+    pub fn message(&self) -> String {
+        self.outcome.ended.to_string()
+    }
+
+    /// The verdict in words.
+    pub fn sentence(&self) -> String {
+        self.outcome.ended.headline(self.outcome.point.feasible)
+    }
+
+    /// The part that belongs into the JSON of the store: coordinates, recorded iterates, notes and times have columns of their own, and
+    /// without times a repeated run gives the same text.
+    pub fn for_store(mut self) -> Self {
+        let o = &mut self.outcome;
+        (o.trace, o.notes, o.seconds) = (vec![], vec![], 0.0);
+        for point in [Some(&mut o.point), o.best_feasible.as_mut(), self.held_out.as_mut()].into_iter().flatten() {
+            point.x = vec![];
+        }
+        self
+    }
+
+    /// Reads what the store has; old stores too.
+    pub fn from_json(value: &Value) -> serde_json::Result<Self> {
+        let outcome: Outcome = lenient::read(value)?;
+        let Rest { problem, problem_notes, bounds, references, bilevel, held_out, certificate } = lenient::read(value)?;
+        let status = Status::of(&outcome.ended, outcome.point.feasible);
+        Ok(Finished { status, problem, problem_notes, bounds, references, outcome, bilevel, held_out, certificate })
+    }
+}

@@ -1,0 +1,13 @@
+//! A job: one run from its spec to its result. [`pose()`] loads the data and builds the problem, [`equip()`] adds the solver, the
+//! start and the options, [`execute()`] runs, and [`finish()`] measures the returned point. The commands `solve`, `tradeoff` and
+//! `lab` are the callers; printing, pages and the store only read [`Finished`].
+
+mod equip;
+mod execute;
+mod finish;
+mod pose;
+
+pub use self::equip::{RunSetup, equip};
+pub use self::execute::{Job, execute};
+pub use self::finish::{Certificates, Finished, finish};
+pub use self::pose::{Instance, Problem, pose, pose_loaded};

@@ -1,0 +1,186 @@
+//! From a spec to its problem: the data are loaded and divided, and the terms are built on them.
+
+use std::path::Path;
+
+use thalweg::learn::{Best, Data, JointWasserstein, Learning, ManyConstraints, Split};
+use thalweg::oracle::{Description, Subgradients};
+use toml::Value;
+
+use crate::bilevel;
+use crate::data::catalogue::{self, Loaded, Options};
+use crate::spec::{Divided, Plan, Spec, base_of, number, read_numbers, wrong};
+use crate::{Error, Result};
+
+/// The problem of a spec on its data, without solver and options.
+pub struct Instance {
+    /// The problem on the training rows.
+    pub problem: Problem,
+    /// The same terms on the held-out rows.
+    pub held_out: Option<Learning>,
+    /// The same terms on the validation rows, for choosing between settings.
+    pub validation: Option<Learning>,
+    /// sha256 of the data's text, compressed or not.
+    pub fingerprint: String,
+    /// Name of the data for people.
+    pub data_name: String,
+    /// Notes about the data and the problem.
+    pub notes: Vec<String>,
+}
+
+/// The problem of a spec. Its first variables are those of the model.
+pub enum Problem {
+    /// Terms of a model.
+    Model(Box<Learning>),
+    /// The Wasserstein gap of a model, and the transport plan.
+    Joint(Box<JointWasserstein>),
+    /// A model subject to a family of constraints.
+    Many(Box<ManyConstraints>),
+    /// A bilevel problem, which has no model.
+    Bilevel(Box<bilevel::BilevelInstance>),
+}
+
+impl Problem {
+    /// The functions that solvers and certificates evaluate.
+    pub fn oracle(&self) -> &dyn Subgradients {
+        match self {
+            Problem::Model(problem) => &**problem,
+            Problem::Joint(problem) => &**problem,
+            Problem::Many(problem) => &**problem,
+            Problem::Bilevel(problem) => problem.single(),
+        }
+    }
+
+    /// The bound of constraint `j`; constraint values are relative to it.
+    pub fn bound(&self, j: usize) -> f64 {
+        match self {
+            Problem::Many(problem) => problem.bound(),
+            _ => self.model().map_or(0.0, |model| model.bound(j)),
+        }
+    }
+
+    /// The model of a problem whose bounds can be moved or certified one by one. Families of constraints, which share one bound, and
+    /// bilevel problems are refused.
+    pub(crate) fn terms(&self, command: &str) -> Result<&Learning> {
+        match self {
+            Problem::Many(problem) => Err(Error::Request(format!(
+                "{command} looks at constraints one by one, and this problem has a family of {}; expected terms, or thalweg solve",
+                problem.num_constraints()
+            ))),
+            Problem::Bilevel(_) => Err(Error::Request(format!(
+                "{command} is about models, and this is a bilevel problem; expected terms, or thalweg solve"
+            ))),
+            Problem::Model(problem) => Ok(problem),
+            Problem::Joint(problem) => Ok(problem.model()),
+        }
+    }
+
+    /// The model with its rows, bounds and reference values; `None` for a bilevel problem.
+    pub fn model(&self) -> Option<&Learning> {
+        match self {
+            Problem::Model(problem) => Some(problem),
+            Problem::Joint(problem) => Some(problem.model()),
+            Problem::Many(problem) => Some(problem.model()),
+            Problem::Bilevel(_) => None,
+        }
+    }
+
+    /// The reference values of the model.
+    pub fn references(&self) -> &[Best] {
+        self.model().map_or(&[], Learning::references)
+    }
+
+    /// As [`Problem::model`], to change bounds.
+    pub fn model_mut(&mut self) -> Option<&mut Learning> {
+        match self {
+            Problem::Model(problem) => Some(problem),
+            Problem::Joint(problem) => Some(problem.model_mut()),
+            Problem::Many(problem) => Some(problem.model_mut()),
+            Problem::Bilevel(_) => None,
+        }
+    }
+
+    /// The model part of a point: a joint problem appends the transport plan.
+    pub fn of_model<'x>(&self, x: &'x [f64]) -> &'x [f64] {
+        self.model().and_then(|model| x.get(..model.dim())).unwrap_or(x)
+    }
+}
+
+/// Loads the data of a spec and builds its problem. Relative paths start at the directory of `file`, where the spec came from.
+pub fn pose(spec: &Spec, file: &Path, options: &Options) -> Result<Instance> {
+    let loaded = match spec.data.bilevel {
+        Some(_) => None,
+        None => Some(spec.data.load(base_of(file), options)?),
+    };
+    pose_loaded(spec, file, options, loaded, &[])
+}
+
+/// As [`pose()`], with data that are loaded already (`None` for a bilevel problem, which brings its own) and with reference values that
+/// are known from the same problem on the same rows.
+pub fn pose_loaded(spec: &Spec, file: &Path, options: &Options, loaded: Option<Loaded>, references: &[Best]) -> Result<Instance> {
+    if let Some(named) = spec.bilevel()? {
+        return pose_bilevel(spec, &named, file, options);
+    }
+    let measured = spec.wanted()?;
+    let loaded = loaded.map_or_else(|| spec.data.load(base_of(file), options), Ok)?;
+    let (mut notes, fingerprint) = (loaded.notes.clone(), loaded.fingerprint.clone());
+    let data_name = catalogue::called(&spec.data.called(), loaded.stand_in.as_deref());
+    let Divided { data, held_out, validation, attributes } = spec.data.divide(loaded, spec.seed)?;
+    let family = spec.problem.family()?;
+    let build = |data, split, equal, references: &[Best]| -> Result<Learning> {
+        let builder = spec.problem.builder(data, &measured)?.split(split).equal_groups(equal);
+        Ok(builder.references(references.to_vec()).build()?)
+    };
+    // A family has constraints on all rows.
+    let split = if family.is_some() { Split::Shared } else { spec.data.split()? };
+    let model = build(data, split, spec.data.equal_groups()?, references)?;
+    notes.extend(model.references().iter().map(ToString::to_string));
+    // Held-out rows are only measured, with the bounds and thresholds of training.
+    let measured_on = |rows: Option<Data>, what: &str| {
+        let built = rows.map(|rows| build(rows, Split::Shared, None, model.references())).transpose();
+        built.map_err(|e| Error::Request(format!("the {what} rows cannot be used: {e}")))
+    };
+    let (held_out, validation) = (measured_on(held_out, "held-out")?, measured_on(validation, "validation")?);
+    let problem = match (family, spec.problem.plan) {
+        (Some(family), _) => {
+            let many = family.pose(model, attributes)?;
+            notes.push(format!("{} constraints", many.num_constraints()));
+            Problem::Many(Box::new(many))
+        }
+        (None, Plan::Eliminated) => Problem::Model(Box::new(model)),
+        (None, plan) => {
+            let joint = joint(model, plan, spec.problem.rescale.unwrap_or(false))?;
+            notes.push(joint_note(&joint));
+            Problem::Joint(Box::new(joint))
+        }
+    };
+    Ok(Instance { problem, held_out, validation, fingerprint, data_name, notes })
+}
+
+fn pose_bilevel(spec: &Spec, named: &bilevel::Named, file: &Path, options: &Options) -> Result<Instance> {
+    let start = match &spec.problem.start {
+        None => None,
+        Some(Value::Array(list)) if list.iter().all(|v| number(v).is_some()) => Some(list.iter().filter_map(number).collect()),
+        Some(Value::String(name)) => Some(read_numbers(&base_of(file).join(name))?),
+        Some(other) => {
+            return Err(wrong("start", other, "a list of numbers, one for each outer variable, or a file of them"));
+        }
+    };
+    let posed = bilevel::FormSpec::read(spec.problem.bilevel.as_ref())?.pose(named, start, options)?;
+    let (fingerprint, notes, data_name) = (named.fingerprint(), posed.notes(), spec.data.called());
+    let problem = Problem::Bilevel(Box::new(posed));
+    Ok(Instance { problem, held_out: None, validation: None, fingerprint, data_name, notes })
+}
+
+fn joint(model: Learning, plan: Plan, rescale: bool) -> Result<JointWasserstein> {
+    let joint = JointWasserstein::new(model)?.rescale(rescale);
+    Ok(if plan == Plan::DoublyStochastic { joint.doubly_stochastic()? } else { joint })
+}
+
+fn joint_note(joint: &JointWasserstein) -> String {
+    let [m, n] = joint.sides();
+    let (sharp, printed) = (joint.objective_modulus().map_or(f64::NAN, |m| m.value), joint.printed_constant());
+    format!(
+        "the transport plan is a variable: {m} x {n} numbers beside the model's; weak-convexity constant {sharp:.4} \
+         (published: norm_F(A_p) + norm_F(A_u) = {printed:.4})"
+    )
+}

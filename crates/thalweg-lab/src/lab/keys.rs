@@ -1,0 +1,89 @@
+//! Keys of runs, problems and certificates: hashes of the settings that decide their numbers. A finished run is found again by its key,
+//! so that what is hashed here, and its order, must not change.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use thalweg::assess::Measures;
+
+use super::grid::GridRun;
+use crate::Result;
+
+/// Version of the numbers. Raised when terms, domains or reference values change the results of every solver.
+const RESULTS: u32 = 2;
+
+/// Key of a run on the problem with the key `problem`.
+pub fn run_key(run: &GridRun, problem: &str) -> Result<String> {
+    let mut settings = json!({
+        "results": RESULTS,
+        "problem": problem,
+        "solver": plain(run.table.get("solver")),
+        "version": run.spec.solver_version()?,
+        "budget": plain(run.table.get("budget")),
+        "record": plain(run.table.get("record")),
+        "stop": plain(run.table.get("stop")),
+        "certificate": plain(run.table.get("certificate")),
+        "feasibility": plain(run.table.get("feasibility")),
+        "seed": run.seed,
+    });
+    // Only where it is given: runs that were stored before the setting existed keep their keys.
+    if let Some(repair) = run.table.get("repair") {
+        settings["repair"] = plain(Some(repair));
+    }
+    Ok(hash(&settings))
+}
+
+/// Key of the certificates of a run.
+pub fn certificate_key(run: &str, points: u64, how: &Measures) -> String {
+    hash(&json!({ "certified": run, "points": points, "how": format!("{how:?}") }))
+}
+
+/// Key of the problem of a run: the data, the problem, and the seed where it chooses held-out rows.
+pub fn problem_key(run: &GridRun, data: &str, file: &Path) -> String {
+    let mut table = plain(run.table.get("data"));
+    let held_out = table.get("test_fraction").is_some_and(|share| share.as_f64() != Some(0.0));
+    if let Some(table) = table.as_object_mut() {
+        // The content of the file counts, not its place.
+        table.remove("file");
+    }
+    let problem = run.table.get("problem");
+    let start = problem.and_then(|p| p.get("start")).and_then(toml::Value::as_str);
+    let start = start.and_then(|name| std::fs::read(file.parent().unwrap_or(Path::new("")).join(name)).ok());
+    hash(&json!({
+        "results": RESULTS,
+        "fingerprint": data,
+        "data": table,
+        "problem": plain(problem),
+        // Terms that are measured may need reference values of their own.
+        "measure": plain(run.table.get("measure")),
+        "start": start.map(|bytes| hex(&Sha256::digest(bytes))),
+        "seed": if held_out { Some(run.seed) } else { None },
+    }))
+}
+
+/// A value as JSON. Integers become floats, so that 1 and 1.0 have the same key.
+pub fn plain(value: Option<&toml::Value>) -> Value {
+    match value {
+        None => Value::Null,
+        Some(toml::Value::Integer(v)) => json!(*v as f64),
+        Some(toml::Value::Float(v)) if v.is_finite() => json!(v),
+        Some(toml::Value::Float(v)) => json!(v.to_string()),
+        Some(toml::Value::String(v)) => json!(v),
+        Some(toml::Value::Boolean(v)) => json!(v),
+        Some(toml::Value::Datetime(v)) => json!(v.to_string()),
+        Some(toml::Value::Array(list)) => list.iter().map(|v| plain(Some(v))).collect(),
+        Some(toml::Value::Table(table)) => table.iter().map(|(key, v)| (key.clone(), plain(Some(v)))).collect(),
+    }
+}
+
+fn hash(value: &Value) -> String {
+    let mut text = hex(&Sha256::digest(value.to_string()));
+    // 80 bits: two of a hundred thousand runs collide with probability 4e-15.
+    text.truncate(20);
+    text
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

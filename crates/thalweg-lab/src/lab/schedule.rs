@@ -1,0 +1,482 @@
+//! Schedule of an experiment: which tasks there are, in which order several workers take them, and which problems stay in memory, next to
+//! other processes on the same store. One task is done in [`super::execute`]; progress goes to a [`Watch`].
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use super::choose::{choose, summarise};
+use super::experiment::{By, Certified, Experiment, FeasibilityRule, Tune};
+use super::grid::{GridRun, matches, short};
+use super::host::Host;
+use super::keys::{certificate_key, problem_key, run_key};
+use super::store::{Claim, Facts, Member, Owner, Part, Store, Stored};
+use crate::data::catalogue::{self, Loaded};
+use crate::job::{Instance, pose_loaded};
+use crate::{Error, Result};
+
+/// Time between two checks of tasks that another process is working on.
+const POLL: Duration = Duration::from_millis(200);
+
+/// Options of running an experiment.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// Runs at a time.
+    pub jobs: usize,
+    /// Only runs whose names contain this; `*` stands for anything.
+    pub only: Option<String>,
+    /// Runs that are finished are run again.
+    pub fresh: bool,
+    /// Time between two checkpoints of a run.
+    pub checkpoint_every: Duration,
+    /// Where data sets are looked for.
+    pub catalogue: catalogue::Options,
+    /// Set from elsewhere to end soon.
+    pub interrupt: Arc<AtomicBool>,
+}
+
+/// Receives the progress of an experiment.
+pub trait Watch: Sync {
+    /// The number of jobs has become known, or has changed.
+    fn planned(&self, total: usize);
+    /// A worker begins.
+    fn started(&self, worker: usize, name: &str);
+    /// Where it is: a share between 0 and 1, and the last recorded iterate in words.
+    fn progressed(&self, worker: usize, share: f64, words: Option<String>);
+    /// A job is finished, by this worker or, without one, before or elsewhere.
+    fn finished(&self, worker: Option<usize>, name: &str, words: &str);
+    /// A worker has nothing to do: this many jobs are with other processes.
+    fn waiting(&self, worker: usize, jobs: usize);
+}
+
+/// Watches nothing.
+impl Watch for () {
+    fn planned(&self, _: usize) {}
+    fn started(&self, _: usize, _: &str) {}
+    fn progressed(&self, _: usize, _: f64, _: Option<String>) {}
+    fn finished(&self, _: Option<usize>, _: &str, _: &str) {}
+    fn waiting(&self, _: usize, _: usize) {}
+}
+
+/// Counts of a run of an experiment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Progress {
+    /// Jobs that were worked on here.
+    pub worked: usize,
+    /// Jobs that were there already, or that another process did.
+    pub found: usize,
+    /// The user interrupted it.
+    pub interrupted: bool,
+}
+
+/// A unit of work.
+pub(super) struct Task {
+    /// Key of its result.
+    pub key: String,
+    /// Key of the run that it makes or certifies.
+    pub run: String,
+    /// The place of the run in the grid.
+    pub grid_run: GridRun,
+    /// Name for people.
+    pub name: String,
+    /// The run is finished, and its iterates are certified.
+    pub certify: bool,
+    /// Key of the problem.
+    pub problem: String,
+}
+
+/// A problem that several runs share, made by the first that needs it.
+type Shared = Arc<OnceLock<Result<Arc<Instance>, String>>>;
+
+/// State that the workers share.
+pub(super) struct Scheduler<'a> {
+    pub(super) experiment: &'a Experiment,
+    pub(super) how: &'a RunOptions,
+    pub(super) watch: &'a dyn Watch,
+    pub(super) store: Mutex<Store>,
+    pub(super) owner: Owner,
+    pub(super) host: Host,
+    /// Fingerprint of each data set; none of those that `--only` leaves out.
+    pub(super) data: Vec<Option<String>>,
+    /// Data sets that were loaded for their fingerprints. The first problem on each takes it, so that it is not read again.
+    loaded: Vec<Mutex<Option<Loaded>>>,
+    /// Why each is a stand-in, if it is one.
+    stand_ins: Vec<Option<String>>,
+    /// Problems that are in memory, and for how many tasks they are still needed.
+    problems: Mutex<HashMap<String, (Shared, usize)>>,
+    /// An error that ends everything: the store cannot be written.
+    broken: Mutex<Option<Error>>,
+}
+
+/// Runs an experiment. What is finished stays finished, whatever happens.
+pub fn run(experiment: &Experiment, store: Store, how: &RunOptions, watch: &dyn Watch) -> Result<Progress> {
+    let owner = store.enter()?;
+    let mut scheduler = Scheduler {
+        experiment,
+        how,
+        watch,
+        owner,
+        host: Host::current(),
+        data: vec![None; experiment.data.len()],
+        loaded: experiment.data.iter().map(|_| Mutex::default()).collect(),
+        stand_ins: experiment.data.iter().map(|d| d.stand_in.clone()).collect(),
+        store: Mutex::new(store),
+        problems: Mutex::default(),
+        broken: Mutex::default(),
+    };
+    let wanted = |run: &GridRun| how.only.as_ref().is_none_or(|only| matches(&experiment.describe(run), only));
+    let jobs = first_jobs(experiment)?;
+    if let (Some(only), false) = (&how.only, jobs.iter().any(wanted)) {
+        let names: Vec<String> = jobs.iter().take(3).map(|job| experiment.describe(job)).collect();
+        return Err(Error::Request(format!(
+            "--only {only}: no run is called so; expected part of a name such as {}",
+            names.join("; ")
+        )));
+    }
+    for d in 0..experiment.data.len() {
+        if let Some(job) = jobs.iter().find(|job| job.data == d) {
+            // Data that are not wanted may be absent, but their runs then have no keys yet.
+            let read = job.spec.data.fingerprint(&experiment.file, &how.catalogue);
+            let needed = jobs.iter().any(|job| job.data == d && wanted(job));
+            let read = if needed { Some(read?) } else { read.ok() };
+            if let Some((fingerprint, loaded)) = read {
+                scheduler.data[d] = Some(fingerprint);
+                let shape = loaded.as_ref().and_then(|loaded| loaded.stand_in.clone());
+                *lock(&scheduler.loaded[d]) = loaded.filter(|_| needed);
+                let made = shape.map(|set| format!("made-up rows shaped like {set}"));
+                let said = scheduler.stand_ins[d].take();
+                scheduler.stand_ins[d] = match (made, said) {
+                    (Some(made), Some(said)) => Some(format!("{made}; {said}")),
+                    (made, said) => made.or(said),
+                };
+            }
+        }
+    }
+
+    let mut done = Progress::default();
+    let certificates = experiment.certified.is_some();
+    // Certificates and further seeds of chosen cells come later; how many they will be is known now.
+    let later = |cells: usize| if certificates { cells } else { 0 };
+    let mut plan = scheduler.tasks(jobs)?;
+    let expected = {
+        let kept = if experiment.tune.is_some() { experiment.groups().len() * experiment.seeds.len() } else { plan.len() };
+        let further = {
+            let others = experiment.seeds.len() - experiment.tuning_seeds()?.len();
+            let of = |[_, _, s]: &[usize; 3]| if experiment.tries(*s) { experiment.seeds.len() } else { others };
+            experiment.groups().iter().map(of).sum::<usize>()
+        };
+        plan.iter().filter(|task| wanted(&task.grid_run)).count() + if how.only.is_none() { further + later(kept) } else { 0 }
+    };
+    watch.planned(expected);
+    scheduler.describe(&plan, &[])?;
+    scheduler.work(&mut done, plan.iter().filter(|task| wanted(&task.grid_run)).collect())?;
+
+    let choices = scheduler.choices(&plan)?;
+    let first = plan.len();
+    plan.extend(scheduler.tasks(further_jobs(experiment, &choices)?)?);
+    scheduler.describe(&plan, &choices)?;
+    scheduler.work(&mut done, plan[first..].iter().filter(|task| wanted(&task.grid_run)).collect())?;
+
+    let certify = scheduler.certificate_tasks(&plan, &choices)?;
+    let certify: Vec<&Task> = certify.iter().filter(|task| wanted(&task.grid_run)).collect();
+    let total = done.worked + done.found + certify.len();
+    if total != expected && !done.interrupted {
+        watch.planned(total);
+    }
+    scheduler.work(&mut done, certify)?;
+    Ok(done)
+}
+
+/// Every cell with the seeds that all cells run with, as a trial where the spec has trials.
+fn first_jobs(experiment: &Experiment) -> Result<Vec<GridRun>> {
+    let seeds = experiment.tuning_seeds()?;
+    let mut jobs = vec![];
+    for [d, p, s] in experiment.groups() {
+        for c in 0..experiment.solvers[s].cells.len() {
+            for &seed in &seeds {
+                jobs.push(match experiment.tries(s) {
+                    true => experiment.trial(d, p, s, c, seed)?,
+                    false => experiment.run(d, p, s, c, seed)?,
+                });
+            }
+        }
+    }
+    Ok(jobs)
+}
+
+/// The chosen cells with the other seeds, after trials with all.
+fn further_jobs(experiment: &Experiment, choices: &[Choice]) -> Result<Vec<GridRun>> {
+    let seeds = experiment.tuning_seeds()?;
+    let mut jobs = vec![];
+    for choice in choices {
+        let [d, p, s] = choice.group;
+        for &seed in experiment.seeds.iter().filter(|seed| experiment.tries(s) || !seeds.contains(seed)) {
+            jobs.push(experiment.run(d, p, s, choice.cell, seed)?);
+        }
+    }
+    Ok(jobs)
+}
+
+/// The cell that is kept for a solver on a problem.
+struct Choice {
+    group: [usize; 3],
+    cell: usize,
+    note: Option<&'static str>,
+}
+
+/// A lock that a panic in another worker has not spoilt: what it guards is changed in whole steps only.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Scheduler<'_> {
+    /// Jobs whose data are there, as tasks.
+    fn tasks(&self, runs: Vec<GridRun>) -> Result<Vec<Task>> {
+        let mut tasks = vec![];
+        for grid_run in runs {
+            let Some(data) = &self.data[grid_run.data] else { continue };
+            let problem = problem_key(&grid_run, data, &self.experiment.file);
+            let key = run_key(&grid_run, &problem)?;
+            let name = self.experiment.describe(&grid_run);
+            tasks.push(Task { run: key.clone(), key, name, certify: false, problem, grid_run });
+        }
+        Ok(tasks)
+    }
+
+    /// What is left to certify: the runs of kept cells that have a point.
+    fn certificate_tasks(&self, plan: &[Task], choices: &[Choice]) -> Result<Vec<Task>> {
+        let Some(Certified { points, how }) = self.experiment.certified else { return Ok(vec![]) };
+        let mut tasks = vec![];
+        for task in plan.iter().filter(|task| kept(self.experiment, choices, &task.grid_run)) {
+            let finished = lock(&self.store).run(&task.run)?;
+            if finished.is_none_or(|run| run.status.is_failure()) {
+                continue;
+            }
+            let key = certificate_key(&task.run, points, &how);
+            let name = format!("certificates of {}", task.name);
+            let (run, problem, grid_run) = (task.run.clone(), task.problem.clone(), task.grid_run.clone());
+            tasks.push(Task { key, run, grid_run, name, certify: true, problem });
+        }
+        Ok(tasks)
+    }
+
+    /// The cell of each group, where enough has run to choose one.
+    fn choices(&self, plan: &[Task]) -> Result<Vec<Choice>> {
+        let Some(tune) = &self.experiment.tune else { return Ok(vec![]) };
+        let store = lock(&self.store);
+        let mut choices = vec![];
+        for group in self.experiment.groups() {
+            let [d, p, s] = group;
+            let mut cells = vec![vec![]; self.experiment.solvers[s].cells.len()];
+            let (mut there, mut wanted) = (0, 0);
+            for task in plan.iter().filter(|t| [t.grid_run.data, t.grid_run.problem, t.grid_run.solver] == [d, p, s]) {
+                wanted += 1;
+                let Some(run) = store.run(&task.run)? else { continue };
+                there += 1;
+                let failed = run.status.is_failure();
+                let seen = if failed { None } else { summarise(&store.curves(&task.run, Part::Recorded)?, tune) };
+                cells[task.grid_run.cell].push(seen);
+            }
+            if there == wanted && wanted > 0 {
+                let (cell, note) = choose(&cells);
+                // One cell is no choice.
+                let note = note.filter(|_| cells.len() > 1);
+                choices.push(Choice { group, cell, note });
+            }
+        }
+        Ok(choices)
+    }
+
+    /// Tells the store what the experiment consists of.
+    fn describe(&self, plan: &[Task], choices: &[Choice]) -> Result<()> {
+        let e = self.experiment;
+        let member = |task: &Task| Member {
+            run: task.run.clone(),
+            data: e.data[task.grid_run.data].label.clone(),
+            problem: e.problems[task.grid_run.problem].label.clone(),
+            solver: e.solvers[task.grid_run.solver].label.clone(),
+            cell: e.cell(&task.grid_run),
+            seed: task.grid_run.seed,
+            tuned: kept(e, choices, &task.grid_run),
+        };
+        let panels = e.data.iter().flat_map(|d| e.problems.iter().map(|p| (d.label.clone(), p.label.clone())));
+        let note = |choice: &Choice| {
+            let [d, p, s] = choice.group;
+            Some(format!("{} on {}: {}", e.solvers[s].label, e.panel(d, p), choice.note?))
+        };
+        let published = |[d, p, s]: [usize; 3]| {
+            let rate = e.solvers[s].published.filter(|_| p == 0)?;
+            Some((e.data[d].label.clone(), e.solvers[s].label.clone(), rate))
+        };
+        let mut solvers: Vec<String> = vec![];
+        for solver in &e.solvers {
+            if !solvers.contains(&solver.label) {
+                solvers.push(solver.label.clone());
+            }
+        }
+        let facts = Facts {
+            panels: panels.collect(),
+            solvers,
+            stand_ins: e.data.iter().zip(&self.stand_ins).filter_map(|(d, why)| Some((d.label.clone(), why.clone()?))).collect(),
+            tuned: e.tune.as_ref().map_or(String::new(), in_words),
+            notes: choices.iter().filter_map(note).collect(),
+            published: e.groups().into_iter().filter_map(published).collect(),
+        };
+        let stored = Stored { name: e.name.clone(), title: e.title.clone(), about: e.about.clone(), spec: e.text.clone(), facts };
+        lock(&self.store).describe(&stored, &plan.iter().map(member).collect::<Vec<_>>())
+    }
+
+    /// Does these tasks, with several workers; those that are done already are counted.
+    fn work(&self, done: &mut Progress, tasks: Vec<&Task>) -> Result<()> {
+        if self.how.fresh {
+            let keys: Vec<String> = tasks.iter().filter(|t| !t.certify).map(|t| t.key.clone()).collect();
+            lock(&self.store).forget(&keys)?;
+        }
+        for task in &tasks {
+            lock(&self.problems).entry(task.problem.clone()).or_default().1 += 1;
+        }
+        // The last of the list is taken first.
+        let pending: Mutex<Vec<&Task>> = Mutex::new(tasks.into_iter().rev().collect());
+        let counted = Mutex::new(std::mem::take(done));
+        std::thread::scope(|scope| {
+            for worker in 0..self.how.jobs {
+                let (pending, counted) = (&pending, &counted);
+                scope.spawn(move || self.worker(worker, pending, counted));
+            }
+        });
+        *done = counted.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.interrupted = self.how.interrupt.load(Ordering::Relaxed);
+        lock(&self.broken).take().map_or(Ok(()), Err)
+    }
+
+    fn worker(&self, worker: usize, pending: &Mutex<Vec<&Task>>, counted: &Mutex<Progress>) {
+        loop {
+            if self.how.interrupt.load(Ordering::Relaxed) || lock(&self.broken).is_some() {
+                return;
+            }
+            let (mine, left) = match self.next(pending, counted) {
+                Ok(next) => next,
+                Err(e) => return self.give_up(e),
+            };
+            match mine {
+                None if left == 0 => return,
+                None => {
+                    self.watch.waiting(worker, left);
+                    std::thread::sleep(POLL);
+                }
+                Some(task) => {
+                    self.watch.started(worker, &task.name);
+                    match self.execute(worker, task) {
+                        Ok(Some(words)) => {
+                            lock(counted).worked += 1;
+                            self.watch.finished(Some(worker), &task.name, &words);
+                        }
+                        // Interrupted: the checkpoint stays, the job is free.
+                        Ok(None) => {
+                            if let Err(e) = lock(&self.store).release(&task.key, &self.owner) {
+                                self.give_up(e);
+                            }
+                        }
+                        Err(e) => return self.give_up(e),
+                    }
+                    self.forget_problem(&task.problem);
+                }
+            }
+        }
+    }
+
+    fn give_up(&self, e: Error) {
+        lock(&self.broken).get_or_insert(e);
+    }
+
+    /// The next task that nobody does, and how many are left. Tasks that are done are taken off the list.
+    fn next<'t>(&self, pending: &Mutex<Vec<&'t Task>>, counted: &Mutex<Progress>) -> Result<(Option<&'t Task>, usize)> {
+        let mut pending = lock(pending);
+        let mut i = pending.len();
+        while i > 0 {
+            i -= 1;
+            match lock(&self.store).claim(&pending[i].key, &self.owner)? {
+                Claim::Taken => {}
+                Claim::Ours => return Ok((Some(pending.remove(i)), pending.len())),
+                Claim::Done => {
+                    let task = pending.remove(i);
+                    lock(counted).found += 1;
+                    self.watch.finished(None, &task.name, "was there");
+                    self.forget_problem(&task.problem);
+                }
+            }
+        }
+        Ok((None, pending.len()))
+    }
+
+    /// The problem of a task, built by the first task that needs it.
+    pub(super) fn problem(&self, task: &Task) -> Result<Arc<Instance>, String> {
+        let shared = Arc::clone(&lock(&self.problems).entry(task.problem.clone()).or_default().0);
+        let instance = shared.get_or_init(|| {
+            let make = || -> Result<Arc<Instance>> {
+                let known = lock(&self.store).references(&task.problem)?;
+                let loaded = lock(&self.loaded[task.grid_run.data]).take();
+                let (spec, file) = (&task.grid_run.spec, &self.experiment.file);
+                let instance = pose_loaded(spec, file, &self.how.catalogue, loaded, &known)?;
+                if known.is_empty() && !instance.problem.references().is_empty() {
+                    lock(&self.store).keep_references(&task.problem, instance.problem.references())?;
+                }
+                Ok(Arc::new(instance))
+            };
+            make().map_err(|e| e.to_string())
+        });
+        instance.clone()
+    }
+
+    /// A problem that no task needs any more leaves the memory.
+    fn forget_problem(&self, key: &str) {
+        let mut problems = lock(&self.problems);
+        if let Some((_, left)) = problems.get_mut(key) {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                problems.remove(key);
+            }
+        }
+    }
+}
+
+/// Whether the runs of a cell are the ones that count for its solver.
+fn kept(experiment: &Experiment, choices: &[Choice], job: &GridRun) -> bool {
+    let chosen = |c: &Choice| c.group == [job.data, job.problem, job.solver] && c.cell == job.cell && !job.trial;
+    experiment.tune.is_none() || choices.iter().any(chosen)
+}
+
+/// The rule of a choice in words.
+fn in_words(tune: &Tune) -> String {
+    let what = match tune.by {
+        By::Objective => "the smallest objective",
+        By::BestFeasible => "the smallest objective of a feasible recorded iterate",
+        By::Violation => "the smallest violation",
+        By::Validation => "the largest accuracy on the validation rows",
+    };
+    let among = match tune.feasible {
+        FeasibilityRule::Required(true) => ", among those that keep the constraints".into(),
+        FeasibilityRule::Required(false) => String::new(),
+        FeasibilityRule::Within(v) => format!(", among those that keep the constraints within {v:e}"),
+    };
+    let limits = [
+        tune.after.iterations.map(|n| format!("{n} iterations")),
+        tune.after.passes.map(|n| format!("{n} passes")),
+        tune.after.seconds.map(|n| format!("{n} seconds")),
+    ];
+    let limits: Vec<String> = limits.into_iter().flatten().collect();
+    let after = if limits.is_empty() { "at the end".into() } else { format!("after {}", limits.join(" and ")) };
+    let kept = format!("For each solver and data set the cell with {what} {after} was kept{among}");
+    match &tune.budget {
+        None => format!("{kept}."),
+        Some(budget) => {
+            let limits: Vec<String> = budget.iter().map(|(key, limit)| format!("{} {key}", short(limit))).collect();
+            let limits = limits.join(" or ");
+            format!(
+                "{kept}. Cells were compared in trial runs of {limits}, without targets and certificates; the kept cell then ran \
+                 anew with the whole budget, as did solvers of one cell, which had no trial. Only these runs count."
+            )
+        }
+    }
+}

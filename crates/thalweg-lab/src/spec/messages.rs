@@ -1,0 +1,115 @@
+//! Reading TOML with errors as sentences.
+
+use serde::de::DeserializeOwned;
+use thalweg::suggest::did_you_mean;
+use toml::Value;
+
+use super::schema::Spec;
+use super::solver::IN_INNER;
+use crate::{Error, Result};
+
+pub(crate) fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Float(v) => Some(*v),
+        Value::Integer(v) => Some(*v as f64),
+        _ => None,
+    }
+}
+
+pub(crate) fn wrong(key: &str, value: &Value, wanted: &str) -> Error {
+    Error::Request(format!("{key} must be {wanted}, got {value}"))
+}
+
+/// Reads a spec from text; an error has its line.
+pub(super) fn deserialise(text: &str) -> Result<Spec, (usize, String)> {
+    toml::from_str(text).map_err(|e| {
+        let span = e.span().unwrap_or(0..0);
+        let before = text.get(..span.start).unwrap_or_default();
+        let value = text.get(span).filter(|value| !value.contains('\n')).unwrap_or_default();
+        (before.matches('\n').count() + 1, sentence(e.message(), key_before(before), value))
+    })
+}
+
+/// Settings from a table, every one with a default, with sentences for errors.
+pub fn settings<T: DeserializeOwned>(table: toml::Table) -> Result<T> {
+    read_settings(table, |table| Value::Table(table).try_into())
+}
+
+/// Reads a table of settings. Each key is read on its own first: a message about the whole table would not say which key it is about.
+pub(super) fn read_settings<T>(table: toml::Table, read: impl Fn(toml::Table) -> Result<T, toml::de::Error>) -> Result<T> {
+    for (key, value) in &table {
+        let alone = toml::Table::from_iter([(key.clone(), value.clone())]);
+        read(alone).map_err(|e| Error::Request(sentence(e.message(), key, &value.to_string())))?;
+    }
+    read(table).map_err(|e| Error::Request(sentence(e.message(), "", "")))
+}
+
+/// The reader's message as a sentence of ours: the key, its value, what was wanted, and the nearest known word for a mistyped
+/// one. `key` and `value` are what stands at the place in question; empty if that is not known.
+pub(super) fn sentence(message: &str, key: &str, value: &str) -> String {
+    let message = message.trim().replace('`', "'").replace('\n', ", ");
+    let quoted: Vec<&str> = message.split('\'').skip(1).step_by(2).collect();
+    if let (true, [unknown, known @ ..]) = (message.starts_with("unknown field"), quoted.as_slice()) {
+        let hint = did_you_mean(unknown, known.iter().copied());
+        return format!("key '{unknown}' is not known{hint}; expected one of {}", known.join(", "));
+    }
+    if let (true, [unknown, known @ ..]) = (message.starts_with("unknown variant"), quoted.as_slice()) {
+        let hint = did_you_mean(unknown, known.iter().copied());
+        return format!("{key} must be one of {}, got \"{unknown}\"{hint}", known.join(", "));
+    }
+    if let (true, [missing, ..]) = (message.starts_with("missing field"), quoted.as_slice()) {
+        return match *missing {
+            "data" => "the table [data] is missing; expected one with a name or a file".into(),
+            "problem" => "the table [problem] is missing; expected one with minimize and subject_to".into(),
+            "solver" => "the table [solver] is missing; expected one with the name of a solver and its settings".into(),
+            "budget" => "the table [budget] is missing; expected one with iterations, passes, samples or seconds".into(),
+            "minimize" => "the problem has no minimize; expected a term, for example minimize = \"hinge\"".into(),
+            other => format!("the key '{other}' is missing"),
+        };
+    }
+    let Some((found, expected)) = message.split_once(", expected ") else {
+        return if key.is_empty() { message } else { format!("{key}: {message}") };
+    };
+    let wanted = match expected {
+        "u64" | "usize" => "a whole number of at least 0",
+        "f64" => "a number",
+        "a sequence" => "a list",
+        "a boolean" => "true or false",
+        "a map" => "a table",
+        other if other.starts_with("struct ") => "a table",
+        other => other,
+    };
+    match (found.strip_prefix("invalid type: ").or(found.strip_prefix("invalid value: ")), key, value) {
+        (Some(_), key, value) if !key.is_empty() && !value.is_empty() => format!("{key} must be {wanted}, got {value}"),
+        (Some(found), ..) => format!("{found}; expected {wanted}"),
+        (None, ..) => format!("{found}; expected {wanted}"),
+    }
+}
+
+/// The key whose value begins at the end of `text`.
+fn key_before(text: &str) -> &str {
+    let line = text.rsplit('\n').next().unwrap_or_default();
+    let left = line.rsplit_once('=').map_or("", |(left, _)| left);
+    left.rsplit(['{', ',']).next().unwrap_or_default().trim()
+}
+
+/// The line of `[solver]`, or of the key there that a message begins with or quotes.
+pub(super) fn solver_line(text: &str, message: &str) -> usize {
+    let first = message.split([' ', '.', ':']).next().unwrap_or_default();
+    let quoted = message.split('\'').nth(1).unwrap_or(first);
+    let table = if message.ends_with(IN_INNER) { "[solver.inner" } else { "[solver" };
+    let mut inside = false;
+    let mut section = 1;
+    for (i, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.starts_with('[') {
+            inside = line.starts_with(table);
+            if line.starts_with("[solver]") || line.starts_with(&format!("{table}]")) {
+                section = i + 1;
+            }
+        } else if inside && line.split('=').any(|part| [first, quoted].contains(&part.trim().trim_matches('"'))) {
+            return i + 1;
+        }
+    }
+    section
+}

@@ -1,0 +1,217 @@
+//! A run described in TOML, and the ready objects that it becomes. Every key is checked here, once; unknown ones are errors
+//! that suggest the nearest known one.
+
+mod data;
+mod messages;
+mod problem;
+mod schema;
+pub mod solver;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use thalweg::assess::{Measures, Switching};
+use thalweg::certify;
+use thalweg::learn::{Data, Groups};
+use thalweg::math::Matrix;
+use thalweg::run::{self, Metric};
+use toml::Value;
+
+use self::messages::{deserialise, sentence, solver_line};
+use crate::bilevel;
+use crate::metrics::Wanted;
+use crate::{Error, Result};
+
+pub(crate) use self::data::Divided;
+pub use self::messages::settings;
+pub(crate) use self::messages::{number, wrong};
+pub use self::schema::{DataSpec, Plan, ProblemSpec, Spec};
+
+impl Spec {
+    /// Reads a file.
+    pub fn read(file: &Path) -> Result<Self> {
+        let bytes = std::fs::read(file).map_err(|e| Error::io(file, &e))?;
+        let text = String::from_utf8(bytes).map_err(|_| Error::file(file, "is not text; expected TOML in UTF-8"))?;
+        Spec::parse(&text, file)
+    }
+
+    /// Reads text; `file` is for messages.
+    pub fn parse(text: &str, file: &Path) -> Result<Self> {
+        let at = |line, what| Error::Line { file: file.display().to_string(), line, what };
+        let spec = deserialise(text).map_err(|(line, what)| at(line, what))?;
+        // The solver's settings are read against the chosen solver now, so that a wrong key is found with its line.
+        spec.solver().map_err(|e| {
+            let what = e.to_string();
+            at(solver_line(text, &what), what)
+        })?;
+        if spec.data.bilevel.is_none() && spec.problem.minimize.is_empty() {
+            let line = text.lines().position(|line| line.trim() == "[problem]").map_or(1, |i| i + 1);
+            return Err(at(line, sentence("missing field `minimize`", "", "")));
+        }
+        Ok(spec)
+    }
+
+    /// Takes a table that is at hand, with the same checks as [`Spec::parse`].
+    pub fn from_table(table: toml::Table) -> Result<Self> {
+        let read = Value::Table(table.clone()).try_into::<Spec>();
+        let spec = read.map_err(|e| {
+            // In a text the reader knows the place of the error, and so the key and the value for the sentence.
+            let text = toml::to_string(&table).unwrap_or_default();
+            let what = deserialise(&text).err().map_or_else(|| sentence(e.message(), "", ""), |(_, what)| what);
+            Error::Request(what)
+        })?;
+        spec.solver()?;
+        spec.bilevel()?;
+        Ok(spec)
+    }
+
+    /// Refuses what can be refused without the data: settings of the solver, budget, record, stop, certificate, and words of
+    /// the problem that no data give a meaning to.
+    pub fn check(&self) -> Result<()> {
+        self.solver()?;
+        let certificate = self.certificate()?;
+        if let Some(bounds) = &certificate.bounds {
+            bounds.validate()?;
+        }
+        self.options(certificate, None).validate()?;
+        if self.bilevel()?.is_some() {
+            bilevel::FormSpec::read(self.problem.bilevel.as_ref())?;
+            return bilevel::check_measure(self.measure.as_deref());
+        }
+        self.data.source()?;
+        self.data.split()?;
+        self.data.equal_groups()?;
+        // Four rows, one of each group and label. A named set may have groups; if it has not, its own rows will tell.
+        let grouped = self.data.name.is_some() || self.data.group.is_some();
+        let groups = grouped.then(|| Groups { names: vec!["a".into(), "b".into()], of_row: vec![0, 0, 1, 1] });
+        let (features, labels) = (Matrix::dense(4, 1, vec![0.0; 4])?, vec![1.0, -1.0, 1.0, -1.0]);
+        let wanted = self.wanted()?;
+        self.data.kernel()?;
+        self.problem.family()?;
+        let mut builder = self.problem.builder(Data { features, labels, groups, weights: None }, &wanted)?;
+        for sum in wanted.iter().filter_map(Wanted::bounded) {
+            builder = builder.subject_to(sum);
+        }
+        Ok(builder.check()?)
+    }
+
+    /// How a run of this spec is conducted, without a checkpoint and not to be interrupted.
+    pub fn options(&self, certificate: Measures, metrics: Option<Arc<dyn Metric>>) -> run::Options {
+        let usual = run::Options::default();
+        run::Options {
+            budget: self.budget.clone(),
+            stop: self.stop,
+            record: self.record.clone(),
+            seed: self.seed,
+            feasibility: self.feasibility.unwrap_or(usual.feasibility),
+            threads: self.threads.unwrap_or(usual.threads),
+            certificate,
+            repair: self.repair,
+            metrics,
+            ..usual
+        }
+    }
+
+    /// The bilevel problem, if it is one, once what is said beside it makes sense.
+    pub(crate) fn bilevel(&self) -> Result<Option<bilevel::Named>> {
+        let (data, problem) = (&self.data, &self.problem);
+        let Some(value) = &data.bilevel else {
+            if let Some(value) = &problem.bilevel {
+                return Err(wrong("bilevel", value, "it only where [data] has bilevel = the name of a problem"));
+            }
+            if problem.minimize.is_empty() {
+                return Err(Error::Request(sentence("missing field `minimize`", "", "")));
+            }
+            return Ok(None);
+        };
+        let beside = [
+            ("name", data.name.is_some()),
+            ("file", data.file.is_some()),
+            ("synthetic", data.synthetic.is_some()),
+            ("synth", data.synth.is_some()),
+            ("minimize", !problem.minimize.is_empty()),
+            ("subject_to", !problem.subject_to.is_empty()),
+            ("domain", problem.domain.is_some()),
+        ];
+        if let Some((key, _)) = beside.iter().find(|(_, given)| *given) {
+            return Err(Error::Request(format!("{key} beside a bilevel problem, which brings its own; expected one of the two")));
+        }
+        bilevel::Named::read(value).map(Some)
+    }
+
+    /// What `measure` names.
+    pub(crate) fn wanted(&self) -> Result<Vec<Wanted>> {
+        Wanted::read(self.measure.as_deref().unwrap_or_default())
+    }
+
+    /// How near-stationarity is bounded, whether or not the spec asks for it.
+    pub fn bounds(&self) -> Result<certify::Bounds> {
+        let usual = certify::Bounds::default();
+        let feasibility = self.feasibility.unwrap_or(usual.feasibility);
+        Ok(self.certificate()?.bounds.unwrap_or(certify::Bounds { feasibility, ..usual }))
+    }
+
+    pub(crate) fn certificate(&self) -> Result<Measures> {
+        let mut measures = Measures::default();
+        let refuse = |value: &Value| {
+            let wanted =
+                "\"none\", \"bounds\", \"switching\", or a table with bounds = { … }, switching = { … } or penalised = { … }";
+            wrong("certificate", value, wanted)
+        };
+        let bounds = |given: toml::Table| -> Result<certify::Bounds> {
+            // A constraint that holds for the run holds for the certificate.
+            let own = given.contains_key("feasibility");
+            let bounds: certify::Bounds = settings(given)?;
+            let feasibility = self.feasibility.filter(|_| !own).unwrap_or(bounds.feasibility);
+            Ok(certify::Bounds { feasibility, ..bounds })
+        };
+        match &self.certificate {
+            // A target needs something that is measured.
+            None if self.stop.certificate.is_some() => measures.bounds = Some(bounds(toml::Table::new())?),
+            None => {}
+            Some(Value::String(s)) if s == "none" => {}
+            Some(Value::String(s)) if s == "bounds" => measures.bounds = Some(bounds(toml::Table::new())?),
+            Some(Value::String(s)) if SWITCHING.contains(&s.as_str()) => measures.switching = Some(Switching::default()),
+            Some(value @ Value::Table(t)) => {
+                for (key, inner) in t {
+                    match (key.as_str(), inner) {
+                        ("bounds", Value::Table(inner)) => measures.bounds = Some(bounds(inner.clone())?),
+                        (key, Value::Table(inner)) if SWITCHING.contains(&key) => {
+                            measures.switching = Some(settings(inner.clone())?)
+                        }
+                        ("penalised", Value::Table(inner)) => measures.penalised = Some(settings(inner.clone())?),
+                        _ => return Err(refuse(value)),
+                    }
+                }
+            }
+            Some(other) => return Err(refuse(other)),
+        }
+        Ok(measures)
+    }
+}
+
+/// Names of the certificate of the switching subgradient method; the second is the name in older specs.
+const SWITCHING: [&str; 2] = ["switching", "ssg"];
+
+/// Where relative paths in a spec start.
+pub(crate) fn base_of(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new(""))
+}
+
+/// Numbers separated by white space or commas; JSON brackets are skipped.
+pub(crate) fn read_numbers(file: &Path) -> Result<Vec<f64>> {
+    let text = std::fs::read_to_string(file).map_err(|e| Error::io(file, &e))?;
+    let mut numbers = vec![];
+    for (i, line) in text.lines().enumerate() {
+        for word in line.split(|c: char| c.is_whitespace() || ",[]".contains(c)).filter(|w| !w.is_empty()) {
+            match word.parse::<f64>() {
+                Ok(v) if v.is_finite() => numbers.push(v),
+                _ => {
+                    let what = format!("'{word}' is not a finite number");
+                    return Err(Error::Line { file: file.display().to_string(), line: i + 1, what });
+                }
+            }
+        }
+    }
+    Ok(numbers)
+}

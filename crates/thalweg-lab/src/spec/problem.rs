@@ -1,0 +1,207 @@
+//! The `[problem]` table and the problem that it becomes.
+
+use std::path::Path;
+
+use thalweg::learn::{Argument, Attributes, Bounded, Builder, Call, Data, Expression, Learning, ManyConstraints};
+use thalweg::sets::{Ball, Bounds, NonNegative, Set, WholeSpace};
+use thalweg::suggest::did_you_mean;
+use toml::Value;
+
+use super::messages::{number, wrong};
+use super::read_numbers;
+use super::schema::{Plan, ProblemSpec};
+use crate::metrics::Wanted;
+use crate::{Error, Result};
+
+impl ProblemSpec {
+    /// The problem on some rows. What is measured beside it may need the minimiser of its loss too.
+    pub(crate) fn builder(&self, data: Data, measured: &[Wanted]) -> Result<Builder> {
+        self.check_plan()?;
+        let mut builder = Learning::on(data).intercept(self.intercept).minimize(self.minimize.parse()?);
+        builder = match self.domain()? {
+            None => builder,
+            Some(Domain::Set(set)) => builder.domain(set),
+            Some(Domain::TimesErm(times)) => builder.domain_times_erm(times),
+        };
+        builder = builder.needs_erm(self.starts_at_erm() || measured.iter().any(Wanted::needs_erm));
+        if self.family()?.is_none() {
+            for constraint in &self.subject_to {
+                builder = builder.subject_to(constraint.parse()?);
+            }
+        }
+        Ok(builder)
+    }
+
+    /// The family of constraints, if there is one; it stands alone.
+    pub(crate) fn family(&self) -> Result<Option<Family>> {
+        let mut found = None;
+        for written in &self.subject_to {
+            let bounded: Bounded = written.parse()?;
+            let named = |(_, call): &(f64, Call)| [PAIRS, COVARIANCE].contains(&call.name.as_str());
+            if !bounded.expression.pieces.iter().any(named) {
+                // A family is no term, so that the list of terms would not help.
+                for (_, call) in &bounded.expression.pieces {
+                    let hint = did_you_mean(&call.name, [PAIRS, COVARIANCE]);
+                    if !hint.is_empty() {
+                        return Err(Error::Request(format!(
+                            "'{}' is not known{hint}; expected a term, or one of the families {PAIRS} and {COVARIANCE}",
+                            call.name
+                        )));
+                    }
+                }
+                continue;
+            }
+            let [(1.0, call)] = &bounded.expression.pieces[..] else {
+                return Err(Error::Request(format!(
+                    "'{written}': a family of constraints cannot be part of a sum or have a factor"
+                )));
+            };
+            if self.subject_to.len() > 1 {
+                return Err(Error::Request(format!("'{written}': a family of constraints stands alone in subject_to")));
+            }
+            if bounded.bound.best.is_some() {
+                return Err(Error::Request(format!("'{written}'; expected a number as the bound of a family of constraints")));
+            }
+            let known = if call.name == COVARIANCE { "as_printed" } else { "collapsed" };
+            if let Some((argument, _)) = call.arguments.iter().find(|(name, _)| name != known) {
+                return Err(Error::Request(format!("argument of {} must be {known}, got '{argument}'", call.name)));
+            }
+            let yes = match call.arguments.first() {
+                None => false,
+                Some((_, Argument::Word(word))) if ["yes", "no"].contains(&word.as_str()) => word == "yes",
+                Some((name, value)) => {
+                    return Err(Error::Request(format!("{name} of {} must be \"yes\" or \"no\", got {value}", call.name)));
+                }
+            };
+            let bound = bounded.bound.plus;
+            found = Some(match call.name == PAIRS {
+                true => Family::Pairs { bound, collapsed: yes },
+                false => Family::Covariance { bound, as_printed: yes },
+            });
+        }
+        if found.is_some() && self.plan != Plan::Eliminated {
+            return Err(Error::Request("a family of constraints and a transport plan as a variable do not go together".into()));
+        }
+        Ok(found)
+    }
+
+    /// The domain; none where the problem is left to choose its own.
+    fn domain(&self) -> Result<Option<Domain>> {
+        let wanted = "\"all\", \"non-negative\", { ball = RADIUS }, { ball_times_erm = FACTOR } or { box = [LOW, HIGH] }";
+        let wrong = |value: &Value| wrong("domain", value, wanted);
+        let Some(value) = &self.domain else { return Ok(None) };
+        let side = |side: &Value| number(side).ok_or_else(|| wrong(value));
+        match value {
+            Value::String(s) if s == "all" => return Ok(Some(Domain::set(WholeSpace))),
+            Value::String(s) if s == "non-negative" => return Ok(Some(Domain::set(NonNegative))),
+            Value::Table(t) if t.len() == 1 => match (t.get("ball"), t.get("ball_times_erm"), t.get("box")) {
+                (Some(radius), None, None) => return Ok(Some(Domain::set(Ball::new(side(radius)?)?))),
+                (None, Some(times), None) => return Ok(Some(Domain::TimesErm(side(times)?))),
+                (None, None, Some(Value::Array(sides))) if sides.len() == 2 => {
+                    return Ok(Some(Domain::set(Bounds::uniform(side(&sides[0])?, side(&sides[1])?)?)));
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+        Err(wrong(value))
+    }
+
+    /// Refuses a plan that the objective has none of.
+    fn check_plan(&self) -> Result<()> {
+        let minimize: Expression = self.minimize.parse()?;
+        if self.plan != Plan::Eliminated && minimize.to_string() != "wasserstein_gap" {
+            return Err(Error::Request(format!(
+                "plan = \"{}\" with minimize = \"{minimize}\"; expected minimize = \"wasserstein_gap\", whose transport plan can be a \
+                 variable",
+                self.plan.name()
+            )));
+        }
+        if let (Some(rescale), Plan::Eliminated) = (self.rescale, self.plan) {
+            return Err(Error::Request(format!(
+                "rescale must be only where plan is \"joint\" or \"doubly-stochastic\", whose batches it is about, got {rescale}"
+            )));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn starts_at_erm(&self) -> bool {
+        matches!(&self.start, Some(Value::String(s)) if s == "erm")
+    }
+
+    /// Every start but "erm"; for a joint problem, with the plan or without.
+    pub(crate) fn named_start(&self, dim: usize, all: usize, base: &Path) -> Result<Vec<f64>> {
+        let wanted = "\"zero\", \"erm\", \"sin\", a list of numbers, or a file of numbers";
+        let sized = |x: Vec<f64>, from: &str| {
+            if x.len() == dim || x.len() == all {
+                Ok(x)
+            } else {
+                let plan = if all > dim { format!(", {all} with its transport plan") } else { String::new() };
+                Err(Error::Request(format!("{from} has {} numbers: the problem has {dim} variables{plan}", x.len())))
+            }
+        };
+        let mut zero = vec![];
+        // A mistyped column number of a data file can ask for more than there is.
+        if zero.try_reserve_exact(dim).is_err() {
+            return Err(Error::Request(format!("the problem has {dim} variables; expected as many as the memory can hold")));
+        }
+        zero.resize(dim, 0.0);
+        match &self.start {
+            None => Ok(zero),
+            Some(Value::String(s)) if s == "zero" => Ok(zero),
+            Some(Value::String(s)) if s == "sin" => Ok((1..=dim).map(|j| 0.01 * (j as f64).sin()).collect()),
+            Some(Value::Array(list)) => {
+                let x: Option<Vec<f64>> = list.iter().map(number).collect();
+                sized(x.ok_or_else(|| wrong("start", &Value::Array(list.clone()), wanted))?, "start")
+            }
+            Some(value @ Value::String(s)) => {
+                let file = base.join(s);
+                if !file.exists() {
+                    return Err(wrong("start", value, wanted));
+                }
+                sized(read_numbers(&file)?, &file.display().to_string())
+            }
+            Some(other) => Err(wrong("start", other, wanted)),
+        }
+    }
+}
+
+/// Every pair of a positive and a negative row.
+const PAIRS: &str = "pairs";
+/// Covariances with sensitive columns.
+const COVARIANCE: &str = "covariance";
+
+/// A family of constraints.
+pub(crate) enum Family {
+    Pairs { bound: f64, collapsed: bool },
+    Covariance { bound: f64, as_printed: bool },
+}
+
+impl Family {
+    pub(crate) fn pose(self, model: Learning, sensitive: Option<Attributes>) -> Result<ManyConstraints> {
+        Ok(match (self, sensitive) {
+            (Family::Pairs { bound, collapsed: false }, _) => ManyConstraints::pairs(model, bound)?,
+            (Family::Pairs { bound, collapsed: true }, _) => ManyConstraints::pairs(model, bound)?.collapsed(),
+            (Family::Covariance { bound, as_printed }, Some(attributes)) => {
+                ManyConstraints::covariance(model, attributes, bound, as_printed)?
+            }
+            (Family::Covariance { .. }, None) => {
+                return Err(Error::Request(
+                    "covariance is about sensitive columns; expected sensitive = [COLUMNS] in [data]".into(),
+                ));
+            }
+        })
+    }
+}
+
+/// A domain, with or without a reference value in it.
+enum Domain {
+    Set(Box<dyn Set>),
+    TimesErm(f64),
+}
+
+impl Domain {
+    fn set(set: impl Set + 'static) -> Self {
+        Domain::Set(Box::new(set))
+    }
+}

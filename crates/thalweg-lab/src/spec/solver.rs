@@ -1,0 +1,162 @@
+//! The table `[solver]` of a spec: reads it into a configuration of the registry, with a message for each wrong key. Which
+//! solvers there are is in [`thalweg::solvers::registry`].
+
+use thalweg::auto::{self, Choice, Work};
+use thalweg::oracle::Description;
+use thalweg::run::{LISTED, Options};
+use thalweg::solvers::{AnySolver, Config, Interface, SolverName, registry};
+use thalweg::suggest::did_you_mean;
+use toml::Value;
+
+use super::messages::{read_settings, wrong};
+use super::schema::Spec;
+use crate::job::Problem;
+use crate::{Error, Result};
+
+/// Ends messages about the inner solver.
+pub(super) const IN_INNER: &str = "(in [solver.inner])";
+
+impl Spec {
+    /// Version of the solver's code; that of the rule where the solver is to be chosen.
+    pub(crate) fn solver_version(&self) -> Result<u32> {
+        self.solver()?.map_or(Ok(auto::VERSION), |config| Ok(config.version()?))
+    }
+
+    /// The solver of the table `[solver]`; none where it is to be chosen.
+    pub(crate) fn solver(&self) -> Result<Option<Config>> {
+        config(self.solver.clone())
+    }
+
+    /// Builds the solver, which is chosen first where none is named. Trial runs obey the time limit and the interrupt of the options.
+    pub(crate) fn prepare_solver(&self, problem: &Problem, start: &[f64], options: &Options) -> Result<PreparedSolver> {
+        let (config, mut relaxed, notes, work) = match (self.solver()?, problem) {
+            (Some(config), _) => (config, None, vec![], Work::default()),
+            (None, Problem::Bilevel(posed)) => {
+                let tuning = posed.choose(options)?;
+                let (within, notes, work) = (tuning.within, tuning.reasons(), tuning.work);
+                (Config::Adaprox(tuning.settings), Some(within), notes, work)
+            }
+            (None, Problem::Many(many)) if many.num_constraints() > LISTED => {
+                return Err(Error::Request(format!(
+                    "auto chooses among solvers that evaluate every constraint in every step, and this problem has {}; expected the \
+                     name of a solver, such as {}, which draws constraints",
+                    many.num_constraints(),
+                    SolverName::Dszog
+                )));
+            }
+            (None, _) => {
+                let choice = auto::prepare(problem.oracle(), start, options)?;
+                let (notes, work) = (reasons(&choice), choice.work());
+                (choice.config, None, notes, work)
+            }
+        };
+        if let (Problem::Bilevel(_), Config::Adaprox(settings)) = (problem, &config) {
+            relaxed = relaxed.or(Some(settings.feasibility()));
+        }
+        Ok(PreparedSolver { solver: config.build()?, settings: config.describe()?, relaxed, notes, work })
+    }
+}
+
+/// A solver that is ready to run.
+pub(crate) struct PreparedSolver {
+    pub(crate) solver: AnySolver,
+    /// Description of the settings. A checkpoint written with different settings is rejected.
+    pub(crate) settings: String,
+    /// By how much the rows of a bilevel problem are relaxed.
+    pub(crate) relaxed: Option<f64>,
+    /// Why the solver was chosen.
+    pub(crate) notes: Vec<String>,
+    /// The work of trial runs, which a time limit covers too.
+    pub(crate) work: Work,
+}
+
+/// Why a solver was chosen, and what to write into `[solver]` to repeat the run.
+fn reasons(choice: &Choice) -> Vec<String> {
+    let name = choice.config.name();
+    let changed = changes(&choice.config, &name.config());
+    let changed: String = changed.iter().map(|(key, value)| format!(", {key} = {value}")).collect();
+    let Choice { evidence, .. } = choice;
+    vec![evidence.problem(), evidence.decision(), format!("to repeat: name = \"{name}\"{changed}")]
+}
+
+/// The settings of a solver that differ from those of `usual`, which is the same solver.
+pub fn changes(config: &Config, usual: &Config) -> toml::Table {
+    let table = |config: &Config| toml::Table::try_from(config).unwrap_or_default();
+    let usual = table(usual);
+    table(config).into_iter().filter(|(key, value)| usual.get(key) != Some(value)).collect()
+}
+
+/// The names that `interface` accepts, "auto" last.
+pub fn names(interface: Interface) -> Vec<&'static str> {
+    registry::offered_by(interface).into_iter().chain([auto::NAME]).collect()
+}
+
+/// Reads a table with the `name` of a solver and its settings, and checks them. Returns `None` for "auto", which has no settings:
+/// a solver is chosen once there is a problem.
+pub fn config(mut table: toml::Table) -> Result<Option<Config>> {
+    let known = names(Interface::Solve);
+    let name = take_name(&mut table, "solver", &known)?;
+    if name != auto::NAME {
+        return named(known_name(&name, "solver", &known)?, table).map(Some);
+    }
+    match table.iter().next() {
+        None => Ok(None),
+        Some((key, value)) => Err(wrong(key, value, "no setting, because the solver is chosen: name one to set it")),
+    }
+}
+
+/// Reads a table with the settings of the named solver, and checks them.
+pub fn named(name: SolverName, table: toml::Table) -> Result<Config> {
+    if let Some(known) = name.inner() {
+        let inner = match table.get("inner").cloned() {
+            Some(Value::Table(inner)) => inner,
+            Some(other) => return Err(wrong("inner", &other, "a table with the name of a solver and its settings")),
+            None => {
+                return Err(Error::Request("the table [solver.inner] is missing; expected one with the name of a solver".into()));
+            }
+        };
+        // Checked on its own, so that messages name the table.
+        check_inner(name, inner, &known).map_err(|e| Error::Request(format!("{e} {IN_INNER}")))?;
+    }
+    let config = read_settings(table, |table| name.deserialize_settings(Value::Table(table)))?;
+    config.build()?;
+    Ok(config)
+}
+
+/// Checks the table of an inner solver.
+fn check_inner(outer: SolverName, mut inner: toml::Table, known: &[&str]) -> Result<()> {
+    let name = take_name(&mut inner, "inner solver", known)?;
+    if let (SolverName::Ipp, Some(output)) = (outer, inner.get("output")) {
+        return Err(wrong("output", output, "no such key here, but inner_output in [solver]"));
+    }
+    if !known.contains(&name.as_str()) {
+        return Err(unknown(&name, "inner solver", known));
+    }
+    let config = read_settings(inner, |mut inner| {
+        inner.insert("name".into(), name.clone().into());
+        let table = toml::Table::from_iter([("inner".to_string(), Value::Table(inner))]);
+        outer.deserialize_settings(Value::Table(table))
+    })?;
+    // All other settings are the defaults, so that what is refused is a setting of the inner solver.
+    config.resolve()?;
+    Ok(())
+}
+
+/// Takes the name out of a solver's table.
+fn take_name(table: &mut toml::Table, what: &str, known: &[&str]) -> Result<String> {
+    match table.remove("name") {
+        Some(Value::String(name)) => Ok(name),
+        Some(other) => Err(Error::Request(format!("{what} name must be a name in quotes, got {other}"))),
+        None => Err(Error::Request(format!("the {what} has no name; expected name = one of {}", known.join(", ")))),
+    }
+}
+
+/// The solver called `name`, which must be among the `known`.
+pub(crate) fn known_name(name: &str, what: &str, known: &[&str]) -> Result<SolverName> {
+    if known.contains(&name) { name.parse().map_err(Error::from) } else { Err(unknown(name, what, known)) }
+}
+
+fn unknown(name: &str, what: &str, known: &[&str]) -> Error {
+    let hint = did_you_mean(name, known.iter().copied());
+    Error::Request(format!("{what} '{name}' is not known{hint}; expected one of {}", known.join(", ")))
+}

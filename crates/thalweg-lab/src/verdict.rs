@@ -1,0 +1,124 @@
+//! The verdict of a command: the status of its result and its exit code. Every command that runs a solver or measures a point uses
+//! these; the sentence that goes with them is [`StopReason::headline`].
+
+use std::process::ExitCode;
+
+use serde::{Deserialize, Serialize};
+use thalweg::run::StopReason;
+
+/// Exit code of a command that did what it was asked and whose result is feasible.
+pub const DONE: u8 = 0;
+/// Exit code if the result is infeasible, a run failed, or a required target was missed.
+pub const MISSED: u8 = 1;
+/// Exit code if nothing was done; standard error has the reason.
+pub const REFUSED: u8 = 2;
+/// Exit code after an interruption by the user. The best point so far is written.
+pub const INTERRUPTED: u8 = 130;
+
+/// Status of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// The returned point satisfies every constraint. The run converged, reached a target or stopped at a limit.
+    Feasible,
+    /// It does not.
+    Infeasible,
+    /// A value was not finite or could not be computed.
+    Failed,
+    /// The user ended the run.
+    Interrupted,
+    /// The run could not start.
+    Refused,
+}
+
+impl Status {
+    /// Status of a run that ended for this reason at a point that is feasible or not.
+    pub fn of(ended: &StopReason, feasible: bool) -> Self {
+        match (ended, feasible) {
+            (StopReason::Interrupted, _) => Status::Interrupted,
+            (StopReason::Failed { .. }, _) => Status::Failed,
+            (StopReason::Infeasible { .. }, _) | (_, false) => Status::Infeasible,
+            (_, true) => Status::Feasible,
+        }
+    }
+
+    /// Status of a command that made several runs or checks.
+    pub fn of_all(interrupted: bool, feasible: bool) -> Self {
+        match (interrupted, feasible) {
+            (true, _) => Status::Interrupted,
+            (false, true) => Status::Feasible,
+            (false, false) => Status::Infeasible,
+        }
+    }
+
+    /// The word for it, which the store keeps.
+    pub fn word(self) -> &'static str {
+        match self {
+            Status::Feasible => "feasible",
+            Status::Infeasible => "infeasible",
+            Status::Failed => "failed",
+            Status::Interrupted => "interrupted",
+            Status::Refused => "refused",
+        }
+    }
+
+    /// The status of a word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        let all = [Status::Feasible, Status::Infeasible, Status::Failed, Status::Interrupted, Status::Refused];
+        all.into_iter().find(|status| status.word() == word)
+    }
+
+    /// The run failed or could not start: there is no result.
+    pub fn is_failure(self) -> bool {
+        matches!(self, Status::Failed | Status::Refused)
+    }
+
+    /// Exit code of a command with this result.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Status::Feasible => DONE,
+            Status::Infeasible | Status::Failed => MISSED,
+            Status::Refused => REFUSED,
+            Status::Interrupted => INTERRUPTED,
+        }
+    }
+
+    /// The same for the system.
+    pub fn exit(self) -> ExitCode {
+        ExitCode::from(self.exit_code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg::run::Limit;
+
+    use super::*;
+
+    #[test]
+    fn every_ending_has_one_sentence_and_one_code() {
+        let failed = StopReason::Failed { iteration: 3, reason: "the objective is inf".into() };
+        let conflict = StopReason::Infeasible { conflicting: vec!["a".into(), "b".into()], everywhere: false };
+        let all = [
+            (StopReason::Budget(Limit::Iterations), true, "feasible; stopped at the iteration limit", DONE),
+            (StopReason::Budget(Limit::Seconds), false, "not feasible; stopped at the time limit", MISSED),
+            (StopReason::Finished, true, "feasible; the solver finished", DONE),
+            (conflict, false, "infeasible; constraints 'a' and 'b' conflict near this point", MISSED),
+            (failed, true, "failed at iteration 3: the objective is inf", MISSED),
+            (StopReason::Interrupted, true, "feasible; interrupted", INTERRUPTED),
+            (StopReason::Interrupted, false, "not feasible; interrupted", INTERRUPTED),
+        ];
+        for (ended, feasible, words, code) in all {
+            assert_eq!(ended.headline(feasible), words);
+            assert_eq!(Status::of(&ended, feasible).exit_code(), code, "{words}");
+        }
+    }
+
+    #[test]
+    fn stored_words_are_read_back() {
+        for status in [Status::Feasible, Status::Infeasible, Status::Failed, Status::Interrupted, Status::Refused] {
+            assert_eq!(Status::from_word(status.word()), Some(status));
+        }
+        assert_eq!(Status::from_word("fine"), None);
+    }
+}

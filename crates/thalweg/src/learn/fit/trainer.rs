@@ -1,0 +1,397 @@
+//! Training in rounds: a pilot chooses the step of the switching method, then soft bounds are tightened or loosened until the
+//! counted rates keep the user's bounds.
+
+use super::budget::{FIRST, LAST, PILOT, TIGHTEN, Whole};
+use super::{Enforce, FitOptions, Fitted, FittedConstraint, build};
+use crate::auto::{BudgetedRuns, Pilot, Score};
+use crate::learn::problem::Learning;
+use crate::oracle::Description;
+use crate::run::{self, Observer, Options, Point, Progress, Record, Row, StopReason};
+use crate::solvers::{Config, FirstOrder, Schedule, Ssg, Stationary, ssg};
+use crate::{Error, Note, Result};
+
+/// Step sizes that the pilot tries.
+const STEPS: [f64; 5] = [4.0, 1.0, 0.25, 0.06, 0.015];
+/// The step size if there is no pilot.
+const UNTRIED: f64 = 1.0;
+const ROUNDS: usize = 14;
+/// Rounds that look for a looser bound once one was found.
+const REFINE: usize = 7;
+/// A counted rate below this share of its bound leaves room, and the most that a soft bound is loosened by at once.
+const SPARE: f64 = 0.9;
+const LOOSEN: f64 = 2.0;
+
+/// A point that a round returned, with the soft bounds it was trained with.
+#[derive(Debug, Clone)]
+struct Candidate {
+    point: Point,
+    bounds: Vec<f64>,
+    sharpened: Vec<f64>,
+    /// Left-hand sides as they were trained.
+    surrogates: Vec<f64>,
+    multipliers: Option<Vec<f64>>,
+    stationary: Option<Stationary>,
+    counted: Vec<Option<f64>>,
+    /// What must hold holds.
+    kept: bool,
+    /// By how much the worst constraint misses what must hold.
+    excess: f64,
+}
+
+pub(super) struct Trainer<'a> {
+    problem: &'a mut Learning,
+    /// The user's bounds.
+    asked: Vec<f64>,
+    /// Factors by which temperatures are lowered now.
+    sharpened: Vec<f64>,
+    options: &'a FitOptions,
+    config: Config,
+    observer: &'a mut (dyn Observer + Send),
+    tol: f64,
+    /// The pilot and all rounds.
+    runs: BudgetedRuns,
+    rounds: u64,
+    trace: Vec<Row>,
+    ended: StopReason,
+    best: Option<Candidate>,
+}
+
+impl<'a> Trainer<'a> {
+    pub(super) fn new(
+        problem: &'a mut Learning,
+        config: Config,
+        options: &'a FitOptions,
+        observer: &'a mut (dyn Observer + Send),
+    ) -> Self {
+        let asked: Vec<f64> = (0..problem.num_constraints()).map(|j| problem.bound(j)).collect();
+        // How far a bound may be tightened: not below what its own expression can reach.
+        let room =
+            (0..asked.len()).map(|j| asked[j].abs().min(problem.margin_above_best(j).map_or(f64::INFINITY, |room| 25.0 * room)));
+        let smallest = room.fold(f64::INFINITY, f64::min);
+        let tol = match config {
+            Config::Ssg(_) if smallest.is_finite() => (0.01 * smallest).max(0.5 * options.feasibility),
+            // Other solvers return what is feasible to within the tolerance of the measurement.
+            _ => 0.0,
+        };
+        let tol = options.tol.unwrap_or(tol);
+        Trainer {
+            problem,
+            sharpened: vec![1.0; asked.len()],
+            asked,
+            runs: BudgetedRuns::new(options.budget.clone(), options.interrupt.clone()),
+            options,
+            config,
+            observer,
+            tol,
+            rounds: 0,
+            trace: vec![],
+            ended: StopReason::Finished,
+            best: None,
+        }
+    }
+
+    pub(super) fn train(&mut self, start: &[f64]) -> Result<Fitted> {
+        let mut notes = vec![];
+        let mut bounds = self.asked.clone();
+        let eta = match self.options.eta {
+            _ if !matches!(self.config, Config::Ssg(_)) => Schedule::Constant(0.0),
+            Some(eta) => eta,
+            None if self.options.budget.iterations.is_some_and(|n| n as f64 * PILOT < 1.0) => {
+                notes.push(Note::DefaultStepSize { eta: UNTRIED });
+                Schedule::Constant(UNTRIED)
+            }
+            None => {
+                let eta = self.pilot(start, &bounds)?;
+                notes.push(Note::StepSizeChosen { eta, tried: STEPS.len() });
+                Schedule::Constant(eta)
+            }
+        };
+        let mut last = self.round(start, &bounds, eta, FIRST)?;
+        if self.hopeless(&last) {
+            return self.conclude(start, eta, notes);
+        }
+        // The soft bounds under which the counted rates were kept, and the last ones under which they were not.
+        let mut kept: Option<Vec<f64>> = None;
+        let mut missed: Vec<Option<f64>> = vec![None; bounds.len()];
+        let mut refinements = 0;
+        for _ in 0..ROUNDS {
+            if self.over() || last.counted.iter().all(Option::is_none) || self.options.enforce == Enforce::Surrogate {
+                break;
+            }
+            if last.kept {
+                kept = Some(bounds.clone());
+            }
+            refinements += usize::from(kept.is_some());
+            // A smooth form that was tightened or sharpened may keep the bound with room to spare; so may one that is at its
+            // bound from the beginning, as the smooth rate of errors of a good model is far above the counted one.
+            let idle = |j: usize, counted: &Option<f64>| counted.is_some_and(|c| c < SPARE * self.asked[j]);
+            let holds_back = |j: usize| self.rounds > 1 || last.surrogates[j] >= SPARE * bounds[j];
+            let spare = last.counted.iter().enumerate().any(|(j, counted)| idle(j, counted) && holds_back(j));
+            if refinements > REFINE || (last.kept && missed.iter().all(Option::is_none) && !spare) {
+                break;
+            }
+            for (j, counted) in last.counted.iter().enumerate() {
+                let Some(counted) = *counted else { continue };
+                let over = counted > self.asked[j] + self.slack(j);
+                if over {
+                    missed[j] = Some(bounds[j]);
+                }
+                match (&kept, missed[j]) {
+                    (Some(kept), Some(missed)) => bounds[j] = 0.5 * (kept[j] + missed),
+                    (Some(_), None) if last.kept && counted < SPARE * self.asked[j] => {
+                        bounds[j] *= (self.asked[j] / counted.max(1e-12)).min(LOOSEN);
+                    }
+                    // The gap shrinks about as the bound does; go a little further than that.
+                    (None, Some(_)) if over => {
+                        bounds[j] *= (0.9 * self.asked[j] / counted).clamp(0.2, 0.9);
+                        // A bound near zero that does not help: the soft form is too far from the counted one.
+                        if bounds[j] <= 0.3 * self.asked[j] && self.sharpen(j, 0.5) {
+                            (bounds[j], missed[j]) = (self.asked[j], None);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            last = self.round(&last.point.x.clone(), &bounds, eta, TIGHTEN)?;
+        }
+        if !self.over() {
+            let (from, bounds, sharpened) = match &self.best {
+                Some(best) if best.kept => (best.point.x.clone(), best.bounds.clone(), best.sharpened.clone()),
+                _ => (last.point.x.clone(), bounds, self.sharpened.clone()),
+            };
+            for (j, factor) in sharpened.iter().enumerate() {
+                self.sharpen(j, factor / self.sharpened[j]);
+            }
+            let shorter = match eta {
+                Schedule::Constant(c) => Schedule::Constant(0.5 * c),
+                other => other,
+            };
+            self.round(&from, &bounds, shorter, LAST)?;
+        }
+        self.conclude(start, eta, notes)
+    }
+
+    /// The method proved that the user's bounds cannot be kept together, and none of those that conflict is a softened one,
+    /// which another temperature might yet reconcile.
+    fn hopeless(&self, last: &Candidate) -> bool {
+        let softened = |name: &String| {
+            last.point.constraints.iter().zip(&last.counted).any(|(c, counted)| c.name == *name && counted.is_some())
+        };
+        matches!(&self.ended, StopReason::Infeasible { conflicting, .. } if !conflicting.iter().any(softened))
+    }
+
+    /// Ends with the best point so far.
+    fn conclude(&mut self, start: &[f64], eta: Schedule, notes: Vec<Note>) -> Result<Fitted> {
+        if self.ended == StopReason::Interrupted {
+            // Who interrupts early should not get a model that breaks the bounds where the start keeps them.
+            let start = run::measure(self.problem, start, self.options.feasibility)?;
+            let start = self.candidate(start, &self.asked.clone(), None, None)?;
+            self.compete(&start);
+        }
+        let best = self.best.take().ok_or_else(|| Error::Problem("no round of training returned a point".into()))?;
+        self.finish(best, eta, notes)
+    }
+
+    /// Lowers the temperature of constraint `j`, if it has one.
+    fn sharpen(&mut self, j: usize, factor: f64) -> bool {
+        let sharpened = factor != 1.0 && self.problem.scale_temperature(j, factor);
+        if sharpened {
+            self.sharpened[j] *= factor;
+        }
+        sharpened
+    }
+
+    /// Gives the problem its own bounds and temperatures back.
+    pub(super) fn put_back(&mut self) {
+        for j in 0..self.asked.len() {
+            self.problem.set_bound(j, self.asked[j]);
+            self.sharpen(j, 1.0 / self.sharpened[j]);
+        }
+    }
+
+    fn finish(&mut self, best: Candidate, eta: Schedule, mut notes: Vec<Note>) -> Result<Fitted> {
+        self.put_back();
+        let point = run::measure(self.problem, &best.point.x, self.options.feasibility)?;
+        let constraints: Vec<FittedConstraint> = (0..self.asked.len())
+            .map(|j| {
+                let surrogate = best.surrogates[j];
+                let enforced = self.enforced(surrogate, best.counted[j]);
+                FittedConstraint {
+                    name: point.constraints[j].name.clone(),
+                    bound: self.asked[j],
+                    surrogate_bound: best.bounds[j],
+                    sharpened: best.sharpened[j],
+                    surrogate,
+                    measured: best.counted[j],
+                    kept: enforced <= self.asked[j] + self.slack(j),
+                }
+            })
+            .collect();
+        for c in &constraints {
+            if c.surrogate_bound != c.bound {
+                notes.push(Note::SurrogateBoundMoved {
+                    constraint: c.name.clone(),
+                    bound: c.bound,
+                    surrogate_bound: c.surrogate_bound,
+                });
+            }
+            if c.sharpened < 1.0 {
+                notes.push(Note::TemperatureLowered { constraint: c.name.clone(), factor: c.sharpened });
+            }
+            if !c.kept {
+                let measured = c.measured.filter(|_| self.options.enforce == Enforce::Measured);
+                notes.push(Note::BoundMissed {
+                    constraint: c.name.clone(),
+                    value: measured.unwrap_or(c.surrogate),
+                    bound: c.bound,
+                    measured: measured.is_some(),
+                    conflicting: matches!(&self.ended, StopReason::Infeasible { conflicting, .. } if conflicting.contains(&c.name)),
+                });
+            }
+        }
+        let work = *self.runs.used();
+        Ok(Fitted {
+            feasible: constraints.iter().all(|c| c.kept),
+            point,
+            constraints,
+            ended: self.ended.clone(),
+            solver: self.config.name().to_string(),
+            eta: matches!(self.config, Config::Ssg(_)).then_some(eta),
+            multipliers: best.multipliers,
+            stationary: best.stationary,
+            slope: None,
+            choice: None,
+            rounds: self.rounds,
+            iterations: work.iterations,
+            passes: work.passes,
+            samples: work.samples,
+            seconds: work.seconds,
+            trace: std::mem::take(&mut self.trace),
+            notes,
+        })
+    }
+
+    /// What constraint `j` may exceed its bound by.
+    fn slack(&self, j: usize) -> f64 {
+        self.options.feasibility * self.asked[j].abs().max(1.0)
+    }
+
+    /// The side that must keep the bound.
+    fn enforced(&self, surrogate: f64, counted: Option<f64>) -> f64 {
+        match self.options.enforce {
+            Enforce::Measured => counted.unwrap_or(surrogate),
+            Enforce::Surrogate => surrogate,
+        }
+    }
+
+    /// Nothing more is to be done: the user said so, or the budget is used up.
+    fn over(&self) -> bool {
+        matches!(self.ended, StopReason::Interrupted) || self.runs.is_exhausted()
+    }
+
+    /// The step size with which short runs get furthest. Counted rates say nothing yet.
+    fn pilot(&mut self, start: &[f64], bounds: &[f64]) -> Result<f64> {
+        let pilot = Pilot::try_all(
+            self,
+            |trainer| &trainer.runs,
+            STEPS,
+            |trainer, eta| {
+                let candidate = trainer.run(start, bounds, Schedule::Constant(eta), PILOT, false)?;
+                // If training is interrupted now, this is what there is.
+                trainer.compete(&candidate);
+                Ok(Some(Score::new(&candidate.point, candidate.point.violation <= trainer.tol)))
+            },
+        )?;
+        Ok(pilot.best().unwrap_or(STEPS[0]))
+    }
+
+    /// One training run; its point competes for the best.
+    fn round(&mut self, start: &[f64], bounds: &[f64], eta: Schedule, share: f64) -> Result<Candidate> {
+        let candidate = self.run(start, bounds, eta, share, true)?;
+        self.rounds += 1;
+        self.compete(&candidate);
+        Ok(candidate)
+    }
+
+    /// Keeps a point if it is the best so far: what must hold comes first, then the objective.
+    fn compete(&mut self, candidate: &Candidate) {
+        let key = |c: &Candidate| (!c.kept, known(if c.kept { 0.0 } else { c.excess }), known(c.point.objective));
+        if self.best.as_ref().is_none_or(|best| key(candidate) < key(best)) {
+            self.best = Some(candidate.clone());
+        }
+    }
+
+    /// Runs the solver under the given soft bounds with a share of the budget.
+    fn run(&mut self, start: &[f64], bounds: &[f64], eta: Schedule, share: f64, trace: bool) -> Result<Candidate> {
+        for (j, &bound) in bounds.iter().enumerate() {
+            // The method accepts up to tol: what it returns must still keep the bound.
+            self.problem.set_bound(j, if bound > self.tol { bound - self.tol } else { bound });
+        }
+        let mut solver: Box<FirstOrder<'static>> = match &self.config {
+            Config::Ssg(settings) => Box::new(Ssg::new(ssg::Settings { eta, tol: self.tol.into(), ..settings.clone() })?),
+            other => build(other)?,
+        };
+        let options = Options {
+            budget: self.runs.share(share),
+            record: if trace { Record::default() } else { Record::nothing() },
+            seed: self.options.seed,
+            // The bounds are tightened by tol, so what the method accepts is feasible.
+            feasibility: self.tol.max(self.options.feasibility),
+            threads: self.options.threads,
+            ..Options::default()
+        };
+        let used = *self.runs.used();
+        let mut whole = Whole {
+            budget: &self.options.budget,
+            moved: (0..self.asked.len()).map(|j| self.problem.bound(j) - self.asked[j]).collect(),
+            tolerances: (0..self.asked.len()).map(|j| self.slack(j)).collect(),
+            before: Progress { iterations: used.iterations, passes: used.passes, seconds: used.seconds, share: 0.0 },
+            samples: used.samples,
+            observer: &mut *self.observer,
+        };
+        let outcome = self.runs.run(&*self.problem, &mut *solver, start, &options, &mut whole)?;
+        if trace {
+            self.trace.extend(outcome.trace.into_iter().map(|row| whole.row(row)));
+        }
+        self.ended = outcome.ended;
+
+        // A run that was cut short may stand at a point that it would not have ended at.
+        let (point, multipliers) = match outcome.best_feasible {
+            Some(best) if !outcome.point.feasible => (best, None),
+            _ => (outcome.point, outcome.multipliers),
+        };
+        self.candidate(point, bounds, multipliers, outcome.stationary)
+    }
+
+    /// A point that competes for the best, measured under the bounds that the problem has now.
+    fn candidate(
+        &self,
+        point: Point,
+        bounds: &[f64],
+        multipliers: Option<Vec<f64>>,
+        stationary: Option<Stationary>,
+    ) -> Result<Candidate> {
+        let counted = self.problem.measured(&point.x)?;
+        let constraints = point.constraints.iter().enumerate();
+        let surrogates: Vec<f64> = constraints.map(|(j, c)| c.value + self.problem.bound(j)).collect();
+        let excess = (0..surrogates.len())
+            .map(|j| self.enforced(surrogates[j], counted[j]) - self.asked[j] - self.slack(j))
+            .fold(f64::NEG_INFINITY, f64::max);
+        Ok(Candidate {
+            kept: excess <= 0.0,
+            excess,
+            counted,
+            bounds: bounds.to_vec(),
+            sharpened: self.sharpened.clone(),
+            surrogates,
+            multipliers,
+            stationary,
+            point,
+        })
+    }
+}
+
+/// What is not a number is worse than any number.
+fn known(v: f64) -> f64 {
+    if v.is_nan() { f64::INFINITY } else { v }
+}

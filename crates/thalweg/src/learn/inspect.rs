@@ -1,0 +1,118 @@
+//! Details of a problem's constraints at a point: measured 0/1 rates, statistics and the rows behind each value. Nothing here
+//! is used during a run.
+
+use super::function::{Function, Piece, Summand};
+use super::gap::Contrast;
+use super::passes::Buffers;
+use super::population::describe;
+use super::problem::Learning;
+use super::roc::{Scored, largest_measured_gap};
+use super::term::{RowNorms, Subpopulation, View};
+use crate::oracle::{At, Description, Draw, Values, Warm};
+use crate::{Error, Result};
+
+/// Value of a constraint at a point, with its summands.
+pub(super) struct ConstraintDetail<'a> {
+    pub(super) name: &'a str,
+    pub(super) bound: f64,
+    /// Left-hand side.
+    pub(super) value: f64,
+    /// Left-hand side with 0/1 rates, if it contains any.
+    pub(super) measured: Option<f64>,
+    pub(super) summands: Vec<SummandDetail<'a>>,
+}
+
+/// Summand of a [`ConstraintDetail`].
+pub(super) struct SummandDetail<'a> {
+    pub(super) factor: f64,
+    pub(super) piece: &'a Piece,
+    /// Index of each population and its rows.
+    pub(super) populations: Vec<(usize, View<'a>)>,
+    /// Statistics with surrogate rates, as in training.
+    pub(super) surrogate_statistics: &'a [f64],
+    /// Statistics with 0/1 rates; equal to the surrogate ones if there are no rates.
+    pub(super) measured_statistics: &'a [f64],
+}
+
+impl Learning {
+    /// Computes each constraint's left-hand side at `x` with 0/1 rates in place of their surrogates; `None` for a constraint
+    /// without rates.
+    pub fn measured(&self, x: &[f64]) -> Result<Vec<Option<f64>>> {
+        crate::error::check_length("the point", x.len(), self.dim())?;
+        let mut scratch = self.scratch();
+        let buffers: &mut Buffers = scratch.get()?;
+        let at = At { x, draw: &Draw::full(), warm: &Warm::default() };
+        Ok(self.constraints.iter().map(|f| self.measured_value(f, at, buffers)).collect())
+    }
+
+    /// Computes the largest difference, over all thresholds, between the fractions of the groups with a score above the
+    /// threshold, on the rows that gaps are computed on. This is the distance of their ROC curves over every threshold, not
+    /// over a grid. With more than two groups each is compared with the overall fraction.
+    pub fn measured_roc_gap(&self, x: &[f64]) -> Result<f64> {
+        const WHAT: &str = "counted_roc_gap";
+        let scores = self.scores(x)?;
+        let Some(groups) = self.data.groups.as_ref().filter(|groups| groups.names.len() > 1) else {
+            let have = if self.data.groups.is_some() { "only one" } else { "none" };
+            return Err(Error::Problem(format!("{WHAT} compares groups, but the data have {have}")));
+        };
+        let weight = |i: usize| self.data.weights.as_ref().map_or(1.0, |w| w[i]);
+        let range = self.parts[self.parts.len() - 1].clone();
+        let mut rows: Vec<Scored> =
+            range.map(|i| Scored { score: scores[i], group: groups.of_row[i] as usize, weight: weight(i) }).collect();
+        let mut totals = vec![0.0; groups.names.len()];
+        rows.iter().for_each(|row| totals[row.group] += row.weight);
+        if let Some(k) = totals.iter().position(|&total| total <= 0.0) {
+            let whom = describe(&self.data, Subpopulation::Group(k as u32));
+            return Err(Error::Problem(format!(
+                "{WHAT} needs {whom} of a weight above 0 among the rows of gaps, but there is none"
+            )));
+        }
+        let norms: Vec<RowNorms> = totals.iter().map(|&weight| RowNorms { weight, mean_square: 0.0 }).collect();
+        Ok(largest_measured_gap(&mut rows, &Contrast::new(&norms), &totals))
+    }
+
+    fn measured_value(&self, function: &Function, at: At, buffers: &mut Buffers) -> Option<f64> {
+        let mut statistics = vec![0.0; function.statistics];
+        self.measure(function, at, &mut statistics, buffers);
+        self.replace_surrogate_rates(function, &mut statistics, buffers).then(|| function.left(&statistics))
+    }
+
+    /// Replaces surrogate rates by 0/1 rates; the scores must be in the buffers. Returns false if there are none.
+    fn replace_surrogate_rates(&self, function: &Function, statistics: &mut [f64], buffers: &Buffers) -> bool {
+        let mut measured = false;
+        for s in &function.pieces {
+            if let Piece::Term(term) = &s.piece {
+                let width = term.width();
+                let own = &mut statistics[s.statistics.clone()];
+                for (k, &p) in s.populations.iter().enumerate() {
+                    measured |= term.zero_one_rates(k, self.current_view(p, buffers), &mut own[k * width..(k + 1) * width]);
+                }
+            }
+        }
+        measured
+    }
+
+    /// Calls `show` with every constraint at `x`, on all rows.
+    pub(super) fn inspect<'a>(&'a self, x: &[f64], mut show: impl FnMut(&ConstraintDetail) -> Result<()>) -> Result<()> {
+        crate::error::check_length("the point", x.len(), self.dim())?;
+        let mut scratch = self.scratch();
+        let buffers: &mut Buffers = scratch.get()?;
+        let at = At { x, draw: &Draw::full(), warm: &Warm::default() };
+        for f in &self.constraints {
+            let mut surrogate = vec![0.0; f.statistics];
+            self.measure(f, at, &mut surrogate, buffers);
+            let mut zero_one = surrogate.clone();
+            let measured = self.replace_surrogate_rates(f, &mut zero_one, buffers).then(|| f.left(&zero_one));
+            let open = |s: &'a Summand| SummandDetail {
+                factor: s.factor,
+                piece: &s.piece,
+                populations: s.populations.iter().map(|&p| (p, self.current_view(p, buffers))).collect(),
+                surrogate_statistics: &surrogate[s.statistics.clone()],
+                measured_statistics: &zero_one[s.statistics.clone()],
+            };
+            let summands = f.pieces.iter().map(open).collect();
+            show(&ConstraintDetail { name: &f.name, bound: f.bound, value: f.left(&surrogate), measured, summands })?;
+        }
+        Ok(())
+    }
+}
