@@ -1,4 +1,22 @@
 //! Optimisation under constraints where nothing is smooth or convex, gradients are noisy or missing, and data are large.
+//! Printing, file formats and the command line are in the crate `thalweg-lab`.
+//!
+//! The modules, each of which uses only those above it (and [`error`], which all use):
+//!
+//! | module | content |
+//! |---|---|
+//! | [`math`] | vectors, matrices, reproducible sums, random numbers |
+//! | [`sets`] | simple sets: projections and linear minimisers |
+//! | [`oracle`] | the traits that a problem implements, and ready problems |
+//! | [`eval`] | the counted, checked gate between a solver and a problem |
+//! | [`estimate`] | mini-batches and estimators in little memory |
+//! | `cuts` | cutting-plane models |
+//! | [`certify`] | certificates that need no solver |
+//! | [`plan`] | from constants to the parameters that theorems prescribe |
+//! | [`solvers`] | the methods |
+//! | [`assess`] | measures of stationarity that run a solver |
+//! | [`run`] | run loop, budget, records, checkpoints, outcome |
+//! | [`learn`], [`bilevel`] | problems on data, pessimistic bilevel problems |
 
 pub mod assess;
 pub mod auto;

@@ -1,5 +1,5 @@
 //! Near-stationarity with an error bar: the proximal subproblem at a point is solved by cutting planes, whose master gives a
-//! lower bound that holds, and strong convexity turns the gap into an interval for the distance.
+//! lower bound that holds, and strong convexity turns the gap into an interval for the distance. Cuts and master program are in `crate::cuts`.
 
 use serde::{Deserialize, Serialize};
 

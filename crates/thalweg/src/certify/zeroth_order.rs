@@ -1,5 +1,5 @@
 //! What values alone say about a point: the gradient norm of the squared penalty by differences, with its standard error, and the
-//! measures of stationarity of paper 3. Nothing here is a bound that holds; a full sweep of the constraints is exact.
+//! measures of stationarity of Shi, Gao & Gu. Nothing here is a proved bound; only the constraint values are exact.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! The weighted mean of vectors, one at a time.
+//! The weighted mean of vectors that arrive one at a time. Moving averages that forget are in `recursive.rs`.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,9 @@
-//! How many samples a request reads, and which: independent draws, or a walk through all of them.
+//! Mini-batches: how many samples are read and which, by independent draws or by a walk through all of them. What is computed on them
+//! is decided by the solver.
 
 use serde::{Deserialize, Serialize};
 
-use crate::eval::ValueEval;
+use crate::eval::{AHEAD, ValueEval};
 use crate::math::Rng;
 use crate::math::rng::Purpose;
 use crate::oracle::{Draw, Replacement};
@@ -56,10 +57,6 @@ pub enum Order {
 
 /// Samples in a block of [`Order::Blocks`].
 pub const BLOCK: usize = 256;
-
-/// How many samples a walk knows before they are read: whoever wants memory to be there in time asks where the row of the second one is, and
-/// for the row of the first.
-pub const AHEAD: usize = 2;
 
 /// A walk through samples, one after another, independently or through all of them in a random order and then in another, in the memory
 /// of a few numbers: an order is a function of a key.

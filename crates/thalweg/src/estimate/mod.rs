@@ -1,5 +1,5 @@
 //! Quantities built up over a run in little memory: estimators of values and gradients from batches, and output rules that
-//! never store iterates. Each is a recurrence on numbers; asking the oracle is the solver's business.
+//! never store iterates. Each is a recurrence on numbers; evaluating the problem is left to the solver.
 
 mod average;
 mod batch;
@@ -8,7 +8,7 @@ mod reservoir;
 mod two_point;
 
 pub use average::RunningMean;
-pub use batch::{AHEAD, BLOCK, MiniBatch, Order, Walk};
+pub use batch::{BLOCK, MiniBatch, Order, Walk};
 pub use recursive::{Ema, Spider, Storm};
 pub use reservoir::Reservoir;
 pub use two_point::{Law, TwoPoint};

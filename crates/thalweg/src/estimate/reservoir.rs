@@ -1,4 +1,4 @@
-//! A random one of many vectors, each with its weight, without storing them.
+//! A random one of many vectors, each drawn with its weight, without storing them all. Means of vectors are in `average.rs`.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,5 @@
-//! Gradients from differences of values at two points: directions, perturbed points, and the sum that the differences give.
+//! Gradients from differences of values at two points: directions, perturbed points, and the sum of the differences. The values
+//! themselves are computed by the solver.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,5 @@
-//! What a run has asked of its problem, in calls and in samples, and the one rule that turns samples into passes.
+//! Counts of what a run has evaluated, in calls and in samples, and the rule that turns samples into passes. The evaluator that
+//! counts is in the module above.
 
 use std::collections::BTreeMap;
 

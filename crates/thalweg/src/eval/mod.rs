@@ -1,9 +1,11 @@
 //! The gate between a solver and a problem: it counts, checks that numbers are finite, owns the sampler and the generators.
-//! Solvers see [`ValueEval`] or [`Eval`], never the oracle itself, so nothing they use goes uncounted.
+//! Solvers see [`ValueEval`] or [`Eval`], never the problem itself, so nothing they use goes uncounted. What a problem computes is in
+//! [`crate::oracle`].
 
 mod counts;
 mod measure;
 mod proximal;
+mod views;
 
 use std::borrow::Cow;
 
@@ -12,9 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::check_finite;
 use crate::math::rng::Purpose;
 use crate::math::{Rng, vec};
-use crate::oracle::{
-    At, Draw, InfProjection, Modulus, Pick, Region, Replacement, SampleLosses, Scales, Scratch, Subgradients, Values,
-};
+use crate::oracle::{At, Draw, Modulus, Pick, Region, Replacement, Scales, Scratch, Subgradients, Values, Weigh};
 use crate::sets::polyhedron::Swept;
 use crate::sets::{Set, Warm};
 use crate::{Error, Result};
@@ -22,6 +22,8 @@ pub use counts::{Counts, Passes, Tally};
 pub(crate) use measure::Measure;
 pub use measure::{ConstraintValue, MAX_LISTED_CONSTRAINTS, Point, measure};
 pub use proximal::Proximal;
+pub(crate) use views::{AHEAD, LossRowReading, RowSample};
+pub use views::{Held, InfProjectionReading, InfProjectionView, LossReading, SampleLossesView};
 
 /// What a zeroth-order method may ask for. There is no gradient here, so the compiler forbids using one.
 pub trait ValueEval {
@@ -56,18 +58,16 @@ pub trait ValueEval {
     /// The set that the constraints and the domain describe, see [`Structure::region`](crate::oracle::Structure::region). Projections go through
     /// [`ValueEval::region_begin`] and [`ValueEval::region_sweep`].
     fn region(&self) -> Option<&dyn Region>;
-    /// The problem as an inf-projection problem, see [`Structure::inf_projection`](crate::oracle::Structure::inf_projection). What is asked of it is reported to
-    /// [`ValueEval::count_samples`].
-    fn inf_projection(&self) -> Option<&dyn InfProjection> {
+    /// The problem as an inf-projection problem, see
+    /// [`Structure::inf_projection`](crate::oracle::Structure::inf_projection). The view counts what is read through it.
+    fn inf_projection(&mut self) -> Option<InfProjectionView<'_>> {
         None
     }
-    /// The losses of single samples, see [`Structure::sample_losses`](crate::oracle::Structure::sample_losses). What is asked of them is reported to
-    /// [`ValueEval::count_samples`].
-    fn sample_losses(&self) -> Option<&dyn SampleLosses> {
+    /// The losses of single samples, see [`Structure::sample_losses`](crate::oracle::Structure::sample_losses). The view counts what
+    /// is read through it.
+    fn sample_losses(&mut self) -> Option<SampleLossesView<'_>> {
         None
     }
-    /// Counts values and subgradients of samples that a method has asked an inf-projection problem, or single losses, for.
-    fn count_samples(&mut self, _values: u64, _subgradients: u64) {}
     /// Begins to project `target` onto the region as it looks from `at`.
     fn region_begin(&mut self, at: &[f64], target: &[f64]) -> Result<()>;
     /// Goes on with that. Visits to rows count as inner steps; once done, one projection and a value of every constraint.
@@ -82,8 +82,16 @@ pub trait ValueEval {
     fn objective_many(&mut self, points: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()>;
     /// The picked constraints at several points, one row each.
     fn constraint_values_many(&mut self, points: &[f64], draw: &Draw, which: Pick, out: &mut [f64]) -> Result<()>;
-    /// Counts constraint values that a method has drawn again and not asked for again.
-    fn count_repeated(&mut self, constraint_values: u64);
+    /// As [`ValueEval::constraint_values_many`] for constraints that were drawn with replacement, `drawn` of them, each listed once in
+    /// `which`. Values that were drawn again are counted and not computed again.
+    fn drawn_constraint_values(
+        &mut self,
+        points: &[f64],
+        draw: &Draw,
+        which: &[u32],
+        drawn: usize,
+        out: &mut [f64],
+    ) -> Result<()>;
     /// The statistics that the constraints are functions of.
     fn statistic_values(&mut self, x: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()>;
     /// The statistics of the same samples at two points: what a recursive estimator moves by.
@@ -101,14 +109,7 @@ pub trait Eval: ValueEval {
     fn objective_cuts(&mut self, x: &[f64], draw: &Draw, values: &mut [f64], rows: &mut [f64]) -> Result<usize>;
     /// Constraint values, then the weighted sum of subgradients for the weights that `weigh` chooses
     /// ([`Subgradients::constraint_vjp`]).
-    fn constraint_vjp(
-        &mut self,
-        x: &[f64],
-        draw: &Draw,
-        g: &mut [f64],
-        weigh: &mut dyn FnMut(&[f64], &mut [f64]),
-        grad: &mut [f64],
-    ) -> Result<()>;
+    fn constraint_vjp(&mut self, x: &[f64], draw: &Draw, g: &mut [f64], weigh: Weigh, grad: &mut [f64]) -> Result<()>;
     /// Both in one go: `grad` becomes a subgradient of f plus that weighted sum; returns f ([`Subgradients::lagrangian`]). `work` is
     /// as long as x. Counts as the two together.
     fn lagrangian(
@@ -116,7 +117,7 @@ pub trait Eval: ValueEval {
         x: &[f64],
         draw: &Draw,
         g: &mut [f64],
-        weigh: &mut dyn FnMut(&[f64], &mut [f64]),
+        weigh: Weigh,
         grad: &mut [f64],
         work: &mut [f64],
     ) -> Result<f64>;
@@ -134,6 +135,13 @@ pub(crate) struct Memory {
     warm: Warm,
     domain_warm: Warm,
     region_warm: Warm,
+}
+
+/// `At` without borrowing the whole evaluator.
+macro_rules! at {
+    ($self:ident, $x:expr, $draw:expr) => {
+        At { x: $x, draw: $draw, warm: &$self.memory.warm }
+    };
 }
 
 /// The counted, checked view of a problem during a run.
@@ -239,9 +247,44 @@ impl<'p, P: Values + ?Sized> Evaluator<'p, P> {
         }
     }
 
-    /// What the problem counts itself.
+    /// Samples of `draw` that the constraints with weights other than 0 read.
+    fn drawn_weighed(&self, draw: &Draw, weights: &[f64]) -> u64 {
+        let weighed = weights.iter().enumerate().filter(|(_, w)| **w != 0.0);
+        weighed.map(|(j, _)| self.drawn_constraint(draw, j)).sum()
+    }
+
+    /// Adds the counts that only the problem has.
     fn count_extra(&mut self) -> Result<()> {
         self.problem.extra_counts(&mut self.scratch, &mut self.memory.counts.more)
+    }
+
+    /// Counts and checks a call of the problem that computes constraint values `g` and pulls back the weights that `weigh` chooses.
+    /// Returns the answer of `call`, and whether some weight was not 0.
+    fn weigh_and_pull<T>(
+        &mut self,
+        x: &[f64],
+        draw: &Draw,
+        g: &mut [f64],
+        weigh: Weigh,
+        call: impl FnOnce(At, &mut [f64], Weigh, &mut Scratch) -> Result<T>,
+    ) -> Result<(T, bool)> {
+        let samples = self.drawn_constraints(draw, Pick::All);
+        self.memory.counts.constraint_values.add(1, samples);
+        let mut pulled = 0;
+        let mut scratch = std::mem::replace(&mut self.scratch, Scratch::none());
+        let mut counted = |g: &[f64], w: &mut [f64]| {
+            weigh(g, w);
+            pulled = self.drawn_weighed(draw, w);
+        };
+        let result = call(at!(self, x, draw), g, &mut counted, &mut scratch);
+        self.scratch = scratch;
+        let answer = result?;
+        self.check_constraints(Pick::All, g)?;
+        self.count_extra()?;
+        if pulled > 0 {
+            self.memory.counts.constraint_subgradients.add(1, pulled);
+        }
+        Ok((answer, pulled > 0))
     }
 
     fn check_constraints(&self, which: Pick, g: &[f64]) -> Result<()> {
@@ -267,13 +310,6 @@ fn check_gradient(what: &str, grad: &[f64]) -> Result<()> {
         None => Ok(()),
         Some((i, value)) => Err(Error::NotFinite { what: format!("entry {} of the subgradient of {what}", i + 1), value }),
     }
-}
-
-/// `At` without borrowing the whole evaluator.
-macro_rules! at {
-    ($self:ident, $x:expr, $draw:expr) => {
-        At { x: $x, draw: $draw, warm: &$self.memory.warm }
-    };
 }
 
 impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
@@ -347,18 +383,14 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
         self.problem.structure().region()
     }
 
-    fn inf_projection(&self) -> Option<&dyn InfProjection> {
-        self.problem.structure().inf_projection()
+    fn inf_projection(&mut self) -> Option<InfProjectionView<'_>> {
+        let problem = self.problem.structure().inf_projection()?;
+        Some(InfProjectionView::new(problem, &mut self.memory.counts))
     }
 
-    fn sample_losses(&self) -> Option<&dyn SampleLosses> {
-        self.problem.structure().sample_losses()
-    }
-
-    fn count_samples(&mut self, values: u64, subgradients: u64) {
-        let counts = &mut self.memory.counts;
-        counts.objective_values.add(u64::from(values > 0), values);
-        counts.objective_subgradients.add(u64::from(subgradients > 0), subgradients);
+    fn sample_losses(&mut self) -> Option<SampleLossesView<'_>> {
+        let losses = self.problem.structure().sample_losses()?;
+        Some(SampleLossesView::new(losses, &mut self.memory.counts))
     }
 
     fn region_begin(&mut self, at: &[f64], target: &[f64]) -> Result<()> {
@@ -414,8 +446,18 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
         out.chunks(width).try_for_each(|g| self.check_constraints(which, g))
     }
 
-    fn count_repeated(&mut self, constraint_values: u64) {
-        self.memory.counts.constraint_values.samples += constraint_values;
+    fn drawn_constraint_values(
+        &mut self,
+        points: &[f64],
+        draw: &Draw,
+        which: &[u32],
+        drawn: usize,
+        out: &mut [f64],
+    ) -> Result<()> {
+        self.constraint_values_many(points, draw, Pick::These(which), out)?;
+        let repeated = points.len() / self.dim().max(1) * (drawn - which.len());
+        self.memory.counts.constraint_values.samples += repeated as u64;
+        Ok(())
     }
 
     fn statistic_values(&mut self, x: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()> {
@@ -472,38 +514,11 @@ impl<P: Subgradients + ?Sized> Eval for Evaluator<'_, P> {
         Ok(count)
     }
 
-    fn constraint_vjp(
-        &mut self,
-        x: &[f64],
-        draw: &Draw,
-        g: &mut [f64],
-        weigh: &mut dyn FnMut(&[f64], &mut [f64]),
-        grad: &mut [f64],
-    ) -> Result<()> {
-        let samples = self.drawn_constraints(draw, Pick::All);
-        self.memory.counts.constraint_values.add(1, samples);
-        let mut pulled = 0;
-        let mut scratch = std::mem::replace(&mut self.scratch, Scratch::none());
-        let result = self.problem.constraint_vjp(
-            at!(self, x, draw),
-            g,
-            &mut |g, w| {
-                weigh(g, w);
-                let weighed = w.iter().enumerate().filter(|(_, w)| **w != 0.0);
-                pulled = weighed.map(|(j, _)| self.drawn_constraint(draw, j)).sum();
-            },
-            grad,
-            &mut scratch,
-        );
-        self.scratch = scratch;
-        result?;
-        self.check_constraints(Pick::All, g)?;
-        self.count_extra()?;
-        if pulled > 0 {
-            self.memory.counts.constraint_subgradients.add(1, pulled);
-            check_gradient("the constraints", grad)?;
-        }
-        Ok(())
+    fn constraint_vjp(&mut self, x: &[f64], draw: &Draw, g: &mut [f64], weigh: Weigh, grad: &mut [f64]) -> Result<()> {
+        let problem = self.problem;
+        let ((), pulled) =
+            self.weigh_and_pull(x, draw, g, weigh, |at, g, weigh, scratch| problem.constraint_vjp(at, g, weigh, grad, scratch))?;
+        if pulled { check_gradient("the constraints", grad) } else { Ok(()) }
     }
 
     fn lagrangian(
@@ -511,35 +526,18 @@ impl<P: Subgradients + ?Sized> Eval for Evaluator<'_, P> {
         x: &[f64],
         draw: &Draw,
         g: &mut [f64],
-        weigh: &mut dyn FnMut(&[f64], &mut [f64]),
+        weigh: Weigh,
         grad: &mut [f64],
         work: &mut [f64],
     ) -> Result<f64> {
-        let (of_f, of_g) = (self.drawn_objective(draw), self.drawn_constraints(draw, Pick::All));
-        self.memory.counts.objective_subgradients.add(1, of_f);
-        self.memory.counts.constraint_values.add(1, of_g);
-        let mut pulled = 0;
-        let mut scratch = std::mem::replace(&mut self.scratch, Scratch::none());
-        let result = self.problem.lagrangian(
-            at!(self, x, draw),
-            g,
-            &mut |g, w| {
-                weigh(g, w);
-                let weighed = w.iter().enumerate().filter(|(_, w)| **w != 0.0);
-                pulled = weighed.map(|(j, _)| self.drawn_constraint(draw, j)).sum();
-            },
-            grad,
-            work,
-            &mut scratch,
-        );
-        self.scratch = scratch;
-        let f = result?;
-        check_finite("the objective", f)?;
-        self.check_constraints(Pick::All, g)?;
-        self.count_extra()?;
-        if pulled > 0 {
-            self.memory.counts.constraint_subgradients.add(1, pulled);
-        }
+        let problem = self.problem;
+        let samples = self.drawn_objective(draw);
+        self.memory.counts.objective_subgradients.add(1, samples);
+        let (f, _) = self.weigh_and_pull(x, draw, g, weigh, |at, g, weigh, scratch| {
+            let f = problem.lagrangian(at, g, weigh, grad, work, scratch)?;
+            check_finite("the objective", f)?;
+            Ok(f)
+        })?;
         check_gradient("the objective and the constraints", grad)?;
         Ok(f)
     }
@@ -562,8 +560,7 @@ impl<P: Subgradients + ?Sized> Eval for Evaluator<'_, P> {
     }
 
     fn statistic_vjp(&mut self, x: &[f64], draw: &Draw, statistics: &[f64], weights: &[f64], grad: &mut [f64]) -> Result<()> {
-        let weighed = weights.iter().enumerate().filter(|(_, w)| **w != 0.0);
-        let samples: u64 = weighed.map(|(j, _)| self.drawn_constraint(draw, j)).sum();
+        let samples = self.drawn_weighed(draw, weights);
         self.memory.counts.constraint_subgradients.add(1, samples);
         match self.problem.structure().composite() {
             Some(composite) => composite.statistic_vjp(at!(self, x, draw), statistics, weights, grad, &mut self.scratch)?,

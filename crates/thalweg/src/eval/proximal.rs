@@ -1,11 +1,13 @@
-//! The regularised subproblem around a centre, as one more view of a problem: proximal-point methods and certificates run
-//! ordinary solvers on it.
+//! The regularised subproblem around a centre, as one more view of a problem: proximal-point methods and measures of stationarity run
+//! ordinary solvers on it. When the centre moves is decided by those methods.
+
+use std::borrow::Cow;
 
 use super::{Eval, ValueEval};
 use crate::Result;
 use crate::math::rng::Purpose;
 use crate::math::{Rng, vec};
-use crate::oracle::{Draw, Modulus, Pick, Region, Replacement, Scales};
+use crate::oracle::{Draw, Modulus, Pick, Region, Replacement, Scales, Weigh};
 use crate::sets::Set;
 use crate::sets::polyhedron::Swept;
 
@@ -37,6 +39,14 @@ impl<E: ?Sized> Proximal<'_, E> {
         if self.rho_g == 0.0 { -self.slack } else { self.rho_g * self.half_square(x) - self.slack }
     }
 
+    /// Shifts constraint values at several points, `width` of them at each.
+    fn shift_many(&self, points: &[f64], width: usize, out: &mut [f64]) {
+        for (x, g) in points.chunks(self.centre.len().max(1)).zip(out.chunks_mut(width.max(1))) {
+            let shift = self.shift(x);
+            g.iter_mut().for_each(|g| *g += shift);
+        }
+    }
+
     /// `grad += coefficient (x - c)`.
     fn add_pull(&self, x: &[f64], coefficient: f64, grad: &mut [f64]) {
         if coefficient != 0.0 {
@@ -45,24 +55,56 @@ impl<E: ?Sized> Proximal<'_, E> {
     }
 }
 
+/// Weights chosen by the shifted values, where the inner view only has the plain ones; `total` becomes their sum.
+fn by_shifted_values<'a>(
+    shift: f64,
+    shifted: &'a mut Vec<f64>,
+    weigh: Weigh<'a>,
+    total: &'a mut f64,
+) -> impl FnMut(&[f64], &mut [f64]) + 'a {
+    move |g, w| {
+        shifted.clear();
+        shifted.extend(g.iter().map(|g| g + shift));
+        weigh(shifted, w);
+        *total = w.iter().sum();
+    }
+}
+
+/// Methods that the regularisation does not change.
+macro_rules! forward {
+    ($(fn $name:ident(&$self:ident $(, $arg:ident: $type:ty)*) -> $answer:ty;)*) => {
+        $(fn $name(&$self $(, $arg: $type)*) -> $answer {
+            $self.inner.$name($($arg),*)
+        })*
+    };
+    (mut: $(fn $name:ident(&mut $self:ident $(, $arg:ident: $type:ty)*) -> $answer:ty;)*) => {
+        $(fn $name(&mut $self $(, $arg: $type)*) -> $answer {
+            $self.inner.$name($($arg),*)
+        })*
+    };
+}
+
 impl<E: ValueEval + ?Sized> ValueEval for Proximal<'_, E> {
-    fn dim(&self) -> usize {
-        self.inner.dim()
+    forward! {
+        fn dim(&self) -> usize;
+        fn num_constraints(&self) -> usize;
+        fn constraint_name(&self, j: usize) -> Cow<'_, str>;
+        fn num_statistics(&self) -> usize;
+        fn streams(&self) -> &[usize];
+        fn feasible(&self, g: &[f64]) -> bool;
+        fn domain(&self) -> &dyn Set;
+        fn scales(&self) -> Option<&Scales>;
     }
-    fn num_constraints(&self) -> usize {
-        self.inner.num_constraints()
-    }
-    fn constraint_name(&self, j: usize) -> std::borrow::Cow<'_, str> {
-        self.inner.constraint_name(j)
-    }
-    fn num_statistics(&self) -> usize {
-        self.inner.num_statistics()
-    }
-    fn streams(&self) -> &[usize] {
-        self.inner.streams()
-    }
-    fn feasible(&self, g: &[f64]) -> bool {
-        self.inner.feasible(g)
+    forward! { mut:
+        fn rng(&mut self, purpose: Purpose) -> &mut Rng;
+        fn sample(&mut self, draw: &mut Draw, size: usize, replacement: Replacement) -> ();
+        fn project(&mut self, x: &mut [f64]) -> Result<()>;
+        fn minimize_linear(&mut self, slope: &[f64], out: &mut [f64]) -> Result<()>;
+        fn region_begin(&mut self, at: &[f64], target: &[f64]) -> Result<()>;
+        fn region_sweep(&mut self, x: &mut [f64], sweeps: usize, tolerance: f64) -> Result<Swept>;
+        fn refresh(&mut self, x: &[f64]) -> Result<()>;
+        fn statistic_values(&mut self, x: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()>;
+        fn statistic_pair(&mut self, x: &[f64], before: &[f64], draw: &Draw, now: &mut [f64], then: &mut [f64]) -> Result<()>;
     }
     fn objective_modulus(&self) -> Option<Modulus> {
         self.inner.objective_modulus().map(|m| Modulus { value: (m.value - self.rho_f).max(0.0), ..m })
@@ -70,36 +112,9 @@ impl<E: ValueEval + ?Sized> ValueEval for Proximal<'_, E> {
     fn constraint_modulus(&self, j: usize) -> Option<Modulus> {
         self.inner.constraint_modulus(j).map(|m| Modulus { value: (m.value - self.rho_g).max(0.0), ..m })
     }
-    fn rng(&mut self, purpose: Purpose) -> &mut Rng {
-        self.inner.rng(purpose)
-    }
-    fn sample(&mut self, draw: &mut Draw, size: usize, replacement: Replacement) {
-        self.inner.sample(draw, size, replacement);
-    }
-    fn domain(&self) -> &dyn Set {
-        self.inner.domain()
-    }
-    fn scales(&self) -> Option<&Scales> {
-        self.inner.scales()
-    }
-    fn project(&mut self, x: &mut [f64]) -> Result<()> {
-        self.inner.project(x)
-    }
-    fn minimize_linear(&mut self, slope: &[f64], out: &mut [f64]) -> Result<()> {
-        self.inner.minimize_linear(slope, out)
-    }
     /// None where the constraints are moved: they then describe another set.
     fn region(&self) -> Option<&dyn Region> {
         if self.rho_g == 0.0 && self.slack == 0.0 { self.inner.region() } else { None }
-    }
-    fn region_begin(&mut self, at: &[f64], target: &[f64]) -> Result<()> {
-        self.inner.region_begin(at, target)
-    }
-    fn region_sweep(&mut self, x: &mut [f64], sweeps: usize, tolerance: f64) -> Result<Swept> {
-        self.inner.region_sweep(x, sweeps, tolerance)
-    }
-    fn refresh(&mut self, x: &[f64]) -> Result<()> {
-        self.inner.refresh(x)
     }
     fn objective(&mut self, x: &[f64], draw: &Draw) -> Result<f64> {
         Ok(self.inner.objective(x, draw)? + self.rho_f * self.half_square(x))
@@ -119,21 +134,20 @@ impl<E: ValueEval + ?Sized> ValueEval for Proximal<'_, E> {
     }
     fn constraint_values_many(&mut self, points: &[f64], draw: &Draw, which: Pick, out: &mut [f64]) -> Result<()> {
         self.inner.constraint_values_many(points, draw, which, out)?;
-        let width = which.count(self.num_constraints()).max(1);
-        for (x, g) in points.chunks(self.dim().max(1)).zip(out.chunks_mut(width)) {
-            let shift = self.shift(x);
-            g.iter_mut().for_each(|g| *g += shift);
-        }
+        self.shift_many(points, which.count(self.num_constraints()), out);
         Ok(())
     }
-    fn count_repeated(&mut self, constraint_values: u64) {
-        self.inner.count_repeated(constraint_values);
-    }
-    fn statistic_values(&mut self, x: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()> {
-        self.inner.statistic_values(x, draw, out)
-    }
-    fn statistic_pair(&mut self, x: &[f64], before: &[f64], draw: &Draw, now: &mut [f64], then: &mut [f64]) -> Result<()> {
-        self.inner.statistic_pair(x, before, draw, now, then)
+    fn drawn_constraint_values(
+        &mut self,
+        points: &[f64],
+        draw: &Draw,
+        which: &[u32],
+        drawn: usize,
+        out: &mut [f64],
+    ) -> Result<()> {
+        self.inner.drawn_constraint_values(points, draw, which, drawn, out)?;
+        self.shift_many(points, which.len(), out);
+        Ok(())
     }
     fn constraints_from(&self, x: &[f64], statistics: &[f64], g: &mut [f64]) -> Result<()> {
         self.inner.constraints_from(x, statistics, g)?;
@@ -164,30 +178,12 @@ impl<E: Eval + ?Sized> Eval for Proximal<'_, E> {
         Ok(count)
     }
 
-    fn constraint_vjp(
-        &mut self,
-        x: &[f64],
-        draw: &Draw,
-        g: &mut [f64],
-        weigh: &mut dyn FnMut(&[f64], &mut [f64]),
-        grad: &mut [f64],
-    ) -> Result<()> {
+    fn constraint_vjp(&mut self, x: &[f64], draw: &Draw, g: &mut [f64], weigh: Weigh, grad: &mut [f64]) -> Result<()> {
         let shift = self.shift(x);
         let mut total = 0.0;
-        // The weights must be chosen by the shifted values; the inner view only has the plain ones.
-        let shifted = &mut *self.work;
-        self.inner.constraint_vjp(
-            x,
-            draw,
-            g,
-            &mut |g, w| {
-                shifted.clear();
-                shifted.extend(g.iter().map(|g| g + shift));
-                weigh(shifted, w);
-                total = w.iter().sum();
-            },
-            grad,
-        )?;
+        let mut weigh = by_shifted_values(shift, self.work, weigh, &mut total);
+        self.inner.constraint_vjp(x, draw, g, &mut weigh, grad)?;
+        drop(weigh);
         g.iter_mut().for_each(|g| *g += shift);
         self.add_pull(x, self.rho_g * total, grad);
         Ok(())
@@ -198,27 +194,16 @@ impl<E: Eval + ?Sized> Eval for Proximal<'_, E> {
         x: &[f64],
         draw: &Draw,
         g: &mut [f64],
-        weigh: &mut dyn FnMut(&[f64], &mut [f64]),
+        weigh: Weigh,
         grad: &mut [f64],
         work: &mut [f64],
     ) -> Result<f64> {
         let half = self.half_square(x);
         let shift = self.rho_g * half - self.slack;
         let mut total = 0.0;
-        let shifted = &mut *self.work;
-        let f = self.inner.lagrangian(
-            x,
-            draw,
-            g,
-            &mut |g, w| {
-                shifted.clear();
-                shifted.extend(g.iter().map(|g| g + shift));
-                weigh(shifted, w);
-                total = w.iter().sum();
-            },
-            grad,
-            work,
-        )?;
+        let mut weigh = by_shifted_values(shift, self.work, weigh, &mut total);
+        let f = self.inner.lagrangian(x, draw, g, &mut weigh, grad, work)?;
+        drop(weigh);
         g.iter_mut().for_each(|g| *g += shift);
         self.add_pull(x, self.rho_f + self.rho_g * total, grad);
         Ok(f + self.rho_f * half)

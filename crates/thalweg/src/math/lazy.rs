@@ -1,5 +1,5 @@
 //! Vectors that are moved along sparse rows at the cost of the rows: a stage of SPG with its centre, its average and its ball, and
-//! a vector with a scale. What the rows mean is the solvers' business.
+//! a vector with a scale. The rows come from the caller.
 //!
 //! A stage moves `z' = a c + b z - s d` with a sparse d, averages the z and goes on from the average. Here `z = p c + q v` and
 //! `sum of weighted z = alpha c + beta v + e`, so that p, q, alpha and beta change in a step, and v and e only where d is not 0.

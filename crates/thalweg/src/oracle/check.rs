@@ -1,4 +1,5 @@
-//! Checks of an oracle against itself, for tests of built-in terms and of anybody's own problem.
+//! Consistency checks of a problem: subgradients against differences of values, and weak-convexity constants against pairs of points.
+//! They are meant for tests; a run does not call them.
 
 use super::{At, Draw, Modulus, Pick, Scratch, Subgradients, Warm};
 use crate::math::vec;

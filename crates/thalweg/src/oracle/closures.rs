@@ -1,8 +1,9 @@
-//! A problem written as closures: the ten-line way in.
+//! A problem written as closures, the shortest way to state one. Problems over samples, or whose functions share work, implement the
+//! traits instead.
 
 use std::borrow::Cow;
 
-use super::{At, Description, Modulus, Pick, Scratch, Source, Subgradients, Values};
+use super::{At, Description, Modulus, Pick, Scratch, Source, Subgradients, Values, Weigh};
 use crate::Result;
 use crate::sets::{Set, WholeSpace};
 
@@ -139,14 +140,7 @@ impl Subgradients for Problem {
         Ok((self.objective.value)(at.x))
     }
 
-    fn constraint_vjp(
-        &self,
-        at: At,
-        g: &mut [f64],
-        weigh: &mut dyn FnMut(&[f64], &mut [f64]),
-        grad: &mut [f64],
-        scratch: &mut Scratch,
-    ) -> Result<()> {
+    fn constraint_vjp(&self, at: At, g: &mut [f64], weigh: Weigh, grad: &mut [f64], scratch: &mut Scratch) -> Result<()> {
         self.constraint_values(at, Pick::All, g, scratch)?;
         let Buffers { weights, row } = scratch.get()?;
         weights.fill(0.0);

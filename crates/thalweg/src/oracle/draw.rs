@@ -1,5 +1,5 @@
-//! Which samples an oracle sees. A draw is an argument, never hidden in the oracle: recursive estimators evaluate one draw
-//! at two points, tests fix it, a certificate passes all rows.
+//! The samples that a problem is evaluated on. A draw is an argument and never hidden in the problem: recursive estimators evaluate
+//! one draw at two points, tests fix it, a certificate passes all rows.
 
 use crate::math::Rng;
 

@@ -7,6 +7,9 @@ use super::{At, Description, Draw, Pick, Scratch, Warm};
 use crate::math::vec;
 use crate::{Error, Result};
 
+/// A function that chooses weights for the constraints from their values. The weights arrive as zeros.
+pub type Weigh<'a> = &'a mut dyn FnMut(&[f64], &mut [f64]);
+
 /// Zeroth order: a problem `min f(x)` over a domain subject to `g_j(x) <= 0`, by values alone.
 ///
 /// Every method is pure in its arguments: the same point, draw and warm values give the same bits. Errors are sentences.
@@ -93,14 +96,7 @@ pub trait Subgradients: Values {
     /// `g` becomes g(x); `weigh(g, w)` chooses weights `w`, which arrive as zeros; `grad` becomes the weighted sum of
     /// subgradients. One forward pass. All-zero weights: no backward pass, and `grad` is not touched. Required where there are
     /// constraints.
-    fn constraint_vjp(
-        &self,
-        _at: At,
-        _g: &mut [f64],
-        _weigh: &mut dyn FnMut(&[f64], &mut [f64]),
-        _grad: &mut [f64],
-        _scratch: &mut Scratch,
-    ) -> Result<()> {
+    fn constraint_vjp(&self, _at: At, _g: &mut [f64], _weigh: Weigh, _grad: &mut [f64], _scratch: &mut Scratch) -> Result<()> {
         no_constraints(self.num_constraints(), "constraint_vjp")
     }
     /// As [`Subgradients::constraint_vjp`], with a subgradient of f added; returns f. A problem that
@@ -110,7 +106,7 @@ pub trait Subgradients: Values {
         &self,
         at: At,
         g: &mut [f64],
-        weigh: &mut dyn FnMut(&[f64], &mut [f64]),
+        weigh: Weigh,
         grad: &mut [f64],
         work: &mut [f64],
         scratch: &mut Scratch,
@@ -135,5 +131,37 @@ pub trait Subgradients: Values {
             *gj = all[j as usize];
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A problem that announces constraints and does not compute them.
+    struct Forgetful(usize);
+
+    impl Description for Forgetful {
+        fn dim(&self) -> usize {
+            1
+        }
+        fn num_constraints(&self) -> usize {
+            self.0
+        }
+    }
+
+    impl Values for Forgetful {
+        fn objective(&self, _: At, _: &mut Scratch) -> Result<f64> {
+            Ok(0.0)
+        }
+    }
+
+    #[test]
+    fn constraints_that_are_not_computed_are_an_error() {
+        let (draw, warm, mut scratch) = (Draw::full(), Warm::default(), Scratch::none());
+        let at = At { x: &[0.0], draw: &draw, warm: &warm };
+        assert!(Forgetful(0).constraint_values(at, Pick::All, &mut [], &mut scratch).is_ok());
+        let refused = Forgetful(2).constraint_values(at, Pick::All, &mut [0.0; 2], &mut scratch).unwrap_err().to_string();
+        assert!(refused.contains("2 constraints but does not implement constraint_values"), "{refused}");
     }
 }

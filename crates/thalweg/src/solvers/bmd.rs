@@ -3,10 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::inf_projection::{Iterate, Iterates, Point, check_norm};
 use super::minmax::weights::Weights;
 use super::minmax::{self, Drawn};
-use super::mspg::Vector;
-use super::st_spg::{Iterates, check_norm, no_rows};
 use super::{Eval, Method, PointOrigin, Solver, State, Step, StepKind};
 use crate::estimate::RunningMean;
 use crate::math::rng::Purpose;
@@ -118,7 +117,7 @@ pub struct Bmd {
 /// What a checkpoint keeps.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
-    x: Vector,
+    x: Point,
     weights: Option<Weights>,
     /// Of iterates that are written out; lazy ones keep their own.
     average: RunningMean,
@@ -144,11 +143,12 @@ impl Bmd {
         let weights = weights.as_mut().ok_or_else(minmax::no_weights)?;
         let drawn = &mut self.drawn;
         drawn.draw(weights, batch, ev.rng(Purpose::Sampling));
-        let losses = minmax::demand(ev, "bmd")?;
+        let mut losses = minmax::demand(ev, "bmd")?;
         let eta_p = minmax::step_of_weights(eta_p, losses.samples());
+        let mut losses = losses.subgradient();
         match x {
-            Vector::Plain(x) => {
-                drawn.visit(losses, x, eta_p)?;
+            Point::Plain(x) => {
+                drawn.visit(&mut losses, x, eta_p)?;
                 // theta - eta_theta d; d holds it until it is known to be finite
                 drawn.d.iter_mut().zip(x.iter()).for_each(|(d, x)| *d = x - eta_theta * *d);
                 ev.project(&mut drawn.d)?;
@@ -161,9 +161,9 @@ impl Bmd {
                 }
                 std::mem::swap(x, &mut drawn.d);
             }
-            Vector::Lazy(x) => {
-                let rows = losses.rows().ok_or_else(no_rows)?;
-                drawn.visit_rows(rows, |row| x.score(row), eta_p, eta_theta)?;
+            Point::Lazy(x) => {
+                let mut rows = losses.rows()?;
+                drawn.visit_rows(&mut rows, |row| x.score(row), eta_p, eta_theta)?;
                 check_norm(x.norm(), *radius, "eta_theta", eta_theta, "large")?;
                 weights.raise(&drawn.raises)?;
                 if output == Output::Average {
@@ -171,12 +171,11 @@ impl Bmd {
                 }
                 x.shrink(1.0 - eta_theta * rows.ridge());
                 for (i, amount) in drawn.moves() {
-                    x.add(minmax::row(rows, i), amount);
+                    x.add(rows.row(i as usize), amount);
                 }
                 x.project(*radius);
             }
         }
-        ev.count_samples(0, drawn.count());
         Ok(())
     }
 }
@@ -191,13 +190,13 @@ impl Method for Bmd {
     }
 
     fn writes_cheaply(&self) -> bool {
-        matches!(self.s.x, Vector::Plain(_))
+        matches!(self.s.x, Point::Plain(_))
     }
 
     fn output(&self, out: &mut [f64]) -> PointOrigin {
         match (self.settings.output, self.s.average.get(), &self.s.x) {
             (Output::Average, Some(mean), _) => out.copy_from_slice(mean),
-            (Output::Average, _, Vector::Lazy(x)) => x.write_mean(out),
+            (Output::Average, _, Point::Lazy(x)) => x.write_mean(out),
             (_, _, x) => x.write(out),
         }
         PointOrigin::OutputRule
@@ -217,10 +216,10 @@ impl<'e> Solver<dyn Eval + 'e> for Bmd {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
         let losses = minmax::demand(ev, "bmd")?;
         let Settings { rho, divergence, delta, tree, output, iterates, .. } = self.settings;
-        let lazy = minmax::lazy(iterates, losses, "bmd")?;
+        let lazy = minmax::lazy(iterates, &losses, "bmd")?;
         let averages = output == Output::Average;
         self.s = Saved {
-            x: Vector::start(x, lazy, averages),
+            x: Point::start(x, lazy, averages),
             weights: Some(Weights::new(minmax::weights_set(losses.samples(), rho, divergence, delta)?, tree)),
             average: RunningMean::default(),
             radius: losses.domain().ball_around_origin().unwrap_or(f64::MAX),

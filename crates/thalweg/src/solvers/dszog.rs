@@ -225,8 +225,7 @@ impl Dszog {
         }
         self.s.weights.draw(m2, ev.rng(Purpose::Sampling), &mut self.drawn, &mut self.times);
         self.constraints.resize(count * self.drawn.len(), 0.0);
-        ev.constraint_values_many(self.estimator.points(), &self.full, Pick::These(&self.drawn), &mut self.constraints)?;
-        ev.count_repeated((count * (m2 - self.drawn.len())) as u64);
+        ev.drawn_constraint_values(self.estimator.points(), &self.full, &self.drawn, m2, &mut self.constraints)?;
         // phi of the drawn constraints at each point, weighed by how often each was drawn.
         for (value, row) in self.values.iter_mut().zip(self.constraints.chunks(self.drawn.len())) {
             *value = row.iter().zip(&self.times).map(|(f, times)| times * phi(*f, margin)).sum();

@@ -4,12 +4,11 @@
 pub(super) mod weights;
 
 use super::Eval;
+use super::inf_projection::{Iterates, choose_lazy};
 use super::spg::check_positive;
-use super::st_spg::{Iterates, choose_lazy};
-use crate::error::check_finite;
+use crate::eval::{LossReading, LossRowReading, SampleLossesView};
 use crate::math::Rng;
 use crate::math::lazy::DataRow;
-use crate::oracle::{LossRows, SampleLosses};
 use crate::sets::ChiSquare;
 use crate::{Error, Result};
 use weights::Weights;
@@ -40,7 +39,7 @@ pub(super) fn weights_set(samples: usize, rho: f64, divergence: Option<f64>, del
 }
 
 /// The losses behind the gate, or why there are none.
-pub(super) fn demand<'a>(ev: &'a (dyn Eval + '_), method: &str) -> Result<&'a dyn SampleLosses> {
+pub(super) fn demand<'a>(ev: &'a mut (dyn Eval + '_), method: &str) -> Result<SampleLossesView<'a>> {
     if ev.num_constraints() > 0 {
         return Err(Error::Problem(format!("{method} takes no constraints, but the problem has {}", ev.num_constraints())));
     }
@@ -57,13 +56,8 @@ pub(super) fn demand<'a>(ev: &'a (dyn Eval + '_), method: &str) -> Result<&'a dy
 }
 
 /// Whether iterates are kept lazily.
-pub(super) fn lazy(asked: Iterates, losses: &dyn SampleLosses, method: &str) -> Result<bool> {
-    choose_lazy(asked, losses.rows().map(|rows| rows.features()), losses.dim(), losses.domain(), method)
-}
-
-/// The row of a sample.
-pub(super) fn row(rows: &dyn LossRows, sample: u32) -> DataRow<'_> {
-    DataRow { features: rows.features(), row: rows.row(sample as usize), intercept: rows.intercept() }
+pub(super) fn lazy(asked: Iterates, losses: &SampleLossesView, method: &str) -> Result<bool> {
+    choose_lazy(asked, losses.features(), losses.dim(), losses.domain(), method)
 }
 
 pub(super) fn no_weights() -> Error {
@@ -93,18 +87,13 @@ impl Drawn {
         }
     }
 
-    pub(super) fn count(&self) -> u64 {
-        self.samples.len() as u64
-    }
-
     /// Losses at a point that is written out.
-    pub(super) fn visit(&mut self, losses: &dyn SampleLosses, x: &[f64], eta_p: f64) -> Result<()> {
+    pub(super) fn visit(&mut self, losses: &mut LossReading, x: &[f64], eta_p: f64) -> Result<()> {
         let share = 1.0 / self.samples.len() as f64;
         self.raises.clear();
         self.d.fill(0.0);
         for &(i, p) in &self.samples {
             let v = losses.add_loss(x, i as usize, share, &mut self.d)?;
-            check_finite("the loss of a sample", v)?;
             self.raises.push((i, eta_p * share * v / p));
         }
         losses.add_common(x, &mut self.d);
@@ -114,7 +103,7 @@ impl Drawn {
     /// Losses at scores; `step` is how far to go along the mean of the subgradients.
     pub(super) fn visit_rows(
         &mut self,
-        rows: &dyn LossRows,
+        rows: &mut LossRowReading,
         mut score: impl FnMut(DataRow) -> f64,
         eta_p: f64,
         step: f64,
@@ -123,9 +112,8 @@ impl Drawn {
         self.raises.clear();
         self.moves.clear();
         for &(i, p) in &self.samples {
-            let (v, slope) = rows.loss_of(i as usize, score(row(rows, i)));
-            check_finite("the loss of a sample", v)?;
-            check_finite("the slope of the loss of a sample", slope)?;
+            let score = score(rows.row(i as usize));
+            let (v, slope) = rows.loss(i as usize, score)?;
             self.raises.push((i, eta_p * share * v / p));
             self.moves.push((i, -step * share * slope));
         }

@@ -10,6 +10,7 @@ pub mod complexity;
 pub mod conex;
 pub mod dszog;
 mod dual;
+mod inf_projection;
 pub mod ipp;
 pub mod lbfgs;
 mod minmax;

@@ -1,32 +1,17 @@
-//! MSPG: one loop of proximal gradient steps in x and y at once, with batches that grow.
+//! MSPG: one loop of proximal gradient steps in x and y at once, with batches that grow. What it shares with St-SPG is in
+//! `inf_projection`.
 
 use serde::{Deserialize, Serialize};
 
+pub use super::inf_projection::Output;
+use super::inf_projection::{Iterate, Iterates, Outputs, Point, Profiled, check_norm, choose_lazy, clipped_notes, demand};
 use super::spg::check_positive;
-use super::st_spg::{
-    Iterates, bare, check_norm, choose_lazy, clipped_notes, demand, each_row, features_of, hold, hold_anew, no_rows, row,
-};
 use super::{Eval, Method, PointOrigin, Solver, State, Step, StepKind};
 use crate::error::{check_finite, check_length};
-use crate::estimate::{Order, Reservoir, RunningMean, Walk};
-use crate::math::lazy::Scaled;
-use crate::math::rng::Purpose;
+use crate::estimate::{Order, Walk};
 use crate::math::vec;
-use crate::oracle::{Draw, InfProjection};
+use crate::oracle::Draw;
 use crate::{Error, Note, Result, plan};
-
-/// Which point is returned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Output {
-    /// The last one.
-    #[default]
-    Last,
-    /// A random one of the iterates after an update: what the theorem speaks of.
-    Random,
-    /// The mean of the iterates after an update, weighted by powers of t.
-    Average,
-}
 
 /// Settings of [`Mspg`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -85,7 +70,7 @@ impl Settings {
 
 /// MSPG, the mini-batch stochastic proximal gradient method.
 ///
-/// **Problem.** `min_x g(x) + min_y h(y) - <y, l(x)>` over a simple set, an [`InfProjection`] problem. There are no constraints.
+/// **Problem.** `min_x g(x) + min_y h(y) - <y, l(x)>` over a simple set, an [`InfProjection`](crate::oracle::InfProjection) problem. There are no constraints.
 ///
 /// **Assumptions.** g and l smooth, l Lipschitz, h uniformly convex with a simple prox, bounded y, bounded variance.
 ///
@@ -109,57 +94,14 @@ pub struct Mspg {
     work: Work,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Work {
     d: Vec<f64>,
     mapping: Vec<f64>,
-    x: Vec<f64>,
+    /// Rows and how far to move along them.
     moves: Vec<(u32, f64)>,
     draw: Draw,
-    held: Option<Box<dyn InfProjection>>,
-}
-
-impl std::fmt::Debug for Work {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        f.debug_struct("Work").finish_non_exhaustive()
-    }
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) enum Vector {
-    Plain(Vec<f64>),
-    Lazy(Scaled),
-}
-
-impl Default for Vector {
-    fn default() -> Self {
-        Vector::Plain(vec![])
-    }
-}
-
-impl Vector {
-    pub(super) fn start(x: &[f64], lazy: bool, mean: bool) -> Self {
-        if !lazy {
-            return Vector::Plain(x.to_vec());
-        }
-        let mut scaled = Scaled::default();
-        scaled.start(x, mean);
-        Vector::Lazy(scaled)
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Vector::Plain(x) => x.len(),
-            Vector::Lazy(x) => x.len(),
-        }
-    }
-
-    pub(super) fn write(&self, out: &mut [f64]) {
-        match self {
-            Vector::Plain(x) => out.copy_from_slice(x),
-            Vector::Lazy(x) => x.write(out),
-        }
-    }
+    profiled: Profiled,
 }
 
 /// What a checkpoint keeps.
@@ -167,11 +109,9 @@ impl Vector {
 struct Saved {
     /// The iteration, from 1 on.
     t: u64,
-    x: Vector,
+    x: Point,
     y: Vec<f64>,
-    reservoir: Reservoir,
-    /// Of iterates that are written out; lazy ones keep their own.
-    average: RunningMean,
+    outputs: Outputs,
     walk: Walk,
     profiled_scalar: Option<f64>,
     radius: f64,
@@ -199,7 +139,7 @@ impl Mspg {
     /// random order, in batches of `ceil(b t)`; what is less than one more joins the last. The first pass begins at `start`, moved into
     /// the domain. Returns the number of iterations; after an error the iterate is the one before the step that failed.
     ///
-    /// What a problem keeps beside x and y ([`InfProjection::profiled_scalar`]) is that of the rows at hand.
+    /// What a problem keeps beside x and y ([`InfProjection::profiled_scalar`](crate::oracle::InfProjection::profiled_scalar)) is that of the rows at hand.
     pub fn pass(&mut self, ev: &mut dyn Eval, start: &[f64]) -> Result<u64> {
         if self.s.t == 0 {
             check_length("the start", start.len(), ev.dim())?;
@@ -227,8 +167,8 @@ impl Mspg {
 
     /// Sizes the buffers for the iterate.
     fn make_room(&mut self) {
-        self.work.held = None;
-        let dense = if let Vector::Plain(x) = &self.s.x { x.len() } else { 0 };
+        self.work.profiled.forget();
+        let dense = if let Point::Plain(x) = &self.s.x { x.len() } else { 0 };
         self.work.d.resize(dense, 0.0);
         self.work.mapping.resize(self.s.y.len(), 0.0);
     }
@@ -241,56 +181,50 @@ impl Mspg {
     fn take_step(&mut self, ev: &mut dyn Eval, order: Order, size: usize) -> Result<usize> {
         let eta = self.settings.eta;
         let Saved { t, x, y, profiled_scalar, radius, clipped, walk, .. } = &mut self.s;
-        let Work { d, mapping, x: written, moves, draw, held } = &mut self.work;
-        if t.is_power_of_two() {
-            hold_anew(ev, "mspg", |out| x.write(out), profiled_scalar, held, written, draw)?;
-        } else {
-            hold(ev, "mspg", *profiled_scalar, held)?;
-        }
+        let Work { d, mapping, moves, draw, profiled } = &mut self.work;
+        profiled.update(ev, "mspg", profiled_scalar, t.is_power_of_two(), |out| x.write(out))?;
         walk.draw(ev, order, size, draw);
         let samples = draw.stream(0);
-        let problem = held.as_deref().map_or_else(|| demand(ev, "mspg"), Ok)?;
-        let (h, n) = (*problem.power(), problem.samples());
-        let counted = samples.count(n);
+        let mut problem = profiled.problem(ev, "mspg")?;
+        let (h, counted) = (problem.power(), samples.count(problem.samples()));
+        let mut gradient = problem.subgradient();
         match x {
-            Vector::Plain(x) => {
-                let g = problem.convex(x, samples, d)?;
-                check_finite("g", g)?;
-                problem.mapping(x, samples, mapping)?;
-                problem.add_mapping_pull(x, samples, y, -1.0, d)?;
+            Point::Plain(x) => {
+                gradient.joint(x, samples, y, mapping, d)?;
                 // x_{t+1} = proj(x_t - eta gx), line 4; d holds it until it is known to be finite
                 d.iter_mut().zip(x.iter()).for_each(|(d, x)| *d = x - eta * *d);
-                check_mapping(mapping)?;
                 ev.project(d)?;
                 super::check_iterate(d)?;
                 check_norm(vec::norm(d), *radius, "eta", eta, "large")?;
                 std::mem::swap(x, d);
             }
-            Vector::Lazy(x) => {
-                let rows = problem.rows().ok_or_else(no_rows)?;
+            Point::Lazy(x) => {
+                let mut rows = gradient.rows()?;
                 moves.clear();
                 mapping.fill(0.0);
                 let share = 1.0 / counted as f64;
-                each_row(rows, samples, n, walk, |i, row| {
-                    let score = x.score(row);
-                    let ((value, slope), (l, pull)) = (rows.convex_of(i, score), rows.mapping_of(i, score));
-                    let c = rows.coordinate(i);
-                    let slope = slope - y[c] * pull;
-                    check_finite("g", value)?;
-                    check_finite("the slope of g - y l", slope)?;
-                    mapping[c] += share * l;
-                    moves.push((i as u32, -eta * share * slope));
-                    Ok(())
-                })?;
+                rows.each(
+                    samples,
+                    |k| walk.ahead(k),
+                    |sample| {
+                        let (slope, (l, pull)) = sample.joint(x.score(sample.row()))?;
+                        let c = sample.coordinate();
+                        let slope = slope - y[c] * pull;
+                        check_finite("the slope of g - y l", slope)?;
+                        mapping[c] += share * l;
+                        moves.push((sample.index as u32, -eta * share * slope));
+                        Ok(())
+                    },
+                )?;
                 check_mapping(mapping)?;
                 check_norm(x.norm(), *radius, "eta", eta, "large")?;
-                let bare = bare(rows).map(|unit| (unit, x.score(unit)));
+                let unpenalised = rows.unpenalised().map(|unit| (unit, x.score(unit)));
                 x.shrink(1.0 - eta * rows.ridge());
-                if let Some((unit, kept)) = bare {
+                if let Some((unit, kept)) = unpenalised {
                     x.add(unit, eta * rows.ridge() * kept);
                 }
                 for &(i, amount) in moves.iter().filter(|(_, amount)| *amount != 0.0) {
-                    x.add(row(rows, i as usize), amount);
+                    x.add(rows.row(i as usize), amount);
                 }
                 x.project(*radius);
             }
@@ -299,7 +233,6 @@ impl Mspg {
         y.iter_mut().zip(mapping.iter()).for_each(|(y, l)| *y = h.prox(*y + eta * l, eta));
         *clipped += u64::from(y.len() == 1 && y[0] >= h.interval()[1]);
         *t += 1;
-        ev.count_samples(0, counted as u64);
         Ok(counted)
     }
 
@@ -307,23 +240,18 @@ impl Mspg {
     fn advance(&mut self, ev: &mut dyn Eval, order: Order, size: usize) -> Result<usize> {
         let counted = self.take_step(ev, order, size)?;
         // Indices 2 to T + 1: iterates after an update.
-        let Saved { t, x, reservoir, average, .. } = &mut self.s;
-        let weight = || (*t as f64).powf(self.settings.weight);
-        match (self.settings.output, x) {
-            (Output::Last, _) => {}
-            (Output::Random, x) => reservoir.offer_by(*t, 1.0, ev.rng(Purpose::Output), |out| x.write(out)),
-            (Output::Average, Vector::Plain(x)) => average.add(x, weight()),
-            (Output::Average, Vector::Lazy(x)) => x.weigh(weight()),
+        let Saved { t, x, outputs, .. } = &mut self.s;
+        if self.settings.output != Output::Last {
+            let weight = (*t as f64).powf(self.settings.weight);
+            outputs.offer(self.settings.output, ev, x, *t, 1.0, weight);
         }
         Ok(counted)
     }
 }
 
+/// Checks l as it was put together from rows.
 fn check_mapping(mapping: &[f64]) -> Result<()> {
-    match vec::first_not_finite(mapping) {
-        None => Ok(()),
-        Some((j, value)) => Err(Error::NotFinite { what: format!("entry {} of l", j + 1), value }),
-    }
+    mapping.iter().try_for_each(|&l| check_finite("l", l))
 }
 
 impl Method for Mspg {
@@ -340,17 +268,11 @@ impl Method for Mspg {
     }
 
     fn writes_cheaply(&self) -> bool {
-        matches!(self.s.x, Vector::Plain(_))
+        matches!(self.s.x, Point::Plain(_))
     }
 
     fn output(&self, out: &mut [f64]) -> PointOrigin {
-        let Saved { x, reservoir, average, .. } = &self.s;
-        match (self.settings.output, reservoir.get(), average.get(), x) {
-            (Output::Random, Some((_, kept)), _, _) => out.copy_from_slice(kept),
-            (Output::Average, _, Some(mean), _) => out.copy_from_slice(mean),
-            (Output::Average, _, _, Vector::Lazy(x)) => x.write_mean(out),
-            _ => x.write(out),
-        }
+        self.s.outputs.write(self.settings.output, &self.s.x, out);
         PointOrigin::OutputRule
     }
 
@@ -364,7 +286,7 @@ impl Method for Mspg {
 
     fn restore(&mut self, state: &State) -> Result<()> {
         self.s = state.unpack()?;
-        self.work.held = None;
+        self.work.profiled.forget();
         Ok(())
     }
 }
@@ -372,16 +294,14 @@ impl Method for Mspg {
 impl<'e> Solver<dyn Eval + 'e> for Mspg {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
         let problem = demand(ev, "mspg")?;
-        let lazy = choose_lazy(self.settings.iterates, features_of(problem), problem.dim(), problem.domain(), "mspg")?;
+        let lazy = choose_lazy(self.settings.iterates, problem.features(), problem.dim(), problem.domain(), "mspg")?;
         let m = problem.coupled();
         let s = &mut self.s;
         *s = Saved { t: 1, radius: problem.domain().ball_around_origin().unwrap_or(f64::MAX), ..Saved::default() };
         s.y.resize(m, 0.0);
         problem.coupled_start(&mut s.y);
-        let averages = self.settings.output == Output::Average;
-        s.average.reset(if averages && !lazy { x.len() } else { 0 });
-        s.x = Vector::start(x, lazy, averages);
-        s.reservoir.reset(if self.settings.output == Output::Random { x.len() } else { 0 });
+        s.x = Point::start(x, lazy, self.settings.output == Output::Average);
+        s.outputs = Outputs::new(self.settings.output, x.len(), lazy);
         self.make_room();
         Ok(())
     }

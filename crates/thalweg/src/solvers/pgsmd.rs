@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::inf_projection::{Iterate, Iterates, StagePoint, check_norm};
 use super::minmax::weights::Weights;
 use super::minmax::{self, Drawn};
 use super::spg::{ProxStep, check_positive};
-use super::st_spg::{Iterates, Vector, check_norm, no_rows};
 use super::{Eval, Method, PointOrigin, Solver, State, Step, StepKind};
 use crate::Result;
 use crate::estimate::Reservoir;
@@ -124,7 +124,7 @@ struct Saved {
     stage: u64,
     /// Steps of this stage that are done.
     step: u64,
-    x: Vector,
+    x: StagePoint,
     weights: Option<Weights>,
     reservoir: Reservoir,
     radius: f64,
@@ -154,15 +154,16 @@ impl Pgsmd {
         let weights = weights.as_mut().ok_or_else(minmax::no_weights)?;
         let drawn = &mut self.drawn;
         drawn.draw(weights, batch, ev.rng(Purpose::Sampling));
-        let losses = minmax::demand(ev, "pgsmd")?;
+        let mut losses = minmax::demand(ev, "pgsmd")?;
         let slower = *stage as f64 + 2.0;
         let (eta_p, e) = (minmax::step_of_weights(eta_p, losses.samples()) / slower, eta_theta / slower);
+        let mut losses = losses.subgradient();
         // (theta / e + 2 rho_wc c - d) / (1 / e + 2 rho_wc)
         let pull = 1.0 + 2.0 * rho_wc * e;
         let step = ProxStep { centre: 2.0 * rho_wc * e / pull, last: 1.0 / pull, slope: e / pull };
         match x {
-            Vector::Plain(plain) => {
-                drawn.visit(losses, &plain.z, eta_p)?;
+            StagePoint::Plain(plain) => {
+                drawn.visit(&mut losses, &plain.z, eta_p)?;
                 plain.propose(step, &mut drawn.d);
                 ev.project(&mut drawn.d)?;
                 super::check_iterate(&drawn.d)?;
@@ -170,20 +171,19 @@ impl Pgsmd {
                 weights.raise(&drawn.raises)?;
                 plain.take(&mut drawn.d, (1.0, 0.0));
             }
-            Vector::Lazy(lazy) => {
-                let rows = losses.rows().ok_or_else(no_rows)?;
-                drawn.visit_rows(rows, |row| lazy.scores(row).1, eta_p, step.slope)?;
+            StagePoint::Lazy(lazy) => {
+                let mut rows = losses.rows()?;
+                drawn.visit_rows(&mut rows, |row| lazy.scores(row).1, eta_p, step.slope)?;
                 check_norm(lazy.norm(), *radius, "eta_theta", eta_theta, "large")?;
                 weights.raise(&drawn.raises)?;
                 lazy.weigh(1.0);
                 lazy.advance(step.centre, step.last - step.slope * rows.ridge());
                 for (i, amount) in drawn.moves() {
-                    lazy.add(minmax::row(rows, i), amount);
+                    lazy.add(rows.row(i as usize), amount);
                 }
                 lazy.project(*radius);
             }
         }
-        ev.count_samples(0, drawn.count());
         Ok(())
     }
 }
@@ -198,7 +198,7 @@ impl Method for Pgsmd {
     }
 
     fn writes_cheaply(&self) -> bool {
-        matches!(self.s.x, Vector::Plain(_))
+        matches!(self.s.x, StagePoint::Plain(_))
     }
 
     fn output(&self, out: &mut [f64]) -> PointOrigin {
@@ -223,11 +223,11 @@ impl<'e> Solver<dyn Eval + 'e> for Pgsmd {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
         let losses = minmax::demand(ev, "pgsmd")?;
         let Settings { rho, divergence, delta, tree, output, iterates, .. } = self.settings;
-        let lazy = minmax::lazy(iterates, losses, "pgsmd")?;
+        let lazy = minmax::lazy(iterates, &losses, "pgsmd")?;
         self.s = Saved {
             stage: 0,
             step: 0,
-            x: Vector::start(x, lazy, false),
+            x: StagePoint::start(x, lazy, false),
             weights: Some(Weights::new(minmax::weights_set(losses.samples(), rho, divergence, delta)?, tree)),
             reservoir: Reservoir::default(),
             radius: losses.domain().ball_around_origin().unwrap_or(f64::MAX),
@@ -243,7 +243,7 @@ impl<'e> Solver<dyn Eval + 'e> for Pgsmd {
         s.step += 1;
         // J_s = (s + 2)^2
         if s.step == (s.stage + 2).saturating_mul(s.stage + 2) {
-            if let Vector::Lazy(lazy) = &s.x {
+            if let StagePoint::Lazy(lazy) = &s.x {
                 // The average is as finite as what enters it.
                 check_norm(lazy.norm(), s.radius, "eta_theta", self.settings.eta_theta, "large")?;
             }

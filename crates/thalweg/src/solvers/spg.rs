@@ -1,5 +1,5 @@
 //! The stochastic proximal subgradient method for a function with a proximal term around the start, and the rule of its steps,
-//! which St-SPG takes over.
+//! which St-SPG uses too. Stages are not here.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! The weights P over samples during a run of a min-max method: drawn from, raised at a few samples and projected onto
-//! [`ChiSquare`] in every step. What is raised and by how much is the solvers' business.
+//! [`ChiSquare`] in every step. Which weights are raised, and by how much, is decided by the solver.
 //!
 //! Two forms of the same numbers. [`Dense`] keeps every weight and projects all of them. [`Tree`] uses that a projection maps all
 //! weights but the raised ones alike: `u -> max(-c, u / kap - tau)`, u = p - 1/n. It keeps keys q in a search tree and one affine map
