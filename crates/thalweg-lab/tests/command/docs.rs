@@ -144,7 +144,7 @@ fn names_in(page: &str, row: &str) -> Vec<String> {
 #[test]
 fn every_solver_is_documented() {
     for (page, row, interface) in [
-        ("docs/solve.md", "| `name` | the method, or", Interface::Solve),
+        ("docs/solve.md", "| `name` | the solver, or", Interface::Solve),
         ("docs/fit.md", "| `--solver NAME` |", Interface::Fit),
         ("docs/python.md", "- **`method`** is", Interface::Minimize),
     ] {

@@ -7,10 +7,7 @@ use std::str::FromStr;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{
-    AnySolver, accszofw, acczomda, adaprox, bmd, bundle, conex, dszog, ipp, lbfgs, mspg, pgsmd, spg, ssg, st_spg, threes_econ,
-    zopsgd, zoscgd,
-};
+use super::{AnySolver, adaprox};
 use crate::suggest::did_you_mean;
 use crate::{Error, Result};
 
@@ -41,7 +38,7 @@ pub enum Interface {
     BlackBox,
     /// The planners of [`crate::plan`].
     Plan,
-    /// The inner solver of [`ipp`].
+    /// The inner solver of [`ipp`](super::ipp).
     Ipp,
 }
 
@@ -76,7 +73,7 @@ macro_rules! register {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum SolverName {
             $(
-                #[doc = concat!("`", $name, "`: [`", stringify!($module), "`].")]
+                #[doc = concat!("`", $name, "`: [`", stringify!($module), "`](super::", stringify!($module), ").")]
                 #[serde(rename = $name)]
                 $solver,
             )*
@@ -89,7 +86,7 @@ macro_rules! register {
             $(
                 #[doc = concat!("Settings of `", $name, "`.")]
                 #[serde(rename = $name)]
-                $solver($module::Settings),
+                $solver(super::$module::Settings),
             )*
         }
 
@@ -138,14 +135,14 @@ macro_rules! register {
             /// The solver with its default settings.
             pub fn config(self) -> Config {
                 match self {
-                    $(SolverName::$solver => Config::$solver($module::Settings::default()),)*
+                    $(SolverName::$solver => Config::$solver(super::$module::Settings::default()),)*
                 }
             }
 
             /// Reads the settings of the solver, without its name.
             pub fn deserialize_settings<'de, D: Deserializer<'de>>(self, settings: D) -> Result<Config, D::Error> {
                 match self {
-                    $(SolverName::$solver => $module::Settings::deserialize(settings).map(Config::$solver),)*
+                    $(SolverName::$solver => super::$module::Settings::deserialize(settings).map(Config::$solver),)*
                 }
             }
         }
@@ -168,7 +165,7 @@ macro_rules! register {
             /// Builds the solver.
             pub fn build(&self) -> Result<AnySolver> {
                 Ok(match self {
-                    $(Config::$solver(settings) => AnySolver::$kind(Box::new($module::$solver::new(settings.clone())?)),)*
+                    $(Config::$solver(settings) => AnySolver::$kind(Box::new(super::$module::$solver::new(settings.clone())?)),)*
                 })
             }
 
@@ -258,6 +255,7 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ssg;
     use super::*;
     use crate::auto;
 
