@@ -15,7 +15,6 @@ use thalweg_lab::lab::experiment::Experiment;
 use thalweg_lab::lab::frame;
 use thalweg_lab::lab::schedule::{self, RunOptions, Watch};
 use thalweg_lab::lab::store::{Part, Store};
-use thalweg_lab::{Error, Result};
 
 use crate::error::of_lab;
 use crate::values::python;
