@@ -10,7 +10,7 @@ use pyo3::types::PyDict;
 use serde::Deserialize;
 use thalweg::auto::{self, Choice};
 use thalweg::certify as certificates;
-use thalweg::run::{self, Budget, Options, Outcome, Record, Stop};
+use thalweg::run::{self, Budget, Options, Outcome, Record, StoppingRule};
 use thalweg::solvers::{Needs, SolverName};
 use thalweg_lab::spec::solver as spec;
 
@@ -25,7 +25,7 @@ use crate::watch::{Interrupt, Raised, Watcher, alone};
 struct Conduct {
     budget: Budget,
     record: Record,
-    stop: Stop,
+    stop: StoppingRule,
     seed: u64,
     feasibility: f64,
     repair: bool,

@@ -207,7 +207,8 @@ def test_repaired_points_are_the_nearest(programme, bounds):
     )
     assert not raw.success and raw.maxcv > 1e-3
     assert repaired.success and repaired.maxcv <= 1e-6 and repaired.nit == raw.nit
-    assert any("projected onto the constraints" in note for note in repaired.notes)
+    note = next(note for note in repaired.notes if "projected onto the constraints" in note)
+    assert note.kind == "repaired" and note.data["violated"] >= 1
     free = np.isfinite(low) | np.isfinite(high)
     known = [LinearConstraint(A[free], low[free], high[free])]
     if isinstance(bounds, thalweg.Ball):

@@ -73,6 +73,7 @@ __all__ = [
     "MinimizeResult",
     "ModelCertificate",
     "NeymanPearsonClassifier",
+    "Note",
     "Plan",
     "Simplex",
     "Tradeoff",

@@ -193,7 +193,7 @@ def _result(
     best, status = outcome["best_feasible"], status_of(outcome["ended"], stopped)
     if best is not None and not point["feasible"]:
         point, multipliers, zeroth_order = best, None, None
-        notes.append(Note("the solver's output is infeasible; this is the best feasible point that was measured", "best-feasible"))
+        notes.append(Note("the solver's output is infeasible; this is the best feasible point measured", "best-feasible"))
     signed = {c["name"]: c["value"] for c in point["constraints"]}
     words = "stopped by the callback" if status == 3 else ended
     x = np.array(point["x"])

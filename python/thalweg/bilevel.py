@@ -372,7 +372,7 @@ def _result(
     notes = notes_of(found["notes"] + outcome["notes"])
     if worst is not None and not worst.feasible:
         notes.append(
-            Note("no feasible inner solution was found; worst and best have the nearest y and no value", "no-feasible-inner-solution")
+            Note("no feasible inner solution was found; worst and best have the nearest y and no value", "no-feasible-inner")
         )
     (nfev, njev, _), (inner_nfev, inner_njev, _) = calls["outer"], calls["inner"]
     return BilevelResult(

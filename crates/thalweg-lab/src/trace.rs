@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use thalweg::run::Row;
-use thalweg::solvers::Kind;
+use thalweg::solvers::StepKind;
 
 use crate::data::table::quote_cell;
 use crate::output::CROWD;
@@ -34,9 +34,9 @@ pub fn csv(rows: &[Row], metrics: &[String]) -> String {
     for r in rows {
         let numbers = [r.objective, r.violation, r.norm, r.passes_f, r.passes_g].map(digits).join(",");
         let step = match r.step {
-            Some(Kind::Objective) => "objective",
-            Some(Kind::Constraint) => "constraint",
-            Some(Kind::Other) | None => "",
+            Some(StepKind::Objective) => "objective",
+            Some(StepKind::Constraint) => "constraint",
+            Some(StepKind::Other) | None => "",
         };
         // Writing to a String cannot fail.
         let _ = write!(text, "{},{numbers},{},{},{step}", r.iteration, r.samples, digits(r.seconds));
@@ -124,7 +124,7 @@ mod tests {
             constraints: vec![-2.0],
             metrics: vec![0.25, f64::NAN],
         };
-        let text = csv(&[row(0, Some(Kind::Constraint)), row(1, None)], &[]);
+        let text = csv(&[row(0, Some(StepKind::Constraint)), row(1, None)], &[]);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "iteration,objective,violation,norm,passes_f,passes_g,samples,seconds,step");
         assert!(lines[1].starts_with("0,1.0000000000000000e0,-2.0000000000000000e0,5.0000000000000000e-1,"));

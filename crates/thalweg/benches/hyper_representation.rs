@@ -14,7 +14,7 @@ use thalweg::eval::Evaluator;
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::oracle::{Description, Draw, Values, Warm};
-use thalweg::solvers::{Adaprox, Eval, Kind, Method, Solver, ValueEval, adaprox, pd};
+use thalweg::solvers::{Adaprox, Eval, Method, Solver, StepKind, ValueEval, adaprox, pd};
 
 const ROWS: usize = 200;
 const FEATURES: usize = 50;
@@ -115,7 +115,7 @@ fn measure(m: usize, folder: Option<&Path>) -> Vec<f64> {
                 constraint_steps[k] = 0;
                 for _ in 0..count {
                     let step = solver.step(ev as &mut dyn Eval).unwrap();
-                    constraint_steps[k] += usize::from(step.kind == Kind::Constraint);
+                    constraint_steps[k] += usize::from(step.kind == StepKind::Constraint);
                 }
                 seconds[k].push(began.elapsed().as_secs_f64() / count as f64);
                 products[k] = ev.counts().more.values().sum::<u64>() - before;

@@ -406,7 +406,7 @@ impl Note {
             Note::InnerMultiplierAtBound { bound } => {
                 write!(f, "a multiplier of the inner maximisation is at its bound {bound}; use a larger multiplier_bound")
             }
-            _ => Ok(()),
+            other => write!(f, "{other:?}"),
         }
     }
 }

@@ -246,7 +246,8 @@ fn run_experiment(args: RunArgs) -> Ending {
         text += &format!("note: {note}\n");
     }
     for row in rows.iter().filter(|row| row.failed()) {
-        text += &format!("{}: {}\n", row.name(), row.ended.as_deref().unwrap_or_default());
+        let refused = if row.status == Some(Status::Refused) { "refused: " } else { "" };
+        text += &format!("{}: {refused}{}\n", row.name(), row.ended.as_deref().unwrap_or_default());
     }
     let flag = match args.store.store == Path::new("thalweg.sqlite") {
         true => String::new(),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use thalweg::Note;
 use thalweg::run::{self, Budget, Checkpoint, Observer, Outcome, Progress, Record, StopReason};
-use thalweg::solvers::Kind;
+use thalweg::solvers::StepKind;
 
 use super::experiment::Certified;
 use super::host;
@@ -179,7 +179,7 @@ impl Scheduler<'_> {
         setup.options = run::Options {
             budget: Budget::iterations(stored.iterations),
             record: Record { at: Some(even(stored.iterations, points)), ..Record::default() },
-            stop: run::Stop::default(),
+            stop: run::StoppingRule::default(),
             certificate: how,
             metrics: None,
             ..setup.options
@@ -248,9 +248,9 @@ fn curves(outcome: &Outcome, metrics: &[String]) -> Vec<Curve> {
     column("value", "norm", &|r| r.norm);
     column("value", "step", &|r| match r.step {
         None => 0.0,
-        Some(Kind::Objective) => 1.0,
-        Some(Kind::Constraint) => 2.0,
-        Some(Kind::Other) => 3.0,
+        Some(StepKind::Objective) => 1.0,
+        Some(StepKind::Constraint) => 2.0,
+        Some(StepKind::Other) => 3.0,
     });
     type Optional = (&'static str, fn(&run::Row) -> Option<f64>);
     let optional: [Optional; 4] = [
@@ -263,7 +263,7 @@ fn curves(outcome: &Outcome, metrics: &[String]) -> Vec<Curve> {
         column("value", name, &|r| get(r).unwrap_or(f64::NAN));
     }
     // Of very many constraints a row has none.
-    for (j, c) in constraints.iter().enumerate().filter(|_| total <= run::LISTED) {
+    for (j, c) in constraints.iter().enumerate().filter(|_| total <= run::MAX_LISTED_CONSTRAINTS) {
         column("constraint", &c.name, &|r| r.constraints.get(j).copied().unwrap_or(f64::NAN));
     }
     for (j, name) in metrics.iter().enumerate() {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use thalweg::run::{Budget, Record, Stop};
+use thalweg::run::{Budget, Record, StoppingRule};
 use toml::Value;
 
 use crate::data::synth::Synth;
@@ -40,7 +40,7 @@ pub struct Spec {
     pub record: Record,
     /// When to end because the iterate is good enough: objective, certificate.
     #[serde(default)]
-    pub stop: Stop,
+    pub stop: StoppingRule,
 }
 
 /// The `[data]` table.

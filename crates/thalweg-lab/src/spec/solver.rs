@@ -3,7 +3,7 @@
 
 use thalweg::auto::{self, Choice, Work};
 use thalweg::oracle::Description;
-use thalweg::run::{LISTED, Options};
+use thalweg::run::{MAX_LISTED_CONSTRAINTS, Options};
 use thalweg::solvers::{AnySolver, Config, Interface, SolverName, registry};
 use thalweg::suggest::did_you_mean;
 use toml::Value;
@@ -36,7 +36,7 @@ impl Spec {
                 let (within, notes, work) = (tuning.within, tuning.reasons(), tuning.work);
                 (Config::Adaprox(tuning.settings), Some(within), notes, work)
             }
-            (None, Problem::Many(many)) if many.num_constraints() > LISTED => {
+            (None, Problem::Many(many)) if many.num_constraints() > MAX_LISTED_CONSTRAINTS => {
                 return Err(Error::Request(format!(
                     "auto chooses among solvers that evaluate every constraint in every step, and this problem has {}; expected the \
                      name of a solver, such as {}, which draws constraints",

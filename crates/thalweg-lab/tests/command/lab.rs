@@ -330,7 +330,7 @@ fn failures_are_rows_with_a_reason_and_do_not_stop_the_rest() {
     let place = place(spec);
     let ran = place.run(&["lab", "run", "sweep.toml", "--quiet"]).ended(1);
     assert!(ran.out.contains("rows.svm, fine / mad / seed 0: failed at iteration"), "{}", ran.out);
-    assert!(ran.out.contains("refused: rows.svm, no way / sane / seed 0: "), "{}", ran.out);
+    assert!(ran.out.contains("rows.svm, no way / sane / seed 0: refused: "), "{}", ran.out);
     let listed = place.run(&["lab", "list", "--json"]).ended(0).json();
     let of = |name: &str, problem: &str| {
         listed.as_array().unwrap().iter().find(|r| r["solver"] == name && r["problem"] == problem).unwrap().clone()

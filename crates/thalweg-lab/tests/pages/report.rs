@@ -202,7 +202,7 @@ fn a_fit_that_misses_its_bound_says_so_first() {
     assert!(ran.out.ends_with("\nwritten: m/model.json and trace.csv beside it, and page.html\n"), "{}", ran.out);
     let page = page(&place);
     assert_eq!(page["alerts"].as_array().unwrap().len(), 1, "{page}");
-    assert!(page["lead"].as_str().unwrap().contains("feasible: "), "{page}");
+    assert!(page["lead"].as_str().unwrap().starts_with("Infeasible; "), "{page}");
     let row = &section(&page, "bounds").unwrap()["constraints"][0];
     assert_eq!((&row["name"], &row["kept"]), (&json!("logistic"), &json!(false)));
     assert_eq!(section(&page, "experiment").unwrap()["runs"][0]["feasible"], false);

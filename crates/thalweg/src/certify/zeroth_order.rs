@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::check_length;
-use crate::eval::{Evaluator, LISTED, ValueEval};
+use crate::eval::{Evaluator, MAX_LISTED_CONSTRAINTS, ValueEval};
 use crate::math::rng::Purpose;
 use crate::math::vec;
 use crate::oracle::{Draw, Pick, Values};
@@ -150,7 +150,7 @@ pub fn check_zeroth_order(
     let mut multipliers: Vec<(u32, f64)> = (0..m).map(|j| (j as u32, alpha(j))).filter(|(_, a)| *a > 0.0).collect();
     let complementarity = multipliers.iter().fold(0.0, |sum, &(j, a)| sum + (a * values[j as usize]).powi(2)).sqrt();
     multipliers.sort_by(|(i, a), (j, b)| b.total_cmp(a).then(i.cmp(j)));
-    multipliers.truncate(LISTED);
+    multipliers.truncate(MAX_LISTED_CONSTRAINTS);
 
     // Constraints that hold, or have no weight, do not change the penalty to first order.
     let weighs = |p: &[f64], j: usize| over[j] > 0.0 && p[j] > 0.0;

@@ -10,7 +10,7 @@ use crate::math::vec;
 use crate::oracle::{Draw, Pick, Values};
 
 /// Number of constraints up to which each one is listed by default; of more, only the ten worst.
-pub const LISTED: usize = 200;
+pub const MAX_LISTED_CONSTRAINTS: usize = 200;
 
 /// Number of constraints that are listed where there are too many to list them all.
 const WORST: usize = 10;
@@ -101,7 +101,7 @@ fn largest(g: &[f64]) -> Vec<usize> {
 /// Measures a point on all data.
 pub fn measure(problem: &(impl Values + ?Sized), x: &[f64], feasibility: f64) -> Result<Point> {
     check_length("the point", x.len(), problem.dim())?;
-    Measure::new(problem, feasibility, LISTED).point(x)
+    Measure::new(problem, feasibility, MAX_LISTED_CONSTRAINTS).point(x)
 }
 
 /// Measures points on all data through an evaluator of its own, so that nothing is added to the counts of a run.

@@ -20,7 +20,7 @@ use crate::sets::{Set, Warm};
 use crate::{Error, Result};
 pub use counts::{Counts, Passes, Tally};
 pub(crate) use measure::Measure;
-pub use measure::{ConstraintValue, LISTED, Point, measure};
+pub use measure::{ConstraintValue, MAX_LISTED_CONSTRAINTS, Point, measure};
 pub use proximal::Proximal;
 pub(crate) use views::{AHEAD, LossRowReading, RowSample};
 pub use views::{Held, InfProjectionReading, InfProjectionView, LossReading, SampleLossesView};

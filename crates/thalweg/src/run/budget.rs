@@ -1,4 +1,4 @@
-//! When a run ends for lack of means: iterations, passes, samples, seconds, whichever is reached first.
+//! Limits of a run. The run stops at the first one that it reaches.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,27 +6,27 @@ use super::Limit;
 use crate::eval::{Counts, Passes};
 use crate::{Error, Result};
 
-/// What a run may use up. At least one limit must be given.
+/// Limits on iterations, passes, samples and time. At least one must be given.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Budget {
-    /// Steps of the method.
+    /// Maximum number of steps.
     pub iterations: Option<u64>,
-    /// Passes over the data, of objective and constraints together.
+    /// Maximum number of passes over the data, objective and constraints together.
     pub passes: Option<f64>,
-    /// Samples read, of all kinds together.
+    /// Maximum number of samples, of all kinds together.
     pub samples: Option<u64>,
-    /// Time, without measuring.
+    /// Maximum time in seconds, without the time for measurements.
     pub seconds: Option<f64>,
 }
 
 impl Budget {
-    /// `n` iterations and nothing else.
+    /// Returns a limit of `n` iterations.
     pub fn iterations(n: u64) -> Self {
         Budget { iterations: Some(n), ..Budget::default() }
     }
 
-    /// Refuses an empty budget and limits that are no numbers.
+    /// Checks that there is a limit, and that every limit is in range.
     pub fn validate(&self) -> Result<()> {
         if *self == Budget::default() {
             return Err(Error::setting("budget", "nothing", "at least one of iterations, passes, samples, seconds"));
@@ -41,7 +41,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Used share of each limit.
+    /// Used fraction of each limit.
     fn shares(&self, iterations: u64, passes: Passes, counts: &Counts, seconds: f64) -> [(Limit, Option<f64>); 4] {
         let share = |used: f64, limit: f64| if limit > 0.0 { used / limit } else { f64::INFINITY };
         [
@@ -52,13 +52,13 @@ impl Budget {
         ]
     }
 
-    /// The limit that is reached, if any.
+    /// Returns the limit that is reached, if any.
     pub(super) fn spent(&self, iterations: u64, passes: Passes, counts: &Counts, seconds: f64) -> Option<Limit> {
         let shares = self.shares(iterations, passes, counts, seconds);
         shares.into_iter().find(|(_, s)| s.is_some_and(|s| s >= 1.0)).map(|(limit, _)| limit)
     }
 
-    /// Share of the budget that is used up.
+    /// Used fraction of the budget, between 0 and 1.
     pub(super) fn share(&self, iterations: u64, passes: Passes, counts: &Counts, seconds: f64) -> f64 {
         self.shares(iterations, passes, counts, seconds).iter().filter_map(|(_, s)| *s).fold(0.0, f64::max).min(1.0)
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::driver::Driver;
 use super::metric::Metrics;
-use super::{Diagnostics, LISTED};
+use super::{Diagnostics, MAX_LISTED_CONSTRAINTS};
 use super::{Limit, MetricValue, Observer, Options, Outcome, Point, Progress, Row, StopReason, checkpoint, repair};
 use crate::certify::ZerothOrderReport;
 use crate::error::check_length;
@@ -422,7 +422,7 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
         }
         let constraints = self.problem.num_constraints();
         if let (None, Some(found)) = (&returned.multipliers, &assessment.zeroth_order)
-            && constraints <= LISTED
+            && constraints <= MAX_LISTED_CONSTRAINTS
         {
             returned.multipliers = Some(found.every_multiplier(constraints));
         }

@@ -21,8 +21,8 @@ pub use driver::{minimize, minimize_with, minimize_zeroth_order};
 pub use metric::{Metric, MetricValue};
 pub use observer::{Diagnostics, Observer, Progress};
 pub use options::{Checkpoint, Options};
-pub use outcome::{Goal, Limit, Outcome, StopReason};
+pub use outcome::{Limit, Outcome, StopReason, Target};
 pub use record::{Record, Row};
-pub use stop::Stop;
+pub use stop::StoppingRule;
 
-pub use crate::eval::{ConstraintValue, LISTED, Point, measure};
+pub use crate::eval::{ConstraintValue, MAX_LISTED_CONSTRAINTS, Point, measure};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::{Budget, LISTED, Metric, Record, Stop};
+use super::{Budget, MAX_LISTED_CONSTRAINTS, Metric, Record, StoppingRule};
 use crate::{Error, Result, assess, certify};
 
 /// Options of a run that do not depend on the solver.
@@ -14,7 +14,7 @@ pub struct Options {
     /// Limits on iterations, passes, samples and time.
     pub budget: Budget,
     /// Targets that end the run early. None by default.
-    pub stop: Stop,
+    pub stop: StoppingRule,
     /// Iterates to measure and record.
     pub record: Record,
     /// Seed of every random generator of the run.
@@ -27,7 +27,7 @@ pub struct Options {
     pub certificate: assess::Measures,
     /// Check of the returned point after a zeroth-order run. `None` evaluates nothing after the run.
     pub zeroth_order_check: Option<certify::ZerothOrderCheck>,
-    /// Lists every constraint of a measured point up to this number, and only the worst ones beyond it. Default: [`LISTED`].
+    /// Lists every constraint of a measured point up to this number, and only the worst ones beyond it. Default: [`MAX_LISTED_CONSTRAINTS`].
     pub listed: usize,
     /// Projects an infeasible returned point onto the constraints, if the problem supports it. Off by default, because the
     /// projected point is no longer the one that the solver returned.
@@ -57,14 +57,14 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             budget: Budget::default(),
-            stop: Stop::default(),
+            stop: StoppingRule::default(),
             record: Record::default(),
             seed: 0,
             feasibility: 1e-6,
             threads: 1,
             certificate: assess::Measures::default(),
             zeroth_order_check: Some(certify::ZerothOrderCheck::default()),
-            listed: LISTED,
+            listed: MAX_LISTED_CONSTRAINTS,
             repair: false,
             metrics: None,
             checkpoint: None,

@@ -1,4 +1,4 @@
-//! What comes out of a run. *What the point is* is kept apart from *why the run ended*: success is never claimed for an
+//! Outcome of a run. The returned point and the reason why the run stopped are separate, so that success is never claimed for an
 //! infeasible point.
 
 use serde::{Deserialize, Serialize};
@@ -13,50 +13,51 @@ use crate::solvers::{PointOrigin, Stationary};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// Steps.
+    /// Iterations.
     Iterations,
     /// Passes over the data.
     Passes,
-    /// Samples read.
+    /// Samples.
     Samples,
     /// Time.
     Seconds,
 }
 
-/// A target that a run was to reach.
+/// A target of a [`StoppingRule`](super::StoppingRule).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Goal {
+pub enum Target {
     /// A value of the objective.
     Objective,
     /// A bound on near-stationarity.
     Certificate,
 }
 
-/// Why a run ended. Says nothing about the point.
+/// Why a run stopped. Says nothing about the quality of the point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StopReason {
     /// A limit of the budget was reached.
     Budget(Limit),
-    /// A recorded iterate that keeps every constraint reached a target of [`super::Stop`].
-    Target(Goal),
-    /// The method has done what it can.
+    /// A recorded iterate is feasible and reaches a target of the [`StoppingRule`](super::StoppingRule).
+    Target(Target),
+    /// The solver finished.
     Finished,
-    /// The method proved that no point near the returned one violates the constraints less.
+    /// The solver proved that no point near the returned one violates the constraints less.
     Infeasible {
-        /// Names of the constraints that cannot be kept together there.
+        /// Names of the conflicting constraints.
         conflicting: Vec<String>,
-        /// The constraints are convex, and it is proved that no point within 10 (1 + norm) of the returned one keeps them.
+        /// Whether it is proved that no point within 10 (1 + norm) of the returned one is feasible, which needs convex
+        /// constraints.
         everywhere: bool,
     },
-    /// Someone asked for it.
+    /// The interrupt flag was set.
     Interrupted,
     /// A value, gradient or iterate was not finite, or an oracle failed.
     Failed {
-        /// At the step from this iterate.
+        /// The iterate whose step or measurement failed.
         iteration: u64,
-        /// The sentence.
+        /// The error.
         reason: String,
     },
 }
@@ -80,8 +81,8 @@ impl std::fmt::Display for StopReason {
             StopReason::Budget(Limit::Passes) => write!(f, "stopped at the limit on passes"),
             StopReason::Budget(Limit::Samples) => write!(f, "stopped at the limit on samples"),
             StopReason::Budget(Limit::Seconds) => write!(f, "stopped at the time limit"),
-            StopReason::Target(Goal::Objective) => write!(f, "reached the target objective"),
-            StopReason::Target(Goal::Certificate) => write!(f, "reached the target near-stationarity"),
+            StopReason::Target(Target::Objective) => write!(f, "reached the target objective"),
+            StopReason::Target(Target::Certificate) => write!(f, "reached the target near-stationarity"),
             StopReason::Finished => write!(f, "the solver finished"),
             StopReason::Infeasible { conflicting, everywhere } => {
                 let names: Vec<String> = conflicting.iter().map(|name| format!("'{name}'")).collect();
@@ -98,44 +99,44 @@ impl std::fmt::Display for StopReason {
     }
 }
 
-/// Everything about a finished run.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The returned point, measured on all data.
     pub point: Point,
-    /// Whether the point was chosen by the rule that was asked for.
+    /// How the point was chosen.
     pub returned: PointOrigin,
-    /// The multiplier of each constraint that goes with the point, where the method has them; none after a failure.
+    /// Multiplier of each constraint at the point, if the solver has them; `None` after a failure.
     pub multipliers: Option<Vec<f64>>,
-    /// Why the run ended.
+    /// Why the run stopped.
     pub ended: StopReason,
-    /// What the method proved about the point, where it proves something; with estimated constants, what it found.
+    /// Bound on the near-stationarity of the point, for solvers that prove one. Not proved if its constants are estimated.
     pub stationary: Option<Stationary>,
-    /// The distance of 0 from the slopes of the objective and the domain's normals at the point, of an inf-projection problem: what
-    /// Lemma 3 bounds, with the best y. At a kink it says nothing.
+    /// Stationarity gap of an inf-projection problem: the distance of 0 from the gradient of the objective, with the best y, plus
+    /// the normal cone of the domain. Lemma 3 bounds it. Meaningless at a kink.
     pub slope: Option<f64>,
-    /// What values alone say about the point, after a run that used nothing else.
+    /// Gradient estimate at the point, after a zeroth-order run.
     #[serde(alias = "by_values")]
     pub zeroth_order: Option<ZerothOrderReport>,
-    /// The feasible point with the smallest objective among all that were measured.
+    /// Feasible point with the smallest objective among the measured ones.
     pub best_feasible: Option<Point>,
-    /// Steps made.
+    /// Number of steps.
     pub iterations: u64,
-    /// What was asked of the problem.
+    /// Number of oracle calls and samples.
     pub counts: Counts,
-    /// The same in passes.
+    /// Passes over the data.
     pub passes: Passes,
-    /// Time without measuring.
+    /// Time in seconds, without the time for measurements.
     #[serde(default)]
     pub seconds: f64,
-    /// The seed that repeats the run.
+    /// Random seed.
     pub seed: u64,
-    /// Name of the method.
+    /// Name of the solver.
     pub solver: String,
     /// Recorded iterates.
     #[serde(default)]
     pub trace: Vec<Row>,
-    /// The further quantities that were asked for, at the returned point.
+    /// Additional metrics at the returned point.
     #[serde(alias = "gauges")]
     pub metrics: Vec<MetricValue>,
     /// What a careful reader should know.
@@ -144,7 +145,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The point is feasible and the run did not fail.
+    /// Returns whether the point is feasible and the run did not fail.
     pub fn success(&self) -> bool {
         self.point.feasible && !matches!(self.ended, StopReason::Failed { .. })
     }

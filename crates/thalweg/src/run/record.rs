@@ -1,32 +1,33 @@
-//! Which iterates are measured, and the row that a measurement leaves.
+//! Recorded iterates: which ones to measure, and the values that are kept.
 
 use serde::{Deserialize, Serialize};
 
 use super::Point;
 use crate::eval::Passes;
 use crate::math::vec;
-use crate::solvers::Kind;
+use crate::solvers::StepKind;
 use crate::{Error, Result};
 
-/// Which iterates are measured and recorded.
+/// Iterates to measure and record. Without settings: 0, 1, 2, 5, 10, 20, 50, … and the last.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Record {
-    /// Every k-th iterate, and the last.
+    /// Records every k-th iterate, and the last.
     pub every: Option<u64>,
-    /// These iterates and no others; counted from 0, the start.
+    /// Records these iterates and no others. Iterate 0 is the start.
     pub at: Option<Vec<u64>>,
-    /// Log-spaced in passes, objective and constraints together: this many for each factor of ten, the start, and the last.
+    /// Records this many iterates for each factor of ten in passes, objective and constraints together, plus the start and the
+    /// last.
     pub per_decade: Option<u64>,
 }
 
 impl Record {
-    /// Records nothing while the run goes on.
+    /// Records no iterate.
     pub fn nothing() -> Self {
         Record { at: Some(vec![]), ..Record::default() }
     }
 
-    /// Refuses what cannot be meant.
+    /// Checks that the settings are in range and that at most one is given.
     pub fn validate(&self) -> Result<()> {
         if self.every == Some(0) {
             return Err(Error::setting("record.every", 0, "at least 1"));
@@ -42,14 +43,14 @@ impl Record {
         Ok(())
     }
 
-    /// Whether iterate `t` is measured, which took `passes` in all; `last` if no further step will be made. `before` is what the
-    /// iterate took that was recorded before it. Without settings: 0, 1, 2, 5, 10, 20, 50, … and the last.
+    /// Returns whether iterate `t`, reached after `passes`, is recorded. `last` if no further step follows; `before` is the number
+    /// of passes at the previous recorded iterate.
     pub(super) fn due(&self, t: u64, last: bool, passes: f64, before: Option<f64>) -> bool {
         match (self.every, &self.at, self.per_decade) {
             (_, Some(at), _) => at.contains(&t),
             (Some(k), None, _) => last || t.is_multiple_of(k),
-            // Nothing but the row before decides, so a continued run records the same iterates. A row that was recorded only
-            // because it was the last has the mark of the one before it, or would have been recorded anyway.
+            // This depends on the previous row only, so that a resumed run records the same iterates. A row that was recorded only
+            // because it was the last has the mark of the row before it, or would have been recorded anyway.
             (None, None, Some(k)) => last || before.is_none_or(|before| mark(k, passes) > mark(k, before)),
             (None, None, None) => {
                 let decade = 10_u64.pow(t.checked_ilog10().unwrap_or(0));
@@ -59,44 +60,43 @@ impl Record {
     }
 }
 
-/// The number of the last of `k` marks to a factor of ten that so many passes have reached.
+/// Returns the number of the last mark reached, with `k` marks for each factor of ten in passes.
 fn mark(k: u64, passes: f64) -> f64 {
     if passes > 0.0 { (k as f64 * passes.log10()).floor() } else { f64::NEG_INFINITY }
 }
 
-/// A measured iterate.
+/// A recorded iterate.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The index t of the iterate x_t.
+    /// Index t of the iterate x_t.
     pub iteration: u64,
     /// f(x_t) on all data.
     pub objective: f64,
-    /// The largest g_j(x_t), signed; minus infinity without constraints.
+    /// Largest g_j(x_t), which may be negative; minus infinity without constraints.
     pub violation: f64,
     /// Euclidean norm of x_t.
     pub norm: f64,
-    /// Passes of the objective spent to reach x_t.
+    /// Passes for the objective up to x_t.
     pub passes_f: f64,
-    /// Passes of the constraints spent to reach x_t.
+    /// Passes for the constraints up to x_t.
     pub passes_g: f64,
-    /// Samples of all kinds spent to reach x_t.
+    /// Samples of all kinds up to x_t.
     pub samples: u64,
-    /// Seconds spent to reach x_t, without measuring.
+    /// Seconds up to x_t, without the time for measurements.
     pub seconds: f64,
-    /// The step made from x_t; none from the last iterate.
-    pub step: Option<Kind>,
-    /// Near-stationarity of x_t, where it was asked for.
+    /// Kind of the step from x_t; `None` for the last iterate.
+    pub step: Option<StepKind>,
+    /// Near-stationarity of x_t by the switching measure, if requested.
     pub stationarity: Option<f64>,
-    /// Bounds on it that hold, where they were asked for.
+    /// Lower and upper bound on the near-stationarity of x_t, if requested.
     pub stationarity_bounds: Option<(f64, f64)>,
-    /// Near-stationarity of x_t for a smoothed penalty, where it was asked for.
+    /// Near-stationarity of x_t for a smoothed penalty, if requested.
     pub penalty_stationarity: Option<f64>,
-    /// How many constraints do not hold at x_t.
+    /// Number of constraints violated at x_t.
     pub violated: usize,
-    /// Every g_j(x_t); empty where there are more than are listed.
+    /// Every g_j(x_t); empty if there are too many to list.
     pub constraints: Vec<f64>,
-    /// The further quantities that were asked for, in the order of their names; NaN where one could not be read, which JSON
-    /// has as `null`.
+    /// Additional metrics, in the order of their names; NaN, and `null` in JSON, if one could not be computed.
     pub metrics: Vec<f64>,
 }
 

@@ -1,5 +1,4 @@
-//! What may be done after a run so that the returned point keeps its constraints: projections onto the set that these describe,
-//! where the problem knows it. During a run only methods project.
+//! Repair of an infeasible returned point by projection onto the constraints.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,31 +9,29 @@ use crate::math::vec;
 use crate::oracle::Values;
 use crate::{Error, Result};
 
-/// Visits to each row between two looks at whether someone wants to end.
+/// Sweeps over the rows between two checks of the interrupt flag.
 const SWEEPS: usize = 50;
-/// Visits to each row before a projection is given up.
-const MOST: usize = 50_000;
-/// Projections: one is enough for linear constraints, others are seen from the point before.
-const ROUNDS: usize = 30;
-/// What a projection may violate a row by, as a share of what the constraints may be violated by: a constraint may be the sum of
-/// two rows, and the point is measured afterwards.
-const SHARE: f64 = 0.25;
-/// The same where constraints may not be violated at all.
-const LEAST: f64 = 1e-12;
+/// Maximum number of sweeps of a projection.
+const MAX_SWEEPS: usize = 50_000;
+/// Maximum number of projections. One is enough for linear constraints; others are linearised at the previous point.
+const MAX_PROJECTIONS: usize = 30;
+/// Tolerance of a projection, as a fraction of the feasibility tolerance. A constraint may be the sum of two rows, and the point
+/// is measured afterwards.
+const TOLERANCE_FRACTION: f64 = 0.25;
+/// Smallest tolerance of a projection.
+const MIN_TOLERANCE: f64 = 1e-12;
 
-/// Refuses what cannot be repaired.
+/// Checks that the problem supports projection onto its constraints.
 pub(super) fn check<P: Values + ?Sized>(problem: &P) -> Result<()> {
     if problem.num_constraints() > 0 && problem.structure().region().is_none() {
         return Err(Error::Problem(
-            "repair projects the returned point onto the constraints, and this problem does not say how; expected one with a region, \
-             or no repair"
-                .into(),
+            "repair needs a problem that can project onto its constraints; give the problem a region, or turn repair off".into(),
         ));
     }
     Ok(())
 }
 
-/// Moves `x`, which is measured as `before`, onto the constraints. The work is counted.
+/// Projects `x` onto the constraints. `before` has the values at `x`. The work counts as work of the run.
 pub(super) fn repair<P: Values + ?Sized>(
     ev: &mut Evaluator<'_, P>,
     points: &mut Measure<'_, P>,
@@ -42,34 +39,34 @@ pub(super) fn repair<P: Values + ?Sized>(
     before: Point,
     interrupt: Option<&AtomicBool>,
 ) -> Result<()> {
-    let tolerance = (SHARE * ev.feasibility()).max(LEAST);
+    let tolerance = (TOLERANCE_FRACTION * ev.feasibility()).max(MIN_TOLERANCE);
     let (mut point, mut next) = (before, x.to_vec());
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_PROJECTIONS {
         ev.region_begin(&point.x, &point.x)?;
-        let mut visits = 0;
+        let mut sweeps = 0;
         loop {
             let swept = ev.region_sweep(&mut next, SWEEPS, tolerance)?;
-            visits += SWEEPS;
+            sweeps += SWEEPS;
             if swept.done {
                 break;
             }
             if interrupt.is_some_and(|s| s.load(Ordering::Relaxed)) {
                 return Err(Error::Problem("interrupted".into()));
             }
-            if visits >= MOST {
+            if sweeps >= MAX_SWEEPS {
                 let violation = swept.violation;
-                return Err(Error::Problem(format!("after {MOST} visits to each row one is still violated by {violation:.1e}")));
+                return Err(Error::Problem(format!("a row is still violated after {MAX_SWEEPS} sweeps, by {violation:.1e}")));
             }
         }
-        let stood = vec::distance(&next, &point.x) <= 1e-12 * (1.0 + vec::norm(&next));
+        let unchanged = vec::distance(&next, &point.x) <= 1e-12 * (1.0 + vec::norm(&next));
         point = points.point(&next)?;
         if point.feasible {
             x.copy_from_slice(&next);
             return Ok(());
         }
-        if stood {
+        if unchanged {
             break;
         }
     }
-    Err(Error::Problem(format!("the nearest point that was found violates a constraint by {:.1e}", point.violation)))
+    Err(Error::Problem(format!("the projection still violates a constraint by {:.1e}", point.violation)))
 }

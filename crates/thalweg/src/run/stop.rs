@@ -1,25 +1,24 @@
-//! When a run ends because its iterate is good enough. Targets are looked at where iterates are recorded, and nowhere else;
-//! what a run may use up is in `budget.rs`.
+//! Stopping rules: targets that end a run before its budget is spent. They are checked at recorded iterates only.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Goal, Row};
+use super::{Row, Target};
 use crate::assess::Measures;
 use crate::{Error, Result};
 
-/// Targets: a recorded iterate that keeps every constraint and reaches one of them ends the run, and is its point.
+/// Targets of a run. The first recorded iterate that is feasible and reaches one of them ends the run and is returned.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Stop {
-    /// The objective is at most this.
+pub struct StoppingRule {
+    /// Stops at an objective of at most this value.
     pub objective: Option<f64>,
-    /// The bound on near-stationarity is at most this: its upper bound if bounds are measured, else the number that
-    /// switching gives.
+    /// Stops at a near-stationarity of at most this value: the upper bound if bounds are measured, otherwise the distance that
+    /// the switching measure gives.
     pub certificate: Option<f64>,
 }
 
-impl Stop {
-    /// Refuses what cannot be meant, and a certificate that nobody measures.
+impl StoppingRule {
+    /// Checks that every target is in range, and that the near-stationarity is measured if it is a target.
     pub fn validate(&self, measures: &Measures) -> Result<()> {
         if let Some(v) = self.objective
             && !v.is_finite()
@@ -39,14 +38,14 @@ impl Stop {
     }
 
     /// Returns the target that a recorded iterate reaches, if it is feasible.
-    pub(super) fn reached(&self, row: &Row) -> Option<Goal> {
+    pub(super) fn reached(&self, row: &Row) -> Option<Target> {
         let feasible = row.feasible();
-        let at_most = |value: Option<f64>, target: Option<f64>| value.zip(target).is_some_and(|(v, t)| v <= t);
+        let at_most = |value: Option<f64>, limit: Option<f64>| value.zip(limit).is_some_and(|(v, t)| v <= t);
         let near = row.stationarity_bounds.map(|(_, upper)| upper).or(row.stationarity);
         let reached = [
-            (Goal::Objective, at_most(Some(row.objective), self.objective)),
-            (Goal::Certificate, at_most(near, self.certificate)),
+            (Target::Objective, at_most(Some(row.objective), self.objective)),
+            (Target::Certificate, at_most(near, self.certificate)),
         ];
-        reached.into_iter().find(|(_, reached)| feasible && *reached).map(|(goal, _)| goal)
+        reached.into_iter().find(|(_, reached)| feasible && *reached).map(|(target, _)| target)
     }
 }

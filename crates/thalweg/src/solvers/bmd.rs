@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::inf_projection::{Iterate, Iterates, Point, check_norm};
 use super::minmax::weights::Weights;
 use super::minmax::{self, Drawn};
-use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
+use super::{Eval, Method, PointOrigin, Solver, State, Step, StepKind};
 use crate::estimate::RunningMean;
 use crate::math::rng::Purpose;
 use crate::math::vec;
@@ -231,6 +231,6 @@ impl<'e> Solver<dyn Eval + 'e> for Bmd {
 
     fn step(&mut self, ev: &mut (dyn Eval + 'e)) -> Result<Step> {
         self.take_step(ev)?;
-        Ok(Step { kind: Kind::Objective, finished: false })
+        Ok(Step { kind: StepKind::Objective, finished: false })
     }
 }

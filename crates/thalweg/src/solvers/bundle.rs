@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Eval, Infeasible, Kind, Method, PointOrigin, Solver, State, Stationary, Step, Verdict};
+use super::{Eval, Infeasible, Method, PointOrigin, Solver, State, Stationary, Step, StepKind, Verdict};
 use crate::cuts::constants::{Constants, estimate, too_small, usual_mu};
 use crate::cuts::{Convexification, Master, MasterObjective, Model, Norm, Owner};
 use crate::math::rng::{Purpose, Rng};
@@ -545,7 +545,7 @@ impl Bundle {
             _ => s.tried += 1,
         }
         let finished = self.look(ev)?;
-        Ok(Step { kind: if serious { Kind::Objective } else { Kind::Other }, finished })
+        Ok(Step { kind: if serious { StepKind::Objective } else { StepKind::Other }, finished })
     }
 
     /// The point that was visited last becomes the centre.
@@ -691,7 +691,7 @@ impl<'e> Solver<dyn Eval + 'e> for Bundle {
             let steepest = s.model.steepest(SEARCH);
             s.mu = if steepest > 0.0 { steepest / FIRST_STEP } else { s.stated };
             s.least_mu = 1e-6 * s.mu;
-            return Ok(Step { kind: Kind::Other, finished: self.look(ev)? });
+            return Ok(Step { kind: StepKind::Other, finished: self.look(ev)? });
         }
         let (view, mu) = if s.proving { (PROVE, s.stated) } else { (SEARCH, s.mu) };
         let half = 0.5 * s.model.square(view, &s.y);
@@ -724,6 +724,6 @@ impl<'e> Solver<dyn Eval + 'e> for Bundle {
             s.nulls += 1;
         }
         let finished = self.look(ev)?;
-        Ok(Step { kind: if serious { Kind::Objective } else { Kind::Other }, finished })
+        Ok(Step { kind: if serious { StepKind::Objective } else { StepKind::Other }, finished })
     }
 }

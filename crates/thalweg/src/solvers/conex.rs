@@ -7,7 +7,7 @@ use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
 use super::dual::ascend;
-use super::{Eval, Kind, Method, PointOrigin, Schedule, Solver, State, Step};
+use super::{Eval, Method, PointOrigin, Schedule, Solver, State, Step, StepKind};
 use crate::estimate::{MiniBatch, RunningMean};
 use crate::math::vec;
 use crate::oracle::{Draw, Replacement};
@@ -259,7 +259,7 @@ impl Conex {
         average.add(x, gamma);
         average_y.add(y, gamma);
         *t += 1;
-        Ok(Step { kind: Kind::Other, finished: false })
+        Ok(Step { kind: StepKind::Other, finished: false })
     }
 }
 

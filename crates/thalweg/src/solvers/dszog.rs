@@ -5,7 +5,7 @@ mod weights;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, Method, PenaltyWeights, PointOrigin, Schedule, Solver, State, Step, ValueEval};
+use super::{Method, PenaltyWeights, PointOrigin, Schedule, Solver, State, Step, StepKind, ValueEval};
 use crate::estimate::{Law, TwoPoint};
 use crate::math::rng::Purpose;
 use crate::math::vec;
@@ -281,7 +281,7 @@ impl Dszog {
         }
         std::mem::swap(&mut self.s.w, &mut self.w);
         self.s.t += 1;
-        Ok(Step { kind: Kind::Other, finished: false })
+        Ok(Step { kind: StepKind::Other, finished: false })
     }
 }
 

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
+use super::{Eval, Method, PointOrigin, Solver, State, Step, StepKind};
 use crate::math::{Aligned, vec};
 use crate::oracle::Draw;
 use crate::{Error, Note, Result, StallCause};
@@ -524,7 +524,7 @@ impl<'e> Solver<dyn Eval + 'e> for Lbfgs {
     }
 
     fn step(&mut self, ev: &mut (dyn Eval + 'e)) -> Result<Step> {
-        let done = |finished| Ok(Step { kind: Kind::Objective, finished });
+        let done = |finished| Ok(Step { kind: StepKind::Objective, finished });
         if !self.s.known {
             self.look(ev)?;
         }

@@ -56,10 +56,10 @@ pub use zoscgd::Zoscgd;
 use crate::math::vec;
 use crate::{Error, Note, Result};
 
-/// What one step did.
+/// Kind of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum StepKind {
     /// A step on the objective.
     Objective,
     /// A step on the constraints.
@@ -72,9 +72,9 @@ pub enum Kind {
 /// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Step {
-    /// What was stepped on.
-    pub kind: Kind,
-    /// The method has nothing more to do.
+    /// Kind of the step.
+    pub kind: StepKind,
+    /// Whether the solver has finished.
     pub finished: bool,
 }
 
@@ -127,7 +127,7 @@ pub struct Stationary {
 pub struct Infeasible {
     /// The largest constraint there.
     pub violation: f64,
-    /// The constraints that hold each other up there, by number from 0.
+    /// The conflicting constraints, by index from 0.
     pub conflicting: Vec<u32>,
     /// The proximal point of the largest violation lies within this distance.
     pub upper: f64,

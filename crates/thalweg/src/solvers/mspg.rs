@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 pub use super::inf_projection::Output;
 use super::inf_projection::{Iterate, Iterates, Outputs, Point, Profiled, check_norm, choose_lazy, clipped_notes, demand};
 use super::spg::check_positive;
-use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
+use super::{Eval, Method, PointOrigin, Solver, State, Step, StepKind};
 use crate::error::{check_finite, check_length};
 use crate::estimate::{Order, Walk};
 use crate::math::vec;
@@ -308,6 +308,6 @@ impl<'e> Solver<dyn Eval + 'e> for Mspg {
 
     fn step(&mut self, ev: &mut (dyn Eval + 'e)) -> Result<Step> {
         self.advance(ev, self.settings.order, self.size())?;
-        Ok(Step { kind: Kind::Objective, finished: false })
+        Ok(Step { kind: StepKind::Objective, finished: false })
     }
 }

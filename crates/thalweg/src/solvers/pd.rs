@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::dual::Within;
 use super::dual::ascend;
-use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
+use super::{Eval, Method, PointOrigin, Solver, State, Step, StepKind};
 use crate::estimate::RunningMean;
 use crate::math::{Aligned, vec};
 use crate::oracle::{Draw, Warm};
@@ -149,7 +149,7 @@ impl Pd {
         average.add(z, shifted + 3.0);
         average_lam.add(lam, shifted + 3.0);
         *t += 1;
-        Ok(Step { kind: Kind::Other, finished: false })
+        Ok(Step { kind: StepKind::Other, finished: false })
     }
 }
 

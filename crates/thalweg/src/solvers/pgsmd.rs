@@ -6,7 +6,7 @@ use super::inf_projection::{Iterate, Iterates, StagePoint, check_norm};
 use super::minmax::weights::Weights;
 use super::minmax::{self, Drawn};
 use super::spg::{ProxStep, check_positive};
-use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
+use super::{Eval, Method, PointOrigin, Solver, State, Step, StepKind};
 use crate::Result;
 use crate::estimate::Reservoir;
 use crate::math::rng::Purpose;
@@ -257,6 +257,6 @@ impl<'e> Solver<dyn Eval + 'e> for Pgsmd {
                 reservoir.offer_by(*stage, 1.0, ev.rng(Purpose::Output), |out| x.write(out));
             }
         }
-        Ok(Step { kind: Kind::Objective, finished: false })
+        Ok(Step { kind: StepKind::Objective, finished: false })
     }
 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, Step, ValueEval};
+use super::{Step, StepKind, ValueEval};
 use crate::estimate::{Law, Reservoir, TwoPoint};
 use crate::math::rng::Purpose;
 use crate::math::vec;
@@ -227,12 +227,12 @@ impl Walk {
         }
         std::mem::swap(&mut self.w, next);
         self.t += 1;
-        Ok(Step { kind: Kind::Objective, finished: false })
+        Ok(Step { kind: StepKind::Objective, finished: false })
     }
 
     /// The step of an iteration whose subproblem is not finished.
     pub(super) fn wait() -> Step {
-        Step { kind: Kind::Constraint, finished: false }
+        Step { kind: StepKind::Constraint, finished: false }
     }
 
     /// What the method returns: the drawn iterate if one is kept, or the last.

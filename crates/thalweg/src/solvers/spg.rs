@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
+use super::{Eval, Method, PointOrigin, Solver, State, Step, StepKind};
 use crate::estimate::{MiniBatch, RunningMean};
 use crate::oracle::Replacement;
 use crate::{Error, Result};
@@ -187,6 +187,6 @@ impl<'e> Solver<dyn Eval + 'e> for Spg {
         std::mem::swap(&mut s.z, &mut self.d);
         s.mean.add(&s.z, after);
         s.t += 1;
-        Ok(Step { kind: Kind::Objective, finished: steps.is_some_and(|steps| s.t > steps) })
+        Ok(Step { kind: StepKind::Objective, finished: steps.is_some_and(|steps| s.t > steps) })
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Eval, Kind, Method, PointOrigin, Schedule, Solver, State, Step};
+use super::{Eval, Method, PointOrigin, Schedule, Solver, State, Step, StepKind};
 use crate::estimate::{MiniBatch, Reservoir, RunningMean};
 use crate::math::rng::Purpose;
 use crate::math::{Aligned, vec};
@@ -324,7 +324,7 @@ impl Ssg {
         super::check_iterate(&self.d)?;
         std::mem::swap(&mut self.s.x, &mut self.d);
         self.s.t += 1;
-        Ok(Step { kind: if feasible { Kind::Objective } else { Kind::Constraint }, finished: false })
+        Ok(Step { kind: if feasible { StepKind::Objective } else { StepKind::Constraint }, finished: false })
     }
 }
 

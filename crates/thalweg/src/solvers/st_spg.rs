@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::inf_projection::{Iterate, Outputs, Profiled, StagePoint, check_norm, choose_lazy, clipped_notes, demand};
 pub use super::inf_projection::{Iterates, Output};
 use super::spg::{Rule, check_positive};
-use super::{Eval, Kind, Method, PointOrigin, Solver, State, Step};
+use super::{Eval, Method, PointOrigin, Solver, State, Step, StepKind};
 use crate::error::check_finite;
 use crate::estimate::{Order, Walk};
 use crate::eval::RowSample;
@@ -436,6 +436,6 @@ impl<'e> Solver<dyn Eval + 'e> for StSpg {
             }
             (s.t, s.in_y) = (1, !s.in_y);
         }
-        Ok(Step { kind: Kind::Objective, finished })
+        Ok(Step { kind: StepKind::Objective, finished })
     }
 }

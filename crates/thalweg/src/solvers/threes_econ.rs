@@ -3,7 +3,7 @@
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{Eval, Kind, Method, PointOrigin, Schedule, Solver, State, Step};
+use super::{Eval, Method, PointOrigin, Schedule, Solver, State, Step, StepKind};
 use crate::estimate::{MiniBatch, Reservoir, Spider};
 use crate::math::rng::Purpose;
 use crate::math::vec;
@@ -322,7 +322,7 @@ impl ThreesEcon {
         if let Some((j, v)) = worst {
             self.watch(j, v, weight);
         }
-        Ok(Step { kind: if weight > 0.0 { Kind::Constraint } else { Kind::Objective }, finished: false })
+        Ok(Step { kind: if weight > 0.0 { StepKind::Constraint } else { StepKind::Objective }, finished: false })
     }
 
     /// Keeps an eye on the penalty: a point where it has its full weight and still only balances the objective is stationary

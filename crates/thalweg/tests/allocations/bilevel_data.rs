@@ -11,7 +11,7 @@ use thalweg::math::{Matrix, vec};
 use thalweg::oracle::{At, Description, Draw, Pick, Scratch, Subgradients, Values, Warm, check};
 use thalweg::run::{self, Options, Record};
 use thalweg::sets::Set;
-use thalweg::solvers::{Adaprox, Eval, Kind, Method, Pd, Solver, Ssg, ValueEval, adaprox, pd};
+use thalweg::solvers::{Adaprox, Eval, Method, Pd, Solver, Ssg, StepKind, ValueEval, adaprox, pd};
 
 const PRODUCTS: &str = "products with second derivatives";
 
@@ -340,7 +340,7 @@ fn counts_equal_a_hand_count() {
             assert_eq!(ev.counts().more.get(PRODUCTS).unwrap() - before, {
                 ev.constraint_values(&at, &Draw::full(), Pick::All, &mut h).unwrap();
                 let worst = vec::first_max(&h).unwrap().0;
-                let needed = if step.kind == Kind::Constraint && (r + 1..r + 1 + 2 * m).contains(&worst) {
+                let needed = if step.kind == StepKind::Constraint && (r + 1..r + 1 + 2 * m).contains(&worst) {
                     2 + r.min(1) as u64
                 } else {
                     0

@@ -8,7 +8,7 @@ use thalweg::oracle::{At, Description, Draw, Pick, Problem, Subgradients, Values
 use thalweg::run::{self, Options, StopReason};
 use thalweg::sets::Bounds;
 use thalweg::solvers::conex::{MOST_NUMBERS, Output, Settings, Theta};
-use thalweg::solvers::{Conex, Kind, Method, Schedule, Solver};
+use thalweg::solvers::{Conex, Method, Schedule, Solver, StepKind};
 
 fn fixed(eta: f64, tau: f64) -> Settings {
     Settings { eta: eta.into(), tau: tau.into(), ..Settings::default() }
@@ -26,7 +26,7 @@ fn first_steps(problem: &Problem, settings: Settings, start: f64, steps: usize) 
     let mut x = [0.0];
     let mut seen = vec![];
     for _ in 0..steps {
-        assert_eq!(solver.step(ev).unwrap().kind, Kind::Other);
+        assert_eq!(solver.step(ev).unwrap().kind, StepKind::Other);
         solver.iterate(&mut x);
         seen.push((x[0], solver.current_multipliers()[0]));
     }

@@ -6,7 +6,7 @@ use thalweg::plan::{self, Theorem, threes_econ};
 use thalweg::run::{self, Options, Record, Row};
 use thalweg::sets::Bounds;
 use thalweg::solvers::threes_econ::{Beta, Settings};
-use thalweg::solvers::{Kind, Ssg, ThreesEcon, ssg};
+use thalweg::solvers::{Ssg, StepKind, ThreesEcon, ssg};
 
 /// f = |x^2 - 1|, weakly convex with constant 2.
 fn well(x: f64) -> f64 {
@@ -38,7 +38,7 @@ fn measured(problem: &Problem, theorem: Theorem, c: &plan::Constants, eps: f64, 
     let (mut weight, mut distance, mut value) = (0.0, 0.0, 0.0);
     for row in outcome.trace.iter().filter(|r| r.step.is_some() && r.iteration as f64 >= planned.burn_in) {
         // The variant for strongly convex constraints draws from all iterates, the others from accepted ones.
-        if planned.strongly_convex || row.step == Some(Kind::Objective) {
+        if planned.strongly_convex || row.step == Some(StepKind::Objective) {
             let (x, w) = (at(row), eta.at(row.iteration));
             weight += w;
             distance += w * (proximal_point(x) - x).abs();

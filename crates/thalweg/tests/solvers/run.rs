@@ -9,7 +9,7 @@ use crate::common::{bits, disc, learning, solve};
 use thalweg::assess::{Measures, Penalised, Switching};
 use thalweg::certify;
 use thalweg::run::{
-    self, Budget, Checkpoint, Goal, Limit, Metric, Observer, Options, Outcome, Progress, Record, Row, Stop, StopReason,
+    self, Budget, Checkpoint, Limit, Metric, Observer, Options, Outcome, Progress, Record, Row, StopReason, StoppingRule, Target,
 };
 use thalweg::solvers::ipp::{self, Inner};
 use thalweg::solvers::ssg::{self, Output};
@@ -174,7 +174,7 @@ fn a_gauge_that_fails_costs_a_note_and_not_the_run() {
 
 /// Insists that a run ended at the first row of a longer one that `reaches`.
 #[track_caller]
-fn ends_at_the_first(outcome: &Outcome, longer: &Outcome, goal: Goal, reaches: impl Fn(&Row) -> bool) {
+fn ends_at_the_first(outcome: &Outcome, longer: &Outcome, goal: Target, reaches: impl Fn(&Row) -> bool) {
     let kept = |row: &Row| row.constraints.iter().all(|g| *g <= 1e-6);
     let first = longer.trace.iter().position(|row| kept(row) && reaches(row)).unwrap();
     let timeless = |rows: &[Row]| -> Vec<Row> {
@@ -198,11 +198,11 @@ fn a_run_ends_at_the_recorded_iterate_whose_objective_reaches_its_target() {
     // The start is far below the target, and outside of the disc.
     let (start, target) = ([1.4, 1.4], -1.3);
     let longer = Options { record: every(7), ..Options::iterations(2000) };
-    let stopped = Options { stop: Stop { objective: Some(target), ..Stop::default() }, ..longer.clone() };
+    let stopped = Options { stop: StoppingRule { objective: Some(target), ..StoppingRule::default() }, ..longer.clone() };
     let longer = solve(&disc(), ssg(0.02, Output::Average), &start, &longer);
     assert!(longer.trace[0].objective < target && longer.ended == StopReason::Budget(Limit::Iterations));
     let outcome = solve(&disc(), ssg(0.02, Output::Average), &start, &stopped);
-    ends_at_the_first(&outcome, &longer, Goal::Objective, |row| row.objective <= target);
+    ends_at_the_first(&outcome, &longer, Target::Objective, |row| row.objective <= target);
     assert_eq!(outcome.ended.to_string(), "reached the target objective");
 
     // Continued where it ended, it ends there again.
@@ -223,28 +223,28 @@ fn a_run_ends_at_the_recorded_iterate_whose_certificate_reaches_its_target() {
     ] {
         let near = |row: &Row| row.stationarity_bounds.map(|(_, upper)| upper).or(row.stationarity).unwrap();
         let longer = Options { record: every(20), certificate, ..Options::iterations(600) };
-        let stopped = Options { stop: Stop { certificate: Some(0.05), ..Stop::default() }, ..longer.clone() };
+        let stopped = Options { stop: StoppingRule { certificate: Some(0.05), ..StoppingRule::default() }, ..longer.clone() };
         let longer = solve(&disc(), ssg(0.01, Output::Average), &[-0.5, 0.0], &longer);
         let outcome = solve(&disc(), ssg(0.01, Output::Average), &[-0.5, 0.0], &stopped);
-        ends_at_the_first(&outcome, &longer, Goal::Certificate, |row| near(row) <= 0.05);
+        ends_at_the_first(&outcome, &longer, Target::Certificate, |row| near(row) <= 0.05);
         assert_eq!(outcome.ended.to_string(), "reached the target near-stationarity");
     }
 }
 
 #[test]
 fn targets_that_cannot_be_meant_are_refused() {
-    let refused = |stop: Stop, certificate: Measures| {
+    let refused = |stop: StoppingRule, certificate: Measures| {
         let options = Options { stop, certificate, ..Options::iterations(1) };
         let refused = run::minimize(&disc(), &mut *ssg(0.1, Output::Last), &[0.0; 2], &options, &mut ());
         refused.map(|outcome| outcome.ended).unwrap_err().to_string()
     };
     let (none, bounds) = (Measures::default(), Measures { bounds: Some(certify::Bounds::default()), ..Measures::default() });
-    let near = |v| Stop { certificate: Some(v), ..Stop::default() };
+    let near = |v| StoppingRule { certificate: Some(v), ..StoppingRule::default() };
     assert!(refused(near(0.0), bounds).contains("stop.certificate must be a finite number larger than 0, got 0"));
     assert!(refused(near(0.1), none).contains("stop.certificate must be a certificate that is measured beside it, "));
     let penalised = Measures { penalised: Some(Penalised::default()), ..Measures::default() };
     assert!(refused(near(0.1), penalised).contains("stop.certificate must be a certificate that is measured"));
-    let objective = Stop { objective: Some(f64::NAN), ..Stop::default() };
+    let objective = StoppingRule { objective: Some(f64::NAN), ..StoppingRule::default() };
     assert!(refused(objective, none).contains("stop.objective must be a finite number, got NaN"));
 }
 

@@ -14,7 +14,7 @@ use thalweg::plan::{Constants, Theorem};
 use thalweg::run::{self, Budget, Checkpoint, Limit, Options, Outcome, Record, StopReason};
 use thalweg::sets::Bounds;
 use thalweg::solvers::ssg::{InfeasibleStep, Output, Settings};
-use thalweg::solvers::{Kind, PointOrigin, Schedule, Ssg};
+use thalweg::solvers::{PointOrigin, Schedule, Ssg, StepKind};
 
 fn solve(problem: &dyn Subgradients, settings: Settings, start: &[f64], options: &Options) -> Outcome {
     run::minimize(problem, &mut Ssg::new(settings).unwrap(), start, options, &mut ()).unwrap()
@@ -58,7 +58,7 @@ fn the_first_steps_are_those_worked_by_hand() {
         assert!((x - want).abs() < 1e-12, "{points:?}");
     }
     let kinds: Vec<_> = outcome.trace.iter().map(|r| r.step).collect();
-    let (f, g) = (Some(Kind::Objective), Some(Kind::Constraint));
+    let (f, g) = (Some(StepKind::Objective), Some(StepKind::Constraint));
     assert_eq!(kinds, [f, f, f, g, f, g, f, None]);
     assert_eq!(solver.accepted(), 5);
     assert_eq!(outcome.ended, StopReason::Budget(Limit::Iterations));
@@ -279,7 +279,10 @@ fn batches_of_everything_equal_the_full_method() {
     let batches = Settings { value_batch: Some(1000), batch_g: Some(1000), batch_f: Some(1000), ..full.clone() };
     let options = Options { record: Record { every: Some(1), ..Record::default() }, ..Options::iterations(400) };
     let [a, b] = [full, batches].map(|settings| solve(&problem, settings, &[0.1; 5], &options));
-    assert!(a.trace.iter().any(|r| r.step == Some(Kind::Constraint)) && a.trace.iter().any(|r| r.step == Some(Kind::Objective)));
+    assert!(
+        a.trace.iter().any(|r| r.step == Some(StepKind::Constraint))
+            && a.trace.iter().any(|r| r.step == Some(StepKind::Objective))
+    );
     for (a, b) in a.trace.iter().zip(&b.trace) {
         assert_eq!(a.step, b.step);
         assert!((a.objective - b.objective).abs() < 1e-12 && (a.violation - b.violation).abs() < 1e-12, "{}", a.iteration);
