@@ -98,8 +98,8 @@ def minimize(
     bounds : Bounds, pairs (low, high), Ball or Simplex, optional
         A simple set that every iterate stays in.
     method : str
-        'auto', which chooses and says why in ``notes``, or one of ``thalweg.solvers("minimize")``. 'dszog' uses values alone and charges a price for violations: its point is near
-        the constraints, and keeps them only with ``margin`` in the options.
+        'auto', which chooses and says why in ``notes``, or one of ``thalweg.solvers("minimize")``. 'dszog' uses values alone and
+        penalises violations: its point is near the feasible set, and inside it only with ``margin`` in the options.
     callback : callable, optional
         Called as ``callback(intermediate)`` with one object that has x, fun, maxcv, nit, seconds, passes_f, passes_g, every
         inequality by name in ``signed`` and, where the method has them, multipliers by name in ``dual`` and a bound on the
@@ -185,9 +185,7 @@ def _reasons(choice: Optional[tuple]) -> list:
     return [*sentences, f"to repeat: method={json.dumps(name)}" + (f", options={{{options}}}" if options else "")]
 
 
-def _result(
-    posed: Problem, outcome: dict, ended: str, choice: Optional[tuple], ctol: float, stopped: bool
-) -> MinimizeResult:
+def _result(posed: Problem, outcome: dict, ended: str, choice: Optional[tuple], ctol: float, stopped: bool) -> MinimizeResult:
     point, multipliers, zeroth_order = outcome["point"], outcome["multipliers"], outcome["zeroth_order"]
     notes = notes_of(posed.notes + _reasons(choice) + outcome["notes"])
     best, status = outcome["best_feasible"], status_of(outcome["ended"], stopped)

@@ -60,8 +60,9 @@ class VarianceRegularizedClassifier(Classifier):
     fit_intercept : bool, default=True
         Whether a constant is added to the scores.
     solver : str, default="auto"
-        The method of `fit`, "auto" or one of ``thalweg.solvers("fit", constraints=False)``: "lbfgs" reads all rows in each iteration and is accurate, the other two read few. "auto" chooses
-        between "lbfgs" and "st-spg", and says why in ``notes_``. With "auto" and "mspg" there is `partial_fit`, always by "mspg".
+        The method of `fit`: "auto" or one of ``thalweg.solvers("fit", constraints=False)``. "lbfgs" reads all rows in each
+        iteration and is accurate, "st-spg" and "mspg" read few. "auto" chooses between "lbfgs" and "st-spg", and says why
+        in ``notes_``. With "auto" and "mspg" there is `partial_fit`, always by "mspg".
     options : dict, default=None
         Settings of the solver.
     max_iter : int, default=None

@@ -114,9 +114,9 @@ def minimize(
     n_samples : int, optional
         The objective is a mean over so many samples, and `fun` takes the indices of some of them, an array of int64.
     method : str
-        One of ``thalweg.solvers("blackbox")``. 'dszog', the default, uses values of the constraints and charges a price for violations: its point is near the constraints, and keeps
-        them only with ``margin`` in the options, or repaired. The others project onto a LinearConstraint, or run without
-        constraints; 'zoscgd' and 'accszofw' need bounds that are bounded.
+        One of ``thalweg.solvers("blackbox")``. 'dszog', the default, uses values of the constraints and penalises violations: its
+        point is near the feasible set, and inside it only with ``margin`` in the options, or repaired. The others project onto
+        a LinearConstraint, or run without constraints; 'zoscgd' and 'accszofw' need bounds that are bounded.
     names : sequence of str or callable, optional
         What the constraints are called: one name for each, or a function of the index, which is asked for few of them.
     repair : bool

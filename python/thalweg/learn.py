@@ -373,8 +373,9 @@ def fit(
     intercept : bool
         Whether a constant is added to the scores.
     solver : str
-        'auto' chooses, and says why in ``notes``; or one of ``thalweg.solvers("fit")``. Without constraints there are also 'lbfgs', for smooth objectives, and 'st-spg'
-        and 'mspg', which step on single rows, for a loss with its variance: they make 30 passes if no limit is changed.
+        'auto' chooses, and says why in ``notes``; or one of ``thalweg.solvers("fit")``. For problems without constraints, 'lbfgs'
+        takes smooth objectives, and 'st-spg' and 'mspg', which step on single rows, a loss with its variance: they make 30 passes
+        if no limit is changed.
     options : dict, optional
         Settings of the solver by their names in specs.
     enforce : {'measured', 'surrogate'}

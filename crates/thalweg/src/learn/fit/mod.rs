@@ -14,7 +14,7 @@ use super::problem::Learning;
 use crate::auto::{self, Choice};
 use crate::eval::Passes;
 use crate::run::{self, Budget, Observer, Options, Point, Row, StopReason};
-use crate::solvers::{AnySolver, Config, FirstOrder, Schedule, SolverName, Stationary, ssg};
+use crate::solvers::{AnySolver, Config, FirstOrder, Needs, Schedule, SolverName, Stationary, ssg};
 use crate::{Error, Result};
 
 /// A constraint of a trained model.
@@ -129,7 +129,7 @@ fn build(config: &Config) -> Result<Box<FirstOrder<'static>>> {
 /// Options of a training run with this solver alone.
 fn run_options(solver: SolverName, options: &FitOptions) -> Options {
     // A step on one row is not what the default number of iterations is meant for.
-    let by_rows = solver != SolverName::Lbfgs && options.budget == FitOptions::default().budget;
+    let by_rows = solver.needs() == Needs::InfProjection && options.budget == FitOptions::default().budget;
     Options {
         budget: if by_rows { Budget { passes: Some(PASSES), ..Budget::default() } } else { options.budget.clone() },
         seed: options.seed,
