@@ -15,7 +15,7 @@ use thalweg::oracle::Scratch;
 use thalweg::run::Options;
 use thalweg::sets::Set;
 use thalweg::{Error, Result};
-use thalweg_lab::bilevel::Wanted;
+use thalweg_lab::bilevel::FormSpec;
 use toml::Value;
 
 use crate::answers::{Callable, Known, Slope, domain as domain_of, number, rows_of, vector, wrong};
@@ -477,7 +477,7 @@ impl BilevelCallables {
     ) -> PyResult<Ran<'py>> {
         let x: Vec<f64> = x.as_array().iter().copied().collect();
         let interrupt = self.0.interrupt.get();
-        let wanted = Wanted::read(Some(&Value::Table(table(form)?))).map_err(of_lab)?;
+        let wanted = FormSpec::read(Some(&Value::Table(table(form)?))).map_err(of_lab)?;
         let how = wanted.settings(table(solver)?).map_err(of_lab)?;
         let how = bilevel::Settings { slack: None, certificate: certificate.map(settings).transpose()?, ..how };
         // A caller has arrays with an entry for each row.
@@ -495,7 +495,7 @@ impl BilevelCallables {
     /// What x is worth at the worst and at the best answer; or why that is not known.
     fn extremes<'py>(&self, py: Python<'py>, x: PyReadonlyArray1<'py, f64>, form: &Bound<'py, PyDict>) -> PyResult<Ran<'py>> {
         let x: Vec<f64> = x.as_array().iter().copied().collect();
-        let slack = Wanted::read(Some(&Value::Table(table(form)?))).map_err(of_lab)?.slack();
+        let slack = FormSpec::read(Some(&Value::Table(table(form)?))).map_err(of_lab)?.slack();
         let problem: &dyn Bilevel = &*self.0;
         match alone(|| Ok(bilevel::extremes_until(problem, &x, slack, Some(&self.0.interrupt.get().flag))))? {
             Ok(found) => Ok((Some(python(py, &found)?), String::new(), None)),

@@ -134,7 +134,9 @@ struct Report {
 }
 
 impl Report {
-    fn new(finished: Finished) -> Self {
+    fn new(mut finished: Finished) -> Self {
+        // They are among the notes of the outcome, which the command lists together.
+        finished.problem_notes.clear();
         let (success, exit_code) = (finished.outcome.success(), finished.status.exit_code());
         Report { success, exit_code, message: finished.message(), finished }
     }

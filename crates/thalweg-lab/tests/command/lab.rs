@@ -370,7 +370,7 @@ fn the_best_cell_is_kept_and_then_runs_with_every_seed() {
 /// Which of two steps is better shows on rows that are neither trained on nor tested.
 #[test]
 fn the_cell_that_is_most_accurate_on_validation_rows_is_kept() {
-    let spec = "seeds = 3\nmeasure = ['accuracy']\n[data]\nsynthetic = 'gen'\nsample = 200\ntest_fraction = 0.3\n\
+    let spec = "seeds = 3\nmeasure = ['accuracy']\n[data]\ngenerator = 'gen'\nsample = 200\ntest_fraction = 0.3\n\
         validation_fraction = 0.2\n[problem]\nminimize = 'welsch'\nsubject_to = ['pairs <= 0']\n\
         [[solver]]\nname = 'dszog'\neta_w = [1e-6, 0.01, 1e-5]\n[budget]\niterations = 60\n[record]\nevery = 20\n\
         [tune]\nby = 'validation'\nfeasible = false\nseeds = [0]\n";

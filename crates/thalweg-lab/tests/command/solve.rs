@@ -417,7 +417,7 @@ fn the_certificate_with_bounds_fills_two_columns_and_holds_what_the_solver_prove
     let words = place.run(&["solve", "run.toml"]).ended(0).out;
     assert!(words.contains("\nproved by the solver: the proximal point is within "), "{words}");
     assert!(words.contains("(constants rho_f = 0, rho_g = 0, mu = 1"), "{words}");
-    assert!(words.contains("\nnear-stationarity: the proximal point lies ") && words.contains(" (proved, "), "{words}");
+    assert!(words.contains("\nnear-stationarity: the proximal point is ") && words.contains(" (proved, "), "{words}");
     // The word alone asks for the defaults.
     place.put("run.toml", format!("certificate = \"bounds\"\n{}", spec("hinge", "'l2 <= 4'", "eta = 0.1", 2, "at = [0]")));
     let outcome = place.run(&["solve", "run.toml", "--json"]).ended(0).json();
@@ -839,7 +839,7 @@ fn values_alone_are_enough_for_hundreds_of_pairs() {
         assert!(value > 0.0 && error > 0.0 && error < value, "{name}: {found}");
         assert!(ran.out.contains("from function values alone: gradient norm of the penalised"));
         let queries = found["queries"].as_array().unwrap();
-        let sentence = format!("that took {} more values of the objective and {} of constraints\n", queries[0], queries[1]);
+        let sentence = format!("this took {} more values of the objective and {} of constraints\n", queries[0], queries[1]);
         assert!(ran.out.contains(&sentence), "{name}: {}", ran.out);
         let own = name == "dszog";
         assert_eq!((found["lagrangian"].is_object(), ran.out.contains("eps_1 = ")), (own, own), "{name}");

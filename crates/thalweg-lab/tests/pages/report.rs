@@ -411,7 +411,7 @@ fn of_many_constraints_the_page_shows_the_worst_and_says_so() {
         assert!(!trace.keys().any(|name| name.contains("row ")), "{:?}", trace.keys());
         let (rows, words) = facts(&page);
         assert_eq!(rows["constraints"], total.to_string());
-        assert!(words.iter().any(|w| w.starts_with("By values alone, at a price of 1 ")), "{words:?}");
-        assert!(words.iter().any(|w| w.starts_with("With the weights of the method: eps_1 = ")), "{words:?}");
+        assert!(words.iter().any(|w| w.starts_with("From function values alone: ")), "{words:?}");
+        assert!(words.iter().any(|w| w.starts_with("With the weights of the solver: eps_1 = ")), "{words:?}");
     }
 }
