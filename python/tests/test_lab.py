@@ -157,7 +157,7 @@ def test_progress_is_shown_if_it_is_asked_for(tmp_path, capsys):
     err = capsys.readouterr().err
     assert err.count("objective ") == 2 and "switching" in err
     lab.run(spec(tmp_path), store=tmp_path / "b.sqlite", verbose=2)
-    assert capsys.readouterr().err.count("was there") == 2
+    assert capsys.readouterr().err.count("found in the store") == 2
 
 
 @pytest.mark.parametrize("tqdm", [True, False])

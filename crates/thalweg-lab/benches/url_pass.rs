@@ -16,7 +16,7 @@ use thalweg::oracle::Description;
 use thalweg::solvers::{Bmd, FirstOrder, Mspg, SolverName, StSpg, bmd, mspg, st_spg};
 use thalweg_lab::Result;
 use thalweg_lab::data::catalogue;
-use thalweg_lab::data::synth::{Like, Synth};
+use thalweg_lab::data::shaped_like::{Like, ShapedLike};
 
 /// Nanoseconds for each sample: a pass has as many as there are rows.
 fn of_method(problem: &Learning, solver: &mut FirstOrder, steps: u64) -> Result<f64> {
@@ -40,8 +40,8 @@ fn of_method(problem: &Learning, solver: &mut FirstOrder, steps: u64) -> Result<
 fn main() -> Result<()> {
     let rows = std::env::args().filter_map(|word| word.parse().ok()).next().unwrap_or(239_613);
     let start = Instant::now();
-    let synth = Synth { like: Like::Url, rows: Some(rows), columns: None, seed: 0 };
-    let data = catalogue::load_stand_in(&synth, &catalogue::Options::default())?.data;
+    let shape = ShapedLike { like: Like::Url, rows: Some(rows), columns: None, seed: 0 };
+    let data = catalogue::load_stand_in(&shape, &catalogue::Options::default())?.data;
     println!("{} rows, {} non-zeros, opened or made in {:.1} s", rows, data.features.stored(), start.elapsed().as_secs_f64());
     let features = data.features.clone();
     let objective = "logistic + 0.05 * variance(logistic)".parse()?;

@@ -266,7 +266,7 @@ impl BilevelInstance {
     pub fn notes(&self) -> Vec<String> {
         let (bound, unit) = self.single().form().multipliers();
         let mut notes = vec![format!(
-            "the start keeps all rows within {:.1e}; multipliers of the inner problem are at most {bound:.4}, in units of {unit:.4}",
+            "the start satisfies all rows within {:.1e}; multipliers of the inner problem are at most {bound:.4}, in units of {unit:.4}",
             self.prepared.violation.max(0.0)
         )];
         if self.single().problem().derivatives() == Derivatives::Differences {
@@ -319,18 +319,18 @@ impl BilevelValue {
         };
         let e = &self.extremes;
         let doubt = |extreme: &bilevel::Extreme| match (extreme.violation > 0.1 * e.slack, extreme.finished) {
-            (true, _) => format!("but no such y was found: this one is outside by {:.1e}", extreme.violation),
-            (false, false) => "the search for it was not finished".into(),
+            (true, _) => format!("no such y was found; this one exceeds the tolerance by {:.1e}", extreme.violation),
+            (false, false) => "the search did not finish".into(),
             (false, true) => String::new(),
         };
         let rows = [
             ["x".to_string(), list(&self.x), String::new()],
-            ["at the worst inner solution".into(), format!("{:.6}", e.pessimistic.value), doubt(&e.pessimistic)],
-            ["at the best inner solution".into(), format!("{:.6}", e.optimistic.value), doubt(&e.optimistic)],
-            ["inner gap of the returned y".into(), format!("{:.3e}", self.inner_gap), String::new()],
+            ["at the worst response".into(), format!("{:.6}", e.pessimistic.value), doubt(&e.pessimistic)],
+            ["at the best response".into(), format!("{:.6}", e.optimistic.value), doubt(&e.optimistic)],
+            ["optimality gap of the returned y".into(), format!("{:.3e}", self.inner_gap), String::new()],
         ];
         let slack = e.slack;
-        format!("\nwhat x is worth, over all y with g within {slack} of its least value\n{}", align(&rows, &[1]))
+        format!("\nvalue of x over near-optimal follower responses (tolerance {slack})\n{}", align(&rows, &[1]))
     }
 }
 

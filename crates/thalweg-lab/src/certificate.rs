@@ -7,15 +7,17 @@ use thalweg::solvers::Stationary;
 
 /// How steep an inf-projection problem is at the point, in words.
 pub fn slope_words(slope: f64) -> String {
-    format!("stationarity: 0 lies {slope:.2e} from the slopes of the objective at the point, the domain's normals added\n")
+    format!(
+        "stationarity: distance {slope:.2e} from 0 to the subdifferential of the objective plus the normal cone of the domain\n"
+    )
 }
 
 /// A certificate with bounds in words: one line, and a line for each thing that a careful reader should know.
 pub fn bounds_words(c: &Certificate) -> String {
     let place = match (c.lower > 0.0, c.upper.is_finite()) {
-        (_, false) => "no bound on the distance of the proximal point was found".to_string(),
-        (false, true) => format!("the proximal point lies at most {:.2e} away", c.upper),
-        (true, true) => format!("the proximal point lies between {:.2e} and {:.2e} away", c.lower, c.upper),
+        (_, false) => "no bound on the distance to the proximal point was found".to_string(),
+        (false, true) => format!("the proximal point is at most {:.2e} away", c.upper),
+        (true, true) => format!("the proximal point is between {:.2e} and {:.2e} away", c.lower, c.upper),
     };
     let claimed = std::iter::once(&c.rho_f).chain(&c.rho_g).any(|rho| rho.source == Source::Claimed);
     let rho_g: Vec<f64> = c.rho_g.iter().map(|rho| rho.value).collect();
@@ -34,8 +36,8 @@ pub fn bounds_words(c: &Certificate) -> String {
         text += &format!("the proximal point may exceed the constraints by {:.2e}\n", c.relaxed);
     }
     if !c.reached {
-        text += "the evaluations were used up before the interval was as short as asked";
-        text += if c.estimated() { "\n" } else { "; it holds all the same\n" };
+        text += "the evaluation budget ran out before the requested precision";
+        text += if c.estimated() { "\n" } else { "; the interval is still valid\n" };
     }
     text
 }
@@ -44,7 +46,7 @@ pub fn bounds_words(c: &Certificate) -> String {
 pub fn stationary_words(s: &Stationary) -> String {
     let relaxed = if s.relaxed > 0.0 { format!(", constraints relaxed by {:.2e}", s.relaxed) } else { String::new() };
     let how = if s.estimated { "by estimated constants, not proved" } else { "proved by the solver" };
-    format!("{how}: the proximal point lies within {:.2e} ({}{relaxed})\n", s.upper, constants(s.rho_f, &s.rho_g, s.mu, 0.0))
+    format!("{how}: the proximal point is within {:.2e} ({}{relaxed})\n", s.upper, constants(s.rho_f, &s.rho_g, s.mu, 0.0))
 }
 
 /// The distance that a switching run found, in words.
@@ -64,14 +66,14 @@ pub fn penalised_words(c: &PenalisedStationarity) -> String {
 pub fn zeroth_order_words(found: &ZerothOrderReport) -> String {
     let ZerothOrderReport { beta, gradient, lagrangian, violations, complementarity, weights_residual, queries, .. } = found;
     let mut text = format!(
-        "by values alone, at a price of {} for squared violations: gradient norm of the penalised objective {} ± {}\n",
-        short(*beta),
+        "from function values alone: gradient norm of the penalised objective {} ± {} (penalty {} on squared violations)\n",
         short(gradient.value),
-        rough(gradient.error)
+        rough(gradient.error),
+        short(*beta)
     );
     if let (Some(lagrangian), Some(residual)) = (lagrangian, weights_residual) {
         text += &format!(
-            "with the weights of the method: eps_1 = {} ± {}, eps_2 = {}, eps_3 = {}, residual of the weights {}\n",
+            "with the weights of the solver: eps_1 = {} ± {}, eps_2 = {}, eps_3 = {}, residual of the weights {}\n",
             short(lagrangian.value),
             rough(lagrangian.error),
             short(*violations),
@@ -79,7 +81,7 @@ pub fn zeroth_order_words(found: &ZerothOrderReport) -> String {
             short(*residual)
         );
     }
-    text + &format!("that took {} more values of the objective and {} of constraints\n", queries[0], queries[1])
+    text + &format!("this took {} more values of the objective and {} of constraints\n", queries[0], queries[1])
 }
 
 fn constants(rho_f: f64, rho_g: &[f64], mu: f64, mu_g: f64) -> String {
@@ -133,7 +135,7 @@ mod tests {
         let proved = Stationary { upper: 1e-5, mu: 1.0, rho_f: 0.0, rho_g: vec![], relaxed: 0.0, estimated: false };
         assert!(stationary_words(&proved).starts_with("proved by the solver: "));
         let words = stationary_words(&Stationary { estimated: true, ..proved });
-        assert!(words.starts_with("by estimated constants, not proved: the proximal point lies within 1.00e-5"), "{words}");
+        assert!(words.starts_with("by estimated constants, not proved: the proximal point is within 1.00e-5"), "{words}");
     }
 
     #[test]
@@ -143,10 +145,10 @@ mod tests {
             .unwrap();
         let words = zeroth_order_words(&found);
         assert!(
-            words.starts_with("by values alone, at a price of 1 for squared violations: gradient norm of the penalised"),
+            words.starts_with("from function values alone: gradient norm of the penalised") && words.contains("(penalty 1 on "),
             "{words}"
         );
-        assert!(words.ends_with("that took 64 more values of the objective and 1 of constraints\n"), "{words}");
+        assert!(words.ends_with("this took 64 more values of the objective and 1 of constraints\n"), "{words}");
         let weighed = thalweg::solvers::PenaltyWeights { beta: 2.0, lambda: 1e-6, margin: 0.0, weights: vec![1.0] };
         let found = thalweg::certify::check_zeroth_order(
             &problem,
@@ -174,10 +176,10 @@ mod tests {
             .weak_convexity(2.0, 0.0);
         let how = Bounds { mu: Some(2.0), ..Bounds::default() };
         let words = bounds_words(&certify(&problem, &[0.25], &how).unwrap());
-        assert!(words.starts_with("near-stationarity: the proximal point lies between 2."), "{words}");
+        assert!(words.starts_with("near-stationarity: the proximal point is between 2."), "{words}");
         assert!(words.contains(" away (proved if the claimed constants hold, "), "{words}");
         assert!(words.ends_with(" evaluations, constants rho_f = 2, rho_g = 0, mu = 2)\n"), "{words}");
         let words = bounds_words(&certify(&problem, &[0.25], &Bounds { evaluations: 1, width: 0.0, ..how }).unwrap());
-        assert!(words.contains("(proved if the claimed constants hold, 1 evaluations") && words.contains("used up"), "{words}");
+        assert!(words.contains("(proved if the claimed constants hold, 1 evaluations") && words.contains("ran out"), "{words}");
     }
 }

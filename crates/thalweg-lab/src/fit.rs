@@ -77,7 +77,7 @@ pub struct Trained {
     /// The same on the rows that were held out, if they were measured.
     pub held_out: Option<Learning>,
     /// Sentences that a user should see.
-    pub notices: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// A set for the weights and the intercept: all there are (`all`) or a ball around 0 (its radius).
@@ -137,7 +137,7 @@ pub struct Prepared {
     held_out: Option<Learning>,
     fingerprint: String,
     stand_in: Option<String>,
-    notices: Vec<String>,
+    notes: Vec<String>,
 }
 
 impl Prepared {
@@ -152,8 +152,8 @@ impl Prepared {
     }
 
     /// Sentences that a user should see.
-    pub fn notices(&self) -> &[String] {
-        &self.notices
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// Measures another model of the same features on the training rows and on those held out.
@@ -218,13 +218,13 @@ impl Request {
     }
 
     fn prepare_table(&self, label: &str, all: &Table, words: &Words) -> Result<Prepared> {
-        let (labels, signs, mut notices) = Labels::learn(all, label, self.positive.as_deref())?;
+        let (labels, signs, mut notes) = Labels::learn(all, label, self.positive.as_deref())?;
         let mut groups = None;
         let grouping = match &self.group {
             None => None,
             Some(spec) => {
                 let (grouping, of_rows, more) = Grouping::learn(all, spec)?;
-                notices.extend(more);
+                notes.extend(more);
                 groups = Some(of_rows);
                 Some(grouping)
             }
@@ -239,33 +239,33 @@ impl Request {
         leave_out.extend(self.weights.clone());
         // Rates and levels are learnt from the training rows alone: held-out rows must be news.
         let (encoding, more) = Encoding::learn(&table, label, &leave_out)?;
-        notices.extend(more);
+        notes.extend(more);
         let names = encoding.names();
         if names.is_empty() {
             return Err(all.bad("has no column to learn from"));
         }
         let input = Input::Table { encoding, labels, grouping };
         let data = |t: &Table, rows: &[usize]| -> Result<(Data, Vec<String>)> {
-            let Rows { features, labels, groups, notices } = input.rows(t)?;
+            let Rows { features, labels, groups, notes } = input.rows(t)?;
             let labels = labels.ok_or_else(|| t.bad(format!("has no labels in column '{label}'")))?;
             let weights = weights.as_ref().map(|w| rows.iter().map(|&i| w[i]).collect());
-            Ok((Data { features, labels, groups, weights }, notices))
+            Ok((Data { features, labels, groups, weights }, notes))
         };
         let (training, _) = data(&table, &kept)?;
         let problem = build(training, words, &[]).map_err(|e| {
             // Groups or labels may be too small for what is asked of them.
             Error::Request(format!("{}: {e}", all.file()))
         })?;
-        notices.extend(problem.references().iter().map(ToString::to_string));
-        notices.extend(chosen_domain(words, &problem));
+        notes.extend(problem.references().iter().map(ToString::to_string));
+        notes.extend(chosen_domain(words, &problem));
         let held_out = if held.is_empty() { None } else { Some(data(&all.select(&held), &held)?) };
         let held_out = held_out.and_then(|(data, more)| {
-            notices.extend(more.into_iter().map(|n| format!("held-out rows: {n}")));
+            notes.extend(more.into_iter().map(|n| format!("held-out rows: {n}")));
             let built = build(data, words, problem.references());
-            built.map_err(|e| notices.push(format!("held-out rows are not measured: {e}"))).ok()
+            built.map_err(|e| notes.push(format!("held-out rows are not measured: {e}"))).ok()
         });
         let (fingerprint, stand_in) = (all.fingerprint().into(), None);
-        Ok(Prepared { input, names, problem, held_out, fingerprint, stand_in, notices })
+        Ok(Prepared { input, names, problem, held_out, fingerprint, stand_in, notes })
     }
 
     fn prepare_libsvm(&self, words: &Words) -> Result<Prepared> {
@@ -292,13 +292,13 @@ impl Request {
         let (training, held) = loaded.data.hold_out(self.test_fraction, self.seed)?;
         let columns = training.features.cols();
         let (positive, negative) = loaded.classes;
-        let mut notices = loaded.notes;
+        let mut notes = loaded.notes;
         let problem = build(training, words, &[])?;
-        notices.extend(problem.references().iter().map(ToString::to_string));
-        notices.extend(chosen_domain(words, &problem));
+        notes.extend(problem.references().iter().map(ToString::to_string));
+        notes.extend(chosen_domain(words, &problem));
         let held_out = (!held.labels.is_empty())
             .then(|| build(held, words, problem.references()))
-            .and_then(|built| built.map_err(|e| notices.push(format!("held-out rows are not measured: {e}"))).ok());
+            .and_then(|built| built.map_err(|e| notes.push(format!("held-out rows are not measured: {e}"))).ok());
         Ok(Prepared {
             names: (1..=columns).map(|c| format!("column {c}")).collect(),
             input: Input::Libsvm { columns, positive: positive.to_string(), negative: negative.to_string(), group },
@@ -306,7 +306,7 @@ impl Request {
             held_out,
             fingerprint: loaded.fingerprint,
             stand_in: loaded.stand_in,
-            notices,
+            notes,
         })
     }
 
@@ -341,13 +341,13 @@ impl Request {
     pub fn train(&self, mut prepared: Prepared, observer: &mut (dyn Observer + Send)) -> Result<Trained> {
         let start = vec![0.0; prepared.problem.dim()];
         let fitted = fit(&mut prepared.problem, &start, &self.options()?, observer)?;
-        let Prepared { input, names, problem, held_out, fingerprint, stand_in, mut notices } = prepared;
+        let Prepared { input, names, problem, held_out, fingerprint, stand_in, mut notes } = prepared;
         let x = fitted.point.x.clone();
-        notices.extend(fitted.notes.iter().map(ToString::to_string));
+        notes.extend(fitted.notes.iter().map(ToString::to_string));
         // What is wrong with held-out rows must not cost a trained model.
         let held_out = held_out.and_then(|held| {
             let measured = quality(&held, &x);
-            measured.map(|q| (held, q)).map_err(|e| notices.push(format!("held-out rows are not measured: {e}"))).ok()
+            measured.map(|q| (held, q)).map_err(|e| notes.push(format!("held-out rows are not measured: {e}"))).ok()
         });
         let (held_out, of_held_out) = held_out.unzip();
         let (weights, intercept) = x.split_at(names.len());
@@ -389,7 +389,7 @@ impl Request {
                 held_out: of_held_out,
             },
         };
-        Ok(Trained { model, trace: fitted.trace, samples: fitted.samples, problem, held_out, notices })
+        Ok(Trained { model, trace: fitted.trace, samples: fitted.samples, problem, held_out, notes })
     }
 }
 

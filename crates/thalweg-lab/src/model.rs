@@ -15,6 +15,7 @@ use crate::data::table::Table;
 use crate::encode::{Encoding, Grouping, Labels};
 use crate::output::json;
 use crate::trace::write_whole;
+use crate::verdict::{self, Status};
 use crate::{Error, Result};
 
 /// Version of the file format.
@@ -144,7 +145,7 @@ impl From<&Best> for Reference {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
-    /// Every constraint is kept on the training rows.
+    /// Every constraint is satisfied on the training rows.
     pub feasible: bool,
     /// Every constraint: the user's bound, and both sides of what was trained.
     pub constraints: Vec<FittedConstraint>,
@@ -171,17 +172,22 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// What came of training, in one sentence without its full stop.
+    /// Status of the training.
+    pub fn status(&self) -> Status {
+        Status::of(&self.ended, self.feasible)
+    }
+
+    /// The verdict on the training, in one line without a full stop.
     pub fn verdict(&self) -> String {
         match (&self.ended, self.feasible) {
-            (StopReason::Interrupted, true) if self.constraints.is_empty() => "interrupted: this is the best model so far".into(),
-            (StopReason::Interrupted, true) => "interrupted: this is the best model so far, and it keeps every bound".into(),
-            (StopReason::Interrupted, false) => "interrupted: no model so far keeps every bound; this is the nearest".into(),
+            (StopReason::Interrupted, true) if self.constraints.is_empty() => "interrupted; best model so far".into(),
+            (StopReason::Interrupted, true) => "interrupted; best model so far, every constraint is satisfied".into(),
+            (StopReason::Interrupted, false) => "interrupted; no model so far satisfies every constraint".into(),
             (StopReason::Failed { .. }, _) => self.ended.headline(false),
             (_, true) if self.constraints.is_empty() => "trained without constraints".into(),
-            (_, true) => "feasible: every bound is kept on the training rows".into(),
+            (_, true) => "feasible; every constraint is satisfied on the training rows".into(),
             (StopReason::Infeasible { .. }, false) => self.ended.headline(false),
-            (_, false) => "not feasible: the nearest model that was found misses a bound".into(),
+            (_, false) => "not feasible; the best model found violates a constraint".into(),
         }
     }
 }
@@ -233,7 +239,7 @@ pub struct Rows {
     /// Their groups, where the file has them.
     pub groups: Option<Groups>,
     /// Sentences that a user should see.
-    pub notices: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 impl Model {
@@ -317,8 +323,8 @@ impl Input {
         let Input::Table { encoding, labels, grouping } = self else {
             return Err(table.bad("is a table, but the model was trained on LIBSVM rows"));
         };
-        let (features, notices) = encoding.encode(table)?;
+        let (features, notes) = encoding.encode(table)?;
         let groups = grouping.as_ref().map(|g| g.read(table)).transpose()?.flatten();
-        Ok(Rows { features, labels: labels.read(table)?, groups, notices })
+        Ok(Rows { features, labels: labels.read(table)?, groups, notes })
     }
 }

@@ -15,6 +15,7 @@ use crate::fit::quality;
 use crate::job::{Job, execute};
 use crate::model::Quality;
 use crate::trace::digits;
+use crate::verdict;
 use crate::{Error, Result};
 
 /// The most bounds of a sweep: each is a run.
@@ -93,7 +94,7 @@ pub fn which(problem: &Learning, of: Option<&str>) -> Result<(usize, Option<Stri
     };
     let list = || names.iter().enumerate().map(|(j, name)| format!("{} ({name})", j + 1)).collect::<Vec<_>>().join(", ");
     let Some(of) = of else {
-        let note = format!("the bound of '{first}' is swept, the first of {} constraints; --of chooses another", names.len());
+        let note = format!("sweeping the bound of '{first}', the first of {} constraints; choose another with --of", names.len());
         return Ok((0, (names.len() > 1).then_some(note)));
     };
     if let Ok(number) = of.parse::<usize>() {
@@ -157,7 +158,7 @@ pub struct Row {
 impl Row {
     /// A run that did not get as far as a point.
     fn failed(bound: f64, reason: &Error) -> Self {
-        Row { ended: format!("it failed: {reason}"), ..Row::new(bound) }
+        Row { ended: format!("failed: {reason}"), ..Row::new(bound) }
     }
 
     fn new(bound: f64) -> Self {
@@ -271,7 +272,7 @@ impl Sweeps for Fits<'_> {
         let mut row = self.row(bound, &fitted.point.x)?;
         row.feasible = fitted.feasible;
         row.add(fitted.iterations, fitted.passes.total(), fitted.seconds);
-        row.ended = fitted.ended.to_string();
+        row.ended = verdict::reason(&fitted.ended);
         let mut notes = vec![];
         if fitted.feasible && !interrupted {
             row.proved = fitted.stationary.as_ref().map(|proved| proved.upper).or_else(|| {
@@ -356,7 +357,7 @@ impl Sweeps for Solves {
         let mut row = self.row(bound, &point)?;
         row.feasible &= !failed;
         row.add(outcome.iterations, outcome.passes.total(), outcome.seconds);
-        row.ended = outcome.ended.to_string();
+        row.ended = verdict::reason(&outcome.ended);
         let mut notes = vec![];
         if row.feasible && !interrupted {
             let own = stationary.map(|proved| proved.upper);
@@ -380,7 +381,7 @@ impl Sweeps for Solves {
 /// The proved distance to the proximal point; a note says why there is none.
 fn distance(problem: &dyn Subgradients, x: &[f64], feasibility: f64, notes: &mut Vec<String>) -> Option<f64> {
     let certificate = certify(problem, x, &Bounds { feasibility, ..Bounds::default() });
-    let certificate = certificate.map_err(|e| notes.push(format!("nothing is proved about the points: {e}"))).ok()?;
+    let certificate = certificate.map_err(|e| notes.push(format!("no stationarity bound was computed: {e}"))).ok()?;
     certificate.certified().then_some(certificate.upper)
 }
 
@@ -445,21 +446,24 @@ pub fn sweep(problem: &mut dyn Sweeps, bounds: &[f64], observer: &mut (dyn Obser
                 if row.worse_than(&tight) {
                     swept.rows[i].add(iterations, passes, seconds);
                 } else {
-                    swept.note(vec![format!("bound {bound} ended worse than {tighter} and was run again from its point")]);
+                    swept.note(vec![format!(
+                        "bound {bound} gave a worse objective than {tighter} and was run again from that point"
+                    )]);
                     swept.rows[i].replace(row);
                 }
                 swept.note(notes);
             }
             Err(reason) => {
-                swept.note(vec![format!("bound {bound} could not be run again from the point of {tighter}: {reason}")])
+                swept.note(vec![format!("bound {bound} could not be run again from the point of bound {tighter}: {reason}")])
             }
         }
         if swept.rows[i].worse_than(&tight)
             && let Ok(Reached { row, notes, .. }) = problem.at(bound, &x)
             && row.feasible
         {
-            swept
-                .note(vec![format!("bound {bound} ended worse than {tighter}, also from its point, which is the best for both")]);
+            swept.note(vec![format!(
+                "bound {bound} gave a worse objective than {tighter}, also from that point, which is the best for both"
+            )]);
             swept.rows[i].replace(Row { ended, ..row });
             swept.note(notes);
         }

@@ -1,7 +1,6 @@
 //! `thalweg bilevel`: examples of problems in which someone else answers, and not always as one hopes. The problems and their
 //! solver are in [`thalweg::bilevel`].
 
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -15,7 +14,7 @@ use super::Ending;
 use crate::Result;
 use crate::console::{Bar, stop_on_signal};
 use crate::output::{align, print};
-use crate::verdict::{DONE, INTERRUPTED, MISSED};
+use crate::verdict::Status;
 
 /// Pessimistic bilevel problems: a leader chooses, a follower answers, and the worst of its answers counts
 #[derive(Debug, Clone, clap::Args)]
@@ -105,11 +104,7 @@ fn demo() -> Ending {
         }
         all.extend(runs);
     }
-    Ok(ExitCode::from(match all.iter().all(|run| run.found.outcome.success()) {
-        _ if stop.load(Ordering::Relaxed) => INTERRUPTED,
-        true => DONE,
-        false => MISSED,
-    }))
+    Ok(Status::of_all(stop.load(Ordering::Relaxed), all.iter().all(|run| run.found.outcome.success())).exit())
 }
 
 /// A finished solve.
@@ -169,7 +164,7 @@ impl Words {
             row(self.hoped, &|run| self.number(run.found.objective)),
             row(self.worst, &|run| self.extreme(run, |e| &e.pessimistic)),
             row(self.best, &|run| self.extreme(run, |e| &e.optimistic)),
-            row("rows kept within beta", &rows_kept),
+            row("rows satisfied within beta", &rows_kept),
             row("seconds", &|run| format!("{:.2}", run.seconds)),
         ]
     }

@@ -12,12 +12,12 @@ use crate::certificate::bounds_words;
 use crate::certify::{Findings, HeldOut, Measured, Source, Subject, Worst};
 use crate::data::catalogue;
 use crate::output::{align, json, print};
-use crate::verdict::{DONE, MISSED};
+use crate::verdict::Status;
 use crate::{Error, Result};
 
 /// Check a model, or a point of a spec, anew: is it feasible, which constraint is worst, how near is it to stationary?
 ///
-/// Nothing that the file records is believed: constraints are measured on all training rows, counted and in their smooth form, and
+/// Nothing that the file records is believed: constraints are measured on all training rows, as measured rates and as surrogates, and
 /// near-stationarity is bounded from both sides. With --holdout the constraints are also bounded for unseen rows.
 #[derive(Debug, Clone, clap::Args)]
 #[command(
@@ -62,7 +62,7 @@ pub fn run(args: Args) -> Ending {
     let how = Bounds { mu: args.mu.or(bounds.mu), evaluations: args.evaluations.unwrap_or(bounds.evaluations), ..bounds };
     how.validate()?;
     let findings = subject.examine(&how, args.holdout.then_some(args.confidence))?;
-    let exit_code = if findings.feasible { DONE } else { MISSED };
+    let exit_code = Status::of_all(false, findings.feasible).exit_code();
     if args.json {
         print(&json(&Report { exit_code, findings: &findings })?)?;
     } else {
@@ -146,15 +146,15 @@ fn words(f: &Findings) -> String {
 fn verdict(f: &Findings) -> String {
     let rows = f.rows;
     match (f.feasible, f.outside_domain > 0.0, f.constraints.is_empty()) {
-        (_, true, _) => format!("not feasible: the point is {:.2e} outside the domain ({})\n", f.outside_domain, f.domain),
-        (true, _, true) => format!("feasible: there are no constraints; {rows} rows\n"),
-        (true, _, false) => format!("feasible: every bound is kept on the {rows} training rows\n"),
-        (false, ..) => format!("not feasible: a bound is missed on the {rows} training rows\n"),
+        (_, true, _) => format!("infeasible; the point is {:.2e} outside the domain ({})\n", f.outside_domain, f.domain),
+        (true, _, true) => format!("feasible; there are no constraints ({rows} rows)\n"),
+        (true, _, false) => format!("feasible; every constraint is satisfied on the {rows} training rows\n"),
+        (false, ..) => format!("infeasible; a constraint is violated on the {rows} training rows\n"),
     }
 }
 
 fn worst_words(w: &Worst) -> String {
-    let side = if w.counted { ", counted," } else { "" };
+    let side = if w.counted { ", measured," } else { "" };
     let (word, by) = if w.excess > 0.0 { ("above", w.excess) } else { ("below", -w.excess) };
     format!("worst constraint: '{}'{side} is {:.6}, {by:.2e} {word} its bound {}\n", w.name, w.value, w.bound)
 }
@@ -165,49 +165,49 @@ fn table(f: &Findings) -> String {
     let mut rows = vec![["", "bound", "value", ""].map(String::from)];
     rows.push(["objective".into(), String::new(), number(f.objective), String::new()]);
     for c in &f.constraints {
-        let verdict = if c.kept { "kept".to_string() } else { format!("missed by {:.2e}", c.excess) };
+        let verdict = if c.kept { "satisfied".to_string() } else { format!("violated by {:.2e}", c.excess) };
         let Some(counted) = c.counted else {
             rows.push([c.name.clone(), number(c.bound), number(c.value), verdict]);
             continue;
         };
-        // The verdict stands where the bound has to be kept.
+        // The verdict stands in the row whose value has to satisfy the bound.
         let by_count = c.enforced == Enforce::Measured;
         let (first, second) = if by_count { (verdict, String::new()) } else { (String::new(), verdict) };
         let asked = if by_count { number(c.bound) } else { String::new() };
-        rows.push([format!("{}, counted", c.name), asked, number(counted), first]);
-        rows.push([format!("{}, smooth form", c.name), number(c.trained_bound), number(c.value), second]);
+        rows.push([format!("{}, measured", c.name), asked, number(counted), first]);
+        rows.push([format!("{}, surrogate", c.name), number(c.trained_bound), number(c.value), second]);
     }
     align(&rows, &[1, 2])
 }
 
 fn stationarity(f: &Findings) -> String {
     let Some(c) = &f.certificate else {
-        return format!("near-stationarity: not known: {}\n", f.certificate_refused.as_deref().unwrap_or_default());
+        return format!("near-stationarity: unknown: {}\n", f.certificate_refused.as_deref().unwrap_or_default());
     };
     let mut text = bounds_words(c);
     let softened = f.source == Source::Model && f.constraints.iter().any(|c| c.counted.is_some());
-    let whose = if softened { "for the problem that was trained, in smooth form" } else { "for the problem" };
+    let whose = if softened { "for the problem that was trained, with surrogates" } else { "for the problem" };
     text += &format!("(distance 0 is stationary {whose}; the point has norm {:.3})\n", f.norm);
     if !c.point.feasible && f.outside_domain == 0.0 {
-        text += &format!("the point exceeds the constraints there by {:.2e}, so that it is not certified\n", c.point.violation);
+        text += &format!("the point exceeds the constraints there by {:.2e}, so it is not certified\n", c.point.violation);
     }
     text
 }
 
 fn held_out(held: &HeldOut, trained: &[Measured]) -> String {
     let percent = 100.0 * held.confidence;
-    let mut text = format!("on {} held-out rows; on unseen rows, with a confidence of {percent}% for each line:\n", held.rows);
+    let mut text = format!("on {} held-out rows, with intervals for new rows at {percent}% confidence per line:\n", held.rows);
     let number = |v: f64| format!("{v:.6}");
-    let mut rows = vec![["", "bound", "value", "at least", "may be up to", ""].map(String::from)];
-    // The bound and the verdict stand where the bound has to be kept: a smooth form that was moved is not held to it.
+    let mut rows = vec![["", "bound", "value", "at least", "at most", ""].map(String::from)];
+    // The bound and the verdict stand in the row whose value has to satisfy it; a surrogate with a moved bound has none.
     let mut row = |name: String, bound: Option<f64>, value: f64, low: Option<f64>, high: Option<f64>| {
         let ends = [low, high].map(|end| end.map_or("unknown".into(), number));
         let [low_text, high_text] = ends;
         let verdict = match (bound, low, high) {
             (None, ..) => "",
-            (Some(bound), _, Some(high)) if high <= bound => "keeps the bound",
-            (Some(bound), Some(low), _) if low > bound => "misses the bound",
-            _ => "may miss the bound",
+            (Some(bound), _, Some(high)) if high <= bound => "bound satisfied",
+            (Some(bound), Some(low), _) if low > bound => "bound violated",
+            _ => "bound not guaranteed on new data",
         };
         rows.push([name, bound.map_or(String::new(), number), number(value), low_text, high_text, verdict.into()]);
     };
@@ -216,8 +216,8 @@ fn held_out(held: &HeldOut, trained: &[Measured]) -> String {
             None => row(name.clone(), Some(*bound), *value, *low, *high),
             Some(c) => {
                 let by_count = trained.enforced == Enforce::Measured;
-                row(format!("{name}, counted"), by_count.then_some(*bound), c.value, c.low, c.high);
-                row(format!("{name}, smooth form"), (!by_count).then_some(*bound), *value, *low, *high);
+                row(format!("{name}, measured"), by_count.then_some(*bound), c.value, c.low, c.high);
+                row(format!("{name}, surrogate"), (!by_count).then_some(*bound), *value, *low, *high);
             }
         }
     }

@@ -10,7 +10,7 @@ use super::Ending;
 use crate::console::Bar;
 use crate::data::cache;
 use crate::data::catalogue::{self, Counts, GroupCount, LabelCount, Options, Place, SETS, Set};
-use crate::data::synth::{Like, Synth};
+use crate::data::shaped_like::{Like, ShapedLike};
 use crate::output::{align, json, print};
 use crate::trace::write_whole;
 use crate::verdict::DONE;
@@ -113,8 +113,8 @@ fn answer(what: &What) -> Result<String> {
         What::Table { name, out, data_dir } => table(name, out.as_deref(), data_dir.clone()),
         What::Convert { file, out, json } => convert(file, out, *json),
         What::Synth { like, out, rows, columns, seed, quiet, json } => {
-            let synth = Synth { like: *like, rows: *rows, columns: *columns, seed: *seed };
-            make(&synth, out, *quiet, *json)
+            let rows = ShapedLike { like: *like, rows: *rows, columns: *columns, seed: *seed };
+            make(&rows, out, *quiet, *json)
         }
         What::Path { name: None, common } => directories(common),
         What::Path { name: Some(name), common } => path(catalogue::get(name)?, common),
@@ -154,10 +154,10 @@ fn convert(file: &Path, out: &Path, as_json: bool) -> Result<String> {
     Ok(format!("{about}: {} rows, {columns} columns, {stored} non-zeros, {form}, {bytes} bytes\n", made.rows))
 }
 
-fn make(synth: &Synth, out: &Path, quiet: bool, as_json: bool) -> Result<String> {
-    synth.check()?;
+fn make(shape: &ShapedLike, out: &Path, quiet: bool, as_json: bool) -> Result<String> {
+    shape.check()?;
     let bar = Bar::new(!quiet);
-    let made = synth.write(out, &mut |share| bar.share(share))?;
+    let made = shape.write(out, &mut |share| bar.share(share))?;
     bar.finish();
     if as_json {
         return json(&made);

@@ -1,15 +1,12 @@
 //! `thalweg demo`: the main job once, on data that come with the command.
 
-use std::process::ExitCode;
-
-use thalweg::run::{Budget, StopReason};
+use thalweg::run::Budget;
 
 use super::Ending;
 use crate::console::{Bar, stop_on_signal};
 use crate::data::adult;
 use crate::fit::{Request, Trained};
 use crate::output::{align, print};
-use crate::verdict::{DONE, INTERRUPTED, MISSED};
 
 /// Train a classifier on embedded data without and with a fairness constraint, and compare the two.
 #[derive(Debug, Clone, clap::Args)]
@@ -51,9 +48,9 @@ pub fn run(_: Args) -> Ending {
             &held.as_ref().map_or(String::new(), |h| four(gap(h))),
             &after.model.measured.held_out.as_ref().map_or(String::new(), |h| four(gap(h))),
         ),
-        row("its smooth form, and the bound it was trained with", &four(training.constraints[0]), &smooth(&after)),
+        row("surrogate gap / surrogate bound", &four(training.constraints[0]), &surrogate(&after)),
         row(
-            &format!("keeps the bound of {BOUND} on the training rows"),
+            &format!("satisfies the bound of {BOUND} on the training rows"),
             if gap(&training) <= 0.02 { "yes" } else { "no" },
             if after.model.measured.feasible { "yes" } else { "no" },
         ),
@@ -66,12 +63,7 @@ pub fn run(_: Args) -> Ending {
          thalweg fit your.csv --label COLUMN --group COLUMN --subject-to \"demographic_parity <= 0.02\"\n  \
          thalweg fit --help     more terms, several constraints, row weights\n",
     )?;
-    let measured = &after.model.measured;
-    Ok(ExitCode::from(match (&measured.ended, measured.feasible) {
-        (StopReason::Interrupted, _) => INTERRUPTED,
-        (_, true) => DONE,
-        (_, false) => MISSED,
-    }))
+    Ok(after.model.measured.status().exit())
 }
 
 fn row(what: &str, before: &str, after: &str) -> [String; 3] {
@@ -86,9 +78,9 @@ fn percent(trained: &Trained) -> String {
     trained.model.measured.held_out.as_ref().map_or(String::new(), |h| format!("{:.2}%", 100.0 * h.accuracy))
 }
 
-fn smooth(trained: &Trained) -> String {
+fn surrogate(trained: &Trained) -> String {
     let constraint = trained.model.measured.constraints.first();
-    constraint.map_or(String::new(), |c| format!("{:.4} <= {:.4}", c.surrogate, c.surrogate_bound))
+    constraint.map_or(String::new(), |c| format!("{:.4} / {:.4}", c.surrogate, c.surrogate_bound))
 }
 
 fn passes(trained: &Trained) -> String {

@@ -33,8 +33,8 @@ fn words(model: &Model, top: usize) -> String {
     let mut text = format!("minimises {}, subject to {constraints}\n", t.minimize);
     text += &format!("trained on {}, seed {}; answers '{yes}' for a score above 0, else '{no}'\n", t.file, t.seed);
     if !t.subject_to.is_empty() {
-        let kept = "feasible: every bound is kept on the training rows\n";
-        text += if model.measured.feasible { kept } else { "not feasible: a bound is missed on the training rows\n" };
+        let kept = "feasible; every constraint is satisfied on the training rows\n";
+        text += if model.measured.feasible { kept } else { "infeasible; a constraint is violated on the training rows\n" };
     }
 
     let mut order: Vec<_> = model.weights.iter().collect();
@@ -58,7 +58,7 @@ fn groups(title: &str, quality: &Quality) -> String {
         return format!("\n{title}: accuracy {:.2}%\n", 100.0 * quality.accuracy);
     }
     let percent = |v: f64| format!("{:.2}%", 100.0 * v);
-    let mut rows = vec![["", "rows", "are positive", "called positive", "accuracy"].map(String::from)];
+    let mut rows = vec![["", "rows", "positive labels", "positive predictions", "accuracy"].map(String::from)];
     for g in &quality.groups {
         rows.push([g.group.clone(), g.rows.to_string(), percent(g.positive), percent(g.predicted), percent(g.accuracy)]);
     }

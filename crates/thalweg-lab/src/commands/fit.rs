@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use thalweg::auto;
 use thalweg::learn::Enforce;
-use thalweg::run::{Budget, StopReason};
+use thalweg::run::Budget;
 use thalweg::solvers::{Interface, SolverName};
 
 use super::Ending;
@@ -17,15 +17,14 @@ use crate::model::Quality;
 use crate::output::{align, json, print};
 use crate::report::{self, of_fit};
 use crate::trace::{check_writable, write_whole};
-use crate::verdict::{DONE, INTERRUPTED, MISSED};
 use crate::{Error, Result};
 
 /// Fit a linear classifier under constraints to a table.
 ///
 /// The table is CSV (any usual separator, quotes, gzip) with a header line, or a LIBSVM file if no label column is given.
 /// Columns of numbers are standardised, other columns become one feature per value, missing cells a feature of their own.
-/// A constraint on a rate is trained on a smooth form of it and, unless told otherwise, tightened until the counted rate on
-/// the training rows keeps the bound. Writes DIR/model.json and DIR/trace.csv.
+/// A constraint on a rate is trained on a surrogate, whose bound is tightened until the measured rate on the training rows satisfies
+/// the bound (see --enforce). Writes DIR/model.json and DIR/trace.csv.
 #[derive(Debug, Clone, clap::Args)]
 #[command(
     allow_negative_numbers = true,
@@ -44,10 +43,10 @@ pub struct Args {
     /// Directory for model.json and trace.csv
     #[arg(long, value_name = "DIR", default_value = "thalweg-model")]
     out: PathBuf,
-    /// Write the outcome as a page with charts to this HTML file
+    /// Write a report with charts to this HTML file
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Print the outcome as JSON in place of text
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
     /// Show no progress bar and print nothing but errors
@@ -100,7 +99,7 @@ pub struct Asked {
     /// End after this many seconds
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
-    /// What must keep the bound of a rate: the counted rate on the training rows, or its smooth form
+    /// Which value of a rate must satisfy its bound: the measured rate on the training rows, or its surrogate
     #[arg(long, value_enum, default_value = "measured")]
     enforce: EnforceArg,
     /// Seed of the split and of the runs
@@ -200,17 +199,15 @@ pub fn run(args: Args) -> Ending {
     }
 
     let measured = &trained.model.measured;
-    let code = match (&measured.ended, measured.feasible) {
-        (StopReason::Interrupted, _) => INTERRUPTED,
-        (StopReason::Failed { .. }, _) | (_, false) => MISSED,
-        (_, true) => DONE,
-    };
+    let code = measured.status().exit_code();
     if args.json {
-        print(&json(&Summary { exit_code: code, notices: &trained.notices, measured, training: &trained.model.training })?)?;
+        print(&json(&Summary { exit_code: code, notes: &trained.notes, measured, training: &trained.model.training })?)?;
     } else if !args.quiet {
         print(&words(&trained))?;
-        let report = args.report.as_ref().map_or(String::new(), |file| format!(", and {}", file.display()));
-        print(&format!("\nwritten: {} and trace.csv beside it{report}\n", file.display()))?;
+        let report = args.report.as_ref().map_or(String::new(), |file| format!(" and {}", file.display()));
+        let (model, trace) = (file.display(), directory.file("trace.csv"));
+        let and = if report.is_empty() { " and" } else { "," };
+        print(&format!("\nsaved {model}{and} {}{report}\n", trace.display()))?;
     }
     Ok(ExitCode::from(code))
 }
@@ -232,7 +229,7 @@ pub(super) fn check_report(file: &Path, read: &[(&str, &Path)], directory: &Dire
 #[derive(Serialize)]
 struct Summary<'a> {
     exit_code: u8,
-    notices: &'a [String],
+    notes: &'a [String],
     measured: &'a crate::model::Measured,
     training: &'a crate::model::Training,
 }
@@ -260,7 +257,7 @@ pub fn words(trained: &Trained) -> String {
     text += &m.slope.map_or(String::new(), slope_words);
     if let Some(proved) = &m.stationary {
         text += &format!(
-            "proved: the smooth problem is stationary to within {:.1e} (proximal coefficient {:.3})\n",
+            "proved: stationary for the surrogate problem to within {:.1e} (proximal coefficient {:.3})\n",
             proved.upper,
             proved.rho_f + proved.mu
         );
@@ -268,8 +265,8 @@ pub fn words(trained: &Trained) -> String {
     for reason in &trained.model.training.reasons {
         text += &format!("{reason}\n");
     }
-    for notice in &trained.notices {
-        text += &format!("note: {notice}\n");
+    for note in &trained.notes {
+        text += &format!("note: {note}\n");
     }
     text
 }
@@ -287,7 +284,7 @@ fn table(trained: &Trained) -> String {
     let objective = trained.model.training.minimize.clone();
     rows.push([objective, "".into(), plain(m.training.objective), held(&|q| Some(q.objective), plain), "".into()]);
     for row in of_fit::bounds(&trained.model) {
-        let verdict = row.kept.map_or("", |kept| if kept { "kept" } else { "missed" });
+        let verdict = row.kept.map_or("", |kept| if kept { "satisfied" } else { "violated" });
         let held = row.held_out.map_or(String::new(), plain);
         rows.push([row.name, plain(row.bound), plain(row.value), held, verdict.into()]);
     }

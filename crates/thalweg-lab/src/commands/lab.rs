@@ -24,7 +24,7 @@ use crate::trace::{check_writable, digits, write_whole};
 use crate::verdict::{DONE, Status};
 use crate::{Error, Result};
 
-/// Experiments: many runs, kept in a store, compared in a report
+/// Run experiments, keep their results in a store and compare them in a report
 #[derive(Debug, Clone, clap::Args)]
 #[command(arg_required_else_help = true)]
 pub struct Args {
@@ -45,7 +45,7 @@ enum Command {
 /// The store of all commands.
 #[derive(Debug, Clone, clap::Args)]
 struct StoreArg {
-    /// The file that keeps the runs
+    /// SQLite file with the runs
     #[arg(long, value_name = "FILE", default_value = "thalweg.sqlite")]
     store: PathBuf,
 }
@@ -71,14 +71,14 @@ impl Which {
 
 /// Run an experiment: data x problems x solvers x seeds
 ///
-/// Finished runs are kept and never made twice: kill it at any moment and start it again, extend the spec and only what is new
-/// runs, start it in two terminals and they share the work.
+/// Finished runs are stored and never repeated. The command can be killed and started again at any moment; after a change of the spec
+/// only new runs are made, and two processes on one store share the work.
 #[derive(Debug, Clone, clap::Args)]
 #[command(
     after_help = "Example: thalweg lab run experiments/roc-fairness-a9a.toml --quick --jobs 2 && thalweg lab report --open"
 )]
 struct RunArgs {
-    /// The description of the experiment
+    /// Spec of the experiment
     spec: PathBuf,
     /// Runs at a time
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -97,13 +97,13 @@ struct RunArgs {
     /// Print the names of the runs and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// Seconds between two savings of a running job
+    /// Seconds between two checkpoints of a run
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     checkpoint_every: f64,
     /// Look for data sets in this directory first
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Print the outcome as JSON in place of text
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
     /// Show no progress
@@ -134,7 +134,7 @@ struct ListArgs {
     store: StoreArg,
     #[command(flatten)]
     which: Which,
-    /// Print JSON in place of text
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }
@@ -161,10 +161,10 @@ struct ExportArgs {
     /// As CSV, the only form there is
     #[arg(long)]
     csv: bool,
-    /// One line for each recorded quantity of each recorded iterate in place of one for each run
+    /// One line for each recorded quantity of each recorded iterate instead of one for each run
     #[arg(long)]
     points: bool,
-    /// Write to this file in place of standard output
+    /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -254,8 +254,8 @@ fn run_experiment(args: RunArgs) -> Ending {
         false => format!(" --store {}", args.store.store.display()),
     };
     text += match done.interrupted {
-        true => "\ninterrupted: the same command goes on from here\n".to_string(),
-        false => format!("\nkept in {}; to look at it: thalweg lab report{flag} --open\n", args.store.store.display()),
+        true => "\ninterrupted; run the same command again to continue\n".to_string(),
+        false => format!("\nsaved in {}; show the report with: thalweg lab report{flag} --open\n", args.store.store.display()),
     }
     .as_str();
     print(&text)?;
@@ -280,7 +280,7 @@ fn dry_run(experiment: &Experiment, only: Option<&str>) -> Ending {
             }
         }
         for &seed in experiment.seeds.iter().filter(|_| trial) {
-            add(describe(&experiment.panel(d, p), &experiment.solvers[s].label, "the cell that is kept", seed));
+            add(describe(&experiment.panel(d, p), &experiment.solvers[s].label, "the chosen cell", seed));
         }
     }
     print(&format!("{text}{count} runs\n"))?;
@@ -291,9 +291,9 @@ fn dry_run(experiment: &Experiment, only: Option<&str>) -> Ending {
 fn counted(rows: &[Line], worked: usize, found: usize) -> String {
     let finished = rows.iter().filter(|row| row.status.is_some()).count();
     let there = match (worked, found) {
-        (0, _) => ", all of them there before".into(),
+        (0, _) => ", all found in the store".into(),
         (_, 0) => String::new(),
-        (worked, found) => format!(" ({worked} jobs done now, {found} found done)"),
+        (worked, found) => format!(" ({worked} done now, {found} found in the store)"),
     };
     match rows.len() - finished {
         0 => format!("{finished} runs{there}"),
@@ -304,7 +304,7 @@ fn counted(rows: &[Line], worked: usize, found: usize) -> String {
 /// Kept cells, one line for each panel and solver.
 fn summary(rows: &[Line], facts: &Facts) -> String {
     let header =
-        ["problem", "solver", "kept settings", "objective", "violation", "feasible", "passes", "DP(f)", "DP(g)", "seconds"];
+        ["problem", "solver", "chosen settings", "objective", "violation", "feasible", "passes", "DP(f)", "DP(g)", "seconds"];
     let mut lines: Vec<Vec<String>> = vec![header.map(String::from).to_vec()];
     let mut seen: Vec<(String, String, String)> = vec![];
     for row in rows.iter().filter(|row| row.member.tuned && row.status.is_some()) {
@@ -362,7 +362,7 @@ fn report(args: ReportArgs) -> Ending {
     check_writable(&args.out).map_err(|what| Error::Request(format!("--out {}: {what}", args.out.display())))?;
     let page = page::page(&store, &experiments)?;
     write_whole(&args.out, &html(&page))?;
-    print(&format!("written: {}\n", args.out.display()))?;
+    print(&format!("saved {}\n", args.out.display()))?;
     if args.open {
         open(&args.out)?;
     }
@@ -446,7 +446,7 @@ fn list(args: ListArgs) -> Ending {
     if rows.is_empty() {
         text += "no runs\n";
     } else if rows.iter().any(|row| row.member.tuned) {
-        text += "\n* of the cell that is kept for its solver\n";
+        text += "\n* run of the cell that was chosen for its solver\n";
     }
     print(&text)?;
     Ok(ExitCode::from(DONE))
@@ -468,7 +468,7 @@ fn show(args: ShowArgs) -> Ending {
     row("run", run.key.clone());
     for e in store.experiments()? {
         for m in store.members(&e.name)?.iter().filter(|m| m.run == run.key) {
-            let kept = if m.tuned { ", of the cell that is kept" } else { "" };
+            let kept = if m.tuned { ", of the chosen cell" } else { "" };
             row("in", format!("{}: {}{kept}", e.name, describe(&panel(&m.data, &m.problem), &m.solver, &m.cell, m.seed)));
         }
     }
@@ -493,7 +493,7 @@ fn show(args: ShowArgs) -> Ending {
     if let Some(c) = &certificates {
         row("certified", format!("{} iterates", c.curves.first().map_or(0, |c| c.numbers.len())));
         if let Some([lower, upper]) = c.returned.interval() {
-            row("certificate", format!("the proximal point of the returned point lies between {lower:.3e} and {upper:.3e} away"));
+            row("certificate", format!("the proximal point of the returned point is between {lower:.3e} and {upper:.3e} away"));
         }
     }
     row("machine", run.host.to_string());

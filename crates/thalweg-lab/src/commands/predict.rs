@@ -14,7 +14,7 @@ use crate::verdict::DONE;
 
 /// Score new rows with a trained model: score, probability-like value and label for each.
 ///
-/// Columns are found by name, so their order does not matter and further ones are ignored. A row is called positive if its
+/// Columns are found by name, so their order does not matter and further ones are ignored. A row is predicted positive if its
 /// score is above 0; the probability is the logistic function of the score.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Example:\n  thalweg predict model new.csv --out scores.csv")]
@@ -31,15 +31,15 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Ending {
     let model = Model::read(&args.model)?;
-    let (features, notices) = model.input.read(&args.data)?;
+    let (features, notes) = model.input.read(&args.data)?;
     let text = predictions(&model, &features);
     match &args.out {
         Some(file) => write_whole(file, &text)?,
         None => print(&text)?,
     }
-    for notice in &notices {
+    for note in &notes {
         // Standard output is for the predictions.
-        writeln!(std::io::stderr(), "note: {notice}").map_err(|e| Error::Request(format!("standard error: {e}")))?;
+        writeln!(std::io::stderr(), "note: {note}").map_err(|e| Error::Request(format!("standard error: {e}")))?;
     }
     Ok(ExitCode::from(DONE))
 }

@@ -19,34 +19,34 @@ use crate::spec::Spec;
 use crate::trace::{check_writable, csv, write_whole};
 use crate::{Error, Result};
 
-/// Run one experiment described in a TOML file.
+/// Run one problem described in a TOML file.
 #[derive(Debug, Clone, clap::Args)]
 #[command(allow_negative_numbers = true, after_help = "Example: thalweg solve run.toml --trace run.csv --checkpoint run.save")]
 pub struct Args {
-    /// The description of the run
+    /// Spec of the run
     spec: PathBuf,
     /// Write the recorded iterates to this CSV file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Write the outcome as a page with charts to this HTML file
+    /// Write a report with charts to this HTML file
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Print the outcome as JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
-    /// Write the outcome, with the point, to this JSON file
+    /// Write the result, with the point, to this JSON file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Keep the state of the run in this file
+    /// Save the state of the run in this file
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
-    /// Seconds between two savings of the checkpoint
+    /// Seconds between two checkpoints
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, requires = "checkpoint")]
     checkpoint_every: f64,
-    /// Continue from the checkpoint, if it is there
+    /// Continue from the checkpoint, if it exists
     #[arg(long, requires = "checkpoint")]
     resume: bool,
-    /// Threads for sums over rows; the numbers do not depend on it
+    /// Number of threads; the results do not depend on it
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Look for data sets in this directory first
@@ -135,7 +135,9 @@ struct Report {
 }
 
 impl Report {
-    fn new(finished: Finished) -> Self {
+    fn new(mut finished: Finished) -> Self {
+        // They are among the notes of the outcome, which the command lists together.
+        finished.problem_notes.clear();
         let (success, exit_code) = (finished.outcome.success(), finished.status.exit_code());
         Report { success, exit_code, message: finished.message(), finished }
     }

@@ -1,4 +1,4 @@
-//! `thalweg tradeoff`: what a bound costs.
+//! `thalweg tradeoff`: the cost of a bound.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ use crate::tradeoff::{Fits, Row, Solves, Swept, bounds, csv, sweep, which};
 use crate::verdict::Status;
 use crate::{Error, Result};
 
-/// Sweep one bound and show what it costs.
+/// Sweep one bound and show the trade-off with the objective.
 ///
 /// Runs the problem of a spec, or trains on a table as `thalweg fit` does, once for each value of one bound: from the loosest to
 /// the tightest, each run from the point of the one before. Prints a table and writes DIR/tradeoff.csv and DIR/tradeoff.svg.
@@ -50,10 +50,10 @@ pub struct Args {
     /// Directory for tradeoff.csv and tradeoff.svg
     #[arg(long, value_name = "DIR", default_value = "tradeoff")]
     out: PathBuf,
-    /// Write the outcome as a page with charts to this HTML file
+    /// Write a report with charts to this HTML file
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Print the outcome as JSON in place of text
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
     /// Show no progress bar and print nothing but errors
@@ -98,7 +98,7 @@ pub fn run(args: Args) -> Ending {
             minimize: &named.minimize,
             constraint: &named.constraint,
             others: &named.others,
-            notices: &swept.notes,
+            notes: &swept.notes,
             points: &swept.rows,
         })?)?;
     } else if !args.quiet {
@@ -150,7 +150,7 @@ fn of_table(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
     let mut prepared = request.prepare()?;
     let (which, note) = which(prepared.problem(), args.of.as_deref())?;
     let named = Named::new(prepared.problem(), &request.minimize, which);
-    let notes = prepared.notices().to_vec();
+    let notes = prepared.notes().to_vec();
     let (problem, held_out) = prepared.problems();
     let mut fits = Fits { problem, held_out, options: request.options()?, which };
     let swept = swept(args, &named, values, &mut fits, notes.into_iter().chain(note))?;
@@ -199,7 +199,7 @@ struct Summary<'a> {
     minimize: &'a str,
     constraint: &'a str,
     others: &'a [String],
-    notices: &'a [String],
+    notes: &'a [String],
     points: &'a [Row],
 }
 
@@ -213,19 +213,19 @@ fn plot(named: &Named, rows: &[Row]) -> Plot {
             x,
             y,
             good: row.feasible,
-            title: format!("bound {}: {}", short(row.bound), if row.feasible { "kept" } else { &row.ended }),
+            title: format!("bound {}: {}", short(row.bound), if row.feasible { "satisfied" } else { &row.ended }),
         })
     };
     let x_label = match (accuracy, counted) {
-        (_, true) => format!("{}, counted on the training rows", named.constraint),
+        (_, true) => format!("{}, measured on the training rows", named.constraint),
         (true, false) => format!("{}, training rows", named.constraint),
         (false, false) => named.constraint.clone(),
     };
     Plot {
-        title: format!("What a bound on {} costs", named.constraint),
+        title: format!("Cost of a bound on {}", named.constraint),
         x_label,
         y_label: if accuracy { "accuracy on held-out rows".into() } else { named.minimize.clone() },
-        legend: ["keeps every bound".into(), "misses a bound".into()],
+        legend: ["every constraint satisfied".into(), "a constraint violated".into()],
         percent: accuracy,
         marks: rows.iter().filter_map(mark).collect(),
     }
@@ -236,10 +236,10 @@ fn words(named: &Named, swept: &Swept, asked: usize, args: &Args) -> String {
     let finished = swept.rows.len();
     let kept = swept.rows.iter().filter(|row| row.feasible).count();
     let mut text = match (swept.interrupted, kept == finished) {
-        (true, _) if finished == 0 => return "interrupted: no point was finished, nothing is written\n".into(),
-        (true, _) => format!("interrupted: {finished} of {asked} points were finished\n"),
-        (false, true) => "feasible: every bound is kept at every point\n".into(),
-        (false, false) => format!("not feasible: {} of {finished} points miss a bound\n", finished - kept),
+        (true, _) if finished == 0 => return "interrupted; no point was finished, nothing was saved\n".into(),
+        (true, _) => format!("interrupted; {finished} of {asked} points were finished\n"),
+        (false, true) => "feasible; every constraint is satisfied at every point\n".into(),
+        (false, false) => format!("infeasible; {} of {finished} points violate a constraint\n", finished - kept),
     };
     text += &format!("{} subject to {} <= bound", named.minimize, named.constraint);
     named.others.iter().for_each(|other| text += &format!(", {other}"));
@@ -249,8 +249,9 @@ fn words(named: &Named, swept: &Swept, asked: usize, args: &Args) -> String {
     for note in &swept.notes {
         text += &format!("note: {note}\n");
     }
-    let report = args.report.as_ref().map_or(String::new(), |file| format!(", and {}", file.display()));
-    text + &format!("written: {} and {PICTURE} beside it{report}\n", args.out.join(TABLE).display())
+    let report = args.report.as_ref().map_or(String::new(), |file| format!(" and {}", file.display()));
+    let and = if report.is_empty() { " and" } else { "," };
+    text + &format!("saved {}{and} {}{report}\n", args.out.join(TABLE).display(), args.out.join(PICTURE).display())
 }
 
 /// A column of the table: its name, and its cell in a row.
@@ -270,8 +271,8 @@ fn table(rows: &[Row]) -> String {
     let columns: [Column; 12] = [
         ("bound", |r| short(r.bound)),
         ("objective", |r| plain(r.objective)),
-        (if counted { "smooth" } else { "value" }, |r| rate(r.value)),
-        ("counted", |r| rate(r.counted)),
+        (if counted { "surrogate" } else { "value" }, |r| rate(r.value)),
+        ("measured", |r| rate(r.counted)),
         ("(held out)", |r| rate(r.held_out_counted.or(r.held_out_value))),
         ("accuracy", |r| percent(r.accuracy)),
         ("(held out)", |r| percent(r.held_out_accuracy)),

@@ -1,5 +1,5 @@
 //! Rows as a compact binary file (`.thw`) that is mapped into memory instead of being read, and the directory where large LIBSVM
-//! files are kept in that form. What the text means is in [`super::libsvm`]; stand-ins are made in [`super::synth`].
+//! files are kept in that form. What the text means is in [`super::libsvm`]; stand-ins are made in [`super::shaped_like`].
 //!
 //! The file: a header of fixed length with its own checksum, four words (the text's path, its sha256 as placed and as
 //! text, the set that a stand-in has the shape of), then the sections `ids`, `values`, `ptr` and `labels`, each at a multiple of 64

@@ -13,8 +13,8 @@ use super::libsvm::Rows;
 use super::prepared::{Prepared, Recipe};
 use super::sets::{Form, GERMAN, GERMAN_LAYOUT, Reading};
 pub use super::sets::{Placed, SETS, Set};
+use super::shaped_like::ShapedLike;
 use super::source::{Hashes, Source, list, sha256};
-use super::synth::Synth;
 use super::table::Table;
 use super::{adult, cache, covtype};
 use crate::console::Bar;
@@ -95,7 +95,7 @@ pub fn called(name: &str, stand_in: Option<&str>) -> String {
 /// The sentence that goes with rows that are a stand-in.
 fn stand_in_note(name: &str, stand_in: Option<&str>) -> Option<String> {
     stand_in.map(|set| {
-        format!("{name} is a stand-in shaped like {set}: its rows are made up, and its numbers say nothing about {set}")
+        format!("{name} is a stand-in shaped like {set}: its rows are synthetic, and results on it say nothing about {set}")
     })
 }
 
@@ -278,11 +278,11 @@ pub fn load_file(path: &Path, columns: Option<usize>, group: Option<usize>) -> R
 }
 
 /// A stand-in, from the directory of such files or made now.
-pub fn load_stand_in(synth: &Synth, options: &Options) -> Result<Loaded> {
+pub fn load_stand_in(shape: &ShapedLike, options: &Options) -> Result<Loaded> {
     let bar = Bar::new(options.progress);
-    let (rows, notes) = synth.load(cache::directory().as_deref(), &mut |share| bar.share(share))?;
+    let (rows, notes) = shape.load(cache::directory().as_deref(), &mut |share| bar.share(share))?;
     bar.finish();
-    of_rows(Path::new(&synth.called()), rows, notes, None)
+    of_rows(Path::new(&shape.called()), rows, notes, None)
 }
 
 fn of_rows(path: &Path, rows: Rows, mut notes: Vec<String>, group: Option<usize>) -> Result<Loaded> {

@@ -74,14 +74,14 @@ impl Grouping {
             return Err(table.bad(format!("all rows are in one group of column {name}{only}; expected at least two groups")));
         }
         let small = groups.iter().filter(|(_, rows)| *rows < 2);
-        let notices = small.map(|(text, _)| format!("group {} of column {name} has only one row", quote(text))).collect();
+        let notes = small.map(|(text, _)| format!("group {} of column {name} has only one row", quote(text))).collect();
         let grouping = Grouping {
             column: table.names()[column].clone(),
             value: value.map(String::from),
             groups: groups.iter().map(|(text, _)| text.to_string()).collect(),
         };
         let of_rows = grouping.of_rows(table, column)?;
-        Ok((grouping, of_rows, notices))
+        Ok((grouping, of_rows, notes))
     }
 
     /// The groups of the rows of another table; `None` if it has no such column. A value that no group has is refused.
@@ -137,12 +137,12 @@ mod tests {
     use super::*;
 
     fn learn(cells: &[&str], spec: &str) -> (Vec<String>, Vec<u32>, Vec<String>) {
-        let (grouping, groups, notices) = Grouping::learn(&table("g", cells), spec).unwrap();
+        let (grouping, groups, notes) = Grouping::learn(&table("g", cells), spec).unwrap();
         assert_eq!(grouping.groups, groups.names);
         assert_eq!(grouping.read(&table("g", cells)).unwrap(), Some(groups.clone()));
         let json = serde_json::to_string(&grouping).unwrap();
         assert_eq!(serde_json::from_str::<Grouping>(&json).unwrap(), grouping);
-        (groups.names, groups.of_row, notices)
+        (groups.names, groups.of_row, notes)
     }
 
     fn error(cells: &[&str], spec: &str) -> String {
@@ -151,9 +151,9 @@ mod tests {
 
     #[test]
     fn each_value_is_a_group() {
-        let (names, of_row, notices) = learn(&["m", "f", "m", "m", "f"], "g");
+        let (names, of_row, notes) = learn(&["m", "f", "m", "m", "f"], "g");
         assert_eq!((names, of_row), (vec!["f".to_string(), "m".into()], vec![1, 0, 1, 1, 0]));
-        assert!(notices.is_empty());
+        assert!(notes.is_empty());
         // The smaller of two comes first, whatever its name; of more, the names are in order.
         assert_eq!(learn(&["a", "b", "a"], "g").0, ["b", "a"]);
         assert_eq!(learn(&["c", "a", "b", "a", "b"], "g").0, ["a", "b", "c"]);

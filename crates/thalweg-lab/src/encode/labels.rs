@@ -43,7 +43,7 @@ impl Labels {
                 _ => format!("column {name} has more than two values, {}; expected two for a label", all()),
             }));
         };
-        let mut notices = vec![];
+        let mut notes = vec![];
         let (plus, minus) = match positive {
             Some(wanted) if same(wanted.trim(), a.text) => (a, b),
             Some(wanted) if same(wanted.trim(), b.text) => (b, a),
@@ -59,13 +59,13 @@ impl Labels {
                 let (rare, common) = if b.rows <= a.rows { (b, a) } else { (a, b) };
                 let (text, rows, all) = (quote(rare.text), thousands(rare.rows), thousands(table.rows()));
                 let why = if rare.rows < common.rows { "the rarer value" } else { "the last in order" };
-                notices.push(format!("label {name}: {text} counts as positive ({rows} of {all} rows), because it is {why}"));
+                notes.push(format!("label {name}: {text} counts as positive ({rows} of {all} rows), because it is {why}"));
                 (rare, common)
             }),
         };
         let labels = Labels { column: label.into(), positive: plus.text.into(), negative: minus.text.into() };
         let signs = labels.signs(table, column)?;
-        Ok((labels, signs, notices))
+        Ok((labels, signs, notes))
     }
 
     /// The label of each row of another table; `None` if it has no such column, or nothing in it.
@@ -134,10 +134,10 @@ mod tests {
             ("negative", "positive"),
         ] {
             // Not the rarer one: that is another rule.
-            let (labels, signs, notices) = learn(&[plus, plus, minus], None).unwrap();
+            let (labels, signs, notes) = learn(&[plus, plus, minus], None).unwrap();
             assert_eq!((labels.positive.as_str(), labels.negative.as_str()), (plus, minus));
             assert_eq!(signs, [1.0, 1.0, -1.0]);
-            assert!(notices.is_empty());
+            assert!(notes.is_empty());
             let (labels, signs, _) = learn(&[plus, minus], Some(minus)).unwrap();
             assert_eq!((labels.positive.as_str(), signs), (minus, vec![-1.0, 1.0]));
         }
@@ -145,15 +145,15 @@ mod tests {
 
     #[test]
     fn else_the_rarer_value_is_positive() {
-        let (labels, signs, notices) = learn(&["bad", "good", "good"], None).unwrap();
+        let (labels, signs, notes) = learn(&["bad", "good", "good"], None).unwrap();
         assert_eq!((labels.positive.as_str(), signs), ("bad", vec![1.0, -1.0, -1.0]));
-        assert_eq!(notices, ["label 'y': 'bad' counts as positive (1 of 3 rows), because it is the rarer value"]);
-        let (labels, _, notices) = learn(&["b", "a"], None).unwrap();
+        assert_eq!(notes, ["label 'y': 'bad' counts as positive (1 of 3 rows), because it is the rarer value"]);
+        let (labels, _, notes) = learn(&["b", "a"], None).unwrap();
         assert_eq!(labels.positive, "b");
-        assert!(notices[0].ends_with("because it is the last in order"));
+        assert!(notes[0].ends_with("because it is the last in order"));
         assert_eq!(learn(&["1", "1", "2"], None).unwrap().0.positive, "2");
-        let (labels, _, notices) = learn(&["b", "a"], Some("a")).unwrap();
-        assert_eq!((labels.positive.as_str(), notices.len()), ("a", 0));
+        let (labels, _, notes) = learn(&["b", "a"], Some("a")).unwrap();
+        assert_eq!((labels.positive.as_str(), notes.len()), ("a", 0));
     }
 
     #[test]

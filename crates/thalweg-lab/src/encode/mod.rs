@@ -141,7 +141,7 @@ impl Encoding {
         for name in leave_out.iter().map(String::as_str).chain([label]) {
             skip[table.find(name)?] = true;
         }
-        let (mut columns, mut notices) = (vec![], vec![]);
+        let (mut columns, mut notes) = (vec![], vec![]);
         for (j, name) in table.names().iter().enumerate() {
             if skip[j] || skip[table.find(name)?] {
                 continue;
@@ -153,16 +153,16 @@ impl Encoding {
             };
             match learned {
                 Learned::Kept(column) => columns.push(column),
-                Learned::Dropped(why) => notices.push(format!("column {} is not used: {why}", quote(name))),
+                Learned::Dropped(why) => notes.push(format!("column {} is not used: {why}", quote(name))),
             }
         }
         if columns.is_empty() {
-            return Err(table.bad(match notices.as_slice() {
+            return Err(table.bad(match notes.as_slice() {
                 [] => "has no column besides the label and those left out; expected something to learn from".to_string(),
                 some => format!("has no column to learn from: {}", some.join("; ")),
             }));
         }
-        Ok((Encoding { version: VERSION, columns }, notices))
+        Ok((Encoding { version: VERSION, columns }, notes))
     }
 
     /// The columns that are used, in the order of the features.
@@ -241,8 +241,8 @@ impl Encoding {
             }
             ptr.push(ids.len());
         }
-        let notices = coders.iter().flat_map(Coder::notices).collect();
-        Ok((Matrix::sparse(self.features(), ptr, ids, values)?, notices))
+        let notes = coders.iter().flat_map(Coder::notes).collect();
+        Ok((Matrix::sparse(self.features(), ptr, ids, values)?, notes))
     }
 }
 
@@ -328,16 +328,16 @@ impl<'a> Coder<'a> {
         Ok(self.missing.filter(|_| is_missing).map(|id| (id, 1.0)))
     }
 
-    fn notices(&self) -> Vec<String> {
+    fn notes(&self) -> Vec<String> {
         let name = quote(self.name);
         let rows = |n: usize| if n == 1 { "1 row has".to_string() } else { format!("{} rows have", thousands(n)) };
-        let mut notices = vec![];
+        let mut notes = vec![];
         let counts = match &self.kind {
             Kind::Number { .. } => "the mean",
             Kind::Category { unseen, examples, .. } => {
                 if *unseen > 0 {
                     let (rows, examples) = (rows(*unseen), list(examples.iter().map(String::as_str)));
-                    notices.push(format!(
+                    notes.push(format!(
                         "column {name}: {rows} a value that the model was not trained on, such as {examples}, which counts as none \
                          of its values"
                     ));
@@ -347,9 +347,9 @@ impl<'a> Coder<'a> {
         };
         if self.unseen_missing > 0 {
             let rows = rows(self.unseen_missing);
-            notices.push(format!("column {name}: {rows} no value, which the model was not trained on and counts as {counts}"));
+            notes.push(format!("column {name}: {rows} no value, which the model was not trained on and counts as {counts}"));
         }
-        notices
+        notes
     }
 }
 
@@ -540,8 +540,8 @@ mod tests {
 
     /// The reason for which a column is dropped.
     fn dropped(cells: &[&str]) -> String {
-        let (encoding, notices) = Encoding::learn(&table("x", cells), "x", &[]).unwrap();
-        assert!(notices.is_empty() && encoding.names() == ["z"]);
+        let (encoding, notes) = Encoding::learn(&table("x", cells), "x", &[]).unwrap();
+        assert!(notes.is_empty() && encoding.names() == ["z"]);
         error(cells).replace("the table: has no column to learn from: column 'x' is not used: ", "")
     }
 
@@ -561,8 +561,8 @@ mod tests {
 
     fn encoded(cells: &[&str]) -> (Vec<String>, Vec<Vec<f64>>) {
         let (encoding, _) = learn(cells).unwrap();
-        let (matrix, notices) = encoding.encode(&table("x", cells)).unwrap();
-        assert!(notices.is_empty());
+        let (matrix, notes) = encoding.encode(&table("x", cells)).unwrap();
+        assert!(notes.is_empty());
         assert_eq!(matrix.cols(), encoding.features());
         (encoding.names(), dense(&matrix))
     }
@@ -701,9 +701,9 @@ mod tests {
     #[test]
     fn columns_are_chosen_by_name() {
         let table = read("a,b,c,y\n1,2,u,0\n2,2,v,1\n");
-        let (encoding, notices) = Encoding::learn(&table, "y", &["c".into()]).unwrap();
+        let (encoding, notes) = Encoding::learn(&table, "y", &["c".into()]).unwrap();
         assert_eq!(encoding.names(), ["a"]);
-        assert_eq!(notices, ["column 'b' is not used: all its cells are the same"]);
+        assert_eq!(notes, ["column 'b' is not used: all its cells are the same"]);
         let error = |leave_out: &[&str], label: &str| {
             let leave_out: Vec<String> = leave_out.iter().map(|s| s.to_string()).collect();
             Encoding::learn(&table, label, &leave_out).unwrap_err().to_string()
@@ -713,19 +713,19 @@ mod tests {
         assert!(error(&["a", "b", "c"], "y").contains("has no column besides the label"));
         let mut twice = Table::new(["a", "y", "a"]);
         [["1", "0", "x"], ["2", "1", "y"]].into_iter().for_each(|row| twice.push(row));
-        let (encoding, notices) = Encoding::learn(&twice, "y", &[]).unwrap();
-        assert_eq!((encoding.names(), notices.len()), (vec!["a".to_string()], 1));
+        let (encoding, notes) = Encoding::learn(&twice, "y", &[]).unwrap();
+        assert_eq!((encoding.names(), notes.len()), (vec!["a".to_string()], 1));
     }
 
     #[test]
     fn later_tables() {
         let (encoding, _) = Encoding::learn(&read("a,b,c,y\n1,u,u,0\n3,v,,1\n"), "y", &[]).unwrap();
         assert_eq!(encoding.names(), ["a", "b = u", "b = v", "c = u", "c = missing"]);
-        let (rows, notices) = encoding.encode(&read("extra,c,b,a\n?,,w,\n?,x,NA,5\n?,y,w,2\n")).unwrap();
+        let (rows, notes) = encoding.encode(&read("extra,c,b,a\n?,,w,\n?,x,NA,5\n?,y,w,2\n")).unwrap();
         assert_eq!(dense(&rows), [[0.0, 0.0, 0.0, 0.0, 1.0], [3.0, 0.0, 0.0, 0.0, 0.0], [0.0; 5]]);
         assert_eq!(rows.stored(), 2);
         assert_eq!(
-            notices,
+            notes,
             [
                 "column 'a': 1 row has no value, which the model was not trained on and counts as the mean",
                 "column 'b': 2 rows have a value that the model was not trained on, such as 'w', \
@@ -745,8 +745,8 @@ mod tests {
         assert!(far.starts_with("my.csv, line 3: '1e300' in column 'a' is too far"), "{far}");
         // Values that are met for the first time count as other, where there is such a feature.
         let (encoding, _) = learn(&repeat(&[("a", 200), ("b", 200), ("c", 1)])).unwrap();
-        let (rows, notices) = encoding.encode(&table("x", &["new", "c", "a"])).unwrap();
-        assert_eq!((dense(&rows).concat(), notices.len()), ([0, 0, 1, 0, 0, 1, 1, 0, 0].map(f64::from).to_vec(), 0));
+        let (rows, notes) = encoding.encode(&table("x", &["new", "c", "a"])).unwrap();
+        assert_eq!((dense(&rows).concat(), notes.len()), ([0, 0, 1, 0, 0, 1, 1, 0, 0].map(f64::from).to_vec(), 0));
     }
 
     #[test]
@@ -778,12 +778,12 @@ mod tests {
     #[test]
     fn adult_is_typed_as_expected() {
         let table = read(&crate::data::adult::csv().unwrap());
-        let (labels, signs, notices) = Labels::learn(&table, "income", None).unwrap();
+        let (labels, signs, notes) = Labels::learn(&table, "income", None).unwrap();
         assert_eq!((labels.positive.as_str(), labels.negative.as_str()), (">50K", "<=50K"));
         assert_eq!(signs.iter().filter(|y| **y > 0.0).count(), 11_687);
-        assert_eq!(notices, ["label 'income': '>50K' counts as positive (11,687 of 48,842 rows), because it is the rarer value"]);
-        let (encoding, notices) = Encoding::learn(&table, "income", &[]).unwrap();
-        assert!(notices.is_empty(), "{notices:?}");
+        assert_eq!(notes, ["label 'income': '>50K' counts as positive (11,687 of 48,842 rows), because it is the rarer value"]);
+        let (encoding, notes) = Encoding::learn(&table, "income", &[]).unwrap();
+        assert!(notes.is_empty(), "{notes:?}");
         let numbers: Vec<&str> =
             encoding.columns().iter().filter(|c| matches!(c, Column::Number { missing: false, .. })).map(Column::name).collect();
         assert_eq!(numbers, ["age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"]);
@@ -796,8 +796,8 @@ mod tests {
         }
         // All values but Holand-Netherlands, which one row has.
         assert_eq!(names.len(), 6 + (8 + 1) + 16 + 7 + (14 + 1) + 6 + 5 + 2 + (41 + 1));
-        let (rows, notices) = encoding.encode(&table).unwrap();
-        assert!(notices.is_empty());
+        let (rows, notes) = encoding.encode(&table).unwrap();
+        assert!(notes.is_empty());
         assert_eq!((rows.rows(), rows.cols()), (48_842, names.len()));
         let (grouping, groups, _) = Grouping::learn(&table, "sex").unwrap();
         assert_eq!(grouping.groups, ["Female", "Male"]);
@@ -829,8 +829,8 @@ mod tests {
             let table = arranged(&rows, &[0, 1, 2, 3]);
             let Ok((encoding, _)) = Encoding::learn(&table, "y", &[]) else { return Ok(()) };
             kept.set(kept.get() + 1);
-            let (matrix, notices) = encoding.encode(&table).unwrap();
-            prop_assert!(notices.is_empty());
+            let (matrix, notes) = encoding.encode(&table).unwrap();
+            prop_assert!(notes.is_empty());
             prop_assert_eq!(matrix.cols(), encoding.names().len());
             let wanted = bits(&matrix);
             prop_assert_eq!(bits(&encoding.encode(&arranged(&rows, &order)).unwrap().0), wanted.clone());

@@ -22,6 +22,7 @@ pub struct Finished {
     /// The problem in words, with a hash of the data.
     pub problem: String,
     /// Notes about the data and the problem.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problem_notes: Vec<String>,
     /// The bound of each constraint; its value in the outcome is relative to it.
     pub bounds: Vec<f64>,

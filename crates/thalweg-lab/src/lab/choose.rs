@@ -3,18 +3,18 @@
 use super::experiment::{After, By, FeasibilityRule, Tune};
 use super::store::Curve;
 
-/// What a run shows at the place where cells are compared.
+/// Values of a run at the iterate where cells are compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
     /// What is to be smallest; infinite if there is no such number.
     pub value: f64,
     /// The largest constraint there; minus infinity without constraints.
     pub violation: f64,
-    /// It keeps every constraint.
+    /// It satisfies every constraint.
     pub kept: bool,
 }
 
-/// What a run shows; none if it has no recorded iterate.
+/// Values of a run at that iterate; none if it has no recorded iterate.
 pub fn summarise(curves: &[Curve], tune: &Tune) -> Option<Summary> {
     let column = |name: &str| curves.iter().find(|c| c.name == name && c.role != "gauge").map(|c| c.numbers.as_slice());
     let last = last_within(curves, &tune.after)?;
@@ -70,9 +70,9 @@ pub fn choose(cells: &[Vec<Option<Summary>>]) -> (usize, Option<&'static str>) {
         return (c, None);
     }
     if let Some(c) = best(finished, |s| s.violation) {
-        return (c, Some("no cell kept the constraints: the one that violates them least was taken"));
+        return (c, Some("no cell satisfied the constraints; the least infeasible one was chosen"));
     }
-    (0, Some("every cell failed: the first was taken"))
+    (0, Some("every cell failed; the first was chosen"))
 }
 
 /// The middle of some numbers, of an even number the lower one.
@@ -166,7 +166,7 @@ mod tests {
         ];
         assert_eq!(choose(&cells), (1, None));
         let (cell, note) = choose(&[vec![seen(2.0, false)], vec![seen(1.0, false)]]);
-        assert!(cell == 1 && note.is_some_and(|n| n.starts_with("no cell kept")));
+        assert!(cell == 1 && note.is_some_and(|n| n.starts_with("no cell satisfied")));
         let (cell, note) = choose(&[vec![None], vec![None]]);
         assert!(cell == 0 && note.is_some_and(|n| n.starts_with("every cell failed")));
         // Something that is no number never wins.

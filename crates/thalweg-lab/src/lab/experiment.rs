@@ -12,7 +12,7 @@ use toml::{Table, Value};
 
 use super::grid::expand;
 use crate::data::catalogue;
-use crate::data::synth::Synth;
+use crate::data::shaped_like::ShapedLike;
 use crate::spec::settings;
 
 use crate::{Error, Result};
@@ -468,8 +468,8 @@ fn distinct<'a>(what: &str, labels: impl Iterator<Item = &'a String>) -> Result<
 
 /// What data are called that have no label.
 fn data_label(table: &Table) -> Option<String> {
-    if let Some(synth) = table.get("synth").and_then(|value| value.clone().try_into::<Synth>().ok()) {
-        return Some(catalogue::called("", Some(synth.like.shape().title)));
+    if let Some(shape) = table.get("shaped_like").and_then(|value| value.clone().try_into::<ShapedLike>().ok()) {
+        return Some(catalogue::called("", Some(shape.like.shape().title)));
     }
     let named = table.get("name").or(table.get("file")).and_then(Value::as_str);
     named.map(|s| Path::new(s).file_name().map_or(s.into(), |f| f.to_string_lossy().into_owned()))

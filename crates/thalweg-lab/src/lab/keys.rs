@@ -41,7 +41,7 @@ pub fn certificate_key(run: &str, points: u64, how: &Measures) -> String {
 
 /// Key of the problem of a run: the data, the problem, and the seed where it chooses held-out rows.
 pub fn problem_key(run: &GridRun, data: &str, file: &Path) -> String {
-    let mut table = plain(run.table.get("data"));
+    let mut table = with_old_names(plain(run.table.get("data")));
     let held_out = table.get("test_fraction").is_some_and(|share| share.as_f64() != Some(0.0));
     if let Some(table) = table.as_object_mut() {
         // The content of the file counts, not its place.
@@ -60,6 +60,19 @@ pub fn problem_key(run: &GridRun, data: &str, file: &Path) -> String {
         "start": start.map(|bytes| hex(&Sha256::digest(bytes))),
         "seed": if held_out { Some(run.seed) } else { None },
     }))
+}
+
+/// The table `[data]` with the names that its keys had when the first runs were stored, so that those are still found.
+fn with_old_names(table: Value) -> Value {
+    let old = |key: String| match key.as_str() {
+        "shaped_like" => "synth".to_string(),
+        "generator" => "synthetic".to_string(),
+        _ => key,
+    };
+    match table {
+        Value::Object(map) => map.into_iter().map(|(key, value)| (old(key), value)).collect(),
+        other => other,
+    }
 }
 
 /// A value as JSON. Integers become floats, so that 1 and 1.0 have the same key.

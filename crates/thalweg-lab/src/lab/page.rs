@@ -139,7 +139,7 @@ impl<'a> Read<'a> {
                 ),
             };
             if !missed.is_empty() && !ranked.is_empty() {
-                sentence += &format!(" Not feasible{every}: {}.", missed.join(", "));
+                sentence += &format!(" Infeasible{every}: {}.", missed.join(", "));
             }
             sentences.push(sentence);
         }
@@ -175,7 +175,7 @@ impl<'a> Read<'a> {
         let loosest = self.runs.iter().filter_map(|(_, run)| run.spec.feasibility).fold(0.0, f64::max);
         if loosest > USUAL {
             alerts.push(format!(
-                "Feasible means here: no constraint exceeded by more than {loosest} (times its bound, if that is above 1)."
+                "A point counts as feasible if no constraint is exceeded by more than {loosest} (times its bound, if that is above 1)."
             ));
         }
         let failed: Vec<&Run> = self.shown.iter().filter(|r| r.failed).collect();
@@ -189,7 +189,7 @@ impl<'a> Read<'a> {
         alerts.extend(facts.notes.iter().map(|note| format!("{note}.")));
         if !self.preliminary.is_empty() {
             let list = self.preliminary.join("; ");
-            alerts.push(format!("Not all cells have run, so the kept one is only the best so far: {list}."));
+            alerts.push(format!("Not all cells have run; the best so far is shown for {list}."));
         }
         if self.differ > 0 {
             let words = "were certified by a repetition whose iterates differ: another build or machine made them";
@@ -255,13 +255,9 @@ impl<'a> Read<'a> {
         parts.extend(self.published());
         let mut machines = FactPart { title: "Machine".into(), ..FactPart::default() };
         let known: BTreeSet<String> = self.runs.iter().map(|(_, run)| run.host.to_string()).collect();
-        machines.rows.extend(known.into_iter().map(|m| ("made on".into(), m)));
+        machines.rows.extend(known.into_iter().map(|m| ("machine".into(), m)));
         parts.push(machines);
-        parts.push(FactPart {
-            title: "The experiment as it was written".into(),
-            rows: vec![("spec".into(), stored.spec.clone())],
-            words: vec![],
-        });
+        parts.push(FactPart { title: "Spec".into(), rows: vec![("spec".into(), stored.spec.clone())], words: vec![] });
         Facts { title: format!("Methods: {}", stored.title), parts }
     }
 

@@ -144,7 +144,7 @@ pub fn run(experiment: &Experiment, store: Store, how: &RunOptions, watch: &dyn 
                 scheduler.data[d] = Some(fingerprint);
                 let shape = loaded.as_ref().and_then(|loaded| loaded.stand_in.clone());
                 *lock(&scheduler.loaded[d]) = loaded.filter(|_| needed);
-                let made = shape.map(|set| format!("made-up rows shaped like {set}"));
+                let made = shape.map(|set| format!("synthetic rows shaped like {set}"));
                 let said = scheduler.stand_ins[d].take();
                 scheduler.stand_ins[d] = match (made, said) {
                     (Some(made), Some(said)) => Some(format!("{made}; {said}")),
@@ -402,7 +402,7 @@ impl Scheduler<'_> {
                 Claim::Done => {
                     let task = pending.remove(i);
                     lock(counted).found += 1;
-                    self.watch.finished(None, &task.name, "was there");
+                    self.watch.finished(None, &task.name, "found in the store");
                     self.forget_problem(&task.problem);
                 }
             }
@@ -456,9 +456,9 @@ fn in_words(tune: &Tune) -> String {
         By::Validation => "the largest accuracy on the validation rows",
     };
     let among = match tune.feasible {
-        FeasibilityRule::Required(true) => ", among those that keep the constraints".into(),
+        FeasibilityRule::Required(true) => ", among those that satisfy the constraints".into(),
         FeasibilityRule::Required(false) => String::new(),
-        FeasibilityRule::Within(v) => format!(", among those that keep the constraints within {v:e}"),
+        FeasibilityRule::Within(v) => format!(", among those that satisfy the constraints within {v:e}"),
     };
     let limits = [
         tune.after.iterations.map(|n| format!("{n} iterations")),
@@ -467,15 +467,15 @@ fn in_words(tune: &Tune) -> String {
     ];
     let limits: Vec<String> = limits.into_iter().flatten().collect();
     let after = if limits.is_empty() { "at the end".into() } else { format!("after {}", limits.join(" and ")) };
-    let kept = format!("For each solver and data set the cell with {what} {after} was kept{among}");
+    let kept = format!("For each solver and data set, the cell with {what} {after} was chosen{among}");
     match &tune.budget {
         None => format!("{kept}."),
         Some(budget) => {
             let limits: Vec<String> = budget.iter().map(|(key, limit)| format!("{} {key}", short(limit))).collect();
             let limits = limits.join(" or ");
             format!(
-                "{kept}. Cells were compared in trial runs of {limits}, without targets and certificates; the kept cell then ran \
-                 anew with the whole budget, as did solvers of one cell, which had no trial. Only these runs count."
+                "{kept}. Cells were compared in trial runs of {limits}, without targets and certificates; the chosen cell then ran \
+                 with the whole budget. Only these runs count."
             )
         }
     }

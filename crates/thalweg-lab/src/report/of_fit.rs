@@ -67,14 +67,14 @@ pub fn bounds(model: &Model) -> Vec<BoundRow> {
         };
         let enforced = |side| (model.training.enforce == side).then_some(c.kept);
         rows.push(BoundRow {
-            name: format!("{}, counted", c.name),
+            name: format!("{}, measured", c.name),
             bound: c.bound,
             value: counted,
             held_out: held.and_then(|q| q.counted.get(j).copied().flatten()),
             kept: enforced(Enforce::Measured),
         });
         rows.push(BoundRow {
-            name: format!("{}, smooth form", c.name),
+            name: format!("{}, surrogate", c.name),
             bound: c.surrogate_bound,
             value: c.surrogate,
             held_out: smooth,
@@ -103,7 +103,7 @@ fn lead(model: &Model) -> String {
     let rows: Vec<BoundRow> = bounds(model).into_iter().filter(|row| row.kept.is_some()).collect();
     if rows.len() > LISTED {
         let kept = rows.iter().filter(|row| row.kept == Some(true)).count();
-        return format!("{text} {kept} of {} bounds are kept.", rows.len());
+        return format!("{text} {kept} of {} constraints are satisfied.", rows.len());
     }
     for row in rows {
         let held = row.held_out.map_or(String::new(), |v| format!(", {v:.4} on held-out rows"));
@@ -216,7 +216,7 @@ fn experiment(trained: &Trained) -> Experiment {
     });
     let mut notes = vec![];
     if m.constraints.iter().any(|c| c.measured.is_some()) {
-        notes.push("Along the curves rates are smooth ones, against the bounds that were asked for.".into());
+        notes.push("Along the curves, rates are surrogates and bounds are those that were requested.".into());
     }
     if m.rounds > 1 {
         notes.push(format!("The curves are of {} rounds, one after the other.", m.rounds));
@@ -267,11 +267,11 @@ fn facts(trained: &Trained) -> Facts {
             ("minimise", t.minimize.clone()),
             ("subject to", t.subject_to.join("; ")),
             (
-                "what must keep the bound of a rate",
+                "value of a rate that must satisfy its bound",
                 match t.enforce {
                     _ if m.constraints.iter().all(|c| c.measured.is_none()) => String::new(),
-                    Enforce::Measured => "the counted rate on the training rows".into(),
-                    Enforce::Surrogate => "its smooth form".into(),
+                    Enforce::Measured => "the measured rate on the training rows".into(),
+                    Enforce::Surrogate => "its surrogate".into(),
                 },
             ),
             ("answers", format!("'{yes}' for a score above 0, else '{no}'")),
@@ -305,7 +305,7 @@ fn facts(trained: &Trained) -> Facts {
     let proved = m
         .stationary
         .as_ref()
-        .map(|proved| format!("The smooth problem with its bounds as trained: {}", stationary_words(proved)));
+        .map(|proved| format!("The surrogate problem with its bounds as trained: {}", stationary_words(proved)));
     part(
         "Training",
         vec![
@@ -323,8 +323,8 @@ fn facts(trained: &Trained) -> Facts {
         ],
         t.reasons.iter().cloned().chain(proved.map(|words| words.trim_end().into())).collect(),
     );
-    if !trained.notices.is_empty() {
-        part("Notes", vec![], trained.notices.clone());
+    if !trained.notes.is_empty() {
+        part("Notes", vec![], trained.notes.clone());
     }
     Facts { title: "Settings and data".into(), parts }
 }

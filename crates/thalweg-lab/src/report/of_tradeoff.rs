@@ -54,7 +54,7 @@ pub fn page(sweep: &Sweep, plot: &Plot) -> Page {
     let line = |row: &Row| {
         let held = |v: Option<String>| v.map_or(String::new(), |v| format!(" (held out {v})"));
         let cells = [
-            Some(if row.feasible { "kept".to_string() } else { format!("not kept, {}", row.ended) }),
+            Some(if row.feasible { "satisfied".to_string() } else { format!("violated, {}", row.ended) }),
             row.accuracy.map(|v| format!("accuracy {}{}", percent(v), held(row.held_out_accuracy.map(percent)))),
             row.seen().map(|v| format!("value {}{}", short(v), held(row.held_out_counted.or(row.held_out_value).map(short)))),
             row.objective.map(|v| format!("objective {}{}", short(v), held(row.held_out_objective.map(short)))),
@@ -78,9 +78,9 @@ fn lead(sweep: &Sweep, plot: &Plot) -> String {
     let rows = &sweep.swept.rows;
     let kept: Vec<&Row> = rows.iter().filter(|row| row.feasible).collect();
     let mut text = if kept.len() == rows.len() {
-        format!("Every bound is kept at all {} points.", rows.len())
+        format!("Every constraint is satisfied at all {} points.", rows.len())
     } else {
-        format!("{} of {} points keep every bound.", kept.len(), rows.len())
+        format!("{} of {} points satisfy every constraint.", kept.len(), rows.len())
     };
     let shown = |v: f64| if plot.percent { percent(v) } else { short(v) };
     // From the loosest to the tightest.
@@ -104,10 +104,10 @@ fn alerts(sweep: &Sweep) -> Vec<String> {
     let missed: Vec<&Row> = sweep.swept.rows.iter().filter(|row| !row.feasible).collect();
     match missed.as_slice() {
         [] => {}
-        [row] => alerts.push(format!("The point of bound {} does not keep every bound: {}.", short(row.bound), row.ended)),
+        [row] => alerts.push(format!("The point of bound {} violates a constraint: {}.", short(row.bound), row.ended)),
         several => {
             let which: Vec<String> = several.iter().map(|row| short(row.bound)).collect();
-            alerts.push(format!("The points of bounds {} do not keep every bound.", which.join(", ")));
+            alerts.push(format!("The points of bounds {} violate a constraint.", which.join(", ")));
         }
     }
     alerts
@@ -116,8 +116,8 @@ fn alerts(sweep: &Sweep) -> Vec<String> {
 /// Everything known about a point: the bound first.
 fn facts(row: &Row, minimize: &str) -> Vec<(String, String)> {
     let optional = [
-        ("smooth form", row.value.filter(|_| row.counted.is_some()).map(short)),
-        ("counted", row.counted.map(short)),
+        ("surrogate", row.value.filter(|_| row.counted.is_some()).map(short)),
+        ("measured", row.counted.map(short)),
         ("value", row.value.filter(|_| row.counted.is_none()).map(short)),
         ("on held-out rows", row.held_out_counted.or(row.held_out_value).map(short)),
         ("accuracy", row.accuracy.map(percent)),
@@ -127,7 +127,7 @@ fn facts(row: &Row, minimize: &str) -> Vec<(String, String)> {
     ];
     let mut facts = vec![("bound".to_string(), short(row.bound))];
     facts.extend(row.objective.map(|v| (minimize.to_string(), short(v))));
-    facts.push(("every bound".into(), if row.feasible { "kept".into() } else { "not kept".into() }));
+    facts.push(("constraints".into(), if row.feasible { "satisfied".into() } else { "violated".into() }));
     facts.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))));
     facts.push(("passes".into(), format!("{:.0}", row.passes)));
     facts.push(("seconds".into(), format!("{:.1}", row.seconds)));

@@ -12,8 +12,8 @@ use super::messages::{number, wrong};
 use super::schema::DataSpec;
 use crate::bilevel;
 use crate::data::catalogue::{self, Loaded, Options};
-use crate::data::synth::Synth;
-use crate::data::synthetic;
+use crate::data::generator;
+use crate::data::shaped_like::ShapedLike;
 use crate::{Error, Result};
 
 impl DataSpec {
@@ -32,25 +32,25 @@ impl DataSpec {
         let file = self.file.as_ref().map(|file| file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned());
         let bilevel =
             self.bilevel.as_ref().and_then(|value| bilevel::Named::read(value).ok()).map(|named| named.name().to_string());
-        self.name.clone().or(self.synthetic.clone()).or(bilevel).or(file).unwrap_or_default()
+        self.name.clone().or(self.generator.clone()).or(bilevel).or(file).unwrap_or_default()
     }
 
     /// Where the data come from, once what is said about them makes sense.
     pub(crate) fn source(&self) -> Result<Source<'_>> {
-        if let Some(name) = &self.synthetic {
-            synthetic::get(name)?;
+        if let Some(name) = &self.generator {
+            generator::get(name)?;
             let others = [("name", self.name.is_some()), ("file", self.file.is_some()), ("columns", self.columns.is_some())];
             return match others.iter().chain(&[("group", self.group.is_some())]).find(|(_, given)| *given) {
-                Some((key, _)) => Err(Error::Request(format!("[data] has synthetic and {key}; expected one of them"))),
-                None => Ok(Source::Synthetic(name)),
+                Some((key, _)) => Err(Error::Request(format!("[data] has generator and {key}; expected one of them"))),
+                None => Ok(Source::Generator(name)),
             };
         }
-        if let Some(synth) = &self.synth {
-            synth.check().map_err(|e| Error::Request(format!("synth: {e}")))?;
+        if let Some(shape) = &self.shaped_like {
+            shape.check().map_err(|e| Error::Request(format!("shaped_like: {e}")))?;
             let others = [("name", self.name.is_some()), ("file", self.file.is_some()), ("columns", self.columns.is_some())];
             return match others.iter().chain(&[("group", self.group.is_some())]).find(|(_, given)| *given) {
-                Some((key, _)) => Err(Error::Request(format!("[data] has synth and {key}; expected one of them"))),
-                None => Ok(Source::StandIn(synth)),
+                Some((key, _)) => Err(Error::Request(format!("[data] has shaped_like and {key}; expected one of them"))),
+                None => Ok(Source::StandIn(shape)),
             };
         }
         match (&self.name, &self.file) {
@@ -72,8 +72,8 @@ impl DataSpec {
         match self.source()? {
             Source::Named(name) => catalogue::load(name, options),
             Source::File(file) => catalogue::load_file(&base.join(file), self.columns, self.group),
-            Source::Synthetic(name) => synthetic::get(name)?.make(),
-            Source::StandIn(synth) => catalogue::load_stand_in(synth, options),
+            Source::Generator(name) => generator::get(name)?.make(),
+            Source::StandIn(shape) => catalogue::load_stand_in(shape, options),
         }
     }
 
@@ -190,8 +190,8 @@ impl DataSpec {
 
 /// Where data come from.
 pub(crate) enum Source<'a> {
-    Synthetic(&'a str),
-    StandIn(&'a Synth),
+    Generator(&'a str),
+    StandIn(&'a ShapedLike),
     Named(&'a str),
     File(&'a Path),
 }

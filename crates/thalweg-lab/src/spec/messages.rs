@@ -44,12 +44,18 @@ pub(super) fn read_settings<T>(table: toml::Table, read: impl Fn(toml::Table) ->
     read(table).map_err(|e| Error::Request(sentence(e.message(), "", "")))
 }
 
+/// Keys that had another name.
+const RENAMED: [(&str, &str); 2] = [("synth", "shaped_like"), ("synthetic", "generator")];
+
 /// The reader's message as a sentence of ours: the key, its value, what was wanted, and the nearest known word for a mistyped
 /// one. `key` and `value` are what stands at the place in question; empty if that is not known.
 pub(super) fn sentence(message: &str, key: &str, value: &str) -> String {
     let message = message.trim().replace('`', "'").replace('\n', ", ");
     let quoted: Vec<&str> = message.split('\'').skip(1).step_by(2).collect();
     if let (true, [unknown, known @ ..]) = (message.starts_with("unknown field"), quoted.as_slice()) {
+        if let Some((_, now)) = RENAMED.iter().find(|(old, now)| old == unknown && known.contains(now)) {
+            return format!("key '{unknown}' is now called '{now}'");
+        }
         let hint = did_you_mean(unknown, known.iter().copied());
         return format!("key '{unknown}' is not known{hint}; expected one of {}", known.join(", "));
     }

@@ -127,8 +127,8 @@ impl Spec {
         let beside = [
             ("name", data.name.is_some()),
             ("file", data.file.is_some()),
-            ("synthetic", data.synthetic.is_some()),
-            ("synth", data.synth.is_some()),
+            ("generator", data.generator.is_some()),
+            ("shaped_like", data.shaped_like.is_some()),
             ("minimize", !problem.minimize.is_empty()),
             ("subject_to", !problem.subject_to.is_empty()),
             ("domain", problem.domain.is_some()),

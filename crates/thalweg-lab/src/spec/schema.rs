@@ -6,7 +6,7 @@ use serde::Deserialize;
 use thalweg::run::{Budget, Record, StoppingRule};
 use toml::Value;
 
-use crate::data::synth::Synth;
+use crate::data::shaped_like::ShapedLike;
 
 /// A run as it is written.
 #[derive(Debug, Clone, Deserialize)]
@@ -53,10 +53,10 @@ pub struct DataSpec {
     pub file: Option<PathBuf>,
     /// Or a bilevel problem: its name, or a table with its name and what it is made from.
     pub(crate) bilevel: Option<Value>,
-    /// Or a recipe for data that are made up.
-    pub synthetic: Option<String>,
-    /// Or made-up rows in the shape of a large set: `{ like = "url", rows = …, columns = …, seed = … }`.
-    pub synth: Option<Synth>,
+    /// Or the name of a generator of synthetic data.
+    pub generator: Option<String>,
+    /// Or synthetic rows in the shape of a large set: `{ like = "url", rows = …, columns = …, seed = … }`.
+    pub shaped_like: Option<ShapedLike>,
     /// How many rows are drawn, by the seed, before anything else; all if absent.
     pub sample: Option<usize>,
     /// Whether every column is divided by its largest absolute value. Default false.

@@ -531,17 +531,19 @@ fn an_overflow_during_the_run_ends_it_with_the_last_good_point() {
 }
 
 /// Pairs on made-up rows, as a person would write it.
-const PAIRS: &str = "seed = 1\n[data]\nsynthetic = 'gen'\nsample = 60\ntest_fraction = 0.3\nvalidation_fraction = 0.2\n\
+const PAIRS: &str = "seed = 1\n[data]\ngenerator = 'gen'\nsample = 60\ntest_fraction = 0.3\nvalidation_fraction = 0.2\n\
     [problem]\nminimize = 'welsch'\nsubject_to = ['pairs <= 0']\n[solver]\nname = 'dszog'\n[budget]\niterations = 2\n";
 
 #[test]
 fn a_slip_about_many_constraints_is_a_sentence() {
     let place = Place::new();
     for (from, to, parts) in [
-        ("'gen'", "'gem'", &["synthetic must be", "got \"gem\"", "did you mean gen", "gen, d1, d2, d3, d4"][..]),
-        ("synthetic", "name = 'a9a'\nsynthetic", &["[data] has synthetic and name", "expected one of them"]),
-        ("synthetic", "file = 'rows.svm'\nsynthetic", &["[data] has synthetic and file"]),
-        ("synthetic", "group = 1\nsynthetic", &["[data] has synthetic and group"]),
+        ("'gen'", "'gem'", &["generator must be", "got \"gem\"", "did you mean gen", "gen, d1, d2, d3, d4"][..]),
+        ("generator", "name = 'a9a'\ngenerator", &["[data] has generator and name", "expected one of them"]),
+        ("generator", "file = 'rows.svm'\ngenerator", &["[data] has generator and file"]),
+        ("generator", "group = 1\ngenerator", &["[data] has generator and group"]),
+        ("generator", "synthetic", &["key 'synthetic' is now called 'generator'"]),
+        ("generator = 'gen'", "synth = { like = 'url' }", &["key 'synth' is now called 'shaped_like'"]),
         ("sample = 60", "sample = 0", &["sample must be 1 to 2000, the rows that there are, got 0"]),
         ("sample = 60", "sample = 2001", &["sample must be 1 to 2000, the rows that there are, got 2001"]),
         ("sample = 60", "sample = -1", &["sample must be", "got -1", "whole number"]),

@@ -62,7 +62,7 @@ fn the_demonstration_shows_what_caution_is_worth() {
 
     // Every row says by how much, and the words agree with it.
     for (nth, columns) in [(0, 4), (1, 2)] {
-        let kept = cells(&out, "rows kept within beta", nth);
+        let kept = cells(&out, "rows satisfied within beta", nth);
         assert_eq!(kept.len(), columns, "{out}");
         for cell in kept {
             let (row, beta) =

@@ -66,12 +66,12 @@ fn a_model_of_adult_is_measured_anew() {
     let words = certify(&place, &["--mu", "2"]).ended(0).out;
     assert!(
         words.starts_with(
-            "feasible: every bound is kept on the 39076 training rows\nworst constraint: 'demographic_parity', counted, is 0."
+            "feasible; every constraint is satisfied on the 39076 training rows\nworst constraint: 'demographic_parity', measured, is 0."
         ),
         "{words}"
     );
-    assert!(words.contains(" below its bound 0.1\n") && words.contains("\ndemographic_parity, smooth form "), "{words}");
-    assert!(words.contains("\nnear-stationarity: the proximal point lies ") && words.contains(", mu = 2)\n"), "{words}");
+    assert!(words.contains(" below its bound 0.1\n") && words.contains("\ndemographic_parity, surrogate "), "{words}");
+    assert!(words.contains("\nnear-stationarity: the proximal point is ") && words.contains(", mu = 2)\n"), "{words}");
 
     // Another copy of the rows is the same file if its text is; one row less is another one.
     let text = place.read("adult.csv");
@@ -102,11 +102,12 @@ fn held_out_rows_get_intervals() {
     let surer = certify(&place, &["--holdout", "--confidence", "0.999", "--json"]).ended(0).json();
     assert!(end(&surer["held_out"]["constraints"][0], "high") > end(gap, "high"));
     let words = certify(&place, &["--holdout"]).ended(0).out;
-    assert!(words.contains("\non 9766 held-out rows; on unseen rows, with a confidence of 95% for each line:\n"), "{words}");
-    assert!(words.contains("may be up to") && words.contains(&format!("{:.6}", end(&gap["counted"], "high"))), "{words}");
-    // The counted rate has to keep the bound: the smooth form, which was moved, gets no verdict.
-    let below = words.split_once("may be up to").unwrap().1;
-    let verdicts: Vec<bool> = below.lines().filter(|l| l.contains("demographic_parity,")).map(|l| l.ends_with("bound")).collect();
+    assert!(words.contains("\non 9766 held-out rows, with intervals for new rows at 95% confidence per line:\n"), "{words}");
+    assert!(words.contains("at most") && words.contains(&format!("{:.6}", end(&gap["counted"], "high"))), "{words}");
+    // The measured rate has to satisfy the bound; the surrogate, whose bound was moved, gets no verdict.
+    let below = words.split_once("at most").unwrap().1;
+    let verdicts: Vec<bool> =
+        below.lines().filter(|l| l.contains("demographic_parity,")).map(|l| l.contains("  bound ")).collect();
     assert_eq!(verdicts, [true, false], "{words}");
 }
 
@@ -124,12 +125,12 @@ fn a_model_that_was_tampered_with_is_found_out() {
     let weights = model["weights"].as_array().unwrap();
     let sex = weights.iter().position(|w| w["feature"] == "sex = Male").expect("a feature for men");
     let out = tampered(&place, |m| m["weights"][sex]["weight"] = json!(3.0)).ended(1).out;
-    assert!(out.starts_with("not feasible: a bound is missed on the 39076 training rows\n"), "{out}");
-    assert!(out.contains("\nworst constraint: 'demographic_parity', counted, is 0.") && out.contains(" above its bound 0.1\n"));
-    assert!(out.contains("missed by ") && out.contains("the file was changed after training"), "{out}");
+    assert!(out.starts_with("infeasible; a constraint is violated on the 39076 training rows\n"), "{out}");
+    assert!(out.contains("\nworst constraint: 'demographic_parity', measured, is 0.") && out.contains(" above its bound 0.1\n"));
+    assert!(out.contains("violated by ") && out.contains("the file was changed after training"), "{out}");
     // A bound that was made tighter in the words counts, whatever the record says.
     let out = tampered(&place, |m| m["training"]["subject_to"][0] = json!("demographic_parity <= 0.0001")).ended(1).out;
-    assert!(out.contains("worst constraint: 'demographic_parity', counted,") && out.contains("above its bound 0.0001"), "{out}");
+    assert!(out.contains("worst constraint: 'demographic_parity', measured,") && out.contains("above its bound 0.0001"), "{out}");
     assert!(out.contains("note: 'demographic_parity': the model file records a bound of 0.1, but asks for 0.0001"), "{out}");
     let out = tampered(&place, |m| m["training"]["subject_to"][1] = json!("l2 <= 0.001")).ended(1).out;
     assert!(out.contains("worst constraint: 'l2' is ") && out.contains("above its bound 0.001\n"), "{out}");
@@ -181,12 +182,15 @@ fn the_outcome_of_a_spec_goes_round() {
     place.put("x.txt", x.join("\n"));
     assert_eq!(place.run(&["certify", "run.toml", "--point", "x.txt", "--json"]).ended(0).json(), found);
     let words = place.run(&["certify", "run.toml", "--point", "x.txt"]).ended(0).out;
-    assert!(words.starts_with("feasible: every bound is kept on the 100 training rows\nworst constraint: '"), "{words}");
+    assert!(
+        words.starts_with("feasible; every constraint is satisfied on the 100 training rows\nworst constraint: '"),
+        "{words}"
+    );
 
     // A tighter bound: the point stays, the problem is another one.
     place.put("tight.toml", SPEC.replace("l2 <= 2", "l2 <= 0.001"));
     let words = place.run(&["certify", "tight.toml", "--point", "run.json"]).ended(1).out;
-    assert!(words.starts_with("not feasible: ") && words.contains("worst constraint: 'l2' is "), "{words}");
+    assert!(words.starts_with("infeasible; ") && words.contains("worst constraint: 'l2' is "), "{words}");
     assert!(words.contains("note: run.json is the outcome of another problem than that of tight.toml"), "{words}");
     // Zero keeps all constraints and is far from stationary.
     place.put("zero.txt", "0 0 0");
@@ -195,8 +199,8 @@ fn the_outcome_of_a_spec_goes_round() {
     // Outside the domain there is no certificate, and the rest is told all the same.
     place.put("far.txt", "6 0 0");
     let ran = place.run(&["certify", "run.toml", "--point", "far.txt"]).ended(1);
-    assert!(ran.out.starts_with("not feasible: the point is 1.00e0 outside the domain ("), "{}", ran.out);
-    assert!(ran.out.contains("\nobjective ") && ran.out.contains("near-stationarity: not known: the point is "), "{}", ran.out);
+    assert!(ran.out.starts_with("infeasible; the point is 1.00e0 outside the domain ("), "{}", ran.out);
+    assert!(ran.out.contains("\nobjective ") && ran.out.contains("near-stationarity: unknown: the point is "), "{}", ran.out);
     let found = place.run(&["certify", "run.toml", "--point", "far.txt", "--json"]).ended(1).json();
     assert!(found["certificate"].is_null() && found["certificate_refused"].is_string(), "{found}");
 }

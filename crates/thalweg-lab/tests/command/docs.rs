@@ -44,7 +44,7 @@ fn printed_specs_are_accepted() {
         for (line, text) in specs {
             let spec = Spec::parse(&text, Path::new(file)).unwrap_or_else(|e| panic!("{file}, block at line {line}: {e}"));
             // Embedded data are always there: terms, domain and start can be built too.
-            if (spec.data.name.is_some() || spec.data.synthetic.is_some())
+            if (spec.data.name.is_some() || spec.data.generator.is_some())
                 && let Err(e) = Job::new(&spec, Path::new(file), &Options::default())
             {
                 panic!("{file}, block at line {line}: {e}");

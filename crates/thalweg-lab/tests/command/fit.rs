@@ -206,7 +206,7 @@ fn an_unconstrained_model_can_be_read_again() {
     let place = place();
     let ran = fit_people(&place, &[]).ended(0);
     assert!(ran.out.starts_with("trained without constraints\n"), "{}", ran.out);
-    assert!(ran.out.contains("\nwritten: m/model.json and trace.csv beside it\n"), "{}", ran.out);
+    assert!(ran.out.contains("\nsaved m/model.json and m/trace.csv\n"), "{}", ran.out);
     place.run(&["predict", "m", "people.csv"]).ended(0);
     let text = place.run(&["explain", "m"]).ended(0).out;
     assert!(text.starts_with("minimises logistic, subject to nothing\n") && !text.contains("bound"), "{text}");
@@ -225,7 +225,7 @@ fn more_than_two_groups_and_two_constraints_at_once() {
     assert!(m["training"]["counted"][0].as_f64().unwrap() <= 0.1 + 1e-6 && m["training"]["counted"][1].is_null(), "{m}");
     assert!(m["training"]["constraints"][1].as_f64().unwrap() <= 0.6 + 1e-6, "{m}");
     let text = place.run(&["explain", "m"]).ended(0).out;
-    for word in ["north", "south", "east", "called positive", "feasible: every bound is kept"] {
+    for word in ["north", "south", "east", "positive predictions", "feasible; every constraint is satisfied"] {
         assert!(text.contains(word), "{word}: {text}");
     }
     // One value against all others.
@@ -471,8 +471,8 @@ fn the_smooth_form_can_be_enforced_in_place_of_the_counted_rate() {
     );
     assert!(c["surrogate"].as_f64().unwrap() <= 0.05 + 1e-6);
     let ran = fit_people(&place, &[&constraint[..], &["--enforce", "surrogate"]].concat()).ended(0);
-    let smooth = ran.out.lines().find(|l| l.contains("smooth form")).unwrap();
-    assert!(smooth.ends_with("kept"), "{}", ran.out);
+    let smooth = ran.out.lines().find(|l| l.contains("surrogate")).unwrap();
+    assert!(smooth.ends_with("satisfied"), "{}", ran.out);
 }
 
 #[test]
@@ -480,10 +480,10 @@ fn a_bound_that_is_missed_ends_with_exit_code_1() {
     let place = place();
     // A method that proves nothing can only say what it found.
     let ran = fit_people(&place, &["--solver", "ssg", "--subject-to", "logistic <= 0.01"]).ended(1);
-    assert!(ran.out.starts_with("not feasible: the nearest model that was found misses a bound\n"), "{}", ran.out);
-    assert!(ran.out.contains("missed\n") && ran.out.contains("is the closest to the bound 0.01 that was found"), "{}", ran.out);
+    assert!(ran.out.starts_with("not feasible; the best model found violates a constraint\n"), "{}", ran.out);
+    assert!(ran.out.contains("violated\n") && ran.out.contains("is the closest to the bound 0.01 that was found"), "{}", ran.out);
     let text = place.run(&["explain", "m"]).ended(0).out;
-    assert!(text.contains("not feasible: a bound is missed"), "{text}");
+    assert!(text.contains("infeasible; a constraint is violated"), "{text}");
 }
 
 #[test]
@@ -644,8 +644,9 @@ fn an_interrupt_leaves_the_best_model_so_far() {
     interrupt(&child);
     let ran = Ran::from(child.wait_with_output().unwrap()).ended(130);
     let model = Model::read(&place.path("m")).unwrap();
-    let kept = if model.measured.feasible { "and it keeps every bound" } else { "no model so far keeps every bound" };
-    assert!(ran.out.starts_with("interrupted: ") && ran.out.lines().next().unwrap().contains(kept), "{}", ran.out);
+    let kept =
+        if model.measured.feasible { "every constraint is satisfied" } else { "no model so far satisfies every constraint" };
+    assert!(ran.out.starts_with("interrupted; ") && ran.out.lines().next().unwrap().contains(kept), "{}", ran.out);
     assert!(model.measured.feasible, "the start keeps the bound, so the best model does");
     assert!(place.path("m/trace.csv").is_file());
     assert_eq!(place.run(&["predict", "m", "adult.csv", "--out", "scores.csv"]).code, Some(0));

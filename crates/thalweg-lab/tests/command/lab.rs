@@ -196,7 +196,7 @@ fn an_interrupted_sweep_goes_on() {
     }
     std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     let ran = crate::common::Ran::from(child.wait_with_output().unwrap()).ended(130);
-    assert!(ran.out.contains("interrupted: the same command goes on from here"), "{}", ran.out);
+    assert!(ran.out.contains("interrupted; run the same command again to continue"), "{}", ran.out);
     let before = finished(&place.path("thalweg.sqlite"));
     assert!(!before.is_empty() && before.len() < 24, "{}", before.len());
     place.run(&arguments).ended(0);
@@ -370,7 +370,7 @@ fn the_best_cell_is_kept_and_then_runs_with_every_seed() {
 /// Which of two steps is better shows on rows that are neither trained on nor tested.
 #[test]
 fn the_cell_that_is_most_accurate_on_validation_rows_is_kept() {
-    let spec = "seeds = 3\nmeasure = ['accuracy']\n[data]\nsynthetic = 'gen'\nsample = 200\ntest_fraction = 0.3\n\
+    let spec = "seeds = 3\nmeasure = ['accuracy']\n[data]\ngenerator = 'gen'\nsample = 200\ntest_fraction = 0.3\n\
         validation_fraction = 0.2\n[problem]\nminimize = 'welsch'\nsubject_to = ['pairs <= 0']\n\
         [[solver]]\nname = 'dszog'\neta_w = [1e-6, 0.01, 1e-5]\n[budget]\niterations = 60\n[record]\nevery = 20\n\
         [tune]\nby = 'validation'\nfeasible = false\nseeds = [0]\n";
@@ -411,7 +411,7 @@ fn cells_are_compared_in_trials_and_the_kept_one_runs_with_the_whole_budget() {
     let place = place(&one(more, two));
     let planned = place.run(&["lab", "run", "sweep.toml", "--dry-run"]).ended(0).out;
     assert!(planned.contains("rows.svm / ssg [eta = 0.5; trial] / seed 1\n"), "{planned}");
-    assert!(planned.contains("rows.svm / ssg [the cell that is kept] / seed 0\n"), "{planned}");
+    assert!(planned.contains("rows.svm / ssg [the chosen cell] / seed 0\n"), "{planned}");
     assert!(planned.ends_with("rows.svm / conex / seed 1\n6 runs\n"), "{planned}");
 
     let ran = place.run(&["lab", "run", "sweep.toml", "--quiet", "--json"]).ended(0).json();
@@ -489,7 +489,7 @@ fn passes_are_shown_as_published_beside_our_own() {
     place.put("sweep.toml", one("", two));
     // How someone else counts is no reason to run again.
     let ran = place.run(&["lab", "run", "sweep.toml", "--quiet"]).ended(0).out;
-    assert!(ran.contains("2 runs, all of them there before"), "{ran}");
+    assert!(ran.contains("2 runs, all found in the store"), "{ran}");
     let line = |name: &str| -> Vec<&str> { ran.lines().find(|l| l.contains(name)).unwrap().split_whitespace().collect() };
     assert_eq!(line("problem")[4..], ["feasible", "passes", "DP(f)", "DP(g)", "seconds"]);
     // 200 iterations: 200 / 181 and 200 * 182 / 181.
@@ -939,5 +939,29 @@ fn a_store_of_an_older_build_is_read_and_its_runs_are_found_again() {
     assert!(place.run(&["lab", "report"]).ended(0).out.contains("report.html"));
     assert!(place.read("report.html").contains("values alone"));
     let shown = place.run(&["lab", "show", &find("bounded", "SSG").0.member.run]).ended(0).out;
-    assert!(shown.contains("the proximal point of the returned point lies between"), "{shown}");
+    assert!(shown.contains("the proximal point of the returned point is between"), "{shown}");
+}
+
+/// The rows of a bilevel problem are relaxed by its solver: a point that is feasible for the run is feasible for its certificate.
+#[test]
+fn relaxed_rows_are_relaxed_for_certificates_too() {
+    let place = Place::new();
+    place.put(
+        "toy.toml",
+        "certificate = { points = 1, bounds = { evaluations = 20, mu = 50.0 } }\n[data]\nlabel = 'toy'\n\
+         bilevel = { name = 'toy', radius = 2.0 }\n[problem]\nstart = [0.3]\nbilevel = { xi = 0.1, multiplier_unit = 1.0 }\n\
+         [solver]\nname = 'adaprox'\nsigma = 20\nouter = 6\nbeta = 0.1\ninner_iterations = 200\ninner = { name = 'sg' }\n\
+         [budget]\niterations = 1200\n[record]\nat = [0, 1200]\n",
+    );
+    place.run(&["lab", "run", "toy.toml", "--quiet"]).ended(0);
+    let store = Store::open(&place.path("thalweg.sqlite")).unwrap();
+    let key = &store.keys().unwrap()[0];
+    let (run, certificates) = (store.run(key).unwrap().unwrap(), store.certificates(key).unwrap().unwrap());
+    let finished = run.outcome.unwrap();
+    let tolerance = finished.outcome.point.constraints[0].tolerance;
+    assert!(finished.outcome.point.feasible && run.violation.unwrap() > 1e-2 && tolerance > 0.1, "{:?}", finished.outcome.point);
+    let certified = certificates.returned.bounds.unwrap().point;
+    assert_eq!((certified.feasible, certified.constraints[0].tolerance), (true, tolerance));
+    // Stored with the pessimistic and the optimistic value of its x.
+    assert!(finished.bilevel.is_some());
 }

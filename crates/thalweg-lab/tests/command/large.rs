@@ -94,7 +94,7 @@ fn a_damaged_file_that_was_named_is_refused() {
 #[test]
 fn a_spec_can_ask_for_a_stand_in() {
     let place = Place::new();
-    let spec = SPEC.replace("file = 'FILE'", "synth = { like = 'url', rows = 400, columns = 5000, seed = 2 }");
+    let spec = SPEC.replace("file = 'FILE'", "shaped_like = { like = 'url', rows = 400, columns = 5000, seed = 2 }");
     place.put("run.toml", &spec);
     let run = |cache: &str| {
         let out = place.command(&["solve", "run.toml", "--report", "page.html"]).env("THALWEG_CACHE", cache).output().unwrap();
@@ -111,11 +111,11 @@ fn a_spec_can_ask_for_a_stand_in() {
     place.put("many.toml", lab);
     place.command(&["lab", "run", "many.toml", "--quiet"]).env("THALWEG_CACHE", "kept").output().unwrap();
     place.run(&["lab", "report", "--out", "lab.html"]);
-    assert!(place.read("lab.html").contains("stand-in shaped like URL is a stand-in: made-up rows shaped like URL"));
+    assert!(place.read("lab.html").contains("stand-in shaped like URL is a stand-in: synthetic rows shaped like URL"));
     for (from, to, part) in [
         ("'url'", "'urls'", "urls"),
         ("rows = 400", "rows = 0", "rows must be at least 1, got 0"),
-        ("seed = 2 }", "seed = 2 }\nname = 'a9a'", "[data] has synth and name; expected one of them"),
+        ("seed = 2 }", "seed = 2 }\nname = 'a9a'", "[data] has shaped_like and name; expected one of them"),
         ("columns = 5000", "columns = 10", "columns must be 1000 to 4294967295, got 10"),
         ("seed = 2", "sed = 2", "sed"),
     ] {

@@ -69,10 +69,10 @@ fn adult_costs_more_the_tighter_the_bound_is() {
     let more = ["--subject-to", "demographic_parity <= 0.02", "--bounds", "0.02..0.2:3", "--iterations", "300"];
     let ran = place.run(&[&arguments[..], &more].concat()).ended(0);
     let lines: Vec<&str> = ran.out.lines().collect();
-    assert_eq!(lines[0], "feasible: every bound is kept at every point");
+    assert_eq!(lines[0], "feasible; every constraint is satisfied at every point");
     assert_eq!(lines[1], "logistic subject to demographic_parity <= bound");
     let header: Vec<&str> = lines[3].split_whitespace().collect();
-    assert_eq!(header[..5], ["bound", "objective", "smooth", "counted", "(held"], "{}", ran.out);
+    assert_eq!(header[..5], ["bound", "objective", "surrogate", "measured", "(held"], "{}", ran.out);
     for (line, bound) in lines[4..7].iter().zip(["0.2", "0.06325", "0.02"]) {
         let cells: Vec<&str> = line.split_whitespace().collect();
         assert_eq!((cells.len(), cells[0], cells[7]), (11, bound, "yes"), "{line}");
@@ -99,7 +99,7 @@ fn a_spec_is_swept_with_its_solver() {
         let (place, ran) = sweep(&spec(ROC, "'hinge <= 0.45'", solver), &["--bounds", "0.45, 0.6,0.5", "--out", "a/b"]);
         let ran = ran.ended(0);
         assert!(ran.out.contains(" subject to hinge <= bound\n\nbound  objective "), "{}", ran.out);
-        assert!(!ran.out.contains("counted") && !ran.out.contains("accuracy"), "{}", ran.out);
+        assert!(!ran.out.contains("measured") && !ran.out.contains("accuracy"), "{}", ran.out);
         let rows = rows(&place.read("a/b/tradeoff.csv"));
         assert_eq!(rows.iter().map(|r| number(r, "bound")).collect::<Vec<_>>(), [0.6, 0.5, 0.45], "{name}");
         for row in &rows {
@@ -116,13 +116,13 @@ fn a_spec_is_swept_with_its_solver() {
 fn a_bound_that_cannot_be_kept_is_a_row_like_the_others() {
     let (place, ran) = sweep(&spec(ROC, "'hinge <= 0.45'", "name = 'bundle'"), &["--bounds", "0.05,0.5,0.6"]);
     let ran = ran.ended(1);
-    assert!(ran.out.starts_with("not feasible: 1 of 3 points miss a bound\n"), "{}", ran.out);
+    assert!(ran.out.starts_with("infeasible; 1 of 3 points violate a constraint\n"), "{}", ran.out);
     let rows = rows(&place.read("tradeoff/tradeoff.csv"));
     assert_eq!(rows.iter().map(|r| r["feasible"].as_str()).collect::<Vec<_>>(), ["true", "true", "false"]);
     assert!(rows[2]["proved"].is_empty() && !rows[2]["ended"].is_empty(), "{:?}", rows[2]);
     assert!(number(&rows[2], "value") > 0.05);
     let svg = place.read("tradeoff/tradeoff.svg");
-    assert!(svg.contains("misses a bound"), "{svg}");
+    assert!(svg.contains("a constraint violated"), "{svg}");
     assert_eq!(points_of(&svg), 3);
     // The neighbours are what they are without it.
     let (alone, _) = sweep(&spec(ROC, "'hinge <= 0.45'", "name = 'bundle'"), &["--bounds", "0.5,0.6"]);
@@ -149,7 +149,7 @@ fn the_outcome_as_json() {
     let (_, first) = sweep(&two, &["--bounds", "0.1", "--json"]);
     let first = first.json();
     assert_eq!(first["constraint"], "demographic_parity");
-    assert!(first["notices"][0].as_str().unwrap().starts_with("the bound of 'demographic_parity' is swept, the first of 2"));
+    assert!(first["notes"][0].as_str().unwrap().starts_with("sweeping the bound of 'demographic_parity', the first of 2"));
 }
 
 #[test]
@@ -225,12 +225,12 @@ fn an_interrupt_keeps_the_finished_points() {
     assert!(sent.success());
     let ran = Ran::from(child.wait_with_output().unwrap());
     assert_eq!((ran.code, ran.err.as_str()), (Some(130), ""), "{}", ran.out);
-    let finished = match ran.out.strip_prefix("interrupted: ").and_then(|rest| rest.split_once(" of 1000 points were finished\n"))
+    let finished = match ran.out.strip_prefix("interrupted; ").and_then(|rest| rest.split_once(" of 1000 points were finished\n"))
     {
         Some((finished, _)) => finished.parse::<usize>().unwrap(),
         // A slow machine has no point yet, and then there are no files.
         None => {
-            assert_eq!(ran.out, "interrupted: no point was finished, nothing is written\n");
+            assert_eq!(ran.out, "interrupted; no point was finished, nothing was saved\n");
             assert_eq!(place.files(), ["run.toml"]);
             return;
         }

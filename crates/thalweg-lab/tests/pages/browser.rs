@@ -358,7 +358,7 @@ fn the_pages_of_fit_solve_and_tradeoff_can_be_read() {
     // Two hundred and fifty constraints, by values alone.
     place.put(
         "crowd.toml",
-        "[data]\nsynthetic = 'gen'\nsample = 60\ntest_fraction = 0.3\nvalidation_fraction = 0.2\n[problem]\nminimize = 'welsch'\n\
+        "[data]\ngenerator = 'gen'\nsample = 60\ntest_fraction = 0.3\nvalidation_fraction = 0.2\n[problem]\nminimize = 'welsch'\n\
          subject_to = ['pairs <= 0']\nstart = 'sin'\n[solver]\nname = 'dszog'\n[budget]\niterations = 60\n[record]\nevery = 1\n",
     );
     let ran = place.run(&["solve", "crowd.toml", "--quiet", "--report", "crowd.html"]);

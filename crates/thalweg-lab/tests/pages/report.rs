@@ -104,12 +104,15 @@ fn a_fit_is_shown_with_the_numbers_of_its_model() {
     let lead = page["lead"].as_str().unwrap();
     let accuracy =
         format!("{:.2}% of {} held-out rows", 100.0 * m["held_out"]["accuracy"].as_f64().unwrap(), m["held_out"]["rows"]);
-    assert!(lead.starts_with("Feasible: every bound is kept on the training rows.") && lead.contains(&accuracy), "{lead}");
-    assert!(lead.contains("demographic_parity, counted: 0.") && lead.ends_with(", bound 0.1."), "{lead}");
+    assert!(
+        lead.starts_with("Feasible; every constraint is satisfied on the training rows.") && lead.contains(&accuracy),
+        "{lead}"
+    );
+    assert!(lead.contains("demographic_parity, measured: 0.") && lead.ends_with(", bound 0.1."), "{lead}");
 
     let (c, held) = (&m["constraints"][0], &m["held_out"]);
     let rows = &section(&page, "bounds").unwrap()["constraints"];
-    let counted = json!({ "name": "demographic_parity, counted", "bound": 0.1, "value": c["measured"],
+    let counted = json!({ "name": "demographic_parity, measured", "bound": 0.1, "value": c["measured"],
         "held_out": held["counted"][0], "kept": true });
     assert_eq!(rows[0], counted);
     assert_eq!((&rows[1]["bound"], &rows[1]["value"]), (&c["surrogate_bound"], &c["surrogate"]));
@@ -156,7 +159,7 @@ fn a_fit_is_shown_with_the_numbers_of_its_model() {
         (rows["file"].as_str(), rows["seed"].as_str(), rows["solver"].as_str()),
         ("people.csv", "0", t["solver"].as_str().unwrap())
     );
-    let said = ran["notices"].as_array().unwrap().iter().chain(t["reasons"].as_array().unwrap());
+    let said = ran["notes"].as_array().unwrap().iter().chain(t["reasons"].as_array().unwrap());
     said.for_each(|sentence| assert!(words.iter().any(|w| w == sentence.as_str().unwrap()), "{sentence}"));
 }
 
@@ -199,7 +202,7 @@ fn a_fit_that_misses_its_bound_says_so_first() {
     let constraints = ["--subject-to", "logistic <= 0.05", "--group", "sex", "--iterations", "60"];
     let arguments = ["fit", "people.csv", "--label", "y", "--out", "m", "--report", "page.html"];
     let ran = place.run(&[&arguments[..], &constraints].concat()).ended(1);
-    assert!(ran.out.ends_with("\nwritten: m/model.json and trace.csv beside it, and page.html\n"), "{}", ran.out);
+    assert!(ran.out.ends_with("\nsaved m/model.json, m/trace.csv and page.html\n"), "{}", ran.out);
     let page = page(&place);
     assert_eq!(page["alerts"].as_array().unwrap().len(), 1, "{page}");
     assert!(page["lead"].as_str().unwrap().starts_with("Infeasible; "), "{page}");
@@ -315,7 +318,7 @@ fn a_sweep_is_shown_with_the_numbers_of_its_points() {
     place.put("run.toml", spec("", "name = 'bundle'").replace("'l2 <= 4'", "'logistic <= 0.6'"));
     let arguments = ["tradeoff", "run.toml", "--of", "logistic", "--bounds=-1,0.65", "--report", "page.html"];
     let ran = place.run(&arguments).ended(1);
-    assert!(ran.out.ends_with("written: tradeoff/tradeoff.csv and tradeoff.svg beside it, and page.html\n"), "{}", ran.out);
+    assert!(ran.out.ends_with("saved tradeoff/tradeoff.csv, tradeoff/tradeoff.svg and page.html\n"), "{}", ran.out);
     let page = self::page(&place);
     assert_eq!(page["alerts"].as_array().unwrap().len(), 1, "{page}");
     let kept: Vec<&Value> =
@@ -371,8 +374,8 @@ fn what_a_user_writes_stays_text() {
 #[test]
 fn of_many_constraints_the_page_shows_the_worst_and_says_so() {
     for (data, problem, listed) in [
-        ("synthetic = 'gen'\nsample = 60", "minimize = 'welsch'\nsubject_to = ['pairs <= 0']", false),
-        ("synthetic = 'd1'\nsample = 200", "minimize = 'hinge'\nsubject_to = ['covariance <= 0.001']", true),
+        ("generator = 'gen'\nsample = 60", "minimize = 'welsch'\nsubject_to = ['pairs <= 0']", false),
+        ("generator = 'd1'\nsample = 200", "minimize = 'hinge'\nsubject_to = ['covariance <= 0.001']", true),
     ] {
         let place = Place::new();
         let spec = format!(
@@ -408,7 +411,7 @@ fn of_many_constraints_the_page_shows_the_worst_and_says_so() {
         assert!(!trace.keys().any(|name| name.contains("row ")), "{:?}", trace.keys());
         let (rows, words) = facts(&page);
         assert_eq!(rows["constraints"], total.to_string());
-        assert!(words.iter().any(|w| w.starts_with("By values alone, at a price of 1 ")), "{words:?}");
-        assert!(words.iter().any(|w| w.starts_with("With the weights of the method: eps_1 = ")), "{words:?}");
+        assert!(words.iter().any(|w| w.starts_with("From function values alone: ")), "{words:?}");
+        assert!(words.iter().any(|w| w.starts_with("With the weights of the solver: eps_1 = ")), "{words:?}");
     }
 }

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 
 /// A recipe: Gaussian features, a planted linear model, and noise on its scores.
 #[derive(Debug)]
-pub struct Synthetic {
+pub struct Generator {
     /// What a spec calls it.
     pub name: &'static str,
     rows: usize,
@@ -23,13 +23,13 @@ pub struct Synthetic {
     seed: u64,
 }
 
-const fn fair(name: &'static str, columns: usize, sensitive: usize, seed: u64) -> Synthetic {
-    Synthetic { name, rows: 2000, columns, noise: 0.1, sensitive, seed }
+const fn fair(name: &'static str, columns: usize, sensitive: usize, seed: u64) -> Generator {
+    Generator { name, rows: 2000, columns, noise: 0.1, sensitive, seed }
 }
 
 /// All recipes: `gen` of the pairwise experiments, and `d1` to `d4` of those with covariances.
-pub const SYNTHETIC: &[Synthetic] = &[
-    Synthetic { name: "gen", rows: 2000, columns: 50, noise: 0.3, sensitive: 0, seed: 50 },
+pub const GENERATORS: &[Generator] = &[
+    Generator { name: "gen", rows: 2000, columns: 50, noise: 0.3, sensitive: 0, seed: 50 },
     fair("d1", 100, 10, 1),
     fair("d2", 200, 20, 2),
     fair("d3", 300, 20, 3),
@@ -37,15 +37,15 @@ pub const SYNTHETIC: &[Synthetic] = &[
 ];
 
 /// The recipe of that name; else an error that suggests the nearest one.
-pub fn get(name: &str) -> Result<&'static Synthetic> {
-    let names = || SYNTHETIC.iter().map(|s| s.name);
-    SYNTHETIC.iter().find(|s| s.name == name).ok_or_else(|| {
+pub fn get(name: &str) -> Result<&'static Generator> {
+    let names = || GENERATORS.iter().map(|s| s.name);
+    GENERATORS.iter().find(|s| s.name == name).ok_or_else(|| {
         let known: Vec<&str> = names().collect();
-        Error::Request(format!("synthetic must be one of {}, got {name:?}{}", known.join(", "), did_you_mean(name, names())))
+        Error::Request(format!("generator must be one of {}, got {name:?}{}", known.join(", "), did_you_mean(name, names())))
     })
 }
 
-impl Synthetic {
+impl Generator {
     /// The rows.
     pub fn make(&self) -> Result<Loaded> {
         let (n, d) = (self.rows, self.columns);
@@ -68,7 +68,7 @@ impl Synthetic {
         let bytes: Vec<u8> = entries.iter().chain(&labels).flat_map(|v| v.to_le_bytes()).collect();
         let kind = if self.sensitive > 0 { format!(", {} of them sensitive", self.sensitive) } else { String::new() };
         let note =
-            format!("{} is made up: {n} rows of {d} Gaussian columns{kind}, labels of a linear model with noise", self.name);
+            format!("{} is synthetic: {n} rows of {d} Gaussian columns{kind}, labels of a linear model with noise", self.name);
         Ok(Loaded {
             data: Data { features: Matrix::dense(n, d, entries)?, labels, groups: None, weights: None },
             notes: vec![note],
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn rows_are_balanced_and_always_the_same() {
-        for recipe in SYNTHETIC {
+        for recipe in GENERATORS {
             let Loaded { data, sensitive, fingerprint, .. } = recipe.make().unwrap();
             let positive = data.labels.iter().filter(|y| **y > 0.0).count();
             assert!((850..1150).contains(&positive), "{}: {positive}", recipe.name);

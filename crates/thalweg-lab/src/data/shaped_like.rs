@@ -1,6 +1,6 @@
 //! Stand-ins: made-up rows with the size, the sparsity and the class ratio of large published sets, for measuring what such a size
 //! costs where the set itself is not at hand. They say nothing about the published data; small made-up sets with groups are in
-//! [`super::synthetic`].
+//! [`super::generator`].
 //!
 //! A row depends on the seed and on its number alone. Its columns are drawn with a probability proportional to 1 / column (Zipf's
 //! law with exponent 1), without repetition. Its label is +1 where a linear model with weights in one of ten columns is above a
@@ -72,7 +72,7 @@ impl Like {
 /// What is to be made.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Synth {
+pub struct ShapedLike {
     /// The set that the rows have the shape of.
     pub like: Like,
     /// How many rows; those of the set by default.
@@ -124,7 +124,7 @@ struct Generator {
     values: Vec<f64>,
 }
 
-impl Synth {
+impl ShapedLike {
     fn columns(&self) -> usize {
         self.columns.unwrap_or(self.like.shape().columns)
     }
@@ -377,8 +377,8 @@ mod tests {
     use super::*;
     use crate::data::libsvm;
 
-    fn synth(like: Like, rows: usize) -> Synth {
-        Synth { like, rows: Some(rows), columns: None, seed: 3 }
+    fn stand_in(like: Like, rows: usize) -> ShapedLike {
+        ShapedLike { like, rows: Some(rows), columns: None, seed: 3 }
     }
 
     fn entries(rows: &Rows, i: usize) -> Vec<(usize, f64)> {
@@ -391,7 +391,7 @@ mod tests {
     fn stand_ins_have_the_shape_that_they_claim() {
         for (like, mean) in [(Like::Url, 115.5), (Like::Rcv1, 73.0), (Like::Covtype, 12.0)] {
             let shape = like.shape();
-            let rows = synth(like, 8_000).in_memory(&mut |_| ()).unwrap();
+            let rows = stand_in(like, 8_000).in_memory(&mut |_| ()).unwrap();
             assert_eq!(rows.features.cols(), shape.columns);
             let each = rows.features.stored() as f64 / 8e3;
             assert!((each - mean).abs() < 1.5, "{like:?}: {each} entries in a row");
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn columns_follow_a_power_law_and_values_their_set() {
-        let url = synth(Like::Url, 4_000).in_memory(&mut |_| ()).unwrap();
+        let url = stand_in(Like::Url, 4_000).in_memory(&mut |_| ()).unwrap();
         let mut counts = vec![0_usize; 2_000];
         let mut real = 0;
         for i in 0..4_000 {
@@ -418,7 +418,7 @@ mod tests {
         assert!((around(500) / around(1_000) - 2.0).abs() < 0.3, "{} {}", around(500), around(1_000));
         let share = real as f64 / url.features.stored() as f64;
         assert!((0.02..0.05).contains(&share), "{share}");
-        let rcv1 = synth(Like::Rcv1, 50).in_memory(&mut |_| ()).unwrap();
+        let rcv1 = stand_in(Like::Rcv1, 50).in_memory(&mut |_| ()).unwrap();
         (0..50).for_each(|i| assert!((rcv1.features.row_norm_squared(i) - 1.0).abs() < 1e-5));
     }
 
@@ -426,10 +426,10 @@ mod tests {
     fn a_row_depends_on_seed_and_number_alone_and_every_file_holds_the_same() {
         let here = tempfile::tempdir().unwrap();
         for like in [Like::Url, Like::Rcv1, Like::Covtype] {
-            let (short, long) = (synth(like, 40), synth(like, 90));
+            let (short, long) = (stand_in(like, 40), stand_in(like, 90));
             let (few, many) = (short.in_memory(&mut |_| ()).unwrap(), long.in_memory(&mut |_| ()).unwrap());
             (0..40).for_each(|i| assert_eq!((few.labels[i], entries(&few, i)), (many.labels[i], entries(&many, i))));
-            let other = Synth { seed: 4, ..short.clone() }.in_memory(&mut |_| ()).unwrap();
+            let other = ShapedLike { seed: 4, ..short.clone() }.in_memory(&mut |_| ()).unwrap();
             assert_ne!(other.features, few.features);
             for name in ["a.svm", "b.txt.gz", "c.thw"] {
                 let path = here.path().join(name);
@@ -450,7 +450,7 @@ mod tests {
     #[test]
     fn made_once_and_then_mapped() {
         let here = tempfile::tempdir().unwrap();
-        let wanted = Synth { columns: Some(1_500), ..synth(Like::Url, 60) };
+        let wanted = ShapedLike { columns: Some(1_500), ..stand_in(Like::Url, 60) };
         let (rows, notes) = wanted.load(Some(here.path()), &mut |_| ()).unwrap();
         assert!(notes.is_empty());
         let file = here.path().join("synth-url-60x1500-3.thw");
@@ -472,11 +472,11 @@ mod tests {
 
     #[test]
     fn impossible_sizes_and_names_are_refused() {
-        let refused = |synth: Synth| synth.check().unwrap_err().to_string();
-        assert_eq!(refused(synth(Like::Url, 0)), "rows must be at least 1, got 0");
-        let narrow = Synth { columns: Some(14), ..synth(Like::Covtype, 5) };
+        let refused = |rows: ShapedLike| rows.check().unwrap_err().to_string();
+        assert_eq!(refused(stand_in(Like::Url, 0)), "rows must be at least 1, got 0");
+        let narrow = ShapedLike { columns: Some(14), ..stand_in(Like::Covtype, 5) };
         assert_eq!(refused(narrow), "columns must be 15 to 4294967295, got 14");
-        let error = synth(Like::Url, 5).write(Path::new("rows.csv"), &mut |_| ()).unwrap_err().to_string();
+        let error = stand_in(Like::Url, 5).write(Path::new("rows.csv"), &mut |_| ()).unwrap_err().to_string();
         assert!(error.starts_with("rows.csv: is called neither .svm, .txt,"), "{error}");
     }
 }
