@@ -1,6 +1,6 @@
-"""How Sphinx builds the reference of the Python package from its docstrings.
+"""Sphinx configuration for the reference of the Python package, which is built from docstrings.
 
-A page for a module is a file beside this one with ``automodule``; the index finds it by itself.
+To add a page for a module, add a file with ``automodule`` to this directory; the index includes it automatically.
 """
 
 import thalweg
@@ -13,14 +13,14 @@ extensions = ["sphinx.ext.autodoc", "numpydoc"]
 html_theme = "alabaster"
 html_show_copyright = False
 
-# What scikit-learn adds to every estimator is explained there.
+# Methods that scikit-learn adds to every estimator are documented there.
 autodoc_default_options = {"members": True, "exclude-members": "get_metadata_routing, set_fit_request, set_partial_fit_request, set_score_request"}
-# Names are written as the docstrings write them, without the modules they are kept in.
+# Show names without their modules, as the docstrings write them.
 add_module_names = False
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
-# Results are dictionaries of scipy's; what these have is not ours to explain.
+# Results are SciPy dictionaries, whose methods are documented there.
 numpydoc_show_class_members = False
 
-# Every reference that a docstring makes must lead somewhere.
+# Every cross-reference in a docstring must resolve.
 nitpicky = True

@@ -365,7 +365,7 @@ fn read_point(file: &Path) -> Result<(Vec<f64>, Option<String>)> {
     let wanted = "expected the outcome that thalweg solve --out wrote, or a file of numbers";
     let outcome: Value = serde_json::from_slice(&bytes).map_err(|e| Error::file(file, format!("is not JSON: {e}; {wanted}")))?;
     let x = outcome.get("point").and_then(|p| p.get("x")).and_then(Value::as_array);
-    let x = x.ok_or_else(|| Error::file(file, format!("has no list point.x: {wanted}")))?;
+    let x = x.ok_or_else(|| Error::file(file, format!("has no list point.x; {wanted}")))?;
     let entry = |(i, v): (usize, &Value)| {
         v.as_f64().ok_or_else(|| Error::file(file, format!("entry {} of point.x is {v}; expected a finite number", i + 1)))
     };

@@ -15,7 +15,7 @@ pub enum Error {
         wanted: String,
     },
     /// A vector or matrix has the wrong size.
-    #[error("{what} has {got} entries, expected {wanted}")]
+    #[error("{what} has {got} entries; expected {wanted}")]
     Length {
         /// The thing that has the wrong size.
         what: String,
@@ -25,7 +25,7 @@ pub enum Error {
         wanted: usize,
     },
     /// A value, gradient or point became NaN or infinite.
-    #[error("{what} is {value}, expected a finite number")]
+    #[error("{what} is {value}; expected a finite number")]
     NotFinite {
         /// The quantity, by name.
         what: String,

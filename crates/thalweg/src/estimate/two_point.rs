@@ -185,7 +185,12 @@ mod tests {
         estimator.start(1, 1, 1e-9, Law::Gaussian, false);
         assert!(estimator.around(&[1.0]).is_ok());
         let refused = estimator.around(&[1e6]).unwrap_err().to_string();
-        assert!(refused.contains("mu must be at least 1e-4, got 0.000000001"), "{refused}");
+        assert!(
+            refused.contains(
+                "mu must be at least 1e-4, because a point with entries up to 1.0e6 does not move by less, got 0.000000001"
+            ),
+            "{refused}"
+        );
     }
 
     #[test]

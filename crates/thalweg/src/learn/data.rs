@@ -167,8 +167,8 @@ impl Data {
         let Parts { losses, gaps } = parts;
         if losses == gaps {
             return Err(Error::Problem(
-                "equal_groups leaves out rows that gaps are computed on, but the losses are on the same rows: \
-                 wanted the split \"ordered\" or { shuffle = SEED }"
+                "equal_groups leaves out rows that gaps are computed on, but the losses are on the same rows; \
+                 expected the split \"ordered\" or { shuffle = SEED }"
                     .into(),
             ));
         }
@@ -288,6 +288,7 @@ mod tests {
         ids.extend((0..10).map(|i| held.features.row_dot(i, &[1.0]) as i64));
         ids.sort_unstable();
         assert_eq!(ids, (0..50).collect::<Vec<_>>());
-        assert!(numbered(5).hold_out(1.0, 0).unwrap_err().to_string().contains("test_fraction = 1"));
+        let message = numbered(5).hold_out(1.0, 0).unwrap_err().to_string();
+        assert!(message.contains("test_fraction must be ") && message.contains("got 1"), "{message}");
     }
 }

@@ -352,7 +352,7 @@ impl<'t> Parser<'t> {
 }
 
 fn wrong(text: &str, wanted: impl fmt::Display) -> Error {
-    Error::setting("term", format!("'{}'", text.trim()), wanted.to_string())
+    Error::Problem(format!("'{}' cannot be read; expected {wanted}", text.trim()))
 }
 
 /// Returns the length of the number that `text` starts with, including sign and exponent.
@@ -455,8 +455,8 @@ mod tests {
         let read: Bounded = "hinge <= 0.45".parse().unwrap();
         assert_eq!((read.to_string().as_str(), read.bound), ("hinge <= 0.45", 0.45.into()));
         let refusal = |text: &str| text.parse::<Bounded>().unwrap_err().to_string();
-        assert!(refusal("hinge <= abc").contains("'abc' in 'hinge <= abc'; expected a finite number"));
-        assert!(refusal("hinge <= inf").contains("expected a finite number"));
+        assert!(refusal("hinge <= abc").contains("bound must be a finite number"));
+        assert!(refusal("hinge <= inf").contains("bound must be a finite number"));
         assert!(refusal("hinge >= 1").contains("only <= is understood"));
         assert!(refusal("hinge").contains("TERM <= NUMBER"));
     }
@@ -484,7 +484,10 @@ mod tests {
     #[test]
     fn mistakes_in_reference_values_are_named() {
         for (text, part) in [
-            ("hinge <= bets(hinge)", "'bets(hinge)' in 'hinge <= bets(hinge)'; expected a finite number, or one with best(TERM)"),
+            (
+                "hinge <= bets(hinge)",
+                "bound must be a finite number, or one with best(TERM) such as 1.001 * best(hinge), got 'bets(hinge)'",
+            ),
             ("hinge <= best", "'(' after 'best' in place of the end"),
             ("hinge <= best hinge", "'(' after 'best' in place of 'hinge'"),
             ("hinge <= best()", "a term in place of ')'"),

@@ -707,7 +707,7 @@ mod tests {
                     wide.add_row(i, 1.0, &mut found);
                     assert_eq!((&found[..cols], found[cols..].iter().all(|v| *v == 0.0)), (&row[..], true));
                 }
-                assert!(m.with_columns(cols - 1).unwrap_err().to_string().contains("expected at least"));
+                assert!(m.with_columns(cols - 1).unwrap_err().to_string().contains("must be at least"));
             }
         }
     }

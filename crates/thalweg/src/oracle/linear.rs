@@ -419,8 +419,8 @@ mod tests {
             "row 1 of the linear constraints must be two bounds, the lower one first, got 2 to 1"
         );
         assert!(refused(vec![1.0], f64::NAN, 1.0).contains("NaN to 1"));
-        assert!(refused(vec![1.0], -NONE, NONE).ends_with("at least one bound that is finite"));
-        assert!(refused(vec![0.0], 1.0, 2.0).contains("expected 0 between them, because the row is 0"));
+        assert!(refused(vec![1.0], -NONE, NONE).contains("must be at least one bound that is finite, got "));
+        assert!(refused(vec![0.0], 1.0, 2.0).contains("0 between them, because the row is 0"));
         assert!(Linear::new(row(vec![1.0]), vec![], vec![1.0]).unwrap_err().to_string().contains("lower bounds"));
         let ball = Ball::around(vec![0.0; 2], 1.0).unwrap();
         assert!(linear(&[&[1.0]], &[0.0], &[1.0]).within(ball).unwrap_err().to_string().contains("has 1 entries; expected 2"));

@@ -352,10 +352,13 @@ mod tests {
             assert!(message.starts_with(&format!("{name} is missing; it must be ")), "{message}");
             assert!(message.ends_with("ConEx needs it"), "{message}");
         }
-        assert!(refuse(Constants { multiplier_bound: Some(0.5), ..kinked() }).starts_with("multiplier_bound must be B, got 0.5"));
-        assert!(refuse(Constants { strong_convexity: Some(0.0), ..kinked() }).starts_with("strong_convexity = 0"));
-        assert!(refuse(Constants { constraint_kink: Some(-1.0), ..kinked() }).starts_with("constraint_kink = -1"));
-        assert!(plan(&kinked(), 0.0).unwrap_err().to_string().starts_with("eps = 0"));
+        assert!(refuse(Constants { multiplier_bound: Some(0.5), ..kinked() }).starts_with("multiplier_bound must be B, "));
+        let message = refuse(Constants { strong_convexity: Some(0.0), ..kinked() });
+        assert!(message.starts_with("strong_convexity must be ") && message.contains("got 0"), "{message}");
+        let message = refuse(Constants { constraint_kink: Some(-1.0), ..kinked() });
+        assert!(message.starts_with("constraint_kink must be ") && message.contains("got -1"), "{message}");
+        let message = plan(&kinked(), 0.0).unwrap_err().to_string();
+        assert!(message.starts_with("eps must be ") && message.contains("got 0"), "{message}");
         assert!(plan(&kinked(), 1e-200).unwrap_err().to_string().contains("choose a larger eps"));
     }
 

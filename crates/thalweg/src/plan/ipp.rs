@@ -266,8 +266,10 @@ mod tests {
             assert!(message.starts_with(&format!("{name} is missing; it must be ")), "{message}");
             assert!(message.ends_with("IPP with conex needs it"), "{message}");
         }
-        assert!(refuse(Inner::Ssg, Constants { rho_hat: Some(1.0), ..unit() }).contains("larger than rho = 1"));
+        let message = refuse(Inner::Ssg, Constants { rho_hat: Some(1.0), ..unit() });
+        assert!(message.contains("larger than rho = 1"), "{message}");
         assert!(refuse(Inner::Ssg, Constants { rho_g: Some(2.0), ..unit() }).contains("rho_hat_g must be "));
-        assert!(plan(Inner::Ssg, &unit(), -1.0).unwrap_err().to_string().starts_with("eps = -1"));
+        let message = plan(Inner::Ssg, &unit(), -1.0).unwrap_err().to_string();
+        assert!(message.starts_with("eps must be ") && message.contains("got -1"), "{message}");
     }
 }

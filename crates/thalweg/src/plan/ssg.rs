@@ -472,19 +472,19 @@ mod tests {
             let message = refuse(Theorem::T43I, Constants { confidence: Some(delta), ..unit() }, 0.1);
             assert_eq!(message, format!("confidence must be delta, a failure probability between 0 and 1, got {delta}"));
         }
-        for (name, c) in [
-            ("slater = 0", Constants { slater: Some(0.0), ..unit() }),
-            ("lipschitz = -1", Constants { lipschitz: Some(-1.0), ..unit() }),
-            ("diameter = inf", Constants { diameter: Some(f64::INFINITY), ..unit() }),
-            ("rho = -1", Constants { rho: Some(-1.0), ..unit() }),
-            ("noise = NaN", Constants { noise: Some(f64::NAN), ..unit() }),
+        for (name, got, c) in [
+            ("slater", "0", Constants { slater: Some(0.0), ..unit() }),
+            ("lipschitz", "-1", Constants { lipschitz: Some(-1.0), ..unit() }),
+            ("diameter", "inf", Constants { diameter: Some(f64::INFINITY), ..unit() }),
+            ("rho", "-1", Constants { rho: Some(-1.0), ..unit() }),
+            ("noise", "NaN", Constants { noise: Some(f64::NAN), ..unit() }),
         ] {
             let message = refuse(Theorem::T52II, c, 0.1);
-            assert!(message.starts_with(&format!("{name}; expected ")), "{message}");
+            assert!(message.starts_with(&format!("{name} must be ")), "{message}");
+            assert!(message.ends_with(&format!(", got {got}")), "{message}");
         }
-        assert!(
-            refuse(Theorem::B1I, Constants { strong_convexity: Some(0.0), ..unit() }, 0.1).starts_with("strong_convexity = 0")
-        );
+        let message = refuse(Theorem::B1I, Constants { strong_convexity: Some(0.0), ..unit() }, 0.1);
+        assert!(message.starts_with("strong_convexity must be ") && message.contains("got 0"), "{message}");
         assert!(refuse(Theorem::T42I, unit(), 1e-90).contains("more iterations or samples than a number can hold"));
     }
 

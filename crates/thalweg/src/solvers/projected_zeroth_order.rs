@@ -192,8 +192,8 @@ pub(super) fn can_minimize<E: ValueEval + ?Sized>(name: &str, ev: &E) -> Result<
     if let Some(region) = ev.region().filter(|region| !region.bounded()) {
         let region = region.describe();
         return Err(Error::Problem(format!(
-            "{name} minimises linear functions over the points that keep the constraints, and these ({region}) may have no bound: \
-             wanted a bounded domain"
+            "{name} minimises linear functions over the feasible points, and these ({region}) may be unbounded; \
+             expected a bounded domain"
         )));
     }
     if ev.region().is_none() && !ev.domain().diameter(ev.dim()).is_finite() {

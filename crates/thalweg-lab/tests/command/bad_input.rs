@@ -1,0 +1,653 @@
+//! Bad input through the command: exit code 2, one sentence on standard error that names the thing, its value and what was
+//! wanted, nothing on standard output, and no file left behind.
+
+use crate::common::Place;
+
+/// Ten rows, both labels, column 3 as a group.
+const ROWS: &str =
+    "+1 1:1 3:1\n-1 2:0.5\n+1 1:0.2 2:1\n-1 3:1\n+1 2:2 3:1\n-1 1:1\n+1 1:3\n-1 2:1 3:1\n+1 1:1 2:1\n-1 1:-1 3:1\n";
+
+/// A spec that runs; every test breaks one thing in it.
+const GOOD: &str = r#"seed = 1
+threads = 1
+
+[data]
+file = "rows.svm"
+split = "shared"
+group = 3
+
+[problem]
+minimize = "hinge"
+subject_to = ["demographic_parity <= 0.2"]
+domain = { ball = 5.0 }
+start = "zero"
+
+[solver]
+name = "ssg"
+eta = 0.05
+tol = 1e-5
+
+[budget]
+iterations = 5
+
+[record]
+every = 1
+"#;
+
+/// A place with the good spec, one part of it replaced.
+fn place(from: &str, to: &str) -> Place {
+    assert_eq!(GOOD.matches(from).count(), 1, "{from}");
+    let place = Place::new();
+    place.put("rows.svm", ROWS);
+    place.put("run.toml", GOOD.replace(from, to));
+    place
+}
+
+#[test]
+fn the_spec_that_the_others_break_is_good() {
+    let place = place("seed = 1", "seed = 1");
+    place.run(&["solve", "run.toml"]).ended(0);
+    assert_eq!(place.files(), ["rows.svm", "run.toml"]);
+}
+
+#[test]
+fn a_broken_inner_solver_is_refused_with_a_sentence() {
+    let ipp = |lines: &str| place("name = \"ssg\"\neta = 0.05\ntol = 1e-5", &format!("name = \"ipp\"\n{lines}"));
+    ipp("[solver.inner]\nname = \"conex\"").run(&["solve", "run.toml"]).ended(0);
+    let cases: &[(&str, &[&str])] = &[
+        ("", &["line 15: ", "the table [solver.inner] is missing; expected one with the name of a solver"]),
+        ("inner = 3", &["line 17: ", "inner must be a table with the name of a solver and its settings, got 3"]),
+        ("rho_hatt = 3\n[solver.inner]\nname = \"ssg\"", &["line 17: ", "(did you mean rho_hat?)", "inner_iterations"]),
+        ("rho_hat = -1\n[solver.inner]\nname = \"ssg\"", &["line 17: rho_hat must be a finite number larger than 0, got -1"]),
+        ("inner_output = \"best\"\n[solver.inner]\nname = \"ssg\"", &["line 17: ", "must be one of average, last"]),
+        (
+            "[solver.inner]\nname = \"conx\"",
+            &["line 18: inner solver 'conx'", "did you mean conex?", "expected one of ssg, conex"],
+        ),
+        ("[solver.inner]\ntau = 1", &["line 17: the inner solver has no name; expected name = one of ssg, conex"]),
+        (
+            "[solver.inner]\nname = \"conex\"\ntol = 1",
+            &["line 19: key 'tol' is not known", "expected one of eta, tau, theta, output, batch_f (in [solver.inner])"],
+        ),
+        ("[solver.inner]\nname = \"ssg\"\neta = \"big\"", &["line 19: eta must be", "got \"big\"", "(in [solver.inner])"]),
+        (
+            "[solver.inner]\nname = \"conex\"\ntau = -1",
+            &["line 19: tau must be a finite number larger than 0, got -1 (in [solver.inner])"],
+        ),
+        ("[solver.inner]\nname = \"conex\"\ntheta = \"fast\"", &["line 19: theta must be a number or \"growing\""]),
+        (
+            "output = \"last\"\n[solver.inner]\nname = \"ssg\"\noutput = \"last\"",
+            &["line 20: output must be no such key here, but inner_output in [solver], got \"last\""],
+        ),
+    ];
+    for (lines, parts) in cases {
+        ipp(lines).run(&["solve", "run.toml"]).refused(parts);
+    }
+}
+
+#[test]
+fn a_broken_spec_is_refused_with_a_sentence() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        // Unknown words, with the line and the nearest known one.
+        (
+            r#"name = "ssg""#,
+            r#"name = "sgs""#,
+            &["run.toml, line 16: ", "solver 'sgs'", "did you mean ssg?", "expected one of ssg"],
+        ),
+        (r#"name = "ssg""#, "name = 3", &["solver name must be", "got 3", "a name in quotes"]),
+        (r#"name = "ssg""#, "", &["line 15: ", "the solver has no name", "ssg"]),
+        (
+            "seed = 1",
+            "sed = 1",
+            &["run.toml, line 1: key 'sed' is not known (did you mean seed?)", "expected one of seed, threads"],
+        ),
+        ("group = 3", "gruop = 3", &["line 7: key 'gruop' is not known (did you mean group?)", "expected one of name, file"]),
+        ("minimize =", "minimise =", &["line 10: key 'minimise' is not known (did you mean minimize?)"]),
+        ("eta = 0.05", "etta = 0.05", &["line 17: key 'etta' is not known (did you mean eta?)", "burn_in"]),
+        ("iterations = 5", "iteration = 5", &["line 21: key 'iteration' is not known (did you mean iterations?)", "passes"]),
+        (
+            "every = 1",
+            "evry = 1",
+            &["line 24: key 'evry' is not known (did you mean every?)", "expected one of every, at, per_decade"],
+        ),
+        ("[record]", "[recrod]", &["key 'recrod' is not known (did you mean record?)"]),
+        ("seed = 1", "certificate = { ssg = { iteratons = 5 } }", &["key 'iteratons' is not known (did you mean iterations?)"]),
+        (
+            "minimize = \"hinge\"",
+            "minimize = \"hing\"",
+            &["term must be", "got 'hing'", "did you mean hinge?", "one of hinge, logistic"],
+        ),
+        (
+            "demographic_parity <=",
+            "demographic_parity(temprature = 2) <=",
+            &["argument of demographic_parity must be", "got 'temprature'", "did you mean temperature?"],
+        ),
+        ("minimize = \"hinge\"", "minimize = \"l2(on = 3)\"", &["argument of l2 must be", "got 'on'", "no argument"]),
+        (
+            "minimize = \"hinge\"",
+            "minimize = \"hinge(on = 3)\"",
+            &["on of hinge must be", "got 3", "\"positives\" or \"negatives\""],
+        ),
+        ("minimize = \"hinge\"", "minimize = \"hinge +\"", &["'hinge +'", "expected a term in place of the end"]),
+        ("minimize = \"hinge\"", "minimize = \"\"\"hinge\n+\"\"\"", &["expected a term in place of the end"]),
+        ("minimize = \"hinge\"", "minimize = \"\"", &["the problem has no minimize", "expected a term"]),
+        ("minimize = \"hinge\"", "minimize = \"roc_gap\"", &["low of roc_gap must be", "got nothing", "a number"]),
+        (
+            "minimize = \"hinge\"",
+            "minimize = \"roc_gap(low = 'arm', high = 'erm')\"",
+            &["\"erm\" means the minimiser of the problem's loss, but it has none", "expected hinge or logistic over all rows"],
+        ),
+        (
+            "minimize = \"hinge\"",
+            "minimize = \"hinge + roc_gap(low = 'arm', high = 'erm')\"",
+            &["low of roc_gap must be", "got \"arm\"", "a number or \"erm\""],
+        ),
+        ("minimize = \"hinge\"", "minimize = \"best(hinge)\"", &["'best(hinge)'", "which belongs in a bound such as hinge <="]),
+        (
+            "minimize = \"hinge\"",
+            "minimize = \"roc_gap(thresholds = 0, low = 0, high = 1)\"",
+            &["thresholds of roc_gap must be", "got 0", "a whole number from 1"],
+        ),
+        // Bounds.
+        ("parity <= 0.2", "parity <= o.2", &["'o.2' in 'demographic_parity <= o.2'", "finite number"]),
+        ("parity <= 0.2", "parity <= nan", &["'nan'", "finite number"]),
+        ("parity <= 0.2", "parity >= 0.2", &["'demographic_parity >= 0.2'", "must be TERM <= NUMBER", "only <= is understood"]),
+        ("parity <= 0.2", "parity", &["'demographic_parity'", "must be TERM <= NUMBER"]),
+        (
+            "parity <= 0.2",
+            "parity <= -0.1",
+            &["'demographic_parity <= -0.1' can never hold", "demographic_parity is never below 0"],
+        ),
+        ("parity <= 0.2", "parity <= bset(hinge)", &["'bset(hinge)' in 'demographic_parity <= bset(hinge)'", "best(TERM)"]),
+        ("parity <= 0.2", "parity <= best(hing)", &["term must be", "got 'hing'", "did you mean hinge?"]),
+        ("parity <= 0.2", "parity <= best(hinge", &["'best(hinge'", "expected '+' or ')' in place of the end"]),
+        ("parity <= 0.2", "parity <= -2 * best(hinge)", &["'-2 * best(hinge)'", "expected a positive factor in place of -2"]),
+        ("parity <= 0.2", "parity <= best(hinge) + best(l2)", &["'best(hinge) + best(l2)'", "expected best(…) once"]),
+        (
+            "parity <= 0.2",
+            "parity <= best(equal_opportunity)",
+            &["best(equal_opportunity) cannot be computed", "is not convex; expected a sum of hinge, logistic, l2 and l1"],
+        ),
+        (
+            "demographic_parity <= 0.2",
+            "hinge <= 0.5 * best(hinge)",
+            &["'hinge <= 0.5 * best(hinge)', with a bound of 0.", "can never hold: hinge is never below 0."],
+        ),
+        // Settings.
+        ("eta = 0.05", "eta = -0.05", &["line 17: eta must be", "got -0.05", "a finite number larger than 0"]),
+        ("eta = 0.05", "eta = nan", &["line 17: eta must be", "got NaN", "a finite number larger than 0"]),
+        ("eta = 0.05", "eta = \"fast\"", &["line 17: eta must be", "got \"fast\"", "a number or a table such as { rule ="]),
+        ("eta = 0.05", "eta = { rule = \"sqrt\", c = 1 }", &["line 17: eta: rule must be", "got \"sqrt\"", "\"inv-sqrt\""]),
+        ("eta = 0.05", "eta = { rule = \"theory\" }", &["eta must be", "got theory", "a number or another rule"]),
+        ("tol = 1e-5", "tol = -1", &["line 18: tol must be", "got -1", "a finite number, 0 or larger"]),
+        (
+            "tol = 1e-5",
+            "output = \"avrage\"",
+            &["line 18: output must be", "got \"avrage\"", "did you mean average?", "one of random,"],
+        ),
+        ("tol = 1e-5", "batch_f = 0", &["line 18: batch_f must be", "got 0", "at least 1"]),
+        ("tol = 1e-5", "batch_f = 2.5", &["line 18: batch_f must be", "got 2.5", "a whole number of at least 0"]),
+        ("tol = 1e-5", "burn_in = -1", &["line 18: burn_in must be", "got -1", "a whole number of at least 0"]),
+        ("threads = 1", "threads = 0", &["threads must be", "got 0", "at least 1"]),
+        ("threads = 1", "threads = \"two\"", &["line 2: threads must be", "got \"two\"", "a whole number of at least 0"]),
+        ("seed = 1", "seed = -1", &["line 1: seed must be", "got -1", "a whole number of at least 0"]),
+        ("seed = 1", "feasibility = -1.0", &["feasibility must be", "got -1", "a finite number of at least 0"]),
+        (
+            "seed = 1",
+            "certificate = \"bundle\"",
+            &["certificate must be", "got \"bundle\"", "\"none\", \"bounds\", \"ssg\", or a table with bounds ="],
+        ),
+        (
+            "seed = 1",
+            "certificate = { bounds = 3 }",
+            &["certificate must be", "got { bounds = 3 }", "or a table with bounds = { … }"],
+        ),
+        ("seed = 1", "certificate = { bounds = { mu = 0.0 } }", &["mu must be a finite number larger than 0, got 0"]),
+        ("seed = 1", "certificate = { bounds = { width = -1.0 } }", &["width must be a finite number, 0 or larger, got -1"]),
+        (
+            "seed = 1",
+            "certificate = { bounds = { evaluations = 1.5 } }",
+            &["evaluations must be a whole number of at least 0, got 1.5"],
+        ),
+        (
+            "seed = 1",
+            "certificate = { bounds = { evaluation = 5 } }",
+            &["key 'evaluation' is not known (did you mean evaluations?)", "expected one of mu, mu_g, rho_f, rho_g, width"],
+        ),
+        ("seed = 1", "certificate = { ssg = { rho_hat = -3.0 } }", &["rho_hat must be", "got -3", "more than 0"]),
+        ("every = 1", "every = 0", &["record.every must be", "got 0", "at least 1"]),
+        ("every = 1", "every = 1\nat = [1]", &["record must be", "got every and at", "one of them"]),
+        ("every = 1", "per_decade = 0", &["record.per_decade must be", "got 0", "at least 1"]),
+        ("every = 1", "every = 1\nper_decade = 3", &["record must be", "got every and per_decade", "one of them"]),
+        ("every = 1", "per_decade = 1.5", &["line 24: per_decade must be", "got 1.5", "a whole number of at least 0"]),
+        // Targets.
+        (
+            "every = 1",
+            "every = 1\n[stop]\nobjectiv = 1",
+            &["key 'objectiv' is not known (did you mean objective?)", "certificate"],
+        ),
+        ("every = 1", "every = 1\n[stop]\nobjective = inf", &["stop.objective must be", "got inf", "a finite number"]),
+        ("every = 1", "every = 1\n[stop]\nobjective = \"low\"", &["line 26: objective must be", "got \"low\"", "a number"]),
+        (
+            "every = 1",
+            "every = 1\n[stop]\ncertificate = 0",
+            &["stop.certificate must be", "got 0", "a finite number larger than 0"],
+        ),
+        (
+            "seed = 1",
+            "certificate = \"none\"\nstop = { certificate = 0.1 }",
+            &["stop.certificate must be", "got 0.1", "a certificate that is measured beside it"],
+        ),
+        // What else is measured.
+        (
+            "seed = 1",
+            "measure = [\"acuracy\"]",
+            &["measure must be", "got 'acuracy' (did you mean accuracy?)", "accuracy, counted_roc_gap, a sum of terms"],
+        ),
+        ("seed = 1", "measure = [\"hing\"]", &["term must be", "got 'hing'", "did you mean hinge?", "one of hinge, logistic"]),
+        ("seed = 1", "measure = [\"hinge(of = 3)\"]", &["argument of hinge must be", "got 'of'", "one of on"]),
+        ("seed = 1", "measure = [\"hinge <= 3\"]", &["'hinge <= 3'", "expected"]),
+        ("seed = 1", "measure = [\"l2\", \"accuracy\", \" l2\"]", &["measure has 'l2' twice", "expected each once"]),
+        ("seed = 1", "measure = \"accuracy\"", &["line 1: measure must be", "got \"accuracy\"", "a list"]),
+        ("every = 1", "at = [0, -1]", &["line 24: at must be", "got -1", "a whole number of at least 0"]),
+        // Budgets.
+        ("[budget]\niterations = 5\n", "", &["the table [budget] is missing", "expected one with iterations, passes"]),
+        ("iterations = 5", "", &["budget must be", "got nothing", "at least one of iterations, passes, samples, seconds"]),
+        ("iterations = 5", "seconds = -1.0", &["budget.seconds must be", "got -1", "a finite number of at least 0"]),
+        ("iterations = 5", "iterations = 5.5", &["line 21: iterations must be", "got 5.5", "a whole number of at least 0"]),
+        // The problem.
+        ("{ ball = 5.0 }", "{ ball = -5.0 }", &["-5", "0 or larger"]),
+        ("{ ball = 5.0 }", "{ ball = \"big\" }", &["domain must be", "big", "\"all\", \"non-negative\", { ball = RADIUS }"]),
+        ("{ ball = 5.0 }", "{ bal = 5.0 }", &["domain must be", "bal", "\"all\""]),
+        ("{ ball = 5.0 }", "{ ball_times_erm = -5 }", &["ball_times_erm must be", "got -5", "a finite number larger than 0"]),
+        ("{ ball = 5.0 }", "{ ball_times_erm = \"5\" }", &["domain must be", "\"all\"", "{ ball_times_erm = FACTOR }"]),
+        ("{ ball = 5.0 }", "{ box = [1, 0] }", &["lower bound of the box must be at most the upper bound 0, got 1"]),
+        ("start = \"zero\"", "start = [1, 2]", &["start has 2 numbers", "the problem has 3 variables"]),
+        (
+            "start = \"zero\"",
+            "start = [1, 2, \"3\"]",
+            &["start must be", "got [1, 2, \"3\"]", "\"zero\", \"erm\", \"sin\", a list of numbers"],
+        ),
+        ("start = \"zero\"", "start = [1, nan, 3]", &["entry 2 of the start is NaN", "finite number"]),
+        (
+            "start = \"zero\"",
+            "start = \"zro\"",
+            &["start must be", "got \"zro\"", "\"zero\", \"erm\", \"sin\", a list of numbers, or a file"],
+        ),
+        ("start = \"zero\"", "start = 3", &["start must be", "got 3", "\"zero\", \"erm\", \"sin\""]),
+        ("minimize = \"hinge\"\n", "", &["line 9: the problem has no minimize", "expected a term"]),
+        ("minimize = \"hinge\"", "minimize = 3", &["line 10: minimize must be", "got 3", "a string"]),
+        (
+            "minimize = \"hinge\"",
+            "minimize = \"hinge\"\nintercept = \"no\"",
+            &["line 11: intercept must be", "got \"no\"", "true or false"],
+        ),
+        // The data.
+        ("file = \"rows.svm\"\n", "", &["[data] has neither name nor file", "expected one of them"]),
+        ("file =", "name = \"a9a\"\nfile =", &["[data] has name and file", "expected one of them"]),
+        ("rows.svm", "rows.csv", &["rows.csv: there is no such file"]),
+        ("file = \"rows.svm\"", "name = \"a9a\"", &["columns and group belong to a file"]),
+        ("group = 3", "group = 4", &["rows.svm", "the group column is 4", "expected 1 to 3"]),
+        ("group = 3", "columns = 0", &["columns must be", "got 0", "a whole number from 1 to 4294967295"]),
+        ("group = 3", "columns = 5000000000", &["columns must be", "got 5000000000", "a whole number from 1 to 4294967295"]),
+        ("group = 3", "group = 1\ncolumns = 2", &["rows.svm, line 1: ", "3:1 has column 3", "expected at most 2"]),
+        ("group = 3", "", &["demographic_parity compares groups", "the data have none"]),
+        ("group = 3", "group = 3\ntest_fraction = 1.5", &["test_fraction must be", "got 1.5", "a number from 0 to below 1"]),
+        ("\"shared\"", "\"random\"", &["split must be", "got \"random\"", "\"ordered\", \"shared\" or { shuffle = SEED }"]),
+        ("\"shared\"", "{ shuffle = -1 }", &["split must be", "got { shuffle = -1 }", "\"ordered\""]),
+        // Not TOML.
+        ("eta = 0.05", "eta 0.05", &["run.toml, line 17: "]),
+        ("eta = 0.05", "eta = fast", &["run.toml, line 17: "]),
+        ("eta = 0.05", "eta = 0.05\neta = 0.06", &["run.toml, line 18: ", "duplicate"]),
+        ("[record]", "[record", &["run.toml, line 23: "]),
+    ];
+    for (from, to, parts) in cases {
+        let place = place(from, to);
+        let ran = place.run(&["solve", "run.toml", "--trace", "run.csv", "--out", "run.json", "--checkpoint", "run.save"]);
+        println!("{}", ran.err.trim_end());
+        ran.refused(parts);
+        assert_eq!(place.files(), ["rows.svm", "run.toml"], "{}", ran.err);
+    }
+}
+
+#[test]
+fn the_minimiser_of_a_loss_needs_a_loss() {
+    for (from, to) in [("start = \"zero\"", "start = \"erm\""), ("{ ball = 5.0 }", "{ ball_times_erm = 5.0 }")] {
+        let place = place(from, to);
+        place.put("run.toml", place.read("run.toml").replace("minimize = \"hinge\"", "minimize = \"l2\""));
+        let parts =
+            ["\"erm\" means the minimiser of the problem's loss, but it has none", "expected hinge or logistic over all rows"];
+        place.run(&["solve", "run.toml"]).refused(&parts);
+    }
+}
+
+#[test]
+fn a_spec_that_cannot_be_read_is_refused() {
+    let place = Place::new();
+    place.run(&["solve", "none.toml"]).refused(&["none.toml", "there is no such file"]);
+    place.run(&["solve", "."]).refused(&[".: is a directory", "expected a file"]);
+    place.put("run.toml", b"[data]\nname = \"\xff\xfe\"\n");
+    place.run(&["solve", "run.toml"]).refused(&["run.toml", "expected TOML in UTF-8"]);
+    place.put("run.toml", "");
+    place.run(&["solve", "run.toml"]).refused(&["run.toml, line 1: ", "the table [data] is missing"]);
+}
+
+#[test]
+fn bad_rows_are_refused_with_file_and_line() {
+    for (row, parts) in [
+        ("+1 2:nan", ["2:nan has the value NaN", "finite number"]),
+        ("+1 2:inf", ["2:inf has the value inf", "finite number"]),
+        ("+1 2", ["2; ", "expected column:value"]),
+        ("+1 two:1", ["two:1; ", "expected column:value"]),
+        ("+1 2:1 1:1", ["column 1 comes after column 2", "must increase"]),
+        ("+1 0:1", ["column 0", "columns are counted from 1"]),
+        ("x 1:1", ["label x", "finite number"]),
+        ("7 1:1", ["more than two different labels", "expected two"]),
+    ] {
+        let place = place("seed = 1", "seed = 1");
+        place.put("rows.svm", format!("{ROWS}{row}\n"));
+        let ran = place.run(&["solve", "run.toml"]);
+        ran.refused(&["rows.svm, line 11: "]);
+        ran.refused(&parts);
+    }
+    let place = place("seed = 1", "seed = 1");
+    place.put("rows.svm", "");
+    place.run(&["solve", "run.toml"]).refused(&["rows.svm, line 1: the file has no rows"]);
+}
+
+#[test]
+fn a_group_without_rows_is_refused() {
+    // Nobody is in the group at all.
+    let place = place("group = 3", "group = 3");
+    place.put("rows.svm", "+1 1:1 3:0\n-1 2:1\n");
+    place.run(&["solve", "run.toml"]).refused(&[
+        "rows.svm",
+        "no row has an entry in the group column 3",
+        "expected rows with one",
+    ]);
+    place.put("rows.svm", "+1 1:1 3:1\n-1 2:1 3:1\n");
+    place.run(&["solve", "run.toml"]).refused(&["rows.svm", "every row has an entry in the group column 3"]);
+    // The group has rows, but none among those that gaps are computed on.
+    let spec = GOOD.replace("\"shared\"", "\"ordered\"");
+    place.put("run.toml", &spec);
+    place.put("rows.svm", "+1 1:1 3:1\n-1 2:1\n-1 1:1\n");
+    place.run(&["solve", "run.toml"]).refused(&["'demographic_parity' needs rows of group 'column 3'", "there is none"]);
+    place.put("run.toml", spec.replace("demographic_parity", "equal_opportunity"));
+    place.put("rows.svm", "+1 1:1 3:1\n-1 2:1\n+1 1:1\n-1 2:1\n-1 1:1 3:1\n+1 1:1\n");
+    place.run(&["solve", "run.toml"]).refused(&["rows of group 'column 3' with label +1", "there is none"]);
+}
+
+#[test]
+fn data_that_are_not_there_are_asked_for() {
+    let named = |name: &str| GOOD.replace("file = \"rows.svm\"", &format!("name = \"{name}\"")).replace("group = 3\n", "");
+    let place = Place::new();
+    place.put("run.toml", named("a9"));
+    place.run(&["solve", "run.toml"]).refused(&["there is no data set \"a9\"", "did you mean a9a?", "known are a9a, adult"]);
+    place.put("run.toml", named("w8a"));
+    let ran = place.run(&["solve", "run.toml", "--data-dir", "here"]);
+    ran.refused(&["the data set w8a is missing", "put the file w8a.gz or w8a into", "here (no such directory)", "./data"]);
+    ran.refused(&["It comes from: ", "LIBSVM"]);
+    place.put("run.toml", named("adult"));
+    place.run(&["solve", "run.toml"]).refused(&["adult is a raw table", "sets that can be loaded are a9a"]);
+}
+
+#[test]
+fn files_that_cannot_be_written_are_refused_before_the_run() {
+    // This run would not end by itself.
+    let place = place("iterations = 5", "iterations = 1000000000000");
+    std::fs::create_dir(place.path("folder")).unwrap();
+    for flag in ["--trace", "--out", "--checkpoint"] {
+        let refusal = |file: &str, parts: &[&str]| {
+            place.run(&["solve", "run.toml", flag, file]).refused(&[flag, file]);
+            place.run(&["solve", "run.toml", flag, file]).refused(parts);
+        };
+        refusal("nowhere/file", &["there is no directory nowhere", "expected one that exists"]);
+        refusal("rows.svm/file", &["there is no directory rows.svm"]);
+        refusal("folder", &["is a directory", "expected a file"]);
+        refusal("run.toml", &["is the description of the run", "expected another file"]);
+    }
+    let ran = place.run(&["solve", "run.toml", "--trace", "one", "--out", "one"]);
+    ran.refused(&["--out one", "is the file of --trace", "expected another one"]);
+    let ran = place.run(&["solve", "run.toml", "--checkpoint", "run.save", "--checkpoint-every", "-1"]);
+    ran.refused(&["--checkpoint-every -1", "expected a number of seconds"]);
+    place.run(&["solve", "run.toml", "--threads", "0"]).refused(&["threads must be", "got 0", "at least 1"]);
+    assert_eq!(place.files(), ["folder", "rows.svm", "run.toml"]);
+}
+
+#[test]
+fn a_checkpoint_that_is_not_of_this_run_is_refused() {
+    let place = place("seed = 1", "seed = 1");
+    let resume = |place: &Place| place.run(&["solve", "run.toml", "--checkpoint", "run.save", "--resume", "--trace", "run.csv"]);
+    place.run(&["solve", "run.toml", "--checkpoint", "run.save"]).ended(0);
+    let good = std::fs::read(place.path("run.save")).unwrap();
+    resume(&place).ended(0);
+    std::fs::remove_file(place.path("run.csv")).unwrap();
+
+    let unchanged = |bytes: &[u8]| {
+        assert_eq!(std::fs::read(place.path("run.save")).unwrap(), bytes, "the file must stay as it was");
+        assert_eq!(place.files(), ["rows.svm", "run.save", "run.toml"]);
+    };
+    for length in [17, 20, 30, 36, good.len() / 2, good.len() - 1] {
+        place.put("run.save", &good[..length]);
+        resume(&place).refused(&["checkpoint run.save is truncated"]);
+        unchanged(&good[..length]);
+    }
+    // One byte of the payload, anywhere.
+    for at in [36, 37, good.len() / 3, good.len() / 2, good.len() - 1] {
+        let mut bytes = good.clone();
+        bytes[at] ^= 0x40;
+        place.put("run.save", &bytes);
+        resume(&place).refused(&["checkpoint run.save is damaged", "checksum"]);
+        unchanged(&bytes);
+    }
+    let longer = [good.as_slice(), b"!"].concat();
+    let mut newer = good.clone();
+    newer[16] = 99;
+    let cases: [(&[u8], &[&str]); 5] = [
+        (&longer, &["run.save is damaged"]),
+        (&newer, &["run.save has format version 99", "this build reads version 4"]),
+        (b"", &["run.save is not a Thalweg checkpoint"]),
+        (b"not a checkpoint at all, but long enough to be one", &["run.save is not a Thalweg checkpoint"]),
+        (&good[..10], &["run.save is not a Thalweg checkpoint"]),
+    ];
+    for (bytes, parts) in cases {
+        place.put("run.save", bytes);
+        resume(&place).refused(parts);
+        unchanged(bytes);
+    }
+
+    // Whole, but of another run.
+    place.put("run.save", &good);
+    for (from, to, parts) in [
+        ("parity <= 0.2", "parity <= 0.3", ["its problem is", "parity <= 0.2", "here it is", "parity <= 0.3"]),
+        ("{ ball = 5.0 }", "{ ball = 6.0 }", ["its problem is", "5", "here it is", "6"]),
+        ("\"shared\"", "{ shuffle = 1 }", ["its problem is", "10 of 10 rows", "here it is", "6 of 10 rows"]),
+        ("eta = 0.05", "eta = 0.06", ["its settings are", "0.05", "here they are", "0.06"]),
+        ("every = 1", "every = 2", ["its settings are", "Some(1)", "here they are", "Some(2)"]),
+        (
+            "[record]",
+            "[stop]\nobjective = 0.25\n[record]",
+            ["its settings are", "None", "here they are", "objective: Some(0.25)"],
+        ),
+        (
+            "seed = 1",
+            "seed = 1\nmeasure = ['l1']",
+            ["its settings are", "measure None", "here they are", "measure Some([\"l1\"])"],
+        ),
+        ("seed = 1", "seed = 2", ["its seed is", "'1'", "here it is", "'2'"]),
+        ("start = \"zero\"", "start = \"sin\"", ["its settings are", "start", "here they are", "start"]),
+        (
+            "seed = 1",
+            "seed = 1\nfeasibility = 0.1",
+            ["its settings are", "feasibility None", "here they are", "feasibility Some(0.1)"],
+        ),
+        (
+            "seed = 1",
+            "seed = 1\ncertificate = \"ssg\"",
+            ["its settings are", "certificate Measures { bounds: None, switching: None", "here they are", "Some(Switching"],
+        ),
+    ] {
+        place.put("run.toml", GOOD.replace(from, to));
+        let ran = resume(&place);
+        ran.refused(&["checkpoint run.save belongs to another run"]);
+        ran.refused(&parts);
+        unchanged(&good);
+    }
+    place.put("run.toml", GOOD);
+    place.put("rows.svm", ROWS.replace("1:3", "1:4"));
+    resume(&place).refused(&["belongs to another run: its problem is", "data "]);
+    unchanged(&good);
+
+    // More iterations and other threads are the same run.
+    place.put("rows.svm", ROWS);
+    place.put("run.toml", GOOD.replace("iterations = 5", "iterations = 9").replace("threads = 1", "threads = 2"));
+    let ran = resume(&place).ended(0);
+    assert!(ran.out.contains("continued from iteration 5"), "{}", ran.out);
+}
+
+#[test]
+fn without_a_checkpoint_to_resume_from_the_run_starts_from_the_beginning() {
+    let place = place("seed = 1", "seed = 1");
+    let ran = place.run(&["solve", "run.toml", "--checkpoint", "run.save", "--resume"]).ended(0);
+    assert!(ran.out.contains("note: run.save is not there: the run starts from the beginning"), "{}", ran.out);
+    assert_eq!(place.files(), ["rows.svm", "run.save", "run.toml"]);
+}
+
+#[test]
+fn an_overflow_during_the_run_ends_it_with_the_last_good_point() {
+    let place = place("{ ball = 5.0 }", "\"all\"");
+    // The first step leads to a point whose scores overflow.
+    place.put("rows.svm", "+1 1:1e307 3:1\n+1 1:1e307\n-1 1:1e307 3:1\n");
+    let arguments = ["solve", "run.toml", "--trace", "run.csv", "--out", "run.json"];
+    let ran = place.run(&arguments).ended(1);
+    assert!(ran.out.starts_with("failed: it failed at iteration 1: the objective is inf"), "{}", ran.out);
+    assert!(ran.out.contains("note: the point is the last one before the failure"), "{}", ran.out);
+    let report: serde_json::Value = serde_json::from_str(&place.read("run.json")).unwrap();
+    assert_eq!(report["success"], false);
+    assert_eq!(report["point"]["x"], serde_json::json!([0.0, 0.0, 0.0]));
+    assert_eq!(report["point"]["objective"], 1.0);
+    assert_eq!(report["ended"]["failed"]["iteration"], 1);
+    assert_eq!(place.read("run.csv").lines().count(), 2, "the start was recorded");
+}
+
+/// Pairs on made-up rows, as a person would write it.
+const PAIRS: &str = "seed = 1\n[data]\nsynthetic = 'gen'\nsample = 60\ntest_fraction = 0.3\nvalidation_fraction = 0.2\n\
+    [problem]\nminimize = 'welsch'\nsubject_to = ['pairs <= 0']\n[solver]\nname = 'dszog'\n[budget]\niterations = 2\n";
+
+#[test]
+fn a_slip_about_many_constraints_is_a_sentence() {
+    let place = Place::new();
+    for (from, to, parts) in [
+        ("'gen'", "'gem'", &["synthetic must be", "got \"gem\"", "did you mean gen", "gen, d1, d2, d3, d4"][..]),
+        ("synthetic", "name = 'a9a'\nsynthetic", &["[data] has synthetic and name", "expected one of them"]),
+        ("synthetic", "file = 'rows.svm'\nsynthetic", &["[data] has synthetic and file"]),
+        ("synthetic", "group = 1\nsynthetic", &["[data] has synthetic and group"]),
+        ("sample = 60", "sample = 0", &["sample must be 1 to 2000, the rows that there are, got 0"]),
+        ("sample = 60", "sample = 2001", &["sample must be 1 to 2000, the rows that there are, got 2001"]),
+        ("sample = 60", "sample = -1", &["sample must be", "got -1", "whole number"]),
+        ("sample = 60", "sensitive = [51]", &["sensitive column 51; expected 1 to 50"]),
+        ("sample = 60", "sensitive = [0]", &["sensitive column 0; expected 1 to 50"]),
+        ("sample = 60", "sensitive = [3, 2, 3]", &["sensitive has column 3 twice; expected each once"]),
+        ("sample = 60", "kernel = 'poly'", &["kernel must be", "got \"poly\"", "\"rbf\" or { rbf = GAMMA }"]),
+        ("sample = 60", "kernel = { rbf = -1 }", &["kernel must be", "got { rbf = -1 }", "a number above 0"]),
+        ("sample = 60", "kernel = { rbf = 1, more = 2 }", &["kernel must be"]),
+        (
+            "fraction = 0.2",
+            "fraction = 0.8",
+            &["validation_fraction must be", "got 0.8", "leaves rows to train on beside test_fraction"],
+        ),
+        ("fraction = 0.2", "fraction = -0.1", &["validation_fraction must be", "got -0.1"]),
+        ("fraction = 0.3", "fraction = 1.0", &["test_fraction"]),
+        ("'pairs <= 0'", "'pairs + hinge <= 0'", &["'pairs + hinge <= 0'", "cannot be part of a sum"]),
+        ("'pairs <= 0'", "'2 * pairs <= 0'", &["'2 * pairs <= 0'", "cannot be part of a sum or have a factor"]),
+        ("'pairs <= 0'", "'pairs <= 0', 'covariance <= 0.1'", &["'pairs <= 0'", "stands alone in subject_to"]),
+        ("'pairs <= 0'", "'hinge <= 1', 'pairs <= 0'", &["'pairs <= 0'", "stands alone in subject_to"]),
+        ("'pairs <= 0'", "'pairs(foo = 1) <= 0'", &["argument of pairs must be collapsed, got 'foo'"]),
+        ("'pairs <= 0'", "'pairs(collapsed = 1) <= 0'", &["collapsed of pairs must be \"yes\" or \"no\", got 1"]),
+        ("'pairs <= 0'", "'pairs <= best(hinge)'", &["expected a number as the bound of a family"]),
+        ("'pairs <= 0'", "'pair <= 0'", &["'pair' is not known", "did you mean pairs"]),
+        ("'pairs <= 0'", "'covarance <= 0.1'", &["'covarance' is not known", "did you mean covariance"]),
+        ("'pairs <= 0'", "'covariance <= 0.1'", &["covariance is about sensitive columns; expected sensitive = [COLUMNS]"]),
+        ("seed = 1", "repair = 'yes'", &["repair must be true or false, got 'yes'"]),
+        ("minimize = 'welsch'", "minimize = 'wasserstein_gap'\nplan = 'joint'", &["do not go together"]),
+        ("'welsch'", "'pairs'", &["term must be", "got 'pairs'"]),
+        ("'welsch'", "'welsch(scale = 0)'", &["scale", "0"]),
+        ("'dszog'", "'dszog'\neta_w = { rule = 'theory' }", &["eta_w must be a number or another rule, got theory"]),
+        ("'dszog'", "'dszog'\nbeta = 0", &["beta must be a finite number larger than 0, got 0"]),
+        ("'dszog'", "'dszog'\na = 1.5", &["a must be a number above 0 and at most 1, got 1.5"]),
+        ("'dszog'", "'dszog'\nm3 = 0", &["m3 must be at least 1, got 0"]),
+        ("'dszog'", "'dszog'\nlaw = 'normal'", &["law must be", "got \"normal\"", "gaussian"]),
+        ("'dszog'", "'dsog'", &["solver 'dsog' is not known", "did you mean dszog"]),
+        ("'dszog'", "'zopsgd'\nbatch = 0", &["batch must be at least 1, got 0"]),
+        ("'dszog'", "'acczomda'\nk = 4", &["k must be at most 3.03", "cube root of m + 1"]),
+        (
+            "'pairs <= 0']\n[solver]\nname = 'dszog'",
+            "'hinge <= 0.5']\n[solver]\nname = 'zopsgd'",
+            &["zopsgd projects onto the constraints, and this problem does not say how", "or dszog, which asks for values alone"],
+        ),
+        ("'pairs <= 0']\n[solver]\nname = 'dszog'", "'pairs <= 0.1']\n[solver]\nname = 'accszofw'", &["accszofw projects"]),
+    ] {
+        let text = PAIRS.replacen(from, to, 1);
+        assert_ne!(text, PAIRS, "{from}");
+        place.put("run.toml", text);
+        let ran = place.run(&["solve", "run.toml", "--trace", "run.csv"]);
+        ran.refused(parts);
+        assert_eq!(place.files(), ["run.toml"], "{to}");
+    }
+    place.put("run.toml", PAIRS);
+    let ran = place.run(&["solve", "run.toml", "--out", "run.json"]);
+    assert_eq!(ran.err, "");
+    place
+        .run(&["certify", "run.toml", "--point", "run.json"])
+        .refused(&["certify looks at constraints one by one", "family of 2"]);
+    place
+        .run(&["tradeoff", "run.toml", "--bounds", "0,0.1"])
+        .refused(&["tradeoff looks at constraints one by one", "family of 2"]);
+}
+
+#[test]
+fn a_slip_about_a_bilevel_problem_is_a_sentence() {
+    let text = "[data]\nbilevel = 'toy'\n[problem]\nstart = [0.3]\nbilevel = { xi = 0.1 }\n[solver]\nname = 'adaprox'\nsigma = 20\n\
+                [solver.inner]\nname = 'sg'\n[budget]\niterations = 2\n";
+    let place = Place::new();
+    for (from, to, parts) in [
+        ("'toy'", "'toi'", &["bilevel problem 'toi' is not known", "did you mean toy"][..]),
+        ("'toy'", "3", &["bilevel must be one of toy, "]),
+        ("'toy'", "{ radius = 1 }", &["group-weights, or a table with such a name, got { radius = 1 }"]),
+        (
+            "'toy'",
+            "{ name = 'toy', radios = 1 }",
+            &["key 'radios' is not known", "did you mean radius", "(in bilevel = \"toy\")"],
+        ),
+        ("'toy'", "{ name = 'toy', radius = -1 }", &["-1"]),
+        ("'toy'", "'toy'\nname = 'a9a'", &["name beside a bilevel problem, which brings its own"]),
+        ("start", "minimize = 'hinge'\nstart", &["minimize beside a bilevel problem, which brings its own"]),
+        ("[0.3]", "[0.3, 1.0]", &["the start has 2 entries; expected 1"]),
+        ("[0.3]", "'zero'", &["zero"]),
+        ("xi = 0.1", "xi = -0.1", &["xi must be a finite number larger than 0, got -0.1"]),
+        ("xi = 0.1", "alfa = 0.1", &["key 'alfa' is not known", "did you mean alpha"]),
+        ("xi = 0.1", "inner_steps = 'many'", &["inner_steps must be"]),
+        ("xi = 0.1", "slack = 0.0", &["slack must be a finite number larger than 0, got 0.0"]),
+        ("sigma = 20", "sigma = 0", &["sigma must be a finite number larger than 0, got 0"]),
+        ("sigma = 20", "sigmo = 20", &["key 'sigmo' is not known", "did you mean sigma"]),
+        ("sigma = 20", "outer = 5", &["sigma is missing; it must be"]),
+        ("'sg'", "'sgd'", &["inner solver 'sgd' is not known", "did you mean sg", "expected one of sg, pd"]),
+        ("'sg'", "'pd'\nt0 = 0", &["t0 must be at least 1, got 0", "(in [solver.inner])"]),
+        ("[solver.inner]\nname = 'sg'\n", "", &["the table [solver.inner] is missing"]),
+        (
+            "[data]",
+            "measure = ['accuracy']\n[data]",
+            &["measure must be", "got 'accuracy'", "inner_gap, pessimistic_value, optimistic_value"],
+        ),
+        ("bilevel = 'toy'", "name = 'a9a'", &["the problem has no minimize"]),
+        (
+            "bilevel = 'toy'\n[problem]",
+            "name = 'a9a'\n[problem]\nminimize = 'hinge'",
+            &["bilevel must be", "only where [data] has bilevel"],
+        ),
+    ] {
+        assert!(text.contains(from), "{from}");
+        place.put("run.toml", text.replacen(from, to, 1));
+        place.run(&["solve", "run.toml"]).refused(parts);
+    }
+}

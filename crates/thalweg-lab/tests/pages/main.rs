@@ -1,0 +1,9 @@
+//! Reports: what they contain, and how they behave in a browser.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)] // tests and their helpers may give up
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod browser;
+mod report;
