@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use thalweg::bilevel::problems::{GroupWeights, HyperRepresentation, Interval, Pricing, Quadratic, Toy};
-use thalweg::bilevel::{self, Bilevel, Derivatives, Extremes, Form, Prepared, SingleLevel, Written};
+use thalweg::bilevel::{self, Bilevel, Derivatives, Extremes, Form, FromFormulas, Prepared, SingleLevel};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::run::Metric;
 use thalweg::run::Options as RunOptions;
@@ -172,8 +172,10 @@ impl Named {
                 let keys: ToyKeys = settings(keys.clone()).map_err(wrong)?;
                 (Arc::new(Toy::new(keys.radius.unwrap_or(2.0))?), vec![0.3])
             }
-            "interval" => plain().and_then(|_| Ok((Arc::new(Written(Interval::new()?)) as Arc<dyn Bilevel>, vec![1.5])))?,
-            "quadratic" => plain().and_then(|_| Ok((Arc::new(Written(Quadratic::new()?)) as Arc<dyn Bilevel>, vec![1.0])))?,
+            "interval" => plain().and_then(|_| Ok((Arc::new(FromFormulas(Interval::new()?)) as Arc<dyn Bilevel>, vec![1.5])))?,
+            "quadratic" => {
+                plain().and_then(|_| Ok((Arc::new(FromFormulas(Quadratic::new()?)) as Arc<dyn Bilevel>, vec![1.0])))?
+            }
             "hyper-representation" => {
                 let problem = settings::<HyperKeys>(keys.clone()).and_then(HyperKeys::build).map_err(wrong)?;
                 let start = problem.start().to_vec();
@@ -184,7 +186,7 @@ impl Named {
                 let (problem, groups) = keys.build(options).map_err(wrong)?;
                 (Arc::new(problem), vec![1.0; groups])
             }
-            _ => plain().and_then(|_| Ok((Arc::new(Written(Pricing::new()?)) as Arc<dyn Bilevel>, vec![1.25])))?,
+            _ => plain().and_then(|_| Ok((Arc::new(FromFormulas(Pricing::new()?)) as Arc<dyn Bilevel>, vec![1.25])))?,
         })
     }
 }

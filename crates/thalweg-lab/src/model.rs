@@ -15,7 +15,7 @@ use crate::data::table::Table;
 use crate::encode::{Encoding, Grouping, Labels};
 use crate::output::json;
 use crate::trace::write_whole;
-use crate::verdict::{self, Status};
+use crate::verdict::Status;
 use crate::{Error, Result};
 
 /// Version of the file format.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use thalweg::bilevel::problems::{Pricing, Toy};
-use thalweg::bilevel::{self, Bilevel, Extreme, Extremes, Form, Found, Settings, Written};
+use thalweg::bilevel::{self, Bilevel, Extreme, Extremes, Form, Found, FromFormulas, Settings};
 use thalweg::run::Options;
 use thalweg::solvers::{adaprox, pd};
 
@@ -59,7 +59,7 @@ Next, a problem of your own:
 fn demo() -> Ending {
     let stop = stop_on_signal()?;
     let toy: Arc<dyn Bilevel> = Arc::new(Toy::new(2.0)?);
-    let shop: Arc<dyn Bilevel> = Arc::new(Written(Pricing::new()?));
+    let shop: Arc<dyn Bilevel> = Arc::new(FromFormulas(Pricing::new()?));
     let (sg, pd) = (adaprox::Inner::Sg(adaprox::Sg::default()), adaprox::Inner::Pd(pd::Settings::default()));
 
     print(TOY)?;

@@ -14,7 +14,7 @@ use crate::sets::Set;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use thalweg::bilevel::{self, Formulas, Number, Written};
+/// use thalweg::bilevel::{self, Formulas, Number, FromFormulas};
 /// use thalweg::sets::{Bounds, Set};
 ///
 /// /// f = (x - 1)^2 / 2 + x y, and every y in [-1, 1] minimises g = max(0, |y| - 1)^3.
@@ -29,7 +29,7 @@ use crate::sets::Set;
 /// }
 /// # fn main() -> thalweg::Result<()> {
 /// // At x = 0.4 the worst inner solution is y = 1, the best y = -1.
-/// let found = bilevel::extremes(&Written(Worst), &[0.4], 1e-9)?;
+/// let found = bilevel::extremes(&FromFormulas(Worst), &[0.4], 1e-9)?;
 /// assert!((found.pessimistic.value - (0.18 + 0.4)).abs() < 1e-2);
 /// assert!((found.optimistic.value - (0.18 - 0.4)).abs() < 1e-2);
 /// # Ok(()) }
@@ -59,7 +59,7 @@ pub trait Formulas: Send + Sync {
 
 /// [`Formulas`] as a [`Bilevel`] problem.
 #[derive(Debug, Clone, Copy)]
-pub struct Written<P>(
+pub struct FromFormulas<P>(
     /// The formulas.
     pub P,
 );
@@ -120,7 +120,7 @@ fn clear(part: &mut Option<&mut [f64]>) {
     part.iter_mut().for_each(|part| part.fill(0.0));
 }
 
-impl<P: Formulas> Bilevel for Written<P> {
+impl<P: Formulas> Bilevel for FromFormulas<P> {
     fn outer_dim(&self) -> usize {
         self.0.outer_dim()
     }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use check::check;
 pub use extremes::{Extreme, Extremes, extremes, extremes_until};
-pub use formulas::{Formulas, Written};
+pub use formulas::{Formulas, FromFormulas};
 pub use number::{Dual, Number};
 pub use single_level::{Form, InnerSteps, SingleLevel};
 pub use solve::{Found, InnerIterations, Prepared, Settings, Tuning, choose, inner_gap, prepare, solve};

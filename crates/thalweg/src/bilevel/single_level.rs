@@ -141,10 +141,10 @@ impl Form {
 /// Single-level reformulation (eq. 6 of Guan, Sow, Lin & Liang) of a [`Bilevel`] problem.
 ///
 /// Variables are `z = (x, y, w, v)` in `X x Y x [0, bound]^(r + 1)`, the multipliers in a unit of their own, w for the
-/// constraints C_i and v for the inner problem. With `s = g(x, y) - g*_alpha(x) - xi` and `c = -grad_y f + sum_i w_i grad_y C_i
-/// + v grad_y g`, the constraints are, in this order, `C_i - xi`, `s`, `c`, `-c`, `w_i (C_i - xi)` and its negative for each i,
-/// `v s` and `-v s`: q = 3 r + 2 m + 3 rows, each `<= 0`. An equality is two rows, so that no point satisfies all of them
-/// strictly; solvers that relax them, such as [`crate::solvers::Adaprox`], are suitable.
+/// constraints C_i and v for the inner problem. With `s = g(x, y) - g*_alpha(x) - xi` and `c = -grad_y f + sum_i w_i
+/// grad_y C_i + v grad_y g`, the constraints are, in this order, `C_i - xi`, `s`, `c`, `-c`, `w_i (C_i - xi)` and its negative
+/// for each i, `v s` and `-v s`: q = 3 r + 2 m + 3 rows, each `<= 0`. An equality is two rows, so that no point satisfies all
+/// of them strictly; solvers that relax them, such as [`crate::solvers::Adaprox`], are suitable.
 ///
 /// The value function `g*_alpha(x) = min_y g + (alpha / 2) ||y||^2` is computed by gradient descent from the result of the last
 /// visit: `yhat -= 2 / (L + 2 alpha) (grad_y g(x, yhat) + alpha yhat)`; `g(x, yhat) + (alpha / 2) ||yhat||^2` exceeds it by at

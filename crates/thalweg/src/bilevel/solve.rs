@@ -313,10 +313,10 @@ fn bending<E: Eval + ?Sized>(ev: &mut E, z: &[f64], interrupt: Stop) -> Result<f
 ///
 /// ```
 /// use std::sync::Arc;
-/// use thalweg::bilevel::{self, Bilevel, Written, problems::Pricing};
+/// use thalweg::bilevel::{self, Bilevel, FromFormulas, problems::Pricing};
 /// use thalweg::run::Options;
 /// # fn main() -> thalweg::Result<()> {
-/// let shop: Arc<dyn Bilevel> = Arc::new(Written(Pricing::new()?));
+/// let shop: Arc<dyn Bilevel> = Arc::new(FromFormulas(Pricing::new()?));
 /// let found = bilevel::solve(&shop, &[1.25], &bilevel::Settings::default(), &Options::default(), &mut ())?;
 /// // The cautious price is 3/4.
 /// assert!((found.x[0] - 0.75).abs() < 0.1, "{:?}", found.x);

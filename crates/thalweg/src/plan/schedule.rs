@@ -1,5 +1,5 @@
-//! Numbers that may depend on the iteration: steps, tolerances, weights. Rules that look at gradients or values do not
-//! belong here.
+//! Schedules: numbers that may depend on the iteration, such as steps, tolerances and weights. Rules that depend on gradients
+//! or values do not belong here.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ use crate::{Error, Result};
 
 /// A number for each iteration t = 0, 1, ...
 ///
-/// In TOML and Python a schedule is a number, or a table `{ rule = "inv-sqrt", c = 0.1 }`. A table with the rule "constant"
-/// is written back as the number it means.
+/// In TOML and Python a schedule is a number, or a table `{ rule = "inv-sqrt", c = 0.1 }`. A table with the rule "constant" is
+/// serialised as a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Schedule {
     /// `c`; rule "constant", or a plain number.
@@ -30,23 +30,23 @@ pub enum Schedule {
         /// Exponent.
         p: f64,
     },
-    /// `c / (1 + t / after)^p`; rule "decay": steady for about `after` iterations, then smaller and smaller.
+    /// `c / (1 + t / after)^p`; rule "decay": nearly constant for about `after` iterations, then decreasing.
     Decay {
-        /// The first number.
+        /// Initial value.
         c: f64,
         /// Exponent.
         p: f64,
-        /// How many iterations it stays near the first.
+        /// Number of iterations near the initial value.
         after: f64,
     },
-    /// What a theorem prescribes; rule "theory". Must be resolved before the first step.
+    /// The schedule that a theorem prescribes; rule "theory". Must be resolved before the first step.
     Theory,
 }
 
 const RULES: &str = "\"constant\", \"inv-sqrt\", \"inv-linear\", \"strongly-convex\", \"power\", \"decay\" or \"theory\"";
 
 impl Schedule {
-    /// The number of iteration `t`. NaN for `Theory`, which [`Schedule::resolve`] removes.
+    /// Returns the number of iteration `t`. NaN for `Theory`, which [`Schedule::resolve`] removes.
     pub fn at(&self, t: u64) -> f64 {
         let n = t as f64 + 1.0;
         match *self {
@@ -60,7 +60,7 @@ impl Schedule {
         }
     }
 
-    /// This schedule, or `concrete` in place of `Theory`. `name` is the setting, for the message.
+    /// Returns this schedule, or `concrete` for `Theory`. `name` is the setting in the error message.
     pub fn resolve(&self, name: &str, concrete: Option<&Schedule>) -> Result<Schedule> {
         match (self, concrete) {
             (Schedule::Theory, None | Some(Schedule::Theory)) => Err(Error::setting(
@@ -73,7 +73,7 @@ impl Schedule {
         }
     }
 
-    /// Refuses numbers that are not finite or not positive; zero passes if `allow_zero`. `name` is the setting.
+    /// Checks that numbers are finite and positive; zero passes if `allow_zero`. `name` is the setting.
     pub fn validate(&self, name: &str, allow_zero: bool) -> Result<()> {
         let (c, p, key) = match *self {
             Schedule::Theory => return Ok(()),
@@ -108,7 +108,7 @@ impl Schedule {
         }
     }
 
-    /// From the keys of a table. The error is a sentence.
+    /// Builds a schedule from the keys of a table. The error is a sentence.
     fn from_keys(rule: Option<&str>, c: Option<f64>, p: Option<f64>, after: Option<f64>) -> std::result::Result<Self, String> {
         let Some(rule) = rule else {
             return Err(format!("a schedule has no rule; expected rule = {RULES}"));
@@ -152,7 +152,7 @@ impl From<f64> for Schedule {
     }
 }
 
-/// The rule as a formula, numbers to nine digits.
+/// Formats the rule as a formula, with nine digits.
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -185,7 +185,7 @@ pub(crate) fn short(x: f64) -> String {
     if x == 0.0 || (1e-4..1e9).contains(&x.abs()) { format!("{x}") } else { format!("{x:e}") }
 }
 
-/// The form for formats that do not describe themselves, such as checkpoints: they cannot tell a number from a table.
+/// Representation in formats that are not self-describing, such as checkpoints, which cannot distinguish a number from a table.
 #[derive(Serialize, Deserialize)]
 struct Packed {
     rule: String,

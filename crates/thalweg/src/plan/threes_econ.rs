@@ -324,23 +324,23 @@ impl Readable for Plan {
 pub fn plan(theorem: Theorem, constants: &Constants, eps: f64) -> Result<Plan> {
     accuracy(eps)?;
     let name = theorem.to_string();
-    let asked = Asked { needs: Requirements { theorem: &name }, c: constants, eps };
+    let derivation = Derivation { needs: Requirements { theorem: &name }, c: constants, eps };
     let plan = match theorem {
         Theorem::T25 => {
-            let (transfer, beta, nu, rho) = asked.transfer(None)?;
-            asked.plan(theorem, beta, nu, transfer.eps_bar_at_most, rho, Some(transfer))
+            let (transfer, beta, nu, rho) = derivation.transfer(None)?;
+            derivation.plan(theorem, beta, nu, transfer.eps_bar_at_most, rho, Some(transfer))
         }
-        Theorem::T34 => asked.given()?,
-        Theorem::P37 => asked.whole_chain()?,
-        Theorem::P312 => asked.near_feasible()?,
+        Theorem::T34 => derivation.given()?,
+        Theorem::P37 => derivation.whole_chain()?,
+        Theorem::P312 => derivation.near_feasible()?,
     };
     if let Some(s) = &plan.steps {
-        asked.needs.finite(&[s.s1, s.epochs, s.value_evaluations, 1.0 / s.alpha], eps)?;
+        derivation.needs.finite(&[s.s1, s.epochs, s.value_evaluations, 1.0 / s.alpha], eps)?;
     }
     Ok(plan)
 }
 
-struct Asked<'a> {
+struct Derivation<'a> {
     needs: Requirements<'a>,
     c: &'a Constants,
     eps: f64,
@@ -352,7 +352,7 @@ struct Extra {
     nu_at_most: f64,
 }
 
-impl Asked<'_> {
+impl Derivation<'_> {
     fn l_f(&self) -> Result<f64> {
         self.needs.positive("objective_lipschitz", self.c.objective_lipschitz, "l_f, a bound on the subgradients of f")
     }
@@ -589,7 +589,7 @@ impl Asked<'_> {
         let rho_g = self.needs.positive("rho_g", self.c.rho_g, meaning)?;
         // theta of Theorem 2.5 must be the one of this condition, not another that was given.
         let (slater, _) = self.slater()?;
-        let here = Asked {
+        let here = Derivation {
             needs: Requirements { theorem: self.needs.theorem },
             c: &Constants { regularity: Some(slater.regularity(rho_g)), ..*self.c },
             eps: self.eps,

@@ -1,16 +1,16 @@
 //! AdaProx: proximal-point steps on a problem whose constraints are relaxed a little more with every step. The loop is in
-//! `proximal_point`; pessimistic bilevel problems, which it is made for, are in [`crate::bilevel`].
+//! `proximal_point`; pessimistic bilevel problems, its main application, are in [`crate::bilevel`].
 
 use serde::{Deserialize, Serialize};
 
 pub use super::proximal_point::Output;
-use super::proximal_point::{Moved, Otherwise, ProximalPoint, Relaxation, Running, Saved as Points, Subproblem};
+use super::proximal_point::{CentreUpdate, EmptyRunRule, InnerSolver, ProximalPoint, Relaxation, Saved as Points, Subproblem};
 use super::{Eval, Method, Pd, PointOrigin, Schedule, Solver, Ssg, State, Step, pd, ssg};
 use crate::math::vec;
 use crate::oracle::{Draw, Modulus, Pick};
 use crate::{Error, Note, Result};
 
-/// The solver of the subproblems. In TOML a table with its `name`.
+/// Solver of the subproblems. In TOML a table with its `name`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum Inner {
@@ -25,7 +25,7 @@ impl Inner {
     pub const NAMES: &[&str] = &["sg", "pd"];
 }
 
-/// Settings of the switching gradient method as AdaProx runs it: steps 1 / gamma_t with `gamma_t = mu (t + 1) / 2`, t = 1, 2, …,
+/// Settings of the switching gradient method in AdaProx: steps 1 / gamma_t with `gamma_t = mu (t + 1) / 2`, t = 1, 2, …,
 /// constraints up to `eps / 2` accepted, the average of accepted iterates with weights gamma_t.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -37,7 +37,7 @@ pub struct Sg {
 }
 
 impl Sg {
-    /// The switching subgradient method that this is, for given mu and eps.
+    /// Returns the equivalent settings of the switching subgradient method, for given mu and eps.
     pub fn as_ssg(mu: f64, eps: f64) -> ssg::Settings {
         ssg::Settings {
             eta: Schedule::StronglyConvex(2.0 / mu), // 1 / gamma_{t+1}
@@ -53,20 +53,20 @@ impl Sg {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Subproblems K. The method is finished after them. Default 100.
+    /// Number of subproblems K, after which the method is finished. Default 100.
     pub outer: u64,
     /// Iterations T spent on each subproblem. Default 1000.
     pub inner_iterations: u64,
-    /// Relaxation beta of all constraints that the last subproblem has; the k-th has k beta / K. Default 0.02.
+    /// Relaxation beta of all constraints in the last subproblem; the k-th has k beta / K. Default 0.02.
     pub beta: f64,
     /// Proximal coefficient sigma on the objective and on every constraint. If absent, twice the largest weak-convexity constant,
     /// and at least 1.
     pub sigma: Option<f64>,
-    /// Where the start violates constraints by more than beta / (2 K), the relaxation begins with that much more, which shrinks by
-    /// this factor with every subproblem. Default 0.9.
+    /// Factor by which an additional relaxation shrinks with every subproblem; it is used if the start violates constraints by
+    /// more than beta / (2 K). Default 0.9.
     pub shrink: f64,
-    /// The method is finished before all subproblems are solved once ten centres in a row have moved by at most this share of the
-    /// largest move so far. Default none: all are solved, as published.
+    /// Finishes early once ten centres in a row have moved by at most this fraction of the largest move so far. Default none:
+    /// all subproblems are solved, as published.
     pub settled: Option<f64>,
     /// "random" or "last". Default "last".
     pub output: Output,
@@ -90,7 +90,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Checks every value, those of the inner solver too.
+    /// Checks every setting, including those of the inner solver.
     pub fn resolve(self) -> Result<Self> {
         for (name, count) in [("outer", self.outer), ("inner_iterations", self.inner_iterations)] {
             if count == 0 {
@@ -119,12 +119,13 @@ impl Settings {
         Ok(self)
     }
 
-    /// The accuracy of subproblems that the analysis asks for, beta / (2 K).
+    /// Returns the accuracy of subproblems in the analysis, beta / (2 K).
     pub fn accuracy(&self) -> f64 {
         0.5 * self.beta / self.outer as f64
     }
 
-    /// What every constraint is kept within at the end, if subproblems are solved as asked: the last relaxation, and the accuracy.
+    /// Returns the bound on all constraints at the end if the subproblems are solved accurately: the last relaxation plus the
+    /// accuracy.
     pub fn feasibility(&self) -> f64 {
         let accuracy = match &self.inner {
             Inner::Sg(sg) => sg.eps.map_or(self.accuracy(), |eps| 0.5 * eps),
@@ -134,26 +135,26 @@ impl Settings {
     }
 }
 
-/// The adaptive proximal-point method (AdaProx).
+/// Adaptive proximal-point method (AdaProx).
 ///
 /// **Problem.** `min f(z)` over a compact simple set Z subject to `h_i(z) <= 0`, f and h_i smooth, not convex, possibly without
 /// any strictly feasible point: the rows of a pessimistic bilevel problem ([`crate::bilevel`]) have none.
 ///
-/// **Assumptions.** sigma is at least twice the Lipschitz constants of the gradients of f and of every h_i; the start keeps
+/// **Assumptions.** sigma is at least twice the Lipschitz constants of the gradients of f and of every h_i; the start satisfies
 /// `h_i <= beta / (2 K)`.
 ///
-/// **Iteration** (spec 4.2). Subproblem k = 1, …, K is `min f(z) + (sigma / 2) ||z - z_k||^2` over Z subject to
-/// `h_i(z) + (sigma / 2) ||z - z_k||^2 - k beta / K <= 0`. The inner solver begins at z_k and makes `inner_iterations` steps; z_{k+1}
-/// is its weighted average. Since the relaxation grows by more than the accuracy of a subproblem, z_{k+1} is strictly feasible in
-/// the next one. A step of this solver is one inner step.
+/// **Iteration.** Subproblem k = 1, …, K is `min f(z) + (sigma / 2) ||z - z_k||^2` over Z subject to `h_i(z) + (sigma / 2)
+/// ||z - z_k||^2 - k beta / K <= 0`. The inner solver starts at z_k and makes `inner_iterations` steps; z_{k+1} is its weighted
+/// average. Since the relaxation grows by more than the accuracy of a subproblem, z_{k+1} is strictly feasible in the next one.
+/// A step of this solver is one inner step.
 ///
 /// **Guarantee.** With the planner's sigma, beta and K, and subproblems solved to the accuracy beta / (2 K), a uniformly random
-/// centre is an eps-KKT point in expectation, of the constraints relaxed by beta. `output = "last"` is practice.
+/// centre is an eps-KKT point in expectation, of the constraints relaxed by beta. `output = "last"` is a heuristic.
 ///
-/// **Deviations.** A fixed number of inner iterations in place of an accuracy. A start that violates constraints is taken, with
-/// a relaxation that begins there and shrinks. An inner run that accepts nothing leaves the centre where it is. After each
-/// subproblem the functions are asked for once at the new centre, to see whether sigma is large enough between the two: notes say
-/// so if not. With `settled` the method may finish early, with constraints that are relaxed by less than beta.
+/// **Deviations.** A fixed number of inner iterations instead of an accuracy. An infeasible start is accepted, with an initial
+/// relaxation that shrinks. An inner run that accepts nothing leaves the centre unchanged. After each subproblem the functions
+/// are evaluated once at the new centre to check whether sigma is large enough between the two; notes say so if not. With
+/// `settled` the method may finish early, with constraints that are relaxed by less than beta.
 ///
 /// **Settings.** [`Settings`]: outer, inner_iterations, beta, sigma, shrink, settled, output, inner.
 ///
@@ -164,37 +165,42 @@ pub struct Adaprox {
     points: ProximalPoint,
     s: Saved,
     sigma: f64,
+<<<<<<< HEAD
     /// The gradients at the new centre, and the constraints there.
+=======
+    notes: Vec<String>,
+    /// Gradients and constraints at the new centre.
+>>>>>>> wt-learn
     slope: Vec<f64>,
     row: Vec<f64>,
     h: Vec<f64>,
     full: Draw,
 }
 
-/// What a checkpoint keeps, beside the loop's state.
+/// State in a checkpoint, in addition to that of the loop.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
     relaxation: Relaxation,
     /// Largest constraint at the start.
     violation: f64,
-    /// Subproblems that accepted nothing, or nothing but their start.
+    /// Subproblems that accepted nothing except possibly their start.
     empty: u64,
     /// f and h at the centre.
     objective: f64,
     constraints: Vec<f64>,
-    /// The largest sigma that two centres asked for, and after which subproblem.
+    /// Largest sigma that two centres required, and the subproblem after which it occurred.
     asked: f64,
     asked_at: u64,
-    /// The largest distance between two centres, squared, and how many of the last were small beside it.
+    /// Largest squared distance between two centres, and the number of small ones since.
     largest_move: f64,
     small_moves: u64,
 }
 
-/// So many small moves in a row are the end.
+/// Number of small moves in a row that finishes the run.
 const SMALL_MOVES: u64 = 10;
 
 impl Adaprox {
-    /// A solver with checked settings.
+    /// Creates a solver with checked settings.
     pub fn new(settings: Settings) -> Result<Self> {
         let settings = settings.resolve()?;
         let sigma = settings.sigma.unwrap_or(1.0);
@@ -214,38 +220,38 @@ impl Adaprox {
         let inner = match &settings.inner {
             Inner::Sg(sg) => {
                 let (mu, eps) = (sg.mu.unwrap_or(0.5 * sigma), sg.eps.unwrap_or(settings.accuracy()));
-                Running::Ssg(Box::new(Ssg::new(Sg::as_ssg(mu, eps))?))
+                InnerSolver::Ssg(Box::new(Ssg::new(Sg::as_ssg(mu, eps))?))
             }
             Inner::Pd(pd) => {
                 let mu = Some(pd.mu.unwrap_or(0.5 * sigma));
-                Running::Pd(Box::new(Pd::new(pd::Settings { mu, ..pd.clone() })?))
+                InnerSolver::Pd(Box::new(Pd::new(pd::Settings { mu, ..pd.clone() })?))
             }
         };
-        Ok(ProximalPoint::new(inner, settings.inner_iterations, false, Otherwise::Stay))
+        Ok(ProximalPoint::new(inner, settings.inner_iterations, false, EmptyRunRule::Stay))
     }
 
-    /// Subproblems that were finished.
+    /// Returns the number of finished subproblems.
     pub fn finished(&self) -> u64 {
         self.points.s.k
     }
 
-    /// The current centre.
+    /// Returns the current centre.
     pub fn centre(&self) -> &[f64] {
         &self.points.s.centre
     }
 
-    /// The proximal coefficient, once the method has started.
+    /// Returns the proximal coefficient, once the method has started.
     pub fn sigma(&self) -> f64 {
         self.sigma
     }
 
-    /// The largest proximal coefficient that the centres so far have shown to be needed: if it exceeds sigma, some subproblem
-    /// was not convex.
+    /// Returns the largest proximal coefficient that the centres so far have required: if it exceeds sigma, some subproblem was
+    /// not convex.
     pub fn sigma_asked(&self) -> f64 {
         self.s.asked
     }
 
-    /// Subproblems in which no iterate was accepted but the first.
+    /// Returns the number of subproblems in which only the first iterate was accepted.
     pub fn empty(&self) -> u64 {
         self.s.empty
     }
@@ -266,8 +272,8 @@ impl Adaprox {
         }
     }
 
-    /// Asks at the new centre: f, h, and the gradients of f and of the worst row. Where these lie above what was measured at the
-    /// old centre by more than (sigma / 2) ||z_k - z_{k+1}||^2, no subproblem with this sigma is convex there.
+    /// Evaluates f, h and the gradients of f and of the largest row at the new centre. If their linearisations exceed the
+    /// values at the old centre by more than (sigma / 2) ||z_k - z_{k+1}||^2, no subproblem with this sigma is convex there.
     fn look<E: Eval + ?Sized>(&mut self, ev: &mut E) -> Result<()> {
         let (now, before) = (&self.points.s.centre, self.points.previous());
         let squared = vec::sum_by(now.len(), |i| (now[i] - before[i]).powi(2));
@@ -284,8 +290,8 @@ impl Adaprox {
         let s = &mut self.s;
         s.empty += u64::from(squared == 0.0);
         s.largest_move = s.largest_move.max(squared);
-        // A centre that has not moved at all says that nothing else was accepted, not that it has settled.
-        // Neither has one that the relaxation does not reach yet.
+        // A centre that has not moved at all means that nothing else was accepted, not convergence. The same holds while the
+        // relaxation does not reach it yet.
         let reached = worst.is_none_or(|j| self.h[j] <= s.relaxation.at(self.points.s.k) + 0.25 * self.settings.beta);
         let small = |share: f64| reached && squared > 0.0 && squared <= share * share * s.largest_move;
         let small = self.settings.settled.is_some_and(small);
@@ -293,7 +299,7 @@ impl Adaprox {
         if squared > 1e-16 * (1.0 + vec::norm_squared(now)) {
             let above = |value: f64, slope: &[f64], old: f64| {
                 let line = value + vec::sum_by(slope.len(), |i| slope[i] * (before[i] - now[i]));
-                // Less what rounding alone can do.
+                // Minus the rounding error.
                 2.0 * (line - old - 1e-10 * (1.0 + value.abs() + old.abs())) / squared
             };
             let mut asked = above(f, &self.slope, s.objective);
@@ -342,7 +348,7 @@ impl Method for Adaprox {
         if s.asked > sigma {
             notes.push(Note::SigmaTooSmall { sigma, curvature: s.asked, subproblem: s.asked_at });
         }
-        if let Running::Pd(pd) = &self.points.inner
+        if let InnerSolver::Pd(pd) = &self.points.inner
             && pd.bound_is_active()
         {
             notes.push(Note::MultipliersAtBound);
@@ -387,13 +393,13 @@ impl<'e> Solver<dyn Eval + 'e> for Adaprox {
 
     fn step(&mut self, ev: &mut (dyn Eval + 'e)) -> Result<Step> {
         let (step, moved) = self.points.step(ev)?;
-        if moved == Moved::Empty {
+        if moved == CentreUpdate::Empty {
             self.s.empty += 1;
         }
-        if moved == Moved::Yes {
+        if moved == CentreUpdate::Yes {
             self.look(ev)?;
         }
         let finished = self.points.s.k >= self.settings.outer || self.s.small_moves >= SMALL_MOVES;
-        Ok(Step { finished: moved != Moved::No && finished, ..step })
+        Ok(Step { finished: moved != CentreUpdate::No && finished, ..step })
     }
 }

@@ -1,5 +1,5 @@
-//! The proximal bundle method: cuts of the convexified functions that stay valid when the centre moves, and a stop that
-//! proves itself. The cuts and the master program are in `crate::cuts`.
+//! Proximal bundle method with cuts of the convexified functions, which stay valid when the centre moves, and a stopping
+//! criterion that is a proof. The cuts and the master program are in `crate::cuts`.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,32 +11,32 @@ use crate::math::vec;
 use crate::oracle::{Draw, Source, Warm};
 use crate::{Error, Note, Result};
 
-/// Most constraints: every visit gives a cut of each, and the master program knows all pairs of cuts.
+/// Largest number of constraints: every evaluation gives a cut of each, and the master program stores all pairs of cuts.
 pub const MOST_CONSTRAINTS: usize = 2000;
 
 /// Settings of [`Bundle`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Proximal coefficient beyond rho_f that the stop is stated for: rho_hat = rho_f + mu. If absent, rho_f, or what makes
-    /// rho_hat 1 if that is more.
+    /// Proximal coefficient beyond rho_f in the stopping criterion: rho_hat = rho_f + mu. If absent,
+    /// `max(rho_f, 1 - rho_f)`.
     pub mu: Option<f64>,
-    /// Weak-convexity constant of the objective, if the problem does not know it or another one is to be claimed.
+    /// Weak-convexity constant of the objective, if the problem does not provide it or to replace it.
     pub rho_f: Option<f64>,
-    /// The same of every constraint.
+    /// Weak-convexity constant of every constraint, likewise.
     pub rho_g: Option<f64>,
-    /// Ends when the proximal point is proved to lie within this distance. Default 1e-4.
+    /// Distance to the proximal point whose proof ends the run. Default 1e-4.
     pub eps: f64,
-    /// Share of the predicted decrease that makes a step serious. Default 0.01.
+    /// Fraction of the predicted decrease that makes a step serious. Default 0.01.
     pub kappa: f64,
-    /// Cuts that are kept; the lightest are merged beyond it. Default 200.
+    /// Largest number of cuts; beyond it those with the smallest multipliers are merged. Default 200.
     pub max_cuts: usize,
-    /// Cuts of an objective that is a maximum of pieces, from one visit. Default 3.
+    /// Cuts per evaluation of an objective that is a maximum of pieces. Default 3.
     pub cuts_per_visit: usize,
-    /// Price of the largest violation to begin with; it rises where it is too low. Default 10.
+    /// Initial price of the largest violation, increased if it is too low. Default 10.
     pub elastic: f64,
-    /// Whether steps are made with a proximal coefficient, constants and a norm that adapt, until the stop comes near. If not,
-    /// with mu, rho_f and rho_g from the first to the last. Default true.
+    /// Whether the proximal coefficient, the constants and the norm adapt until the run is close to stopping. If not, mu, rho_f
+    /// and rho_g are used throughout. Default true.
     pub adapt: bool,
 }
 
@@ -57,7 +57,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Checks every value.
+    /// Checks that every setting is in range.
     pub fn resolve(self) -> Result<Self> {
         let positive = |name: &str, value: f64| {
             if value > 0.0 && value.is_finite() {
@@ -87,40 +87,144 @@ impl Settings {
     }
 }
 
+<<<<<<< HEAD
 /// The proximal bundle method.
+=======
+/// The constants that a problem and the settings give together.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Constants {
+    /// Of the objective.
+    pub(crate) objective: Modulus,
+    /// Of each constraint.
+    pub(crate) constraints: Vec<Modulus>,
+}
+
+impl Constants {
+    /// Refuses a problem with a function that has no known constant. `name` names constraints.
+    pub(crate) fn of<E: crate::eval::ValueEval + ?Sized>(ev: &E, rho_f: Option<f64>, rho_g: Option<f64>) -> Result<Self> {
+        let claimed = |rho: Option<f64>| rho.map(|value| Modulus { value, source: Source::Claimed });
+        let none = |whose: String, setting: &str| {
+            Error::Problem(format!(
+                "{whose} has no known weak-convexity constant, and without one its cuts prove nothing: choose a term that has \
+                 one, or claim it with {setting}"
+            ))
+        };
+        Ok(Constants {
+            objective: claimed(rho_f).or(ev.objective_modulus()).ok_or_else(|| none("the objective".into(), "rho_f"))?,
+            constraints: (0..ev.num_constraints())
+                .map(|j| {
+                    let known = claimed(rho_g).or(ev.constraint_modulus(j));
+                    known.ok_or_else(|| none(format!("constraint '{}'", ev.constraint_name(j)), "rho_g"))
+                })
+                .collect::<Result<_>>()?,
+        })
+    }
+
+    /// Looks at the functions plainly, with these constants.
+    pub(crate) fn convexification(&self) -> Convexification {
+        let constants = std::iter::once(self.objective).chain(self.constraints.iter().copied());
+        Convexification { constants: constants.map(|m| m.value).collect(), scaled: false }
+    }
+
+    /// The coefficient beyond rho_f if none is given: rho_hat becomes twice rho_f, and at least 1.
+    pub(crate) fn usual_mu(&self) -> f64 {
+        usual_mu(self.objective.value)
+    }
+
+    /// The constants of `owner`, to be raised.
+    pub(crate) fn of_owner(&mut self, owner: Owner) -> Option<&mut Modulus> {
+        match owner {
+            Owner::Objective => Some(&mut self.objective),
+            Owner::Constraint(j) => self.constraints.get_mut(j as usize),
+            Owner::Domain => None,
+        }
+    }
+
+    /// Whether some constant is estimated.
+    pub(crate) fn estimated(&self) -> bool {
+        std::iter::once(&self.objective).chain(&self.constraints).any(|m| m.source == Source::Estimated)
+    }
+}
+
+fn usual_mu(rho_f: f64) -> f64 {
+    rho_f.max(1.0 - rho_f)
+}
+
+/// What an estimated constant becomes when a pair of points asks for `needed`.
+pub(crate) fn estimate(needed: f64) -> f64 {
+    (1.5 * needed).min(LARGEST)
+}
+
+/// Constants are estimated up to this. A function that asks for more has a kink that is concave, and no constant at all.
+const LARGEST: f64 = 1e8;
+
+/// What a constant that is contradicted says.
+pub(crate) fn too_small(pair: &Contradiction, name: impl Fn(u32) -> String) -> String {
+    let whose = match pair.owner {
+        Owner::Objective => "the objective".to_string(),
+        Owner::Constraint(j) => format!("constraint '{}'", name(j)),
+        Owner::Domain => "the domain".to_string(),
+    };
+    format!(
+        "the weak-convexity constant {} of {whose} is too small: the linearisation at {} lies above the value at {}, which needs \
+         at least {:.6}",
+        pair.claimed,
+        brief(&pair.from),
+        brief(&pair.at),
+        pair.needed
+    )
+}
+
+/// A point in words: all of a short one, the beginning of a long one.
+fn brief(x: &[f64]) -> String {
+    let shown: Vec<String> = x.iter().take(6).map(|v| format!("{v:.6}")).collect();
+    let rest = if x.len() > shown.len() { format!(", … {} numbers", x.len()) } else { String::new() };
+    format!("({}{rest})", shown.join(", "))
+}
+
+/// Proximal bundle method.
+>>>>>>> wt-learn
 ///
 /// **Problem.** `min f(x)` over a simple set X subject to `g_j(x) <= 0`, f and g_j weakly convex, each with a known constant.
 ///
 /// **Assumptions.** The constants rho_f and rho_j hold; a pair of visited points that contradicts one ends the run with an
-/// error that shows the pair, unless the constant is one that is to be estimated. The start may be infeasible.
+/// error that shows the pair, unless the constant is estimated. The start may be infeasible.
 ///
-/// **Iteration.** Every visit to a point gives cuts of `f + (rho_f / 2) ||.||^2` and of `g_j + (rho_j / 2) ||.||^2`, which stay
-/// valid for every centre. The master minimises, over X, the model of f plus a price for the largest violation of the model of
-/// g plus `(mu / 2) ||y - c||^2`; its optimal value is a lower bound. If the merit `f + price * max(0, max_j g_j)` falls at y by
-/// the share kappa of what the master predicts, y becomes the centre, else only the model gains. The price is multiplied by 4
-/// while the master leaves more than half of the violation. One step visits one point.
+/// **Iteration.** Every evaluation gives cuts of `f + (rho_f / 2) ||.||^2` and of `g_j + (rho_j / 2) ||.||^2`, which stay valid
+/// for every centre. The master minimises, over X, the model of f plus a price for the largest violation of the model of g plus
+/// `(mu / 2) ||y - c||^2`; its optimal value is a lower bound. If the merit `f + price * max(0, max_j g_j)` decreases at y by
+/// the fraction kappa of the prediction, y becomes the centre (serious step), else only the model improves (null step). The
+/// price is multiplied by 4 while the master leaves more than half of the violation. One step visits one point.
 ///
+<<<<<<< HEAD
 /// Until the stop comes near, the master works with mu, constants and a norm of its own: the norm is that of
 /// [`crate::oracle::Structure::scales`], constants begin at 0 and rise to 1.5 times what visited pairs of points ask for, mu falls
 /// after good steps and rises after bad ones. A proved constant is a worst case that may exceed the local one a hundred times.
 /// Then cuts, mu and norm are those that the stop is stated for.
+=======
+/// Until the run is close to stopping, the master uses a separate mu, constants and norm: the norm is that of
+/// [`crate::oracle::Values::scales`], constants start at 0 and rise to 1.5 times the value that visited pairs of points
+/// require, mu decreases after good steps and increases after bad ones. A proved constant is a worst case that may exceed the
+/// local one a hundred times. Then cuts, mu and norm are those of the stopping criterion.
+>>>>>>> wt-learn
 ///
 /// **Guarantee.** At the end `||c - xhat|| <= sqrt(2 (f(c) - m) / mu) <= eps`, where xhat solves the subproblem with prox
 /// `rho_f + mu` on f and `rho_j` on g_j, constraints relaxed by the violation of c, which is within the feasibility tolerance;
-/// m is the master's lower bound. Where no point keeps the constraints, the run ends at a point that is stationary for the
+/// m is the master's lower bound. If no point satisfies the constraints, the run ends at a point that is stationary for the
 /// largest violation and names the constraints that conflict there.
 ///
-/// **Estimated constants.** A constant whose source is [`Source::Estimated`] becomes 1.5 times what a pair of visited points
-/// asks for, and mu follows rho_f if it is not given. Near a concave kink no constant is large enough: it ends at 1e8, and
-/// steps of the search are serious by the functions as they are, without the convexification. As a large coefficient makes
-/// every distance small, the stop wants `(rho_f + mu + sum_j multiplier_j rho_j) ||c - xhat|| <= eps` too, or that nothing is
-/// left to gain but rounding; and it is tried on up to 16 points around the centre, one in each step, because with a constant
-/// that is too small it may be found anywhere. All this is no proof, and the notes and the verdict say so.
+/// **Estimated constants.** A constant whose source is [`Source::Estimated`] becomes 1.5 times the value that a pair of visited
+/// points requires, and mu follows rho_f if it is not given. Near a concave kink no constant is large enough: it ends at 1e8,
+/// and steps of the search are serious by the functions themselves, without the convexification. As a large coefficient makes
+/// every distance small, the stopping criterion also requires `(rho_f + mu + sum_j multiplier_j rho_j) ||c - xhat|| <= eps`, or
+/// that only rounding is left to gain; and it is tested at up to 16 points around the centre, one in each step, because a
+/// constant that is too small can satisfy it anywhere. None of this is a proof, and the notes and the verdict say so.
 ///
 /// **Settings.** [`Settings`]: mu, rho_f, rho_g, eps, kappa, max_cuts, cuts_per_visit, elastic, adapt.
 ///
 /// **Reference.** Kiwiel, *Proximity control in bundle methods for convex nondifferentiable minimization*; Hare & Sagastizábal,
-/// *A redistributed proximal bundle method for nonconvex optimization*. Transferable cuts with certificates are our own.
+/// *A redistributed proximal bundle method for nonconvex optimization*. Transferable cuts with certificates are original to
+/// this library.
 #[derive(Debug, Clone)]
 pub struct Bundle {
     settings: Settings,
@@ -131,18 +235,18 @@ pub struct Bundle {
     g: Vec<f64>,
     rows: Vec<f64>,
     multipliers: Vec<f64>,
-    /// The point that was visited last.
+    /// The last visited point.
     visited: Vec<f64>,
 }
 
-/// What a checkpoint keeps.
+/// State in a checkpoint.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
-    /// The start was visited.
+    /// Whether the start was visited.
     begun: bool,
-    /// The next point comes from the master that the stop is stated for.
+    /// Whether the next point comes from the master of the stopping criterion.
     proving: bool,
-    /// Only the largest constraint is minimised, until it is 0 or known not to become it.
+    /// Whether only the largest constraint is minimised, until it is 0 or proved to stay positive.
     restoring: bool,
     model: Model,
     centre: Vec<f64>,
@@ -150,30 +254,30 @@ struct Saved {
     g: Vec<f64>,
     /// The next point to visit.
     y: Vec<f64>,
-    /// Decrease of the merit that the master predicts there.
+    /// Predicted decrease of the merit there.
     predicted: f64,
     /// Whether each constant, of the objective and of each constraint, is estimated.
     estimated: Vec<bool>,
-    /// What the constants of the search may rise to: those of the proof divided by the smallest scale, if that is below 1.
+    /// Upper limits of the constants of the search: those of the proof divided by the smallest scale, if that is below 1.
     ceilings: Vec<f64>,
     least_scale: f64,
     /// Subgradients at the centre, of the objective and of each constraint, if some constant is estimated.
     slopes: Vec<f64>,
-    /// The next point is one that a stop is tried on, and how many were so far without an objection.
+    /// Whether the next point tests the stopping criterion, and how many tests it has passed.
     trying: bool,
     tried: u32,
-    /// The last visit raised a constant.
+    /// Whether the last visit raised a constant.
     raised: bool,
-    /// Coefficient of the search, and what it may fall to.
+    /// Coefficient of the search, and its lower limit.
     mu: f64,
     least_mu: f64,
-    /// Coefficient to go on with once the constraints are kept.
+    /// Coefficient to continue with once the constraints are satisfied.
     resume_mu: f64,
-    /// Coefficient that the stop is stated for.
+    /// Coefficient of the stopping criterion.
     stated: f64,
     penalty: f64,
     nulls: u32,
-    /// The master that the stop is stated for is asked when the predicted decrease is below this.
+    /// Predicted decrease below which the master of the stopping criterion is solved.
     gate: f64,
     multipliers: Vec<f64>,
     upper: f64,
@@ -181,38 +285,44 @@ struct Saved {
     verdict: Option<Verdict>,
 }
 
-/// The two ways of looking at the cuts: with what serves the search best, and with what the stop is stated for.
+/// Convexifications of the cuts: for the search, and for the stopping criterion.
 const SEARCH: usize = 0;
 const PROVE: usize = 1;
-/// The proof begins when the predicted decrease is about this many times what the stop needs.
+/// The proof starts when the predicted decrease is about this many times the stopping value.
 const NEAR: f64 = 500.0;
-/// Length that the first step is held to, in the norm of the search.
+/// Largest length of the first step, in the norm of the search.
 const FIRST_STEP: f64 = 2.0 / 3.0;
-/// A price that no violation is worth.
+/// Largest price.
 const HIGHEST_PRICE: f64 = 1e10;
-/// Times the first price: beyond it one looks whether the violation can fall at all.
+/// Multiple of the initial price beyond which the largest violation is minimised alone.
 const HIGH_PRICE: f64 = 1e4;
-/// That convex constraints cannot be kept is proved within this many times 1 + the norm of the centre.
+/// Infeasibility of convex constraints is proved within this many times 1 + the norm of the centre.
 const REACH: f64 = 10.0;
 
-/// Where a stop with estimated constants is tried: shares of the step that the constants suggest; distances in directions drawn
-/// at random, times 1 + the largest entry of the centre; how many points in all.
+/// Points at which a stop with estimated constants is tested: fractions of the step that the constants suggest; distances in
+/// random directions, times 1 + the largest entry of the centre; total number of points.
 const SHARES: [f64; 4] = [1.0, 0.1, 1e-2, 1e-3];
 const AROUND: [f64; 2] = [0.1, 1e-2];
 const TRIALS: u32 = 16;
+<<<<<<< HEAD
 /// A decrease of this share of 1 + |f| is rounding.
+=======
+/// Largest number of constants that are listed individually.
+const SEVERAL: usize = 8;
+/// Relative decrease, against 1 + |f|, that counts as rounding.
+>>>>>>> wt-learn
 const ROUNDING: f64 = 1e-13;
 
-/// Where the constant of `owner` stands in a convexification.
-fn place(owner: Owner) -> usize {
+/// Returns the index of the constant of `owner` in a convexification.
+fn constant_index(owner: Owner) -> usize {
     match owner {
         Owner::Constraint(j) => 1 + j as usize,
         _ => 0,
     }
 }
 
-/// The distance that ends a run: with proximal coefficients that are estimates and sum up to `pull`, less than eps.
-fn wanted(eps: f64, pull: f64) -> f64 {
+/// Returns the distance that ends a run, below eps if the proximal coefficients are estimates that sum up to `pull`.
+fn stopping_distance(eps: f64, pull: f64) -> f64 {
     eps / pull.max(1.0)
 }
 
@@ -225,23 +335,23 @@ impl Saved {
         self.estimated.contains(&true)
     }
 
-    /// Sets an estimated constant of the proof; what is stated with it follows.
+    /// Sets an estimated constant of the proof and the quantities that depend on it.
     fn set_proved(&mut self, owner: Owner, rho: f64, settings: &Settings) {
         let before = self.usual_gate(settings);
         self.model.set_constant(PROVE, owner, rho);
-        self.ceilings[place(owner)] = rho / self.least_scale;
+        self.ceilings[constant_index(owner)] = rho / self.least_scale;
         if owner == Owner::Objective && settings.mu.is_none() {
             self.stated = usual_mu(rho);
         }
         self.gate *= self.usual_gate(settings) / before;
     }
 
-    /// The gate to begin with.
+    /// Returns the initial gate.
     fn usual_gate(&self, settings: &Settings) -> f64 {
-        NEAR * self.stated.max(0.4) * wanted(settings.eps, self.pull_of_objective()).powi(2)
+        NEAR * self.stated.max(0.4) * stopping_distance(settings.eps, self.pull_of_objective()).powi(2)
     }
 
-    /// The proximal coefficient of the objective where it rests on an estimate.
+    /// Returns the proximal coefficient of the objective if it rests on an estimate.
     fn pull_of_objective(&self) -> f64 {
         match self.estimated.first() {
             Some(true) => self.model.convexification(PROVE).constants[0] + self.stated,
@@ -249,13 +359,13 @@ impl Saved {
         }
     }
 
-    /// The constants of constraints that are estimated, with their numbers.
+    /// Iterates over the estimated constants of constraints, with their indices.
     fn estimated_constraints(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
         let constants = self.model.convexification(PROVE).constants.iter().zip(&self.estimated).skip(1).enumerate();
         constants.filter(|(_, (_, estimated))| **estimated).map(|(j, (rho, _))| (j, *rho))
     }
 
-    /// What is rounding, where estimates may ask for more than there is.
+    /// Returns the decrease that counts as rounding, if the stopping criterion rests on estimates.
     fn rounding(&self) -> f64 {
         if !self.any_estimated() {
             return 0.0;
@@ -264,8 +374,8 @@ impl Saved {
         ROUNDING * (1.0 + self.f.abs()) + 8.0 * f64::EPSILON * steep
     }
 
-    /// The `k`-th point around the centre that a stop with estimated constants is tried on: down the subgradients there, as far
-    /// as the constants suggest and less, and in directions drawn at random. None where there is no such point.
+    /// Returns the `k`-th point around the centre at which a stop with estimated constants is tested: along the negative
+    /// subgradients, as far as the constants suggest and less, and in random directions. `None` if there is no such point.
     fn trial(&self, k: usize) -> Option<Vec<f64>> {
         let d = self.centre.len();
         let unit = 1.0 + self.centre.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
@@ -280,7 +390,7 @@ impl Saved {
         let step = match k / shares {
             0 => down(0, SHARES[k % shares]),
             1 => {
-                // The constraint that holds the centre, or violates most.
+                // The active constraint, or the most violated one.
                 let by = if self.restoring { &self.g } else { &self.multipliers };
                 let (j, _) = vec::first_max(by).filter(|(_, weight)| *weight > 0.0)?;
                 down(1 + j, SHARES[k % shares])
@@ -299,7 +409,7 @@ impl Saved {
 }
 
 impl Bundle {
-    /// A solver with checked settings.
+    /// Creates a solver with checked settings.
     pub fn new(settings: Settings) -> Result<Self> {
         Ok(Bundle {
             settings: settings.resolve()?,
@@ -314,27 +424,27 @@ impl Bundle {
         })
     }
 
-    /// f at the centre.
+    /// Returns f at the centre.
     pub(crate) fn value(&self) -> f64 {
         self.s.f
     }
 
-    /// The weighted mean of cuts of the last proof at the centre, relative to f there, and the norm of its slope.
+    /// Returns the weighted mean of cuts of the last proof at the centre, relative to f there, and the norm of its slope.
     pub(crate) fn mean_cut(&self) -> Option<(f64, f64)> {
         self.s.proving.then_some(self.s.mean_cut)
     }
 
-    /// States the proof for another coefficient from the next step on.
+    /// Uses another coefficient in the stopping criterion from the next step on.
     pub(crate) fn state_for(&mut self, mu: f64) {
         self.s.stated = mu;
     }
 
-    /// The model, for whoever wants to go on from its cuts.
+    /// Returns the model, to reuse its cuts.
     pub(crate) fn into_model(self) -> Model {
         self.s.model
     }
 
-    /// Visits the next point: values and cuts. Returns f.
+    /// Visits the next point for values and cuts. Returns f.
     fn visit<E: Eval + ?Sized>(&mut self, ev: &mut E) -> Result<f64> {
         let y = std::mem::take(&mut self.s.y);
         let visited = self.visit_at(ev, &y);
@@ -359,9 +469,9 @@ impl Bundle {
         let constraints = self.g.iter().zip(self.rows.chunks(d)).enumerate();
         let constraints = constraints.map(|(j, (&g, row))| (Owner::Constraint(j as u32), (g, g), row));
         for (k, (owner, (piece, value), row)) in objective.chain(constraints).enumerate() {
-            // Further pieces of the objective are checked when they are old.
+            // Further pieces of the objective are checked later, as existing cuts.
             if k == 0 || owner != Owner::Objective {
-                let at = place(owner);
+                let at = constant_index(owner);
                 if let Some(pair) = s.model.contradiction(PROVE, owner, x, value, row) {
                     if !s.estimated[at] {
                         return Err(Error::Problem(too_small(&pair, |j| ev.constraint_name(j as usize).into_owned())));
@@ -383,7 +493,7 @@ impl Bundle {
         Ok(f)
     }
 
-    /// Solves the master, and again while its solution asks for a higher price. The solution is the next point to visit.
+    /// Solves the master, repeatedly while its solution requires a higher price. The solution is the next point to visit.
     fn master<E: Eval + ?Sized>(&mut self, ev: &E, view: usize) -> Result<Master> {
         let s = &mut self.s;
         let mu = if view == PROVE { s.stated } else { s.mu };
@@ -391,8 +501,8 @@ impl Bundle {
         let wanted = if ev.feasible(&s.g) { 0.0 } else { 0.5 * over };
         let mut before = f64::INFINITY;
         loop {
-            let aim = MasterObjective { mu, penalty: s.penalty, level: 0.0, feasibility: false };
-            let master = s.model.solve_in(view, ev.domain(), aim, s.f, &mut s.y)?;
+            let objective = MasterObjective { mu, penalty: s.penalty, level: 0.0, feasibility: false };
+            let master = s.model.solve_in(view, ev.domain(), objective, s.f, &mut s.y)?;
             s.model.multipliers(view, &mut s.multipliers);
             s.predicted = s.penalty * over - master.lower;
             let helps = master.excess < 0.9 * before;
@@ -405,7 +515,7 @@ impl Bundle {
         }
     }
 
-    /// Chooses the next point to visit. True if nothing is left to do.
+    /// Chooses the next point to visit. Returns true if the run is finished.
     fn look<E: Eval + ?Sized>(&mut self, ev: &E) -> Result<bool> {
         let over = violation(&self.s.g);
         let feasible = ev.feasible(&self.s.g);
@@ -419,11 +529,11 @@ impl Bundle {
             self.s.mu = self.s.resume_mu;
         }
         let mut master = self.master(ev, if self.s.proving { PROVE } else { SEARCH })?;
-        // A price that leaves most of the violation, however high: first find out whether it can fall at all.
+        // If the price leaves most of the violation, first determine whether the violation can decrease at all.
         if !feasible && master.excess > 0.5 * over && self.s.penalty >= HIGH_PRICE * self.settings.elastic {
             self.s.restoring = true;
             self.s.resume_mu = self.s.mu;
-            // Steps for the constraints alone have a length of their own.
+            // Steps for the constraints alone have a separate coefficient.
             let steepest = self.s.model.steepest_constraint(SEARCH);
             self.s.mu = if steepest > 0.0 { steepest / FIRST_STEP } else { self.s.stated };
             return self.restore_feasibility(ev);
@@ -436,14 +546,14 @@ impl Bundle {
         let s = &mut self.s;
         if s.proving {
             s.mean_cut = (master.linear, master.slope);
-            // The centre keeps constraints that are relaxed by its own violation; that costs the bound this much.
+            // The centre satisfies constraints relaxed by its own violation, which costs the bound this much.
             let relaxed = over * s.multipliers.iter().sum::<f64>() - master.lower;
             s.upper = (2.0 * relaxed.max(0.0) / s.stated).sqrt();
             let of_constraints: f64 = s.estimated_constraints().map(|(j, rho)| s.multipliers[j] * rho).sum();
-            let wanted = wanted(self.settings.eps, s.pull_of_objective() + of_constraints);
+            let wanted = stopping_distance(self.settings.eps, s.pull_of_objective() + of_constraints);
             let near = s.upper <= self.settings.eps && feasible;
             let enough = near && (s.upper <= wanted || relaxed <= s.rounding());
-            if (enough || stuck) && self.doubt(ev)? {
+            if (enough || stuck) && self.choose_test_point(ev)? {
                 return Ok(false);
             }
             let s = &mut self.s;
@@ -463,28 +573,28 @@ impl Bundle {
         Ok(false)
     }
 
-    /// Chooses the next point for the largest constraint alone. True if it is proved that it cannot become feasible.
+    /// Chooses the next point for the largest constraint alone. Returns true if infeasibility is proved.
     fn restore_feasibility<E: Eval + ?Sized>(&mut self, ev: &E) -> Result<bool> {
         let s = &mut self.s;
         let over = violation(&s.g);
-        let aim = |mu: f64| MasterObjective { mu, penalty: 0.0, level: 0.0, feasibility: true };
-        // Proved on the way: how far the violation could fall.
-        let proof = s.model.solve_in(PROVE, ev.domain(), aim(s.stated), over, &mut s.y)?;
+        let objective = |mu: f64| MasterObjective { mu, penalty: 0.0, level: 0.0, feasibility: true };
+        // Lower bound on the violation.
+        let proof = s.model.solve_in(PROVE, ev.domain(), objective(s.stated), over, &mut s.y)?;
         s.model.multipliers(PROVE, &mut self.multipliers);
         let convex = s.model.convexification(PROVE).constants[1..].iter().all(|rho| *rho == 0.0);
         let distance = (2.0 * (-proof.lower).max(0.0) / s.stated).sqrt();
-        // For convex constraints the mean of the cuts is a bound far from the centre too.
+        // For convex constraints the mean of the cuts is also a bound far from the centre.
         let reach = REACH * (1.0 + vec::norm(&s.centre));
         let least = over + proof.linear - proof.slope * reach;
         let hopeless = convex && !ev.feasible(&vec![least; s.g.len()]);
         let guess = s.estimated_constraints().map(|(_, rho)| rho).reduce(f64::max);
-        // A flat convex constraint is nearly stationary everywhere and can be kept all the same.
+        // A flat convex constraint is nearly stationary everywhere and can still be satisfied.
         let end = match guess {
             None => hopeless || (!convex && distance <= self.settings.eps),
-            // One that only looks convex so far must be stationary too.
-            Some(rho) => (hopeless || !convex) && distance <= wanted(self.settings.eps, rho + s.stated),
+            // One that only appears convex so far must be stationary too.
+            Some(rho) => (hopeless || !convex) && distance <= stopping_distance(self.settings.eps, rho + s.stated),
         };
-        if end && self.doubt(ev)? {
+        if end && self.choose_test_point(ev)? {
             return Ok(false);
         }
         let s = &mut self.s;
@@ -495,22 +605,22 @@ impl Bundle {
             s.verdict = Some(Verdict::Infeasible(Infeasible { violation: over, conflicting, upper: distance, convex }));
             return Ok(true);
         }
-        let master = if s.proving { proof } else { s.model.solve_in(SEARCH, ev.domain(), aim(s.mu), over, &mut s.y)? };
+        let master = if s.proving { proof } else { s.model.solve_in(SEARCH, ev.domain(), objective(s.mu), over, &mut s.y)? };
         s.predicted = -master.lower;
         Ok(false)
     }
 }
 
 impl Bundle {
-    /// The master asks for the point that was just visited in vain: what it could still gain is rounding. Only where the stop
-    /// wants more than there may be.
+    /// Returns whether the master returned the point just visited, so that the remaining gain is rounding. Used only if the
+    /// stopping criterion may require more than is attainable.
     fn stuck(&self) -> bool {
         let s = &self.s;
         s.any_estimated() && vec::distance(&s.y, &self.visited) <= 1e-6 * vec::distance(&s.y, &s.centre)
     }
 
-    /// Before a stop that rests on estimates: chooses another point to try it on. False if it was tried enough.
-    fn doubt<E: Eval + ?Sized>(&mut self, ev: &E) -> Result<bool> {
+    /// Chooses another test point before a stop that rests on estimates. Returns false if there were enough.
+    fn choose_test_point<E: Eval + ?Sized>(&mut self, ev: &E) -> Result<bool> {
         let s = &mut self.s;
         while s.any_estimated() && s.tried < TRIALS {
             if let Some(mut y) = s.trial(s.tried as usize) {
@@ -526,7 +636,7 @@ impl Bundle {
         Ok(false)
     }
 
-    /// Goes on after a point that a stop was tried on. `f` is the value there, if it has one.
+    /// Continues after a test point with the value `f`, if it has one.
     fn tried<E: Eval + ?Sized>(&mut self, ev: &E, f: Option<f64>) -> Result<Step> {
         let s = &mut self.s;
         s.trying = false;
@@ -541,14 +651,14 @@ impl Bundle {
                     self.move_centre(f);
                 }
             }
-            // Without an objection the centre stays: elsewhere the model is right too, and knows what is to be gained.
+            // If the test is passed, the centre stays: the model is right at this point and knows the possible gain.
             _ => s.tried += 1,
         }
         let finished = self.look(ev)?;
         Ok(Step { kind: if serious { StepKind::Objective } else { StepKind::Other }, finished })
     }
 
-    /// The point that was visited last becomes the centre.
+    /// Moves the centre to the last visited point.
     fn move_centre(&mut self, f: f64) {
         let s = &mut self.s;
         s.model.move_to(&s.y);
@@ -560,7 +670,7 @@ impl Bundle {
         self.keep_slopes();
     }
 
-    /// Keeps the subgradients of the last visit as those of the centre.
+    /// Stores the subgradients of the last visit as those of the centre.
     fn keep_slopes(&mut self) {
         let s = &mut self.s;
         if s.any_estimated() {
@@ -590,7 +700,7 @@ impl Method for Bundle {
     }
 
     fn stationary_within(&self) -> Option<f64> {
-        // A bound that is older than the last look may speak of another centre.
+        // An older bound may belong to another centre.
         (self.s.begun && self.s.proving && !self.s.restoring).then_some(self.s.upper)
     }
 
@@ -673,7 +783,7 @@ impl<'e> Solver<dyn Eval + 'e> for Bundle {
 
     fn step(&mut self, ev: &mut (dyn Eval + 'e)) -> Result<Step> {
         let f = match self.visit(ev) {
-            // Not every function exists everywhere, and the method had no need to go there.
+            // Functions need not be defined at test points, which the method itself would not visit.
             Err(Error::NotFinite { .. }) if self.s.trying => return self.tried(ev, None),
             visited => visited?,
         };
@@ -696,7 +806,7 @@ impl<'e> Solver<dyn Eval + 'e> for Bundle {
         let (view, mu) = if s.proving { (PROVE, s.stated) } else { (SEARCH, s.mu) };
         let half = 0.5 * s.model.square(view, &s.y);
         let constants = s.model.convexification(view).constants.iter().zip(&s.estimated);
-        // An estimate may be far too large for where the search is.
+        // An estimate may be far too large for the region of the search.
         let mut constants = constants.map(|(rho, estimated)| if view == SEARCH && *estimated { 0.0 } else { *rho });
         let rho_f = constants.next().unwrap_or(0.0);
         let excess = self.g.iter().zip(constants).fold(0.0_f64, |most, (g, rho)| most.max(g + rho * half));

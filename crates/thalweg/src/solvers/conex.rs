@@ -1,4 +1,5 @@
-//! The constraint extrapolation method: dual ascent on extrapolated linearised constraints, primal descent on the Lagrangian.
+//! Constraint extrapolation method: dual ascent on extrapolated linearised constraints, primal descent on the Lagrangian.
+//! Planning its parameters is in [`crate::plan::conex`].
 
 use std::fmt;
 
@@ -13,7 +14,7 @@ use crate::math::vec;
 use crate::oracle::{Draw, Replacement};
 use crate::{Error, Result};
 
-/// Most numbers that the subgradients of all constraints may have together: 2^28, which is 2 GiB.
+/// Largest number of entries in the subgradients of all constraints together: 2^28, which is 2 GiB.
 pub const MOST_NUMBERS: usize = 1 << 28;
 
 /// Extrapolation weight theta_t. In TOML a number, or "growing".
@@ -26,7 +27,7 @@ pub enum Theta {
 }
 
 impl Theta {
-    /// The weight of iteration `t`.
+    /// Returns the weight of iteration `t`.
     pub fn at(&self, t: u64) -> f64 {
         match *self {
             Theta::Number(theta) => theta,
@@ -41,7 +42,7 @@ impl From<f64> for Theta {
     }
 }
 
-/// A number or a word where the format tells them apart, an optional number elsewhere.
+/// Serialised as a number or a word if the format distinguishes them, as an optional number otherwise.
 impl Serialize for Theta {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         match (*self, serializer.is_human_readable()) {
@@ -81,19 +82,18 @@ impl<'de> Deserialize<'de> for Theta {
     }
 }
 
-/// Which point is returned.
+/// Rule that selects the returned point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Output {
-    /// The average of x_1, x_2, … with weights gamma_t: equal ones, or t + 1 where theta is "growing". The theorems speak of
-    /// this one.
+    /// The average of x_1, x_2, … with weights gamma_t, as in the theorems: equal ones, or t + 1 if theta is "growing".
     Average,
-    /// The last iterate: what the papers' figures show.
+    /// The last iterate, as in the papers' figures.
     #[default]
     Last,
 }
 
-/// Settings of [`Conex`]. Both `eta` and `tau` multiply; where a paper divides by a coefficient, give its inverse.
+/// Settings of [`Conex`]. Both `eta` and `tau` multiply; if a paper divides by a coefficient, use its inverse.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
@@ -116,7 +116,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Checks every value.
+    /// Checks that every setting is in range.
     pub fn resolve(self) -> Result<Self> {
         let (eta, tau) = (self.eta.resolve("eta", None)?, self.tau.resolve("tau", None)?);
         eta.validate("eta", false)?;
@@ -133,12 +133,12 @@ impl Settings {
     }
 }
 
-/// The constraint extrapolation method (ConEx).
+/// Constraint extrapolation method (ConEx).
 ///
-/// **Problem.** `min f(x)` over a simple set X subject to `g_j(x) <= 0`, j = 1..m, each with a multiplier of its own.
+/// **Problem.** `min f(x)` over a simple set X subject to `g_j(x) <= 0`, j = 1..m, each with its own multiplier.
 ///
-/// **Assumptions.** f and g_j convex with bounded subgradients, a multiplier exists. On weakly convex f it may be run, and
-/// often does well, but nothing is proved; inside [`super::Ipp`] the subproblems are convex.
+/// **Assumptions.** f and g_j convex with bounded subgradients, a multiplier exists. For weakly convex f nothing is proved,
+/// although it often works well; inside [`super::Ipp`] the subproblems are convex.
 ///
 /// **Iteration** (Algorithm 1). Linearised constraints `l_j(x_t) = g_j(x_{t-1}) + <g_j'(x_{t-1}), x_t - x_{t-1}>` with
 /// `x_{-2} = x_{-1} = x_0`, multipliers `y_0 = 0`:
@@ -148,11 +148,11 @@ impl Settings {
 ///
 /// **Guarantee.** For convex problems with theta 1 and constant steps in proportion to 1/sqrt(T), the average after T
 /// iterations is optimal and feasible up to O(1/sqrt(T)). For a strongly convex objective, `eta` inv-linear, `tau` growing
-/// linearly and theta "growing" give O(1/T). The last iterate is practice.
+/// linearly and theta "growing" give O(1/T). The last iterate is a heuristic.
 ///
-/// **Deviations.** The paper writes proximal coefficients where `eta` and `tau` here are steps, their inverses. Its shift t0
-/// of the strongly convex schedules is not there: theta "growing" is t0 = 0 with gamma_t = t + 1, as paper 1 runs it. Memory for
-/// the m subgradients of an iteration is needed, m times dimension numbers; above [`MOST_NUMBERS`] the method refuses.
+/// **Deviations.** The paper uses proximal coefficients, whose inverses are the steps `eta` and `tau`. Its shift t0 of the
+/// strongly convex schedules is omitted: theta "growing" is t0 = 0 with gamma_t = t + 1, as in the experiments of Huang & Lin.
+/// An iteration stores m subgradients, m times dimension numbers; above [`MOST_NUMBERS`] the method refuses the problem.
 ///
 /// **Settings.** [`Settings`]: eta, tau, theta, output, batch_f.
 ///
@@ -161,14 +161,14 @@ impl Settings {
 #[derive(Debug, Clone)]
 pub struct Conex {
     settings: Settings,
-    /// Averages have weights t + 1 whatever theta is: the rule of inner runs.
+    /// Whether averages have weights t + 1 for every theta, as in inner runs.
     linear: bool,
     s: Saved,
-    /// The direction of the current step, then the new iterate.
+    /// Direction of the current step, then the new iterate.
     d: Vec<f64>,
     /// The new multipliers.
     y: Vec<f64>,
-    /// g(x_t) and the rows g_j'(x_t). They need not outlive the step: l(x_{t+1}) is taken from them at its end.
+    /// g(x_t) and the rows g_j'(x_t). They are not used after the step: l(x_{t+1}) is computed at its end.
     g: Vec<f64>,
     rows: Vec<f64>,
     /// All constraints.
@@ -177,13 +177,13 @@ pub struct Conex {
     batch_f: MiniBatch,
 }
 
-/// What a checkpoint keeps.
+/// State in a checkpoint.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
     t: u64,
     x: Vec<f64>,
     y: Vec<f64>,
-    /// l(x_t), centre x_{t-1}; and l(x_{t-1}), centre x_{t-2}. Empty of meaning at t = 0.
+    /// l(x_t), centre x_{t-1}; and l(x_{t-1}), centre x_{t-2}. Unused at t = 0.
     now: Vec<f64>,
     before: Vec<f64>,
     average: RunningMean,
@@ -191,7 +191,7 @@ struct Saved {
 }
 
 impl Conex {
-    /// A solver with checked settings.
+    /// Creates a solver with checked settings.
     pub fn new(settings: Settings) -> Result<Self> {
         let settings = settings.resolve()?;
         Ok(Conex {
@@ -208,17 +208,17 @@ impl Conex {
         })
     }
 
-    /// The current multipliers y_t, one for each constraint.
+    /// Returns the current multipliers y_t, one for each constraint.
     pub fn current_multipliers(&self) -> &[f64] {
         &self.s.y
     }
 
-    /// Averages with weights t + 1 also where theta is a number: the output of an inner run.
+    /// Uses the weights t + 1 in averages also if theta is a number: the output of an inner run.
     pub(super) fn weigh_linearly(&mut self) {
         self.linear = true;
     }
 
-    /// Puts other multipliers in the place of y_t.
+    /// Replaces the multipliers y_t.
     pub(super) fn set_multipliers(&mut self, y: &[f64]) {
         self.s.y.copy_from_slice(y);
     }

@@ -1,5 +1,4 @@
-//! The dual half of methods with extrapolated constraints: what becomes of the multipliers in one step. The primal half is
-//! each method's own.
+//! Multiplier updates of methods with extrapolated constraints. The primal updates are in the files of the methods.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +6,8 @@ use crate::math::vec;
 use crate::sets::{Set, Simplex, Warm};
 use crate::{Error, Result};
 
-/// `out = max(0, y + tau ((1 + theta) now - theta before))`, entry by entry; a value that is not finite names its constraint.
+/// Computes `out = max(0, y + tau ((1 + theta) now - theta before))`, entry by entry; the error for a value that is not finite
+/// names its constraint.
 pub(super) fn ascend(y: &[f64], tau: f64, theta: f64, now: &[f64], before: &[f64], out: &mut [f64]) -> Result<()> {
     for (j, out) in out.iter_mut().enumerate() {
         let s = (1.0 + theta) * now[j] - theta * before[j];
@@ -21,11 +21,11 @@ pub(super) fn ascend(y: &[f64], tau: f64, theta: f64, now: &[f64], before: &[f64
     Ok(())
 }
 
-/// What multipliers are kept within, beside being at least 0.
+/// Set of the multipliers, in addition to non-negativity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Within {
-    /// Their sum is at most the bound: what the analysis with several constraints asks for.
+    /// Their sum is at most the bound, as in the analysis with several constraints.
     #[default]
     Sum,
     /// Each is at most the bound.
@@ -33,7 +33,7 @@ pub enum Within {
 }
 
 impl Within {
-    /// The nearest multipliers to `y`, which are at least 0, within `bound`, a positive number.
+    /// Projects non-negative multipliers `y` onto the set with the positive bound `bound`.
     pub(super) fn project(self, bound: f64, y: &mut [f64], warm: &mut Warm) -> Result<()> {
         match self {
             Within::Box => y.iter_mut().for_each(|y| *y = y.min(bound)),
@@ -43,7 +43,7 @@ impl Within {
         Ok(())
     }
 
-    /// Whether `bound` holds multipliers back.
+    /// Returns whether `bound` is active.
     pub(super) fn is_active(self, bound: f64, y: &[f64]) -> bool {
         let reached = match self {
             Within::Box => y.iter().copied().fold(0.0, f64::max),

@@ -1,15 +1,15 @@
-//! The inexact proximal-point method: which solver, which coefficients, which centre is returned. The loop is in
-//! `proximal_point`.
+//! Inexact proximal-point method: the choice of the inner solver, the proximal coefficients and the returned centre. The loop
+//! itself is in `proximal_point`.
 
 use serde::{Deserialize, Serialize};
 
 pub use super::proximal_point::Output;
-use super::proximal_point::{Otherwise, ProximalPoint, Relaxation, Running, Saved, Subproblem};
+use super::proximal_point::{EmptyRunRule, InnerSolver, ProximalPoint, Relaxation, Saved, Subproblem};
 use super::{Bundle, Conex, Eval, Method, PointOrigin, Solver, Ssg, State, Step, ValueEval, bundle, conex, ssg};
 use crate::oracle::Modulus;
 use crate::{Error, Functions, Note, Result};
 
-/// The solver of the subproblems, with its own settings. In TOML a table with its `name`.
+/// Solver of the subproblems with its settings. In TOML a table with its `name`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum Inner {
@@ -21,15 +21,24 @@ pub enum Inner {
     Bundle(bundle::Settings),
 }
 
+<<<<<<< HEAD
 /// What the next centre is taken from an inner run.
+=======
+impl Inner {
+    /// The names that [`Inner`] is tagged by.
+    pub const NAMES: &[&str] = &["ssg", "conex", "bundle"];
+}
+
+/// Rule that takes the next centre from an inner run.
+>>>>>>> wt-learn
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InnerOutput {
-    /// Its weighted average. `ssg`: over accepted iterates, the last iterate if none was accepted; `conex`: with weights t + 1;
+    /// Weighted average. `ssg`: over accepted iterates, the last iterate if none was accepted; `conex`: with weights t + 1;
     /// `bundle`, which has no average: its centre.
     #[default]
     Average,
-    /// Its last iterate.
+    /// Last iterate.
     Last,
 }
 
@@ -39,17 +48,17 @@ pub enum InnerOutput {
 pub struct Settings {
     /// Proximal coefficient on the objective. If absent, twice the weak-convexity constant, and at least 1.
     pub rho_hat: Option<f64>,
-    /// Proximal coefficient on every constraint. If absent, 0 where all of them are known to be convex, else `rho_hat`.
+    /// Proximal coefficient on every constraint. If absent, 0 if all of them are known to be convex, else `rho_hat`.
     pub rho_hat_g: Option<f64>,
     /// Iterations spent on each subproblem. Default 100.
     pub inner_iterations: u64,
     /// "average" or "last". Default "average".
     pub inner_output: InnerOutput,
-    /// Whether the multipliers of an inner `conex` begin where the previous run ended instead of at 0. Default false.
+    /// Whether the multipliers of an inner `conex` start from those of the previous run instead of 0. Default false.
     pub warm_multipliers: bool,
     /// "random" or "last". Default "last".
     pub output: Output,
-    /// The inner solver. Its schedules begin anew in each subproblem; its `output` is set by `inner_output`.
+    /// The inner solver. Its schedules restart in each subproblem; its `output` is set by `inner_output`.
     pub inner: Inner,
 }
 
@@ -68,7 +77,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Checks every value, those of the inner solver too.
+    /// Checks every setting, including those of the inner solver.
     pub fn resolve(self) -> Result<Self> {
         if let Some(rho) = self.rho_hat.filter(|rho| !(*rho > 0.0 && rho.is_finite())) {
             return Err(Error::setting("rho_hat", rho, "a finite number larger than 0"));
@@ -108,26 +117,26 @@ impl Settings {
     }
 }
 
-/// The inexact proximal-point method (IPP).
+/// Inexact proximal-point method (IPP).
 ///
 /// **Problem.** `min f(x)` over a simple set X subject to `g_j(x) <= 0`, f weakly convex with constant rho, g_j convex or
 /// weakly convex.
 ///
-/// **Assumptions.** `rho_hat` exceeds rho, `rho_hat_g` exceeds the constants of the constraints or is 0 where they are convex;
-/// X compact, subgradients bounded, a strictly feasible point of every subproblem.
+/// **Assumptions.** `rho_hat` exceeds rho, `rho_hat_g` exceeds the constants of the constraints or is 0 if they are convex; X
+/// compact, subgradients bounded, a strictly feasible point of every subproblem.
 ///
 /// **Iteration.** `z_0 = x_0`. Subproblem k is `min f(x) + (rho_hat / 2) ||x - z_k||^2` over X subject to
 /// `g_j(x) + (rho_hat_g / 2) ||x - z_k||^2 <= 0`. The inner solver begins at `z_k`, with multipliers 0, and makes
 /// `inner_iterations` steps; `z_{k+1}` is its average or its last iterate. A step of this solver is one inner step; the iterate
 /// is that of the inner run, so iteration `k * inner_iterations` shows `z_k`.
 ///
-/// **Guarantee.** With subproblems solved to an accuracy in proportion to eps^2, a uniformly random centre among O(1/eps^2)
-/// is nearly eps-stationary in expectation. `output = "last"` is practice.
+/// **Guarantee.** With subproblems solved to an accuracy in proportion to eps^2, a uniformly random centre among O(1/eps^2) is
+/// nearly eps-stationary in expectation. `output = "last"` is a heuristic.
 ///
-/// **Deviations.** A fixed number of inner iterations in place of an accuracy. `rho_hat` may be at most rho, as in some printed
+/// **Deviations.** A fixed number of inner iterations instead of an accuracy. `rho_hat` may be at most rho, as in some printed
 /// experiments; a note in the outcome then says that the subproblems need not be convex. Steps of the inner solver are given,
-/// not derived: where a paper prints coefficients `c1 (k + 1)` and `c2 / (k + 1)` for an inner ConEx, give `eta` inv-linear
-/// with c = 1/c1, `tau` power with p = 1 and c = 1/c2, theta "growing".
+/// not derived: for coefficients `c1 (k + 1)` and `c2 / (k + 1)` of an inner ConEx in a paper, use `eta` inv-linear with c =
+/// 1/c1, `tau` power with p = 1 and c = 1/c2, theta "growing".
 ///
 /// **Settings.** [`Settings`]: rho_hat, rho_hat_g, inner_iterations, inner_output, warm_multipliers, output, inner.
 ///
@@ -142,46 +151,51 @@ pub struct Ipp {
 }
 
 impl Ipp {
-    /// A solver with checked settings.
+    /// Creates a solver with checked settings.
     pub fn new(settings: Settings) -> Result<Self> {
         let settings = settings.resolve()?;
         let inner = match settings.inner.clone() {
-            Inner::Ssg(inner) => Running::Ssg(Box::new(Ssg::new(inner)?)),
+            Inner::Ssg(inner) => InnerSolver::Ssg(Box::new(Ssg::new(inner)?)),
             Inner::Conex(inner) => {
                 let mut inner = Conex::new(inner)?;
                 inner.weigh_linearly();
-                Running::Conex(Box::new(inner))
+                InnerSolver::Conex(Box::new(inner))
             }
-            Inner::Bundle(inner) => Running::Bundle(Box::new(Bundle::new(inner)?)),
+            Inner::Bundle(inner) => InnerSolver::Bundle(Box::new(Bundle::new(inner)?)),
         };
-        let points = ProximalPoint::new(inner, settings.inner_iterations, settings.warm_multipliers, Otherwise::Last);
+        let points = ProximalPoint::new(inner, settings.inner_iterations, settings.warm_multipliers, EmptyRunRule::Last);
         Ok(Ipp { settings, points, notes: vec![] })
     }
 
-    /// Subproblems that were finished.
+    /// Returns the number of finished subproblems.
     pub fn finished(&self) -> u64 {
         self.points.s.k
     }
 
-    /// The current centre z_k.
+    /// Returns the current centre z_k.
     pub fn centre(&self) -> &[f64] {
         &self.points.s.centre
     }
 
-    /// The proximal coefficients on the objective and on the constraints, once the method has started.
+    /// Returns the proximal coefficients of the objective and of the constraints, once the method has started.
     pub fn coefficients(&self) -> (f64, f64) {
         (self.points.subproblem.rho_f, self.points.subproblem.rho_g)
     }
 
+<<<<<<< HEAD
     /// The coefficients for a problem, and what should be said about them.
     fn choose<E: ValueEval + ?Sized>(settings: &Settings, ev: &E) -> Result<(Subproblem, Vec<Note>)> {
+=======
+    /// Chooses the coefficients for a problem, with notes about them.
+    fn choose<E: ValueEval + ?Sized>(settings: &Settings, ev: &E) -> Result<(Subproblem, Vec<String>)> {
+>>>>>>> wt-learn
         let rho = ev.objective_modulus().and_then(Modulus::known);
         let rho_g = (0..ev.num_constraints())
             .map(|j| ev.constraint_modulus(j).and_then(Modulus::known))
             .try_fold(0.0_f64, |largest, m| m.map(|m| largest.max(m)));
         let rho_f_hat = match (settings.rho_hat, rho) {
             (Some(given), _) => given,
-            // It is the coefficient of the constraints too if they need one, and must exceed both constants.
+            // Also used for the constraints if they need a coefficient, and must exceed both constants.
             (None, Some(rho)) => {
                 let of_constraints = if settings.rho_hat_g.is_some() { 0.0 } else { rho_g.unwrap_or(0.0) };
                 (2.0 * rho.max(of_constraints)).max(1.0)
@@ -208,7 +222,7 @@ impl Method for Ipp {
         "ipp"
     }
 
-    /// 1 of its own, with the version of the inner method in the last three digits.
+    /// 1 for this solver, with the version of the inner solver in the last three digits.
     fn version(&self) -> u32 {
         1000 + self.points.inner.get().version()
     }

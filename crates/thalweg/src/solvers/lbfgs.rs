@@ -1,5 +1,5 @@
-//! L-BFGS for smooth objectives over the whole space or a ball around 0: the accurate solution that other methods are measured
-//! against. It takes no constraints and knows nothing of samples: every evaluation is of all of them.
+//! L-BFGS for smooth objectives over the whole space or a ball around 0, used for accurate reference solutions. It supports no
+//! constraints, and every evaluation uses all samples.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,16 +11,16 @@ use crate::{Error, Note, Result, StallCause};
 /// Sufficient decrease and curvature of the strong Wolfe conditions.
 const DECREASE: f64 = 1e-4;
 const CURVATURE: f64 = 0.9;
-/// Trials of a line search, and how short its bracket may become.
+/// Largest number of trials of a line search, and smallest length of its bracket.
 const TRIALS: u32 = 60;
 const SHORTEST: f64 = 1e-10;
-/// Differences of values below this share of the value are rounding.
+/// Relative difference of values that counts as rounding.
 const NOISE: f64 = 1e-14;
-/// Iterations without a smaller value or a smaller gradient after which nothing more is to be gained.
+/// Number of iterations without a smaller value or gradient after which the method gives up.
 const IDLE: u32 = 50;
-/// Points on the sphere are put this much inside, so that rounding leaves none outside.
+/// Factor that moves points of the sphere inside, so that rounding leaves none outside.
 const INSIDE: f64 = 1.0 - 1e-15;
-/// The longest step on the sphere in radii, and how far the free length of a point there may drift before it is set anew.
+/// Longest step on the sphere in radii, and largest drift of the free length of a point there before it is reset.
 const LONGEST: f64 = 4.0;
 const DRIFT: f64 = 8.0;
 
@@ -28,10 +28,10 @@ const DRIFT: f64 = 8.0;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Pairs of steps and gradient differences that are kept, m in the paper. Default 20.
+    /// Number of stored pairs of steps and gradient differences, m in the paper. Default 20.
     pub memory: usize,
-    /// The method is finished when the gradient, in a ball its part that can still lead downhill, is at most this long, times
-    /// the length of the first gradient if that is above 1. Default 1e-9.
+    /// Norm of the gradient (in a ball, of its part that can still decrease F) that finishes the method, times the norm of the
+    /// first gradient if that is above 1. Default 1e-9.
     pub tolerance: f64,
 }
 
@@ -42,7 +42,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Checks every value.
+    /// Checks that every setting is in range.
     pub fn resolve(self) -> Result<Self> {
         if self.memory == 0 {
             return Err(Error::setting("memory", 0, "at least 1"));
@@ -60,21 +60,22 @@ impl Settings {
 ///
 /// **Assumptions.** F is differentiable. It need not be convex.
 ///
-/// **Iteration** (Algorithm 7.5 of the book). `d = -H grad F(x_k)` by the two-loop recursion over the last m pairs `s = x_{k+1} - x_k`,
-/// `y = grad F(x_{k+1}) - grad F(x_k)`, starting from `(s.y / y.y) I`; then x_{k+1} = x_k + a d with the strong Wolfe conditions,
-/// a found by bracketing and safeguarded cubic interpolation. A pair without `s.y > 0` is left out. A step that would leave the ball
-/// ends on its sphere if F still falls there. On the sphere the method goes on with `G(u) = F(r u / ||u||)`, a function without
-/// constraints whose gradient is the part of grad F along the sphere, and returns to F when the slope inwards is the larger part.
+/// **Iteration** (Nocedal & Wright, Algorithm 7.5). `d = -H grad F(x_k)` by the two-loop recursion over the last m pairs `s =
+/// x_{k+1} - x_k`, `y = grad F(x_{k+1}) - grad F(x_k)`, starting from `(s.y / y.y) I`; then x_{k+1} = x_k + a d with the strong
+/// Wolfe conditions, a found by bracketing and safeguarded cubic interpolation. A pair without `s.y > 0` is omitted. A step
+/// that would leave the ball ends on its sphere if F still decreases there. On the sphere the method continues with `G(u) = F(r
+/// u / ||u||)`, an unconstrained function whose gradient is the tangential part of grad F, and returns to F when the inward
+/// slope is the larger part.
 ///
-/// **Guarantee.** When it is finished without a note on having stalled, the KKT residual is at most the tolerance: `||grad F||` in the
-/// interior, `||grad F + nu x||` with the multiplier `nu = -<grad F, x> / r^2 >= 0` on the sphere. For a convex F the point is then
-/// optimal up to the tolerance times the distance to a solution.
+/// **Guarantee.** If it finishes without a note about stalling, the KKT residual is at most the tolerance: `||grad F||` in the
+/// interior, `||grad F + nu x||` with the multiplier `nu = -<grad F, x> / r^2 >= 0` on the sphere. For a convex F the point is
+/// then optimal up to the tolerance times the distance to a solution.
 ///
-/// **Deviations.** The paper has no constraints; the ball is ours. Near the solution, where differences of values are rounding,
-/// sufficient decrease is asked up to 1e-14 of the value, so that the slopes decide. A line search that fails is tried again
-/// along the gradient, without memory; if this fails too, or 50 iterations bring neither a smaller value nor a smaller gradient, the
-/// method is finished, and a note has the length of the gradient that was reached. At a kink, such as those of the hinge loss, this
-/// happens far from a solution, and the note says so.
+/// **Deviations.** The paper has no constraints; the ball is an addition. Near the solution, where differences of values are
+/// rounding, sufficient decrease is required up to 1e-14 of the value, so that the slopes decide. A failed line search is
+/// repeated along the gradient, without memory; if this fails too, or 50 iterations reduce neither the value nor the gradient,
+/// the method is finished, and a note states the norm of the gradient. At a kink, such as those of the hinge loss, this happens
+/// far from a solution, and the note says so.
 ///
 /// **Settings.** [`Settings`]: memory, tolerance.
 ///
@@ -87,7 +88,7 @@ pub struct Lbfgs {
     work: Work,
 }
 
-/// A step and what it did to the gradient.
+/// A step and the change of the gradient.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Pair {
     s: Vec<f64>,
@@ -96,7 +97,7 @@ struct Pair {
     product: f64,
 }
 
-/// The last pairs, in places that are used again.
+/// The last pairs, in reused memory.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Pairs {
     places: Vec<Pair>,
@@ -109,13 +110,13 @@ impl Pairs {
         (self.used, self.next) = (0, 0);
     }
 
-    /// The pair that is `age` older than the newest.
+    /// Returns the pair that is `age` older than the newest.
     fn get(&self, age: usize) -> Option<&Pair> {
         let most = self.places.len();
         (age < self.used).then(|| &self.places[(self.next + most - 1 - age) % most])
     }
 
-    /// Keeps `s = a d` and `y = now - before`, in the place of the oldest pair if there are `memory`.
+    /// Stores `s = a d` and `y = now - before`, replacing the oldest pair if there are `memory`.
     fn push(&mut self, memory: usize, a: f64, d: &[f64], now: &[f64], before: &[f64]) {
         if self.next == self.places.len() && self.next < memory {
             self.places.push(Pair { s: vec![0.0; d.len()], y: vec![0.0; d.len()], product: 0.0 });
@@ -126,17 +127,17 @@ impl Pairs {
             *y = now - before;
         }
         pair.product = vec::dot(&pair.s, &pair.y);
-        // What is left of the product after rounding must be a curvature.
+        // The product must be a curvature, not rounding.
         if pair.product > 1e-14 * vec::norm(&pair.s) * vec::norm(&pair.y) {
             self.next = (self.next + 1) % memory;
             self.used = (self.used + 1).min(memory);
         } else if self.used == memory {
-            // The oldest pair was in that place.
+            // The oldest pair was stored there.
             self.used -= 1;
         }
     }
 
-    /// What becomes of the pairs if the variables are multiplied by c.
+    /// Rescales the pairs when the variables are multiplied by c.
     fn rescale(&mut self, c: f64) {
         for pair in &mut self.places {
             vec::scale(&mut pair.s, c);
@@ -144,7 +145,7 @@ impl Pairs {
         }
     }
 
-    /// `d = -H p`, the two-loop recursion, Algorithm 7.4.
+    /// Computes `d = -H p` by the two-loop recursion, Algorithm 7.4.
     fn direction(&self, p: &[f64], factors: &mut Vec<f64>, d: &mut [f64]) {
         d.iter_mut().zip(p).for_each(|(d, p)| *d = -p);
         factors.clear();
@@ -165,41 +166,41 @@ impl Pairs {
     }
 }
 
-/// Why the method can go no further.
+/// Reason why the method cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum Stalled {
-    /// Values and slopes are rounding.
+enum StallReason {
+    /// Values and slopes are at the level of rounding.
     Rounding,
-    /// The slope jumps.
+    /// The slope is discontinuous.
     Kink,
 }
 
-/// What a checkpoint keeps.
+/// State in a checkpoint.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
     x: Aligned,
-    /// F and its gradient at x, once they are known.
+    /// F and its gradient at x, once computed.
     f: f64,
     g: Aligned,
     known: bool,
-    /// Of the ball; infinite for the whole space.
+    /// Radius of the ball; infinite for the whole space.
     radius: f64,
-    /// On the sphere: the length of u, of which x is the direction.
+    /// On the sphere: the norm of u, whose direction is that of x.
     free_length: Option<f64>,
     pairs: Pairs,
-    /// The length of the first gradient, and the first value.
+    /// Norm of the first gradient, and the first value.
     first_gradient: f64,
     first_value: f64,
-    /// The smallest value and the smallest residual so far, and for how many iterations neither has become smaller.
+    /// Smallest value and smallest residual so far, and the number of iterations since one of them decreased.
     least_value: f64,
     least_residual: f64,
     idle: u32,
-    stalled: Option<Stalled>,
+    stalled: Option<StallReason>,
 }
 
 #[derive(Debug, Default)]
 struct Work {
-    /// The gradient of F, or that of G on the sphere; the same at the trial point.
+    /// Gradient of F, or of G on the sphere; the same at the trial point.
     p: Aligned,
     p_trial: Aligned,
     x_trial: Aligned,
@@ -209,16 +210,16 @@ struct Work {
     full: Draw,
 }
 
-/// How far a point is from stationary.
+/// Distance of a point from stationarity.
 struct Residual {
-    /// What must vanish.
+    /// Norm of the vector that must vanish.
     length: f64,
-    /// On the sphere the slope inwards is more than that along it.
+    /// Whether the inward slope exceeds the tangential one on the sphere.
     inwards: bool,
 }
 
 impl Saved {
-    /// `<grad F, x> / r`, on the sphere.
+    /// Returns `<grad F, x> / r`, on the sphere.
     fn radial(&self) -> f64 {
         vec::dot(&self.g, &self.x) / self.radius
     }
@@ -234,7 +235,7 @@ impl Saved {
     }
 }
 
-/// `p` becomes the gradient of F in the interior, of G on the sphere.
+/// Computes the gradient of F in the interior, of G on the sphere, into `p`.
 fn gradient_of_view(x: &[f64], g: &[f64], radius: f64, free_length: Option<f64>, p: &mut [f64]) {
     p.copy_from_slice(g);
     if let Some(length) = free_length {
@@ -244,15 +245,15 @@ fn gradient_of_view(x: &[f64], g: &[f64], radius: f64, free_length: Option<f64>,
     }
 }
 
-/// What a line search found.
-enum Found {
-    /// A step, with its value, for which the trial point is in its buffers; whether it is the longest that is allowed.
+/// Result of a line search.
+enum LineSearch {
+    /// A step whose trial point is in the buffers, and whether it is the longest allowed one.
     Step { a: f64, edge: bool },
-    /// Nothing; whether the slope jumps.
+    /// No step, and whether the slope is discontinuous.
     Nothing { kink: bool },
 }
 
-/// One side of a bracket.
+/// One end of a bracket.
 #[derive(Clone, Copy)]
 struct End {
     a: f64,
@@ -260,9 +261,15 @@ struct End {
     slope: f64,
 }
 
-/// Finds a step with the strong Wolfe conditions. `trial` gives value and slope for a step; the last step it was asked for is the
-/// one that is returned.
-fn search(start: End, first: f64, longest: f64, noise: f64, trial: &mut dyn FnMut(f64) -> Result<(f64, f64)>) -> Result<Found> {
+/// Finds a step with the strong Wolfe conditions. `trial` returns value and slope for a step; the returned step is the last one
+/// evaluated.
+fn search(
+    start: End,
+    first: f64,
+    longest: f64,
+    noise: f64,
+    trial: &mut dyn FnMut(f64) -> Result<(f64, f64)>,
+) -> Result<LineSearch> {
     let enough = |end: &End| end.f <= start.f + DECREASE * end.a * start.slope + noise;
     let mut low = start;
     let mut high: Option<End> = None;
@@ -271,11 +278,11 @@ fn search(start: End, first: f64, longest: f64, noise: f64, trial: &mut dyn FnMu
         let (f, slope) = trial(a)?;
         let end = End { a, f, slope };
         if enough(&end) && slope.abs() <= -CURVATURE * start.slope {
-            return Ok(Found::Step { a, edge: a >= longest });
+            return Ok(LineSearch::Step { a, edge: a >= longest });
         }
         if enough(&end) && slope < 0.0 {
             if a >= longest {
-                return Ok(Found::Step { a, edge: true });
+                return Ok(LineSearch::Step { a, edge: true });
             }
             low = end;
         } else {
@@ -283,7 +290,7 @@ fn search(start: End, first: f64, longest: f64, noise: f64, trial: &mut dyn FnMu
         }
         a = match high {
             None => {
-                // Where the slope would vanish if it went on like this, between twice and ten times as far.
+                // Extrapolated zero of the slope, between twice and ten times as far.
                 let ahead = a * start.slope / (start.slope - slope);
                 let ahead = if ahead.is_finite() && ahead > 0.0 { ahead } else { 10.0 * a };
                 ahead.clamp(2.0 * a, 10.0 * a).min(longest)
@@ -296,16 +303,16 @@ fn search(start: End, first: f64, longest: f64, noise: f64, trial: &mut dyn FnMu
         }
     }
     let kink = high.is_some_and(|high| high.f.is_finite() && high.slope - low.slope >= -0.5 * start.slope);
-    // What is less than the conditions and yet progress is taken.
+    // Accept a decrease that does not satisfy the conditions.
     if low.a > 0.0 && low.f < start.f - noise {
         trial(low.a)?;
-        return Ok(Found::Step { a: low.a, edge: false });
+        return Ok(LineSearch::Step { a: low.a, edge: false });
     }
-    Ok(Found::Nothing { kink })
+    Ok(LineSearch::Nothing { kink })
 }
 
-/// A step between the ends of a bracket: where the cubic through values and slopes is smallest, or where the slopes say so if the
-/// values are no more than rounding, or the middle.
+/// Returns a step between the ends of a bracket: the minimiser of the cubic through values and slopes, a step based on the
+/// slopes if the values are at the level of rounding, or the middle.
 fn between(low: &End, high: &End, noise: f64, halve: bool) -> f64 {
     let width = high.a - low.a;
     let middle = low.a + 0.5 * width;
@@ -322,7 +329,7 @@ fn between(low: &End, high: &End, noise: f64, halve: bool) -> f64 {
     if guess.is_finite() { guess.clamp(low.a + 0.05 * width, high.a - 0.05 * width) } else { middle }
 }
 
-/// The step along d that leads from x, in the ball, to its sphere.
+/// Returns the step along d from x, in the ball, to its sphere.
 fn to_sphere(x: &[f64], d: &[f64], radius: f64) -> f64 {
     if radius.is_infinite() {
         return f64::INFINITY;
@@ -335,17 +342,17 @@ fn to_sphere(x: &[f64], d: &[f64], radius: f64) -> f64 {
 }
 
 impl Lbfgs {
-    /// A solver with checked settings.
+    /// Creates a solver with checked settings.
     pub fn new(settings: Settings) -> Result<Self> {
         Ok(Lbfgs { settings: settings.resolve()?, s: Saved::default(), work: Work::default() })
     }
 
-    /// The length of the gradient, in a ball of its part that can still lead downhill, once a step has been made.
+    /// Returns the norm of the gradient (in a ball, of its part that can still decrease F), once a step has been made.
     pub fn residual(&self) -> Option<f64> {
         self.s.known.then(|| self.s.residual().length)
     }
 
-    /// The multiplier `nu` of `||x|| <= r`, once a step has been made; 0 in the interior and without a ball.
+    /// Returns the multiplier `nu` of `||x|| <= r`, once a step has been made; 0 in the interior and without a ball.
     pub fn multiplier(&self) -> Option<f64> {
         self.s.known.then(|| self.s.free_length.map_or(0.0, |_| (-self.s.radial() / self.s.radius).max(0.0)))
     }
@@ -354,7 +361,7 @@ impl Lbfgs {
         self.settings.tolerance * self.s.first_gradient.max(1.0)
     }
 
-    /// Value and gradient where the method starts.
+    /// Computes value and gradient at the start.
     fn look(&mut self, ev: &mut dyn Eval) -> Result<()> {
         let s = &mut self.s;
         ev.refresh(&s.x)?;
@@ -366,15 +373,15 @@ impl Lbfgs {
         Ok(())
     }
 
-    /// Moves to a point with a smaller value; what kept it from there if there is none.
-    fn advance(&mut self, ev: &mut dyn Eval) -> Result<Option<Stalled>> {
+    /// Moves to a point with a smaller value, or returns the reason why there is none.
+    fn advance(&mut self, ev: &mut dyn Eval) -> Result<Option<StallReason>> {
         let memory = self.settings.memory;
         let s = &mut self.s;
         let Work { p, p_trial, x_trial, g_trial, d, factors, full } = &mut self.work;
         gradient_of_view(&s.x, &s.g, s.radius, s.free_length, p);
         let noise = NOISE * s.f.abs().max(0.01 * s.first_value.abs());
         let mut kink = false;
-        // With the memory, and if that leads nowhere without.
+        // With the memory first, then without.
         for _ in 0..2 {
             s.pairs.direction(p, factors, d);
             let slope = vec::dot(p, d);
@@ -405,7 +412,7 @@ impl Lbfgs {
                             gradient_of_view(x_trial, g_trial, radius, reached, p_trial);
                             Ok((f, vec::dot(p_trial, d)))
                         }
-                        // A step that is much too long.
+                        // The step is much too long.
                         Err(Error::NotFinite { .. }) => Ok((f64::INFINITY, 0.0)),
                         Err(other) => Err(other),
                     }
@@ -417,8 +424,8 @@ impl Lbfgs {
                     Ok(found)
                 };
                 match search(End { a: 0.0, f: s.f, slope }, first, longest, noise, &mut trial)? {
-                    Found::Step { a, edge } => {
-                        // s and y of the paper; a step that ends on the sphere from inside belongs to neither function.
+                    LineSearch::Step { a, edge } => {
+                        // s and y of the paper; a step from the interior to the sphere belongs to neither function.
                         let enters = edge && free_length.is_none();
                         if !enters {
                             s.pairs.push(memory, a, d, p_trial, p);
@@ -440,7 +447,7 @@ impl Lbfgs {
                         }
                         return Ok(None);
                     }
-                    Found::Nothing { kink: jumps } => kink |= jumps,
+                    LineSearch::Nothing { kink: jumps } => kink |= jumps,
                 }
             }
             if s.pairs.used == 0 {
@@ -448,7 +455,7 @@ impl Lbfgs {
             }
             s.pairs.clear();
         }
-        Ok(Some(if kink { Stalled::Kink } else { Stalled::Rounding }))
+        Ok(Some(if kink { StallReason::Kink } else { StallReason::Rounding }))
     }
 }
 
@@ -468,16 +475,31 @@ impl Method for Lbfgs {
 
     fn notes(&self) -> Vec<Note> {
         let mut notes = vec![];
+<<<<<<< HEAD
         if let (Some(stalled), Some(gradient)) = (self.s.stalled, self.residual()) {
             let cause = match stalled {
                 Stalled::Rounding => StallCause::Rounding,
                 Stalled::Kink => StallCause::Kink,
+=======
+        if let (Some(stalled), Some(reached)) = (self.s.stalled, self.residual()) {
+            let why = match stalled {
+                StallReason::Rounding => "no step makes the objective smaller by more than rounding",
+                StallReason::Kink => {
+                    "the slope of the objective jumps there: it has kinks, and the point may be far from a solution"
+                }
+>>>>>>> wt-learn
             };
             notes.push(Note::LineSearchStalled { gradient, tolerance: self.tolerance(), cause });
         }
+<<<<<<< HEAD
         // A multiplier below the tolerance is rounding error.
         if let Some(multiplier) = self.multiplier().filter(|nu| *nu * self.s.radius > self.tolerance()) {
             notes.push(Note::BallActive { radius: self.s.radius, multiplier });
+=======
+        // A multiplier below the tolerance is ignored.
+        if let Some(nu) = self.multiplier().filter(|nu| *nu * self.s.radius > self.tolerance()) {
+            notes.push(format!("the ball of radius {} holds the point back, with the multiplier {nu:.6e}", self.s.radius));
+>>>>>>> wt-learn
         }
         notes
     }
@@ -511,7 +533,7 @@ impl<'e> Solver<dyn Eval + 'e> for Lbfgs {
             s.pairs.places.clear();
         }
         s.radius = radius;
-        // On the sphere up to rounding is on the sphere; a ball of radius 0 has no inside.
+        // A point on the sphere up to rounding is on it; a ball of radius 0 has no interior.
         s.free_length = (radius > 0.0 && vec::norm(x) >= radius * (1.0 - 1e-12)).then_some(radius);
         (s.known, s.idle, s.stalled) = (false, 0, None);
         let Work { p, p_trial, x_trial, g_trial, d, factors, .. } = &mut self.work;
@@ -552,7 +574,7 @@ impl<'e> Solver<dyn Eval + 'e> for Lbfgs {
         s.least_value = s.least_value.min(s.f);
         s.least_residual = s.least_residual.min(reached);
         if s.idle >= IDLE && reached > wanted {
-            s.stalled = Some(Stalled::Rounding);
+            s.stalled = Some(StallReason::Rounding);
         }
         done(reached <= wanted || s.stalled.is_some())
     }

@@ -1,5 +1,5 @@
-//! The primal-dual method with constraint extrapolation that solves the strongly convex subproblems of AdaProx. ConEx, which
-//! linearises its constraints, is in `conex`.
+//! Primal-dual method with constraint extrapolation for the strongly convex subproblems of AdaProx. ConEx, which linearises its
+//! constraints, is in `conex`.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,9 +21,9 @@ pub struct Settings {
     pub t0: u64,
     /// c_tau: the dual step is (t + 1) / c_tau. Default 40.
     pub c_tau: f64,
-    /// What multipliers are kept within, B in the paper. Default 50.
+    /// Bound on the multipliers, B in the paper. Default 50.
     pub bound: f64,
-    /// Whether `bound` is on the sum of the multipliers ("sum") or on each ("box"). Default "sum".
+    /// Whether `bound` applies to the sum of the multipliers ("sum") or to each ("box"). Default "sum".
     pub within: Within,
 }
 
@@ -34,7 +34,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Checks every value.
+    /// Checks that every setting is in range.
     pub fn resolve(self) -> Result<Self> {
         let numbers = [("c_tau", Some(self.c_tau)), ("bound", Some(self.bound)), ("mu", self.mu)];
         for (name, value) in numbers.into_iter().filter_map(|(name, value)| Some((name, value?))) {
@@ -49,13 +49,13 @@ impl Settings {
     }
 }
 
-/// The primal-dual method with constraint extrapolation (PD).
+/// Primal-dual method with constraint extrapolation (PD).
 ///
 /// **Problem.** `min f(z)` over a simple set Z subject to `h_i(z) <= 0`, f and every h_i mu-strongly convex and smooth.
 ///
 /// **Assumptions.** Z is compact; the bound is at least one more than the sum of some optimal multipliers.
 ///
-/// **Iteration** (spec 4.5; eqs. 13, 14 with primal and dual steps as the proof needs them). `lam_0 = 0`, `h(z_{-1}) = h(z_0)`,
+/// **Iteration** (eqs. 13 and 14, with the primal and dual steps of the proof). `lam_0 = 0`, `h(z_{-1}) = h(z_0)`,
 /// `lam_{t+1} = proj_Lambda(lam_t + (1 / tau_t) ((1 + theta_t) h(z_t) - theta_t h(z_{t-1})))`,
 /// `z_{t+1} = proj_Z(z_t - (1 / eta_t) (grad f(z_t) + J(z_t)^T lam_{t+1}))` with `eta_t = mu (t + t0 + 1) / 2`,
 /// `tau_t = c_tau / (t + 1)`, `theta_t = (t + t0 + 2) / (t + t0 + 3)`. The average of z_1, z_2, … with weights
@@ -65,7 +65,7 @@ impl Settings {
 /// **Guarantee.** With the planner's t0 and c_tau, an error of the order of 1 / T^2.
 ///
 /// **Deviations.** The linearisation of ConEx is replaced by plain values, as published. Default t0, c_tau and bound are
-/// practice.
+/// heuristics.
 ///
 /// **Settings.** [`Settings`]: mu, t0, c_tau, bound, within.
 ///
@@ -75,7 +75,7 @@ pub struct Pd {
     settings: Settings,
     mu: f64,
     s: Saved,
-    /// The gradient of the Lagrangian, then the new iterate; working space; values of the constraints; the new multipliers.
+    /// Gradient of the Lagrangian, then the new iterate; working space; values of the constraints; the new multipliers.
     d: Aligned,
     work: Vec<f64>,
     h: Vec<f64>,
@@ -84,20 +84,20 @@ pub struct Pd {
     warm: Warm,
 }
 
-/// What a checkpoint keeps.
+/// State in a checkpoint.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
     t: u64,
     z: Aligned,
     lam: Vec<f64>,
-    /// h(z_{t-1}); empty of meaning at t = 0.
+    /// h(z_{t-1}); unused at t = 0.
     before: Vec<f64>,
     average: RunningMean,
     average_lam: RunningMean,
 }
 
 impl Pd {
-    /// A solver with checked settings, of which `mu` must be there.
+    /// Creates a solver with checked settings, which must include `mu`.
     pub fn new(settings: Settings) -> Result<Self> {
         let settings = settings.resolve()?;
         let mu = settings.mu.ok_or_else(|| {
@@ -107,7 +107,7 @@ impl Pd {
         Ok(Pd { settings, mu, s: Saved::default(), d, work, h, lam, full: Draw::full(), warm: Warm::default() })
     }
 
-    /// Whether the bound holds the multipliers back: then it is too small, or the subproblem is not convex.
+    /// Returns whether the bound on the multipliers is active: then it is too small, or the subproblem is not convex.
     pub fn bound_is_active(&self) -> bool {
         self.settings.within.is_active(self.settings.bound, &self.s.lam)
     }

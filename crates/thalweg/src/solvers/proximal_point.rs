@@ -1,5 +1,5 @@
-//! The proximal-point loop that IPP and AdaProx are: an ordinary solver on one regularised subproblem after another. The two
-//! loops are flattened, one step here is one inner step. What is regularised and relaxed by how much is each method's own.
+//! The proximal-point loop shared by IPP and AdaProx: a solver applied to one regularised subproblem after another, flattened
+//! so that one step is one inner step. The coefficients and relaxations of the subproblems are chosen by the methods.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,45 +23,45 @@ pub enum Output {
 
 /// The inner solver.
 #[derive(Debug, Clone)]
-pub(super) enum Running {
+pub(super) enum InnerSolver {
     Ssg(Box<Ssg>),
     Conex(Box<Conex>),
     Bundle(Box<Bundle>),
     Pd(Box<Pd>),
 }
 
-impl Running {
+impl InnerSolver {
     pub(super) fn get(&self) -> &FirstOrder<'static> {
         match self {
-            Running::Ssg(inner) => &**inner,
-            Running::Conex(inner) => &**inner,
-            Running::Bundle(inner) => &**inner,
-            Running::Pd(inner) => &**inner,
+            InnerSolver::Ssg(inner) => &**inner,
+            InnerSolver::Conex(inner) => &**inner,
+            InnerSolver::Bundle(inner) => &**inner,
+            InnerSolver::Pd(inner) => &**inner,
         }
     }
 
     fn get_mut(&mut self) -> &mut FirstOrder<'static> {
         match self {
-            Running::Ssg(inner) => &mut **inner,
-            Running::Conex(inner) => &mut **inner,
-            Running::Bundle(inner) => &mut **inner,
-            Running::Pd(inner) => &mut **inner,
+            InnerSolver::Ssg(inner) => &mut **inner,
+            InnerSolver::Conex(inner) => &mut **inner,
+            InnerSolver::Bundle(inner) => &mut **inner,
+            InnerSolver::Pd(inner) => &mut **inner,
         }
     }
 }
 
-/// What is added to the problem around a centre.
+/// Regularisation of the problem around a centre.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Subproblem {
     /// Proximal coefficient on the objective.
     pub(super) rho_f: f64,
-    /// And on every constraint.
+    /// Proximal coefficient on every constraint.
     pub(super) rho_g: f64,
-    /// By how much every constraint is relaxed.
+    /// Relaxation of every constraint.
     pub(super) relaxation: Relaxation,
 }
 
-/// The relaxation of subproblem k = 0, 1, …: `first shrink^k + each (k + 1)`.
+/// Relaxation of subproblem k = 0, 1, …: `first shrink^k + each (k + 1)`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Relaxation {
     pub(super) first: f64,
@@ -82,22 +82,22 @@ impl Subproblem {
     }
 }
 
-/// What the next centre is if the inner run accepted none of its iterates.
+/// Rule for the next centre if the inner run accepted none of its iterates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Otherwise {
-    /// Its last iterate.
+pub(super) enum EmptyRunRule {
+    /// The last iterate.
     Last,
     /// The old centre.
     Stay,
 }
 
-/// What a checkpoint keeps, beside the inner solver's state.
+/// State in a checkpoint, in addition to that of the inner solver.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Saved {
-    /// Subproblems finished, and steps made in the current one.
+    /// Number of finished subproblems, and of steps in the current one.
     pub(super) k: u64,
     pub(super) t: u64,
-    /// z_k, and the multipliers of the inner run that gave it; none for z_0 and for solvers without.
+    /// z_k, and the multipliers of the inner run that produced it; empty for z_0 and for solvers without.
     pub(super) centre: Aligned,
     pub(super) multipliers: Vec<f64>,
     /// The drawn centre and its multipliers.
@@ -105,33 +105,33 @@ pub(super) struct Saved {
     pub(super) drawn_multipliers: Vec<f64>,
 }
 
-/// How a subproblem ended.
+/// Result of a step for the current subproblem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moved {
-    /// It goes on.
+pub(super) enum CentreUpdate {
+    /// It is not finished.
     No,
-    /// There is a new centre, from accepted iterates.
+    /// It ended with a new centre from accepted iterates.
     Yes,
-    /// Nothing was accepted.
+    /// It ended without an accepted iterate.
     Empty,
 }
 
-/// The loop.
+/// Proximal-point loop.
 #[derive(Debug, Clone)]
 pub(super) struct ProximalPoint {
-    pub(super) inner: Running,
+    pub(super) inner: InnerSolver,
     pub(super) s: Saved,
     pub(super) subproblem: Subproblem,
     pub(super) inner_iterations: u64,
     pub(super) warm_multipliers: bool,
-    pub(super) otherwise: Otherwise,
-    /// For the view of the subproblem; for the next centre, and afterwards the one before.
+    pub(super) otherwise: EmptyRunRule,
+    /// Buffers for the view of the subproblem, and for the next centre, afterwards the previous one.
     work: Vec<f64>,
     next: Aligned,
 }
 
 impl ProximalPoint {
-    pub(super) fn new(inner: Running, inner_iterations: u64, warm_multipliers: bool, otherwise: Otherwise) -> Self {
+    pub(super) fn new(inner: InnerSolver, inner_iterations: u64, warm_multipliers: bool, otherwise: EmptyRunRule) -> Self {
         let (s, subproblem) = (Saved::default(), Subproblem::default());
         ProximalPoint {
             inner,
@@ -145,7 +145,7 @@ impl ProximalPoint {
         }
     }
 
-    /// The centre before the current one, after a step that moved.
+    /// Returns the previous centre, after a step that moved.
     pub(super) fn previous(&self) -> &[f64] {
         &self.next
     }
@@ -181,8 +181,8 @@ impl ProximalPoint {
         self.inner.get_mut().start(view as &mut dyn Eval, x)
     }
 
-    /// One inner step, and the next subproblem if that was the last of this one.
-    pub(super) fn step(&mut self, ev: &mut dyn Eval) -> Result<(Step, Moved)> {
+    /// Makes one inner step, and starts the next subproblem if it was the last of this one.
+    pub(super) fn step(&mut self, ev: &mut dyn Eval) -> Result<(Step, CentreUpdate)> {
         let s = &mut self.s;
         let view = &mut self.subproblem.around(s.k, &s.centre, ev, &mut self.work);
         let step = self.inner.get_mut().step(view as &mut dyn Eval)?;
@@ -193,22 +193,22 @@ impl ProximalPoint {
             }
         }
         s.t += 1;
-        let mut moved = Moved::No;
+        let mut moved = CentreUpdate::No;
         if step.finished || s.t >= self.inner_iterations {
             moved = self.move_on(ev)?;
         }
         Ok((Step { finished: false, ..step }, moved))
     }
 
-    /// Takes the output of the inner run for z_{k+1} and begins the next one there.
-    fn move_on(&mut self, ev: &mut dyn Eval) -> Result<Moved> {
+    /// Uses the output of the inner run as z_{k+1} and starts the next one there.
+    fn move_on(&mut self, ev: &mut dyn Eval) -> Result<CentreUpdate> {
         let inner = self.inner.get_mut();
         let empty = inner.output(&mut self.next) == PointOrigin::LeastInfeasible;
         let s = &mut self.s;
         if empty {
             match self.otherwise {
-                Otherwise::Last => inner.iterate(&mut self.next),
-                Otherwise::Stay => self.next.copy_from_slice(&s.centre),
+                EmptyRunRule::Last => inner.iterate(&mut self.next),
+                EmptyRunRule::Stay => self.next.copy_from_slice(&s.centre),
             }
         }
         s.multipliers.clear();
@@ -217,13 +217,13 @@ impl ProximalPoint {
         (s.k, s.t) = (s.k + 1, 0);
         let view = &mut self.subproblem.around(s.k, &s.centre, ev, &mut self.work);
         inner.start(view as &mut dyn Eval, &s.centre)?;
-        if let (Running::Conex(inner), true) = (&mut self.inner, self.warm_multipliers) {
+        if let (InnerSolver::Conex(inner), true) = (&mut self.inner, self.warm_multipliers) {
             inner.set_multipliers(&s.multipliers);
         }
-        Ok(if empty { Moved::Empty } else { Moved::Yes })
+        Ok(if empty { CentreUpdate::Empty } else { CentreUpdate::Yes })
     }
 
-    /// Both parts of the state.
+    /// Returns both parts of the state.
     pub(super) fn save(&self) -> Result<(&Saved, State)> {
         Ok((&self.s, self.inner.get().save()?))
     }

@@ -1,4 +1,5 @@
-//! Switching subgradient methods: a step on f when the point is nearly feasible, else a step on the worst constraint.
+//! Switching subgradient methods: a step on f if the point is nearly feasible, else a step on the most violated constraint.
+//! Planning their parameters is in [`crate::plan::ssg`].
 
 use serde::{Deserialize, Serialize};
 
@@ -9,33 +10,33 @@ use crate::math::{Aligned, vec};
 use crate::oracle::Replacement;
 use crate::{Error, Result, plan};
 
-/// The step on an infeasible iteration.
+/// Step on an infeasible iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InfeasibleStep {
-    /// The same `eta` as on feasible ones.
+    /// The same `eta` as on feasible iterations.
     #[default]
     Fixed,
-    /// `g(x) / ||s_g||^2`: lands where the linearised constraint is zero.
+    /// `g(x) / ||s_g||^2`, which leads to a zero of the linearised constraint.
     Polyak,
 }
 
-/// Which point is returned.
+/// Rule that selects the returned point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Output {
-    /// An accepted iterate drawn with probability proportional to its step: what the theorems speak of.
+    /// An accepted iterate drawn with probability proportional to its step, as in the theorems.
     Random,
     /// The step-weighted average of the accepted iterates.
     Average,
     /// The last iterate.
     Last,
-    /// Of the accepted iterates that are feasible, the one with the smallest objective (as its subgradient's batch saw it).
+    /// The feasible accepted iterate with the smallest objective (on the batch of its subgradient).
     #[default]
     BestFeasible,
 }
 
-/// How much an iterate counts in the outputs "random" and "average".
+/// Weight of an iterate in the outputs "random" and "average".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Weights {
@@ -98,7 +99,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The settings that a theorem prescribes, with the output it speaks of.
+    /// Returns the settings that a theorem prescribes, with its output rule.
     pub fn theory(theorem: plan::Theorem, constants: &plan::Constants, eps: f64) -> Result<Self> {
         let plan = plan::plan(theorem, constants, eps, false)?;
         Ok(Settings {
@@ -112,7 +113,7 @@ impl Settings {
         })
     }
 
-    /// Replaces `{ rule = "theory" }` by what the theorem says, and checks every value.
+    /// Replaces `{ rule = "theory" }` by the values of the theorem, and checks every setting.
     pub fn resolve(mut self) -> Result<Self> {
         if let Some(Theory { theorem, eps, constants }) = self.theory.take() {
             let planned = Settings::theory(theorem, &constants, eps)?;
@@ -135,10 +136,10 @@ impl Settings {
     }
 }
 
-/// The switching subgradient method.
+/// Switching subgradient method.
 ///
-/// **Problem.** `min f(x)` over a simple set X subject to `g_j(x) <= 0`, f weakly convex, g_j convex; several constraints
-/// count as their maximum, the lowest index winning ties.
+/// **Problem.** `min f(x)` over a simple set X subject to `g_j(x) <= 0`, f weakly convex, g_j convex; several constraints are
+/// replaced by their maximum, the lowest index winning ties.
 ///
 /// **Assumptions.** X is compact, subgradients are bounded by M, a strictly feasible point exists. With `polyak` steps g may
 /// be weakly convex (no rate is proved here).
@@ -147,10 +148,10 @@ impl Settings {
 /// else d is a subgradient of the worst constraint; `x_{t+1} = proj_X(x_t - eta_t d)`.
 ///
 /// **Guarantee.** With the planner's settings ([`crate::plan`]) and `output = "random"`, the returned iterate is nearly
-/// eps-stationary in expectation and `E g <= eps^2 (rho_hat - rho) / (1 + Lam)`. The other output rules are practice.
+/// eps-stationary in expectation and `E g <= eps^2 (rho_hat - rho) / (1 + Lam)`. The other output rules are heuristics.
 ///
-/// **Deviations.** `best-feasible`, the default, returns a point that can be trusted to be feasible. With batches, the sign
-/// and the worst constraint are taken from the value batch, the means from the subgradient batch. `tol` may be 0.
+/// **Deviations.** `best-feasible`, the default, returns a measured feasible point. With mini-batches, the sign and the largest
+/// constraint come from the value batch, the means from the subgradient batch. `tol` may be 0.
 ///
 /// **Settings.** [`Settings`]: eta, tol, infeasible_step, burn_in, output, weights, batch_f, batch_g, value_batch,
 /// strongly_convex, theory.
@@ -171,7 +172,7 @@ pub struct Ssg {
     value_batch: MiniBatch,
 }
 
-/// What a checkpoint keeps.
+/// State in a checkpoint.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
     t: u64,
@@ -179,13 +180,13 @@ struct Saved {
     accepted: u64,
     reservoir: Reservoir,
     average: RunningMean,
-    /// The best feasible accepted iterate and its objective.
+    /// Best feasible accepted iterate and its objective.
     best: Best,
-    /// The iterate with the smallest violation and that violation.
+    /// Iterate with the smallest violation, and that violation.
     least: Best,
 }
 
-/// The point with the smallest value so far.
+/// Point with the smallest value so far.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Best {
     x: Vec<f64>,
@@ -212,7 +213,7 @@ impl Best {
 }
 
 impl Ssg {
-    /// A solver with checked settings.
+    /// Creates a solver with checked settings.
     pub fn new(settings: Settings) -> Result<Self> {
         let settings = settings.resolve()?;
         let batch = |size| MiniBatch::new(size, Replacement::Without);
@@ -229,13 +230,13 @@ impl Ssg {
         })
     }
 
-    /// How many iterates were accepted from the burn-in on.
+    /// Returns the number of iterates accepted since the burn-in.
     pub fn accepted(&self) -> u64 {
         self.s.accepted
     }
 
-    /// The point that the settings ask for, once there is one; there is one from then on.
-    fn asked(&self) -> Option<&[f64]> {
+    /// Returns the point that the output rule selects, if there is one yet.
+    fn selected_output(&self) -> Option<&[f64]> {
         match self.settings.output {
             Output::Random => self.s.reservoir.get().map(|(_, x)| x),
             Output::Average => self.s.average.get(),
@@ -244,7 +245,8 @@ impl Ssg {
         }
     }
 
-    /// Values of the constraints into `g` and, if the worst exceeds `tol`, its subgradient into `d`. Returns the worst value.
+    /// Computes the values of the constraints into `g` and, if the largest exceeds `tol`, its subgradient into `d`. Returns the
+    /// largest value.
     fn switch<E: Eval + ?Sized>(&mut self, ev: &mut E, tol: f64) -> Result<f64> {
         if self.g.is_empty() {
             return Ok(f64::NEG_INFINITY);
@@ -300,9 +302,9 @@ impl Ssg {
             }
             eta = v / square;
         }
-        // Of the candidates only the one that is asked for is kept up to date, and until there is one what stands in for it: with
-        // millions of variables each is a pass.
-        if recorded && self.asked().is_none() {
+        // Only the candidate of the output rule is updated, and its fallback until there is one, since with millions of
+        // variables each update is a pass.
+        if recorded && self.selected_output().is_none() {
             self.s.least.offer(&self.s.x, v);
         }
         if recorded && (feasible || self.settings.strongly_convex) {
@@ -338,7 +340,7 @@ impl Method for Ssg {
     }
 
     fn output(&self, out: &mut [f64]) -> PointOrigin {
-        match self.asked() {
+        match self.selected_output() {
             Some(x) => {
                 out.copy_from_slice(x);
                 PointOrigin::OutputRule
@@ -366,7 +368,7 @@ impl<'e> Solver<dyn Eval + 'e> for Ssg {
         self.s.t = 0;
         self.s.accepted = 0;
         self.s.x.set(x);
-        // Candidates for an output that is not asked for take no memory, here or in a checkpoint.
+        // Candidates of unused output rules take no memory, here or in a checkpoint.
         let output = self.settings.output;
         let kept = |wanted: bool| if wanted { dim } else { 0 };
         self.s.reservoir.reset(kept(output == Output::Random));

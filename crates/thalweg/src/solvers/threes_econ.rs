@@ -1,4 +1,5 @@
-//! Exact penalty, smoothed, with a SPIDER estimate of the constraint: a single loop for expectation constraints.
+//! 3S-Econ: a smoothed exact penalty with a SPIDER estimate of the constraint, in a single loop for expectation constraints.
+//! Planning its parameters is in [`crate::plan::threes_econ`].
 
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
@@ -11,37 +12,37 @@ use crate::oracle::Replacement;
 use crate::plan::threes_econ as plan;
 use crate::{Error, Note, Result};
 
-/// Iterations over which the penalty is watched.
+/// Iterations over which the penalty is monitored.
 const WINDOW: u64 = 200;
-/// Where `beta = "auto"` starts.
+/// Initial value of `beta = "auto"`.
 const FIRST_BETA: f64 = 10.0;
 
-/// The weight of the penalty: a number, or "auto".
+/// Weight of the penalty: a number, or "auto".
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Beta {
-    /// This weight.
+    /// A fixed weight.
     Fixed(f64),
-    /// Starts at 10 and is doubled when the run is stationary for the penalised problem but infeasible.
+    /// Starts at 10 and is doubled if the run is stationary for the penalised problem but infeasible.
     Auto,
 }
 
-/// The length of an epoch: a number, or "sqrt".
+/// Length of an epoch: a number, or "sqrt".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Epoch {
-    /// This many iterations.
+    /// A fixed number of iterations.
     Fixed(u64),
     /// The square root of the largest sample stream, rounded up.
     Sqrt,
 }
 
-/// Which point is returned.
+/// Rule that selects the returned point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Output {
-    /// The last iterate: what the experiments show.
+    /// The last iterate, as in the experiments.
     #[default]
     Last,
-    /// A uniformly drawn iterate: what the theorems speak of.
+    /// A uniformly drawn iterate, as in the theorems.
     Random,
 }
 
@@ -86,7 +87,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The settings that a theorem prescribes, with the output it speaks of.
+    /// Returns the settings that a theorem prescribes, with its output rule.
     pub fn theory(theorem: plan::Theorem, constants: &plan::Constants, eps: f64) -> Result<Self> {
         let planned = plan::plan(theorem, constants, eps)?;
         let Some(steps) = planned.steps else {
@@ -104,7 +105,7 @@ impl Settings {
         })
     }
 
-    /// Takes the theorem's values, if one is named, and checks every value.
+    /// Replaces the settings by the theorem's values, if one is named, and checks every value.
     pub fn resolve(mut self) -> Result<Self> {
         if let Some(Theory { theorem, eps, constants }) = self.theory.take() {
             self = Settings { output: self.output, ..Settings::theory(theorem, &constants, eps)? };
@@ -137,24 +138,24 @@ impl Settings {
 
 /// 3S-Econ.
 ///
-/// **Problem.** `min f(x)` subject to `g(x) = E g(x, xi) <= 0`, over a simple set if there is one; several constraints count as
-/// their maximum.
+/// **Problem.** `min f(x)` subject to `g(x) = E g(x, xi) <= 0`, over a simple set if there is one; several constraints are
+/// replaced by their maximum.
 ///
 /// **Assumptions.** f and g weakly convex with bounded subgradients on a bounded domain; g mean-square Lipschitz in x; a
 /// regularity condition (sharpness, gradients away from zero, or uniform Slater).
 ///
-/// **Iteration** (Algorithm 1). Every q iterations `u_k` is the mean of g over S1 samples, in between
-/// `u_k = u_{k-1} + mean over S2 samples of g(x_k, .) - g(x_{k-1}, .)`, the same samples at both points;
-/// `x_{k+1} = proj(x_k - alpha_k (s_f + beta clip(u_k / nu, 0, 1) s_g))`. What is tracked is the mean inside the constraint: for
-/// `|mean difference| - bound` the signed difference, whose absolute value would be biased.
+/// **Iteration** (Algorithm 1). Every q iterations `u_k` is the mean of g over S1 samples, in between `u_k = u_{k-1} + mean
+/// over S2 samples of g(x_k, .) - g(x_{k-1}, .)`, the same samples at both points; `x_{k+1} = proj(x_k - alpha_k (s_f + beta
+/// clip(u_k / nu, 0, 1) s_g))`. The estimate tracks the mean inside the constraint: for `|mean difference| - bound` the signed
+/// difference, whose absolute value would be biased.
 ///
 /// **Guarantee.** With the planner's constants a uniformly drawn iterate is nearly stationary for the smoothed penalty, and by
 /// Theorem 2.5 near an eps-KKT point of the problem if beta exceeds its bound.
 ///
-/// **Deviations.** Iterates are projected onto the domain. `beta = "auto"` doubles beta, and halves alpha, when over 200
+/// **Deviations.** Iterates are projected onto the domain. `beta = "auto"` doubles beta, and halves alpha, if over 200
 /// iterations (two epochs if those are longer) the penalty is saturated (`u >= nu`) and the mean step is below a fifth of the
-/// mean pull of f: the point is stationary for the penalised problem but infeasible, which no longer run can mend. With a
-/// fixed beta that is a note in the outcome. The multiplier in the outcome is the mean of `beta clip(u / nu)` over the last
+/// mean step on f: the point is stationary for the penalised problem but infeasible, which more iterations cannot change. With
+/// a fixed beta the outcome has a note about it. The multiplier in the outcome is the mean of `beta clip(u / nu)` over the last
 /// such window.
 ///
 /// **Settings.** [`Settings`]: beta, nu, alpha, s1, s2, q, output, theory.
@@ -176,12 +177,12 @@ pub struct ThreesEcon {
     q: u64,
 }
 
-/// What a checkpoint keeps.
+/// State in a checkpoint.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
     k: u64,
     beta: f64,
-    /// Factor on alpha after beta was raised.
+    /// Factor of alpha after beta was raised.
     shortened: f64,
     x: Vec<f64>,
     /// x_{k-1}.
@@ -202,7 +203,7 @@ struct Raise {
     violation: f64,
 }
 
-/// What the penalty did over the current window.
+/// Statistics of the penalty over the current window.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Watch {
     seen: u64,
@@ -211,15 +212,15 @@ struct Watch {
     violation: f64,
     /// Sum of beta clip(u / nu) for each constraint.
     sums: Vec<f64>,
-    /// Where the window began, and the step-weighted sum of the subgradients of f.
+    /// First point of the window, and the step-weighted sum of the subgradients of f.
     start: Vec<f64>,
     objective: Vec<f64>,
-    /// The last full window was stationary but infeasible; its mean violation.
+    /// Mean violation of the last full window, if it was stationary but infeasible.
     stuck: Option<f64>,
 }
 
 impl Watch {
-    /// Begins a window at `x`; what the last one found stays.
+    /// Starts a window at `x`; results of the last one stay.
     fn begin(&mut self, x: &[f64]) {
         (self.seen, self.saturated, self.violation) = (0, 0, 0.0);
         self.start.clear();
@@ -228,14 +229,14 @@ impl Watch {
         self.objective.resize(x.len(), 0.0);
     }
 
-    /// Whether the mean step over the window was small next to the mean pull of f: the two pulls cancel out.
+    /// Returns whether the mean step over the window was small against the mean step on f, so that the two parts cancel.
     fn balanced(&self, x: &[f64]) -> bool {
         vec::distance(&self.start, x) <= 0.2 * vec::norm(&self.objective)
     }
 }
 
 impl ThreesEcon {
-    /// A solver with checked settings.
+    /// Creates a solver with checked settings.
     pub fn new(settings: Settings) -> Result<Self> {
         let settings = settings.resolve()?;
         Ok(ThreesEcon {
@@ -253,12 +254,12 @@ impl ThreesEcon {
         })
     }
 
-    /// The weight of the penalty now.
+    /// Returns the current weight of the penalty.
     pub fn beta(&self) -> f64 {
         self.s.beta
     }
 
-    /// u_k into the estimate; afterwards `g` holds the constraint values that follow from it.
+    /// Updates the estimate u_k, and writes the resulting constraint values to `g`.
     fn estimate<E: Eval + ?Sized>(&mut self, ev: &mut E) -> Result<()> {
         if self.s.spider.resets() {
             let draw = self.reset_batch.draw(ev);
@@ -280,7 +281,7 @@ impl ThreesEcon {
         ev.refresh(&self.s.x)?;
         let mut worst = None;
         if self.q == 1 && self.reset_batch.is_full() {
-            // The estimate is the value itself: one forward pass serves value and subgradient.
+            // The estimate is the value itself, so that one forward pass serves value and subgradient.
             let mut choose = |g: &[f64], w: &mut [f64]| {
                 worst = vec::first_max(g);
                 if let Some((j, v)) = worst {
@@ -325,8 +326,8 @@ impl ThreesEcon {
         Ok(Step { kind: if weight > 0.0 { StepKind::Constraint } else { StepKind::Objective }, finished: false })
     }
 
-    /// Keeps an eye on the penalty: a point where it has its full weight and still only balances the objective is stationary
-    /// for the penalised problem, and infeasible.
+    /// Monitors the penalty: a point where it has its full weight and only balances the objective is stationary for the
+    /// penalised problem, and infeasible.
     fn watch(&mut self, j: usize, v: f64, weight: f64) {
         let window = WINDOW.max(2 * self.q);
         let watch = &mut self.s.watch;
@@ -342,7 +343,8 @@ impl ThreesEcon {
         watch.stuck = stuck.then_some(watch.violation / window as f64);
         watch.begin(&self.s.x);
         if let (Some(violation), Beta::Auto) = (watch.stuck, self.settings.beta) {
-            // The penalty's part of a step keeps its length: a longer one would overshoot and look like a violation that stays.
+            // Halving alpha keeps the length of the penalty's part of a step; a longer one would overshoot and look like a
+            // persistent violation.
             self.s.beta *= 2.0;
             self.s.shortened *= 0.5;
             self.s.raises.push(Raise { beta: self.s.beta, iteration: self.s.k, violation });

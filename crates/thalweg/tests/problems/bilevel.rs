@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use thalweg::Note;
 use thalweg::bilevel::problems::{Interval, Pricing, Quadratic, Toy};
-use thalweg::bilevel::{self, Bilevel, Derivatives, Form, Formulas, InnerSteps, Number, Pair, SingleLevel, Written};
+use thalweg::bilevel::{self, Bilevel, Derivatives, Form, Formulas, FromFormulas, InnerSteps, Number, Pair, SingleLevel};
 use thalweg::math::vec;
 use thalweg::oracle::{At, Description, Draw, Pick, Problem, Scratch, Subgradients, Values, Warm, check};
 use thalweg::run::{self, Options, Outcome, Record, StopReason};
@@ -20,9 +20,9 @@ fn toy() -> Arc<dyn Bilevel> {
 fn small() -> Vec<Arc<dyn Bilevel>> {
     vec![
         toy(),
-        Arc::new(Written(Interval::new().unwrap())),
-        Arc::new(Written(Quadratic::new().unwrap())),
-        Arc::new(Written(Pricing::new().unwrap())),
+        Arc::new(FromFormulas(Interval::new().unwrap())),
+        Arc::new(FromFormulas(Quadratic::new().unwrap())),
+        Arc::new(FromFormulas(Pricing::new().unwrap())),
     ]
 }
 
@@ -198,12 +198,12 @@ fn small_problems_have_the_answers_on_paper() {
         bilevel::solve(&problem, &[x], &settings, &Options::default(), &mut ()).unwrap()
     };
     let (sg, pd) = (|| adaprox::Inner::Sg(adaprox::Sg::default()), || adaprox::Inner::Pd(pd::Settings::default()));
-    let interval = solve(Arc::new(Written(Interval::new().unwrap())), 1.5, pd());
+    let interval = solve(Arc::new(FromFormulas(Interval::new().unwrap())), 1.5, pd());
     assert!(interval.x[0].abs() < 0.05 && (interval.objective - 0.5).abs() < 0.02, "{interval:?}");
-    let quadratic = solve(Arc::new(Written(Quadratic::new().unwrap())), 1.0, sg());
+    let quadratic = solve(Arc::new(FromFormulas(Quadratic::new().unwrap())), 1.0, sg());
     assert!(quadratic.x[0].abs() < 0.05 && (quadratic.extremes.unwrap().pessimistic.value - 0.5).abs() < 0.02);
     // With y down to 3/2 - x - 0.215 the best price is 0.64 in place of 0.75, worth 0.546 in place of 0.5625.
-    let pricing = solve(Arc::new(Written(Pricing::new().unwrap())), 1.25, pd());
+    let pricing = solve(Arc::new(FromFormulas(Pricing::new().unwrap())), 1.25, pd());
     let worth = pricing.extremes.as_ref().unwrap();
     assert!((pricing.x[0] - 0.64).abs() < 0.05 && (worth.pessimistic.value + 0.5469).abs() < 0.01, "{pricing:?}");
 }
@@ -211,14 +211,14 @@ fn small_problems_have_the_answers_on_paper() {
 /// What x is worth, by solves that know nothing of the reformulation.
 #[test]
 fn the_worst_and_the_best_answer_are_found() {
-    let shop = Written(Pricing::new().unwrap());
+    let shop = FromFormulas(Pricing::new().unwrap());
     for x in [0.3, 0.75, 1.25] {
         let worth = bilevel::extremes(&shop, &[x], 1e-9).unwrap();
         assert!((worth.pessimistic.value + x * (1.5 - x)).abs() < 2e-3 * (1.0 + x), "{x}: {worth:?}");
         assert!((worth.optimistic.value + x * (2.5 - x)).abs() < 2e-3 * (1.0 + x), "{x}: {worth:?}");
         assert!(worth.inner_value == 0.0 && worth.pessimistic.violation <= 1e-9);
     }
-    let quadratic = Written(Quadratic::new().unwrap());
+    let quadratic = FromFormulas(Quadratic::new().unwrap());
     let worth = bilevel::extremes(&quadratic, &[0.5], 1e-8).unwrap();
     assert!((worth.pessimistic.value - 0.75).abs() < 1e-3 && (worth.pessimistic.y[1] - 0.5).abs() < 1e-2, "{worth:?}");
     let refused = bilevel::extremes(&quadratic, &[0.5], 0.0).unwrap_err().to_string();
@@ -266,7 +266,7 @@ fn the_value_function_is_that_of_the_closed_form() {
     }
     let (alpha, x) = (0.1, 1.5);
     let form = Form { alpha, inner_accuracy: Some(1e-18), ..Form::default() };
-    let problem = SingleLevel::new(Arc::new(Written(Inner { follow: 1.0 })), form).unwrap();
+    let problem = SingleLevel::new(Arc::new(FromFormulas(Inner { follow: 1.0 })), form).unwrap();
     let (mut warm, mut scratch) = (Warm::default(), problem.scratch());
     let z = [x, 0.2, -0.3, 0.4];
     problem.refresh(&z, &mut warm, &mut scratch).unwrap();
@@ -274,7 +274,7 @@ fn the_value_function_is_that_of_the_closed_form() {
     assert!((problem.inner_value(&warm).unwrap() - alpha * x * x / (2.0 * (1.0 + alpha))).abs() < 1e-12);
     // Five steps from (1, 1), with L = 1 known up to the margin of 5% that an estimate gets: 1 / 1.25 in place of 1 / 1.2.
     let fixed = Form { alpha, inner_steps: InnerSteps::Fixed(5), ..Form::default() };
-    let problem = SingleLevel::new(Arc::new(Written(Inner { follow: 0.0 })), fixed).unwrap();
+    let problem = SingleLevel::new(Arc::new(FromFormulas(Inner { follow: 0.0 })), fixed).unwrap();
     let mut warm = Warm { values: vec![1.0, 1.0], parts: vec![vec![1.0, f64::NAN].into()] };
     assert_eq!(problem.refresh(&z, &mut warm, &mut scratch).unwrap(), 5);
     assert!((warm.values[0] + 0.401_877_57).abs() < 1e-8 && (warm.values[1] - 0.401_877_57).abs() < 1e-8, "{warm:?}");
@@ -336,7 +336,8 @@ fn a_continued_run_is_the_uninterrupted_one() {
     let folder = std::env::temp_dir().join(format!("thalweg-bilevel-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let prepared =
-        bilevel::prepare(&(Arc::new(Written(Pricing::new().unwrap())) as Arc<dyn Bilevel>), Form::default(), &[1.25]).unwrap();
+        bilevel::prepare(&(Arc::new(FromFormulas(Pricing::new().unwrap())) as Arc<dyn Bilevel>), Form::default(), &[1.25])
+            .unwrap();
     // A start that violates rows, so that the shrinking relaxation is part of the state.
     let start: Vec<f64> = prepared.start.iter().map(|z| 0.9 * z).collect();
     for (k, inner) in
@@ -551,7 +552,7 @@ fn what_goes_wrong_is_said() {
     assert!(found.outcome.notes.iter().any(|n| n.to_string().starts_with(said)), "{:?}", found.outcome.notes);
     let pd = adaprox::Settings { outer: 100, inner: adaprox::Inner::Pd(pd::Settings::default()), ..sigma(20.0) };
     let settings = bilevel::Settings { solver: Some(pd), ..Default::default() };
-    let interval: Arc<dyn Bilevel> = Arc::new(Written(Interval::new().unwrap()));
+    let interval: Arc<dyn Bilevel> = Arc::new(FromFormulas(Interval::new().unwrap()));
     let found = bilevel::solve(&interval, &[1.5], &settings, &Options::default(), &mut ()).unwrap();
     let said = "sigma = 20 is too small: the curvature between the centres of subproblem ";
     assert!(found.outcome.notes.iter().any(|n| n.to_string().starts_with(said)), "{:?}", found.outcome.notes);
