@@ -113,7 +113,7 @@ fn unknown_theorems_and_methods_are_refused() {
     ran.refused(&[
         "method 'sgs' has no planner",
         "did you mean ssg?",
-        "expected ssg, conex, ipp, threes-econ, dszog, adaprox, mspg, st-spg, bmd",
+        "expected ssg, conex, ipp, threes-econ, adaprox, st-spg, mspg, bmd, dszog",
     ]);
 }
 
