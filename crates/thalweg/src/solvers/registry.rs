@@ -19,7 +19,7 @@ pub enum Needs {
     Values,
     /// Values and subgradients.
     Subgradients,
-    /// The structure of an inf-projection, see [`crate::infproj`].
+    /// The structure of an inf-projection, see [`crate::oracle::InfProjection`].
     InfProjection,
     /// The loss of each sample, whose worst weighted mean is minimised.
     SampleLosses,
