@@ -1,5 +1,5 @@
 //! Schedule of an experiment: which tasks there are, in which order several workers take them, and which problems stay in memory, next to
-//! other processes on the same store. One task is done in [`super::execute`]; progress goes to a [`Watch`].
+//! other processes on the same store. One task is done in `lab/execute.rs`; progress goes to a [`Watch`].
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -253,7 +253,7 @@ pub struct ProblemTable {
 }
 
 impl RunSpec {
-    /// From the tables of a spec, which [`super::keys::plain`] has made JSON.
+    /// From the tables of a spec, converted to JSON.
     pub fn new(tables: &Value) -> Self {
         serde_json::from_value(tables.clone()).unwrap_or_default()
     }
