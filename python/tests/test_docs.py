@@ -87,7 +87,13 @@ def anchors(text):
 
 
 def test_links_lead_somewhere():
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "python" / "README.md", *(ROOT / "docs").rglob("*.md")]
+    pages = [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "python" / "README.md",
+        ROOT / "benchmarks" / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+    ]
     broken, seen = [], 0
     for page in pages:
         text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
