@@ -91,11 +91,11 @@ def test_a_disc_of_a_hundred_thousand_half_planes():
 
 def test_what_is_violated_is_counted():
     result = solve(1000, options={"maxiter": 1}, x0=[3.0, 0.0])
-    assert not result.success and result.status == 1 and result.message.startswith("not feasible")
+    assert not result.success and result.status == 1 and result.message.startswith("infeasible; ")
     every = Disc(1000)(result.x, np.arange(1000))
     assert result.violated == np.mean(every > 1e-6) > 0.3
     assert result.maxcv == every.max()
-    assert solve(1000, options={"maxiter": 1}, x0=[3.0, 0.0], ctol=5.0).success
+    assert solve(1000, options={"maxiter": 1}, x0=[3.0, 0.0], feasibility=5.0).success
 
 
 @pytest.mark.parametrize("samples", [None, 40])
@@ -282,9 +282,9 @@ def test_names():
     listed = solve(50, names=[f"side {j}" for j in range(50)])
     assert listed.worst == [(f"side {j}", value) for j, value in solve(50).worst]
     assert listed.history.names[49] == "side 49" and solve(50).history.names[49] == "g[49]"
-    with pytest.raises(ValueError, match="names has 3 entries: wanted 50, one for each constraint"):
+    with pytest.raises(ValueError, match="names must have 50 entries, one for each constraint, got 3"):
         solve(50, names=["a", "b", "c"])
-    with pytest.raises(TypeError, match="names is of type str: wanted a sequence of names, or a function of the index"):
+    with pytest.raises(TypeError, match="names must be a sequence of names or a function of the index, got str"):
         solve(50, names="abc")
     with pytest.raises(ZeroDivisionError):
         solve(50, names=lambda j: 1 / 0)
@@ -475,16 +475,19 @@ ROWS = LinearConstraint([[1.0, 1.0]], -np.inf, 1.0)
 @pytest.mark.parametrize(
     "given, sentence",
     [
-        ({"fun": 3}, "fun is of type int: wanted a function of x"),
-        ({"x0": "here"}, "x0 is of type str: wanted a vector of numbers"),
-        ({"n_constraints": None}, "n_constraints is not given: wanted how many"),
-        ({"n_constraints": 0}, "n_constraints = 0: wanted a whole number of at least 1"),
-        ({"n_constraints": 2.5}, "n_constraints = 2.5"),
-        ({"constraints": [ROWS]}, "constraints is of type list: wanted a function of x and indices, or one LinearConstraint"),
-        ({"constraints": ROWS, "n_constraints": 2}, "n_constraints = 2: wanted 1, the rows of the LinearConstraint, or nothing"),
+        ({"fun": 3}, "fun must be a function of x, got int"),
+        ({"x0": "here"}, "x0 must be a vector of numbers, got str"),
+        ({"n_constraints": None}, "n_constraints is required if constraints is a function"),
+        ({"n_constraints": 0}, "n_constraints must be a positive integer, got 0"),
+        ({"n_constraints": 2.5}, r"n_constraints must be a positive integer, got 2\.5"),
+        ({"constraints": [ROWS]}, "constraints must be a function of x and indices or one LinearConstraint, got list"),
+        (
+            {"constraints": ROWS, "n_constraints": 2},
+            "n_constraints must be 1, the number of rows of the LinearConstraint, or None, got 2",
+        ),
         (
             {"constraints": LinearConstraint(np.ones((1, 3)), -np.inf, 1.0), "n_constraints": None},
-            r"the matrix of the LinearConstraint has shape \(1, 3\): wanted 2 columns",
+            r"the matrix of the LinearConstraint must have 2 columns, one for each variable, got shape \(1, 3\)",
         ),
         (
             {"constraints": LinearConstraint([[1.0, 0.0]], 2.0, 1.0), "n_constraints": None},
@@ -500,28 +503,31 @@ ROWS = LinearConstraint([[1.0, 1.0]], -np.inf, 1.0)
         ),
         (
             {"constraints": LinearConstraint([[1.0, 0.0]], np.nan, 1.0), "n_constraints": None},
-            "lb of the LinearConstraint is NaN",
+            "lb of the LinearConstraint must not be NaN",
         ),
         (
             {"method": "zopsgd"},
-            "zopsgd projects onto .*, which a function does not describe: wanted a LinearConstraint, or method='dszog'",
+            "zopsgd projects onto the constraints; use a LinearConstraint in place of a function, or method='dszog'",
         ),
         ({"method": "AccSZOFW"}, "accszofw projects onto the constraints"),
-        ({"repair": True}, "repair projects onto the constraints, .* wanted a LinearConstraint, or no repair"),
+        (
+            {"repair": True},
+            "repair projects onto the constraints; use a LinearConstraint in place of a function, or repair=False",
+        ),
         (
             {"method": "zoscgd", "constraints": ROWS, "n_constraints": None},
             "zoscgd minimises linear functions over the points that keep the constraints.*wanted a bounded domain",
         ),
-        ({"method": "ssg"}, "method = 'ssg': wanted one of dszog, zopsgd, zoscgd, acczomda, accszofw, which use values alone"),
-        ({"method": 3}, "method is of type int: wanted one of dszog"),
+        ({"method": "ssg"}, "method must be one of dszog, zopsgd, zoscgd, acczomda, accszofw, got 'ssg'"),
+        ({"method": 3}, "method must be one of dszog, zopsgd, zoscgd, acczomda, accszofw, got int"),
         ({"options": {"betta": 1.0}}, "key 'betta' is not known .did you mean beta"),
         ({"options": {"beta": -1.0}}, "beta = -1"),
         ({"options": {"certificate": {}}}, "key 'certificate' is not known"),
-        ({"options": 3}, "options is of type int: wanted a dict"),
-        ({"bounds": [(0, 1)]}, "bounds has 1 entries: wanted 2 pairs"),
-        ({"seed": -1}, "seed = -1: wanted a whole number"),
-        ({"ctol": -1.0}, "feasibility = -1"),
-        ({"n_samples": 0}, "n_samples = 0: wanted a whole number of at least 1"),
+        ({"options": 3}, "options must be a dict, got int"),
+        ({"bounds": [(0, 1)]}, r"bounds must have 2 pairs \(low, high\), one for each variable, got 1 entries"),
+        ({"seed": -1}, r"seed must be an integer from 0 to 2\^63 - 1, got -1"),
+        ({"feasibility": -1.0}, "feasibility = -1"),
+        ({"n_samples": 0}, "n_samples must be a positive integer, got 0"),
     ],
 )
 def test_what_cannot_be_meant_gets_a_sentence(given, sentence):
@@ -531,7 +537,9 @@ def test_what_cannot_be_meant_gets_a_sentence(given, sentence):
 
 
 def test_constraints_that_were_counted_but_not_given():
-    with pytest.raises(ValueError, match="n_constraints = 5 without constraints"):
+    with pytest.raises(
+        ValueError, match="n_constraints = 5 is given without constraints; set constraints to a function of x and indices"
+    ):
         minimize(away, [0.0, 0.0], n_constraints=5)
 
 
@@ -542,10 +550,10 @@ def test_results_are_kept_and_shown(capsys):
     page = result._repr_html_()
     assert "stopped at the iteration limit" in page and "&lt;b&gt;" in page and "<b>" not in page and "ncev" in page
     axes = result.plot()
-    assert [a.get_ylabel() for a in axes] == ["objective", "largest constraint (kept at 0 or below)"]
+    assert [a.get_ylabel() for a in axes] == ["objective", "largest constraint (satisfied if at most 0)"]
     assert np.array_equal(axes[1].lines[-1].get_ydata(), result.history.maxcv)
     assert "maxcv" in result.history.to_frame() and result.history.to_frame().shape[1] == 8
     few = solve(3).plot()
-    assert few[1].get_ylabel() == "constraints (kept at 0 or below)" and len(few[1].lines) == 4
+    assert few[1].get_ylabel() == "constraints (satisfied if at most 0)" and len(few[1].lines) == 4
     assert not hasattr(minimize(away, [0.0, 0.5], options={"maxiter": 5}).plot(), "__len__")
     assert thalweg.blackbox is blackbox

@@ -110,7 +110,7 @@ def test_wrong_names_are_sentences():
         datasets.load("adult")
     with pytest.raises(ValueError, match="a9a is not a raw table: raw tables are adult"):
         datasets.load_table("a9a")
-    with pytest.raises(TypeError, match="^name is of type int: wanted the name of a data set, such as 'a9a'$"):
+    with pytest.raises(TypeError, match="^name must be the name of a data set such as 'a9a', got int$"):
         datasets.load(9)
 
 

@@ -87,7 +87,13 @@ def anchors(text):
 
 
 def test_links_lead_somewhere():
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "python" / "README.md", *(ROOT / "docs").rglob("*.md")]
+    pages = [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "python" / "README.md",
+        ROOT / "benchmarks" / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+    ]
     broken, seen = [], 0
     for page in pages:
         text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
@@ -125,7 +131,7 @@ def test_every_name_is_there_and_the_command_starts_without_scipy():
 
     for name in thalweg.__all__:
         assert getattr(thalweg, name) is not None and name in dir(thalweg), name
-    assert set(thalweg._HOMES) == set(thalweg.__all__) - {"__version__"}
+    assert set(thalweg._MODULES) == set(thalweg.__all__) - {"__version__"}
     with pytest.raises(AttributeError, match="no attribute 'minimise'"):
         _ = thalweg.minimise
     code = "import sys, thalweg.__main__; sys.exit(any(m in sys.modules for m in ('scipy', 'sklearn', 'pandas')))"

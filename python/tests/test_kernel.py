@@ -84,10 +84,10 @@ def test_fairness_under_a_kernel():
 @pytest.mark.parametrize(
     "parameters, sentence",
     [
-        ({"gamma": "scales"}, "gamma = 'scales': wanted 'scale', 'auto' or a finite number above 0"),
-        ({"gamma": 0.0}, "gamma = 0.0: wanted 'scale', 'auto' or a finite number above 0"),
-        ({"n_components": 0}, "n_components = 0: wanted a whole number of at least 1"),
-        ({"n_components": 2.5}, "n_components = 2.5: wanted a whole number of at least 1"),
+        ({"gamma": "scales"}, "gamma must be 'scale', 'auto' or a positive number, got 'scales'"),
+        ({"gamma": 0.0}, r"gamma must be 'scale', 'auto' or a positive number, got 0\.0"),
+        ({"n_components": 0}, "n_components must be a positive integer or None, got 0"),
+        ({"n_components": 2.5}, r"n_components must be a positive integer or None, got 2\.5"),
     ],
 )
 def test_refusals(parameters, sentence):
@@ -99,6 +99,8 @@ def test_refusals(parameters, sentence):
 def test_what_does_not_fit_into_memory_is_refused():
     X = np.arange(30_000.0).reshape(-1, 1)
     y = np.arange(30_000) % 2
-    with pytest.raises(ValueError, match="30000 rows with 30000 centres take 7.2 GB: wanted n_components of at most 17895"):
+    with pytest.raises(
+        ValueError, match=r"the kernel values of 30000 rows and 30000 centres take 7\.2 GB; set n_components to at most 17895"
+    ):
         KernelConstrainedClassifier().fit(X, y)
     assert KernelConstrainedClassifier(n_components=5, max_iter=2).fit(X, y).centers_.shape == (5, 1)

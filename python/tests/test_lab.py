@@ -232,23 +232,24 @@ def test_other_threads_run_meanwhile(tmp_path, ctrl_c):
 
 def test_wrong_input_is_a_sentence(tmp_path):
     store, file = tmp_path / "kept.sqlite", spec(tmp_path)
-    with pytest.raises(
-        FileNotFoundError, match="none.sqlite: there is no such file: wanted a store that an experiment has filled$"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"^store .*none\.sqlite not found$"):
         lab.read(tmp_path / "none.sqlite")
-    with pytest.raises(FileNotFoundError, match="none.toml: there is no such file: wanted the description of an experiment$"):
+    with pytest.raises(
+        FileNotFoundError,
+        match=r"^experiment file .*none\.toml not found$",
+    ):
         lab.run(tmp_path / "none.toml", store=store)
-    with pytest.raises(ValueError, match="^jobs = 0: wanted a whole number, at least 1$"):
+    with pytest.raises(ValueError, match="^jobs must be a positive integer, got 0$"):
         lab.run(file, store=store, jobs=0)
     assert not store.exists()
     lab.run(file, store=store, verbose=0)
     with pytest.raises(ValueError, match=r"^experiment 'smal' is not known \(did you mean small\?\): wanted one of small$"):
         lab.read(store, "smal")
-    with pytest.raises(TypeError, match="^experiment is of type int: wanted the name of an experiment$"):
+    with pytest.raises(TypeError, match="^experiment must be a string, got int$"):
         lab.read(store, 1)
-    with pytest.raises(TypeError, match="^only is of type int: wanted part of a run's name$"):
+    with pytest.raises(TypeError, match="^only must be a string, got int$"):
         lab.run(file, store=store, only=1)
-    with pytest.raises(ValueError, match="^curves = 'all': wanted True or False, 'recorded' or 'certified'$"):
+    with pytest.raises(ValueError, match="^curves must be True, False, 'recorded' or 'certified', got 'all'$"):
         lab.read(store, curves="all")
     (tmp_path / "noise.sqlite").write_bytes(b"this is no store, whatever its name says" * 20)
     with pytest.raises(ValueError, match="noise.sqlite"):

@@ -164,9 +164,14 @@ def test_a_plan_is_a_dictionary_that_shows_itself():
         assert set(plan) <= set(dir(plan))
         again = pickle.loads(pickle.dumps(plan))
         assert again == plan and repr(again) == repr(plan)
-    with pytest.raises(AttributeError, match="the plan has no 'steps': there are theorem, iterations"):
+    with pytest.raises(
+        AttributeError,
+        match="the plan has no 'steps'; it has theorem, iterations, burn_in, tol, eta",
+    ):
         _ = plans[0].steps
-    with pytest.raises(AttributeError, match="a plan is what a theorem says"):
+    with pytest.raises(
+        AttributeError, match=r"cannot set iterations: a plan is immutable; dict\(plan\) is a copy that can be changed"
+    ):
         plans[0].iterations = 5
 
 
@@ -204,11 +209,11 @@ def test_refusals_are_sentences_in_the_words_of_python(arguments, sentence):
 
 
 def test_wrong_types_are_told():
-    with pytest.raises(TypeError, match="^eps = 'small': wanted a number$"):
+    with pytest.raises(TypeError, match="^eps must be a number, got 'small'$"):
         thalweg.plan(eps="small")
-    with pytest.raises(TypeError, match="^rho = 'one': wanted a number$"):
+    with pytest.raises(TypeError, match="^rho must be a number, got 'one'$"):
         thalweg.plan(eps=0.1, rho="one")
-    with pytest.raises(TypeError, match="^theorem = 4.2: wanted text$"):
+    with pytest.raises(TypeError, match=r"^theorem must be a string, got 4\.2$"):
         thalweg.plan(eps=0.1, theorem=4.2)
 
 
@@ -218,7 +223,7 @@ def test_without_pandas_there_are_rows(monkeypatch):
     rows = thalweg.complexity("ssg")
     assert isinstance(rows, list) and rows == frame.to_dict("records")
     assert [known["name"] for known in thalweg.datasets.list()][:2] == ["a9a", "adult"]
-    with pytest.raises(ImportError, match="^a DataFrame needs pandas, which is not installed: pip install pandas$"):
+    with pytest.raises(ImportError, match="^a DataFrame needs pandas; install it with pip install pandas$"):
         thalweg.datasets.load_table("german")
 
 

@@ -105,14 +105,14 @@ def test_weights_ball_and_limits():
 @pytest.mark.parametrize(
     "parameters, sentence",
     [
-        ({"loss": "logistic + hinge"}, "wanted one loss"),
-        ({"loss": 2 * logistic()}, "wanted one loss"),
+        ({"loss": "logistic + hinge"}, "loss must be a single loss such as 'logistic', got '"),
+        ({"loss": 2 * logistic()}, "loss must be a single loss such as 'logistic', got '"),
         ({"loss": "l2"}, "l2"),
-        ({"variance": 0.0}, "variance = 0.0: wanted a finite number above 0"),
-        ({"form": "linear"}, "form = 'linear': wanted 'plain' or 'sqrt'"),
-        ({"alpha": -1.0}, "alpha = -1.0: wanted a finite number of at least 0"),
-        ({"radius": 0.0}, "radius = 0.0: wanted a number above 0"),
-        ({"solver": "bundle"}, "solver = 'bundle': wanted one of auto, lbfgs, st-spg, mspg"),
+        ({"variance": 0.0}, r"variance must be positive and finite, got 0\.0"),
+        ({"form": "linear"}, "form must be 'plain' or 'sqrt', got 'linear'"),
+        ({"alpha": -1.0}, r"alpha must be non-negative and finite, got -1\.0"),
+        ({"radius": 0.0}, r"radius must be positive \(numpy\.inf for no bound\), got 0\.0"),
+        ({"solver": "bundle"}, "solver must be one of auto, lbfgs, st-spg, mspg, got 'bundle'"),
         ({"solver": "mspg", "options": {"eta": -1.0}}, "eta"),
     ],
 )
@@ -125,9 +125,9 @@ def test_refusals(parameters, sentence):
 @pytest.mark.parametrize(
     "parameters, call, sentence",
     [
-        ({}, {}, "classes is not given"),
-        ({}, {"classes": ["no", "yes", "perhaps"]}, "wanted two labels"),
-        ({}, {"classes": ["no", "maybe"]}, "y has labels beside"),
+        ({}, {}, "classes is required in the first call of partial_fit"),
+        ({}, {"classes": ["no", "yes", "perhaps"]}, r"classes must have two labels, got \['no', 'perhaps', 'yes'\]"),
+        ({}, {"classes": ["no", "maybe"]}, r"y must have the labels of the training rows, \['"),
         ({"solver": "mspg", "options": {"memory": 3}}, {"classes": ["no", "yes"]}, "memory"),
     ],
 )
@@ -140,9 +140,9 @@ def test_refusals_of_partial_fit(parameters, call, sentence):
 @pytest.mark.parametrize(
     "parameters, sentence",
     [
-        ({"form": "sqrt"}, "wanted 'plain'"),
-        ({"loss": truncated_logistic()}, "wanted one in the loss"),
-        ({"solver": "lbfgs"}, "partial_fit is done by 'mspg'"),
+        ({"form": "sqrt"}, "partial_fit needs form='plain'"),
+        ({"loss": truncated_logistic()}, "partial_fit needs a loss with a scale"),
+        ({"solver": "lbfgs"}, "partial_fit needs solver 'auto' or 'mspg', got 'lbfgs'"),
     ],
 )
 def test_what_cannot_be_learnt_in_parts_has_no_partial_fit(parameters, sentence):
@@ -161,7 +161,7 @@ def test_parts_agree_with_each_other():
         model.partial_fit(X[:, :3], y)
     with pytest.raises(ValueError, match="as in the calls before"):
         model.partial_fit(X, y, classes=["a", "b"])
-    with pytest.raises(ValueError, match="y has labels beside"):
+    with pytest.raises(ValueError, match=r"y must have the labels of the training rows, \['"):
         model.partial_fit(X, np.arange(60))
     # A part may have one class alone.
     model.partial_fit(X[y == "yes"], y[y == "yes"])
