@@ -165,12 +165,7 @@ pub struct Adaprox {
     points: ProximalPoint,
     s: Saved,
     sigma: f64,
-<<<<<<< HEAD
-    /// The gradients at the new centre, and the constraints there.
-=======
-    notes: Vec<String>,
     /// Gradients and constraints at the new centre.
->>>>>>> wt-learn
     slope: Vec<f64>,
     row: Vec<f64>,
     h: Vec<f64>,

@@ -87,103 +87,7 @@ impl Settings {
     }
 }
 
-<<<<<<< HEAD
-/// The proximal bundle method.
-=======
-/// The constants that a problem and the settings give together.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Constants {
-    /// Of the objective.
-    pub(crate) objective: Modulus,
-    /// Of each constraint.
-    pub(crate) constraints: Vec<Modulus>,
-}
-
-impl Constants {
-    /// Refuses a problem with a function that has no known constant. `name` names constraints.
-    pub(crate) fn of<E: crate::eval::ValueEval + ?Sized>(ev: &E, rho_f: Option<f64>, rho_g: Option<f64>) -> Result<Self> {
-        let claimed = |rho: Option<f64>| rho.map(|value| Modulus { value, source: Source::Claimed });
-        let none = |whose: String, setting: &str| {
-            Error::Problem(format!(
-                "{whose} has no known weak-convexity constant, and without one its cuts prove nothing: choose a term that has \
-                 one, or claim it with {setting}"
-            ))
-        };
-        Ok(Constants {
-            objective: claimed(rho_f).or(ev.objective_modulus()).ok_or_else(|| none("the objective".into(), "rho_f"))?,
-            constraints: (0..ev.num_constraints())
-                .map(|j| {
-                    let known = claimed(rho_g).or(ev.constraint_modulus(j));
-                    known.ok_or_else(|| none(format!("constraint '{}'", ev.constraint_name(j)), "rho_g"))
-                })
-                .collect::<Result<_>>()?,
-        })
-    }
-
-    /// Looks at the functions plainly, with these constants.
-    pub(crate) fn convexification(&self) -> Convexification {
-        let constants = std::iter::once(self.objective).chain(self.constraints.iter().copied());
-        Convexification { constants: constants.map(|m| m.value).collect(), scaled: false }
-    }
-
-    /// The coefficient beyond rho_f if none is given: rho_hat becomes twice rho_f, and at least 1.
-    pub(crate) fn usual_mu(&self) -> f64 {
-        usual_mu(self.objective.value)
-    }
-
-    /// The constants of `owner`, to be raised.
-    pub(crate) fn of_owner(&mut self, owner: Owner) -> Option<&mut Modulus> {
-        match owner {
-            Owner::Objective => Some(&mut self.objective),
-            Owner::Constraint(j) => self.constraints.get_mut(j as usize),
-            Owner::Domain => None,
-        }
-    }
-
-    /// Whether some constant is estimated.
-    pub(crate) fn estimated(&self) -> bool {
-        std::iter::once(&self.objective).chain(&self.constraints).any(|m| m.source == Source::Estimated)
-    }
-}
-
-fn usual_mu(rho_f: f64) -> f64 {
-    rho_f.max(1.0 - rho_f)
-}
-
-/// What an estimated constant becomes when a pair of points asks for `needed`.
-pub(crate) fn estimate(needed: f64) -> f64 {
-    (1.5 * needed).min(LARGEST)
-}
-
-/// Constants are estimated up to this. A function that asks for more has a kink that is concave, and no constant at all.
-const LARGEST: f64 = 1e8;
-
-/// What a constant that is contradicted says.
-pub(crate) fn too_small(pair: &Contradiction, name: impl Fn(u32) -> String) -> String {
-    let whose = match pair.owner {
-        Owner::Objective => "the objective".to_string(),
-        Owner::Constraint(j) => format!("constraint '{}'", name(j)),
-        Owner::Domain => "the domain".to_string(),
-    };
-    format!(
-        "the weak-convexity constant {} of {whose} is too small: the linearisation at {} lies above the value at {}, which needs \
-         at least {:.6}",
-        pair.claimed,
-        brief(&pair.from),
-        brief(&pair.at),
-        pair.needed
-    )
-}
-
-/// A point in words: all of a short one, the beginning of a long one.
-fn brief(x: &[f64]) -> String {
-    let shown: Vec<String> = x.iter().take(6).map(|v| format!("{v:.6}")).collect();
-    let rest = if x.len() > shown.len() { format!(", … {} numbers", x.len()) } else { String::new() };
-    format!("({}{rest})", shown.join(", "))
-}
-
 /// Proximal bundle method.
->>>>>>> wt-learn
 ///
 /// **Problem.** `min f(x)` over a simple set X subject to `g_j(x) <= 0`, f and g_j weakly convex, each with a known constant.
 ///
@@ -196,17 +100,10 @@ fn brief(x: &[f64]) -> String {
 /// the fraction kappa of the prediction, y becomes the centre (serious step), else only the model improves (null step). The
 /// price is multiplied by 4 while the master leaves more than half of the violation. One step visits one point.
 ///
-<<<<<<< HEAD
-/// Until the stop comes near, the master works with mu, constants and a norm of its own: the norm is that of
-/// [`crate::oracle::Structure::scales`], constants begin at 0 and rise to 1.5 times what visited pairs of points ask for, mu falls
-/// after good steps and rises after bad ones. A proved constant is a worst case that may exceed the local one a hundred times.
-/// Then cuts, mu and norm are those that the stop is stated for.
-=======
 /// Until the run is close to stopping, the master uses a separate mu, constants and norm: the norm is that of
-/// [`crate::oracle::Values::scales`], constants start at 0 and rise to 1.5 times the value that visited pairs of points
+/// [`crate::oracle::Structure::scales`], constants start at 0 and rise to 1.5 times the value that visited pairs of points
 /// require, mu decreases after good steps and increases after bad ones. A proved constant is a worst case that may exceed the
 /// local one a hundred times. Then cuts, mu and norm are those of the stopping criterion.
->>>>>>> wt-learn
 ///
 /// **Guarantee.** At the end `||c - xhat|| <= sqrt(2 (f(c) - m) / mu) <= eps`, where xhat solves the subproblem with prox
 /// `rho_f + mu` on f and `rho_j` on g_j, constraints relaxed by the violation of c, which is within the feasibility tolerance;
@@ -304,13 +201,7 @@ const REACH: f64 = 10.0;
 const SHARES: [f64; 4] = [1.0, 0.1, 1e-2, 1e-3];
 const AROUND: [f64; 2] = [0.1, 1e-2];
 const TRIALS: u32 = 16;
-<<<<<<< HEAD
-/// A decrease of this share of 1 + |f| is rounding.
-=======
-/// Largest number of constants that are listed individually.
-const SEVERAL: usize = 8;
 /// Relative decrease, against 1 + |f|, that counts as rounding.
->>>>>>> wt-learn
 const ROUNDING: f64 = 1e-13;
 
 /// Returns the index of the constant of `owner` in a convexification.

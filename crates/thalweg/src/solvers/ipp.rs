@@ -21,16 +21,7 @@ pub enum Inner {
     Bundle(bundle::Settings),
 }
 
-<<<<<<< HEAD
-/// What the next centre is taken from an inner run.
-=======
-impl Inner {
-    /// The names that [`Inner`] is tagged by.
-    pub const NAMES: &[&str] = &["ssg", "conex", "bundle"];
-}
-
 /// Rule that takes the next centre from an inner run.
->>>>>>> wt-learn
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InnerOutput {
@@ -182,13 +173,8 @@ impl Ipp {
         (self.points.subproblem.rho_f, self.points.subproblem.rho_g)
     }
 
-<<<<<<< HEAD
-    /// The coefficients for a problem, and what should be said about them.
-    fn choose<E: ValueEval + ?Sized>(settings: &Settings, ev: &E) -> Result<(Subproblem, Vec<Note>)> {
-=======
     /// Chooses the coefficients for a problem, with notes about them.
-    fn choose<E: ValueEval + ?Sized>(settings: &Settings, ev: &E) -> Result<(Subproblem, Vec<String>)> {
->>>>>>> wt-learn
+    fn choose<E: ValueEval + ?Sized>(settings: &Settings, ev: &E) -> Result<(Subproblem, Vec<Note>)> {
         let rho = ev.objective_modulus().and_then(Modulus::known);
         let rho_g = (0..ev.num_constraints())
             .map(|j| ev.constraint_modulus(j).and_then(Modulus::known))

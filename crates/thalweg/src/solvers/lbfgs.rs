@@ -475,31 +475,16 @@ impl Method for Lbfgs {
 
     fn notes(&self) -> Vec<Note> {
         let mut notes = vec![];
-<<<<<<< HEAD
         if let (Some(stalled), Some(gradient)) = (self.s.stalled, self.residual()) {
             let cause = match stalled {
-                Stalled::Rounding => StallCause::Rounding,
-                Stalled::Kink => StallCause::Kink,
-=======
-        if let (Some(stalled), Some(reached)) = (self.s.stalled, self.residual()) {
-            let why = match stalled {
-                StallReason::Rounding => "no step makes the objective smaller by more than rounding",
-                StallReason::Kink => {
-                    "the slope of the objective jumps there: it has kinks, and the point may be far from a solution"
-                }
->>>>>>> wt-learn
+                StallReason::Rounding => StallCause::Rounding,
+                StallReason::Kink => StallCause::Kink,
             };
             notes.push(Note::LineSearchStalled { gradient, tolerance: self.tolerance(), cause });
         }
-<<<<<<< HEAD
         // A multiplier below the tolerance is rounding error.
         if let Some(multiplier) = self.multiplier().filter(|nu| *nu * self.s.radius > self.tolerance()) {
             notes.push(Note::BallActive { radius: self.s.radius, multiplier });
-=======
-        // A multiplier below the tolerance is ignored.
-        if let Some(nu) = self.multiplier().filter(|nu| *nu * self.s.radius > self.tolerance()) {
-            notes.push(format!("the ball of radius {} holds the point back, with the multiplier {nu:.6e}", self.s.radius));
->>>>>>> wt-learn
         }
         notes
     }
