@@ -140,9 +140,7 @@ def test_only_and_quick(tmp_path):
     assert some.attrs["worked"] == 2
     # The others are planned and have their place alone.
     assert some["status"].isna().sum() == 2 and some["iterations"].isna().sum() == 2 and len(some) == 4
-    with pytest.raises(
-        ValueError, match="^no run has 'nobody' in its name; expected part of a name such as german"
-    ) as refused:
+    with pytest.raises(ValueError, match="^no run has 'nobody' in its name; expected part of a name such as german") as refused:
         lab.run(file, store=store, only="nobody", verbose=0)
     assert "--" not in str(refused.value)
     file.write_text(file.read_text() + "[quick]\nseeds = 1\nbudget = { iterations = 5 }\n")

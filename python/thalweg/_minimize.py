@@ -161,9 +161,7 @@ def minimize(
     watch = None if callback is None else Callback(callback, posed.names, feasibility)
     with running(verbose, "minimize") as run:
         outcome, ended, choice, raised = _core.minimize(posed.core, posed.x0, solver, how, run.interrupt, watch, run.on_progress)
-    result = (
-        None if outcome is None else _result(posed, outcome, ended, choice, feasibility, watch is not None and watch.stopped)
-    )
+    result = None if outcome is None else _result(posed, outcome, ended, choice, feasibility, watch is not None and watch.stopped)
     if raised is not None:
         raise_with(raised, result)
     assert result is not None and outcome is not None

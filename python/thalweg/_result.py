@@ -11,14 +11,14 @@ from scipy.optimize import OptimizeResult
 
 
 class Note(str):
-    """A sentence about a run, with what it says as data.
+    """Remark on a result: a string with its content as data.
 
     Attributes
     ----------
     kind : str
-        What the note is about, such as "continued" or "bound-missed"; "text" if there is nothing but the sentence.
+        Kind of the remark, such as "continued" or "bound-missed"; "text" if there is no data.
     data : dict
-        The numbers and names in the sentence.
+        Numbers and names in the sentence.
     """
 
     kind: str
@@ -31,7 +31,7 @@ class Note(str):
 
 
 def notes_of(found: Iterable[Any]) -> List[Note]:
-    """Converts the notes of a run, and plain sentences."""
+    """Convert notes of the core, and plain sentences, to `Note`."""
     data = lambda note: {key: value for key, value in note.items() if key not in ("kind", "text")}
     return [Note(note) if isinstance(note, str) else Note(note["text"], note["kind"], data(note)) for note in found]
 
