@@ -15,7 +15,6 @@ use crate::fit::quality;
 use crate::job::{Job, execute};
 use crate::model::Quality;
 use crate::trace::digits;
-use crate::verdict;
 use crate::{Error, Result};
 
 /// The most bounds of a sweep: each is a run.
@@ -272,7 +271,7 @@ impl Sweeps for Fits<'_> {
         let mut row = self.row(bound, &fitted.point.x)?;
         row.feasible = fitted.feasible;
         row.add(fitted.iterations, fitted.passes.total(), fitted.seconds);
-        row.ended = verdict::reason(&fitted.ended);
+        row.ended = fitted.ended.to_string();
         let mut notes = vec![];
         if fitted.feasible && !interrupted {
             row.proved = fitted.stationary.as_ref().map(|proved| proved.upper).or_else(|| {
@@ -357,7 +356,7 @@ impl Sweeps for Solves {
         let mut row = self.row(bound, &point)?;
         row.feasible &= !failed;
         row.add(outcome.iterations, outcome.passes.total(), outcome.seconds);
-        row.ended = verdict::reason(&outcome.ended);
+        row.ended = outcome.ended.to_string();
         let mut notes = vec![];
         if row.feasible && !interrupted {
             let own = stationary.map(|proved| proved.upper);
