@@ -1,6 +1,6 @@
-"""How Sphinx builds the reference of the Python package from its docstrings.
+"""Sphinx configuration of the reference of the Python package.
 
-A page for a module is a file beside this one with ``automodule``; the index finds it by itself.
+Each module has a page with ``automodule`` in this directory; the index includes all of them.
 """
 
 import thalweg
@@ -13,14 +13,14 @@ extensions = ["sphinx.ext.autodoc", "numpydoc"]
 html_theme = "alabaster"
 html_show_copyright = False
 
-# What scikit-learn adds to every estimator is explained there.
+# Methods that scikit-learn adds to every estimator are documented there.
 autodoc_default_options = {"members": True, "exclude-members": "get_metadata_routing, set_fit_request, set_partial_fit_request, set_score_request"}
-# Names are written as the docstrings write them, without the modules they are kept in.
+# Names appear without their modules, as in the docstrings.
 add_module_names = False
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
-# Results are dictionaries of scipy's; what these have is not ours to explain.
+# Results are scipy dictionaries, whose methods are documented by scipy.
 numpydoc_show_class_members = False
 
-# Every reference that a docstring makes must lead somewhere.
+# Every reference in a docstring must have a target.
 nitpicky = True
