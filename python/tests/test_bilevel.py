@@ -1,4 +1,4 @@
-"""``thalweg.bilevel``: known answers by every kind of derivatives, and what happens when something goes wrong."""
+"""``thalweg.bilevel``: known solutions with every kind of derivatives, and errors."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ SHORT = {**QUICK, "outer": 4, "inner_iterations": 50}
 
 
 class Toy:
-    """f = -x y, g = max(0, |y| - |x|)^3, C = x^2 + y^2 - 1. The pessimistic value is 0, an optimist believes in -1/2."""
+    """f = -x y, g = max(0, |y| - |x|)^3, C = x^2 + y^2 - 1. The pessimistic value is 0, the optimistic value -1/2."""
 
     @staticmethod
     def outer(x, y):
@@ -51,14 +51,14 @@ SETS = {"outer_bounds": [(-2.0, 2.0)], "inner_bounds": Bounds([-2.0], [2.0])}
 
 
 def solve(**given):
-    """The toy, or what is given in place of its parts."""
+    """Solve the toy problem, with parts of it replaced."""
     of_toy = {"constraints": Toy.constraints, **SETS, **({} if "derivatives" in given else SLOPES), "options": QUICK}
     given = {**of_toy, **given}
     return minimize_pessimistic(given.pop("outer", Toy.outer), given.pop("inner", Toy.inner), given.pop("x0", [0.3]), **given)
 
 
 def written(numpy):
-    """The toy in the functions of a library that derives."""
+    """The toy problem in the functions of a library for automatic differentiation."""
     return {
         "outer": lambda x, y: -x * y,
         "inner": lambda x, y: numpy.maximum(numpy.abs(y[0]) - numpy.abs(x[0]), 0.0) ** 3,
@@ -66,7 +66,7 @@ def written(numpy):
     }
 
 
-def test_the_toy_and_every_field():
+def test_toy_problem_and_every_field():
     result = solve(second=SECOND)
     assert isinstance(result, BilevelResult) and isinstance(result, OptimizeResult)
     assert result.success and result.status == 0 and result.message == "feasible within beta; the solver finished"
@@ -91,7 +91,7 @@ def test_the_toy_and_every_field():
     assert np.array_equal(again.x, result.x) and np.array_equal(again.y, result.y)
 
 
-def test_an_optimist_is_wrong_with_settings_that_short_runs_choose():
+def test_optimistic_form_with_settings_from_pilot_runs():
     result = solve(optimistic=True, options=None)
     assert result.success and result.inner_multipliers.size == 0
     # Digits of `thalweg bilevel demo`.
@@ -101,13 +101,13 @@ def test_an_optimist_is_wrong_with_settings_that_short_runs_choose():
     assert any(note.startswith("outer = 100: ") for note in result.notes)
 
 
-def test_the_optimist_is_a_key_of_the_form_too():
+def test_optimistic_is_also_a_key_of_the_form():
     result = solve(optimistic=True)
     assert np.array_equal(solve(options={**QUICK, "form": {"optimistic": True}}).x, result.x)
 
 
 def shop(**given):
-    """A price x, of which a customer buys within half a unit of 2 - x; on paper 3/4 earns at least 9/16."""
+    """A price x, of which a customer buys within half a unit of 2 - x; in closed form 3/4 earns at least 9/16."""
 
     def inner(x, y):
         d = y[0] + x[0] - 2.0
@@ -126,9 +126,9 @@ def shop(**given):
     )
 
 
-def test_the_shop():
+def test_price_problem():
     result = shop()
-    # Digits of `thalweg bilevel demo`, from the same start and with the settings that short runs choose; the slack of 0.01
+    # Digits of `thalweg bilevel demo`, from the same start and with the settings of pilot runs; the slack of 0.01
     # moves the price from 0.75.
     assert result.success and result.x[0] == pytest.approx(0.6597, abs=1e-3)
     assert -result.fun == pytest.approx(0.4182, abs=1e-3)
@@ -140,7 +140,7 @@ def test_the_shop():
 
 
 def depot(**given):
-    """What two suppliers deliver, who do not care which of them it is: 1 unit for a cost of 4."""
+    """Two suppliers with equal costs deliver: 1 unit for a cost of 4."""
     solver = {"outer": 300, "inner_iterations": 600, "beta": 0.1, "sigma": 15, "inner": {"name": "sg", "eps": 0.1}}
     given = {
         "options": {**solver, "form": {"alpha": 0.1, "inner_accuracy": 2e-3}},
@@ -160,7 +160,7 @@ def depot(**given):
     )
 
 
-def test_the_depot():
+def test_supplier_problem():
     result = depot()
     assert result.success and result.derivatives == "differences"
     assert "products with second derivatives are differences of gradients, exact to about eight digits" in result.notes
@@ -199,7 +199,7 @@ def test_every_kind_of_derivatives_gives_the_same_answer():
 
 
 @pytest.mark.parametrize("library", ["autograd", "jax"])
-def test_derived_by_a_library(library):
+def test_automatic_differentiation(library):
     numpy = pytest.importorskip(f"{library}.numpy")
     exact = solve(second=SECOND, options=SHORT)
     with warnings.catch_warnings():
@@ -213,7 +213,7 @@ def test_derived_by_a_library(library):
 
 
 @pytest.mark.parametrize("library", ["autograd", "jax"])
-def test_derived_with_several_variables_and_constraints(library):
+def test_automatic_differentiation_with_several_variables_and_constraints(library):
     numpy = pytest.importorskip(f"{library}.numpy")
     given = {
         "outer": lambda x, y: numpy.sum(x * y[:2]) + 0.1 * y[2] + x[0] ** 3,
@@ -236,7 +236,7 @@ def test_jax_keeps_its_own_precision():
     assert jax.numpy.zeros(1).dtype == "float32"
 
 
-def test_a_library_that_is_not_there(monkeypatch):
+def test_missing_library(monkeypatch):
     import builtins
 
     real = builtins.__import__
@@ -247,7 +247,7 @@ def test_a_library_that_is_not_there(monkeypatch):
         solve(**written(np), derivatives="autograd")
 
 
-def test_wrong_derivatives_are_found_out():
+def test_wrong_derivatives_are_detected():
     twice = lambda x, y: tuple(2.0 * part for part in SLOPES["inner_grad"](x, y))
     inner = lambda x, y: (y[0] - x[0]) ** 2
     right = lambda x, y: (2 * (x - y), 2 * (y - x))
@@ -264,7 +264,7 @@ def test_wrong_derivatives_are_found_out():
     assert solve(inner_grad=twice, check_gradients=False, options=SHORT).nit == 200
 
 
-def test_no_inner_solution_keeps_the_constraints():
+def test_no_inner_solution_satisfies_the_constraints():
     result = depot(
         constraints=lambda x, y: [5.0 - y[0], 5.0 - y[1]], options={**SHORT, "budget": {"iterations": 20}, "beta": 50.0}
     )
@@ -290,7 +290,7 @@ def test_seeds():
     assert any(not np.array_equal(first.x, other.x) for other in others)
 
 
-def test_callback_sees_the_parts_and_stops():
+def test_callback_gets_x_and_y_and_stops():
     seen = []
 
     def callback(intermediate):
@@ -308,7 +308,7 @@ def test_callback_sees_the_parts_and_stops():
 
 
 def after(calls, act, inner=Toy.inner):
-    """The inner function of the toy, which does something else at one of its calls."""
+    """The inner function of the toy problem, with an action at one of its calls."""
     count = [0]
 
     def counted(x, y):
@@ -324,7 +324,7 @@ def after(calls, act, inner=Toy.inner):
 
 
 @pytest.mark.parametrize("options, calls", [(QUICK, 3000), (None, 3000), (QUICK, 20), (QUICK, 1)])
-def test_an_exception_comes_back_unchanged(options, calls):
+def test_exceptions_are_raised_unchanged(options, calls):
     class Mine(Exception):
         pass
 
@@ -337,18 +337,18 @@ def test_an_exception_comes_back_unchanged(options, calls):
     with pytest.raises(Mine) as caught:
         solve(inner=inner, options=options)
     assert caught.value is mine and mine.args == ("the simulator is gone",)
-    # Nothing goes on after it but a measurement.
+    # Only a measurement follows.
     assert inner.count[0] < calls + 200
     if calls > 1:
         assert mine.result.status == 5 and not mine.result.success and np.all(np.isfinite(mine.result.x))
         assert "the simulator is gone" in mine.result.message and mine.result.worst is None
-        # In the run, in the short runs before, in the search for a start, in the check of derivatives.
+        # In the run, in the pilot runs, in the search for a start, in the check of derivatives.
         assert (mine.result.nit > 0) == (options is QUICK and calls == 3000)
     else:
         assert mine.result is None
 
 
-def test_an_exception_of_the_callback_or_after_the_run():
+def test_exceptions_of_the_callback_and_after_the_run():
     with pytest.raises(ZeroDivisionError) as caught:
         solve(callback=lambda _: 1 / 0)
     assert caught.value.result.nit == 1
@@ -360,7 +360,7 @@ def test_an_exception_of_the_callback_or_after_the_run():
     assert caught.value.result.nit == 200 and caught.value.result.worst is None
 
 
-def test_not_a_number_ends_the_run_with_the_last_good_point():
+def test_nan_stops_the_run_at_the_last_finite_point():
     result = solve(inner=after(3000, lambda: np.nan))
     assert not result.success and result.status == 5 and "NaN" in result.message and "failed at iteration" in result.message
     assert np.all(np.isfinite(result.x)) and np.all(np.isfinite(result.y)) and result.nit > 0
@@ -371,12 +371,12 @@ def test_not_a_number_ends_the_run_with_the_last_good_point():
 
 
 @pytest.mark.parametrize("options, calls, most", [(QUICK, 4000, 300), (None, 4000, 300), (None, 30, 300)])
-def test_ctrl_c_returns_what_was_reached(options, calls, most):
+def test_ctrl_c_returns_the_result_so_far(options, calls, most):
     before = signal.getsignal(signal.SIGINT)
     inner = after(calls, lambda: os.kill(os.getpid(), signal.SIGINT))
     result = solve(inner=inner, options=options)
     assert result.status == 4 and "interrupted" in result.message and np.all(np.isfinite(result.x))
-    assert inner.count[0] < calls + most, "short runs and the search for the worst answer end too"
+    assert inner.count[0] < calls + most, "pilot runs and the search for the worst response stop too"
     assert result.worst is None and any("were not computed: interrupted" in note for note in result.notes)
     assert (result.nit > 0) == (options is QUICK)
     assert signal.getsignal(signal.SIGINT) is before
@@ -391,7 +391,7 @@ def test_a_second_ctrl_c_is_an_exception():
         solve(inner=after(1000, twice))
 
 
-def test_points_are_never_shared():
+def test_arrays_passed_to_functions_are_not_shared():
     plain = solve(options=SHORT)
 
     def spoiled(function):
@@ -488,11 +488,11 @@ def test_sets_and_inner_solvers():
         ({"seed": -1}, r"seed must be an integer from 0 to 2\^63 - 1, got -1"),
     ],
 )
-def test_what_cannot_be_meant_gets_a_sentence(given, sentence):
+def test_invalid_arguments(given, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence) as caught:
         solve(**given)
     assert "\n" not in str(caught.value)
 
 
-def test_it_is_reached_by_its_name():
+def test_module_is_an_attribute_of_the_package():
     assert thalweg.bilevel.minimize_pessimistic is minimize_pessimistic

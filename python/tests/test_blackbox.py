@@ -1,4 +1,4 @@
-"""``thalweg.blackbox.minimize``: known answers, very many constraints, what is asked of the functions, and what goes wrong."""
+"""``thalweg.blackbox.minimize``: known solutions, many constraints, number of evaluations, and errors."""
 
 import os
 import pickle
@@ -19,7 +19,7 @@ MANY = 100_000
 
 
 def half_planes(m):
-    """Normals of so many half-planes around the unit disc."""
+    """Normals of m half-planes around the unit disc."""
     angle = np.arange(m) * (2 * np.pi / m)
     return np.cos(angle), np.sin(angle)
 
@@ -32,7 +32,7 @@ def away(X):
 
 
 class Disc:
-    """The disc as m half-planes, which notes what it was asked for."""
+    """The disc as m half-planes, which records its evaluations."""
 
     def __init__(self, m):
         self.m, (self.cos, self.sin) = m, half_planes(m)
@@ -69,8 +69,8 @@ def test_a_disc_of_a_hundred_thousand_half_planes():
     assert result.fun == pytest.approx(1.0, abs=0.06)
     assert result.maxcv == 0.0 and result.violated == 0.0
     assert result.nit == 4000 and result.nfev == sum(points) and result.ncev == sum(k[0] * n for k, n in disc.asked)
-    # An iteration asks for at most 128 constraints at 11 points, and for 128 at one. All are asked for by the first weights, by
-    # what is measured (the start, the iterates, the result) and once to look back, which goes on with 32 pairs of points.
+    # An iteration evaluates at most 128 constraints at 11 points and 128 at one. All are evaluated for the first weights, for
+    # measurements (start, iterates, result) and once for the zeroth-order check, which adds 32 pairs of points.
     sizes = [(k[0], n) for k, n in disc.asked]
     assert sizes.count((1, MANY)) == len(result.history) + 4 and sizes.count((1, 128)) == 4001
     wide = [n for k, n in sizes if k == 11]
@@ -89,7 +89,7 @@ def test_a_disc_of_a_hundred_thousand_half_planes():
     assert len(pickle.dumps(result)) < 50_000
 
 
-def test_what_is_violated_is_counted():
+def test_fraction_of_violated_constraints():
     result = solve(1000, options={"maxiter": 1}, x0=[3.0, 0.0])
     assert not result.success and result.status == 1 and result.message.startswith("infeasible; ")
     every = Disc(1000)(result.x, np.arange(1000))
@@ -99,7 +99,7 @@ def test_what_is_violated_is_counted():
 
 
 @pytest.mark.parametrize("samples", [None, 40])
-def test_several_points_at_once_give_the_bits_of_one_after_the_other(samples):
+def test_vectorized_calls_give_the_same_bits(samples):
     weights = 1.0 + np.arange(40.0)
 
     def fun(X, rows=slice(None)):
@@ -125,13 +125,13 @@ def test_one_call_for_all_perturbed_points():
 
     result = solve(30, fun=fun, constraints=disc, vectorized=True, options={"maxiter": 10, "directions": 4, "record": {"at": []}})
     # The estimate before the first step and one after each of ten steps, at the point and four others; the start and the result
-    # are measured, and 32 pairs of points look back.
+    # are measured, and the zeroth-order check uses 32 pairs of points.
     assert shapes.count((5, 2)) == 11 and shapes.count((1, 2)) == 2 and shapes.count((2, 2)) == 32 and len(shapes) == 45
     assert result.nfev == 5 * 11 + 2 + 64
     assert [shape for shape, _ in disc.asked].count((5, 2)) == 11
 
 
-def test_the_steps_are_those_of_thalweg_minimize():
+def test_steps_equal_those_of_thalweg_minimize():
     disc = Disc(20)
     options = {"maxiter": 100, "m2": 5, "m3": 7, "beta": 10.0, "record": {"every": 10}}
     ours = solve(20, constraints=disc, options=options, seed=3)
@@ -154,7 +154,7 @@ def test_the_steps_are_those_of_thalweg_minimize():
 
 @pytest.fixture(scope="module")
 def programme():
-    """A linear programme with one-sided, two-sided and free rows, and what scipy says about it."""
+    """A linear programme with one-sided, two-sided and free rows, and its solution by scipy."""
     rng = np.random.default_rng(0)
     A, cost = rng.normal(size=(40, 3)), np.array([1.0, -2.0, 0.5])
     low, high = np.full(40, -np.inf), np.ones(40)
@@ -169,7 +169,7 @@ def programme():
 
 @pytest.mark.parametrize("form", [np.array, sparse.csr_matrix, sparse.coo_array])
 @pytest.mark.parametrize("method", ["zopsgd", "zoscgd", "acczomda", "accszofw"])
-def test_methods_that_project_find_what_linprog_finds(programme, method, form):
+def test_projecting_methods_agree_with_linprog(programme, method, form):
     A, low, high, cost, solved = programme
     # The last two minimise linear functions only up to a fiftieth of the size of the box.
     options, near = {
@@ -186,14 +186,14 @@ def test_methods_that_project_find_what_linprog_finds(programme, method, form):
     assert result.success, result.message
     np.testing.assert_allclose(result.fun, solved.fun, atol=near)
     assert np.all(A @ result.x <= high + 1e-6) and np.all(A @ result.x >= low - 1e-6)
-    # The free row is no constraint, and the others keep their numbers.
+    # The free row is no constraint, and the others keep their indices.
     assert result.history.constraints.shape[1] == 39 and "g[39]" in result.history.names and "g[7]" not in result.history.names
     j, value = result.worst[0]
     assert value == pytest.approx(max(A[j] @ result.x - high[j], low[j] - A[j] @ result.x), abs=1e-12)
 
 
 @pytest.mark.parametrize("bounds", [None, [(0.0, None)] * 3, thalweg.Ball(0.25, [0.3, 0.3, 0.0]), thalweg.Simplex(0.6)])
-def test_repaired_points_are_the_nearest(programme, bounds):
+def test_repair_is_a_projection(programme, bounds):
     A, low, high, _, _ = programme
     rows, goal = LinearConstraint(A, low, high), np.array([2.0, 1.0, -1.0])
 
@@ -224,7 +224,7 @@ def test_repaired_points_are_the_nearest(programme, bounds):
     assert repaired.fun == pytest.approx(best.fun, abs=0.05)
 
 
-def test_a_polygon_and_a_line_are_projected_onto():
+def test_projection_onto_a_polygon_and_a_line():
     rows = LinearConstraint(np.stack(half_planes(64), axis=1), -np.inf, 1.0)
     result = minimize(away, [0.0, 0.5], constraints=rows, method="zopsgd", options={"maxiter": 300, "eta": 0.05})
     assert result.success
@@ -292,7 +292,7 @@ def test_names():
 
 @pytest.mark.parametrize("vectorized", [True, False])
 @pytest.mark.parametrize("names, called", [(None, r"g\[17\]"), (lambda j: f"side {j}", "side 17")])
-def test_a_value_that_is_no_number_names_its_constraint(vectorized, names, called):
+def test_nan_constraint_is_named(vectorized, names, called):
     disc, calls = Disc(50), []
 
     def constraints(X, which):
@@ -314,7 +314,7 @@ def test_a_value_that_is_no_number_names_its_constraint(vectorized, names, calle
         )
 
 
-def test_an_objective_that_is_no_number_ends_at_the_last_good_point():
+def test_nan_objective_stops_at_the_last_finite_point():
     calls = []
 
     def fun(x):
@@ -326,7 +326,7 @@ def test_an_objective_that_is_no_number_ends_at_the_last_good_point():
 
 
 @pytest.mark.parametrize("where", ["fun", "constraints", "callback"])
-def test_exceptions_come_back_unchanged_with_what_was_reached(where):
+def test_exceptions_are_raised_unchanged_with_the_result(where):
     class Mine(Exception):
         pass
 
@@ -348,7 +348,7 @@ def test_exceptions_come_back_unchanged_with_what_was_reached(where):
     assert np.all(np.isfinite(caught.value.result.x)) and caught.value.result.status in (4, 5)
 
 
-def test_the_callback_sees_measured_iterates_and_stops():
+def test_callback_gets_recorded_iterates_and_stops():
     seen = []
 
     def callback(intermediate):
@@ -365,7 +365,7 @@ def test_the_callback_sees_measured_iterates_and_stops():
     assert [s[0] for s in seen] == [0, 5, 10]
 
 
-def test_ctrl_c_returns_what_was_reached():
+def test_ctrl_c_returns_the_result_so_far():
     calls = []
 
     def fun(x):
@@ -379,8 +379,8 @@ def test_ctrl_c_returns_what_was_reached():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_ctrl_c_ends_a_repair():
-    # Rows that contradict each other: there is no nearest point, which takes long to find out.
+def test_ctrl_c_stops_a_repair():
+    # Contradicting rows: there is no projection, which takes long to detect.
     rows = LinearConstraint(np.tile([[1.0, 0.0], [-1.0, 0.0]], (1000, 1)), -np.inf, -1.0)
 
     def callback(intermediate):
@@ -398,7 +398,7 @@ def test_ctrl_c_ends_a_repair():
     assert "the point could not be projected onto the constraints: interrupted" in result.notes
 
 
-def test_points_are_never_shared():
+def test_arrays_passed_to_functions_are_not_shared():
     disc = Disc(50)
 
     def fun(X):
@@ -530,20 +530,20 @@ ROWS = LinearConstraint([[1.0, 1.0]], -np.inf, 1.0)
         ({"n_samples": 0}, "n_samples must be a positive integer, got 0"),
     ],
 )
-def test_what_cannot_be_meant_gets_a_sentence(given, sentence):
+def test_invalid_arguments(given, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence) as caught:
         solve(**given)
     assert "\n" not in str(caught.value)
 
 
-def test_constraints_that_were_counted_but_not_given():
+def test_n_constraints_without_constraints():
     with pytest.raises(
         ValueError, match="n_constraints = 5 is given without constraints; set constraints to a function of x and indices"
     ):
         minimize(away, [0.0, 0.0], n_constraints=5)
 
 
-def test_results_are_kept_and_shown(capsys):
+def test_results_pickle_and_render(capsys):
     pytest.importorskip("matplotlib").use("Agg")
     result = solve(500, names=lambda j: f"<b>{j}</b>", verbose=1)
     assert np.array_equal(pickle.loads(pickle.dumps(result)).x, result.x)

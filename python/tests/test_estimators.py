@@ -1,4 +1,4 @@
-"""The classifiers: what they promise, in the company that they are used in."""
+"""The classifiers: constraints, guarantees, and use with the tools of scikit-learn."""
 
 import gc
 import pickle
@@ -46,7 +46,7 @@ def test_unconstrained_is_logistic_regression():
 @pytest.mark.parametrize(
     "constraint", ["demographic_parity", "equal_opportunity", "equalised_odds", "equalized_odds", "roc_gap", demographic_parity()]
 )
-def test_every_fairness_constraint_is_kept(constraint):
+def test_every_fairness_constraint_is_satisfied(constraint):
     X, y, group = sample()
     free = ConstrainedClassifier().fit(X, y)
     model = FairClassifier(constraint, bound=0.05).fit(X, y, sensitive_features=group)
@@ -79,7 +79,7 @@ def test_several_constraints_and_terms():
     assert np.array_equal(copy.fit(X, y, sensitive_features=group).coef_, model.coef_)
 
 
-def test_a_bound_that_cannot_be_kept_is_a_warning():
+def test_a_violated_bound_gives_a_warning():
     X, y, _ = sample()
     with pytest.warns(UserWarning, match="the model violates its bounds on the training rows: '"):
         model = ConstrainedClassifier(
@@ -134,13 +134,13 @@ def test_cross_validation_of_a_constrained_classifier():
     assert np.all(scores["test_score"] > 0.6)
 
 
-def test_probabilities_only_of_the_logistic_loss():
+def test_probabilities_need_the_logistic_loss():
     X, y, _ = sample(200)
     assert not hasattr(ConstrainedClassifier("hinge").fit(X, y), "predict_proba")
     assert hasattr(ConstrainedClassifier("logistic + 0.1 * l2").fit(X, y), "predict_proba")
 
 
-def test_weights_are_repetitions_to_the_last_bit():
+def test_weights_equal_repeated_rows_bit_for_bit():
     X, y, group = sample(300)
     weights = np.arange(300) % 3
     repeated = np.repeat(np.arange(300), weights)
@@ -195,7 +195,7 @@ def test_weights_are_repetitions_to_the_last_bit():
         (NeymanPearsonClassifier(holdout=2.0), {}, r"holdout must be between 0 and 1, got 2\.0"),
     ],
 )
-def test_what_cannot_be_meant_gets_a_sentence(model, given, sentence):
+def test_invalid_arguments(model, given, sentence):
     rng = np.random.default_rng(0)
     given = {"X": rng.normal(size=(60, 2)), "y": np.arange(60) % 2, **given}
     with pytest.raises((ValueError, TypeError), match=sentence), warnings.catch_warnings():
@@ -203,14 +203,14 @@ def test_what_cannot_be_meant_gets_a_sentence(model, given, sentence):
         model.fit(given.pop("X"), given.pop("y"), **given)
 
 
-def test_nothing_before_fit():
+def test_unfitted_models_raise():
     with pytest.raises(NotFittedError):
         FairClassifier().predict(np.zeros((2, 2)))
     with pytest.raises(NotFittedError):
         FairClassifier().plot()
 
 
-def test_neyman_pearson_keeps_its_bound_as_often_as_it_says():
+def test_neyman_pearson_failure_rate_is_at_most_delta():
     rng = np.random.default_rng(0)
 
     def draw(n):
@@ -228,11 +228,11 @@ def test_neyman_pearson_keeps_its_bound_as_often_as_it_says():
         found.append(said[test_y == 1].mean())
     # At most one in five may fail; 60 draws leave 12, and three standard deviations more.
     assert np.mean(np.array(rates) > 0.1) <= 0.2 + 3 * np.sqrt(0.2 * 0.8 / 60)
-    # It is not kept by saying no: the best rule finds about 60%.
+    # Not by predicting only negatives: the best rule finds about 60%.
     assert np.mean(found) > 0.35
 
 
-def test_neyman_pearson_with_too_few_rows_promises_nothing():
+def test_neyman_pearson_with_too_few_rows_has_no_guarantee():
     X, y, _ = sample(40)
     with pytest.warns(UserWarning, match="a bound of 0.1 that fails with probability 0.1 needs 44 negative rows"):
         model = NeymanPearsonClassifier().fit(X, y)
@@ -250,7 +250,7 @@ def test_the_threshold_is_an_order_statistic():
     k = ranks[binom.sf(ranks - 1, n, 0.9) <= 0.05][0]
     assert model.failure_probability_ == pytest.approx(binom.sf(k - 1, n, 0.9))
     held = np.random.RandomState(1).permutation(np.flatnonzero(y == "no"))[:n]
-    # The one at the threshold is called negative, those above it positive.
+    # The row at the threshold is predicted negative, those above it positive.
     assert np.sum(model.predict(X[held]) == "yes") == n - k
 
 
@@ -287,7 +287,7 @@ def test_many_fits_do_not_grow_memory():
     assert grown < 4 * 2**20, f"{grown / 2**20:.1f} MB"
 
 
-def test_it_can_be_plotted():
+def test_plot():
     pytest.importorskip("matplotlib").use("Agg")
     X, y, group = sample(200)
     axes = FairClassifier(bound=0.1).fit(X, y, sensitive_features=group).plot(against="nit")

@@ -1,4 +1,4 @@
-"""Terms, :func:`thalweg.learn.fit`, and rows in every form that people have them in."""
+"""Terms, :func:`thalweg.learn.fit`, and rows in every supported format."""
 
 import json
 import subprocess
@@ -43,7 +43,7 @@ def gap(said, group):
     return abs(said[group == 0].mean() - said[group == 1].mean())
 
 
-def test_terms_write_what_the_library_reads():
+def test_terms_render_to_the_library_syntax():
     assert str(hinge() + 0.02 * scad()) == "hinge + 0.02 * scad"
     assert str(2 * (logistic(on="positives") + l1() / 4)) == '2.0 * logistic(on = "positives") + 0.5 * l1'
     assert str(sum([hinge(), l2()])) == "hinge + l2"
@@ -70,7 +70,7 @@ def test_every_term_of_the_library_has_its_function():
         assert name in thalweg.learn.__all__ and str(made()).startswith(name)
 
 
-def test_terms_of_losses_are_worth_what_numpy_says():
+def test_loss_terms_agree_with_numpy():
     X, y, _ = sample()
     model = fit(self_paced("logistic", age=2.0, softness=0.5) + 0.1 * l2(), X=X, y=y, solver="lbfgs")
     each = np.logaddexp(0.0, np.where(y == 1, -1.0, 1.0) * model.decision_function(X))
@@ -122,7 +122,7 @@ def test_the_distance_between_scores_of_groups_is_bounded(name):
         (lambda: term(3), r"the term must be a term such as hinge\(\) or text such as 'hinge', got int"),
     ],
 )
-def test_what_is_no_term_gets_a_sentence(wrong, sentence):
+def test_invalid_terms(wrong, sentence):
     if sentence is None:
         assert str(wrong()) == "hing"  # the grammar is right; the fit knows the names
         return
@@ -130,7 +130,7 @@ def test_what_is_no_term_gets_a_sentence(wrong, sentence):
         wrong()
 
 
-def test_constraints_are_kept_and_cost_something():
+def test_constraints_are_satisfied_and_increase_the_objective():
     X, y, group = sample()
     free = fit(logistic(), X=X, y=y)
     fair = fit(logistic(), [demographic_parity(group) <= 0.02, "false_positive_rate <= 0.2"], X=X, y=y)
@@ -146,7 +146,7 @@ def test_constraints_are_kept_and_cost_something():
     assert "demographic_parity" in repr(fair) and "satisfied" in fair._repr_html_()
 
 
-def test_only_the_smooth_form_if_that_is_asked_for():
+def test_enforce_surrogate():
     X, y, group = sample()
     soft = fit(logistic(), demographic_parity(group) <= 0.02, X=X, y=y, enforce="surrogate")
     assert soft.success and soft.constraints[0]["surrogate"] <= 0.02 + 1e-6
@@ -160,7 +160,7 @@ def test_references_in_bounds():
     assert result.success and result.constraints[0]["bound"] == pytest.approx(1.05 * least, rel=1e-3)
 
 
-def test_every_form_of_rows_gives_the_same_numbers():
+def test_all_row_formats_give_the_same_result():
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     X, y, group = sample(300)
     X = np.where(np.abs(X) < 0.8, 0.0, X)
@@ -212,7 +212,7 @@ def test_duplicates_in_compressed_rows_are_added_up():
         np.testing.assert_allclose(fit("logistic + 0.1 * l2", X=form, y=y).x, result.x, atol=2e-3)
 
 
-def test_mostly_zeros_are_kept_as_sparse_rows():
+def test_mostly_zero_arrays_become_sparse():
     from thalweg import _core
 
     X = np.zeros((10, 20))
@@ -278,7 +278,7 @@ X, Y, GROUP = sample(60)
         ({"subject_to": "hinge <= -1"}, "can never hold"),
     ],
 )
-def test_what_cannot_be_meant_gets_a_sentence(given, sentence):
+def test_invalid_arguments(given, sentence):
     given = {"objective": "logistic", "X": X, "y": Y, **given}
     with pytest.raises((ValueError, TypeError), match=sentence) as caught:
         fit(**given)
@@ -308,7 +308,7 @@ def test_text_columns_are_named():
         fit("logistic", X=frame, y=[0, 1])
 
 
-def test_predictions_refuse_other_columns():
+def test_predict_checks_the_number_of_columns():
     with pytest.raises(ValueError, match="X must have 4 columns as in the fit, got 3"):
         fit("logistic", X=X, y=Y).predict(X[:, :3])
 
@@ -375,7 +375,7 @@ def test_the_command_gives_the_same_bits(tmp_path):
 
 
 def _command():
-    """The command of this package."""
+    """Return the command of this package."""
     return [sys.executable, "-m", "thalweg"]
 
 
@@ -385,7 +385,7 @@ def test_certificates_of_models():
     found = thalweg.certify(result, X, y, sensitive_features=group)
     assert found.certified and found.feasible and found.upper < 0.01 and found.source == "proved"
     assert found.constraints[0]["measured"] == pytest.approx(result.constraints[0]["measured"], abs=1e-12)
-    # A planted bad model is found out.
+    # A planted bad model is rejected.
     bad = thalweg.learn.FitResult(result)
     bad.x = result.x + 1.0
     found = thalweg.certify(bad, X, y, sensitive_features=group)
@@ -436,7 +436,7 @@ def test_ctrl_c_returns_the_best_model_so_far(ctrl_c):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_ctrl_c_ends_a_classifier_that_keeps_what_it_has(ctrl_c):
+def test_ctrl_c_raises_and_the_classifier_is_fitted(ctrl_c):
     X, y, group = sample(5000)
     model = thalweg.FairClassifier(bound=0.05, **ENDLESS)
     ctrl_c()

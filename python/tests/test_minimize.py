@@ -1,4 +1,4 @@
-"""``thalweg.minimize``: known answers, scipy's conventions, and what happens when something goes wrong."""
+"""``thalweg.minimize``: known solutions, scipy's conventions, and errors."""
 
 import os
 import pickle
@@ -59,7 +59,7 @@ def test_methods_agree(method):
     np.testing.assert_allclose(result.x, [0.6, 0.8], atol=5e-3)
 
 
-def test_auto_says_how_to_repeat_it():
+def test_auto_notes_how_to_repeat_the_run():
     chosen = solve(rho=0.0)
     assert 'to repeat: method="bundle"' in chosen.notes
     # Without a weak-convexity constant a step size is found by trial runs.
@@ -130,7 +130,7 @@ def test_an_equality_is_two_inequalities_with_a_warning():
     assert abs(result.constr[0][0] - 1.0) <= 1e-5 + 2e-6
 
 
-def test_tolerances_are_those_that_were_asked_for():
+def test_tolerances():
     line = NonlinearConstraint(lambda x: x[0] + x[1], 1.0, 1.0, jac=lambda x: [1.0, 1.0])
     with pytest.warns(UserWarning, match="with tolerance 0.1"):
         wide = minimize(lambda x: x @ x, [3.0, 0.0], jac=lambda x: 2 * x, constraints=line, eq_tol=0.1, rho=(0.0, 0.0))
@@ -142,7 +142,7 @@ def test_tolerances_are_those_that_were_asked_for():
     )
 
 
-def test_certificates_find_bad_points_out():
+def test_certificates_reject_bad_points():
     known = {"jac": distance_slope, "constraints": DISC, "bounds": CAP, "rho": 0.0}
     good, bad, outside = (thalweg.certify(distance, x, **known) for x in ([0.6, 0.8], [0.0, 0.0], [0.6, 0.9]))
     assert good.certified and good.upper < 1e-3
@@ -245,7 +245,7 @@ def test_the_list_of_all_rows_cannot_be_changed():
         minimize(fun, [0.0], jac=lambda x, rows: [0.0], n_samples=3)
 
 
-def test_callback_sees_one_object_and_stops():
+def test_callback_gets_one_object_and_stops():
     seen = []
 
     def callback(intermediate):
@@ -260,7 +260,7 @@ def test_callback_sees_one_object_and_stops():
     assert np.isfinite(result.fun)
 
 
-def test_an_exception_comes_back_unchanged_with_what_was_reached():
+def test_exceptions_are_raised_unchanged_with_the_result():
     class Mine(Exception):
         pass
 
@@ -286,7 +286,7 @@ def test_an_exception_comes_back_unchanged_with_what_was_reached():
             solve(**where)
 
 
-def test_not_a_number_ends_the_run_with_the_last_good_point():
+def test_nan_stops_the_run_at_the_last_finite_point():
     calls = []
 
     def fun(x):
@@ -379,7 +379,7 @@ def test_not_a_number_ends_the_run_with_the_last_good_point():
         ({"n_samples": 2.5}, r"n_samples must be a positive integer, got 2\.5"),
     ],
 )
-def test_what_cannot_be_meant_gets_a_sentence(given, sentence):
+def test_invalid_arguments(given, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence) as caught:
         solve(**given)
     assert "\n" not in str(caught.value)
@@ -415,7 +415,7 @@ def _locked(values):
     return array
 
 
-def test_points_are_never_shared():
+def test_arrays_passed_to_functions_are_not_shared():
     kept, x0 = [], np.zeros(2)
 
     def fun(x):
@@ -434,7 +434,7 @@ def test_points_are_never_shared():
     assert all(np.all(x == 99.0) for x in kept), "what a function keeps is its own"
 
 
-def test_ctrl_c_returns_what_was_reached():
+def test_ctrl_c_returns_the_result_so_far():
     calls = []
 
     def fun(x):
@@ -476,14 +476,14 @@ def test_a_function_may_minimise():
     assert result.x[0] == pytest.approx(1.0, abs=1e-4)
 
 
-def test_differences_only_where_they_are_asked_for():
+def test_finite_differences_on_request_only():
     plain = NonlinearConstraint(lambda x: x @ x, -np.inf, 1.0)
     result = minimize(lambda x: ((x - 2) ** 2).sum(), [0.0, 0.0], jac="2-point", constraints=plain)
     np.testing.assert_allclose(result.x, [np.sqrt(0.5)] * 2, atol=1e-4)
     assert any("2-point finite differences" in note for note in result.notes)
 
 
-def test_results_are_kept_and_shown():
+def test_results_pickle_and_render():
     pytest.importorskip("matplotlib").use("Agg")
     result = solve(rho=0.0)
     again = pickle.loads(pickle.dumps(result))
@@ -519,7 +519,7 @@ def test_no_warning_without_a_reason():
             assert np.array_equal(solve(fun=lambda x, kind=kind: kind(distance(x)), constraints=one, rho=0.0).x, plain.x)
 
 
-def test_another_draw_is_asked_for_at_the_same_point():
+def test_a_new_draw_is_evaluated_at_the_same_point():
     drawn = []
 
     def fun(x, rows):
@@ -531,7 +531,7 @@ def test_another_draw_is_asked_for_at_the_same_point():
     assert len({rows for rows in drawn if len(rows) == 5}) > 25
 
 
-def test_values_alone():
+def test_zeroth_order():
     # The nearest point of the unit disc to (2, 0). The penalty begins within the disc, so that its minimiser is there too.
     disc = NonlinearConstraint(lambda x: x @ x, -np.inf, 1.0)
 
@@ -551,7 +551,7 @@ def test_values_alone():
     assert outside.success and outside.zeroth_order is None and "best feasible" in " ".join(outside.notes)
 
 
-def test_many_constraints_all_have_their_numbers():
+def test_many_constraints_are_all_reported():
     # More than a report lists: x_i <= i / 500 for 500 entries, all of which bind.
     limits = np.arange(1, 501) / 500
     rows = LinearConstraint(sparse.identity(500, format="csr"), -np.inf, limits)

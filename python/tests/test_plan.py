@@ -1,4 +1,4 @@
-"""Plans, against the command and against the theorems' own numbers."""
+"""Plans, compared with the command and with the numbers of the theorems."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def command(method, asked, constants):
 
 
 @pytest.mark.parametrize("method, asked, constants", CASES)
-def test_plans_are_those_of_the_command(method, asked, constants):
+def test_plans_agree_with_the_command(method, asked, constants):
     done = command(method, asked, constants)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
@@ -154,7 +154,7 @@ def test_the_numbers_of_inf_projection():
     assert (plan.stages, plan.steps_x, plan.steps_y) == (560, 157640, 314720)
 
 
-def test_a_plan_is_a_dictionary_that_shows_itself():
+def test_a_plan_is_a_dictionary_that_renders():
     plans = thalweg.plan(eps=0.1, **SSG)
     assert len(plans) > 1
     for plan in plans:
@@ -202,13 +202,13 @@ def test_numpy_numbers_and_absent_constants_are_fine():
         ({"eps": 0.1}, "lipschitz"),
     ],
 )
-def test_refusals_are_sentences_in_the_words_of_python(arguments, sentence):
+def test_errors_use_the_names_of_python(arguments, sentence):
     with pytest.raises(ValueError, match=sentence) as refused:
         thalweg.plan(**arguments)
     assert "--" not in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_wrong_types_are_told():
+def test_wrong_types():
     with pytest.raises(TypeError, match="^eps must be a number, got 'small'$"):
         thalweg.plan(eps="small")
     with pytest.raises(TypeError, match="^rho must be a number, got 'one'$"):
@@ -217,7 +217,7 @@ def test_wrong_types_are_told():
         thalweg.plan(eps=0.1, theorem=4.2)
 
 
-def test_without_pandas_there_are_rows(monkeypatch):
+def test_rows_without_pandas(monkeypatch):
     frame = thalweg.complexity("ssg")
     monkeypatch.setitem(sys.modules, "pandas", None)
     rows = thalweg.complexity("ssg")
@@ -227,7 +227,7 @@ def test_without_pandas_there_are_rows(monkeypatch):
         thalweg.datasets.load_table("german")
 
 
-def test_complexity_is_the_command_s():
+def test_complexity_agrees_with_the_command():
     done = subprocess.run(
         [sys.executable, "-m", "thalweg", "plan", "--complexity", "--json"], capture_output=True, text=True, check=True
     )

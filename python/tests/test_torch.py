@@ -1,4 +1,4 @@
-"""thalweg.torch: the steps are the library's, on tensors that are not PyTorch's and, where it is installed, on PyTorch's."""
+"""``thalweg.torch``: steps equal those of the library, on other tensors and, if installed, on PyTorch's."""
 
 import importlib
 import sys
@@ -11,7 +11,7 @@ import thalweg
 
 
 class Tensor:
-    """A numpy array that knows how it came about: enough of a tensor for the optimiser, and no more."""
+    """Numpy array with a graph: just enough of a tensor for the optimiser."""
 
     def __init__(self, value, parents=()):
         self.value = np.array(value, dtype=float)
@@ -71,7 +71,7 @@ class Tensor:
 
 @pytest.fixture
 def plain(monkeypatch):
-    """The class as it is without PyTorch, whether that is installed or not."""
+    """The class without PyTorch, whether it is installed or not."""
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "thalweg.torch", raising=False)
     module = importlib.import_module("thalweg.torch")
@@ -132,7 +132,7 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize("method, settings", SETTINGS)
-def test_steps_are_those_of_the_library(plain, method, settings):
+def test_steps_equal_those_of_the_library(plain, method, settings):
     x = Tensor(START)
     # Where nu is small, what two machines round differently grows by a third in each step: after 200 the paths would be others.
     steps = 80
@@ -142,7 +142,7 @@ def test_steps_are_those_of_the_library(plain, method, settings):
     np.testing.assert_allclose(points, expected, rtol=0, atol=1e-12)
 
 
-def test_spider_with_batches_whose_slopes_are_alike_is_that_of_the_library(plain):
+def test_spider_with_equal_slopes_equals_the_library(plain):
     """Rows differ by constants, so that differences on any batch are exact; what is drawn then does not matter."""
     rng = np.random.default_rng(0)
     shifts = rng.normal(size=60)
@@ -171,7 +171,7 @@ def test_spider_with_batches_whose_slopes_are_alike_is_that_of_the_library(plain
     np.testing.assert_allclose(mine, points, rtol=0, atol=1e-12)
 
 
-def test_spider_with_any_batches_is_its_formula(plain):
+def test_spider_with_any_batches_follows_its_recursion(plain):
     """Against the recursion written down once more, with slopes that differ between rows and two constraints."""
     rng = np.random.default_rng(1)
     slopes, bounds = rng.normal(size=(2, 40, 2)), np.array([0.1, 0.3])
@@ -196,7 +196,7 @@ def test_spider_with_any_batches_is_its_formula(plain):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
-def test_only_what_is_needed_is_differentiated(plain):
+def test_only_the_function_of_the_step_is_differentiated(plain):
     x = Tensor(START)
 
     class Untouched(Tensor):
@@ -220,7 +220,7 @@ def test_only_what_is_needed_is_differentiated(plain):
     np.testing.assert_allclose(x.value, START - 0.5)
 
 
-def test_groups_have_steps_of_their_own(plain):
+def test_groups_have_their_own_step_sizes(plain):
     x, y = Tensor(START), Tensor([1.0])
     optimizer = plain([{"params": [x]}, {"params": [y], "lr": 0.5}], "ssg", eta=0.1)
     assert [group["lr"] for group in optimizer.param_groups] == [0.1, 0.5]
@@ -267,7 +267,7 @@ def test_a_saved_state_continues_bit_for_bit(plain, stopped):
     assert first.value.tobytes() == whole.value.tobytes() == second.value.tobytes()
 
 
-def test_a_new_group_makes_the_estimate_anew(plain):
+def test_a_new_group_resets_the_estimate(plain):
     x, y = Tensor(START), Tensor([1.0])
     optimizer = plain([x], "threes-econ", q=3, s1=9)
     assert optimizer.resets and optimizer.batch_size == 9
@@ -282,7 +282,7 @@ def test_a_new_group_makes_the_estimate_anew(plain):
     assert asked == [True, False, False, True]
 
 
-def test_after_an_exception_the_parameters_are_as_before(plain):
+def test_parameters_are_unchanged_after_an_exception(plain):
     x = Tensor(START)
     optimizer = plain([x], "threes-econ", q=4)
     optimizer.step(lambda: (objective(x), constraints(x)))
@@ -294,7 +294,7 @@ def test_after_an_exception_the_parameters_are_as_before(plain):
 
     with pytest.raises(KeyError, match="mine"):
         optimizer.step(failing)
-    # It was asked at the point before.
+    # It was evaluated at the previous point.
     assert calls[0].tobytes() == START.tobytes() and x.value.tobytes() == here.tobytes()
     for bad, words in [
         (lambda: (x.sum() * np.nan, []), "the objective must be finite, got nan"),
@@ -324,7 +324,7 @@ def test_after_an_exception_the_parameters_are_as_before(plain):
     assert x.value.tobytes() == here.tobytes()
 
 
-def test_what_cannot_be_meant_is_refused(plain):
+def test_invalid_arguments(plain):
     x = Tensor(START)
     for settings, words in [
         ({"method": "sgd"}, "method must be 'ssg' or 'threes-econ', got 'sgd'"),
@@ -376,7 +376,7 @@ def of_torch(torch):
 
 
 @pytest.mark.parametrize("method, settings", SETTINGS)
-def test_with_pytorch_steps_are_those_of_the_library(method, settings):
+def test_with_pytorch_steps_equal_those_of_the_library(method, settings):
     torch = pytest.importorskip("torch")
     from thalweg.torch import ConstrainedOptimizer
 

@@ -1,4 +1,4 @@
-"""What a bound costs: sweeps, against fits one by one and against the command's own rules."""
+"""``thalweg.tradeoff``, compared with single fits and with the command."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def gap(predicted, group):
     return abs(np.mean(predicted[group == "a"] == "yes") - np.mean(predicted[group == "b"] == "yes"))
 
 
-def test_the_objective_grows_as_the_bound_falls_and_every_bound_is_kept():
+def test_objective_grows_as_the_bound_falls_and_every_bound_is_satisfied():
     X, y, group = rows()
     swept = thalweg.tradeoff(logistic(), demographic_parity(group) <= 0.1, X=X, y=y, bounds=[0.05, 0.2, 0.01, 0.1])
     frame = swept.frame
@@ -54,7 +54,7 @@ def test_a_sweep_of_one_bound_is_a_fit():
     assert swept.frame["accuracy"].item() == one.accuracy
 
 
-def test_fits_one_by_one_come_to_the_same_objectives():
+def test_single_fits_reach_the_same_objectives():
     X, y, group = rows()
     bounds = [0.3, 0.1, 0.03]
     swept = thalweg.tradeoff(logistic(), demographic_parity(group) <= 1, X=X, y=y, bounds=bounds, enforce="surrogate")
@@ -101,7 +101,7 @@ def test_labels_in_a_column_are_labels():
         assert frame[f"held_out_{name}"] == frame[name]
 
 
-def test_one_of_several_constraints_is_swept():
+def test_one_of_several_constraints_is_varied():
     X, y, group = rows()
     both = [demographic_parity(group) <= 0.1, false_positive_rate() <= 0.2]
     first = thalweg.tradeoff(hinge(), both, X=X, y=y, bounds=[0.15])
@@ -113,7 +113,7 @@ def test_one_of_several_constraints_is_swept():
         assert not any("of=" in note for note in second.notes)
 
 
-def test_points_that_miss_a_bound_are_hollow_in_the_picture():
+def test_infeasible_points_are_hollow_in_the_plot():
     X, y, group = rows(400)
     swept = thalweg.tradeoff(hinge(), demographic_parity(group) <= 1, X=X, y=y, bounds=[0.2, -0.1], max_iter=60)
     assert swept.frame["feasible"].tolist() == [True, False]
@@ -127,7 +127,7 @@ def test_points_that_miss_a_bound_are_hollow_in_the_picture():
     matplotlib.pyplot.close("all")
 
 
-def test_seeds_and_threads_repeat():
+def test_seeds_and_threads_give_the_same_bits():
     X, y, group = rows(600)
     again = [
         thalweg.tradeoff(hinge(), demographic_parity(group) <= 1, X=X, y=y, bounds=[0.2, 0.05], seed=3, n_threads=n, max_iter=100)
@@ -136,7 +136,7 @@ def test_seeds_and_threads_repeat():
     assert np.array_equal(again[0].coef, again[1].coef)
 
 
-def test_ctrl_c_keeps_the_finished_points(monkeypatch):
+def test_ctrl_c_returns_the_finished_points(monkeypatch):
     a9a = datasets.load("a9a")
     X, y, group = a9a.data[:8000], a9a.target[:8000], a9a.sensitive[:8000]
     bounds = [0.3, 0.25, 0.2, 0.15, 0.1, 0.05, 0.02, 0.01]
@@ -187,7 +187,7 @@ def test_ctrl_c_before_any_point_gives_an_empty_sweep(ctrl_c):
     matplotlib.pyplot.close("all")
 
 
-def test_other_threads_run_meanwhile(ctrl_c):
+def test_other_threads_run_in_the_meantime(ctrl_c):
     X, y, group = rows(3000)
     # With the interpreter's lock held, the other thread could not interrupt the sweep before its time is over.
     other = ctrl_c(ticks=20)
@@ -248,7 +248,7 @@ def test_other_threads_run_meanwhile(ctrl_c):
         ({"options": {"eta": 1}, "solver": "bundle"}, ValueError, "eta"),
     ],
 )
-def test_wrong_input_is_a_sentence(change, kind, sentence):
+def test_invalid_arguments(change, kind, sentence):
     X, y, group = rows(100)
     good = {"objective": "hinge", "subject_to": "demographic_parity <= 0.1", "X": X, "y": y, "sensitive": group, "bounds": [0.1]}
     with pytest.raises(kind, match=sentence) as refused:
