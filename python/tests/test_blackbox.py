@@ -91,7 +91,7 @@ def test_a_disc_of_a_hundred_thousand_half_planes():
 
 def test_fraction_of_violated_constraints():
     result = solve(1000, options={"maxiter": 1}, x0=[3.0, 0.0])
-    assert not result.success and result.status == 1 and result.message.startswith("infeasible; ")
+    assert not result.success and result.status == 1 and result.message.startswith("not feasible; ")
     every = Disc(1000)(result.x, np.arange(1000))
     assert result.violated == np.mean(every > 1e-6) > 0.3
     assert result.maxcv == every.max()
@@ -304,7 +304,7 @@ def test_nan_constraint_is_named(vectorized, names, called):
 
     result = solve(constraints=constraints, names=names, vectorized=vectorized)
     assert not result.success and result.status == 5 and np.all(np.isfinite(result.x))
-    assert re.search(f"constraint '{called}' is NaN: wanted a finite number", result.message)
+    assert re.search(f"constraint '{called}' is NaN; expected a finite number", result.message)
     assert any("the last one before the failure" in note for note in result.notes) and result.zeroth_order is None
     with pytest.raises(ValueError, match=f"the start cannot be used: constraint '{called}' is NaN"):
         solve(
@@ -431,35 +431,35 @@ def test_arrays_of_every_kind_give_the_same_numbers():
 
 
 SHAPES = [
-    (True, {"fun": lambda X: 1.0}, r"fun returned shape \(\): wanted \(1,\), one value for each point"),
-    (True, {"fun": lambda X: np.zeros((len(X), 1))}, r"fun returned shape \(1, 1\): wanted \(1,\), one value for each point"),
-    (True, {"fun": lambda X: np.zeros(1)}, r"fun returned shape \(1,\): wanted \(11,\), one value for each point"),
-    (True, {"fun": lambda X: None}, "fun returned a NoneType: wanted an array of numbers"),
-    (True, {"fun": lambda X: "no"}, "fun returned a str: wanted an array of numbers"),
+    (True, {"fun": lambda X: 1.0}, r"fun returned shape \(\); expected \(1,\), one value for each point"),
+    (True, {"fun": lambda X: np.zeros((len(X), 1))}, r"fun returned shape \(1, 1\); expected \(1,\), one value for each point"),
+    (True, {"fun": lambda X: np.zeros(1)}, r"fun returned shape \(1,\); expected \(11,\), one value for each point"),
+    (True, {"fun": lambda X: None}, "fun returned a NoneType; expected an array of numbers"),
+    (True, {"fun": lambda X: "no"}, "fun returned a str; expected an array of numbers"),
     (
         True,
         {"constraints": lambda X, which: np.zeros((len(X), 4))},
-        r"constraints returned shape \(1, 4\): wanted \(1, 50\), one column for each index asked",
+        r"constraints returned shape \(1, 4\); expected \(1, 50\), one column for each index asked",
     ),
     (
         True,
         {"constraints": lambda X, which: np.zeros((3, len(which)))},
-        r"constraints returned shape \(3, 50\): wanted \(1, 50\), one row for each point",
+        r"constraints returned shape \(3, 50\); expected \(1, 50\), one row for each point",
     ),
     (
         True,
         {"constraints": lambda X, which: np.zeros(len(which))},
-        r"constraints returned shape \(50,\): wanted \(1, 50\), one row for each point and one column for each index asked",
+        r"constraints returned shape \(50,\); expected \(1, 50\), one row for each point and one column for each index asked",
     ),
     (
         False,
         {"constraints": lambda x, which: np.zeros(4)},
-        r"constraints returned shape \(4,\): wanted \(50,\), one value for each index asked",
+        r"constraints returned shape \(4,\); expected \(50,\), one value for each index asked",
     ),
-    (False, {"constraints": lambda x, which: [[1.0], [1.0, 2.0]]}, "constraints returned a list: wanted an array of numbers"),
-    (False, {"constraints": lambda x, which: None}, "constraints returned a NoneType: wanted an array of numbers"),
-    (False, {"fun": lambda x: x}, "fun returned 2 numbers: wanted one"),
-    (False, {"fun": lambda x: "no"}, "fun returned a str: wanted a number"),
+    (False, {"constraints": lambda x, which: [[1.0], [1.0, 2.0]]}, "constraints returned a list; expected an array of numbers"),
+    (False, {"constraints": lambda x, which: None}, "constraints returned a NoneType; expected an array of numbers"),
+    (False, {"fun": lambda x: x}, "fun returned 2 numbers; expected one"),
+    (False, {"fun": lambda x: "no"}, "fun returned a str; expected a number"),
 ]
 
 
@@ -491,15 +491,15 @@ ROWS = LinearConstraint([[1.0, 1.0]], -np.inf, 1.0)
         ),
         (
             {"constraints": LinearConstraint([[1.0, 0.0]], 2.0, 1.0), "n_constraints": None},
-            "row 1 of the linear constraints = 2 to 1: wanted two bounds, the lower one first",
+            "row 1 of the linear constraints must be two bounds, the lower one first, got 2 to 1",
         ),
         (
             {"constraints": LinearConstraint([[0.0, 0.0]], 1.0, 2.0), "n_constraints": None},
-            "wanted 0 between them, because the row is 0",
+            "must be 0 between them, because the row is 0 and no point has another value, got 1 to 2",
         ),
         (
             {"constraints": LinearConstraint([[1.0, 0.0]], np.inf, np.inf), "n_constraints": None},
-            "row 1 of the linear constraints = inf to inf: wanted two bounds",
+            "row 1 of the linear constraints must be two bounds, the lower one first, got inf to inf",
         ),
         (
             {"constraints": LinearConstraint([[1.0, 0.0]], np.nan, 1.0), "n_constraints": None},
@@ -516,17 +516,17 @@ ROWS = LinearConstraint([[1.0, 1.0]], -np.inf, 1.0)
         ),
         (
             {"method": "zoscgd", "constraints": ROWS, "n_constraints": None},
-            "zoscgd minimises linear functions over the points that keep the constraints.*wanted a bounded domain",
+            "zoscgd minimises linear functions over the feasible points.*expected a bounded domain",
         ),
         ({"method": "ssg"}, "method must be one of dszog, zopsgd, zoscgd, acczomda, accszofw, got 'ssg'"),
         ({"method": 3}, "method must be one of dszog, zopsgd, zoscgd, acczomda, accszofw, got int"),
         ({"options": {"betta": 1.0}}, "key 'betta' is not known .did you mean beta"),
-        ({"options": {"beta": -1.0}}, "beta = -1"),
+        ({"options": {"beta": -1.0}}, "beta must be a finite number larger than 0, got -1"),
         ({"options": {"certificate": {}}}, "key 'certificate' is not known"),
         ({"options": 3}, "options must be a dict, got int"),
         ({"bounds": [(0, 1)]}, r"bounds must have 2 pairs \(low, high\), one for each variable, got 1 entries"),
         ({"seed": -1}, r"seed must be an integer from 0 to 2\^63 - 1, got -1"),
-        ({"feasibility": -1.0}, "feasibility = -1"),
+        ({"feasibility": -1.0}, "feasibility must be a finite number of at least 0, got -1"),
         ({"n_samples": 0}, "n_samples must be a positive integer, got 0"),
     ],
 )

@@ -187,17 +187,17 @@ def test_numpy_numbers_and_absent_constants_are_fine():
     [
         (
             {"method": "sgs", "eps": 0.1},
-            r"method 'sgs' has no planner \(did you mean ssg\?\): "
-            r"wanted ssg, conex, ipp, threes-econ, dszog, adaprox, mspg, st-spg, bmd",
+            r"method 'sgs' has no planner \(did you mean ssg\?\); "
+            r"expected ssg, conex, ipp, threes-econ, adaprox, st-spg, mspg, bmd, dszog",
         ),
-        ({"eps": 0.1, "lipshitz": 1}, r"lipshitz is no constant of ssg: wanted confidence, diameter, lipschitz, "),
+        ({"eps": 0.1, "lipshitz": 1}, r"lipshitz is no constant of ssg; expected confidence, diameter, lipschitz, "),
         ({"method": "ipp", "eps": 0.1, "theorem": "4.2-I"}, "theorem is for ssg and threes-econ: ipp has no such choice"),
         ({"method": "ssg", "eps": 0.1, "inner": "ssg"}, "inner is for ipp and adaprox: ssg has no such choice"),
         ({"method": "conex", "eps": 0.1, "as_printed": True}, "as_printed is for ssg and adaprox: conex has no such choice"),
         ({"method": "ssg", "eps": 0.1, "strict": True}, "strict is for dszog: ssg has no such choice"),
-        ({"method": "dszog", "eps": 0.1, **DSZOG, "strong_concavity": 0}, "^strong_concavity = 0: wanted tau"),
-        ({"method": "dszog", "eps": 0.1, **DSZOG, "a": 1.5}, "^a = 1.5: wanted the share of the new p .* at most 1$"),
-        ({"method": "adaprox", "eps": 0.1, **ADAPROX, "alpha": 1}, "^xi = .not given.: wanted by how much g may exceed"),
+        ({"method": "dszog", "eps": 0.1, **DSZOG, "strong_concavity": 0}, "^strong_concavity must be tau, .*, got 0$"),
+        ({"method": "dszog", "eps": 0.1, **DSZOG, "a": 1.5}, "^a must be the share of the new p .* at most 1, got 1.5$"),
+        ({"method": "adaprox", "eps": 0.1, **ADAPROX, "alpha": 1}, "^xi is missing; it must be by how much g may exceed"),
         ({"eps": -1.0, **SSG}, "eps"),
         ({"eps": 0.1}, "lipschitz"),
     ],

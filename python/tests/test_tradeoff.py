@@ -200,9 +200,9 @@ def test_other_threads_run_in_the_meantime(ctrl_c):
 @pytest.mark.parametrize(
     "change, kind, sentence",
     [
-        ({"bounds": []}, ValueError, "^bounds: there is no value: wanted at least one bound$"),
-        ({"bounds": [0.1, 0.1]}, ValueError, "^bounds: 0.1 is there twice: wanted different values$"),
-        ({"bounds": [0.1, np.nan]}, ValueError, "^bounds: NaN is not a finite number: wanted finite bounds$"),
+        ({"bounds": []}, ValueError, "^bounds: there is no value; expected at least one bound$"),
+        ({"bounds": [0.1, 0.1]}, ValueError, "^bounds: 0.1 is there twice; expected different values$"),
+        ({"bounds": [0.1, np.nan]}, ValueError, "^bounds: NaN is not a finite number; expected finite bounds$"),
         ({"bounds": [0.1, "a"]}, TypeError, "^bounds must be numbers, got 'a'$"),
         ({"bounds": None}, TypeError, r"^bounds must be a list of numbers or text such as '0\.01\.\.0\.2:12', got NoneType$"),
         (
@@ -215,7 +215,7 @@ def test_other_threads_run_in_the_meantime(ctrl_c):
         ({"of": -1}, ValueError, r"^of must be one of 0 \(demographic_parity\), got -1$"),
         ({"of": "odds"}, ValueError, r"^of must be one of 0 \(demographic_parity\), got 'odds'$"),
         ({"of": 1.5}, TypeError, r"^of must be the index or name of a constraint, one of 0 \(demographic_parity\), got float"),
-        ({"solver": "adam"}, ValueError, "^solver 'adam' is not known: wanted one of auto, bundle, ssg, lbfgs, st-spg, mspg$"),
+        ({"solver": "adam"}, ValueError, "^solver 'adam' is not known; expected one of auto, ssg, bundle, lbfgs, st-spg, mspg$"),
         (
             {"enforce": "both"},
             ValueError,
