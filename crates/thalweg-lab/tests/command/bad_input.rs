@@ -195,7 +195,7 @@ fn a_broken_spec_is_refused_with_a_sentence() {
         (
             "seed = 1",
             "certificate = \"bundle\"",
-            &["certificate must be", "got \"bundle\"", "\"none\", \"bounds\", \"ssg\", or a table with bounds ="],
+            &["certificate must be", "got \"bundle\"", "\"none\", \"bounds\", \"switching\", or a table with bounds ="],
         ),
         (
             "seed = 1",

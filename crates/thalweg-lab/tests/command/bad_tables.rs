@@ -124,7 +124,7 @@ fn options_that_cannot_be_met_are_refused() {
         (&["--set", "eta"], &["--set eta; expected name=value"]),
         (
             &["--set", "eta=1"],
-            &["setting 'eta' belongs to a solver; expected one of the solvers bundle, ssg, lbfgs, st-spg, mspg beside it"],
+            &["setting 'eta' belongs to a solver; expected one of the solvers ssg, bundle, lbfgs, st-spg, mspg beside it"],
         ),
         (&["--solver", "bundel"], &["solver 'bundel' is not known", "did you mean bundle?"]),
         (&["--solver", "bundle", "--set", "eps=0"], &["eps must be a finite number larger than 0, got 0"]),

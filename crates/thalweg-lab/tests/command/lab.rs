@@ -779,7 +779,7 @@ fn the_experiments_with_penalties_run_in_their_quick_forms() {
     assert!((of(&roc, "a9a", "loosened", "bundle", "objective") - 0.0833).abs() < 1e-3);
     assert!((of(&parity, "a9a", "", "bundle", "objective") - 0.502).abs() < 1e-3);
     place.run(&["lab", "report", "--experiment", "penalty-roc (quick)"]).ended(0);
-    assert!(place.read("report.html").contains("no constraint exceeded by more than 0.001 (times"));
+    assert!(place.read("report.html").contains("no constraint is exceeded by more than 0.001 (times"));
     assert!(place.read("report.html").contains("\"a9a, exact / 3S-Econ-D / seed 0\",\"DP(f) 300, DP(g) 600; by our rule"));
 }
 

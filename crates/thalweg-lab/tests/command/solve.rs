@@ -373,7 +373,7 @@ fn the_split_decides_which_rows_are_for_losses() {
 fn the_certificate_fills_a_column_of_the_trace() {
     let place = Place::new();
     let text = spec("hinge", "'l2 <= 4'", "eta = 0.1", 20, "at = [0, 10, 20]");
-    place.put("run.toml", format!("certificate = {{ ssg = {{ rho_hat = 1.0, iterations = 50 }} }}\n{text}"));
+    place.put("run.toml", format!("certificate = {{ switching = {{ rho_hat = 1.0, iterations = 50 }} }}\n{text}"));
     let outcome = place.run(&["solve", "run.toml", "--trace", "run.csv", "--json"]).ended(0).json();
     let trace = place.read("run.csv");
     let (header, rows) = cells(&trace);
@@ -382,9 +382,9 @@ fn the_certificate_fills_a_column_of_the_trace() {
     assert_eq!(column.len(), 3);
     assert!(column.iter().all(|v| v.is_finite() && *v > 0.0), "{column:?}");
     assert!(column[2] < column[0], "the last iterate is nearer to stationary than the start: {column:?}");
-    assert!(outcome["certificate"]["ssg"]["distance"].as_f64().unwrap() > 0.0);
-    assert!(outcome["certificate"]["ssg"]["iterations"].as_u64().unwrap() <= 50);
-    assert_eq!(outcome["certificate"]["ssg"]["coefficients"][0], 1.0);
+    assert!(outcome["certificate"]["switching"]["distance"].as_f64().unwrap() > 0.0);
+    assert!(outcome["certificate"]["switching"]["iterations"].as_u64().unwrap() <= 50);
+    assert_eq!(outcome["certificate"]["switching"]["coefficients"][0], 1.0);
     // Measuring is not counted: the same run without it has the same passes.
     place.put("run.toml", &text);
     let plain = place.run(&["solve", "run.toml", "--json"]).ended(0).json();
@@ -413,7 +413,7 @@ fn the_certificate_with_bounds_fills_two_columns_and_holds_what_the_solver_prove
     assert!(certificate["lower"].as_f64().unwrap() <= proved["upper"].as_f64().unwrap(), "{certificate}");
     assert!(certificate["evaluations"].as_u64().unwrap() <= 60);
     assert_eq!((&certificate["mu"], &certificate["rho_f"]["source"]), (&Value::from(1.0), &Value::from("Proved")));
-    assert_eq!(outcome["certificate"]["ssg"], Value::Null);
+    assert_eq!(outcome["certificate"]["switching"], Value::Null);
     let words = place.run(&["solve", "run.toml"]).ended(0).out;
     assert!(words.contains("\nproved by the solver: the proximal point is within "), "{words}");
     assert!(words.contains("(constants rho_f = 0, rho_g = 0, mu = 1"), "{words}");

@@ -20,7 +20,7 @@ use crate::{Error, Result};
 /// ```
 /// use thalweg::learn::{Builder, Data, ManyConstraints, Split};
 /// use thalweg::math::Matrix;
-/// use thalweg::oracle::Values;
+/// use thalweg::oracle::Description;
 /// # fn main() -> thalweg::Result<()> {
 /// let features = Matrix::dense(4, 2, vec![1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.5, 0.0])?;
 /// let data = Data { features, labels: vec![1.0, -1.0, 1.0, -1.0], groups: None, weights: None };
