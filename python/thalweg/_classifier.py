@@ -53,7 +53,7 @@ _DOCS = {
         Recorded iterates.
     message_ : str
         Whether the bounds are satisfied, and why training stopped.
-    notes_ : list of str
+    notes_ : list of Note
         Remarks on the result, such as why a solver was chosen.""",
     "features": """n_features_in_ : int
         Number of features.
