@@ -76,7 +76,7 @@ def headline(feasible: bool, ended: Any, reason: str, claim: str = "", within: s
     kind = kind_of(ended)
     if kind == "failed":
         return reason
-    if kind == "infeasible":
+    if kind == "infeasible" and not feasible:
         return f"infeasible{within}; {reason}"
     return "; ".join(part for part in (f"{'feasible' if feasible else 'not feasible'}{within}", claim, reason) if part)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from thalweg import _core, _rows
 from thalweg._result import Callback, Certificate, History, named, notes_of, raise_with, renamed, settings, table_html
-from thalweg._running import headline, running, seed_of, whole
+from thalweg._running import headline, kind_of, running, seed_of, whole
 from thalweg._terms import as_constraints, as_term
 
 #: Names of the solvers. Those of ``thalweg.solvers("fit", constraints=False)`` need an objective without constraints.
@@ -136,12 +136,14 @@ class TrainingResult:
         self.constraints = [renamed(c) for c in fitted["constraints"]]
         self.history = History(fitted["trace"], [c["name"] for c in self.constraints])
         self.stationary = fitted["stationary"]
-        if self.feasible and not self.constraints:
-            self.message = f"trained without constraints; {ended}"
+        if self.constraints or kind_of(fitted["ended"]) == "failed":
+            satisfied, violated = (
+                "every constraint is satisfied on the training rows",
+                "the best model found violates a constraint",
+            )
+            self.message = headline(self.feasible, fitted["ended"], ended, satisfied if self.feasible else violated)
         else:
-            satisfied = "every constraint is satisfied on the training rows"
-            claim = satisfied if self.feasible else "the best model found violates a constraint"
-            self.message = headline(self.feasible, fitted["ended"], ended, claim)
+            self.message = f"trained without constraints; {ended}"
         self.notes = notes_of(fitted["reasons"] + fitted["notes"])
         self.violation = max([0.0] + [self.enforced(c) - c["bound"] for c in self.constraints])
         self.signed = {c["name"]: self.enforced(c) - c["bound"] for c in self.constraints}
