@@ -137,11 +137,10 @@ class TrainingResult:
         self.history = History(fitted["trace"], [c["name"] for c in self.constraints])
         self.stationary = fitted["stationary"]
         if self.constraints or kind_of(fitted["ended"]) == "failed":
-            satisfied, violated = (
-                "every constraint is satisfied on the training rows",
-                "the best model found violates a constraint",
-            )
-            self.message = headline(self.feasible, fitted["ended"], ended, satisfied if self.feasible else violated)
+            claim = "every constraint is satisfied on the training rows"
+            if not self.feasible:
+                claim = "the best model found violates a constraint"
+            self.message = headline(self.feasible, fitted["ended"], ended, claim)
         else:
             self.message = f"trained without constraints; {ended}"
         self.notes = notes_of(fitted["reasons"] + fitted["notes"])
