@@ -1,4 +1,4 @@
-"""``thalweg.blackbox.minimize``: known answers, very many constraints, what is asked of the functions, and what goes wrong."""
+"""``thalweg.blackbox.minimize``: known solutions, many constraints, number of evaluations, and errors."""
 
 import os
 import pickle
@@ -19,7 +19,7 @@ MANY = 100_000
 
 
 def half_planes(m):
-    """Normals of so many half-planes around the unit disc."""
+    """Normals of m half-planes around the unit disc."""
     angle = np.arange(m) * (2 * np.pi / m)
     return np.cos(angle), np.sin(angle)
 
@@ -32,7 +32,7 @@ def away(X):
 
 
 class Disc:
-    """The disc as m half-planes, which notes what it was asked for."""
+    """The disc as m half-planes, which records its evaluations."""
 
     def __init__(self, m):
         self.m, (self.cos, self.sin) = m, half_planes(m)
@@ -69,8 +69,8 @@ def test_a_disc_of_a_hundred_thousand_half_planes():
     assert result.fun == pytest.approx(1.0, abs=0.06)
     assert result.maxcv == 0.0 and result.violated == 0.0
     assert result.nit == 4000 and result.nfev == sum(points) and result.ncev == sum(k[0] * n for k, n in disc.asked)
-    # An iteration asks for at most 128 constraints at 11 points, and for 128 at one. All are asked for by the first weights, by
-    # what is measured (the start, the iterates, the result) and once to look back, which goes on with 32 pairs of points.
+    # An iteration evaluates at most 128 constraints at 11 points and 128 at one. All are evaluated for the first weights, for
+    # measurements (start, iterates, result) and once for the zeroth-order check, which adds 32 pairs of points.
     sizes = [(k[0], n) for k, n in disc.asked]
     assert sizes.count((1, MANY)) == len(result.history) + 4 and sizes.count((1, 128)) == 4001
     wide = [n for k, n in sizes if k == 11]
@@ -89,17 +89,17 @@ def test_a_disc_of_a_hundred_thousand_half_planes():
     assert len(pickle.dumps(result)) < 50_000
 
 
-def test_what_is_violated_is_counted():
+def test_fraction_of_violated_constraints():
     result = solve(1000, options={"maxiter": 1}, x0=[3.0, 0.0])
-    assert not result.success and result.status == 1 and result.message.startswith("not feasible")
+    assert not result.success and result.status == 1 and result.message.startswith("not feasible; ")
     every = Disc(1000)(result.x, np.arange(1000))
     assert result.violated == np.mean(every > 1e-6) > 0.3
     assert result.maxcv == every.max()
-    assert solve(1000, options={"maxiter": 1}, x0=[3.0, 0.0], ctol=5.0).success
+    assert solve(1000, options={"maxiter": 1}, x0=[3.0, 0.0], feasibility=5.0).success
 
 
 @pytest.mark.parametrize("samples", [None, 40])
-def test_several_points_at_once_give_the_bits_of_one_after_the_other(samples):
+def test_vectorized_calls_give_the_same_bits(samples):
     weights = 1.0 + np.arange(40.0)
 
     def fun(X, rows=slice(None)):
@@ -125,13 +125,13 @@ def test_one_call_for_all_perturbed_points():
 
     result = solve(30, fun=fun, constraints=disc, vectorized=True, options={"maxiter": 10, "directions": 4, "record": {"at": []}})
     # The estimate before the first step and one after each of ten steps, at the point and four others; the start and the result
-    # are measured, and 32 pairs of points look back.
+    # are measured, and the zeroth-order check uses 32 pairs of points.
     assert shapes.count((5, 2)) == 11 and shapes.count((1, 2)) == 2 and shapes.count((2, 2)) == 32 and len(shapes) == 45
     assert result.nfev == 5 * 11 + 2 + 64
     assert [shape for shape, _ in disc.asked].count((5, 2)) == 11
 
 
-def test_the_steps_are_those_of_thalweg_minimize():
+def test_steps_equal_those_of_thalweg_minimize():
     disc = Disc(20)
     options = {"maxiter": 100, "m2": 5, "m3": 7, "beta": 10.0, "record": {"every": 10}}
     ours = solve(20, constraints=disc, options=options, seed=3)
@@ -154,7 +154,7 @@ def test_the_steps_are_those_of_thalweg_minimize():
 
 @pytest.fixture(scope="module")
 def programme():
-    """A linear programme with one-sided, two-sided and free rows, and what scipy says about it."""
+    """A linear programme with one-sided, two-sided and free rows, and its solution by scipy."""
     rng = np.random.default_rng(0)
     A, cost = rng.normal(size=(40, 3)), np.array([1.0, -2.0, 0.5])
     low, high = np.full(40, -np.inf), np.ones(40)
@@ -169,7 +169,7 @@ def programme():
 
 @pytest.mark.parametrize("form", [np.array, sparse.csr_matrix, sparse.coo_array])
 @pytest.mark.parametrize("method", ["zopsgd", "zoscgd", "acczomda", "accszofw"])
-def test_methods_that_project_find_what_linprog_finds(programme, method, form):
+def test_projecting_methods_agree_with_linprog(programme, method, form):
     A, low, high, cost, solved = programme
     # The last two minimise linear functions only up to a fiftieth of the size of the box.
     options, near = {
@@ -186,14 +186,14 @@ def test_methods_that_project_find_what_linprog_finds(programme, method, form):
     assert result.success, result.message
     np.testing.assert_allclose(result.fun, solved.fun, atol=near)
     assert np.all(A @ result.x <= high + 1e-6) and np.all(A @ result.x >= low - 1e-6)
-    # The free row is no constraint, and the others keep their numbers.
+    # The free row is no constraint, and the others keep their indices.
     assert result.history.constraints.shape[1] == 39 and "g[39]" in result.history.names and "g[7]" not in result.history.names
     j, value = result.worst[0]
     assert value == pytest.approx(max(A[j] @ result.x - high[j], low[j] - A[j] @ result.x), abs=1e-12)
 
 
 @pytest.mark.parametrize("bounds", [None, [(0.0, None)] * 3, thalweg.Ball(0.25, [0.3, 0.3, 0.0]), thalweg.Simplex(0.6)])
-def test_repaired_points_are_the_nearest(programme, bounds):
+def test_repair_is_a_projection(programme, bounds):
     A, low, high, _, _ = programme
     rows, goal = LinearConstraint(A, low, high), np.array([2.0, 1.0, -1.0])
 
@@ -224,7 +224,7 @@ def test_repaired_points_are_the_nearest(programme, bounds):
     assert repaired.fun == pytest.approx(best.fun, abs=0.05)
 
 
-def test_a_polygon_and_a_line_are_projected_onto():
+def test_projection_onto_a_polygon_and_a_line():
     rows = LinearConstraint(np.stack(half_planes(64), axis=1), -np.inf, 1.0)
     result = minimize(away, [0.0, 0.5], constraints=rows, method="zopsgd", options={"maxiter": 300, "eta": 0.05})
     assert result.success
@@ -282,9 +282,9 @@ def test_names():
     listed = solve(50, names=[f"side {j}" for j in range(50)])
     assert listed.worst == [(f"side {j}", value) for j, value in solve(50).worst]
     assert listed.history.names[49] == "side 49" and solve(50).history.names[49] == "g[49]"
-    with pytest.raises(ValueError, match="names has 3 entries: wanted 50, one for each constraint"):
+    with pytest.raises(ValueError, match="names must have 50 entries, one for each constraint, got 3"):
         solve(50, names=["a", "b", "c"])
-    with pytest.raises(TypeError, match="names is of type str: wanted a sequence of names, or a function of the index"):
+    with pytest.raises(TypeError, match="names must be a sequence of names or a function of the index, got str"):
         solve(50, names="abc")
     with pytest.raises(ZeroDivisionError):
         solve(50, names=lambda j: 1 / 0)
@@ -292,7 +292,7 @@ def test_names():
 
 @pytest.mark.parametrize("vectorized", [True, False])
 @pytest.mark.parametrize("names, called", [(None, r"g\[17\]"), (lambda j: f"side {j}", "side 17")])
-def test_a_value_that_is_no_number_names_its_constraint(vectorized, names, called):
+def test_nan_constraint_is_named(vectorized, names, called):
     disc, calls = Disc(50), []
 
     def constraints(X, which):
@@ -304,7 +304,7 @@ def test_a_value_that_is_no_number_names_its_constraint(vectorized, names, calle
 
     result = solve(constraints=constraints, names=names, vectorized=vectorized)
     assert not result.success and result.status == 5 and np.all(np.isfinite(result.x))
-    assert re.search(f"constraint '{called}' is NaN: wanted a finite number", result.message)
+    assert re.search(f"constraint '{called}' is NaN; expected a finite number", result.message)
     assert any("the last one before the failure" in note for note in result.notes) and result.zeroth_order is None
     with pytest.raises(ValueError, match=f"the start cannot be used: constraint '{called}' is NaN"):
         solve(
@@ -314,7 +314,7 @@ def test_a_value_that_is_no_number_names_its_constraint(vectorized, names, calle
         )
 
 
-def test_an_objective_that_is_no_number_ends_at_the_last_good_point():
+def test_nan_objective_stops_at_the_last_finite_point():
     calls = []
 
     def fun(x):
@@ -326,7 +326,7 @@ def test_an_objective_that_is_no_number_ends_at_the_last_good_point():
 
 
 @pytest.mark.parametrize("where", ["fun", "constraints", "callback"])
-def test_exceptions_come_back_unchanged_with_what_was_reached(where):
+def test_exceptions_are_raised_unchanged_with_the_result(where):
     class Mine(Exception):
         pass
 
@@ -348,7 +348,7 @@ def test_exceptions_come_back_unchanged_with_what_was_reached(where):
     assert np.all(np.isfinite(caught.value.result.x)) and caught.value.result.status in (4, 5)
 
 
-def test_the_callback_sees_measured_iterates_and_stops():
+def test_callback_gets_recorded_iterates_and_stops():
     seen = []
 
     def callback(intermediate):
@@ -365,7 +365,7 @@ def test_the_callback_sees_measured_iterates_and_stops():
     assert [s[0] for s in seen] == [0, 5, 10]
 
 
-def test_ctrl_c_returns_what_was_reached():
+def test_ctrl_c_returns_the_result_so_far():
     calls = []
 
     def fun(x):
@@ -379,8 +379,8 @@ def test_ctrl_c_returns_what_was_reached():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_ctrl_c_ends_a_repair():
-    # Rows that contradict each other: there is no nearest point, which takes long to find out.
+def test_ctrl_c_stops_a_repair():
+    # Contradicting rows: there is no projection, which takes long to detect.
     rows = LinearConstraint(np.tile([[1.0, 0.0], [-1.0, 0.0]], (1000, 1)), -np.inf, -1.0)
 
     def callback(intermediate):
@@ -398,7 +398,7 @@ def test_ctrl_c_ends_a_repair():
     assert "the point could not be projected onto the constraints: interrupted" in result.notes
 
 
-def test_points_are_never_shared():
+def test_arrays_passed_to_functions_are_not_shared():
     disc = Disc(50)
 
     def fun(X):
@@ -431,35 +431,35 @@ def test_arrays_of_every_kind_give_the_same_numbers():
 
 
 SHAPES = [
-    (True, {"fun": lambda X: 1.0}, r"fun returned shape \(\): wanted \(1,\), one value for each point"),
-    (True, {"fun": lambda X: np.zeros((len(X), 1))}, r"fun returned shape \(1, 1\): wanted \(1,\), one value for each point"),
-    (True, {"fun": lambda X: np.zeros(1)}, r"fun returned shape \(1,\): wanted \(11,\), one value for each point"),
-    (True, {"fun": lambda X: None}, "fun returned a NoneType: wanted an array of numbers"),
-    (True, {"fun": lambda X: "no"}, "fun returned a str: wanted an array of numbers"),
+    (True, {"fun": lambda X: 1.0}, r"fun returned shape \(\); expected \(1,\), one value for each point"),
+    (True, {"fun": lambda X: np.zeros((len(X), 1))}, r"fun returned shape \(1, 1\); expected \(1,\), one value for each point"),
+    (True, {"fun": lambda X: np.zeros(1)}, r"fun returned shape \(1,\); expected \(11,\), one value for each point"),
+    (True, {"fun": lambda X: None}, "fun returned a NoneType; expected an array of numbers"),
+    (True, {"fun": lambda X: "no"}, "fun returned a str; expected an array of numbers"),
     (
         True,
         {"constraints": lambda X, which: np.zeros((len(X), 4))},
-        r"constraints returned shape \(1, 4\): wanted \(1, 50\), one column for each index asked",
+        r"constraints returned shape \(1, 4\); expected \(1, 50\), one column for each index asked",
     ),
     (
         True,
         {"constraints": lambda X, which: np.zeros((3, len(which)))},
-        r"constraints returned shape \(3, 50\): wanted \(1, 50\), one row for each point",
+        r"constraints returned shape \(3, 50\); expected \(1, 50\), one row for each point",
     ),
     (
         True,
         {"constraints": lambda X, which: np.zeros(len(which))},
-        r"constraints returned shape \(50,\): wanted \(1, 50\), one row for each point and one column for each index asked",
+        r"constraints returned shape \(50,\); expected \(1, 50\), one row for each point and one column for each index asked",
     ),
     (
         False,
         {"constraints": lambda x, which: np.zeros(4)},
-        r"constraints returned shape \(4,\): wanted \(50,\), one value for each index asked",
+        r"constraints returned shape \(4,\); expected \(50,\), one value for each index asked",
     ),
-    (False, {"constraints": lambda x, which: [[1.0], [1.0, 2.0]]}, "constraints returned a list: wanted an array of numbers"),
-    (False, {"constraints": lambda x, which: None}, "constraints returned a NoneType: wanted an array of numbers"),
-    (False, {"fun": lambda x: x}, "fun returned 2 numbers: wanted one"),
-    (False, {"fun": lambda x: "no"}, "fun returned a str: wanted a number"),
+    (False, {"constraints": lambda x, which: [[1.0], [1.0, 2.0]]}, "constraints returned a list; expected an array of numbers"),
+    (False, {"constraints": lambda x, which: None}, "constraints returned a NoneType; expected an array of numbers"),
+    (False, {"fun": lambda x: x}, "fun returned 2 numbers; expected one"),
+    (False, {"fun": lambda x: "no"}, "fun returned a str; expected a number"),
 ]
 
 
@@ -475,77 +475,85 @@ ROWS = LinearConstraint([[1.0, 1.0]], -np.inf, 1.0)
 @pytest.mark.parametrize(
     "given, sentence",
     [
-        ({"fun": 3}, "fun is of type int: wanted a function of x"),
-        ({"x0": "here"}, "x0 is of type str: wanted a vector of numbers"),
-        ({"n_constraints": None}, "n_constraints is not given: wanted how many"),
-        ({"n_constraints": 0}, "n_constraints = 0: wanted a whole number of at least 1"),
-        ({"n_constraints": 2.5}, "n_constraints = 2.5"),
-        ({"constraints": [ROWS]}, "constraints is of type list: wanted a function of x and indices, or one LinearConstraint"),
-        ({"constraints": ROWS, "n_constraints": 2}, "n_constraints = 2: wanted 1, the rows of the LinearConstraint, or nothing"),
+        ({"fun": 3}, "fun must be a function of x, got int"),
+        ({"x0": "here"}, "x0 must be a vector of numbers, got str"),
+        ({"n_constraints": None}, "n_constraints is required if constraints is a function"),
+        ({"n_constraints": 0}, "n_constraints must be a positive integer, got 0"),
+        ({"n_constraints": 2.5}, r"n_constraints must be a positive integer, got 2\.5"),
+        ({"constraints": [ROWS]}, "constraints must be a function of x and indices or one LinearConstraint, got list"),
+        (
+            {"constraints": ROWS, "n_constraints": 2},
+            "n_constraints must be 1, the number of rows of the LinearConstraint, or None, got 2",
+        ),
         (
             {"constraints": LinearConstraint(np.ones((1, 3)), -np.inf, 1.0), "n_constraints": None},
-            r"the matrix of the LinearConstraint has shape \(1, 3\): wanted 2 columns",
+            r"the matrix of the LinearConstraint must have 2 columns, one for each variable, got shape \(1, 3\)",
         ),
         (
             {"constraints": LinearConstraint([[1.0, 0.0]], 2.0, 1.0), "n_constraints": None},
-            "row 1 of the linear constraints = 2 to 1: wanted two bounds, the lower one first",
+            "row 1 of the linear constraints must be two bounds, the lower one first, got 2 to 1",
         ),
         (
             {"constraints": LinearConstraint([[0.0, 0.0]], 1.0, 2.0), "n_constraints": None},
-            "wanted 0 between them, because the row is 0",
+            "must be 0 between them, because the row is 0 and no point has another value, got 1 to 2",
         ),
         (
             {"constraints": LinearConstraint([[1.0, 0.0]], np.inf, np.inf), "n_constraints": None},
-            "row 1 of the linear constraints = inf to inf: wanted two bounds",
+            "row 1 of the linear constraints must be two bounds, the lower one first, got inf to inf",
         ),
         (
             {"constraints": LinearConstraint([[1.0, 0.0]], np.nan, 1.0), "n_constraints": None},
-            "lb of the LinearConstraint is NaN",
+            "lb of the LinearConstraint must not be NaN",
         ),
         (
             {"method": "zopsgd"},
-            "zopsgd projects onto .*, which a function does not describe: wanted a LinearConstraint, or method='dszog'",
+            "zopsgd projects onto the constraints; use a LinearConstraint in place of a function, or method='dszog'",
         ),
         ({"method": "AccSZOFW"}, "accszofw projects onto the constraints"),
-        ({"repair": True}, "repair projects onto the constraints, .* wanted a LinearConstraint, or no repair"),
+        (
+            {"repair": True},
+            "repair projects onto the constraints; use a LinearConstraint in place of a function, or repair=False",
+        ),
         (
             {"method": "zoscgd", "constraints": ROWS, "n_constraints": None},
-            "zoscgd minimises linear functions over the points that keep the constraints.*wanted a bounded domain",
+            "zoscgd minimises linear functions over the feasible points.*expected a bounded domain",
         ),
-        ({"method": "ssg"}, "method = 'ssg': wanted one of dszog, zopsgd, zoscgd, acczomda, accszofw, which use values alone"),
-        ({"method": 3}, "method is of type int: wanted one of dszog"),
+        ({"method": "ssg"}, "method must be one of dszog, zopsgd, zoscgd, acczomda, accszofw, got 'ssg'"),
+        ({"method": 3}, "method must be one of dszog, zopsgd, zoscgd, acczomda, accszofw, got int"),
         ({"options": {"betta": 1.0}}, "key 'betta' is not known .did you mean beta"),
-        ({"options": {"beta": -1.0}}, "beta = -1"),
+        ({"options": {"beta": -1.0}}, "beta must be a finite number larger than 0, got -1"),
         ({"options": {"certificate": {}}}, "key 'certificate' is not known"),
-        ({"options": 3}, "options is of type int: wanted a dict"),
-        ({"bounds": [(0, 1)]}, "bounds has 1 entries: wanted 2 pairs"),
-        ({"seed": -1}, "seed = -1: wanted a whole number"),
-        ({"ctol": -1.0}, "feasibility = -1"),
-        ({"n_samples": 0}, "n_samples = 0: wanted a whole number of at least 1"),
+        ({"options": 3}, "options must be a dict, got int"),
+        ({"bounds": [(0, 1)]}, r"bounds must have 2 pairs \(low, high\), one for each variable, got 1 entries"),
+        ({"seed": -1}, r"seed must be an integer from 0 to 2\^63 - 1, got -1"),
+        ({"feasibility": -1.0}, "feasibility must be a finite number of at least 0, got -1"),
+        ({"n_samples": 0}, "n_samples must be a positive integer, got 0"),
     ],
 )
-def test_what_cannot_be_meant_gets_a_sentence(given, sentence):
+def test_invalid_arguments(given, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence) as caught:
         solve(**given)
     assert "\n" not in str(caught.value)
 
 
-def test_constraints_that_were_counted_but_not_given():
-    with pytest.raises(ValueError, match="n_constraints = 5 without constraints"):
+def test_n_constraints_without_constraints():
+    with pytest.raises(
+        ValueError, match="n_constraints = 5 is given without constraints; set constraints to a function of x and indices"
+    ):
         minimize(away, [0.0, 0.0], n_constraints=5)
 
 
-def test_results_are_kept_and_shown(capsys):
+def test_results_pickle_and_render(capsys):
     pytest.importorskip("matplotlib").use("Agg")
     result = solve(500, names=lambda j: f"<b>{j}</b>", verbose=1)
     assert np.array_equal(pickle.loads(pickle.dumps(result)).x, result.x)
     page = result._repr_html_()
     assert "stopped at the iteration limit" in page and "&lt;b&gt;" in page and "<b>" not in page and "ncev" in page
     axes = result.plot()
-    assert [a.get_ylabel() for a in axes] == ["objective", "largest constraint (kept at 0 or below)"]
+    assert [a.get_ylabel() for a in axes] == ["objective", "largest constraint (satisfied if at most 0)"]
     assert np.array_equal(axes[1].lines[-1].get_ydata(), result.history.maxcv)
     assert "maxcv" in result.history.to_frame() and result.history.to_frame().shape[1] == 8
     few = solve(3).plot()
-    assert few[1].get_ylabel() == "constraints (kept at 0 or below)" and len(few[1].lines) == 4
+    assert few[1].get_ylabel() == "constraints (satisfied if at most 0)" and len(few[1].lines) == 4
     assert not hasattr(minimize(away, [0.0, 0.5], options={"maxiter": 5}).plot(), "__len__")
     assert thalweg.blackbox is blackbox

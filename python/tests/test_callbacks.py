@@ -1,4 +1,4 @@
-"""thalweg.callbacks: what is written is what was measured, and it can be read back by the programs that it is for."""
+"""``thalweg.callbacks``: logged metrics equal the measured values, as read back by TensorBoard and MLflow."""
 
 import io
 import json
@@ -45,7 +45,7 @@ def rows_data():
     return X, X @ [1.0, 0.5] + 0.5 * rng.normal(size=400) > 0.5, group
 
 
-def test_lines_have_what_was_measured(tmp_path):
+def test_json_lines_equal_the_history(tmp_path):
     file, seen = tmp_path / "run.jsonl", []
     result = solve(callback=chain(JsonLines(file), seen.append))
     rows = rows_of(file.read_text())
@@ -59,7 +59,7 @@ def test_lines_have_what_was_measured(tmp_path):
     assert [row[f"constraint/{NAME}"] for row in iterates] == result.history.constraints[:, 0].tolist()
     assert [row["passes/f"] for row in iterates] == result.history.passes_f.tolist()
     assert [row["passes/g"] for row in iterates] == result.history.passes_g.tolist()
-    # The method has multipliers once it has looked, and a bound once it tries to prove one.
+    # The method has dual variables after its first evaluation, and a bound once it computes one.
     assert all(f"dual/{NAME}" in row for row in iterates[1:])
     bounds = [row["stationarity/upper"] for row in iterates if "stationarity/upper" in row]
     assert bounds and bounds[-1] < 1e-3 and iterates[-1]["stationarity/upper"] == bounds[-1]
@@ -79,7 +79,7 @@ def test_lines_have_what_was_measured(tmp_path):
         ("threes-econ", True, {}),
     ],
 )
-def test_what_a_method_does_not_have_is_left_out(method, dual, options):
+def test_unavailable_metrics_are_omitted(method, dual, options):
     seen, lines = [], io.StringIO()
     result = solve(method=method, rho=None, options={"maxiter": 20, **options}, callback=chain(seen.append, JsonLines(lines)))
     assert all((one.dual is not None) == dual and one.stationarity is None for one in seen)
@@ -89,14 +89,14 @@ def test_what_a_method_does_not_have_is_left_out(method, dual, options):
     assert result.nit == 20
 
 
-def test_multipliers_of_subproblems_are_told_once_there_are_some():
+def test_dual_variables_of_subproblems_appear_once_available():
     seen = []
     options = {"maxiter": 30, "inner": {"name": "conex"}, "inner_iterations": 10}
     solve(method="ipp", options=options, callback=lambda one: seen.append(one.dual))
     assert seen[0] is None and seen[-1] is not None and set(seen[-1]) == {NAME}
 
 
-def test_without_constraints_and_with_numbers_that_are_none():
+def test_non_finite_metrics_are_null():
     strange = {"fun": math.nan, "signed": {"a": math.inf}, "dual": {"a": -math.inf}, "stationarity": math.nan}
     lines = io.StringIO()
     JsonLines(lines)(Result(maxcv=0.0, nit=3, seconds=0.5, **strange))
@@ -122,11 +122,11 @@ def test_a_file_is_appended_to(tmp_path):
         solve(method="ssg", options={"maxiter": 2}, callback=JsonLines(opened))
         # Each line can be read while the file is open, and the file stays open.
         assert len(rows_of(file.read_text())) == 4 and not opened.closed
-    with pytest.raises(TypeError, match="path_or_file is of type int: wanted a path or an open text file"):
+    with pytest.raises(TypeError, match="path_or_file must be a path or an open text file, got int"):
         JsonLines(3)
 
 
-def test_fits_are_written_too():
+def test_json_lines_of_a_fit():
     X, y, group = rows_data()
     lines, seen = io.StringIO(), []
     model = fit(logistic(), demographic_parity(group) <= 0.05, X=X, y=y, callback=chain(seen.append, JsonLines(lines)))
@@ -135,14 +135,14 @@ def test_fits_are_written_too():
     assert [row["step"] for row in iterates] == [one.nit for one in seen]
     assert all(a["step"] <= b["step"] and a["passes/f"] <= b["passes/f"] for a, b in zip(iterates, iterates[1:]))
     assert any(row.get(f"dual/{name}", 0) > 0 for row in iterates) and any("stationarity/upper" in row for row in iterates)
-    # The numbers of the result are those of the side that was enforced: counted rates.
+    # The metrics of the result are the enforced values: measured rates.
     assert last["final"] and last["step"] == model.nit and last["train/objective"] == model.fun
     assert last[f"constraint/{name}"] == model.constraints[0]["measured"] - 0.05 == model.signed[name] <= 1e-6
     assert last["train/max_violation"] == model.maxcv and last["stationarity/upper"] == model.stationary["upper"]
     assert last[f"dual/{name}"] == model.multipliers[0] and last["passes/f"] == model.passes_f == model.passes["objective"]
 
 
-def test_estimators_are_written_afterwards():
+def test_write_replays_a_history():
     X, y, group = rows_data()
     model = thalweg.FairClassifier(bound=0.05).fit(X, y, sensitive_features=group)
     lines = io.StringIO()
@@ -162,7 +162,9 @@ def test_estimators_are_written_afterwards():
 
     write(result.history, twice)
     assert told == result.history.nit[:2].tolist()
-    with pytest.raises(TypeError, match="history is of type MinimizeResult: wanted a History, such as result.history"):
+    with pytest.raises(
+        TypeError, match=r"history must be a History such as result\.history or model\.history_, got MinimizeResult"
+    ):
         write(result, print)
 
 
@@ -179,7 +181,7 @@ def test_every_and_chain():
     seldom = every(4, Kept())
     solve(method="ssg", options={"maxiter": 10}, callback=seldom)
     assert (seen, told) == ([0, 4, 8], [10])
-    # Another run is counted anew.
+    # Another run starts a new count.
     solve(method="ssg", options={"maxiter": 6}, callback=seldom)
     assert (seen, told) == ([0, 4, 8, 0, 4], [10, 6])
 
@@ -189,16 +191,16 @@ def test_every_and_chain():
 
     seen.clear()
     result = solve(method="ssg", options={"maxiter": 10}, callback=chain(stop, every(2, Kept()), Kept()))
-    # All are called, then the run ends.
+    # All are called, then the run stops.
     assert result.status == 3 and seen == [0, 0, 1, 2, 2, 3] and told == [10, 6, 4, 4]
     for n in (0, 1.5, True):
-        with pytest.raises(ValueError, match=f"n = {n}: wanted a whole number, 1 or larger"):
+        with pytest.raises(ValueError, match=f"n must be a positive integer, got {n}"):
             every(n, print)
-    with pytest.raises(TypeError, match="a callback is of type int: wanted something that can be called"):
+    with pytest.raises(TypeError, match="a callback must be callable, got int"):
         chain(print, 3)
 
 
-def test_exceptions_of_callbacks_come_with_the_result():
+def test_exceptions_of_callbacks_carry_the_result():
     class Full:
         def __init__(self, call, end):
             self.call, self.end = call, end
@@ -214,7 +216,7 @@ def test_exceptions_of_callbacks_come_with_the_result():
     with pytest.raises(OSError, match="no space left") as at_the_end:
         solve(callback=Full(False, True))
     assert at_the_end.value.result.success
-    # After an exception there is no finish.
+    # finish is not called after an exception.
     with pytest.raises(OSError, match="no space left") as during:
         solve(callback=Full(True, False))
     assert during.value.result is not None
@@ -224,7 +226,7 @@ def test_exceptions_of_callbacks_come_with_the_result():
     assert of_fit.value.result.success
 
 
-def test_tensorboard_reads_what_was_written(tmp_path):
+def test_tensorboard_round_trip(tmp_path):
     accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     callback = TensorBoard(tmp_path / "events")
 
@@ -234,7 +236,7 @@ def test_tensorboard_reads_what_was_written(tmp_path):
 
     seen = []
     result = solve(callback=chain(callback, lambda one: seen.append(len(read().Scalars("train/objective")))))
-    # Readable while the run goes on.
+    # Readable during the run.
     assert seen == list(range(1, len(result.history) + 1))
     events = read()
     assert set(events.Tags()["scalars"]) == {
@@ -245,7 +247,7 @@ def test_tensorboard_reads_what_was_written(tmp_path):
     assert [one.step for one in objective] == [*result.history.nit, result.nit]
     np.testing.assert_array_equal([one.value for one in objective], np.float32([*result.history.fun, result.fun]))
     assert events.Scalars("stationarity/upper")[-1].value == np.float32(result.certificate.upper)
-    # Another run makes another file; what is not finite is left out.
+    # Another run creates another file; non-finite metrics are omitted.
     callback(Result(fun=math.nan, maxcv=1.0, nit=0))
     callback.finish(None)
     assert len(list((tmp_path / "events").iterdir())) == 2
@@ -253,14 +255,14 @@ def test_tensorboard_reads_what_was_written(tmp_path):
 
 
 @pytest.mark.parametrize("clock", [time.time, lambda: 1.7e9], ids=["running clock", "standing clock"])
-def test_mlflow_reads_what_was_written(tmp_path, monkeypatch, clock):
+def test_mlflow_round_trip(tmp_path, monkeypatch, clock):
     # All records of a short run may fall into one millisecond.
     monkeypatch.setattr(callbacks, "time", SimpleNamespace(time=clock))
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "runs").as_uri())
     mlflow = pytest.importorskip("mlflow")
     client = mlflow.MlflowClient()
-    with pytest.raises(ValueError, match="run = None, and no run of MLflow is active: wanted a run, its id"):
+    with pytest.raises(ValueError, match=r"no MLflow run is active; pass a run or its id, or call mlflow\.start_run\(\) first"):
         MLflow()
     with mlflow.start_run() as run:
         result = solve(callback=MLflow())
@@ -282,18 +284,18 @@ def test_mlflow_reads_what_was_written(tmp_path, monkeypatch, clock):
     found = client.get_run(other.info.run_id).data.metrics
     assert (found["constraint/x __ 1"], found["constraint/x __ 1_2"]) == (1.0, 2.0)
     assert MLflow(other.info.run_id).run_id == other.info.run_id
-    with pytest.raises(TypeError, match="run is of type int: wanted a run of MLflow or its id"):
+    with pytest.raises(TypeError, match="run must be an MLflow run or its id, got int"):
         MLflow(3)
     with pytest.raises(Exception, match="not found"):
         MLflow("0" * 32)
 
 
 @pytest.mark.parametrize("name, what", [("TensorBoard", "TensorBoard"), ("MLflow", "MLflow")])
-def test_what_is_missing_is_named(name, what):
+def test_missing_packages_are_named(name, what):
     package = name.lower()
     code = (
         f"import sys; sys.modules['{package}'] = None\n"
         f"import thalweg\ntry:\n    thalweg.callbacks.{name}('.')\nexcept ImportError as error:\n    print(error)"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said.strip() == f"writing to {what} needs {package}, which is not installed: pip install {package}"
+    assert said.strip() == f"writing to {what} needs {package}; install it with pip install {package}"

@@ -1,4 +1,4 @@
-"""Data sets by name, against what the command says of them."""
+"""Data sets by name, compared with the command."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def info(name):
 
 
 @pytest.mark.parametrize("name", ["a9a", "german"])
-def test_loaded_rows_are_those_that_the_command_counts(name):
+def test_rows_agree_with_the_command(name):
     found, told = datasets.load(name), info(name)["counted"]
-    # Of a raw table the command counts what its recipe makes of it beside.
+    # For a raw table the command also reports the prepared rows.
     counts = told["prepared"] or told
     assert found.data.shape == (counts["rows"], counts["columns"])
     assert found.fingerprint == told["fingerprint"]
@@ -48,14 +48,14 @@ def test_a9a_is_a_proper_sparse_matrix_in_two_parts():
     assert set(np.unique(a9a.data.data)) == {1.0}
     # The first row of the published file is -1 3:1 11:1 14:1 …
     assert a9a.target[0] == -1.0 and a9a.data[[0], :].indices[:3].tolist() == [2, 10, 13]
-    # Column 72 says female, column 73 male, counted from 1.
+    # Columns 72 and 73, from 1, are female and male.
     female = np.asarray(a9a.data[:, [71]].todense()).ravel() == 1.0
     assert np.array_equal(female, a9a.sensitive == "female")
     # Published: 7,841 positives in the training part.
     assert (a9a.target[: a9a.n_train] > 0).sum() == 7841
 
 
-def test_arrays_are_the_caller_s():
+def test_arrays_are_copies():
     one = datasets.load("german")
     one.data.data[:] = 0.0
     one.target[:] = 0.0
@@ -79,7 +79,7 @@ def test_adult_is_a_table_with_numbers_words_and_missing_cells():
 
 
 @pytest.mark.filterwarnings("ignore:.*was not checked")
-def test_files_are_found_and_other_copies_are_told(tmp_path):
+def test_files_are_found_and_differing_copies_give_a_warning(tmp_path):
     row = lambda label, sex: f"{label} " + " ".join(f"{c}:{sex if c == 7 else 3}" for c in range(1, 25))
     (tmp_path / "german.numer").write_text("\n".join([row(1, 2), row(-1, 1), row(-1, 4)]) + "\n")
     with pytest.warns(UserWarning, match="german-numer has 3 rows here; the catalogue's copy has 1000"):
@@ -103,18 +103,18 @@ def test_numbers_with_missing_cells_are_floats(tmp_path):
     assert table["odd"].tolist() == ["inf", "2.5"] and table["none"].isna().all()
 
 
-def test_wrong_names_are_sentences():
+def test_unknown_names():
     with pytest.raises(ValueError, match=r'^there is no data set "a9" \(did you mean a9a\?\): known are a9a, adult,'):
         datasets.load("a9")
     with pytest.raises(ValueError, match="adult is a raw table, not rows of numbers: sets that can be loaded are a9a"):
         datasets.load("adult")
     with pytest.raises(ValueError, match="a9a is not a raw table: raw tables are adult"):
         datasets.load_table("a9a")
-    with pytest.raises(TypeError, match="^name is of type int: wanted the name of a data set, such as 'a9a'$"):
+    with pytest.raises(TypeError, match="^name must be the name of a data set such as 'a9a', got int$"):
         datasets.load(9)
 
 
-def test_a_missing_set_says_what_to_do(tmp_path, monkeypatch):
+def test_missing_data_set_error_is_actionable(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("THALWEG_DATA", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "none"))
@@ -122,7 +122,7 @@ def test_a_missing_set_says_what_to_do(tmp_path, monkeypatch):
         datasets.load("w8a")
 
 
-def test_a_fit_takes_them_as_they_are():
+def test_fit_accepts_loaded_data():
     german = datasets.load("german")
     fair = thalweg.learn.fit("logistic", "demographic_parity <= 0.05", X=german.data, y=german.target, sensitive=german.sensitive)
     rates = [np.mean(fair.predict(german.data)[german.sensitive == name] == 1.0) for name in german.group_names]

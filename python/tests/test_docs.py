@@ -1,4 +1,4 @@
-"""Every example of the documents runs and prints what the documents say, and every link leads somewhere."""
+"""Every example of the documentation runs and prints the documented output, and every link has a target."""
 
 import contextlib
 import io
@@ -19,14 +19,14 @@ SET_UP = ("pip install ", "cargo add ", "cargo run ", "git clone ")
 
 
 def blocks(page):
-    """The fenced blocks of a page: language, text, line."""
+    """Yield language, text and line of each fenced block of a page."""
     text = (ROOT / page).read_text()
     for found in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S):
         yield found[1], found[2], text[: found.start()].count("\n") + 1
 
 
 def without_times(text):
-    """The text with seconds masked: numbers before ` s`, and the last column of a table whose header ends with `seconds`."""
+    """Mask seconds in a text: numbers before ` s`, and the last column of a table whose header ends with `seconds`."""
     lines, timed = [], False
     for line in text.rstrip().splitlines():
         line = re.sub(r"\b\d+(\.\d+)? s\b", "# s", line.rstrip())
@@ -38,7 +38,7 @@ def without_times(text):
 
 
 def shell(text, place, where):
-    """Runs the command's lines of a shell block in a directory that is also its home, and returns what they print."""
+    """Run the command lines of a shell block in a directory that is also the home, and return their output."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("THALWEG_", "XDG_"))}
     printed = ""
     for line in text.replace("\\\n", " ").splitlines():
@@ -55,7 +55,7 @@ def shell(text, place, where):
 
 
 def run_blocks(page, place):
-    """Runs the blocks of a page in order and compares what each prints with the text block behind it. Returns how many ran."""
+    """Run the blocks of a page in order, compare their output with the following text block, and return their number."""
     names, said, ran = {}, None, 0
     for language, text, line in blocks(page):
         where = f"{page}:{line}"
@@ -81,13 +81,19 @@ def test_examples(page, tmp_path, monkeypatch):
 
 
 def anchors(text):
-    """What links can point to: the headings, as GitHub writes them."""
+    """Return the anchors of a page: its headings as GitHub renders them."""
     titles = re.findall(r"^#+ +(.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def test_links_lead_somewhere():
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "python" / "README.md", *(ROOT / "docs").rglob("*.md")]
+def test_links_have_targets():
+    pages = [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "python" / "README.md",
+        ROOT / "benchmarks" / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+    ]
     broken, seen = [], 0
     for page in pages:
         text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
@@ -109,7 +115,7 @@ def test_sources_are_python_3_9():
         ast.parse(source.read_text(), str(source), feature_version=(3, 9))
 
 
-def test_the_version_is_one():
+def test_all_manifests_have_the_same_version():
     import thalweg
 
     for manifest in ("Cargo.toml", "python/Cargo.toml"):
@@ -117,7 +123,7 @@ def test_the_version_is_one():
         assert found[1] == thalweg.__version__, manifest
 
 
-def test_every_name_is_there_and_the_command_starts_without_scipy():
+def test_every_name_exists_and_the_command_starts_without_scipy():
     import subprocess
     import sys
 
@@ -125,7 +131,7 @@ def test_every_name_is_there_and_the_command_starts_without_scipy():
 
     for name in thalweg.__all__:
         assert getattr(thalweg, name) is not None and name in dir(thalweg), name
-    assert set(thalweg._HOMES) == set(thalweg.__all__) - {"__version__"}
+    assert set(thalweg._MODULES) == set(thalweg.__all__) - {"__version__"}
     with pytest.raises(AttributeError, match="no attribute 'minimise'"):
         _ = thalweg.minimise
     code = "import sys, thalweg.__main__; sys.exit(any(m in sys.modules for m in ('scipy', 'sklearn', 'pandas')))"

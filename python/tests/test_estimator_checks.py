@@ -1,4 +1,4 @@
-"""The rules of scikit-learn, all of them."""
+"""All estimator checks of scikit-learn."""
 
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -26,5 +26,5 @@ pytestmark = pytest.mark.filterwarnings("ignore")
         KernelConstrainedClassifier("hinge + 0.01 * l2", ("false_positive_rate <= 0.2",), gamma=0.5, n_components=10),
     ]
 )
-def test_rules(estimator, check):
+def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -1,4 +1,4 @@
-"""The classifier with a Gaussian kernel: its scores, its centres, and the constraints that it keeps."""
+"""The classifier with a Gaussian kernel: scores, centres and constraints."""
 
 import pickle
 
@@ -19,7 +19,7 @@ def moons(n=300, seed=0):
     return X, y, np.where(np.random.default_rng(seed).random(n) < 0.3 + 0.4 * y, "a", "b")
 
 
-def test_kernel_values_are_those_of_scikit_learn():
+def test_kernel_values_equal_those_of_scikit_learn():
     rng = np.random.default_rng(0)
     X, centres = rng.normal(size=(30, 5)), rng.normal(size=(7, 5))
     parts = sparse.csr_matrix(centres)
@@ -37,7 +37,7 @@ def test_scores_and_objective_are_those_of_a_linear_model_on_kernel_values():
     np.testing.assert_allclose(model.dual_coef_, theirs.coef_, atol=1e-4)
     np.testing.assert_allclose(model.decision_function(X), theirs.decision_function(values), atol=1e-5)
     np.testing.assert_allclose(model.predict_proba(X), theirs.predict_proba(values), atol=1e-5)
-    # A block of answers is worth what each is worth alone.
+    # Scores of a block equal those of single rows.
     one_by_one = np.concatenate([model.decision_function(X[i : i + 1]) for i in range(20)])
     np.testing.assert_allclose(model.decision_function(X[:20]), one_by_one, rtol=1e-12)
     assert len(model.centers_) == len(y) and not hasattr(model, "coef_")
@@ -84,21 +84,23 @@ def test_fairness_under_a_kernel():
 @pytest.mark.parametrize(
     "parameters, sentence",
     [
-        ({"gamma": "scales"}, "gamma = 'scales': wanted 'scale', 'auto' or a finite number above 0"),
-        ({"gamma": 0.0}, "gamma = 0.0: wanted 'scale', 'auto' or a finite number above 0"),
-        ({"n_components": 0}, "n_components = 0: wanted a whole number of at least 1"),
-        ({"n_components": 2.5}, "n_components = 2.5: wanted a whole number of at least 1"),
+        ({"gamma": "scales"}, "gamma must be 'scale', 'auto' or a positive number, got 'scales'"),
+        ({"gamma": 0.0}, r"gamma must be 'scale', 'auto' or a positive number, got 0\.0"),
+        ({"n_components": 0}, "n_components must be a positive integer or None, got 0"),
+        ({"n_components": 2.5}, r"n_components must be a positive integer or None, got 2\.5"),
     ],
 )
-def test_refusals(parameters, sentence):
+def test_invalid_parameters(parameters, sentence):
     X, y, _ = moons(50)
     with pytest.raises(ValueError, match=sentence):
         KernelConstrainedClassifier(**parameters).fit(X, y)
 
 
-def test_what_does_not_fit_into_memory_is_refused():
+def test_memory_limit_of_kernel_values():
     X = np.arange(30_000.0).reshape(-1, 1)
     y = np.arange(30_000) % 2
-    with pytest.raises(ValueError, match="30000 rows with 30000 centres take 7.2 GB: wanted n_components of at most 17895"):
+    with pytest.raises(
+        ValueError, match=r"the kernel values of 30000 rows and 30000 centres take 7\.2 GB; set n_components to at most 17895"
+    ):
         KernelConstrainedClassifier().fit(X, y)
     assert KernelConstrainedClassifier(n_components=5, max_iter=2).fit(X, y).centers_.shape == (5, 1)

@@ -1,4 +1,4 @@
-"""The reference has a place for every public name; that it builds without warnings is for Sphinx to say."""
+"""The reference covers every public name. Sphinx checks that it builds without warnings."""
 
 import importlib
 import re

@@ -1,4 +1,4 @@
-"""The type stubs of the compiled half say what is there."""
+"""The type stubs agree with the compiled module."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STUB = ast.parse((Path(thalweg.__file__).parent / "_core.pyi").read_text())
 
 
 def parameters(function):
-    """Names in order, those by keyword alone, and how many have a default."""
+    """Return the names in order, the keyword-only ones, and the number of defaults."""
     given = function.args
     names = [a.arg for a in given.posonlyargs + given.args if a.arg not in ("self", "cls")]
     defaults = len(given.defaults) + sum(d is not None for d in given.kw_defaults)

@@ -1,4 +1,4 @@
-"""thalweg.torch: the steps are the library's, on tensors that are not PyTorch's and, where it is installed, on PyTorch's."""
+"""``thalweg.torch``: steps equal those of the library, on other tensors and, if installed, on PyTorch's."""
 
 import importlib
 import sys
@@ -11,7 +11,7 @@ import thalweg
 
 
 class Tensor:
-    """A numpy array that knows how it came about: enough of a tensor for the optimiser, and no more."""
+    """Numpy array with a graph: just enough of a tensor for the optimiser."""
 
     def __init__(self, value, parents=()):
         self.value = np.array(value, dtype=float)
@@ -71,7 +71,7 @@ class Tensor:
 
 @pytest.fixture
 def plain(monkeypatch):
-    """The class as it is without PyTorch, whether that is installed or not."""
+    """The class without PyTorch, whether it is installed or not."""
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "thalweg.torch", raising=False)
     module = importlib.import_module("thalweg.torch")
@@ -132,7 +132,7 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize("method, settings", SETTINGS)
-def test_steps_are_those_of_the_library(plain, method, settings):
+def test_steps_equal_those_of_the_library(plain, method, settings):
     x = Tensor(START)
     # Where nu is small, what two machines round differently grows by a third in each step: after 200 the paths would be others.
     steps = 80
@@ -142,7 +142,7 @@ def test_steps_are_those_of_the_library(plain, method, settings):
     np.testing.assert_allclose(points, expected, rtol=0, atol=1e-12)
 
 
-def test_spider_with_batches_whose_slopes_are_alike_is_that_of_the_library(plain):
+def test_spider_with_equal_slopes_equals_the_library(plain):
     """Rows differ by constants, so that differences on any batch are exact; what is drawn then does not matter."""
     rng = np.random.default_rng(0)
     shifts = rng.normal(size=60)
@@ -171,7 +171,7 @@ def test_spider_with_batches_whose_slopes_are_alike_is_that_of_the_library(plain
     np.testing.assert_allclose(mine, points, rtol=0, atol=1e-12)
 
 
-def test_spider_with_any_batches_is_its_formula(plain):
+def test_spider_with_any_batches_follows_its_recursion(plain):
     """Against the recursion written down once more, with slopes that differ between rows and two constraints."""
     rng = np.random.default_rng(1)
     slopes, bounds = rng.normal(size=(2, 40, 2)), np.array([0.1, 0.3])
@@ -196,7 +196,7 @@ def test_spider_with_any_batches_is_its_formula(plain):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
-def test_only_what_is_needed_is_differentiated(plain):
+def test_only_the_function_of_the_step_is_differentiated(plain):
     x = Tensor(START)
 
     class Untouched(Tensor):
@@ -220,7 +220,7 @@ def test_only_what_is_needed_is_differentiated(plain):
     np.testing.assert_allclose(x.value, START - 0.5)
 
 
-def test_groups_have_steps_of_their_own(plain):
+def test_groups_have_their_own_step_sizes(plain):
     x, y = Tensor(START), Tensor([1.0])
     optimizer = plain([{"params": [x]}, {"params": [y], "lr": 0.5}], "ssg", eta=0.1)
     assert [group["lr"] for group in optimizer.param_groups] == [0.1, 0.5]
@@ -267,7 +267,7 @@ def test_a_saved_state_continues_bit_for_bit(plain, stopped):
     assert first.value.tobytes() == whole.value.tobytes() == second.value.tobytes()
 
 
-def test_a_new_group_makes_the_estimate_anew(plain):
+def test_a_new_group_resets_the_estimate(plain):
     x, y = Tensor(START), Tensor([1.0])
     optimizer = plain([x], "threes-econ", q=3, s1=9)
     assert optimizer.resets and optimizer.batch_size == 9
@@ -282,7 +282,7 @@ def test_a_new_group_makes_the_estimate_anew(plain):
     assert asked == [True, False, False, True]
 
 
-def test_after_an_exception_the_parameters_are_as_before(plain):
+def test_parameters_are_unchanged_after_an_exception(plain):
     x = Tensor(START)
     optimizer = plain([x], "threes-econ", q=4)
     optimizer.step(lambda: (objective(x), constraints(x)))
@@ -294,61 +294,72 @@ def test_after_an_exception_the_parameters_are_as_before(plain):
 
     with pytest.raises(KeyError, match="mine"):
         optimizer.step(failing)
-    # It was asked at the point before.
+    # It was evaluated at the previous point.
     assert calls[0].tobytes() == START.tobytes() and x.value.tobytes() == here.tobytes()
     for bad, words in [
-        (lambda: (x.sum() * np.nan, []), "the objective is nan: wanted a finite number"),
-        (lambda: (x.sum(), [x.sum() * 0.0, x.sum() * np.inf]), "constraint 2 is inf"),
-        (lambda: (x.sum(), constraints(x)[:1]), "the closure returned 1 constraints, before it was 2"),
-        (lambda: (x.sum(), Tensor(np.zeros((2, 2)))), "the constraints have 2 dimensions"),
-        (lambda: (x, []), "a tensor with 2 entries: wanted one number"),
+        (lambda: (x.sum() * np.nan, []), "the objective must be finite, got nan"),
+        (lambda: (x.sum(), [x.sum() * 0.0, x.sum() * np.inf]), "constraint 2 must be finite, got inf"),
+        (
+            lambda: (x.sum(), constraints(x)[:1]),
+            "the closure must return the same number of constraints each time, got 1 after 2",
+        ),
+        (
+            lambda: (x.sum(), Tensor(np.zeros((2, 2)))),
+            "the constraints must be a list of numbers or a tensor with one dimension, got 2 dimensions",
+        ),
+        (lambda: (x, []), "objective and constraints must be single numbers such as means, got a tensor with 2 entries"),
     ]:
         with pytest.raises(ValueError, match=words):
             optimizer.step(bad)
         assert x.value.tobytes() == here.tobytes()
     polyak = plain([x], "ssg", infeasible_step="polyak")
-    with pytest.raises(ValueError, match="a Polyak step is not defined"):
+    with pytest.raises(
+        ValueError,
+        match=r"the gradient of the largest constraint is zero although its value is 1\.000e\+00; the Polyak step is undefined",
+    ):
         polyak.step(lambda: (x.sum(), [x.sum() * 0.0 - (-1.0)]))
     steep = plain([x], "ssg")
-    with pytest.raises(ValueError, match="the squared norm of the gradient is inf"):
+    with pytest.raises(ValueError, match="the squared norm of the gradient must be finite, got inf"):
         steep.step(lambda: (Tensor(1.0, [(x, lambda s: s * np.full(2, np.inf))]), []))
     assert x.value.tobytes() == here.tobytes()
 
 
-def test_what_cannot_be_meant_is_refused(plain):
+def test_invalid_arguments(plain):
     x = Tensor(START)
     for settings, words in [
-        ({"method": "sgd"}, "method = 'sgd': wanted 'ssg' or 'threes-econ'"),
-        ({"eta": 0.0}, "eta = 0.0: wanted a finite number above 0"),
-        ({"eta": "small"}, "eta = 'small': wanted a finite number above 0"),
-        ({"tol": -1.0}, "tol = -1.0: wanted a finite number of at least 0"),
-        ({"infeasible_step": "long"}, "infeasible_step = 'long': wanted 'fixed' or 'polyak'"),
-        ({"method": "threes-econ", "nu": 0}, "nu = 0: wanted a finite number above 0"),
-        ({"method": "threes-econ", "beta": "auto"}, "beta = 'auto': wanted a finite number above 0"),
-        ({"method": "threes-econ", "q": 0}, "q = 0: wanted a whole number, 1 or larger"),
-        ({"method": "threes-econ", "s2": 1.5}, "s2 = 1.5: wanted a whole number, 1 or larger"),
+        ({"method": "sgd"}, "method must be 'ssg' or 'threes-econ', got 'sgd'"),
+        ({"eta": 0.0}, r"eta must be positive and finite, got 0\.0"),
+        ({"eta": "small"}, "eta must be positive and finite, got 'small'"),
+        ({"tol": -1.0}, r"tol must be finite and at least 0, got -1\.0"),
+        ({"infeasible_step": "long"}, "infeasible_step must be 'fixed' or 'polyak', got 'long'"),
+        ({"method": "threes-econ", "nu": 0}, "nu must be positive and finite, got 0"),
+        ({"method": "threes-econ", "beta": "auto"}, "beta must be positive and finite, got 'auto'"),
+        ({"method": "threes-econ", "q": 0}, "q must be a positive integer, got 0"),
+        ({"method": "threes-econ", "s2": 1.5}, r"s2 must be a positive integer, got 1\.5"),
     ]:
         with pytest.raises(ValueError, match=words):
             plain([x], **settings)
-    with pytest.raises(TypeError, match="alpha is no setting of 'ssg': wanted some of eta, tol, infeasible_step"):
+    with pytest.raises(TypeError, match="'ssg' has no setting alpha; it has eta, tol, infeasible_step"):
         plain([x], alpha=0.1)
-    with pytest.raises(TypeError, match="the step size of 'threes-econ' is called alpha"):
+    with pytest.raises(
+        TypeError, match="'threes-econ' has no setting lr; it has alpha, beta, nu, q, s1, s2, and its step size is alpha"
+    ):
         plain([x], "threes-econ", lr=0.1)
-    with pytest.raises(ValueError, match="params is empty"):
+    with pytest.raises(ValueError, match="params must have parameters or groups of them, got none"):
         plain([])
     optimizer = plain([x])
-    with pytest.raises(ValueError, match="tol = 0.5 in one group, 1e-05 in another: wanted one for all"):
+    with pytest.raises(ValueError, match=r"tol must be the same for all groups, got 0\.5 and 1e-05"):
         optimizer.add_param_group({"params": [Tensor(1.0)], "tol": 0.5})
-    with pytest.raises(ValueError, match="lr = -1: wanted a finite number above 0"):
+    with pytest.raises(ValueError, match="lr must be positive and finite, got -1"):
         optimizer.add_param_group({"params": [Tensor(1.0)], "lr": -1})
     assert len(optimizer.param_groups) == 1 and optimizer.batch_size is None and not optimizer.resets
-    with pytest.raises(TypeError, match="step\\(\\) without a closure"):
+    with pytest.raises(TypeError, match=r"step\(\) needs a closure that returns objective and constraints"):
         optimizer.step()
-    with pytest.raises(TypeError, match="the closure returned Tensor: wanted the pair"):
+    with pytest.raises(TypeError, match=r"the closure must return the pair \(objective, constraints\), got Tensor"):
         optimizer.step(lambda: x.sum())
-    with pytest.raises(ValueError, match="state_dict has the method 'threes-econ': wanted 'ssg'"):
+    with pytest.raises(ValueError, match="state_dict must have the method 'ssg', got 'threes-econ'"):
         optimizer.load_state_dict(plain([x], "threes-econ").state_dict())
-    with pytest.raises(ValueError, match=r"state_dict has groups of \[2\] parameters: wanted \[1\]"):
+    with pytest.raises(ValueError, match=r"state_dict must have groups of \[1\] parameters, got \[2\]"):
         optimizer.load_state_dict(plain([x, Tensor(1.0)]).state_dict())
 
 
@@ -365,7 +376,7 @@ def of_torch(torch):
 
 
 @pytest.mark.parametrize("method, settings", SETTINGS)
-def test_with_pytorch_steps_are_those_of_the_library(method, settings):
+def test_with_pytorch_steps_equal_those_of_the_library(method, settings):
     torch = pytest.importorskip("torch")
     from thalweg.torch import ConstrainedOptimizer
 

@@ -1,4 +1,4 @@
-"""The classifier that pays for the variance of its loss: what it minimises, and learning from rows that come in parts."""
+"""The classifier with a variance penalty: its objective, and incremental training."""
 
 import copy
 import pickle
@@ -23,7 +23,7 @@ def sample(n=500, seed=0):
 
 
 def losses(model, X, y):
-    """Each row's loss by formulas of our own."""
+    """Loss of each row, computed independently."""
     margins = np.where(y == model.classes_[1], 1.0, -1.0) * (X @ model.coef_[0] + model.intercept_[0])
     plain = np.logaddexp(0.0, -margins)
     scale = np.sqrt(10.0 * len(y))
@@ -36,7 +36,7 @@ def losses(model, X, y):
 
 
 def objective(model, X, y, weights=None):
-    """Mean plus variance plus penalty, from numpy alone."""
+    """Mean plus variance plus penalty, with numpy only."""
     each = losses(model, X, y)
     weights = np.ones(len(y)) if weights is None else weights
     mean = np.average(each, weights=weights)
@@ -48,7 +48,7 @@ def objective(model, X, y, weights=None):
 
 @pytest.mark.parametrize("form", ["plain", "sqrt"])
 @pytest.mark.parametrize("loss", ["logistic", "truncated_logistic", "hinge", "welsch"])
-def test_the_objective_is_that_of_numpy_and_it_is_the_smallest(loss, form):
+def test_objective_agrees_with_numpy_and_is_minimal(loss, form):
     X, y = sample()
     steady = {"solver": "st-spg", "options": {"order": "shuffled", "output": "average", "weight": 8}, "max_passes": 200}
     how = {"hinge": steady, "welsch": {"solver": "lbfgs"}}.get(loss, {})
@@ -62,11 +62,11 @@ def test_the_objective_is_that_of_numpy_and_it_is_the_smallest(loss, form):
     for _ in range(30):
         other.coef_ = model.coef_ + 0.05 * rng.normal(size=model.coef_.shape)
         other.intercept_ = model.intercept_ + 0.05 * rng.normal(size=1)
-        # A stochastic method does not stand on the minimum itself.
+        # A stochastic method ends near the minimum.
         assert objective(other, X, y)[0] > value - (1e-3 if how is steady else 0.0)
 
 
-def test_every_solver_gets_there():
+def test_every_solver_reaches_the_optimum():
     X, y = sample()
     reached = {}
     for solver, options in [("lbfgs", None), ("st-spg", {"order": "shuffled", "output": "average"}), ("mspg", {"growth": 0.05})]:
@@ -76,7 +76,7 @@ def test_every_solver_gets_there():
     assert max(reached.values()) < 1.005 * reached["lbfgs"], reached
 
 
-def test_the_bits_are_those_of_fit():
+def test_same_bits_as_fit():
     X, y = sample()
     for solver in ("auto", "lbfgs", "mspg"):
         model = VarianceRegularizedClassifier(solver=solver, random_state=3).fit(X, y)
@@ -105,18 +105,18 @@ def test_weights_ball_and_limits():
 @pytest.mark.parametrize(
     "parameters, sentence",
     [
-        ({"loss": "logistic + hinge"}, "wanted one loss"),
-        ({"loss": 2 * logistic()}, "wanted one loss"),
+        ({"loss": "logistic + hinge"}, "loss must be a single loss such as 'logistic', got '"),
+        ({"loss": 2 * logistic()}, "loss must be a single loss such as 'logistic', got '"),
         ({"loss": "l2"}, "l2"),
-        ({"variance": 0.0}, "variance = 0.0: wanted a finite number above 0"),
-        ({"form": "linear"}, "form = 'linear': wanted 'plain' or 'sqrt'"),
-        ({"alpha": -1.0}, "alpha = -1.0: wanted a finite number of at least 0"),
-        ({"radius": 0.0}, "radius = 0.0: wanted a number above 0"),
-        ({"solver": "bundle"}, "solver = 'bundle': wanted one of auto, lbfgs, st-spg, mspg"),
+        ({"variance": 0.0}, r"variance must be positive and finite, got 0\.0"),
+        ({"form": "linear"}, "form must be 'plain' or 'sqrt', got 'linear'"),
+        ({"alpha": -1.0}, r"alpha must be non-negative and finite, got -1\.0"),
+        ({"radius": 0.0}, r"radius must be positive \(numpy\.inf for no bound\), got 0\.0"),
+        ({"solver": "bundle"}, "solver must be one of auto, lbfgs, st-spg, mspg, got 'bundle'"),
         ({"solver": "mspg", "options": {"eta": -1.0}}, "eta"),
     ],
 )
-def test_refusals(parameters, sentence):
+def test_invalid_parameters(parameters, sentence):
     X, y = sample(50)
     with pytest.raises(ValueError, match=sentence):
         VarianceRegularizedClassifier(**parameters).fit(X, y)
@@ -125,13 +125,13 @@ def test_refusals(parameters, sentence):
 @pytest.mark.parametrize(
     "parameters, call, sentence",
     [
-        ({}, {}, "classes is not given"),
-        ({}, {"classes": ["no", "yes", "perhaps"]}, "wanted two labels"),
-        ({}, {"classes": ["no", "maybe"]}, "y has labels beside"),
+        ({}, {}, "classes is required in the first call of partial_fit"),
+        ({}, {"classes": ["no", "yes", "perhaps"]}, r"classes must have two labels, got \['no', 'perhaps', 'yes'\]"),
+        ({}, {"classes": ["no", "maybe"]}, r"y must have the labels of the training rows, \['"),
         ({"solver": "mspg", "options": {"memory": 3}}, {"classes": ["no", "yes"]}, "memory"),
     ],
 )
-def test_refusals_of_partial_fit(parameters, call, sentence):
+def test_invalid_arguments_of_partial_fit(parameters, call, sentence):
     X, y = sample(50)
     with pytest.raises(ValueError, match=sentence):
         VarianceRegularizedClassifier(**parameters).partial_fit(X, y, **call)
@@ -140,12 +140,12 @@ def test_refusals_of_partial_fit(parameters, call, sentence):
 @pytest.mark.parametrize(
     "parameters, sentence",
     [
-        ({"form": "sqrt"}, "wanted 'plain'"),
-        ({"loss": truncated_logistic()}, "wanted one in the loss"),
-        ({"solver": "lbfgs"}, "partial_fit is done by 'mspg'"),
+        ({"form": "sqrt"}, "partial_fit needs form='plain'"),
+        ({"loss": truncated_logistic()}, "partial_fit needs a loss with a scale"),
+        ({"solver": "lbfgs"}, "partial_fit needs solver 'auto' or 'mspg', got 'lbfgs'"),
     ],
 )
-def test_what_cannot_be_learnt_in_parts_has_no_partial_fit(parameters, sentence):
+def test_partial_fit_is_unavailable_where_it_needs_all_rows(parameters, sentence):
     model = VarianceRegularizedClassifier(**parameters)
     assert not hasattr(model, "partial_fit")
     with pytest.raises(AttributeError) as refused:
@@ -154,16 +154,16 @@ def test_what_cannot_be_learnt_in_parts_has_no_partial_fit(parameters, sentence)
     assert hasattr(VarianceRegularizedClassifier(truncated_logistic(scale=50)), "partial_fit")
 
 
-def test_parts_agree_with_each_other():
+def test_partial_fits_agree_with_each_other():
     X, y = sample(60)
     model = VarianceRegularizedClassifier().partial_fit(X[:30], y[:30], classes=["no", "yes"])
     with pytest.raises(ValueError, match="3 features"):
         model.partial_fit(X[:, :3], y)
     with pytest.raises(ValueError, match="as in the calls before"):
         model.partial_fit(X, y, classes=["a", "b"])
-    with pytest.raises(ValueError, match="y has labels beside"):
+    with pytest.raises(ValueError, match=r"y must have the labels of the training rows, \['"):
         model.partial_fit(X, np.arange(60))
-    # A part may have one class alone.
+    # A part may have only one class.
     model.partial_fit(X[y == "yes"], y[y == "yes"])
     assert model.classes_.tolist() == ["no", "yes"] and len(model.history_) == 2
 
@@ -172,7 +172,7 @@ def chunks(rows, size):
     return [slice(begin, min(begin + size, rows)) for begin in range(0, rows, size)]
 
 
-def test_parts_of_a9a_come_near_to_all_rows_at_once():
+def test_partial_fit_on_a9a_approaches_batch_training():
     data = load("a9a")
     X, y = data.data[: data.n_train], data.target[: data.n_train]
     whole = VarianceRegularizedClassifier(max_iter=300).fit(X, y)
@@ -188,7 +188,7 @@ def test_parts_of_a9a_come_near_to_all_rows_at_once():
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_a_pickle_goes_on_as_if_nothing_had_happened(kind):
+def test_training_continues_after_pickling(kind):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(400, 30)) * (rng.random((400, 30)) < 0.1)
     y = (X.sum(axis=1) + 0.3 * rng.normal(size=400) > 0).astype(int)
@@ -211,7 +211,7 @@ def test_a_pickle_goes_on_as_if_nothing_had_happened(kind):
     assert np.array_equal(model.coef_, again.coef_)
 
 
-def test_partial_fit_goes_on_from_fit_and_fit_begins_anew():
+def test_partial_fit_continues_from_fit_and_fit_starts_over():
     X, y = sample()
     model = VarianceRegularizedClassifier(alpha=0.1).fit(X, y)
     before, fitted = model.coef_.copy(), clone(model).fit(X, y)
@@ -223,7 +223,7 @@ def test_partial_fit_goes_on_from_fit_and_fit_begins_anew():
     assert certify(VarianceRegularizedClassifier(welsch(), radius=np.inf).fit(X, y), X, y).feasible
 
 
-def test_millions_of_columns_cost_what_their_entries_cost():
+def test_cost_with_millions_of_columns_is_that_of_the_entries():
     rng = np.random.default_rng(0)
     rows, columns, each = 20_000, 3_000_000, 20
     places = np.sort(rng.integers(0, columns, size=(rows, each)), axis=1)

@@ -1,12 +1,11 @@
-"""Optimisation under constraints where nothing is smooth or convex, gradients are noisy or missing, and data are large.
+"""Constrained optimisation of non-smooth and non-convex functions, with noisy or missing gradients and large data.
 
-``minimize`` takes functions of your own, by scipy's conventions; :mod:`thalweg.blackbox` those of which only values can be
-had, under any number of constraints; :mod:`thalweg.learn` trains linear classifiers whose objective and constraints are terms
-such as ``hinge()`` and ``demographic_parity() <= 0.02``; ``FairClassifier`` and its neighbours do the same by the rules of
-scikit-learn; :mod:`thalweg.bilevel` has problems with a follower whose worst answer counts. ``certify`` proves what holds,
-``tradeoff`` shows what a bound costs, ``plan`` has what theorems prescribe, :mod:`thalweg.lab` runs experiments,
-:mod:`thalweg.datasets` has data, :mod:`thalweg.callbacks` writes runs down while they go on. ``thalweg.torch`` has an
-optimiser for PyTorch and is imported by that name.
+``minimize`` takes Python functions with the conventions of scipy.optimize; :mod:`thalweg.blackbox` takes functions with values
+only, under any number of constraints. :mod:`thalweg.learn` trains linear classifiers whose objective and constraints are terms
+such as ``hinge()`` and ``demographic_parity() <= 0.02``; ``FairClassifier`` and the other classifiers follow the rules of
+scikit-learn. :mod:`thalweg.bilevel` solves pessimistic bilevel problems. ``certify`` verifies a point, ``tradeoff`` varies a
+bound, ``plan`` gives the parameters that theorems prescribe. :mod:`thalweg.lab` runs experiments, :mod:`thalweg.datasets` loads
+data, and :mod:`thalweg.callbacks` logs runs. ``thalweg.torch`` has an optimiser for PyTorch and must be imported explicitly.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
         VarianceRegularizedClassifier,
     )
 
-# Where each name lives. Loaded when it is asked for: scipy and scikit-learn take a second, which the command does not need.
-_HOMES = {
+# Module of each name. Names are loaded on first use: scipy and scikit-learn take a second, which the command does not need.
+_MODULES = {
     "Ball": "_functions",
     "Certificate": "_result",
     "ConstrainedClassifier": "estimators",
@@ -95,11 +94,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'thalweg' has no attribute {name!r}")
-    home = _HOMES[name]
-    found = importlib.import_module(f"thalweg.{home or name}")
-    value = getattr(found, name) if home else found
+    module = _MODULES[name]
+    found = importlib.import_module(f"thalweg.{module or name}")
+    value = getattr(found, name) if module else found
     globals()[name] = value
     return value
 

@@ -1,4 +1,4 @@
-"""``python -m thalweg``, and the ``thalweg`` command that the package installs: the same as the program's."""
+"""``python -m thalweg`` and the ``thalweg`` command of the package, the same as the program's."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from thalweg import _core
 
 
 def main() -> int:
-    """Runs the command with the arguments of the process."""
-    # The command has its own way to end well when it is interrupted.
+    """Run the command with the arguments of the process."""
+    # The command handles interruption itself.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _core.command(["thalweg", *sys.argv[1:]])
 

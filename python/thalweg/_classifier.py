@@ -1,10 +1,12 @@
-"""What every classifier of the package does by the rules of scikit-learn: reading rows, training, answering. What they minimise
-and under which constraints is their own business."""
+"""Base classes of the classifiers: validation of rows, training and prediction by the rules of scikit-learn.
+
+The objective and the constraints belong to the subclasses.
+"""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, Optional, Tuple
+from typing import Any, Optional, Tuple, Type, TypeVar
 
 import numpy as np
 from scipy.special import expit
@@ -15,51 +17,121 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 
 from thalweg import _rows
 from thalweg._terms import as_term
-from thalweg._train import Posed, Trained, fit_html, train
+from thalweg._train import TrainingProblem, TrainingResult, fit_html, train
+
+#: Parts of the class docstrings that several classifiers share. A placeholder such as ``{training}`` stands for each.
+_DOCS = {
+    "intercept": """fit_intercept : bool, default=True
+        Whether to add an intercept to the scores.""",
+    "enforce": """enforce : {"measured", "surrogate"}, default="measured"
+        Whether the measured 0/1 rates on the training rows must satisfy the bounds, or their surrogates.
+    max_iter : int, default=3000
+        Maximum number of iterations over all rounds of training.
+    max_time : float, default=None
+        Time limit in seconds over all rounds of training. Results that stop at it differ between machines.
+    feasibility : float, default=1e-6
+        Feasibility tolerance: a constraint is satisfied if it exceeds its bound by at most ``feasibility * max(1, |bound|)``.""",
+    "threads": """n_threads : int, default=1
+        Number of threads for sums over rows. The result does not depend on it.""",
+    "verbose": """verbose : int, default=0
+        1 shows progress.""",
+    "coef": """coef_ : ndarray of shape (1, n_features)
+        Weights of the features.
+    intercept_ : ndarray of shape (1,)
+        Intercept of the scores.""",
+    "outcome": """n_iter_ : int
+        Number of iterations over all rounds of training.
+    violation_ : float
+        Largest violation of a bound on the training rows; 0 if all are satisfied.
+    constraints_ : list of dict
+        Name, bound, measured value and status of each constraint.
+    multipliers_ : ndarray or None
+        Dual variables of the constraints of the problem that was trained.
+    certificate_ : dict or None
+        What the solver proved about the model: the proximal point lies within ``upper``.
+    history_ : History
+        Recorded iterates.
+    message_ : str
+        Whether the bounds are satisfied, and why training stopped.
+    notes_ : list of Note
+        Remarks on the result, such as why a solver was chosen.""",
+    "features": """n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray
+        Names of the features, if X has any.""",
+}
+
+_Class = TypeVar("_Class")
+_Self = TypeVar("_Self", bound="GroupConstrainedBase")
+
+
+def documented(cls: Type[_Class]) -> Type[_Class]:
+    """Fill the placeholders of a class docstring with the shared parts."""
+    if cls.__doc__ is not None:
+        for name, text in _DOCS.items():
+            cls.__doc__ = cls.__doc__.replace(f"{{{name}}}", text)
+    return cls
 
 
 def _is_logistic(self: Any) -> bool:
-    """Only scores that the logistic loss has trained can be read as log-odds."""
+    """Check that the scores can be read as log-odds, which needs the logistic loss."""
     text = str(as_term(self._objective()))
     if "logistic" not in text or "hinge" in text or "gap" in text:
-        raise AttributeError(f"the scores of objective {text!r} are no log-odds: predict_proba needs the logistic loss")
+        raise AttributeError(f"predict_proba needs the logistic loss; the scores of objective {text!r} are not log-odds")
     return True
 
 
 class Rows:
-    """Checked rows."""
+    """Validated rows with labels and weights."""
 
     def __init__(self, X: Any, labels: np.ndarray, weights: Optional[np.ndarray]):
         self.X, self.labels, self.weights = X, labels, weights
         self.payload, self.count, self.columns = _rows.features(X)
 
     def some(self, which: np.ndarray) -> Rows:
-        """Those rows that `which` marks."""
+        """Return the rows selected by the mask `which`."""
         return Rows(self.X[which], self.labels[which], None if self.weights is None else self.weights[which])
 
 
 class Classifier(ClassifierMixin, BaseEstimator):
-    """A classifier with a score for each row, whose weights are trained."""
+    """Binary classifier that scores rows with trained weights."""
+
+    # Parameters of every classifier, which the constructors of the subclasses store.
+    objective: Any
+    fit_intercept: bool
+    solver: str
+    options: Optional[dict]
+    max_iter: Optional[int]
+    max_time: Optional[float]
+    n_threads: int
+    random_state: Any
+    verbose: int
+
+    def _store(self, arguments: dict) -> None:
+        """Store the arguments of a constructor, given as its ``locals()``, as attributes of the same names."""
+        for name, value in arguments.items():
+            if name != "self":
+                setattr(self, name, value)
 
     def _objective(self) -> Any:
-        """What is minimised."""
+        """Return the objective."""
         return self.objective
 
     def _constraints(self, sensitive: Any) -> Any:
-        """The constraints, given who is in which group."""
+        """Return the constraints for the groups of the rows."""
         return ()
 
     def _space(self) -> dict:
-        """What weights there are and where they stay, beyond one for each column: arguments of :class:`Posed`."""
+        """Return arguments of :class:`TrainingProblem` that define the weights, beyond one for each column."""
         return {}
 
-    def _conduct(self, posed: Posed) -> dict:
-        """How it is trained beyond what every classifier is told: arguments of :func:`train`."""
+    def _training_options(self, posed: TrainingProblem) -> dict:
+        """Return arguments of :func:`train` that not every classifier has."""
         raise NotImplementedError
 
-    def _pose(self, rows: Rows, subject_to: Any, sensitive: Any = None, *, merge: bool = False) -> Posed:
-        """The problem of this classifier on checked rows."""
-        return Posed(
+    def _pose(self, rows: Rows, subject_to: Any, sensitive: Any = None, *, merge: bool = False) -> TrainingProblem:
+        """Pose the problem of this classifier on validated rows."""
+        return TrainingProblem(
             self._objective(),
             subject_to,
             rows.payload,
@@ -72,9 +144,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
             **self._space(),
         )
 
-    def _train(self, rows: Rows, subject_to: Any = (), sensitive: Any = None) -> Trained:
-        """Trains on checked rows, and sets what every classifier has."""
-        # scikit-learn's rule: a row of weight 2 is the same as the row twice, to the last bit.
+    def _train(self, rows: Rows, subject_to: Any = (), sensitive: Any = None) -> TrainingResult:
+        """Train on validated rows and set the attributes of every classifier."""
+        # scikit-learn requires that weight 2 equals a repeated row; merging makes the results the same to the last bit.
         posed = self._pose(rows, subject_to, sensitive, merge=True)
         trained = train(
             posed,
@@ -84,7 +156,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             max_time=self.max_time,
             n_threads=self.n_threads,
             verbose=self.verbose,
-            **self._conduct(posed),
+            **self._training_options(posed),
         )
         self._keep_weights(trained.x)
         self.n_iter_ = int(trained.fitted["iterations"])
@@ -94,12 +166,12 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self._trained = trained.trained
         self._measure(posed, trained)
         if trained.interrupted:
-            # What was reached is kept, but a search over many fits must end.
+            # The fitted attributes are set, but a search over many fits must end.
             raise KeyboardInterrupt
         return trained
 
     def _parts(self, x: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-        """A point as weights and intercept."""
+        """Split a point into weights and intercept."""
         weights, constant = (x[:-1], x[-1:]) if self.fit_intercept else (x, np.zeros(1))
         return weights.reshape(1, -1), constant.copy()
 
@@ -107,18 +179,18 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.coef_, self.intercept_ = self._parts(x)
 
     def _weights(self) -> np.ndarray:
-        """The trained weights without the intercept."""
+        """Return the trained weights without the intercept."""
         return self.coef_[0]
 
     def _point(self) -> np.ndarray:
-        """The trained weights, and the intercept where there is one."""
+        """Return the trained weights, followed by the intercept if there is one."""
         return np.concatenate([self._weights(), self.intercept_]) if self.fit_intercept else self._weights()
 
-    def _measure(self, posed: Posed, trained: Trained) -> None:
-        """Sets what a classifier of this kind tells beyond the others."""
+    def _measure(self, posed: TrainingProblem, trained: TrainingResult) -> None:
+        """Set the attributes that not every classifier has."""
 
     def _seed(self) -> int:
-        """A seed for the library from scikit-learn's ways to say it."""
+        """Return the random seed given by `random_state`."""
         if self.random_state is None:
             return 0
         if isinstance(self.random_state, (int, np.integer)):
@@ -126,43 +198,43 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Rows:
-        """Checks the rows, and remembers what they look like."""
+        """Validate the training rows and set the attributes that describe them."""
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_classification_targets(y)
         self.classes_, code = np.unique(y, return_inverse=True)
         if len(self.classes_) > 2:
-            # The words that scikit-learn's own checks look for come first.
+            # scikit-learn's own checks look for the first sentence.
             raise ValueError(
-                f"Only binary classification is supported. The type of the target is {type_of_target(y)}: y has "
-                f"{len(self.classes_)} classes, wanted two"
+                f"Only binary classification is supported. The type of the target is {type_of_target(y)}; y must have two "
+                f"classes, got {len(self.classes_)}"
             )
         if len(self.classes_) < 2:
-            raise ValueError(f"y has one class, {self.classes_[0]!r}: wanted two classes")
+            raise ValueError(f"y must have two classes, got one class: {self.classes_[0]!r}")
         weights = self._row_weights(sample_weight, X)
         if weights is not None:
             for value, name in zip((0, 1), self.classes_):
                 if not np.any(weights[code == value] > 0):
-                    raise ValueError(f"every row of class {name!r} has weight 0: wanted two classes")
+                    raise ValueError(f"every row of class {name!r} has weight 0; both classes need rows of positive weight")
         return Rows(X, np.where(code == 1, 1.0, -1.0), weights)
 
     def _row_weights(self, sample_weight: Any, X: Any) -> Optional[np.ndarray]:
-        """Weights of the rows, checked."""
+        """Validate the sample weights."""
         if sample_weight is None:
             return None
         return np.ascontiguousarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """The score of each row: the second class is predicted where it is above 0.
+        """Return the score of each row; the second class is predicted where it is positive.
 
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (n_samples, n_features)
-            The rows.
+            Rows.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            The scores.
+            Scores.
         """
         check_is_fitted(self)
         return self._scores(validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False))
@@ -171,56 +243,56 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return np.asarray(X @ self.coef_[0]).ravel() + self.intercept_[0]
 
     def predict(self, X: Any) -> np.ndarray:
-        """The class of each row.
+        """Predict the class of each row.
 
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (n_samples, n_features)
-            The rows.
+            Rows.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            The classes.
+            Predicted classes.
         """
         above = self.decision_function(X) > 0
         return self.classes_[above.astype(int)]
 
     @available_if(_is_logistic)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The logistic function of the scores, where the objective is the logistic loss.
+        """Return the logistic function of the scores, if the objective is the logistic loss.
 
-        Constraints move scores away from log-odds: read them as an order rather than as frequencies.
+        Constraints move scores away from log-odds, so use the probabilities for ranking rather than as frequencies.
 
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (n_samples, n_features)
-            The rows.
+            Rows.
 
         Returns
         -------
         ndarray of shape (n_samples, 2)
-            A number for each class.
+            Probability of each class.
         """
         above = expit(self.decision_function(X))
         return np.c_[1.0 - above, above]
 
     def plot(self, against: str = "passes", ax: Any = None) -> Any:
-        """Objective and constraints of the measured iterates, see :meth:`thalweg.History.plot`."""
+        """Plot objective and constraints of the recorded iterates; see :meth:`thalweg.History.plot`."""
         check_is_fitted(self)
         return self.history_.plot(against, ax)
 
     def _facts(self) -> list:
-        """What a report says: pairs of a name and a value."""
+        """Return the entries of the report as pairs of name and value."""
         return [("message", self.message_), ("iterations", self.n_iter_)]
 
     def report_html(self) -> str:
-        """What training came to, as an HTML table."""
+        """Return the result of training as an HTML table."""
         check_is_fitted(self)
         return fit_html(self._facts(), getattr(self, "constraints_", []))
 
-    def _posed_on(self, X: Any, y: Any, sample_weight: Any, sensitive: Any) -> Posed:
-        """The problem of this classifier on other rows, for certificates."""
+    def _pose_on(self, X: Any, y: Any, sample_weight: Any, sensitive: Any) -> TrainingProblem:
+        """Pose the problem of this classifier on other rows, for certificates."""
         check_is_fitted(self)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         rows = X.shape[0]
@@ -234,13 +306,16 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-class Constrained(Classifier):
-    """A classifier that is trained under constraints."""
+class ConstrainedBase(Classifier):
+    """Classifier trained under constraints."""
 
-    def _conduct(self, posed: Posed) -> dict:
+    enforce: str
+    feasibility: float
+
+    def _training_options(self, posed: TrainingProblem) -> dict:
         return {"enforce": self.enforce, "max_iter": self.max_iter, "feasibility": self.feasibility}
 
-    def _measure(self, posed: Posed, trained: Trained) -> None:
+    def _measure(self, posed: TrainingProblem, trained: TrainingResult) -> None:
         self.multipliers_ = trained.multipliers
         self.violation_ = trained.violation
         self.certificate_ = trained.stationary
@@ -250,10 +325,40 @@ class Constrained(Classifier):
             missed = (note for note in trained.notes if note.kind == "bound-missed" and note.data["constraint"] == worst["name"])
             why = next(missed, trained.message)
             warnings.warn(
-                f"the model does not keep its bounds on the training rows: '{worst['name']}' is {trained.enforced(worst):.4g}, "
-                f"wanted at most {worst['bound']:g}; {why}",
+                f"the model violates its bounds on the training rows: '{worst['name']}' is {trained.enforced(worst):.4g}, above "
+                f"its bound {worst['bound']:g}; {why}",
                 stacklevel=4,
             )
 
     def _facts(self) -> list:
         return [("message", self.message_), ("violation", self.violation_), ("iterations", self.n_iter_)]
+
+
+class GroupConstrainedBase(ConstrainedBase):
+    """Classifier whose constraints may compare groups of rows."""
+
+    def fit(self: _Self, X: Any, y: Any, sample_weight: Any = None, sensitive_features: Any = None) -> _Self:
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_samples, n_features)
+            Training rows.
+        y : array_like of shape (n_samples,)
+            Labels of two classes.
+        sample_weight : array_like of shape (n_samples,), default=None
+            Weight of each row in every term.
+        sensitive_features : array_like of shape (n_samples,), default=None
+            Group of each row, for terms that compare groups. Several columns define groups by their combinations.
+
+        Returns
+        -------
+        self
+        """
+        rows = self._read(X, y, sample_weight)
+        self._prepare(rows, sensitive_features)
+        self._train(rows, self._constraints(sensitive_features), sensitive_features)
+        return self
+
+    def _prepare(self, rows: Rows, sensitive: Any) -> None:
+        """Set attributes that training needs."""

@@ -1,4 +1,4 @@
-"""Types of the compiled half of the package."""
+"""Types of the compiled part of the package."""
 
 import os
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union, final
@@ -37,14 +37,14 @@ __version__: str
 
 _Floats = NDArray[np.float64]
 _Path = Union[str, os.PathLike[str]]
-# A dense array, or the parts of compressed rows with the number of columns.
+# A dense array, or the parts of a CSR matrix with the number of columns.
 _Features = Union[NDArray[Any], Tuple[NDArray[Any], NDArray[Any], NDArray[Any], int]]
-# Shares of the budget, iterations, seconds.
+# Fraction of the budget used, iterations, seconds.
 _OnProgress = Optional[Callable[[float, int, float], Any]]
-# A recorded iterate, its point, and multipliers and a bound on near-stationarity where the method has them; true ends the run.
+# A recorded iterate, its point, and optional dual variables and stationarity bound; returning True stops the run.
 _OnRecord = Optional[Callable[[Dict[str, Any], _Floats, Optional[_Floats], Optional[float]], Any]]
 
-# What Python raised on the way, or None; it is given the result of the run as an attribute.
+# The exception raised by a Python function during the run, or None.
 _Raised = Any
 
 @final
@@ -69,7 +69,7 @@ class Callables:
     def calls(self) -> Tuple[int, int]: ...
     def function_values(self, x: _Floats) -> List[_Floats]: ...
 
-# A function, its gradient (a function, or True if both come together), and its products with second derivatives.
+# A function, its gradient (a function, or True if the function returns both), and its second-derivative products.
 _Level = Tuple[Callable[..., Any], Any, Optional[Callable[..., Any]]]
 
 @final

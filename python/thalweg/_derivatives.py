@@ -1,6 +1,6 @@
-"""Gradients and products with second derivatives of functions ``F(x, y)`` that are written with jax.numpy or autograd.numpy.
+"""Gradients and second-derivative products of functions ``F(x, y)`` written with jax.numpy or autograd.numpy.
 
-Each library is loaded only if it is asked for. What comes out are plain functions of numpy arrays, with answers in float64.
+Each library is loaded only on request. The results are plain functions of numpy arrays that return float64.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import numpy as np
 
 from thalweg._result import need
 
-#: Names by which derivatives are asked for.
+#: Supported libraries.
 LIBRARIES = ("jax", "autograd")
 
-#: A function that returns values and gradients, and one for products with second derivatives.
-Derived = Tuple[Callable, Callable]
+#: A function that returns values and gradients, and one that returns second-derivative products.
+Derivatives = Tuple[Callable, Callable]
 
 
 def precision(how: str) -> ContextManager:
-    """What functions have to run in so that numbers have 64 bits: with jax, in this thread and until the end of the block."""
+    """Return a context in which functions compute with 64 bits; needed for jax, and limited to this thread."""
     if how != "jax":
         return contextlib.nullcontext()
     jax = need("jax", "derivatives='jax'")
@@ -31,16 +31,16 @@ def precision(how: str) -> ContextManager:
     return enable_x64()
 
 
-def derived(how: str, name: str, function: Callable, sizes: Tuple[int, int], several: Optional[int] = None) -> Derived:
-    """Derives one function of ``sizes`` variables, with one value, or with `several`."""
+def derived(how: str, name: str, function: Callable, sizes: Tuple[int, int], several: Optional[int] = None) -> Derivatives:
+    """Differentiate a function of ``sizes`` variables with one value, or with `several`."""
     return {"jax": _by_jax, "autograd": _by_autograd}[how](name, function, sizes, several)
 
 
 def _values(name: str, values: Any, several: Optional[int]) -> Any:
-    """Values in the shape that gradients are taken of; a function with one number may return it in an array."""
+    """Reshape values for differentiation; a function with one value may return it in an array."""
     size = int(np.prod(np.shape(values)))
     if size != (several or 1):
-        raise ValueError(f"{name} returned {size} numbers: wanted {'one' if several is None else several}")
+        raise ValueError(f"{name} must return {'one number' if several is None else f'{several} numbers'}, got {size}")
     return values.reshape(() if several is None else (several,))
 
 
@@ -48,7 +48,7 @@ def _parts(numbers: Any, lengths: List[int]) -> List[np.ndarray]:
     return np.split(np.asarray(numbers), np.cumsum(lengths)[:-1])
 
 
-def _by_jax(name: str, function: Callable, sizes: Tuple[int, int], several: Optional[int]) -> Derived:
+def _by_jax(name: str, function: Callable, sizes: Tuple[int, int], several: Optional[int]) -> Derivatives:
     jax = need("jax", "derivatives='jax'")
     jnp = jax.numpy
     (n, m), rows = sizes, several or 1
@@ -56,7 +56,7 @@ def _by_jax(name: str, function: Callable, sizes: Tuple[int, int], several: Opti
     def values(x: Any, y: Any) -> Any:
         return _values(name, jnp.asarray(function(x, y)), several)
 
-    # One array for each call: handing over several takes longer than most functions.
+    # One array for each call, because passing several takes longer than most functions.
     @jax.jit
     def all_at_once(x: Any, y: Any) -> Any:
         slopes = jax.jacrev(values, (0, 1))(x, y) if several else jax.grad(values, (0, 1))(x, y)
@@ -74,11 +74,11 @@ def _by_jax(name: str, function: Callable, sizes: Tuple[int, int], several: Opti
     return both, lambda *at: tuple(_parts(along(*at), [n, m]))
 
 
-def _by_autograd(name: str, function: Callable, sizes: Tuple[int, int], several: Optional[int]) -> Derived:
+def _by_autograd(name: str, function: Callable, sizes: Tuple[int, int], several: Optional[int]) -> Derivatives:
     autograd = need("autograd", "derivatives='autograd'")
     anp = need("autograd.numpy", "derivatives='autograd'")
 
-    # Nothing is added, but everything then depends on x and y: autograd warns of what does not, and that is no mistake here.
+    # Adds 0, so that everything depends on x and y: autograd warns otherwise, although independence is valid here.
     def nothing(x: Any, y: Any) -> Any:
         return 0.0 * (anp.sum(x) + anp.sum(y))
 

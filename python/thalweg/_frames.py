@@ -1,4 +1,4 @@
-"""Rows of plain values as tables: pandas DataFrames where pandas is installed."""
+"""Conversion of rows to pandas DataFrames, if pandas is installed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Dict, List
 
 
 def frame_or_rows(rows: List[Dict[str, Any]]) -> Any:
-    """A DataFrame, or the rows as they are if there is no pandas."""
+    """Return a DataFrame, or the rows themselves without pandas."""
     try:
         import pandas
     except ImportError:

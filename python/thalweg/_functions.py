@@ -1,4 +1,4 @@
-"""From scipy's ways to write a problem to ours: objective, constraints and bounds become the parts of ``_core.Callables``."""
+"""Conversion of objective, constraints and bounds as in scipy.optimize to ``_core.Callables``."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
 
 from thalweg import _core
 
-#: Words by which finite differences are asked for, as in scipy.
+#: Names of finite-difference schemes, as in scipy.
 DIFFERENCES = ("2-point", "3-point", "cs")
 
 
 class Ball:
-    """All points within a distance of a centre, as ``bounds`` of :func:`thalweg.minimize`.
+    """Euclidean ball, for ``bounds`` of :func:`thalweg.minimize`.
 
     Parameters
     ----------
     radius : float
-        The distance.
+        Radius.
     center : array_like, optional
-        The centre; by default the origin.
+        Centre; the origin by default.
 
     Examples
     --------
@@ -45,12 +45,12 @@ class Ball:
         if self.center is None:
             return {"radius": self.radius}
         if len(self.center) != dim:
-            raise ValueError(f"the center of the ball has {len(self.center)} entries: wanted {dim}, one for each variable")
+            raise ValueError(f"the center of the ball must have {dim} entries, one for each variable, got {len(self.center)}")
         return {"radius": self.radius, "center": self.center}
 
 
 class Simplex:
-    """Points with entries of at least 0 that add up to ``total``, as ``bounds`` of :func:`thalweg.minimize`."""
+    """Simplex of non-negative points whose entries sum to ``total``, for ``bounds`` of :func:`thalweg.minimize`."""
 
     def __init__(self, total: float = 1.0):
         self.total = float(total)
@@ -64,15 +64,15 @@ class Simplex:
 
 @dataclass
 class Problem:
-    """A problem that is ready to be solved, and what its constraints are called."""
+    """Validated problem with the names of its constraints."""
 
     core: Any
     x0: np.ndarray
-    #: How many values each constraint has, in the order in which they were given.
+    #: Number of values of each constraint, in the given order.
     sizes: list = field(default_factory=list)
-    #: For each inequality: name, constraint, value, sign.
+    #: Name, constraint, value and sign of each inequality.
     inequalities: list = field(default_factory=list)
-    #: Sentences that a user should see in the result.
+    #: Remarks for the result.
     notes: list = field(default_factory=list)
 
     @property
@@ -80,7 +80,7 @@ class Problem:
         return [i[0] for i in self.inequalities]
 
     def by_constraint(self, numbers: Sequence[float]) -> list:
-        """Numbers of inequalities, with their signs, added up for each value of each constraint."""
+        """Sum numbers of inequalities, with their signs, for each value of each constraint."""
         arrays = [np.zeros(size) for size in self.sizes]
         for (_, k, i, sign), number in zip(self.inequalities, numbers):
             arrays[k][i] += sign * number
@@ -88,34 +88,34 @@ class Problem:
 
 
 def vector(values: Any, what: str) -> np.ndarray:
-    """A vector of float64 of our own, or a sentence."""
+    """Copy values to a vector of float64."""
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"{what} is of type {type(values).__name__}: wanted a vector of numbers") from None
+        raise TypeError(f"{what} must be a vector of numbers, got {type(values).__name__}") from None
     if array.ndim == 0:
         array = array.reshape(1)
     if array.ndim != 1:
-        raise ValueError(f"{what} has shape {array.shape}: wanted a vector")
+        raise ValueError(f"{what} must be a vector, got shape {array.shape}")
     return array
 
 
 def count(given: Any, what: str) -> int:
-    """How many there are of something, at least one."""
+    """Validate a positive integer."""
     if not isinstance(given, (int, np.integer)) or isinstance(given, bool) or given < 1:
-        raise ValueError(f"{what} = {given!r}: wanted a whole number of at least 1")
+        raise ValueError(f"{what} must be a positive integer, got {given!r}")
     return int(given)
 
 
 def with_arguments(function: Callable, args: tuple) -> Callable:
-    """The function with further arguments after those that we give."""
+    """Return the function with `args` appended to its arguments."""
     if not args:
         return function
     return lambda *given: function(*given, *args)
 
 
 def differences(function: Callable, how: str) -> Callable:
-    """The gradient of a function by scipy's finite differences."""
+    """Return the gradient of a function by scipy's finite differences."""
     from scipy.optimize._numdiff import approx_derivative
 
     return lambda x, *rest: approx_derivative(lambda y: function(y, *rest), x, method=how)
@@ -133,11 +133,11 @@ def problem(
     rho: Any = None,
     eq_tol: float = 1e-6,
 ) -> Problem:
-    """Understands everything that describes a problem, and refuses what cannot be meant."""
+    """Validate the description of a problem and build it."""
     if not callable(fun):
-        raise TypeError(f"fun is of type {type(fun).__name__}: wanted a function of x")
+        raise TypeError(f"fun must be a function of x, got {type(fun).__name__}")
     if not (isinstance(eq_tol, (int, float)) and eq_tol > 0):
-        raise ValueError(f"eq_tol = {eq_tol}: wanted a number above 0")
+        raise ValueError(f"eq_tol must be positive, got {eq_tol}")
     x0 = vector(x0, "x0")
     if not isinstance(args, tuple):
         args = (args,)
@@ -146,8 +146,10 @@ def problem(
     by_differences = isinstance(jac, str)
     if by_differences:
         if jac not in DIFFERENCES:
-            raise ValueError(f"jac = {jac!r}: wanted a function, True, or one of {', '.join(DIFFERENCES)} for finite differences")
-        notes.append(f"gradients are {jac} differences, which mean nothing at a kink")
+            raise ValueError(
+                f"jac must be a function, True, or one of {', '.join(DIFFERENCES)} for finite differences, got {jac!r}"
+            )
+        notes.append(f"gradients are {jac} finite differences, which are meaningless at a kink")
         slope: Any = differences(fun, jac)
     elif callable(jac):
         slope = with_arguments(jac, args)
@@ -156,36 +158,36 @@ def problem(
     elif jac is True:
         slope = True
     else:
-        raise TypeError(f"jac is of type {type(jac).__name__}: wanted a function, True, or one of {', '.join(DIFFERENCES)}")
+        raise TypeError(f"jac must be a function, True, or one of {', '.join(DIFFERENCES)}, got {type(jac).__name__}")
     if n_samples is not None:
         count(n_samples, "n_samples")
     built = Problem(core=None, x0=x0, notes=notes)
     functions: list = []
     rest = () if n_samples is None else (np.arange(n_samples),)
     for k, constraint in enumerate(as_list(constraints)):
-        function, size, low, high, name = understand(constraint, k, x0, rest, jac if by_differences else None)
+        function, size, low, high, name = parse_constraint(constraint, k, x0, rest, jac if by_differences else None)
         functions.append(function)
         built.sizes.append(size)
         low, high = sides(low, name, "lb", size), sides(high, name, "ub", size)
         equal = (low == high) & np.isfinite(low)
         if np.any(equal):
             warnings.warn(
-                f"{name} is an equality: it becomes two inequalities that hold within {eq_tol:g} (eq_tol), which leave "
-                "almost no interior; methods whose theory asks for a strictly feasible point (ssg, conex, ipp, threes-econ) then "
-                "promise nothing",
+                f"the equality {name} becomes two inequalities with tolerance {eq_tol:g} (eq_tol), which leave almost no "
+                "interior; methods whose theory needs a strictly feasible point (ssg, conex, ipp, threes-econ) then have no "
+                "guarantee",
                 stacklevel=4,
             )
         if np.any(low > high):
             i = int(np.argmax(low > high))
-            raise ValueError(f"{name} has lb = {low[i]:g} above ub = {high[i]:g}: wanted lb of at most ub")
+            raise ValueError(f"lb of {name} must be at most ub, got lb = {low[i]:g} and ub = {high[i]:g}")
         for i in range(size):
-            called = name if size == 1 else f"{name}[{i}]"
+            label = name if size == 1 else f"{name}[{i}]"
             slack = eq_tol if equal[i] else 0.0
             both = np.isfinite(low[i]) and np.isfinite(high[i])
             if np.isfinite(high[i]):
-                built.inequalities.append((called + (" <= ub" if both else ""), k, i, 1.0, -high[i] - slack, abs(high[i])))
+                built.inequalities.append((label + (" <= ub" if both else ""), k, i, 1.0, -high[i] - slack, abs(high[i])))
             if np.isfinite(low[i]):
-                built.inequalities.append((called + (" >= lb" if both else ""), k, i, -1.0, low[i] - slack, abs(low[i])))
+                built.inequalities.append((label + (" >= lb" if both else ""), k, i, -1.0, low[i] - slack, abs(low[i])))
     given = [(name, k, i, sign, shift, max(1.0, scale)) for name, k, i, sign, shift, scale in built.inequalities]
     built.inequalities = [(name, k, i, sign) for name, k, i, sign, _, _ in built.inequalities]
     built.core = _core.Callables(len(x0), (fun, slope), functions, given, domain(bounds, len(x0)), n_samples, constants(rho))
@@ -193,7 +195,7 @@ def problem(
 
 
 def constants(rho: Any) -> Optional[tuple]:
-    """Weak-convexity constants of the objective and of the constraints; none where they are to be estimated."""
+    """Return the weak-convexity constants of objective and constraints; None if they are to be estimated."""
     if rho is None or (isinstance(rho, str) and rho == "estimate"):
         return None
     pair = (rho, rho) if np.ndim(rho) == 0 else tuple(rho)
@@ -202,12 +204,12 @@ def constants(rho: Any) -> Optional[tuple]:
     except (TypeError, ValueError):
         pair = ()
     if len(pair) != 2 or not all(np.isfinite(r) and r >= 0 for r in pair):
-        raise ValueError(f"rho = {rho!r}: wanted a number of at least 0, a pair (objective, constraints), or 'estimate'")
+        raise ValueError(f"rho must be a non-negative number, a pair (objective, constraints) or 'estimate', got {rho!r}")
     return pair
 
 
 def as_list(constraints: Any) -> list:
-    """Constraints as a list, whether one or several were given."""
+    """Return one or several constraints as a list."""
     if constraints is None:
         return []
     if isinstance(constraints, (dict, LinearConstraint, NonlinearConstraint)):
@@ -215,8 +217,8 @@ def as_list(constraints: Any) -> list:
     return list(constraints)
 
 
-def understand(constraint: Any, k: int, x0: np.ndarray, rest: tuple, how: Optional[str]) -> tuple:
-    """One constraint: the function for the core, how many values it has, both sides, and its name."""
+def parse_constraint(constraint: Any, k: int, x0: np.ndarray, rest: tuple, how: Optional[str]) -> tuple:
+    """Return the function of a constraint for the core, its number of values, both sides and its name."""
     name = f"constraint {k + 1}"
     if isinstance(constraint, LinearConstraint):
         rows = linear_rows(constraint.A, len(x0), name)
@@ -226,10 +228,10 @@ def understand(constraint: Any, k: int, x0: np.ndarray, rest: tuple, how: Option
     elif isinstance(constraint, dict):
         kind = constraint.get("type")
         if kind not in ("ineq", "eq"):
-            raise ValueError(f"{name} has type {kind!r}: wanted 'ineq' (fun(x) >= 0) or 'eq' (fun(x) = 0)")
+            raise ValueError(f"the type of {name} must be 'ineq' (fun(x) >= 0) or 'eq' (fun(x) = 0), got {kind!r}")
         unknown = set(constraint) - {"type", "fun", "jac", "args", "name"}
         if unknown or not callable(constraint.get("fun")):
-            raise ValueError(f"{name} has {sorted(constraint)}: wanted type, a function fun, and maybe jac, args, name")
+            raise ValueError(f"{name} must have type, a function fun, and optionally jac, args, name, got {sorted(constraint)}")
         name = str(constraint.get("name", name))
         args = tuple(constraint.get("args", ()))
         fun, jac = with_arguments(constraint["fun"], args), constraint.get("jac")
@@ -237,27 +239,27 @@ def understand(constraint: Any, k: int, x0: np.ndarray, rest: tuple, how: Option
         low, high = 0.0, (0.0 if kind == "eq" else np.inf)
     else:
         what = "a NonlinearConstraint, a LinearConstraint or a dict as in scipy.optimize"
-        raise TypeError(f"{name} is of type {type(constraint).__name__}: wanted {what}")
+        raise TypeError(f"{name} must be {what}, got {type(constraint).__name__}")
     if not callable(jac):
-        # scipy fills in differences where no jac is given; we use them only where they are asked for.
+        # scipy fills in differences if there is no jac; here they are used only on request.
         jac = differences(fun, how) if how else None
     values = np.asarray(fun(x0.copy(), *rest), dtype=np.float64)
     if values.ndim > 1:
-        raise ValueError(f"{name} returned an array of shape {values.shape}: wanted a number or a vector")
+        raise ValueError(f"{name} must return a number or a vector, got an array of shape {values.shape}")
     return (name, fun, jac, values.size), values.size, low, high, name
 
 
 def linear_rows(matrix: Any, dim: int, name: str) -> Any:
-    """The matrix of a LinearConstraint, dense or with compressed rows."""
+    """Return the matrix of a LinearConstraint, dense or as CSR."""
     rows: Any = sparse.csr_array(matrix) if sparse.issparse(matrix) else np.atleast_2d(matrix)
     rows = rows.astype(np.float64)
     if rows.ndim != 2 or rows.shape[1] != dim:
-        raise ValueError(f"the matrix of {name} has shape {rows.shape}: wanted {dim} columns, one for each variable")
+        raise ValueError(f"the matrix of {name} must have {dim} columns, one for each variable, got shape {rows.shape}")
     return rows
 
 
 def for_core(rows: Any) -> Any:
-    """Rows as the core takes them: a dense array, or the parts of compressed rows with the number of columns."""
+    """Return a matrix for the core: a dense array, or the parts of a CSR matrix with the number of columns."""
     if not sparse.issparse(rows):
         return rows
     rows.sum_duplicates()
@@ -265,18 +267,18 @@ def for_core(rows: Any) -> Any:
 
 
 def sides(given: Any, name: str, side: str, size: int) -> np.ndarray:
-    """One side of a constraint for each of its values."""
+    """Return one side of a constraint for each of its values."""
     try:
         array = np.broadcast_to(np.asarray(given, dtype=np.float64), (size,))
     except ValueError:
-        raise ValueError(f"{side} of {name} has shape {np.shape(given)}: wanted a number or {size} numbers") from None
+        raise ValueError(f"{side} of {name} must be a number or {size} numbers, got shape {np.shape(given)}") from None
     if np.any(np.isnan(array)):
-        raise ValueError(f"{side} of {name} is NaN: wanted a number or an infinity")
+        raise ValueError(f"{side} of {name} must not be NaN")
     return array
 
 
 def domain(bounds: Any, dim: int, what: str = "bounds") -> Optional[dict]:
-    """The simple set that x stays in."""
+    """Return the simple set that contains x."""
     if bounds is None:
         return None
     if isinstance(bounds, (Ball, Simplex)):
@@ -286,11 +288,11 @@ def domain(bounds: Any, dim: int, what: str = "bounds") -> Optional[dict]:
     else:
         pairs = list(bounds)
         if len(pairs) != dim or any(np.size(pair) != 2 for pair in pairs):
-            raise ValueError(f"{what} has {len(pairs)} entries: wanted {dim} pairs (low, high), one for each variable")
+            raise ValueError(f"{what} must have {dim} pairs (low, high), one for each variable, got {len(pairs)} entries")
         low = [-np.inf if pair[0] is None else pair[0] for pair in pairs]
         high = [np.inf if pair[1] is None else pair[1] for pair in pairs]
     low, high = sides(low, f"the {what}", "lb", dim), sides(high, f"the {what}", "ub", dim)
     if np.any(low > high):
         i = int(np.argmax(low > high))
-        raise ValueError(f"variable {i + 1} has the {what} {low[i]:g} and {high[i]:g}: wanted the lower one first")
+        raise ValueError(f"the {what} of variable {i + 1} must be ordered, got {low[i]:g} and {high[i]:g}")
     return {"low": np.array(low), "high": np.array(high)}

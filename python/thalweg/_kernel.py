@@ -1,4 +1,4 @@
-"""The classifier under constraints whose scores are sums of Gaussian bumps: a linear one on kernel values."""
+"""Classifier under constraints with a Gaussian kernel: a linear model on kernel values."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from scipy import sparse
 
 from thalweg import _core, _rows
-from thalweg._classifier import Constrained, Rows
+from thalweg._classifier import GroupConstrainedBase, Rows, documented
 
-#: The most that kernel values of the training rows may take, in bytes.
-_MOST = 4 * 2**30
-#: Kernel values that are computed at once for an answer.
+#: Memory limit of the kernel values of the training rows, in bytes.
+_MEMORY = 4 * 2**30
+#: Number of kernel values that are computed at once for a prediction.
 _BLOCK = 2**22
 
 
 def _distinct(X: Any) -> Tuple[np.ndarray, np.ndarray]:
-    """The places of the first of each kind of row, in an order that does not depend on theirs, and the kind of each row."""
+    """Return the index of the first of each distinct row, in an order independent of theirs, and the kind of each row."""
     if sparse.issparse(X):
         X = X.copy()
         X.sum_duplicates()
@@ -26,7 +26,7 @@ def _distinct(X: Any) -> Tuple[np.ndarray, np.ndarray]:
         ends = X.indptr
         keys = [X.indices[a:b].tobytes() + b"|" + X.data[a:b].tobytes() for a, b in zip(ends, ends[1:])]
     else:
-        # Adding 0 makes one of the two zeros.
+        # Adding 0 turns -0 into 0.
         keys = [row.tobytes() for row in np.ascontiguousarray(X) + 0.0]
     first: Dict[bytes, int] = {}
     for place, key in enumerate(keys):
@@ -36,63 +36,51 @@ def _distinct(X: Any) -> Tuple[np.ndarray, np.ndarray]:
     return np.array([first[key] for key in order]), np.array([kinds[key] for key in keys])
 
 
-class KernelConstrainedClassifier(Constrained):
-    """A classifier that minimises any sum of terms subject to bounds on others, with a Gaussian kernel in place of the columns.
+@documented
+class KernelConstrainedClassifier(GroupConstrainedBase):
+    """Gaussian-kernel classifier that minimises a sum of terms subject to bounds on other terms.
 
-    The score of a row x is an intercept plus the sum of weighted ``exp(-gamma ||x - c||^2)`` over centres c, which are training
-    rows: a linear model on kernel values. So every term of the linear classifiers can be the objective and a constraint.
+    The score of a row x is an intercept plus the weighted sum of ``exp(-gamma ||x - c||^2)`` over centres c, which are training
+    rows. The model is linear in the kernel values, so every term of the linear classifiers can be objective or constraint.
 
     Parameters
     ----------
     objective : Term or str, default="logistic + 0.001 * l2"
-        What to minimise, see :mod:`thalweg.learn`. Penalties are of the weights of the centres; without one the model can follow
-        single rows.
+        Objective; see :mod:`thalweg.learn` for the terms. Penalties apply to the weights of the centres. Without one the model
+        can overfit single rows.
     subject_to : constraint, str, or a list or tuple of them, default=()
-        The constraints, such as ``"false_positive_rate <= 0.1"``.
+        Constraints, such as ``"false_positive_rate <= 0.1"``.
     gamma : {"scale", "auto"} or float, default="scale"
-        How narrow the kernel is: 1 / (n_features * variance of all entries of X), 1 / n_features, or a number above 0.
+        Kernel coefficient: ``1 / (n_features * X.var())``, ``1 / n_features``, or a positive number.
     n_components : int, default=None
-        Centres, drawn from the distinct training rows; all of them if None. Kernel values take 8 bytes for each row and centre.
-    fit_intercept : bool, default=True
-        Whether a constant is added to the scores.
+        Number of centres, drawn from the distinct training rows; all of them if None. Kernel values take 8 bytes for each row and
+        centre.
+    {intercept}
     solver : str, default="auto"
-        The method: "auto" chooses, and says why in ``notes_``; or one of ``thalweg.solvers("fit")``. Those in
-        ``thalweg.solvers("fit", constraints=False)`` are for objectives without constraints.
+        Solver; one of ``thalweg.solvers("fit")``, or "auto", which chooses one and gives the reason in ``notes_``. Those of
+        ``thalweg.solvers("fit", constraints=False)`` need an objective without constraints.
     options : dict, default=None
         Settings of the solver.
-    enforce : {"measured", "surrogate"}, default="measured"
-        Whether counted rates on the training rows must keep the bounds, or their smooth forms.
-    max_iter : int, default=3000
-        Iterations of all rounds of training.
-    max_time : float, default=None
-        Seconds of all rounds of training; a result that ends by it differs between machines.
-    feasibility : float, default=1e-6
-        What a constraint may exceed its bound by, times the bound if that is above 1.
-    n_threads : int, default=1
-        Threads for sums over rows; the numbers do not depend on it.
+    {enforce}
+    {threads}
     random_state : int, RandomState or None, default=None
-        Seed of everything that is drawn, the centres among it; None is 0.
-    verbose : int, default=0
-        1 shows progress.
+        Random seed, also for the centres; None is 0.
+    {verbose}
 
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
-        The labels.
+        Labels.
     centers_ : ndarray or sparse matrix of shape (n_centers, n_features)
-        The centres.
+        Centres.
     gamma_ : float
-        The number that `gamma` has come to.
+        Kernel coefficient.
     dual_coef_ : ndarray of shape (1, n_centers)
-        The weight of each centre.
+        Weights of the centres.
     intercept_ : ndarray of shape (1,)
-        Added to every score.
-    n_iter_, violation_, constraints_, multipliers_, certificate_, history_
-        As of :class:`ConstrainedClassifier`.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : ndarray
-        Their names, if X had any.
+        Intercept of the scores.
+    {outcome}
+    {features}
 
     Examples
     --------
@@ -100,9 +88,9 @@ class KernelConstrainedClassifier(Constrained):
     >>> from thalweg import ConstrainedClassifier, KernelConstrainedClassifier
     >>> X, y = make_moons(400, noise=0.2, random_state=0)
     >>> bound = "false_positive_rate <= 0.02"
-    >>> straight = ConstrainedClassifier(subject_to=bound).fit(X, y)
-    >>> bent = KernelConstrainedClassifier(subject_to=bound).fit(X, y)
-    >>> bool((bent.predict(X)[y == 0] == 1).mean() <= 0.02), bool(bent.score(X, y) > straight.score(X, y) + 0.1)
+    >>> linear = ConstrainedClassifier(subject_to=bound).fit(X, y)
+    >>> kernel = KernelConstrainedClassifier(subject_to=bound).fit(X, y)
+    >>> bool((kernel.predict(X)[y == 0] == 1).mean() <= 0.02), bool(kernel.score(X, y) > linear.score(X, y) + 0.1)
     (True, True)
     """
 
@@ -124,57 +112,21 @@ class KernelConstrainedClassifier(Constrained):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.objective = objective
-        self.subject_to = subject_to
-        self.gamma = gamma
-        self.n_components = n_components
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.options = options
-        self.enforce = enforce
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.feasibility = feasibility
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.verbose = verbose
+        self._store(locals())
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, sensitive_features: Any = None) -> KernelConstrainedClassifier:
-        """Chooses the centres, and trains.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (n_samples, n_features)
-            The rows.
-        y : array_like of shape (n_samples,)
-            Labels of two classes.
-        sample_weight : array_like of shape (n_samples,), default=None
-            A weight for each row, in every term.
-        sensitive_features : array_like of shape (n_samples,), default=None
-            The group of each row, for terms that compare groups.
-
-        Returns
-        -------
-        self
-        """
-        rows = self._read(X, y, sample_weight)
-        self._choose(rows)
-        self._train(rows, self.subject_to, sensitive_features)
-        return self
-
-    def _choose(self, rows: Rows) -> None:
-        """Sets centres and gamma. Neither depends on the order of the rows, nor on whether a row comes twice or has weight 2."""
+    def _prepare(self, rows: Rows, sensitive: Any) -> None:
+        # Centres and gamma depend neither on the order of the rows nor on whether a row is repeated or has weight 2.
         first, kinds = _distinct(rows.X)
         weights = np.bincount(kinds, rows.weights, len(first)).astype(np.float64)
         first, weights = first[weights > 0], weights[weights > 0]
-        wanted = len(first) if self.n_components is None else self.n_components
-        if isinstance(wanted, bool) or not isinstance(wanted, (int, np.integer)) or wanted < 1:
-            raise ValueError(f"n_components = {self.n_components!r}: wanted a whole number of at least 1, or None for all rows")
-        centres = min(int(wanted), len(first))
-        if 8 * rows.count * centres > _MOST:
+        count = len(first) if self.n_components is None else self.n_components
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
+            raise ValueError(f"n_components must be a positive integer or None, got {self.n_components!r}")
+        centres = min(int(count), len(first))
+        if 8 * rows.count * centres > _MEMORY:
             raise ValueError(
-                f"kernel values of {rows.count} rows with {centres} centres take {8e-9 * rows.count * centres:.1f} GB: wanted "
-                f"n_components of at most {max(1, _MOST // (8 * rows.count))}"
+                f"the kernel values of {rows.count} rows and {centres} centres take {8e-9 * rows.count * centres:.1f} GB; set "
+                f"n_components to at most {max(1, _MEMORY // (8 * rows.count))}"
             )
         chosen = np.arange(len(first))
         if centres < len(first):
@@ -192,7 +144,7 @@ class KernelConstrainedClassifier(Constrained):
             spread = float(np.sum(weights @ X.multiply(X) if sparse.issparse(X) else weights @ (X * X))) / total - mean * mean
             return 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
         if isinstance(self.gamma, str) or not 0 < self.gamma < math.inf:
-            raise ValueError(f"gamma = {self.gamma!r}: wanted 'scale', 'auto' or a finite number above 0")
+            raise ValueError(f"gamma must be 'scale', 'auto' or a positive number, got {self.gamma!r}")
         return float(self.gamma)
 
     def _constraints(self, sensitive: Any) -> Any:

@@ -1,4 +1,4 @@
-"""``thalweg.plan`` and ``thalweg.complexity``: parameters that the theorems prescribe, and how the work of the methods grows."""
+"""``thalweg.plan`` and ``thalweg.complexity``: parameters prescribed by theorems, and complexity of the methods."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _METHODS = _core.solvers("plan")
 
 
 class Plan(Dict[str, Any]):
-    """The parameters of one theorem for given constants: a dictionary by their names, which are attributes too.
+    """Parameters prescribed by a theorem: a dictionary whose keys are attributes too.
 
     Attributes
     ----------
     title : str
-        Where the parameters come from and what they are for.
+        Theorem and setting.
     rows : list of tuple
-        What, symbol in the paper, value: as a person reads them.
+        Description, symbol in the paper and value of each parameter, as text.
     guarantee : str
-        What is proved for these parameters.
+        Guarantee for these parameters.
     """
 
     def __init__(self, parameters: Dict[str, Any], title: str, rows: List[Tuple[str, str, str]], guarantee: str, text: str):
         super().__init__(parameters)
-        # Past the rule that attributes are parameters.
+        # Bypasses `__setattr__`, which makes plans immutable.
         self.__dict__.update(title=title, rows=rows, guarantee=guarantee, _text=text)
 
     title: str
@@ -39,12 +39,10 @@ class Plan(Dict[str, Any]):
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"the plan has no '{name}': there are {', '.join(self)}") from None
+            raise AttributeError(f"the plan has no '{name}'; it has {', '.join(self)}") from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(
-            f"{name} = {value!r}: a plan is what a theorem says and cannot be changed; dict(plan) is a copy that can"
-        )
+        raise AttributeError(f"cannot set {name}: a plan is immutable; dict(plan) is a copy that can be changed")
 
     def __dir__(self) -> List[str]:
         return [*super().__dir__(), *self]
@@ -72,33 +70,33 @@ def plan(
     strict: bool = False,
     **constants: float,
 ) -> List[Plan]:
-    """The parameters that theorems prescribe for a problem with known constants.
+    """Return the parameters that theorems prescribe for a problem with known constants.
 
-    The numbers are worst cases: they say what is proved, not what works well.
+    They are worst-case parameters: they carry guarantees but are rarely efficient in practice.
 
     Parameters
     ----------
     method : str
-        One of ``thalweg.solvers("plan")``; by default 'ssg'.
+        Method; one of ``thalweg.solvers("plan")``.
     eps : float
         Target accuracy.
     theorem : str, optional
-        Such as '4.2-I' (ssg) or '3.7' (threes-econ); all that the constants allow if absent.
+        Theorem, such as '4.2-I' (ssg) or '3.7' (threes-econ); by default all that the constants allow.
     inner : str, optional
-        The solver of the subproblems, of ipp ('ssg', 'conex') or adaprox ('sg', 'pd'); all that the constants allow if absent.
+        Solver of the subproblems of ipp ('ssg', 'conex') or adaprox ('sg', 'pd'); by default all that the constants allow.
     as_printed : bool
-        Use what the paper prints, not what its proof needs: the exponent in Theorem 5.2 I (ssg), the number of subproblems in
-        Theorem 6 (adaprox).
+        Whether to use the printed parameters where the proof needs others: the exponent in Theorem 5.2 I (ssg), the number of
+        subproblems in Theorem 6 (adaprox).
     strict : bool
-        Use the constants of the proof, not those of the theorem, which hold up to a factor (dszog).
+        Whether to use the constants of the proof in place of those of the theorem, which hold up to a factor (dszog).
     **constants
-        What is known of the problem, such as ``lipschitz``, ``diameter``, ``rho``, ``rho_hat`` and ``slater``. A name that the
-        method does not know is refused with those that it knows.
+        Known constants of the problem, such as ``lipschitz``, ``diameter``, ``rho``, ``rho_hat`` and ``slater``. An unknown name
+        raises an error that lists the known ones.
 
     Returns
     -------
     list of Plan
-        One for each theorem that the constants allow.
+        One plan for each theorem that the constants allow.
 
     Examples
     --------
@@ -119,17 +117,17 @@ def plan(
     """
     accuracy = _number(eps)
     if accuracy is None:
-        raise TypeError(f"eps = {eps!r}: wanted a number")
+        raise TypeError(f"eps must be a number, got {eps!r}")
     for key, text in (("method", method), ("theorem", theorem), ("inner", inner)):
         if not isinstance(text, str) and (text is not None or key == "method"):
-            raise TypeError(f"{key} = {text!r}: wanted text")
+            raise TypeError(f"{key} must be a string, got {text!r}")
     known = {}
     for key, value in constants.items():
         if value is None:
             continue
         number = _number(value)
         if number is None:
-            raise TypeError(f"{key} = {value!r}: wanted a number")
+            raise TypeError(f"{key} must be a number, got {value!r}")
         known[key] = number
     found = _core.plans(method, accuracy, theorem, inner, bool(as_printed), bool(strict), known)
     plans = []
@@ -139,17 +137,17 @@ def plan(
 
 
 def complexity(method: Optional[str] = None) -> Any:
-    """How the work of the methods grows as the accuracy is raised, for one method or for all.
+    """Return the complexity of the methods as a function of the target accuracy.
 
     Parameters
     ----------
     method : str, optional
-        One of ``thalweg.solvers("plan")``; all if absent.
+        Method, one of ``thalweg.solvers("plan")``; all by default.
 
     Returns
     -------
     DataFrame, or list of dict without pandas
-        For each setting the orders of the subgradients and values that are asked for.
+        Order of the number of subgradients and values in each setting.
 
     Examples
     --------
@@ -159,5 +157,5 @@ def complexity(method: Optional[str] = None) -> Any:
     ['ssg']
     """
     if method is not None and not isinstance(method, str):
-        raise TypeError(f"method = {method!r}: wanted text")
+        raise TypeError(f"method must be a string, got {method!r}")
     return frame_or_rows(_core.complexity(method))

@@ -1,4 +1,4 @@
-"""What runs return: dictionaries with attributes that show themselves in a terminal, a notebook and a picture."""
+"""Results of runs: dictionaries with attribute access that print, render in notebooks and plot."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from scipy.optimize import OptimizeResult
 
 
 class Note(str):
-    """A sentence about a run, with what it says as data.
+    """Remark on a result: a string with its content as data.
 
     Attributes
     ----------
     kind : str
-        What the note is about, such as "continued" or "bound-missed"; "text" if there is nothing but the sentence.
+        Kind of the remark, such as "continued" or "bound-missed"; "text" if there is no data.
     data : dict
-        The numbers and names in the sentence.
+        Numbers and names in the sentence.
     """
 
     kind: str
@@ -31,28 +31,28 @@ class Note(str):
 
 
 def notes_of(found: Iterable[Any]) -> List[Note]:
-    """Converts the notes of a run, and plain sentences."""
+    """Convert notes of the core, and plain sentences, to `Note`."""
     data = lambda note: {key: value for key, value in note.items() if key not in ("kind", "text")}
     return [Note(note) if isinstance(note, str) else Note(note["text"], note["kind"], data(note)) for note in found]
 
 
 class History:
-    """Measured iterates of a run, one array for each quantity.
+    """Recorded iterates of a run, one array for each quantity.
 
     Attributes
     ----------
     nit : ndarray of int
-        Index of each iterate.
+        Iteration of each iterate.
     fun : ndarray
         Objective on all data.
     maxcv : ndarray
-        Largest constraint, signed: above 0 is violated. Minus infinity without constraints.
+        Largest constraint value, positive if violated; minus infinity without constraints.
     constraints : ndarray of shape (iterates, constraints)
-        Every constraint ``g_j``, which should be at most 0; no columns where there are too many of them to be listed.
+        Values of the constraints ``g_j <= 0``; no columns if there are too many to list.
     passes_f, passes_g : ndarray
-        Passes over the data spent on the objective and on the constraints.
+        Passes over the data for the objective and for the constraints.
     seconds : ndarray
-        Time spent, without measuring.
+        Elapsed time without measurements.
     """
 
     def __init__(self, rows: Iterable[dict], names: Iterable[str] = ()):
@@ -70,7 +70,7 @@ class History:
         self.constraints = np.array([row["constraints"] for row in rows], dtype=float).reshape(len(rows), len(self.names))
 
     def __add__(self, later: History) -> History:
-        """These iterates and then others of the same constraints."""
+        """Concatenate with later iterates of the same constraints."""
         both = History((), self.names)
         for key, own in vars(self).items():
             if isinstance(own, np.ndarray):
@@ -84,7 +84,7 @@ class History:
         return f"<history of {len(self)} iterates>"
 
     def to_frame(self) -> Any:
-        """The iterates as a pandas DataFrame."""
+        """Return the iterates as a pandas DataFrame."""
         pandas = need("pandas", "a DataFrame")
         frame = pandas.DataFrame(
             {
@@ -103,14 +103,14 @@ class History:
         return frame
 
     def plot(self, against: str = "passes", ax: Any = None) -> Any:
-        """Objective and largest violation against passes, iterations (``"nit"``) or ``"seconds"``.
+        """Plot objective and constraints against ``"passes"``, iterations (``"nit"``) or ``"seconds"``.
 
         Returns the two matplotlib axes, or one if there are no constraints.
         """
         places = {"passes": self.passes_f + self.passes_g, "nit": self.nit, "seconds": self.seconds}
         if against not in places:
-            raise ValueError(f"against = {against!r}: wanted one of {', '.join(places)}")
-        pyplot = need("matplotlib.pyplot", "a picture")
+            raise ValueError(f"against must be one of {', '.join(places)}, got {against!r}")
+        pyplot = need("matplotlib.pyplot", "plotting")
         constrained = bool(np.any(self.maxcv > -np.inf))
         if ax is None:
             _, ax = pyplot.subplots(1, 2 if constrained else 1, figsize=(9 if constrained else 5, 3.2), layout="constrained")
@@ -125,7 +125,7 @@ class History:
             if not self.names:
                 axes[1].plot(places[against], self.maxcv)
             what = {0: "largest constraint", 1: "".join(self.names[:1])}.get(len(self.names), "constraints")
-            axes[1].set(xlabel=words, ylabel=f"{what} (kept at 0 or below)")
+            axes[1].set(xlabel=words, ylabel=f"{what} (satisfied if at most 0)")
             if 1 < len(self.names) <= 8:
                 axes[1].legend(fontsize="small")
         for one in axes:
@@ -135,7 +135,7 @@ class History:
 
 
 class Certificate(OptimizeResult):
-    """How near a point is to stationary, between bounds.
+    """Bounds on the distance of a point from stationarity.
 
     The proximal point of ``x`` is the solution of the problem with ``(rho_f + mu) / 2 * ||y - x||^2`` added to the objective and
     ``rho_g / 2 * ||y - x||^2`` to each constraint. A point at distance 0 from its proximal point is stationary.
@@ -143,17 +143,17 @@ class Certificate(OptimizeResult):
     Attributes
     ----------
     lower, upper : float
-        The distance lies between them.
+        Bounds on the distance to the proximal point.
     residual : float
-        Near the proximal point, objective and constraints, weighted by ``multipliers``, have a subgradient of at most this norm.
+        Norm of a subgradient of objective and constraints, weighted by ``multipliers``, near the proximal point.
     feasible : bool
-        Every constraint is kept on a full evaluation.
+        Whether every constraint is satisfied on all data.
     maxcv : float
-        By how much the worst constraint is violated; 0 if none is.
+        Largest constraint violation; 0 if all are satisfied.
     estimated : bool
-        Weak-convexity constants were estimated from visited points: then the bounds are no proof.
+        Whether weak-convexity constants were estimated from visited points, in which case the bounds are no proof.
     multipliers : ndarray
-        One for each inequality.
+        Dual variable of each inequality.
     """
 
     @classmethod
@@ -182,26 +182,26 @@ class Certificate(OptimizeResult):
 
     @property
     def certified(self) -> bool:
-        """Feasible, with a finite bound that is not merely estimated."""
+        """Whether the point is feasible with a finite bound that is not merely estimated."""
         return bool(self.feasible and np.isfinite(self.upper) and not self.estimated)
 
     def __repr__(self) -> str:
         by = {
             "proved": "proved",
-            "claimed": "proved, if the claimed constants hold",
-            "estimated": "by estimated constants, not proved",
+            "claimed": "proved if the given constants hold",
+            "estimated": "from estimated constants, not proved",
         }
-        kept = "feasible" if self.feasible else f"not feasible: '{self.worst}' is violated by {self.maxcv:.3g}"
-        return f"<{kept}; the proximal point lies between {self.lower:.3g} and {self.upper:.3g} away ({by[self.source]})>"
+        state = "feasible" if self.feasible else f"infeasible: '{self.worst}' is violated by {self.maxcv:.3g}"
+        return f"<{state}; distance to the proximal point between {self.lower:.3g} and {self.upper:.3g} ({by[self.source]})>"
 
 
 class Result(OptimizeResult):
-    """A result as scipy's, which shows itself in notebooks and pictures."""
+    """``OptimizeResult`` that renders in notebooks and plots its history."""
 
     _shown: Tuple[str, ...] = ("success", "message", "fun", "maxcv", "nit", "nfev", "njev", "certificate", "method", "seconds")
 
     def plot(self, against: str = "passes", ax: Any = None) -> Any:
-        """Objective and constraints of the measured iterates, see :meth:`thalweg.History.plot`."""
+        """Plot objective and constraints of the recorded iterates; see :meth:`thalweg.History.plot`."""
         return self.history.plot(against, ax)
 
     def _repr_html_(self) -> str:
@@ -209,11 +209,16 @@ class Result(OptimizeResult):
         return table_html(rows, self._constraint_rows())
 
     def _constraint_rows(self) -> list:
-        return [(name, f"{value:.6g}", "kept" if value <= self.ctol else "violated") for name, value in self.signed.items()]
+        return constraint_rows(self.signed.items(), self.feasibility)
+
+
+def constraint_rows(values: Iterable[Tuple[Any, float]], feasibility: float) -> list:
+    """Return constraints by name as rows of text."""
+    return [(name, f"{value:.6g}", "satisfied" if value <= feasibility else "violated") for name, value in values]
 
 
 def table_html(facts: Iterable[tuple], constraints: Iterable[tuple], head: tuple = ("constraint", "g(x)", "")) -> str:
-    """Facts and constraints as a plain HTML table; everything is escaped."""
+    """Render facts and constraints as a plain HTML table, escaping everything."""
     cell = lambda v: html.escape(f"{v:.6g}" if isinstance(v, float) else str(v))
     body = "".join(
         f"<tr><th style='text-align:left'>{cell(k)}</th><td style='text-align:left'>{cell(v)}</td></tr>" for k, v in facts
@@ -226,34 +231,34 @@ def table_html(facts: Iterable[tuple], constraints: Iterable[tuple], head: tuple
 
 
 def need(module: str, what: str) -> Any:
-    """Imports something optional, or says how to get it."""
+    """Import an optional module, or raise an error that says how to install it."""
     import importlib
 
     try:
         return importlib.import_module(module)
     except ImportError:
         package = module.split(".")[0]
-        raise ImportError(f"{what} needs {package}, which is not installed: pip install {package}") from None
+        raise ImportError(f"{what} needs {package}; install it with pip install {package}") from None
 
 
 def settings(given: Optional[dict], what: str = "options") -> dict:
-    """A dictionary of settings, copied."""
+    """Validate a dictionary of settings and return a copy."""
     if given is None:
         return {}
     if not isinstance(given, dict):
-        raise TypeError(f"{what} is of type {type(given).__name__}: wanted a dict")
+        raise TypeError(f"{what} must be a dict, got {type(given).__name__}")
     for key in given:
         if not isinstance(key, str):
-            raise TypeError(f"{what} has the key {key!r}: wanted names")
+            raise TypeError(f"the keys of {what} must be strings, got {key!r}")
     return dict(given)
 
 
 class Callback:
-    """A user's callback as the core calls it: with one object for each measured iterate; ``StopIteration`` ends the run."""
+    """Adapter between the core and a user's callback, which stops the run by raising ``StopIteration``."""
 
-    def __init__(self, call: Callable, names: Iterable[str], ctol: float):
-        self._call, self._names, self._ctol = call, list(names), ctol
-        #: The callback asked for an end.
+    def __init__(self, call: Callable, names: Iterable[str], feasibility: float):
+        self._call, self._names, self._feasibility = call, list(names), feasibility
+        #: Whether the callback stopped the run.
         self.stopped = False
 
     def __call__(self, row: dict, x: np.ndarray, multipliers: Optional[np.ndarray], upper: Optional[float]) -> bool:
@@ -275,12 +280,12 @@ class Callback:
             signed=dict(zip(self._names, row["constraints"])),
             dual=None if multipliers is None else named(self._names, multipliers),
             stationarity=upper,
-            ctol=self._ctol,
+            feasibility=self._feasibility,
         )
 
 
 def finish(callback: Optional[Callable], result: Optional[Result]) -> None:
-    """Tells a callback that has ``finish`` the result; what that raises has the result with it."""
+    """Call ``callback.finish(result)`` if it exists; its exceptions carry the result."""
     ending = getattr(callback, "finish", None)
     if ending is not None:
         try:
@@ -290,13 +295,22 @@ def finish(callback: Optional[Callable], result: Optional[Result]) -> None:
 
 
 def named(names: Iterable[str], values: Iterable[float]) -> dict:
-    """Numbers by the names of the constraints."""
+    """Return numbers by the names of the constraints."""
     return {name: float(value) for name, value in zip(names, values)}
 
 
+#: Keys of the core whose names differ here.
+_KEYS = {"kept": "satisfied", "counted": "measured", "held_out_counted": "held_out_measured"}
+
+
+def renamed(found: dict) -> dict:
+    """Return a dictionary of the core with the names that the package uses."""
+    return {_KEYS.get(key, key): value for key, value in found.items()}
+
+
 def raise_with(raised: BaseException, result: Any) -> None:
-    """Raises a user's own exception again, with what was reached as its attribute ``result``."""
-    # Few exceptions take no attributes; they are raised all the same.
+    """Raise a user's own exception again, with the result so far as its attribute ``result``."""
+    # Some exceptions take no attributes; they are raised without it.
     with contextlib.suppress(AttributeError, TypeError):
         raised.result = result  # type: ignore[attr-defined]
     raise raised

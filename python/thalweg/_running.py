@@ -1,6 +1,6 @@
-"""What surrounds a run: the options that are not the method's, Ctrl-C, progress, and why it ended.
+"""Options of a run that do not depend on the solver, Ctrl-C, progress, and the status of a run.
 
-Ctrl-C ends a run at its next step, and the run returns what it has. A second one raises ``KeyboardInterrupt`` at once.
+Ctrl-C stops a run at its next step, and the run returns its result so far. A second Ctrl-C raises ``KeyboardInterrupt`` at once.
 """
 
 from __future__ import annotations
@@ -17,22 +17,24 @@ import numpy as np
 from thalweg import _core
 from thalweg._result import settings
 
-#: Iterations if nothing else is asked for.
+#: Default limit of iterations.
 MAXITER = 10_000
 
 
 def name_of(method: Any, known: Sequence[str]) -> str:
-    """The name of a method as specs have it."""
+    """Return the name of a method in the spelling of specs."""
     if not isinstance(method, str):
-        raise TypeError(f"method is of type {type(method).__name__}: wanted one of {', '.join(known)}")
+        raise TypeError(f"method must be one of {', '.join(known)}, got {type(method).__name__}")
     return method.lower().replace("_", "-")
 
 
-def conduct(
-    given: dict, seed: Optional[int], ctol: float = 1e-6, record: Optional[dict] = None, maxiter: Optional[int] = MAXITER
+def run_options(
+    given: dict, seed: Optional[int], feasibility: float = 1e-6, record: Optional[dict] = None, maxiter: Optional[int] = MAXITER
 ) -> dict:
-    """Takes what belongs to the run out of the options: what is left belongs to the method. `record` is what is measured
-    and `maxiter` the limit if nothing else is asked for."""
+    """Remove the options of the run from `given`, leaving the settings of the method, and return them for the core.
+
+    `record` and `maxiter` are defaults.
+    """
     budget = settings(given.pop("budget", None), "options['budget']")
     if "maxiter" in given:
         budget["iterations"] = given.pop("maxiter")
@@ -40,7 +42,7 @@ def conduct(
         budget["iterations"] = maxiter
     return {
         "budget": {key: whole(value) if key in ("iterations", "samples") else value for key, value in budget.items()},
-        "feasibility": float(ctol),
+        "feasibility": float(feasibility),
         "seed": seed_of(seed),
         "stop": settings(given.pop("stop", None), "options['stop']"),
         "record": settings(given.pop("record", record), "options['record']"),
@@ -48,42 +50,60 @@ def conduct(
 
 
 def whole(value: Any) -> Any:
-    """Whole numbers may come as floats, such as 1e4."""
+    """Convert floats that are whole numbers, such as 1e4, to int."""
     return int(value) if isinstance(value, (float, np.integer, np.floating)) and float(value).is_integer() else value
 
 
 def seed_of(seed: Any) -> int:
-    """A seed that is a whole number."""
+    """Validate a random seed."""
     if seed is None:
         return 0
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= int(seed) < 2**63:
-        raise ValueError(f"seed = {seed!r}: wanted a whole number from 0 to below 2^63")
+        raise ValueError(f"seed must be an integer from 0 to 2^63 - 1, got {seed!r}")
     return int(seed)
 
 
+def kind_of(ended: Any) -> str:
+    """Return the kind of the reason why a run stopped, such as "finished" or "failed"."""
+    return ended if isinstance(ended, str) else next(iter(ended))
+
+
+def headline(feasible: bool, ended: Any, reason: str, claim: str = "", within: str = "") -> str:
+    """Return the message of a result: whether its point is feasible, and why the run stopped.
+
+    `ended` is the reason of the core and `reason` its sentence. `claim` adds what feasibility means, and `within` the tolerance.
+    """
+    kind = kind_of(ended)
+    if kind == "failed":
+        return reason
+    if kind == "infeasible" and not feasible:
+        return f"infeasible{within}; {reason}"
+    return "; ".join(part for part in (f"{'feasible' if feasible else 'not feasible'}{within}", claim, reason) if part)
+
+
 def status_of(ended: Any, stopped: bool) -> int:
-    """Why a run ended, as a number; `stopped` if its callback asked for that."""
-    kind = ended if isinstance(ended, str) else next(iter(ended))
+    """Return the status of a run; `stopped` tells whether its callback stopped it."""
+    kind = kind_of(ended)
     if kind == "interrupted":
         return 3 if stopped else 4
     return {"finished": 0, "target": 0, "budget": 1, "infeasible": 2, "failed": 5}[kind]
 
 
-class Running:
-    """A run that is going on."""
+class RunState:
+    """State of a run in progress."""
 
     def __init__(self, interrupt: _core.Interrupt, on_progress: Optional[Callable[[float, int, float], None]]):
         self.interrupt = interrupt
         self.on_progress = on_progress
-        #: Ctrl-C was pressed.
+        #: Whether Ctrl-C was pressed.
         self.interrupted = False
 
 
 @contextlib.contextmanager
-def running(verbose: int, title: str) -> Iterator[Running]:
-    """Catches Ctrl-C and shows progress while the body runs."""
+def running(verbose: int, title: str) -> Iterator[RunState]:
+    """Handle Ctrl-C and show progress while the body runs."""
     bar = _Bar(title) if verbose else None
-    run = Running(_core.Interrupt(), bar.update if bar else None)
+    run = RunState(_core.Interrupt(), bar.update if bar else None)
     restore: Optional[Callable[[], Any]] = None
 
     def pressed(_signum: int, _frame: Any) -> None:
@@ -92,7 +112,7 @@ def running(verbose: int, title: str) -> Iterator[Running]:
         run.interrupted = True
         run.interrupt.set()
 
-    # Only the main thread is told of signals, and somebody else's handler is not ours to replace.
+    # Only the main thread receives signals, and handlers of other code are not replaced.
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, pressed)
         restore = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -106,7 +126,7 @@ def running(verbose: int, title: str) -> Iterator[Running]:
 
 
 class _Bar:
-    """Progress by tqdm where it is installed, otherwise a line now and then."""
+    """Progress bar by tqdm if it is installed, otherwise a line every two seconds."""
 
     def __init__(self, title: str):
         self.title = title
@@ -122,7 +142,7 @@ class _Bar:
     def update(self, share: float, iterations: int, seconds: float) -> None:
         if self.bar is not None:
             self.bar.set_postfix_str(f"{iterations} iterations", refresh=False)
-            # Rounds of training may start over with a smaller share.
+            # A new round of training may start with a smaller share.
             self.bar.n = max(self.bar.n, share)
             self.bar.refresh()
         elif time.monotonic() - self.said > 2.0:

@@ -1,4 +1,4 @@
-"""``thalweg.solvers``: the names of the solvers."""
+"""``thalweg.solvers``: names of the solvers."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from thalweg import _core
 
 
 def solvers(interface: str = "solve", *, constraints: Optional[bool] = None) -> Tuple[str, ...]:
-    """The names of the solvers that can be asked for. Where one is chosen automatically, "auto" is a name too.
+    """Return the names of the solvers of an interface. "auto" is also accepted where a solver can be chosen automatically.
 
     Parameters
     ----------
     interface : {"solve", "fit", "minimize", "blackbox", "plan", "ipp"}
-        What offers them: experiments and ``thalweg solve``, the estimators, :func:`thalweg.minimize`,
+        Interface: experiments and ``thalweg solve``, the estimators, :func:`thalweg.minimize`,
         :func:`thalweg.blackbox.minimize`, :func:`thalweg.plan`, or the inner solver of "ipp".
     constraints : bool, optional
-        Only those that take constraints, or only those that do not.
+        Restrict the names to solvers that handle constraints, or to those that do not.
 
     Returns
     -------
     tuple of str
-        The names.
+        Names.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Terms of a model's scores on data as objects: they add up, are multiplied, and become constraints by ``<=``."""
+"""Terms of a model's scores as objects with ``+``, ``*`` and ``<=``."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from thalweg import _core
 
 
 def _number(value: Any) -> Optional[float]:
-    """A plain number, or none."""
+    """Return a number as float, or None."""
     if isinstance(value, (numbers.Real, np.integer, np.floating)) and not isinstance(value, (bool, np.bool_)):
         return float(value)
     return None
 
 
 def _literal(value: float) -> str:
-    """A number that the library reads back to the same bits."""
+    """Format a number so that the library reads back the same bits."""
     return repr(float(value))
 
 
 class Term:
-    """A sum of multiples of terms, such as ``hinge() + 0.02 * scad()``.
+    """Sum of multiples of terms, such as ``hinge() + 0.02 * scad()``.
 
     Terms are made by the functions of :mod:`thalweg.learn`, or from text with :func:`thalweg.learn.term`.
     """
 
-    # numpy would otherwise take a term for a number: 0.02 * term with a numpy float.
+    # Without this numpy would treat a term as a number in 0.02 * term with a numpy float.
     __array_ufunc__ = None
 
     def __init__(self, pieces: Iterable[Tuple[float, str]], groups: Iterable[Any] = ()):
         self._pieces = tuple(pieces)
-        # What divides the rows into groups, for terms that compare them; none where the fit says so.
+        # Groups of the rows, for terms that compare them; empty if they are given to the fit.
         self._groups = tuple(groups)
 
     def __add__(self, other: Any) -> Term:
@@ -50,7 +50,7 @@ class Term:
         if number is None:
             return NotImplemented
         if not (number > 0 and np.isfinite(number)):
-            raise ValueError(f"{factor} * {self}: wanted a factor above 0")
+            raise ValueError(f"the factor of a term must be positive, got {factor} * {self}")
         return Term([(number * own, call) for own, call in self._pieces], self._groups)
 
     __rmul__ = __mul__
@@ -60,27 +60,29 @@ class Term:
         return NotImplemented if number is None else self * (1.0 / number)
 
     def __neg__(self) -> Term:
-        raise TypeError(f"-({self}): terms are only added and multiplied by numbers above 0")
+        raise TypeError(f"terms can only be added and multiplied by positive numbers, got -({self})")
 
     def __sub__(self, other: Any) -> Term:
-        raise TypeError(f"({self}) - …: terms are only added and multiplied by numbers above 0")
+        raise TypeError(f"terms can only be added and multiplied by positive numbers, got ({self}) - …")
 
     def __le__(self, bound: Any) -> Constraint:
         if isinstance(bound, Bound):
             return Constraint(self, bound)
         number = _number(bound)
         if number is None:
-            raise TypeError(f"{self} <= {bound!r}: wanted a number, or one with best(…) such as 1.001 * best(hinge())")
+            raise TypeError(
+                f"the bound of {self} must be a number, or one with best(…) such as 1.001 * best(hinge()), got {bound!r}"
+            )
         return Constraint(self, Bound(None, number))
 
     def __ge__(self, bound: Any) -> Constraint:
-        raise TypeError(f"{self} >= {bound!r}: only <= is understood")
+        raise TypeError(f"constraints must be written with <=, got {self} >= {bound!r}")
 
     def __lt__(self, bound: Any) -> Constraint:
-        raise TypeError(f"{self} < {bound!r}: only <= is understood")
+        raise TypeError(f"constraints must be written with <=, got {self} < {bound!r}")
 
     def __gt__(self, bound: Any) -> Constraint:
-        raise TypeError(f"{self} > {bound!r}: only <= is understood")
+        raise TypeError(f"constraints must be written with <=, got {self} > {bound!r}")
 
     def __str__(self) -> str:
         return " + ".join(call if factor == 1.0 else f"{_literal(factor)} * {call}" for factor, call in self._pieces)
@@ -90,7 +92,7 @@ class Term:
 
 
 class Bound:
-    """A number, plus perhaps a multiple of the smallest value of a term: ``1.001 * best(hinge()) + 0.01``."""
+    """Number plus an optional multiple of the smallest value of a term, such as ``1.001 * best(hinge()) + 0.01``."""
 
     __array_ufunc__ = None
 
@@ -122,7 +124,7 @@ class Bound:
 
 
 class Constraint:
-    """``term <= bound``."""
+    """Constraint ``term <= bound``."""
 
     def __init__(self, term: Term, bound: Bound):
         self._term, self._bound = term, bound
@@ -132,7 +134,7 @@ class Constraint:
         return self._term._groups + (self._bound._best[1]._groups if self._bound._best else ())
 
     def __bool__(self) -> bool:
-        raise TypeError(f"'{self}' is a constraint, which is neither true nor false; one comparison at a time, please")
+        raise TypeError(f"the constraint '{self}' has no truth value; write one comparison at a time")
 
     def __str__(self) -> str:
         return f"{self._term} <= {self._bound}"
@@ -142,7 +144,7 @@ class Constraint:
 
 
 def _call(name: str, sensitive: Any = None, *, of: Optional[str] = None, **arguments: Any) -> Term:
-    """One term of the library; `of` is the loss that it is made of, where it is made of one."""
+    """Build a term of the library; `of` is the loss in its arguments, if it has one."""
     given = {key: value for key, value in arguments.items() if value is not None}
     inside = [] if of is None else [of]
     inside += [f'{key} = "{v}"' if isinstance(v, str) else f"{key} = {_literal(v)}" for key, v in given.items()]
@@ -150,25 +152,25 @@ def _call(name: str, sensitive: Any = None, *, of: Optional[str] = None, **argum
 
 
 def one_loss(given: Union[Term, str], what: str = "loss") -> str:
-    """The text of a term that is one loss, neither a sum nor a multiple."""
+    """Return the text of a term that must be a single loss, neither a sum nor a multiple."""
     term = as_term(given, what)
     text = str(term)
     if len(term._pieces) != 1 or " + " in text or " * " in text:
-        raise ValueError(f"{what} = {text!r}: wanted one loss such as 'logistic', without a factor")
+        raise ValueError(f"{what} must be a single loss such as 'logistic', got {text!r}")
     return text
 
 
 def as_term(given: Union[Term, str], what: str = "objective") -> Term:
-    """A term, also from text."""
+    """Convert a term or its text to a term."""
     if isinstance(given, Term):
         return given
     if isinstance(given, str):
         return Term([(1.0, _core.check_expression(given))])
-    raise TypeError(f"the {what} is of type {type(given).__name__}: wanted a term such as hinge(), or text such as 'hinge'")
+    raise TypeError(f"the {what} must be a term such as hinge() or text such as 'hinge', got {type(given).__name__}")
 
 
 def as_constraints(given: Any) -> list:
-    """Texts of constraints, and what divides rows into groups in them."""
+    """Return the text and the groups of each constraint."""
     if isinstance(given, (Constraint, str)):
         given = [given]
     texts: list = []
@@ -179,5 +181,5 @@ def as_constraints(given: Any) -> list:
             texts.append((str(one), one._groups))
         else:
             kind = type(one).__name__
-            raise TypeError(f"a constraint is of type {kind}: wanted one such as demographic_parity() <= 0.02, or text")
+            raise TypeError(f"a constraint must be one such as demographic_parity() <= 0.02 or text, got {kind}")
     return texts

@@ -1,4 +1,4 @@
-"""``thalweg.tradeoff``: what a bound costs. One run for each value of one bound, each begun where the one before it ended."""
+"""``thalweg.tradeoff``: objective and accuracy as functions of a bound, with one warm-started run for each value."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Any, List, Optional, Tuple, Union
 import numpy as np
 
 from thalweg import _core, _rows
-from thalweg._result import need, raise_with, settings
+from thalweg._result import need, raise_with, renamed, settings
 from thalweg._running import running
 from thalweg._terms import Term, _number
-from thalweg._train import Posed, training
+from thalweg._train import TrainingProblem, training
 from thalweg.learn import FitResult
 
 
 class TradeoffModel:
-    """The model of one value of the bound.
+    """Model for one value of the bound.
 
     Attributes
     ----------
     bound : float
-        The bound.
+        Bound.
     feasible : bool
-        Every bound is kept on the training rows.
+        Whether every bound is satisfied on the training rows.
     coef : ndarray
-        A weight for each column of X.
+        Weights of the columns of X.
     intercept : float
-        Added to every score.
+        Intercept of the scores.
     classes : ndarray
-        The two labels; the model says the second where the score is above 0.
+        The two labels; the second is predicted where the score is positive.
     """
 
     def __init__(self, bound: float, feasible: bool, coef: np.ndarray, intercept: float, classes: np.ndarray):
@@ -39,35 +39,35 @@ class TradeoffModel:
     predict = FitResult.predict
 
     def __repr__(self) -> str:
-        return f"<model for the bound {self.bound:.6g}, {'keeps every bound' if self.feasible else 'misses a bound'}>"
+        return f"<model for the bound {self.bound:.6g}, {'feasible' if self.feasible else 'infeasible'}>"
 
 
 class Tradeoff:
-    """What :func:`tradeoff` returns: the finished points, from the loosest to the tightest bound.
+    """Result of :func:`tradeoff`: the finished points, from the loosest to the tightest bound.
 
     Attributes
     ----------
     frame : DataFrame
-        A row for each bound: ``bound``, ``feasible``, ``objective``, the left-hand side of the constraint on the training rows
-        (``value``) and with counted rates (``counted``), ``accuracy``, the same on held-out rows (``held_out_objective``, …), the
-        distance within which the proximal point is proved to lie (``proved``), ``iterations``, ``passes``, ``seconds`` and why
-        the run ended (``ended``).
+        A row for each bound: ``bound``, ``feasible``, ``objective``, the surrogate of the constraint on the training rows
+        (``value``) and its 0/1 rate (``measured``), ``accuracy``, the same on the held-out set (``held_out_objective``, …), the
+        proved distance to the proximal point (``proved``), ``iterations``, ``passes``, ``seconds`` and why the run stopped
+        (``ended``).
     models : list of TradeoffModel
-        The model of each bound; None where a run failed.
+        Model of each bound; None if a run failed.
     coef : ndarray of shape (bounds, columns)
-        Their weights; NaN where a run failed.
+        Weights of the models; NaN if a run failed.
     intercept : ndarray
-        Their intercepts.
+        Intercepts of the models.
     classes : ndarray
         The two labels.
     objective, constraint : str
-        What was minimised, and the constraint whose bound was swept.
+        Objective, and the constraint whose bound is varied.
     others : list of str
-        The constraints that stayed as they are.
+        The other constraints.
     notes : list of str
-        What a careful reader should know.
+        Remarks on the result.
     interrupted : bool
-        Ctrl-C ended it: the points that were finished are there.
+        Whether Ctrl-C stopped the sweep, leaving the finished points.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Tradeoff:
         notes: List[str],
         interrupted: bool,
     ):
-        self._rows = rows
+        self._rows = [renamed(row) for row in rows]
         self.objective, self.constraint, self.others, self.classes = objective, constraint, others, classes
         self.notes, self.interrupted = notes, interrupted
         self.coef = np.full((len(rows), columns), np.nan)
@@ -100,7 +100,7 @@ class Tradeoff:
 
     @property
     def frame(self) -> Any:
-        """The points as a pandas DataFrame."""
+        """Return the points as a pandas DataFrame."""
         pandas = need("pandas", "a DataFrame")
         columns = {name: [row[name] for row in self._rows] for name in COLUMNS}
         numbers = lambda name: np.array(columns[name], dtype=float)
@@ -111,58 +111,58 @@ class Tradeoff:
         return len(self._rows)
 
     def plot(self, ax: Any = None) -> Any:
-        """What the bound is about against the accuracy on held-out rows, or against the objective if there are none.
+        """Plot the held-out accuracy, or the objective without a held-out set, against the constrained quantity.
 
-        Points that miss a bound are hollow. Returns the matplotlib axes.
+        Infeasible points are hollow. Returns the matplotlib axes.
         """
-        pyplot = need("matplotlib.pyplot", "a picture")
+        pyplot = need("matplotlib.pyplot", "plotting")
         if ax is None:
             _, ax = pyplot.subplots(figsize=(5.5, 3.6), layout="constrained")
         accuracy = any(row["held_out_accuracy"] is not None for row in self._rows)
-        counted = any(row["counted"] is not None for row in self._rows)
+        measured = any(row["measured"] is not None for row in self._rows)
         marks = []
         for row in self._rows:
-            seen = row["value"] if row["counted"] is None else row["counted"]
+            seen = row["value"] if row["measured"] is None else row["measured"]
             height = row["held_out_accuracy"] if accuracy else row["objective"]
             if seen is not None and height is not None:
                 marks.append((seen, height, row["feasible"]))
         colour = "#2a6f97"
-        kept = sorted((x, y) for x, y, feasible in marks if feasible)
-        missed = [(x, y) for x, y, feasible in marks if not feasible]
-        if kept:
-            ax.plot(*zip(*kept), "-o", color=colour, linewidth=1.0, markersize=5, label="keeps every bound")
-        if missed:
-            ax.plot(*zip(*missed), "o", color=colour, markerfacecolor="none", markersize=5, label="misses a bound")
+        inside = sorted((x, y) for x, y, feasible in marks if feasible)
+        outside = [(x, y) for x, y, feasible in marks if not feasible]
+        if inside:
+            ax.plot(*zip(*inside), "-o", color=colour, linewidth=1.0, markersize=5, label="feasible")
+        if outside:
+            ax.plot(*zip(*outside), "o", color=colour, markerfacecolor="none", markersize=5, label="infeasible")
             ax.legend(fontsize="small")
-        where = ", counted on the training rows" if counted else ", training rows" if accuracy else ""
+        where = ", measured on the training rows" if measured else ", training rows" if accuracy else ""
         ax.set(
-            title=f"What a bound on {self.constraint} costs",
+            title=f"Trade-off for {self.constraint}",
             xlabel=f"{self.constraint}{where}",
-            ylabel="accuracy on held-out rows" if accuracy else self.objective,
+            ylabel="accuracy on the held-out set" if accuracy else self.objective,
         )
         ax.grid(alpha=0.3)
         return ax
 
     def __repr__(self) -> str:
-        kept = sum(row["feasible"] for row in self._rows)
+        feasible = sum(row["feasible"] for row in self._rows)
         ended = "interrupted: " if self.interrupted else ""
-        return f"<{ended}{self.objective} subject to {self.constraint} <= bound, {len(self)} bounds, {kept} kept>"
+        return f"<{ended}{self.objective} subject to {self.constraint} <= bound, {len(self)} bounds, {feasible} feasible>"
 
     def _repr_html_(self) -> str:
         return str(self.frame._repr_html_())
 
 
-#: The columns of the frame.
+#: Columns of the frame.
 COLUMNS = (
     "bound",
     "feasible",
     "objective",
     "value",
-    "counted",
+    "measured",
     "accuracy",
     "held_out_objective",
     "held_out_value",
-    "held_out_counted",
+    "held_out_measured",
     "held_out_accuracy",
     "proved",
     "iterations",
@@ -196,50 +196,36 @@ def tradeoff(
     n_threads: int = 1,
     verbose: int = 0,
 ) -> Tradeoff:
-    """Trains under one bound after another, from the loosest to the tightest, and shows what tightening it costs.
+    """Train for each value of a bound, from the loosest to the tightest.
 
-    Each run begins where the one before it ended. Where a looser bound ended worse than a tighter one it is run again from the
-    point of that one. Ctrl-C ends the sweep with the points that are finished.
+    Each run is warm-started from the one before. If a looser bound ends with a worse objective than a tighter one, it is run
+    again from the point of the tighter one. Ctrl-C stops the sweep and returns the finished points.
 
     Parameters
     ----------
     objective : Term or str
-        What to minimise, as in :func:`thalweg.learn.fit`.
+        Objective, as in :func:`thalweg.learn.fit`.
     subject_to : constraint, str, or a list of them
-        The constraints. The bound of the one that is swept is replaced by each of `bounds`.
+        Constraints. One of them has its bound replaced by each of `bounds`.
     X, y : array_like
-        Rows and labels to train on.
+        Training rows and labels.
     bounds : list of float or str
-        The values of the bound, or text such as ``"0.01..0.2:12"``: twelve from 0.01 to 0.2, evenly in the logarithm.
+        Values of the bound, or text such as ``"0.01..0.2:12"``: twelve values from 0.01 to 0.2, evenly spaced in the logarithm.
     of : int, str or Term, optional
-        The constraint whose bound is swept: its place in `subject_to`, counted from 0, or its name. The first if absent.
+        Constraint whose bound is varied: its index in `subject_to` or its name. The first by default.
     sensitive, sample_weight : array_like, optional
         Group and weight of each row.
     X_test, y_test, sensitive_test : array_like, optional
-        Rows that are held out: every point is measured on them too. ``sensitive_test`` is needed if terms compare groups.
-    intercept : bool
-        Whether a constant is added to the scores.
-    solver : str
-        The method: 'auto' chooses; or one of ``thalweg.solvers("fit", constraints=True)``.
-    options : dict, optional
-        Settings of the solver.
-    enforce : {'measured', 'surrogate'}
-        Whether the counted rates on the training rows must keep the bounds, or their smooth forms.
-    seed : int, optional
-        Seed of everything that is drawn; 0 if absent.
+        Held-out set on which every point is measured too. ``sensitive_test`` is required if terms compare groups.
     max_iter, max_time : int and float, optional
-        Iterations and seconds of the training for one bound.
-    feasibility : float
-        What a constraint may exceed its bound by, times the bound if that is above 1.
-    n_threads : int
-        Threads for sums over rows; the numbers do not depend on it.
-    verbose : int
-        1 shows progress.
+        Limits on the iterations and seconds of the training for one bound.
+    intercept, solver, options, enforce, seed, feasibility, n_threads, verbose
+        As in :func:`thalweg.learn.fit`.
 
     Returns
     -------
     Tradeoff
-        The points as a frame, their models, and a picture.
+        Points as a frame, models, and a plot.
 
     Examples
     --------
@@ -263,7 +249,9 @@ def tradeoff(
     payload, rows, columns = _rows.features(X)
     classes, labels = _rows.classes(y, rows)
     weights = _rows.weights(sample_weight, rows)
-    posed = Posed(objective, subject_to, payload, rows, labels, sensitive=sensitive, weights=weights, intercept=intercept)
+    posed = TrainingProblem(
+        objective, subject_to, payload, rows, labels, sensitive=sensitive, weights=weights, intercept=intercept
+    )
     named = posed.core.constraints()
     which, note = _which([c["name"] for c in named], of)
     held_out = _held_out(posed, X_test, y_test, sensitive_test, classes, columns)
@@ -296,68 +284,68 @@ def tradeoff(
 
 
 def _bounds(given: Any) -> List[float]:
-    """The values of the bound, from the loosest to the tightest."""
+    """Return the values of the bound, from the loosest to the tightest."""
     if isinstance(given, str):
         return _core.sweep_bounds(given)
     try:
         values = [given] if _number(given) is not None else list(given)
     except TypeError:
-        raise TypeError(
-            f"bounds is of type {type(given).__name__}: wanted a list of numbers, or text such as '0.01..0.2:12'"
-        ) from None
+        raise TypeError(f"bounds must be a list of numbers or text such as '0.01..0.2:12', got {type(given).__name__}") from None
     numbers = [_number(value) for value in values]
     for value, number in zip(values, numbers):
         if number is None:
-            raise TypeError(f"bounds has {value!r}: wanted numbers")
+            raise TypeError(f"bounds must be numbers, got {value!r}")
     return _core.sweep_bounds([number for number in numbers if number is not None])
 
 
 def _which(names: List[str], of: Any) -> Tuple[int, Optional[str]]:
-    """The place of the constraint that is swept, and a note if nobody chose it among several."""
+    """Return the index of the constraint whose bound is varied, and a note if it is the default among several."""
     if not names:
-        raise ValueError("there is no constraint: wanted subject_to with one whose bound is swept")
+        raise ValueError("subject_to must have a constraint whose bound is varied, got none")
     listed = ", ".join(f"{j} ({name})" for j, name in enumerate(names))
     if of is None:
-        several = f"the bound of '{names[0]}' is swept, the first of {len(names)} constraints; of=… chooses another"
+        several = f"the bound of '{names[0]}' is varied, the first of {len(names)} constraints; of=… chooses another"
         return 0, several if len(names) > 1 else None
     if isinstance(of, (int, np.integer)) and not isinstance(of, bool):
         if not 0 <= of < len(names):
-            raise ValueError(f"of = {of}: there is no such constraint: wanted one of {listed}")
+            raise ValueError(f"of must be one of {listed}, got {of}")
         return int(of), None
     if not isinstance(of, (str, Term)):
-        raise TypeError(f"of is of type {type(of).__name__}: wanted the place of a constraint or its name, one of {listed}")
+        raise TypeError(f"of must be the index or name of a constraint, one of {listed}, got {type(of).__name__}")
     text = str(of)
-    # A term without its arguments is enough where only one constraint begins so.
+    # A term without its arguments suffices if only one constraint begins with it.
     exact = [j for j, name in enumerate(names) if name == text]
     found = exact or [j for j, name in enumerate(names) if name.startswith(text)]
     if len(found) != 1:
-        how = f"{len(found)} constraints are called so" if found else "there is no such constraint"
-        raise ValueError(f"of = '{text}': {how}: wanted one of {listed}")
+        matches = f", which matches {len(found)} constraints" if found else ""
+        raise ValueError(f"of must be one of {listed}, got '{text}'{matches}")
     return found[0], None
 
 
-def _held_out(posed: Posed, X: Any, y: Any, sensitive: Any, classes: np.ndarray, columns: int) -> Optional[Posed]:
-    """The same problem on held-out rows, with the reference values of the training rows."""
+def _held_out(
+    posed: TrainingProblem, X: Any, y: Any, sensitive: Any, classes: np.ndarray, columns: int
+) -> Optional[TrainingProblem]:
+    """Pose the same problem on the held-out set, with the reference values of the training rows."""
     if X is None:
         for name, given in (("y_test", y), ("sensitive_test", sensitive)):
             if given is not None:
-                raise ValueError(f"{name} is given and X_test is not: wanted both or neither")
+                raise ValueError(f"{name} is given without X_test")
         return None
     if y is None:
-        raise ValueError("X_test is given and y_test is not: wanted both or neither")
+        raise ValueError("X_test is given without y_test")
     payload, rows, found = _rows.features(X, "X_test")
     if found != columns:
-        raise ValueError(f"X_test has {found} columns: wanted {columns}, as in X")
+        raise ValueError(f"X_test must have {columns} columns as in X, got {found}")
     signs = _rows.signs(y, rows, classes, "y_test")
     if posed.groups is not None and sensitive is None:
-        raise ValueError("sensitive_test is missing: wanted the group of each row of X_test, as the training rows have groups")
+        raise ValueError("sensitive_test is required, because the training rows have groups")
     if posed.groups is not None:
         _, names = _rows.groups(sensitive, rows, "sensitive_test")
         if names != posed.groups[1]:
             raise ValueError(
-                f"sensitive_test has the groups {', '.join(names)}: wanted {', '.join(posed.groups[1])}, as in the training rows"
+                f"sensitive_test must have the groups of the training rows, {', '.join(posed.groups[1])}, got {', '.join(names)}"
             )
-    return Posed(
+    return TrainingProblem(
         posed.objective,
         posed.subject_to,
         payload,

@@ -1,4 +1,4 @@
-"""Training a linear classifier under constraints: what :func:`thalweg.learn.fit` and the estimators share."""
+"""Training of linear classifiers under constraints, shared by :func:`thalweg.learn.fit` and the estimators."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any, Callable, List, Optional, Tuple
 import numpy as np
 
 from thalweg import _core, _rows
-from thalweg._result import Callback, Certificate, History, named, notes_of, raise_with, settings, table_html
-from thalweg._running import running, seed_of, whole
+from thalweg._result import Callback, Certificate, History, named, notes_of, raise_with, renamed, settings, table_html
+from thalweg._running import headline, kind_of, running, seed_of, whole
 from thalweg._terms import as_constraints, as_term
 
-#: Names of the solvers that train; the last three without constraints.
+#: Names of the solvers. Those of ``thalweg.solvers("fit", constraints=False)`` need an objective without constraints.
 SOLVERS = ("auto", *_core.solvers("fit"))
 
 
-class Posed:
-    """An objective and constraints on rows, understood and checked."""
+class TrainingProblem:
+    """Validated training problem: objective and constraints on rows."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Posed:
         weights: Optional[np.ndarray] = None,
         intercept: bool = True,
         merge: bool = False,
-        like: Optional[Posed] = None,
+        like: Optional[TrainingProblem] = None,
         kernel: Optional[Tuple[Any, float]] = None,
         radius: Optional[float] = None,
     ):
@@ -55,13 +55,13 @@ class Posed:
 
 
 def _one_grouping(given: list, rows: int) -> Optional[Tuple[np.ndarray, List[str]]]:
-    """The groups of the rows; several terms may name them, but only the same ones."""
+    """Return the groups of the rows. Several terms may give them, but they must agree."""
     known: Optional[Tuple[np.ndarray, List[str]]] = None
     for one in given:
         found = _rows.groups(one, rows, "sensitive")
         if known is not None and not (np.array_equal(found[0], known[0]) and found[1] == known[1]):
             raise ValueError(
-                "two terms compare different groups: wanted the same for all, or one with their combinations, "
+                "two terms compare different groups; use the same groups for all terms, or their combinations, "
                 "for example sensitive=frame[['sex', 'race']]"
             )
         known = found
@@ -78,12 +78,12 @@ def training(
     n_threads: Any,
     max_passes: Optional[float] = None,
 ) -> dict:
-    """How a model is trained, for the core; refuses what cannot be meant."""
+    """Validate the options of training and return them for the core."""
     if not isinstance(solver, str):
-        raise TypeError(f"solver is of type {type(solver).__name__}: wanted one of {', '.join(SOLVERS)}")
+        raise TypeError(f"solver must be one of {', '.join(SOLVERS)}, got {type(solver).__name__}")
     if enforce not in ("measured", "surrogate"):
         raise ValueError(
-            f"enforce = {enforce!r}: wanted 'measured' (counted rates keep the bounds) or 'surrogate' (their smooth forms do)"
+            f"enforce must be 'measured' (0/1 rates satisfy the bounds) or 'surrogate' (their surrogates do), got {enforce!r}"
         )
     budget = {"iterations": whole(max_iter), "passes": max_passes, "seconds": max_time}
     return {
@@ -96,7 +96,7 @@ def training(
 
 
 def train(
-    posed: Posed,
+    posed: TrainingProblem,
     *,
     solver: str = "auto",
     options: Optional[dict] = None,
@@ -110,63 +110,68 @@ def train(
     start: Any = None,
     callback: Optional[Callable] = None,
     verbose: int = 0,
-) -> Trained:
-    """Trains, and measures what came of it."""
+) -> TrainingResult:
+    """Train and measure the result."""
     how = training(solver, enforce, seed, max_iter, max_time, feasibility, n_threads, max_passes)
     watch = None if callback is None else Callback(callback, [c["name"] for c in posed.core.constraints()], feasibility)
     from_point = None if start is None else np.ascontiguousarray(start, dtype=np.float64)
     with running(verbose, "fit") as run:
         fitted, ended, raised = posed.core.fit(solver, settings(options), how, run.interrupt, from_point, watch, run.on_progress)
-    words = "stopped by the callback" if watch is not None and watch.stopped else ended
-    trained = Trained(posed, fitted, enforce, words, run.interrupted)
+    stopped = watch is not None and watch.stopped
+    trained = TrainingResult(posed, fitted, enforce, "stopped by the callback" if stopped else ended, run.interrupted)
     if raised is not None:
         raise_with(raised, trained)
     return trained
 
 
-class Trained:
-    """What training came to, in plain numbers."""
+class TrainingResult:
+    """Result of training."""
 
-    def __init__(self, posed: Posed, fitted: dict, enforce: str, ended: str, interrupted: bool):
+    def __init__(self, posed: TrainingProblem, fitted: dict, enforce: str, ended: str, interrupted: bool):
         self.fitted, self.enforce, self.interrupted = fitted, enforce, interrupted
         self.x: np.ndarray = fitted["point"]["x"]
         self.coef = self.x[:-1] if posed.intercept else self.x
         self.intercept = float(self.x[-1]) if posed.intercept else 0.0
         self.feasible = bool(fitted["feasible"])
-        self.constraints = fitted["constraints"]
+        self.constraints = [renamed(c) for c in fitted["constraints"]]
         self.history = History(fitted["trace"], [c["name"] for c in self.constraints])
         self.stationary = fitted["stationary"]
-        kept = "every bound is kept on the training rows" if self.constraints else "trained without constraints"
-        self.message = f"{'feasible: ' + kept if self.feasible else 'not feasible: a bound is missed'}; {ended}"
+        if self.constraints or kind_of(fitted["ended"]) == "failed":
+            claim = "every constraint is satisfied on the training rows"
+            if not self.feasible:
+                claim = "the best model found violates a constraint"
+            self.message = headline(self.feasible, fitted["ended"], ended, claim)
+        else:
+            self.message = f"trained without constraints; {ended}"
         self.notes = notes_of(fitted["reasons"] + fitted["notes"])
         self.violation = max([0.0] + [self.enforced(c) - c["bound"] for c in self.constraints])
         self.signed = {c["name"]: self.enforced(c) - c["bound"] for c in self.constraints}
         multipliers = fitted["multipliers"]
         self.multipliers = None if multipliers is None else np.array(multipliers)
         self.dual = None if multipliers is None else named(self.signed, multipliers)
-        #: The bound and the factor of the temperature that each constraint was trained with.
+        #: Bound and temperature factor with which each constraint was trained.
         self.trained = [(c["surrogate_bound"], c["sharpened"]) for c in self.constraints]
 
     def enforced(self, constraint: dict) -> float:
-        """The side that had to keep the bound."""
-        counted = constraint["measured"]
-        return constraint["surrogate"] if counted is None or self.enforce == "surrogate" else counted
+        """Return the value that had to satisfy the bound."""
+        measured = constraint["measured"]
+        return constraint["surrogate"] if measured is None or self.enforce == "surrogate" else measured
 
 
-def certificate_of(posed: Posed, x: np.ndarray, trained: list, how: dict) -> Certificate:
-    """Certifies a point for the problem that was trained."""
+def certificate_of(posed: TrainingProblem, x: np.ndarray, trained: list, how: dict) -> Certificate:
+    """Certify a point for the problem that was trained."""
     return Certificate.of(posed.core.certify(np.ascontiguousarray(x), how, trained))
 
 
 def constraint_rows(constraints: list) -> list:
-    """Constraints as a person reads them."""
+    """Return the constraints as rows of text."""
     rows = []
     for c in constraints:
         value = c["surrogate"] if c["measured"] is None else c["measured"]
-        rows.append((c["name"], f"{c['bound']:.6g}", f"{value:.6g}", "kept" if c["kept"] else "missed"))
+        rows.append((c["name"], f"{c['bound']:.6g}", f"{value:.6g}", "satisfied" if c["satisfied"] else "violated"))
     return rows
 
 
 def fit_html(facts: list, constraints: list) -> str:
-    """A fit as an HTML table."""
+    """Return a fit as an HTML table."""
     return table_html(facts, constraint_rows(constraints), ("constraint", "bound", "training rows", ""))

@@ -1,4 +1,4 @@
-"""The classifier that pays for the variance of its loss, from all rows at once or from parts of them as they come."""
+"""Classifier with a penalty on the variance of its loss, trained on all rows at once or incrementally."""
 
 from __future__ import annotations
 
@@ -11,104 +11,95 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from thalweg import _core, _rows
-from thalweg._classifier import Classifier, Rows
+from thalweg._classifier import Classifier, Rows, documented
 from thalweg._result import History, notes_of, settings
 from thalweg._terms import Term, as_term, one_loss
-from thalweg._train import Posed, Trained
+from thalweg._train import TrainingProblem, TrainingResult
 from thalweg.learn import l2, variance
 
-#: The solvers that take a loss with its variance.
+#: Solvers for a loss with its variance.
 _SOLVERS = ("auto", *_core.solvers("fit", constraints=False))
-#: Limits where none is given: iterations of a method that reads all rows in each, passes of one that reads few.
+#: Default limits: iterations of a solver that reads all rows in each, passes of one that reads few.
 _ITERATIONS, _PASSES = 3000, 30.0
-#: By how many rows a batch of `partial_fit` is larger than the one before: some epochs then make thousands of iterations.
+#: Growth of the mini-batch of `partial_fit` from one iteration to the next: a few epochs then make thousands of iterations.
 _GROWTH = 0.01
 
 
 def _learns_in_parts(self: Any) -> bool:
-    """Only what does not depend on the number of all rows can be learnt in parts, and only by one method."""
-    text, wanted = one_loss(self.loss), None
+    """Check that the problem does not depend on the total number of rows, and that the solver is incremental."""
+    text, problem = one_loss(self.loss), None
     if self.form == "sqrt":
-        wanted = "form 'sqrt' is divided by the number of all rows, which partial_fit does not know: wanted 'plain'"
+        problem = "partial_fit needs form='plain'; form='sqrt' depends on the total number of rows"
     elif "truncated_logistic" in text and "scale" not in text:
-        wanted = "the scale is taken from the number of all rows, which partial_fit does not know: wanted one in the loss"
+        problem = "partial_fit needs a loss with a scale; the default scale depends on the total number of rows"
     elif self.solver not in ("auto", _core.Incremental.solver()):
-        wanted = f"solver = {self.solver!r}: partial_fit is done by {_core.Incremental.solver()!r}"
-    if wanted is not None:
-        raise AttributeError(wanted)
+        problem = f"partial_fit needs solver 'auto' or {_core.Incremental.solver()!r}, got {self.solver!r}"
+    if problem is not None:
+        raise AttributeError(problem)
     return True
 
 
+@documented
 class VarianceRegularizedClassifier(Classifier):
-    """A linear classifier that minimises its mean loss plus a multiple of the variance of the loss over the rows.
+    """Linear classifier that minimises the mean of its loss plus a multiple of the variance of the loss over the rows.
 
-    The mean alone does not mind a few rows that are wrong by much. A mean with its variance is what the mean on unseen rows is
-    bounded by, and stands for the worst case over reweighted rows (Yan, Xu, Zhang, Wang and Yang, 2020).
+    The mean alone tolerates large losses on a few rows. The mean with its variance bounds the mean on unseen rows and
+    approximates the worst case over reweighted rows (Yan, Xu, Zhang, Wang and Yang, 2020).
 
     Parameters
     ----------
     loss : Term or str, default="logistic"
-        "logistic", "hinge", "welsch" or "truncated_logistic", or such a term with arguments, see :mod:`thalweg.learn`.
+        "logistic", "hinge", "welsch" or "truncated_logistic", or such a term with arguments; see :mod:`thalweg.learn`.
     variance : float, default=0.1
-        The factor of the variance, as 0.1 in ``logistic + 0.1 * variance(logistic)``.
+        Factor of the variance, such as 0.1 in ``logistic + 0.1 * variance(logistic)``.
     form : {"plain", "sqrt"}, default="plain"
-        Whether the variance is added, or the root of the variance divided by the number of rows.
+        Whether to add the variance, or the square root of the variance divided by the number of rows.
     alpha : float, default=0.0
-        The factor of the penalty ``l2``, half the squared norm of the weights.
+        Factor of the penalty ``l2``, half the squared norm of the weights.
     radius : float, default=10.0
-        Weights and intercept stay in the ball of this radius around 0; ``numpy.inf`` for no ball.
-    fit_intercept : bool, default=True
-        Whether a constant is added to the scores.
+        Radius of the ball around 0 that contains weights and intercept; ``numpy.inf`` for no bound.
+    {intercept}
     solver : str, default="auto"
-        The method of `fit`: "auto" or one of ``thalweg.solvers("fit", constraints=False)``. "lbfgs" reads all rows in each
-        iteration and is accurate, "st-spg" and "mspg" read few. "auto" chooses between "lbfgs" and "st-spg", and says why
-        in ``notes_``. With "auto" and "mspg" there is `partial_fit`, always by "mspg".
+        Solver of `fit`; one of ``thalweg.solvers("fit", constraints=False)``, or "auto", which chooses between "lbfgs" and
+        "st-spg" and gives the reason in ``notes_``. "lbfgs" reads all rows in each iteration and is accurate, the others read
+        few. `partial_fit` always uses "mspg" and is available with "auto" and "mspg".
     options : dict, default=None
         Settings of the solver.
     max_iter : int, default=None
-        Iterations.
+        Maximum number of iterations.
     max_passes : float, default=None
-        Passes over the rows.
+        Maximum number of passes over the rows.
     max_time : float, default=None
-        Seconds; a result that ends by it differs between machines. If none of the three is given, "lbfgs" makes at most 3000
-        iterations and the others 30 passes.
-    n_threads : int, default=1
-        Threads for sums over rows; the numbers do not depend on it.
+        Time limit in seconds. Results that stop at it differ between machines. If none of the three limits is given, "lbfgs"
+        makes at most 3000 iterations and the others 30 passes.
+    {threads}
     random_state : int, RandomState or None, default=None
-        Seed of everything that is drawn; None is 0.
-    verbose : int, default=0
-        1 shows progress.
+        Random seed; None is 0.
+    {verbose}
 
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
-        The labels.
-    coef_ : ndarray of shape (1, n_features)
-        The weights.
-    intercept_ : ndarray of shape (1,)
-        Added to every score.
+        Labels.
+    {coef}
     mean_loss_ : float
-        Mean of the loss over the training rows; after `partial_fit` over those of the last call.
+        Mean of the loss over the training rows; after `partial_fit`, over the rows of the last call.
     loss_variance_ : float
-        Variance of the loss over the same rows, whatever the `form`.
+        Variance of the loss over the same rows, for any `form`.
     n_iter_ : int
-        Iterations; of all calls of `partial_fit`.
+        Number of iterations, summed over calls of `partial_fit`.
     history_ : History
-        The measured iterates; one for each call of `partial_fit`, measured on the rows of that call.
+        Recorded iterates; one for each call of `partial_fit`, measured on the rows of that call.
     message_ : str
-        What training came to.
+        Why training stopped.
     notes_ : list of Note
-        What a careful reader should know.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : ndarray
-        Their names, if X had any.
+        Remarks on the result, such as why a solver was chosen.
+    {features}
 
     Notes
     -----
-    Of sparse rows only the entries that are not 0 are read, whatever the number of columns. With millions of columns a step of
-    "st-spg" or "mspg" costs as much as the rows that it reads, and a call of `partial_fit` as much as its rows and one visit to
-    the weights.
+    Only the non-zero entries of sparse rows are read. The cost of a step of "st-spg" or "mspg" is that of the rows it reads, even
+    with millions of columns; a call of `partial_fit` also reads the weights once.
 
     Examples
     --------
@@ -121,7 +112,7 @@ class VarianceRegularizedClassifier(Classifier):
     >>> much.loss_variance_ < little.loss_variance_, much.mean_loss_ > little.mean_loss_
     (True, True)
 
-    Rows that come in parts:
+    Incremental training:
 
     >>> model = VarianceRegularizedClassifier(alpha=0.01)
     >>> for epoch in range(20):
@@ -149,28 +140,15 @@ class VarianceRegularizedClassifier(Classifier):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.loss = loss
-        self.variance = variance
-        self.form = form
-        self.alpha = alpha
-        self.radius = radius
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.options = options
-        self.max_iter = max_iter
-        self.max_passes = max_passes
-        self.max_time = max_time
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.verbose = verbose
+        self._store(locals())
 
     def _objective(self) -> Term:
         if self.form not in ("plain", "sqrt"):
-            raise ValueError(f"form = {self.form!r}: wanted 'plain' or 'sqrt'")
+            raise ValueError(f"form must be 'plain' or 'sqrt', got {self.form!r}")
         if not 0 < self.variance < math.inf:
-            raise ValueError(f"variance = {self.variance}: wanted a finite number above 0")
+            raise ValueError(f"variance must be positive and finite, got {self.variance}")
         if not 0 <= self.alpha < math.inf:
-            raise ValueError(f"alpha = {self.alpha}: wanted a finite number of at least 0")
+            raise ValueError(f"alpha must be non-negative and finite, got {self.alpha}")
         loss = one_loss(self.loss)
         form = None if self.form == "plain" else self.form
         objective = as_term(loss) + self.variance * variance(loss, form)
@@ -178,10 +156,10 @@ class VarianceRegularizedClassifier(Classifier):
 
     def _space(self) -> dict:
         if not self.radius > 0:
-            raise ValueError(f"radius = {self.radius}: wanted a number above 0, or numpy.inf for no ball")
+            raise ValueError(f"radius must be positive (numpy.inf for no bound), got {self.radius}")
         return {"radius": float(self.radius)}
 
-    def _conduct(self, posed: Posed) -> dict:
+    def _training_options(self, posed: TrainingProblem) -> dict:
         if self.max_iter is None and self.max_passes is None and self.max_time is None:
             chosen = posed.core.chosen() if self.solver == "auto" else self.solver
             by_rows = _core.solver_needs(chosen) == "inf-projection"
@@ -189,33 +167,33 @@ class VarianceRegularizedClassifier(Classifier):
         return {"max_iter": self.max_iter, "max_passes": self.max_passes}
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> VarianceRegularizedClassifier:
-        """Trains on these rows alone, and forgets what was learnt before.
+        """Fit the classifier, discarding previous training.
 
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (n_samples, n_features)
-            The rows.
+            Training rows.
         y : array_like of shape (n_samples,)
             Labels of two classes.
         sample_weight : array_like of shape (n_samples,), default=None
-            A weight for each row, in mean and variance.
+            Weight of each row, in mean and variance.
 
         Returns
         -------
         self
         """
         if self.solver not in _SOLVERS:
-            raise ValueError(f"solver = {self.solver!r}: wanted one of {', '.join(_SOLVERS)}")
+            raise ValueError(f"solver must be one of {', '.join(_SOLVERS)}, got {self.solver!r}")
         rows = self._read(X, y, sample_weight)
         self._learner: Optional[_core.Incremental] = None
         self._train(rows)
         return self
 
-    def _measure(self, posed: Posed, trained: Trained) -> None:
+    def _measure(self, posed: TrainingProblem, trained: TrainingResult) -> None:
         self._keep_losses(posed, trained.x)
 
-    def _keep_losses(self, posed: Posed, x: np.ndarray, *more: str) -> list:
-        """Measures mean and variance of the loss; returns what more was to be measured."""
+    def _keep_losses(self, posed: TrainingProblem, x: np.ndarray, *more: str) -> list:
+        """Set mean and variance of the loss; return the values of the expressions in `more`."""
         loss = one_loss(self.loss)
         self.mean_loss_, self.loss_variance_, *others = posed.core.values(x, [loss, f"variance({loss})", *more])
         return others
@@ -225,21 +203,21 @@ class VarianceRegularizedClassifier(Classifier):
 
     @available_if(_learns_in_parts)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> VarianceRegularizedClassifier:
-        """Goes on learning from rows that come now, and forgets nothing of those that came before.
+        """Continue training on new rows.
 
-        It makes iterations of "mspg" that read each of the rows once, in a random order: weights, its estimate of the mean loss
-        and the number of its iteration are carried from call to call, in pickles too. After `fit` it goes on from its weights.
+        Iterations of "mspg" read each row once, in random order. Weights, the estimate of the mean loss and the iteration count
+        are carried from call to call, also through pickling. After `fit`, training continues from its weights.
 
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (n_samples, n_features)
-            The rows, with the same columns in each call.
+            Rows, with the same columns in each call.
         y : array_like of shape (n_samples,)
-            Their labels.
+            Labels of the rows.
         classes : array_like of shape (2,), default=None
-            The two labels that there can be; needed in the first call.
+            The two possible labels; required in the first call.
         sample_weight : array_like of shape (n_samples,), default=None
-            A weight for each row, next to the other rows of the call.
+            Weight of each row relative to the other rows of the call.
 
         Returns
         -------
@@ -247,9 +225,9 @@ class VarianceRegularizedClassifier(Classifier):
 
         Notes
         -----
-        What depends on the number of all rows cannot be learnt in parts: with ``form="sqrt"``, and with "truncated_logistic"
-        without a scale, there is no such method. `options` are settings of "mspg", those of the first call: the step `eta`, and
-        `growth`, by which the number of rows that an iteration reads grows from one to the next, 0.01 if it is not there.
+        Problems that depend on the total number of rows cannot be trained incrementally: ``form="sqrt"``, and
+        "truncated_logistic" without a scale. `options` are the settings of "mspg" from the first call: the step `eta`, and
+        `growth`, by which the mini-batch grows from one iteration to the next, 0.01 by default.
         """
         first = not hasattr(self, "classes_")
         known = self._known_classes(classes)
@@ -275,20 +253,20 @@ class VarianceRegularizedClassifier(Classifier):
         return self
 
     def _known_classes(self, classes: Any) -> np.ndarray:
-        """The two classes: of earlier calls, or those that are named."""
+        """Return the two classes, of earlier calls or as given."""
         named = None if classes is None else np.unique(np.asarray(classes))
         if hasattr(self, "classes_"):
             if named is not None and not np.array_equal(named, self.classes_):
-                raise ValueError(f"classes = {named.tolist()}: wanted {self.classes_.tolist()}, as in the calls before")
+                raise ValueError(f"classes must be {self.classes_.tolist()} as in the calls before, got {named.tolist()}")
             return self.classes_
         if named is None:
-            raise ValueError("classes is not given: the first call of partial_fit wants the two labels that there can be")
+            raise ValueError("classes is required in the first call of partial_fit")
         if len(named) != 2:
-            raise ValueError(f"classes = {named.tolist()}: wanted two labels")
+            raise ValueError(f"classes must have two labels, got {named.tolist()}")
         return named
 
     def _iterate(self, objective: float, x: np.ndarray, count: int, seconds: float) -> History:
-        """What a call of `partial_fit` has reached."""
+        """Return the history of one call of `partial_fit`."""
         before = self.history_
         last = lambda column: column[-1] if len(before) else 0
         row: Dict[str, Any] = {

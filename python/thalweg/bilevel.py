@@ -1,6 +1,6 @@
-"""Pessimistic bilevel problems: a leader chooses x, a follower answers with any of its best y, and the worst of them counts.
+"""Pessimistic bilevel problems: a leader chooses x against the worst of the follower's optimal responses y.
 
-Here are the words and conventions of Python; the mathematics is in ``docs/bilevel.md``.
+The mathematics is in ``docs/bilevel.md``.
 """
 
 from __future__ import annotations
@@ -15,59 +15,59 @@ from thalweg import _core
 from thalweg._derivatives import LIBRARIES, derived, precision
 from thalweg._functions import DIFFERENCES, Ball, Simplex, domain, vector
 from thalweg._result import Callback, Certificate, History, Note, Result, finish, notes_of, raise_with, settings
-from thalweg._running import conduct, running, status_of
+from thalweg._running import headline, kind_of, run_options, running, status_of
 
 __all__ = ["BilevelResult", "minimize_pessimistic"]
 
-#: With a callback every so many iterates are measured, unless the options say otherwise.
+#: Default interval between recorded iterates with a callback.
 EVERY = 100
 
 
 class BilevelResult(Result):
-    """What :func:`minimize_pessimistic` returns. Believe ``worst`` more than ``fun``: it is computed anew at ``x``.
+    """Result of :func:`minimize_pessimistic`. ``worst`` is more reliable than ``fun``, because it is computed anew at ``x``.
 
     Attributes
     ----------
     x, y : ndarray
-        The leader's choice, and the answer that came with it.
+        The leader's choice, and the follower's response found with it.
     fun : float
-        f(x, y): what the leader counts on. It is off by the slack of the follower and by ``beta``.
+        f(x, y), accurate up to the slack of the follower and ``beta``.
     worst, best : OptimizeResult or None
-        What x is worth if the follower answers at its worst, and at its best: ``value``, ``y``, ``feasible``, ``violation`` and
-        ``finished`` (the search ended because nothing better is near). Where no inner solution was found that keeps the
-        constraints, ``feasible`` is False and ``value`` None. None if they were not computed: ``notes`` say why.
+        Pessimistic and optimistic value at x: ``value``, ``y``, ``feasible``, ``violation`` and ``finished`` (whether the search
+        converged). If no inner solution was found that satisfies the constraints, ``feasible`` is False and ``value`` None. None
+        if they were not computed; ``notes`` give the reason.
     violation, beta : float
-        The largest row of the reformulation, and what rows may be at most.
+        Largest constraint of the reformulation, and its tolerance.
     inner_gap : float
-        By how much g(x, y) is above its regularised minimum: at most about xi + beta.
+        Excess of g(x, y) over its regularised minimum, at most about xi + beta.
     inner_multipliers : ndarray
-        Of the constraints and, last, of the follower; empty for an optimist.
+        Dual variables of the constraints and, last, of the follower; empty for the optimistic form.
     success : bool
-        Every row is kept within ``beta``, and the run did not fail. It does not say that x is optimal.
+        Whether every constraint of the reformulation is satisfied within ``beta`` and the run did not fail. Not a statement
+        about optimality of x.
     status : int
-        0 the solver finished or reached its target, 1 a limit was reached, 3 stopped by the callback, 4 interrupted, 5 it
-        failed.
+        0 finished or reached the target, 1 reached a limit, 3 stopped by the callback, 4 interrupted, 5 failed.
     message : str
-        The same in words.
+        Description of ``success`` and ``status``.
     nit : int
-        Iterations of the run, without those of the short runs before it that choose settings.
+        Number of iterations of the run, without those of pilot runs.
     nfev, njev, inner_nfev, inner_njev, nhev : int
-        Calls of `outer` and its gradient, of `inner` and its gradient, and products with second derivatives of all functions;
-        with everything before and after the run.
+        Number of calls of `outer` and its gradient, of `inner` and its gradient, and of second-derivative products of all
+        functions, including those before and after the run.
     certificate : Certificate or None
-        Near-stationarity in the problem relaxed by ``beta``, if it was asked for.
+        Bounds on the distance from stationarity in the problem relaxed by ``beta``, if requested.
     derivatives : {'exact', 'differences'}
-        How second derivatives were computed.
+        How second derivatives are computed.
     settings : dict
-        What the solver ran with: `options` for another run.
+        Settings of the solver, usable as `options` of another run.
     start_violation : float
-        The largest row at the start.
+        Largest constraint of the reformulation at the starting point.
     history : History
-        The measured iterates; its constraints are the rows.
+        Recorded iterates, with the constraints of the reformulation.
     notes : list of Note
-        What a careful reader should know, and why settings were chosen.
+        Remarks on the result, such as why settings were chosen.
     seconds : float
-        From the call to the result.
+        Elapsed time of the call.
     """
 
     _shown: Tuple[str, ...] = (
@@ -78,11 +78,11 @@ class BilevelResult(Result):
 
 class _Extreme(Result):
     def __str__(self) -> str:
-        return f"{self.value:.6g}" if self.feasible else "no inner solution was found that keeps the constraints"
+        return f"{self.value:.6g}" if self.feasible else "no inner solution satisfies the constraints"
 
 
 class _Callback(Callback):
-    """Shows the point in parts."""
+    """Callback adapter that splits the point into x and y."""
 
     def __init__(self, call: Callable, sizes: Tuple[int, int]):
         super().__init__(call, (), 0.0)
@@ -116,53 +116,54 @@ def minimize_pessimistic(
     seed: Optional[int] = None,
     verbose: int = 0,
 ) -> BilevelResult:
-    """Minimises over x the largest ``outer(x, y)`` over all y that minimise ``inner(x, y)`` and keep ``constraints(x, y) <= 0``.
+    """Minimise over x the largest ``outer(x, y)`` over all minimisers y of ``inner(x, y)`` with ``constraints(x, y) <= 0``.
 
-    The follower's answer need not be unique, and nobody knows which one it will be: the worst counts. What is solved is a
-    reformulation with a small slack for the follower, by the method AdaProx.
+    The follower's optimal response need not be unique; the worst one counts. A reformulation with a small slack for the follower
+    is solved by AdaProx.
 
     Parameters
     ----------
     outer, inner : callable
-        ``outer(x, y)``, the leader's cost f, and ``inner(x, y)``, the follower's g, which is minimised over **all** y. Both are
-        to have two continuous derivatives; f is to be concave and g convex in y. Arguments are new arrays at each call.
+        ``outer(x, y)``, the leader's objective f, and ``inner(x, y)``, the follower's objective g, minimised over **all** y. Both
+        should be twice continuously differentiable, f concave and g convex in y. Arguments are new arrays in each call.
     x0 : array_like
-        Where to start. It is moved into `outer_bounds`.
+        Starting point. It is projected onto `outer_bounds`.
     outer_bounds, inner_bounds : Bounds, pairs (low, high), Ball or Simplex
-        Bounded sets. `inner_bounds` is no constraint of the follower, only a place to look in: it has room for every answer and
-        for those that are a little worse than best, and it says how many inner variables there are.
+        Bounded sets. `inner_bounds` is not a constraint of the follower but a search region: it must contain all optimal and
+        nearly optimal responses, and it determines the number of inner variables.
     constraints : callable, optional
-        ``constraints(x, y)``, a number or a vector C. The leader reckons with answers that have ``C <= 0``; the follower is not
-        bound by it.
+        ``constraints(x, y)``, a number or a vector C. The leader considers responses with ``C <= 0``; the follower is not
+        constrained by it.
     outer_grad, inner_grad : callable or True
-        ``outer_grad(x, y)`` returns the pair of gradients by x and by y. True if ``outer`` itself returns ``(value, (dx, dy))``.
+        ``outer_grad(x, y)`` returns the gradients with respect to x and y. True if ``outer`` itself returns
+        ``(value, (dx, dy))``.
     constraints_jac : callable or True
-        The same for constraints: the pair of Jacobians, one row for each constraint.
+        The pair of Jacobians of the constraints, with one row for each constraint.
     second : dict, optional
-        Products with second derivatives, of all or some functions, by the names 'outer', 'inner' and 'constraints':
-        ``second['inner'](x, y, b)`` returns the pair of gradients by x and by y of ``b @ (gradient of inner by y)``;
-        ``second['constraints'](x, y, b, w)`` the same of ``w @ constraints``. Where one is missing, it is central differences of
-        gradients, exact to about eight digits.
+        Second-derivative products of all or some functions, with keys 'outer', 'inner' and 'constraints':
+        ``second['inner'](x, y, b)`` returns the gradients with respect to x and y of ``b @ (gradient of inner by y)``;
+        ``second['constraints'](x, y, b, w)`` the same for ``w @ constraints``. Missing products are central differences of
+        gradients, accurate to about eight digits.
     derivatives : {'jax', 'autograd'}, optional
-        The functions are written with jax.numpy or autograd.numpy, and all derivatives come from there, exact to rounding. With
-        jax they are compiled, and run with 64 bits, whatever is configured elsewhere.
+        Library for automatic differentiation, if the functions are written with jax.numpy or autograd.numpy. With jax they are
+        compiled and run with 64 bits, whatever the global configuration.
     optimistic : bool
-        The best answer in place of the worst: what an optimist believes.
+        Whether to solve the optimistic form, with the best response in place of the worst.
     check_gradients : bool
-        Compares all derivatives with differences once, near `x0` along random directions, and refuses those that are wrong.
+        Whether to compare all derivatives with finite differences once, near `x0` along random directions.
     certificate : True or dict, optional
-        Asks for near-stationarity of the result, with the settings mu, width, target, evaluations.
+        Whether to certify the result; a dict gives the settings mu, width, target, evaluations.
     callback : callable, optional
-        Called as ``callback(intermediate)`` with one object that has x, y, fun, violation, nit, seconds, for every 100th iterate
-        unless ``options['record']`` says otherwise. ``StopIteration`` ends the run. :mod:`thalweg.callbacks` has some.
+        Called as ``callback(intermediate)`` with an object that has x, y, fun, violation, nit, seconds, for every 100th iterate
+        unless ``options['record']`` says otherwise. ``StopIteration`` stops the run. See :mod:`thalweg.callbacks`.
     options : dict, optional
         ``form`` (a dict with alpha, xi, multiplier_bound, multiplier_unit, inner_steps, inner_accuracy, inner_limit), ``slack``
-        (of the inner solutions in ``worst`` and ``best``), settings of AdaProx by their names in specs (sigma, outer,
+        (of the inner solutions in ``worst`` and ``best``), settings of AdaProx with the names of specs (sigma, outer,
         inner_iterations, beta, shrink, settled, output, and ``inner``, which is 'sg', 'pd', or a dict with such a name and its
         settings), ``maxiter``, ``budget`` (iterations, seconds), ``record``, ``stop``. Without settings of AdaProx other than
-        ``inner`` short runs choose them.
+        ``inner``, pilot runs choose them.
     seed : int, optional
-        Seed of everything that is drawn. Without one it is 0.
+        Random seed, 0 by default.
     verbose : int
         1 shows progress.
 
@@ -173,23 +174,23 @@ def minimize_pessimistic(
 
     Notes
     -----
-    An exception that a function raises ends the run and is raised again, unchanged; what was reached is its attribute ``result``,
-    None if nothing was. Ctrl-C ends the run, or the short runs before it, once the function that is being called returns.
+    An exception in a function stops the run and is raised again, unchanged, with the result so far, or None, as its attribute
+    ``result``. Ctrl-C stops the run, or the pilot runs, after the current function call.
 
-    The solution is local: start from several x0 and compare ``worst``.
+    The solution is local; start from several x0 and compare ``worst``.
 
     Examples
     --------
-    A leader wants ``-x y`` to be small. The follower is content with every y from ``-abs(x)`` to ``abs(x)``, and some of
-    these cost the leader ``x ** 2``: the cautious choice is 0.
+    The leader minimises ``-x y``. Every y from ``-abs(x)`` to ``abs(x)`` is optimal for the follower, and the worst of them gives
+    ``x ** 2``, so the pessimistic solution is 0.
 
     >>> import numpy as np
     >>> from thalweg.bilevel import minimize_pessimistic
-    >>> def content(x, y):
-    ...     too_far = max(abs(y[0]) - abs(x[0]), 0.0)
-    ...     return too_far**3, (-3 * too_far**2 * np.sign(x), 3 * too_far**2 * np.sign(y))
+    >>> def follower(x, y):
+    ...     excess = max(abs(y[0]) - abs(x[0]), 0.0)
+    ...     return excess**3, (-3 * excess**2 * np.sign(x), 3 * excess**2 * np.sign(y))
     >>> found = minimize_pessimistic(
-    ...     lambda x, y: (-x[0] * y[0], (-y, -x)), content, [0.3],
+    ...     lambda x, y: (-x[0] * y[0], (-y, -x)), follower, [0.3],
     ...     outer_grad=True, inner_grad=True, outer_bounds=[(-2, 2)], inner_bounds=[(-2, 2)],
     ...     options={"sigma": 20, "outer": 60, "inner_iterations": 200, "beta": 0.05, "inner": {"name": "sg", "eps": 0.02}},
     ... )
@@ -218,7 +219,7 @@ def minimize_pessimistic(
         form["slack"] = float(given.pop("slack"))
     if isinstance(given.get("inner"), str):
         given["inner"] = {"name": given["inner"]}
-    how = conduct(given, seed, record=None if callback is None else {"every": EVERY}, maxiter=None)
+    how = run_options(given, seed, record=None if callback is None else {"every": EVERY}, maxiter=None)
     bounds = {} if certificate is True else None if certificate in (None, False) else settings(certificate, "certificate")
     watch = None if callback is None else _Callback(callback, sizes)
 
@@ -240,7 +241,7 @@ def minimize_pessimistic(
     result = None
     if found is not None:
         if extremes is None:
-            text = f"the worst and the best inner solution were not computed: {refused}"
+            text = f"the pessimistic and optimistic values were not computed: {refused}"
             found["notes"].append({"kind": "extremes-failed", "reason": refused, "text": text})
         result = _result(found, ended, extremes, core.calls(), stopped, raised)
         result.seconds = time.perf_counter() - began
@@ -252,69 +253,69 @@ def minimize_pessimistic(
 
 
 def _count(bounds: Any) -> int:
-    """How many inner variables there are."""
+    """Return the number of inner variables."""
     if bounds is None:
-        raise ValueError("inner_bounds = None: wanted Bounds, pairs (low, high) or a Ball with a center: a bounded set")
+        raise ValueError("inner_bounds must be a bounded set (Bounds, pairs (low, high) or a Ball with a center), got None")
     if isinstance(bounds, (Ball, Simplex)):
         center = getattr(bounds, "center", None)
         if center is None:
-            what = "does not say how many inner variables there are"
-            raise ValueError(f"inner_bounds = {bounds!r} {what}: wanted Bounds, pairs (low, high) or a Ball with a center")
+            known = "Bounds, pairs (low, high) or a Ball with a center"
+            raise ValueError(f"inner_bounds must determine the number of inner variables; use {known}, got {bounds!r}")
         return len(center)
     return np.broadcast(bounds.lb, bounds.ub).size if isinstance(bounds, Bounds) else len(bounds)
 
 
 def _bounded(bounds: Any, dim: int, what: str) -> dict:
-    """A set that is bounded."""
+    """Return the set, which must be bounded."""
     found = domain(bounds, dim, what)
     if found is None:
-        raise ValueError(f"{what} = None: wanted Bounds, pairs (low, high), a Ball or a Simplex: a bounded set")
+        raise ValueError(f"{what} must be a bounded set (Bounds, pairs (low, high), a Ball or a Simplex), got None")
     if "low" in found:
         free = ~(np.isfinite(found["low"]) & np.isfinite(found["high"]))
         if np.any(free):
             i = int(np.argmax(free))
             low, high = found["low"][i], found["high"][i]
-            raise ValueError(f"variable {i + 1} has the {what} {low:g} and {high:g}: wanted finite numbers, for a bounded set")
+            raise ValueError(f"the {what} of variable {i + 1} must be finite, got {low:g} and {high:g}")
     return found
 
 
 def _check(levels: dict, constraints_jac: Any, products: dict, derivatives: Any) -> None:
-    """Refuses what cannot be meant."""
+    """Check that functions and derivatives are consistent."""
     if "constraints" not in levels and constraints_jac is not None:
-        raise ValueError("constraints_jac is given without constraints: wanted both")
+        raise ValueError("constraints_jac is given without constraints")
     unknown = [name for name in products if name not in levels]
     if unknown:
-        raise ValueError(f"second has the key {unknown[0]!r}: wanted one of {', '.join(levels)}")
+        raise ValueError(f"the keys of second must be among {', '.join(levels)}, got {unknown[0]!r}")
     for name, function in products.items():
         if not callable(function):
-            raise TypeError(f"second['{name}'] is of type {type(function).__name__}: wanted a function")
+            raise TypeError(f"second['{name}'] must be a function, got {type(function).__name__}")
     if derivatives in DIFFERENCES:
         raise ValueError(
-            f"derivatives = {derivatives!r}: wanted 'jax' or 'autograd'; second derivatives by differences of differences would "
-            "have four digits at best, which the method cannot work with"
+            f"derivatives must be 'jax' or 'autograd', got {derivatives!r}; differences of differences have at most four digits, "
+            "which is too few for the method"
         )
     if derivatives is not None and derivatives not in LIBRARIES:
-        raise ValueError(f"derivatives = {derivatives!r}: wanted one of {', '.join(LIBRARIES)}")
+        raise ValueError(f"derivatives must be one of {', '.join(LIBRARIES)}, got {derivatives!r}")
     for name, (function, slope) in levels.items():
         called = f"{name}_jac" if name == "constraints" else f"{name}_grad"
         if not callable(function):
-            raise TypeError(f"{name} is of type {type(function).__name__}: wanted a function of x and y")
+            raise TypeError(f"{name} must be a function of x and y, got {type(function).__name__}")
         if derivatives is not None and (slope is not None or name in products):
             given = called if slope is not None else f"second['{name}']"
-            raise ValueError(f"{given} and derivatives = {derivatives!r} are both given: wanted one of them")
+            raise ValueError(f"{given} and derivatives = {derivatives!r} are both given; give one of them")
         if derivatives is None and slope is None:
             raise ValueError(
-                f"{name} has no gradient: wanted {called}, {called}=True if {name} returns value and gradients together, or "
-                "derivatives='jax' or 'autograd' for functions that are written with one of these"
+                f"{name} has no gradient; give {called}, {called}=True if {name} returns value and gradients together, or "
+                "derivatives='jax' or 'autograd' for functions written with one of these"
             )
         if slope is not None and slope is not True and not callable(slope):
-            raise TypeError(f"{called} is of type {type(slope).__name__}: wanted a function of x and y, or True")
+            raise TypeError(f"{called} must be a function of x and y or True, got {type(slope).__name__}")
 
 
 def _levels(
     levels: dict, products: dict, derivatives: Optional[str], start: np.ndarray, domains: tuple
 ) -> Tuple[tuple, tuple, Optional[tuple]]:
-    """The functions as the core takes them: function, gradient, product; of the constraints also how many they are."""
+    """Return function, gradient and product of each level for the core, and the number of constraints."""
     sizes = (len(start), _inside(domains[1]).size)
     count = None
     if "constraints" in levels:
@@ -335,7 +336,7 @@ def _levels(
 
 
 def _inside(found: dict) -> np.ndarray:
-    """A point of a bounded set that is not far from 0."""
+    """Return a point of a bounded set near 0."""
     if "low" in found:
         return np.clip(0.0, found["low"], found["high"])
     return np.array(found["center"])
@@ -346,7 +347,7 @@ def _without_none(given: dict) -> dict:
 
 
 def _extreme(found: dict, slack: float) -> _Extreme:
-    # A tenth of the slack: the search itself keeps a hundredth.
+    # A tenth of the slack; the search itself uses a hundredth.
     feasible = found["violation"] <= 0.1 * slack
     return _Extreme(
         value=found["value"] if feasible else None,
@@ -362,18 +363,17 @@ def _result(
 ) -> BilevelResult:
     outcome = found["outcome"]
     point = outcome["point"]
-    # An exception in the short runs ends the run before its first step.
+    # An exception in the pilot runs stops the run before its first step.
     status = 5 if raised is not None else status_of(outcome["ended"], stopped)
-    failed = isinstance(outcome["ended"], dict) and "failed" in outcome["ended"]
-    words = "stopped by the callback" if status == 3 else str(raised) if status == 5 and not failed else ended
+    failed = kind_of(outcome["ended"]) == "failed"
+    reason = "stopped by the callback" if status == 3 else str(raised) if status == 5 and not failed else ended
     names = [c["name"] for c in point["constraints"]]
     sides = {} if extremes is None else {"worst": extremes["pessimistic"], "best": extremes["optimistic"]}
     worst, best = (_extreme(sides[key], extremes["slack"]) if extremes else None for key in ("worst", "best"))
     notes = notes_of(found["notes"] + outcome["notes"])
     if worst is not None and not worst.feasible:
-        notes.append(
-            Note("no feasible inner solution was found; worst and best have the nearest y and no value", "no-feasible-inner")
-        )
+        text = "no inner solution was found that satisfies the constraints; worst and best have the nearest y and no value"
+        notes.append(Note(text, "no-feasible-inner"))
     (nfev, njev, _), (inner_nfev, inner_njev, _) = calls["outer"], calls["inner"]
     return BilevelResult(
         x=np.array(found["x"]),
@@ -388,7 +388,7 @@ def _result(
         inner_multipliers=np.array(found["inner_multipliers"]),
         success=bool(point["feasible"] and status != 5),
         status=status,
-        message=f"rows are {'kept' if point['feasible'] else 'not kept'} within beta; {words}",
+        message=headline(point["feasible"], outcome["ended"], reason, within=" within beta"),
         nit=outcome["iterations"],
         nfev=nfev,
         njev=njev,
@@ -401,7 +401,7 @@ def _result(
         start_violation=found["start_violation"],
         history=History(outcome["trace"], names),
         signed={c["name"]: c["value"] for c in point["constraints"]},
-        ctol=found["beta"],
+        feasibility=found["beta"],
         notes=notes,
         seed=outcome["seed"],
     )

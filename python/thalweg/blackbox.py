@@ -1,7 +1,7 @@
-"""Black boxes: functions of which only values can be had, under any number of constraints.
+"""Black-box minimisation: functions with values only, under any number of constraints.
 
-``minimize`` asks for the constraints by their indices, a few at a time, and for several points in one call. Problems with
-subgradients, and scipy's ``NonlinearConstraint``, belong to :func:`thalweg.minimize`.
+``minimize`` evaluates constraints by index, a few at a time, and several points in one call. For problems with subgradients or a
+``NonlinearConstraint``, use :func:`thalweg.minimize`.
 """
 
 from __future__ import annotations
@@ -14,63 +14,60 @@ from scipy.optimize import LinearConstraint
 
 from thalweg import _core
 from thalweg._functions import count, domain, for_core, linear_rows, sides, vector
-from thalweg._result import Callback, History, Result, finish, notes_of, raise_with, settings
-from thalweg._running import conduct, name_of, running, status_of
+from thalweg._result import Callback, History, Result, constraint_rows, finish, notes_of, raise_with, settings
+from thalweg._running import headline, name_of, run_options, running, status_of
 
 __all__ = ["METHODS", "BlackBoxResult", "minimize"]
 
 #: Names of the methods. All but the first project onto the constraints.
 METHODS = tuple(_core.solvers("blackbox"))
-#: Up to so many constraints each one is in the history.
+#: Largest number of constraints that the history lists individually.
 LISTED = 200
-#: How many of the largest a result shows.
+#: Number of the largest constraints in a result.
 WORST = 10
 
 
 class BlackBoxResult(Result):
-    """What :func:`minimize` returns: an ``OptimizeResult`` whose numbers were measured at ``x`` on all samples and constraints.
+    """Result of :func:`minimize`: an ``OptimizeResult`` whose numbers are measured at ``x`` on all samples and constraints.
 
     Attributes
     ----------
     x : ndarray
-        The point that the method returns, repaired if that was asked for. It need not keep the constraints: ``best_feasible``
-        does.
+        Output of the method, after repair if requested. It may violate the constraints; ``best_feasible`` satisfies them.
     fun : float
-        The objective there.
+        Objective at ``x``.
     success : bool
-        Every constraint is kept within ``ctol`` on a full evaluation, and the run did not fail. It says nothing about why the run
-        ended: that is in ``status`` and ``message``.
+        Whether every constraint is satisfied within ``feasibility`` on all data and the run did not fail. ``status`` and
+        ``message`` tell why the run stopped.
     status : int
-        0 the solver finished or reached its target, 1 a limit was reached, 3 stopped by the callback, 4 interrupted, 5 it
-        failed.
+        0 finished or reached the target, 1 reached a limit, 3 stopped by the callback, 4 interrupted, 5 failed.
     message : str
-        The same in words.
+        Description of ``success`` and ``status``.
     nit, nfev, ncev : int
-        Iterations, points at which `fun` was asked, and single values of constraints that were asked for; measuring is in it.
+        Number of iterations, of points at which `fun` was evaluated, and of constraint values, including measurements.
     maxcv : float
-        By how much the worst constraint is violated; 0 if none is.
+        Largest constraint violation; 0 if all are satisfied.
     violated : float
-        The share of the constraints that are violated by more than ``ctol``.
+        Fraction of the constraints that are violated by more than ``feasibility``.
     worst : list of (int or str, float)
-        The ten constraints with the largest values, the largest first, by index, or by name if they have names. Values above 0
-        violate.
+        The ten constraints with the largest values in decreasing order, by name or index. Positive values violate the constraint.
     zeroth_order : dict or None
-        What values say about the point: ``gradient`` has the ``value`` of the gradient norm of the penalised objective and its
+        Zeroth-order check of the point: ``gradient`` has the ``value`` of the gradient norm of the penalised objective and its
         standard ``error``. None after a failure or an interruption.
     best_feasible : OptimizeResult or None
-        The feasible point with the smallest objective among all that were measured: ``x``, ``fun``.
+        Best feasible point among the recorded iterates: ``x``, ``fun``.
     history : History
-        The measured iterates. With more than 200 constraints its ``constraints`` has no columns; ``maxcv`` is always there.
-    method, seed, seconds, ctol
-        What was asked for, and the time without measuring.
+        Recorded iterates. With more than 200 constraints, ``constraints`` has no columns; ``maxcv`` is always available.
+    method, seed, seconds, feasibility
+        Solver, random seed, time without measurements, and feasibility tolerance.
     notes : list of Note
-        What a careful reader should know.
+        Remarks on the result.
     """
 
     _shown = ("success", "message", "fun", "maxcv", "violated", "nit", "nfev", "ncev", "method", "seconds")
 
     def _constraint_rows(self) -> list:
-        return [(name, f"{value:.6g}", "kept" if value <= self.ctol else "violated") for name, value in self.worst]
+        return constraint_rows(self.worst, self.feasibility)
 
 
 def minimize(
@@ -88,50 +85,50 @@ def minimize(
     callback: Optional[Callable] = None,
     options: Optional[dict] = None,
     seed: Optional[int] = None,
-    ctol: float = 1e-6,
+    feasibility: float = 1e-6,
     verbose: int = 0,
 ) -> BlackBoxResult:
-    """Minimises a function by its values, under any number of constraints ``g_j(x) <= 0`` of which a few are asked for at a time.
+    """Minimise a function from its values, under any number of constraints ``g_j(x) <= 0`` evaluated a few at a time.
 
     Parameters
     ----------
     fun : callable
-        ``fun(x)`` gives a number; if `vectorized`, ``fun(X)`` gives k numbers for the k rows of ``X``. With `n_samples` it takes
-        the indices of samples as a second argument. ``x`` and ``X`` are new arrays at each call.
+        Objective: ``fun(x)`` returns a number; if `vectorized`, ``fun(X)`` returns k numbers for the k rows of ``X``. With
+        `n_samples` it takes sample indices as second argument. ``x`` and ``X`` are new arrays in each call.
     x0 : array_like
-        Where to start. It need not keep the constraints.
+        Starting point. It may violate the constraints.
     constraints : callable or LinearConstraint, optional
-        ``constraints(x, which)`` gives the values of the constraints with the indices ``which``, an array of int64, in that
-        order: at most 0 if they hold. If `vectorized`, ``constraints(X, which)`` gives an array of shape ``(k, len(which))``. A
+        ``constraints(x, which)`` returns the values of the constraints with indices ``which``, an array of int64, in that order;
+        at most 0 if satisfied. If `vectorized`, ``constraints(X, which)`` returns an array of shape ``(k, len(which))``. A
         ``scipy.optimize.LinearConstraint``, dense or sparse, has one constraint for each row, ``max(A x - ub, lb - A x)``. It is
         evaluated without calling Python, and points can be projected onto it.
     n_constraints : int, optional
-        How many constraints a callable has.
+        Number of constraints of a callable.
     vectorized : bool
-        Both functions take several points at once: one call for all points that the method perturbs.
+        Whether both functions take several points in one call, such as all perturbed points of an iteration.
     bounds : Bounds, pairs (low, high), Ball or Simplex, optional
-        A simple set that every iterate stays in. Functions are also asked at points near it, a perturbation away.
+        Simple set that contains every iterate. Functions are also evaluated at perturbed points slightly outside it.
     n_samples : int, optional
-        The objective is a mean over so many samples, and `fun` takes the indices of some of them, an array of int64.
+        Number of samples. The objective is a mean over samples, and `fun` takes sample indices, an array of int64.
     method : str
-        One of ``thalweg.solvers("blackbox")``. 'dszog', the default, uses values of the constraints and penalises violations: its
-        point is near the feasible set, and inside it only with ``margin`` in the options, or repaired. The others project onto
-        a LinearConstraint, or run without constraints; 'zoscgd' and 'accszofw' need bounds that are bounded.
+        Solver; one of ``thalweg.solvers("blackbox")``. 'dszog', the default, penalises constraint values: its point may violate
+        the constraints slightly, unless the options have a ``margin`` or `repair` is set. The others project onto a
+        LinearConstraint, or run without constraints; 'zoscgd' and 'accszofw' need bounded `bounds`.
     names : sequence of str or callable, optional
-        What the constraints are called: one name for each, or a function of the index, which is asked for few of them.
+        Names of the constraints: one for each, or a function of the index, which is called for few of them.
     repair : bool
-        Project the returned point onto the constraints if it violates any; needs a LinearConstraint.
+        Whether to project the returned point onto the constraints if it violates any; needs a LinearConstraint.
     callback : callable, optional
-        Called as ``callback(intermediate)`` with one object that has x, fun, maxcv, nit, seconds, for each measured iterate.
-        ``StopIteration`` ends the run.
+        Called as ``callback(intermediate)`` with an object that has x, fun, maxcv, nit, seconds, for each recorded iterate.
+        ``StopIteration`` stops the run.
     options : dict, optional
         ``maxiter`` (default 10,000), ``budget`` (iterations, passes, samples, seconds), ``stop`` (objective), ``record`` (every,
-        at, per_decade) for the iterates that are measured, each with all constraints: by default 0, 1, 2, 5, 10, 20, … and
-        the last; and the settings of the method by their names in specs, such as eta_w, beta and margin of dszog.
+        at, per_decade) for the recorded iterates, each with all constraints: by default 0, 1, 2, 5, 10, 20, … and the last; and
+        the settings of the method with the names of specs, such as eta_w, beta and margin of dszog.
     seed : int, optional
-        Seed of everything that is drawn. Without one it is 0: the same call gives the same numbers.
-    ctol : float
-        A constraint is kept if its value is at most this.
+        Random seed, 0 by default: the same call gives the same result.
+    feasibility : float
+        Feasibility tolerance: a constraint is satisfied if its value is at most this.
     verbose : int
         1 shows progress.
 
@@ -142,16 +139,17 @@ def minimize(
 
     Notes
     -----
-    An exception that a function raises ends the run and is raised again, unchanged; what was reached is its attribute ``result``.
-    A value that is not finite ends the run at the last good point, and the message names the constraint, ``g[j]`` if it has no
-    name. Ctrl-C ends the run once the function that is being called returns, and the result has what was reached.
+    An exception in a function stops the run and is raised again, unchanged, with the result so far as its attribute ``result``.
+    A value that is not finite stops the run at the last finite point, and the message names the constraint, ``g[j]`` if it has no
+    name. Ctrl-C stops the run after the current function call and returns the result so far.
 
-    Unlike :func:`thalweg.minimize`, whose 'dszog' takes the same steps on the same problem with the same seed, it returns the
-    method's own point although a feasible one was measured: of so many constraints the start is often the only one.
+    The 'dszog' of :func:`thalweg.minimize` takes the same steps on the same problem with the same seed, but returns the best
+    feasible iterate if its output is infeasible. Here the output is returned: with many constraints the starting point is often
+    the only feasible iterate.
 
     Examples
     --------
-    The unit disc as a hundred thousand half-planes, of which 'dszog' asks for at most 256 in an iteration:
+    The unit disc as a hundred thousand half-planes, of which 'dszog' evaluates at most 256 in an iteration:
 
     >>> import numpy as np
     >>> from thalweg import blackbox
@@ -168,7 +166,7 @@ def minimize(
     >>> result.success, bool(np.linalg.norm(result.x - [1.0, 0.0]) < 0.1)
     (True, True)
 
-    A LinearConstraint can be projected onto:
+    Projection onto a LinearConstraint:
 
     >>> from scipy.optimize import LinearConstraint
     >>> rows = LinearConstraint([[1.0, 1.0], [-1.0, 1.0]], -np.inf, [1.0, 0.5])
@@ -180,32 +178,28 @@ def minimize(
     """
     given = settings(options)
     if not callable(fun):
-        raise TypeError(f"fun is of type {type(fun).__name__}: wanted a function of x")
+        raise TypeError(f"fun must be a function of x, got {type(fun).__name__}")
     x0 = vector(x0, "x0")
     name = name_of(method, METHODS)
     if name not in METHODS:
-        raise ValueError(f"method = {method!r}: wanted one of {', '.join(METHODS)}, which use values alone")
-    asked = _understand(constraints, n_constraints, len(x0))
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    parsed = _parse(constraints, n_constraints, len(x0))
     if callable(constraints) and (repair or name != METHODS[0]):
-        what, instead = (name, f"method={METHODS[0]!r}, which uses values alone")
-        if name == METHODS[0]:
-            what, instead = "repair", "no repair"
-        raise ValueError(
-            f"{what} projects onto the constraints, which a function does not describe: wanted a LinearConstraint, or {instead}"
-        )
-    how = {**conduct(given, seed, ctol, None), "repair": bool(repair), "listed": LISTED}
-    label = _labels(names, asked)
+        what, instead = ("repair", "repair=False") if name == METHODS[0] else (name, f"method={METHODS[0]!r}")
+        raise ValueError(f"{what} projects onto the constraints; use a LinearConstraint in place of a function, or {instead}")
+    how = {**run_options(given, seed, feasibility, None), "repair": bool(repair), "listed": LISTED}
+    label = _labels(names, parsed)
     core = _core.BlackBox(
         len(x0),
         fun,
-        constraints=asked.given,
-        name=lambda j: _called(label(j)),
+        constraints=parsed.given,
+        name=lambda j: _display_name(label(j)),
         vectorized=bool(vectorized),
         domain=domain(bounds, len(x0)),
         samples=None if n_samples is None else count(n_samples, "n_samples"),
     )
-    listed = [_called(label(j)) for j in range(asked.count)] if asked.count <= LISTED else []
-    watch = None if callback is None else Callback(callback, listed, ctol)
+    listed = [_display_name(label(j)) for j in range(parsed.count)] if parsed.count <= LISTED else []
+    watch = None if callback is None else Callback(callback, listed, feasibility)
     with running(verbose, "minimize") as run:
         outcome, ended, raised = _core.minimize_zeroth_order(
             core, x0, {"name": name, **given}, how, run.interrupt, watch, run.on_progress
@@ -213,7 +207,7 @@ def minimize(
     result = None
     if outcome is not None:
         stopped = watch is not None and watch.stopped
-        result = _result(outcome, ended, core.calls(), label, History(outcome["trace"], listed), ctol, stopped)
+        result = _result(outcome, ended, core.calls(), label, History(outcome["trace"], listed), feasibility, stopped)
     if raised is not None:
         raise_with(raised, result)
     assert result is not None
@@ -222,62 +216,64 @@ def minimize(
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """Constraints as the core asks for them."""
+class _Constraints:
+    """Constraints in the form that the core evaluates."""
 
-    #: A function and how many, or rows with both sides; None without constraints.
+    #: A function and its number of constraints, or rows with both sides; None without constraints.
     given: Optional[tuple]
     count: int
-    #: The index of each by the caller's counting, if that is another one: rows without a bound are no constraints.
+    #: Index of each constraint in the caller's order, if some rows are omitted because they have no bound.
     index: Optional[np.ndarray] = None
-    #: How many names there are.
+    #: Number of names.
     names: int = 0
 
 
-def _understand(constraints: Any, n_constraints: Optional[int], dim: int) -> _Asked:
+def _parse(constraints: Any, n_constraints: Optional[int], dim: int) -> _Constraints:
     if constraints is None:
         if n_constraints is not None:
-            raise ValueError(f"n_constraints = {n_constraints!r} without constraints: wanted a function of x and indices")
-        return _Asked(None, 0)
+            raise ValueError(
+                f"n_constraints = {n_constraints!r} is given without constraints; set constraints to a function of x and indices"
+            )
+        return _Constraints(None, 0)
     if isinstance(constraints, LinearConstraint):
         what = "the LinearConstraint"
         rows = linear_rows(constraints.A, dim, what)
         size = rows.shape[0]
         if n_constraints is not None and n_constraints != size:
-            raise ValueError(f"n_constraints = {n_constraints!r}: wanted {size}, the rows of {what}, or nothing")
+            raise ValueError(f"n_constraints must be {size}, the number of rows of {what}, or None, got {n_constraints!r}")
         low, high = sides(constraints.lb, what, "lb", size), sides(constraints.ub, what, "ub", size)
         free = (low == -np.inf) & (high == np.inf)
         if not np.any(free):
-            return _Asked((for_core(rows), low, high), size, names=size)
+            return _Constraints((for_core(rows), low, high), size, names=size)
         index = np.flatnonzero(~free)
-        return _Asked((for_core(rows[index]), low[index], high[index]), len(index), index, names=size)
+        return _Constraints((for_core(rows[index]), low[index], high[index]), len(index), index, names=size)
     if not callable(constraints):
         raise TypeError(
-            f"constraints is of type {type(constraints).__name__}: wanted a function of x and indices, or one LinearConstraint"
+            f"constraints must be a function of x and indices or one LinearConstraint, got {type(constraints).__name__}"
         )
     if n_constraints is None:
-        raise ValueError("constraints is a function, and n_constraints is not given: wanted how many constraints it has")
+        raise ValueError("n_constraints is required if constraints is a function")
     size = count(n_constraints, "n_constraints")
-    return _Asked((constraints, size), size, names=size)
+    return _Constraints((constraints, size), size, names=size)
 
 
-def _labels(names: Any, asked: _Asked) -> Callable[[int], Union[int, str]]:
-    """What the caller knows a constraint of the core by: its name, or its index."""
-    left = asked.index
+def _labels(names: Any, parsed: _Constraints) -> Callable[[int], Union[int, str]]:
+    """Return a function from the index of a constraint in the core to its name or the caller's index."""
+    left = parsed.index
     index: Callable[[int], int] = int if left is None else (lambda j: int(left[j]))
     if names is None:
         return index
     if callable(names):
         return lambda j: str(names(index(j)))
     if isinstance(names, (str, bytes)) or not hasattr(names, "__len__"):
-        raise TypeError(f"names is of type {type(names).__name__}: wanted a sequence of names, or a function of the index")
+        raise TypeError(f"names must be a sequence of names or a function of the index, got {type(names).__name__}")
     given = list(names)
-    if len(given) != asked.names:
-        raise ValueError(f"names has {len(given)} entries: wanted {asked.names}, one for each constraint")
+    if len(given) != parsed.names:
+        raise ValueError(f"names must have {parsed.names} entries, one for each constraint, got {len(given)}")
     return lambda j: str(given[index(j)])
 
 
-def _called(label: Union[int, str]) -> str:
+def _display_name(label: Union[int, str]) -> str:
     return label if isinstance(label, str) else f"g[{label}]"
 
 
@@ -287,19 +283,19 @@ def _result(
     calls: Tuple[int, int],
     label: Callable[[int], Union[int, str]],
     history: History,
-    ctol: float,
+    feasibility: float,
     stopped: bool,
 ) -> BlackBoxResult:
     point, best = outcome["point"], outcome["best_feasible"]
     status = status_of(outcome["ended"], stopped)
-    words = "stopped by the callback" if status == 3 else ended
+    reason = "stopped by the callback" if status == 3 else ended
     largest = sorted(point["constraints"], key=lambda c: -np.inf if np.isnan(c["value"]) else -c["value"])
     return BlackBoxResult(
         x=np.array(point["x"]),
         fun=point["objective"],
         success=bool(point["feasible"] and status != 5),
         status=status,
-        message=f"{'feasible' if point['feasible'] else 'not feasible'}; {words}",
+        message=headline(point["feasible"], outcome["ended"], reason),
         nit=outcome["iterations"],
         nfev=calls[0],
         ncev=calls[1],
@@ -312,6 +308,6 @@ def _result(
         method=outcome["solver"],
         seconds=outcome["seconds"],
         seed=outcome["seed"],
-        ctol=ctol,
+        feasibility=feasibility,
         notes=notes_of(outcome["notes"]),
     )

@@ -1,8 +1,8 @@
-"""Writing a run down while it goes on: callbacks of :func:`thalweg.minimize` and :func:`thalweg.learn.fit`.
+"""Logging callbacks for :func:`thalweg.minimize` and :func:`thalweg.learn.fit`.
 
-A callback is anything that can be called with a measured iterate. One that also has ``finish`` is called as ``finish(result)``
-once the run has ended, unless it ended by an exception. Those here write the same numbers under the same names, see
-:func:`metrics`, to lines of JSON, to TensorBoard or to MLflow. Drawing belongs to ``result.plot()``.
+A callback is a callable that takes a recorded iterate. If it has a method ``finish``, ``finish(result)`` is called at the end of
+the run, unless an exception stopped it. The callbacks here write the metrics of :func:`metrics` to JSON lines, TensorBoard or
+MLflow.
 
 >>> import io
 >>> import numpy as np, thalweg
@@ -29,24 +29,24 @@ __all__ = ["JsonLines", "MLflow", "TensorBoard", "chain", "every", "metrics", "w
 
 
 def metrics(seen: Result) -> Dict[str, float]:
-    """The numbers of a measured iterate, or of a result, by the names under which they are written.
+    """Return the metrics of a recorded iterate or a result by name.
 
     Parameters
     ----------
     seen : Result
-        What a callback is called with, or what :func:`thalweg.minimize` and :func:`thalweg.learn.fit` return.
+        Argument of a callback, or result of :func:`thalweg.minimize` or :func:`thalweg.learn.fit`.
 
     Returns
     -------
     dict
-        ``train/objective``; ``train/max_violation``, 0 if every constraint is kept; ``constraint/<name>``, signed, above 0 is
-        violated; ``dual/<name>``, its multiplier; ``stationarity/upper``, a bound on the distance to the proximal point, which is
-        as true as the weak-convexity constants; ``passes/f`` and ``passes/g``, passes over the data. What the method does not
-        have is left out.
+        ``train/objective``; ``train/max_violation``, 0 if every constraint is satisfied; ``constraint/<name>``, positive if
+        violated; ``dual/<name>``, its dual variable; ``stationarity/upper``, a bound on the distance to the proximal point, valid
+        if the weak-convexity constants are; ``passes/f`` and ``passes/g``, passes over the data. Metrics that the method does not
+        provide are omitted.
 
     Examples
     --------
-    A callback for a service that is not here is one line:
+    A callback for another service takes one line:
 
     >>> import numpy as np, thalweg
     >>> from thalweg.callbacks import metrics
@@ -61,7 +61,7 @@ def metrics(seen: Result) -> Dict[str, float]:
     found = {"train/objective": seen.fun, "train/max_violation": seen.maxcv}
     for kind, numbers in (("constraint", seen.get("signed")), ("dual", seen.get("dual"))):
         found.update({f"{kind}/{name}": value for name, value in (numbers or {}).items()})
-    # A certificate is about the point that is returned; what the method says of it, and of iterates, comes after it.
+    # A certificate of the returned point takes precedence over the bounds of the method.
     upper = seen.get("stationarity")
     for proof in ("stationary", "certificate"):
         upper = upper if seen.get(proof) is None else seen[proof]["upper"]
@@ -70,16 +70,16 @@ def metrics(seen: Result) -> Dict[str, float]:
 
 
 class JsonLines:
-    """Writes each measured iterate as one line of JSON.
+    """Callback that writes each recorded iterate as one line of JSON.
 
-    Every line has ``step``, ``seconds`` and the numbers of :func:`metrics`. The last one is about the result: it has also
-    ``"final": true``, ``success`` and ``message``. Numbers that are not finite are null.
+    Every line has ``step``, ``seconds`` and the metrics of :func:`metrics`. The last line belongs to the result and also has
+    ``"final": true``, ``success`` and ``message``. Non-finite numbers are null.
 
     Parameters
     ----------
     path_or_file : str, path, or an open text file
-        A file is appended to, a line at a time; it is made if it is not there. Each line is written and flushed at once, so that
-        others can follow it and a killed run leaves what it had.
+        File to which lines are appended; it is created if it does not exist. Each line is flushed at once, so that other programs
+        can follow it and a killed run leaves its lines.
 
     Examples
     --------
@@ -104,13 +104,13 @@ class JsonLines:
             self._file = path_or_file
         else:
             kind = type(path_or_file).__name__
-            raise TypeError(f"path_or_file is of type {kind}: wanted a path or an open text file")
+            raise TypeError(f"path_or_file must be a path or an open text file, got {kind}")
 
     def __call__(self, intermediate: Result) -> None:
         self._write(intermediate, {})
 
     def finish(self, result: Optional[Result]) -> None:
-        """Writes the numbers of the result; nothing for None."""
+        """Write the metrics of the result; do nothing for None."""
         if result is not None:
             ended = {"final": True, "success": bool(result.success), "message": str(result.message)}
             self._write(result, ended)
@@ -124,7 +124,7 @@ class JsonLines:
             getattr(self._file, "flush", lambda: None)()
             return
         with open(self._path, "ab+") as file:
-            # Half a line, left by a run that was killed, is not to spoil ours.
+            # Start a new line after an incomplete one that a killed run left.
             if file.tell() > 0:
                 file.seek(-1, os.SEEK_END)
                 if file.read(1) != b"\n":
@@ -133,15 +133,15 @@ class JsonLines:
 
 
 class TensorBoard:
-    """Writes each measured iterate to an event file of TensorBoard.
+    """Callback that writes each recorded iterate to a TensorBoard event file.
 
-    It needs the package tensorboard, and neither TensorFlow nor PyTorch. The numbers are those of :func:`metrics`, as scalars of
-    step ``nit``; numbers that are not finite are left out. Those of the result follow at its last step.
+    It needs the package tensorboard, but neither TensorFlow nor PyTorch. The metrics of :func:`metrics` become scalars at step
+    ``nit``; non-finite ones are omitted. Those of the result follow at its last step.
 
     Parameters
     ----------
     directory : str or path
-        Where event files are; each run makes one of its own there.
+        Directory of the event files; each run creates one.
 
     Examples
     --------
@@ -153,7 +153,7 @@ class TensorBoard:
     ...     lambda x: abs(x[0] - 1), [0.0], jac=lambda x: np.sign(x - 1), rho=0.0, callback=TensorBoard(directory)
     ... )
 
-    ``tensorboard --logdir DIRECTORY`` shows it.
+    ``tensorboard --logdir DIRECTORY`` shows the run.
     """
 
     def __init__(self, directory: Any):
@@ -174,7 +174,7 @@ class TensorBoard:
         self._writer.flush()
 
     def finish(self, result: Optional[Result]) -> None:
-        """Writes the numbers of the result, none for None, and closes the file; another run makes another one."""
+        """Write the metrics of the result, if it is not None, and close the file; another run creates another one."""
         if result is not None:
             self(result)
         if self._writer is not None:
@@ -183,18 +183,18 @@ class TensorBoard:
 
 
 class MLflow:
-    """Writes each measured iterate to a run of MLflow.
+    """Callback that writes each recorded iterate to an MLflow run.
 
-    It needs mlflow, or mlflow-skinny. The numbers are those of :func:`metrics`, as metrics of step ``nit``; numbers that are not
-    finite are left out, and characters that MLflow does not allow in names become ``_``. The latest value of each metric is that
-    of the result. The run itself is yours: it is neither started nor ended here.
+    It needs mlflow or mlflow-skinny. The metrics of :func:`metrics` are logged at step ``nit``; non-finite ones are omitted, and
+    characters that MLflow rejects in names become ``_``. The latest value of each metric is that of the result. The MLflow run
+    is neither started nor ended here.
 
     Parameters
     ----------
     run : str or Run, optional
-        The run, or its id; by default the active one.
+        MLflow run or its id; by default the active run.
     tracking_uri : str, optional
-        Where runs are kept; by default where MLflow keeps them.
+        URI of the tracking server; by default that of MLflow.
 
     Examples
     --------
@@ -204,21 +204,21 @@ class MLflow:
             thalweg.minimize(fun, x0, jac=jac, callback=every(10, MLflow()))
     """
 
-    #: What the server takes at once.
+    #: Largest number of metrics in one request.
     _BATCH = 1000
 
     def __init__(self, run: Any = None, *, tracking_uri: Optional[str] = None):
         mlflow = need("mlflow", "writing to MLflow")
         run = mlflow.active_run() if run is None else run
         if run is None:
-            raise ValueError("run = None, and no run of MLflow is active: wanted a run, its id, or mlflow.start_run() before")
+            raise ValueError("no MLflow run is active; pass a run or its id, or call mlflow.start_run() first")
         if not isinstance(run, str) and not hasattr(run, "info"):
-            raise TypeError(f"run is of type {type(run).__name__}: wanted a run of MLflow or its id")
+            raise TypeError(f"run must be an MLflow run or its id, got {type(run).__name__}")
         self.run_id: str = run if isinstance(run, str) else run.info.run_id
         self._client = mlflow.MlflowClient(tracking_uri=tracking_uri)
         self._metric = need("mlflow.entities", "writing to MLflow").Metric
         self._timestamp, self._step = 0, 0
-        # A run that is not there is found out now, not after the first iterate.
+        # Fail early if the run does not exist.
         self._client.get_run(self.run_id)
 
     def __call__(self, intermediate: Result) -> None:
@@ -266,13 +266,13 @@ def _finite(seen: Result) -> Dict[str, float]:
     return {name: value for name, value in metrics(seen).items() if np.isfinite(value)}
 
 
-class _Several:
-    """Callbacks that are called one after another, each every so many times."""
+class _CallbackGroup:
+    """Callback that calls several others on every `period`-th iterate."""
 
     def __init__(self, callbacks: tuple, period: int):
         for callback in callbacks:
             if not callable(callback):
-                raise TypeError(f"a callback is of type {type(callback).__name__}: wanted something that can be called")
+                raise TypeError(f"a callback must be callable, got {type(callback).__name__}")
         self._callbacks, self._period, self._calls = callbacks, period, 0
 
     def __call__(self, intermediate: Result) -> None:
@@ -294,9 +294,9 @@ class _Several:
 
 
 def every(n: int, callback: Callable) -> Callable:
-    """A callback that passes on the first iterate, every n-th after it, and the result.
+    """Return a callback that passes on the first iterate, every n-th after it, and the result.
 
-    Every iterate is measured all the same; ``options={"record": {"every": n}}`` measures fewer.
+    All iterates are still recorded; ``options={"record": {"every": n}}`` records fewer.
 
     Examples
     --------
@@ -311,12 +311,12 @@ def every(n: int, callback: Callable) -> Callable:
     [0, 3, 6]
     """
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-        raise ValueError(f"n = {n!r}: wanted a whole number, 1 or larger")
-    return _Several((callback,), int(n))
+        raise ValueError(f"n must be a positive integer, got {n!r}")
+    return _CallbackGroup((callback,), int(n))
 
 
 def chain(*callbacks: Callable) -> Callable:
-    """A callback that calls all of these; the run ends if one of them raises ``StopIteration``, after all were called.
+    """Return a callback that calls all of these. The run stops if one of them raises ``StopIteration``, after all were called.
 
     Examples
     --------
@@ -324,23 +324,23 @@ def chain(*callbacks: Callable) -> Callable:
     >>> from thalweg.callbacks import JsonLines, chain, every
     >>> callback = chain(every(10, JsonLines(io.StringIO())), print)
     """
-    return _Several(callbacks, 1)
+    return _CallbackGroup(callbacks, 1)
 
 
 def write(history: History, callback: Callable, result: Optional[Result] = None) -> None:
-    """Tells a callback the measured iterates of a run that is over, in order: for estimators, which take no callback.
+    """Call a callback with the recorded iterates of a finished run, for estimators, which take no callback.
 
-    The iterates have what a history keeps: no ``x`` and no multipliers. The ``finish`` of the callback, if it has one, is then
+    The iterates have the data of a history: no ``x`` and no dual variables. The callback's ``finish``, if it exists, is then
     called with `result`.
 
     Parameters
     ----------
     history : History
-        Such as ``model.history_`` of an estimator, or ``result.history``.
+        History, such as ``model.history_`` of an estimator or ``result.history``.
     callback : callable
-        As for :func:`thalweg.minimize`; ``StopIteration`` ends the telling.
+        As for :func:`thalweg.minimize`; ``StopIteration`` stops the replay.
     result : Result, optional
-        What ``callback.finish`` is called with.
+        Argument of ``callback.finish``.
 
     Examples
     --------
@@ -356,7 +356,7 @@ def write(history: History, callback: Callable, result: Optional[Result] = None)
     """
     if not isinstance(history, History):
         kind = type(history).__name__
-        raise TypeError(f"history is of type {kind}: wanted a History, such as result.history or model.history_")
+        raise TypeError(f"history must be a History such as result.history or model.history_, got {kind}")
     for t in range(len(history)):
         seen = Result(
             fun=float(history.fun[t]),

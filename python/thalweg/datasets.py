@@ -1,7 +1,7 @@
-"""Data sets that are known by name: ``load`` gives rows of numbers, ``load_table`` raw tables, ``list`` says which there are.
+"""Data sets by name: ``load`` returns numeric rows, ``load_table`` raw tables, ``list`` the available sets.
 
-a9a, adult and german come with the package. The files of others are looked for in `data_dir`, in the directory that the
-environment variable ``THALWEG_DATA`` names, in ``./data`` and in the user's data directory. Nothing is ever downloaded.
+a9a, adult and german are part of the package. Files of other sets are searched in `data_dir`, in the directory given by the
+environment variable ``THALWEG_DATA``, in ``./data`` and in the user's data directory. Nothing is downloaded.
 
 >>> from thalweg import datasets
 >>> a9a = datasets.load("a9a")
@@ -25,30 +25,30 @@ from thalweg._result import need
 
 __all__ = ["list", "load", "load_table"]
 
-#: Rows of the training part, for sets that were published in two parts: they come first.
+#: Number of training rows, which come first, of sets that were published in two parts.
 TRAINING = {"a9a": 32_561, "adult": 32_561}
 
-#: scipy 1.8 has it, and what is older has none.
+#: scipy before 1.8 has no sparse arrays.
 _rows_of = getattr(sparse, "csr_array", sparse.csr_matrix)
 
 
 def load(name: str = "a9a", *, data_dir: Union[str, os.PathLike[str], None] = None) -> Bunch:
-    """A data set as rows of numbers with labels and groups.
+    """Load a data set as numeric rows with labels and groups.
 
     Parameters
     ----------
     name : str
-        One of the names that :func:`list` has with ``load``.
+        Name that :func:`list` shows with ``load``.
     data_dir : path, optional
-        A directory that is looked in before the others.
+        Directory that is searched first.
 
     Returns
     -------
     Bunch
-        With ``data`` (csr_array of float64), ``target`` (+1.0 and -1.0), ``sensitive`` (the name of each row's group, or None),
-        ``group_names`` (the first is the protected group), ``n_train`` (rows of the training part, which come first; None if the
-        set was not published in parts), ``notes`` (sentences, such as that the file is another copy than the published one),
-        ``fingerprint`` (sha256 of what was read) and ``name``.
+        With ``data`` (csr_array of float64), ``target`` (+1.0 and -1.0), ``sensitive`` (group of each row, or None),
+        ``group_names`` (the first is the protected group), ``n_train`` (number of training rows, which come first; None if the
+        set was not published in parts), ``notes`` (remarks, such as that the file differs from the published one),
+        ``fingerprint`` (sha256 of the data) and ``name``.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def load(name: str = "a9a", *, data_dir: Union[str, os.PathLike[str], None] = No
     True
     """
     found = _core.dataset(_name(name), _directory(data_dir))
-    _tell(found["notes"])
+    _warn(found["notes"])
     sensitive, group_names = None, None
     if found["groups"] is not None:
         codes, group_names = found["groups"]
@@ -79,22 +79,22 @@ def load(name: str = "a9a", *, data_dir: Union[str, os.PathLike[str], None] = No
 
 
 def load_table(name: str = "adult", *, data_dir: Union[str, os.PathLike[str], None] = None) -> Any:
-    """A data set as it was published: a pandas DataFrame with a column for each attribute and the label.
+    """Load a data set as published: a pandas DataFrame with a column for each attribute and the label.
 
-    Columns whose cells are all numbers are numbers; cells with ``?`` or nothing in them are missing. ``attrs`` of the frame has
-    ``n_train``, ``notes``, ``fingerprint`` and ``name`` as :func:`load` gives them.
+    Columns of numbers have a numeric type; empty cells and cells with ``?`` are missing. The frame's ``attrs`` have ``n_train``,
+    ``notes``, ``fingerprint`` and ``name`` as in :func:`load`.
 
     Parameters
     ----------
     name : str
-        One of the names that :func:`list` has with ``load_table``.
+        Name that :func:`list` shows with ``load_table``.
     data_dir : path, optional
-        A directory that is looked in before the others.
+        Directory that is searched first.
 
     Returns
     -------
     DataFrame
-        The table.
+        Table.
 
     Examples
     --------
@@ -109,25 +109,25 @@ def load_table(name: str = "adult", *, data_dir: Union[str, os.PathLike[str], No
     """
     pandas = need("pandas", "a DataFrame")
     columns, notes, fingerprint = _core.dataset_table(_name(name), _directory(data_dir))
-    _tell(notes)
+    _warn(notes)
     frame = pandas.DataFrame(dict(columns))
     frame.attrs.update(n_train=TRAINING.get(name), notes=notes, fingerprint=fingerprint, name=name)
     return frame
 
 
 def list(*, data_dir: Union[str, os.PathLike[str], None] = None) -> Any:
-    """The data sets that are known, where each was found, and where to get those that are missing.
+    """List the known data sets, where each was found, and where to obtain missing ones.
 
     Parameters
     ----------
     data_dir : path, optional
-        A directory that is looked in before the others.
+        Directory that is searched first.
 
     Returns
     -------
     DataFrame, or list of dict without pandas
-        For each set its name, rows and columns, whether :func:`load` and :func:`load_table` give it, where it was found
-        ("embedded", a file, or "missing"), what label and groups are, what it is, its source and licence.
+        Name, rows, columns, availability in :func:`load` and :func:`load_table`, location ("embedded", a file, or "missing"),
+        label, groups, description, source and licence of each set.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def list(*, data_dir: Union[str, os.PathLike[str], None] = None) -> Any:
 
 def _name(name: Any) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"name is of type {type(name).__name__}: wanted the name of a data set, such as 'a9a'")
+        raise TypeError(f"name must be the name of a data set such as 'a9a', got {type(name).__name__}")
     return name
 
 
@@ -152,7 +152,7 @@ def _directory(given: Any) -> Optional[str]:
     return None if given is None else os.fspath(given)
 
 
-def _tell(notes: Any) -> None:
-    """Data that are not what the name promises should not go unseen."""
+def _warn(notes: Any) -> None:
+    """Warn if the data differ from the published ones."""
     for note in notes:
         warnings.warn(note, stacklevel=3)

@@ -1,5 +1,7 @@
-"""Classifiers under constraints by the rules of scikit-learn. What they share is in `_classifier`; those about variance
-and kernels have files of their own."""
+"""Linear classifiers under constraints by the rules of scikit-learn.
+
+Their base classes are in `_classifier`; the classifiers with kernels and variance have modules of their own.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import numpy as np
 from scipy.stats import binom
 
 from thalweg import _rows
-from thalweg._classifier import Constrained
+from thalweg._classifier import ConstrainedBase, GroupConstrainedBase, Rows, documented
 from thalweg._kernel import KernelConstrainedClassifier
 from thalweg._terms import Term
 from thalweg._variance import VarianceRegularizedClassifier
@@ -26,61 +28,35 @@ __all__ = [
 ]
 
 
-class ConstrainedClassifier(Constrained):
-    """A linear classifier that minimises any sum of terms subject to bounds on others.
+@documented
+class ConstrainedClassifier(GroupConstrainedBase):
+    """Linear classifier that minimises a sum of terms subject to bounds on other terms.
 
     Parameters
     ----------
     objective : Term or str, default="logistic"
-        What to minimise, see :mod:`thalweg.learn`.
+        Objective; see :mod:`thalweg.learn` for the terms.
     subject_to : constraint, str, or a list or tuple of them, default=()
-        The constraints, such as ``"false_positive_rate <= 0.1"``.
-    fit_intercept : bool, default=True
-        Whether a constant is added to the scores.
+        Constraints, such as ``"false_positive_rate <= 0.1"``.
+    {intercept}
     solver : str, default="auto"
-        The method: "auto" chooses, and says why in ``notes_``; or one of ``thalweg.solvers("fit")``. Those in
-        ``thalweg.solvers("fit", constraints=False)`` are for objectives without constraints.
+        Solver; one of ``thalweg.solvers("fit")``, or "auto", which chooses one and gives the reason in ``notes_``. Those of
+        ``thalweg.solvers("fit", constraints=False)`` need an objective without constraints.
     options : dict, default=None
         Settings of the solver.
-    enforce : {"measured", "surrogate"}, default="measured"
-        Whether counted rates on the training rows must keep the bounds, or their smooth forms.
-    max_iter : int, default=3000
-        Iterations of all rounds of training.
-    max_time : float, default=None
-        Seconds of all rounds of training; a result that ends by it differs between machines.
-    feasibility : float, default=1e-6
-        What a constraint may exceed its bound by, times the bound if that is above 1.
-    n_threads : int, default=1
-        Threads for sums over rows; the numbers do not depend on it.
+    {enforce}
+    {threads}
     random_state : int, RandomState or None, default=None
-        Seed of everything that is drawn; None is 0.
-    verbose : int, default=0
-        1 shows progress.
+        Random seed; None is 0.
+    {verbose}
 
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
-        The labels.
-    coef_ : ndarray of shape (1, n_features)
-        The weights.
-    intercept_ : ndarray of shape (1,)
-        Added to every score.
-    n_iter_ : int
-        Iterations of all rounds.
-    violation_ : float
-        By how much the worst bound is missed on the training rows; 0 if none is.
-    constraints_ : list of dict
-        Each constraint with its bound, what was measured and whether it is kept.
-    multipliers_ : ndarray or None
-        Of the constraints of the problem that was trained.
-    certificate_ : dict or None
-        What the solver proved about the model: its proximal point lies within ``upper``.
-    history_ : History
-        The measured iterates.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : ndarray
-        Their names, if X had any.
+        Labels.
+    {coef}
+    {outcome}
+    {features}
 
     Examples
     --------
@@ -111,45 +87,13 @@ class ConstrainedClassifier(Constrained):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.objective = objective
-        self.subject_to = subject_to
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.options = options
-        self.enforce = enforce
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.feasibility = feasibility
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, sensitive_features: Any = None) -> ConstrainedClassifier:
-        """Trains.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (n_samples, n_features)
-            The rows.
-        y : array_like of shape (n_samples,)
-            Labels of two classes.
-        sample_weight : array_like of shape (n_samples,), default=None
-            A weight for each row, in every term.
-        sensitive_features : array_like of shape (n_samples,), default=None
-            The group of each row, for terms that compare groups.
-
-        Returns
-        -------
-        self
-        """
-        self._train(self._read(X, y, sample_weight), self._constraints(sensitive_features), sensitive_features)
-        return self
+        self._store(locals())
 
     def _constraints(self, sensitive: Any) -> Any:
         return self.subject_to
 
 
-#: Fairness constraints by name, with other spellings.
+#: Fairness constraints by name, in both spellings.
 _FAIR = {
     "demographic_parity": demographic_parity,
     "equal_opportunity": equal_opportunity,
@@ -160,73 +104,48 @@ _FAIR = {
 }
 
 
-class FairClassifier(Constrained):
-    """A linear classifier whose answers may differ between groups by at most a bound.
+@documented
+class FairClassifier(GroupConstrainedBase):
+    """Linear classifier whose predictions differ between groups by at most a bound.
 
     Parameters
     ----------
     constraint : {"demographic_parity", "equal_opportunity", "equalised_odds", "roc_gap", "wasserstein_gap"} or Term, \
 default="demographic_parity"
-        What is compared between groups: the share of positive answers among all rows, among those with a positive label, among
-        those of either label, the share of scores above every threshold, or the scores themselves: the mean distance by which
-        those of one group have to be moved to become those of the other, see :func:`thalweg.learn.wasserstein_gap`.
+        Quantity that is compared between groups: the rate of positive predictions among all rows, among rows with a positive
+        label, among rows of either label, the rate of scores above each threshold, or the distribution of the scores, by its
+        Wasserstein distance (:func:`thalweg.learn.wasserstein_gap`).
     bound : float, default=0.05
-        By how much it may differ; for "wasserstein_gap" in the units of the scores. With more than two groups each is compared
-        with all rows together.
+        Largest difference between groups; for "wasserstein_gap" in the units of the scores. With more than two groups, each group
+        is compared with all rows.
     objective : Term or str, default="logistic"
-        What to minimise, see :mod:`thalweg.learn`.
-    fit_intercept : bool, default=True
-        Whether a constant is added to the scores.
+        Objective; see :mod:`thalweg.learn` for the terms.
+    {intercept}
     solver : str, default="auto"
-        The method: "auto" chooses, and says why in ``notes_``; or one of ``thalweg.solvers("fit", constraints=True)``.
+        Solver; one of ``thalweg.solvers("fit", constraints=True)``, or "auto", which chooses one and gives the reason in
+        ``notes_``.
     options : dict, default=None
         Settings of the solver.
-    enforce : {"measured", "surrogate"}, default="measured"
-        Whether counted rates on the training rows must keep the bound, or their smooth form.
-    max_iter : int, default=3000
-        Iterations of all rounds of training.
-    max_time : float, default=None
-        Seconds of all rounds of training; a result that ends by it differs between machines.
-    feasibility : float, default=1e-6
-        What the constraint may exceed its bound by.
-    n_threads : int, default=1
-        Threads for sums over rows; the numbers do not depend on it.
+    {enforce}
+    {threads}
     random_state : int, RandomState or None, default=None
-        Seed of everything that is drawn; None is 0.
-    verbose : int, default=0
-        1 shows progress.
+        Random seed; None is 0.
+    {verbose}
 
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
-        The labels.
+        Labels.
     groups_ : list of str
-        Names of the groups; empty if there were none.
-    coef_ : ndarray of shape (1, n_features)
-        The weights.
-    intercept_ : ndarray of shape (1,)
-        Added to every score.
-    n_iter_ : int
-        Iterations of all rounds.
-    violation_ : float
-        By how much the bound is missed on the training rows; 0 if it is not.
-    constraints_ : list of dict
-        The constraint with its bound, what was measured and whether it is kept.
-    multipliers_ : ndarray or None
-        Of the constraint of the problem that was trained.
-    certificate_ : dict or None
-        What the solver proved about the model: its proximal point lies within ``upper``.
-    history_ : History
-        The measured iterates.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : ndarray
-        Their names, if X had any.
+        Names of the groups; empty without `sensitive_features`.
+    {coef}
+    {outcome}
+    {features}
 
     Notes
     -----
-    Groups are needed for training alone: one model, the same for all, answers without knowing them. Without `sensitive_features`
-    the constraint is left out, with a warning.
+    Groups are needed for training only; predictions use the same weights for all groups. Without `sensitive_features` the
+    constraint is omitted with a warning.
 
     Examples
     --------
@@ -237,12 +156,12 @@ default="demographic_parity"
     >>> X = rng.normal(size=(2000, 3)) + (group == "b")[:, None]
     >>> y = X.sum(axis=1) + rng.normal(size=2000) > 1.5
     >>> model = FairClassifier(bound=0.03).fit(X, y, sensitive_features=group)
-    >>> said = model.predict(X)
-    >>> bool(abs(said[group == "a"].mean() - said[group == "b"].mean()) <= 0.03)
+    >>> predicted = model.predict(X)
+    >>> bool(abs(predicted[group == "a"].mean() - predicted[group == "b"].mean()) <= 0.03)
     True
     """
 
-    # Who routes metadata routes this one without being asked, as the constraint is nothing without it.
+    # Metadata routing passes the groups on without being asked, because the constraint needs them.
     __metadata_request__fit: ClassVar[dict] = {"sensitive_features": True}
 
     def __init__(
@@ -262,47 +181,14 @@ default="demographic_parity"
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.constraint = constraint
-        self.bound = bound
-        self.objective = objective
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.options = options
-        self.enforce = enforce
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.feasibility = feasibility
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.verbose = verbose
+        self._store(locals())
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, sensitive_features: Any = None) -> FairClassifier:
-        """Trains.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (n_samples, n_features)
-            The rows.
-        y : array_like of shape (n_samples,)
-            Labels of two classes.
-        sample_weight : array_like of shape (n_samples,), default=None
-            A weight for each row, in loss and rates.
-        sensitive_features : array_like of shape (n_samples,), default=None
-            The group of each row. Of several columns the combinations count.
-
-        Returns
-        -------
-        self
-        """
-        rows = self._read(X, y, sample_weight)
-        constraints = self._constraints(sensitive_features)
+    def _prepare(self, rows: Rows, sensitive: Any) -> None:
         self.groups_: list = []
-        if sensitive_features is None:
-            warnings.warn("there are no sensitive_features: the classifier is trained without its constraint", stacklevel=2)
+        if sensitive is None:
+            warnings.warn("no sensitive_features are given; the classifier is trained without its constraint", stacklevel=3)
         else:
-            self.groups_ = _rows.groups(sensitive_features, rows.count)[1]
-        self._train(rows, constraints, sensitive_features)
-        return self
+            self.groups_ = _rows.groups(sensitive, rows.count)[1]
 
     def _constraints(self, sensitive: Any) -> Any:
         if isinstance(self.constraint, Term):
@@ -310,17 +196,18 @@ default="demographic_parity"
         elif isinstance(self.constraint, str) and self.constraint in _FAIR:
             term = _FAIR[self.constraint]()
         else:
-            wanted = ", ".join(name for name in _FAIR if name != "equalized_odds")
-            raise ValueError(f"constraint = {self.constraint!r}: wanted a term, or one of {wanted}")
+            names = ", ".join(name for name in _FAIR if name != "equalized_odds")
+            raise ValueError(f"constraint must be a term or one of {names}, got {self.constraint!r}")
         return () if sensitive is None else (term <= self.bound,)
 
 
-class NeymanPearsonClassifier(Constrained):
-    """A linear classifier that finds as many positives as it can while few negatives are called positive, on unseen rows too.
+@documented
+class NeymanPearsonClassifier(ConstrainedBase):
+    """Linear classifier with a bound on the false-positive rate that also holds on unseen rows.
 
-    It minimises the loss on the positives subject to a bound on the false-positive rate, and then moves its threshold to an
-    order statistic of the scores of negatives that were held out: with probability at least ``1 - delta`` over those rows, the
-    false-positive rate on unseen rows is at most ``max_fpr``, whatever the distribution (Tong, Feng and Li, 2018).
+    The loss on the positives is minimised subject to a bound on the false-positive rate. The threshold is then set to an order
+    statistic of the scores of held-out negatives: with probability at least ``1 - delta`` over those rows, the false-positive
+    rate on unseen rows is at most ``max_fpr``, for any distribution (Tong, Feng and Li, 2018).
 
     Parameters
     ----------
@@ -329,57 +216,40 @@ class NeymanPearsonClassifier(Constrained):
     delta : float, default=0.1
         Probability with which the bound may fail.
     holdout : float, default=0.3
-        Share of the negatives that is held out for the threshold; more where the bound needs them, up to one half.
+        Fraction of the negatives held out for the threshold; more if the bound needs them, up to one half.
     objective : Term or str, default='logistic(on = "positives")'
-        What to minimise.
-    fit_intercept : bool, default=True
-        Whether a constant is added to the scores.
+        Objective; see :mod:`thalweg.learn` for the terms.
+    {intercept}
     solver : str, default="auto"
-        The method: "auto" chooses, and says why in ``notes_``; or one of ``thalweg.solvers("fit", constraints=True)``.
+        Solver; one of ``thalweg.solvers("fit", constraints=True)``, or "auto", which chooses one and gives the reason in
+        ``notes_``.
     options : dict, default=None
         Settings of the solver.
-    enforce : {"measured", "surrogate"}, default="measured"
-        Whether the counted rate on the training rows must keep the bound, or its smooth form.
-    max_iter : int, default=3000
-        Iterations of all rounds of training.
-    max_time : float, default=None
-        Seconds of all rounds of training; a result that ends by it differs between machines.
-    feasibility : float, default=1e-6
-        What the constraint may exceed its bound by.
-    n_threads : int, default=1
-        Threads for sums over rows; the numbers do not depend on it.
+    {enforce}
+    {threads}
     random_state : int, RandomState or None, default=None
-        Seed of everything that is drawn, the held-out rows among it; None is 0.
-    verbose : int, default=0
-        1 shows progress.
+        Random seed, also for the held-out rows; None is 0.
+    {verbose}
 
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
-        The labels; the first is the negative one.
+        Labels; the first is the negative one.
     n_holdout_ : int
-        Negatives that were held out; 0 if there were too few for the bound, which is then not promised.
+        Number of held-out negatives; 0 if there are too few for the bound, which is then not guaranteed.
     failure_probability_ : float
-        Probability with which the bound may fail, at most `delta`; 1 if it is not promised.
-    coef_ : ndarray of shape (1, n_features)
-        The weights.
-    intercept_ : ndarray of shape (1,)
-        Added to every score; the threshold is in it.
-    n_iter_ : int
-        Iterations of all rounds.
-    violation_ : float
-        By how much the bound is missed on the rows that were trained on, before the threshold was moved; 0 if it is not.
-    constraints_, multipliers_, certificate_, history_
-        As of :class:`ConstrainedClassifier`, before the threshold was moved.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : ndarray
-        Their names, if X had any.
+        Probability with which the bound may fail, at most `delta`; 1 if the bound is not guaranteed.
+    {coef}
+    {outcome}
+    {features}
 
     Notes
     -----
-    The bound is about rows as they come: weights count in training, not in the threshold, except that rows of weight 0 are left
-    out.
+    The threshold is part of ``intercept_``. ``violation_``, ``constraints_`` and the other results of training refer to the
+    model before the threshold is set.
+
+    The bound refers to unweighted rows: weights matter in training but not for the threshold, except that rows of weight 0 are
+    left out.
 
     Examples
     --------
@@ -387,10 +257,14 @@ class NeymanPearsonClassifier(Constrained):
     >>> from thalweg import NeymanPearsonClassifier
     >>> X, y = make_classification(4000, n_informative=6, random_state=0)
     >>> model = NeymanPearsonClassifier(max_fpr=0.05, delta=0.05).fit(X[:2000], y[:2000])
-    >>> said = model.predict(X[2000:])
-    >>> bool(said[y[2000:] == 0].mean() <= 0.05), model.failure_probability_ <= 0.05
+    >>> predicted = model.predict(X[2000:])
+    >>> bool(predicted[y[2000:] == 0].mean() <= 0.05), model.failure_probability_ <= 0.05
     (True, True)
     """
+
+    max_fpr: float
+    delta: float
+    holdout: float
 
     def __init__(
         self,
@@ -410,32 +284,19 @@ class NeymanPearsonClassifier(Constrained):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.max_fpr = max_fpr
-        self.delta = delta
-        self.holdout = holdout
-        self.objective = objective
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.options = options
-        self.enforce = enforce
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.feasibility = feasibility
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.verbose = verbose
+        self._store(locals())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NeymanPearsonClassifier:
-        """Trains, and sets the threshold.
+        """Fit the classifier and set its threshold.
 
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (n_samples, n_features)
-            The rows.
+            Training rows.
         y : array_like of shape (n_samples,)
             Labels of two classes; the smaller one is the negative.
         sample_weight : array_like of shape (n_samples,), default=None
-            A weight for each row in training.
+            Weight of each row in training.
 
         Returns
         -------
@@ -443,18 +304,18 @@ class NeymanPearsonClassifier(Constrained):
         """
         for name in ("max_fpr", "delta", "holdout"):
             if not 0.0 < getattr(self, name) < 1.0:
-                raise ValueError(f"{name} = {getattr(self, name)}: wanted a number between 0 and 1")
+                raise ValueError(f"{name} must be between 0 and 1, got {getattr(self, name)}")
         rows = self._read(X, y, sample_weight)
         present = rows.labels < 0 if rows.weights is None else (rows.labels < 0) & (rows.weights > 0)
         negatives = np.flatnonzero(present)
-        # With fewer, even the largest score of all is not certain enough.
+        # With fewer negatives, even the largest score does not give a bound with probability 1 - delta.
         least = math.ceil(math.log(self.delta) / math.log1p(-self.max_fpr))
         count = max(least, round(self.holdout * len(negatives)))
         self.n_holdout_, self.failure_probability_ = 0, 1.0
         if 2 * least > len(negatives):
             warnings.warn(
-                f"there are {len(negatives)} negative rows, and a bound of {self.max_fpr:g} that fails with probability "
-                f"{self.delta:g} needs {2 * least}: the rate is bounded on the training rows alone",
+                f"a bound of {self.max_fpr:g} that fails with probability {self.delta:g} needs {2 * least} negative rows, got "
+                f"{len(negatives)}; the false-positive rate is bounded on the training rows only",
                 stacklevel=2,
             )
             self._train(rows, self._constraints(None))
@@ -464,12 +325,12 @@ class NeymanPearsonClassifier(Constrained):
         keep[held] = False
         self._train(rows.some(keep), self._constraints(None))
         scores = np.sort(self._scores(rows.X[held]))
-        # The smallest rank k with P(k of so many negatives are below the quantile of order 1 - max_fpr) <= delta.
+        # The smallest rank k with P(at least k of the negatives lie below the (1 - max_fpr)-quantile) <= delta.
         failing = binom.sf(np.arange(count), count, 1.0 - self.max_fpr)
         rank = int(np.argmax(failing <= self.delta))
         self.n_holdout_, self.failure_probability_ = count, float(failing[rank])
         self.intercept_ = self.intercept_ - scores[rank]
-        # Rounding must not lift the row that the threshold is at above it.
+        # Rounding must not lift the row at the threshold above it.
         while np.sum(self._scores(rows.X[held]) > 0) > np.sum(scores > scores[rank]):
             self.intercept_ = self.intercept_ - 1e-15 * (1.0 + np.abs(self.intercept_) + abs(scores[rank]))
         return self

@@ -1,8 +1,8 @@
-"""Experiments: ``run`` makes many runs and keeps them in a store, ``read`` gives what a store has as pandas DataFrames.
+"""Experiments: ``run`` performs runs and stores them, ``read`` returns the contents of a store as pandas DataFrames.
 
-An experiment is described by a TOML file: data, problems, solvers and seeds. Finished runs are kept and never made twice, whether
-they were made here or by the command ``thalweg lab``: end it at any moment and start it again, extend the file and only what is
-new runs.
+An experiment is a TOML file with data, problems, solvers and seeds. Finished runs are stored and never repeated, whether they
+were made here or by the command ``thalweg lab``. An experiment can be interrupted and continued at any time, and an extended file
+runs only what is new.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from thalweg._running import running, whole
 
 __all__ = ["read", "run"]
 
-#: Columns of whole numbers, absent for runs that are planned and not finished.
+#: Integer columns; missing for unfinished runs.
 _WHOLE = ("iterations", "samples")
-#: Columns of numbers.
+#: Float columns.
 _NUMBERS = ("objective", "violation", "passes_f", "passes_g", "seconds", "certificate_lower", "certificate_upper")
-#: Columns of a run's place, in front of its curves.
-_PLACE = ("experiment", "run", "data", "problem", "solver", "cell", "seed", "tuned")
+#: Columns that identify a run, also in front of its curves.
+_IDENTITY = ("experiment", "run", "data", "problem", "solver", "cell", "seed", "tuned")
 
 
 def run(
@@ -36,34 +36,34 @@ def run(
     data_dir: Union[str, os.PathLike[str], None] = None,
     verbose: int = 1,
 ) -> Any:
-    """Runs an experiment, as far as it is not finished already.
+    """Run the unfinished runs of an experiment.
 
-    Ctrl-C ends it; the store keeps what is finished, and the same call goes on from there.
+    Ctrl-C stops it; the store keeps finished runs, and the same call continues from there.
 
     Parameters
     ----------
     spec : path
-        The TOML file that describes the experiment.
+        TOML file of the experiment.
     store : path
-        The file that keeps the runs; it is made if there is none.
+        Store of the runs; it is created if it does not exist.
     quick : bool
-        Shrink the experiment as its table ``[quick]`` says.
+        Whether to shrink the experiment by its table ``[quick]``.
     jobs : int
-        Runs at a time.
+        Number of parallel runs.
     only : str, optional
-        Only runs whose names contain this; ``*`` stands for anything.
+        Pattern of the names of runs; ``*`` matches anything.
     fresh : bool
-        Run again what is finished.
+        Whether to repeat finished runs.
     data_dir : path, optional
-        A directory where data sets are looked for before the others.
+        Directory that is searched for data sets first.
     verbose : int
         0 shows nothing, 1 progress, 2 a line for each run.
 
     Returns
     -------
     DataFrame
-        The runs of the experiment as :func:`read` gives them. Its ``attrs`` say how many jobs were ``worked`` on here, how many
-        were ``found`` finished, and whether it was ``interrupted``.
+        The runs of the experiment as in :func:`read`. Its ``attrs`` have the number of jobs ``worked`` on here, the number
+        ``found`` finished, and whether it was ``interrupted``.
 
     Examples
     --------
@@ -95,12 +95,12 @@ def run(
     need("pandas", "a DataFrame")
     file = os.fspath(spec)
     if not os.path.exists(file):
-        raise FileNotFoundError(f"{file}: there is no such file: wanted the description of an experiment")
+        raise FileNotFoundError(f"experiment file {file} not found")
     count = whole(jobs)
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ValueError(f"jobs = {jobs!r}: wanted a whole number, at least 1")
+        raise ValueError(f"jobs must be a positive integer, got {jobs!r}")
     if only is not None and not isinstance(only, str):
-        raise TypeError(f"only is of type {type(only).__name__}: wanted part of a run's name")
+        raise TypeError(f"only must be a string, got {type(only).__name__}")
     board = _Board(verbose) if verbose else None
     with running(0, "lab") as going:
         try:
@@ -130,41 +130,41 @@ def read(
     experiment: Optional[str] = None,
     curves: Union[bool, str] = False,
 ) -> Any:
-    """What a store has.
+    """Read the runs in a store.
 
     Parameters
     ----------
     store : path
-        The file that keeps the runs.
+        Store of the runs.
     experiment : str, optional
-        Only the runs of this experiment.
+        Name of an experiment; all by default.
     curves : bool or {'recorded', 'certified'}
-        The recorded iterates of the runs in place of the runs, or those that were certified.
+        Whether to return the recorded iterates of the runs in place of the runs, or only the certified ones.
 
     Returns
     -------
     DataFrame
-        A row for each run: its place (``experiment``, ``run`` for its key, ``data``, ``problem``, ``solver``, ``cell``,
-        ``seed``, and ``tuned`` if its cell is kept), ``method``, ``status`` ("feasible", "infeasible", "failed", "refused",
-        or missing if it has not finished), ``ended``, ``objective``, ``violation``, ``iterations``, ``passes_f``,
-        ``passes_g``, ``samples``, ``seconds``, ``certificate_lower``, ``certificate_upper``, ``settings`` of the solver (a
-        dict), ``notes``, and ``finished`` (a time).
-        With `curves` a row for each iterate of each run: the run's place and a column for each quantity and each constraint.
+        A row for each run: its identity (``experiment``, ``run`` for its key, ``data``, ``problem``, ``solver``, ``cell``,
+        ``seed``, and ``tuned`` if its cell was selected), ``method``, ``status`` ("feasible", "infeasible", "failed", "refused",
+        or missing if unfinished), ``ended``, ``objective``, ``violation``, ``iterations``, ``passes_f``, ``passes_g``,
+        ``samples``, ``seconds``, ``certificate_lower``, ``certificate_upper``, ``settings`` of the solver (a dict), ``notes``,
+        and ``finished`` (a time).
+        With `curves`, a row for each iterate of each run: the run's identity and a column for each quantity and constraint.
     """
     file = os.fspath(store)
     if not os.path.exists(file):
-        raise FileNotFoundError(f"{file}: there is no such file: wanted a store that an experiment has filled")
+        raise FileNotFoundError(f"store {file} not found")
     if experiment is not None and not isinstance(experiment, str):
-        raise TypeError(f"experiment is of type {type(experiment).__name__}: wanted the name of an experiment")
+        raise TypeError(f"experiment must be a string, got {type(experiment).__name__}")
     if curves not in (False, True, "recorded", "certified"):
-        raise ValueError(f"curves = {curves!r}: wanted True or False, 'recorded' or 'certified'")
+        raise ValueError(f"curves must be True, False, 'recorded' or 'certified', got {curves!r}")
     if curves:
         return _long(*_core.lab_curves(file, experiment, curves == "certified"))
     return _frame(_core.lab_lines(file, experiment))
 
 
 def _frame(lines: List[Dict[str, Any]]) -> Any:
-    """A row for each run."""
+    """Return a frame with a row for each run."""
     pandas = need("pandas", "a DataFrame")
     frame = pandas.DataFrame([{**line, "notes": notes_of(line["notes"])} for line in lines], columns=_COLUMNS)
     for name in _NUMBERS:
@@ -175,9 +175,9 @@ def _frame(lines: List[Dict[str, Any]]) -> Any:
     return frame
 
 
-#: The columns of the frame of runs, in order.
+#: Columns of the frame of runs.
 _COLUMNS = [
-    *_PLACE,
+    *_IDENTITY,
     "method",
     "status",
     "ended",
@@ -197,29 +197,29 @@ _COLUMNS = [
 
 
 def _long(lines: List[Dict[str, Any]], curves: List[Tuple[int, List[Tuple[str, str, Any]]]]) -> Any:
-    """A row for each iterate of each run."""
+    """Return a frame with a row for each iterate of each run."""
     pandas = need("pandas", "a DataFrame")
     parts = []
     for place, named in curves:
         columns: Dict[str, Any] = {}
         for _, name, numbers in named:
-            # Two constraints may be called the same.
+            # Two constraints may have the same name.
             again = sum(known == name or known.startswith(f"{name} (") for known in columns)
             columns[name if again == 0 else f"{name} ({again + 1})"] = numbers
         part = pandas.DataFrame(columns)
-        for k, key in enumerate(_PLACE):
+        for k, key in enumerate(_IDENTITY):
             part.insert(k, key, lines[place][key])
         parts.append(part)
     if not parts:
-        return pandas.DataFrame(columns=list(_PLACE))
+        return pandas.DataFrame(columns=list(_IDENTITY))
     frame = pandas.concat(parts, ignore_index=True)
-    # Curves are kept as numbers; counts are whole.
+    # Curves are stored as floats; counts are integers.
     whole = [name for name in _WHOLE if name in frame and frame[name].notna().all()]
     return frame.astype({name: "int64" for name in whole})
 
 
 class _Board:
-    """Progress of an experiment: by tqdm where it is installed, otherwise a line for each run."""
+    """Progress of an experiment: a tqdm bar if tqdm is installed, otherwise a line for each run."""
 
     def __init__(self, verbose: int):
         self.lines = verbose > 1

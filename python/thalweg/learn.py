@@ -1,4 +1,4 @@
-"""Linear classifiers under constraints: terms of a model's scores on data, each usable as objective or as constraint.
+"""Linear classifiers under constraints, built from terms of a model's scores; each term can be objective or constraint.
 
 >>> from thalweg.learn import demographic_parity, hinge, l2
 >>> hinge() + 0.01 * l2()
@@ -6,8 +6,8 @@
 >>> demographic_parity() <= 0.02
 <demographic_parity <= 0.02>
 
-Rates and gaps of rates are trained on a smooth form, whose bound is moved until the counted rates on the training rows keep the
-bound that was asked for (``enforce="measured"``).
+Rates and gaps of rates are trained on a smooth surrogate, whose bound is adjusted until the measured 0/1 rates on the training
+rows satisfy the given bound (``enforce="measured"``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from thalweg import _rows
 from thalweg._result import Result, finish
 from thalweg._terms import Bound, Constraint, Term, _call, as_term, one_loss
-from thalweg._train import Posed, constraint_rows, fit_html, train
+from thalweg._train import TrainingProblem, constraint_rows, fit_html, train
 
 __all__ = [
     "Bound",
@@ -50,7 +50,7 @@ __all__ = [
 
 
 def term(text: str) -> Term:
-    """A term from text, as the command and specs write it.
+    """Parse a term in the syntax of the command and of specs.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def term(text: str) -> Term:
 
 
 def best(smallest: Union[Term, str]) -> Bound:
-    """The smallest value of a convex term on the training rows, for use in a bound.
+    """Return a bound at the smallest value of a convex term on the training rows.
 
     Examples
     --------
@@ -84,14 +84,14 @@ def logistic(on: Optional[str] = None) -> Term:
 
 
 def welsch(scale: Optional[float] = None, on: Optional[str] = None) -> Term:
-    """Mean of ``c^2 (1 - exp(-(y - s)^2 / c^2))``, a squared error that no row can make larger than ``c^2``.
+    """Mean of ``c^2 (1 - exp(-(y - s)^2 / c^2))``, a squared error bounded by ``c^2`` for each row.
 
     Parameters
     ----------
     scale : float, optional
-        c; 1 if absent.
+        c; 1 by default.
     on : {"positives", "negatives"}, optional
-        The rows of the mean; all if absent.
+        Rows of the mean; all by default.
 
     Examples
     --------
@@ -103,15 +103,14 @@ def welsch(scale: Optional[float] = None, on: Optional[str] = None) -> Term:
 
 
 def truncated_logistic(scale: Optional[float] = None, on: Optional[str] = None) -> Term:
-    """Mean of ``A log(1 + l / A)`` with l the logistic loss: that loss where it is small next to A, its logarithm where a row is
-    hopelessly wrong.
+    """Mean of ``A log(1 + l / A)`` with l the logistic loss, which grows logarithmically for large l.
 
     Parameters
     ----------
     scale : float, optional
-        A; ``sqrt(10 n)`` for n rows if absent.
+        A; ``sqrt(10 n)`` for n rows by default.
     on : {"positives", "negatives"}, optional
-        The rows of the mean; all if absent.
+        Rows of the mean; all by default.
 
     Examples
     --------
@@ -123,14 +122,14 @@ def truncated_logistic(scale: Optional[float] = None, on: Optional[str] = None) 
 
 
 def variance(loss: Union[Term, str] = "logistic", form: Optional[str] = None) -> Term:
-    """Variance of a loss over the rows: what a model pays for being wrong by much on some of them.
+    """Variance of a loss over the rows.
 
     Parameters
     ----------
     loss : Term or str
         :func:`hinge`, :func:`logistic`, :func:`welsch` or :func:`truncated_logistic`, with its own arguments.
     form : {"plain", "sqrt"}, optional
-        The mean of ``(l - mean l)^2``, or the root of that divided by the number of rows; the first if absent.
+        Mean of ``(l - mean l)^2``, or the square root of that divided by the number of rows; "plain" by default.
 
     Examples
     --------
@@ -144,16 +143,16 @@ def variance(loss: Union[Term, str] = "logistic", form: Optional[str] = None) ->
 
 
 def self_paced(loss: Union[Term, str] = "logistic", *, age: Optional[float] = None, softness: Optional[float] = None) -> Term:
-    """Mean of the smallest ``v l - v / age + softness v^2 / 2`` over weights v from 0 to 1: easy rows count first.
+    """Self-paced loss: mean of the minimum of ``v l - v / age + softness v^2 / 2`` over weights v in [0, 1].
 
     Parameters
     ----------
     loss : Term or str
         As in :func:`variance`.
     age : float, optional
-        A row counts nothing while its loss is above ``1 / age``; 1 if absent.
+        Rows with a loss above ``1 / age`` have weight 0; 1 by default.
     softness : float, optional
-        It counts in full once its loss is below ``1 / age - softness``; 1 if absent.
+        Rows with a loss below ``1 / age - softness`` have weight 1; 1 by default.
 
     Examples
     --------
@@ -165,39 +164,39 @@ def self_paced(loss: Union[Term, str] = "logistic", *, age: Optional[float] = No
 
 
 def false_positive_rate(temperature: Optional[float] = None) -> Term:
-    """Share of the negative rows that the model calls positive."""
+    """Fraction of the negative rows with a positive prediction."""
     return _call("false_positive_rate", temperature=temperature)
 
 
 def false_negative_rate(temperature: Optional[float] = None) -> Term:
-    """Share of the positive rows that the model calls negative."""
+    """Fraction of the positive rows with a negative prediction."""
     return _call("false_negative_rate", temperature=temperature)
 
 
 def demographic_parity(sensitive: Any = None, *, temperature: Optional[float] = None) -> Term:
-    """By how much the share of rows that the model calls positive differs between groups.
+    """Largest difference between groups in the rate of positive predictions.
 
     Parameters
     ----------
     sensitive : array_like, optional
-        The group of each row; by default that of the fit.
+        Group of each row; by default as given to the fit.
     temperature : float, optional
-        Of the smooth form that is trained; 1 if absent.
+        Temperature of the surrogate; 1 by default.
     """
     return _call("demographic_parity", sensitive, temperature=temperature)
 
 
 def equal_opportunity(sensitive: Any = None, *, temperature: Optional[float] = None) -> Term:
-    """As :func:`demographic_parity`, among the rows with a positive label."""
+    """Like :func:`demographic_parity`, among the rows with a positive label."""
     return _call("equal_opportunity", sensitive, temperature=temperature)
 
 
 def equalised_odds(sensitive: Any = None, *, temperature: Optional[float] = None) -> Term:
-    """The larger of the gaps among the rows with a positive and with a negative label."""
+    """Larger of the gaps among the rows with a positive and with a negative label."""
     return _call("equalised_odds", sensitive, temperature=temperature)
 
 
-#: The same, as it is spelt in America.
+#: American spelling.
 equalized_odds = equalised_odds
 
 
@@ -209,39 +208,39 @@ def roc_gap(
     thresholds: Optional[int] = None,
     temperature: Optional[float] = None,
 ) -> Term:
-    """The largest gap between groups over a grid of thresholds of the score: no choice of threshold is unfair by more.
+    """Largest gap between groups over a grid of thresholds of the score.
 
     Parameters
     ----------
     sensitive : array_like, optional
-        The group of each row; by default that of the fit.
+        Group of each row; by default as given to the fit.
     low, high : float or "erm"
-        Range of the thresholds. From -3 to 3 are log-odds of probabilities from 5% to 95%; "erm" is the range of the scores of
-        the unconstrained model, which has to be trained for it first.
+        Range of the thresholds. -3 and 3 are the log-odds of 5% and 95%; "erm" is the range of the scores of the unconstrained
+        model, which is trained first.
     thresholds : int, optional
-        How many; 400 if absent.
+        Number of thresholds; 400 by default.
     temperature : float, optional
-        Of the smooth steps; 1 if absent.
+        Temperature of the surrogate; 1 by default.
     """
     return _call("roc_gap", sensitive, thresholds=thresholds, low=low, high=high, temperature=temperature)
 
 
 def wasserstein_gap(sensitive: Any = None) -> Term:
-    """Distance between the distributions of the scores of two groups: the area between their distribution functions.
+    """Wasserstein distance between the score distributions of two groups, the area between their distribution functions.
 
-    It is the smallest sum of ``P_ij |s_i - s_j|`` over all transport plans P between the rows of the groups. The plan is
-    eliminated: it is no variable, the best one for the scores at hand is taken at every step, which sorting finds. Where it
-    changes the gap has concave kinks, so there is no weak-convexity constant: the method is "ssg", and there is no certificate.
+    It is the smallest sum of ``P_ij |s_i - s_j|`` over all transport plans P between the rows of the groups. The plan is not a
+    variable: sorting gives the optimal plan for the current scores. Where the plan changes, the gap has concave kinks and no
+    weak-convexity constant, so the solver is "ssg" and there is no certificate.
 
     Parameters
     ----------
     sensitive : array_like, optional
-        The group of each row, exactly two; by default that of the fit.
+        Group of each row, exactly two groups; by default as given to the fit.
 
     Notes
     -----
-    It is in the units of the scores and shrinks with them: bound it beside a loss. Nothing in it is smoothed or counted, so the
-    bound is kept as it is written.
+    The distance has the units of the scores and shrinks with them, so bound it together with a loss. It has no surrogate: the
+    bound applies to the distance itself.
 
     Examples
     --------
@@ -263,63 +262,62 @@ def l1() -> Term:
 
 
 def scad() -> Term:
-    """Smoothly clipped absolute deviation of the weights: as `l1` near 0, constant far from it."""
+    """Smoothly clipped absolute deviation of the weights: like `l1` near 0, constant far from it."""
     return _call("scad")
 
 
 class FitResult(Result):
-    """What :func:`fit` returns: the model, what was measured, and whether it keeps the bounds.
+    """Result of :func:`fit`: the model, its measured values and their status.
 
     Attributes
     ----------
     coef : ndarray
-        A weight for each column of X.
+        Weights of the columns of X.
     intercept : float
-        Added to every score.
+        Intercept of the scores.
     classes : ndarray
-        The two labels; the model says the second where the score is above 0.
+        The two labels; the second is predicted where the score is positive.
     success : bool
-        Every bound is kept on the training rows, on the side that was to be enforced.
+        Whether every bound is satisfied on the training rows, by the enforced values.
     message : str
-        The same in words, with why training ended.
+        Description of ``success``, and why training stopped.
     fun : float
-        The objective on the training rows.
+        Objective on the training rows.
     maxcv : float
-        By how much the worst bound is missed; 0 if none is.
+        Largest violation of a bound; 0 if all are satisfied.
     accuracy : float
-        Share of the training rows whose label is predicted right.
+        Accuracy on the training rows.
     constraints : list of dict
-        For each constraint its name, the bound, the counted rate (``measured``), the smooth form (``surrogate``), and whether it
-        is kept.
+        Name, bound, 0/1 rate (``measured``), surrogate (``surrogate``) and status (``satisfied``) of each constraint.
     signed : dict
-        By how much each constraint exceeds its bound, by name, on the side that was to be enforced; below 0 it is kept.
+        Enforced value minus bound of each constraint by name; at most 0 if satisfied.
     multipliers : ndarray or None
-        Of the constraints of the problem that was trained.
+        Dual variables of the constraints of the problem that was trained.
     dual : dict or None
-        The same by name.
+        The dual variables by name.
     stationary : dict or None
-        What the solver proved: the proximal point lies within ``upper``. :func:`thalweg.certify` proves it anew.
+        What the solver proved: the proximal point lies within ``upper``. :func:`thalweg.certify` verifies it independently.
     nit : int
-        Iterations of all runs.
+        Number of iterations over all rounds of training.
     history : History
-        The measured iterates.
+        Recorded iterates.
     notes : list of Note
-        What a careful reader should know.
+        Remarks on the result, such as why a solver was chosen.
     """
 
     _shown = ("success", "message", "fun", "accuracy", "maxcv", "nit", "solver", "seconds")
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """The score of each row; the model says the second class where it is above 0."""
+        """Return the score of each row; the second class is predicted where it is positive."""
         payload, _, columns = _rows.features(X)
         if columns != len(self.coef):
-            raise ValueError(f"X has {columns} columns: wanted {len(self.coef)}, as in the fit")
+            raise ValueError(f"X must have {len(self.coef)} columns as in the fit, got {columns}")
         if isinstance(payload, tuple):
             return np.asarray(X @ self.coef).ravel() + self.intercept
         return payload.astype(np.float64, copy=False) @ self.coef + self.intercept
 
     def predict(self, X: Any) -> np.ndarray:
-        """The label of each row."""
+        """Predict the label of each row."""
         return self.classes[(self.decision_function(X) > 0).astype(int)]
 
     def _repr_html_(self) -> str:
@@ -327,7 +325,7 @@ class FitResult(Result):
 
     def __repr__(self) -> str:
         lines = [f"{self.message}", f"objective {self.fun:.6g}, accuracy {self.accuracy:.2%} on the training rows"]
-        lines += [f"{name} <= {bound}: {value} ({kept})" for name, bound, value, kept in constraint_rows(self.constraints)]
+        lines += [f"{name} <= {bound}: {value} ({status})" for name, bound, value, status in constraint_rows(self.constraints)]
         return "\n".join(lines)
 
 
@@ -353,57 +351,57 @@ def fit(
     callback: Optional[Callable] = None,
     verbose: int = 0,
 ) -> FitResult:
-    """Trains a linear classifier that minimises one sum of terms subject to bounds on others.
+    """Train a linear classifier that minimises a sum of terms subject to bounds on other terms.
 
     Parameters
     ----------
     objective : Term or str
-        What to minimise, such as ``hinge() + 0.02 * scad()``.
+        Objective, such as ``hinge() + 0.02 * scad()``.
     subject_to : constraint, str, or a list of them
-        Such as ``demographic_parity(sex) <= 0.02`` or ``"false_positive_rate <= 0.1"``.
+        Constraints, such as ``demographic_parity(sex) <= 0.02`` or ``"false_positive_rate <= 0.1"``.
     X : array, sparse matrix or frame
-        A row of numbers for each example: numpy, scipy, pandas or polars. It is copied once, into our own memory.
+        Training rows as numpy, scipy, pandas or polars object. They are copied once.
     y : array_like
         Labels of two classes.
     sensitive : array_like, optional
-        The group of each row, for terms that compare groups and do not bring their own. Of several columns the combinations
-        count.
+        Group of each row, for terms that compare groups and do not have their own. Several columns define groups by their
+        combinations.
     sample_weight : array_like, optional
-        A weight for each row, in every term.
+        Weight of each row in every term.
     intercept : bool
-        Whether a constant is added to the scores.
+        Whether to add an intercept to the scores.
     solver : str
-        'auto' chooses, and says why in ``notes``; or one of ``thalweg.solvers("fit")``. For problems without constraints, 'lbfgs'
-        takes smooth objectives, and 'st-spg' and 'mspg', which step on single rows, a loss with its variance: they make 30 passes
-        if no limit is changed.
+        Solver; one of ``thalweg.solvers("fit")``, or 'auto', which chooses one and gives the reason in ``notes``. Without
+        constraints, 'lbfgs' is available for smooth objectives, and the stochastic 'st-spg' and 'mspg' for a loss with its
+        variance; they make 30 passes by default.
     options : dict, optional
-        Settings of the solver by their names in specs.
+        Settings of the solver with the names of specs.
     enforce : {'measured', 'surrogate'}
-        Whether the counted rates on the training rows must keep the bounds, or their smooth forms.
+        Whether the measured 0/1 rates on the training rows must satisfy the bounds, or their surrogates.
     seed : int, optional
-        Seed of everything that is drawn; 0 if absent.
+        Random seed; 0 by default.
     max_iter : int, optional
-        Iterations of all rounds of training.
+        Maximum number of iterations over all rounds of training.
     max_passes : float, optional
-        Passes over the rows of all rounds of training; for methods that step on single rows with ``max_iter=None``.
+        Maximum number of passes over the rows, for stochastic solvers with ``max_iter=None``.
     max_time : float, optional
-        Seconds of all rounds of training. Results that end by it differ between machines.
+        Time limit in seconds over all rounds of training. Results that stop at it differ between machines.
     feasibility : float
-        What a constraint may exceed its bound by, times the bound if that is above 1.
+        Feasibility tolerance: a constraint is satisfied if it exceeds its bound by at most ``feasibility * max(1, |bound|)``.
     n_threads : int
-        Threads for sums over rows; the numbers do not depend on it.
+        Number of threads for sums over rows. The result does not depend on it.
     start : array_like, optional
-        Weights and intercept to start from.
+        Initial weights and intercept.
     callback : callable, optional
-        Called with each measured iterate, as in :func:`thalweg.minimize`; ``StopIteration`` ends training. Constraints are those
-        of the smooth forms against your bounds, multipliers those of the problem that is being trained.
+        Called with each recorded iterate, as in :func:`thalweg.minimize`; ``StopIteration`` stops training. Constraint values are
+        surrogates minus the given bounds, dual variables those of the problem being trained.
     verbose : int
         1 shows progress.
 
     Returns
     -------
     FitResult
-        The model and what was measured.
+        Model and measured values.
 
     Examples
     --------
@@ -421,7 +419,7 @@ def fit(
     """
     payload, rows, _ = _rows.features(X)
     found, labels = _rows.classes(y, rows)
-    posed = Posed(
+    posed = TrainingProblem(
         objective,
         subject_to,
         payload,
@@ -476,7 +474,7 @@ def fit(
         objective=posed.objective,
         subject_to=posed.subject_to,
         enforce=enforce,
-        ctol=feasibility,
+        feasibility=feasibility,
     )
     finish(callback, result)
     return result

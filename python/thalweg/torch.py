@@ -1,9 +1,9 @@
-"""Constraints for PyTorch: an optimiser in the shape of ``torch.optim`` that makes the steps of two methods of the library.
+"""Constrained optimisation in PyTorch: a ``torch.optim`` optimiser with the steps of two methods of the library.
 
-The parameters, the graph and the batches stay PyTorch's; here is only what one step does. Runs, budgets, sets to project onto and
-certificates are :func:`thalweg.minimize`'s.
+Parameters, graph and batches belong to PyTorch. For runs with limits, projections and certificates, use
+:func:`thalweg.minimize`.
 
-The module can be imported without PyTorch: then :class:`ConstrainedOptimizer` takes any tensors that have ``grad``,
+The module can be imported without PyTorch. :class:`ConstrainedOptimizer` then takes any tensors that have ``grad``,
 ``backward``, ``detach``, ``clone``, ``copy_``, ``add_``, ``mul``, ``sum``, ``tolist``, ``ndim``, ``+`` and ``*``. With PyTorch it
 is a ``torch.optim.Optimizer``.
 """
@@ -23,15 +23,15 @@ except ImportError:
 
 __all__ = ["ConstrainedOptimizer"]
 
-#: For each method the name of its step size, and its settings; the values are the library's.
+#: Name of the step size and default settings of each method, as in the library.
 _METHODS: Dict[str, Tuple[str, Dict[str, Any]]] = {
     "ssg": ("eta", {"eta": 0.01, "tol": 1e-5, "infeasible_step": "fixed"}),
     "threes-econ": ("alpha", {"alpha": 0.01, "beta": 10.0, "nu": 1e-5, "q": 1, "s1": None, "s2": None}),
 }
 
 
-class _Plain:
-    """What of ``torch.optim.Optimizer`` is needed, for tensors that are not PyTorch's."""
+class _PlainOptimizer:
+    """Subset of ``torch.optim.Optimizer`` for other tensors than PyTorch's."""
 
     def __init__(self, params: Iterable, defaults: dict):
         self.defaults = defaults
@@ -39,7 +39,7 @@ class _Plain:
         self.param_groups: List[dict] = []
         groups = list(params)
         if not groups:
-            raise ValueError("params is empty: wanted parameters, or groups of them")
+            raise ValueError("params must have parameters or groups of them, got none")
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
 
@@ -63,7 +63,7 @@ class _Plain:
         saved = copy.deepcopy(state_dict)
         theirs, ours = [[len(group["params"]) for group in groups] for groups in (saved["param_groups"], self.param_groups)]
         if theirs != ours:
-            raise ValueError(f"state_dict has groups of {theirs} parameters: wanted {ours}")
+            raise ValueError(f"state_dict must have groups of {ours} parameters, got {theirs}")
         params = self._params()
         self.state = defaultdict(dict, {params[int(i)]: kept for i, kept in saved["state"].items()})
         for group, kept in zip(self.param_groups, saved["param_groups"]):
@@ -73,47 +73,48 @@ class _Plain:
         return [param for group in self.param_groups for param in group["params"]]
 
 
-_Base: Any = _Plain if torch is None else torch.optim.Optimizer
+_Base: Any = _PlainOptimizer if torch is None else torch.optim.Optimizer
 _no_grad: Callable[[], Any] = contextlib.nullcontext if torch is None else torch.no_grad
 _enable_grad: Callable[[], Any] = contextlib.nullcontext if torch is None else torch.enable_grad
 
 
 class ConstrainedOptimizer(_Base):
-    """Minimises an objective subject to constraints ``g_j <= 0``, a step at a time.
+    """Optimiser for an objective subject to constraints ``g_j <= 0``.
 
-    "ssg", the switching subgradient method: where the largest constraint is above ``tol``, a step on that constraint, else a step
-    on the objective. "threes-econ", 3S-Econ: a step on the objective plus ``beta`` times the largest constraint, whose slope is
-    ``clip(u / nu, 0, 1)``; u is an estimate of its value by SPIDER, made anew every ``q`` steps and in between moved by
-    differences on the same batch at two points.
+    "ssg", the switching subgradient method, takes a step on the largest constraint if it is above ``tol``, and otherwise on
+    the objective. "threes-econ", 3S-Econ, takes a step on the objective plus ``beta * clip(u / nu, 0, 1)`` times the largest
+    constraint, where u is a SPIDER estimate of its value: recomputed every ``q`` steps, and updated in between by differences on
+    the same batch at two points.
 
     Parameters
     ----------
     params : iterable
-        Parameters, or groups of them as in ``torch.optim``. A group may have an ``lr`` of its own.
+        Parameters or groups of them, as in ``torch.optim``. A group may have its own ``lr``.
     method : {'ssg', 'threes-econ'}
-        Which steps.
+        Method.
     **settings
-        By their names in the library, with its defaults. Of "ssg": eta (0.01), tol (1e-5) and infeasible_step, "fixed" or
-        "polyak", which steps to where the linearised constraint is 0. Of "threes-econ": alpha (0.01), beta (10), nu (1e-5),
-        q (1), s1 (all rows) and s2 (q).
+        Settings with the names and defaults of the library. For "ssg": eta (0.01), tol (1e-5) and infeasible_step, "fixed" or
+        "polyak" (a step to the zero of the linearised constraint). For "threes-econ": alpha (0.01), beta (10), nu (1e-5), q (1),
+        s1 (all rows) and s2 (q).
 
     Notes
     -----
-    The step size eta or alpha is ``lr`` in ``param_groups``, so that every ``lr_scheduler`` changes it. The other settings are in
-    ``param_groups`` too and the same for all groups. ``state_dict`` has all that a continuation needs to make the same steps, bit
-    for bit.
+    The step size eta or alpha is ``lr`` in ``param_groups``, so that any ``lr_scheduler`` can change it. The other settings are
+    in ``param_groups`` too and are the same for all groups. A run continued from its ``state_dict`` takes the same steps bit for
+    bit.
 
-    Several constraints count as the largest of them, the first of equals. Only what the step needs is differentiated.
+    Several constraints are replaced by the largest of them, the first if several are equal. Only the function of the step is
+    differentiated.
 
-    Differences from the library: there is no set to project onto, and the last point is what there is. With "threes-econ" one
-    batch serves the estimate and both subgradients; constraints are tracked by their values, so that each should be a mean over
-    rows; beta and q are numbers.
+    Differences from the library: there is no projection, and the output is the last point. With "threes-econ", one batch serves
+    the estimate and both subgradients; constraints are tracked by their values, so each should be a mean over rows; beta and q
+    are numbers.
 
-    In single precision ``nu`` should not be near the rounding of the constraints: 1e-3 rather than 1e-5.
+    In single precision, ``nu`` should be well above the rounding errors of the constraints: 1e-3 rather than 1e-5.
 
     Examples
     --------
-    The closure returns objective and constraints, and does not call ``backward``::
+    The closure returns objective and constraints and does not call ``backward``::
 
         optimizer = ConstrainedOptimizer(model.parameters(), "ssg", eta=0.05, tol=1e-3)
         for X, y, group in loader:
@@ -124,7 +125,7 @@ class ConstrainedOptimizer(_Base):
 
             objective, constraints = optimizer.step(closure)
 
-    3S-Econ says how many rows the next step wants, and calls the closure at two points where it needs a difference::
+    3S-Econ gives the batch size of the next step, and calls the closure at two points where it needs a difference::
 
         optimizer = ConstrainedOptimizer(model.parameters(), "threes-econ", nu=1e-3, q=32)
         for _ in range(1000):
@@ -135,19 +136,19 @@ class ConstrainedOptimizer(_Base):
 
     def __init__(self, params: Iterable, method: str = "ssg", **settings: Any):
         if method not in _METHODS:
-            raise ValueError(f"method = {method!r}: wanted 'ssg' or 'threes-econ'")
+            raise ValueError(f"method must be 'ssg' or 'threes-econ', got {method!r}")
         step, defaults = _METHODS[method]
         for name in settings:
             if name not in defaults:
-                hint = f"; the step size of '{method}' is called {step}" if name == "lr" else ""
-                raise TypeError(f"{name} is no setting of '{method}': wanted some of {', '.join(defaults)}{hint}")
+                hint = f", and its step size is {step}" if name == "lr" else ""
+                raise TypeError(f"'{method}' has no setting {name}; it has {', '.join(defaults)}{hint}")
         chosen = {**defaults, **settings}
         _check(chosen)
         super().__init__(params, {"method": method, "lr": chosen.pop(step), **chosen})
 
     @property
     def resets(self) -> bool:
-        """Whether the next step of "threes-econ" makes its estimate anew."""
+        """Whether the next step of "threes-econ" recomputes its estimate."""
         if self._of("method") != "threes-econ":
             return False
         if self._of("q") == 1:
@@ -157,7 +158,7 @@ class ConstrainedOptimizer(_Base):
 
     @property
     def batch_size(self) -> Optional[int]:
-        """Rows that the next step wants: s1 where the estimate is made anew, else s2. None asks for all; "ssg" takes any."""
+        """Batch size of the next step: s1 if the estimate is recomputed, otherwise s2. None means all rows, or any for "ssg"."""
         if self._of("method") != "threes-econ":
             return None
         if self.resets:
@@ -165,48 +166,48 @@ class ConstrainedOptimizer(_Base):
         return self._of("q") if self._of("s2") is None else self._of("s2")
 
     def add_param_group(self, param_group: dict) -> None:
-        """Adds a group; of its settings only ``lr`` may differ from those of the others."""
+        """Add a group. Only its ``lr`` may differ from those of the other groups."""
         super().add_param_group(param_group)
         added = self.param_groups[-1]
         try:
             _number("lr", added["lr"])
             for name in self.defaults:
                 if name != "lr" and added[name] != self._of(name):
-                    raise ValueError(f"{name} = {added[name]!r} in one group, {self._of(name)!r} in another: wanted one for all")
+                    raise ValueError(f"{name} must be the same for all groups, got {added[name]!r} and {self._of(name)!r}")
         except ValueError:
             self.param_groups.pop()
             raise
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Takes up a saved state, of the same method."""
+        """Load a saved state of the same method."""
         for group in state_dict["param_groups"]:
             if group.get("method") != self._of("method"):
-                raise ValueError(f"state_dict has the method {group.get('method')!r}: wanted {self._of('method')!r}")
+                raise ValueError(f"state_dict must have the method {self._of('method')!r}, got {group.get('method')!r}")
         super().load_state_dict(state_dict)
 
     def step(self, closure: Optional[Callable[[], Tuple[Any, Any]]] = None) -> Tuple[Any, Any]:
-        """Makes one step.
+        """Take one step.
 
         Parameters
         ----------
         closure : callable
-            ``closure()`` returns ``(objective, constraints)`` at the current parameters, which are not differentiated yet: a
-            tensor with one number, and a list of such tensors or a tensor with one number for each constraint ``g_j <= 0``.
-            "threes-econ" with ``q`` above 1 calls it twice in most steps, at the old parameters and at the new ones: it must
-            take the same batch.
+            ``closure()`` returns ``(objective, constraints)`` at the current parameters without calling ``backward``: a tensor
+            with one number, and a list of such tensors or a tensor with one number for each constraint ``g_j <= 0``.
+            "threes-econ" with ``q`` above 1 calls it twice in most steps, at the old and at the new parameters; it must use the
+            same batch.
 
         Returns
         -------
         tuple
-            What `closure` returned at the parameters that the step was made from.
+            Return value of `closure` at the parameters before the step.
 
         Notes
         -----
-        Gradients that are there are dropped, and those of the step are left in ``grad``. After an exception the parameters are as
-        before.
+        Existing gradients are discarded, and those of the step remain in ``grad``. After an exception the parameters are
+        unchanged.
         """
         if closure is None:
-            raise TypeError("step() without a closure: wanted a function that returns objective and constraints")
+            raise TypeError("step() needs a closure that returns objective and constraints")
         with _no_grad():
             return self._switch(closure) if self._of("method") == "ssg" else self._penalise(closure)
 
@@ -219,8 +220,8 @@ class ConstrainedOptimizer(_Base):
             if self._of("infeasible_step") == "polyak":
                 if square == 0.0:
                     raise ValueError(
-                        f"the gradient of the worst constraint is zero although its value is {value:.3e}: the constraint cannot "
-                        "be lowered from here, and a Polyak step is not defined"
+                        f"the gradient of the largest constraint is zero although its value is {value:.3e}; the Polyak step is "
+                        "undefined"
                     )
                 eta = value / square
         else:
@@ -230,7 +231,7 @@ class ConstrainedOptimizer(_Base):
 
     def _penalise(self, closure: Callable) -> Tuple[Any, Any]:
         resets = self.resets
-        # State that belongs to no parameter in particular is with the first, as that of torch.optim.LBFGS.
+        # State that belongs to no particular parameter is stored with the first, as in torch.optim.LBFGS.
         kept = self.state[self.param_groups[0]["params"][0]]
         before = None if resets else self._values_before(closure)
         objective, constraints, given = _ask(closure)
@@ -238,7 +239,7 @@ class ConstrainedOptimizer(_Base):
         if before is not None:
             if not len(before) == len(u) == len(kept["u"]):
                 raise ValueError(
-                    f"the closure returned {len(u)} constraints, before it was {len(kept['u'])}: wanted as many each time"
+                    f"the closure must return the same number of constraints each time, got {len(u)} after {len(kept['u'])}"
                 )
             u = [old + (now - then) for old, now, then in zip(kept["u"], u, before)]
         worst, value = _worst(u)
@@ -247,7 +248,7 @@ class ConstrainedOptimizer(_Base):
             penalised = objective + weight * constraints[worst] if weight > 0.0 else objective
         self._differentiate(penalised)
         if self._of("q") > 1:
-            # x_k is the point before for the next step.
+            # x_k is the previous point of the next step.
             for param in _all(self.param_groups):
                 self.state[param]["previous"] = param.detach().clone()
             kept.update(k=1 if resets else kept["k"] + 1, u=u)
@@ -255,7 +256,7 @@ class ConstrainedOptimizer(_Base):
         return objective, given
 
     def _values_before(self, closure: Callable) -> List[float]:
-        """The constraints at the parameters before the last step."""
+        """Return the constraints at the parameters before the last step."""
         params = _all(self.param_groups)
         now = [param.detach().clone() for param in params]
         try:
@@ -267,17 +268,17 @@ class ConstrainedOptimizer(_Base):
                 param.copy_(value)
 
     def _differentiate(self, what: Any) -> float:
-        """The gradient of `what` into ``grad``; returns its squared norm."""
+        """Store the gradient of `what` in ``grad`` and return its squared norm."""
         self.zero_grad()
         with _enable_grad():
             what.backward()
         square = sum(_number_in(p.grad.mul(p.grad).sum()) for p in _all(self.param_groups) if p.grad is not None)
         if not math.isfinite(square):
-            raise ValueError(f"the squared norm of the gradient is {square}: wanted a finite number")
+            raise ValueError(f"the squared norm of the gradient must be finite, got {square}")
         return square
 
     def _move(self, step: Optional[float]) -> None:
-        """``x - step * grad``; by default the step is that of the group."""
+        """Move to ``x - step * grad``; the default step is that of the group."""
         for group in self.param_groups:
             for param in group["params"]:
                 if param.grad is not None:
@@ -292,7 +293,7 @@ def _all(groups: List[dict]) -> list:
 
 
 def _ask(closure: Callable) -> Tuple[Any, List[Any], Any]:
-    """Objective, constraints one by one, and constraints as they were given; with their graphs."""
+    """Evaluate the closure; return objective, list of constraints, and constraints as given."""
     with _enable_grad():
         objective, constraints, given = _split(closure())
     _finite("the objective", objective)
@@ -300,16 +301,14 @@ def _ask(closure: Callable) -> Tuple[Any, List[Any], Any]:
 
 
 def _split(returned: Any) -> Tuple[Any, List[Any], Any]:
-    """The same of what a closure returned."""
+    """Split the return value of a closure into objective, list of constraints, and constraints as given."""
     if not isinstance(returned, (tuple, list)) or len(returned) != 2:
-        raise TypeError(f"the closure returned {type(returned).__name__}: wanted the pair (objective, constraints)")
+        raise TypeError(f"the closure must return the pair (objective, constraints), got {type(returned).__name__}")
     objective, given = returned
     if given is None or isinstance(given, (tuple, list)):
         return objective, list(given or ()), given
     if given.ndim > 1:
-        raise ValueError(
-            f"the constraints have {given.ndim} dimensions: wanted a list of numbers, or a tensor with one dimension"
-        )
+        raise ValueError(f"the constraints must be a list of numbers or a tensor with one dimension, got {given.ndim} dimensions")
     return objective, [given] if given.ndim == 0 else list(given), given
 
 
@@ -320,7 +319,7 @@ def _values(constraints: List[Any]) -> List[float]:
 def _finite(what: str, tensor: Any) -> float:
     value = _number_in(tensor)
     if not math.isfinite(value):
-        raise ValueError(f"{what} is {value}: wanted a finite number")
+        raise ValueError(f"{what} must be finite, got {value}")
     return value
 
 
@@ -329,7 +328,9 @@ def _number_in(tensor: Any) -> float:
     while isinstance(value, list) and len(value) == 1:
         value = value[0]
     if isinstance(value, list):
-        raise ValueError(f"a tensor with {len(value)} entries: wanted one number, such as a mean")
+        raise ValueError(
+            f"objective and constraints must be single numbers such as means, got a tensor with {len(value)} entries"
+        )
     return float(value)
 
 
@@ -343,21 +344,21 @@ def _worst(values: List[float]) -> Tuple[int, float]:
 
 
 def _check(settings: Dict[str, Any]) -> None:
-    """Refuses what cannot be meant."""
+    """Check that every setting is in range."""
     for name, value in settings.items():
         if name == "infeasible_step":
             if value not in ("fixed", "polyak"):
-                raise ValueError(f"infeasible_step = {value!r}: wanted 'fixed' or 'polyak'")
+                raise ValueError(f"infeasible_step must be 'fixed' or 'polyak', got {value!r}")
         elif name in ("q", "s1", "s2"):
             if (value is None and name != "q") or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
                 continue
-            raise ValueError(f"{name} = {value!r}: wanted a whole number, 1 or larger")
+            raise ValueError(f"{name} must be a positive integer, got {value!r}")
         else:
             _number(name, value, least=0.0 if name == "tol" else None)
 
 
 def _number(name: str, value: Any, least: Optional[float] = None) -> None:
-    wanted = "a finite number above 0" if least is None else f"a finite number of at least {least:g}"
+    expected = "positive and finite" if least is None else f"finite and at least {least:g}"
     fits = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     if not fits or not (value > 0.0 if least is None else value >= least):
-        raise ValueError(f"{name} = {value!r}: wanted {wanted}")
+        raise ValueError(f"{name} must be {expected}, got {value!r}")

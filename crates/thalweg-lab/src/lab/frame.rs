@@ -143,7 +143,7 @@ pub fn chosen(store: &Store, name: Option<&str>) -> Result<Vec<Stored>> {
         let hint = thalweg::suggest::did_you_mean(name, names.iter().map(String::as_str));
         let wanted =
             if names.is_empty() { "there is none in the store".into() } else { format!("expected one of {}", names.join(", ")) };
-        return Err(Error::Request(format!("experiment '{name}' is not known{hint}: {wanted}")));
+        return Err(Error::Request(format!("experiment '{name}' is not known{hint}; {wanted}")));
     }
     Ok(found)
 }

@@ -130,7 +130,7 @@ pub fn run(experiment: &Experiment, store: Store, how: &RunOptions, watch: &dyn 
     if let (Some(only), false) = (&how.only, jobs.iter().any(wanted)) {
         let names: Vec<String> = jobs.iter().take(3).map(|job| experiment.describe(job)).collect();
         return Err(Error::Request(format!(
-            "--only {only}: no run is called so; expected part of a name such as {}",
+            "no run has '{only}' in its name; expected part of a name such as {}",
             names.join("; ")
         )));
     }
