@@ -166,7 +166,7 @@ pub fn lab_run(
             keep(Python::attach(|py| board.report(py, report)));
         }
         let done = ended.map_err(|_| PyRuntimeError::new_err("the experiment ended in a panic, which is a bug"))?;
-        Ok((experiment.name, done.map_err(|error| of_lab(error))?))
+        Ok((experiment.name, done.map_err(of_lab)?))
     })?;
     Ok((name, done.worked, done.found, done.interrupted, raised.take()))
 }
