@@ -31,8 +31,8 @@ pub struct FitOptions {
     /// Switching tolerance, by which the bounds are tightened. By default a hundredth of the smallest bound.
     pub tol: Option<f64>,
     /// Limits for the pilot runs and all rounds together. The iteration limit is never exceeded; for passes, samples and seconds,
-    /// the step that reaches the limit is the last one. Default 3,000 iterations, or 30 passes for solvers that step on single
-    /// rows.
+    /// the step that reaches the limit is the last one. Default 3,000 iterations and 60 seconds, or 30 passes for solvers that
+    /// step on single rows.
     pub budget: Budget,
     /// Which left-hand side of constraints on rates must satisfy the bound.
     pub enforce: Enforce,
