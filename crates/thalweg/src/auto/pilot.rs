@@ -149,7 +149,7 @@ impl Score {
     }
 }
 
-/// The best of several candidates by score; the first one among equals.
+/// Best of several candidates by score; the first one among equals.
 #[derive(Debug, Clone)]
 pub struct Pilot<C> {
     best: Option<(C, Score)>,

@@ -54,7 +54,7 @@ pub trait Values: Description {
     }
 }
 
-/// Default implementation of [`Values::constraint_values_many`].
+/// Implements the default of [`Values::constraint_values_many`].
 pub(crate) fn point_by_point<V: Values + ?Sized>(
     problem: &V,
     points: &[f64],
@@ -71,7 +71,7 @@ pub(crate) fn point_by_point<V: Values + ?Sized>(
     Ok(())
 }
 
-/// Default implementation of the methods that a problem without constraints need not provide.
+/// Implements the default of methods that a problem without constraints need not provide.
 fn no_constraints(count: usize, method: &str) -> Result<()> {
     if count == 0 {
         return Ok(());

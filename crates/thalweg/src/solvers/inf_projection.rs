@@ -253,7 +253,7 @@ impl Outputs {
 /// Maximum number of samples used to compute the profiled scalar.
 const PROFILE_SAMPLES: usize = 65_536;
 
-/// The problem with its profiled scalar fixed, if it has one. The value itself is part of the checkpoint and passed in.
+/// Problem with its profiled scalar fixed, if it has one. The value itself is part of the checkpoint and passed in.
 #[derive(Debug, Default)]
 pub(super) struct Profiled {
     held: Option<Held>,

@@ -223,9 +223,9 @@ fn check_iterate(x: &[f64]) -> Result<()> {
     }
 }
 
-/// A solver that uses subgradients.
+/// Solver that uses subgradients.
 pub type FirstOrder<'s> = dyn for<'e> Solver<dyn Eval + 'e> + 's;
-/// A solver that uses function values only.
+/// Solver that uses function values only.
 pub type ZerothOrder<'s> = dyn for<'e> Solver<dyn ValueEval + 'e> + 's;
 
 /// Solver of either kind.

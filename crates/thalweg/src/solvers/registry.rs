@@ -19,7 +19,7 @@ pub enum Needs {
     Values,
     /// Values and subgradients.
     Subgradients,
-    /// The inf-projection form, see [`crate::infproj`].
+    /// The inf-projection form, see [`crate::oracle::InfProjection`].
     InfProjection,
     /// The loss of each sample, whose worst weighted mean is minimised.
     SampleLosses,

@@ -111,7 +111,7 @@ impl Settings {
 /// are more stable, but the theorem does not cover them. If y has one entry per sample, a step in y updates only the drawn
 /// entries. A profiled scalar (as in the square root form of a variance) is updated at stages 1, 2, 4, 8, ….
 ///
-/// **Settings.** [`Settings`]: gamma, mu, stages, stage_steps, rule, batch, order, output, weight, iterates.
+/// **Settings.** [`Settings`]: gamma, mu, stages, stage_steps, rule, batch, order, draws, output, weight, iterates.
 ///
 /// **Reference.** Yan, Xu, Zhang, Wang and Yang, *Stochastic optimization for non-convex inf-projection problems*.
 #[derive(Debug)]

@@ -27,7 +27,7 @@ pub(super) struct Move {
     pub lambda: f64,
 }
 
-/// The weights p and the slopes z_p.
+/// Weights p and the slopes z_p.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Weights {
     /// Number of constraints.
