@@ -1,38 +1,38 @@
 //! The error type of the library. Every message names the thing, its value and what was expected.
 
-/// What went wrong: refused before the first step, or met during a run.
+/// Error of the library, raised before the first step or during a run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A setting has a value that cannot be used.
+    /// A setting has an invalid value.
     #[error("{}", setting_sentence(name, value, wanted))]
     Setting {
         /// Name of the setting, as in TOML and Python.
         name: String,
-        /// The value that was given.
+        /// The given value.
         value: String,
-        /// What would have been accepted.
+        /// Description of the accepted values.
         wanted: String,
     },
     /// A vector or matrix has the wrong size.
     #[error("{what} has {got} entries; expected {wanted}")]
     Length {
-        /// The thing that has the wrong size.
+        /// What has the wrong size.
         what: String,
-        /// Its size.
+        /// Actual size.
         got: usize,
-        /// The size that fits.
+        /// Expected size.
         wanted: usize,
     },
     /// A value, gradient or point became NaN or infinite.
     #[error("{what} is {value}; expected a finite number")]
     NotFinite {
-        /// The quantity, by name.
+        /// Name of the quantity.
         what: String,
         /// NaN or an infinity.
         value: f64,
     },
-    /// The problem cannot be posed, or a method refuses it.
+    /// The problem is invalid, or a solver does not support it.
     #[error("{0}")]
     Problem(String),
     /// A term compares groups, but the data have no group column.
@@ -41,7 +41,7 @@ pub enum Error {
     /// An oracle could not be evaluated.
     #[error("{0}")]
     Oracle(String),
-    /// A checkpoint cannot be read, written, or belongs to something else.
+    /// A checkpoint cannot be read or written, or belongs to a different run.
     #[error("checkpoint {0}")]
     Checkpoint(String),
 }
@@ -50,16 +50,17 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// A refused setting.
+    /// Creates the error for an invalid setting.
     pub fn setting(name: impl Into<String>, value: impl ToString, wanted: impl Into<String>) -> Self {
         Error::Setting { name: name.into(), value: value.to_string(), wanted: wanted.into() }
     }
 }
 
-/// The value that stands for a setting that was not given.
+/// Value shown for a setting that was not given.
 pub const NOT_GIVEN: &str = "(not given)";
 
-/// `eta must be a number above 0, got -1`. An explanation after a colon in `wanted` moves to the end of the sentence.
+/// Formats the sentence `eta must be a number above 0, got -1`. An explanation after a colon in `wanted` moves to the end of the
+/// sentence.
 pub fn setting_sentence(name: &str, value: &str, wanted: &str) -> String {
     if value == NOT_GIVEN {
         return format!("{name} is missing; it must be {wanted}");
@@ -70,12 +71,12 @@ pub fn setting_sentence(name: &str, value: &str, wanted: &str) -> String {
     }
 }
 
-/// Refuses a vector whose length is not `wanted`.
+/// Returns an error unless the length is `wanted`.
 pub fn check_length(what: &str, got: usize, wanted: usize) -> Result<()> {
     if got == wanted { Ok(()) } else { Err(Error::Length { what: what.into(), got, wanted }) }
 }
 
-/// Refuses NaN and infinities.
+/// Returns an error for NaN and infinities.
 pub fn check_finite(what: &str, value: f64) -> Result<()> {
     if value.is_finite() { Ok(()) } else { Err(Error::NotFinite { what: what.into(), value }) }
 }

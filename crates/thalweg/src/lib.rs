@@ -1,19 +1,19 @@
-//! Optimisation under constraints where nothing is smooth or convex, gradients are noisy or missing, and data are large.
+//! Constrained optimisation for problems that are nonsmooth and nonconvex, with stochastic or missing gradients and large data.
 //! Printing, file formats and the command line are in the crate `thalweg-lab`.
 //!
-//! The modules, each of which uses only those above it (and [`error`], which all use):
+//! The modules, each of which uses only those above it (and [`error`], which all of them use):
 //!
 //! | module | content |
 //! |---|---|
 //! | [`math`] | vectors, matrices, reproducible sums, random numbers |
 //! | [`sets`] | simple sets: projections and linear minimisers |
-//! | [`oracle`] | the traits that a problem implements, and ready problems |
-//! | [`eval`] | the counted, checked gate between a solver and a problem |
-//! | [`estimate`] | mini-batches and estimators in little memory |
+//! | [`oracle`] | the traits that a problem implements, and ready-made problems |
+//! | [`eval`] | counted and checked evaluation of a problem by a solver |
+//! | [`estimate`] | mini-batches and estimators that take little memory |
 //! | `cuts` | cutting-plane models |
-//! | [`certify`] | certificates that need no solver |
-//! | [`plan`] | from constants to the parameters that theorems prescribe |
-//! | [`solvers`] | the methods |
+//! | [`certify`] | certificates that do not run a solver |
+//! | [`plan`] | parameters that theorems prescribe for given constants |
+//! | [`solvers`] | the solvers |
 //! | [`assess`] | measures of stationarity that run a solver |
 //! | [`run`] | run loop, budget, records, checkpoints, outcome |
 //! | [`learn`], [`bilevel`] | problems on data, pessimistic bilevel problems |

@@ -1,13 +1,13 @@
-//! Notes on a run: what a careful reader of a result should know, as data.
+//! Notes on a run: facts a careful reader should know about a result, as data.
 //!
-//! Programs match on the variants, people read [`Display`](std::fmt::Display). In JSON a note is an object with its `kind`, its
-//! numbers and names, and the sentence as `text`.
+//! Programs match on the variants; [`Display`](std::fmt::Display) gives the sentence. In JSON a note is an object with its
+//! `kind`, its numbers and names, and the sentence as `text`.
 
 use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A remark about a run, a fit or a returned point.
+/// Note on a run, a fit or a returned point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", tag = "kind", rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -23,7 +23,7 @@ pub enum Note {
         /// Path of the checkpoint.
         file: String,
     },
-    /// A checkpoint could not be written. The run went on without it.
+    /// A checkpoint could not be written. The run continued without it.
     CheckpointNotSaved {
         /// The error.
         reason: String,
@@ -35,7 +35,7 @@ pub enum Note {
         /// Distance between the given start and its projection.
         distance: f64,
     },
-    /// The run failed, and the returned point is the iterate before the failure.
+    /// The run failed, and the returned point is the last iterate before the failure.
     LastGoodPoint,
     /// The solver's point was infeasible and was projected onto the constraints.
     Repaired {
@@ -72,7 +72,7 @@ pub enum Note {
     },
 
     // Proximal-point solvers.
-    /// No proximal subproblem was finished, so that the centre is still the start.
+    /// No proximal subproblem was finished, so the centre is still the start.
     NoSubproblemFinished {
         /// Iterations of each subproblem.
         inner_iterations: u64,
@@ -137,7 +137,7 @@ pub enum Note {
     BallActive {
         /// Radius of the ball.
         radius: f64,
-        /// Its multiplier.
+        /// Multiplier of the ball.
         multiplier: f64,
     },
     /// The coupled variable of an inf-projection problem reached the upper end of its interval.
@@ -182,13 +182,13 @@ pub enum Note {
         /// Number of step sizes tried.
         tried: usize,
     },
-    /// Training used another bound on the surrogate than the requested bound.
+    /// Training used a surrogate bound that differs from the requested bound.
     SurrogateBoundMoved {
         /// Name of the constraint.
         constraint: String,
         /// Requested bound.
         bound: f64,
-        /// Bound on the surrogate.
+        /// Surrogate bound.
         surrogate_bound: f64,
     },
     /// Training lowered the temperature of a surrogate.
@@ -198,7 +198,7 @@ pub enum Note {
         /// Factor on the temperature.
         factor: f64,
     },
-    /// The model misses a bound.
+    /// The model violates a bound.
     BoundMissed {
         /// Name of the constraint.
         constraint: String,
@@ -208,7 +208,7 @@ pub enum Note {
         bound: f64,
         /// Whether `value` is a 0/1 rate rather than a surrogate.
         measured: bool,
-        /// Whether the constraint is one of those that were proved to conflict.
+        /// Whether the constraint is one of those proved to conflict.
         conflicting: bool,
     },
 
@@ -223,7 +223,7 @@ pub enum Note {
         /// The error.
         reason: String,
     },
-    /// Products with second derivatives are finite differences of gradients.
+    /// Hessian-vector products are finite differences of gradients.
     FiniteDifferences,
     /// A multiplier of the inner maximisation is at its bound.
     InnerMultiplierAtBound {
@@ -231,12 +231,12 @@ pub enum Note {
         bound: f64,
     },
 
-    /// A sentence without further data, and what older versions stored.
+    /// Sentence without further data, also used for notes stored by older versions.
     #[serde(skip)]
     Text(String),
 }
 
-/// The functions that a constant belongs to.
+/// Functions that a constant belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Functions {
@@ -246,7 +246,7 @@ pub enum Functions {
     Constraints,
 }
 
-/// Why a line search makes no progress.
+/// Cause of a stalled line search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StallCause {
@@ -268,7 +268,7 @@ impl From<&str> for Note {
     }
 }
 
-/// Up to this many constraints are listed one by one in the sentence about estimated constants.
+/// Number of constraints up to which the note on estimated constants lists each one.
 const LISTED_CONSTANTS: usize = 8;
 
 impl Display for Note {
@@ -425,7 +425,7 @@ fn estimates(objective: Option<f64>, constraints: &[(usize, f64)]) -> String {
     parts.join(", ")
 }
 
-/// A note as it is stored.
+/// Note in its stored form.
 #[derive(Serialize)]
 struct Labelled<'a> {
     #[serde(flatten, with = "Note")]
@@ -448,7 +448,7 @@ impl Serialize for Note {
     }
 }
 
-/// What may be found where a note was stored: a sentence in results of older versions, and kinds of newer versions.
+/// Stored forms of a note: a sentence in results of older versions, and kinds from newer versions.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Stored {

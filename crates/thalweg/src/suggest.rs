@@ -1,7 +1,7 @@
-//! What a mistyped word was probably meant to be. Used wherever a user names something from a known list.
+//! Suggestions for misspelt names, used wherever a user names something from a known list.
 
-/// The known word that is nearest to `word`, if one is near enough to be a likely slip: by edits (a swap of neighbours is
-/// one), else the first that continues `word` or that `word` continues.
+/// Returns the known word nearest to `word`, if it is close enough to be a likely typing error: by edit distance (a transposition
+/// is one edit), otherwise the first word that extends `word` or is a prefix of it.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.trim().to_lowercase();
     let allowed = 1 + word.chars().count() / 4;
@@ -21,12 +21,12 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     best.map(|(_, candidate)| candidate).or(longer)
 }
 
-/// The sentence part " (did you mean x?)", or nothing.
+/// Returns the suffix " (did you mean x?)", or an empty string.
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, known).map(|near| format!(" (did you mean {near}?)")).unwrap_or_default()
 }
 
-/// Number of edits from `a` to `b`: characters put in, left out, replaced, or two neighbours swapped.
+/// Returns the edit distance from `a` to `b`: insertions, deletions, replacements and transpositions of neighbours.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut before = vec![];

@@ -166,7 +166,7 @@ pub struct Groups {
 /// One rate in every group.
 #[derive(Debug, Clone, Serialize)]
 pub struct Rate {
-    /// What is counted: "predicted positive".
+    /// The quantity, such as "positive predictions".
     pub name: String,
     /// Share in each group, training rows.
     pub training: Vec<Option<f64>>,

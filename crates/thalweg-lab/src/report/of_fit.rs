@@ -89,13 +89,13 @@ fn lead(model: &Model) -> String {
     let mut text = capital(&m.verdict()) + ".";
     text += &match &m.held_out {
         Some(held) => format!(
-            " {} of {} held-out rows are predicted right, {} of the training rows.",
+            " The accuracy is {} on {} held-out rows and {} on the training rows.",
             percent(held.accuracy),
             thousands(held.rows),
             percent(m.training.accuracy)
         ),
         None => format!(
-            " {} of the {} training rows are predicted right; none were held out.",
+            " The accuracy is {} on the {} training rows; none were held out.",
             percent(m.training.accuracy),
             thousands(m.training.rows)
         ),
@@ -133,9 +133,9 @@ fn groups(training: &Quality, held_out: Option<&Quality>) -> Option<Groups> {
         Rate { name: name.into(), training: of(training), held_out: held_out.map_or(vec![], of) }
     };
     let rates = vec![
-        rate("predicted positive", |g| g.predicted),
-        rate("predicted right", |g| g.accuracy),
-        rate("labelled positive", |g| g.positive),
+        rate("positive predictions", |g| g.predicted),
+        rate("accuracy", |g| g.accuracy),
+        rate("positive labels", |g| g.positive),
     ];
     (!groups.is_empty()).then(|| Groups { title: "Groups".into(), groups, rates })
 }
@@ -331,7 +331,7 @@ fn facts(trained: &Trained) -> Facts {
 
 fn quality(q: &Quality) -> String {
     format!(
-        "{}: {} predicted right, {} labelled positive, {} predicted positive, objective {}",
+        "{}: accuracy {}, {} positive labels, {} positive predictions, objective {}",
         thousands(q.rows),
         percent(q.accuracy),
         percent(q.positive),

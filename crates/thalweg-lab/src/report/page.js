@@ -839,7 +839,7 @@ function bounds(data) {
       const lines = wrap(c.name, Math.floor((width - 120) / 8.8));
       const values = finite([0, c.bound, c.value, c.held_out]), lo = min(...values), hi = max(...values);
       const x = scale([lo, lo + (hi - lo || 1) * 1.12], false, 1, width - 1), look = c.kept === false ? 's1' : 's0';
-      const [words, tone] = c.kept === null ? ['measured only', ''] : c.kept ? ['✓ kept', 'good'] : ['✗ missed', 'bad'];
+      const [words, tone] = c.kept === null ? ['not enforced', ''] : c.kept ? ['✓ satisfied', 'good'] : ['✗ violated', 'bad'];
       const share = c.bound > 0 ? `, ${about(c.value / c.bound, 3)} of the bound` : '';
       const held = known(c.held_out) ? ` · held-out ${number(c.held_out)}, ${c.held_out > c.bound ? 'above it' : 'within'}` : '';
       const said = wrap(`training ${number(c.value)}${share}${held}`, Math.floor(width / 6.4)), y = top + 18 * lines.length + 17 * said.length + 17;
@@ -857,7 +857,7 @@ function bounds(data) {
     svg.setAttribute('viewBox', `0 0 ${width} ${top}`);
     return [svg];
   };
-  const rows = () => [['constraint', 'bound', 'training', 'held-out', 'kept'], ...data.constraints.map(c => [c.name, c.bound, c.value, c.held_out, c.kept])];
+  const rows = () => [['constraint', 'bound', 'training', 'held-out', 'satisfied'], ...data.constraints.map(c => [c.name, c.bound, c.value, c.held_out, c.kept])];
   return simple('bounds', data, rows, draw, key([['bar', 'training rows'], ...(data.constraints.some(c => known(c.held_out)) ? [['diamond', 'held-out rows']] : [])]));
 }
 

@@ -1,5 +1,5 @@
-//! Measures of stationarity at a point, including those that solve a proximal subproblem with a solver. Certificates that need no
-//! solver are in [`crate::certify`].
+//! Measures of stationarity at a point, including those that solve a proximal subproblem with a solver. Certificates that do not
+//! run a solver are in [`crate::certify`].
 
 mod penalised;
 mod switching;
@@ -16,35 +16,35 @@ use crate::{Error, Result};
 pub use penalised::{Penalised, PenalisedStationarity, of_penalty};
 pub use switching::{NearStationarity, Switching, by_switching};
 
-/// Measures of stationarity to take at a point.
+/// Measures of stationarity to compute at a point.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Measures {
-    /// Of the problem itself, with bounds that hold.
+    /// Certificate of near-stationarity with proved bounds.
     pub bounds: Option<Bounds>,
-    /// Of the problem itself, by switching.
+    /// Near-stationarity estimated by a run of the switching subgradient method.
     pub switching: Option<Switching>,
-    /// Of a smoothed penalty.
+    /// Near-stationarity of the smoothed penalty.
     pub penalised: Option<Penalised>,
 }
 
-/// The measures that were taken at a point.
+/// Measures of stationarity computed at a point.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Of the problem itself, with bounds.
+    /// Certificate of near-stationarity with bounds.
     pub bounds: Option<Certificate>,
-    /// Of the problem itself.
+    /// Near-stationarity estimated by switching.
     pub switching: Option<NearStationarity>,
-    /// Of a smoothed penalty.
+    /// Near-stationarity of the smoothed penalty.
     pub penalised: Option<PenalisedStationarity>,
 }
 
 impl Measures {
-    /// Whether there is nothing to measure.
+    /// Returns whether no measure is selected.
     pub fn is_empty(&self) -> bool {
         *self == Measures::default()
     }
 
-    /// Takes the measures at `x`.
+    /// Computes the measures at `x`.
     pub fn take(&self, problem: &dyn Subgradients, x: &[f64]) -> Result<Measured> {
         Ok(Measured {
             bounds: self.bounds.map(|how| certify(problem, x, &how)).transpose()?,
@@ -53,7 +53,7 @@ impl Measures {
         })
     }
 
-    /// Checks that the measures can be taken at `x`, without the effort of taking them.
+    /// Checks that the measures can be computed at `x`, without computing them.
     pub fn check(&self, problem: &dyn Subgradients, x: &[f64]) -> Result<()> {
         let posed = Measures {
             bounds: self.bounds.map(|how| Bounds { evaluations: 1, ..how }),
@@ -64,7 +64,7 @@ impl Measures {
     }
 }
 
-/// Weak-convexity constants of the objective and of all constraints together; none where one is not known.
+/// Returns the weak-convexity constants of the objective and of all constraints together; `None` if one is unknown.
 fn moduli(problem: &dyn Subgradients) -> (Option<f64>, Option<f64>) {
     let constraints = (0..problem.num_constraints())
         .map(|j| problem.constraint_modulus(j).and_then(Modulus::known))
@@ -72,8 +72,8 @@ fn moduli(problem: &dyn Subgradients) -> (Option<f64>, Option<f64>) {
     (problem.objective_modulus().and_then(Modulus::known), constraints)
 }
 
-/// Runs `solver` from the point of the domain nearest to `x` until a step moves the iterate by less than `step`, or for
-/// `iterations`; returns the last iterate and the number of iterations.
+/// Runs `solver` from the projection of `x` onto the domain until a step moves the iterate by less than `step`, or for
+/// `iterations`. Returns the last iterate and the number of iterations.
 fn settle(
     problem: &dyn Subgradients,
     solver: &mut FirstOrder,
@@ -96,7 +96,7 @@ fn settle(
     Ok((y, iterations))
 }
 
-/// The error for a constant that is needed and not known.
+/// Creates the error for a missing constant.
 fn unknown(what: &str, name: &str) -> Error {
     Error::Problem(format!("the weak-convexity constant of {what} is not known: give {name}, or state the constant"))
 }

@@ -1,5 +1,5 @@
-//! Near-stationarity of the smoothed penalty, the measure of the 3S-Econ paper: the distance to the proximal point of
-//! `F_nu = f + beta h_nu(g)`. It says nothing about feasibility.
+//! Near-stationarity of the smoothed penalty, as measured by Liu and Xu: the distance to the proximal point of
+//! `F_nu = f + beta h_nu(g)`. It does not measure feasibility.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,19 +12,19 @@ use crate::oracle::Subgradients;
 use crate::solvers::threes_econ::{Beta, Settings};
 use crate::solvers::{Schedule, ThreesEcon};
 
-/// The penalty and the effort.
+/// Options of the measure: penalty and effort.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Penalised {
     /// Weight of the penalty.
     pub beta: f64,
-    /// Its smoothing.
+    /// Smoothing parameter of the penalty.
     pub nu: f64,
-    /// Weak-convexity constant of F_nu; rho_f + beta rho_g, and at least 1/2, if absent.
+    /// Weak-convexity constant of F_nu. By default `rho_f + beta rho_g`, and at least 1/2.
     pub rho: Option<f64>,
-    /// Iterations at most.
+    /// Maximum number of iterations.
     pub iterations: u64,
-    /// Ends when a step moves the point by less than this.
+    /// Stop when a step moves the point by less than this.
     pub step: f64,
 }
 
@@ -34,22 +34,22 @@ impl Default for Penalised {
     }
 }
 
-/// The answer: without a bound on its error, as in the paper.
+/// Near-stationarity of the smoothed penalty, without an error bound, as in Liu and Xu.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PenalisedStationarity {
     /// `||2 rho (x - xtilde)||`, the gradient norm of the Moreau envelope of F_nu.
     pub gradient: f64,
     /// `||x - xtilde||`.
     pub distance: f64,
-    /// The last iterate on the proximal problem.
+    /// Last iterate on the proximal subproblem.
     pub xtilde: Vec<f64>,
-    /// Iterations made.
+    /// Number of iterations.
     pub iterations: u64,
-    /// The constant that was used.
+    /// The weak-convexity constant used.
     pub rho: f64,
 }
 
-/// Solves `min F_nu(y) + rho ||y - x||^2` by subgradient steps `2 / (rho (t + 2))`; the problem is rho-strongly convex.
+/// Solves `min F_nu(y) + rho ||y - x||^2` by subgradient steps `2 / (rho (t + 2))`. The problem is rho-strongly convex.
 pub fn of_penalty(problem: &dyn Subgradients, x: &[f64], how: &Penalised) -> Result<PenalisedStationarity> {
     check_length("the point", x.len(), problem.dim())?;
     let rho = match (how.rho, moduli(problem)) {

@@ -1,5 +1,5 @@
-//! Near-stationarity as the papers measure it: the proximal subproblem at the point is solved by a long run of the switching
-//! method, and its last iterate is trusted. The number has no error bar; it allows comparing curves with printed ones.
+//! Near-stationarity as measured in the papers: the proximal subproblem at the point is solved approximately by a long run of the
+//! switching subgradient method. The result has no error bound; it serves to compare curves with published ones.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,19 +11,19 @@ use crate::oracle::{Draw, Pick, Subgradients};
 use crate::solvers::{Schedule, Ssg, ssg};
 use crate::{Error, Result};
 
-/// The subproblem and the effort.
+/// Options of the measure: subproblem and effort.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Switching {
-    /// Proximal coefficient on f; twice the weak-convexity constant of f, and at least 1, if absent.
+    /// Proximal coefficient on f. By default twice the weak-convexity constant of f, and at least 1.
     pub rho_hat: Option<f64>,
-    /// Proximal coefficient on the constraints; twice their constant if absent, so 0 where they are convex.
+    /// Proximal coefficient on the constraints. By default twice their weak-convexity constant, so 0 if they are convex.
     pub rho_hat_g: Option<f64>,
     /// Switching tolerance.
     pub tol: f64,
-    /// Iterations at most.
+    /// Maximum number of iterations.
     pub iterations: u64,
-    /// Ends when a step moves the point by less than this.
+    /// Stop when a step moves the point by less than this.
     pub step: f64,
 }
 
@@ -33,7 +33,7 @@ impl Default for Switching {
     }
 }
 
-/// The answer: a distance without a bound on its error.
+/// Distance to the approximate proximal point, without an error bound.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NearStationarity {
     /// `||xhat - x||`.
@@ -42,16 +42,16 @@ pub struct NearStationarity {
     pub xhat: Vec<f64>,
     /// f(xhat) + (rho_hat / 2) ||xhat - x||^2.
     pub envelope: f64,
-    /// The largest constraint of the subproblem at xhat, signed.
+    /// Largest constraint value of the subproblem at xhat, signed.
     pub violation: f64,
-    /// Iterations made.
+    /// Number of iterations.
     pub iterations: u64,
-    /// The proximal coefficients that were used, on f and on the constraints.
+    /// The proximal coefficients used, on f and on the constraints.
     pub coefficients: (f64, f64),
 }
 
-/// Solves `min f(y) + (rho_hat / 2) ||y - x||^2` subject to the constraints by switching with steps
-/// `2 / ((rho_hat - rho)(t + 2))` and returns the distance of its last iterate from `x`.
+/// Solves `min f(y) + (rho_hat / 2) ||y - x||^2` subject to the constraints by the switching subgradient method with steps
+/// `2 / ((rho_hat - rho)(t + 2))`. Returns the distance of its last iterate from `x`.
 pub fn by_switching(problem: &dyn Subgradients, x: &[f64], how: &Switching) -> Result<NearStationarity> {
     check_length("the point", x.len(), problem.dim())?;
     let (rho, rho_g) = moduli(problem);

@@ -1,4 +1,4 @@
-//! The rule that chooses a solver, with the evidence for the choice as data.
+//! Rule that chooses a solver, and the evidence for the choice as data.
 
 use std::fmt;
 
@@ -10,16 +10,16 @@ use crate::oracle::{Source, Subgradients};
 use crate::run::{Options, Record, StopReason};
 use crate::solvers::{Config, Schedule, SolverName, Ssg, StSpg, ssg, st_spg, threes_econ};
 
-/// A solver with settings, and why it was chosen.
+/// Chosen solver with settings and evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
-    /// The solver. A run with these settings and the same seed repeats the run that was chosen.
+    /// The solver and its settings. A run with these settings and the same seed reproduces the chosen run.
     pub config: Config,
-    /// Why this one.
+    /// Reason for the choice.
     pub evidence: Evidence,
 }
 
-/// What a choice is based on. Its text is for people: what the problem is like, and the reason.
+/// Evidence for a choice. Its text describes the problem and the reason.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// Number of variables.
@@ -28,31 +28,31 @@ pub struct Evidence {
     pub constraints: usize,
     /// Samples in one full evaluation; 0 for a deterministic problem.
     pub samples: u64,
-    /// What is known of weak-convexity constants.
+    /// Which weak-convexity constants are available.
     pub constants: Constants,
     /// The chosen solver.
     pub solver: SolverName,
-    /// The property that decided.
+    /// The decisive property of the problem.
     pub reason: Reason,
-    /// The trial runs that settings were chosen by.
+    /// Pilot runs that chose the settings.
     pub trials: Option<Trials>,
 }
 
-/// What is known of the weak-convexity constants of a problem.
+/// Availability of the weak-convexity constants of a problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Constants {
-    /// Every function has one.
+    /// Every function has a proved or claimed constant.
     Known,
-    /// Every function has one, some of which are estimated during the run.
+    /// Every function has a constant; some are estimated during the run.
     Estimated,
-    /// The objective has none.
+    /// The objective has no constant.
     NoneOfObjective,
-    /// The named constraint has none.
+    /// The named constraint has no constant.
     NoneOfConstraint(String),
 }
 
-/// The property of a problem that decides between solvers.
+/// Property of a problem that decides between solvers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
@@ -60,37 +60,37 @@ pub enum Reason {
     NoConstant,
     /// A full evaluation is too expensive.
     ManySamples,
-    /// The vectors that another method stores would be too large.
+    /// The vectors that the alternative solver stores would be too large.
     ManyVariables,
-    /// Everything is there that a bound on stationarity needs.
+    /// A bound on stationarity can be proved.
     ProvesStationarity,
-    /// The same, with estimated constants.
+    /// A bound on stationarity can be computed from estimated constants.
     EstimatesStationarity,
-    /// The losses of an inf-projection are not smooth.
+    /// The losses of an inf-projection problem are not smooth.
     Kinks,
     /// The domain is neither the whole space nor a ball around 0.
     Domain,
-    /// There is nothing but a smooth objective.
+    /// The problem is an unconstrained smooth objective.
     SmoothObjective,
 }
 
-/// Trial runs and their work.
+/// Pilot runs and their work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trials {
-    /// Candidates that were tried.
+    /// Number of candidates tried.
     pub count: u64,
-    /// The work of all of them.
+    /// Total work.
     pub work: Work,
 }
 
-/// Samples in one full evaluation beyond which batches are worth their noise.
+/// Number of samples in one full evaluation beyond which mini-batches are worth their noise.
 const MANY_SAMPLES: u64 = 20_000_000;
-/// Variables beyond which two hundred cuts are too large to store.
+/// Number of variables beyond which two hundred cuts are too large to store.
 const MANY_VARIABLES: usize = 200_000;
-/// Variables beyond which twenty pairs of vectors are.
+/// Number of variables beyond which twenty pairs of vectors are too large to store.
 const MANY_FOR_PAIRS: usize = 4_000_000;
 
-/// Chooses a solver for a problem with subgradients, without running anything. Settings that [`prepare`] finds by trial runs have
+/// Chooses a solver for a problem with subgradients, without running anything. Settings that [`prepare`] finds by pilot runs have
 /// the value that is tried first.
 pub fn choose(problem: &dyn Subgradients) -> Choice {
     let samples: u64 = problem.streams().iter().map(|&n| n as u64).sum();
@@ -127,7 +127,7 @@ fn constants(problem: &dyn Subgradients) -> Constants {
     if estimated { Constants::Estimated } else { Constants::Known }
 }
 
-/// The settings that a chosen solver starts from.
+/// Returns the initial settings of a chosen solver.
 fn first_config(solver: SolverName) -> Config {
     match solver {
         SolverName::Ssg => Config::Ssg(switching(STEPS[0])),
@@ -152,16 +152,16 @@ fn stagewise(gamma: f64, mu: f64) -> st_spg::Settings {
     st_spg::Settings { gamma, mu, ..st_spg::Settings::default() }
 }
 
-/// Step sizes that trial runs try, and their length.
+/// Step sizes tried in pilot runs, and the length of these runs.
 const STEPS: [f64; 6] = [1.0, 0.3, 0.1, 0.03, 0.01, 0.003];
 const TRIAL: u64 = 100;
-/// Proximal coefficients that they try in x and in y, and their length in steps of one sample.
+/// Proximal coefficients in x and in y tried in pilot runs, and the length of these runs in steps of one sample.
 const GAMMAS: [f64; 5] = [10.0, 1.0, 0.1, 0.01, 0.001];
 const MUS: [f64; 3] = [10.0, 1.0, 0.1];
 const SAMPLE_TRIAL: u64 = 20_000;
 
-/// Chooses a solver for a run with these options. Settings that a problem says nothing about are those with which short runs
-/// from `start` get furthest, see [`Score`]. Trial runs take at most half of a time limit; [`Work::leaves`] gives the run the rest.
+/// Chooses a solver for a run with these options. Settings that the problem does not determine are chosen by pilot runs from
+/// `start`, compared by [`Score`]. Pilot runs take at most half of a time limit; [`Work::leaves`] gives the run the rest.
 pub fn prepare(problem: &dyn Subgradients, start: &[f64], options: &Options) -> Result<Choice> {
     let mut choice = choose(problem);
     let mut runs = BudgetedRuns::before(options);
@@ -210,14 +210,14 @@ pub fn prepare(problem: &dyn Subgradients, start: &[f64], options: &Options) -> 
 }
 
 impl Choice {
-    /// The work of trial runs, which a time limit covers too.
+    /// Returns the work of the pilot runs, which a time limit also covers.
     pub fn work(&self) -> Work {
         self.evidence.trials.as_ref().map_or_else(Work::default, |trials| trials.work)
     }
 }
 
 impl Evidence {
-    /// What the problem is like, in a sentence.
+    /// Describes the problem in a sentence.
     pub fn problem(&self) -> String {
         let counted = |n: u64, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
         let samples = if self.samples == 0 { "no samples".into() } else { counted(self.samples, "sample") };
@@ -229,7 +229,7 @@ impl Evidence {
         )
     }
 
-    /// Why the solver was chosen, in a sentence.
+    /// States the reason for the choice in a sentence.
     pub fn decision(&self) -> String {
         let tuned = match (&self.trials, self.solver) {
             (Some(Trials { count, .. }), _) => format!(" with settings from {count} trial runs"),
@@ -282,7 +282,7 @@ mod tests {
     use crate::oracle::Problem;
     use crate::run::{self, Budget};
 
-    /// A problem without a weak-convexity constant, whose step size is found by trial runs.
+    /// Returns a problem without a weak-convexity constant, whose step size is chosen by pilot runs.
     fn problem() -> Problem {
         Problem::new(1).objective(|x| (x[0] - 1.0).abs(), |x, s| s[0] = (x[0] - 1.0).signum())
     }
@@ -293,7 +293,7 @@ mod tests {
         let free = prepare(&problem(), &[0.0], &options).unwrap();
         let trials = free.evidence.trials.as_ref().unwrap();
         assert_eq!((trials.count, trials.work.iterations), (STEPS.len() as u64, STEPS.len() as u64 * TRIAL));
-        // Limits other than time are those of the run alone.
+        // Limits other than time apply to the run alone.
         assert_eq!(free.work().leaves(&options.budget), options.budget);
 
         let budget = Budget { seconds: Some(0.0), ..options.budget.clone() };
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn trials_and_run_share_a_time_limit() {
-        // Every evaluation takes at least a millisecond: 600 of the trial runs would take longer than the limit.
+        // Every evaluation takes at least a millisecond: 600 iterations of the pilot runs would exceed the limit.
         let slow = Problem::new(1).objective(
             |x| {
                 std::thread::sleep(std::time::Duration::from_millis(1));
@@ -325,11 +325,11 @@ mod tests {
         let left = Options { budget: work.leaves(&options.budget), ..options };
         let solver = &mut choice.config.build().unwrap();
         let outcome = run::minimize_with(&slow, solver, &[1.0], &left, &mut ()).unwrap();
-        // The step that reaches a limit is the last one; on a busy machine a step may take long.
+        // The step that reaches a limit is the last one; on a busy machine a step can take long.
         assert!(outcome.iterations <= 100 - work.iterations, "{} after {work:?}", outcome.iterations);
     }
 
-    /// Descriptions of settings identify checkpoints of runs whose solver was chosen.
+    /// Descriptions of settings identify checkpoints of runs whose solver was chosen automatically.
     #[test]
     fn resolving_changes_nothing_in_what_is_chosen() {
         for solver in [SolverName::Bundle, SolverName::Ssg, SolverName::ThreesEcon, SolverName::Lbfgs, SolverName::StSpg] {

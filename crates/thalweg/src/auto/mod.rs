@@ -1,4 +1,4 @@
-//! Automatic choice of a solver and its settings: by what a problem offers, and by short trial runs. The solvers are in
+//! Automatic choice of a solver and its settings, from the structure of the problem and from pilot runs. The solvers are in
 //! [`crate::solvers`], a single run is in [`crate::run`].
 
 mod choose;
@@ -7,8 +7,8 @@ mod pilot;
 pub use choose::{Choice, Constants, Evidence, Reason, Trials, choose, prepare};
 pub use pilot::{BudgetedRuns, Pilot, Score, Work};
 
-/// The word that stands for an automatic choice where a solver is named.
+/// Name that stands for an automatic choice in place of a solver name.
 pub const NAME: &str = "auto";
 
-/// Increased when the rule makes other choices than before, or when a solver that it chooses changes its results.
+/// Version of the rule. Increased when it makes different choices, or when a solver that it chooses changes its results.
 pub const VERSION: u32 = 1;

@@ -1,4 +1,4 @@
-//! Several runs under one budget, and the choice of the best of several candidates by short runs of them.
+//! Several runs under one budget, and the choice among candidates by pilot runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,16 +11,16 @@ use crate::oracle::Subgradients;
 use crate::run::{self, Budget, Observer, Options, Outcome, Point};
 use crate::solvers::FirstOrder;
 
-/// The work of one or more runs.
+/// Work of one or more runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Work {
-    /// Steps.
+    /// Iterations.
     pub iterations: u64,
-    /// Samples that were read.
+    /// Samples read.
     pub samples: u64,
     /// Passes over the data.
     pub passes: Passes,
-    /// Time, without measurements.
+    /// Time, excluding measurements.
     pub seconds: f64,
 }
 
@@ -34,13 +34,13 @@ impl Work {
         self.seconds += outcome.seconds;
     }
 
-    /// The budget of a run that follows this work: a time limit covers both, all other limits are those of the run alone.
+    /// Returns the budget of a run that follows this work. A time limit covers both; all other limits apply to the run alone.
     pub fn leaves(&self, budget: &Budget) -> Budget {
         Budget { seconds: budget.seconds.map(|limit| (limit - self.seconds).max(0.0)), ..budget.clone() }
     }
 }
 
-/// Several runs that share a budget and an interrupt.
+/// Sequence of runs that share a budget and an interrupt.
 #[derive(Debug, Clone, Default)]
 pub struct BudgetedRuns {
     budget: Budget,
@@ -49,38 +49,39 @@ pub struct BudgetedRuns {
 }
 
 impl BudgetedRuns {
-    /// No run has been made yet.
+    /// Creates an empty sequence.
     pub fn new(budget: Budget, interrupt: Option<Arc<AtomicBool>>) -> Self {
         BudgetedRuns { budget, interrupt, used: Work::default() }
     }
 
-    /// Trial runs that come before a run with these options. They may take half of its time; its other limits do not apply to them.
+    /// Creates a sequence of pilot runs before a run with these options. They may take half of its time; its other limits do not
+    /// apply to them.
     pub fn before(options: &Options) -> Self {
         let budget = Budget { seconds: options.budget.seconds.map(|limit| 0.5 * limit), ..Budget::default() };
         BudgetedRuns::new(budget, options.interrupt.clone())
     }
 
-    /// The work of all runs so far.
+    /// Returns the work of all runs so far.
     pub fn used(&self) -> &Work {
         &self.used
     }
 
-    /// The budget of all runs together.
+    /// Returns the budget of all runs together.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// Whether the interrupt is set.
+    /// Returns whether the interrupt is set.
     pub fn interrupted(&self) -> bool {
         self.interrupt.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
-    /// Whether no further run is worth starting: interrupted, or some limit is reached.
+    /// Returns whether no further run should start, because of an interrupt or a limit.
     pub fn is_over(&self) -> bool {
         self.interrupted() || self.is_exhausted()
     }
 
-    /// Whether some limit is reached.
+    /// Returns whether some limit is reached.
     pub fn is_exhausted(&self) -> bool {
         let Budget { iterations, passes, samples, seconds } = self.budget;
         iterations.is_some_and(|n| self.used.iterations >= n)
@@ -89,7 +90,7 @@ impl BudgetedRuns {
             || seconds.is_some_and(|n| self.used.seconds >= n)
     }
 
-    /// A share of every limit, and at most what is left of it.
+    /// Returns a share of every limit, capped at what is left of it.
     pub fn share(&self, share: f64) -> Budget {
         let whole = |n: u64, used: u64| ((n as f64 * share) as u64).max(1).min(n.saturating_sub(used));
         let number = |n: f64, used: f64| (n * share).min((n - used).max(0.0));
@@ -101,7 +102,7 @@ impl BudgetedRuns {
         }
     }
 
-    /// Makes one run and counts its work. Limits of the options are lowered to what is left; the interrupt is the shared one.
+    /// Performs one run and counts its work. Limits of the options are lowered to what is left; the interrupt is the shared one.
     pub fn run(
         &mut self,
         problem: &dyn Subgradients,
@@ -124,7 +125,7 @@ impl BudgetedRuns {
     }
 }
 
-/// The smaller of two limits that are there.
+/// Returns the smaller of two optional limits.
 fn smaller<T: PartialOrd>(a: Option<T>, b: Option<T>) -> Option<T> {
     match (a, b) {
         (Some(a), Some(b)) => Some(if b < a { b } else { a }),
@@ -132,8 +133,8 @@ fn smaller<T: PartialOrd>(a: Option<T>, b: Option<T>) -> Option<T> {
     }
 }
 
-/// How good the point of a trial run is. Feasible points come before infeasible ones, then a smaller violation, then a smaller
-/// objective; what is not a number is worse than any number.
+/// Score of the point of a pilot run. Feasible points come before infeasible ones, then a smaller violation, then a smaller
+/// objective; NaN is worse than any number.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Score {
     violation: f64,
@@ -141,14 +142,14 @@ pub struct Score {
 }
 
 impl Score {
-    /// The score of a point; `feasible` says whether it counts as feasible.
+    /// Scores a point; `feasible` is whether it counts as feasible.
     pub fn new(point: &Point, feasible: bool) -> Self {
         let known = |v: f64| if v.is_nan() { f64::INFINITY } else { v };
         Score { violation: known(if feasible { 0.0 } else { point.violation }), objective: known(point.objective) }
     }
 }
 
-/// The best of several candidates by their scores; of equal ones the first.
+/// Best of several candidates by score; the first one among equals.
 #[derive(Debug, Clone)]
 pub struct Pilot<C> {
     best: Option<(C, Score)>,
@@ -156,8 +157,8 @@ pub struct Pilot<C> {
 }
 
 impl<C: Copy> Pilot<C> {
-    /// Tries candidates in turn until no further run is worth starting. `trial` runs one, and returns its score, or none for a
-    /// run that failed. `runs` says where `context` keeps the runs.
+    /// Tries candidates in turn until no further run should start. `trial` runs a candidate and returns its score, or `None` if
+    /// the run failed. `runs` returns the sequence of runs stored in `context`.
     pub fn try_all<T>(
         context: &mut T,
         runs: impl Fn(&T) -> &BudgetedRuns,
@@ -166,7 +167,7 @@ impl<C: Copy> Pilot<C> {
     ) -> Result<Self> {
         let mut pilot = Pilot { best: None, trials: 0 };
         for candidate in candidates {
-            // The first one is always tried, so that there is a point to return.
+            // The first candidate is always tried, so that there is a point to return.
             if pilot.trials > 0 && runs(context).is_over() {
                 break;
             }
@@ -180,12 +181,12 @@ impl<C: Copy> Pilot<C> {
         Ok(pilot)
     }
 
-    /// The best candidate; none if all runs failed.
+    /// Returns the best candidate, or `None` if all runs failed.
     pub fn best(&self) -> Option<C> {
         self.best.map(|(candidate, _)| candidate)
     }
 
-    /// How many candidates were tried.
+    /// Returns the number of candidates tried.
     pub fn trials(&self) -> u64 {
         self.trials
     }

@@ -1,5 +1,6 @@
-//! Near-stationarity with an error bar: the proximal subproblem at a point is solved by cutting planes, whose master gives a
-//! lower bound that holds, and strong convexity turns the gap into an interval for the distance. Cuts and master program are in `crate::cuts`.
+//! Near-stationarity with an error bound. The proximal subproblem at a point is solved by cutting planes, whose master problem
+//! gives a valid lower bound; strong convexity turns the gap into an interval for the distance. Cuts and the master problem are
+//! in `crate::cuts`.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,25 +13,26 @@ use crate::math::vec;
 use crate::oracle::{Draw, Modulus, Source, Subgradients, Warm};
 use crate::{Error, Result};
 
-/// The subproblem and the effort.
+/// Options of the certificate: subproblem and effort.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Bounds {
-    /// Proximal coefficient on f beyond its weak-convexity constant rho_f. If absent, rho_f, or what makes the sum 1.
+    /// Proximal coefficient on f in addition to its weak-convexity constant rho_f. By default rho_f, or whatever raises the sum
+    /// to 1.
     pub mu: Option<f64>,
     /// Added to the proximal coefficient rho_j of every constraint. Default 0.
     pub mu_g: f64,
-    /// Weak-convexity constant of the objective, if the problem does not know it or another one is to be claimed.
+    /// Weak-convexity constant of the objective, if the problem has none or a different one is claimed.
     pub rho_f: Option<f64>,
-    /// The same of every constraint.
+    /// Weak-convexity constant of every constraint, likewise.
     pub rho_g: Option<f64>,
-    /// Ends when the interval is at most this share of its upper end. Default 0.1.
+    /// Stop when the length of the interval is at most this share of its upper end. Default 0.1.
     pub width: f64,
-    /// Ends when the upper end is at most this. Default 1e-6.
+    /// Stop when the upper end is at most this. Default 1e-6.
     pub target: f64,
-    /// Evaluations at most. Default 500.
+    /// Maximum number of evaluations. Default 500.
     pub evaluations: u64,
-    /// A constraint holds if `g_j <= feasibility * max(1, |bound_j|)`. Default 1e-6.
+    /// A constraint is satisfied if `g_j <= feasibility * max(1, |bound_j|)`. Default 1e-6.
     pub feasibility: f64,
 }
 
@@ -41,7 +43,7 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// Refuses values that no certificate can be made with.
+    /// Checks that every option is in range.
     pub fn validate(&self) -> Result<()> {
         if let Some(mu) = self.mu.filter(|mu| !(*mu > 0.0 && mu.is_finite())) {
             return Err(Error::setting("mu", mu, "a finite number larger than 0"));
@@ -57,66 +59,67 @@ impl Bounds {
     }
 }
 
-/// How near a point is to its proximal point xhat, the solution of
-/// `min f(y) + ((rho_f + mu) / 2) ||y - x||^2` over the domain subject to `g_j(y) + ((rho_j + mu_g) / 2) ||y - x||^2 <= relaxed`.
+/// Bounds on the distance of a point x from its proximal point xhat, the solution of `min f(y) + ((rho_f + mu) / 2) ||y - x||^2`
+/// over the domain subject to `g_j(y) + ((rho_j + mu_g) / 2) ||y - x||^2 <= relaxed`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Certificate {
-    /// The point and what was measured there.
+    /// The point with its measured objective and constraints.
     pub point: Point,
-    /// `||xhat - x||` is at least this.
+    /// Lower bound on `||xhat - x||`.
     pub lower: f64,
-    /// `||xhat - x||` is at most this.
+    /// Upper bound on `||xhat - x||`.
     pub upper: f64,
-    /// Near xhat there is a point where the objective and the constraints, with these multipliers, have a subgradient of at
-    /// most this norm: `(rho_f + mu + sum_j multiplier_j (rho_j + mu_g)) * upper`.
+    /// Upper bound on the norm of some subgradient of the Lagrangian with these multipliers, at a point near xhat:
+    /// `(rho_f + mu + sum_j multiplier_j (rho_j + mu_g)) * upper`.
     pub residual: f64,
-    /// The best point of the subproblem that was found.
+    /// The best point of the subproblem found.
     pub proximal: Vec<f64>,
-    /// The largest constraint of the problem there, signed; minus infinity without constraints.
+    /// The largest constraint value of the problem there, signed; minus infinity without constraints.
     pub proximal_violation: f64,
     /// The multiplier of each constraint in the subproblem.
     pub multipliers: Vec<f64>,
-    /// Multiplier times constraint at the proximal point, each in absolute value.
+    /// Absolute value of multiplier times constraint at the proximal point, for each constraint.
     pub complementarity: Vec<f64>,
-    /// What the constraints of the subproblem were relaxed by: 0, or the violation of a point that is feasible within its
-    /// tolerance, or, where nothing better was found, the violation of the proximal point.
+    /// Relaxation of the subproblem's constraints: 0, or the violation of a point that is feasible within its tolerance, or, if
+    /// nothing better was found, the violation of the proximal point.
     pub relaxed: f64,
-    /// Evaluations of all functions and their subgradients.
+    /// Number of evaluations of all functions and their subgradients.
     pub evaluations: u64,
-    /// Weak-convexity constant of the objective and where it comes from.
+    /// Weak-convexity constant of the objective and its source.
     pub rho_f: Modulus,
-    /// The same of every constraint.
+    /// Weak-convexity constant of each constraint and its source.
     pub rho_g: Vec<Modulus>,
-    /// Proximal coefficient beyond them, on the objective.
+    /// Additional proximal coefficient of the objective.
     pub mu: f64,
-    /// And on every constraint.
+    /// Additional proximal coefficient of every constraint.
     pub mu_g: f64,
-    /// The interval is as short as was asked; otherwise the evaluations were used up, and it holds all the same.
+    /// Whether the requested precision was reached. Otherwise the evaluation budget ran out; the interval is still valid.
     pub reached: bool,
 }
 
 impl Certificate {
-    /// The point is feasible and its distance is bounded by something finite.
+    /// Returns whether the point is feasible and its distance has a finite bound.
     pub fn certified(&self) -> bool {
         self.point.feasible && self.upper.is_finite()
     }
 
-    /// Some constants are estimated from the points that were visited: the interval is likely, not proved.
+    /// Returns whether some constants are estimated from the visited points. The interval is then likely, but not proved.
     pub fn estimated(&self) -> bool {
         std::iter::once(&self.rho_f).chain(&self.rho_g).any(|rho| rho.source == Source::Estimated)
     }
 }
 
-/// A point of the subproblem with an upper bound on its objective there.
+/// Point with an upper bound on its objective in the subproblem.
 struct Candidate {
     y: Vec<f64>,
     value: f64,
 }
 
-/// Certifies a point.
+/// Certifies near-stationarity of a point.
 ///
-/// Constants whose source is [`Source::Estimated`] are first tried on some dozens of points around it, and become 1.5 times what
-/// pairs of points ask for, then and later. The search begins anew with them, from the points that it knows.
+/// Constants whose source is [`Source::Estimated`] are first tested on some dozens of points around it. Each is raised to 1.5
+/// times the constant that some pair of points requires, at that stage or later. The search then restarts with the new constants
+/// from the visited points.
 ///
 /// ```
 /// use thalweg::certify::{Bounds, certify};
@@ -161,7 +164,7 @@ pub fn certify(problem: &dyn Subgradients, x: &[f64], how: &Bounds) -> Result<Ce
         how,
     };
     search.pose();
-    // The second convexification has the bare constants, which every pair of points is held against.
+    // The second convexification uses the constants themselves; every pair of points is checked against it.
     search.model.begin(x, Norm::Plain, &[search.convexification.clone(), search.constants.convexification()]);
     let mut y = x.to_vec();
     if search.constants.estimated() {
@@ -191,54 +194,54 @@ pub fn certify(problem: &dyn Subgradients, x: &[f64], how: &Bounds) -> Result<Ce
     search.report(&mut ev, point, interval)
 }
 
-/// Cuts that are kept.
+/// Maximum number of cuts stored.
 const LIMIT: usize = 400;
-/// Strictly feasible points that are kept.
+/// Maximum number of strictly feasible points stored.
 const INNER: usize = 8;
 
-/// Distances of the points that estimated constants are tried on, times 1 + the largest entry of the point.
+/// Distances of the points that estimated constants are tested on, times 1 + the largest entry of the point.
 const RADII: [f64; 4] = [1e-3, 1e-2, 0.1, 0.5];
-/// Directions at each distance beside those of the subgradients, each with its opposite.
+/// Number of random directions at each distance, in addition to those of the subgradients; each is used with its opposite.
 const DIRECTIONS: usize = 4;
-/// At most this share of the evaluations goes into trying.
+/// Maximum share of the evaluations spent on testing constants.
 const TRIED: f64 = 0.25;
 
 struct Search<'x> {
     how: &'x Bounds,
     constants: Constants,
     model: Model,
-    /// The visited points with the objective and the constraints there, if constants are estimated.
+    /// Visited points with the objective and the constraints there, if constants are estimated.
     seen: Vec<(Vec<f64>, f64, Vec<f64>)>,
     convexification: Convexification,
     mu: f64,
-    /// What the constraints are to stay below.
+    /// Right-hand side of the subproblem's constraints.
     level: f64,
     centre: &'x [f64],
-    /// The centre keeps the constraints at that level.
+    /// Whether the centre satisfies the constraints at that level.
     feasible: bool,
     f: f64,
     /// Lower bound on the optimum of the subproblem, relative to `f`.
     lower: f64,
     multipliers: Vec<f64>,
-    /// The feasible point of the subproblem with the smallest objective.
+    /// The feasible point of the subproblem with the smallest objective found.
     best: Option<Candidate>,
-    /// The visited point that violates the subproblem's constraints least, its violation and its objective relative to `f`.
+    /// The visited point with the smallest violation of the subproblem's constraints, that violation, and its objective relative
+    /// to `f`.
     nearest: Option<(Candidate, f64)>,
-    /// Points that keep the subproblem's constraints strictly: where, objective relative to `f`, largest constraint.
+    /// Points that satisfy the subproblem's constraints strictly: point, objective relative to `f`, largest constraint value.
     inner: Vec<(Vec<f64>, f64, f64)>,
     evaluations: u64,
 }
 
 impl Search<'_> {
-    /// Poses the subproblem with the constants as they are.
+    /// Sets up the subproblem with the current constants.
     fn pose(&mut self) {
         self.convexification = self.constants.convexification();
         self.convexification.constants[1..].iter_mut().for_each(|rho| *rho += self.how.mu_g);
         self.mu = self.how.mu.unwrap_or_else(|| self.constants.usual_mu());
     }
 
-    /// Raises an estimated constant. The subproblem is another one then, and all that is known of it is forgotten but cuts and
-    /// visited points.
+    /// Raises an estimated constant. This changes the subproblem, so everything except cuts and visited points is discarded.
     fn raise(&mut self, owner: Owner, needed: f64) -> bool {
         let rho = estimate(needed);
         match self.constants.of_owner(owner) {
@@ -251,7 +254,7 @@ impl Search<'_> {
         true
     }
 
-    /// Begins anew from the visited points.
+    /// Restarts from the visited points.
     fn begin_anew(&mut self) {
         self.lower = f64::NEG_INFINITY;
         self.multipliers.fill(0.0);
@@ -262,8 +265,7 @@ impl Search<'_> {
         self.seen = seen;
     }
 
-    /// Tries the constants on points around the centre: along the subgradients there and in directions drawn at random, the
-    /// same ones each time.
+    /// Tests the constants on points around the centre: along the subgradients there and in random directions with a fixed seed.
     fn probe<P: Subgradients + ?Sized>(&mut self, ev: &mut Evaluator<'_, P>) -> Result<()> {
         let room = (LIMIT / (1 + self.multipliers.len())).max(9);
         let most = ((TRIED * self.how.evaluations as f64) as u64).min(room as u64);
@@ -285,13 +287,13 @@ impl Search<'_> {
                     vec::add_scaled(&mut y, step, direction);
                     ev.domain().project(&mut y, &mut warm)?;
                     if vec::distance(&y, centre) < 0.1 * radius {
-                        continue; // the domain ends here
+                        continue; // outside the domain
                     }
                     if self.evaluations >= most {
                         return Ok(());
                     }
                     match self.visit(ev, &y) {
-                        // Not every function exists everywhere, and nobody asked for this point.
+                        // Some functions are not defined everywhere, and this point is only a test.
                         Err(Error::NotFinite { .. }) => self.evaluations += 1,
                         visited => drop(visited?),
                     }
@@ -301,7 +303,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Evaluates everything at `y` and adds the cuts. True if constants had to be raised.
+    /// Evaluates all functions at `y` and adds the cuts. Returns whether constants had to be raised.
     fn visit<P: Subgradients + ?Sized>(&mut self, ev: &mut Evaluator<'_, P>, y: &[f64]) -> Result<bool> {
         let full = Draw::full();
         let m = self.multipliers.len();
@@ -339,7 +341,7 @@ impl Search<'_> {
         Ok(raised)
     }
 
-    /// What a visited point is worth in the subproblem.
+    /// Updates the best, nearest and strictly feasible points with a visited point.
     fn judge(&mut self, y: &[f64], f: f64, g: &[f64]) {
         let half = 0.5 * vec::distance(y, self.centre).powi(2);
         let value = f - self.f + (self.convexification.constants[0] + self.mu) * half;
@@ -356,7 +358,8 @@ impl Search<'_> {
             }
             self.inner.push((y.to_vec(), value, largest));
         } else if largest > 0.0 {
-            // On the way from y to an inner point the constraints are convex: this far, they hold, and the objective is convex.
+            // The constraints and the objective of the subproblem are convex on the segment from y to an inner point: the
+            // constraints are satisfied at this share of it, and the objective is at most its interpolation.
             for k in 0..self.inner.len() {
                 let (inside, inner_value, deep) = &self.inner[k];
                 let share = largest / (largest - deep);
@@ -373,7 +376,7 @@ impl Search<'_> {
         }
     }
 
-    /// The master, with a price that is high enough where that is possible.
+    /// Solves the master problem with a penalty that is large enough, if possible.
     fn master<E: ValueEval>(&mut self, ev: &E, penalty: &mut f64, y: &mut [f64]) -> Result<Master> {
         loop {
             let aim = MasterObjective { mu: self.mu, penalty: *penalty, level: self.level, feasibility: false };
@@ -385,7 +388,7 @@ impl Search<'_> {
         }
     }
 
-    /// Bounds on the distance, and whether the problem had to be relaxed for them.
+    /// Returns bounds on the distance, and whether the constraints had to be relaxed for them.
     fn interval(&self) -> (f64, f64, bool) {
         let around = |value: f64, y: &[f64], lower: f64| {
             let (radius, far) = ((2.0 * (value - lower).max(0.0) / self.mu).sqrt(), vec::distance(y, self.centre));
@@ -394,7 +397,7 @@ impl Search<'_> {
         match (&self.best, &self.nearest) {
             (Some(best), _) => {
                 let (mut low, mut high) = around(best.value, &best.y, self.lower);
-                // The centre is such a point too, if it keeps the constraints.
+                // The centre is a feasible point too, if it satisfies the constraints.
                 if self.feasible {
                     let (low_too, high_too) = around(0.0, self.centre, self.lower);
                     (low, high) = (low.max(low_too), high.min(high_too));

@@ -1,5 +1,5 @@
-//! Certificates: how stationary and how feasible a point is, whichever solver found it. Measures that run a solver are in
-//! [`crate::assess`].
+//! Certificates of stationarity and feasibility of a point, independent of the solver that found it. Measures that run a solver
+//! are in [`crate::assess`].
 
 mod bounds;
 mod pair;

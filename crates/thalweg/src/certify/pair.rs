@@ -1,5 +1,5 @@
-//! How stationary a point of a problem without constraints is, by its slope: of F alone, and of an inf-projection problem from any
-//! pair (x, y). For weakly convex functions with kinks, see the bounds beside this.
+//! Stationarity of a point of an unconstrained problem, measured by the slope of F alone, or for an inf-projection problem from
+//! any pair (x, y). For nonsmooth weakly convex functions, see `bounds.rs`.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,19 +9,20 @@ use crate::math::vec;
 use crate::oracle::{At, Draw, InfProjection, Pick, Subgradients, Warm};
 use crate::sets::Set;
 
-/// What a pair (x, y) proves about `F(x) = g(x) + min_y h(y) - <y, l(x)>`.
+/// Stationarity bounds from a pair (x, y) for `F(x) = g(x) + min_y h(y) - <y, l(x)>`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PairBound {
-    /// The distance of 0 from the subdifferential of `g - <y, l>` and the domain's normals at x.
+    /// Distance of 0 from the subdifferential of `g - <y, l>` plus the normal cone of the domain at x.
     pub of_x: f64,
-    /// The distance of 0 from the subdifferential of `h(y) - <y, l(x)>` at y.
+    /// Distance of 0 from the subdifferential of `h(y) - <y, l(x)>` at y.
     pub of_y: f64,
-    /// The distance of 0 from the subdifferential of F and the domain's normals at x is at most this.
+    /// Upper bound on the distance of 0 from the subdifferential of F plus the normal cone of the domain at x.
     pub upper: f64,
 }
 
-/// The certificate of Lemma 3: `dist(0, dF(x)) <= dist(0, d_x f(x, y)) + G ((1 + v) / (2 v))^v L dist(0, d_y f(x, y))^v`, where
-/// `lipschitz` is G, the Lipschitz constant of l, and v and L are those of h's conjugate. Exact derivatives, over all samples.
+/// Computes the certificate of Lemma 3 in Yan, Xu, Zhang, Wang and Yang (2020):
+/// `dist(0, dF(x)) <= dist(0, d_x f(x, y)) + G ((1 + v) / (2 v))^v L dist(0, d_y f(x, y))^v`, where `lipschitz` is G, the
+/// Lipschitz constant of l, and v and L are those of the conjugate of h. Uses exact derivatives over all samples.
 ///
 /// ```
 /// # use thalweg::oracle::{Case, InfProjection, Pick, Power};
@@ -54,15 +55,16 @@ pub fn of_pair(problem: &dyn InfProjection, x: &[f64], y: &[f64], lipschitz: f64
     let of_x = distance_from_normals(problem.domain(), x, &slope)?;
     let of_y = vec::norm_by(y.len(), |j| h.distance_from_touch(y[j], mapping[j]));
     let v = h.exponent();
-    // Entry by entry the conjugate's gradient is Hoelder with L; of m entries together with L m^((1 - v) / 2).
+    // The conjugate's gradient is Hölder continuous with constant L in each entry, and with L m^((1 - v) / 2) in m entries
+    // together.
     let constant = h.holder_constant() * (y.len() as f64).powf(0.5 * (1.0 - v));
     let upper = of_x + lipschitz * ((1.0 + v) / (2.0 * v)).powf(v) * constant * of_y.powf(v);
     check_finite("the certificate of the pair", upper)?;
     Ok(PairBound { of_x, of_y, upper })
 }
 
-/// The distance of 0 from the slope of the objective and the domain's normals at x, over all samples: 0 at a stationary point of a
-/// problem without constraints whose objective is differentiable there.
+/// Computes the distance of 0 from the slope of the objective plus the normal cone of the domain at x, over all samples. It is 0
+/// at a stationary point of an unconstrained problem whose objective is differentiable there.
 pub fn slope(problem: &dyn Subgradients, x: &[f64]) -> Result<f64> {
     super::check_point(problem, x)?;
     let (mut warm, mut scratch, draw) = (Warm::default(), problem.scratch(), Draw::full());
@@ -72,7 +74,8 @@ pub fn slope(problem: &dyn Subgradients, x: &[f64]) -> Result<f64> {
     distance_from_normals(problem.domain(), x, &slope)
 }
 
-/// The distance of `-slope` from the cone of normals at x: the length of a short step along `-slope`, projected, by its share.
+/// Computes the distance of `-slope` from the normal cone at x: the length of a short projected step along `-slope`, divided by
+/// the step size.
 fn distance_from_normals(domain: &dyn Set, x: &[f64], slope: &[f64]) -> Result<f64> {
     let length = vec::norm(slope);
     check_finite("the slope", length)?;
@@ -94,7 +97,7 @@ mod tests {
     fn normals_of_a_ball_and_of_a_box() {
         let ball = Ball::new(2.0).unwrap();
         let of = |domain: &dyn Set, x: &[f64], slope: &[f64]| distance_from_normals(domain, x, slope).unwrap();
-        // Outwards: all of it is a normal. Inwards: none. Sideways: all is left.
+        // Outward: entirely normal. Inward: no normal part. Tangential: unchanged.
         assert!(of(&ball, &[2.0, 0.0], &[-3.0, 0.0]) < 1e-5);
         assert!((of(&ball, &[2.0, 0.0], &[3.0, 0.0]) - 3.0).abs() < 1e-5);
         assert!((of(&ball, &[2.0, 0.0], &[-3.0, 4.0]) - 4.0).abs() < 1e-5);

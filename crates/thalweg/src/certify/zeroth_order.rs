@@ -1,5 +1,5 @@
-//! What values alone say about a point: the gradient norm of the squared penalty by differences, with its standard error, and the
-//! measures of stationarity of Shi, Gao & Gu. Nothing here is a proved bound; only the constraint values are exact.
+//! Zeroth-order check of a point: the gradient norm of the squared penalty by finite differences, with its standard error, and
+//! the stationarity measures of Shi, Gao and Gu. Nothing here is a proved bound; only the constraint values are exact.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,19 +11,20 @@ use crate::oracle::{Draw, Pick, Values};
 use crate::sets::{Set, Simplex, Warm};
 use crate::{Error, Result};
 
-/// How much is asked for. Every direction costs the objective at two points, and there the constraints that have weight.
+/// Options of the zeroth-order check. Every direction costs the objective, and the constraints with nonzero weight, at two
+/// points.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ZerothOrderCheck {
-    /// Price of squared violations, where the method has none of its own. Default 1.
+    /// Penalty coefficient of squared violations, if the solver has none of its own. Default 1.
     pub beta: f64,
-    /// Strong concavity in the weights, where the method has none of its own. Default 1e-6.
+    /// Strong-concavity constant in the weights, if the solver has none of its own. Default 1e-6.
     pub lambda: f64,
-    /// Radius of the differences. Default 1e-4.
+    /// Radius of the finite differences. Default 1e-4.
     pub mu: f64,
-    /// Directions. Default 32.
+    /// Number of directions. Default 32.
     pub directions: usize,
-    /// Seed of the directions.
+    /// Random seed of the directions.
     pub seed: u64,
 }
 
@@ -34,7 +35,7 @@ impl Default for ZerothOrderCheck {
 }
 
 impl ZerothOrderCheck {
-    /// Refuses what cannot be meant.
+    /// Checks that every option is in range.
     pub fn validate(&self) -> Result<()> {
         for (name, value) in [("beta", self.beta), ("lambda", self.lambda), ("mu", self.mu)] {
             if !(value > 0.0 && value.is_finite()) {
@@ -50,42 +51,43 @@ impl ZerothOrderCheck {
     }
 }
 
-/// A number with its standard error.
+/// Estimate with its standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The number.
+    /// The estimate.
     pub value: f64,
     /// Its standard error.
     pub error: f64,
 }
 
-/// Stationarity and feasibility of a point, from values. The domain is not looked at: on its boundary a gradient need not be small.
+/// Stationarity and feasibility of a point, estimated from values. The domain is ignored: on its boundary the gradient need not
+/// be small.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ZerothOrderReport {
-    /// Price of squared violations.
+    /// Penalty coefficient of squared violations.
     pub beta: f64,
-    /// Strong concavity in the weights.
+    /// Strong-concavity constant in the weights.
     pub lambda: f64,
-    /// How far below 0 the penalty begins.
+    /// Margin: the penalty starts at `g_j = -margin`.
     pub margin: f64,
-    /// Gradient norm of `max_p f + beta sum_j p_j max(0, g_j + margin)^2 - (lambda / 2) ||p||^2`, smoothed.
+    /// Norm of the smoothed gradient of `max_p f + beta sum_j p_j max(0, g_j + margin)^2 - (lambda / 2) ||p||^2`.
     pub gradient: Estimate,
-    /// eps_1 of Definition 5.3: the norm of `grad f + sum_j alpha_j grad g_j`, smoothed, with the method's own weights.
+    /// eps_1 of Definition 5.3: the norm of the smoothed `grad f + sum_j alpha_j grad g_j`, with the solver's own weights.
     pub lagrangian: Option<Estimate>,
     /// eps_2: the Euclidean norm of the violations.
     pub violations: f64,
     /// eps_3: the Euclidean norm of `alpha_j g_j`.
     pub complementarity: f64,
-    /// `||proj(p + grad_p L) - p||` for the method's own weights.
+    /// `||proj(p + grad_p L) - p||` for the solver's own weights.
     pub weights_residual: Option<f64>,
-    /// The largest multipliers `alpha_j = 2 beta p_j max(0, g_j + margin)`, by number of the constraint from 0: at most 200.
+    /// The largest multipliers `alpha_j = 2 beta p_j max(0, g_j + margin)`, by index of the constraint from 0; at most 200.
     pub multipliers: Vec<(u32, f64)>,
-    /// Values that were asked for: of the objective and of constraints.
+    /// Number of values computed, of the objective and of constraints.
     pub queries: [u64; 2],
 }
 
 impl ZerothOrderReport {
-    /// The multiplier of every one of `count` constraints, as far as they are listed.
+    /// Returns the multiplier of each of `count` constraints; 0 for those that are not listed.
     pub(crate) fn every_multiplier(&self, count: usize) -> Vec<f64> {
         let mut all = vec![0.0; count];
         for &(j, value) in &self.multipliers {
@@ -97,20 +99,21 @@ impl ZerothOrderReport {
     }
 }
 
-/// The penalty that a method puts on constraints, and how it weighs them now: `f + beta sum_j p_j max(0, g_j + margin)^2`.
+/// Penalty of a solver with its current weights: `f + beta sum_j p_j max(0, g_j + margin)^2`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PenaltyWeights {
-    /// Price of squared violations.
+    /// Penalty coefficient of squared violations.
     pub beta: f64,
-    /// Strong concavity in p.
+    /// Strong-concavity constant in p.
     pub lambda: f64,
-    /// How far below 0 the penalty begins.
+    /// Margin: the penalty starts at `g_j = -margin`.
     pub margin: f64,
-    /// p, which adds up to 1.
+    /// Weights p, which sum to 1.
     pub weights: Vec<f64>,
 }
 
-/// Estimates stationarity and feasibility of `x` from values; `weighed` is the penalty of the method that found it, if it has one.
+/// Estimates stationarity and feasibility of `x` from values; `weighed` is the penalty of the solver that found it, if it has
+/// one.
 pub fn check_zeroth_order(
     problem: &(impl Values + ?Sized),
     x: &[f64],
@@ -152,7 +155,7 @@ pub fn check_zeroth_order(
     multipliers.sort_by(|(i, a), (j, b)| b.total_cmp(a).then(i.cmp(j)));
     multipliers.truncate(MAX_LISTED_CONSTRAINTS);
 
-    // Constraints that hold, or have no weight, do not change the penalty to first order.
+    // Constraints that are satisfied, or have zero weight, do not change the penalty to first order.
     let weighs = |p: &[f64], j: usize| over[j] > 0.0 && p[j] > 0.0;
     let active: Vec<u32> = (0..m).filter(|&j| weighs(&best, j) || weighs(p, j)).map(|j| j as u32).collect();
     let (mut along, mut along_own) = (vec![], vec![]);
@@ -195,7 +198,7 @@ pub fn check_zeroth_order(
     })
 }
 
-/// The norm of a gradient from its slopes along Gaussian directions: the mean of their squares is its square.
+/// Estimates the norm of a gradient from its slopes along Gaussian directions: the mean of their squares estimates its square.
 fn norm(slopes: &[f64]) -> Estimate {
     let n = slopes.len() as f64;
     let mean = slopes.iter().map(|s| s * s).sum::<f64>() / n;
@@ -232,7 +235,7 @@ mod tests {
             assert!(found.gradient.error <= 0.03 * wanted + 1e-6);
             assert_eq!(found.multipliers, [(0, 2.0 * beta)]);
             assert!((found.violations - 1.25_f64.sqrt()).abs() < 1e-12 && (found.complementarity - 2.0 * beta).abs() < 1e-9);
-            // One full sweep, and the one constraint that has weight at two points of every direction.
+            // One full pass, and the one constraint with nonzero weight at two points of every direction.
             assert_eq!(found.queries, [4000, 2 + 4000]);
         }
     }
@@ -243,7 +246,7 @@ mod tests {
         let best = check_zeroth_order(&two(), &[2.0], weighed(vec![1.0, 0.0]), &ZerothOrderCheck::default()).unwrap();
         assert!(best.weights_residual.unwrap() < 1e-6 && best.lagrangian.unwrap().value < 1e-6, "{best:?}");
         let other = check_zeroth_order(&two(), &[2.0], weighed(vec![0.0, 1.0]), &ZerothOrderCheck::default()).unwrap();
-        // The weight wants to move by 0.375 from the second to the first; the gradient there is -2 + 1.
+        // The projected step moves the weight by 0.375 from the second to the first; the gradient there is -2 + 1.
         assert!((other.weights_residual.unwrap() - 0.375 * 2.0_f64.sqrt()).abs() < 1e-5, "{other:?}");
         let lagrangian = other.lagrangian.unwrap();
         assert!((lagrangian.value - 1.0).abs() < 4.0 * lagrangian.error && lagrangian.error < 0.2, "{other:?}");

@@ -1,4 +1,4 @@
-//! The weighted mean of vectors that arrive one at a time. Moving averages that forget are in `recursive.rs`.
+//! Weighted running mean of vectors. Exponential moving averages are in `recursive.rs`.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,22 +12,22 @@ pub struct RunningMean {
 }
 
 impl RunningMean {
-    /// Forgets everything; vectors will have `dim` entries.
+    /// Resets the mean for vectors with `dim` entries.
     pub fn reset(&mut self, dim: usize) {
         self.mean.zeros(dim);
         self.weight = 0.0;
     }
 
-    /// Takes in `x` with a weight of at least 0.
+    /// Adds `x` with a nonnegative weight.
     pub fn add(&mut self, x: &[f64], weight: f64) {
         self.weight += weight;
         if self.weight > 0.0 {
-            // mean += (w / W) (x - mean): stable for any number of terms.
+            // mean += (w / W) (x - mean) is numerically stable for any number of terms.
             vec::approach(&mut self.mean, weight / self.weight, x);
         }
     }
 
-    /// The mean, once something with positive weight was taken in.
+    /// Returns the mean, or `None` if no vector with positive weight was added.
     pub fn get(&self) -> Option<&[f64]> {
         (self.weight > 0.0).then_some(&self.mean)
     }

@@ -1,5 +1,5 @@
-//! Mini-batches: how many samples are read and which, by independent draws or by a walk through all of them. What is computed on them
-//! is decided by the solver.
+//! Mini-batches: how many samples are read and which, by independent draws or in shuffled order. The solver decides what to
+//! compute on them.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::math::Rng;
 use crate::math::rng::Purpose;
 use crate::oracle::{Draw, Replacement};
 
-/// A batch of fixed size, or everything.
+/// Mini-batch of fixed size, or all samples.
 #[derive(Debug, Clone)]
 pub struct MiniBatch {
     size: Option<usize>,
@@ -17,17 +17,17 @@ pub struct MiniBatch {
 }
 
 impl MiniBatch {
-    /// `size` samples of each stream, all of them if `None`.
+    /// Creates a mini-batch of `size` samples of each stream, or of all samples if `None`.
     pub fn new(size: Option<usize>, replacement: Replacement) -> Self {
         MiniBatch { size, replacement, draw: Draw::full() }
     }
 
-    /// Whether every sample is read.
+    /// Returns whether every sample is read.
     pub fn is_full(&self) -> bool {
         self.size.is_none()
     }
 
-    /// A fresh draw.
+    /// Draws a new mini-batch.
     pub fn draw<E: ValueEval + ?Sized>(&mut self, ev: &mut E) -> &Draw {
         if let Some(size) = self.size {
             ev.sample(&mut self.draw, size, self.replacement);
@@ -35,44 +35,46 @@ impl MiniBatch {
         &self.draw
     }
 
-    /// The last draw again: recursive estimators ask the same samples at two points.
+    /// Returns the last draw, which recursive estimators evaluate at two points.
     pub fn last(&self) -> &Draw {
         &self.draw
     }
 }
 
-/// In which order samples are drawn.
+/// Order in which samples are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Every draw is independent of the ones before, as the theorems have it.
+    /// Independent draws, as the theorems assume.
     #[default]
     Random,
-    /// All samples one after another in a random order, then in another one. What single samples get wrong cancels over a pass.
+    /// All samples in a random order, then in a new one. The errors of single samples cancel over a pass.
     Shuffled,
-    /// As `Shuffled`, by blocks of [`BLOCK`] neighbours, each from its beginning to its end: data that are much larger than the caches, or
-    /// than the memory, are read in long pieces. Neighbours should not be alike: a file that is sorted by its labels wants another order.
+    /// As `Shuffled`, but in blocks of [`BLOCK`] consecutive samples, each read from start to end, so that data much larger than
+    /// the caches or the memory are read sequentially. Consecutive samples should not be similar: use a different order for a
+    /// file sorted by label.
     Blocks,
 }
 
-/// Samples in a block of [`Order::Blocks`].
+/// Number of samples in a block of [`Order::Blocks`].
 pub const BLOCK: usize = 256;
 
-/// A walk through samples, one after another, independently or through all of them in a random order and then in another, in the memory
-/// of a few numbers: an order is a function of a key.
+/// Sequence of samples, drawn independently or without replacement in one random order after another. Takes constant memory,
+/// because a permutation is a function of a key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Walk {
     key: u64,
-    /// Blocks of this order that were begun, where the next sample is, and how many of its block are left. A block may be of one.
+    /// Number of blocks of this permutation started so far, position of the next sample, and samples left in its block. A block
+    /// may have one sample.
     block: u64,
     at: u64,
     left: u64,
-    /// The samples that come next, once there was a first one.
+    /// The next samples, once the first one was drawn.
     ahead: Option<[u32; AHEAD]>,
 }
 
 impl Walk {
-    /// The next of `n` samples.
+    /// Draws the next of `n` samples.
     pub fn next(&mut self, n: usize, order: Order, rng: &mut Rng) -> u32 {
         let mut ahead = self.ahead.unwrap_or_else(|| std::array::from_fn(|_| self.after(n, order, rng)));
         let next = ahead[0];
@@ -82,7 +84,7 @@ impl Walk {
         next
     }
 
-    /// The sample after all that are known.
+    /// Draws the sample after those already drawn ahead.
     fn after(&mut self, n: usize, order: Order, rng: &mut Rng) -> u32 {
         if order == Order::Random {
             return rng.below(n) as u32;
@@ -94,7 +96,7 @@ impl Walk {
                 (self.key, self.block) = (rng.bits(), 0);
             }
             self.at = size * place(self.block, blocks, self.key);
-            // The last of the blocks may be shorter than the others.
+            // The last block may be shorter than the others.
             self.left = size.min(all - self.at);
             self.block += 1;
         }
@@ -103,13 +105,13 @@ impl Walk {
         (self.at - 1) as u32
     }
 
-    /// The sample that comes so many after the next one, where that is known.
+    /// Returns the sample `k` after the next one, if it is already drawn.
     pub fn ahead(&self, k: usize) -> Option<u32> {
         self.ahead.and_then(|ahead| ahead.get(k).copied())
     }
 
-    /// Draws `size` samples of the one stream that a problem has; all where there are not more. Several at once that are independent are
-    /// different ones, which a walk does not see to.
+    /// Draws `size` samples of the single stream of a problem, or all of it if it has no more. Independent samples within one
+    /// draw are distinct, which single steps of the sequence do not ensure.
     pub fn draw<E: ValueEval + ?Sized>(&mut self, ev: &mut E, order: Order, size: usize, draw: &mut Draw) {
         match *ev.streams() {
             [n] if size < n && (order != Order::Random || size == 1) => {
@@ -121,8 +123,8 @@ impl Walk {
     }
 }
 
-/// Where the k-th of n comes in the order of a key: a Feistel network on the numbers of so many bits, which maps them onto themselves
-/// one to one. A number that is not below n is mapped again, until it is.
+/// Returns the image of k in the permutation of 0..n given by a key: a Feistel network on numbers of a fixed bit length, which is
+/// a bijection. A result that is not below n is mapped again until it is.
 fn place(k: u64, n: u64, key: u64) -> u64 {
     let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
     let low = |x: u64, width: u32| x & u64::MAX.checked_shr(u64::BITS - width).unwrap_or(0);
@@ -142,7 +144,7 @@ fn place(k: u64, n: u64, key: u64) -> u64 {
     }
 }
 
-/// Spreads every bit over all (the finaliser of SplitMix64).
+/// Mixes every bit into all others (the finaliser of SplitMix64).
 fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -180,7 +182,7 @@ mod tests {
         }
     }
 
-    /// Each sample comes about equally often at each place, and neighbours are no closer together than others.
+    /// Each sample is about equally frequent at each position, and consecutive samples are not adjacent more often than others.
     #[test]
     fn orders_are_as_good_as_random() {
         let (n, orders) = (10, 20_000);
@@ -192,13 +194,14 @@ mod tests {
             seen.iter().enumerate().for_each(|(place, &s)| hits[place * n + s as usize] += 1);
             next += seen.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) == 1).count() as u32;
         }
-        // 2,000 expected each, with a standard deviation of 42; of the 9 pairs in an order, 1.8 are neighbours.
+        // 2,000 expected each, with a standard deviation of 42; of the 9 pairs in an order, 1.8 are adjacent.
         assert!(hits.iter().all(|&h| h.abs_diff(2_000) < 200), "{hits:?}");
         let mean = f64::from(next) / f64::from(orders);
         assert!((mean - 1.8).abs() < 0.1, "{mean}");
     }
 
-    /// Known ahead or not, independent samples are as often those of every place, and as often equal to the one before.
+    /// With or without drawing ahead, independent samples are uniform, and equal to their predecessor with the expected
+    /// frequency.
     #[test]
     fn independent_samples_are_uniform() {
         let (n, draws) = (10, 100_000);

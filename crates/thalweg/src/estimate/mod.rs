@@ -1,5 +1,5 @@
-//! Quantities built up over a run in little memory: estimators of values and gradients from batches, and output rules that
-//! never store iterates. Each is a recurrence on numbers; evaluating the problem is left to the solver.
+//! Quantities accumulated over a run in little memory: estimators of values and gradients from mini-batches, and output rules
+//! that do not store all iterates. Each is a recurrence on numbers; the solver evaluates the problem.
 
 mod average;
 mod batch;

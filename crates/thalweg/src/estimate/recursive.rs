@@ -1,9 +1,10 @@
-//! Estimators that carry a mean along: exponential averages, and the two that correct themselves by differences of the same
-//! samples at two points. Scalars are vectors of length one.
+//! Recursive estimators of a mean: exponential averages, and two estimators that use differences of the same samples at two
+//! points. Scalars are vectors of length one.
 
 use serde::{Deserialize, Serialize};
 
-/// SPIDER: reset to a (large-batch) mean every `period` steps, in between moved by differences on small batches.
+/// SPIDER estimator: reset to a (large mini-batch) mean every `period` steps, and updated by differences on small mini-batches in
+/// between.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spider {
     estimate: Vec<f64>,
@@ -12,7 +13,7 @@ pub struct Spider {
 }
 
 impl Spider {
-    /// Forgets everything; the first step will be a reset.
+    /// Clears the estimate; the first step will be a reset.
     pub fn start(&mut self, dim: usize, period: u64) {
         self.estimate.clear();
         self.estimate.resize(dim, 0.0);
@@ -20,19 +21,19 @@ impl Spider {
         self.age = 0;
     }
 
-    /// Whether the next step is a reset.
+    /// Returns whether the next step is a reset.
     pub fn resets(&self) -> bool {
         self.age.is_multiple_of(self.period)
     }
 
-    /// `u = mean`, given by `fill`.
+    /// Sets `u = mean`, computed by `fill`.
     pub fn reset<E>(&mut self, fill: impl FnOnce(&mut [f64]) -> Result<(), E>) -> Result<(), E> {
         fill(&mut self.estimate)?;
         self.age += 1;
         Ok(())
     }
 
-    /// `u += now - before`: means of the same samples at the new and at the previous point.
+    /// Computes `u += now - before`, the means of the same samples at the new and at the previous point.
     pub fn advance(&mut self, now: &[f64], before: &[f64]) {
         for ((u, now), before) in self.estimate.iter_mut().zip(now).zip(before) {
             *u += now - before;
@@ -40,20 +41,20 @@ impl Spider {
         self.age += 1;
     }
 
-    /// The estimate.
+    /// Returns the estimate.
     pub fn get(&self) -> &[f64] {
         &self.estimate
     }
 }
 
-/// Exponential moving average: `z = (1 - b) z + b new`; the first value is taken as it is.
+/// Exponential moving average `z = (1 - b) z + b new`, initialised with the first value.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ema {
     mean: Vec<f64>,
 }
 
 impl Ema {
-    /// Takes in a value with weight `b` in (0, 1].
+    /// Adds a value with weight `b` in (0, 1].
     pub fn update(&mut self, new: &[f64], b: f64) {
         if self.mean.is_empty() {
             self.mean.extend_from_slice(new);
@@ -64,33 +65,33 @@ impl Ema {
         }
     }
 
-    /// The average; empty before the first value.
+    /// Returns the average; empty before the first value.
     pub fn get(&self) -> &[f64] {
         &self.mean
     }
 }
 
-/// STORM: `v = now + (1 - a)(v - before)` with the same samples at the new and at the previous point.
+/// STORM estimator: `v = now + (1 - a)(v - before)` with the same samples at the new and at the previous point.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Storm {
     estimate: Vec<f64>,
 }
 
 impl Storm {
-    /// The first estimate.
+    /// Sets the first estimate.
     pub fn start(&mut self, first: &[f64]) {
         self.estimate.clear();
         self.estimate.extend_from_slice(first);
     }
 
-    /// Moves the estimate.
+    /// Updates the estimate.
     pub fn update(&mut self, now: &[f64], before: &[f64], a: f64) {
         for ((v, now), before) in self.estimate.iter_mut().zip(now).zip(before) {
             *v = now + (1.0 - a) * (*v - before);
         }
     }
 
-    /// The estimate; empty before the first.
+    /// Returns the estimate; empty before the first.
     pub fn get(&self) -> &[f64] {
         &self.estimate
     }
@@ -125,7 +126,7 @@ mod tests {
         }
     }
 
-    /// g(x, i) = a_i x with a = (0, 2), from x = 0 to 1 by one sample: 0 or 2, on average the mean 1.
+    /// g(x, i) = a_i x with a = (0, 2), from x = 0 to 1 by one sample: 0 or 2, with expectation 1.
     #[test]
     fn spider_is_unbiased_for_different_slopes() {
         let moved: Vec<f64> = [0.0, 2.0]
@@ -152,7 +153,7 @@ mod tests {
         storm.start(&[1.0]);
         storm.update(&[3.0], &[2.0], 0.25);
         assert_eq!(storm.get(), [3.0 + 0.75 * (1.0 - 2.0)]);
-        // With a = 1 nothing of the past is left, with a = 0 it is SPIDER without resets.
+        // With a = 1 the past is discarded; with a = 0 it is SPIDER without resets.
         storm.update(&[7.0], &[9.0], 1.0);
         assert_eq!(storm.get(), [7.0]);
         storm.update(&[8.0], &[6.0], 0.0);

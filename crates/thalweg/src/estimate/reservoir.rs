@@ -1,11 +1,11 @@
-//! A random one of many vectors, each drawn with its weight, without storing them all. Means of vectors are in `average.rs`.
+//! Weighted random selection of one of many vectors without storing them all. Means of vectors are in `average.rs`.
 
 use serde::{Deserialize, Serialize};
 
 use crate::math::Rng;
 
-/// Weighted reservoir of size one: after any number of offers the kept vector is the t-th with probability proportional
-/// to its weight.
+/// Weighted reservoir of size one: after any number of offers, the stored vector is the t-th with probability proportional to its
+/// weight.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reservoir {
     kept: Vec<f64>,
@@ -14,7 +14,7 @@ pub struct Reservoir {
 }
 
 impl Reservoir {
-    /// Forgets everything; vectors will have `dim` entries.
+    /// Clears the reservoir for vectors with `dim` entries.
     pub fn reset(&mut self, dim: usize) {
         self.kept.clear();
         self.kept.resize(dim, 0.0);
@@ -22,13 +22,13 @@ impl Reservoir {
         self.weight = 0.0;
     }
 
-    /// Offers `x`, the `index`-th vector, with a weight of at least 0. Draws one random number per offer, kept or not, so
-    /// that the generator's position does not depend on the outcome.
+    /// Offers `x`, the `index`-th vector, with a nonnegative weight. Draws one random number per offer, stored or not, so that
+    /// the generator's position does not depend on the outcome.
     pub fn offer(&mut self, x: &[f64], index: u64, weight: f64, rng: &mut Rng) {
         self.offer_by(index, weight, rng, |kept| kept.copy_from_slice(x));
     }
 
-    /// The same for a vector that is only written out, by `write`, if it is kept.
+    /// Offers a vector that `write` computes only if it is stored.
     pub fn offer_by(&mut self, index: u64, weight: f64, rng: &mut Rng, write: impl FnOnce(&mut [f64])) {
         let u = rng.uniform();
         self.weight += weight;
@@ -38,7 +38,7 @@ impl Reservoir {
         }
     }
 
-    /// The kept vector and its index.
+    /// Returns the stored vector and its index.
     pub fn get(&self) -> Option<(u64, &[f64])> {
         self.index.map(|i| (i, self.kept.as_slice()))
     }

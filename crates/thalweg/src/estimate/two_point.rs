@@ -1,12 +1,12 @@
-//! Gradients from differences of values at two points: directions, perturbed points, and the sum of the differences. The values
-//! themselves are computed by the solver.
+//! Gradient estimates from differences of values at two points: directions, perturbed points, and the sum of the differences. The
+//! solver computes the values.
 
 use serde::{Deserialize, Serialize};
 
 use crate::math::{Rng, vec};
 use crate::{Error, Result};
 
-/// How directions are drawn.
+/// Distribution of the directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Law {
@@ -15,21 +15,21 @@ pub enum Law {
     Gaussian,
     /// Uniform on the unit sphere; differences are multiplied by the dimension.
     Sphere,
-    /// All coordinate axes in turn, whatever number of directions is asked for.
+    /// All coordinate axes in turn, whatever number of directions is requested.
     Coordinate,
 }
 
-/// A difference of values loses all digits where the radius is below this share of the point's size.
+/// Smallest radius relative to the size of the point; below it, a difference of values loses all digits.
 const CANCELS: f64 = 1e-10;
 
-/// Directions and the points that they lead to. The same directions can be looked at from two points, which is what recursive
-/// estimators need.
+/// Random directions and the perturbed points along them. The same directions can be used at two points, as recursive estimators
+/// require.
 #[derive(Debug, Clone, Default)]
 pub struct TwoPoint {
     law: Law,
-    /// Each direction is followed by its opposite.
+    /// Whether each direction is followed by its opposite.
     antithetic: bool,
-    /// The smoothing radius.
+    /// Smoothing radius.
     mu: f64,
     count: usize,
     dim: usize,
@@ -38,7 +38,7 @@ pub struct TwoPoint {
 }
 
 impl TwoPoint {
-    /// Sizes the buffers for `directions` directions in `dim` variables.
+    /// Allocates the buffers for `directions` directions in `dim` variables.
     pub fn start(&mut self, dim: usize, directions: usize, mu: f64, law: Law, antithetic: bool) {
         let count = if law == Law::Coordinate { dim } else { directions };
         (self.law, self.antithetic, self.mu, self.count, self.dim) = (law, antithetic, mu, count, dim);
@@ -51,7 +51,7 @@ impl TwoPoint {
         }
     }
 
-    /// How many directions there are.
+    /// Returns the number of directions.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -84,7 +84,7 @@ impl TwoPoint {
         }
     }
 
-    /// The point `w` and after it `w + mu u` for every direction, one row each.
+    /// Returns the point `w` followed by `w + mu u` for every direction, one row each.
     pub fn around(&mut self, w: &[f64]) -> Result<&[f64]> {
         let largest = w.iter().fold(0.0, |most: f64, v| most.max(v.abs()));
         if self.mu < CANCELS * largest {
@@ -105,15 +105,15 @@ impl TwoPoint {
         Ok(&self.points)
     }
 
-    /// The points of the last [`TwoPoint::around`] again.
+    /// Returns the points of the last [`TwoPoint::around`].
     pub fn points(&self) -> &[f64] {
         &self.points
     }
 
-    /// `grad += weight * estimate`, where `values` are those at the points of [`TwoPoint::around`].
+    /// Computes `grad += weight * estimate`, where `values` are those at the points of [`TwoPoint::around`].
     pub fn add(&self, values: &[f64], weight: f64, grad: &mut [f64]) {
         let Some((&centre, others)) = values.split_first() else { return };
-        // The mean over directions; coordinates are summed, and the sphere's differences stand for all d coordinates.
+        // Directions are averaged; coordinates are summed, and a difference on the sphere is multiplied by the dimension.
         let scale = match self.law {
             Law::Gaussian => 1.0 / self.count as f64,
             Law::Sphere => self.dim as f64 / self.count as f64,
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use crate::math::rng::Purpose;
 
-    /// The mean of many estimates of the gradient of `f` at `w`.
+    /// Returns the mean of many estimates of the gradient of `f` at `w`.
     fn mean(f: impl Fn(&[f64]) -> f64, w: &[f64], mu: f64, law: Law, antithetic: bool, rounds: usize) -> Vec<f64> {
         let mut estimator = TwoPoint::default();
         estimator.start(w.len(), 20, mu, law, antithetic);
@@ -147,7 +147,7 @@ mod tests {
         total
     }
 
-    /// Spec 3.9, test 5: quadratics are unbiased.
+    /// Spec 3.9, test 5: the estimates are unbiased for quadratics.
     #[test]
     fn the_mean_of_a_quadratic_is_its_gradient() {
         let f = |x: &[f64]| 0.5 * (x[0] * x[0] + x[1] * x[1]);
@@ -157,7 +157,7 @@ mod tests {
                 assert!((found[0] - 1.0).abs() < 5e-3 && (found[1] + 2.0).abs() < 5e-3, "{law:?} {found:?}");
             }
         }
-        // Axis by axis the error is mu / 2 and no more.
+        // For coordinate directions the error is exactly mu / 2.
         let found = mean(f, &[1.0, -2.0], 0.1, Law::Coordinate, false, 1);
         assert!((found[0] - 1.05).abs() < 1e-12 && (found[1] + 1.95).abs() < 1e-12);
     }

@@ -1,16 +1,16 @@
-//! Counts of what a run has evaluated, in calls and in samples, and the rule that turns samples into passes. The evaluator that
-//! counts is in the module above.
+//! Counts of the evaluations of a run, in calls and in samples, and the rule that converts samples into passes. The evaluator
+//! that counts is in the parent module.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// One kind of request: how many calls, and how many samples they read in all.
+/// Number of calls of one kind, and of the samples they read in total.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Number of calls.
     pub calls: u64,
-    /// Samples read by them. A deterministic function counts as one sample.
+    /// Samples read by these calls. A deterministic function counts as one sample.
     pub samples: u64,
 }
 
@@ -21,7 +21,7 @@ impl Tally {
     }
 }
 
-/// Everything that is counted.
+/// All counts of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Values of f.
@@ -30,21 +30,21 @@ pub struct Counts {
     pub objective_subgradients: Tally,
     /// Values of constraints.
     pub constraint_values: Tally,
-    /// Samples among `constraint_values` that were read at a second point beside the first: complexity statements of recursive
+    /// Samples among `constraint_values` that were read at a second point besides the first. Complexity statements of recursive
     /// estimators count such a pair once.
     pub paired: u64,
     /// Subgradients of constraints.
     pub constraint_subgradients: Tally,
-    /// Projections onto the domain or onto the constraints, and linear functions minimised there.
+    /// Projections onto the domain or onto the constraints, and minimisations of linear functions over them.
     pub projections: u64,
-    /// Steps spent on inner problems; rows visited by projections onto the constraints.
+    /// Inner iterations, and rows visited by projections onto the constraints.
     pub inner: u64,
-    /// Counters that only some problems have, by name.
+    /// Problem-specific counters, by name.
     pub more: BTreeMap<String, u64>,
 }
 
-/// Work in passes over the data: the value over all samples is one pass, the subgradient over all samples is one pass,
-/// each counted only if computed, batches by their share.
+/// Work in passes over the data. A value over all samples is one pass and a subgradient over all samples is one pass; each counts
+/// only if computed, and mini-batches count by their share.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Passes {
     /// Passes of the objective.
@@ -54,14 +54,14 @@ pub struct Passes {
 }
 
 impl Passes {
-    /// Of both together.
+    /// Returns the sum of both.
     pub fn total(&self) -> f64 {
         self.objective + self.constraints
     }
 }
 
 impl Counts {
-    /// Samples of all kinds.
+    /// Returns the samples of all kinds.
     pub fn samples(&self) -> u64 {
         [self.objective_values, self.objective_subgradients, self.constraint_values, self.constraint_subgradients]
             .iter()
@@ -69,7 +69,7 @@ impl Counts {
             .sum()
     }
 
-    /// Passes, given the samples in one full evaluation of the objective and of all constraints.
+    /// Converts the counts into passes, given the samples in one full evaluation of the objective and of all constraints.
     pub(crate) fn passes(&self, full_objective: u64, full_constraints: u64) -> Passes {
         let share = |a: Tally, b: Tally, full: u64| (a.samples + b.samples) as f64 / full.max(1) as f64;
         Passes {

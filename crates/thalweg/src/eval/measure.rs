@@ -1,5 +1,5 @@
-//! The objective and the constraints of a point on all data, outside the counts of a run. What a run does with such points is in
-//! [`crate::run`].
+//! Measurement of the objective and the constraints of a point on all data, outside the counts of a run. What a run does with
+//! such points is in [`crate::run`].
 
 use serde::{Deserialize, Serialize};
 
@@ -9,13 +9,13 @@ use crate::error::check_length;
 use crate::math::vec;
 use crate::oracle::{Draw, Pick, Values};
 
-/// Number of constraints up to which each one is listed by default; of more, only the ten worst.
+/// Number of constraints up to which each one is listed by default; beyond it, only the ten worst are.
 pub const MAX_LISTED_CONSTRAINTS: usize = 200;
 
-/// Number of constraints that are listed where there are too many to list them all.
+/// Number of constraints listed where there are too many to list them all.
 const WORST: usize = 10;
 
-/// A point with its objective and constraints on all data.
+/// Point with its objective and constraints on all data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// The variables.
@@ -23,32 +23,32 @@ pub struct Point {
     pub x: Vec<f64>,
     /// f(x).
     pub objective: f64,
-    /// Every constraint; where there are more than are listed, the ten with the largest values, the largest first.
+    /// Every constraint; if there are too many to list, the ten with the largest values, in decreasing order.
     pub constraints: Vec<ConstraintValue>,
-    /// How many constraints there are.
+    /// Number of constraints.
     pub total: usize,
-    /// How many of them do not hold.
+    /// Number of violated constraints.
     pub violated: usize,
-    /// Name of the constraint with the largest value; none without constraints.
+    /// Name of the constraint with the largest value; `None` without constraints.
     pub worst: Option<String>,
     /// The largest g_j(x), signed; minus infinity without constraints.
     pub violation: f64,
-    /// Every constraint holds within its tolerance.
+    /// Whether every constraint is satisfied within its tolerance.
     pub feasible: bool,
 }
 
 /// One constraint at a point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConstraintValue {
-    /// Its number, from 0.
+    /// Index, from 0.
     pub index: usize,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// g_j(x): at most 0 if it holds.
+    /// g_j(x): at most 0 if the constraint is satisfied exactly.
     pub value: f64,
-    /// What it may exceed 0 by.
+    /// Tolerance: the largest value that counts as satisfied.
     pub tolerance: f64,
-    /// Whether it holds.
+    /// Whether the constraint is satisfied.
     pub satisfied: bool,
 }
 
@@ -78,13 +78,13 @@ impl Point {
         }
     }
 
-    /// The share of the constraints that do not hold.
+    /// Returns the share of violated constraints.
     pub fn share_violated(&self) -> f64 {
         self.violated as f64 / self.total.max(1) as f64
     }
 }
 
-/// Indices of the ten largest numbers, the largest first; NaN comes before all.
+/// Returns the indices of the ten largest numbers in decreasing order; NaN sorts first.
 fn largest(g: &[f64]) -> Vec<usize> {
     let rank = |j: usize| if g[j].is_nan() { f64::INFINITY } else { g[j] };
     let mut kept: Vec<usize> = Vec::with_capacity(WORST + 1);
@@ -104,7 +104,7 @@ pub fn measure(problem: &(impl Values + ?Sized), x: &[f64], feasibility: f64) ->
     Measure::new(problem, feasibility, MAX_LISTED_CONSTRAINTS).point(x)
 }
 
-/// Measures points on all data through an evaluator of its own, so that nothing is added to the counts of a run.
+/// Measures points on all data through its own evaluator, so that nothing is added to the counts of a run.
 pub(crate) struct Measure<'p, P: ?Sized> {
     ev: Evaluator<'p, P>,
     full: Draw,
@@ -117,7 +117,7 @@ impl<'p, P: Values + ?Sized> Measure<'p, P> {
     }
 
     pub(crate) fn point(&mut self, x: &[f64]) -> Result<Point> {
-        // What is measured must not depend on which points were measured before.
+        // The result must not depend on which points were measured before.
         self.ev.forget();
         self.ev.refresh(x)?;
         let objective = self.ev.objective(x, &self.full)?;
@@ -126,7 +126,7 @@ impl<'p, P: Values + ?Sized> Measure<'p, P> {
         Ok(self.assemble(x, objective, &g))
     }
 
-    /// A point whose values could not be computed.
+    /// Returns a point whose values could not be computed.
     pub(crate) fn unknown(&self, x: &[f64]) -> Point {
         self.assemble(x, f64::NAN, &vec![f64::NAN; self.ev.num_constraints()])
     }

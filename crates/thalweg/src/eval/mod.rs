@@ -1,6 +1,6 @@
-//! The gate between a solver and a problem: it counts, checks that numbers are finite, owns the sampler and the generators.
-//! Solvers see [`ValueEval`] or [`Eval`], never the problem itself, so nothing they use goes uncounted. What a problem computes is in
-//! [`crate::oracle`].
+//! Evaluators, the layer between a solver and a problem: they count evaluations, check that numbers are finite, and own the
+//! sampler and the random generators. Solvers use [`ValueEval`] or [`Eval`] and never the problem itself, so every evaluation is
+//! counted. The functions of a problem are in [`crate::oracle`].
 
 mod counts;
 mod measure;
@@ -25,65 +25,67 @@ pub use proximal::Proximal;
 pub(crate) use views::{AHEAD, LossRowReading, RowSample};
 pub use views::{Held, InfProjectionReading, InfProjectionView, LossReading, SampleLossesView};
 
-/// What a zeroth-order method may ask for. There is no gradient here, so the compiler forbids using one.
+/// Operations available to a zeroth-order solver. The trait has no gradients, so the compiler rules out their use.
 pub trait ValueEval {
-    /// Number of variables.
+    /// Returns the number of variables.
     fn dim(&self) -> usize;
-    /// Number of constraints.
+    /// Returns the number of constraints.
     fn num_constraints(&self) -> usize;
-    /// Name of constraint `j`.
+    /// Returns the name of constraint `j`.
     fn constraint_name(&self, j: usize) -> Cow<'_, str>;
-    /// Number of statistics, see [`Composite::num_statistics`](crate::oracle::Composite::num_statistics).
+    /// Returns the number of statistics, see [`Composite::num_statistics`](crate::oracle::Composite::num_statistics).
     fn num_statistics(&self) -> usize;
-    /// Population sizes of the sample streams; empty for a deterministic problem.
+    /// Returns the population sizes of the sample streams; empty for a deterministic problem.
     fn streams(&self) -> &[usize];
-    /// Whether values `g` count as feasible in this run.
+    /// Returns whether constraint values `g` count as feasible in this run.
     fn feasible(&self, g: &[f64]) -> bool;
-    /// Weak-convexity constant of the objective, see [`Description::objective_modulus`](crate::oracle::Description::objective_modulus).
+    /// Returns the weak-convexity constant of the objective, see
+    /// [`Description::objective_modulus`](crate::oracle::Description::objective_modulus).
     fn objective_modulus(&self) -> Option<Modulus>;
-    /// Weak-convexity constant of constraint `j`.
+    /// Returns the weak-convexity constant of constraint `j`.
     fn constraint_modulus(&self, j: usize) -> Option<Modulus>;
-    /// The generator for a purpose; its position is part of the checkpoint.
+    /// Returns the random generator for a purpose. Its position is part of the checkpoint.
     fn rng(&mut self, purpose: Purpose) -> &mut Rng;
     /// Draws `size` samples of each stream.
     fn sample(&mut self, draw: &mut Draw, size: usize, replacement: Replacement);
-    /// The domain.
+    /// Returns the domain.
     fn domain(&self) -> &dyn Set;
-    /// How strongly the variables act, see [`Structure::scales`](crate::oracle::Structure::scales).
+    /// Returns the typical curvature of the variables, see [`Structure::scales`](crate::oracle::Structure::scales).
     fn scales(&self) -> Option<&Scales>;
-    /// Projects onto the domain.
+    /// Projects `x` onto the domain.
     fn project(&mut self, x: &mut [f64]) -> Result<()>;
-    /// A point of the domain where `<slope, y>` is smallest; counts as a projection.
+    /// Finds a point of the domain that minimises `<slope, y>`. Counts as a projection.
     fn minimize_linear(&mut self, slope: &[f64], out: &mut [f64]) -> Result<()>;
-    /// The set that the constraints and the domain describe, see [`Structure::region`](crate::oracle::Structure::region). Projections go through
-    /// [`ValueEval::region_begin`] and [`ValueEval::region_sweep`].
+    /// Returns the set that the constraints and the domain describe, see [`Structure::region`](crate::oracle::Structure::region).
+    /// Projections go through [`ValueEval::region_begin`] and [`ValueEval::region_sweep`].
     fn region(&self) -> Option<&dyn Region>;
-    /// The problem as an inf-projection problem, see
-    /// [`Structure::inf_projection`](crate::oracle::Structure::inf_projection). The view counts what is read through it.
+    /// Returns the problem in inf-projection form, see [`Structure::inf_projection`](crate::oracle::Structure::inf_projection).
+    /// The view counts the samples that it reads.
     fn inf_projection(&mut self) -> Option<InfProjectionView<'_>> {
         None
     }
-    /// The losses of single samples, see [`Structure::sample_losses`](crate::oracle::Structure::sample_losses). The view counts what
-    /// is read through it.
+    /// Returns the sample losses, see [`Structure::sample_losses`](crate::oracle::Structure::sample_losses). The view counts the
+    /// samples that it reads.
     fn sample_losses(&mut self) -> Option<SampleLossesView<'_>> {
         None
     }
-    /// Begins to project `target` onto the region as it looks from `at`.
+    /// Starts projecting `target` onto the region linearised at `at`.
     fn region_begin(&mut self, at: &[f64], target: &[f64]) -> Result<()>;
-    /// Goes on with that. Visits to rows count as inner steps; once done, one projection and a value of every constraint.
+    /// Continues the projection. Visits to rows count as inner iterations; on completion, one projection and one value of every
+    /// constraint are counted.
     fn region_sweep(&mut self, x: &mut [f64], sweeps: usize, tolerance: f64) -> Result<Swept>;
-    /// Brings inner problems up to date at `x`: call it once per new point, before values and subgradients there.
+    /// Updates inner problems at `x`. Call it once per new point, before computing values and subgradients there.
     fn refresh(&mut self, x: &[f64]) -> Result<()>;
-    /// f(x).
+    /// Returns f(x).
     fn objective(&mut self, x: &[f64], draw: &Draw) -> Result<f64>;
-    /// Values of the picked constraints.
+    /// Computes the values of the picked constraints.
     fn constraint_values(&mut self, x: &[f64], draw: &Draw, which: Pick, g: &mut [f64]) -> Result<()>;
-    /// f at several points (rows of `points`).
+    /// Computes f at several points (rows of `points`).
     fn objective_many(&mut self, points: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()>;
-    /// The picked constraints at several points, one row each.
+    /// Computes the picked constraints at several points, one row each.
     fn constraint_values_many(&mut self, points: &[f64], draw: &Draw, which: Pick, out: &mut [f64]) -> Result<()>;
-    /// As [`ValueEval::constraint_values_many`] for constraints that were drawn with replacement, `drawn` of them, each listed once in
-    /// `which`. Values that were drawn again are counted and not computed again.
+    /// Computes as [`ValueEval::constraint_values_many`] does, for `drawn` constraints drawn with replacement and each listed
+    /// once in `which`. Repeated draws are counted but not recomputed.
     fn drawn_constraint_values(
         &mut self,
         points: &[f64],
@@ -92,26 +94,26 @@ pub trait ValueEval {
         drawn: usize,
         out: &mut [f64],
     ) -> Result<()>;
-    /// The statistics that the constraints are functions of.
+    /// Computes the statistics that the constraints are functions of.
     fn statistic_values(&mut self, x: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()>;
-    /// The statistics of the same samples at two points: what a recursive estimator moves by.
+    /// Computes the statistics of the same samples at two points, whose difference updates a recursive estimator.
     fn statistic_pair(&mut self, x: &[f64], before: &[f64], draw: &Draw, now: &mut [f64], then: &mut [f64]) -> Result<()>;
-    /// Constraint values from (estimated) statistics at `x`; costs nothing.
+    /// Computes constraint values from (estimated) statistics at `x`. Nothing is counted.
     fn constraints_from(&self, x: &[f64], statistics: &[f64], g: &mut [f64]) -> Result<()>;
 }
 
-/// What a first-order method may ask for.
+/// Operations available to a first-order solver.
 pub trait Eval: ValueEval {
-    /// A subgradient of f; returns f(x), which comes with it and is not counted as a value.
+    /// Computes a subgradient of f and returns f(x), which is not counted as a separate value.
     fn objective_grad(&mut self, x: &[f64], draw: &Draw, grad: &mut [f64]) -> Result<f64>;
-    /// Up to `values.len()` cuts of f, subgradients in the rows of `rows`, the first as [`Eval::objective_grad`] gives it
-    /// ([`Subgradients::objective_cuts`]). Returns how many; each counts as one subgradient.
+    /// Computes up to `values.len()` cuts of f, with subgradients in the rows of `rows`; the first is that of
+    /// [`Eval::objective_grad`] ([`Subgradients::objective_cuts`]). Returns the number of cuts. Each counts as one subgradient.
     fn objective_cuts(&mut self, x: &[f64], draw: &Draw, values: &mut [f64], rows: &mut [f64]) -> Result<usize>;
-    /// Constraint values, then the weighted sum of subgradients for the weights that `weigh` chooses
+    /// Computes constraint values, then the weighted sum of subgradients for the weights that `weigh` chooses
     /// ([`Subgradients::constraint_vjp`]).
     fn constraint_vjp(&mut self, x: &[f64], draw: &Draw, g: &mut [f64], weigh: Weigh, grad: &mut [f64]) -> Result<()>;
-    /// Both in one go: `grad` becomes a subgradient of f plus that weighted sum; returns f ([`Subgradients::lagrangian`]). `work` is
-    /// as long as x. Counts as the two together.
+    /// Sets `grad` to a subgradient of f plus that weighted sum, and returns f ([`Subgradients::lagrangian`]). `work` is as long
+    /// as x. Counts as both evaluations together.
     fn lagrangian(
         &mut self,
         x: &[f64],
@@ -121,13 +123,13 @@ pub trait Eval: ValueEval {
         grad: &mut [f64],
         work: &mut [f64],
     ) -> Result<f64>;
-    /// Values and subgradients of the picked constraints, one row each.
+    /// Computes values and subgradients of the picked constraints, one row each.
     fn constraint_rows(&mut self, x: &[f64], draw: &Draw, which: &[u32], g: &mut [f64], rows: &mut [f64]) -> Result<()>;
-    /// Weighted sum of subgradients with the outer function differentiated at given statistics.
+    /// Computes the weighted sum of subgradients with the outer function differentiated at given statistics.
     fn statistic_vjp(&mut self, x: &[f64], draw: &Draw, statistics: &[f64], weights: &[f64], grad: &mut [f64]) -> Result<()>;
 }
 
-/// The part of an [`Evaluator`] that a checkpoint keeps.
+/// State of an [`Evaluator`] that is stored in a checkpoint.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Memory {
     counts: Counts,
@@ -137,32 +139,32 @@ pub(crate) struct Memory {
     region_warm: Warm,
 }
 
-/// `At` without borrowing the whole evaluator.
+/// Builds an `At` without borrowing the whole evaluator.
 macro_rules! at {
     ($self:ident, $x:expr, $draw:expr) => {
         At { x: $x, draw: $draw, warm: &$self.memory.warm }
     };
 }
 
-/// The counted, checked view of a problem during a run.
+/// Counted and checked view of a problem during a run.
 pub struct Evaluator<'p, P: ?Sized> {
     problem: &'p P,
     scratch: Scratch,
     memory: Memory,
-    /// Samples in one full evaluation: of the objective, of each constraint.
+    /// Samples in one full evaluation of the objective and of each constraint.
     full_objective: u64,
     full_constraint: Vec<u64>,
-    /// Of all constraints together.
+    /// Samples in one full evaluation of all constraints together.
     full_constraints: u64,
     feasibility: f64,
 }
 
 impl<'p, P: Values + ?Sized> Evaluator<'p, P> {
-    /// A fresh gate to `problem`.
+    /// Creates an evaluator of `problem` with zero counts.
     pub fn new(problem: &'p P, seed: u64, feasibility: f64) -> Self {
         let streams = problem.streams();
         let samples = |uses: &dyn Fn(usize) -> bool| -> u64 {
-            // A function that no sample enters costs one unit.
+            // A function that depends on no samples counts as one.
             (0..streams.len()).filter(|&k| uses(k)).map(|k| streams[k] as u64).sum::<u64>().max(1)
         };
         let full_constraint: Vec<u64> =
@@ -184,32 +186,32 @@ impl<'p, P: Values + ?Sized> Evaluator<'p, P> {
         }
     }
 
-    /// What has been asked so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> &Counts {
         &self.memory.counts
     }
 
-    /// What has been asked so far, in passes over the data.
+    /// Returns the work so far, in passes over the data.
     pub fn passes(&self) -> Passes {
         self.memory.counts.passes(self.full_objective, self.full_constraints)
     }
 
-    /// The tolerance that a constraint value is held against, before scaling.
+    /// Returns the feasibility tolerance, before scaling.
     pub fn feasibility(&self) -> f64 {
         self.feasibility
     }
 
-    /// The problem behind the gate.
+    /// Returns the underlying problem.
     pub fn problem(&self) -> &'p P {
         self.problem
     }
 
-    /// What the problem carries from visit to visit, as it is now.
+    /// Returns the current warm-start values of the problem.
     pub(crate) fn warm(&self) -> &Warm {
         &self.memory.warm
     }
 
-    /// Forgets that, as if no point had been visited.
+    /// Clears the warm-start values, as if no point had been visited.
     pub(crate) fn forget(&mut self) {
         self.memory.warm = Warm::default();
     }
@@ -222,7 +224,7 @@ impl<'p, P: Values + ?Sized> Evaluator<'p, P> {
         self.memory = memory;
     }
 
-    /// Samples of `draw` that a function using some of the streams reads.
+    /// Returns the number of samples of `draw` that a function of some of the streams reads.
     fn drawn(&self, draw: &Draw, full: u64, uses: impl Fn(usize) -> bool) -> u64 {
         let streams = self.problem.streams();
         if streams.is_empty() {
@@ -247,19 +249,19 @@ impl<'p, P: Values + ?Sized> Evaluator<'p, P> {
         }
     }
 
-    /// Samples of `draw` that the constraints with weights other than 0 read.
+    /// Returns the number of samples of `draw` that the constraints with nonzero weights read.
     fn drawn_weighed(&self, draw: &Draw, weights: &[f64]) -> u64 {
         let weighed = weights.iter().enumerate().filter(|(_, w)| **w != 0.0);
         weighed.map(|(j, _)| self.drawn_constraint(draw, j)).sum()
     }
 
-    /// Adds the counts that only the problem has.
+    /// Adds the problem-specific counts.
     fn count_extra(&mut self) -> Result<()> {
         self.problem.extra_counts(&mut self.scratch, &mut self.memory.counts.more)
     }
 
-    /// Counts and checks a call of the problem that computes constraint values `g` and pulls back the weights that `weigh` chooses.
-    /// Returns the answer of `call`, and whether some weight was not 0.
+    /// Counts and checks a call of the problem that computes constraint values `g` and the vector-Jacobian product for the
+    /// weights that `weigh` chooses. Returns the result of `call`, and whether some weight is nonzero.
     fn weigh_and_pull<T>(
         &mut self,
         x: &[f64],

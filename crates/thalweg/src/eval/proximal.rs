@@ -1,5 +1,5 @@
-//! The regularised subproblem around a centre, as one more view of a problem: proximal-point methods and measures of stationarity run
-//! ordinary solvers on it. When the centre moves is decided by those methods.
+//! Proximal subproblem around a centre, as a view of a problem: proximal-point methods and measures of stationarity run ordinary
+//! solvers on it. Those methods decide when the centre moves.
 
 use std::borrow::Cow;
 
@@ -11,20 +11,20 @@ use crate::oracle::{Draw, Modulus, Pick, Region, Replacement, Scales, Weigh};
 use crate::sets::Set;
 use crate::sets::polyhedron::Swept;
 
-/// `f + (rho_f / 2) ||x - c||^2` subject to `g_j + (rho_g / 2) ||x - c||^2 - slack <= 0`. The terms are added exactly, also
-/// to mini-batch values.
+/// View of `f + (rho_f / 2) ||x - c||^2` subject to `g_j + (rho_g / 2) ||x - c||^2 - slack <= 0`. The quadratic terms are added
+/// exactly, also to mini-batch values.
 pub struct Proximal<'a, E: ?Sized> {
-    /// The view that is regularised.
+    /// The view to regularise.
     pub inner: &'a mut E,
     /// The centre c.
     pub centre: &'a [f64],
-    /// Coefficient on the objective.
+    /// Proximal coefficient of the objective.
     pub rho_f: f64,
-    /// Coefficient on every constraint; 0 where they are convex.
+    /// Proximal coefficient of every constraint; 0 if they are convex.
     pub rho_g: f64,
     /// Relaxation of every constraint.
     pub slack: f64,
-    /// Working space for shifted constraint values.
+    /// Buffer for shifted constraint values.
     pub work: &'a mut Vec<f64>,
 }
 
@@ -34,7 +34,7 @@ impl<E: ?Sized> Proximal<'_, E> {
         0.5 * distance * distance
     }
 
-    /// What is added to every constraint value at `x`.
+    /// Returns the shift that is added to every constraint value at `x`.
     fn shift(&self, x: &[f64]) -> f64 {
         if self.rho_g == 0.0 { -self.slack } else { self.rho_g * self.half_square(x) - self.slack }
     }
@@ -47,7 +47,7 @@ impl<E: ?Sized> Proximal<'_, E> {
         }
     }
 
-    /// `grad += coefficient (x - c)`.
+    /// Computes `grad += coefficient (x - c)`.
     fn add_pull(&self, x: &[f64], coefficient: f64, grad: &mut [f64]) {
         if coefficient != 0.0 {
             vec::add_difference(grad, coefficient, x, self.centre);
@@ -55,7 +55,7 @@ impl<E: ?Sized> Proximal<'_, E> {
     }
 }
 
-/// Weights chosen by the shifted values, where the inner view only has the plain ones; `total` becomes their sum.
+/// Chooses weights by the shifted values, where the inner view computes the unshifted ones; sets `total` to their sum.
 fn by_shifted_values<'a>(
     shift: f64,
     shifted: &'a mut Vec<f64>,
@@ -70,7 +70,7 @@ fn by_shifted_values<'a>(
     }
 }
 
-/// Methods that the regularisation does not change.
+/// Forwards the methods that the regularisation does not change.
 macro_rules! forward {
     ($(fn $name:ident(&$self:ident $(, $arg:ident: $type:ty)*) -> $answer:ty;)*) => {
         $(fn $name(&$self $(, $arg: $type)*) -> $answer {
@@ -112,7 +112,7 @@ impl<E: ValueEval + ?Sized> ValueEval for Proximal<'_, E> {
     fn constraint_modulus(&self, j: usize) -> Option<Modulus> {
         self.inner.constraint_modulus(j).map(|m| Modulus { value: (m.value - self.rho_g).max(0.0), ..m })
     }
-    /// None where the constraints are moved: they then describe another set.
+    /// Returns `None` if the constraints are shifted, because they then describe a different set.
     fn region(&self) -> Option<&dyn Region> {
         if self.rho_g == 0.0 && self.slack == 0.0 { self.inner.region() } else { None }
     }
@@ -163,7 +163,7 @@ impl<E: Eval + ?Sized> Eval for Proximal<'_, E> {
         if self.rho_f == 0.0 {
             return Ok(f);
         }
-        // One pass for the slope and for the value.
+        // One pass computes both the gradient and the value of the quadratic.
         let distance = vec::add_scaled_difference(grad, self.rho_f, x, self.centre);
         Ok(f + self.rho_f * (0.5 * distance * distance))
     }
@@ -232,7 +232,7 @@ mod tests {
     use crate::eval::Evaluator;
     use crate::oracle::Problem;
 
-    /// Every derivative of the view is that of its own values, for every way of asking.
+    /// Every derivative of the view matches its values, for every method that computes one.
     #[test]
     fn derivatives_belong_to_the_regularised_values() {
         let problem = Problem::new(2)

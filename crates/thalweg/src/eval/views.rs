@@ -1,5 +1,5 @@
-//! Counted, checked views of the structure of a problem: its inf-projection form and its losses of single samples. What is read
-//! through them enters the counts of the run; the evaluator itself is in the module above.
+//! Counted and checked views of the structure of a problem: its inf-projection form and its sample losses. Samples read through
+//! them enter the counts of the run; the evaluator itself is in the parent module.
 
 use std::cell::Cell;
 
@@ -12,11 +12,11 @@ use crate::oracle::{Case, InfProjection, InfProjectionRows, LossRows, Pick, Powe
 use crate::sets::Set;
 use crate::{Error, Result};
 
-/// Number of samples ahead of the current one for which the position of the row is fetched into the cache. The row itself is fetched
-/// one sample ahead.
+/// Number of samples ahead of the current one for which the position of the row is prefetched into the cache. The row itself is
+/// prefetched one sample ahead.
 pub(crate) const AHEAD: usize = 2;
 
-/// An inf-projection problem whose profiled scalar is held at a value, see [`InfProjection::with_profiled_scalar`].
+/// Inf-projection problem whose profiled scalar is fixed, see [`InfProjection::with_profiled_scalar`].
 pub struct Held(Box<dyn InfProjection>);
 
 impl std::fmt::Debug for Held {
@@ -25,7 +25,7 @@ impl std::fmt::Debug for Held {
     }
 }
 
-/// The inf-projection form of a problem. Samples are counted as they are read.
+/// View of the inf-projection form of a problem. Samples are counted as they are read.
 pub struct InfProjectionView<'a> {
     problem: &'a dyn InfProjection,
     counts: &'a mut Counts,
@@ -36,7 +36,7 @@ impl<'a> InfProjectionView<'a> {
         InfProjectionView { problem, counts }
     }
 
-    /// The problem in which the profiled scalar is held, if there is one, in place of this one.
+    /// Replaces this problem by the one with a fixed profiled scalar, if given.
     pub fn or_held(self, held: Option<&'a Held>) -> Self {
         match held {
             Some(Held(problem)) => InfProjectionView { problem: &**problem, counts: self.counts },
@@ -44,69 +44,69 @@ impl<'a> InfProjectionView<'a> {
         }
     }
 
-    /// Number of variables x.
+    /// Returns the number of variables x.
     pub fn dim(&self) -> usize {
         self.problem.dim()
     }
 
-    /// Number of variables y.
+    /// Returns the number of variables y.
     pub fn coupled(&self) -> usize {
         self.problem.coupled()
     }
 
-    /// Which of the two cases it is.
+    /// Returns which of the two cases applies.
     pub fn case(&self) -> Case {
         self.problem.case()
     }
 
-    /// h.
+    /// Returns h.
     pub fn power(&self) -> Power {
         *self.problem.power()
     }
 
-    /// The set that x stays in.
+    /// Returns the set that x stays in.
     pub fn domain(&self) -> &'a dyn Set {
         self.problem.domain()
     }
 
-    /// Number of samples.
+    /// Returns the number of samples.
     pub fn samples(&self) -> usize {
         self.problem.samples()
     }
 
-    /// The first y.
+    /// Sets the starting point of y.
     pub fn coupled_start(&self, y: &mut [f64]) {
         self.problem.coupled_start(y);
     }
 
-    /// The rows that samples are scored by, if the problem is one of scores of rows.
+    /// Returns the data rows, if the problem depends on scores of rows.
     pub fn features(&self) -> Option<&'a Matrix> {
         self.problem.rows().map(|rows| rows.features())
     }
 
-    /// The problem with its profiled scalar held at `value`, if it has one.
+    /// Returns the problem with its profiled scalar fixed at `value`, if it has one.
     pub fn hold(&self, value: f64) -> Option<Held> {
         self.problem.with_profiled_scalar(value).map(Held)
     }
 
-    /// The best value of the profiled scalar at `x`, see [`InfProjection::profiled_scalar`]. Counts as values.
+    /// Returns the best value of the profiled scalar at `x`, see [`InfProjection::profiled_scalar`]. Counts as values.
     pub fn profiled_scalar(&mut self, x: &[f64], samples: Pick) -> Result<Option<f64>> {
         self.counts.objective_values.add(1, samples.count(self.problem.samples()) as u64);
         self.problem.profiled_scalar(x, samples)
     }
 
-    /// Begins one stochastic subgradient: samples that are read through the answer count as subgradients of one call.
+    /// Starts one stochastic subgradient: samples read through the returned reader count as subgradients of one call.
     pub fn subgradient(&mut self) -> InfProjectionReading<'_> {
         InfProjectionReading::new(self.problem, &mut self.counts.objective_subgradients)
     }
 
-    /// Begins one stochastic value: samples that are read through the answer count as values of one call.
+    /// Starts one stochastic value: samples read through the returned reader count as values of one call.
     pub fn value(&mut self) -> InfProjectionReading<'_> {
         InfProjectionReading::new(self.problem, &mut self.counts.objective_values)
     }
 }
 
-/// One stochastic value or subgradient of an inf-projection problem.
+/// Reader for one stochastic value or subgradient of an inf-projection problem.
 pub struct InfProjectionReading<'a> {
     problem: &'a dyn InfProjection,
     tally: &'a mut Tally,
@@ -122,26 +122,26 @@ impl<'a> InfProjectionReading<'a> {
         self.tally.samples += samples.count(self.problem.samples()) as u64;
     }
 
-    /// `grad` becomes a subgradient of g at `x` on the samples.
+    /// Sets `grad` to a subgradient of g at `x` on the samples.
     pub fn convex(&mut self, x: &[f64], samples: Pick, grad: &mut [f64]) -> Result<()> {
         self.count(samples);
         check_finite("g", self.problem.convex(x, samples, grad)?)
     }
 
-    /// `grad += factor * J(x)^T y` on the samples, where J is the Jacobian of l.
+    /// Computes `grad += factor * J(x)^T y` on the samples, where J is the Jacobian of l.
     pub fn add_mapping_pull(&mut self, x: &[f64], samples: Pick, y: &[f64], factor: f64, grad: &mut [f64]) -> Result<()> {
         self.count(samples);
         self.problem.add_mapping_pull(x, samples, y, factor, grad)
     }
 
-    /// `mapping` becomes l(x) on the samples.
+    /// Sets `mapping` to l(x) on the samples.
     pub fn mapping(&mut self, x: &[f64], samples: Pick, mapping: &mut [f64]) -> Result<()> {
         self.count(samples);
         self.problem.mapping(x, samples, mapping)?;
         check_mapping(mapping)
     }
 
-    /// `grad` becomes a subgradient of `g - <y, l>` at `x`, and `mapping` l(x), on the same samples, which count once.
+    /// Sets `grad` to a subgradient of `g - <y, l>` at `x`, and `mapping` to l(x), on the same samples, which count once.
     pub fn joint(&mut self, x: &[f64], samples: Pick, y: &[f64], mapping: &mut [f64], grad: &mut [f64]) -> Result<()> {
         self.count(samples);
         check_finite("g", self.problem.convex(x, samples, grad)?)?;
@@ -150,14 +150,14 @@ impl<'a> InfProjectionReading<'a> {
         check_mapping(mapping)
     }
 
-    /// The same by single rows.
+    /// Returns a reader of single rows.
     pub(crate) fn rows(&mut self) -> Result<RowReading<'_>> {
         let rows = self.problem.rows().ok_or_else(no_rows)?;
         Ok(RowReading { rows, samples: self.problem.samples(), tally: self.tally })
     }
 }
 
-/// The rows of an inf-projection problem, read for one stochastic value or subgradient.
+/// Reader of the rows of an inf-projection problem, for one stochastic value or subgradient.
 pub(crate) struct RowReading<'a> {
     rows: &'a dyn InfProjectionRows,
     samples: usize,
@@ -165,23 +165,23 @@ pub(crate) struct RowReading<'a> {
 }
 
 impl<'a> RowReading<'a> {
-    /// The coefficient of the squared norm in g.
+    /// Returns the coefficient of the squared norm in g.
     pub(crate) fn ridge(&self) -> f64 {
         self.rows.ridge()
     }
 
-    /// The intercept, where there is a penalty that it is not part of.
+    /// Returns the unit vector of the intercept, if there is a penalty that excludes it.
     pub(crate) fn unpenalised(&self) -> Option<Unit> {
         (self.rows.intercept() && self.rows.ridge() != 0.0).then(|| Unit(self.rows.features().cols()))
     }
 
-    /// The row of a sample.
+    /// Returns the row of a sample.
     pub(crate) fn row(&self, sample: usize) -> DataRow<'a> {
         row(self.rows, sample)
     }
 
-    /// Visits the samples in order. Rows are fetched into the cache while the samples before them are worked on, those of later
-    /// draws too: `ahead(k)` is the k-th sample after these, where it is known.
+    /// Visits the samples in order. Rows are prefetched into the cache while earlier samples are processed, including rows of
+    /// later draws: `ahead(k)` is the k-th sample after these, if known.
     pub(crate) fn each(
         &mut self,
         samples: Pick,
@@ -191,7 +191,7 @@ impl<'a> RowReading<'a> {
         let (rows, read) = (self.rows, Cell::new(0));
         let mut visit = |index: usize| visit(RowSample { rows, index, read: &read });
         let visited = match samples {
-            // The processor foresees rows in order.
+            // The processor prefetches consecutive rows by itself.
             Pick::All => (0..self.samples).try_for_each(&mut visit),
             Pick::These(ids) => {
                 let sample = |k: usize| ids.get(k).copied().or_else(|| ahead(k - ids.len())).map(|i| i as usize);
@@ -211,27 +211,27 @@ impl<'a> RowReading<'a> {
     }
 }
 
-/// One sample of an inf-projection problem. Every answer counts as one sample read.
+/// One sample of an inf-projection problem. Every evaluation counts as one sample read.
 #[derive(Clone, Copy)]
 pub(crate) struct RowSample<'a> {
     rows: &'a dyn InfProjectionRows,
-    /// Its number.
+    /// Index of the sample.
     pub(crate) index: usize,
     read: &'a Cell<u64>,
 }
 
 impl<'a> RowSample<'a> {
-    /// Its row.
+    /// Returns the row of the sample.
     pub(crate) fn row(&self) -> DataRow<'a> {
         row(self.rows, self.index)
     }
 
-    /// The entry of l and y that it belongs to.
+    /// Returns the index of the entry of l and y that the sample belongs to.
     pub(crate) fn coordinate(&self) -> usize {
         self.rows.coordinate(self.index)
     }
 
-    /// Its score at a point that is written out.
+    /// Returns the score at a dense point.
     pub(crate) fn score(&self, x: &[f64]) -> f64 {
         let offset = if self.rows.intercept() { x[x.len() - 1] } else { 0.0 };
         self.rows.features().row_dot(self.rows.row(self.index), x) + offset
@@ -241,7 +241,7 @@ impl<'a> RowSample<'a> {
         self.read.set(self.read.get() + 1);
     }
 
-    /// The slope of g_i at a score.
+    /// Returns the slope of g_i at a score.
     pub(crate) fn convex_slope(&self, score: f64) -> Result<f64> {
         self.count();
         let (value, slope) = self.rows.convex_of(self.index, score);
@@ -250,19 +250,19 @@ impl<'a> RowSample<'a> {
         Ok(slope)
     }
 
-    /// l_i and its slope at a score.
+    /// Returns l_i and its slope at a score.
     pub(crate) fn mapping(&self, score: f64) -> (f64, f64) {
         self.count();
         self.rows.mapping_of(self.index, score)
     }
 
-    /// The slope of g_i, and l_i with its slope, at a score; counts once.
+    /// Returns the slope of g_i, and l_i with its slope, at a score. Counts once.
     pub(crate) fn joint(&self, score: f64) -> Result<(f64, (f64, f64))> {
         Ok((self.convex_slope(score)?, self.rows.mapping_of(self.index, score)))
     }
 }
 
-/// The losses of single samples of a problem. Samples are counted as they are read.
+/// View of the sample losses of a problem. Samples are counted as they are read.
 pub struct SampleLossesView<'a> {
     losses: &'a dyn SampleLosses,
     counts: &'a mut Counts,
@@ -273,27 +273,27 @@ impl<'a> SampleLossesView<'a> {
         SampleLossesView { losses, counts }
     }
 
-    /// Number of variables.
+    /// Returns the number of variables.
     pub fn dim(&self) -> usize {
         self.losses.dim()
     }
 
-    /// The set that x stays in.
+    /// Returns the set that x stays in.
     pub fn domain(&self) -> &'a dyn Set {
         self.losses.domain()
     }
 
-    /// Number of samples.
+    /// Returns the number of samples.
     pub fn samples(&self) -> usize {
         self.losses.samples()
     }
 
-    /// The rows that samples are scored by, if the losses are functions of scores of rows.
+    /// Returns the data rows, if the losses are functions of scores of rows.
     pub fn features(&self) -> Option<&'a Matrix> {
         self.losses.rows().map(|rows| rows.features())
     }
 
-    /// Begins one stochastic subgradient: samples that are read through the answer count as subgradients of one call.
+    /// Starts one stochastic subgradient: samples read through the returned reader count as subgradients of one call.
     pub fn subgradient(&mut self) -> LossReading<'_> {
         let tally = &mut self.counts.objective_subgradients;
         tally.add(1, 0);
@@ -301,14 +301,14 @@ impl<'a> SampleLossesView<'a> {
     }
 }
 
-/// One stochastic subgradient of losses of single samples.
+/// Reader for one stochastic subgradient of sample losses.
 pub struct LossReading<'a> {
     losses: &'a dyn SampleLosses,
     tally: &'a mut Tally,
 }
 
 impl<'a> LossReading<'a> {
-    /// l_i(x) of a sample; `grad += factor * s` with a subgradient s of it.
+    /// Returns l_i(x) of a sample and computes `grad += factor * s` with a subgradient s of it.
     pub fn add_loss(&mut self, x: &[f64], sample: usize, factor: f64, grad: &mut [f64]) -> Result<f64> {
         self.tally.samples += 1;
         let value = self.losses.add_loss(x, sample, factor, grad)?;
@@ -316,35 +316,35 @@ impl<'a> LossReading<'a> {
         Ok(value)
     }
 
-    /// `grad += s` with a subgradient s of the part that all samples have in common.
+    /// Computes `grad += s` with a subgradient s of the part common to all samples.
     pub fn add_common(&self, x: &[f64], grad: &mut [f64]) {
         self.losses.add_common(x, grad);
     }
 
-    /// The same by single rows.
+    /// Returns a reader of single rows.
     pub(crate) fn rows(&mut self) -> Result<LossRowReading<'_>> {
         Ok(LossRowReading { rows: self.losses.rows().ok_or_else(no_rows)?, tally: self.tally })
     }
 }
 
-/// The rows of losses of single samples, read for one stochastic subgradient.
+/// Reader of the rows of sample losses, for one stochastic subgradient.
 pub(crate) struct LossRowReading<'a> {
     rows: &'a dyn LossRows,
     tally: &'a mut Tally,
 }
 
 impl<'a> LossRowReading<'a> {
-    /// The coefficient of the squared norm.
+    /// Returns the coefficient of the squared norm.
     pub(crate) fn ridge(&self) -> f64 {
         self.rows.ridge()
     }
 
-    /// The row of a sample.
+    /// Returns the row of a sample.
     pub(crate) fn row(&self, sample: usize) -> DataRow<'a> {
         row(self.rows, sample)
     }
 
-    /// l_i and its slope at a score.
+    /// Returns l_i and its slope at a score.
     pub(crate) fn loss(&mut self, sample: usize, score: f64) -> Result<(f64, f64)> {
         self.tally.samples += 1;
         let (value, slope) = self.rows.loss_of(sample, score);
@@ -375,7 +375,7 @@ mod tests {
     use crate::eval::{Evaluator, ValueEval};
     use crate::oracle::Eliminated;
 
-    /// g = x^2 / 2 and l = x over five equal samples; l is not a number beyond 1.
+    /// Problem with g = x^2 / 2 and l = x over five equal samples; l is NaN beyond 1.
     struct Example(Power);
 
     impl InfProjection for Example {

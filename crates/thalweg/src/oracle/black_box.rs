@@ -1,5 +1,5 @@
-//! A black box: values alone, several points in one call, any part of the constraints. Problems with subgradients have a way in of
-//! their own, [`super::Problem`].
+//! Black-box problems: function values only, at several points per call, for any subset of the constraints. Problems with
+//! subgradients use [`super::Problem`].
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ type Objective = Box<dyn Fn(&[f64], Pick, &mut [f64]) + Send + Sync>;
 type Constraints = Box<dyn Fn(&[f64], Pick, &mut [f64]) + Send + Sync>;
 type Name = Box<dyn Fn(usize) -> String + Send + Sync>;
 
-/// A problem of which only values can be had, such as a simulator.
+/// Problem known only by its function values, such as a simulator.
 ///
 /// ```
 /// use thalweg::oracle::{BlackBox, Pick};
@@ -41,13 +41,13 @@ pub struct BlackBox {
     region: Option<Box<dyn Region>>,
 }
 
-/// Calls `one` for every point and its part of `out`.
+/// Calls `one` for every point with the matching part of `out`.
 fn by_point(points: &[f64], dim: usize, width: usize, out: &mut [f64], mut one: impl FnMut(&[f64], &mut [f64])) {
     points.chunks(dim.max(1)).zip(out.chunks_mut(width.max(1))).for_each(|(x, out)| one(x, out));
 }
 
 impl BlackBox {
-    /// A problem in `dim` variables with objective 0, no constraint and no bound on x.
+    /// Creates a problem in `dim` variables with objective 0, no constraints and no bounds on x.
     pub fn new(dim: usize) -> Self {
         BlackBox {
             dim,
@@ -61,27 +61,30 @@ impl BlackBox {
         }
     }
 
-    /// The function to minimise, point by point.
+    /// Sets the objective, evaluated one point at a time.
     pub fn objective(self, value: impl Fn(&[f64]) -> f64 + Send + Sync + 'static) -> Self {
         let dim = self.dim;
         self.objective_many(move |points, out| by_point(points, dim, 1, out, |x, out| out.fill(value(x))))
     }
 
-    /// The function to minimise at several points at once: `values(points, out)` with one row of `points` for each entry of `out`.
+    /// Sets the objective, evaluated at several points at once: `values(points, out)` with one row of `points` for each entry of
+    /// `out`.
     pub fn objective_many(mut self, values: impl Fn(&[f64], &mut [f64]) + Send + Sync + 'static) -> Self {
         self.samples.clear();
         self.objective = Box::new(move |points, _, out| values(points, out));
         self
     }
 
-    /// A mean over `samples`, at several points and on the samples that are asked for: `values(points, samples, out)`.
+    /// Sets the objective to a mean over `samples`, evaluated at several points on the picked samples:
+    /// `values(points, samples, out)`.
     pub fn mean_of(mut self, samples: usize, values: impl Fn(&[f64], Pick, &mut [f64]) + Send + Sync + 'static) -> Self {
         self.samples = vec![samples];
         self.objective = Box::new(values);
         self
     }
 
-    /// `count` constraints `g_j(x) <= 0`, point by point: `values(x, which, g)` fills in those that are asked for, in that order.
+    /// Sets `count` constraints `g_j(x) <= 0`, evaluated one point at a time: `values(x, which, g)` fills in the picked ones, in
+    /// that order.
     pub fn constraints(self, count: usize, values: impl Fn(&[f64], Pick, &mut [f64]) + Send + Sync + 'static) -> Self {
         let dim = self.dim;
         self.constraints_many(count, move |points, which, out| {
@@ -89,14 +92,14 @@ impl BlackBox {
         })
     }
 
-    /// The same at several points at once: one row of `out` for each row of `points`.
+    /// Sets `count` constraints, evaluated at several points at once: one row of `out` for each row of `points`.
     pub fn constraints_many(mut self, count: usize, values: impl Fn(&[f64], Pick, &mut [f64]) + Send + Sync + 'static) -> Self {
         self.count = count;
         self.constraints = Box::new(values);
         self
     }
 
-    /// Linear constraints, with their domain and the set that both describe.
+    /// Sets linear constraints together with their domain and the region that both describe.
     pub fn linear(self, rows: Linear) -> Result<Self> {
         check_length("a row of the linear constraints", rows.dim(), self.dim)?;
         let rows = Arc::new(rows);
@@ -106,19 +109,19 @@ impl BlackBox {
         Ok(with.region(rows))
     }
 
-    /// What constraint `j`, counted from 0, is called.
+    /// Sets the names of the constraints, numbered from 0.
     pub fn named(mut self, name: impl Fn(usize) -> String + Send + Sync + 'static) -> Self {
         self.name = Some(Box::new(name));
         self
     }
 
-    /// The set that x stays in.
+    /// Sets the domain, which x stays in.
     pub fn domain(mut self, set: impl Set + 'static) -> Self {
         self.domain = Box::new(set);
         self
     }
 
-    /// The set that the constraints describe, for methods that look through them.
+    /// Sets the region that the constraints describe, for methods that project onto it.
     pub fn region(mut self, region: impl Region + 'static) -> Self {
         self.region = Some(Box::new(region));
         self

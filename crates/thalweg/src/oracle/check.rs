@@ -1,11 +1,11 @@
-//! Consistency checks of a problem: subgradients against differences of values, and weak-convexity constants against pairs of points.
-//! They are meant for tests; a run does not call them.
+//! Consistency checks of a problem: subgradients against finite differences, and weak-convexity constants against pairs of
+//! points. They are meant for tests; a run does not call them.
 
 use super::{At, Draw, Modulus, Pick, Scratch, Subgradients, Warm};
 use crate::math::vec;
 use crate::{Error, Result};
 
-/// An oracle with everything it needs to be asked at one point after another.
+/// Oracle with the buffers needed to evaluate it at a sequence of points.
 struct Asked<'p> {
     problem: &'p dyn Subgradients,
     scratch: Scratch,
@@ -13,7 +13,7 @@ struct Asked<'p> {
     draw: Draw,
 }
 
-/// Values of the objective and of every constraint at a point, and a subgradient of each.
+/// Values and subgradients of the objective and of every constraint at a point.
 struct Answer {
     values: Vec<f64>,
     slopes: Vec<Vec<f64>>,
@@ -50,8 +50,8 @@ fn name(problem: &dyn Subgradients, k: usize) -> String {
     if k == 0 { "the objective".into() } else { format!("constraint '{}'", problem.constraint_name(k - 1)) }
 }
 
-/// Compares every subgradient at `x` with central differences of step `step` and refuses the first entry whose difference
-/// exceeds `tolerance` times the larger of 1 and the subgradient's norm. Choose `x` away from kinks.
+/// Compares every subgradient at `x` with central differences of step `step`. Fails at the first entry whose difference exceeds
+/// `tolerance` times the larger of 1 and the subgradient's norm. Choose `x` away from kinks.
 pub fn finite_differences(problem: &dyn Subgradients, x: &[f64], step: f64, tolerance: f64) -> Result<()> {
     let mut asked = Asked::new(problem);
     let answer = asked.answer(x)?;
@@ -77,8 +77,8 @@ pub fn finite_differences(problem: &dyn Subgradients, x: &[f64], step: f64, tole
     Ok(())
 }
 
-/// Checks `f(y) >= f(x) + <s, y - x> - (rho / 2) ||y - x||^2` for the objective and every constraint with a stated
-/// weak-convexity constant rho, and refuses the first pair that contradicts it by more than `tolerance`. Works at kinks.
+/// Checks `f(y) >= f(x) + <s, y - x> - (rho / 2) ||y - x||^2` for the objective and every constraint with a stated weak-convexity
+/// constant rho. Fails at the first pair that violates it by more than `tolerance`. Works at kinks.
 pub fn subgradient_inequality(problem: &dyn Subgradients, x: &[f64], y: &[f64], tolerance: f64) -> Result<()> {
     let mut asked = Asked::new(problem);
     let answer = asked.answer(x)?;

@@ -1,5 +1,5 @@
-//! A problem written as closures, the shortest way to state one. Problems over samples, or whose functions share work, implement the
-//! traits instead.
+//! Problems written as closures, the shortest way to define one. Problems over samples, or whose functions share work, implement
+//! the traits instead.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::sets::{Set, WholeSpace};
 type Value = Box<dyn Fn(&[f64]) -> f64 + Send + Sync>;
 type Gradient = Box<dyn Fn(&[f64], &mut [f64]) + Send + Sync>;
 
-/// A deterministic problem built from closures.
+/// Deterministic problem built from closures.
 ///
 /// ```
 /// use thalweg::oracle::Problem;
@@ -41,12 +41,12 @@ impl Piece {
 }
 
 impl Problem {
-    /// A problem in `dim` variables with objective 0, no constraint and no bound on x.
+    /// Creates a problem in `dim` variables with objective 0, no constraints and no bounds on x.
     pub fn new(dim: usize) -> Self {
         Problem { dim, objective: Piece::new(|_| 0.0, |_, s| s.fill(0.0)), constraints: vec![], domain: Box::new(WholeSpace) }
     }
 
-    /// The function to minimise and a subgradient of it. The slice for the subgradient arrives filled with zeros.
+    /// Sets the objective and its subgradient. The slice for the subgradient is filled with zeros before the call.
     pub fn objective(
         mut self,
         value: impl Fn(&[f64]) -> f64 + Send + Sync + 'static,
@@ -56,7 +56,7 @@ impl Problem {
         self
     }
 
-    /// One more constraint `value(x) <= 0`.
+    /// Adds a constraint `value(x) <= 0`.
     pub fn constraint(
         mut self,
         name: impl Into<String>,
@@ -67,13 +67,13 @@ impl Problem {
         self
     }
 
-    /// The set that x stays in.
+    /// Sets the domain, which x stays in.
     pub fn domain(mut self, set: impl Set + 'static) -> Self {
         self.domain = Box::new(set);
         self
     }
 
-    /// Claims weak-convexity constants: `objective` for f, `constraints` for every g_j (0 for convex).
+    /// Claims weak-convexity constants: `objective` for f, `constraints` for every g_j (0 for convex functions).
     pub fn weak_convexity(mut self, objective: f64, constraints: f64) -> Self {
         let claimed = |value| Some(Modulus { value, source: Source::Claimed });
         self.objective.modulus = claimed(objective);
@@ -81,8 +81,8 @@ impl Problem {
         self
     }
 
-    /// Lets methods estimate the weak-convexity constants as they go, beginning with 0. What they then say about their points
-    /// is no proof.
+    /// Lets solvers estimate the weak-convexity constants during the run, starting from 0. Certificates that rely on them are
+    /// then not proofs.
     pub fn estimate_weak_convexity(mut self) -> Self {
         let estimated = Some(Modulus { value: 0.0, source: Source::Estimated });
         self.objective.modulus = estimated;

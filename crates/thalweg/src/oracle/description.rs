@@ -1,5 +1,5 @@
-//! What a problem is, apart from its functions: sizes, names, domain, sample streams, weak-convexity constants. Values and
-//! subgradients are in the modules beside this one.
+//! Description of a problem apart from its functions: sizes, names, domain, sample streams, weak-convexity constants. Values and
+//! subgradients are in the sibling modules.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{NoStructure, Structure};
 use crate::sets::{Set, WholeSpace};
 
-/// A weak-convexity constant and where it comes from: `f(y) >= f(x) + <s, y - x> - (value / 2) ||y - x||^2`.
+/// Weak-convexity constant and its source: `f(y) >= f(x) + <s, y - x> - (value / 2) ||y - x||^2`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Modulus {
     /// The constant; 0 for a convex function.
@@ -18,67 +18,67 @@ pub struct Modulus {
 }
 
 impl Modulus {
-    /// The constant, unless it is only estimated.
+    /// Returns the constant, or `None` if it is only estimated.
     pub fn known(self) -> Option<f64> {
         (self.source != Source::Estimated).then_some(self.value)
     }
 }
 
-/// Where a constant comes from.
+/// Source of a constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
-    /// It follows from the formula of the term.
+    /// It follows from the formula of the function.
     Proved,
-    /// The user says so.
+    /// The user claims it.
     Claimed,
-    /// The value, usually 0, is a first guess that is raised where pairs of visited points contradict it. Conclusions from it
-    /// are not proofs. Methods that cannot estimate treat the constant as unknown.
+    /// The value, usually 0, is an initial guess that is raised where pairs of visited points contradict it. Conclusions from it
+    /// are not proofs. Solvers that cannot estimate treat the constant as unknown.
     Estimated,
 }
 
 /// Description of a problem `min f(x)` over a domain subject to `g_j(x) <= 0`. Only the two sizes are required.
 pub trait Description: Send + Sync {
-    /// Number of variables.
+    /// Returns the number of variables.
     fn dim(&self) -> usize;
-    /// Number of constraints `g_j(x) <= 0`.
+    /// Returns the number of constraints `g_j(x) <= 0`.
     fn num_constraints(&self) -> usize;
-    /// Name of constraint `j`, for people.
+    /// Returns the display name of constraint `j`.
     fn constraint_name(&self, j: usize) -> Cow<'_, str> {
         Cow::Owned(format!("constraint {}", j + 1))
     }
-    /// Factor of the feasibility tolerance for constraint `j`: `max(1, |bound|)`.
+    /// Returns the factor of the feasibility tolerance for constraint `j`: `max(1, |bound|)`.
     fn constraint_scale(&self, _j: usize) -> f64 {
         1.0
     }
-    /// The simple set that `x` must stay in.
+    /// Returns the simple set that `x` must stay in.
     fn domain(&self) -> &dyn Set {
         &WholeSpace
     }
-    /// Population sizes of the sample streams; empty for a deterministic problem.
+    /// Returns the population sizes of the sample streams; empty for a deterministic problem.
     fn streams(&self) -> &[usize] {
         &[]
     }
-    /// Whether the objective is a function of samples of `stream`.
+    /// Returns whether the objective depends on samples of `stream`.
     fn objective_uses(&self, _stream: usize) -> bool {
         true
     }
-    /// Whether constraint `j` is a function of samples of `stream`.
+    /// Returns whether constraint `j` depends on samples of `stream`.
     fn constraint_uses(&self, _j: usize, _stream: usize) -> bool {
         true
     }
-    /// Weak-convexity constant of the objective; `None` where there is none or it is not known.
+    /// Returns the weak-convexity constant of the objective, or `None` if it has none or none is known.
     fn objective_modulus(&self) -> Option<Modulus> {
         None
     }
-    /// Weak-convexity constant of constraint `j`.
+    /// Returns the weak-convexity constant of constraint `j`.
     fn constraint_modulus(&self, _j: usize) -> Option<Modulus> {
         None
     }
-    /// Identifies the problem: a checkpoint of one problem is refused by another.
+    /// Returns a string that identifies the problem. A checkpoint written for a different problem is rejected.
     fn fingerprint(&self) -> String {
         format!("{} variables, {} constraints, domain {}", self.dim(), self.num_constraints(), self.domain().describe())
     }
-    /// What more is known about the form of the problem; nothing by default.
+    /// Returns the structure that solvers can exploit; none by default.
     fn structure(&self) -> &dyn Structure {
         &NoStructure
     }

@@ -1,19 +1,19 @@
-//! The samples that a problem is evaluated on. A draw is an argument and never hidden in the problem: recursive estimators evaluate
+//! Samples that a problem is evaluated on. A draw is an argument and never hidden in the problem: recursive estimators evaluate
 //! one draw at two points, tests fix it, a certificate passes all rows.
 
 use crate::math::Rng;
 
-/// All of something, or a list of indices.
+/// Selection of all indices or of a list of indices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pick<'a> {
     /// Every index, in order.
     All,
-    /// These indices; repeated ones count as often as they stand there.
+    /// The listed indices; repeated ones count as often as they are listed.
     These(&'a [u32]),
 }
 
 impl Pick<'_> {
-    /// How many are picked out of `all`.
+    /// Returns the number of selected indices out of `all`.
     pub fn count(&self, all: usize) -> usize {
         match self {
             Pick::All => all,
@@ -21,7 +21,7 @@ impl Pick<'_> {
         }
     }
 
-    /// Calls `visit(k, j)` for each: j is the k-th that is picked out of `all`.
+    /// Calls `visit(k, j)` for each selected index: j is the k-th one.
     pub fn each(&self, all: usize, mut visit: impl FnMut(usize, usize)) {
         match self {
             Pick::All => (0..all).for_each(|j| visit(j, j)),
@@ -30,7 +30,7 @@ impl Pick<'_> {
     }
 }
 
-/// How samples are drawn.
+/// Sampling with or without replacement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replacement {
     /// Independent draws.
@@ -39,7 +39,8 @@ pub enum Replacement {
     Without,
 }
 
-/// One index list per sample stream; a stream without a list means all its samples. Buffers are reused.
+/// Sample indices of one evaluation: one list per sample stream, where a stream without a list means all its samples. Buffers are
+/// reused.
 #[derive(Debug, Clone, Default)]
 pub struct Draw {
     streams: Vec<Stream>,
@@ -49,22 +50,22 @@ pub struct Draw {
 struct Stream {
     all: bool,
     ids: Vec<u32>,
-    /// Bits of the ids drawn so far; all zero between draws.
+    /// Bit set of the indices drawn so far; all zero between draws.
     seen: Vec<u64>,
 }
 
 impl Draw {
-    /// All samples of every stream.
+    /// Selects all samples of every stream.
     pub fn full() -> Self {
         Draw::default()
     }
 
-    /// The given indices for each stream, in the order of [`super::Description::streams`].
+    /// Selects the given indices for each stream, in the order of [`super::Description::streams`].
     pub fn these(streams: &[&[u32]]) -> Self {
         Draw { streams: streams.iter().map(|ids| Stream { ids: ids.to_vec(), ..Stream::default() }).collect() }
     }
 
-    /// Becomes a draw of one stream.
+    /// Replaces the draw by the given indices of a single stream.
     pub fn set(&mut self, ids: impl Iterator<Item = u32>) {
         self.streams.resize_with(1, Stream::default);
         let stream = &mut self.streams[0];
@@ -73,7 +74,7 @@ impl Draw {
         stream.ids.extend(ids);
     }
 
-    /// What is drawn of `stream`.
+    /// Returns the indices drawn from `stream`.
     pub fn stream(&self, stream: usize) -> Pick<'_> {
         match self.streams.get(stream) {
             Some(s) if !s.all => Pick::These(&s.ids),
@@ -81,8 +82,8 @@ impl Draw {
         }
     }
 
-    /// Draws `size` samples of each population; all of it where `size` reaches the population. Sampling with replacement
-    /// takes all too: the whole set once each has no error.
+    /// Draws `size` samples of each population, or all of it if `size` is at least the population. This holds for sampling with
+    /// replacement too, because the mean over the whole population has no sampling error.
     pub fn sample(&mut self, populations: &[usize], size: usize, replacement: Replacement, rng: &mut Rng) {
         self.streams.resize_with(populations.len(), Stream::default);
         for (stream, &n) in self.streams.iter_mut().zip(populations) {
@@ -100,7 +101,7 @@ impl Draw {
 }
 
 impl Stream {
-    /// Floyd's algorithm: `size` distinct numbers below `n` in `size` draws.
+    /// Draws `size` distinct numbers below `n` in `size` steps (Floyd's algorithm).
     fn distinct(&mut self, n: usize, size: usize, rng: &mut Rng) {
         self.seen.resize(n.div_ceil(64), 0);
         for top in n - size..n {

@@ -1,13 +1,13 @@
-//! An inf-projection problem with y eliminated: a problem in x alone, which is measured, certified and solved like any other.
-//! The problem in x and y is in `inf_projection.rs`.
+//! Inf-projection problems with y eliminated: a problem in x alone, which is measured, certified and solved like any other. The
+//! problem in x and y is in `inf_projection.rs`.
 
 use super::{At, Description, InfProjection, Power, Scratch, Structure, Subgradients, Values};
 use crate::Result;
 use crate::math::vec;
 use crate::sets::Set;
 
-/// `min_x F(x) = g(x) - h*(l(x))` for an [`InfProjection`]. On a batch, F is that of the batch: a function of means, so its mean
-/// over batches is not F.
+/// Problem `min_x F(x) = g(x) - h*(l(x))` of an [`InfProjection`]. On a mini-batch, F is computed from the means over the
+/// mini-batch and is nonlinear in them, so its expectation over mini-batches is not F.
 ///
 /// ```
 /// use thalweg::oracle::{Case, Eliminated, InfProjection, Pick, Power};
@@ -46,25 +46,25 @@ pub struct Eliminated<P> {
     streams: Vec<usize>,
 }
 
-/// l(x) and y.
+/// Buffers for l(x) and y.
 struct Buffers {
     mapping: Vec<f64>,
     y: Vec<f64>,
 }
 
 impl<P: InfProjection> Eliminated<P> {
-    /// The problem in x.
+    /// Creates the problem in x.
     pub fn new(problem: P) -> Self {
         let streams = if problem.samples() > 1 { vec![problem.samples()] } else { vec![] };
         Eliminated { problem, streams }
     }
 
-    /// The problem in x and y.
+    /// Returns the problem in x and y.
     pub fn pair(&self) -> &P {
         &self.problem
     }
 
-    /// `-h*(l) = min_y h(y) - <y, l>` and the y that attains it.
+    /// Computes `-h*(l) = min_y h(y) - <y, l>` and the minimiser y.
     fn eliminate(h: &Power, buffers: &mut Buffers) -> f64 {
         let Buffers { mapping, y } = buffers;
         y.iter_mut().zip(mapping.iter()).for_each(|(y, &l)| *y = h.touch(l));

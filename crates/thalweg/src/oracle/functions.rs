@@ -1,5 +1,5 @@
-//! The functions of a problem: values and subgradients at a point, for a draw of samples. What a problem is apart from its functions
-//! is in `description.rs`.
+//! Functions of a problem: values and subgradients at a point, for a draw of samples. Everything else about a problem is in
+//! `description.rs`.
 
 use std::collections::BTreeMap;
 
@@ -7,39 +7,40 @@ use super::{At, Description, Draw, Pick, Scratch, Warm};
 use crate::math::vec;
 use crate::{Error, Result};
 
-/// A function that chooses weights for the constraints from their values. The weights arrive as zeros.
+/// Function that computes constraint weights from constraint values. The weights are zero before the call.
 pub type Weigh<'a> = &'a mut dyn FnMut(&[f64], &mut [f64]);
 
-/// Zeroth order: a problem `min f(x)` over a domain subject to `g_j(x) <= 0`, by values alone.
+/// Zeroth-order oracle of a problem `min f(x)` over a domain subject to `g_j(x) <= 0`.
 ///
-/// Every method is pure in its arguments: the same point, draw and warm values give the same bits. Errors are sentences.
+/// Every method is pure in its arguments: the same point, draw and warm-start values give the same bits. Error messages are
+/// sentences.
 pub trait Values: Description {
-    /// This oracle's buffers.
+    /// Creates the buffers of this oracle.
     fn scratch(&self) -> Scratch {
         Scratch::none()
     }
-    /// Solves inner problems: brings `warm` up to date at `x` and returns the number of inner steps, which are counted.
+    /// Solves inner problems: updates `warm` at `x` and returns the number of inner iterations, which are counted.
     fn refresh(&self, _x: &[f64], _warm: &mut Warm, _scratch: &mut Scratch) -> Result<u64> {
         Ok(0)
     }
-    /// Adds counts that only this problem has, by name, since the last call: products with second derivatives, for example.
+    /// Adds the problem's own counters by name, since the last call, for example the number of Hessian-vector products.
     fn extra_counts(&self, _scratch: &mut Scratch, _counts: &mut BTreeMap<String, u64>) -> Result<()> {
         Ok(())
     }
-    /// f(x) on the drawn samples.
+    /// Returns f(x) on the drawn samples.
     fn objective(&self, at: At, scratch: &mut Scratch) -> Result<f64>;
-    /// `g[k]` becomes the value of the k-th picked constraint on the drawn samples. Required where there are constraints.
+    /// Sets `g[k]` to the value of the k-th picked constraint on the drawn samples. Required if there are constraints.
     fn constraint_values(&self, _at: At, _which: Pick, _g: &mut [f64], _scratch: &mut Scratch) -> Result<()> {
         no_constraints(self.num_constraints(), "constraint_values")
     }
-    /// f at several points (rows of `points`) in one call: perturbed points, simulators, vectorised callbacks.
+    /// Computes f at several points (rows of `points`) in one call, for perturbed points, simulators and vectorised callbacks.
     fn objective_many(&self, points: &[f64], draw: &Draw, warm: &Warm, out: &mut [f64], scratch: &mut Scratch) -> Result<()> {
         for (x, f) in points.chunks(self.dim().max(1)).zip(out) {
             *f = self.objective(At { x, draw, warm }, scratch)?;
         }
         Ok(())
     }
-    /// The picked constraints at several points; `out` has one row per point.
+    /// Computes the picked constraints at several points; `out` has one row per point.
     fn constraint_values_many(
         &self,
         points: &[f64],
@@ -53,7 +54,7 @@ pub trait Values: Description {
     }
 }
 
-/// The default of [`Values::constraint_values_many`].
+/// Implements the default of [`Values::constraint_values_many`].
 pub(crate) fn point_by_point<V: Values + ?Sized>(
     problem: &V,
     points: &[f64],
@@ -70,7 +71,7 @@ pub(crate) fn point_by_point<V: Values + ?Sized>(
     Ok(())
 }
 
-/// The default of methods that a problem without constraints need not implement.
+/// Implements the default of methods that a problem without constraints need not provide.
 fn no_constraints(count: usize, method: &str) -> Result<()> {
     if count == 0 {
         return Ok(());
@@ -78,30 +79,29 @@ fn no_constraints(count: usize, method: &str) -> Result<()> {
     Err(Error::Oracle(format!("the problem has {count} constraints but does not implement {method}")))
 }
 
-/// First order: values and subgradients.
+/// First-order oracle: values and subgradients.
 pub trait Subgradients: Values {
-    /// `grad` becomes a subgradient of f at x on the drawn samples; returns the value there, which costs nothing more.
+    /// Sets `grad` to a subgradient of f at x on the drawn samples and returns f(x), at no extra cost.
     fn objective_grad(&self, at: At, grad: &mut [f64], scratch: &mut Scratch) -> Result<f64>;
-    /// Several cuts of f from one visit, for an objective that is a maximum of pieces: up to `values.len()`, at least one,
-    /// subgradients in the rows of `rows`. Returns how many were filled.
+    /// Computes several cuts of f at one point, for an objective that is a maximum of pieces: at least one and up to
+    /// `values.len()`, with the subgradients in the rows of `rows`. Returns the number of cuts.
     ///
-    /// The first is what [`Subgradients::objective_grad`] gives. Each further one is the value at x, at most f(x), and a
-    /// subgradient of a piece that lies below f everywhere and is weakly convex with the constant of f, rho:
+    /// The first cut is the one of [`Subgradients::objective_grad`]. Each further cut is the value at x, at most f(x), and a
+    /// subgradient of a piece that is nowhere above f and is weakly convex with the constant rho of f:
     /// `f(y) >= values[k] + <row k, y - x> - (rho / 2) ||y - x||^2` for all y.
     fn objective_cuts(&self, at: At, values: &mut [f64], rows: &mut [f64], scratch: &mut Scratch) -> Result<usize> {
         let Some(value) = values.first_mut() else { return Ok(0) };
         *value = self.objective_grad(at, &mut rows[..self.dim()], scratch)?;
         Ok(1)
     }
-    /// `g` becomes g(x); `weigh(g, w)` chooses weights `w`, which arrive as zeros; `grad` becomes the weighted sum of
-    /// subgradients. One forward pass. All-zero weights: no backward pass, and `grad` is not touched. Required where there are
-    /// constraints.
+    /// Sets `g` to g(x), calls `weigh(g, w)` to choose the weights `w`, which are zero before the call, and sets `grad` to the
+    /// weighted sum of subgradients. Costs one forward pass, and one backward pass unless all weights are zero; `grad` is then
+    /// left unchanged. Required if there are constraints.
     fn constraint_vjp(&self, _at: At, _g: &mut [f64], _weigh: Weigh, _grad: &mut [f64], _scratch: &mut Scratch) -> Result<()> {
         no_constraints(self.num_constraints(), "constraint_vjp")
     }
-    /// As [`Subgradients::constraint_vjp`], with a subgradient of f added; returns f. A problem that
-    /// shares work between f and the constraints can do better than the default, which computes one after the other. `work` is
-    /// as long as x.
+    /// Adds a subgradient of f to the result of [`Subgradients::constraint_vjp`] and returns f. The default computes one after
+    /// the other; a problem whose objective and constraints share work can do better. `work` is as long as x.
     fn lagrangian(
         &self,
         at: At,
@@ -123,7 +123,7 @@ pub trait Subgradients: Values {
         }
         Ok(f)
     }
-    /// Values and subgradients (rows of `rows`) of the picked constraints: several cuts or several dual variables at once.
+    /// Computes values and subgradients (rows of `rows`) of the picked constraints, for several cuts or dual variables at once.
     fn constraint_rows(&self, at: At, which: &[u32], g: &mut [f64], rows: &mut [f64], scratch: &mut Scratch) -> Result<()> {
         let mut all = vec![0.0; self.num_constraints()];
         for ((&j, gj), row) in which.iter().zip(g).zip(rows.chunks_mut(self.dim().max(1))) {
@@ -138,7 +138,7 @@ pub trait Subgradients: Values {
 mod tests {
     use super::*;
 
-    /// A problem that announces constraints and does not compute them.
+    /// Problem that declares constraints but does not implement them.
     struct Forgetful(usize);
 
     impl Description for Forgetful {

@@ -1,5 +1,5 @@
-//! Linear constraints `low <= A x <= high` over a simple domain: their values, and the set that both describe. Constraints that
-//! are not linear, and sets whose rows are not stored, do not belong here.
+//! Linear constraints `low <= A x <= high` over a simple domain: their values, and the region that both describe. Nonlinear
+//! constraints, and regions whose rows are not stored, do not belong here.
 
 use super::region::lmo_target_far;
 use super::{Pick, Region, Warm};
@@ -9,10 +9,10 @@ use crate::sets::polyhedron::{self, NOTHING, Rows, Swept};
 use crate::sets::{Ball, Bounds, Set, Simplex, WholeSpace};
 use crate::{Error, Result};
 
-/// A domain that can be projected onto together with linear constraints.
+/// Domain that can be projected onto together with linear constraints.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Domain {
-    /// Every point.
+    /// The whole space.
     #[default]
     Everywhere,
     /// Bounds on each variable.
@@ -24,7 +24,7 @@ pub enum Domain {
 }
 
 impl Domain {
-    /// The domain as a set.
+    /// Returns the domain as a set.
     pub fn boxed(&self) -> Box<dyn Set> {
         match self {
             Domain::Everywhere => Box::new(WholeSpace),
@@ -53,27 +53,27 @@ impl From<Simplex> for Domain {
     }
 }
 
-/// The constraints `low <= A x <= high`, one for each row, and a domain. Row i has the value
-/// `max(<a_i, x> - high_i, low_i - <a_i, x>)`, which should be at most 0. A side that is infinite is none.
+/// Constraints `low <= A x <= high`, one for each row, and a domain. Row i has the value
+/// `max(<a_i, x> - high_i, low_i - <a_i, x>)`, which is at most 0 where it is satisfied. An infinite side imposes nothing.
 ///
-/// **Projection.** Hildreth's method on the sides of the rows and of the domain; a ball is projected onto in the same go, as
-/// in [`crate::sets::Polyhedron`]. An equality is two opposite sides.
+/// **Projection.** Hildreth's method on the sides of the rows and of the domain; a ball is handled in the same iteration, as in
+/// [`crate::sets::Polyhedron`]. An equality is two opposite sides.
 ///
-/// **Linear functions** are minimised where the domain is bounded, by projecting a point far out as in [`super::region::Bounded`]:
-/// with r half the domain's diameter the value is at most `0.02 r ||slope||` above the least.
+/// **Linear functions** are minimised if the domain is bounded, by projecting a distant point as in [`super::region::Bounded`]:
+/// with r half the domain's diameter, the value is at most `0.02 r ||slope||` above the minimum.
 #[derive(Debug, Clone)]
 pub struct Linear {
     matrix: Matrix,
     low: Vec<f64>,
     high: Vec<f64>,
     domain: Domain,
-    /// What is projected onto, but for a ball.
+    /// Half-spaces that are projected onto; a ball is not among them.
     sides: Vec<Side>,
-    /// Half the diameter of the domain, infinite where it is not bounded.
+    /// Half the diameter of the domain, infinite if it is unbounded.
     reach: f64,
 }
 
-/// `sign <a, x - centre> >= bound`, where the centre is that of the ball or the origin.
+/// Half-space `sign <a, x - centre> >= bound`, where the centre is that of the ball or the origin.
 #[derive(Debug, Clone, Copy)]
 struct Side {
     of: Of,
@@ -82,7 +82,7 @@ struct Side {
     square: f64,
 }
 
-/// What a side speaks of.
+/// Row or variable that a side constrains.
 #[derive(Debug, Clone, Copy)]
 enum Of {
     Row(u32),
@@ -91,7 +91,7 @@ enum Of {
 }
 
 impl Linear {
-    /// The constraints `low <= matrix x <= high`, for x anywhere.
+    /// Creates the constraints `low <= matrix x <= high` on the whole space.
     pub fn new(matrix: Matrix, low: Vec<f64>, high: Vec<f64>) -> Result<Self> {
         check_length("the list of lower bounds of the rows", low.len(), matrix.rows())?;
         check_length("the list of upper bounds of the rows", high.len(), matrix.rows())?;
@@ -115,7 +115,7 @@ impl Linear {
         Linear { matrix, low, high, domain: Domain::Everywhere, sides: vec![], reach: f64::INFINITY }.within(Domain::Everywhere)
     }
 
-    /// The same for x in a domain.
+    /// Restricts x to a domain.
     pub fn within(mut self, domain: impl Into<Domain>) -> Result<Self> {
         let (domain, dim) = (domain.into(), self.matrix.cols());
         let set = domain.boxed();
@@ -151,22 +151,22 @@ impl Linear {
         Ok(self)
     }
 
-    /// Number of variables.
+    /// Returns the number of variables.
     pub fn dim(&self) -> usize {
         self.matrix.cols()
     }
 
-    /// Number of constraints.
+    /// Returns the number of constraints.
     pub fn count(&self) -> usize {
         self.matrix.rows()
     }
 
-    /// The domain.
+    /// Returns the domain.
     pub fn domain(&self) -> &Domain {
         &self.domain
     }
 
-    /// Values of the picked constraints at a point.
+    /// Computes the values of the picked constraints at a point.
     pub fn values(&self, x: &[f64], which: Pick, g: &mut [f64]) {
         let value = |i: usize, product: f64| (product - self.high[i]).max(self.low[i] - product);
         match which {
@@ -180,7 +180,7 @@ impl Linear {
         }
     }
 
-    /// Centre of the ball, if it is not the origin.
+    /// Returns the centre of the ball unless it is the origin.
     fn centre(&self) -> Option<&[f64]> {
         match &self.domain {
             Domain::Ball(ball) => ball.centre(),
@@ -196,7 +196,7 @@ impl Linear {
     }
 }
 
-/// The sides that are projected onto.
+/// The half-spaces that are projected onto.
 impl Rows for Linear {
     fn len(&self) -> usize {
         self.sides.len()
@@ -285,7 +285,8 @@ mod tests {
         panic!("not done at {x:?}");
     }
 
-    /// Dykstra's method, one set after the other: each row with both of its sides, and the domain by its own projection.
+    /// Projects with Dykstra's method, one set after the other: each row with both of its sides, and the domain by its own
+    /// projection.
     fn twin(rows: &[Vec<f64>], low: &[f64], high: &[f64], domain: &dyn Set, target: &[f64]) -> Vec<f64> {
         let mut y = target.to_vec();
         let mut fixes = vec![vec![0.0; target.len()]; rows.len() + 1];
@@ -307,7 +308,7 @@ mod tests {
         y
     }
 
-    /// Random rows with one and two sides over every kind of domain; a point inside keeps all of them.
+    /// Random rows with one and two sides over every kind of domain; an interior point satisfies all of them.
     #[test]
     fn projections_are_those_of_a_naive_twin() {
         let mut rng = Rng::new(3, Purpose::Data);

@@ -1,5 +1,5 @@
-//! The traits that a problem implements: its [`Description`], its [`Values`], its [`Subgradients`], and what more is known of its
-//! [`Structure`]. Solvers never see these traits: counting and checking are in [`crate::eval`].
+//! Traits that a problem implements: its [`Description`], its [`Values`], its [`Subgradients`] and its [`Structure`]. Solvers
+//! never use these traits directly: counting and checking are in [`crate::eval`].
 
 mod black_box;
 pub mod check;
@@ -35,18 +35,19 @@ pub use rows::ScoredRows;
 pub use sample_losses::{LossRows, SampleLosses};
 pub use structure::{Composite, NoStructure, Scales, Structure};
 
-/// Where a problem is evaluated: the point, the samples, and what is carried from visit to visit.
+/// Where a problem is evaluated: the point, the samples and the warm-start values.
 #[derive(Debug, Clone, Copy)]
 pub struct At<'a> {
     /// The point.
     pub x: &'a [f64],
-    /// Which samples of each stream.
+    /// The samples of each stream.
     pub draw: &'a Draw,
-    /// Inner solutions and the like, up to date at `x` after [`Values::refresh`].
+    /// Warm-start values such as inner solutions, current at `x` after [`Values::refresh`].
     pub warm: &'a Warm,
 }
 
-/// An oracle's buffers: made once per run by the oracle, owned by the run. Scores of the visited point live here.
+/// Buffers of an oracle, created once per run by the oracle and owned by the run, for example for the scores at the current
+/// point.
 pub struct Scratch(Box<dyn Any + Send>);
 
 impl Scratch {
@@ -55,12 +56,12 @@ impl Scratch {
         Scratch(Box::new(buffers))
     }
 
-    /// For oracles that need no buffers.
+    /// Creates an empty scratch space, for oracles without buffers.
     pub fn none() -> Self {
         Scratch::new(())
     }
 
-    /// The buffers, as the type they were made with.
+    /// Returns the buffers as the type they were created with.
     pub fn get<T: Any + Send>(&mut self) -> Result<&mut T> {
         self.0.downcast_mut().ok_or_else(|| Error::Oracle("an oracle was given the scratch space of another oracle".into()))
     }

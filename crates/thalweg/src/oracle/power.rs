@@ -1,13 +1,13 @@
-//! The function h of an inf-projection problem: a power of the distance to a centre, on an interval, with its prox and the point
-//! where it touches a slope. Other functions of y do not exist yet.
+//! The function h of an inf-projection problem: a power of the distance to a centre, on an interval, with its proximal operator
+//! and the gradient of its conjugate. No other functions of y are implemented.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// `h(y) = weight (|y - centre|^p / p) + tilt y` for `low <= y <= high`, summed over the entries of y.
+/// Function `h(y) = weight (|y - centre|^p / p) + tilt y` for `low <= y <= high`, summed over the entries of y.
 ///
-/// For p = 2 its prox is a formula, for other p a scalar Newton iteration.
+/// Its proximal operator is a formula for p = 2 and a scalar Newton iteration for other p.
 ///
 /// ```
 /// use thalweg::oracle::Power;
@@ -27,12 +27,12 @@ pub struct Power {
 }
 
 impl Power {
-    /// `(weight / 2) y^2` on the whole line.
+    /// Creates `(weight / 2) y^2` on the whole line.
     pub fn square(weight: f64) -> Result<Self> {
         Power::new(weight, 2.0)
     }
 
-    /// `(weight / p) |y|^p` on the whole line, for p of at least 2.
+    /// Creates `(weight / p) |y|^p` on the whole line, for p of at least 2.
     pub fn new(weight: f64, p: f64) -> Result<Self> {
         if !(weight > 0.0 && weight.is_finite()) {
             return Err(Error::setting("weight of h", weight, "a finite number above 0, so that h is uniformly convex"));
@@ -43,19 +43,19 @@ impl Power {
         Ok(Power { weight, p, centre: 0.0, tilt: 0.0, low: f64::NEG_INFINITY, high: f64::INFINITY })
     }
 
-    /// The same around another centre.
+    /// Moves the centre.
     pub fn around(self, centre: f64) -> Result<Self> {
         crate::error::check_finite("centre of h", centre)?;
         Ok(Power { centre, ..self })
     }
 
-    /// The same with `tilt y` added.
+    /// Adds `tilt y`.
     pub fn tilted(self, tilt: f64) -> Result<Self> {
         crate::error::check_finite("tilt of h", tilt)?;
         Ok(Power { tilt, ..self })
     }
 
-    /// The same for `low <= y <= high`; either may be infinite.
+    /// Restricts y to `low <= y <= high`; either end may be infinite.
     pub fn between(self, low: f64, high: f64) -> Result<Self> {
         if low <= high && low < f64::INFINITY && high > f64::NEG_INFINITY {
             return Ok(Power { low, high, ..self });
@@ -63,12 +63,12 @@ impl Power {
         Err(Error::setting("domain of h", format!("[{low}, {high}]"), "an interval that is not empty"))
     }
 
-    /// The ends of the interval.
+    /// Returns the ends of the interval.
     pub fn interval(&self) -> [f64; 2] {
         [self.low, self.high]
     }
 
-    /// The nearest point of the interval. NaN stays NaN.
+    /// Returns the nearest point of the interval. NaN stays NaN.
     pub fn clip(&self, y: f64) -> f64 {
         if y < self.low {
             self.low
@@ -79,35 +79,35 @@ impl Power {
         }
     }
 
-    /// h(y) inside the interval.
+    /// Returns h(y) for y in the interval.
     pub fn value(&self, y: f64) -> f64 {
         let off = (y - self.centre).abs();
         let power = if self.p == 2.0 { off * off } else { off.powf(self.p) };
         self.weight * power / self.p + self.tilt * y
     }
 
-    /// h'(y) inside the interval.
+    /// Returns h'(y) for y in the interval.
     pub fn slope(&self, y: f64) -> f64 {
         let off = y - self.centre;
         self.weight * if self.p == 2.0 { off } else { off.signum() * off.abs().powf(self.p - 1.0) } + self.tilt
     }
 
-    /// The y that minimises `h(y) - slope y`: what y is when it is eliminated.
+    /// Returns the y that minimises `h(y) - slope y`, the gradient of the conjugate of h at `slope`.
     pub fn touch(&self, slope: f64) -> f64 {
         let off = (slope - self.tilt) / self.weight;
         let off = if self.p == 2.0 { off } else { off.signum() * off.abs().powf(1.0 / (self.p - 1.0)) };
         self.clip(self.centre + off)
     }
 
-    /// `argmin_y h(y) + (y - v)^2 / (2 eta)` over the interval.
+    /// Returns `argmin_y h(y) + (y - v)^2 / (2 eta)` over the interval.
     pub fn prox(&self, v: f64, eta: f64) -> f64 {
-        // With s = y - centre: weight |s|^(p-1) sign(s) + s / eta = r, whose left side grows.
+        // With s = y - centre: weight |s|^(p-1) sign(s) + s / eta = r, whose left-hand side is increasing in s.
         let r = (v - self.centre) / eta - self.tilt;
         if self.p == 2.0 {
             return self.clip(self.centre + r * eta / (1.0 + eta * self.weight));
         }
         let size = r.abs();
-        // Newton from the right on a convex increasing function: it comes down and never passes the root.
+        // Newton's method from the right on a convex increasing function decreases monotonically to the root.
         let mut s = (size * eta).min((size / self.weight).powf(1.0 / (self.p - 1.0)));
         for _ in 0..100 {
             let power = self.weight * s.powf(self.p - 2.0);
@@ -120,7 +120,8 @@ impl Power {
         self.clip(self.centre + r.signum() * s)
     }
 
-    /// The distance from 0 to the subdifferential of `h(y) - slope y` at y: at an end of the interval, what points into it.
+    /// Returns the distance from 0 to the subdifferential of `h(y) - slope y` at y. At an end of the interval only the component
+    /// that points into it counts.
     pub fn distance_from_touch(&self, y: f64, slope: f64) -> f64 {
         let d = self.slope(y) - slope;
         if y <= self.low && y >= self.high {
@@ -134,18 +135,18 @@ impl Power {
         }
     }
 
-    /// v of the Hoelder gradient of the conjugate: 1 / (p - 1).
+    /// Returns the exponent v of the Hölder continuous gradient of the conjugate: 1 / (p - 1).
     pub fn exponent(&self) -> f64 {
         1.0 / (self.p - 1.0)
     }
 
-    /// L of the Hoelder gradient of the conjugate: h is uniformly convex with `weight 2^(2 - p)`, and L is its inverse to the
-    /// power v.
+    /// Returns the Hölder constant L of the gradient of the conjugate: h is uniformly convex with constant `weight 2^(2 - p)`,
+    /// and L is the inverse of that to the power v.
     pub fn holder_constant(&self) -> f64 {
         (1.0 / (self.weight * 2_f64.powf(2.0 - self.p))).powf(self.exponent())
     }
 
-    /// The largest |y|; infinite on a half-line.
+    /// Returns the largest |y|; infinite on a half-line.
     pub fn reach(&self) -> f64 {
         self.low.abs().max(self.high.abs())
     }
@@ -174,7 +175,7 @@ mod tests {
         assert!(Power::square(1.0).unwrap().around(f64::NAN).is_err());
     }
 
-    /// The naive twin: thirds of an interval that holds the minimiser.
+    /// Reference implementation: ternary search on an interval that contains the minimiser.
     fn smallest(value: impl Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
         for _ in 0..200 {
             let (a, b) = (low + (high - low) / 3.0, high - (high - low) / 3.0);
@@ -199,7 +200,7 @@ mod tests {
             prop_assert!(near(h.prox(v, eta), &of_prox));
             let of_touch = |y: f64| h.value(y) - v * y;
             prop_assert!(near(h.touch(v), &of_touch));
-            // Where it touches, 0 is in the subdifferential; and the prox is where it touches v / eta - y / eta.
+            // At the minimiser, 0 is in the subdifferential; and the prox minimises h for the slope v / eta - y / eta.
             prop_assert!(h.distance_from_touch(h.touch(v), v) <= 1e-9 * (1.0 + v.abs()));
         }
 

@@ -1,5 +1,5 @@
-//! The set that a problem's constraints describe, for methods that look through them: they project onto it, or minimise linear
-//! functions over it. Methods that ask for values of constraints alone do not need this.
+//! Regions: the feasible set as a whole, for methods that project onto it or minimise linear functions over it. Methods that only
+//! use constraint values do not need this module.
 
 use std::sync::Arc;
 
@@ -9,31 +9,32 @@ use crate::math::vec;
 use crate::sets::polyhedron::{self, Rows, Swept};
 use crate::{Error, Result};
 
-/// The points that keep all constraints of a problem, and its domain; where the constraints are not linear, what they look like
-/// from a point.
+/// Feasible set of a problem: its constraints and its domain. Nonlinear constraints are linearised at a point.
 ///
-/// A projection is done in pieces, because it may take minutes: [`Region::begin`], then [`Region::sweep`] until that is done.
-/// Everything unfinished is in `warm`.
+/// A projection may take minutes, so it is done in parts: [`Region::begin`], then [`Region::sweep`] until it reports completion.
+/// All unfinished state is in `warm`.
 pub trait Region: Send + Sync {
-    /// Begins the projection of `target` onto the set as it looks from `at`; one that is unfinished is given up. Returns how
-    /// many rows were visited.
+    /// Starts projecting `target` onto the set linearised at `at`, discarding any unfinished projection. Returns the number of
+    /// rows visited.
     fn begin(&self, at: &[f64], target: &[f64], warm: &mut Warm) -> Result<u64>;
-    /// Goes on, with at most `sweeps` visits to each row; `x` becomes the point so far. It is the projection once no row is
-    /// violated by more than `tolerance`.
+    /// Continues the projection with at most `sweeps` visits to each row and sets `x` to the current point. It is the projection
+    /// once no row is violated by more than `tolerance`.
     fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<Swept>;
-    /// Whether linear functions have minimisers over the set, which [`Region::lmo_target`] and [`Region::lmo_finish`] then find.
+    /// Returns whether linear functions have minimisers over the set, to be found by [`Region::lmo_target`] and
+    /// [`Region::lmo_finish`].
     fn bounded(&self) -> bool {
         true
     }
-    /// The point whose projection [`Region::lmo_finish`] makes the minimiser of `<slope, y>` over the set as it looks from `at`.
+    /// Computes the point to project for minimising `<slope, y>` over the set linearised at `at`; [`Region::lmo_finish`] turns
+    /// the projection into the minimiser.
     fn lmo_target(&self, at: &[f64], slope: &[f64], out: &mut [f64]);
-    /// From the projection of what [`Region::lmo_target`] gave to the minimiser.
+    /// Turns the projection of the point from [`Region::lmo_target`] into the minimiser.
     fn lmo_finish(&self, x: &mut [f64]);
-    /// The set in words, for reports.
+    /// Describes the set in words, for reports.
     fn describe(&self) -> String;
 }
 
-/// A set that is shared.
+/// A shared region.
 impl<T: Region + ?Sized> Region for Arc<T> {
     fn begin(&self, at: &[f64], target: &[f64], warm: &mut Warm) -> Result<u64> {
         (**self).begin(at, target, warm)
@@ -55,43 +56,44 @@ impl<T: Region + ?Sized> Region for Arc<T> {
     }
 }
 
-/// Where the set has no bound of its own, points within this distance of the origin count.
+/// Radius of the ball around the origin that bounds a set without a bound of its own.
 pub const RADIUS: f64 = 10.0;
-/// A direction of length 1 that leaves less than this of itself in the cone leaves nothing: what is left is made as long as the
-/// radius, and errors of the projection grow with it.
+/// Smallest norm of the projection of a unit direction onto the cone that counts as nonzero. The projection is scaled up to the
+/// radius, and its errors grow with it.
 const VANISHES: f64 = 1e-4;
-/// How far out the point lies that is projected instead of minimising a linear function, in units of the radius.
+/// Distance of the point that is projected in place of minimising a linear function, in units of the radius.
 const FAR: f64 = 100.0;
 
-/// `out` becomes the direction against `slope`, of length 1; zeros for zeros.
+/// Sets `out` to the unit vector opposite to `slope`; zero for a zero slope.
 fn against(slope: &[f64], out: &mut [f64]) {
     let length = vec::norm(slope);
     let scale = if length == 0.0 { 0.0 } else { -1.0 / length };
     out.iter_mut().zip(slope).for_each(|(o, s)| *o = scale * s);
 }
 
-/// What a cone aims at: the direction of steepest descent, of length 1 so that tolerances are relative to it.
+/// Computes the point to project for a cone: the direction of steepest descent, of length 1 so that tolerances are relative to
+/// it.
 pub(crate) fn lmo_target_of_cone(slope: &[f64], out: &mut [f64]) {
     against(slope, out);
 }
 
-/// From the projection `pi` of that direction to the minimiser over the cone's points within `radius`: `radius pi / ||pi||`,
-/// or 0 where nothing is left of the direction (Moreau's decomposition).
+/// Turns the projection `pi` of that direction into the minimiser over the cone's points within `radius`: `radius pi / ||pi||`,
+/// or 0 if the projection vanishes (Moreau's decomposition).
 pub(crate) fn lmo_finish_on_cone(radius: f64, x: &mut [f64]) {
     let length = vec::norm(x);
-    // NaN stays.
+    // NaN stays NaN.
     let scale = if length <= VANISHES { 0.0 } else { radius / length };
     vec::scale(x, scale);
 }
 
-/// A cone of linear inequalities `<a_k, x> >= 0`, of which linear functions are minimised within a ball.
+/// Cone of linear inequalities `<a_k, x> >= 0`, on which linear functions are minimised within a ball.
 ///
-/// Projections are onto the cone itself. Bounds of the rows must be 0.
+/// Projections are onto the cone itself. The bounds of the rows must be 0.
 #[derive(Debug, Clone, Copy)]
 pub struct Cone<R> {
     /// The inequalities.
     pub rows: R,
-    /// Radius of the ball; [`RADIUS`] unless there is a better one.
+    /// Radius of the ball, by default [`RADIUS`].
     pub radius: f64,
 }
 
@@ -113,8 +115,8 @@ impl<R: Rows> Region for Cone<R> {
     }
 }
 
-/// Linear inequalities within a ball: projections are onto both, and linear functions are minimised by projecting a point far
-/// out, `at - 100 radius slope / ||slope||`: from an `at` in the ball the value is at most `0.02 radius ||slope||` above the least.
+/// Linear inequalities within a ball. Projections are onto both. Linear functions are minimised by projecting a distant point,
+/// `at - 100 radius slope / ||slope||`; for `at` in the ball, the value is at most `0.02 radius ||slope||` above the minimum.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounded<R> {
     /// The inequalities.
@@ -148,21 +150,21 @@ pub(super) fn lmo_target_far(radius: f64, at: &[f64], slope: &[f64], out: &mut [
     out.iter_mut().zip(at).for_each(|(o, at)| *o = at + FAR * radius * *o);
 }
 
-/// Constraints `f_j(x) <= 0` that are not linear, by what they look like from `at`: `f_j(at) + <s_j, x - at> <= 0`, within a ball.
+/// Nonlinear constraints `f_j(x) <= 0`, linearised at a point: `f_j(at) + <s_j, x - at> <= 0`, within a ball.
 ///
-/// Where these contradict each other in the ball, which the projection notices, the rows that `at` violates are relaxed until
-/// it keeps them: `at` itself, or the point of the ball next to it, is then in the set.
+/// If the projection detects that the linearised constraints have no common point in the ball, the rows that `at` violates are
+/// relaxed until `at`, or the nearest point of the ball, satisfies them.
 #[derive(Debug, Clone, Copy)]
 pub struct Linearised<F> {
     /// Number of constraints.
     pub constraints: usize,
-    /// Radius of the ball; [`RADIUS`] unless there is a better one.
+    /// Radius of the ball, by default [`RADIUS`].
     pub radius: f64,
-    /// `values(at, f, rows)` gives the values and the subgradients, one row after the other, at a point.
+    /// `values(at, f, rows)` computes the values and the subgradients, row by row, at a point.
     pub values: F,
 }
 
-/// The rows `<-s_j, x> >= f_j - <s_j, at>` of [`Linearised`], from where `warm` keeps them.
+/// The rows `<-s_j, x> >= f_j - <s_j, at>` of [`Linearised`], stored in `warm`.
 struct Kept<'a> {
     dim: usize,
     rows: &'a [f64],
@@ -194,7 +196,7 @@ impl Rows for Kept<'_> {
     }
 }
 
-/// Of the parts of `warm`: the projection's own, subgradients, bounds, squares, the point looked from, the target.
+/// Number of parts of `warm`: the projection's own, subgradients, bounds, squares, the linearisation point, the target.
 const PARTS: usize = 6;
 
 impl<F: Fn(&[f64], &mut [f64], &mut [f64]) -> Result<()> + Send + Sync> Linearised<F> {
@@ -251,7 +253,7 @@ impl<F: Fn(&[f64], &mut [f64], &mut [f64]) -> Result<()> + Send + Sync> Region f
             swept = Swept { rows: swept.rows + again?, empty: false, ..swept };
         }
         if swept.done {
-            // The projection's own part keeps what the next one begins with.
+            // The projection's own part is the warm start of the next projection.
             warm.parts.iter_mut().skip(1).for_each(|part| part.values.clear());
         }
         Ok(swept)
@@ -269,7 +271,7 @@ impl<F: Fn(&[f64], &mut [f64], &mut [f64]) -> Result<()> + Send + Sync> Region f
 }
 
 impl<F> Linearised<F> {
-    /// Lowers the bounds until the point that was looked from, moved into the ball, keeps them.
+    /// Lowers the bounds until the linearisation point, projected onto the ball, satisfies them.
     fn relax(&self, warm: &mut Warm) {
         let [_, rows, bounds, _, from, _] = warm.parts.as_mut_slice() else { return };
         let length = vec::norm(&from.values);
@@ -356,10 +358,10 @@ mod tests {
         assert!(reached > 1000, "{reached}");
     }
 
-    /// A circle and a line, seen from a point: worked by hand.
+    /// A circle and a line, linearised at a point and computed by hand.
     #[test]
     fn what_is_not_linear_is_linearised() {
-        // x^2 + y^2 - 1 <= 0 from (2, 0): 3 + 4 (x - 2) <= 0, so x <= 1.25.
+        // x^2 + y^2 - 1 <= 0 linearised at (2, 0): 3 + 4 (x - 2) <= 0, so x <= 1.25.
         let values = |at: &[f64], f: &mut [f64], rows: &mut [f64]| {
             f[0] = at[0] * at[0] + at[1] * at[1] - 1.0;
             rows.copy_from_slice(&[2.0 * at[0], 2.0 * at[1]]);
@@ -369,17 +371,17 @@ mod tests {
         let mut warm = Warm::default();
         let found = project(&region, &[2.0, 0.0], &[3.0, 4.0], &mut warm);
         assert!(vec::distance(&found, &[1.25, 4.0]) < 1e-9, "{found:?}");
-        // Afterwards it keeps the number of the row alone.
+        // Afterwards only the number of the row is stored.
         assert!(warm.parts.iter().skip(1).all(|part| part.values.is_empty()) && warm.parts[0].values.len() == 1);
         let found = project(&region, &[0.0, 2.0], &[3.0, 4.0], &mut warm);
         assert!(vec::distance(&found, &[3.0, 1.25]) < 1e-9, "{found:?}");
-        // The ball cuts, too: of x <= 1.25 within 2, the lowest point along (-1, -1) is (1.25, sqrt(4 - 1.25^2)).
+        // The ball is active, too: for x <= 1.25 within radius 2, the minimiser along (-1, -1) is (1.25, sqrt(4 - 1.25^2)).
         let small = Linearised { constraints: 1, radius: 2.0, values };
         let found = lowest(&small, &[2.0, 0.0], &[-1.0, -1.0]);
         assert!(vec::distance(&found, &[1.25, 1.561_249_5]) < 1e-6, "{found:?}");
     }
 
-    /// Where the rows contradict each other the point that was looked from keeps its place in them.
+    /// If the rows conflict, the linearisation point satisfies the relaxed rows.
     #[test]
     fn rows_that_contradict_each_other_are_relaxed() {
         // 1 - x <= 0 and 1 + x <= 0; y <= 0.5.
@@ -389,13 +391,13 @@ mod tests {
             Ok(())
         };
         let region = Linearised { constraints: 3, radius: 4.0, values };
-        // From (0.25, 0) the rows are relaxed by 0.75 and 1.25: x stays at 0.25; the third is kept as it is.
+        // At (0.25, 0) the rows are relaxed by 0.75 and 1.25: x stays at 0.25; the third row is unchanged.
         let mut warm = Warm::default();
         for _ in 0..2 {
             let found = project(&region, &[0.25, 0.0], &[2.0, 3.0], &mut warm);
             assert!(vec::distance(&found, &[0.25, 0.5]) < 1e-9, "{found:?}");
         }
-        // From outside the ball, what is kept is the point of the ball next to it.
+        // From outside the ball, the nearest point of the ball satisfies the relaxed rows.
         let found = project(&region, &[8.0, 0.0], &[9.0, 0.0], &mut warm);
         assert!(vec::distance(&found, &[4.0, 0.0]) < 1e-8, "{found:?}");
     }

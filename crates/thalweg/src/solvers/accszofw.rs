@@ -1,5 +1,5 @@
-//! AccSZOFW: an accelerated Frank-Wolfe method with a SPIDER estimate of the gradient, made of values. Linear functions are
-//! minimised over the constraints, which the problem must know; methods that only ask for values of constraints are elsewhere.
+//! AccSZOFW: accelerated Frank-Wolfe method with a SPIDER estimate of the gradient from values. Linear functions are minimised
+//! over the constraints, so the problem must provide their region. Solvers that use only constraint values are in other modules.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,27 +13,27 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// T of the steps `eta = 1 / sqrt(T)`; a run may be longer or shorter. Default 1000.
+    /// T of the step size `eta = 1 / sqrt(T)`; a run may be longer or shorter. Default 1000.
     pub iterations: u64,
-    /// Iterations from one large batch to the next; the square root of n, the number of samples, if absent.
+    /// Number of iterations between large mini-batches. By default the square root of n, the number of samples.
     pub q: Option<u64>,
-    /// Samples in a large batch; n if absent.
+    /// Samples in a large mini-batch. By default n.
     pub b1: Option<usize>,
-    /// Samples in a small batch, read at two points; the square root of n if absent.
+    /// Samples in a small mini-batch, read at two points. By default the square root of n.
     pub b2: Option<usize>,
-    /// Whether large batches go along every axis once instead of along directions. Default false.
+    /// Whether large mini-batches use every coordinate axis once in place of random directions. Default false.
     pub coordinate: bool,
     /// Smoothing radius. Default 1e-3.
     pub mu: f64,
-    /// Directions of each estimate (Q). Default 10.
+    /// Number of directions of each estimate (Q). Default 10.
     pub directions: usize,
-    /// How directions are drawn: "sphere" (default), "gaussian" or "coordinate".
+    /// Distribution of directions: "sphere" (default), "gaussian" or "coordinate".
     pub law: Law,
     /// Whether each direction is followed by its opposite. Default false.
     pub antithetic: bool,
-    /// Sweeps over the constraints in one step; a subproblem that needs more takes several steps. Default 50.
+    /// Sweeps over the constraints per step; a subproblem that needs more takes several steps. Default 50.
     pub sweeps: usize,
-    /// What a projection may violate a constraint by. Default 1e-8.
+    /// Tolerance on the constraint violation of a projection. Default 1e-8.
     pub tolerance: f64,
     /// "last" (default) or "random".
     pub output: Output,
@@ -77,27 +77,28 @@ impl Settings {
 
 /// Accelerated stochastic zeroth-order Frank-Wolfe.
 ///
-/// **Problem.** `min f(x)` over the set W of points that keep all constraints. Of f values on samples are known; W is known
-/// ([`crate::oracle::Region`]) and bounded, or is the bounded domain of a problem without constraints.
+/// **Problem.** `min f(x)` over the bounded feasible set W. f is known by its values on samples; W is given as a
+/// [`crate::oracle::Region`], or is the domain of a problem without constraints.
 ///
-/// **Assumptions.** Every sample's loss is smooth; W is convex.
+/// **Assumptions.** The loss of every sample is smooth; W is convex.
 ///
-/// **Iteration.** Every q iterations `v_t = g(z_t)` on b1 samples, in between `v_t = v_{t-1} + g(z_t) - g(z_{t-1})` on b2 samples,
-/// the same samples and directions at both points; `s = argmin of <v_t, u> over u in W`; `x_{t+1} = x_t + gamma_t (s - x_t)`,
-/// `y_{t+1} = z_t + eta (s - z_t)`, `z_{t+1} = (1 - alpha_{t+1}) y_{t+1} + alpha_{t+1} x_{t+1}` with `alpha_t = 1 / (t + 1)`,
-/// `eta = 1 / sqrt(T)`, `gamma_t = (1 + 1 / ((t + 1)(t + 2))) eta`. g is the two-point estimate with Q directions: `b1 (Q + 1)` or
-/// `2 b2 (Q + 1)` values. z is the iterate.
+/// **Iteration.** Every q iterations `v_t = g(z_t)` on b1 samples, otherwise `v_t = v_{t-1} + g(z_t) - g(z_{t-1})` on b2 samples,
+/// with the same samples and directions at both points; `s = argmin of <v_t, u> over u in W`;
+/// `x_{t+1} = x_t + gamma_t (s - x_t)`, `y_{t+1} = z_t + eta (s - z_t)`,
+/// `z_{t+1} = (1 - alpha_{t+1}) y_{t+1} + alpha_{t+1} x_{t+1}` with `alpha_t = 1 / (t + 1)`, `eta = 1 / sqrt(T)`,
+/// `gamma_t = (1 + 1 / ((t + 1)(t + 2))) eta`. g is the two-point estimate with Q directions: `b1 (Q + 1)` or `2 b2 (Q + 1)`
+/// values. z is the iterate.
 ///
-/// **Guarantee.** For a finite sum with the default batches the expected Frank-Wolfe gap of a random iterate is of the order of
-/// 1 / sqrt(T).
+/// **Guarantee.** For a finite sum with the default mini-batches, the expected Frank-Wolfe gap of a random iterate is of order 1
+/// / sqrt(T).
 ///
-/// **Deviations.** A cone is cut by a ball, whose radius belongs to the problem. A subproblem that needs more than `sweeps` sweeps
-/// is continued in the next step; the iterate waits. W that is not convex is linearised at the iterate. gamma above 1, which
-/// T below 3 gives, counts as 1.
+/// **Deviations.** A cone is intersected with a ball whose radius is set by the problem. A subproblem that needs more than
+/// `sweeps` sweeps is continued in the next step, with the iterate unchanged until it is complete. A nonconvex W is linearised at
+/// the iterate. gamma above 1, which occurs for T below 3, counts as 1.
 ///
 /// **Settings.** [`Settings`]: iterations, q, b1, b2, coordinate, mu, directions, law, antithetic, sweeps, tolerance, output.
 ///
-/// **Reference.** Huang, Tao & Chen, *Accelerated stochastic gradient-free and projection-free methods*.
+/// **Reference.** Huang, Tao and Chen, *Accelerated stochastic gradient-free and projection-free methods*.
 #[derive(Debug, Clone)]
 pub struct Accszofw {
     settings: Settings,
@@ -113,7 +114,7 @@ pub struct Accszofw {
     z: Vec<f64>,
 }
 
-/// What a checkpoint keeps.
+/// State stored in a checkpoint.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
     walk: Walk,
@@ -124,7 +125,7 @@ struct Saved {
 }
 
 impl Accszofw {
-    /// A solver with checked settings.
+    /// Creates a solver after checking the settings.
     pub fn new(settings: Settings) -> Result<Self> {
         Ok(Accszofw {
             settings: settings.resolve()?,
@@ -141,7 +142,7 @@ impl Accszofw {
         })
     }
 
-    /// v_t.
+    /// Computes v_t.
     fn estimate<E: ValueEval + ?Sized>(&mut self, ev: &mut E) -> Result<()> {
         if self.s.v.resets() {
             self.large.draw(ev, self.b1);
@@ -162,7 +163,7 @@ impl Accszofw {
         if !self.s.walk.subproblem.is_open() {
             self.estimate(ev)?;
         }
-        // s_t = argmin of <v_t, u> over u in W; `now` is working space
+        // s_t = argmin of <v_t, u> over u in W; `now` is a buffer
         let effort = Effort { sweeps, tolerance };
         if !self.s.walk.subproblem.lowest(ev, effort, &self.s.walk.w, self.s.v.get(), &mut self.now, &mut self.corner)? {
             return Ok(Walk::wait());

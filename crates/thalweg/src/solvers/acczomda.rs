@@ -1,5 +1,5 @@
-//! AccZOMDA, its minimisation part: projected steps along a STORM estimate of the gradient, made of values. The projection is
-//! onto the constraints, which the problem must know; the maximisation part of the paper is not here.
+//! AccZOMDA, minimisation part: projected steps along a STORM estimate of the gradient from values. The projection is onto the
+//! constraints, so the problem must provide their region. The maximisation part of the paper is not implemented.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,27 +13,27 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Step of the projected point. Default 0.01.
+    /// Step size before the projection. Default 0.01.
     pub gamma: f64,
-    /// Of the moving step `eta_t = k / (m + t)^(1/3)`, which must be at most 1. Default 1.
+    /// Parameter k of the averaging step size `eta_t = k / (m + t)^(1/3)`, which must be at most 1. Default 1.
     pub k: f64,
-    /// Of the moving step. Default 27.
+    /// Parameter m of the averaging step size. Default 27.
     pub m: f64,
-    /// The estimate forgets the share `min(1, c eta_t^2)` in each iteration. Default 1.
+    /// Parameter c of the share `min(1, c eta_t^2)` of the estimate that is discarded in each iteration. Default 1.
     pub c: f64,
     /// Smoothing radius. Default 1e-3.
     pub mu: f64,
-    /// Directions of each estimate (Q). Default 10.
+    /// Number of directions of each estimate (Q). Default 10.
     pub directions: usize,
-    /// How directions are drawn: "sphere" (default), "gaussian" or "coordinate".
+    /// Distribution of directions: "sphere" (default), "gaussian" or "coordinate".
     pub law: Law,
     /// Whether each direction is followed by its opposite. Default false.
     pub antithetic: bool,
-    /// Samples of the objective in each estimate; all if there are not more. Default 128.
+    /// Samples of the objective in each estimate, or all if there are fewer. Default 128.
     pub batch: usize,
-    /// Sweeps over the constraints in one step; a projection that needs more takes several steps. Default 50.
+    /// Sweeps over the constraints per step; a projection that needs more takes several steps. Default 50.
     pub sweeps: usize,
-    /// What a projection may violate a constraint by. Default 1e-8.
+    /// Tolerance on the constraint violation of a projection. Default 1e-8.
     pub tolerance: f64,
     /// "last" (default) or "random".
     pub output: Output,
@@ -80,7 +80,7 @@ impl Settings {
         Ok(self)
     }
 
-    /// `eta_t` for t = 1, 2, ...
+    /// Returns `eta_t` for t = 1, 2, ...
     fn eta(&self, t: u64) -> f64 {
         self.k / (self.m + t as f64).cbrt()
     }
@@ -88,24 +88,25 @@ impl Settings {
 
 /// Accelerated zeroth-order momentum descent.
 ///
-/// **Problem.** `min f(w)` over the set W of points that keep all constraints. Of f values on samples are known; W is known
-/// ([`crate::oracle::Region`]), or is the domain of a problem without constraints.
+/// **Problem.** `min f(w)` over the feasible set W. f is known by its values on samples; W is given as a
+/// [`crate::oracle::Region`], or is the domain of a problem without constraints.
 ///
-/// **Assumptions.** Every sample's loss is smooth and its estimates have bounded variance; W is convex.
+/// **Assumptions.** The loss of every sample is smooth and its estimates have bounded variance; W is convex.
 ///
 /// **Iteration.** `w' = proj_W(w_t - gamma v_t)`, `w_{t+1} = w_t + eta_t (w' - w_t)` with `eta_t = k / (m + t)^(1/3)`, and
-/// `v_{t+1} = g(w_{t+1}) + (1 - min(1, c eta_t^2)) (v_t - g(w_t))`, the same samples and directions at both points. g is the
-/// two-point estimate on b samples and Q directions, `(d / mu)(l(w + mu v) - l(w)) v` for directions on the sphere:
-/// `2 b (Q + 1)` values, half of them in the first iteration.
+/// `v_{t+1} = g(w_{t+1}) + (1 - min(1, c eta_t^2)) (v_t - g(w_t))`, with the same samples and directions at both points. g is the
+/// two-point estimate on b samples and Q directions, `(d / mu)(l(w + mu v) - l(w)) v` for directions on the sphere. An iteration
+/// costs `2 b (Q + 1)` values, the first one half as many.
 ///
-/// **Guarantee.** With the constants of its theorem the mean norm of the gradient mapping falls like `T^(-1/3)`, up to logarithms.
+/// **Guarantee.** With the constants of the theorem, the mean norm of the gradient mapping decreases as `T^(-1/3)`, up to
+/// logarithms.
 ///
-/// **Deviations.** A projection that needs more than `sweeps` sweeps is continued in the next step; the iterate waits. W that is
-/// not convex is linearised at the iterate.
+/// **Deviations.** A projection that needs more than `sweeps` sweeps is continued in the next step, with the iterate unchanged
+/// until it is complete. A nonconvex W is linearised at the iterate.
 ///
 /// **Settings.** [`Settings`]: gamma, k, m, c, mu, directions, law, antithetic, batch, sweeps, tolerance, output.
 ///
-/// **Reference.** Huang, Gao, Pei & Huang, *Accelerated zeroth-order and first-order momentum methods from mini to minimax
+/// **Reference.** Huang, Gao, Pei and Huang, *Accelerated zeroth-order and first-order momentum methods from mini to minimax
 /// optimization*.
 #[derive(Debug, Clone)]
 pub struct Acczomda {
@@ -117,7 +118,7 @@ pub struct Acczomda {
     next: Vec<f64>,
 }
 
-/// What a checkpoint keeps.
+/// State stored in a checkpoint.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
     walk: Walk,
@@ -127,7 +128,7 @@ struct Saved {
 }
 
 impl Acczomda {
-    /// A solver with checked settings.
+    /// Creates a solver after checking the settings.
     pub fn new(settings: Settings) -> Result<Self> {
         Ok(Acczomda {
             settings: settings.resolve()?,
@@ -139,7 +140,7 @@ impl Acczomda {
         })
     }
 
-    /// v_t.
+    /// Computes v_t.
     fn estimate<E: ValueEval + ?Sized>(&mut self, ev: &mut E) -> Result<()> {
         self.gradient.draw(ev, self.settings.batch);
         self.gradient.at(ev, &self.s.walk.w, &mut self.now)?;

@@ -1,5 +1,5 @@
-//! BMD: stochastic mirror descent for the worst case over weights of the samples, with weights in a tree or written out. What it
-//! shares with its relative for losses that are not convex is in `minmax`.
+//! BMD: stochastic mirror descent for the worst case over sample weights, with the weights in a tree or an array. The parts
+//! shared with PGSMD, the method for nonconvex losses, are in `minmax`.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,14 +12,14 @@ use crate::math::rng::Purpose;
 use crate::math::vec;
 use crate::{Result, plan};
 
-/// Which point is returned.
+/// Output rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Output {
-    /// The last one.
+    /// The last iterate.
     #[default]
     Last,
-    /// The mean of all iterates before an update: what the theorem speaks of.
+    /// The mean of all iterates before an update, as in the theorem.
     Average,
 }
 
@@ -27,25 +27,25 @@ pub enum Output {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Step eta_P of the weights. If absent, 0.01 / n^2 for n samples.
+    /// Step size eta_P of the weights. By default 0.01 / n^2 for n samples.
     pub eta_p: Option<f64>,
-    /// Step eta_theta of the variables. Default 0.1.
+    /// Step size eta_theta of the variables. Default 0.1.
     pub eta_theta: f64,
-    /// How far weights may go from equal ones: `(n^2 / 2) ||P - 1/n||^2 <= rho`. Default 1.
+    /// Bound on the distance of the weights from equal ones: `(n^2 / 2) ||P - 1/n||^2 <= rho`. Default 1.
     pub rho: f64,
-    /// rho / n, in place of `rho`: a bound on the chi-square divergence of P from equal weights, which is the same for every n.
+    /// rho / n, in place of `rho`: a bound on the chi-square divergence of P from equal weights that does not depend on n.
     pub divergence: Option<f64>,
-    /// No weight is below delta / n. Default 1e-5.
+    /// Lower bound on the weights, times n: no weight is below delta / n. Default 1e-5.
     pub delta: f64,
-    /// Whether weights are kept in a tree, so that a step costs the logarithm of n, or written out. Default true.
+    /// Whether weights are stored in a tree, so that a step costs O(log n), or in an array. Default true.
     pub tree: bool,
-    /// Samples of a step. Default 1.
+    /// Samples per step. Default 1.
     pub batch: usize,
     /// "last" (default) or "average".
     pub output: Output,
-    /// How iterates are kept: "auto" (default), "dense" or "lazy".
+    /// Storage of iterates: "auto" (default), "dense" or "lazy".
     pub iterates: Iterates,
-    /// Constants from which both steps, rho and delta are taken, in place of the ones above.
+    /// Constants from which both step sizes, rho and delta are computed, in place of the settings above.
     pub theory: Option<plan::bmd::Constants>,
 }
 
@@ -67,12 +67,12 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The steps of the plan, with the output it speaks of.
+    /// Returns the step sizes of the plan, with the output rule that it assumes.
     pub fn theory(constants: &plan::bmd::Constants) -> Result<Self> {
         Settings { theory: Some(*constants), output: Output::Average, ..Settings::default() }.resolve()
     }
 
-    /// Takes steps and set from the constants, if there are some, and checks every value.
+    /// Computes step sizes and set from the constants, if given, and checks every value.
     pub fn resolve(mut self) -> Result<Self> {
         if let Some(constants) = self.theory.take() {
             let (eta_theta, eta_p) = constants.steps()?;
@@ -86,27 +86,27 @@ impl Settings {
     }
 }
 
-/// BMD, stochastic mirror descent on the worst case over weights.
+/// BMD, stochastic mirror descent on the worst case over weights, of Namkoong and Duchi.
 ///
-/// **Problem.** `min_theta max_P sum_i P_i l_i(theta)` over a simple set, with P in a [`ChiSquare`](crate::sets::ChiSquare); losses of single samples are what
-/// [`SampleLosses`](crate::oracle::SampleLosses) gives. There are no constraints.
+/// **Problem.** `min_theta max_P sum_i P_i l_i(theta)` over a simple set, with P in a [`ChiSquare`](crate::sets::ChiSquare) set
+/// and the losses from [`SampleLosses`](crate::oracle::SampleLosses). There are no constraints.
 ///
 /// **Assumptions.** Convex losses with bounded subgradients and values.
 ///
-/// **Iteration.** Draw i from P; `W = P` with `W_i += eta_P l_i(theta) / P_i`, which is unbiased for a step along all losses;
-/// `P = proj(W)`; `theta = proj(theta - eta_theta grad l_i(theta))`. With a batch both are means over several i.
+/// **Iteration.** Draw i from P; `W = P` with `W_i += eta_P l_i(theta) / P_i`, an unbiased estimate of a step along all losses;
+/// `P = proj(W)`; `theta = proj(theta - eta_theta grad l_i(theta))`. With a mini-batch both are means over several i.
 ///
-/// **Guarantee.** With constant steps and `output = "average"`, T steps are within `(R G + l_max sqrt(2 rho / delta)) / sqrt(T)` of the
-/// best worst case, see [`plan::bmd`].
+/// **Guarantee.** With constant step sizes and `output = "average"`, the worst case after T steps is within
+/// `(R G + l_max sqrt(2 rho / delta)) / sqrt(T)` of its minimum, see [`plan::bmd`].
 ///
-/// **Deviations.** The default output is the last iterate, as in the plots of the paper. With `tree` the weights are in a search tree with
-/// one affine map for all, as in BMD-eff; the numbers are the same up to rounding, but a random number falls on another sample.
-/// A penalty on theta is added to every subgradient and to no loss.
+/// **Deviations.** The default output is the last iterate, as in the paper's plots. With `tree` the weights are in a search tree
+/// with one affine map for all, as in BMD-eff. The numbers are the same up to rounding, but a random number selects a different
+/// sample. A penalty on theta is added to every subgradient but not to the losses.
 ///
 /// **Settings.** [`Settings`]: eta_p, eta_theta, rho, divergence, delta, tree, batch, output, iterates, theory.
 ///
-/// **Reference.** Namkoong & Duchi, *Stochastic gradient methods for distributionally robust optimization with f-divergences*; as
-/// compared in Yan, Xu, Zhang, Wang & Yang, *Stochastic optimization for non-convex inf-projection problems*.
+/// **Reference.** Namkoong and Duchi, *Stochastic gradient methods for distributionally robust optimization with f-divergences*;
+/// as compared in Yan, Xu, Zhang, Wang and Yang, *Stochastic optimization for non-convex inf-projection problems*.
 #[derive(Debug)]
 pub struct Bmd {
     settings: Settings,
@@ -114,23 +114,23 @@ pub struct Bmd {
     drawn: Drawn,
 }
 
-/// What a checkpoint keeps.
+/// State stored in a checkpoint.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
     x: Point,
     weights: Option<Weights>,
-    /// Of iterates that are written out; lazy ones keep their own.
+    /// Mean of dense iterates; lazy ones store their own.
     average: RunningMean,
     radius: f64,
 }
 
 impl Bmd {
-    /// A solver with checked settings.
+    /// Creates a solver after checking the settings.
     pub fn new(settings: Settings) -> Result<Self> {
         Ok(Bmd { settings: settings.resolve()?, s: Saved::default(), drawn: Drawn::default() })
     }
 
-    /// P.
+    /// Writes P.
     pub fn weights(&self, out: &mut [f64]) {
         if let Some(weights) = &self.s.weights {
             out.iter_mut().enumerate().for_each(|(i, p)| *p = weights.weight(i));
@@ -149,7 +149,7 @@ impl Bmd {
         match x {
             Point::Plain(x) => {
                 drawn.visit(&mut losses, x, eta_p)?;
-                // theta - eta_theta d; d holds it until it is known to be finite
+                // theta - eta_theta d; d holds it until it is checked to be finite
                 drawn.d.iter_mut().zip(x.iter()).for_each(|(d, x)| *d = x - eta_theta * *d);
                 ev.project(&mut drawn.d)?;
                 super::check_iterate(&drawn.d)?;

@@ -1,20 +1,20 @@
-//! How the work of the methods grows as the accuracy eps falls: Table 1 of Liu & Xu, "A single-loop SPIDER-type stochastic
-//! subgradient method for expectation-constrained nonconvex nonsmooth optimization", the deterministic case
-//! of Huang & Lin, ConEx on convex problems (see [`crate::plan::conex`]), DSZOG (see [`crate::plan::dszog`]) and AdaProx (see
+//! Complexity of the methods as the accuracy eps decreases: Table 1 of Liu and Xu, "A single-loop SPIDER-type stochastic
+//! subgradient method for expectation-constrained nonconvex nonsmooth optimization", the deterministic case of Huang and Lin,
+//! ConEx on convex problems (see [`crate::plan::conex`]), DSZOG (see [`crate::plan::dszog`]) and AdaProx (see
 //! [`crate::plan::adaprox`]), whose constants must be known, and MSPG and St-SPG (see [`crate::plan::mspg`] and
-//! [`crate::plan::st_spg`]), which take no constraints.
+//! [`crate::plan::st_spg`]), which do not support constraints.
 
 use serde::Serialize;
 
 use super::SolverName::{self, Adaprox, Bmd, Conex, Dszog, Ipp, Mspg, Ssg, StSpg, ThreesEcon};
 
-/// The work to reach accuracy eps in one setting; f is weakly convex, non-smooth and may be stochastic unless the row says
+/// Work to reach accuracy eps in one setting; f is weakly convex, nonsmooth and possibly stochastic unless the row states
 /// otherwise. N is the number of samples of a finite sum, N < eps^-4. Other constants are hidden in O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Complexity {
     /// The method.
     pub method: SolverName,
-    /// What the constraint g is like.
+    /// Properties of the constraint g.
     pub setting: &'static str,
     /// Subgradients of the objective (OGC).
     pub objective_subgradients: &'static str,
@@ -22,11 +22,11 @@ pub struct Complexity {
     pub constraint_subgradients: &'static str,
     /// Sample values of the constraint (CFC).
     pub constraint_values: &'static str,
-    /// What is assumed besides bounded subgradients on a bounded domain.
+    /// Assumptions besides bounded subgradients on a bounded domain.
     pub conditions: &'static str,
 }
 
-/// The whole table, method by method.
+/// Returns the whole table, method by method.
 pub fn complexity() -> &'static [Complexity] {
     &TABLE
 }

@@ -1,5 +1,5 @@
-//! DSZOG: doubly stochastic zeroth-order gradients for problems with very many constraints. Samples of the objective and of the
-//! constraints are drawn, and only values are asked for; projections onto constraints are not done here.
+//! DSZOG: doubly stochastic zeroth-order gradients for problems with very many constraints. Both samples of the objective and
+//! constraints are drawn, and only values are used; projections onto constraints do not belong here.
 
 mod weights;
 
@@ -19,16 +19,16 @@ use weights::{Move, Weights};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Step of the variables. Default 0.01.
+    /// Step size of the variables. Default 0.01.
     pub eta_w: Schedule,
-    /// Step of the weights of the constraints. Default 0.01.
+    /// Step size of the constraint weights. Default 0.01.
     pub eta_p: Schedule,
-    /// Price of squared violations. Default 1.
+    /// Penalty coefficient of squared violations. Default 1.
     pub beta: f64,
-    /// Constraints are charged from this far below 0 on: a squared penalty leaves what it charges a little violated. Default 0, as
-    /// published.
+    /// Constraints are penalised from this far below 0 on, because a squared penalty leaves active constraints slightly violated.
+    /// Default 0, as published.
     pub margin: f64,
-    /// Strong concavity in p. Default 1e-6.
+    /// Strong-concavity constant in p. Default 1e-6.
     pub lambda: f64,
     /// Share of the new p in the mixture, in (0, 1]. Default 0.9.
     pub a: f64,
@@ -38,19 +38,19 @@ pub struct Settings {
     pub c: f64,
     /// Smoothing radius. Default 1e-3.
     pub mu: f64,
-    /// Directions of each estimate (Q). Default 10.
+    /// Number of directions of each estimate (Q). Default 10.
     pub directions: usize,
-    /// How directions are drawn: "gaussian" (default), "sphere" or "coordinate".
+    /// Distribution of directions: "gaussian" (default), "sphere" or "coordinate".
     pub law: Law,
     /// Whether each direction is followed by its opposite. Default false.
     pub antithetic: bool,
-    /// Samples of the objective in each estimate; all if there are not more. Default 128.
+    /// Samples of the objective in each estimate, or all if there are fewer. Default 128.
     pub m1: usize,
-    /// Constraints drawn from p, with replacement, for the estimate of the variables. Default 128.
+    /// Constraints drawn from p, with replacement, for the gradient estimate in the variables. Default 128.
     pub m2: usize,
-    /// Constraints drawn uniformly, without replacement, for the estimate of p. Default 128.
+    /// Constraints drawn uniformly, without replacement, for the gradient estimate in p. Default 128.
     pub m3: usize,
-    /// The variant without moving averages and scaling. Default false.
+    /// Whether to use the variant without moving averages and scaling. Default false.
     pub plain: bool,
 }
 
@@ -106,32 +106,32 @@ impl Settings {
     }
 }
 
-/// Doubly stochastic zeroth-order gradient.
+/// DSZOG, the doubly stochastic zeroth-order gradient method of Shi, Gao and Gu.
 ///
-/// **Problem.** `min f0(w)` subject to `f_j(w) <= 0` for j = 1..m, m in the tens of thousands, values only, by the penalty
-/// `L(w, p) = f0(w) + beta sum_j p_j phi_j(w) - (lambda / 2) ||p||^2` with `phi_j = max(0, f_j)^2` and p on the simplex: as lambda
-/// goes to 0, `f0 + beta max_j phi_j` is minimised.
+/// **Problem.** `min f0(w)` subject to `f_j(w) <= 0` for j = 1..m, with m in the tens of thousands, from values only. Uses the
+/// penalty `L(w, p) = f0(w) + beta sum_j p_j phi_j(w) - (lambda / 2) ||p||^2` with `phi_j = max(0, f_j)^2` and p on the simplex:
+/// as lambda goes to 0, `f0 + beta max_j phi_j` is minimised.
 ///
 /// **Assumptions.** L is smooth, bounded below after maximisation over p, and its estimates have bounded variance.
 ///
-/// **Iteration.** With G and H the estimates of the gradients in w and p,
-/// `w -= eta_w z_w / (sqrt(||z_w||) + c)`, `p = (1 - a) p + a proj(p + eta_p z_p / (sqrt(||z_p||) + c))`, and moving averages
-/// `z = (1 - b) z + b G` and the same with H. G needs `m1 (Q + 1)` losses and `m2 (Q + 1)` constraints drawn from p, H needs `m3`
-/// constraints drawn uniformly. Beside that, an iteration costs O(m) simple arithmetic for p.
+/// **Iteration.** With G and H the estimates of the gradients in w and p, `w -= eta_w z_w / (sqrt(||z_w||) + c)`,
+/// `p = (1 - a) p + a proj(p + eta_p z_p / (sqrt(||z_p||) + c))`, and moving averages `z = (1 - b) z + b G` and likewise with H.
+/// G needs `m1 (Q + 1)` losses and `m2 (Q + 1)` constraints drawn from p; H needs `m3` constraints drawn uniformly. In addition,
+/// an iteration costs O(m) simple arithmetic for p.
 ///
-/// **Guarantee.** On average over the iterates, `||grad max_p L||^2` falls below eps^2 after O(kappa^6 / eps^4) iterations with the
-/// parameters of Theorem 5.14, as the paper says. With a share `a` that is fixed, the theorem's own bounds give eps^-6; eps^-4 needs
-/// an `a` of the order of b, which is of the order of eps^2 ([`crate::plan::dszog`] chooses such a one). The last iterate is returned,
-/// as in the paper's experiments.
+/// **Guarantee.** On average over the iterates, `||grad max_p L||^2` falls below eps^2 after O(kappa^6 / eps^4) iterations with
+/// the parameters of Theorem 5.14, as the paper states. With a fixed share `a`, the theorem's own bounds give eps^-6; eps^-4
+/// needs an `a` of the order of b, which is of the order of eps^2 ([`crate::plan::dszog`] chooses it so). The last iterate is
+/// returned, as in the paper's experiments.
 ///
-/// **Deviations.** The square root of the norm and beta in front of the constraints are as in the text, not as in one printed
-/// line. A `margin` shifts the penalty, `phi_j = max(0, f_j + margin)^2`. Every iterate is projected onto the domain. A constraint
-/// that is drawn several times is asked for once and counted as often as it was drawn.
+/// **Deviations.** The square root of the norm and the factor beta of the constraints follow the text of the paper, not one of
+/// its printed formulas. A `margin` shifts the penalty, `phi_j = max(0, f_j + margin)^2`. Every iterate is projected onto the
+/// domain. A constraint that is drawn several times is evaluated once and counted as often as it was drawn.
 ///
 /// **Settings.** [`Settings`]: eta_w, eta_p, beta, margin, lambda, a, b, c, mu, directions, law, antithetic, m1, m2, m3,
 /// plain.
 ///
-/// **Reference.** Shi, Gao & Gu, *Gradient-free method for heavily constrained nonconvex optimization*.
+/// **Reference.** Shi, Gao and Gu, *Gradient-free method for heavily constrained nonconvex optimization*.
 #[derive(Debug, Clone)]
 pub struct Dszog {
     settings: Settings,
@@ -140,21 +140,21 @@ pub struct Dszog {
     full: Draw,
     samples: Draw,
     uniform: Draw,
-    /// Constraints drawn from p, each once, and how often it was drawn.
+    /// Constraints drawn from p, each listed once, and how often each was drawn.
     drawn: Vec<u32>,
     times: Vec<f64>,
-    /// The next point, until everything about it is known.
+    /// The next point, until all its quantities are computed.
     w: Vec<f64>,
-    /// The estimate there.
+    /// The estimate at the next point.
     estimate: Vec<f64>,
     values: Vec<f64>,
     constraints: Vec<f64>,
 }
 
-/// What a checkpoint keeps.
+/// State stored in a checkpoint.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
-    /// p and the averages have their first values.
+    /// Whether p and the averages are initialised.
     begun: bool,
     t: u64,
     w: Vec<f64>,
@@ -162,14 +162,14 @@ struct Saved {
     weights: Weights,
 }
 
-/// phi_j: what constraint j is charged.
+/// Returns phi_j, the penalty of constraint j.
 fn phi(f: f64, margin: f64) -> f64 {
     let over = (f + margin).max(0.0);
     over * over
 }
 
 impl Dszog {
-    /// A solver with checked settings.
+    /// Creates a solver after checking the settings.
     pub fn new(settings: Settings) -> Result<Self> {
         Ok(Dszog {
             settings: settings.resolve()?,
@@ -187,12 +187,12 @@ impl Dszog {
         })
     }
 
-    /// The weights of the constraints, which add up to 1; empty before the first step.
+    /// Returns the weights of the constraints, which sum to 1; empty before the first step.
     pub fn weights(&self) -> Vec<f64> {
         self.s.weights.all()
     }
 
-    /// p*(w): the projection of `beta phi / lambda`.
+    /// Computes p*(w), the projection of `beta phi / lambda`.
     fn first_weights<E: ValueEval + ?Sized>(&mut self, ev: &mut E) -> Result<()> {
         if ev.num_constraints() == 0 {
             return Ok(());
@@ -206,7 +206,7 @@ impl Dszog {
         Ok(())
     }
 
-    /// G and H at the next point: G into `estimate`, and what the drawn constraints add to z_p there.
+    /// Computes G and H at the next point: G into `estimate`, and the contribution of the drawn constraints to z_p.
     fn estimate<E: ValueEval + ?Sized>(&mut self, ev: &mut E, b: f64) -> Result<()> {
         let Settings { beta, margin, m1, m2, m3, .. } = self.settings;
         let m = ev.num_constraints();
@@ -226,12 +226,12 @@ impl Dszog {
         self.s.weights.draw(m2, ev.rng(Purpose::Sampling), &mut self.drawn, &mut self.times);
         self.constraints.resize(count * self.drawn.len(), 0.0);
         ev.drawn_constraint_values(self.estimator.points(), &self.full, &self.drawn, m2, &mut self.constraints)?;
-        // phi of the drawn constraints at each point, weighed by how often each was drawn.
+        // phi of the drawn constraints at each point, weighted by how often each was drawn.
         for (value, row) in self.values.iter_mut().zip(self.constraints.chunks(self.drawn.len())) {
             *value = row.iter().zip(&self.times).map(|(f, times)| times * phi(*f, margin)).sum();
         }
         self.estimator.add(&self.values, beta / m2 as f64, &mut self.estimate);
-        // H = (beta m / m3) sum phi_j e_j - lambda p; the second part is already there.
+        // H = (beta m / m3) sum phi_j e_j - lambda p; the second part is already included.
         self.uniform.sample(&[m], m3, Replacement::Without, ev.rng(Purpose::Sampling));
         let which = self.uniform.stream(0);
         let count = which.count(m);
@@ -246,7 +246,7 @@ impl Dszog {
         Ok(())
     }
 
-    /// The first weights and the first averages, which are the first estimates.
+    /// Initialises the weights and the averages, which start at the first estimates.
     fn begin<E: ValueEval + ?Sized>(&mut self, ev: &mut E) -> Result<()> {
         self.first_weights(ev)?;
         self.s.weights.decay(self.settings.lambda);
@@ -270,7 +270,7 @@ impl Dszog {
         vec::add_scaled(&mut self.w, -scaled(eta_w.at(self.s.t), vec::norm(&self.s.zw)), &self.s.zw);
         ev.project(&mut self.w)?;
         super::check_iterate(&self.w)?;
-        // p_{t+1} = (1 - a) p + a phat, and what is left of z_p
+        // p_{t+1} = (1 - a) p + a phat, and the decay of z_p
         if ev.num_constraints() > 0 {
             let step = scaled(eta_p.at(self.s.t), self.s.weights.slope());
             self.s.weights.advance(Move { step, a, b, lambda })?;
@@ -321,10 +321,10 @@ impl<'e> Solver<dyn ValueEval + 'e> for Dszog {
         (self.s.begun, self.s.t) = (false, 0);
         self.s.w.clear();
         self.s.w.extend_from_slice(x);
-        // Draws are made from m weights in blocks of u32.
+        // Indices of constraints are stored as u32.
         let m = ev.num_constraints();
         u32::try_from(m).map_err(|_| Error::setting("number of constraints", m, format!("at most {}", u32::MAX)))?;
-        // As many as can be drawn: how many of them differ changes from step to step.
+        // Reserve the maximum, because the number of distinct draws changes from step to step.
         let Settings { m2, m3, .. } = self.settings;
         self.constraints.clear();
         self.constraints.reserve(((self.estimator.count() + 1) * m2.min(m)).max(m3.min(m)));

@@ -1,5 +1,5 @@
-//! What the methods for inf-projection problems and for single losses share: how iterates are kept, which point is returned, the
-//! problem behind the evaluator and its profiled scalar. The steps of each method are in its own file.
+//! Common parts of the solvers for inf-projection problems and sample losses: storage of iterates, output rule, the problem
+//! behind the evaluator and its profiled scalar. The steps of each solver are in its own file.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,25 +15,25 @@ use crate::oracle::{Draw, Replacement};
 use crate::sets::Set;
 use crate::{Error, Note, Result};
 
-/// How iterates are kept.
+/// Storage of iterates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Iterates {
-    /// "lazy" where rows are sparse enough for that to be faster, else "dense".
+    /// "lazy" if the rows are sparse enough for it to be faster, otherwise "dense".
     #[default]
     Auto,
-    /// Written out: a step costs as much as there are variables.
+    /// Dense vectors: a step costs O(number of variables).
     Dense,
-    /// As multiples of few vectors with sparse corrections: a step costs as much as the rows that it reads. The same numbers up to
-    /// rounding.
+    /// Multiples of a few vectors with sparse corrections: the cost of a step is proportional to the rows that it reads. The
+    /// numbers are the same up to rounding.
     Lazy,
 }
 
-/// Which point is returned.
+/// Output rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Output {
-    /// The last iterate; of a method with stages, that of the last stage.
+    /// The last iterate; for a solver with stages, that of the last stage.
     #[default]
     Last,
     /// A random iterate, with the probabilities of the theorem.
@@ -42,17 +42,17 @@ pub enum Output {
     Average,
 }
 
-/// An iterate that is written out or kept lazily.
+/// Iterate that is stored densely or lazily.
 pub(super) trait Iterate {
     /// Writes it into `out`.
     fn write(&self, out: &mut [f64]);
-    /// Writes the weighted mean of a lazy iterate into `out`; false for one that is written out.
+    /// Writes the weighted mean of a lazy iterate into `out`; returns false for a dense one.
     fn write_lazy_mean(&self, out: &mut [f64]) -> bool;
-    /// Adds it to the mean, with a weight.
+    /// Adds the iterate to the mean, with a weight.
     fn average(&mut self, mean: &mut RunningMean, weight: f64);
 }
 
-/// The iterate of a method without stages.
+/// Iterate of a solver without stages.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Point {
     Plain(Vec<f64>),
@@ -106,7 +106,7 @@ impl Iterate for Point {
     }
 }
 
-/// A vector in its stage, written out.
+/// Vector in its stage, stored densely.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Plain {
     pub(super) centre: Vec<f64>,
@@ -128,7 +128,7 @@ impl Plain {
         mean.reset(centre.len());
     }
 
-    /// `d` becomes the next z, before projection.
+    /// Sets `d` to the next z, before projection.
     pub(super) fn propose(&self, step: ProxStep, d: &mut [f64]) {
         for ((d, z), c) in d.iter_mut().zip(&self.z).zip(&self.centre) {
             *d = step.centre * c + step.last * z - step.slope * *d;
@@ -149,7 +149,7 @@ impl Plain {
     }
 }
 
-/// The iterate of a method with stages.
+/// Iterate of a solver with stages.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum StagePoint {
     Plain(Plain),
@@ -181,7 +181,7 @@ impl StagePoint {
             StagePoint::Lazy(stage) => stage.close(),
         }
     }
-    /// One coordinate of the centre.
+    /// Returns one coordinate of the centre.
     pub(super) fn centre(&self, c: usize) -> f64 {
         match self {
             StagePoint::Plain(plain) => plain.centre[c],
@@ -213,16 +213,16 @@ impl Iterate for StagePoint {
     }
 }
 
-/// What is kept of the iterates for the output.
+/// Summary of the iterates for the output rule.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Outputs {
     reservoir: Reservoir,
-    /// Of iterates that are written out; lazy ones keep their own.
+    /// Mean of dense iterates; lazy ones store their own.
     average: RunningMean,
 }
 
 impl Outputs {
-    /// Nothing, for iterates of `dim` entries.
+    /// Creates an empty summary for iterates of `dim` entries.
     pub(super) fn new(output: Output, dim: usize, lazy: bool) -> Self {
         let mut outputs = Outputs::default();
         outputs.reservoir.reset(if output == Output::Random { dim } else { 0 });
@@ -230,7 +230,7 @@ impl Outputs {
         outputs
     }
 
-    /// Takes in iterate `t`. The random output draws it with probability proportional to `chance`; the average gives it `weight`.
+    /// Adds iterate `t`. The random output selects it with probability proportional to `chance`; the average gives it `weight`.
     pub(super) fn offer(&mut self, output: Output, ev: &mut dyn Eval, x: &mut impl Iterate, t: u64, chance: f64, weight: f64) {
         match output {
             Output::Last => {}
@@ -250,10 +250,10 @@ impl Outputs {
     }
 }
 
-/// Samples at most that the profiled scalar is set by.
+/// Maximum number of samples used to compute the profiled scalar.
 const PROFILE_SAMPLES: usize = 65_536;
 
-/// The problem with its profiled scalar held, if it has one. The value itself is part of the checkpoint and passed in.
+/// Problem with its profiled scalar fixed, if it has one. The value itself is part of the checkpoint and passed in.
 #[derive(Debug, Default)]
 pub(super) struct Profiled {
     held: Option<Held>,
@@ -262,12 +262,12 @@ pub(super) struct Profiled {
 }
 
 impl Profiled {
-    /// Forgets the problem, which is made again when it is next needed.
+    /// Drops the problem, which is rebuilt when it is next needed.
     pub(super) fn forget(&mut self) {
         self.held = None;
     }
 
-    /// Holds the scalar at `value`; if `renew`, `value` first becomes its best value at the point that `write` writes.
+    /// Fixes the scalar at `value`; if `renew`, `value` is first set to its best value at the point that `write` writes.
     pub(super) fn update(
         &mut self,
         ev: &mut dyn Eval,
@@ -295,16 +295,16 @@ impl Profiled {
         Ok(())
     }
 
-    /// The problem that a step is made on.
+    /// Returns the problem that a step uses.
     pub(super) fn problem<'a>(&'a self, ev: &'a mut (dyn Eval + '_), method: &str) -> Result<InfProjectionView<'a>> {
         Ok(demand(ev, method)?.or_held(self.held.as_ref()))
     }
 }
 
-/// A norm beyond which iterates in an unbounded domain are said to run away.
+/// Norm beyond which iterates in an unbounded domain count as divergent.
 const RUNAWAY: f64 = 1e10;
 
-/// Whether steps at the cost of rows pay: a row is much shorter than x, and the domain can be kept by a scale.
+/// Decides whether lazy iterates are worthwhile: rows are much shorter than x, and projection onto the domain is a scaling.
 pub(super) fn choose_lazy(
     asked: Iterates,
     features: Option<&Matrix>,
@@ -327,7 +327,7 @@ pub(super) fn choose_lazy(
     Ok(asked == Iterates::Lazy || 2.0 * per_row < dim as f64)
 }
 
-/// The inf-projection problem behind the gate, or why there is none.
+/// Returns the inf-projection form of the problem, or an error if it has none.
 pub(super) fn demand<'a>(ev: &'a mut (dyn Eval + '_), method: &str) -> Result<InfProjectionView<'a>> {
     if ev.num_constraints() > 0 {
         return Err(Error::Problem(format!("{method} takes no constraints, but the problem has {}", ev.num_constraints())));
@@ -339,7 +339,7 @@ pub(super) fn demand<'a>(ev: &'a mut (dyn Eval + '_), method: &str) -> Result<In
     })
 }
 
-/// Refuses iterates that run away.
+/// Returns an error for divergent iterates.
 pub(super) fn check_norm(norm: f64, radius: f64, setting: &str, value: f64, wanted: &str) -> Result<()> {
     check_finite("the norm of the iterate", norm)?;
     if radius.is_infinite() && norm > RUNAWAY {
@@ -352,7 +352,7 @@ pub(super) fn check_norm(norm: f64, radius: f64, setting: &str, value: f64, want
     Ok(())
 }
 
-/// The note on steps after which y was at the upper end of its interval.
+/// Returns the note on steps after which y was at the upper end of its interval.
 pub(super) fn clipped_notes(steps: u64) -> Vec<Note> {
     (steps > 0).then_some(Note::IntervalTooShort { steps }).into_iter().collect()
 }

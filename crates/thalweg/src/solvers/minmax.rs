@@ -1,5 +1,5 @@
-//! What the min-max methods share: settings of the weights, drawing samples by their weights, their losses, and what is raised. Their
-//! steps are in `bmd` and `pgsmd`, the weights themselves in `weights`.
+//! Common parts of the min-max solvers: settings of the weights, sampling by weight, sample losses, and weight updates. The steps
+//! are in `bmd` and `pgsmd`, the weights themselves in `weights`.
 
 pub(super) mod weights;
 
@@ -13,16 +13,16 @@ use crate::sets::ChiSquare;
 use crate::{Error, Result};
 use weights::Weights;
 
-/// eta_P where none is given, times n^2: a sample with a weight of 1 / n and a loss of 1 gains a hundredth of its weight.
+/// Default eta_P times n^2: a sample with weight 1 / n and loss 1 gains a hundredth of its weight.
 const USUAL_RAISE: f64 = 0.01;
 
-/// The step of the weights.
+/// Returns the step size of the weights.
 pub(super) fn step_of_weights(eta_p: Option<f64>, samples: usize) -> f64 {
     let n = samples as f64;
     eta_p.unwrap_or(USUAL_RAISE / (n * n))
 }
 
-/// Checks what both methods have.
+/// Checks the settings common to both solvers.
 pub(super) fn check(eta_p: Option<f64>, eta_theta: f64, batch: usize) -> Result<()> {
     check_positive("eta_p", eta_p.unwrap_or(1.0))?;
     check_positive("eta_theta", eta_theta)?;
@@ -32,13 +32,13 @@ pub(super) fn check(eta_p: Option<f64>, eta_theta: f64, batch: usize) -> Result<
     Ok(())
 }
 
-/// The set of weights.
+/// Creates the set of weights.
 pub(super) fn weights_set(samples: usize, rho: f64, divergence: Option<f64>, delta: f64) -> Result<ChiSquare> {
     check_positive("divergence", divergence.unwrap_or(1.0))?;
     ChiSquare::new(samples, divergence.map_or(rho, |bound| bound * samples as f64), delta)
 }
 
-/// The losses behind the gate, or why there are none.
+/// Returns the sample losses of the problem, or an error if it has none.
 pub(super) fn demand<'a>(ev: &'a mut (dyn Eval + '_), method: &str) -> Result<SampleLossesView<'a>> {
     if ev.num_constraints() > 0 {
         return Err(Error::Problem(format!("{method} takes no constraints, but the problem has {}", ev.num_constraints())));
@@ -55,7 +55,7 @@ pub(super) fn demand<'a>(ev: &'a mut (dyn Eval + '_), method: &str) -> Result<Sa
     Ok(losses)
 }
 
-/// Whether iterates are kept lazily.
+/// Returns whether iterates are stored lazily.
 pub(super) fn lazy(asked: Iterates, losses: &SampleLossesView, method: &str) -> Result<bool> {
     choose_lazy(asked, losses.features(), losses.dim(), losses.domain(), method)
 }
@@ -64,21 +64,21 @@ pub(super) fn no_weights() -> Error {
     Error::Checkpoint("holds a run without weights".into())
 }
 
-/// The samples of a step, and what becomes of them. No checkpoint needs it.
+/// Samples of a step and the updates they cause. Not part of a checkpoint.
 #[derive(Debug, Default)]
 pub(super) struct Drawn {
     /// Samples with their weights.
     samples: Vec<(u32, f64)>,
-    /// Samples, and how much their weights are raised.
+    /// Samples and the increases of their weights.
     pub(super) raises: Vec<(u32, f64)>,
-    /// Samples, and how far to move along their rows.
+    /// Samples and the step lengths along their rows.
     pub(super) moves: Vec<(u32, f64)>,
-    /// A subgradient of the mean loss of the samples, for iterates that are written out.
+    /// Subgradient of the mean loss of the samples, for dense iterates.
     pub(super) d: Vec<f64>,
 }
 
 impl Drawn {
-    /// i ~ P, as often as the batch is large.
+    /// Draws `batch` samples i ~ P.
     pub(super) fn draw(&mut self, weights: &Weights, batch: usize, rng: &mut Rng) {
         self.samples.clear();
         for _ in 0..batch {
@@ -87,7 +87,7 @@ impl Drawn {
         }
     }
 
-    /// Losses at a point that is written out.
+    /// Evaluates the losses at a dense point.
     pub(super) fn visit(&mut self, losses: &mut LossReading, x: &[f64], eta_p: f64) -> Result<()> {
         let share = 1.0 / self.samples.len() as f64;
         self.raises.clear();
@@ -100,7 +100,7 @@ impl Drawn {
         Ok(())
     }
 
-    /// Losses at scores; `step` is how far to go along the mean of the subgradients.
+    /// Evaluates the losses at scores; `step` is the step size along the mean of the subgradients.
     pub(super) fn visit_rows(
         &mut self,
         rows: &mut LossRowReading,
@@ -120,7 +120,7 @@ impl Drawn {
         Ok(())
     }
 
-    /// Moves that are not 0.
+    /// Returns the nonzero steps along rows.
     pub(super) fn moves(&self) -> impl Iterator<Item = (u32, f64)> + '_ {
         self.moves.iter().copied().filter(|(_, amount)| *amount != 0.0)
     }

@@ -1,5 +1,5 @@
-//! The methods, one file per family, and the seam between a method and the run loop. Loops, clocks, budgets and files are
-//! in [`crate::run`].
+//! Solvers, one file per family, and the interface between a solver and the run loop. Loops, clocks, budgets and files are in
+//! [`crate::run`].
 
 pub mod accszofw;
 pub mod acczomda;
@@ -69,7 +69,7 @@ pub enum StepKind {
     Other,
 }
 
-/// The result of a step.
+/// Result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Step {
     /// Kind of the step.
@@ -78,79 +78,79 @@ pub struct Step {
     pub finished: bool,
 }
 
-/// Where the point comes from that a method returns.
+/// Origin of the point that a solver returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PointOrigin {
-    /// By the output rule of the solver.
+    /// The output rule of the solver.
     #[serde(alias = "as-asked")]
     OutputRule,
-    /// No iterate passed the rule's test; this is the one that violates the constraints least.
+    /// No iterate passed the test of the output rule; this is the one with the smallest violation.
     LeastInfeasible,
-    /// By no rule of the method: it is the iterate that reached the target of the run.
+    /// The iterate that reached the target of the run.
     Target,
-    /// It is the projection of the method's point onto the constraints, see [`crate::run::Options::repair`].
+    /// The projection of the solver's point onto the constraints, see [`crate::run::Options::repair`].
     Repaired,
 }
 
-/// What a method has proved about its output when it finishes.
+/// Property of the output that a solver has proved when it finishes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The output is nearly stationary.
+    /// The output is near-stationary.
     Stationary(Stationary),
-    /// Near the output no point violates the constraints less.
+    /// No point near the output has a smaller violation.
     Infeasible(Infeasible),
 }
 
-/// A bound on near-stationarity: the proximal point of the output lies within `upper`. Proved where the constants hold; where
-/// some are estimated it is no proof, for no finite number of visited points proves a constant.
+/// Near-stationarity bound: the distance from the output to its proximal point is at most `upper`. Proved if the constants are
+/// valid. It is not a proof if some are estimated, because no finite number of visited points proves a constant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stationary {
-    /// The bound on the distance.
+    /// Upper bound on the distance.
     pub upper: f64,
-    /// Proximal coefficient on the objective beyond `rho_f`.
+    /// Proximal coefficient on the objective in addition to `rho_f`.
     pub mu: f64,
     /// Weak-convexity constant of the objective.
     pub rho_f: f64,
-    /// Of each constraint; also its proximal coefficient.
+    /// Weak-convexity constant of each constraint, which is also its proximal coefficient.
     pub rho_g: Vec<f64>,
-    /// What the constraints were relaxed by: the violation of the output.
+    /// Relaxation of the constraints: the violation of the output.
     pub relaxed: f64,
-    /// Whether some of the constants are estimated from visited points. Then nothing here is proved.
+    /// Whether some of the constants are estimated from visited points. The bound is then not proved.
     #[serde(default)]
     pub estimated: bool,
 }
 
-/// A point that is stationary for the largest violation.
+/// Point that is near-stationary for the largest violation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Infeasible {
-    /// The largest constraint there.
+    /// Largest constraint value there.
     pub violation: f64,
     /// The conflicting constraints, by index from 0.
     pub conflicting: Vec<u32>,
-    /// The proximal point of the largest violation lies within this distance.
+    /// Upper bound on the distance to the proximal point of the largest violation.
     pub upper: f64,
-    /// The constraints are convex, and no point within 10 (1 + norm) of the output keeps them all.
+    /// Whether the constraints are convex, in which case no point within 10 (1 + norm) of the output satisfies them all.
     pub convex: bool,
 }
 
-/// A solver's whole state, as bytes that only the same solver can read.
+/// Complete state of a solver, as bytes that only the same solver can read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State(Vec<u8>);
 
 impl State {
-    /// Packs a state.
+    /// Serialises a state.
     pub fn pack<T: Serialize>(state: &T) -> Result<Self> {
         postcard::to_stdvec(state).map(State).map_err(|e| Error::Checkpoint(format!("cannot hold the solver's state: {e}")))
     }
 
-    /// The bytes, for those who keep states elsewhere.
+    /// Returns the bytes, for storing states elsewhere.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Unpacks it again.
+    /// Deserialises the state.
     pub fn unpack<T: DeserializeOwned>(&self) -> Result<T> {
         postcard::from_bytes(&self.0).map_err(|_| Error::Checkpoint("holds the state of another solver".into()))
     }
@@ -162,60 +162,60 @@ impl From<Vec<u8>> for State {
     }
 }
 
-/// The part of a solver that does not depend on what it may ask for.
+/// Part of a solver that does not depend on the evaluator.
 pub trait Method: Send {
-    /// Its name, as in a spec.
+    /// Returns the name, as in a spec.
     fn name(&self) -> &'static str;
-    /// Raised when the numbers that the method gives for the same settings change; stored runs of another version are not
-    /// taken for this one.
+    /// Returns the version, which is increased when the results for the same settings change. Stored runs of a different version
+    /// are not reused.
     fn version(&self) -> u32 {
         1
     }
-    /// The current iterate, for traces.
+    /// Writes the current iterate, for traces.
     fn iterate(&self, out: &mut [f64]);
-    /// Whether writing the iterate costs no more than a step does. If not, the run asks for it only where it is measured or
-    /// returned; after an error the method gives its last good point.
+    /// Returns whether writing the iterate costs no more than a step. If not, the run writes it only where it is measured or
+    /// returned; after an error the solver provides its last valid point.
     fn writes_cheaply(&self) -> bool {
         true
     }
-    /// What the method returns if it ends now.
+    /// Writes the point that the solver returns if the run ends now.
     fn output(&self, out: &mut [f64]) -> PointOrigin;
-    /// The multiplier of each constraint that goes with the output, where the method has them.
+    /// Returns the multiplier of each constraint at the output, if the solver computes them.
     fn multipliers(&self) -> Option<&[f64]> {
         None
     }
-    /// The distance that the proximal point of the current iterate lies within, while the method has a bound on it. As true as
-    /// the weak-convexity constants that it rests on.
+    /// Returns a bound on the distance from the current iterate to its proximal point, if the solver has one. It is as reliable
+    /// as the weak-convexity constants behind it.
     fn stationary_within(&self) -> Option<f64> {
         None
     }
-    /// The penalty and the weights of the constraints, for a method that has them.
+    /// Returns the penalty and the weights of the constraints, if the solver has them.
     fn penalty_weights(&self) -> Option<PenaltyWeights> {
         None
     }
-    /// What the method has proved, once it is finished.
+    /// Returns what the solver has proved, once it is finished.
     fn verdict(&self) -> Option<&Verdict> {
         None
     }
-    /// Returns what a careful reader of the outcome should know.
+    /// Returns the notes on the outcome.
     fn notes(&self) -> Vec<Note> {
         vec![]
     }
-    /// Everything a continuation needs.
+    /// Saves the complete state.
     fn save(&self) -> Result<State>;
-    /// Takes up a saved state.
+    /// Restores a saved state.
     fn restore(&mut self, state: &State) -> Result<()>;
 }
 
-/// A method on a view `E` of a problem: `dyn ValueEval` for zeroth order, `dyn Eval` for the rest.
+/// Solver on a view `E` of a problem: `dyn ValueEval` for zeroth-order solvers, `dyn Eval` for first-order ones.
 pub trait Solver<E: ?Sized>: Method {
-    /// Begins, or begins again, at `x`, a point of the domain. Buffers are kept, so a restart allocates nothing.
+    /// Starts, or restarts, at `x`, a point of the domain. Buffers are reused, so a restart allocates nothing.
     fn start(&mut self, ev: &mut E, x: &[f64]) -> Result<()>;
-    /// One small unit of oracle work. After an error the iterate is the one before the step.
+    /// Performs one small unit of oracle work. After an error the iterate is the one before the step.
     fn step(&mut self, ev: &mut E) -> Result<Step>;
 }
 
-/// Refuses a point that is not finite.
+/// Returns an error unless the point is finite.
 fn check_iterate(x: &[f64]) -> Result<()> {
     match vec::first_not_finite(x) {
         None => Ok(()),
@@ -223,21 +223,21 @@ fn check_iterate(x: &[f64]) -> Result<()> {
     }
 }
 
-/// A solver that uses subgradients.
+/// Solver that uses subgradients.
 pub type FirstOrder<'s> = dyn for<'e> Solver<dyn Eval + 'e> + 's;
-/// A solver that uses values alone.
+/// Solver that uses function values only.
 pub type ZerothOrder<'s> = dyn for<'e> Solver<dyn ValueEval + 'e> + 's;
 
-/// A solver of either kind.
+/// Solver of either kind.
 pub enum AnySolver {
-    /// One that uses subgradients.
+    /// First-order solver.
     First(Box<FirstOrder<'static>>),
-    /// One that uses values alone.
+    /// Zeroth-order solver.
     Zeroth(Box<ZerothOrder<'static>>),
 }
 
 impl AnySolver {
-    /// What does not depend on the kind.
+    /// Returns the part that does not depend on the kind.
     pub fn method(&self) -> &dyn Method {
         match self {
             AnySolver::First(solver) => &**solver,

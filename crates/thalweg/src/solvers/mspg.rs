@@ -1,5 +1,5 @@
-//! MSPG: one loop of proximal gradient steps in x and y at once, with batches that grow. What it shares with St-SPG is in
-//! `inf_projection`.
+//! MSPG: a single loop of proximal gradient steps in x and y simultaneously, with growing mini-batches. The parts shared with
+//! St-SPG are in `inf_projection`.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,20 +17,20 @@ use crate::{Error, Note, Result, plan};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Step eta = c / L, in x and in y. Default 0.1.
+    /// Step size eta = c / L, in x and in y. Default 0.1.
     pub eta: f64,
-    /// b: iteration t reads `ceil(b t)` samples, all of them where there are not more. Default 1.
+    /// b: iteration t reads `ceil(b t)` samples, or all if there are fewer. Default 1.
     pub growth: f64,
-    /// "random" (default), "shuffled": all samples one after another in a random order, then in another one, or "blocks": the same by blocks
-    /// of neighbours.
+    /// "random" (default); "shuffled": all samples in a random order, then in a new one; or "blocks": the same in blocks of
+    /// consecutive samples.
     pub order: Order,
     /// "last" (default), "random", or "average": the mean of the iterates, weighted by `t^weight`.
     pub output: Output,
-    /// The exponent of these weights, at least 0. Default 1.
+    /// Exponent of these weights, at least 0. Default 1.
     pub weight: f64,
-    /// How iterates are kept: "auto" (default), "dense" or "lazy".
+    /// Storage of iterates: "auto" (default), "dense" or "lazy".
     pub iterates: Iterates,
-    /// Constants from which eta is taken, in place of `eta`.
+    /// Constants from which eta is computed, in place of `eta`.
     pub theory: Option<plan::mspg::Constants>,
 }
 
@@ -49,12 +49,12 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The step that the theorem prescribes, with the output it speaks of.
+    /// Returns the step size that the theorem prescribes, with the output rule that it assumes.
     pub fn theory(constants: &plan::mspg::Constants) -> Result<Self> {
         Ok(Settings { eta: constants.eta()?, output: Output::Random, ..Settings::default() })
     }
 
-    /// Takes eta from the constants, if there are some, and checks every value.
+    /// Computes eta from the constants, if given, and checks every value.
     pub fn resolve(mut self) -> Result<Self> {
         if let Some(constants) = self.theory.take() {
             self.eta = constants.eta()?;
@@ -68,25 +68,27 @@ impl Settings {
     }
 }
 
-/// MSPG, the mini-batch stochastic proximal gradient method.
+/// MSPG, the mini-batch stochastic proximal gradient method of Yan, Xu, Zhang, Wang and Yang.
 ///
-/// **Problem.** `min_x g(x) + min_y h(y) - <y, l(x)>` over a simple set, an [`InfProjection`](crate::oracle::InfProjection) problem. There are no constraints.
+/// **Problem.** `min_x g(x) + min_y h(y) - <y, l(x)>` over a simple set, an [`InfProjection`](crate::oracle::InfProjection)
+/// problem without constraints.
 ///
-/// **Assumptions.** g and l smooth, l Lipschitz, h uniformly convex with a simple prox, bounded y, bounded variance.
+/// **Assumptions.** g and l are smooth, l is Lipschitz, h is uniformly convex with a simple proximal operator, y is bounded, and
+/// the variance is bounded.
 ///
-/// **Iteration** (Algorithm 1). A batch of `b t` samples gives gx and gy of `g(x) - <y, l(x)>` at (x_t, y_t);
+/// **Iteration** (Algorithm 1). A mini-batch of `b t` samples gives the gradients gx and gy of `g(x) - <y, l(x)>` at (x_t, y_t);
 /// `x_{t+1} = proj(x_t - eta gx)` and `y_{t+1} = prox_{eta h}(y_t - eta gy)`, both from (x_t, y_t).
 ///
 /// **Guarantee.** With eta = c / L, 0 < c < 1/2, and `output = "random"`:
 /// `E dist(0, df)^2 <= c_1 sigma^2 (ln T + 1) / (b T) + c_2 M_f / (eta T)`, see [`plan::mspg`].
 ///
-/// **Deviations.** The default output is the last iterate, and eta may be anything, as in the paper's experiments. b may be below 1:
-/// a batch has `ceil(b t)` samples. The average of the iterates and samples in shuffled order are steadier and proved by nothing. A number beside x and y that has a closed form (the square root form of a variance) is set
-/// anew at iterations 1, 2, 4, 8, ….
+/// **Deviations.** The default output is the last iterate, and eta is unrestricted, as in the paper's experiments. b may be below
+/// 1: a mini-batch has `ceil(b t)` samples. Averaged iterates and shuffled samples are more stable, but the theorem does not
+/// cover them. A profiled scalar (as in the square root form of a variance) is updated at iterations 1, 2, 4, 8, ….
 ///
 /// **Settings.** [`Settings`]: eta, growth, order, output, weight, iterates, theory.
 ///
-/// **Reference.** Yan, Xu, Zhang, Wang & Yang, *Stochastic optimization for non-convex inf-projection problems*.
+/// **Reference.** Yan, Xu, Zhang, Wang and Yang, *Stochastic optimization for non-convex inf-projection problems*.
 #[derive(Debug)]
 pub struct Mspg {
     settings: Settings,
@@ -98,16 +100,16 @@ pub struct Mspg {
 struct Work {
     d: Vec<f64>,
     mapping: Vec<f64>,
-    /// Rows and how far to move along them.
+    /// Rows and the step lengths along them.
     moves: Vec<(u32, f64)>,
     draw: Draw,
     profiled: Profiled,
 }
 
-/// What a checkpoint keeps.
+/// State stored in a checkpoint.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
-    /// The iteration, from 1 on.
+    /// Iteration, from 1.
     t: u64,
     x: Point,
     y: Vec<f64>,
@@ -115,31 +117,33 @@ struct Saved {
     walk: Walk,
     profiled_scalar: Option<f64>,
     radius: f64,
-    /// Steps after which y was at the upper end of its interval, in a problem with one y.
+    /// Number of steps after which y was at the upper end of its interval, for a problem with a single y.
     clipped: u64,
 }
 
 impl Mspg {
-    /// A solver with checked settings.
+    /// Creates a solver after checking the settings.
     pub fn new(settings: Settings) -> Result<Self> {
         Ok(Mspg { settings: settings.resolve()?, s: Saved::default(), work: Work::default() })
     }
 
-    /// t, the iteration that comes next, from 1 on; 0 before the start.
+    /// Returns t, the next iteration, from 1; 0 before the start.
     pub fn iteration(&self) -> u64 {
         self.s.t
     }
 
-    /// y_t.
+    /// Returns y_t.
     pub fn coupled(&self) -> &[f64] {
         &self.s.y
     }
 
-    /// Goes on with a problem whose rows may be others than before: x, y and t are carried over, and each sample is read once, in a
-    /// random order, in batches of `ceil(b t)`; what is less than one more joins the last. The first pass begins at `start`, moved into
-    /// the domain. Returns the number of iterations; after an error the iterate is the one before the step that failed.
+    /// Continues on a problem whose rows may differ from the previous ones: x, y and t are carried over, and each sample is read
+    /// once, in a random order, in mini-batches of `ceil(b t)`; a remainder too small for another mini-batch joins the last one.
+    /// The first pass starts at `start`, projected onto the domain. Returns the number of iterations; after an error the iterate
+    /// is the one before the failed step.
     ///
-    /// What a problem keeps beside x and y ([`InfProjection::profiled_scalar`](crate::oracle::InfProjection::profiled_scalar)) is that of the rows at hand.
+    /// The profiled scalar of a problem ([`InfProjection::profiled_scalar`](crate::oracle::InfProjection::profiled_scalar)) is
+    /// that of the current rows.
     pub fn pass(&mut self, ev: &mut dyn Eval, start: &[f64]) -> Result<u64> {
         if self.s.t == 0 {
             check_length("the start", start.len(), ev.dim())?;
@@ -157,7 +161,7 @@ impl Mspg {
         self.make_room();
         let begun = self.s.t;
         while left > 0 {
-            // A step on few samples is as long as one on many, and would undo what those have averaged out.
+            // A step on few samples is as long as one on many and would undo their averaging.
             let size = self.size();
             let size = if left / 2 < size { left } else { size };
             left -= self.advance(ev, Order::Shuffled, size)?.min(left);
@@ -165,7 +169,7 @@ impl Mspg {
         Ok(self.s.t - begun)
     }
 
-    /// Sizes the buffers for the iterate.
+    /// Allocates the buffers for the iterate.
     fn make_room(&mut self) {
         self.work.profiled.forget();
         let dense = if let Point::Plain(x) = &self.s.x { x.len() } else { 0 };
@@ -173,7 +177,7 @@ impl Mspg {
         self.work.mapping.resize(self.s.y.len(), 0.0);
     }
 
-    /// m_t = b t samples, Algorithm 1 line 3.
+    /// Returns m_t = b t samples, Algorithm 1 line 3.
     fn size(&self) -> usize {
         (self.settings.growth * self.s.t as f64).ceil() as usize
     }
@@ -236,7 +240,7 @@ impl Mspg {
         Ok(counted)
     }
 
-    /// One iteration on so many samples, all where there are not more; returns how many it read.
+    /// Performs one iteration on `size` samples, or all if there are fewer; returns the number of samples read.
     fn advance(&mut self, ev: &mut dyn Eval, order: Order, size: usize) -> Result<usize> {
         let counted = self.take_step(ev, order, size)?;
         // Indices 2 to T + 1: iterates after an update.
@@ -249,7 +253,7 @@ impl Mspg {
     }
 }
 
-/// Checks l as it was put together from rows.
+/// Checks that l, as computed from rows, is finite.
 fn check_mapping(mapping: &[f64]) -> Result<()> {
     mapping.iter().try_for_each(|&l| check_finite("l", l))
 }

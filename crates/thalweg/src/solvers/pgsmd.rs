@@ -1,4 +1,4 @@
-//! PGSMD: stages of BMD with a proximal term, for losses that are weakly convex. What it shares with BMD is in `minmax`.
+//! PGSMD: stages of BMD with a proximal term, for weakly convex losses. The parts shared with BMD are in `minmax`.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,25 +12,25 @@ use crate::estimate::Reservoir;
 use crate::math::rng::Purpose;
 use crate::math::vec;
 
-/// Which point is returned.
+/// Output rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Output {
-    /// That of the last stage.
+    /// The centre of the last stage.
     #[default]
     Last,
-    /// That of a random stage: what the theorem speaks of.
+    /// The centre of a random stage, as in the theorem.
     Random,
 }
 
-/// The weights at the beginning of a stage.
+/// Initial weights of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Restart {
-    /// Equal.
+    /// Equal weights.
     #[default]
     Uniform,
-    /// As the stage before left them.
+    /// The final weights of the previous stage.
     Carry,
 }
 
@@ -38,27 +38,27 @@ pub enum Restart {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Step eta_P of the weights, divided by s + 2 in stage s. If absent, 0.01 / n^2 for n samples.
+    /// Step size eta_P of the weights, divided by s + 2 in stage s. By default 0.01 / n^2 for n samples.
     pub eta_p: Option<f64>,
-    /// Step eta_theta of the variables, divided by s + 2 in stage s. Default 0.1.
+    /// Step size eta_theta of the variables, divided by s + 2 in stage s. Default 0.1.
     pub eta_theta: f64,
-    /// Weak convexity of the losses: the proximal term is `rho_wc ||theta - centre||^2`. Default 1.
+    /// Weak-convexity constant of the losses: the proximal term is `rho_wc ||theta - centre||^2`. Default 1.
     pub rho_wc: f64,
-    /// How far weights may go from equal ones: `(n^2 / 2) ||P - 1/n||^2 <= rho`. Default 1.
+    /// Bound on the distance of the weights from equal ones: `(n^2 / 2) ||P - 1/n||^2 <= rho`. Default 1.
     pub rho: f64,
-    /// rho / n, in place of `rho`: a bound on the chi-square divergence of P from equal weights, which is the same for every n.
+    /// rho / n, in place of `rho`: a bound on the chi-square divergence of P from equal weights that does not depend on n.
     pub divergence: Option<f64>,
-    /// No weight is below delta / n. Default 1e-5.
+    /// Lower bound on the weights, times n: no weight is below delta / n. Default 1e-5.
     pub delta: f64,
-    /// Whether weights are kept in a tree, so that a step costs the logarithm of n, or written out. Default true.
+    /// Whether weights are stored in a tree, so that a step costs O(log n), or in an array. Default true.
     pub tree: bool,
-    /// Samples of a step. Default 1.
+    /// Samples per step. Default 1.
     pub batch: usize,
-    /// Weights at the beginning of a stage: "uniform" (default), or "carry" for those of the stage before.
+    /// Initial weights of a stage: "uniform" (default), or "carry" for those of the previous stage.
     pub restart: Restart,
-    /// "last" (default), or "random": that of a stage that is drawn uniformly.
+    /// "last" (default), or "random": the centre of a stage drawn uniformly.
     pub output: Output,
-    /// How iterates are kept: "auto" (default), "dense" or "lazy".
+    /// Storage of iterates: "auto" (default), "dense" or "lazy".
     pub iterates: Iterates,
 }
 
@@ -90,26 +90,26 @@ impl Settings {
     }
 }
 
-/// PGSMD, the proximally guided stochastic mirror descent method.
+/// PGSMD, the proximally guided stochastic mirror descent method of Rafique, Liu, Lin and Yang.
 ///
-/// **Problem.** `min_theta max_P sum_i P_i l_i(theta)` over a simple set, with P in a [`ChiSquare`](crate::sets::ChiSquare); losses of single samples are what
-/// [`SampleLosses`](crate::oracle::SampleLosses) gives. There are no constraints.
+/// **Problem.** `min_theta max_P sum_i P_i l_i(theta)` over a simple set, with P in a [`ChiSquare`](crate::sets::ChiSquare) set
+/// and the losses from [`SampleLosses`](crate::oracle::SampleLosses). There are no constraints.
 ///
-/// **Assumptions.** Weakly convex losses with the constant rho_wc, bounded subgradients and values.
+/// **Assumptions.** Weakly convex losses with constant rho_wc, bounded subgradients and values.
 ///
-/// **Iteration.** Stage s = 0, 1, … goes from its centre c in `(s + 2)^2` steps: draw i from P, `P = proj(W)` as [`Bmd`](super::Bmd) does
-/// with `eta_P / (s + 2)`, and with `e = eta_theta / (s + 2)`
+/// **Iteration.** Stage s = 0, 1, … takes `(s + 2)^2` steps from its centre c: draw i from P, update `P = proj(W)` as in
+/// [`Bmd`](super::Bmd) with `eta_P / (s + 2)`, and with `e = eta_theta / (s + 2)` set
 /// `theta = proj((theta / e + 2 rho_wc c - grad l_i(theta)) / (1 / e + 2 rho_wc))`. The next centre is the mean of the iterates.
 ///
-/// **Guarantee.** That of the paper is for a centre of a random stage, `output = "random"`: a nearly stationary point in expectation.
-/// Its constants are not repeated here, and there is no plan.
+/// **Guarantee.** The paper proves that the centre of a random stage, `output = "random"`, is near-stationary in expectation. Its
+/// constants are not repeated here, and there is no plan.
 ///
-/// **Deviations.** The default output is the last centre, as in the plots of the paper. Tree and penalties as for BMD.
+/// **Deviations.** The default output is the last centre, as in the paper's plots. Tree and penalties are as for BMD.
 ///
 /// **Settings.** [`Settings`]: eta_p, eta_theta, rho_wc, rho, divergence, delta, tree, batch, restart, output, iterates.
 ///
-/// **Reference.** Rafique, Liu, Lin & Yang, *Non-convex min-max optimization: provable algorithms and applications in machine learning*;
-/// as compared in Yan, Xu, Zhang, Wang & Yang, *Stochastic optimization for non-convex inf-projection problems*.
+/// **Reference.** Rafique, Liu, Lin and Yang, *Non-convex min-max optimization: provable algorithms and applications in machine
+/// learning*; as compared in Yan, Xu, Zhang, Wang and Yang, *Stochastic optimization for non-convex inf-projection problems*.
 #[derive(Debug)]
 pub struct Pgsmd {
     settings: Settings,
@@ -117,12 +117,12 @@ pub struct Pgsmd {
     drawn: Drawn,
 }
 
-/// What a checkpoint keeps.
+/// State stored in a checkpoint.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
-    /// s, from 0 on.
+    /// Stage s, from 0.
     stage: u64,
-    /// Steps of this stage that are done.
+    /// Completed steps of this stage.
     step: u64,
     x: StagePoint,
     weights: Option<Weights>,
@@ -131,17 +131,17 @@ struct Saved {
 }
 
 impl Pgsmd {
-    /// A solver with checked settings.
+    /// Creates a solver after checking the settings.
     pub fn new(settings: Settings) -> Result<Self> {
         Ok(Pgsmd { settings: settings.resolve()?, s: Saved::default(), drawn: Drawn::default() })
     }
 
-    /// The stage that is being made, from 0 on.
+    /// Returns the current stage, from 0.
     pub fn stage(&self) -> u64 {
         self.s.stage
     }
 
-    /// P.
+    /// Writes P.
     pub fn weights(&self, out: &mut [f64]) {
         if let Some(weights) = &self.s.weights {
             out.iter_mut().enumerate().for_each(|(i, p)| *p = weights.weight(i));
@@ -244,7 +244,7 @@ impl<'e> Solver<dyn Eval + 'e> for Pgsmd {
         // J_s = (s + 2)^2
         if s.step == (s.stage + 2).saturating_mul(s.stage + 2) {
             if let StagePoint::Lazy(lazy) = &s.x {
-                // The average is as finite as what enters it.
+                // The average is finite if the iterates are.
                 check_norm(lazy.norm(), s.radius, "eta_theta", self.settings.eta_theta, "large")?;
             }
             s.x.close();

@@ -1,5 +1,5 @@
-//! What the zeroth-order methods share that look through the constraints: an estimate of the gradient from values, and a
-//! subproblem on the set that the constraints describe, which may take several steps. What is done with them is each method's own.
+//! Common parts of the zeroth-order solvers that project onto the constraints: a gradient estimate from values, and a subproblem
+//! on the feasible set, which may take several steps. The update rules are in the files of the solvers.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,18 +10,18 @@ use crate::math::vec;
 use crate::oracle::{Draw, Replacement};
 use crate::{Error, Note, Result};
 
-/// Which point is returned.
+/// Output rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Output {
-    /// The last iterate: what the experiments show.
+    /// The last iterate, as in the papers' experiments.
     #[default]
     Last,
-    /// A uniformly drawn iterate: what the theorems speak of.
+    /// A uniformly drawn iterate, as in the theorems.
     Random,
 }
 
-/// Settings that all of these methods have, as far as they are numbers to check.
+/// Common numeric settings of these solvers, to be checked.
 pub(super) struct Common {
     pub(super) mu: f64,
     pub(super) directions: usize,
@@ -45,7 +45,7 @@ impl Common {
     }
 }
 
-/// Samples and directions, and what they say about the gradient at one point or another.
+/// Samples and directions, and the gradient estimates from them at any point.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Gradient {
     estimator: TwoPoint,
@@ -60,13 +60,13 @@ impl Gradient {
         self.values.resize(self.estimator.count() + 1, 0.0);
     }
 
-    /// Draws `batch` samples, all if there are not more, and new directions.
+    /// Draws `batch` samples, or all if there are fewer, and new directions.
     pub(super) fn draw<E: ValueEval + ?Sized>(&mut self, ev: &mut E, batch: usize) {
         ev.sample(&mut self.samples, batch, Replacement::Without);
         self.estimator.draw(ev.rng(Purpose::Directions));
     }
 
-    /// `out` becomes the estimate at `w` from what was drawn last.
+    /// Sets `out` to the estimate at `w` from the last draw.
     pub(super) fn at<E: ValueEval + ?Sized>(&mut self, ev: &mut E, w: &[f64], out: &mut [f64]) -> Result<()> {
         ev.refresh(w)?;
         let points = self.estimator.around(w)?;
@@ -80,30 +80,30 @@ impl Gradient {
     }
 }
 
-/// How much is done at once, and how well.
+/// Work per step, and precision.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Effort {
     pub(super) sweeps: usize,
     pub(super) tolerance: f64,
 }
 
-/// A subproblem that may be unfinished after a step. Its numbers are in the run's memory.
+/// Subproblem that may be unfinished after a step. Its numbers are in the run's warm-start values.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Subproblem {
     open: bool,
-    /// Steps that were spent on the open one, and what it violated a row by after the last of them.
+    /// Number of steps spent on the unfinished subproblem, and its constraint violation after the last of them.
     steps: u64,
     violation: f64,
 }
 
 impl Subproblem {
-    /// Whether one was begun and is not finished.
+    /// Returns whether a subproblem is unfinished.
     pub(super) fn is_open(&self) -> bool {
         self.open
     }
 
-    /// The nearest point to `target` that keeps the constraints, as they look from `at`, into `x`. Says whether it is there; if
-    /// not, the next call goes on whatever the target.
+    /// Projects `target` onto the constraints, linearised at `at`, into `x`. Returns whether the projection is complete; if not,
+    /// the next call continues it, whatever the target.
     pub(super) fn nearest<E: ValueEval + ?Sized>(
         &mut self,
         ev: &mut E,
@@ -122,8 +122,8 @@ impl Subproblem {
         self.go_on(ev, effort, x)
     }
 
-    /// The point that keeps the constraints, as they look from `at`, and has the least `<slope, x>`, into `x`; as
-    /// [`Subproblem::nearest`]. `aim` is working space.
+    /// Minimises `<slope, x>` over the constraints, linearised at `at`, into `x`; returns as [`Subproblem::nearest`] does. `aim`
+    /// is a buffer.
     pub(super) fn lowest<E: ValueEval + ?Sized>(
         &mut self,
         ev: &mut E,
@@ -161,14 +161,14 @@ impl Subproblem {
         Ok(swept.done)
     }
 
-    /// Notes a projection that is not finished.
+    /// Returns a note on an unfinished projection.
     pub(super) fn notes(&self) -> Vec<Note> {
         let unfinished = Note::ProjectionUnfinished { steps: self.steps, violation: self.violation };
         self.open.then_some(unfinished).into_iter().collect()
     }
 }
 
-/// Refuses a problem whose constraints the method `name` cannot project onto.
+/// Returns an error if the solver `name` cannot project onto the constraints of the problem.
 pub(super) fn can_project<E: ValueEval + ?Sized>(name: &str, ev: &E) -> Result<()> {
     if ev.num_constraints() > 0 && ev.region().is_none() {
         return Err(Error::Problem(format!(
@@ -179,7 +179,7 @@ pub(super) fn can_project<E: ValueEval + ?Sized>(name: &str, ev: &E) -> Result<(
     Ok(())
 }
 
-/// Refuses a problem on whose points the method `name` cannot minimise linear functions.
+/// Returns an error if the solver `name` cannot minimise linear functions over the constraints of the problem.
 pub(super) fn can_minimize<E: ValueEval + ?Sized>(name: &str, ev: &E) -> Result<()> {
     can_project(name, ev)?;
     if let Some(region) = ev.region().filter(|region| !region.bounded()) {
@@ -198,20 +198,20 @@ pub(super) fn can_minimize<E: ValueEval + ?Sized>(name: &str, ev: &E) -> Result<
     Ok(())
 }
 
-/// Where a method stands, which every checkpoint keeps.
+/// Iteration state of a solver, which every checkpoint stores.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Walk {
-    /// The iteration.
+    /// Iteration.
     pub(super) t: u64,
-    /// The iterate.
+    /// Iterate.
     pub(super) w: Vec<f64>,
-    /// What its next step waits for.
+    /// Subproblem of the current iteration.
     pub(super) subproblem: Subproblem,
     reservoir: Reservoir,
 }
 
 impl Walk {
-    /// Begins at `x` with iteration `t`.
+    /// Starts at `x` with iteration `t`.
     pub(super) fn start(&mut self, t: u64, x: &[f64]) {
         self.t = t;
         copy(&mut self.w, x);
@@ -219,7 +219,7 @@ impl Walk {
         self.reservoir.reset(x.len());
     }
 
-    /// Takes over the next iterate, if it is finite; `next` then has the one before.
+    /// Moves to the next iterate, if it is finite; `next` then holds the previous one.
     pub(super) fn advance<E: ValueEval + ?Sized>(&mut self, next: &mut Vec<f64>, output: Output, ev: &mut E) -> Result<Step> {
         super::check_iterate(next)?;
         if output == Output::Random {
@@ -230,18 +230,18 @@ impl Walk {
         Ok(Step { kind: StepKind::Objective, finished: false })
     }
 
-    /// The step of an iteration whose subproblem is not finished.
+    /// Returns the step of an iteration whose subproblem is unfinished.
     pub(super) fn wait() -> Step {
         Step { kind: StepKind::Constraint, finished: false }
     }
 
-    /// What the method returns: the drawn iterate if one is kept, or the last.
+    /// Returns the output of the solver: the drawn iterate if there is one, otherwise the last.
     pub(super) fn output(&self) -> &[f64] {
         self.reservoir.get().map_or(&self.w, |(_, w)| w)
     }
 }
 
-/// What a method answers that has a [`Walk`] in its saved state.
+/// Implements the methods common to solvers with a [`Walk`] in their saved state.
 macro_rules! walks {
     ($solver:ty, $name:literal) => {
         impl Method for $solver {
@@ -275,13 +275,13 @@ macro_rules! walks {
 }
 pub(super) use walks;
 
-/// `to` becomes a copy of `from`; its memory is kept.
+/// Copies `from` into `to`, reusing its memory.
 pub(super) fn copy(to: &mut Vec<f64>, from: &[f64]) {
     to.clear();
     to.extend_from_slice(from);
 }
 
-/// Refuses a size of 0.
+/// Returns an error for a size of 0.
 pub(super) fn at_least_one(name: &str, size: Option<usize>) -> Result<()> {
     if size == Some(0) { Err(Error::setting(name, 0, "at least 1")) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! The list of solvers: names, settings, requirements and references, one line for each. Choosing a solver for a problem is in
+//! Registry of solvers: names, settings, requirements and references, one line each. The automatic choice of a solver is in
 //! [`crate::auto`].
 
 use std::fmt;
@@ -11,21 +11,21 @@ use super::{AnySolver, adaprox};
 use crate::suggest::did_you_mean;
 use crate::{Error, Result};
 
-/// What a solver requires of a problem.
+/// Requirements of a solver on a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Needs {
-    /// Function values alone.
+    /// Function values only.
     Values,
     /// Values and subgradients.
     Subgradients,
-    /// The structure of an inf-projection, see [`crate::oracle::InfProjection`].
+    /// The inf-projection form, see [`crate::oracle::InfProjection`].
     InfProjection,
     /// The loss of each sample, whose worst weighted mean is minimised.
     SampleLosses,
 }
 
-/// A part of Thalweg that offers solvers by name.
+/// Interface of Thalweg that offers solvers by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interface {
     /// `thalweg solve` and experiments.
@@ -69,7 +69,7 @@ impl FromStr for Interface {
 macro_rules! register {
     ($($solver:ident: $name:literal, $kind:ident, $module:ident, needs: $needs:ident, constraints: $constraints:literal,
        offered: [$($offered:ident),*], citation: $citation:literal;)*) => {
-        /// The name of a solver.
+        /// Name of a solver.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum SolverName {
             $(
@@ -79,7 +79,7 @@ macro_rules! register {
             )*
         }
 
-        /// A solver with its settings. Serialised as the settings with the solver's `name` beside them.
+        /// Solver with its settings. Serialised as the settings together with the solver's `name`.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "name")]
         pub enum Config {
@@ -90,56 +90,56 @@ macro_rules! register {
             )*
         }
 
-        /// The names of all solvers, in the order in which they are listed.
+        /// Names of all solvers, in listing order.
         pub const NAMES: &[&str] = &[$($name),*];
 
         impl SolverName {
-            /// All solvers, in the order in which they are listed.
+            /// All solvers, in listing order.
             pub const ALL: &[SolverName] = &[$(SolverName::$solver),*];
 
-            /// The name as it is written in a spec.
+            /// Returns the name as written in a spec.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(SolverName::$solver => $name,)*
                 }
             }
 
-            /// What the solver requires of a problem.
+            /// Returns what the solver requires of a problem.
             pub const fn needs(self) -> Needs {
                 match self {
                     $(SolverName::$solver => Needs::$needs,)*
                 }
             }
 
-            /// Whether the solver takes problems with constraints.
+            /// Returns whether the solver supports constraints.
             pub const fn takes_constraints(self) -> bool {
                 match self {
                     $(SolverName::$solver => $constraints,)*
                 }
             }
 
-            /// Whether the interface offers the solver.
+            /// Returns whether the interface offers the solver.
             pub fn offered_by(self, interface: Interface) -> bool {
                 match self {
                     $(SolverName::$solver => [$(Interface::$offered),*].contains(&interface),)*
                 }
             }
 
-            /// The publication that the solver comes from.
+            /// Returns the publication that describes the solver.
             pub const fn citation(self) -> &'static str {
                 match self {
                     $(SolverName::$solver => $citation,)*
                 }
             }
 
-            /// The solver with its default settings.
+            /// Returns the solver with its default settings.
             pub fn config(self) -> Config {
                 match self {
                     $(SolverName::$solver => Config::$solver(super::$module::Settings::default()),)*
                 }
             }
 
-            /// Reads the settings of the solver, without its name.
+            /// Deserialises the settings of the solver, without its name.
             pub fn deserialize_settings<'de, D: Deserializer<'de>>(self, settings: D) -> Result<Config, D::Error> {
                 match self {
                     $(SolverName::$solver => super::$module::Settings::deserialize(settings).map(Config::$solver),)*
@@ -148,28 +148,28 @@ macro_rules! register {
         }
 
         impl Config {
-            /// The name of the solver.
+            /// Returns the name of the solver.
             pub const fn name(&self) -> SolverName {
                 match self {
                     $(Config::$solver(_) => SolverName::$solver,)*
                 }
             }
 
-            /// Replaces what a theorem prescribes by its values, and checks every setting.
+            /// Replaces settings that a theorem prescribes by their values, and checks every setting.
             pub fn resolve(self) -> Result<Self> {
                 Ok(match self {
                     $(Config::$solver(settings) => Config::$solver(settings.resolve()?),)*
                 })
             }
 
-            /// Builds the solver.
+            /// Creates the solver.
             pub fn build(&self) -> Result<AnySolver> {
                 Ok(match self {
                     $(Config::$solver(settings) => AnySolver::$kind(Box::new(super::$module::$solver::new(settings.clone())?)),)*
                 })
             }
 
-            /// Description of the resolved settings. A checkpoint written with another description is rejected.
+            /// Describes the resolved settings. A checkpoint written with a different description is rejected.
             pub fn describe(&self) -> Result<String> {
                 Ok(match self {
                     $(Config::$solver(settings) => format!("{:?}", settings.clone().resolve()?),)*
@@ -179,8 +179,8 @@ macro_rules! register {
     };
 }
 
-// One line for each solver: type and name, whether it is a first-order or a zeroth-order method, its module, what it requires
-// of a problem, whether it takes constraints, which interfaces offer it, and its source, which is in references.bib too.
+// One line for each solver: type and name, whether it is a first-order or a zeroth-order method, its module, its requirements,
+// whether it supports constraints, which interfaces offer it, and its source, which is also in references.bib.
 #[rustfmt::skip]
 register! {
     Ssg: "ssg", First, ssg, needs: Subgradients, constraints: true, offered: [Solve, Fit, Minimize, Plan, Ipp], citation: "Y. Huang, Q. Lin: Single-Loop Switching Subgradient Methods for Non-Smooth Weakly Convex Optimization with Non-Smooth Convex Constraints, 2023, arXiv 2301.13314";
@@ -202,13 +202,13 @@ register! {
     Accszofw: "accszofw", Zeroth, accszofw, needs: Values, constraints: true, offered: [Solve, BlackBox], citation: "F. Huang, L. Tao, S. Chen: Accelerated Stochastic Gradient-Free and Projection-Free Methods, ICML, 2020";
 }
 
-/// The names of the solvers that an interface offers.
+/// Returns the names of the solvers that an interface offers.
 pub fn offered_by(interface: Interface) -> Vec<&'static str> {
     SolverName::ALL.iter().filter(|name| name.offered_by(interface)).map(|name| name.as_str()).collect()
 }
 
 impl SolverName {
-    /// The names of the inner solvers that the solver can use; `None` if it has no inner solver.
+    /// Returns the names of the inner solvers that the solver can use; `None` if it has no inner solver.
     pub fn inner(self) -> Option<Vec<&'static str>> {
         match self {
             SolverName::Ipp => Some(offered_by(Interface::Ipp)),
@@ -236,18 +236,18 @@ impl FromStr for SolverName {
 }
 
 impl Config {
-    /// The named solver with its default settings.
+    /// Returns the named solver with its default settings.
     pub fn from_name(name: &str) -> Result<Self> {
         name.parse().map(SolverName::config)
     }
 
-    /// Reads the settings of the named solver.
+    /// Deserialises the settings of the named solver.
     pub fn deserialize_named<'de, D: Deserializer<'de>>(name: &str, settings: D) -> Result<Self, D::Error> {
         let name = name.parse::<SolverName>().map_err(|_| D::Error::unknown_variant(name, NAMES))?;
         name.deserialize_settings(settings)
     }
 
-    /// The version of the solver's code, see [`super::Method::version`].
+    /// Returns the version of the solver's code, see [`super::Method::version`].
     pub fn version(&self) -> Result<u32> {
         Ok(self.build()?.method().version())
     }
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn registered_names_are_those_of_the_solvers() {
         for name in SolverName::ALL {
-            // A solver without a usable default would be refused here.
+            // A solver without valid default settings would fail here.
             let config = Config::from_name(name.as_str()).unwrap();
             let solver = config.build().unwrap();
             assert_eq!((config.name(), solver.method().name()), (*name, name.as_str()));
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn descriptions_are_those_of_the_settings_alone() {
-        // Stored runs and checkpoints are found by these words.
+        // Stored runs and checkpoints are identified by these descriptions.
         let settings = ssg::Settings::default();
         assert_eq!(Config::Ssg(settings.clone()).describe().unwrap(), format!("{settings:?}"));
         assert!(NAMES.iter().all(|name| Config::from_name(name).unwrap().describe().unwrap().starts_with("Settings {")));

@@ -1,5 +1,5 @@
-//! The stochastic proximal subgradient method for a function with a proximal term around the start, and the rule of its steps,
-//! which St-SPG uses too. Stages are not here.
+//! Stochastic proximal subgradient method for a function with a proximal term around the start, and its step rule, which St-SPG
+//! also uses. Stages do not belong here.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,19 +8,19 @@ use crate::estimate::{MiniBatch, RunningMean};
 use crate::oracle::Replacement;
 use crate::{Error, Result};
 
-/// Steps and weights, by what is known of the function.
+/// Step sizes and weights, depending on the smoothness of the function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
     /// `eta_t = 4 / (gamma t)`; z_t has weight t.
     #[default]
     NonSmooth,
-    /// `eta_t = 3 / (gamma (t + 1))`; z_{t+1} has weight t + 1. For a function whose gradient has a Lipschitz constant of at
-    /// most gamma / 3.
+    /// `eta_t = 3 / (gamma (t + 1))`; z_{t+1} has weight t + 1. For a function whose gradient has a Lipschitz constant of at most
+    /// gamma / 3.
     Smooth,
 }
 
-/// A step `z_{t+1} = proj(centre z_1 + last z_t - slope d)`: the proximal term is treated exactly.
+/// Step `z_{t+1} = proj(centre z_1 + last z_t - slope d)`: the proximal term is treated exactly.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ProxStep {
     pub(super) centre: f64,
@@ -29,7 +29,7 @@ pub(super) struct ProxStep {
 }
 
 impl Rule {
-    /// Step t, from 1 on.
+    /// Returns step t, from 1.
     pub(super) fn step(self, gamma: f64, t: u64) -> ProxStep {
         let t = t as f64;
         // (gamma z_1 + z_t / eta_t - d) / (gamma + 1 / eta_t), with gamma cancelled
@@ -39,7 +39,7 @@ impl Rule {
         }
     }
 
-    /// The weight in the output of the point before step t, and of the point after it.
+    /// Returns the weights in the output of the points before and after step t.
     pub(super) fn weights(self, t: u64) -> (f64, f64) {
         match self {
             Rule::NonSmooth => (t as f64, 0.0),
@@ -48,7 +48,7 @@ impl Rule {
     }
 }
 
-/// Refuses a proximal coefficient or step that is not a positive number.
+/// Returns an error unless a proximal coefficient or step size is positive.
 pub(super) fn check_positive(name: &str, value: f64) -> Result<()> {
     if value > 0.0 && value.is_finite() { Ok(()) } else { Err(Error::setting(name, value, "a finite number above 0")) }
 }
@@ -59,11 +59,11 @@ pub(super) fn check_positive(name: &str, value: f64) -> Result<()> {
 pub struct Settings {
     /// Proximal coefficient gamma. Default 1.
     pub gamma: f64,
-    /// Steps and weights: "non-smooth" (default) or "smooth".
+    /// Step sizes and weights: "non-smooth" (default) or "smooth".
     pub rule: Rule,
     /// Samples per stream for a subgradient; all if absent.
     pub batch: Option<usize>,
-    /// Steps T after which the method is done; until the budget ends if absent.
+    /// Number of steps T after which the solver finishes; unlimited if absent.
     pub steps: Option<u64>,
 }
 
@@ -84,10 +84,10 @@ impl Settings {
     }
 }
 
-/// The stochastic proximal subgradient method.
+/// Stochastic proximal subgradient method.
 ///
-/// **Problem.** `min phi(z) + (gamma / 2) ||z - z_1||^2` over a simple set, for a convex phi, the objective of the problem, and the
-/// start z_1. There are no constraints.
+/// **Problem.** `min phi(z) + (gamma / 2) ||z - z_1||^2` over a simple set, where phi is the convex objective of the problem and
+/// z_1 the start. There are no constraints.
 ///
 /// **Assumptions.** phi is convex; its stochastic subgradients have second moments bounded by sigma^2 (rule "non-smooth"), or it
 /// is L-smooth with gamma >= 3 L and their variance is bounded by sigma^2 (rule "smooth").
@@ -95,7 +95,7 @@ impl Settings {
 /// **Iteration** (Algorithm 3). `z_{t+1} = proj((gamma z_1 + z_t / eta_t - d) / (gamma + 1 / eta_t))` with d in dphi(z_t). Output:
 /// the average with weights t of z_t ("non-smooth"), t + 1 of z_{t+1} ("smooth").
 ///
-/// **Guarantee.** In expectation the output is above the smallest value by at most
+/// **Guarantee.** In expectation the objective at the output exceeds the minimum by at most
 /// `gamma ||z* - z_1||^2 / (4 T (T + 1)) + 17 sigma^2 / (gamma (T + 1))`, or, with the rule "smooth",
 /// `4 gamma ||z* - z_1||^2 / (3 T (T + 3)) + 6 sigma^2 / ((T + 3) gamma)`.
 ///
@@ -103,7 +103,7 @@ impl Settings {
 ///
 /// **Settings.** [`Settings`]: gamma, rule, batch, steps.
 ///
-/// **Reference.** Yan, Xu, Zhang, Wang & Yang, *Stochastic optimization for non-convex inf-projection problems*.
+/// **Reference.** Yan, Xu, Zhang, Wang and Yang, *Stochastic optimization for non-convex inf-projection problems*.
 #[derive(Debug, Clone)]
 pub struct Spg {
     settings: Settings,
@@ -121,7 +121,7 @@ struct Saved {
 }
 
 impl Spg {
-    /// A solver with checked settings.
+    /// Creates a solver after checking the settings.
     pub fn new(settings: Settings) -> Result<Self> {
         let settings = settings.resolve()?;
         let batch = MiniBatch::new(settings.batch, Replacement::Without);
@@ -177,7 +177,7 @@ impl<'e> Solver<dyn Eval + 'e> for Spg {
         ev.objective_grad(&s.z, draw, &mut self.d)?;
         let (before, after) = rule.weights(s.t);
         let ProxStep { centre, last, slope } = rule.step(gamma, s.t);
-        // z_{t+1}, Algorithm 3 line 3; d holds it until it is known to be finite
+        // z_{t+1}, Algorithm 3 line 3; d holds it until it is checked to be finite
         for ((d, z), c) in self.d.iter_mut().zip(&s.z).zip(&s.centre) {
             *d = centre * c + last * z - slope * *d;
         }

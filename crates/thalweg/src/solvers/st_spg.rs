@@ -1,5 +1,5 @@
-//! St-SPG: stages of the stochastic proximal subgradient method for inf-projection problems, in x and in y by turns. The rule of
-//! its steps is in `spg`, what it shares with MSPG in `inf_projection`.
+//! St-SPG: stages of the stochastic proximal subgradient method for inf-projection problems, alternating between x and y. The
+//! step rule is in `spg`, the parts shared with MSPG in `inf_projection`.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,14 +15,14 @@ use crate::math::vec;
 use crate::oracle::{Case, Draw};
 use crate::{Error, Note, Result};
 
-/// Which samples a step in x reads.
+/// Mini-batches of a step in x.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Draws {
-    /// Some for g, and others for l.
+    /// Independent mini-batches for g and l.
     #[default]
     Independent,
-    /// The same for both: what a sample adds to g and takes from l then cancels in part.
+    /// The same mini-batch for g and l, so that the contributions of a sample to g and l cancel in part.
     Shared,
 }
 
@@ -34,25 +34,25 @@ pub struct Settings {
     pub gamma: f64,
     /// Proximal coefficient mu of the stages in y. Default 1.
     pub mu: f64,
-    /// Stages K; until the budget ends if absent.
+    /// Number of stages K; unlimited if absent.
     pub stages: Option<u64>,
-    /// Steps of every stage, in x and in y, in place of `ceil(k / gamma) + 1` and `ceil(k / mu) + 1`.
+    /// Number of steps of every stage, in x and in y, in place of `ceil(k / gamma) + 1` and `ceil(k / mu) + 1`.
     pub stage_steps: Option<u64>,
-    /// Steps and weights within a stage: "non-smooth" (default) or "smooth".
+    /// Step sizes and weights within a stage: "non-smooth" (default) or "smooth".
     pub rule: Rule,
-    /// Samples for each stochastic gradient; all of them where there are not more. Default 1.
+    /// Samples for each stochastic gradient, or all if there are fewer. Default 1.
     pub batch: usize,
-    /// "random" (default), "shuffled": all samples one after another in a random order, then in another one, or "blocks": the same by blocks
-    /// of neighbours.
+    /// "random" (default); "shuffled": all samples in a random order, then in a new one; or "blocks": the same in blocks of
+    /// consecutive samples.
     pub order: Order,
-    /// "independent" (default), or "shared": a step in x has the same samples for g and for l. Both are unbiased.
+    /// "independent" (default), or "shared": the same mini-batch for g and l in a step in x. Both are unbiased.
     pub draws: Draws,
     /// "last" (default); "random": x_k with a probability proportional to `k^weight`; "average": the mean of the x_k with these
     /// weights.
     pub output: Output,
-    /// The exponent alpha of these weights, at least 1. Default 1.
+    /// Exponent alpha of these weights, at least 1. Default 1.
     pub weight: f64,
-    /// How iterates are kept: "auto" (default), "dense" or "lazy".
+    /// Storage of iterates: "auto" (default), "dense" or "lazy".
     pub iterates: Iterates,
 }
 
@@ -91,96 +91,95 @@ impl Settings {
     }
 }
 
-/// St-SPG, the stagewise stochastic proximal subgradient method.
+/// St-SPG, the stagewise stochastic proximal subgradient method of Yan, Xu, Zhang, Wang and Yang.
 ///
-/// **Problem.** `min_x g(x) + min_y h(y) - <y, l(x)>` over a simple set, an [`InfProjection`](crate::oracle::InfProjection) problem, DC or bi-convex. There are no
-/// constraints.
+/// **Problem.** `min_x g(x) + min_y h(y) - <y, l(x)>` over a simple set, an [`InfProjection`](crate::oracle::InfProjection)
+/// problem without constraints, DC or bi-convex.
 ///
-/// **Assumptions.** g and l convex, h uniformly convex with exponent v of its conjugate, bounded second moments of stochastic
-/// subgradients and values. No knowledge of v is needed.
+/// **Assumptions.** g and l are convex, h is uniformly convex, its conjugate has exponent v, and the second moments of stochastic
+/// subgradients and values are bounded. v need not be known.
 ///
-/// **Iteration** (Algorithm 2). Stage k: x_{k+1} is the output of SPG (see [`Spg`](super::Spg)) with the proximal coefficient gamma
-/// around x_k, `ceil(k / gamma) + 1` steps on `g(x) - <y_k, l(x_k) + J(x_k)(x - x_k)>` (DC) or `g(x) - <y_k, l(x)>` (bi-convex);
-/// then y_{k+1} that of SPG with mu around y_k, `ceil(k / mu) + 1` steps on `h(y) - <y, l(x_{k+1})>`. All samples are independent.
-/// One step of the run is one step of SPG.
+/// **Iteration** (Algorithm 2). In stage k, x_{k+1} is the output of SPG (see [`Spg`](super::Spg)) with proximal coefficient
+/// gamma around x_k, `ceil(k / gamma) + 1` steps on `g(x) - <y_k, l(x_k) + J(x_k)(x - x_k)>` (DC) or `g(x) - <y_k, l(x)>`
+/// (bi-convex); then y_{k+1} is the output of SPG with mu around y_k, `ceil(k / mu) + 1` steps on `h(y) - <y, l(x_{k+1})>`. All
+/// samples are independent. One step of the run is one step of SPG.
 ///
 /// **Guarantee.** With `output = "random"`, the expected squared distance of x_tau to the exact solution of its stage is at most
 /// `4 (M_f + 2 G)(alpha + 1) / (gamma K)`; K = O(eps^(-2/v)) stages and O(eps^(-4/v)) steps for a nearly eps-stationary point.
 ///
-/// **Deviations.** The default output is the last x_k, as in the paper's experiments; the average of the x_k is steadier and proved
-/// by nothing, and neither are samples in shuffled order. Where y has many entries, each of one sample, a
-/// step in y touches the drawn entries alone. A number beside x and y that has a closed form (the square root form of a variance)
-/// is set anew at stages 1, 2, 4, 8, ….
+/// **Deviations.** The default output is the last x_k, as in the paper's experiments. The average of the x_k and shuffled samples
+/// are more stable, but the theorem does not cover them. If y has one entry per sample, a step in y updates only the drawn
+/// entries. A profiled scalar (as in the square root form of a variance) is updated at stages 1, 2, 4, 8, ….
 ///
-/// **Settings.** [`Settings`]: gamma, mu, stages, stage_steps, rule, batch, order, output, weight, iterates.
+/// **Settings.** [`Settings`]: gamma, mu, stages, stage_steps, rule, batch, order, draws, output, weight, iterates.
 ///
-/// **Reference.** Yan, Xu, Zhang, Wang & Yang, *Stochastic optimization for non-convex inf-projection problems*.
+/// **Reference.** Yan, Xu, Zhang, Wang and Yang, *Stochastic optimization for non-convex inf-projection problems*.
 #[derive(Debug)]
 pub struct StSpg {
     settings: Settings,
     s: Saved,
-    /// The draws for g, and for l.
+    /// Draws for g and for l.
     first: Draw,
     second: Draw,
     work: Work,
 }
 
-/// What a step needs and no checkpoint.
+/// Buffers of a step, not part of a checkpoint.
 #[derive(Debug, Default)]
 struct Work {
     d: Vec<f64>,
     d_y: Vec<f64>,
     mapping: Vec<f64>,
-    /// Rows and how far to move along them.
+    /// Rows and the step lengths along them.
     moves: Vec<(u32, f64)>,
     profiled: Profiled,
 }
 
-/// What a checkpoint keeps.
+/// State stored in a checkpoint.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
-    /// The stage k, from 1 on.
+    /// Stage k, from 1.
     k: u64,
-    /// Whether it is in its second half, the steps in y.
+    /// Whether the stage is in its second half, the steps in y.
     in_y: bool,
-    /// The step within that half, from 1 on.
+    /// Step within that half, from 1.
     t: u64,
     x: StagePoint,
     y: StagePoint,
     outputs: Outputs,
-    /// Through the samples of g, of l in x, and of l in y.
+    /// Sequences of the samples of g, of l in x, and of l in y.
     walks: [Walk; 3],
-    /// The value at which the problem's extra number is held.
+    /// Current value of the profiled scalar.
     profiled_scalar: Option<f64>,
-    /// The radius of the ball, for lazy iterates; infinite for the whole space.
+    /// Radius of the ball, for lazy iterates; infinite for the whole space.
     radius: f64,
-    /// Steps after which y was at the upper end of its interval, in a problem with one y.
+    /// Number of steps after which y was at the upper end of its interval, for a problem with a single y.
     clipped: u64,
 }
 
 impl StSpg {
-    /// A solver with checked settings.
+    /// Creates a solver after checking the settings.
     pub fn new(settings: Settings) -> Result<Self> {
         let settings = settings.resolve()?;
         Ok(StSpg { s: Saved::default(), first: Draw::full(), second: Draw::full(), work: Work::default(), settings })
     }
 
-    /// The stage that is being made, from 1 on.
+    /// Returns the current stage, from 1.
     pub fn stage(&self) -> u64 {
         self.s.k
     }
 
-    /// y_k.
+    /// Writes y_k.
     pub fn coupled(&self, out: &mut [f64]) {
         self.s.y.write(out);
     }
 
-    /// T_k, Theorem 3.
+    /// Returns T_k, Theorem 3.
     fn length(&self, coefficient: f64) -> u64 {
         self.settings.stage_steps.unwrap_or_else(|| (self.s.k as f64 / coefficient).ceil() as u64 + 1)
     }
 
-    /// Holds the problem's profiled scalar, if it has one, and sets it anew at the beginning of stages 1, 2, 4, 8, ….
+    /// Fixes the problem's profiled scalar, if it has one, and updates it at the start of stages 1, 2, 4, 8, ….
     fn update_profiled_scalar(&mut self, ev: &mut dyn Eval) -> Result<()> {
         let Saved { k, in_y, t, x, profiled_scalar, .. } = &mut self.s;
         let renew = k.is_power_of_two() && !*in_y && *t == 1;
@@ -249,7 +248,7 @@ impl StSpg {
                     )?;
                 }
                 check_norm(stage.norm(), *radius, "gamma", gamma, "small")?;
-                // z_{t+1}; nothing can fail from here on
+                // z_{t+1}; no errors are possible from here on
                 stage.weigh(weights.0);
                 let unpenalised = rows.unpenalised().map(|unit| (unit, stage.scores(unit).1));
                 stage.advance(step.centre, step.last - step.slope * rows.ridge());
@@ -306,7 +305,7 @@ impl StSpg {
                 *clipped += u64::from(m == 1 && plain.z[0] >= h.interval()[1]);
             }
             StagePoint::Lazy(stage_y) => {
-                // Every sample has an entry of y of its own: the gradient on a sample is m times its entry's.
+                // Every sample has its own entry of y: the gradient on a sample is m times that of its entry.
                 moves.clear();
                 let share = -step.slope / of_l.count(n) as f64;
                 value.rows()?.each(
@@ -407,7 +406,7 @@ impl<'e> Solver<dyn Eval + 'e> for StSpg {
     fn step(&mut self, ev: &mut (dyn Eval + 'e)) -> Result<Step> {
         self.update_profiled_scalar(ev)?;
         if self.settings.output != Output::Last && !self.s.in_y && self.s.t == 1 {
-            // x_k with a weight of k^alpha
+            // x_k with weight k^alpha
             let Saved { k, x, outputs, .. } = &mut self.s;
             let weight = (*k as f64).powf(self.settings.weight);
             outputs.offer(self.settings.output, ev, x, *k, weight, weight);
@@ -429,7 +428,7 @@ impl<'e> Solver<dyn Eval + 'e> for StSpg {
                 finished = self.settings.stages.is_some_and(|stages| s.k > stages);
             } else {
                 if let StagePoint::Lazy(stage) = &s.x {
-                    // The average is as finite as what enters it.
+                    // The average is finite if the iterates are.
                     check_norm(stage.norm(), s.radius, "gamma", self.settings.gamma, "small")?;
                 }
                 s.x.close();

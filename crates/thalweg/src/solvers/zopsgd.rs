@@ -1,5 +1,5 @@
-//! ZOPSGD: projected stochastic gradient descent with gradients from values. The projection is onto the constraints, which the
-//! problem must know; methods that only ask for values of constraints are elsewhere.
+//! ZOPSGD: projected stochastic gradient descent with zeroth-order gradient estimates. The projection is onto the constraints, so
+//! the problem must provide their region. Solvers that use only constraint values are in other modules.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,21 +13,21 @@ use crate::estimate::Law;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Step, a schedule. Default 0.01.
+    /// Step size, a schedule. Default 0.01.
     pub eta: Schedule,
     /// Smoothing radius. Default 1e-3.
     pub mu: f64,
-    /// Directions of each estimate (Q). Default 10.
+    /// Number of directions of each estimate (Q). Default 10.
     pub directions: usize,
-    /// How directions are drawn: "gaussian" (default), "sphere" or "coordinate".
+    /// Distribution of directions: "gaussian" (default), "sphere" or "coordinate".
     pub law: Law,
     /// Whether each direction is followed by its opposite. Default false.
     pub antithetic: bool,
-    /// Samples of the objective in each estimate; all if there are not more. Default 128.
+    /// Samples of the objective in each estimate, or all if there are fewer. Default 128.
     pub batch: usize,
-    /// Sweeps over the constraints in one step; a projection that needs more takes several steps. Default 50.
+    /// Sweeps over the constraints per step; a projection that needs more takes several steps. Default 50.
     pub sweeps: usize,
-    /// What a projection may violate a constraint by. Default 1e-8.
+    /// Tolerance on the constraint violation of a projection. Default 1e-8.
     pub tolerance: f64,
     /// "last" (default) or "random".
     pub output: Output,
@@ -62,23 +62,24 @@ impl Settings {
 
 /// Zeroth-order projected stochastic gradient descent.
 ///
-/// **Problem.** `min f(w)` over the set W of points that keep all constraints. Of f values on samples are known; W is known
-/// ([`crate::oracle::Region`]), or is the domain of a problem without constraints.
+/// **Problem.** `min f(w)` over the feasible set W. f is known by its values on samples; W is given as a
+/// [`crate::oracle::Region`], or is the domain of a problem without constraints.
 ///
 /// **Assumptions.** f is smooth and its estimates have bounded variance; W is convex.
 ///
-/// **Iteration.** `w = proj_W(w - eta_t g)` with `g = 1/(Q b) sum_i sum_k (l_i(w + mu u_k) - l_i(w)) / mu u_k` over b samples and Q
-/// directions: `b (Q + 1)` values.
+/// **Iteration.** `w = proj_W(w - eta_t g)` with `g = 1/(Q b) sum_i sum_k (l_i(w + mu u_k) - l_i(w)) / mu u_k` over b samples and
+/// Q directions: `b (Q + 1)` values.
 ///
-/// **Guarantee.** With eta = 1 / L and batches that grow with the dimension, the mean squared norm of the gradient mapping at a
-/// random iterate falls like 1 / T, up to the error of the estimate.
+/// **Guarantee.** With eta = 1 / L and mini-batches that grow with the dimension, the mean squared norm of the gradient mapping
+/// at a random iterate decreases as 1 / T, up to the estimation error.
 ///
-/// **Deviations.** A projection that needs more than `sweeps` sweeps is continued in the next step; the iterate waits. W that is
-/// not convex is linearised at the iterate.
+/// **Deviations.** A projection that needs more than `sweeps` sweeps is continued in the next step, with the iterate unchanged
+/// until it is complete. A nonconvex W is linearised at the iterate.
 ///
 /// **Settings.** [`Settings`]: eta, mu, directions, law, antithetic, batch, sweeps, tolerance, output.
 ///
-/// **Reference.** Liu, Li, Chen, Haupt & Amini, *Zeroth-order stochastic projected gradient descent for nonconvex optimization*.
+/// **Reference.** Liu, Li, Chen, Haupt and Amini, *Zeroth-order stochastic projected gradient descent for nonconvex
+/// optimization*.
 #[derive(Debug, Clone)]
 pub struct Zopsgd {
     settings: Settings,
@@ -88,14 +89,14 @@ pub struct Zopsgd {
     next: Vec<f64>,
 }
 
-/// What a checkpoint keeps.
+/// State stored in a checkpoint.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
     walk: Walk,
 }
 
 impl Zopsgd {
-    /// A solver with checked settings.
+    /// Creates a solver after checking the settings.
     pub fn new(settings: Settings) -> Result<Self> {
         Ok(Zopsgd { settings: settings.resolve()?, s: Saved::default(), gradient: Gradient::default(), g: vec![], next: vec![] })
     }

@@ -1,5 +1,6 @@
-//! ZOSCGD: the stochastic conditional gradient (Frank-Wolfe) method with gradients from values. Linear functions are minimised
-//! over the constraints, which the problem must know; methods that only ask for values of constraints are elsewhere.
+//! ZOSCGD: stochastic conditional gradient (Frank-Wolfe) method with zeroth-order gradient estimates. Linear functions are
+//! minimised over the constraints, so the problem must provide their region. Solvers that use only constraint values are in other
+//! modules.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,24 +14,24 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Share of the new point, at most 1: a schedule. The default, the rule "theory", is `1 / sqrt(iterations)`;
+    /// Step size, the share of the new point, at most 1: a schedule. The default, the rule "theory", is `1 / sqrt(iterations)`;
     /// `{ rule = "strongly-convex", c = 2 }` is the `2 / (t + 2)` of the deterministic method.
     pub alpha: Schedule,
     /// T of the rule "theory"; a run may be longer or shorter. Default 1000.
     pub iterations: u64,
     /// Smoothing radius. Default 1e-3.
     pub mu: f64,
-    /// Directions of each estimate (Q). Default 10.
+    /// Number of directions of each estimate (Q). Default 10.
     pub directions: usize,
-    /// How directions are drawn: "gaussian" (default), "sphere" or "coordinate".
+    /// Distribution of directions: "gaussian" (default), "sphere" or "coordinate".
     pub law: Law,
     /// Whether each direction is followed by its opposite. Default false.
     pub antithetic: bool,
-    /// Samples of the objective in each estimate; all if there are not more. Default 128.
+    /// Samples of the objective in each estimate, or all if there are fewer. Default 128.
     pub batch: usize,
-    /// Sweeps over the constraints in one step; a subproblem that needs more takes several steps. Default 50.
+    /// Sweeps over the constraints per step; a subproblem that needs more takes several steps. Default 50.
     pub sweeps: usize,
-    /// What a projection may violate a constraint by. Default 1e-8.
+    /// Tolerance on the constraint violation of a projection. Default 1e-8.
     pub tolerance: f64,
     /// "last" (default) or "random".
     pub output: Output,
@@ -54,7 +55,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Replaces the rule "theory" and checks every value.
+    /// Resolves the rule "theory" and checks every value.
     pub fn resolve(mut self) -> Result<Self> {
         if self.iterations == 0 {
             return Err(Error::setting("iterations", 0, "at least 1"));
@@ -71,24 +72,24 @@ impl Settings {
 
 /// Zeroth-order stochastic conditional gradient.
 ///
-/// **Problem.** `min f(w)` over the set W of points that keep all constraints. Of f values on samples are known; W is known
-/// ([`crate::oracle::Region`]) and bounded, or is the bounded domain of a problem without constraints.
+/// **Problem.** `min f(w)` over the bounded feasible set W. f is known by its values on samples; W is given as a
+/// [`crate::oracle::Region`], or is the domain of a problem without constraints.
 ///
 /// **Assumptions.** f is smooth and its estimates have bounded variance; W is convex.
 ///
 /// **Iteration.** `s = argmin of <g, u> over u in W`, `w = (1 - alpha_t) w + alpha_t s`, with
 /// `g = 1/(Q b) sum_i sum_k (l_i(w + mu u_k) - l_i(w)) / mu u_k` over b samples and Q directions: `b (Q + 1)` values.
 ///
-/// **Guarantee.** With alpha = 1 / sqrt(T) and batches of the order of (d + 5) T the expected Frank-Wolfe gap of a random iterate is
-/// of the order of 1 / sqrt(T).
+/// **Guarantee.** With alpha = 1 / sqrt(T) and mini-batches of order (d + 5) T, the expected Frank-Wolfe gap of a random iterate
+/// is of order 1 / sqrt(T).
 ///
-/// **Deviations.** A cone is cut by a ball, whose radius belongs to the problem. A subproblem that needs more than `sweeps` sweeps
-/// is continued in the next step; the iterate waits. W that is not convex is linearised at the iterate. A share above 1 counts
-/// as 1. The start need not be in W: its part in the iterate dies out.
+/// **Deviations.** A cone is intersected with a ball whose radius is set by the problem. A subproblem that needs more than
+/// `sweeps` sweeps is continued in the next step, with the iterate unchanged until it is complete. A nonconvex W is linearised at
+/// the iterate. A share above 1 counts as 1. The start need not be in W, because its share in the iterate vanishes.
 ///
 /// **Settings.** [`Settings`]: alpha, iterations, mu, directions, law, antithetic, batch, sweeps, tolerance, output.
 ///
-/// **Reference.** Balasubramanian & Ghadimi, *Zeroth-order (non)-convex stochastic optimization via conditional gradients*.
+/// **Reference.** Balasubramanian and Ghadimi, *Zeroth-order (non)-convex stochastic optimization via conditional gradients*.
 #[derive(Debug, Clone)]
 pub struct Zoscgd {
     settings: Settings,
@@ -99,14 +100,14 @@ pub struct Zoscgd {
     next: Vec<f64>,
 }
 
-/// What a checkpoint keeps.
+/// State stored in a checkpoint.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Saved {
     walk: Walk,
 }
 
 impl Zoscgd {
-    /// A solver with checked settings.
+    /// Creates a solver after checking the settings.
     pub fn new(settings: Settings) -> Result<Self> {
         Ok(Zoscgd {
             settings: settings.resolve()?,

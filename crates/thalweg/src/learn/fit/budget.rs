@@ -1,30 +1,30 @@
-//! The shares of the budget that parts of training get, and how one run is shown as a part of the whole.
+//! Shares of the budget for the stages of training, and the observer that presents one run as part of the whole.
 
 use crate::run::{Budget, Diagnostics, Observer, Progress, Row};
 
-/// Shares of the budget for each pilot run, the first round, each round of tightening, and the last round. A run never gets
-/// more than is left.
+/// Shares of the budget for each pilot run, the first round, each tightening round, and the last round. A run never gets more
+/// than is left.
 pub(super) const PILOT: f64 = 0.02;
 pub(super) const FIRST: f64 = 0.3;
 pub(super) const TIGHTEN: f64 = 0.04;
 pub(super) const LAST: f64 = 0.28;
 
-/// Shows one run as part of the whole: work since the beginning, constraints against the user's bounds.
+/// Presents one run as part of the whole training: work since the start, constraints relative to the requested bounds.
 pub(super) struct Whole<'a> {
     pub(super) budget: &'a Budget,
-    /// By how much each bound is above the user's now.
+    /// Difference between each current bound and the requested one.
     pub(super) moved: Vec<f64>,
-    /// What each constraint may exceed the user's bound by.
+    /// Tolerance of each constraint relative to the requested bound.
     pub(super) tolerances: Vec<f64>,
     /// Work before this run.
     pub(super) before: Progress,
-    /// Samples read before it.
+    /// Samples read before this run.
     pub(super) samples: u64,
     pub(super) observer: &'a mut (dyn Observer + Send),
 }
 
 impl Whole<'_> {
-    /// The row against the user's bounds, with the work since the beginning.
+    /// Returns the row relative to the requested bounds, with the work since the start.
     pub(super) fn row(&self, mut row: Row) -> Row {
         row.constraints.iter_mut().zip(&self.moved).for_each(|(g, moved)| *g += moved);
         row.violation = row.constraints.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -51,7 +51,7 @@ impl Observer for Whole<'_> {
         let mut passes = self.before.passes;
         passes.objective += progress.passes.objective;
         passes.constraints += progress.passes.constraints;
-        // Samples go along with passes.
+        // Samples have the same shares as passes.
         let shares = [
             self.budget.iterations.map(|n| iterations as f64 / n as f64),
             self.budget.passes.map(|n| passes.total() / n),

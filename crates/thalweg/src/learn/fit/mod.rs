@@ -1,5 +1,5 @@
-//! Training without tuning: a pilot chooses the step, rounds tighten soft bounds until the counted 0/1 rates keep the
-//! user's. Files, tables of raw columns and printing are not done here.
+//! Training without tuning: pilot runs choose the step size, and rounds tighten the surrogate bounds until the 0/1 rates satisfy
+//! the requested ones. Files, tables of raw columns and printing do not belong here.
 
 mod budget;
 mod options;
@@ -17,69 +17,70 @@ use crate::run::{self, Budget, Observer, Options, Point, Row, StopReason};
 use crate::solvers::{AnySolver, Config, FirstOrder, Needs, Schedule, SolverName, Stationary, ssg};
 use crate::{Error, Result};
 
-/// A constraint of a trained model.
+/// Constraint of a trained model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FittedConstraint {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The user's bound.
+    /// Requested bound.
     pub bound: f64,
-    /// The bound that the soft form was trained with.
+    /// Bound on the surrogate that was used in training.
     pub surrogate_bound: f64,
-    /// By how much the temperature of the soft form was lowered; 1 if it was not.
+    /// Factor by which the temperature of the surrogate was lowered; 1 if it was not.
     pub sharpened: f64,
-    /// The left-hand side as it was trained.
+    /// Left-hand side with surrogates.
     pub surrogate: f64,
-    /// The left-hand side with counted rates; none for a constraint that softens nothing.
+    /// Left-hand side with 0/1 rates; `None` for a constraint without surrogates.
     pub measured: Option<f64>,
-    /// What had to hold holds.
+    /// Whether the enforced left-hand side satisfies the bound.
     pub kept: bool,
 }
 
-/// A trained model and how it came about.
+/// Trained model with a record of its training.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fitted {
-    /// The point, measured on all training rows against the user's bounds.
+    /// The point, measured on all training rows relative to the requested bounds.
     pub point: Point,
     /// Every constraint.
     pub constraints: Vec<FittedConstraint>,
-    /// Every constraint is kept on the side that was to be enforced.
+    /// Whether every enforced constraint is satisfied.
     pub feasible: bool,
-    /// Why the last run ended.
+    /// Stop reason of the last run.
     pub ended: StopReason,
-    /// The method that trained.
+    /// Name of the solver.
     pub solver: String,
-    /// The step size of the main run, where the method has one.
+    /// Step size of the main run, if the solver has one.
     pub eta: Option<Schedule>,
-    /// The multiplier of each constraint of the problem with the tightened bounds, where the method has them.
+    /// Multiplier of each constraint of the problem with the tightened bounds, if the solver computes them.
     pub multipliers: Option<Vec<f64>>,
-    /// What the method proved about the point: near-stationarity of the problem with the tightened bounds.
+    /// Near-stationarity of the point for the problem with the tightened bounds, if the solver proved it.
     pub stationary: Option<Stationary>,
-    /// How steep an objective of the form of an inf-projection is at the point, see [`run::Outcome::slope`].
+    /// Slope of an objective of inf-projection form at the point, see [`run::Outcome::slope`].
     #[serde(default)]
     pub slope: Option<f64>,
-    /// The solver that was chosen and why, where none was named. It repeats the training with the same options.
+    /// The chosen solver and the evidence, if none was named. It reproduces the training with the same options.
     pub choice: Option<Choice>,
-    /// Training runs after the pilot.
+    /// Number of training runs after the pilot runs.
     pub rounds: u64,
-    /// Steps of all runs.
+    /// Iterations of all runs.
     pub iterations: u64,
     /// Work of all runs.
     pub passes: Passes,
-    /// Samples that all runs read.
+    /// Samples read by all runs.
     pub samples: u64,
-    /// Time of all runs, without measuring.
+    /// Time of all runs, excluding measurements.
     pub seconds: f64,
-    /// Recorded iterates of the training runs, against the user's bounds.
+    /// Recorded iterates of the training runs, relative to the requested bounds.
     pub trace: Vec<Row>,
-    /// What a careful reader should know.
+    /// Facts a careful reader should know about the result.
     pub notes: Vec<crate::Note>,
 }
 
-/// Limit for solvers that step on single rows, where the user gives none.
+/// Default limit on passes for solvers that step on single rows.
 const PASSES: f64 = 30.0;
 
-/// Trains on `problem` from `start`. The problem's bounds are the user's; they are moved while training and put back.
+/// Trains on `problem` from `start`. The bounds of the problem are the requested ones; they are changed during training and
+/// restored afterwards.
 pub fn fit(problem: &mut Learning, start: &[f64], options: &FitOptions, observer: &mut (dyn Observer + Send)) -> Result<Fitted> {
     options.validate()?;
     let (config, choice) = match &options.solver {
@@ -91,7 +92,8 @@ pub fn fit(problem: &mut Learning, start: &[f64], options: &FitOptions, observer
                 let choice = auto::prepare(problem, start, &run)?;
                 return train_alone(problem, start, &choice.config.clone(), Some(choice), options, observer);
             }
-            // Batches are not what the rounds are made for: where they would be chosen, the switching method trains.
+            // The rounds are not designed for mini-batches. If a mini-batch solver would be chosen, the switching subgradient
+            // method trains instead.
             let bundle = choice.config.name() == SolverName::Bundle;
             let config = training_config(if bundle { SolverName::Bundle } else { SolverName::Ssg });
             (config, Some(choice))
@@ -116,7 +118,7 @@ pub fn fit(problem: &mut Learning, start: &[f64], options: &FitOptions, observer
     })
 }
 
-/// Builds a solver that training can use.
+/// Creates a solver that training can use.
 fn build(config: &Config) -> Result<Box<FirstOrder<'static>>> {
     match config.build()? {
         AnySolver::First(solver) => Ok(solver),
@@ -126,9 +128,9 @@ fn build(config: &Config) -> Result<Box<FirstOrder<'static>>> {
     }
 }
 
-/// Options of a training run with this solver alone.
+/// Returns the options of a single training run with this solver.
 fn run_options(solver: SolverName, options: &FitOptions) -> Options {
-    // A step on one row is not what the default number of iterations is meant for.
+    // The default number of iterations is not meant for steps on single rows.
     let by_rows = solver.needs() == Needs::InfProjection && options.budget == FitOptions::default().budget;
     Options {
         budget: if by_rows { Budget { passes: Some(PASSES), ..Budget::default() } } else { options.budget.clone() },
@@ -140,7 +142,7 @@ fn run_options(solver: SolverName, options: &FitOptions) -> Options {
     }
 }
 
-/// Trains in one run, a problem without constraints: there is nothing to tighten.
+/// Trains a problem without constraints in a single run, since there are no bounds to tighten.
 fn train_alone(
     problem: &Learning,
     start: &[f64],

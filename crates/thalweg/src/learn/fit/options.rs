@@ -1,4 +1,4 @@
-//! What a user can say about training, and the settings that it starts from.
+//! Options of training and the settings that it starts from.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,39 +9,40 @@ use crate::run::Budget;
 use crate::solvers::{Config, Schedule, SolverName, bundle, ssg};
 use crate::{Error, Result};
 
-/// Which side of a softened constraint must keep the user's bound.
+/// Left-hand side of a constraint on rates that must satisfy the requested bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Enforce {
-    /// The counted 0/1 rate on the training rows; the soft bound is tightened until it does.
+    /// The 0/1 rate on the training rows; the surrogate bound is tightened until it does.
     #[default]
     Measured,
-    /// The soft form alone.
+    /// The surrogate only.
     Surrogate,
 }
 
 /// Options of [`fit`](super::fit()).
 #[derive(Debug, Clone)]
 pub struct FitOptions {
-    /// The solver and its settings, see [`training_config`]; chosen for the problem if absent. `eta` and `tol` of the switching
-    /// method are set by the trainer.
+    /// The solver and its settings, see [`training_config`]; chosen automatically if absent. `eta` and `tol` of the switching
+    /// subgradient method are set by the trainer.
     pub solver: Option<Config>,
-    /// Step size of the switching method; chosen by a pilot if absent.
+    /// Step size of the switching subgradient method; chosen by pilot runs if absent.
     pub eta: Option<Schedule>,
-    /// Switching tolerance; by default a hundredth of the smallest bound. Bounds are tightened by it.
+    /// Switching tolerance, by which the bounds are tightened. By default a hundredth of the smallest bound.
     pub tol: Option<f64>,
-    /// Limits for the pilot and all rounds together. Iterations are never exceeded; of passes, samples and seconds the step that
-    /// reaches the limit is the last one. Default 3,000 iterations; for methods that step on single rows 30 passes.
+    /// Limits for the pilot runs and all rounds together. The iteration limit is never exceeded; for passes, samples and seconds,
+    /// the step that reaches the limit is the last one. Default 3,000 iterations and 60 seconds, or 30 passes for solvers that
+    /// step on single rows.
     pub budget: Budget,
-    /// Which side of softened constraints must hold.
+    /// Which left-hand side of constraints on rates must satisfy the bound.
     pub enforce: Enforce,
-    /// Seed of every run.
+    /// Random seed of every run.
     pub seed: u64,
-    /// A constraint holds if it exceeds its bound by at most `feasibility * max(1, |bound|)`.
+    /// A constraint is satisfied if it exceeds its bound by at most `feasibility * max(1, |bound|)`.
     pub feasibility: f64,
-    /// Threads for sums over rows.
+    /// Number of threads for sums over rows.
     pub threads: usize,
-    /// Set from elsewhere (a signal, another thread) to end at the next step.
+    /// Flag that ends training at the next step when set from elsewhere (a signal handler, another thread).
     pub interrupt: Option<Arc<AtomicBool>>,
 }
 
@@ -83,12 +84,12 @@ impl Default for FitOptions {
     }
 }
 
-/// The settings that training with a solver starts from, which for some solvers are not its defaults.
+/// Returns the settings that training with a solver starts from, which for some solvers differ from its defaults.
 pub fn training_config(solver: SolverName) -> Config {
     with_training_defaults(solver.config(), |_| false)
 }
 
-/// Replaces settings that were not `given` by those that training starts from.
+/// Replaces settings that are not `given` by those that training starts from.
 pub fn with_training_defaults(config: Config, given: impl Fn(&str) -> bool) -> Config {
     match config {
         Config::Bundle(settings) if !given("eps") => Config::Bundle(bundle::Settings { eps: 1e-3, ..settings }),

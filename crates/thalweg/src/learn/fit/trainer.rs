@@ -1,5 +1,5 @@
-//! Training in rounds: a pilot chooses the step of the switching method, then soft bounds are tightened or loosened until the
-//! counted rates keep the user's bounds.
+//! Training in rounds: pilot runs choose the step size of the switching subgradient method, then surrogate bounds are tightened
+//! or loosened until the 0/1 rates satisfy the requested bounds.
 
 use super::budget::{FIRST, LAST, PILOT, TIGHTEN, Whole};
 use super::{Enforce, FitOptions, Fitted, FittedConstraint, build};
@@ -10,45 +10,45 @@ use crate::run::{self, Observer, Options, Point, Progress, Record, Row, StopReas
 use crate::solvers::{Config, FirstOrder, Schedule, Ssg, Stationary, ssg};
 use crate::{Error, Note, Result};
 
-/// Step sizes that the pilot tries.
+/// Step sizes tried in pilot runs.
 const STEPS: [f64; 5] = [4.0, 1.0, 0.25, 0.06, 0.015];
-/// The step size if there is no pilot.
+/// Step size without pilot runs.
 const UNTRIED: f64 = 1.0;
 const ROUNDS: usize = 14;
-/// Rounds that look for a looser bound once one was found.
+/// Maximum number of rounds that search for a looser bound after one was found.
 const REFINE: usize = 7;
-/// A counted rate below this share of its bound leaves room, and the most that a soft bound is loosened by at once.
+/// Share of the bound below which a 0/1 rate leaves room, and the largest factor by which a surrogate bound is loosened at once.
 const SPARE: f64 = 0.9;
 const LOOSEN: f64 = 2.0;
 
-/// A point that a round returned, with the soft bounds it was trained with.
+/// Point returned by a round, with the surrogate bounds it was trained with.
 #[derive(Debug, Clone)]
 struct Candidate {
     point: Point,
     bounds: Vec<f64>,
     sharpened: Vec<f64>,
-    /// Left-hand sides as they were trained.
+    /// Left-hand sides with surrogates.
     surrogates: Vec<f64>,
     multipliers: Option<Vec<f64>>,
     stationary: Option<Stationary>,
     counted: Vec<Option<f64>>,
-    /// What must hold holds.
+    /// Whether every enforced constraint is satisfied.
     kept: bool,
-    /// By how much the worst constraint misses what must hold.
+    /// Largest violation of an enforced constraint.
     excess: f64,
 }
 
 pub(super) struct Trainer<'a> {
     problem: &'a mut Learning,
-    /// The user's bounds.
+    /// Requested bounds.
     asked: Vec<f64>,
-    /// Factors by which temperatures are lowered now.
+    /// Current factors by which temperatures are lowered.
     sharpened: Vec<f64>,
     options: &'a FitOptions,
     config: Config,
     observer: &'a mut (dyn Observer + Send),
     tol: f64,
-    /// The pilot and all rounds.
+    /// The pilot runs and all rounds.
     runs: BudgetedRuns,
     rounds: u64,
     trace: Vec<Row>,
@@ -64,13 +64,13 @@ impl<'a> Trainer<'a> {
         observer: &'a mut (dyn Observer + Send),
     ) -> Self {
         let asked: Vec<f64> = (0..problem.num_constraints()).map(|j| problem.bound(j)).collect();
-        // How far a bound may be tightened: not below what its own expression can reach.
+        // How far a bound can be tightened: not below the smallest value that its expression can reach.
         let room =
             (0..asked.len()).map(|j| asked[j].abs().min(problem.margin_above_best(j).map_or(f64::INFINITY, |room| 25.0 * room)));
         let smallest = room.fold(f64::INFINITY, f64::min);
         let tol = match config {
             Config::Ssg(_) if smallest.is_finite() => (0.01 * smallest).max(0.5 * options.feasibility),
-            // Other solvers return what is feasible to within the tolerance of the measurement.
+            // Other solvers return points that are feasible within the feasibility tolerance.
             _ => 0.0,
         };
         let tol = options.tol.unwrap_or(tol);
@@ -110,7 +110,7 @@ impl<'a> Trainer<'a> {
         if self.hopeless(&last) {
             return self.conclude(start, eta, notes);
         }
-        // The soft bounds under which the counted rates were kept, and the last ones under which they were not.
+        // Surrogate bounds under which the 0/1 rates satisfied the requested bounds, and the last ones under which they did not.
         let mut kept: Option<Vec<f64>> = None;
         let mut missed: Vec<Option<f64>> = vec![None; bounds.len()];
         let mut refinements = 0;
@@ -122,8 +122,8 @@ impl<'a> Trainer<'a> {
                 kept = Some(bounds.clone());
             }
             refinements += usize::from(kept.is_some());
-            // A smooth form that was tightened or sharpened may keep the bound with room to spare; so may one that is at its
-            // bound from the beginning, as the smooth rate of errors of a good model is far above the counted one.
+            // A surrogate that was tightened or sharpened may satisfy the bound with room to spare. So may one that is active
+            // from the start, since the surrogate error rate of a good model is far above its 0/1 rate.
             let idle = |j: usize, counted: &Option<f64>| counted.is_some_and(|c| c < SPARE * self.asked[j]);
             let holds_back = |j: usize| self.rounds > 1 || last.surrogates[j] >= SPARE * bounds[j];
             let spare = last.counted.iter().enumerate().any(|(j, counted)| idle(j, counted) && holds_back(j));
@@ -141,10 +141,10 @@ impl<'a> Trainer<'a> {
                     (Some(_), None) if last.kept && counted < SPARE * self.asked[j] => {
                         bounds[j] *= (self.asked[j] / counted.max(1e-12)).min(LOOSEN);
                     }
-                    // The gap shrinks about as the bound does; go a little further than that.
+                    // The gap shrinks roughly in proportion to the bound; go slightly further.
                     (None, Some(_)) if over => {
                         bounds[j] *= (0.9 * self.asked[j] / counted).clamp(0.2, 0.9);
-                        // A bound near zero that does not help: the soft form is too far from the counted one.
+                        // If a bound near zero does not help, the surrogate is too far from the 0/1 rate.
                         if bounds[j] <= 0.3 * self.asked[j] && self.sharpen(j, 0.5) {
                             (bounds[j], missed[j]) = (self.asked[j], None);
                         }
@@ -171,8 +171,8 @@ impl<'a> Trainer<'a> {
         self.conclude(start, eta, notes)
     }
 
-    /// The method proved that the user's bounds cannot be kept together, and none of those that conflict is a softened one,
-    /// which another temperature might yet reconcile.
+    /// Returns whether the solver proved that the requested bounds conflict and none of the conflicting constraints has a
+    /// surrogate, for which a lower temperature might resolve the conflict.
     fn hopeless(&self, last: &Candidate) -> bool {
         let softened = |name: &String| {
             last.point.constraints.iter().zip(&last.counted).any(|(c, counted)| c.name == *name && counted.is_some())
@@ -180,10 +180,10 @@ impl<'a> Trainer<'a> {
         matches!(&self.ended, StopReason::Infeasible { conflicting, .. } if !conflicting.iter().any(softened))
     }
 
-    /// Ends with the best point so far.
+    /// Finishes training with the best point so far.
     fn conclude(&mut self, start: &[f64], eta: Schedule, notes: Vec<Note>) -> Result<Fitted> {
         if self.ended == StopReason::Interrupted {
-            // Who interrupts early should not get a model that breaks the bounds where the start keeps them.
+            // An early interrupt should not return a model that violates the bounds if the start satisfies them.
             let start = run::measure(self.problem, start, self.options.feasibility)?;
             let start = self.candidate(start, &self.asked.clone(), None, None)?;
             self.compete(&start);
@@ -192,7 +192,7 @@ impl<'a> Trainer<'a> {
         self.finish(best, eta, notes)
     }
 
-    /// Lowers the temperature of constraint `j`, if it has one.
+    /// Multiplies the temperature of constraint `j` by `factor`, if it has one. Returns whether it changed.
     fn sharpen(&mut self, j: usize, factor: f64) -> bool {
         let sharpened = factor != 1.0 && self.problem.scale_temperature(j, factor);
         if sharpened {
@@ -201,7 +201,7 @@ impl<'a> Trainer<'a> {
         sharpened
     }
 
-    /// Gives the problem its own bounds and temperatures back.
+    /// Restores the bounds and temperatures of the problem.
     pub(super) fn put_back(&mut self) {
         for j in 0..self.asked.len() {
             self.problem.set_bound(j, self.asked[j]);
@@ -271,12 +271,12 @@ impl<'a> Trainer<'a> {
         })
     }
 
-    /// What constraint `j` may exceed its bound by.
+    /// Returns the tolerance of constraint `j`.
     fn slack(&self, j: usize) -> f64 {
         self.options.feasibility * self.asked[j].abs().max(1.0)
     }
 
-    /// The side that must keep the bound.
+    /// Returns the left-hand side that must satisfy the bound.
     fn enforced(&self, surrogate: f64, counted: Option<f64>) -> f64 {
         match self.options.enforce {
             Enforce::Measured => counted.unwrap_or(surrogate),
@@ -284,12 +284,12 @@ impl<'a> Trainer<'a> {
         }
     }
 
-    /// Nothing more is to be done: the user said so, or the budget is used up.
+    /// Returns whether training must stop, because of an interrupt or the budget.
     fn over(&self) -> bool {
         matches!(self.ended, StopReason::Interrupted) || self.runs.is_exhausted()
     }
 
-    /// The step size with which short runs get furthest. Counted rates say nothing yet.
+    /// Chooses the step size by pilot runs. 0/1 rates are not used at this stage.
     fn pilot(&mut self, start: &[f64], bounds: &[f64]) -> Result<f64> {
         let pilot = Pilot::try_all(
             self,
@@ -297,7 +297,7 @@ impl<'a> Trainer<'a> {
             STEPS,
             |trainer, eta| {
                 let candidate = trainer.run(start, bounds, Schedule::Constant(eta), PILOT, false)?;
-                // If training is interrupted now, this is what there is.
+                // This is the point to return if training is interrupted now.
                 trainer.compete(&candidate);
                 Ok(Some(Score::new(&candidate.point, candidate.point.violation <= trainer.tol)))
             },
@@ -305,7 +305,7 @@ impl<'a> Trainer<'a> {
         Ok(pilot.best().unwrap_or(STEPS[0]))
     }
 
-    /// One training run; its point competes for the best.
+    /// Performs one training run and updates the best point.
     fn round(&mut self, start: &[f64], bounds: &[f64], eta: Schedule, share: f64) -> Result<Candidate> {
         let candidate = self.run(start, bounds, eta, share, true)?;
         self.rounds += 1;
@@ -313,7 +313,7 @@ impl<'a> Trainer<'a> {
         Ok(candidate)
     }
 
-    /// Keeps a point if it is the best so far: what must hold comes first, then the objective.
+    /// Stores a point if it is the best so far: satisfying the enforced constraints comes first, then the objective.
     fn compete(&mut self, candidate: &Candidate) {
         let key = |c: &Candidate| (!c.kept, known(if c.kept { 0.0 } else { c.excess }), known(c.point.objective));
         if self.best.as_ref().is_none_or(|best| key(candidate) < key(best)) {
@@ -321,10 +321,10 @@ impl<'a> Trainer<'a> {
         }
     }
 
-    /// Runs the solver under the given soft bounds with a share of the budget.
+    /// Runs the solver under the given surrogate bounds with a share of the budget.
     fn run(&mut self, start: &[f64], bounds: &[f64], eta: Schedule, share: f64, trace: bool) -> Result<Candidate> {
         for (j, &bound) in bounds.iter().enumerate() {
-            // The method accepts up to tol: what it returns must still keep the bound.
+            // The solver accepts violations up to tol; the returned point must still satisfy the bound.
             self.problem.set_bound(j, if bound > self.tol { bound - self.tol } else { bound });
         }
         let mut solver: Box<FirstOrder<'static>> = match &self.config {
@@ -335,7 +335,7 @@ impl<'a> Trainer<'a> {
             budget: self.runs.share(share),
             record: if trace { Record::default() } else { Record::nothing() },
             seed: self.options.seed,
-            // The bounds are tightened by tol, so what the method accepts is feasible.
+            // The bounds are tightened by tol, so points that the solver accepts are feasible.
             feasibility: self.tol.max(self.options.feasibility),
             threads: self.options.threads,
             ..Options::default()
@@ -355,7 +355,7 @@ impl<'a> Trainer<'a> {
         }
         self.ended = outcome.ended;
 
-        // A run that was cut short may stand at a point that it would not have ended at.
+        // A run that is cut short may stop at an iterate that its output rule would not return.
         let (point, multipliers) = match outcome.best_feasible {
             Some(best) if !outcome.point.feasible => (best, None),
             _ => (outcome.point, outcome.multipliers),
@@ -363,7 +363,7 @@ impl<'a> Trainer<'a> {
         self.candidate(point, bounds, multipliers, outcome.stationary)
     }
 
-    /// A point that competes for the best, measured under the bounds that the problem has now.
+    /// Builds a candidate from a point, measured under the current bounds of the problem.
     fn candidate(
         &self,
         point: Point,
@@ -391,7 +391,7 @@ impl<'a> Trainer<'a> {
     }
 }
 
-/// What is not a number is worse than any number.
+/// Maps NaN to infinity, so that it is worse than any number.
 fn known(v: f64) -> f64 {
     if v.is_nan() { f64::INFINITY } else { v }
 }

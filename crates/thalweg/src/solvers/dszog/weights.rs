@@ -1,5 +1,6 @@
-//! The weights of very many constraints and the moving average of their slopes, and draws from the weights. Only entries that are
-//! not zero are kept and touched: a step costs O(m) simple arithmetic at most, and far less once the weight has gathered on few.
+//! Weights of very many constraints, the moving average of their slopes, and sampling from the weights. Only nonzero entries are
+//! stored and updated: a step costs at most O(m) simple arithmetic, and far less once the weight is concentrated on few
+//! constraints.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,39 +8,39 @@ use crate::math::Rng;
 use crate::sets::simplex::threshold;
 use crate::{Error, Result};
 
-/// A weight and a slope below this are as good as zero beside a sum of 1, even a million times.
+/// Threshold below which a weight and a slope are negligible relative to a sum of 1, even a million of them.
 const NOTHING: f64 = 1e-20;
 
-/// Entries whose weights are summed up together for draws.
+/// Number of entries whose weights are summed together for sampling.
 const BLOCK: usize = 64;
 
-/// How a step moves weights and slopes.
+/// Parameters of an update of weights and slopes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Move {
-    /// Multiplies the slopes: eta_p, divided by the scaling.
+    /// Factor of the slopes: eta_p, divided by the scaling.
     pub step: f64,
     /// Share of the new weights in the mixture.
     pub a: f64,
     /// Share of the new slopes in the moving average.
     pub b: f64,
-    /// Strong concavity.
+    /// Strong-concavity constant.
     pub lambda: f64,
 }
 
-/// p and z_p.
+/// Weights p and the slopes z_p.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Weights {
-    /// How many constraints there are.
+    /// Number of constraints.
     all: usize,
-    /// The constraints that have an entry, ascending; all others have weight 0 and slope 0.
+    /// Constraints with an entry, ascending; all others have weight 0 and slope 0.
     ids: Vec<u32>,
     p: Vec<f64>,
     z: Vec<f64>,
-    /// What the weights are multiplied by, so that they add up to 1.
+    /// Factor of the weights that makes them sum to 1.
     factor: f64,
-    /// What is known of the entries without looking at each.
+    /// Sums and bounds over the entries, available without visiting each one.
     known: Known,
-    /// Sums of p from the left, one for each block.
+    /// Cumulative sums of p, one for each block.
     #[serde(skip)]
     sums: Vec<f64>,
     #[serde(skip)]
@@ -57,21 +58,21 @@ struct Known {
     squares: f64,
     /// The largest slope.
     largest: f64,
-    /// No slope, and no weight before it is multiplied by the factor, is below these.
+    /// Lower bounds on the slopes, and on the weights before multiplication by the factor.
     least_slope: f64,
     least_weight: f64,
 }
 
-/// Entries that are worked on side by side, so that sums need not wait for each other.
+/// Number of entries processed in parallel, so that sums do not depend on each other.
 const LANES: usize = 4;
 
 impl Weights {
-    /// The given weights, which add up to 1, and no slopes.
+    /// Sets the given weights, which sum to 1, and no slopes.
     pub fn start(&mut self, p: &[f64]) {
         self.all = p.len();
         self.ids.clear();
         self.p.clear();
-        // As much as there can ever be: later steps allocate nothing.
+        // Reserve the maximum, so that later steps allocate nothing.
         self.ids.reserve(self.all);
         self.p.reserve(self.all);
         self.z.reserve(self.all);
@@ -88,32 +89,32 @@ impl Weights {
         self.sum_up();
     }
 
-    /// Makes room for `count` slopes at once.
+    /// Reserves memory for `count` slopes at once.
     pub fn reserve(&mut self, count: usize) {
         self.fresh.clear();
         self.fresh.reserve(count);
     }
 
-    /// The weight of every constraint.
+    /// Returns the weight of every constraint.
     pub fn all(&self) -> Vec<f64> {
         let mut all = vec![0.0; self.all];
         self.ids.iter().zip(&self.p).for_each(|(&j, p)| all[j as usize] = self.factor * p);
         all
     }
 
-    /// The Euclidean norm of the slopes.
+    /// Returns the Euclidean norm of the slopes.
     pub fn slope(&self) -> f64 {
         self.known.squares.max(0.0).sqrt()
     }
 
-    /// How many entries a step touches.
+    /// Returns the number of entries that a step updates.
     #[cfg(test)]
     fn entries(&self) -> usize {
         self.ids.len()
     }
 
-    /// `p = (1 - a) p + a proj(p + step z)` and then `z = (1 - b) z - b lambda p`; what the drawn constraints add to z comes by
-    /// [`Weights::add`].
+    /// Computes `p = (1 - a) p + a proj(p + step z)` and then `z = (1 - b) z - b lambda p`. The contribution of the drawn
+    /// constraints to z is added by [`Weights::add`].
     pub fn advance(&mut self, by: Move) -> Result<()> {
         let Move { step, a, b, lambda } = by;
         if !(step * self.known.largest).is_finite() || !self.known.squares.is_finite() {
@@ -122,7 +123,7 @@ impl Weights {
         }
         let mut over = self.over(step);
         if over < 0.0 && self.ids.len() < self.all {
-            // The weights shrink so much that those without an entry take part.
+            // The threshold is negative, so constraints without an entry get a positive weight.
             self.spread();
             over = self.over(step);
         }
@@ -173,14 +174,15 @@ impl Weights {
         Ok(())
     }
 
-    /// The threshold of the projection of `p + step z`, over the entries alone.
+    /// Returns the threshold of the projection of `p + step z`, over the entries only.
     fn over(&mut self, step: f64) -> f64 {
-        // If every entry stays above 0, they are all lowered alike: the weights add up to 1, so the slopes tell by how much.
+        // If every entry stays above 0, all are lowered by the same amount, which follows from the slopes because the weights sum
+        // to 1.
         let alike = step * self.known.slopes / self.p.len() as f64;
         if self.factor * self.known.least_weight + step * self.known.least_slope >= alike {
             return alike;
         }
-        // Within 1 below the largest entry, so that large slopes lose no digits of the weights.
+        // Within 1 below the largest entry, so that large slopes do not cost digits of the weights.
         let origin = step * self.known.largest;
         self.space.clear();
         self.space.reserve(self.p.len());
@@ -188,12 +190,12 @@ impl Weights {
         origin + threshold(p.len(), |k| factor * p[k] + (step * z[k] - origin), 1.0, &mut self.space)
     }
 
-    /// Gives every constraint an entry.
+    /// Creates an entry for every constraint.
     fn spread(&mut self) {
         let kept = self.ids.len();
         self.p.resize(self.all, 0.0);
         self.z.resize(self.all, 0.0);
-        // From the back: an entry never moves to a smaller place.
+        // From the back, because an entry never moves to a smaller index.
         for k in (0..kept).rev() {
             let to = self.ids[k] as usize;
             let entry = (std::mem::take(&mut self.p[k]), std::mem::take(&mut self.z[k]));
@@ -221,7 +223,7 @@ impl Weights {
         self.sum_up();
     }
 
-    /// Brings the sums of blocks up to date.
+    /// Updates the cumulative sums of the blocks.
     fn sum_up(&mut self) {
         let mut total = 0.0;
         self.sums.clear();
@@ -232,7 +234,7 @@ impl Weights {
         self.factor = 1.0 / total;
     }
 
-    /// Draws `count` constraints from the weights: each once, ascending, with the number of times. Right after
+    /// Draws `count` constraints from the weights: each listed once, ascending, with its multiplicity. Call it right after
     /// [`Weights::start`] or [`Weights::advance`].
     pub fn draw(&self, count: usize, rng: &mut Rng, drawn: &mut Vec<u32>, times: &mut Vec<f64>) {
         drawn.clear();
@@ -245,7 +247,7 @@ impl Weights {
             let from = block * BLOCK;
             let mut chosen = from;
             for (k, &p) in self.p.iter().enumerate().skip(from).take(BLOCK) {
-                // One without weight is never drawn, whatever the rounding.
+                // An entry with zero weight is never drawn, whatever the rounding.
                 if p > 0.0 {
                     chosen = k;
                     left -= p;
@@ -269,7 +271,7 @@ impl Weights {
         });
     }
 
-    /// The first slopes, `-lambda p`.
+    /// Initialises the slopes to `-lambda p`.
     pub fn decay(&mut self, lambda: f64) {
         for (p, z) in self.p.iter().zip(&mut self.z) {
             *z = -lambda * p;
@@ -334,7 +336,7 @@ mod tests {
     use crate::math::vec;
     use crate::sets::{Set, Simplex, Warm};
 
-    /// The same with every entry written out.
+    /// Reference implementation with all entries stored.
     struct Plain {
         p: Vec<f64>,
         z: Vec<f64>,
@@ -362,7 +364,7 @@ mod tests {
             let mut weights = Weights::default();
             weights.start(&twin.p);
             for t in 0..3000 {
-                // Seasons: large slopes, small slopes, none at all.
+                // Alternate between large slopes, small slopes and zero slopes.
                 let size = [300.0, 0.05, 0.0][(t / 100) % 3];
                 let step = 0.01 / (weights.slope().sqrt() + 1e-8);
                 assert!((weights.slope() - vec::norm(&twin.z)).abs() <= 1e-9 * vec::norm(&twin.z), "{t}");

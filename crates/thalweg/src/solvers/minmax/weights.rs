@@ -1,10 +1,10 @@
-//! The weights P over samples during a run of a min-max method: drawn from, raised at a few samples and projected onto
-//! [`ChiSquare`] in every step. Which weights are raised, and by how much, is decided by the solver.
+//! Weights P over samples during a run of a min-max solver: sampled from, increased at a few samples and projected onto
+//! [`ChiSquare`] in every step. The solver decides which weights are increased, and by how much.
 //!
-//! Two forms of the same numbers. [`Dense`] keeps every weight and projects all of them. [`Tree`] uses that a projection maps all
-//! weights but the raised ones alike: `u -> max(-c, u / kap - tau)`, u = p - 1/n. It keeps keys q in a search tree and one affine map
-//! `u = scale (q - middle) + height` for all of them, so that a projection changes the map, and the keys of those at the floor,
-//! which are one node.
+//! There are two representations of the same numbers. [`Dense`] stores every weight and projects all of them. [`Tree`] exploits
+//! that a projection applies the same map to all weights except the increased ones: `u -> max(-c, u / kap - tau)`, u = p - 1/n.
+//! It stores keys q in a search tree and one affine map `u = scale (q - middle) + height` for all of them, so that a projection
+//! changes only the map and the keys of the samples at the floor, which share one node.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,10 +13,10 @@ use crate::sets::chi_square::Top;
 use crate::sets::{ChiSquare, Warm};
 use crate::{Error, Result};
 
-/// The most that a weight may be raised by: keys and their squares stay in range.
+/// Largest increase of a weight, so that keys and their squares stay in range.
 const MOST: f64 = 1e100;
 
-/// Weights in one of the two forms.
+/// Weights in one of the two representations.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Weights {
     Dense(Dense),
@@ -24,12 +24,12 @@ pub(crate) enum Weights {
 }
 
 impl Weights {
-    /// Equal weights.
+    /// Creates equal weights.
     pub(crate) fn new(set: ChiSquare, tree: bool) -> Self {
         if tree { Weights::Tree(Tree::new(set)) } else { Weights::Dense(Dense::new(set)) }
     }
 
-    /// Makes all weights equal again.
+    /// Resets all weights to be equal.
     pub(crate) fn reset(&mut self) {
         match self {
             Weights::Dense(dense) => dense.reset(),
@@ -37,7 +37,7 @@ impl Weights {
         }
     }
 
-    /// The sample that a number in [0, 1) falls on, where each has a part of that interval as long as its weight.
+    /// Returns the sample that a number in [0, 1) selects, where each sample occupies an interval as long as its weight.
     pub(crate) fn find(&self, part: f64) -> usize {
         match self {
             Weights::Dense(dense) => dense.find(part),
@@ -45,7 +45,7 @@ impl Weights {
         }
     }
 
-    /// p_i.
+    /// Returns p_i.
     pub(crate) fn weight(&self, sample: usize) -> f64 {
         match self {
             Weights::Dense(dense) => dense.p[sample],
@@ -74,7 +74,7 @@ impl Weights {
     }
 }
 
-/// Every weight written out.
+/// Weights stored one by one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Dense {
     set: ChiSquare,
@@ -114,31 +114,33 @@ impl Dense {
     }
 }
 
-/// No node.
+/// Index that stands for no node.
 const NONE: u32 = u32::MAX;
-/// The scale below which keys are written anew. Digits are lost by none, but keys must stay far from the ends of the range.
+/// Scale below which keys are rewritten. A small scale loses no digits, but keys must stay far from the ends of the
+/// floating-point range.
 const TINY: f64 = 1e-50;
-/// How far the middle may go, in weights that are usual, before keys are written anew: a new key is rounded as the middle is.
+/// Largest distance of the middle, relative to a typical weight, before keys are rewritten: a new key has the rounding error of
+/// the middle.
 const FAR: f64 = 1e4;
 
-/// Samples with one key.
+/// Node of samples with the same key.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Node {
     key: f64,
-    /// Of the keys of the samples at and below this node: their sum, and that of their squares.
+    /// Sum of the keys of the samples in this subtree, and of their squares.
     sum: f64,
     squares: f64,
-    /// The number of samples at and below this node, and at it.
+    /// Number of samples in this subtree, and at this node.
     count: u32,
     own: u32,
     left: u32,
     right: u32,
     parent: u32,
-    /// The sample, where there is one; the number of the list of samples, where there are more.
+    /// The sample if there is a single one; otherwise the index of the list of samples.
     member: u32,
 }
 
-/// How many samples, the sum of their keys and of the squares.
+/// Number of samples, sum of their keys, and sum of the squares.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     count: u32,
@@ -160,33 +162,33 @@ impl Sums {
     }
 }
 
-/// Weights by an order-statistic treap, in arrays: steps cost the depth of the tree.
+/// Weights in an order-statistic treap, stored in arrays: a step costs the depth of the tree.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Tree {
     set: ChiSquare,
     nodes: Vec<Node>,
     free: Vec<u32>,
     root: u32,
-    /// The node of the samples at the floor, leftmost in the tree.
+    /// Node of the samples at the floor, leftmost in the tree.
     floor: u32,
-    /// Samples of nodes that have more than one, and lists that are not in use.
+    /// Lists of samples for nodes with more than one, and unused lists.
     lists: Vec<Vec<u32>>,
     free_lists: Vec<u32>,
-    /// By sample: its node, and its place in the list there.
+    /// For each sample, its node and its position in the node's list.
     node_of: Vec<u32>,
     place: Vec<u32>,
     /// u = scale (q - middle) + height
     scale: f64,
     middle: f64,
     height: f64,
-    /// Projections since keys were last written.
+    /// Number of projections since keys were last rewritten.
     age: u64,
-    /// Working space.
+    /// Buffer.
     #[serde(skip)]
     order: Vec<u32>,
 }
 
-/// Heap order of a node: a hash of its number, so that it needs no memory and no generator.
+/// Returns the heap priority of a node: a hash of its index, which needs neither memory nor a generator.
 fn rank(node: u32) -> u64 {
     let mut x = u64::from(node).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -256,7 +258,7 @@ impl Tree {
         &mut self.nodes[node as usize]
     }
 
-    /// All samples at and below a node.
+    /// Returns the sums over the subtree of a node.
     fn below(&self, node: u32) -> Sums {
         if node == NONE {
             return Sums::default();
@@ -265,7 +267,7 @@ impl Tree {
         Sums { count, sum, squares }
     }
 
-    /// The samples at a node.
+    /// Returns the sums over the samples at a node.
     fn own(&self, node: u32) -> Sums {
         let Node { own, key, .. } = *self.at(node);
         let times = f64::from(own);
@@ -276,12 +278,12 @@ impl Tree {
         1.0 / self.set.samples() as f64
     }
 
-    /// p of a key.
+    /// Returns the weight p of a key.
     fn value(&self, key: f64) -> f64 {
         (self.equal() + (self.scale * (key - self.middle) + self.height)).max(self.set.floor())
     }
 
-    /// p of the samples at a node.
+    /// Returns the weight p of the samples at a node.
     fn value_at(&self, node: u32) -> f64 {
         if node == self.floor { self.set.floor() } else { self.value(self.at(node).key) }
     }
@@ -290,7 +292,7 @@ impl Tree {
         self.value_at(self.node_of[sample])
     }
 
-    /// The sum of p of some samples.
+    /// Returns the total weight of some samples.
     fn mass(&self, of: Sums) -> f64 {
         let count = f64::from(of.count);
         count * (self.equal() + self.height) + self.scale * (of.sum - count * self.middle)
@@ -298,7 +300,8 @@ impl Tree {
 
     fn find(&self, part: f64) -> usize {
         let mut left = part * self.mass(self.below(self.root));
-        // From the largest on. Rounding may send the search beyond the last one; it then ends at the last one with a weight.
+        // Search from the largest weight. If rounding leads beyond the last sample, the last one with positive weight is
+        // returned.
         let (mut node, mut last) = (self.root, self.root);
         while node != NONE {
             let Node { left: lower, right: upper, own, .. } = *self.at(node);
@@ -342,7 +345,7 @@ impl Tree {
         }
     }
 
-    /// proj_U: finds the samples above the floor, sets the map, and puts the others at the floor.
+    /// Applies proj_U: finds the samples above the floor, updates the map, and moves the others to the floor.
     fn project(&mut self) {
         let set = self.set;
         let scale = self.scale;
@@ -358,7 +361,7 @@ impl Tree {
         self.put_at_floor((set.samples() - top.count) as u32);
     }
 
-    /// The largest keys as long as each fits, given those above it.
+    /// Collects the largest keys as long as `fits` holds for each, given those above it.
     fn largest(&self, fits: impl Fn(Top, f64) -> bool) -> Top {
         let (mut node, mut above) = (self.root, Sums::default());
         while node != NONE {
@@ -374,7 +377,7 @@ impl Tree {
         above.top()
     }
 
-    /// The `count` samples with the smallest keys become one node, whose key is that of the floor.
+    /// Merges the `count` samples with the smallest keys into one node with the key of the floor.
     fn put_at_floor(&mut self, count: u32) {
         self.floor = NONE;
         if count == 0 {
@@ -406,7 +409,7 @@ impl Tree {
         node
     }
 
-    /// Makes one node of two that are not in the tree; the shorter list moves, for every sample that moves must be told.
+    /// Merges two nodes that are not in the tree. The shorter list is moved, because every moved sample must be updated.
     fn merge(&mut self, a: u32, b: u32) -> u32 {
         let (from, to) = if self.at(a).own < self.at(b).own { (a, b) } else { (b, a) };
         let Node { own, member, .. } = *self.at(from);
@@ -423,7 +426,7 @@ impl Tree {
         to
     }
 
-    /// A sample becomes one of a node's. The sums are left as they were.
+    /// Adds a sample to a node. The sums are not updated.
     fn join(&mut self, sample: u32, node: u32) {
         let Node { own, member, .. } = *self.at(node);
         if own == 1 {
@@ -446,7 +449,7 @@ impl Tree {
         })
     }
 
-    /// Takes a sample out of its node, and the node out of the tree if it was the last one there.
+    /// Removes a sample from its node, and the node from the tree if it was the last sample.
     fn take_out(&mut self, sample: u32) {
         let node = self.node_of[sample as usize];
         let Node { own, member, .. } = *self.at(node);
@@ -473,7 +476,7 @@ impl Tree {
         self.refresh_up(node);
     }
 
-    /// Puts a sample that is in no node where its key belongs.
+    /// Inserts a sample that is in no node according to its key.
     fn put_in(&mut self, sample: u32, key: f64) {
         let mut node = self.root;
         while node != NONE {
@@ -500,7 +503,7 @@ impl Tree {
         self.attach(node);
     }
 
-    /// Puts a node that is not in the tree where its key belongs.
+    /// Inserts a node that is not in the tree according to its key.
     fn attach(&mut self, node: u32) {
         let key = self.at(node).key;
         let (mut parent, mut next, mut lower) = (NONE, self.root, false);
@@ -527,7 +530,7 @@ impl Tree {
         self.refresh_up(node);
     }
 
-    /// Takes a node out of the tree; its samples stay its own.
+    /// Removes a node from the tree; its samples remain attached to it.
     fn detach(&mut self, node: u32) {
         loop {
             let Node { left, right, .. } = *self.at(node);
@@ -539,11 +542,11 @@ impl Tree {
         }
         let parent = self.at(node).parent;
         self.replace(parent, node, NONE);
-        // Whoever was lifted is an ancestor of the place that is now empty.
+        // Every rotated node is an ancestor of the removed position.
         self.refresh_up(parent);
     }
 
-    /// Puts a node in the place of its parent, which becomes its child.
+    /// Rotates a node into the position of its parent, which becomes its child.
     fn lift(&mut self, node: u32) {
         let Node { left, right, parent, .. } = *self.at(node);
         let above = self.at(parent).parent;
@@ -564,7 +567,7 @@ impl Tree {
         self.replace(above, parent, node);
     }
 
-    /// `child` of `parent`, or the root, is now another one.
+    /// Replaces `child` of `parent`, or the root, by `new`.
     fn replace(&mut self, parent: u32, child: u32, new: u32) {
         match parent {
             NONE => self.root = new,
@@ -573,7 +576,7 @@ impl Tree {
         }
     }
 
-    /// Adds the sums of a node up anew from its children.
+    /// Recomputes the sums of a node from its children.
     fn refresh(&mut self, node: u32) {
         let Node { left, right, .. } = *self.at(node);
         let Sums { count, sum, squares } = self.below(left).and(self.own(node)).and(self.below(right));
@@ -581,7 +584,7 @@ impl Tree {
         (here.count, here.sum, here.squares) = (count, sum, squares);
     }
 
-    /// The same for a node and all above it.
+    /// Recomputes the sums of a node and all its ancestors.
     fn refresh_up(&mut self, node: u32) {
         let mut node = node;
         while node != NONE {
@@ -590,7 +593,7 @@ impl Tree {
         }
     }
 
-    /// Writes every key as the u that it stands for.
+    /// Replaces every key by the value u that it represents.
     fn rewrite(&mut self) {
         let mut order = std::mem::take(&mut self.order);
         order.clear();
@@ -616,7 +619,7 @@ mod tests {
     use super::*;
     use crate::math::rng::{Purpose, Rng};
 
-    /// Order, heap, parents, sums, lists and the way back from samples, and what P itself must keep.
+    /// Checks order, heap property, parents, sums, lists, the map from samples to nodes, and the constraints on P.
     fn check(tree: &Tree) {
         let n = tree.set.samples();
         let mut stack = vec![tree.root];
@@ -665,7 +668,8 @@ mod tests {
         worst: f64,
     }
 
-    /// The same raises in both forms; the largest difference of weights, in equal weights.
+    /// Applies the same increases in both representations and returns the largest difference of weights, relative to equal
+    /// weights.
     fn compare(n: usize, rho: f64, delta: f64, eta: f64, batch: usize, steps: usize) -> Seen {
         let set = ChiSquare::new(n, rho, delta).unwrap();
         let mut rng = Rng::new(5, Purpose::Sampling);
@@ -676,7 +680,7 @@ mod tests {
             moves.clear();
             for _ in 0..batch {
                 let i = tree.find(rng.uniform());
-                // Losses that differ from sample to sample, are 0 for some and below 0 for others.
+                // Losses that vary between samples; some are 0 and some negative.
                 let loss = (i % 7) as f64 * rng.uniform() - if i % 11 == 3 { 1.0 } else { 0.0 };
                 moves.push((i as u32, eta * loss / dense.p[i] / batch as f64));
             }
@@ -729,7 +733,8 @@ mod tests {
         }
     }
 
-    /// A weight at the floor of 1e-5 / n is raised by n 1e5 and more, with the ball idle and not: no digits of the others go.
+    /// A weight at the floor of 1e-5 / n is increased by n 1e5 and more, with the ball inactive and active: the others lose no
+    /// digits.
     #[test]
     fn huge_raises_lose_no_digits() {
         for rho in [1.0, 100.0, 1e9] {
@@ -748,7 +753,7 @@ mod tests {
         }
     }
 
-    /// Both forms give each sample a part of [0, 1) that is as long as its weight.
+    /// Both representations give each sample an interval of [0, 1) as long as its weight.
     #[test]
     fn samples_are_found_by_their_weight() {
         let set = ChiSquare::new(40, 1e4, 0.0).unwrap();
@@ -767,14 +772,14 @@ mod tests {
                 assert!((got - wanted).abs() < 2.0 / f64::from(parts), "sample {i}: {got} against {wanted}");
             }
             assert!((0..40).any(|i| weights.weight(i) == 0.0), "no weight is at the floor of 0");
-            // The ends of the interval find a sample that can be drawn.
+            // The ends of the interval select a sample with positive weight.
             for part in [0.0, 1.0 - f64::EPSILON / 2.0] {
                 assert!(weights.weight(weights.find(part)) > 0.0);
             }
         }
     }
 
-    /// Losses 1 and 3: P goes to (.4, .6), where the worst case is 2.2.
+    /// Losses 1 and 3: P converges to (.4, .6), where the worst case is 2.2.
     #[test]
     fn constant_losses_drive_the_weights_to_the_worst_case() {
         let mut weights = Weights::new(ChiSquare::new(2, 0.04, 0.0).unwrap(), true);
