@@ -5,7 +5,7 @@ use thalweg::certify::{Certificate, ZerothOrderReport};
 use thalweg::oracle::Source;
 use thalweg::solvers::Stationary;
 
-/// Describes the gradient norm of an inf-projection problem at a point.
+/// Describes the distance to stationarity of an inf-projection problem at a point.
 pub fn slope_words(slope: f64) -> String {
     format!(
         "stationarity: distance {slope:.2e} from 0 to the subdifferential of the objective plus the normal cone of the domain\n"

@@ -154,7 +154,7 @@ pub struct Measured {
     /// What the solver proved about the problem with the surrogate bounds.
     #[serde(default)]
     pub stationary: Option<Stationary>,
-    /// Gradient norm of the objective at the model, if it has the form of an inf-projection.
+    /// Distance to stationarity of the objective at the model, if it has the form of an inf-projection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slope: Option<f64>,
     /// Number of training runs after the pilot run.
