@@ -63,7 +63,7 @@ impl Known {
     }
 }
 
-/// The indices 0, 1, 2, …, of which a function receives all or some.
+/// Indices 0, 1, 2, …, of which a function receives all or some.
 pub struct Indices {
     every: Py<PyArray1<i64>>,
 }

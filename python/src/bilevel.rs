@@ -54,7 +54,7 @@ struct Functions {
     interrupt: Py<Interrupt>,
 }
 
-/// A bilevel problem in callables.
+/// Bilevel problem in callables.
 #[pyclass(frozen, module = "thalweg._core")]
 pub struct BilevelCallables(Arc<Functions>);
 
@@ -420,8 +420,9 @@ type Ran<'py> = (Option<Bound<'py, PyAny>>, String, Option<PyErr>);
 
 #[pymethods]
 impl BilevelCallables {
-    /// Each function is (function, gradient, product): the gradient is a callable or True (the function returns both), the
-    /// product a callable or None. `constraints` also has the number of values. `interrupt` ends any work on this problem.
+    /// Builds a problem. Each function is (function, gradient, product): the gradient is a callable or True (the function
+    /// returns both), the product a callable or None. `constraints` also has the number of values. `interrupt` ends any work on
+    /// this problem.
     #[new]
     fn new(
         dims: (usize, usize),

@@ -36,7 +36,7 @@ enum Constraints {
     Known(Known),
 }
 
-/// A problem with function values only.
+/// Problem with function values only.
 #[pyclass(frozen, module = "thalweg._core")]
 pub struct BlackBox {
     dim: usize,
@@ -58,7 +58,8 @@ pub struct BlackBox {
 
 #[pymethods]
 impl BlackBox {
-    /// `constraints` is (function, count) or (matrix, low, high), and `name` returns the name of a constraint for its index.
+    /// Builds a problem. `constraints` is (function, count) or (matrix, low, high), and `name` returns the name of a constraint
+    /// for its index.
     #[new]
     #[pyo3(signature = (dim, fun, *, constraints=None, name=None, vectorized=false, domain=None, samples=None))]
     fn new(

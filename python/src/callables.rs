@@ -36,7 +36,7 @@ struct Inequality {
     scale: f64,
 }
 
-/// A problem in callables.
+/// Problem in callables.
 #[pyclass(frozen, module = "thalweg._core")]
 pub struct Callables {
     dim: usize,
@@ -91,9 +91,10 @@ impl Visit {
 
 #[pymethods]
 impl Callables {
-    /// `objective` is (fun, jac): jac is None, True (fun returns both) or a callable. `functions` has (name, fun, jac, values)
-    /// for callables and (matrix,) for linear ones; `inequalities` has (name, function, value, sign, shift, scale). `domain` is
-    /// a dictionary with bounds, a ball or a simplex. `rho` is (rho_f, rho_g), or None if they are to be estimated.
+    /// Builds a problem. `objective` is (fun, jac): jac is None, True (fun returns both) or a callable. `functions` has (name,
+    /// fun, jac, values) for callables and (matrix,) for linear ones; `inequalities` has (name, function, value, sign, shift,
+    /// scale). `domain` is a dictionary with bounds, a ball or a simplex. `rho` is (rho_f, rho_g), or None if they are to be
+    /// estimated.
     #[new]
     #[pyo3(signature = (dim, objective, functions, inequalities, domain=None, samples=None, rho=None))]
     fn new(

@@ -24,7 +24,7 @@ use crate::error::{broken, of_lab, of_library};
 use crate::values::{python, settings, table};
 use crate::watch::{Interrupt, Raised, Watcher, alone};
 
-/// A learning problem on rows in memory.
+/// Learning problem on rows in memory.
 #[pyclass(frozen, module = "thalweg._core")]
 pub struct Learning(Mutex<learn::Learning>);
 
@@ -75,11 +75,11 @@ impl Learning {
 
 #[pymethods]
 impl Learning {
-    /// `features` is a dense array or the parts of compressed rows, `labels` has +1 and -1, `groups` is (codes, names). With
-    /// `merge`, identical rows become one with the sum of their weights. Reference values are those of the problem `like`, if
-    /// given. With `kernel`, centres and gamma, the columns are Gaussian kernel values of the rows with the centres. The
-    /// variables stay in the ball of the given `radius` around 0, which may be infinite; without it, the problem uses its
-    /// default.
+    /// Builds a problem. `features` is a dense array or the parts of compressed rows, `labels` has +1 and -1, `groups` is
+    /// (codes, names). With `merge`, identical rows become one with the sum of their weights. Reference values are those of the
+    /// problem `like`, if given. With `kernel`, centres and gamma, the columns are Gaussian kernel values of the rows with the
+    /// centres. The variables stay in the ball of the given `radius` around 0, which may be infinite; without it, the problem
+    /// uses its default.
     #[new]
     #[pyo3(signature = (features, labels, minimize, subject_to, *, groups=None, weights=None, intercept=true, merge=false, like=None, kernel=None, radius=None))]
     fn new(
@@ -310,7 +310,7 @@ impl Incremental {
         SolverName::Mspg.as_str()
     }
 
-    /// `settings_of_solver` are those of MSPG; `state` is the state from a pickle.
+    /// Creates the solver. `settings_of_solver` are those of MSPG; `state` is the state from a pickle.
     #[new]
     #[pyo3(signature = (settings_of_solver, seed, state=None))]
     fn new(settings_of_solver: &Bound<'_, PyDict>, seed: u64, state: Option<Vec<u8>>) -> PyResult<Self> {

@@ -23,7 +23,7 @@ pub fn alone<T: Send>(work: impl FnOnce() -> PyResult<T> + Send) -> PyResult<T> 
     with_threads(1, work).map_err(of_library)?
 }
 
-/// A flag that ends a run at its next step.
+/// Flag that ends a run at its next step.
 #[pyclass(frozen, module = "thalweg._core")]
 #[derive(Default)]
 pub struct Interrupt {
@@ -54,7 +54,7 @@ impl Interrupt {
     }
 }
 
-/// The first exception that Python raised during a run. The run ends, and the exception is raised again, unchanged.
+/// First exception that Python raised during a run. The run ends, and the exception is raised again, unchanged.
 #[derive(Clone, Default)]
 pub struct Raised(Arc<Mutex<Option<PyErr>>>);
 

@@ -24,7 +24,7 @@ pub const NAMES: [&str; 6] = ["toy", "interval", "quadratic", "pricing", "hyper-
 /// Default slack of the follower responses at which a point is evaluated.
 const SLACK: f64 = 1e-6;
 
-/// A bilevel problem as named in `[data]`: `bilevel = "toy"`, or a table with its name and parameters.
+/// Bilevel problem as named in `[data]`: `bilevel = "toy"`, or a table with its name and parameters.
 #[derive(Debug, Clone)]
 pub struct Named {
     name: String,
@@ -198,7 +198,7 @@ pub struct BilevelInstance {
     slack: f64,
 }
 
-/// The `bilevel` keys of `[problem]`: those of [`Form`], and the slack at which a point is evaluated.
+/// Table `bilevel` of `[problem]`: the keys of [`Form`], and the slack at which a point is evaluated.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FormSpec {
     form: Form,

@@ -283,7 +283,7 @@ fn info(set: &Set, common: &Common) -> Result<String> {
     let place = catalogue::find(set, &options);
     let entry = Entry::new(set, &place);
     let (counted, missing) = match place {
-        // A missing set is not an error here: the answer explains how to obtain it.
+        // A missing set is not an error here: the output explains how to obtain it.
         Place::Missing => (None, Some(catalogue::missing(set, &options).to_string())),
         _ => (Some(catalogue::count(set.name, &options)?), None),
     };

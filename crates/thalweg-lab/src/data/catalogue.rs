@@ -23,7 +23,7 @@ use crate::{Error, Result};
 /// Environment variable for a directory with data files.
 pub const VARIABLE: &str = "THALWEG_DATA";
 
-/// Where to search for files.
+/// Options for finding and generating data sets.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Directory given by the user, searched before all others.

@@ -37,7 +37,7 @@ pub(super) struct Prepared {
     pub(super) unknown: usize,
 }
 
-/// Which rows are kept, by their cell in a column.
+/// Rule for keeping rows by their cell in a column.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Rule {
     /// Keeps rows with a number from the first to the second, both included. An empty cell is not a number, and its row is
@@ -66,7 +66,7 @@ pub(super) enum Code {
 }
 use Code::{Full, Scaled, Signed, TwoValued, WithoutFirst};
 
-/// The races in ProPublica's tables.
+/// Races in ProPublica's tables.
 const RACES: &[&str] = &["African-American", "Asian", "Caucasian", "Hispanic", "Native American", "Other"];
 
 /// Rows and columns as in publications with n = 6,172 and d = 16. The filter is ProPublica's own.

@@ -72,7 +72,7 @@ pub(super) struct Reading {
     pub(super) recipe: Option<&'static Recipe>,
 }
 
-/// Which cells of the group column put a row into the first group; all others put it into the second.
+/// Cells of the group column that put a row into the first group; all others put it into the second.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum First {
     /// These words.

@@ -177,7 +177,7 @@ pub enum By {
     Validation,
 }
 
-/// Which cells qualify.
+/// Feasibility required of the cells that qualify.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum FeasibilityRule {

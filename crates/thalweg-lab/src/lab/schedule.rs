@@ -30,7 +30,7 @@ pub struct RunOptions {
     pub fresh: bool,
     /// Interval between two checkpoints of a run.
     pub checkpoint_every: Duration,
-    /// Where to search for data sets.
+    /// Options for finding data sets.
     pub catalogue: catalogue::Options,
     /// Ends the run soon when set by another thread.
     pub interrupt: Arc<AtomicBool>,

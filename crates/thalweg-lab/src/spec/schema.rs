@@ -17,7 +17,7 @@ pub struct Spec {
     pub seed: u64,
     /// Number of threads for sums over rows; results do not depend on it, bit for bit. Default 1.
     pub threads: Option<usize>,
-    /// A constraint is satisfied if its value is at most `feasibility * max(1, |bound|)`. Default 1e-6.
+    /// Feasibility tolerance: a constraint is satisfied if its value is at most `feasibility * max(1, |bound|)`. Default 1e-6.
     pub feasibility: Option<f64>,
     /// Whether a returned point that violates constraints is projected onto them. Default false.
     #[serde(default)]
@@ -27,11 +27,11 @@ pub struct Spec {
     pub(crate) certificate: Option<Value>,
     /// Metrics at recorded points: "accuracy", and sums of terms. By default the accuracy, if there are held-out rows.
     pub measure: Option<Vec<String>>,
-    /// The data.
+    /// Data.
     pub data: DataSpec,
-    /// The problem.
+    /// Problem.
     pub problem: ProblemSpec,
-    /// The solver: its `name` and its settings.
+    /// Solver: its `name` and its settings.
     pub(crate) solver: toml::Table,
     /// Limits on iterations, passes, samples and seconds.
     pub budget: Budget,
@@ -43,7 +43,7 @@ pub struct Spec {
     pub stop: StoppingRule,
 }
 
-/// The `[data]` table.
+/// Table `[data]` of a spec.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataSpec {
@@ -64,7 +64,7 @@ pub struct DataSpec {
     pub scale: bool,
     /// Columns (counted from 1) that are not features of the model and that `covariance` constrains.
     pub sensitive: Option<Vec<usize>>,
-    /// A kernel model: "rbf", or `{ rbf = gamma }`. The variables are then the weights of the training rows.
+    /// Kernel model: "rbf", or `{ rbf = gamma }`. The variables are then the weights of the training rows.
     pub(crate) kernel: Option<Value>,
     /// Number of columns of the file; by default the largest index in it.
     pub columns: Option<usize>,
@@ -81,7 +81,7 @@ pub struct DataSpec {
     pub validation_fraction: Option<f64>,
 }
 
-/// The `[problem]` table.
+/// Table `[problem]` of a spec.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProblemSpec {
