@@ -1,5 +1,5 @@
-//! Python functions: what they are given, and what they answer, numbers, vectors and Jacobians in whatever form, or a sentence about
-//! what they are instead. What is asked and when is decided elsewhere.
+//! Arguments and return values of Python functions: reads numbers, vectors and Jacobians in any common form, with an error
+//! message for anything else. The callers decide what is evaluated and when.
 
 use numpy::{PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -12,28 +12,28 @@ use thalweg::sets::{Ball, Bounds, Simplex};
 use crate::arrays::floats;
 use crate::error::of_library;
 
-/// How the subgradients of a function are had.
+/// Source of the subgradients of a function.
 pub enum Slope {
-    /// Not at all.
+    /// No subgradients.
     None,
-    /// By a function of their own.
+    /// A separate function.
     Call(Py<PyAny>),
-    /// Together with the value.
+    /// Returned together with the value.
     WithValue,
 }
 
-/// A Python function and how its subgradients are had.
+/// Python function and the source of its subgradients.
 pub struct Callable {
-    /// What messages call it.
+    /// Name in messages.
     pub name: String,
-    /// Its value.
+    /// Function that returns the value.
     pub value: Py<PyAny>,
-    /// Its subgradients.
+    /// Source of the subgradients.
     pub slope: Slope,
 }
 
 impl Callable {
-    /// `slope` is None, a function, or anything else if it comes with the value.
+    /// Creates a callable. `slope` is None, a function, or any other object if the subgradient is returned with the value.
     pub fn new(name: String, value: Bound<'_, PyAny>, slope: Bound<'_, PyAny>) -> Self {
         let slope = if slope.is_none() {
             Slope::None
@@ -46,38 +46,38 @@ impl Callable {
     }
 }
 
-/// Numbers that are known or not; the memory stays.
+/// Cached numbers; the memory is reused.
 #[derive(Default)]
 pub struct Known {
-    /// Whether they are.
+    /// Whether the numbers are valid.
     pub known: bool,
-    /// The numbers.
+    /// Numbers.
     pub numbers: Vec<f64>,
 }
 
 impl Known {
-    /// Space for so many numbers; whoever fills it says that they are known.
+    /// Returns space for this many numbers; the caller sets `known` after filling it.
     pub fn room(&mut self, count: usize) -> &mut [f64] {
         self.numbers.resize(count, 0.0);
         &mut self.numbers
     }
 }
 
-/// The numbers 0, 1, 2, …, all of which or some of which a function is asked for.
+/// Indices 0, 1, 2, …, of which a function receives all or some.
 pub struct Indices {
     every: Py<PyArray1<i64>>,
 }
 
 impl Indices {
-    /// Of so many.
+    /// Creates this many indices.
     pub fn new(py: Python<'_>, count: usize) -> PyResult<Self> {
         let every = PyArray1::from_iter(py, 0..count as i64);
-        // It is given to every call: nobody may change it.
+        // The array is passed to every call, so it is read-only.
         every.call_method("setflags", (), Some(&[("write", false)].into_py_dict(py)?))?;
         Ok(Indices { every: every.unbind() })
     }
 
-    /// Those that are picked, as an array that is new unless it has all.
+    /// Returns the picked indices as an array, which is shared if it has all of them and new otherwise.
     pub fn of<'py>(&self, py: Python<'py>, pick: Pick) -> Bound<'py, PyArray1<i64>> {
         match pick {
             Pick::All => self.every.bind(py).clone(),
@@ -86,7 +86,7 @@ impl Indices {
     }
 }
 
-/// The domain that a dictionary describes: bounds, a ball or a simplex.
+/// Reads the domain from a dictionary: bounds, a ball or a simplex.
 pub fn domain(given: Option<&Bound<'_, PyDict>>) -> PyResult<Domain> {
     let Some(given) = given else { return Ok(Domain::Everywhere) };
     let get = |key: &str| given.get_item(key);
@@ -107,18 +107,18 @@ pub fn domain(given: Option<&Bound<'_, PyDict>>) -> PyResult<Domain> {
     }
 }
 
-/// What a callable answered that cannot be used.
+/// Returns an error about a return value that cannot be used.
 pub fn wrong(answer: &Bound<'_, PyAny>, began: &str, wanted: &str) -> PyErr {
     let kind = answer.get_type().name().map_or_else(|_| "something else".into(), |name| name.to_string());
     PyTypeError::new_err(format!("{began} a {kind}; expected {wanted}"))
 }
 
-/// One number.
+/// Reads one number.
 pub fn number(answer: &Bound<'_, PyAny>, name: &str) -> PyResult<f64> {
     if let Ok(value) = answer.cast::<PyFloat>() {
         return Ok(value.value());
     }
-    // Other numbers of numpy, and an array with one number, as some functions return.
+    // Other numbers of NumPy, and arrays with one number, which some functions return.
     if let Ok(value) = answer.call_method0("item").and_then(|item| item.extract::<f64>()) {
         return Ok(value);
     }
@@ -131,7 +131,7 @@ pub fn number(answer: &Bound<'_, PyAny>, name: &str) -> PyResult<f64> {
     Err(wrong(answer, &format!("{name} returned"), "a number"))
 }
 
-/// Copies the numbers of an answer, whatever their shape.
+/// Copies the numbers of a return value, whatever its shape.
 pub fn vector(answer: &Bound<'_, PyAny>, began: &str, out: &mut [f64]) -> PyResult<()> {
     if let Ok(array) = answer.cast::<PyArray1<f64>>()
         && array.len() == out.len()
@@ -158,7 +158,7 @@ pub fn rows_of(answer: &Bound<'_, PyAny>, began: &str, (rows, columns): (usize, 
         out.iter_mut().zip(array.as_array()).for_each(|(o, v)| *o = *v);
         return Ok(());
     }
-    // Sparse matrices of scipy.
+    // Sparse matrices of SciPy.
     let dense = if answer.hasattr("toarray")? { answer.call_method0("toarray")? } else { answer.clone() };
     let shape: Option<Vec<usize>> = dense.getattr("shape").and_then(|s| s.extract()).ok();
     let fits = match shape.as_deref() {
@@ -173,14 +173,14 @@ pub fn rows_of(answer: &Bound<'_, PyAny>, began: &str, (rows, columns): (usize, 
     vector(&dense, began, out)
 }
 
-/// The numbers of anything that numpy can read, in order.
+/// Reads the numbers of any object that NumPy can convert, in order.
 fn flat(answer: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     let numpy = answer.py().import("numpy")?;
     let array = numpy.call_method1("asarray", (answer, "float64"))?.call_method0("ravel")?;
     floats(&array)
 }
 
-/// Copies an answer that must have a shape; `each` says what there is one number of, given the shape that it has.
+/// Copies a return value that must have a given shape; `each` describes, for the actual shape, what each number belongs to.
 pub fn shaped(
     answer: &Bound<'_, PyAny>,
     name: &str,
@@ -193,7 +193,7 @@ pub fn shaped(
         array.clone()
     } else {
         let refused = || wrong(answer, &began, "an array of numbers");
-        // Nothing would be read as NaN.
+        // NumPy would convert None to NaN.
         if answer.is_none() {
             return Err(refused());
         }
@@ -207,14 +207,14 @@ pub fn shaped(
     }
     let array = array.readonly();
     match array.as_slice() {
-        // Columns one after the other are a slice, too.
+        // Arrays in column order are slices too.
         Ok(numbers) if array.is_c_contiguous() => out.copy_from_slice(numbers),
         _ => out.iter_mut().zip(array.as_array()).for_each(|(o, v)| *o = *v),
     }
     Ok(())
 }
 
-/// A shape as Python writes it.
+/// Formats a shape as in Python.
 fn shape(sizes: &[usize]) -> String {
     match sizes {
         [one] => format!("({one},)"),

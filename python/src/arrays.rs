@@ -1,5 +1,5 @@
-//! Numpy arrays on their way into the library's own memory. Each number is copied once: nothing that a caller changes later can
-//! reach a problem.
+//! Conversion of NumPy arrays to the library's own memory. Each number is copied once, so that later changes by the caller do
+//! not affect a problem.
 
 use numpy::ndarray::ArrayView2;
 use numpy::{Element, PyReadonlyArray1, PyReadonlyArray2};
@@ -9,11 +9,11 @@ use thalweg::math::Matrix;
 
 use crate::error::of_library;
 
-/// A dense array with at most this share of entries that are not 0 is kept as a sparse matrix: the passes are as many times
-/// faster, less what it costs to look up columns.
+/// Maximum share of non-zero entries for which a dense array is stored as a sparse matrix. The passes are then faster in
+/// proportion, minus the cost of looking up columns.
 const SPARSE: f64 = 0.2;
 
-/// The rows of a matrix: a dense array of two dimensions, or the parts of compressed rows with the number of columns.
+/// Reads the rows of a matrix: a dense array of two dimensions, or the parts of compressed rows with the number of columns.
 pub fn matrix(features: &Bound<'_, PyAny>) -> PyResult<Matrix> {
     if let Ok((ptr, ids, values, columns)) = features.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyAny>, usize)>() {
         let values = floats(&values)?;
@@ -46,7 +46,7 @@ fn dense<T: Element + Copy>(array: ArrayView2<'_, T>, number: impl Fn(T) -> f64)
     Matrix::sparse(columns, ptr, ids, values).map_err(of_library)
 }
 
-/// Numbers from an array of one dimension, of either precision.
+/// Reads numbers from an array of one dimension, of either precision.
 pub fn floats(array: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     if let Ok(array) = array.extract::<PyReadonlyArray1<'_, f64>>() {
         return Ok(array.as_array().iter().copied().collect());
@@ -57,7 +57,7 @@ pub fn floats(array: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     Err(unusable("the list of numbers", array, "an array of one dimension with entries of type float64 or float32"))
 }
 
-/// Indices from an array of one dimension, of either width.
+/// Reads indices from an array of one dimension, of either width.
 fn whole<T: TryFrom<i64>>(array: &Bound<'_, PyAny>) -> PyResult<Vec<T>> {
     let fit = |v: i64| T::try_from(v).map_err(|_| PyTypeError::new_err(format!("index {v} of the matrix is out of range")));
     if let Ok(array) = array.extract::<PyReadonlyArray1<'_, i32>>() {

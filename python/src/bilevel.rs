@@ -1,5 +1,5 @@
-//! A bilevel problem whose functions are Python callables, and runs on it. Answers are remembered for the last few points, since the
-//! rows of the reformulation ask at the same ones again; how answers are read is in [`crate::answers`].
+//! Bilevel problems whose functions are Python callables, and runs on them. Results are cached for the last few points, since
+//! the rows of the reformulation evaluate the same ones again; return values are read in [`crate::answers`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,17 +24,17 @@ use crate::minimize::options;
 use crate::values::{python, settings, table};
 use crate::watch::{Interrupt, Raised, Watcher, alone};
 
-/// Points that are remembered of each function: (x, y), the inner solution at x, and both sides of a difference.
+/// Number of cached points of each function: (x, y), the inner solution at x, and both sides of a difference.
 const POINTS: usize = 4;
 
-/// f, g, or the constraints: Python functions with one or more values, and how often each was called.
+/// One of f, g and the constraints: a Python function with one or more values, and the number of its calls.
 struct Level {
     callable: Callable,
-    /// Gradients of `<b, grad_y F>`.
+    /// Function that returns the gradients of `<b, grad_y F>`.
     second: Option<Py<PyAny>>,
-    /// How many values it has; none for a function that returns one number.
+    /// Number of values; `None` for a function that returns one number.
     several: Option<usize>,
-    /// How messages about its gradients, about each part of them, and about its products begin.
+    /// Start of messages about its gradients, about each part of them, and about its products.
     slopes_said: [String; 3],
     second_said: [String; 3],
     values: AtomicU64,
@@ -42,7 +42,7 @@ struct Level {
     products: AtomicU64,
 }
 
-/// The problem.
+/// Functions of the problem.
 struct Functions {
     dims: (usize, usize),
     sets: (Arc<dyn Set>, Arc<dyn Set>),
@@ -50,22 +50,22 @@ struct Functions {
     inner: Level,
     constraints: Level,
     raised: Raised,
-    /// Ends whatever is going on: set by whoever holds it, and here once Python has raised something.
+    /// Ends the current work: set by its holder, or here after a Python exception.
     interrupt: Py<Interrupt>,
 }
 
-/// A bilevel problem in callables.
+/// Bilevel problem in callables.
 #[pyclass(frozen, module = "thalweg._core")]
 pub struct BilevelCallables(Arc<Functions>);
 
-/// What is remembered of the last points.
+/// Cache of the last points.
 struct Memory {
     outer: Recent,
     inner: Recent,
     constraints: Recent,
 }
 
-/// The last visits to a function, the latest first.
+/// Last evaluations of a function, latest first.
 #[derive(Default)]
 struct Recent(Vec<Visit>);
 
@@ -74,12 +74,12 @@ struct Visit {
     x: Vec<f64>,
     y: Vec<f64>,
     values: Known,
-    /// Rows by x, then rows by y.
+    /// Rows of derivatives by x, then by y.
     slopes: Known,
 }
 
 impl Recent {
-    /// The visit to a point, made to be the latest.
+    /// Returns the cached evaluation at a point and moves it to the front.
     fn at(&mut self, at: Pair) -> &mut Visit {
         let Recent(visits) = self;
         if visits.is_empty() {
@@ -101,7 +101,7 @@ impl Recent {
     }
 }
 
-/// A Python function, how its gradients are had, and its products with second derivatives.
+/// Python function, source of its gradients, and its products with second derivatives.
 type Given<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Option<Py<PyAny>>);
 
 impl Level {
@@ -141,7 +141,7 @@ impl Level {
         }
     }
 
-    /// Gradients or Jacobians: a pair of them, the part by x first.
+    /// Reads gradients or Jacobians: a pair of them, the part by x first.
     fn read_slopes(&self, answer: &Bound<'_, PyAny>, columns: (usize, usize), out: &mut [f64]) -> PyResult<()> {
         let [for_x, for_y, began] = &self.slopes_said;
         let (by_x, by_y) = pair(answer, began, "a pair, the part by x and the part by y")?;
@@ -159,7 +159,7 @@ impl Level {
     }
 }
 
-/// A tuple or a list of two.
+/// Reads a tuple or a list of two.
 fn pair<'py>(answer: &Bound<'py, PyAny>, began: &str, wanted: &str) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
     if let Ok(pair) = answer.extract() {
         return Ok(pair);
@@ -171,7 +171,7 @@ fn pair<'py>(answer: &Bound<'py, PyAny>, began: &str, wanted: &str) -> PyResult<
 }
 
 impl Functions {
-    /// Calls a Python function at a point: with new arrays each time, so that nobody can change ours or be changed by us.
+    /// Calls a Python function at a point, with new arrays each time, so that neither side can change the other's.
     fn ask<T>(
         &self,
         function: &Py<PyAny>,
@@ -184,11 +184,11 @@ impl Functions {
             let given: Vec<_> = given.collect();
             read(&function.bind(py).call1(PyTuple::new(py, given)?)?)
         });
-        // Nothing that would go on after a failure, such as short runs with other settings, is to call again and again.
+        // After an exception, nothing that continues, such as pilot runs with other settings, should call Python again.
         asked.inspect_err(|_| self.interrupt.get().flag.store(true, Ordering::Relaxed))
     }
 
-    /// Sees to it that the values are known, and with them the gradients where they come together.
+    /// Ensures that the values are cached, and with them the gradients if they are returned together.
     fn values(&self, level: &Level, at: Pair, visit: &mut Visit) -> Result<()> {
         if visit.values.known {
             return Ok(());
@@ -213,7 +213,7 @@ impl Functions {
         Ok(())
     }
 
-    /// Sees to it that the gradients are known.
+    /// Ensures that the gradients are cached.
     fn slopes(&self, level: &Level, at: Pair, visit: &mut Visit) -> Result<()> {
         if visit.slopes.known {
             return Ok(());
@@ -231,7 +231,7 @@ impl Functions {
         }
     }
 
-    /// One number and those parts of its gradient that are wanted.
+    /// Computes one value and the requested parts of its gradient.
     fn function(
         &self,
         level: &Level,
@@ -256,7 +256,7 @@ impl Functions {
         Ok(())
     }
 
-    /// Adds `weight` times the product with second derivatives, by the function that was given for it.
+    /// Adds `weight` times the product with second derivatives, by the given function.
     fn product(
         &self,
         level: &Level,
@@ -406,7 +406,7 @@ impl Bilevel for Functions {
         })
     }
 
-    /// Without a value of f that nobody looks at.
+    /// Avoids an evaluation of f, whose value is not needed.
     fn stationarity(&self, at: Pair, multiplier: f64, c: &mut [f64], work: &mut [f64], scratch: &mut Scratch) -> Result<f64> {
         let g = self.inner_grad(at, None, Some(work), scratch)?;
         self.gradient(&self.outer, scratch.get::<Memory>()?.outer.at(at), at, None, Some(c))?;
@@ -415,13 +415,14 @@ impl Bilevel for Functions {
     }
 }
 
-/// What was found, why the run ended in words, and what Python raised on the way.
+/// Result, description of why the run ended, and the Python exception, if any.
 type Ran<'py> = (Option<Bound<'py, PyAny>>, String, Option<PyErr>);
 
 #[pymethods]
 impl BilevelCallables {
-    /// Each function is (function, gradient, product): the gradient is a callable or True (the function returns both), the product a
-    /// callable or None. `constraints` has the number of values too. `interrupt` ends whatever is going on with this problem.
+    /// Builds a problem. Each function is (function, gradient, product): the gradient is a callable or True (the function
+    /// returns both), the product a callable or None. `constraints` also has the number of values. `interrupt` ends any work on
+    /// this problem.
     #[new]
     fn new(
         dims: (usize, usize),
@@ -455,14 +456,14 @@ impl BilevelCallables {
         })))
     }
 
-    /// Compares gradients and products with differences near x.
+    /// Compares gradients and products with finite differences near x.
     fn check(&self, x: PyReadonlyArray1<'_, f64>, seed: u64) -> PyResult<()> {
         let x: Vec<f64> = x.as_array().iter().copied().collect();
         self.asked(bilevel::check(&*self.0, &x, seed))
     }
 
-    /// Solves the problem from x. `form` has the keys of the reformulation and `slack`, `solver` those of the solver, `certificate` those of
-    /// a certificate if there is to be one. The worst and the best answer are not looked for.
+    /// Solves the problem from x. `form` has the keys of the reformulation and `slack`, `solver` those of the solver,
+    /// `certificate` those of a certificate, if requested. The worst and the best follower response are not computed.
     #[pyo3(signature = (x, form, solver, conduct, certificate=None, on_record=None, on_progress=None))]
     fn solve<'py>(
         &self,
@@ -480,7 +481,7 @@ impl BilevelCallables {
         let wanted = FormSpec::read(Some(&Value::Table(table(form)?))).map_err(of_lab)?;
         let how = wanted.settings(table(solver)?).map_err(of_lab)?;
         let how = bilevel::Settings { slack: None, certificate: certificate.map(settings).transpose()?, ..how };
-        // A caller has arrays with an entry for each row.
+        // The caller's arrays have an entry for each row.
         let options = Options { listed: usize::MAX, ..options(conduct, interrupt)? };
         let mut watcher = Watcher::new(interrupt, self.0.raised.clone(), on_record, on_progress);
         let problem: Arc<dyn Bilevel> = self.0.clone();
@@ -492,7 +493,7 @@ impl BilevelCallables {
         }
     }
 
-    /// What x is worth at the worst and at the best answer; or why that is not known.
+    /// Computes the pessimistic and the optimistic value at x, or returns why they are not available.
     fn extremes<'py>(&self, py: Python<'py>, x: PyReadonlyArray1<'py, f64>, form: &Bound<'py, PyDict>) -> PyResult<Ran<'py>> {
         let x: Vec<f64> = x.as_array().iter().copied().collect();
         let slack = FormSpec::read(Some(&Value::Table(table(form)?))).map_err(of_lab)?.slack();
@@ -503,8 +504,8 @@ impl BilevelCallables {
         }
     }
 
-    /// How often each function, its gradients and its products with second derivatives were asked for so far; products by differences
-    /// are counted, and so are the gradients that they take.
+    /// Returns how often each function, its gradients and its products with second derivatives were evaluated so far. Products
+    /// by differences are counted, and so are the gradients they need.
     fn calls(&self) -> BTreeMap<&'static str, (u64, u64, u64)> {
         let Functions { outer, inner, constraints, .. } = &*self.0;
         [("outer", outer.counts()), ("inner", inner.counts()), ("constraints", constraints.counts())].into()
@@ -512,7 +513,7 @@ impl BilevelCallables {
 }
 
 impl BilevelCallables {
-    /// What Python raised, if that is the reason for an error.
+    /// Converts an error, to the Python exception that caused it if there is one.
     fn asked<T>(&self, answer: Result<T>) -> PyResult<T> {
         answer.map_err(|error| self.0.raised.take().unwrap_or_else(|| of_library(error)))
     }

@@ -1,5 +1,5 @@
-//! A black box in Python: values alone, any part of very many constraints, several points in one call, and the runs on it. One
-//! object stands for all constraints. Problems with subgradients are in [`crate::callables`].
+//! Black-box problems in Python: function values only, any subset of very many constraints, several points per call, and the
+//! runs on them. One object represents all constraints. Problems with subgradients are in [`crate::callables`].
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ use crate::minimize::{Handed, hand_back, options};
 use crate::values::table;
 use crate::watch::{Interrupt, Raised, Watcher};
 
-/// Where values of the constraints come from.
+/// Source of the constraint values.
 enum Constraints {
     None,
     /// A function of points and indices.
@@ -32,33 +32,34 @@ enum Constraints {
         count: usize,
         indices: Indices,
     },
-    /// Rows of a matrix, which are known.
+    /// Rows of a matrix, evaluated without Python.
     Known(Known),
 }
 
-/// A problem of which only values can be had.
+/// Problem with function values only.
 #[pyclass(frozen, module = "thalweg._core")]
 pub struct BlackBox {
     dim: usize,
     fun: Py<PyAny>,
     constraints: Constraints,
-    /// What constraint j is called, if it has a name.
+    /// Function that returns the name of constraint j, if there is one.
     name: Option<Py<PyAny>>,
-    /// Functions take several points at once.
+    /// Whether functions accept several points at once.
     vectorized: bool,
     domain: Box<dyn Set>,
-    /// Number of samples, if the objective takes indices of some of them.
+    /// Number of samples, if the objective accepts sample indices.
     samples: Option<[usize; 1]>,
     rows: Option<Indices>,
     raised: Raised,
-    /// Points at which the objective, and single values of constraints, were asked for.
+    /// Number of points at which the objective was evaluated, and of single constraint values.
     points: AtomicU64,
     values: AtomicU64,
 }
 
 #[pymethods]
 impl BlackBox {
-    /// `constraints` is (function, how many) or (matrix, low, high), and `name` gives the name of a constraint for its index.
+    /// Builds a problem. `constraints` is (function, count) or (matrix, low, high), and `name` returns the name of a constraint
+    /// for its index.
     #[new]
     #[pyo3(signature = (dim, fun, *, constraints=None, name=None, vectorized=false, domain=None, samples=None))]
     fn new(
@@ -91,7 +92,7 @@ impl BlackBox {
         Ok(BlackBox { dim, fun, constraints, name, vectorized, domain: set, samples, rows, raised, points, values })
     }
 
-    /// At how many points the objective, and how many values of constraints, were asked for so far.
+    /// Returns at how many points the objective, and how many constraint values, were evaluated so far.
     fn calls(&self) -> (u64, u64) {
         (self.points.load(Ordering::Relaxed), self.values.load(Ordering::Relaxed))
     }
@@ -107,7 +108,7 @@ impl BlackBox {
         }
     }
 
-    /// The objective at the rows of `points`, one for each entry of `out`.
+    /// Evaluates the objective at the rows of `points`, one for each entry of `out`.
     fn objectives(&self, points: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()> {
         self.points.fetch_add(out.len() as u64, Ordering::Relaxed);
         if self.vectorized {
@@ -123,7 +124,7 @@ impl BlackBox {
         })
     }
 
-    /// The picked constraints at the rows of `points`, one row of `out` each.
+    /// Evaluates the picked constraints at the rows of `points`, one row of `out` each.
     fn all_constraints(&self, points: &[f64], which: Pick, out: &mut [f64]) -> Result<()> {
         self.values.fetch_add(out.len() as u64, Ordering::Relaxed);
         let wide = which.count(self.num_constraints());
@@ -157,7 +158,7 @@ impl BlackBox {
     }
 }
 
-/// Points as the rows of a new array.
+/// Converts points to the rows of a new array.
 fn several<'py>(py: Python<'py>, points: &[f64], count: usize) -> PyResult<Bound<'py, PyAny>> {
     let array = PyArray1::from_slice(py, points);
     Ok(array.reshape([count, points.len() / count.max(1)])?.into_any())
@@ -226,7 +227,7 @@ impl Structure for BlackBox {
     }
 }
 
-/// Constraints that are known as rows. Projections onto many of them take their time, so that signals are looked at.
+/// Linear constraints, given as rows. Projections onto many of them can take long, so signals are checked.
 struct Known {
     linear: Linear,
     raised: Raised,
@@ -254,7 +255,7 @@ impl Region for Known {
     }
 }
 
-/// Runs a solver that uses values alone from `start`. After an exception there may be no outcome.
+/// Runs a zeroth-order solver from `start`. After an exception there may be no outcome.
 #[pyfunction]
 #[pyo3(signature = (problem, start, solver, conduct, interrupt, on_record=None, on_progress=None))]
 pub fn minimize_zeroth_order<'py>(

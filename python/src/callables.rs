@@ -1,5 +1,5 @@
-//! A problem whose functions are Python callables. It asks each of them once per point, gives each a point of its own, and keeps
-//! what they raise; runs are in [`crate::minimize`].
+//! Problems whose functions are Python callables. Each is evaluated once per point and receives its own copy of the point, and
+//! exceptions are kept; runs are in [`crate::minimize`].
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,15 +18,15 @@ use crate::arrays::matrix;
 use crate::error::of_library;
 use crate::watch::Raised;
 
-/// A function with one or more values.
+/// Function with one or more values.
 enum Function {
-    /// A Python callable.
+    /// Python callable.
     Call(Callable),
     /// Products with the rows of a matrix.
     Linear(Matrix),
 }
 
-/// `sign * value + shift <= 0` for one value of one function.
+/// Inequality `sign * value + shift <= 0` for one value of one function.
 struct Inequality {
     name: String,
     function: usize,
@@ -36,45 +36,45 @@ struct Inequality {
     scale: f64,
 }
 
-/// A problem in callables.
+/// Problem in callables.
 #[pyclass(frozen, module = "thalweg._core")]
 pub struct Callables {
     dim: usize,
     objective: Callable,
-    /// Functions behind the constraints, and how many values each has.
+    /// Functions of the constraints, and the number of values of each.
     functions: Vec<(Function, usize)>,
     inequalities: Vec<Inequality>,
     domain: Box<dyn Set>,
-    /// Number of samples, if functions take indices of some of them.
+    /// Number of samples, if functions accept sample indices.
     samples: Option<[usize; 1]>,
     every: Option<Indices>,
     moduli: (Modulus, Modulus),
-    /// What a callable raised.
+    /// Exception raised by a callable.
     pub raised: Raised,
     values: AtomicU64,
     slopes: AtomicU64,
 }
 
-/// What is remembered of the last point.
+/// Cache of the last point.
 struct Memory {
     objective: Visit,
     functions: Vec<Visit>,
     weights: Vec<f64>,
 }
 
-/// The last visit to a function.
+/// Last evaluation of a function.
 #[derive(Default)]
 struct Visit {
     x: Vec<f64>,
-    /// Samples of the visit; none for all of them.
+    /// Samples of the evaluation; `None` for all of them.
     draw: Option<Vec<u32>>,
     values: Known,
-    /// Subgradients row after row.
+    /// Subgradients, row by row.
     slopes: Known,
 }
 
 impl Visit {
-    /// Forgets another point.
+    /// Clears the cache if the point is different.
     fn turn_to(&mut self, at: &At) {
         let draw = match at.draw.stream(0) {
             Pick::All => None,
@@ -91,9 +91,10 @@ impl Visit {
 
 #[pymethods]
 impl Callables {
-    /// `objective` is (fun, jac): jac is None, True (fun returns both) or a callable. `functions` has (name, fun, jac, values) for
-    /// callables and (matrix,) for linear ones; `inequalities` (name, function, value, sign, shift, scale). `domain` is a
-    /// dictionary with bounds, a ball or a simplex. `rho` is (rho_f, rho_g), or None where they are to be estimated.
+    /// Builds a problem. `objective` is (fun, jac): jac is None, True (fun returns both) or a callable. `functions` has (name,
+    /// fun, jac, values) for callables and (matrix,) for linear ones; `inequalities` has (name, function, value, sign, shift,
+    /// scale). `domain` is a dictionary with bounds, a ball or a simplex. `rho` is (rho_f, rho_g), or None if they are to be
+    /// estimated.
     #[new]
     #[pyo3(signature = (dim, objective, functions, inequalities, domain=None, samples=None, rho=None))]
     fn new(
@@ -134,12 +135,12 @@ impl Callables {
         })
     }
 
-    /// How often functions and subgradients of the objective were asked for so far.
+    /// Returns how often the objective and its subgradients were evaluated so far.
     fn calls(&self) -> (u64, u64) {
         (self.values.load(Ordering::Relaxed), self.slopes.load(Ordering::Relaxed))
     }
 
-    /// The values of every function behind the constraints at a point, on all samples.
+    /// Evaluates every function of the constraints at a point, on all samples.
     fn function_values<'py>(&self, py: Python<'py>, x: PyReadonlyArray1<'py, f64>) -> PyResult<Vec<Bound<'py, PyArray1<f64>>>> {
         let x: Vec<f64> = x.as_array().iter().copied().collect();
         let (draw, warm) = (thalweg::oracle::Draw::full(), thalweg::sets::Warm::default());
@@ -175,7 +176,7 @@ impl Function {
 }
 
 impl Callables {
-    /// Whether every function has subgradients; if not, the name of the first that has none.
+    /// Returns the name of the first function without subgradients; `None` if every function has them.
     pub fn without_slope(&self) -> Option<&str> {
         let behind = self.functions.iter().filter_map(|(function, _)| match function {
             Function::Call(callable) => Some(callable),
@@ -193,7 +194,7 @@ impl Callables {
         }
     }
 
-    /// Calls a Python function at a point: with a new array each time, so that nobody can change ours or be changed by us.
+    /// Calls a Python function at a point, with a new array each time, so that neither side can change the other's.
     fn ask<T>(&self, callable: &Py<PyAny>, at: &At, read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Result<T> {
         self.raised.ask(|py| {
             let x = PyArray1::from_slice(py, at.x);
@@ -205,7 +206,7 @@ impl Callables {
         })
     }
 
-    /// The value of the objective, and with it the subgradient where they come together.
+    /// Returns the value of the objective, and caches the subgradient if they are returned together.
     fn value(&self, at: &At, visit: &mut Visit) -> Result<f64> {
         visit.turn_to(at);
         if let (true, [value]) = (visit.values.known, visit.values.numbers.as_slice()) {
@@ -233,7 +234,7 @@ impl Callables {
         Ok(value)
     }
 
-    /// The values of one of the functions behind the constraints.
+    /// Returns the values of one of the functions of the constraints.
     fn values_of<'v>(&self, k: usize, at: &At, visit: &'v mut Visit) -> Result<&'v [f64]> {
         visit.turn_to(at);
         let (function, count) = &self.functions[k];
@@ -242,7 +243,7 @@ impl Callables {
             match function {
                 Function::Linear(matrix) => matrix.scores(0..*count, at.x, values),
                 Function::Call(Callable { name, value, .. }) => self.ask(value, at, |answer| {
-                    // Plain numbers first; a float of numpy is one of Python's too.
+                    // Plain numbers first; a NumPy float is also a Python float.
                     if *count == 1
                         && let Ok(value) = answer.cast::<PyFloat>()
                     {
@@ -257,7 +258,7 @@ impl Callables {
         Ok(&visit.values.numbers)
     }
 
-    /// The subgradients of one of them, row after row.
+    /// Returns the subgradients of one of them, row by row.
     fn slopes_of<'v>(&self, k: usize, at: &At, visit: &'v mut Visit) -> Result<&'v [f64]> {
         visit.turn_to(at);
         let (function, count) = &self.functions[k];

@@ -1,4 +1,4 @@
-//! The command, for those who have the package and not the program.
+//! The `thalweg` command in the Python package.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! The data sets that are known by name, as numpy arrays and columns. Which objects of other libraries they become is decided in
-//! Python.
+//! The data sets that are available by name, as NumPy arrays and columns. The Python package converts them to objects of other
+//! libraries.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use thalweg_lab::data::table::Table;
 
 use crate::error::of_lab;
 
-/// What stands in a cell whose value nobody knows.
+/// Cells that mark a missing value.
 const MISSING: [&str; 2] = ["?", ""];
 
-/// A set as the parts of compressed rows, labels of +1 and -1, and the number of each row's group where groups are known.
+/// Returns a set as the parts of compressed rows, labels of +1 and -1, and the group index of each row if there are groups.
 #[pyfunction]
 #[pyo3(signature = (name, data_dir=None))]
 pub fn dataset<'py>(py: Python<'py>, name: &str, data_dir: Option<PathBuf>) -> PyResult<Bound<'py, PyDict>> {
@@ -35,10 +35,10 @@ pub fn dataset<'py>(py: Python<'py>, name: &str, data_dir: Option<PathBuf>) -> P
     Ok(found)
 }
 
-/// Three arrays: where each row begins, the columns of its entries, and the entries.
+/// Three arrays: the start of each row, the columns of its entries, and the entries.
 type Compressed<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
 
-/// Entries that are not 0, with indices as narrow as scipy would choose.
+/// Returns the non-zero entries, with the index type that SciPy would choose.
 fn compressed<'py>(py: Python<'py>, matrix: &Matrix) -> PyResult<Compressed<'py>> {
     let mut filled = 0_usize;
     for i in 0..matrix.rows() {
@@ -76,8 +76,8 @@ fn arrays<'py, T: Element + Copy + Send>(
     Ok((indptr.into_any(), indices.into_any(), PyArray1::from_vec(py, values).into_any()))
 }
 
-/// A raw table: (name, column) for each column, notes and fingerprint. A column is an array of whole numbers or of numbers if
-/// every cell is one, otherwise a list of text; `?` and empty cells are missing.
+/// Returns a raw table: (name, column) for each column, notes and fingerprint. A column is an array of integers or floats if
+/// every cell is one, otherwise a list of strings; `?` and empty cells are missing.
 #[pyfunction]
 #[pyo3(signature = (name, data_dir=None))]
 #[allow(clippy::type_complexity)]
@@ -99,7 +99,7 @@ fn column<'py>(py: Python<'py>, table: &Table, j: usize) -> PyResult<Bound<'py, 
     }
     let number = |cell: &str| match MISSING.contains(&cell) {
         true => Some(f64::NAN),
-        // "inf" and "nan" are words here.
+        // "inf" and "nan" are strings here.
         false => cell.parse().ok().filter(|v: &f64| v.is_finite()),
     };
     if let Some(numbers) = cells().map(number).collect::<Option<Vec<f64>>>()
@@ -107,13 +107,13 @@ fn column<'py>(py: Python<'py>, table: &Table, j: usize) -> PyResult<Bound<'py, 
     {
         return Ok(PyArray1::from_vec(py, numbers).into_any());
     }
-    // A word that is there a thousand times is one object.
+    // Repeated strings share one object.
     let mut words: HashMap<&str, Bound<'py, PyAny>> = MISSING.into_iter().map(|cell| (cell, py.None().into_bound(py))).collect();
     let all = cells().map(|cell| words.entry(cell).or_insert_with(|| PyString::new(py, cell).into_any()).clone());
     Ok(PyList::new(py, all.collect::<Vec<_>>())?.into_any())
 }
 
-/// Every set that is known: what the catalogue says about it, and where it was found.
+/// Returns the catalogue entry of every data set, and where it was found.
 #[pyfunction]
 #[pyo3(signature = (data_dir=None))]
 pub fn datasets<'py>(py: Python<'py>, data_dir: Option<PathBuf>) -> PyResult<Vec<Bound<'py, PyDict>>> {

@@ -1,5 +1,5 @@
-//! Experiments and the store that keeps their runs. The work is done in threads of its own, while the calling thread looks for
-//! signals and tells Python how far it is.
+//! Experiments and the store of their runs. The work is done in separate threads, while the calling thread checks signals and
+//! reports progress to Python.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -20,25 +20,25 @@ use crate::error::of_lab;
 use crate::values::python;
 use crate::watch::{Interrupt, Raised};
 
-/// Between two looks at signals.
+/// Interval between two checks for signals.
 const SIGNALS: Duration = Duration::from_millis(20);
-/// Between two reports of progress.
+/// Interval between two reports of progress.
 const REPORTS: Duration = Duration::from_millis(100);
-/// Between two savings of a running job, as the command has it.
+/// Interval between two checkpoints of a running job, as in the command.
 const CHECKPOINTS: Duration = Duration::from_secs(10);
 
-/// What the workers have told and the calling thread has not yet passed on.
+/// Progress reported by the workers and not yet passed on by the calling thread.
 #[derive(Default)]
 struct Told {
     total: usize,
     done: usize,
-    /// What each worker does, and the share of it that is done.
+    /// Job of each worker, and its completed share.
     running: Vec<Option<(String, f64)>>,
-    /// Name and outcome of jobs that finished since the last report.
+    /// Names and outcomes of the jobs finished since the last report.
     news: Vec<(String, String)>,
 }
 
-/// A board that workers write on.
+/// Progress shared by the workers.
 #[derive(Default)]
 struct Board(Mutex<Told>);
 
@@ -57,7 +57,8 @@ impl Board {
         }
     }
 
-    /// Tells Python: jobs in all, jobs done with the shares of those that run, names of those that run, and what has finished.
+    /// Calls Python with the number of jobs, the finished jobs plus the shares of running ones, the names of running jobs, and
+    /// the newly finished jobs.
     fn report(&self, py: Python<'_>, call: &Py<PyAny>) -> PyResult<()> {
         let (total, done, running, news) = {
             let mut told = self.told();
@@ -80,7 +81,7 @@ impl Watch for Board {
     }
 
     fn progressed(&self, worker: usize, share: f64, _: Option<String>) {
-        // A report of an iterate alone has no share.
+        // A report that only has an iterate has no share.
         if let Some(Some((_, known))) = self.told().running.get_mut(worker)
             && share.is_finite()
         {
@@ -102,8 +103,8 @@ impl Watch for Board {
     }
 }
 
-/// Runs an experiment. Returns its name, how many jobs were worked on and how many were there, whether it was interrupted, and
-/// what Python raised on the way. `report` is called now and then, see `Board::report`.
+/// Runs an experiment. Returns its name, how many jobs were executed and how many were already finished, whether it was
+/// interrupted, and the Python exception, if any. `report` is called periodically, see `Board::report`.
 #[pyfunction]
 #[pyo3(signature = (spec, store, interrupt, *, quick=false, jobs=1, only=None, fresh=false, data_dir=None, report=None))]
 #[allow(clippy::too_many_arguments)]
@@ -171,7 +172,7 @@ pub fn lab_run(
     Ok((name, done.worked, done.found, done.interrupted, raised.take()))
 }
 
-/// The runs of a store, or of one of its experiments, a dictionary for each.
+/// Returns the runs of a store, or of one of its experiments, a dictionary for each.
 #[pyfunction]
 #[pyo3(signature = (store, experiment=None))]
 pub fn lab_lines<'py>(py: Python<'py>, store: PathBuf, experiment: Option<String>) -> PyResult<Bound<'py, PyAny>> {
@@ -179,10 +180,10 @@ pub fn lab_lines<'py>(py: Python<'py>, store: PathBuf, experiment: Option<String
     python(py, &lines)
 }
 
-/// The place of a run among the lines, and its curves: role, name and numbers.
+/// Index of a run among the lines, and its curves: role, name and numbers.
 type Curves<'py> = (usize, Vec<(String, String, Bound<'py, PyArray1<f64>>)>);
 
-/// The runs as in [`lab_lines`], and the curves of those that have any, of recorded or of certified iterates.
+/// Returns the runs as in [`lab_lines`], and the curves of recorded or certified iterates of those that have any.
 #[pyfunction]
 #[pyo3(signature = (store, experiment=None, certified=false))]
 pub fn lab_curves<'py>(
@@ -206,7 +207,7 @@ pub fn lab_curves<'py>(
     Ok((python(py, &lines)?, curves.collect()))
 }
 
-/// The style sheet of reports, for pages that the Python half makes.
+/// Returns the style sheet of reports, for pages that the Python package makes.
 #[pyfunction]
 pub fn page_style() -> String {
     thalweg_lab::report::style()

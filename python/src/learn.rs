@@ -1,4 +1,4 @@
-//! Models on data: the library's learning problem on numpy arrays. Which objects become which arrays is decided in Python.
+//! Learning problems of the library on NumPy arrays. The Python package converts other objects to arrays.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -24,11 +24,11 @@ use crate::error::{broken, of_lab, of_library};
 use crate::values::{python, settings, table};
 use crate::watch::{Interrupt, Raised, Watcher, alone};
 
-/// A learning problem on rows in memory.
+/// Learning problem on rows in memory.
 #[pyclass(frozen, module = "thalweg._core")]
 pub struct Learning(Mutex<learn::Learning>);
 
-/// How a model is trained, by the names of the command.
+/// Options of training, by the names of the command.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Training {
@@ -54,7 +54,7 @@ impl Training {
     }
 }
 
-/// A constraint with the bound that it has now.
+/// Constraint with its current bound.
 #[derive(Serialize)]
 struct Named {
     name: String,
@@ -62,12 +62,12 @@ struct Named {
 }
 
 impl Learning {
-    /// The problem, for as long as nobody else needs it. Only to be called without the interpreter's lock.
+    /// Locks the problem. Must be called without the interpreter's lock.
     fn lock(&self) -> PyResult<MutexGuard<'_, learn::Learning>> {
         self.0.lock().map_err(|_| broken("the problem"))
     }
 
-    /// Works on the problem without the interpreter's lock, in this thread unless the work asks for others.
+    /// Runs `work` on the problem without the interpreter's lock, in this thread unless the work uses others.
     fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut learn::Learning) -> PyResult<T> + Send) -> PyResult<T> {
         py.detach(|| alone(|| work(&mut *self.lock()?)))
     }
@@ -75,10 +75,11 @@ impl Learning {
 
 #[pymethods]
 impl Learning {
-    /// `features` is a dense array or the parts of compressed rows, `labels` has +1 and -1, `groups` is (codes, names). With
-    /// `merge` rows that are the same become one with the sum of their weights. Reference values are those of the problem `like`,
-    /// if there is one. With `kernel`, centres and gamma, the columns are Gaussian kernel values of the rows with the centres. The
-    /// variables stay in the ball of a `radius` around 0, which may be infinite; where there is none, the problem chooses.
+    /// Builds a problem. `features` is a dense array or the parts of compressed rows, `labels` has +1 and -1, `groups` is
+    /// (codes, names). With `merge`, identical rows become one with the sum of their weights. Reference values are those of the
+    /// problem `like`, if given. With `kernel`, centres and gamma, the columns are Gaussian kernel values of the rows with the
+    /// centres. The variables stay in the ball of the given `radius` around 0, which may be infinite; without it, the problem
+    /// uses its default.
     #[new]
     #[pyo3(signature = (features, labels, minimize, subject_to, *, groups=None, weights=None, intercept=true, merge=false, like=None, kernel=None, radius=None))]
     fn new(
@@ -124,7 +125,7 @@ impl Learning {
         })
     }
 
-    /// Trains from `start`, or from zero. Returns what came of it, why it ended in words, and what Python raised on the way.
+    /// Trains from `start`, or from zero. Returns the result, a description of why it ended, and the Python exception, if any.
     #[pyo3(signature = (solver, settings_of_solver, training, interrupt, start=None, on_record=None, on_progress=None))]
     fn fit<'py>(
         &self,
@@ -146,7 +147,7 @@ impl Learning {
             let start = start.unwrap_or_else(|| vec![0.0; problem.dim()]);
             learn::fit(problem, &start, &options, &mut watcher).map_err(of_library)
         })?;
-        // Millions of numbers are no list of objects.
+        // Millions of numbers are returned as an array, not as a list of objects.
         let x = PyArray1::from_vec(py, std::mem::take(&mut fitted.point.x));
         let told = python(py, &fitted)?;
         told.get_item("point")?.set_item("x", x)?;
@@ -155,9 +156,9 @@ impl Learning {
         Ok((told, fitted.ended.to_string(), raised.take()))
     }
 
-    /// One run for each value of a bound, from the loosest to the tightest, each from the point of the one before. Returns the
-    /// rows with their points, notes, whether it was interrupted, and what Python raised on the way. Afterwards the bound is what
-    /// it was.
+    /// Runs once for each value of a bound, from loosest to tightest, each from the point of the one before. Returns the rows
+    /// with their points, notes, whether it was interrupted, and the Python exception, if any. The bound is restored
+    /// afterwards.
     #[pyo3(signature = (which, bounds, solver, settings_of_solver, training, interrupt, held_out=None, on_progress=None))]
     #[allow(clippy::too_many_arguments, clippy::type_complexity)]
     fn sweep<'py>(
@@ -198,23 +199,23 @@ impl Learning {
         Ok((python(py, &swept.rows)?, points, swept.notes, swept.interrupted, raised.take()))
     }
 
-    /// How a point does on all rows: accuracy, objective, constraints, groups.
+    /// Returns the quality of a point on all rows: accuracy, objective, constraints, groups.
     fn quality<'py>(&self, py: Python<'py>, x: PyReadonlyArray1<'py, f64>) -> PyResult<Bound<'py, PyAny>> {
         let x: Vec<f64> = x.as_array().iter().copied().collect();
         let found = self.with(py, |problem| {
-            // A point of another length is refused with a sentence.
+            // Rejects a point of another length with a message.
             run::measure(problem, &x, 0.0).map_err(of_library)?;
             quality(problem, &x).map_err(of_lab)
         })?;
         python(py, &found)
     }
 
-    /// The method that is chosen for the problem where nobody names one.
+    /// Returns the method that is chosen for the problem if none is named.
     fn chosen(&self, py: Python<'_>) -> PyResult<&'static str> {
         self.with(py, |problem| Ok(auto::choose(problem).config.name().as_str()))
     }
 
-    /// Other sums of terms at a point, on the same rows.
+    /// Evaluates other sums of terms at a point, on the same rows.
     fn values(&self, py: Python<'_>, x: PyReadonlyArray1<'_, f64>, expressions: Vec<String>) -> PyResult<Vec<f64>> {
         let x: Vec<f64> = x.as_array().iter().copied().collect();
         self.with(py, |problem| {
@@ -227,14 +228,14 @@ impl Learning {
         })
     }
 
-    /// The scores of all rows at a point.
+    /// Computes the scores of all rows at a point.
     fn scores<'py>(&self, py: Python<'py>, x: PyReadonlyArray1<'py, f64>) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let x: Vec<f64> = x.as_array().iter().copied().collect();
         let scores = self.with(py, |problem| problem.scores(&x).map_err(of_library))?;
         Ok(PyArray1::from_vec(py, scores))
     }
 
-    /// Certifies a point for the problem that was trained: with its bounds, and temperatures lowered by its factors.
+    /// Certifies a point for the trained problem: with its surrogate bounds, and temperatures lowered by its factors.
     #[pyo3(signature = (x, bounds, trained=None))]
     fn certify<'py>(
         &self,
@@ -266,14 +267,14 @@ impl Learning {
         python(py, &found)
     }
 
-    /// How large each constraint may be on unseen rows, if these rows were not trained on.
+    /// Returns confidence intervals of each constraint on unseen rows, if these rows were not used in training.
     fn intervals<'py>(&self, py: Python<'py>, x: PyReadonlyArray1<'py, f64>, confidence: f64) -> PyResult<Bound<'py, PyAny>> {
         let x: Vec<f64> = x.as_array().iter().copied().collect();
         let found = self.with(py, |problem| intervals(problem, &x, confidence).map_err(of_library))?;
         python(py, &found)
     }
 
-    /// Name and bound of every constraint.
+    /// Returns name and bound of every constraint.
     fn constraints<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let named = self.with(py, |problem| {
             let all = 0..problem.num_constraints();
@@ -282,7 +283,7 @@ impl Learning {
         python(py, &named)
     }
 
-    /// Rows, columns and form of the matrix, and what the reference values are, in words.
+    /// Returns the rows, columns and storage format of the matrix, and descriptions of the reference values.
     fn describe(&self, py: Python<'_>) -> PyResult<(usize, usize, &'static str, Vec<String>)> {
         self.with(py, |problem| {
             let features = &problem.data().features;
@@ -292,10 +293,10 @@ impl Learning {
     }
 }
 
-/// MSPG on problems of the same variables that come one after another: what it has learnt is kept from each to the next.
+/// MSPG on a sequence of problems with the same variables; its state is kept from each to the next.
 #[pyclass(frozen, module = "thalweg._core")]
 pub struct Incremental {
-    /// What it was made from, for pickles.
+    /// Settings, for pickling.
     settings: Py<PyDict>,
     seed: u64,
     solver: Mutex<Mspg>,
@@ -303,13 +304,13 @@ pub struct Incremental {
 
 #[pymethods]
 impl Incremental {
-    /// The name of the solver that learns in parts.
+    /// Returns the name of the solver for incremental learning.
     #[staticmethod]
     fn solver() -> &'static str {
         SolverName::Mspg.as_str()
     }
 
-    /// `settings_of_solver` are those of MSPG; `state` is what a pickle has kept.
+    /// Creates the solver. `settings_of_solver` are those of MSPG; `state` is the state from a pickle.
     #[new]
     #[pyo3(signature = (settings_of_solver, seed, state=None))]
     fn new(settings_of_solver: &Bound<'_, PyDict>, seed: u64, state: Option<Vec<u8>>) -> PyResult<Self> {
@@ -320,8 +321,8 @@ impl Incremental {
         Ok(Incremental { settings: settings_of_solver.copy()?.unbind(), seed, solver: Mutex::new(solver) })
     }
 
-    /// One pass over the rows of a problem, the first from `start` or from zero. Returns the iterations, the point, and what there
-    /// is to note.
+    /// Makes one pass over the rows of a problem, the first from `start` or from zero. Returns the iterations, the point, and
+    /// notes.
     #[pyo3(signature = (problem, start=None))]
     fn learn<'py>(
         &self,
@@ -334,7 +335,7 @@ impl Incremental {
         let (steps, x, notes) = problem.with(py, |problem| {
             let mut solver = self.lock()?;
             let mut x = start.unwrap_or_else(|| vec![0.0; problem.dim()]);
-            // Rows that come again must not come in the same order.
+            // Repeated rows must not be drawn in the same order.
             let seed = self.seed ^ solver.iteration().wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let steps = solver.pass(&mut Evaluator::new(&*problem, seed, 0.0), &x).map_err(of_library)?;
             solver.output(&mut x);
@@ -352,13 +353,13 @@ impl Incremental {
 }
 
 impl Incremental {
-    /// The method, for as long as nobody else needs it. Only to be called without the interpreter's lock.
+    /// Locks the solver. Must be called without the interpreter's lock.
     fn lock(&self) -> PyResult<MutexGuard<'_, Mspg>> {
         self.solver.lock().map_err(|_| broken("the method"))
     }
 }
 
-/// Gaussian kernel values of rows with centres, one row for each of the first.
+/// Computes Gaussian kernel values of rows with centres, one row for each of the rows.
 #[pyfunction]
 pub fn gaussian_kernel<'py>(
     py: Python<'py>,
@@ -377,19 +378,19 @@ pub fn gaussian_kernel<'py>(
     PyArray1::from_vec(py, entries).reshape(shape)
 }
 
-/// Refuses what is no sum of terms; returns it as the library writes it.
+/// Checks that a text is a sum of terms; returns it in the library's notation.
 #[pyfunction]
 pub fn check_expression(text: &str) -> PyResult<String> {
     Ok(text.parse::<Expression>().map_err(of_library)?.to_string())
 }
 
-/// Refuses what is no constraint; returns it as the library writes it.
+/// Checks that a text is a constraint; returns it in the library's notation.
 #[pyfunction]
 pub fn check_constraint(text: &str) -> PyResult<String> {
     Ok(text.parse::<Bounded>().map_err(of_library)?.to_string())
 }
 
-/// Values of a bound from the loosest to the tightest, from text such as `0.01..0.2:12` or from numbers.
+/// Returns the values of a bound from loosest to tightest, from text such as `0.01..0.2:12` or from numbers.
 #[pyfunction]
 pub fn sweep_bounds(given: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     if let Ok(text) = given.extract::<String>() {

@@ -1,8 +1,8 @@
-//! The compiled half of the Python package: problems written as Python callables, black boxes, learning problems on numpy
-//! arrays, the runs on them, data sets, plans and experiments. Words, defaults and the conventions of other Python libraries are in the
-//! package beside it.
+//! The compiled part of the Python package: problems written as Python callables, black boxes, learning problems on NumPy
+//! arrays, the runs on them, data sets, plans and experiments. Messages, defaults and the conventions of other Python libraries
+//! are in the Python part.
 
-// Arguments of Python functions go by their names.
+// Arguments of Python functions are passed by name.
 #![allow(clippy::too_many_arguments)]
 
 mod answers;
@@ -23,7 +23,7 @@ mod watch;
 
 use pyo3::prelude::*;
 
-/// The compiled half of the package.
+/// The compiled part of the package.
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

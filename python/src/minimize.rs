@@ -1,5 +1,5 @@
-//! Runs on problems in callables, and certificates of their points. How any run with callables is conducted, and what is handed
-//! back of it, is here too.
+//! Runs on problems in callables, and certificates of their points. It also has the options and results shared by all runs with
+//! callables.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::error::{of_lab, of_library};
 use crate::values::{python, settings, table};
 use crate::watch::{Interrupt, Raised, Watcher, alone};
 
-/// How a run is made, by the names of a spec.
+/// Options of a run, by the names of a spec.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Conduct {
@@ -39,7 +39,7 @@ impl Default for Conduct {
     }
 }
 
-/// The options of a run with callables.
+/// Returns the options of a run with callables.
 pub fn options(conduct: &Bound<'_, PyDict>, interrupt: &Interrupt) -> PyResult<Options> {
     let Conduct { budget, record, stop, seed, feasibility, repair, listed } = settings(conduct)?;
     Ok(Options {
@@ -57,10 +57,10 @@ pub fn options(conduct: &Bound<'_, PyDict>, interrupt: &Interrupt) -> PyResult<O
     })
 }
 
-/// The outcome, why it ended in words, and what Python raised on the way. After an exception there may be no outcome.
+/// Outcome, description of why the run ended, and the Python exception, if any. After an exception there may be no outcome.
 pub type Handed<'py> = (Option<Bound<'py, PyAny>>, String, Option<PyErr>);
 
-/// What is handed back of a run.
+/// Converts the result of a run.
 pub fn hand_back<'py>(py: Python<'py>, outcome: thalweg::Result<Outcome>, raised: &Raised) -> PyResult<Handed<'py>> {
     match (outcome, raised.take()) {
         (Ok(outcome), raised) => Ok((Some(python(py, &outcome)?), outcome.ended.to_string(), raised)),
@@ -69,10 +69,10 @@ pub fn hand_back<'py>(py: Python<'py>, outcome: thalweg::Result<Outcome>, raised
     }
 }
 
-/// Why a solver was chosen, in sentences, its name, and its settings where they are not the defaults.
+/// Reasons for the choice of a solver, its name, and its settings that differ from the defaults.
 type Chosen<'py> = (Vec<String>, &'static str, Bound<'py, PyAny>);
 
-/// The outcome, why it ended in words, the choice of the solver if none was named, and what Python raised on the way.
+/// Outcome, description of why the run ended, the choice of the solver if none was named, and the Python exception, if any.
 type Ran<'py> = (Option<Bound<'py, PyAny>>, String, Option<Chosen<'py>>, Option<PyErr>);
 
 fn chosen<'py>(py: Python<'py>, choice: &Choice) -> PyResult<Chosen<'py>> {
@@ -106,7 +106,7 @@ pub fn minimize<'py>(
         return Err(PyValueError::new_err(what));
     }
     let start: Vec<f64> = start.as_array().iter().copied().collect();
-    // A caller has arrays with an entry for each constraint.
+    // The caller's arrays have an entry for each constraint.
     let mut options = Options { listed: usize::MAX, ..options(conduct, interrupt.get())? };
     let mut choice = None;
     let config = match named {

@@ -1,4 +1,4 @@
-//! Parameters that theorems prescribe, and how the work of the methods grows, as dictionaries.
+//! Parameters prescribed by theorems, and how the work of the methods grows, as dictionaries.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -8,10 +8,10 @@ use thalweg_lab::plan;
 use crate::error::of_lab;
 use crate::values::{python, table};
 
-/// A plan: its parameters, its title, rows of (what, symbol, value), what is proved, and the rows as aligned text.
+/// Plan: its parameters, its title, rows of (description, symbol, value), the guarantee, and the rows as aligned text.
 type Planned<'py> = (Bound<'py, PyAny>, String, Vec<[String; 3]>, String, String);
 
-/// The plans of a method that the constants allow.
+/// Computes the plans of a method that the constants allow.
 #[pyfunction]
 pub fn plans<'py>(
     py: Python<'py>,
@@ -32,7 +32,7 @@ pub fn plans<'py>(
     plans.into_iter().map(show).collect()
 }
 
-/// How the work grows as the accuracy is raised, for one method or for all.
+/// Returns how the work grows as the accuracy increases, for one method or for all.
 #[pyfunction]
 #[pyo3(signature = (method=None))]
 pub fn complexity<'py>(py: Python<'py>, method: Option<&str>) -> PyResult<Bound<'py, PyAny>> {

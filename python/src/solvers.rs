@@ -1,4 +1,4 @@
-//! The names of the solvers and what they require, from the registry of the library.
+//! Names and requirements of the solvers, from the registry of the library.
 
 use pyo3::prelude::*;
 use thalweg::solvers::SolverName;
@@ -7,7 +7,7 @@ use thalweg::solvers::registry::Interface;
 use crate::error::of_library;
 use crate::values::python;
 
-/// The names of the solvers that an interface offers; with `constraints` only those that take constraints, or only those that do
+/// Lists the solvers that an interface offers; with `constraints` only those that accept constraints, or only those that do
 /// not.
 #[pyfunction]
 #[pyo3(signature = (interface, constraints=None))]
@@ -18,7 +18,7 @@ pub fn solvers(interface: &str, constraints: Option<bool>) -> PyResult<Vec<&'sta
     Ok(taken.map(|name| name.as_str()).collect())
 }
 
-/// What a solver requires of a problem: "values", "subgradients", "inf-projection" or "sample-losses".
+/// Returns what a solver requires of a problem: "values", "subgradients", "inf-projection" or "sample-losses".
 #[pyfunction]
 pub fn solver_needs<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     python(py, &name.parse::<SolverName>().map_err(of_library)?.needs())

@@ -1,4 +1,4 @@
-//! Settings and outcomes on their way between Python's dictionaries and Rust's structures. What they mean is not known here.
+//! Conversion of settings and outcomes between Python dictionaries and Rust structures.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::of_lab;
 
-/// A dictionary as the table that a spec would have; entries that are `None` are left out.
+/// Converts a dictionary to a table as in a spec; entries that are `None` are omitted.
 pub fn table(given: &Bound<'_, PyDict>) -> PyResult<toml::Table> {
     let present = PyDict::new(given.py());
     for (key, value) in given.iter() {
@@ -18,12 +18,12 @@ pub fn table(given: &Bound<'_, PyDict>) -> PyResult<toml::Table> {
     Ok(pythonize::depythonize(&present)?)
 }
 
-/// Settings of a kind that a spec has too: the same names, the same sentences.
+/// Reads settings that a spec has too, with the same names and error messages.
 pub fn settings<T: DeserializeOwned>(given: &Bound<'_, PyDict>) -> PyResult<T> {
     thalweg_lab::spec::settings(table(given)?).map_err(of_lab)
 }
 
-/// An outcome as dictionaries, lists and numbers.
+/// Converts an outcome to dictionaries, lists and numbers.
 pub fn python<'py, T: Serialize>(py: Python<'py>, value: &T) -> PyResult<Bound<'py, PyAny>> {
     Ok(pythonize::pythonize(py, value)?)
 }

@@ -1,4 +1,4 @@
-//! What a run shows of itself to Python while it goes on, and how Python ends it: callbacks, progress, signals.
+//! Observation of a run from Python, and its interruption: callbacks, progress, signals.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,21 +13,21 @@ use thalweg::{Error, Result};
 use crate::error::of_library;
 use crate::values::python;
 
-/// Seconds between two looks at signals: short enough for fingers, too long to be felt.
+/// Seconds between two checks for signals: short enough for an interactive interrupt, long enough to cost nothing measurable.
 const SIGNALS: f64 = 0.02;
-/// Between two reports of progress.
+/// Interval between two reports of progress.
 const REPORTS: Duration = Duration::from_millis(100);
 
-/// Does something in the thread of the caller: no pool of threads is started that a forked process would wait for in vain.
+/// Runs `work` in the thread of the caller, without starting a thread pool, on which a forked process would wait forever.
 pub fn alone<T: Send>(work: impl FnOnce() -> PyResult<T> + Send) -> PyResult<T> {
     with_threads(1, work).map_err(of_library)?
 }
 
-/// A flag that ends a run at its next step.
+/// Flag that ends a run at its next step.
 #[pyclass(frozen, module = "thalweg._core")]
 #[derive(Default)]
 pub struct Interrupt {
-    /// The flag itself, which the run looks at.
+    /// Flag that the run checks.
     pub flag: Arc<AtomicBool>,
 }
 
@@ -43,23 +43,23 @@ impl Interrupt {
         self.flag.store(true, Ordering::Relaxed);
     }
 
-    /// Takes it back.
+    /// Clears the flag.
     fn clear(&self) {
         self.flag.store(false, Ordering::Relaxed);
     }
 
-    /// Whether the flag is set.
+    /// Returns whether the flag is set.
     fn is_set(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
     }
 }
 
-/// The first exception that Python raised during a run. The run ends, and then it is raised again, unchanged.
+/// First exception that Python raised during a run. The run ends, and the exception is raised again, unchanged.
 #[derive(Clone, Default)]
 pub struct Raised(Arc<Mutex<Option<PyErr>>>);
 
 impl Raised {
-    /// Keeps an exception if it is the first.
+    /// Stores an exception if it is the first.
     pub fn keep(&self, error: PyErr) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.is_none() {
@@ -67,7 +67,7 @@ impl Raised {
         }
     }
 
-    /// Asks Python for something; what it raises is kept, and its words are the error.
+    /// Calls Python; an exception is stored, and its message becomes the error.
     pub fn ask<T>(&self, question: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T> {
         Python::attach(question).map_err(|error| {
             let sentence = Python::attach(|py| error.value(py).to_string());
@@ -76,28 +76,28 @@ impl Raised {
         })
     }
 
-    /// The exception, if there was one.
+    /// Takes the exception, if there was one.
     pub fn take(&self) -> Option<PyErr> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// Tells Python about a run.
+/// Observer that reports a run to Python.
 pub struct Watcher {
     interrupt: Arc<AtomicBool>,
     raised: Raised,
-    /// Called with each recorded iterate: a dictionary, the point, multipliers and the bound on near-stationarity, where the method
-    /// has them. True ends the run.
+    /// Called with each recorded iterate: a dictionary, the point, multipliers and the bound on near-stationarity, if the
+    /// solver has them. True ends the run.
     on_record: Option<Py<PyAny>>,
-    /// Called now and then with the share of the budget that is used up, the iterations and the seconds.
+    /// Called periodically with the used share of the budget, the iterations and the seconds.
     on_progress: Option<Py<PyAny>>,
-    /// Seconds of the run at the last look at signals, and when progress was last reported.
+    /// Seconds of the run at the last check for signals, and when progress was last reported.
     looked: f64,
     reported: Instant,
 }
 
 impl Watcher {
-    /// Watches a run that `interrupt` ends.
+    /// Creates an observer of a run that `interrupt` ends.
     pub fn new(interrupt: &Interrupt, raised: Raised, on_record: Option<Py<PyAny>>, on_progress: Option<Py<PyAny>>) -> Self {
         let (looked, reported) = (0.0, Instant::now());
         Watcher { interrupt: Arc::clone(&interrupt.flag), raised, on_record, on_progress, looked, reported }
@@ -124,7 +124,7 @@ impl Observer for Watcher {
     }
 
     fn progressed(&mut self, progress: &Progress) {
-        // By the clock that the run has read already. It may stand at 0 again where a run consists of several.
+        // Uses the clock that the run has already read. It can restart at 0 if there are several runs.
         if (0.0..SIGNALS).contains(&(progress.seconds - self.looked)) {
             return;
         }

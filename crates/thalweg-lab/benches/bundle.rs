@@ -1,8 +1,8 @@
-//! Where the time of the bundle method goes on a9a with 100 cuts: the visit, which evaluates both functions and their
-//! subgradients, against the rest of a step, which is the master program and the care of the cuts. Beside it a general solver
-//! on a master of the same size, made of cuts from the same run.
+//! Time of the bundle method on a9a with 100 cuts: the evaluation of both functions and their subgradients, against the rest of
+//! a step, which is the master problem and the management of the cuts. For comparison, a general solver on a master problem of
+//! the same size, with cuts from the same run.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used)] // a benchmark speaks to a person and may give up
+#![allow(clippy::print_stdout, clippy::unwrap_used)] // benchmarks print and may panic
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -22,14 +22,14 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-/// A cut of the objective or of the constraint: height at 0 and slope.
+/// Cut of the objective or of the constraint: value at 0 and slope.
 struct Cut {
     objective: bool,
     height: f64,
     slope: Vec<f64>,
 }
 
-/// The master with the proximal coefficient `mu` around `centre`, over the point, the level and the excess.
+/// Solves the master problem with the proximal coefficient `mu` around `centre`, over the point, the level and the violation.
 fn general(cuts: &[Cut], centre: &[f64], mu: f64, penalty: f64) -> f64 {
     let dim = centre.len();
     let (mut rows, mut right): (Vec<Vec<f64>>, Vec<f64>) = (vec![], vec![]);
@@ -80,7 +80,7 @@ fn main() {
             solver.step(&mut ev).unwrap();
             let step = start.elapsed().as_secs_f64() * 1e3;
             solver.iterate(&mut x);
-            // Never the same point twice: nothing may be remembered.
+            // Every point is different, so that no cached value is reused.
             x.iter_mut().enumerate().for_each(|(j, x)| *x += 1e-3 * ((j + k) as f64).sin());
             let start = Instant::now();
             let count = second.objective_cuts(black_box(&x), &full, &mut values, &mut slopes).unwrap();
@@ -93,7 +93,7 @@ fn main() {
             }
             cuts.drain(..cuts.len().saturating_sub(CUTS));
             if k < 100 {
-                continue; // until the model is full
+                continue; // the model is not full yet
             }
             visits.push(visit);
             rests.push(step - visit);

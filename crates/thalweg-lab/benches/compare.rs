@@ -1,11 +1,11 @@
-//! The bundle method beside its rivals on the problems of `experiments/compare-*.toml`: passes and seconds until a point is
-//! (a) certified as nearly stationary, (b) as good as the best known, (c) certified as nearly stationary by the published,
-//! coarser measure. Prints markdown.
+//! The bundle method compared with other solvers on the problems of `experiments/compare-*.toml`: passes and seconds until a
+//! point is (a) certified as nearly stationary, (b) as good as the best known, (c) certified as nearly stationary by the
+//! published, coarser measure. Prints Markdown.
 //!
-//! `cargo bench -p thalweg-lab --bench compare [-- --quick] [-- INSTANCE]`, where INSTANCE is part of a spec's name. The whole
-//! takes about 10 minutes of one core that is free, `--quick` (a tiny grid, 300 iterations) some seconds.
+//! `cargo bench -p thalweg-lab --bench compare [-- --quick] [-- INSTANCE]`, where INSTANCE is part of a spec's name. A full run
+//! takes about 10 minutes on one idle core, `--quick` (a tiny grid, 300 iterations) some seconds.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used)] // a benchmark speaks to a person and may give up
+#![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used)] // benchmarks print and may panic
 
 use std::path::Path;
 use std::time::Instant;
@@ -21,25 +21,26 @@ use thalweg_lab::job::Job;
 use thalweg_lab::spec::Spec;
 
 const INSTANCES: [&str; 4] = ["p1-a9a", "p1-compas", "p2-a9a", "p2-compas"];
-/// What (a) asks of the certified distance and of the constraint.
+/// Criterion (a): largest certified distance and constraint value.
 const DISTANCE: f64 = 1e-3;
 const VIOLATION: f64 = 1e-6;
-/// What (b) asks of the objective beyond the best known and of the constraint.
+/// Criterion (b): largest difference from the best known objective, and largest constraint value.
 const BEYOND: f64 = 1e-3;
 const LOOSE_VIOLATION: f64 = 1e-5;
-/// Iterates that are looked at from a mark on, until one keeps the constraint: a switching method leaves it at every other step.
+/// Number of iterates measured from a mark on, until one is feasible: a switching method violates the constraint at every other
+/// step.
 const LOOKS: u64 = 10;
 
-/// How much work the rivals may do.
+/// Limits on the work of the compared solvers.
 struct Effort {
     quick: bool,
-    /// Every cell of the grid gets this many iterations …
+    /// Iterations of every cell of the grid in the first stage.
     first: u64,
-    /// … and the best of each solver go on to this many.
+    /// Iterations of the best cells of each solver in the second stage.
     last: u64,
-    /// For one cell.
+    /// Seconds for one cell.
     seconds: f64,
-    /// Certificates for one run, and evaluations for one of them.
+    /// Number of certificates for one run, and of evaluations for each.
     certificates: usize,
     evaluations: u64,
     /// Iterations and seconds of the bundle method.
@@ -56,13 +57,13 @@ impl Effort {
         }
     }
 
-    /// Cells that go on after the first stage: more of those with many settings.
+    /// Returns the number of cells in the second stage: more for solvers with many settings.
     fn finalists(&self, rival: Rival) -> usize {
         if matches!(rival.solver, SolverName::Ssg | SolverName::ThreesEcon) { 2 } else { 1 }
     }
 }
 
-/// The settings that each rival is tried with, as in a spec. The first ones of each are those of the quick run.
+/// Returns the settings of each compared solver, as in a spec. The quick run uses the first ones.
 fn grid(rival: Rival, quick: bool) -> Vec<String> {
     let mut cells: Vec<String> = vec![];
     match (rival.solver, rival.inner) {
@@ -85,7 +86,7 @@ fn grid(rival: Rival, quick: bool) -> Vec<String> {
             }
         }
         (_, Some(inner)) => {
-            // The published coefficients c1 (k + 1) and c2 / (k + 1) are inverse steps.
+            // The published coefficients c1 (k + 1) and c2 / (k + 1) are inverse step sizes.
             for (c1, c2) in [(20.0, 0.02), (20.0, 0.002), (50.0, 0.01), (100.0, 0.005), (200.0, 0.002), (20.0, 0.1)] {
                 cells.push(format!(
                     "inner = {{ name = \"{inner}\", eta = {{ rule = \"inv-linear\", c = {} }}, tau = {{ rule = \"power\", c = {}, p \
@@ -116,7 +117,7 @@ fn grid(rival: Rival, quick: bool) -> Vec<String> {
     cells
 }
 
-/// A solver, and the one that it uses for subproblems.
+/// Solver and its inner solver.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Rival {
     solver: SolverName,
@@ -151,7 +152,7 @@ fn solver(rival: Rival, cell: &str) -> Box<FirstOrder<'static>> {
     }
 }
 
-/// A point on the way, measured outside of the counts and of the clock.
+/// Recorded point, measured outside of the counts and the timing.
 struct Seen {
     x: Vec<f64>,
     objective: f64,
@@ -166,7 +167,7 @@ struct Cost {
     seconds: f64,
 }
 
-/// A run that can be gone on with.
+/// Run that can be continued.
 struct Run<'p> {
     name: Rival,
     cell: String,
@@ -178,11 +179,11 @@ struct Run<'p> {
     seconds: f64,
     seen: Vec<Seen>,
     ended: Option<String>,
-    /// The first point that was certified.
+    /// Cost of the first certified point.
     certified: Option<Cost>,
     /// The same with the published coefficients.
     published: Option<Cost>,
-    /// The intervals with the smallest upper end, of both kinds.
+    /// Intervals with the smallest upper end, of both kinds.
     intervals: [Option<(f64, f64)>; 2],
 }
 
@@ -209,7 +210,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// Steps until iteration `last`, or until the time is up.
+    /// Runs until iteration `last`, or until the time limit.
     fn advance(&mut self, last: u64, seconds: f64) {
         while self.t < last && self.seconds < seconds && self.ended.is_none() {
             let clock = Instant::now();
@@ -236,7 +237,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// Measures the iterate, or what the method would return now. Whether it keeps the constraint.
+    /// Measures the iterate, or the point that the solver would return now. Returns whether it satisfies the constraint.
     fn look(&mut self, output: bool) -> bool {
         let problem = self.ev.problem();
         let mut x = vec![0.0; problem.dim()];
@@ -259,18 +260,18 @@ impl<'p> Run<'p> {
         point.violation <= VIOLATION
     }
 
-    /// The smallest objective within a violation.
+    /// Returns the smallest objective up to a violation.
     fn best(&self, violation: f64) -> Option<f64> {
         self.seen.iter().filter(|s| s.violation <= violation).map(|s| s.objective).min_by(f64::total_cmp)
     }
 
-    /// The smallest violation and the objective there.
+    /// Returns the smallest violation and the objective there.
     fn nearest(&self) -> (f64, f64) {
         let least = self.seen.iter().min_by(|a, b| a.violation.total_cmp(&b.violation));
         least.map_or((f64::NAN, f64::NAN), |s| (s.objective, s.violation))
     }
 
-    /// Better ones first: by the objective where the constraint is kept, else by the violation.
+    /// Returns a sorting key, better runs first: by the objective if the constraint is satisfied, else by the violation.
     fn rank(&self) -> (bool, f64) {
         self.best(LOOSE_VIOLATION).map_or_else(|| (true, self.nearest().1), |f| (false, f))
     }
@@ -279,11 +280,11 @@ impl<'p> Run<'p> {
         self.seen.iter().find(|s| s.violation <= LOOSE_VIOLATION && s.objective <= value).map(|s| s.cost)
     }
 
-    /// Looks for the first certified point among those that keep the constraint: backwards from the last one until one is
-    /// certified, then by halving, as if a point after a certified one were certified too.
+    /// Finds the first certified point among the feasible ones: backwards from the last one until one is certified, then by
+    /// bisection, assuming that every point after a certified one is certified too.
     fn first_certified(&self, how: &Bounds, certificates: usize) -> (Option<Cost>, Option<(f64, f64)>) {
         let mut candidates: Vec<&Seen> = self.seen.iter().filter(|s| s.violation <= VIOLATION).collect();
-        // A method that returns its best point returns it again and again.
+        // A solver that returns its best point returns the same point many times.
         let mut known: Vec<&[f64]> = vec![];
         candidates.retain(|s| {
             let new = !known.contains(&s.x.as_slice());
@@ -293,7 +294,7 @@ impl<'p> Run<'p> {
         let problem = self.ev.problem();
         let mut interval: Option<(f64, f64)> = None;
         let mut proved = |seen: &Seen| {
-            // A wide interval is enough to refuse a point; only what is left open is worth a narrow one.
+            // A wide interval is enough to reject a point; only undecided points need a narrow one.
             for width in [0.5, 0.05] {
                 let Ok(found) = certify(problem, &seen.x, &Bounds { width, ..*how }) else { return false };
                 if interval.is_none_or(|(_, upper)| found.upper < upper) {
@@ -308,7 +309,7 @@ impl<'p> Run<'p> {
             }
             false
         };
-        // Some of the certificates are for finding one at all, the others for finding the first.
+        // Some of the certificates are for finding any certified point, the others for finding the first.
         let mut left = certificates;
         let mut high = candidates.len();
         let mut found = None;
@@ -329,23 +330,23 @@ impl<'p> Run<'p> {
     }
 }
 
-/// About twelve marks for each power of ten.
+/// Returns whether an iteration is one of about twelve marks for each power of ten.
 fn marked(t: u64) -> bool {
     let step = |t: u64| (12.0 * (t as f64).log10()).floor();
     t == 1 || step(t) > step(t - 1)
 }
 
-/// What a solver reached and with which settings.
+/// Cost at which a solver met a criterion, and its settings.
 type Reached = Option<(Cost, String)>;
 
-/// One line of the comparison.
+/// Line of the comparison.
 struct Line {
     name: Rival,
     cells: usize,
     certified: Reached,
     close: Reached,
     published: Reached,
-    /// Passes of g and seconds of the longest run, and what the best run had in the end.
+    /// Passes of g and seconds of the longest run, and the final values of the best run.
     longest: (f64, f64),
     note: String,
     intervals: [Option<(f64, f64)>; 2],
@@ -417,7 +418,7 @@ fn table(title: &str, lines: &[Line], kind: Option<usize>, pick: impl Fn(&Line) 
     }
 }
 
-/// Bundle against the best rival: passes of g and seconds.
+/// Formats the ratio of the bundle method to the best other solver, in passes of g and in seconds.
 fn ratio(lines: &[Line], pick: impl Fn(&Line) -> &Reached) -> String {
     let Some((own, _)) = pick(&lines[0]) else { return "not reached | | | |".into() };
     let rivals: Vec<(&Line, Cost)> = lines[1..].iter().filter_map(|l| Some((l, pick(l).as_ref()?.0))).collect();
@@ -446,7 +447,7 @@ fn ratio(lines: &[Line], pick: impl Fn(&Line) -> &Reached) -> String {
     )
 }
 
-/// One instance; returns its lines of the summary.
+/// Compares the solvers on one instance; returns its lines of the summary.
 fn compare(instance: &str, effort: &Effort) -> Vec<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../experiments/compare-{instance}.toml"));
     let spec = Spec::read(&file).unwrap();
@@ -490,7 +491,7 @@ fn compare(instance: &str, effort: &Effort) -> Vec<String> {
     (own.published, _) = own.first_certified(&coarse, effort.certificates);
     eprintln!("{instance}: bundle {} iterations, {:.2} s, {:?}", own.t, own.seconds, own.ended);
 
-    // A longer run for the best known value; it takes no part in the comparison.
+    // A longer run gives the best known value; it is not part of the comparison.
     let mut long = Run::begin(problem, start, OWN, &format!("mu = {rho}, eps = 1e-5"));
     long.cell = "mu = rho_f, eps = 1e-5".into();
     long.advance(effort.own.0, effort.own.1);

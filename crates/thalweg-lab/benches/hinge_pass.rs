@@ -1,7 +1,7 @@
-//! Hinge value and subgradient over all of a9a, as a solver asks for them, beside the bare loop that any implementation must
-//! do: gather the scores of the same rows, scatter slopes back. Also how the cost grows with the number of rows.
+//! Hinge value and subgradient over all of a9a, as evaluated by a solver, compared with the bare loop that any implementation
+//! needs: gather the scores of the same rows, scatter slopes back. Also measures how the cost grows with the number of rows.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used)] // a benchmark speaks to a person and may give up
+#![allow(clippy::print_stdout, clippy::unwrap_used)] // benchmarks print and may panic
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use thalweg::learn::{Data, Learning};
 use thalweg::oracle::{Description, Draw};
 use thalweg_lab::data::adult;
 
-/// The bare loop on rows of ones with byte columns.
+/// Bare loop on rows of ones with byte columns.
 struct Bare {
     ptr: Vec<usize>,
     ids: Vec<u8>,
@@ -62,7 +62,7 @@ fn main() {
         let mut g = [0.0];
         let (mut ours, mut theirs, mut ratios) = (vec![], vec![], vec![]);
         for k in 0..400 {
-            // A new point each time: nothing may be remembered.
+            // Every point is different, so that no cached value is reused.
             let x: Vec<f64> = (0..123).map(|j| 0.1 * ((j + k) as f64).sin()).collect();
             let start = Instant::now();
             bare.pass(black_box(&x), &mut grad);

@@ -1,7 +1,7 @@
-//! How fast LIBSVM text becomes rows, beside limits of the same bytes in the same run: counting their lines, hashing them, and reading
-//! them. Text as that of the URL data, all ones, and the first of them zipped.
+//! Speed of parsing LIBSVM text, compared with limits for the same bytes in the same run: counting lines, hashing, and reading.
+//! The texts are like the URL data, all ones, and the first of them compressed.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used)] // a benchmark speaks to a person and may give up
+#![allow(clippy::print_stdout, clippy::unwrap_used)] // benchmarks print and may panic
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use thalweg_lab::data::source::{Source, sha256};
 
 const ROWS: usize = 40_000;
 
-/// Rows of 115 columns of 3.2 million, of which one in so many has a value of four decimals.
+/// Returns rows of 115 columns out of 3.2 million; one column in `valued` has a value of four decimals.
 fn text(valued: usize) -> String {
     let mut rng = Rng::new(1, Purpose::Data);
     let mut text = String::new();
@@ -38,7 +38,7 @@ fn text(valued: usize) -> String {
     text
 }
 
-/// The best of seven: other work on the machine only slows it down.
+/// Measures the best of seven repeats, since other work on the machine only slows it down.
 fn rate(bytes: usize, work: &mut dyn FnMut()) -> f64 {
     let seconds = (0..7)
         .map(|_| {
@@ -83,11 +83,11 @@ fn main() {
         let lines = rate(bytes, &mut || assert_eq!(memchr::memchr_iter(b'\n', text.as_bytes()).count(), ROWS));
         let hash = rate(bytes, &mut || assert_eq!(sha256(text.as_bytes()).len(), 64));
         let reading = rate(bytes, &mut || assert!(plain(&path) > 0));
-        // What is left when the bytes are in memory.
+        // The remaining cost with the bytes in memory.
         let parsing = rate(bytes, &mut || {
             libsvm::parse(Source::new("text", text.as_bytes()).unwrap(), None).unwrap();
         });
-        // No reader that hashes what it reads can be faster.
+        // Upper limit for any reader that hashes its input.
         let limit = 1.0 / (1.0 / hash + 1.0 / reading);
         println!("{name:>24} {rows:>8.0} {lines:>8.0} {hash:>8.0} {reading:>8.0} {parsing:>8.0} {limit:>8.0}");
         std::fs::remove_file(&path).unwrap();

@@ -1,6 +1,6 @@
-//! How long a table of a million rows and six columns takes: reading it, finding out what its columns are, and encoding it.
+//! Time for a table of a million rows and six columns: reading it, learning its encoding, and encoding it.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used)] // a benchmark speaks to a person and may give up
+#![allow(clippy::print_stdout, clippy::unwrap_used)] // benchmarks print and may panic
 
 use std::fmt::Write;
 use std::time::Instant;

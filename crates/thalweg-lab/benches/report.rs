@@ -1,8 +1,8 @@
-//! A store of 1,000 runs with 500 recorded iterates each: seconds to fill it, to read it, and to build the report.
+//! Time for a store of 1,000 runs with 500 recorded iterates each: seconds to fill it, to read it, and to build the report.
 //!
-//! `cargo bench -p thalweg-lab --bench report [-- OUT.html]` writes the page as well, to be looked at.
+//! `cargo bench -p thalweg-lab --bench report [-- OUT.html]` also writes the page, for inspection.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used)] // a benchmark speaks to a person and may give up
+#![allow(clippy::print_stdout, clippy::unwrap_used)] // benchmarks print and may panic
 
 use std::time::Instant;
 
@@ -73,7 +73,7 @@ fn size(file: &std::path::Path) -> u64 {
     std::fs::metadata(file).unwrap().len() / 1024
 }
 
-/// A run that falls, leaves the constraints now and then, and is noisy.
+/// Returns a run with a noisy decreasing objective that violates the constraints now and then.
 fn run(i: usize, panel: usize, solver: usize, cell: usize, seed: usize) -> (StoredRun, Vec<Curve>) {
     let mut state = i as u64 + 1;
     let mut noise = || {

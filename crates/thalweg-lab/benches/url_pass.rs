@@ -1,8 +1,8 @@
-//! A pass of St-SPG, MSPG and BMD over rows in the shape of the URL data, from the binary form, against bare products of the same rows with a
-//! plain vector: in the order of the file, and in the shuffled order that the methods draw. `cargo bench -p thalweg-lab --bench url_pass --
-//! ROWS`; a tenth of the rows of URL unless a number is given.
+//! A pass of St-SPG, MSPG and BMD over rows shaped like the URL data, from the binary file, compared with bare products of the
+//! same rows with a plain vector: in the order of the file, and in the shuffled order that the solvers draw.
+//! `cargo bench -p thalweg-lab --bench url_pass -- ROWS`; a tenth of the rows of URL by default.
 
-#![allow(clippy::print_stdout)] // a benchmark speaks to a person
+#![allow(clippy::print_stdout)] // benchmarks print
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -18,7 +18,7 @@ use thalweg_lab::Result;
 use thalweg_lab::data::catalogue;
 use thalweg_lab::data::shaped_like::{Like, ShapedLike};
 
-/// Nanoseconds for each sample: a pass has as many as there are rows.
+/// Measures nanoseconds per sample: a pass has as many samples as rows.
 fn of_method(problem: &Learning, solver: &mut FirstOrder, steps: u64) -> Result<f64> {
     let mut gate = Evaluator::new(problem, 1, 1e-6);
     solver.start(&mut gate as &mut dyn Eval, &vec![0.0; problem.dim()])?;
@@ -54,7 +54,7 @@ fn main() -> Result<()> {
         black_box(total);
         1e9 * start.elapsed().as_secs_f64() / rows as f64
     };
-    // The first one brings the pages in.
+    // The first pass loads the pages into memory.
     bare(&mut |k| k);
     let in_order = bare(&mut |k| k);
     let (mut walk, mut rng) = (Walk::default(), Rng::new(1, Purpose::Sampling));
@@ -83,7 +83,7 @@ fn main() -> Result<()> {
         ("mspg, blocks", Box::new(Mspg::new(mspg::Settings { order: blocks, ..single })?)),
         ("bmd, tree", Box::new(Bmd::new(bmd::Settings::default())?)),
     ];
-    // A word among the arguments leaves out the methods whose names do not have it.
+    // A word among the arguments selects the methods whose names contain it.
     let word = std::env::args().skip(1).find(|word| !word.starts_with('-') && word.parse::<usize>().is_err()).unwrap_or_default();
     for (name, mut solver) in methods.into_iter().filter(|(name, _)| name.contains(&word)) {
         line(name, of_method(&problem, &mut *solver, steps)?);

@@ -1,5 +1,5 @@
-//! Bilevel problems of specs: which there are, how a spec asks for one, and what is measured beside the rows of the
-//! reformulation. The problems themselves are the library's.
+//! Bilevel problems of specs: the available ones, their keys in a spec, and the metrics beside the rows of the reformulation.
+//! The problems are implemented in the library.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::output::align;
 use crate::spec::{settings, solver};
 use crate::{Error, Result};
 
-/// The problems that a spec can name.
+/// Names of the problems in a spec.
 pub const NAMES: [&str; 6] = ["toy", "interval", "quadratic", "pricing", "hyper-representation", "group-weights"];
 
-/// Slack of inner solutions at which a point is judged, unless a spec says otherwise.
+/// Default slack of the follower responses at which a point is evaluated.
 const SLACK: f64 = 1e-6;
 
-/// A bilevel problem as `[data]` names it: `bilevel = "toy"`, or a table with its name and what it is made from.
+/// Bilevel problem as named in `[data]`: `bilevel = "toy"`, or a table with its name and parameters.
 #[derive(Debug, Clone)]
 pub struct Named {
     name: String,
@@ -34,7 +34,7 @@ pub struct Named {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct ToyKeys {
-    /// |x| and |y| are at most this.
+    /// Bound on |x| and |y|.
     radius: Option<f64>,
 }
 
@@ -46,13 +46,13 @@ struct NoKeys {}
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct HyperKeys {
-    /// Validation and training rows.
+    /// Numbers of validation and training rows.
     n1: usize,
     n2: usize,
-    /// Features, and how many they become.
+    /// Numbers of original and of learned features.
     d: usize,
     m: usize,
-    /// Standard deviation of the noise of targets.
+    /// Standard deviation of the noise in the targets.
     noise: f64,
     seed: u64,
     /// Bounds on the norms of Lambda and of u.
@@ -80,16 +80,16 @@ impl HyperKeys {
     }
 }
 
-/// Rows of a data set with groups, some of them for the inner fit and the others for the outer objective.
+/// Rows of a data set with groups, some for the inner fit and the others for the outer objective.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct GroupKeys {
-    /// A set of the catalogue that has groups.
+    /// Data set of the catalogue, which must have groups.
     data: String,
-    /// How many rows the inner problem fits; the others are for validation.
+    /// Number of rows that the inner problem fits; the others are validation rows.
     rows: usize,
     seed: u64,
-    /// The least weight of a group, and a bound on the norm of the model.
+    /// Smallest weight of a group, and a bound on the norm of the model.
     low: f64,
     radius: f64,
 }
@@ -128,7 +128,7 @@ impl GroupKeys {
 }
 
 impl Named {
-    /// Reads the value of `bilevel`.
+    /// Parses the value of `bilevel`.
     pub fn read(value: &Value) -> Result<Self> {
         let wanted = format!("one of {}, or a table with such a name", NAMES.join(", "));
         let (name, keys) = match value {
@@ -152,17 +152,17 @@ impl Named {
         Ok(Named { name, keys })
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What tells it from others, for hashes.
+    /// Returns a text that identifies the problem, for hashes.
     pub fn fingerprint(&self) -> String {
         format!("bilevel {} {}", self.name, self.keys)
     }
 
-    /// The problem, and the first x if the spec has none.
+    /// Builds the problem, and the default start of x.
     pub fn build(&self, options: &catalogue::Options) -> Result<(Arc<dyn Bilevel>, Vec<f64>)> {
         let keys = self.keys.clone();
         let wrong = |e: Error| Error::Request(format!("{e} (in bilevel = \"{}\")", self.name));
@@ -191,14 +191,14 @@ impl Named {
     }
 }
 
-/// A bilevel problem that is ready to be solved.
+/// Bilevel problem that is ready to be solved.
 pub struct BilevelInstance {
-    /// The reformulation, the start, and its largest row.
+    /// Reformulation, start, and largest row at the start.
     pub prepared: Prepared,
     slack: f64,
 }
 
-/// The keys of `[problem]` that belong to a bilevel problem: those of [`Form`], and the slack that a point is judged with.
+/// Table `bilevel` of `[problem]`: the keys of [`Form`], and the slack at which a point is evaluated.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FormSpec {
     form: Form,
@@ -227,13 +227,13 @@ impl FormSpec {
         Ok(FormSpec { form, slack })
     }
 
-    /// The slack that a point is judged with.
+    /// Returns the slack at which a point is evaluated.
     pub fn slack(&self) -> f64 {
         self.slack.unwrap_or(SLACK)
     }
 
-    /// How a problem is solved with these, where `solver` has the keys of `[solver]` but its name: practical mode where it is empty or
-    /// has the inner solver alone.
+    /// Returns the settings for a solve, where `solver` has the keys of `[solver]` except its name: practical mode if it is
+    /// empty or has only the inner solver.
     pub fn settings(&self, mut solver: toml::Table) -> Result<bilevel::Settings> {
         let chosen = solver.keys().all(|key| key == "inner");
         let usual = || Value::Table(toml::Table::from_iter([("name".to_string(), adaprox::Inner::NAMES[0].into())]));
@@ -259,12 +259,12 @@ impl FormSpec {
 }
 
 impl BilevelInstance {
-    /// The reformulation.
+    /// Returns the reformulation.
     pub fn single(&self) -> &SingleLevel {
         &self.prepared.problem
     }
 
-    /// What a careful reader should know about the problem.
+    /// Returns the notes about the problem.
     pub fn notes(&self) -> Vec<String> {
         let (bound, unit) = self.single().form().multipliers();
         let mut notes = vec![format!(
@@ -277,13 +277,13 @@ impl BilevelInstance {
         notes
     }
 
-    /// Chooses settings by pilot runs, which obey the time limit and the interrupt of the options.
+    /// Chooses settings by pilot runs, which respect the time limit and the interrupt of the options.
     pub fn choose(&self, options: &RunOptions) -> Result<bilevel::Tuning> {
         let inner = &bilevel::Settings::default().inner;
         Ok(bilevel::choose(self.single(), &self.prepared.start, inner, options)?)
     }
 
-    /// Pessimistic and optimistic value at the x of a point.
+    /// Computes the pessimistic and the optimistic value at the x of a point.
     pub fn value(&self, z: &[f64]) -> Result<BilevelValue> {
         let (single, pair) = (self.single(), self.single().pair(z));
         let problem = single.problem();
@@ -298,7 +298,7 @@ impl BilevelInstance {
     }
 }
 
-/// A point of a bilevel problem, with the pessimistic and the optimistic value at its x.
+/// Point of a bilevel problem, with the pessimistic and the optimistic value at its x.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BilevelValue {
     x: Vec<f64>,
@@ -309,11 +309,11 @@ pub struct BilevelValue {
     derivatives: Derivatives,
 }
 
-/// More entries of x than this are not printed.
+/// Maximum number of entries of x that are printed.
 const SHOWN: usize = 8;
 
 impl BilevelValue {
-    /// As a person reads it.
+    /// Formats the values as text.
     pub fn words(&self) -> String {
         let list = |values: &[f64]| match values.len() > SHOWN {
             true => format!("{} numbers", values.len()),
@@ -336,7 +336,7 @@ impl BilevelValue {
     }
 }
 
-/// What is measured along a run of a bilevel problem.
+/// Metric of a bilevel problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Measured {
     InnerGap,
@@ -347,7 +347,7 @@ enum Measured {
 const MEASURED: [(&str, Measured); 3] =
     [("inner_gap", Measured::InnerGap), ("pessimistic_value", Measured::Pessimistic), ("optimistic_value", Measured::Optimistic)];
 
-/// Reads `measure` of a bilevel problem: by default the inner gap.
+/// Parses `measure` of a bilevel problem; the inner gap by default.
 fn measured(list: Option<&[String]>) -> Result<Vec<Measured>> {
     let Some(list) = list else { return Ok(vec![Measured::InnerGap]) };
     let mut found = vec![];
@@ -369,7 +369,7 @@ fn measured(list: Option<&[String]>) -> Result<Vec<Measured>> {
     Ok(found)
 }
 
-/// Refuses words of `measure` that mean nothing here.
+/// Rejects names in `measure` that do not apply to bilevel problems.
 pub fn check_measure(list: Option<&[String]>) -> Result<()> {
     measured(list).map(|_| ())
 }
@@ -387,7 +387,7 @@ impl std::fmt::Debug for Metrics {
     }
 }
 
-/// The metrics that `measure` asks for.
+/// Builds the metrics named in `measure`.
 pub fn metrics(list: Option<&[String]>, posed: &BilevelInstance) -> Result<Option<Arc<dyn Metric>>> {
     let wanted = measured(list)?;
     if wanted.is_empty() {

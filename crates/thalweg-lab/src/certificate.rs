@@ -1,18 +1,18 @@
-//! What is proved about a point, in words. The proofs themselves are the library's.
+//! Descriptions of certificates as text. The certificates are computed in the library.
 
 use thalweg::assess::{NearStationarity, PenalisedStationarity};
 use thalweg::certify::{Certificate, ZerothOrderReport};
 use thalweg::oracle::Source;
 use thalweg::solvers::Stationary;
 
-/// How steep an inf-projection problem is at the point, in words.
+/// Describes the distance to stationarity of an inf-projection problem at a point.
 pub fn slope_words(slope: f64) -> String {
     format!(
         "stationarity: distance {slope:.2e} from 0 to the subdifferential of the objective plus the normal cone of the domain\n"
     )
 }
 
-/// A certificate with bounds in words: one line, and a line for each thing that a careful reader should know.
+/// Describes a certificate with bounds: one line, and a line for each note.
 pub fn bounds_words(c: &Certificate) -> String {
     let place = match (c.lower > 0.0, c.upper.is_finite()) {
         (_, false) => "no bound on the distance to the proximal point was found".to_string(),
@@ -42,19 +42,19 @@ pub fn bounds_words(c: &Certificate) -> String {
     text
 }
 
-/// What a solver proved about its own point, in words.
+/// Describes what a solver proved about its own point.
 pub fn stationary_words(s: &Stationary) -> String {
     let relaxed = if s.relaxed > 0.0 { format!(", constraints relaxed by {:.2e}", s.relaxed) } else { String::new() };
     let how = if s.estimated { "by estimated constants, not proved" } else { "proved by the solver" };
     format!("{how}: the proximal point is within {:.2e} ({}{relaxed})\n", s.upper, constants(s.rho_f, &s.rho_g, s.mu, 0.0))
 }
 
-/// The distance that a switching run found, in words.
+/// Describes the distance that a switching subgradient run found.
 pub fn switching_words(c: &NearStationarity) -> String {
     format!("near-stationarity {:.3e} (by switching, {} iterations, without a bound on its error)\n", c.distance, c.iterations)
 }
 
-/// The same for a smoothed penalty.
+/// Describes the near-stationarity of a smoothed penalty.
 pub fn penalised_words(c: &PenalisedStationarity) -> String {
     format!(
         "near-stationarity of the smoothed penalty {:.3e} ({} iterations, without a bound on its error)\n",
@@ -62,7 +62,7 @@ pub fn penalised_words(c: &PenalisedStationarity) -> String {
     )
 }
 
-/// What values alone say about a point, in words.
+/// Describes a zeroth-order check of a point.
 pub fn zeroth_order_words(found: &ZerothOrderReport) -> String {
     let ZerothOrderReport { beta, gradient, lagrangian, violations, complementarity, weights_residual, queries, .. } = found;
     let mut text = format!(
@@ -99,7 +99,7 @@ fn constants(rho_f: f64, rho_g: &[f64], mu: f64, mu_g: f64) -> String {
     format!("constants {}", list.join(", "))
 }
 
-/// Two significant digits: an error needs no more.
+/// Formats two significant digits, which are enough for an error.
 fn rough(v: f64) -> String {
     if v == 0.0 || !(1e-3..100.0).contains(&v.abs()) {
         return if v == 0.0 { "0".into() } else { format!("{v:.1e}") };
@@ -108,7 +108,7 @@ fn rough(v: f64) -> String {
     format!("{v:.decimals$}")
 }
 
-/// Four significant digits.
+/// Formats four significant digits.
 fn short(v: f64) -> String {
     if v == 0.0 || !(1e-3..1e6).contains(&v.abs()) {
         return if v == 0.0 { "0".into() } else { format!("{v:.2e}") };

@@ -1,5 +1,5 @@
-//! A point measured anew: from a model or from a spec with a point to what holds there and what is proved. Nothing that a file
-//! says about its point is believed; the proofs are the library's.
+//! Measures and certifies a given point, from a model or from a spec with a point. Values recorded in the file are recomputed,
+//! not reused; the certificates are computed in the library.
 
 use std::path::{Path, PathBuf};
 
@@ -19,119 +19,119 @@ use crate::model::{Input, Model, Rows};
 use crate::spec::{Spec, read_numbers};
 use crate::{Error, Result};
 
-/// A point and the problem that it is measured against.
+/// Point and the problem at which it is measured.
 pub struct Subject {
-    /// The problem with the bounds that count; smooth forms as they were trained.
+    /// Problem with the requested bounds; surrogates as they were trained.
     problem: Problem,
-    /// The same on held-out rows.
+    /// The same problem on held-out rows.
     held_out: Option<Learning>,
     /// Why the held-out rows cannot be used.
     held_out_refused: Option<String>,
     x: Vec<f64>,
-    /// The bound that each constraint was trained with, and the factor of its temperature.
+    /// Surrogate bound of each constraint, and the factor of its temperature.
     trained: Vec<(f64, f64)>,
-    /// Which side of softened constraints has to keep the bound.
+    /// Whether the measured rate or its surrogate must satisfy the bound.
     enforce: Enforce,
     source: Source,
     notes: Vec<String>,
 }
 
-/// Where a subject comes from.
+/// Source of a subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
-    /// A model that `thalweg fit` wrote.
+    /// Model saved by `thalweg fit`.
     Model,
-    /// A spec of `thalweg solve`, and a point.
+    /// Spec of `thalweg solve`, and a point.
     Spec,
 }
 
-/// What was found.
+/// Result of measuring a point.
 #[derive(Debug, Clone, Serialize)]
 pub struct Findings {
-    /// The point is in the domain, and every constraint is kept on the training rows.
+    /// Whether the point is in the domain and every constraint is satisfied on the training rows.
     pub feasible: bool,
-    /// Where the point comes from.
+    /// Source of the point.
     pub source: Source,
-    /// The problem in words, with a hash of the data.
+    /// Description of the problem, with a hash of the data.
     pub problem: String,
-    /// Training rows.
+    /// Number of training rows.
     pub rows: usize,
-    /// The objective there.
+    /// Objective at the point.
     pub objective: f64,
     /// Euclidean norm of the point.
     pub norm: f64,
     /// Distance of the point from the domain.
     pub outside_domain: f64,
-    /// The domain in words.
+    /// Description of the domain.
     pub domain: String,
-    /// The constraint that exceeds its bound most, or is nearest to it; none without constraints.
+    /// Worst constraint: the one with the largest value relative to its bound. `None` without constraints.
     pub worst: Option<Worst>,
-    /// Every constraint.
+    /// All constraints.
     pub constraints: Vec<Measured>,
-    /// Near-stationarity for the problem that was trained.
+    /// Near-stationarity for the trained problem.
     pub certificate: Option<Certificate>,
-    /// Why there is none.
+    /// Why there is no certificate.
     pub certificate_refused: Option<String>,
-    /// The constraints on held-out rows, where they were asked for.
+    /// Constraints on held-out rows, if requested.
     pub held_out: Option<HeldOut>,
-    /// What a careful reader should know.
+    /// Notes about the point.
     pub notes: Vec<String>,
 }
 
 /// One constraint at the point, on the training rows.
 #[derive(Debug, Clone, Serialize)]
 pub struct Measured {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The bound that was asked for.
+    /// Requested bound.
     pub bound: f64,
-    /// The left-hand side as it was trained.
+    /// Value of the left-hand side as trained.
     pub value: f64,
-    /// The same with counted rates; none where nothing is softened.
+    /// Value with measured rates; `None` if there are no surrogates.
     pub counted: Option<f64>,
-    /// The bound that it was trained with.
+    /// Surrogate bound used in training.
     pub trained_bound: f64,
-    /// What the temperature of its smooth form was multiplied by.
+    /// Factor of the surrogate's temperature.
     pub sharpened: f64,
-    /// Which side has to keep the bound.
+    /// Which of the two values must satisfy the bound.
     pub enforced: Enforce,
-    /// By how much that side exceeds it; negative if it does not.
+    /// That value minus the bound.
     pub excess: f64,
-    /// What it may exceed it by.
+    /// Tolerance of that difference.
     pub tolerance: f64,
-    /// Whether it is kept.
+    /// Whether the constraint is satisfied.
     pub kept: bool,
 }
 
-/// The worst constraint.
+/// Worst constraint.
 #[derive(Debug, Clone, Serialize)]
 pub struct Worst {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Whether counted rates had to keep the bound.
+    /// Whether the measured rates must satisfy the bound.
     pub counted: bool,
-    /// The side that had to keep the bound.
+    /// Value that must satisfy the bound.
     pub value: f64,
-    /// The bound.
+    /// Bound.
     pub bound: f64,
-    /// By how much the bound is exceeded; negative if it is not.
+    /// Value minus bound.
     pub excess: f64,
 }
 
-/// The constraints on held-out rows.
+/// Constraints on held-out rows.
 #[derive(Debug, Clone, Serialize)]
 pub struct HeldOut {
-    /// How many rows.
+    /// Number of rows.
     pub rows: usize,
-    /// Probability that an interval holds the value on unseen rows, for each of them alone.
+    /// Probability that an interval contains the value on unseen rows, for each interval separately.
     pub confidence: f64,
-    /// The intervals.
+    /// Confidence intervals.
     pub constraints: Vec<Interval>,
 }
 
 impl Subject {
-    /// A model on the rows that it was trained on, or on those of another file.
+    /// Reads a model with the rows it was trained on, or with those of another file.
     pub fn model(path: &Path, data: Option<&Path>) -> Result<Self> {
         let model = Model::read(path)?;
         let damaged = |what: String| Error::file(path, format!("is a damaged model: {what}"));
@@ -173,7 +173,7 @@ impl Subject {
                 if c.sharpened != 1.0 {
                     problem.scale_temperature(j, c.sharpened);
                 }
-                // A bound that is measured by rows is measured by those of training.
+                // A bound relative to a reference value uses that of the training rows.
                 if !same && subject_to[j].bound.best.is_some() {
                     problem.set_bound(j, c.bound);
                 }
@@ -202,7 +202,7 @@ impl Subject {
         subject.compare(&model, same)
     }
 
-    /// Notes where a model's own record differs from what is found on the same rows.
+    /// Adds notes where the values recorded in a model differ from those on the same rows.
     fn compare(mut self, model: &Model, same_rows: bool) -> Result<Self> {
         let differ = |a: f64, b: f64| (a - b).abs() > 1e-6 * a.abs().max(b.abs()).max(1e-3);
         let problem = self.problem.terms("certify")?;
@@ -230,7 +230,7 @@ impl Subject {
         Ok(self)
     }
 
-    /// The problem of a spec at a point, and how the spec wants near-stationarity bounded.
+    /// Reads the problem of a spec and a point, and returns the spec's settings for bounds on near-stationarity.
     pub fn spec(path: &Path, point: &Path, options: &Options) -> Result<(Self, Bounds)> {
         let spec = Spec::read(path)?;
         let bounds = spec.bounds()?;
@@ -257,7 +257,7 @@ impl Subject {
         Ok((Subject { problem, held_out, held_out_refused: None, x, trained, enforce, source: Source::Spec, notes }, bounds))
     }
 
-    /// Measures everything. `confidence` asks for held-out rows.
+    /// Measures the point. `confidence` requests intervals from held-out rows.
     pub fn examine(mut self, how: &Bounds, confidence: Option<f64>) -> Result<Findings> {
         let held_out = match (confidence, &self.held_out) {
             (None, _) => None,
@@ -311,7 +311,7 @@ impl Subject {
             bound: c.bound,
             excess: c.excess,
         });
-        // What was trained is stationary, if anything is.
+        // Only the trained problem can be stationary, so the surrogate bounds are restored.
         for (j, &(bound, _)) in self.trained.iter().enumerate() {
             self.problem.model_mut().into_iter().for_each(|model| model.set_bound(j, bound));
         }
@@ -338,7 +338,7 @@ impl Subject {
     }
 }
 
-/// All rows of a file in the form of a model's, the file's fingerprint, and sentences that a user should see.
+/// Reads all rows of a file in the format of a model's input. Also returns the file's fingerprint, and messages for the user.
 fn read_rows(model: &Model, file: &Path) -> Result<(Data, String, Vec<String>)> {
     match &model.input {
         Input::Table { labels: known, grouping, .. } => {
@@ -363,7 +363,7 @@ fn read_rows(model: &Model, file: &Path) -> Result<(Data, String, Vec<String>)> 
     }
 }
 
-/// A point: of an outcome in JSON, with the problem that it belongs to, or plain numbers.
+/// Reads a point: from an outcome in JSON, with the problem that it belongs to, or from plain numbers.
 fn read_point(file: &Path) -> Result<(Vec<f64>, Option<String>)> {
     let bytes = std::fs::read(file).map_err(|e| Error::io(file, &e))?;
     if !bytes.trim_ascii_start().starts_with(b"{") {

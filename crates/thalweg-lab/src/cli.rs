@@ -1,4 +1,4 @@
-//! The `thalweg` command as a function: arguments in, exit code out. What each subcommand does is in [`crate::commands`].
+//! The `thalweg` command as a function of its arguments that returns an exit code. The subcommands are in [`crate::commands`].
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -38,7 +38,7 @@ enum Command {
     Completions(commands::completions::Args),
 }
 
-/// Runs the command with these arguments, the first of which is its own name. What cannot be parsed, and a request for help, ends the
+/// Runs the command with these arguments, the first of which is its own name. Invalid arguments and requests for help end the
 /// process.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let ending = match Cli::parse_from(args).command {
@@ -56,7 +56,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Completions(args) => commands::completions::run(args, Cli::command()),
     };
     ending.unwrap_or_else(|error| {
-        // One line, whatever was quoted in it. If standard error is gone there is nobody left to tell.
+        // Messages are one line, even if quoted text has line breaks. A closed standard error cannot be reported.
         let line = error.to_string().replace('\n', " ");
         let _ = writeln!(std::io::stderr(), "thalweg: {line}");
         ExitCode::from(REFUSED)

@@ -1,5 +1,4 @@
-//! What a person meets while a command works: a progress bar or a table of jobs, and the way to stop it. Results are printed
-//! elsewhere.
+//! Progress bars and tables of jobs on the terminal, and interruption by signals. Results are printed elsewhere.
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +12,7 @@ use crate::lab::schedule::Watch;
 use crate::verdict::INTERRUPTED;
 use crate::{Error, Result};
 
-/// A flag that the first interrupt sets; a second one ends the process at once.
+/// Returns a flag that the first interrupt sets; a second interrupt ends the process at once.
 pub fn stop_on_signal() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
@@ -26,28 +25,28 @@ pub fn stop_on_signal() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Where a run is, in words. A problem without constraints has no violation.
+/// Describes a recorded iterate. The violation is omitted without constraints.
 pub fn state(row: &Row) -> String {
     let violation =
         if row.violation == f64::NEG_INFINITY { String::new() } else { format!("  violation {:+.1e}", row.violation) };
     format!("objective {:.6}{violation}", row.objective)
 }
 
-/// Time left if the rest goes on as it went from the share `first` to `share`; none while nothing was done.
+/// Estimates the remaining time from the progress between the shares `first` and `share`; `None` before any progress.
 fn left(gone: Duration, first: f64, share: f64) -> Option<Duration> {
     let pace = gone.as_secs_f64() / (share - first);
     (share > first).then(|| Duration::try_from_secs_f64(pace * (1.0 - share).max(0.0)).ok()).flatten()
 }
 
-/// Progress on standard error, only where someone can see it.
+/// Progress bar on standard error, shown only on a terminal.
 pub struct Bar {
     bar: Option<ProgressBar>,
-    /// When work began, and how far it was then: a run that is taken up again does not begin at 0.
+    /// When work started, and the share completed at that time, which is not 0 for a continued run.
     begun: OnceLock<(Instant, f64)>,
 }
 
 impl Bar {
-    /// A bar that is shown if it is wanted and standard error is a terminal.
+    /// Creates a bar, shown if `wanted` and if standard error is a terminal.
     pub fn new(wanted: bool) -> Self {
         const STEPS: u64 = 10_000;
         let style = ProgressStyle::with_template("{bar:32} {percent:>3}%  {msg}  {prefix}");
@@ -56,7 +55,7 @@ impl Bar {
         Bar { bar, begun: OnceLock::new() }
     }
 
-    /// Shows how far it is, from 0 to 1.
+    /// Shows the completed share, from 0 to 1.
     pub fn share(&self, share: f64) {
         let Some(bar) = &self.bar else { return };
         let (begun, first) = *self.begun.get_or_init(|| (Instant::now(), share));
@@ -69,7 +68,7 @@ impl Bar {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -89,29 +88,29 @@ impl Observer for Bar {
     }
 }
 
-/// The jobs of an experiment on standard error: where someone can see it a line for each worker and one for the whole, elsewhere
-/// a line for each finished job.
+/// Progress of the jobs of an experiment on standard error: on a terminal a line for each worker and one for the total,
+/// otherwise a line for each finished job.
 pub struct Board {
     wanted: bool,
     lines: Option<Lines>,
     total: AtomicUsize,
     done: AtomicUsize,
-    /// Jobs that were there already took no time.
+    /// Number of jobs executed here, without those that were already finished.
     worked: AtomicUsize,
     begun: Instant,
-    /// How far each worker is with its job.
+    /// Completed share of each worker's job.
     shares: Mutex<Vec<f64>>,
 }
 
 struct Lines {
-    /// Keeps the lines together.
+    /// Groups the lines.
     all: MultiProgress,
     workers: Vec<ProgressBar>,
     whole: ProgressBar,
 }
 
 impl Board {
-    /// A board for this many workers.
+    /// Creates a board for this many workers.
     pub fn new(wanted: bool, workers: usize) -> Self {
         const STEPS: u64 = 1000;
         let style = |template: &str| ProgressStyle::with_template(template).ok();
@@ -132,22 +131,22 @@ impl Board {
         }
     }
 
-    /// Takes it away.
+    /// Removes the board.
     pub fn finish(&self) {
         if let Some(lines) = &self.lines {
             lines.workers.iter().chain([&lines.whole]).for_each(ProgressBar::finish_and_clear);
-            // What was drawn last by one of them may still be there; a terminal that is gone has nothing to clear.
+            // The last line drawn may still be visible; a closed terminal has nothing to clear.
             let _ = lines.all.clear();
         }
     }
 
-    /// Time left, if the jobs to come take as long as those that were done.
+    /// Estimates the remaining time, if further jobs take as long as the finished ones.
     fn left(&self) -> Option<Duration> {
         let worked = self.worked.load(Ordering::Relaxed) as f64;
         let running: f64 = self.shares.lock().unwrap_or_else(PoisonError::into_inner).iter().sum();
         let left = self.total.load(Ordering::Relaxed).saturating_sub(self.done.load(Ordering::Relaxed)) as f64 - running;
         let each = self.begun.elapsed().as_secs_f64() / (worked + running);
-        // Less than a job says nothing.
+        // Less than half a job is too little for an estimate.
         (worked + running > 0.5).then(|| Duration::try_from_secs_f64(each * left.max(0.0)).ok()).flatten()
     }
 
@@ -206,7 +205,7 @@ impl Watch for Board {
             self.worked.fetch_add(1, Ordering::Relaxed);
             if self.wanted && self.lines.is_none() {
                 let total = self.total.load(Ordering::Relaxed);
-                // Nobody is lost if standard error is closed.
+                // A closed standard error is ignored.
                 let _ = writeln!(std::io::stderr(), "{done}/{total} {name}: {words}");
             }
         }
@@ -229,7 +228,7 @@ mod tests {
     fn what_is_left_follows_from_what_was_done() {
         let second = Duration::from_secs(1);
         assert_eq!(left(second, 0.0, 0.25), Some(3 * second));
-        // Taken up again at 50%.
+        // Continued at 50%.
         assert_eq!(left(second, 0.5, 0.75), Some(second));
         assert_eq!((left(second, 0.0, 0.0), left(second, 0.0, 1.0)), (None, Some(Duration::ZERO)));
     }

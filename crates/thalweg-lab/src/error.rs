@@ -1,33 +1,33 @@
-//! Errors of the command: those of the library, and those of files. Each is one sentence; all end with exit code 2.
+//! Errors of the command: those of the library, and those about files. Each is one sentence; all end with exit code 2.
 
 use std::path::Path;
 
-/// What the command could not do.
+/// Error of the command.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Refused or failed in the library.
+    /// Error of the library.
     #[error(transparent)]
     Library(#[from] thalweg::Error),
-    /// Something in a file, with its line (counted from 1).
+    /// Error in a line of a file.
     #[error("{file}, line {line}: {what}")]
     Line {
-        /// The file as the user named it.
+        /// File as named by the user.
         file: String,
         /// Line, counted from 1.
         line: usize,
-        /// What is wrong there and what was wanted.
+        /// What is wrong there and what was expected.
         what: String,
     },
-    /// Something about a file as a whole.
+    /// Error about a whole file.
     #[error("{file}: {what}")]
     File {
-        /// The file as the user named it.
+        /// File as named by the user.
         file: String,
         /// What is wrong with it.
         what: String,
     },
-    /// A request that cannot be met.
+    /// Invalid request.
     #[error("{0}")]
     Request(String),
 }
@@ -36,7 +36,7 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An operating-system error on a file.
+    /// Returns an operating-system error about a file.
     pub fn io(file: &Path, error: &std::io::Error) -> Self {
         let what = match error.kind() {
             std::io::ErrorKind::NotFound => "there is no such file".to_string(),
@@ -46,7 +46,7 @@ impl Error {
         Error::File { file: file.display().to_string(), what }
     }
 
-    /// A sentence about a file as a whole.
+    /// Returns an error about a whole file.
     pub fn file(file: &Path, what: impl Into<String>) -> Self {
         Error::File { file: file.display().to_string(), what: what.into() }
     }

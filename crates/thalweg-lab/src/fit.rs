@@ -1,5 +1,4 @@
-//! From a user's file and a few words to a trained model. The training itself is the library's; the file format is in
-//! [`crate::model`].
+//! Trains a model on a user's file. The training itself is in the library, the file format of models in [`crate::model`].
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -25,67 +24,67 @@ use crate::model::{GroupQuality, Input, Measured, Model, Quality, Reference, Row
 use crate::spec::solver;
 use crate::{Error, Result};
 
-/// What is asked for.
+/// Training request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The file.
+    /// Data file.
     pub file: PathBuf,
     /// Label column of a table; without it the file is read as LIBSVM.
     pub label: Option<String>,
-    /// The label value that counts as positive.
+    /// Value of the positive label.
     pub positive: Option<String>,
     /// Group column, or `COL=VALUE`; for LIBSVM the number of a column.
     pub group: Option<String>,
-    /// Columns that are not used.
+    /// Columns to exclude.
     pub leave_out: Vec<String>,
     /// Column of row weights.
     pub weights: Option<String>,
-    /// The objective.
+    /// Objective.
     pub minimize: String,
-    /// The constraints.
+    /// Constraints.
     pub subject_to: Vec<String>,
-    /// The set that the weights stay in, as [`Domain`] reads it; the problem chooses where there is none.
+    /// Set that the weights stay in, as parsed by [`Domain`]; `None` for the default of the problem.
     pub domain: Option<String>,
     /// Name of the solver.
     pub solver: String,
     /// Settings of the solver, `name=value`.
     pub set: Vec<String>,
-    /// Share of the rows that is held out.
+    /// Share of held-out rows.
     pub test_fraction: f64,
-    /// What training may use up; the library's default if empty.
+    /// Limits of training; the library's default if empty.
     pub budget: Budget,
-    /// Which side of softened constraints must hold.
+    /// Whether measured rates or surrogates must satisfy their bounds.
     pub enforce: Enforce,
-    /// Seed of the split and of the runs.
+    /// Random seed of the split and of the runs.
     pub seed: u64,
-    /// Threads for sums over rows.
+    /// Number of threads for sums over rows.
     pub threads: usize,
-    /// Set from elsewhere to end at the next step.
+    /// Ends the run at its next step when set by another thread.
     pub stop: Option<Arc<AtomicBool>>,
 }
 
-/// A trained model and what there is to tell about it.
+/// Trained model with its trace and notes.
 pub struct Trained {
-    /// The model.
+    /// Model.
     pub model: Model,
     /// Recorded iterates.
     pub trace: Vec<Row>,
-    /// Samples that training read.
+    /// Number of samples read in training.
     pub samples: u64,
-    /// The problem that it was trained on: scores can be asked of it.
+    /// Problem that it was trained on, for computing scores.
     pub problem: Learning,
-    /// The same on the rows that were held out, if they were measured.
+    /// The same problem on the held-out rows, if they were measured.
     pub held_out: Option<Learning>,
-    /// Sentences that a user should see.
+    /// Messages for the user.
     pub notes: Vec<String>,
 }
 
-/// A set for the weights and the intercept: all there are (`all`) or a ball around 0 (its radius).
+/// Set for the weights and the intercept: the whole space (`all`) or a ball around 0 (its radius).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Domain {
-    /// The whole space.
+    /// Whole space.
     All,
-    /// A ball around 0 with this radius.
+    /// Ball around 0 with this radius.
     Ball(f64),
 }
 
@@ -104,7 +103,7 @@ impl FromStr for Domain {
 }
 
 impl Domain {
-    /// Tells a problem that is being built.
+    /// Sets the domain of a problem under construction.
     pub fn tell(self, builder: Builder) -> Result<Builder> {
         Ok(match self {
             Domain::All => builder.domain(WholeSpace),
@@ -113,7 +112,7 @@ impl Domain {
     }
 }
 
-/// The objective, the constraints and the domain, understood.
+/// Parsed objective, constraints and domain.
 struct Words {
     minimize: Expression,
     subject_to: Vec<Bounded>,
@@ -121,7 +120,7 @@ struct Words {
 }
 
 impl Words {
-    /// Checks the problem on four rows, one of each group and label, to find what cannot be built on any.
+    /// Checks the problem on four rows, one for each group and label, to reject what cannot be built on any rows.
     fn check(&self, grouped: bool) -> Result<()> {
         let groups = grouped.then(|| Groups { names: vec!["a".into(), "b".into()], of_row: vec![0, 0, 1, 1] });
         let (features, labels) = (Matrix::dense(4, 1, vec![0.0; 4])?, vec![1.0, -1.0, 1.0, -1.0]);
@@ -129,7 +128,7 @@ impl Words {
     }
 }
 
-/// A problem read from a file, before training.
+/// Problem read from a file, before training.
 pub struct Prepared {
     input: Input,
     names: Vec<String>,
@@ -141,22 +140,22 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The training problem.
+    /// Returns the training problem.
     pub fn problem(&self) -> &Learning {
         &self.problem
     }
 
-    /// The training problem, whose bounds may be moved, and beside it the one of the held-out rows.
+    /// Returns the training problem, whose bounds may be changed, and the one on the held-out rows.
     pub fn problems(&mut self) -> (&mut Learning, Option<&Learning>) {
         (&mut self.problem, self.held_out.as_ref())
     }
 
-    /// Sentences that a user should see.
+    /// Returns messages for the user.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Measures another model of the same features on the training rows and on those held out.
+    /// Measures another model of the same features on the training and held-out rows.
     pub fn measure(&self, model: &Model) -> Result<(Quality, Option<Quality>)> {
         let x: Vec<f64> = model.weights.iter().map(|w| w.weight).chain([model.intercept]).collect();
         Ok((quality(&self.problem, &x)?, self.held_out.as_ref().map(|held| quality(held, &x)).transpose()?))
@@ -164,7 +163,7 @@ impl Prepared {
 }
 
 impl Request {
-    /// A request with every default: minimise the logistic loss of a label column without constraints.
+    /// Returns a request with all defaults: minimise the logistic loss of a label column without constraints.
     pub fn new(file: impl Into<PathBuf>, label: impl Into<String>) -> Self {
         Request {
             file: file.into(),
@@ -187,10 +186,10 @@ impl Request {
         }
     }
 
-    /// Reads and checks everything; refuses what cannot be trained.
+    /// Reads and checks everything; rejects what cannot be trained.
     pub fn prepare(&self) -> Result<Prepared> {
         self.options()?;
-        // The words before the file: a slip in a term should not wait for a million rows.
+        // Terms are parsed before the file, so that a typing error is reported before a million rows are read.
         let words = self.words()?;
         words.check(self.group.is_some())?;
         if !(0.0..1.0).contains(&self.test_fraction) {
@@ -203,7 +202,7 @@ impl Request {
         }
     }
 
-    /// As [`Request::prepare`], for a table that is at hand.
+    /// Does the same as [`Request::prepare`] for a table in memory.
     pub fn prepare_with(&self, table: &Table) -> Result<Prepared> {
         let label = self.label.as_deref().ok_or_else(|| table.bad("needs a label column"))?;
         self.prepare_table(label, table, &self.words()?)
@@ -237,7 +236,7 @@ impl Request {
         let table = all.select(&kept);
         let mut leave_out = self.leave_out.clone();
         leave_out.extend(self.weights.clone());
-        // Rates and levels are learnt from the training rows alone: held-out rows must be news.
+        // The encoding is learned from the training rows alone, so that nothing leaks from the held-out rows.
         let (encoding, more) = Encoding::learn(&table, label, &leave_out)?;
         notes.extend(more);
         let names = encoding.names();
@@ -253,7 +252,7 @@ impl Request {
         };
         let (training, _) = data(&table, &kept)?;
         let problem = build(training, words, &[]).map_err(|e| {
-            // Groups or labels may be too small for what is asked of them.
+            // Groups or labels may have too few rows for the requested terms.
             Error::Request(format!("{}: {e}", all.file()))
         })?;
         notes.extend(problem.references().iter().map(ToString::to_string));
@@ -310,7 +309,7 @@ impl Request {
         })
     }
 
-    /// The trainer's options.
+    /// Returns the options of training.
     pub fn options(&self) -> Result<FitOptions> {
         let defaults = FitOptions::default();
         let mut table = toml::Table::new();
@@ -318,7 +317,7 @@ impl Request {
             let (name, value) = pair
                 .split_once('=')
                 .ok_or_else(|| Error::Request(format!("--set {pair}; expected name=value, for example --set eta=0.5")))?;
-            // A bare word is text; everything else is TOML.
+            // A bare word is a string; everything else is TOML.
             let value = format!("v = {value}")
                 .parse::<toml::Table>()
                 .ok()
@@ -337,14 +336,14 @@ impl Request {
         options(&self.solver, table, base)
     }
 
-    /// Trains.
+    /// Trains the model.
     pub fn train(&self, mut prepared: Prepared, observer: &mut (dyn Observer + Send)) -> Result<Trained> {
         let start = vec![0.0; prepared.problem.dim()];
         let fitted = fit(&mut prepared.problem, &start, &self.options()?, observer)?;
         let Prepared { input, names, problem, held_out, fingerprint, stand_in, mut notes } = prepared;
         let x = fitted.point.x.clone();
         notes.extend(fitted.notes.iter().map(ToString::to_string));
-        // What is wrong with held-out rows must not cost a trained model.
+        // An error on held-out rows must not lose a trained model.
         let held_out = held_out.and_then(|held| {
             let measured = quality(&held, &x);
             measured.map(|q| (held, q)).map_err(|e| notes.push(format!("held-out rows are not measured: {e}"))).ok()
@@ -393,7 +392,7 @@ impl Request {
     }
 }
 
-/// The trainer's options with a solver, by name, and settings of it, everything else as in `base`.
+/// Returns the options of training with a solver, by name, and its settings; everything else is taken from `base`.
 pub fn options(name: &str, table: toml::Table, base: FitOptions) -> Result<FitOptions> {
     let named = registry::offered_by(Interface::Fit);
     let mut options = FitOptions { solver: None, ..base };
@@ -423,7 +422,7 @@ pub fn options(name: &str, table: toml::Table, base: FitOptions) -> Result<FitOp
     Ok(options)
 }
 
-/// Why a solver was chosen, and the options that repeat the training.
+/// Explains why a solver was chosen, and which options repeat the training.
 fn reasons(choice: &Choice, seed: u64) -> Vec<String> {
     let name = choice.config.name();
     let changed = solver::changes(&choice.config, &training_config(name));
@@ -441,7 +440,7 @@ fn builder(data: Data, words: &Words) -> Result<Builder> {
     }
 }
 
-/// Says which domain the problem has chosen for itself, where it is not the whole space.
+/// Describes the default domain of the problem, if it is not the whole space.
 fn chosen_domain(words: &Words, problem: &Learning) -> Option<String> {
     let domain = problem.domain();
     (words.domain.is_none() && domain.describe() != WholeSpace.describe()).then(|| {
@@ -453,12 +452,12 @@ fn chosen_domain(words: &Words, problem: &Learning) -> Option<String> {
     })
 }
 
-/// Builds the problem. Reference values that are known are not computed: held-out rows are measured against those of training.
+/// Builds the problem. Given reference values are reused, so that held-out rows are measured against those of training.
 fn build(data: Data, words: &Words, references: &[Best]) -> Result<Learning> {
     builder(data, words)?.references(references.to_vec()).build().map_err(name_option)
 }
 
-/// Names the option that would have helped.
+/// Adds the option that would resolve the error.
 fn name_option(error: thalweg::Error) -> Error {
     match error {
         error @ thalweg::Error::MissingGroups(_) => Error::Request(format!("{error} with --group COL or --group COL=VALUE")),
@@ -482,7 +481,7 @@ pub fn quality(problem: &Learning, x: &[f64]) -> Result<Quality> {
     };
     let groups = data.groups.iter().flat_map(|g| (0..g.names.len()).map(move |k| (g, k))).filter_map(|(g, k)| {
         let rows = of_group(g, k);
-        // A group without rows, or with weights of 0 alone, has no rates.
+        // A group without rows, or with only zero weights, has no rates.
         rows.iter().any(|&i| weight(i) > 0.0).then(|| GroupQuality {
             group: g.names[k].clone(),
             rows: rows.len(),
@@ -503,7 +502,7 @@ pub fn quality(problem: &Learning, x: &[f64]) -> Result<Quality> {
     })
 }
 
-/// Score, probability-like value and label for each row, as CSV.
+/// Formats score, probability-like value and label of each row as CSV.
 pub fn predictions(model: &Model, features: &Matrix) -> String {
     let (yes, no) = model.answers();
     let mut text = String::from("score,probability,label\n");
@@ -514,15 +513,15 @@ pub fn predictions(model: &Model, features: &Matrix) -> String {
     text
 }
 
-/// Where results go. The directory is made before any work is done, and taken away again if nothing was written into it.
+/// Output directory. It is created before any work is done, and removed again if nothing was written to it.
 pub struct Directory {
     path: PathBuf,
-    /// Directories that were made, the innermost first.
+    /// Created directories, innermost first.
     made: Vec<PathBuf>,
 }
 
 impl Directory {
-    /// Refuses a directory that cannot take these files.
+    /// Creates the directory, and checks that these files can be written to it.
     pub fn make(path: &Path, files: &[&str]) -> Result<Self> {
         let absent = |p: &&Path| !p.as_os_str().is_empty() && !p.exists();
         let made = path.ancestors().take_while(absent).map(Path::to_path_buf).collect();
@@ -533,12 +532,12 @@ impl Directory {
         Ok(directory)
     }
 
-    /// A file in it.
+    /// Returns the path of a file in the directory.
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Writes the model and the trace, each whole or not at all. Returns the model's file.
+    /// Writes the model and the trace, each completely or not at all. Returns the path of the model.
     pub fn write(&self, trained: &Trained) -> Result<PathBuf> {
         let file = self.path.join("model.json");
         trained.model.write(&file)?;
@@ -549,7 +548,7 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // A directory that has something in it stays: that is what the refusal of `remove_dir` is good for.
+        // `remove_dir` fails if the directory is not empty, which keeps it.
         for path in &self.made {
             if std::fs::remove_dir(path).is_err() {
                 break;

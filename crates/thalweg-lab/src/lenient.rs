@@ -1,11 +1,11 @@
-//! Reading JSON in which a number that is not finite was written as `null`, as every JSON writer does.
+//! Reading JSON in which a number that is not finite was written as `null`, as JSON writers do.
 
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, EnumAccess, IntoDeserializer, VariantAccess, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_json::{Error, Result, Value};
 
-/// Reads a value; where a number is expected, `null` is NaN.
+/// Deserialises a value; where a number is expected, `null` becomes NaN.
 pub fn read<T: DeserializeOwned>(value: &Value) -> Result<T> {
     T::deserialize(Lenient(value))
 }
@@ -64,7 +64,7 @@ impl<'de> Deserializer<'de> for Lenient<'_> {
     }
 }
 
-/// A variant of an enum with its content.
+/// Variant of an enum with its content.
 struct Variant<'a>(&'a str, Lenient<'a>);
 
 impl<'a, 'de> EnumAccess<'de> for Variant<'a> {

@@ -1,4 +1,4 @@
-//! The workings of the `thalweg` command, as a library: data sets, encodings, specs, and one module per subcommand.
+//! The implementation of the `thalweg` command as a library: data sets, encodings, specs, and one module per subcommand.
 
 pub mod bilevel;
 pub mod certificate;

@@ -1,4 +1,4 @@
-//! The `thalweg` command. Everything it does is in the library of this crate.
+//! The `thalweg` command. The implementation is in the library of this crate.
 
 use std::process::ExitCode;
 

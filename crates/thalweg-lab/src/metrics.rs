@@ -1,5 +1,5 @@
-//! Further quantities of a learning problem that are read at every recorded iterate: the accuracy, sums of terms and
-//! counted rates, on the training rows and on those set aside. What a run does with a reading is the library's.
+//! Metrics of a learning problem at recorded iterates: the accuracy, sums of terms and measured rates, on the training rows and
+//! on held-out rows. They are evaluated by the runs of the library.
 
 use std::sync::Arc;
 
@@ -11,28 +11,28 @@ use thalweg::suggest::did_you_mean;
 use crate::job::Instance;
 use crate::{Error, Result};
 
-/// The word for the share of rows whose score has the sign of the label.
+/// Name of the share of rows whose score has the sign of the label.
 const ACCURACY: &str = "accuracy";
-/// The word for the largest difference of counted rates between groups over all thresholds.
+/// Name of the largest difference of measured rates between groups over all thresholds.
 const COUNTED_ROC_GAP: &str = "counted_roc_gap";
-/// What stands around a sum whose rates are counted.
+/// Prefix and suffix of a sum with measured rates.
 const COUNTED: [&str; 2] = ["counted(", ")"];
 
-/// One thing to measure.
+/// Metric to measure.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Wanted {
-    /// The share of rows whose score has the sign of the label.
+    /// Share of rows whose score has the sign of the label.
     Accuracy,
-    /// A sum of terms.
+    /// Sum of terms.
     Sum(Expression),
-    /// A sum of terms with 0/1 rates in place of softened ones.
+    /// Sum of terms with 0/1 rates in place of surrogates.
     Counted(Expression),
-    /// The largest difference of 0/1 rates between groups over all thresholds.
+    /// Largest difference of 0/1 rates between groups over all thresholds.
     CountedRocGap,
 }
 
 impl Wanted {
-    /// Reads a list as a spec has it; the same thing twice is refused.
+    /// Parses the list of a spec; duplicates are an error.
     pub(crate) fn read(list: &[String]) -> Result<Vec<Wanted>> {
         let mut wanted: Vec<Wanted> = vec![];
         for text in list {
@@ -78,12 +78,12 @@ impl Wanted {
         }
     }
 
-    /// The sum as a constraint of a problem that nobody solves; its bound is one that every sum keeps.
+    /// Returns the sum as a constraint of an auxiliary problem, with a bound that is always satisfied.
     pub(crate) fn bounded(&self) -> Option<Bounded> {
         self.sum().map(|sum| Bounded { expression: sum.clone(), bound: Bound::from(f64::MAX) })
     }
 
-    /// Whether it has thresholds that are made from the minimiser of the problem's loss.
+    /// Returns whether it has thresholds computed from the empirical risk minimiser.
     pub(crate) fn needs_erm(&self) -> bool {
         let Some(sum) = self.sum() else { return false };
         let mut arguments = sum.pieces.iter().flat_map(|(_, call)| &call.arguments);
@@ -91,8 +91,8 @@ impl Wanted {
     }
 }
 
-/// The metrics of a spec: what `list` names, or by default the accuracy where rows are held out. None if there is nothing to
-/// measure.
+/// Builds the metrics of a spec: those in `list`, or by default the accuracy if rows are held out. `None` if there is nothing
+/// to measure.
 pub(crate) fn metrics(list: Option<&[String]>, instance: &Instance) -> Result<Option<Arc<dyn Metric>>> {
     let wanted = match list {
         Some(list) => Wanted::read(list)?,
@@ -117,7 +117,7 @@ pub(crate) fn metrics(list: Option<&[String]>, instance: &Instance) -> Result<Op
 struct Metrics {
     wanted: Vec<Wanted>,
     training: Side,
-    /// The rows that were set aside, with the word that their readings begin with.
+    /// Held-out and validation rows, with the prefix of their metrics.
     aside: Vec<(&'static str, Side)>,
 }
 
@@ -129,7 +129,7 @@ impl Metric for Metrics {
     }
 
     fn read(&self, x: &[f64]) -> thalweg::Result<Vec<f64>> {
-        // What else varies, such as a transport plan, stands behind the model.
+        // Further variables, such as a transport plan, follow the model.
         let x = x.get(..self.training.sums.dim()).unwrap_or(x);
         let mut values = self.training.read(&self.wanted, x)?;
         for (_, side) in &self.aside {
@@ -139,25 +139,25 @@ impl Metric for Metrics {
     }
 }
 
-/// Some rows.
+/// Metrics on one set of rows.
 #[derive(Debug)]
 struct Side {
-    /// Its constraints are the sums, each with a bound of 0, so that its values are the sums themselves.
+    /// Problem whose constraints are the sums, each with a bound of 0, so that its values are the sums.
     sums: Learning,
 }
 
 impl Side {
     fn new(wanted: &[Wanted], rows: &Learning) -> Result<Self> {
-        // Of all objectives this one costs least.
+        // This is the cheapest objective.
         let mut builder = rows.on_same_data().minimize("l2".parse()?);
         for sum in wanted.iter().filter_map(Wanted::bounded) {
             builder = builder.subject_to(sum);
         }
         let mut sums = builder.build()?;
-        // Not from the beginning: a bound of 0 is refused where a smallest value above it is known.
+        // Set afterwards, since the builder rejects a bound of 0 if the smallest value is known to be larger.
         (0..wanted.iter().filter_map(Wanted::bounded).count()).for_each(|j| sums.set_bound(j, 0.0));
         let side = Side { sums };
-        // What cannot be counted is found here, and not as a reading that fails.
+        // Sums without measured rates are rejected here, before the run.
         let origin = vec![0.0; side.sums.dim()];
         let counted = side.counted(wanted, &origin)?;
         for (one, counted) in wanted.iter().filter(|one| one.sum().is_some()).zip(counted) {
@@ -179,7 +179,7 @@ impl Side {
         let mut counted = self.counted(wanted, x)?.into_iter().map(|value| value.unwrap_or(f64::NAN));
         let mut values = vec![];
         for one in wanted {
-            // A sum has its place among the soft and the counted values, whichever is wanted.
+            // Every sum has an entry in both the surrogate and the measured values, whichever is requested.
             let (soft, hard) = if one.sum().is_some() { (sums.next(), counted.next()) } else { (None, None) };
             values.push(match one {
                 Wanted::Accuracy => accuracy(&self.sums, x)?,
@@ -191,13 +191,13 @@ impl Side {
         Ok(values)
     }
 
-    /// The counted side of every sum; nothing if none is wanted.
+    /// Returns the measured value of every sum; empty if none is requested.
     fn counted(&self, wanted: &[Wanted], x: &[f64]) -> thalweg::Result<Vec<Option<f64>>> {
         if wanted.iter().any(|one| matches!(one, Wanted::Counted(_))) { self.sums.measured(x) } else { Ok(vec![]) }
     }
 }
 
-/// The share of a problem's rows, by weight, whose score at `x` has the sign of the label.
+/// Returns the share of a problem's rows, by weight, whose score at `x` has the sign of the label.
 fn accuracy(problem: &Learning, x: &[f64]) -> thalweg::Result<f64> {
     let scores = problem.scores(x)?;
     let data = problem.data();

@@ -1,5 +1,5 @@
-//! A trained model as a file: how cells become numbers, a weight for each, and the record of how it came about. Training is
-//! done in [`crate::fit`].
+//! The file of a trained model: the encoding, a weight for each feature, and a record of the training. Training is in
+//! [`crate::fit`].
 
 use std::path::Path;
 
@@ -21,116 +21,116 @@ use crate::{Error, Result};
 /// Version of the file format.
 const FORMAT: u32 = 1;
 
-/// A linear classifier.
+/// Linear classifier.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
     /// Version of this format.
     pub format: u32,
-    /// Version of the program that wrote it.
+    /// Version of Thalweg that wrote it.
     pub thalweg: String,
-    /// How rows become numbers.
+    /// Encoding of rows.
     pub input: Input,
     /// Weights by feature name, in the order of the encoding.
     pub weights: Vec<Weight>,
-    /// Added to every score.
+    /// Intercept, added to every score.
     pub intercept: f64,
-    /// How the model was trained.
+    /// Record of the training.
     pub training: Training,
-    /// What was measured on the rows it was trained on, and on those held out.
+    /// Measurements on the training rows and on the held-out rows.
     pub measured: Measured,
 }
 
-/// Where a model's features come from.
+/// Source of a model's features.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Input {
-    /// A table with named columns.
+    /// Table with named columns.
     Table {
-        /// Columns to features.
+        /// Encoding of the columns.
         encoding: Encoding,
-        /// The label column.
+        /// Label column.
         labels: Labels,
-        /// The group column.
+        /// Group column.
         grouping: Option<Grouping>,
     },
-    /// Rows in LIBSVM form, used as they are.
+    /// Rows in LIBSVM format, used unchanged.
     Libsvm {
         /// Number of columns.
         columns: usize,
-        /// The label that counts as positive, as text.
+        /// Positive label, as text.
         positive: String,
-        /// The other label.
+        /// Negative label.
         negative: String,
         /// Column, counted from 1, that marks the first group.
         group: Option<usize>,
     },
 }
 
-/// A feature and its weight.
+/// Feature and its weight.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Weight {
     /// Name of the feature.
     pub feature: String,
-    /// Its weight.
+    /// Weight.
     pub weight: f64,
 }
 
-/// What was asked for, and from what.
+/// Request and data of the training.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Training {
-    /// The objective.
+    /// Objective.
     pub minimize: String,
-    /// The constraints.
+    /// Constraints.
     pub subject_to: Vec<String>,
-    /// The set that the weights had to stay in, where one was named.
+    /// Domain of the weights, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<String>,
-    /// The reference values in them.
+    /// Reference values in them.
     #[serde(default)]
     pub references: Vec<Reference>,
-    /// Which side of softened constraints had to hold.
+    /// Whether measured rates or surrogates had to satisfy their bounds.
     pub enforce: Enforce,
     /// Name of the solver.
     pub solver: String,
-    /// Its step size, chosen or given; empty for a solver without.
+    /// Step size, chosen or given; empty for a solver without one.
     pub eta: String,
-    /// Why this solver, where none was named.
+    /// Why the solver was chosen, if none was named.
     #[serde(default)]
     pub reasons: Vec<String>,
     /// Solver settings that were given.
     pub settings: String,
-    /// Seed of the split and of the runs.
+    /// Random seed of the split and of the runs.
     pub seed: u64,
-    /// File that was read.
+    /// Data file.
     pub file: String,
-    /// sha256 of its text.
+    /// sha256 of the file's text.
     pub fingerprint: String,
-    /// The set that its rows only have the shape of, if they are a stand-in.
+    /// Data set that the rows are shaped like, if they are a stand-in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stand_in: Option<String>,
-    /// Share of the rows that was held out.
+    /// Share of held-out rows.
     pub test_fraction: f64,
     /// Column with a weight for each row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row_weights: Option<String>,
 }
 
-/// A reference value, without its minimiser.
+/// Reference value, without its minimiser.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {
-    /// What was minimised.
+    /// Minimised expression.
     pub expression: String,
-    /// The smallest value that was found.
+    /// Smallest value found.
     pub value: f64,
-    /// No point has a smaller value.
+    /// Lower bound on the smallest value.
     pub lower: f64,
     /// Norm of the shortest minimiser.
     pub norm: f64,
-    /// Evaluations of the expression.
+    /// Number of evaluations of the expression.
     pub evaluations: u64,
 }
 
@@ -141,43 +141,43 @@ impl From<&Best> for Reference {
     }
 }
 
-/// What was measured.
+/// Measurements of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
-    /// Every constraint is satisfied on the training rows.
+    /// Whether every constraint is satisfied on the training rows.
     pub feasible: bool,
-    /// Every constraint: the user's bound, and both sides of what was trained.
+    /// Constraints with the requested bound, the measured value and the surrogate.
     pub constraints: Vec<FittedConstraint>,
     /// Why training ended.
     pub ended: StopReason,
-    /// What the solver proved about the problem with the tightened bounds.
+    /// What the solver proved about the problem with the surrogate bounds.
     #[serde(default)]
     pub stationary: Option<Stationary>,
-    /// How steep the objective is at the model, where it has the form of an inf-projection.
+    /// Distance to stationarity of the objective at the model, if it has the form of an inf-projection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slope: Option<f64>,
-    /// Training runs after the pilot.
+    /// Number of training runs after the pilot run.
     pub rounds: u64,
-    /// Steps of all runs.
+    /// Iterations of all runs.
     pub iterations: u64,
-    /// Work of all runs.
+    /// Passes of all runs.
     pub passes: Passes,
-    /// Time of all runs, without measuring.
+    /// Time of all runs in seconds, without measuring.
     pub seconds: f64,
-    /// On the training rows.
+    /// Quality on the training rows.
     pub training: Quality,
-    /// On the rows that were held out.
+    /// Quality on the held-out rows.
     pub held_out: Option<Quality>,
 }
 
 impl Measured {
-    /// Status of the training.
+    /// Returns the status of the training.
     pub fn status(&self) -> Status {
         Status::of(&self.ended, self.feasible)
     }
 
-    /// The verdict on the training, in one line without a full stop.
+    /// Describes the verdict on the training, in one line without a full stop.
     pub fn verdict(&self) -> String {
         match (&self.ended, self.feasible) {
             (StopReason::Interrupted, true) if self.constraints.is_empty() => "interrupted; best model so far".into(),
@@ -192,29 +192,29 @@ impl Measured {
     }
 }
 
-/// How a model does on some rows.
+/// Quality of a model on a set of rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quality {
     /// Number of rows.
     pub rows: usize,
-    /// Share of rows with a positive label. Shares are of weights, where rows have them.
+    /// Share of rows with a positive label. Shares are of weights, if rows have them.
     pub positive: f64,
-    /// Share of rows that the model calls positive.
+    /// Share of rows with a positive prediction.
     pub predicted: f64,
-    /// Share of rows whose label is predicted right.
+    /// Share of rows with a correct prediction.
     pub accuracy: f64,
-    /// The objective.
+    /// Objective.
     pub objective: f64,
     /// Left-hand side of each constraint.
     pub constraints: Vec<f64>,
-    /// The same with counted rates, where it has any.
+    /// The same with measured rates, if it has any.
     pub counted: Vec<Option<f64>>,
-    /// Each group by itself.
+    /// Quality for each group.
     pub groups: Vec<GroupQuality>,
 }
 
-/// How a model does on one group.
+/// Quality of a model on one group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupQuality {
@@ -224,26 +224,26 @@ pub struct GroupQuality {
     pub rows: usize,
     /// Share of rows with a positive label.
     pub positive: f64,
-    /// Share of rows that the model calls positive.
+    /// Share of rows with a positive prediction.
     pub predicted: f64,
-    /// Share of rows whose label is predicted right.
+    /// Share of rows with a correct prediction.
     pub accuracy: f64,
 }
 
-/// Rows with all that a model knows of.
+/// Rows with features, labels and groups.
 pub struct Rows {
-    /// Their features.
+    /// Features.
     pub features: Matrix,
-    /// Their labels, where the file has them.
+    /// Labels, if the file has them.
     pub labels: Option<Vec<f64>>,
-    /// Their groups, where the file has them.
+    /// Groups, if the file has them.
     pub groups: Option<Groups>,
-    /// Sentences that a user should see.
+    /// Messages for the user.
     pub notes: Vec<String>,
 }
 
 impl Model {
-    /// The version that is written now.
+    /// Returns the current format version and the version of Thalweg.
     pub fn current() -> (u32, String) {
         (FORMAT, env!("CARGO_PKG_VERSION").into())
     }
@@ -252,7 +252,7 @@ impl Model {
     pub fn read(path: &Path) -> Result<Self> {
         let file = if path.is_dir() { path.join("model.json") } else { path.to_path_buf() };
         let bytes = std::fs::read(&file).map_err(|e| Error::io(&file, &e))?;
-        // The version first: another one may have other fields.
+        // The version is read first, since another one may have other fields.
         #[derive(Deserialize)]
         struct Version {
             format: u32,
@@ -272,17 +272,17 @@ impl Model {
         Ok(model)
     }
 
-    /// Writes the model, whole or not at all.
+    /// Writes the model, completely or not at all.
     pub fn write(&self, file: &Path) -> Result<()> {
         write_whole(file, &json(self)?)
     }
 
-    /// The variables of its problem: the weights, then the intercept.
+    /// Returns the variables of its problem: the weights, then the intercept.
     pub fn point(&self) -> Vec<f64> {
         self.weights.iter().map(|w| w.weight).chain([self.intercept]).collect()
     }
 
-    /// The scores of rows, with the bits that training ended with.
+    /// Computes the scores of rows, bit for bit as at the end of training.
     pub fn scores(&self, features: &Matrix) -> Vec<f64> {
         let weights: Vec<f64> = self.weights.iter().map(|w| w.weight).collect();
         let mut scores = vec![0.0; features.rows()];
@@ -291,7 +291,7 @@ impl Model {
         scores
     }
 
-    /// What the model calls rows with a score above 0, and the others.
+    /// Returns the labels predicted for scores above 0 and for the others.
     pub fn answers(&self) -> (&str, &str) {
         match &self.input {
             Input::Table { labels, .. } => (&labels.positive, &labels.negative),
@@ -301,7 +301,7 @@ impl Model {
 }
 
 impl Input {
-    /// Number of features.
+    /// Returns the number of features.
     pub fn features(&self) -> usize {
         match self {
             Input::Table { encoding, .. } => encoding.features(),
@@ -309,8 +309,8 @@ impl Input {
         }
     }
 
-    /// The features of a file that should have the columns of the model's, and sentences that a user should see. Labels and
-    /// groups are not looked at: new rows may have none, or others.
+    /// Reads the features of a file with the columns of the model's, and returns them with messages for the user. Labels and
+    /// groups are ignored: new rows may have none, or others.
     pub fn read(&self, file: &Path) -> Result<(Matrix, Vec<String>)> {
         match self {
             Input::Table { encoding, .. } => encoding.encode(&Table::read(file)?),
@@ -318,7 +318,7 @@ impl Input {
         }
     }
 
-    /// Everything in a table that a model is trained on.
+    /// Reads features, labels and groups of a table.
     pub fn rows(&self, table: &Table) -> Result<Rows> {
         let Input::Table { encoding, labels, grouping } = self else {
             return Err(table.bad("is a table, but the model was trained on LIBSVM rows"));

@@ -1,5 +1,5 @@
-//! Writing to standard output: text, JSON and aligned columns in one locked write; a reader that has left (as `head` does) is
-//! no error. Messages on standard error are for the command's own `main`.
+//! Writing to standard output: text, JSON and aligned columns in one locked write. A closed pipe (as with `head`) is not an
+//! error. Messages on standard error are written by the command's `main`.
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -8,10 +8,11 @@ use thalweg::run::{ConstraintValue, Point};
 
 use crate::{Error, Result};
 
-/// More constraints than this are too many for a person: the worst are shown, and the rest is counted.
+/// Number of constraints above which only the worst are shown, and the others are counted.
 pub const CROWD: usize = 20;
 
-/// The constraints of a point that are shown, each with its bound: all, or of a crowd the `worst`, the worst first.
+/// Selects the constraints of a point to show, each with its bound: all, or if there are more than [`CROWD`] the `worst` ones,
+/// worst first.
 pub fn few<'p>(point: &'p Point, bounds: &[f64], worst: usize) -> Vec<(&'p ConstraintValue, f64)> {
     let mut all: Vec<_> = point.constraints.iter().zip(bounds.iter().copied()).collect();
     if point.total > CROWD {
@@ -21,29 +22,30 @@ pub fn few<'p>(point: &'p Point, bounds: &[f64], worst: usize) -> Vec<(&'p Const
     all
 }
 
-/// Writes text to standard output as it is.
+/// Writes text to standard output.
 pub fn print(text: &str) -> Result<()> {
     write(&mut std::io::stdout().lock(), text)
 }
 
-/// Writes a value to standard output as indented JSON and a line end.
+/// Writes a value to standard output as indented JSON and a line break.
 pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
     print(&json(value)?)
 }
 
-/// A value as indented JSON and a line end.
+/// Formats a value as indented JSON and a line break.
 pub fn json(value: &impl serde::Serialize) -> Result<String> {
     let text = serde_json::to_string_pretty(value).map_err(|e| Error::Request(format!("cannot be written as JSON: {e}")))?;
     Ok(text + "\n")
 }
 
-/// A number with as few digits as it needs, at most six.
+/// Formats a number with as few digits as necessary, at most six.
 pub fn short(value: f64) -> String {
     let rounded = format!("{value:.5e}").parse().unwrap_or(value);
     if rounded == 0.0 || (1e-4..1e6).contains(&f64::abs(rounded)) { format!("{rounded}") } else { format!("{rounded:e}") }
 }
 
-/// Rows of cells as lines with aligned columns, two spaces apart; the columns in `right` (counted from 0) are flush right.
+/// Formats rows of cells as lines with aligned columns, two spaces apart; the columns in `right` (counted from 0) are
+/// right-aligned.
 pub fn align<R: AsRef<[String]>>(rows: &[R], right: &[usize]) -> String {
     let width = |cell: &String| cell.chars().count();
     let columns = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);

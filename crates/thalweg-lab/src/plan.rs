@@ -1,5 +1,5 @@
-//! From the constants of a problem to the parameters that the theorems prescribe, method by method, as text and as values.
-//! Arguments and printing are in [`crate::commands::plan`]; the theorems are the library's.
+//! Parameters prescribed by the theorems for the constants of a problem, for each method, as text and as values. Arguments and
+//! printing are in [`crate::commands::plan`]; the theorems are in the library.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -9,34 +9,34 @@ use thalweg::solvers::{Interface, SolverName, registry};
 
 use crate::{Error, Result};
 
-/// What is asked for, beside the constants.
+/// Request for a plan, without the constants.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
-    /// The name of the solver, which must have a planner.
+    /// Name of the solver, which must have a planner.
     pub method: String,
-    /// The theorem of ssg or threes-econ; all that the constants allow if absent.
+    /// Theorem of ssg or threes-econ; all that the constants allow if `None`.
     pub theorem: Option<String>,
-    /// The solver of the subproblems of ipp or adaprox; all that the constants allow if absent.
+    /// Inner solver of ipp or adaprox; all that the constants allow if `None`.
     pub inner: Option<String>,
     /// Target accuracy.
     pub eps: f64,
-    /// What the paper prints in place of what its proof needs: the exponent in Theorem 5.2 I (ssg), the number of subproblems in
-    /// Theorem 6 (adaprox).
+    /// Whether to use what the paper prints in place of what its proof requires: the exponent in Theorem 5.2 I (ssg), the
+    /// number of subproblems in Theorem 6 (adaprox).
     pub as_printed: bool,
-    /// The constants of the proof in place of those of the theorem, which hold up to a factor (dszog).
+    /// Whether to use the constants of the proof in place of those of the theorem, which hold up to a factor (dszog).
     pub strict: bool,
 }
 
-/// One plan, ready to be shown.
+/// Plan ready for display.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
-    /// Where the parameters come from and what they are for.
+    /// Source and purpose of the parameters.
     pub title: String,
-    /// What, symbol in the paper, value.
+    /// Rows of description, symbol in the paper, and value.
     pub rows: Vec<[String; 3]>,
-    /// What is proved for these parameters.
+    /// Guarantee proved for these parameters.
     pub guarantee: String,
-    /// The parameters themselves.
+    /// Parameters.
     pub parameters: Parameters,
 }
 
@@ -46,33 +46,33 @@ impl Planned {
         Planned { title, rows, guarantee, parameters: parameters(plan) }
     }
 
-    /// The parameters by their names.
+    /// Returns the parameters by name.
     pub fn value(&self) -> Result<serde_json::Value> {
         serde_json::to_value(&self.parameters).map_err(|e| Error::Request(format!("the plan cannot be written: {e}")))
     }
 }
 
-/// The plan of one method. It is written as that plan alone, with its keys in their own order.
+/// Plan of one method, serialised as that plan alone with its keys in order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Parameters {
-    /// Of the switching subgradient method.
+    /// Switching subgradient method.
     Ssg(plan::ssg::Plan),
-    /// Of the constraint extrapolation method.
+    /// Constraint extrapolation method.
     Conex(plan::conex::Plan),
-    /// Of the inexact proximal point method.
+    /// Inexact proximal point method.
     Ipp(plan::ipp::Plan),
-    /// Of the single-loop penalty method.
+    /// Single-loop penalty method.
     ThreesEcon(plan::threes_econ::Plan),
-    /// Of the doubly stochastic zeroth-order method.
+    /// Doubly stochastic zeroth-order method.
     Dszog(plan::dszog::Plan),
-    /// Of the adaptive proximal point method for pessimistic bilevel problems.
+    /// Adaptive proximal point method for pessimistic bilevel problems.
     Adaprox(plan::adaprox::Plan),
-    /// Of the mini-batch proximal gradient method for inf-projection problems.
+    /// Mini-batch proximal gradient method for inf-projection problems.
     Mspg(plan::mspg::Plan),
-    /// Of the stagewise proximal subgradient method for them.
+    /// Stagewise proximal subgradient method for inf-projection problems.
     StSpg(plan::st_spg::Plan),
-    /// Of mirror descent on the worst case over weights.
+    /// Mirror descent on the worst case over weights.
     Bmd(plan::bmd::Plan),
 }
 
@@ -86,8 +86,8 @@ fn with_planner(method: &str) -> Result<SolverName> {
     Err(Error::Request(format!("method '{method}' has no planner{hint}; expected {}", known.join(", "))))
 }
 
-/// The plans of the method that the constants allow. `constants` has a number for each constant that is known, by the names of
-/// the library, such as `rho_hat`; `name` says how messages call what is asked for and the constants.
+/// Computes the plans of the method that the constants allow. `constants` has a number for each known constant, by its name in
+/// the library, such as `rho_hat`; `name` converts names of options and constants for messages.
 pub fn plans(asked: &Asked, constants: toml::Table, name: &dyn Fn(&str) -> String) -> Result<Vec<Planned>> {
     use SolverName::{Adaprox, Bmd, Conex, Dszog, Ipp, Mspg, Ssg, StSpg, ThreesEcon};
     let method = with_planner(&asked.method)?;
@@ -155,13 +155,13 @@ pub fn plans(asked: &Asked, constants: toml::Table, name: &dyn Fn(&str) -> Strin
     }
 }
 
-/// How the work grows as the accuracy is raised, for one method or for all.
+/// Returns how the work grows as the accuracy increases, for one method or for all.
 pub fn complexity(method: Option<&str>) -> Result<Vec<&'static Complexity>> {
     let method = method.map(with_planner).transpose()?;
     Ok(complexity::complexity().iter().filter(|row| method.is_none_or(|method| method == row.method)).collect())
 }
 
-/// The solver of subproblems that is called `name`.
+/// Returns the inner solver called `name`.
 fn inner<I: Copy + std::fmt::Display>(name: &str, all: &[I]) -> Result<I> {
     all.iter().copied().find(|i| i.to_string() == name).ok_or_else(|| {
         let known: Vec<String> = all.iter().map(I::to_string).collect();
@@ -170,7 +170,7 @@ fn inner<I: Copy + std::fmt::Display>(name: &str, all: &[I]) -> Result<I> {
     })
 }
 
-/// The given constants as the planner of `method` takes them; refuses those that it does not know.
+/// Converts the given constants for the planner of `method`; unknown ones are an error.
 fn read<C: Default + Serialize + DeserializeOwned>(
     method: SolverName,
     given: toml::Table,
@@ -188,7 +188,7 @@ fn read<C: Default + Serialize + DeserializeOwned>(
     given.try_into().map_err(|e| failed(&e))
 }
 
-/// The plan of the choice, or of all choices that the constants allow; the first refusal if there is none.
+/// Computes the plan of the choice, or of all choices that the constants allow; fails with the first error if there is none.
 fn allowed<T: Copy, P>(chosen: Option<T>, all: &[T], plan: impl Fn(T) -> thalweg::Result<P>) -> Result<Vec<P>> {
     if let Some(choice) = chosen {
         return Ok(vec![plan(choice)?]);

@@ -1,35 +1,34 @@
-//! A small plot as SVG: one series of marked points with axes, in one file that needs nothing else. What is plotted is decided
-//! elsewhere.
+//! A small plot as a self-contained SVG file: one series of marked points with axes. The content is decided by the callers.
 
 use std::fmt::Write as _;
 
-/// A point of the plot.
+/// Point of the plot.
 #[derive(Debug, Clone)]
 pub struct Mark {
-    /// Along the bottom.
+    /// Horizontal coordinate.
     pub x: f64,
-    /// Upwards.
+    /// Vertical coordinate.
     pub y: f64,
-    /// Filled and joined by the line; otherwise hollow.
+    /// Whether the point is filled and joined by the line; otherwise hollow.
     pub good: bool,
-    /// What is shown when the pointer rests on it.
+    /// Tooltip.
     pub title: String,
 }
 
-/// A plot.
+/// Plot.
 #[derive(Debug, Clone)]
 pub struct Plot {
-    /// Above everything.
+    /// Title above the plot.
     pub title: String,
-    /// Below the axis.
+    /// Label of the horizontal axis.
     pub x_label: String,
-    /// Beside the axis.
+    /// Label of the vertical axis.
     pub y_label: String,
-    /// In words, what filled and hollow points are.
+    /// Meaning of filled and hollow points.
     pub legend: [String; 2],
-    /// Numbers upwards are shares, shown in per cent.
+    /// Whether vertical coordinates are shares, shown in per cent.
     pub percent: bool,
-    /// The points, in the order in which good ones are joined.
+    /// Points, in the order in which good ones are joined.
     pub marks: Vec<Mark>,
 }
 
@@ -39,10 +38,10 @@ const LEFT: f64 = 84.0;
 const RIGHT: f64 = 24.0;
 const TOP: f64 = 62.0;
 const BOTTOM: f64 = 58.0;
-/// Characters that a line of text has room for.
+/// Maximum number of characters in a line of text.
 const LINE: usize = 74;
 
-/// Numbers to places along an axis.
+/// Mapping from numbers to positions along an axis.
 struct Axis {
     low: f64,
     high: f64,
@@ -51,14 +50,14 @@ struct Axis {
 }
 
 impl Axis {
-    /// An axis for these values with some air around them.
+    /// Returns an axis for these values with a margin.
     fn of(values: &[f64], may_be_logarithmic: bool) -> Self {
         let low = values.iter().copied().fold(f64::INFINITY, f64::min);
         let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let (low, high) = if low <= high { (low, high) } else { (0.0, 1.0) };
         let logarithmic = may_be_logarithmic && low > 0.0 && high >= 5.0 * low;
         let (low, high) = if logarithmic { (low.log10(), high.log10()) } else { (low, high) };
-        // Points that agree to the last digits get an axis all the same.
+        // Points that agree to the last digits still get an axis of positive length.
         let air = (0.06 * (high - low)).max(1e-9 * low.abs().max(high.abs()));
         let air = if air > 0.0 { air } else { 1.0 };
         let (low, high) = (low - air, high + air);
@@ -66,24 +65,24 @@ impl Axis {
         Axis { low, high, logarithmic, ticks }
     }
 
-    /// 0 at the low end, 1 at the high one.
+    /// Returns the position of a value: 0 at the low end, 1 at the high end.
     fn share(&self, value: f64) -> f64 {
         let value = if self.logarithmic { value.log10() } else { value };
         (value - self.low) / (self.high - self.low)
     }
 }
 
-/// Multiples of 1, 2 or 5 times a power of ten, about five of them.
+/// Returns about five multiples of 1, 2 or 5 times a power of ten.
 fn even_ticks(low: f64, high: f64) -> Vec<f64> {
     let rough = (high - low) / 5.0;
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|s| *s >= rough).unwrap_or(10.0 * power);
-    // At most a dozen, whatever rounding does to the ends.
+    // At most a dozen, whatever the rounding errors at the ends.
     let first = (low / step).ceil();
     (0..12).map(|k| (first + f64::from(k)) * step).take_while(|t| *t <= high).collect()
 }
 
-/// 1, 2 and 5 times the powers of ten, or the powers alone where these are many; `low` and `high` are logarithms.
+/// Returns 1, 2 and 5 times the powers of ten, or only the powers if there are many; `low` and `high` are logarithms.
 fn logarithmic_ticks(low: f64, high: f64) -> Vec<f64> {
     let powers = low.floor() as i32..=high.ceil() as i32;
     let every = ((high - low) / 8.0).ceil().max(1.0) as usize;
@@ -94,7 +93,7 @@ fn logarithmic_ticks(low: f64, high: f64) -> Vec<f64> {
     powers.flat_map(|p| [1.0, 2.0, 5.0].map(|m| m * 10f64.powi(p))).filter(inside).collect()
 }
 
-/// A tick's number with the digits that tell it from its neighbours.
+/// Formats the number of a tick with enough digits to distinguish it from its neighbours.
 fn number(value: f64, ticks: &[f64], percent: bool) -> String {
     let factor = if percent { 100.0 } else { 1.0 };
     let step = ticks.windows(2).map(|pair| (pair[1] - pair[0]).abs()).fold(f64::INFINITY, f64::min) * factor;
@@ -106,17 +105,17 @@ fn number(value: f64, ticks: &[f64], percent: bool) -> String {
         let digits = ((largest / step).log10().ceil().max(0.0) as usize).min(9);
         return format!("{:.digits$e}{sign}", value * factor);
     }
-    // No minus sign before a zero.
+    // Avoids a minus sign before a zero.
     let value = if (value * factor).abs() < 0.5 * 10f64.powi(-(decimals as i32)) { 0.0 } else { value * factor };
     format!("{value:.decimals$}{sign}")
 }
 
-/// A logarithmic tick's number.
+/// Formats the number of a logarithmic tick.
 fn plain(value: f64) -> String {
     if (1e-4..1e5).contains(&value) { format!("{}", (value * 1e6).round() / 1e6) } else { format!("{value:.0e}") }
 }
 
-/// Text as XML has it, cut to a line's length. Control characters have no place in XML.
+/// Escapes text for XML and truncates it to the length of a line. Control characters are not allowed in XML.
 fn text(words: &str) -> String {
     let mut cut: String = words.chars().filter(|c| !c.is_control()).take(LINE).collect();
     if words.chars().count() > LINE {
@@ -126,7 +125,7 @@ fn text(words: &str) -> String {
     cut.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// The plot as SVG.
+/// Draws the plot as SVG.
 pub fn svg(plot: &Plot) -> String {
     let marks: Vec<&Mark> = plot.marks.iter().filter(|m| m.x.is_finite() && m.y.is_finite()).collect();
     let x = Axis::of(&marks.iter().map(|m| m.x).collect::<Vec<_>>(), true);
@@ -204,7 +203,7 @@ pub fn svg(plot: &Plot) -> String {
     out + "</svg>\n"
 }
 
-/// A marker, told apart by its filling as well as by its colour.
+/// Draws a marker; filling distinguishes it as well as colour.
 fn circle(x: f64, y: f64, hollow: bool, title: &str) -> String {
     let (fill, stroke) = if hollow { ("#fff", "#c0392b") } else { ("#1f6fb2", "#1f6fb2") };
     let title = if title.is_empty() { String::new() } else { format!("<title>{}</title>", text(title)) };

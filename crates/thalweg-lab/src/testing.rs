@@ -1,8 +1,8 @@
-//! What tests of several modules share.
+//! Helpers shared by the tests of several modules.
 
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// A runner of 256 cases whose seed is fixed: every run draws the same cases, and nothing is written.
+/// Returns a runner of 256 cases with a fixed seed, so that every run draws the same cases. It writes no files.
 pub(crate) fn runner() -> TestRunner {
     let config = Config { cases: 256, failure_persistence: None, ..Config::default() };
     TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))

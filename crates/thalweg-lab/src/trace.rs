@@ -1,4 +1,4 @@
-//! The trace of a run as CSV: one row per recorded iterate, 17 significant digits, so that it reads back exactly.
+//! The trace of a run as CSV: one row per recorded iterate, with 17 significant digits, so that it can be read back exactly.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use crate::data::table::quote_cell;
 use crate::output::CROWD;
 use crate::{Error, Result};
 
-/// The text of a trace. The columns whose names have `stationarity` in them are there only if some row has them, `violated` where
-/// constraints are too many to look at one by one; those of further quantities, whose names are `metrics`, come last.
+/// Formats a trace. Columns with `stationarity` in their names are present only if some row has them, `violated` only if there
+/// are too many constraints to list. The metrics named in `metrics` come last.
 pub fn csv(rows: &[Row], metrics: &[String]) -> String {
     type Optional = (&'static str, fn(&Row) -> Option<f64>);
     let optional: [Optional; 4] = [
@@ -20,7 +20,7 @@ pub fn csv(rows: &[Row], metrics: &[String]) -> String {
         ("stationarity", |r| r.stationarity),
         ("penalty_stationarity", |r| r.penalty_stationarity),
     ];
-    // Rows of very many constraints have none of them, but the largest value.
+    // With very many constraints, rows have only the largest value.
     let crowd = |r: &Row| r.constraints.len() > CROWD || (r.constraints.is_empty() && r.violation > f64::NEG_INFINITY);
     let crowded = rows.iter().any(crowd);
     let optional: Vec<Optional> = optional.into_iter().filter(|(_, get)| rows.iter().any(|r| get(r).is_some())).collect();
@@ -54,22 +54,22 @@ pub fn csv(rows: &[Row], metrics: &[String]) -> String {
     text
 }
 
-/// 17 significant digits.
+/// Formats a number with 17 significant digits.
 pub(crate) fn digits(v: f64) -> String {
     format!("{v:.16e}")
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file, completely or not at all.
 pub fn write_whole(file: &Path, text: &str) -> Result<()> {
     let part = part_of(file);
     std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, file)).map_err(|e| {
-        // Nothing is left of a file that could not be finished; if even that fails, the first error says why.
+        // An incomplete file is removed; if that fails too, the first error gives the reason.
         let _ = std::fs::remove_file(&part);
         Error::io(file, &e)
     })
 }
 
-/// Whether [`write_whole`] could write this file: the sentence says why not. Nothing is left behind.
+/// Checks that [`write_whole`] could write this file, or returns why not. It leaves no file behind.
 pub fn check_writable(file: &Path) -> Result<(), String> {
     if file.is_dir() || file.file_name().is_none() {
         return Err("is a directory; expected a file".into());
@@ -80,14 +80,14 @@ pub fn check_writable(file: &Path) -> Result<(), String> {
     }
     let part = part_of(file);
     let removed = || match std::fs::remove_file(&part) {
-        // Another process that asks the same at this moment has removed it.
+        // Another process doing the same check has removed it.
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     };
     std::fs::File::create(&part).and_then(|_| removed()).map_err(|e| format!("cannot be written: {e}"))
 }
 
-/// Where a file is written before it gets its name.
+/// Returns the temporary path of a file before it is renamed.
 fn part_of(file: &Path) -> PathBuf {
     let mut part = file.to_path_buf().into_os_string();
     part.push(".part");
@@ -130,7 +130,7 @@ mod tests {
         assert!(lines[1].starts_with("0,1.0000000000000000e0,-2.0000000000000000e0,5.0000000000000000e-1,"));
         assert!(lines[1].ends_with(",constraint"));
         assert!(lines[2].ends_with(",2.0000000000000000e0,30,0.0000000000000000e0,"));
-        // Further quantities come last, under names that may have commas.
+        // Metrics come last, under names that may have commas.
         let text = csv(&[row(0, None)], &["accuracy".into(), "roc_gap(low = 0, high = 1)".into()]);
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].ends_with(",seconds,step,accuracy,\"roc_gap(low = 0, high = 1)\""), "{}", lines[0]);

@@ -1,5 +1,5 @@
-//! What a bound costs: one problem, many values of one bound, each run begun where the one before it ended. Arguments and
-//! printing are in [`crate::commands::tradeoff`], the picture in [`crate::plot`].
+//! The trade-off between a bound and the objective: one problem with many values of one bound, each run with a warm start from
+//! the one before. Arguments and printing are in [`crate::commands::tradeoff`], the plot in [`crate::plot`].
 
 use std::fmt::Write as _;
 
@@ -17,12 +17,12 @@ use crate::model::Quality;
 use crate::trace::digits;
 use crate::{Error, Result};
 
-/// The most bounds of a sweep: each is a run.
+/// Maximum number of bounds in a sweep; each is a run.
 const MOST: usize = 1000;
-/// A looser bound ended worse if its objective is above that of a tighter one by more than this share of it.
+/// Relative difference above which a looser bound has a worse objective than a tighter one.
 const WORSE: f64 = 1e-4;
 
-/// Values of a bound from the loosest to the tightest; refuses what no sweep can be made of.
+/// Sorts the values of a bound from loosest to tightest; rejects values that cannot be swept.
 pub fn sorted(mut values: Vec<f64>) -> Result<Vec<f64>> {
     let refuse = |what: String| Err(Error::Request(what));
     if values.is_empty() {
@@ -41,7 +41,7 @@ pub fn sorted(mut values: Vec<f64>) -> Result<Vec<f64>> {
     Ok(values)
 }
 
-/// Parses the values of a bound, such as `0.01..0.2:12` or `0.1,0.2`, and sorts them from the loosest to the tightest.
+/// Parses the values of a bound, such as `0.01..0.2:12` or `0.1,0.2`, and sorts them from loosest to tightest.
 pub fn bounds(text: &str) -> Result<Vec<f64>> {
     let refuse = Error::Request;
     let number = |word: &str| {
@@ -64,15 +64,15 @@ pub fn bounds(text: &str) -> Result<Vec<f64>> {
     sorted(values)
 }
 
-/// Evenly spaced values, in the logarithm if both ends are above 0. Those inside are rounded to what a person would write,
-/// if they stay apart.
+/// Returns evenly spaced values, logarithmically if both ends are positive. Inner values are rounded to few digits if they stay
+/// distinct.
 fn between(from: f64, to: f64, count: usize) -> Vec<f64> {
     let share = |i: usize| i as f64 / (count - 1) as f64;
     let exact = |i: usize| match i {
         0 => from,
         _ if i == count - 1 => to,
         _ if from > 0.0 && to > 0.0 => (from.ln() + share(i) * (to.ln() - from.ln())).exp(),
-        // Not the difference of the ends, which may be too large for a number.
+        // The difference of the ends may overflow.
         _ => from * (1.0 - share(i)) + to * share(i),
     };
     let rounded = |i: usize| match i {
@@ -85,7 +85,7 @@ fn between(from: f64, to: f64, count: usize) -> Vec<f64> {
     if apart { values } else { (0..count).map(exact).collect() }
 }
 
-/// Which constraint is swept: the one that `of` names or counts from 1, else the first, with a note if there are others.
+/// Returns the constraint to sweep: the one that `of` names or numbers from 1, else the first, with a note if there are others.
 pub fn which(problem: &Learning, of: Option<&str>) -> Result<(usize, Option<String>)> {
     let names: Vec<String> = (0..problem.num_constraints()).map(|j| problem.constraint_name(j).to_string()).collect();
     let Some(first) = names.first() else {
@@ -103,7 +103,7 @@ pub fn which(problem: &Learning, of: Option<&str>) -> Result<(usize, Option<Stri
         };
     }
     let exact: Vec<usize> = (0..names.len()).filter(|&j| names[j] == of).collect();
-    // A term without its arguments is enough where only one constraint begins so.
+    // A term without its arguments is sufficient if only one constraint starts with it.
     let begins = || (0..names.len()).filter(|&j| names[j].starts_with(of)).collect();
     let found: Vec<usize> = if exact.is_empty() { begins() } else { exact };
     match found.as_slice() {
@@ -116,46 +116,46 @@ pub fn which(problem: &Learning, of: Option<&str>) -> Result<(usize, Option<Stri
     }
 }
 
-/// One value of the bound and what came of it.
+/// Result for one value of the bound.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// The bound.
+    /// Bound.
     pub bound: f64,
-    /// Every constraint is kept.
+    /// Whether every constraint is satisfied.
     pub feasible: bool,
-    /// The objective; none if the run failed before it had a point.
+    /// Objective; `None` if the run failed before it had a point.
     pub objective: Option<f64>,
     /// Left-hand side of the constraint.
     pub value: Option<f64>,
-    /// The same with counted rates, where it has any.
+    /// The same with measured rates, if it has any.
     pub counted: Option<f64>,
-    /// Share of the training rows whose label is predicted right.
+    /// Share of training rows with a correct prediction.
     pub accuracy: Option<f64>,
-    /// The same numbers on held-out rows.
+    /// Objective on held-out rows.
     pub held_out_objective: Option<f64>,
-    /// Left-hand side there.
+    /// Left-hand side on held-out rows.
     pub held_out_value: Option<f64>,
-    /// And with counted rates.
+    /// Left-hand side with measured rates on held-out rows.
     pub held_out_counted: Option<f64>,
-    /// And the share that is right.
+    /// Share of held-out rows with a correct prediction.
     pub held_out_accuracy: Option<f64>,
-    /// The proximal point is proved to be within this distance.
+    /// Proved upper bound on the distance to the proximal point.
     pub proved: Option<f64>,
-    /// Steps of all runs for this bound.
+    /// Iterations of all runs for this bound.
     pub iterations: u64,
     /// Passes over the data.
     pub passes: f64,
-    /// Time without measuring.
+    /// Time in seconds, without measuring.
     pub seconds: f64,
     /// Why the last run ended.
     pub ended: String,
-    /// The point.
+    /// Point.
     #[serde(skip)]
     pub x: Option<Vec<f64>>,
 }
 
 impl Row {
-    /// A run that did not get as far as a point.
+    /// Returns the row of a run that failed before it had a point.
     fn failed(bound: f64, reason: &Error) -> Self {
         Row { ended: format!("failed: {reason}"), ..Row::new(bound) }
     }
@@ -181,17 +181,17 @@ impl Row {
         }
     }
 
-    /// The value that the bound is about as a person sees it: counted where there are rates.
+    /// Returns the value to show for the bound: the measured one if there are rates.
     pub fn seen(&self) -> Option<f64> {
         self.counted.or(self.value)
     }
 
-    /// Its place in a picture: what the bound is about, and upwards the held-out accuracy or the objective.
+    /// Returns the position in a plot: the constrained value, and vertically the held-out accuracy or the objective.
     pub fn place(&self, accuracy: bool) -> Option<(f64, f64)> {
         Some((self.seen()?, if accuracy { self.held_out_accuracy } else { self.objective }?))
     }
 
-    /// Whether this row is worse than one of a tighter bound, whose point keeps this bound too.
+    /// Returns whether this row is worse than one of a tighter bound, whose point satisfies this bound too.
     fn worse_than(&self, tighter: &Row) -> bool {
         match (tighter.feasible, tighter.objective, self.feasible, self.objective) {
             (true, Some(_), false, _) | (true, Some(_), _, None) => true,
@@ -200,7 +200,7 @@ impl Row {
         }
     }
 
-    /// Takes over the numbers of another row for the same bound; the work adds up.
+    /// Takes the values of another row for the same bound; the work is added.
     fn replace(&mut self, other: Row) {
         let (iterations, passes, seconds) = (self.iterations, self.passes, self.seconds);
         *self = other;
@@ -214,30 +214,30 @@ impl Row {
     }
 }
 
-/// What came of one run.
+/// Result of one run.
 pub struct Reached {
     row: Row,
     notes: Vec<String>,
     interrupted: bool,
 }
 
-/// A problem with a bound that moves.
+/// Problem with a bound that is swept.
 pub trait Sweeps {
-    /// Runs under a bound from a point, or from where the problem's own runs start.
+    /// Runs with a bound from a point, or from the problem's default start.
     fn run(&mut self, bound: f64, start: Option<&[f64]>, observer: &mut (dyn Observer + Send)) -> Result<Reached>;
-    /// Measures and certifies a point under a bound, without a run.
+    /// Measures and certifies a point with a bound, without a run.
     fn at(&mut self, bound: f64, x: &[f64]) -> Result<Reached>;
 }
 
-/// Runs of the trainer, as `thalweg fit` makes them.
+/// Training runs, as in `thalweg fit`.
 pub struct Fits<'a> {
-    /// The problem on the training rows, whose bound moves.
+    /// Problem on the training rows, whose bound is changed.
     pub problem: &'a mut Learning,
-    /// The same on rows that were held out, where points are only measured.
+    /// The same problem on held-out rows, which are only measured.
     pub held_out: Option<&'a Learning>,
-    /// How each run is made.
+    /// Options of each run.
     pub options: FitOptions,
-    /// The constraint whose bound moves.
+    /// Constraint whose bound is changed.
     pub which: usize,
 }
 
@@ -275,7 +275,8 @@ impl Sweeps for Fits<'_> {
         let mut notes = vec![];
         if fitted.feasible && !interrupted {
             row.proved = fitted.stationary.as_ref().map(|proved| proved.upper).or_else(|| {
-                // What was trained is the smooth problem with moved bounds: that is what the point can be stationary for.
+                // The trained problem is the one with surrogates and surrogate bounds, so the point can be stationary only for
+                // that.
                 let problem = &mut *self.problem;
                 let asked: Vec<f64> = (0..problem.num_constraints()).map(|j| problem.bound(j)).collect();
                 for (j, c) in fitted.constraints.iter().enumerate() {
@@ -307,11 +308,11 @@ impl Sweeps for Fits<'_> {
     }
 }
 
-/// Runs of `thalweg solve`.
+/// Runs as in `thalweg solve`.
 pub struct Solves {
-    /// The problem, its solver, and the options of each run.
+    /// Problem, solver, and options of each run.
     pub job: Job,
-    /// The constraint whose bound moves.
+    /// Constraint whose bound is changed.
     pub which: usize,
 }
 
@@ -331,7 +332,7 @@ impl Solves {
             objective: Some(point.objective),
             value: value(point).map(|v| v + bound),
             held_out_objective: held.as_ref().map(|(p, _)| p.objective),
-            // Its bound stayed where the spec has it.
+            // The bound on held-out rows is still that of the spec.
             held_out_value: held.as_ref().and_then(|(p, from)| value(p).map(|v| v + from)),
             x: Some(point.x.clone()),
             ..Row::new(bound)
@@ -348,7 +349,7 @@ impl Sweeps for Solves {
         let outcome = execute(&self.job.instance, &mut self.job.setup, observer)?;
         let interrupted = outcome.ended == StopReason::Interrupted;
         let failed = matches!(outcome.ended, StopReason::Failed { .. });
-        // A point that keeps the bounds is worth more here than the one that the method's rule returns.
+        // A feasible point is preferred to the one that the output rule returns.
         let (point, stationary) = match outcome.best_feasible {
             Some(best) if !outcome.point.feasible => (best, None),
             _ => (outcome.point, outcome.stationary),
@@ -377,21 +378,21 @@ impl Sweeps for Solves {
     }
 }
 
-/// The proved distance to the proximal point; a note says why there is none.
+/// Returns the proved distance to the proximal point, or `None` with a note about the reason.
 fn distance(problem: &dyn Subgradients, x: &[f64], feasibility: f64, notes: &mut Vec<String>) -> Option<f64> {
     let certificate = certify(problem, x, &Bounds { feasibility, ..Bounds::default() });
     let certificate = certificate.map_err(|e| notes.push(format!("no stationarity bound was computed: {e}"))).ok()?;
     certificate.certified().then_some(certificate.upper)
 }
 
-/// The finished points of a sweep.
+/// Finished points of a sweep.
 #[derive(Debug, Default)]
 pub struct Swept {
-    /// From the loosest to the tightest bound.
+    /// Rows from the loosest to the tightest bound.
     pub rows: Vec<Row>,
-    /// Sentences that a user should see, each once.
+    /// Messages for the user, without duplicates.
     pub notes: Vec<String>,
-    /// Someone ended it.
+    /// Whether the sweep was interrupted.
     pub interrupted: bool,
 }
 
@@ -405,8 +406,8 @@ impl Swept {
     }
 }
 
-/// One run under each bound, from the loosest to the tightest, each from the point of the one before; then, from the tightest
-/// to the loosest, again where a looser bound ended worse than a tighter one.
+/// Runs with each bound from loosest to tightest, each from the point of the one before; then, from tightest to loosest, again
+/// where a looser bound has a worse objective than a tighter one.
 pub fn sweep(problem: &mut dyn Sweeps, bounds: &[f64], observer: &mut (dyn Observer + Send)) -> Swept {
     let mut swept = Swept::default();
     let mut start: Option<Vec<f64>> = None;
@@ -424,11 +425,11 @@ pub fn sweep(problem: &mut dyn Sweeps, bounds: &[f64], observer: &mut (dyn Obser
                 swept.rows.push(row);
                 swept.note(notes);
             }
-            // The other bounds may do better.
+            // Other bounds may succeed.
             Err(reason) => swept.rows.push(Row::failed(bound, &reason)),
         }
     }
-    // What keeps a tighter bound keeps a looser one.
+    // A point that satisfies a tighter bound satisfies a looser one.
     for i in (0..swept.rows.len().saturating_sub(1)).rev() {
         let (loose, tight) = (&swept.rows[i], &swept.rows[i + 1]);
         let Some(x) = tight.x.clone().filter(|_| loose.worse_than(tight)) else { continue };
@@ -470,7 +471,7 @@ pub fn sweep(problem: &mut dyn Sweeps, bounds: &[f64], observer: &mut (dyn Obser
     swept
 }
 
-/// Shows one run as part of the sweep.
+/// Observer that reports one run as part of the sweep.
 struct Part<'a> {
     done: usize,
     of: usize,
@@ -488,7 +489,7 @@ impl Observer for Part<'_> {
     }
 }
 
-/// The rows as CSV, 17 significant digits; cells without a number are empty.
+/// Formats the rows as CSV with 17 significant digits; cells without a number are empty.
 pub fn csv(rows: &[Row]) -> String {
     let mut text = String::from(
         "bound,feasible,objective,value,counted,accuracy,held_out_objective,held_out_value,held_out_counted,\
@@ -540,7 +541,7 @@ mod tests {
         assert_eq!(bounds("1,2,1").unwrap_err().to_string(), "1 is there twice; expected different values");
     }
 
-    /// Runs that end where they are told to.
+    /// Runs with prescribed results.
     struct Told(Vec<(f64, bool)>);
 
     impl Sweeps for Told {
@@ -562,14 +563,14 @@ mod tests {
 
     #[test]
     fn a_looser_bound_that_ended_worse_is_run_again_from_the_tighter_point() {
-        // The middle one fails, and the loosest ends worse than the tightest.
+        // The middle run fails, and the loosest has a worse result than the tightest.
         let told = vec![(0.9, true), (f64::NAN, false), (0.5, true), (0.4, true), (0.8, true)];
         let swept = sweep(&mut Told(told), &[3.0, 2.0, 1.0], &mut ());
         let objectives: Vec<f64> = swept.rows.iter().filter_map(|r| r.objective).collect();
-        // The last rerun did not help: 0.4 is to be beaten, and the point of the tighter bound measures 0.5 here.
+        // The last rerun did not help: it had to improve on 0.4, and the point of the tighter bound has 0.5 here.
         assert_eq!(objectives, [0.5, 0.4, 0.5]);
         assert_eq!(swept.rows.iter().map(|r| r.iterations).collect::<Vec<_>>(), [2, 1, 1]);
-        // The warm start skips what failed.
+        // The warm start skips the failed run.
         assert_eq!(swept.rows[2].x.as_deref(), Some(&[2.0][..]));
         assert_eq!(swept.notes.len(), 2, "{:?}", swept.notes);
     }

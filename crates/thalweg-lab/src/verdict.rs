@@ -1,18 +1,18 @@
-//! The verdict of a command: the status of its result and its exit code. Every command that runs a solver or measures a point uses
-//! these; the sentence that goes with them is [`StopReason::headline`].
+//! The verdict of a command: the status of its result and its exit code. Every command that runs a solver or measures a point
+//! uses these; the corresponding sentence is [`StopReason::headline`].
 
 use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
 use thalweg::run::StopReason;
 
-/// Exit code of a command that did what it was asked and whose result is feasible.
+/// Exit code of a command that succeeded with a feasible result.
 pub const DONE: u8 = 0;
-/// Exit code if the result is infeasible, a run failed, or a required target was missed.
+/// Exit code if the result is infeasible, a run failed, or a required target was not reached.
 pub const MISSED: u8 = 1;
-/// Exit code if nothing was done; standard error has the reason.
+/// Exit code if the input is invalid and nothing was done; the reason is printed to standard error.
 pub const REFUSED: u8 = 2;
-/// Exit code after an interruption by the user. The best point so far is written.
+/// Exit code after an interrupt by the user. The best point so far is saved.
 pub const INTERRUPTED: u8 = 130;
 
 /// Status of a result.
@@ -21,18 +21,18 @@ pub const INTERRUPTED: u8 = 130;
 pub enum Status {
     /// The returned point satisfies every constraint. The run converged, reached a target or stopped at a limit.
     Feasible,
-    /// It does not.
+    /// The returned point violates a constraint.
     Infeasible,
     /// A value was not finite or could not be computed.
     Failed,
-    /// The user ended the run.
+    /// The user interrupted the run.
     Interrupted,
     /// The run could not start.
     Refused,
 }
 
 impl Status {
-    /// Status of a run that ended for this reason at a point that is feasible or not.
+    /// Returns the status of a run with this stop reason, at a point that is feasible or not.
     pub fn of(ended: &StopReason, feasible: bool) -> Self {
         match (ended, feasible) {
             (StopReason::Interrupted, _) => Status::Interrupted,
@@ -42,7 +42,7 @@ impl Status {
         }
     }
 
-    /// Status of a command that made several runs or checks.
+    /// Returns the status of a command with several runs or checks.
     pub fn of_all(interrupted: bool, feasible: bool) -> Self {
         match (interrupted, feasible) {
             (true, _) => Status::Interrupted,
@@ -51,7 +51,7 @@ impl Status {
         }
     }
 
-    /// The word for it, which the store keeps.
+    /// Returns the status as a word, as in the store.
     pub fn word(self) -> &'static str {
         match self {
             Status::Feasible => "feasible",
@@ -62,18 +62,18 @@ impl Status {
         }
     }
 
-    /// The status of a word.
+    /// Parses the word of a status.
     pub fn from_word(word: &str) -> Option<Self> {
         let all = [Status::Feasible, Status::Infeasible, Status::Failed, Status::Interrupted, Status::Refused];
         all.into_iter().find(|status| status.word() == word)
     }
 
-    /// The run failed or could not start: there is no result.
+    /// Returns whether the run failed or could not start, so that there is no result.
     pub fn is_failure(self) -> bool {
         matches!(self, Status::Failed | Status::Refused)
     }
 
-    /// Exit code of a command with this result.
+    /// Returns the exit code of a command with this result.
     pub fn exit_code(self) -> u8 {
         match self {
             Status::Feasible => DONE,
@@ -83,7 +83,7 @@ impl Status {
         }
     }
 
-    /// The same for the system.
+    /// Returns the exit code in the form of the operating system.
     pub fn exit(self) -> ExitCode {
         ExitCode::from(self.exit_code())
     }

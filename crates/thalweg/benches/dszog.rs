@@ -1,7 +1,8 @@
-//! What a step of DSZOG costs when the constraints grow from ten thousand to a million: the arithmetic on weights per constraint, and
-//! a whole step on pairs of rows in 300 variables. Printed as ratios in one run, with the peak memory of the larger problem.
+//! Cost of a step of DSZOG as the constraints grow from ten thousand to a million: the arithmetic on the weights of the
+//! constraints alone, and a whole step on pairs of rows in 300 variables. Prints ratios within one run, and the peak memory of
+//! the larger problem.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used)] // a benchmark speaks to a person and may give up
+#![allow(clippy::print_stdout, clippy::unwrap_used)] // benchmarks print and may panic
 
 use std::time::Instant;
 
@@ -18,7 +19,7 @@ fn median(mut v: Vec<f64>) -> f64 {
     v[v.len() / 2]
 }
 
-/// Median seconds of a step after `skip`, of `count` steps.
+/// Measures the median seconds of `count` steps after `skip` steps.
 fn steps(problem: &dyn Values, settings: dszog::Settings, skip: usize, count: usize) -> f64 {
     let mut solver = Dszog::new(settings).unwrap();
     let ev: &mut dyn ValueEval = &mut Evaluator::new(problem, 1, 1e-6);
@@ -37,26 +38,26 @@ fn steps(problem: &dyn Values, settings: dszog::Settings, skip: usize, count: us
     )
 }
 
-/// Constraints that cost nothing and are all violated alike: every weight takes part in every step, the worst case.
+/// Returns constraints that cost nothing and are all violated equally: every weight takes part in every step, the worst case.
 fn weights_alone(m: usize) -> BlackBox {
     BlackBox::new(1).objective(|x| x[0]).constraints(m, |_, _, g| g.fill(1e-3))
 }
 
-/// All pairs of `n` positive and `n` negative rows in 300 variables.
+/// Returns the constraints for all pairs of `n` positive and `n` negative rows in 300 variables.
 fn pairs(n: usize) -> ManyConstraints {
     let columns = 300;
     let mut rng = Rng::new(7, Purpose::Data);
     let mut entries = vec![0.0; 2 * n * columns];
     rng.normals(&mut entries);
     let labels: Vec<f64> = (0..2 * n).map(|i| if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
-    // The classes are a little apart.
+    // The classes are slightly separated.
     entries.chunks_mut(columns).zip(&labels).for_each(|(row, y)| row[..30].iter_mut().for_each(|v| *v += 0.2 * y));
     let data = Data { features: Matrix::dense(2 * n, columns, entries).unwrap(), labels, groups: None, weights: None };
     let model = Learning::on(data).split(Split::Shared).minimize("welsch".parse().unwrap()).build().unwrap();
     ManyConstraints::pairs(model, 0.0).unwrap()
 }
 
-/// The largest memory of this process so far, in MB; none where the system does not tell.
+/// Returns the peak memory of this process in MB; `None` if the system does not report it.
 fn peak() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM"))?;

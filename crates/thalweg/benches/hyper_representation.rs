@@ -1,8 +1,8 @@
 //! Seconds for one inner iteration of AdaProx on robust hyper-representation, and how they grow with the number of inner
-//! variables. With a folder as argument the data are left there, for a rival that is to do the same, and every line has the name
-//! of each number.
+//! variables. With a directory as argument the data are saved there, for a comparison with other software, and every line names
+//! each number.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used)] // a benchmark speaks to a person and may give up
+#![allow(clippy::print_stdout, clippy::unwrap_used)] // benchmarks print and may panic
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use thalweg::solvers::{Adaprox, Eval, Method, Solver, StepKind, ValueEval, adapr
 
 const ROWS: usize = 200;
 const FEATURES: usize = 50;
-/// Iterations on a subproblem. The first one begins with constraints that are relaxed until the start keeps them, in the second they
-/// bind: both are measured, each by itself.
+/// Iterations on a subproblem. The first subproblem has constraints relaxed until the start satisfies them, in the second they
+/// are active; both are measured separately.
 const ITERATIONS: u64 = 50;
 const BETA: f64 = 0.2;
 const TURNS: usize = 41;
@@ -74,7 +74,7 @@ fn write(folder: &Path, name: &str, numbers: &[f64]) {
     std::fs::write(folder.join(name), bytes).unwrap();
 }
 
-/// Median seconds of an iteration where constraints bind, for both inner solvers.
+/// Measures the median seconds of an iteration with active constraints, for both inner solvers.
 fn measure(m: usize, folder: Option<&Path>) -> Vec<f64> {
     let data = data(m);
     let matrix = |x: &[f64]| Matrix::dense(ROWS, FEATURES, x.to_vec()).unwrap();
@@ -108,7 +108,7 @@ fn measure(m: usize, folder: Option<&Path>) -> Vec<f64> {
             let mut solver = Adaprox::new(settings(name)).unwrap();
             let (ev, mut measuring) = (&mut Evaluator::new(&single, 1, 1e-6), Evaluator::new(&single, 1, 1e-6));
             Solver::<dyn Eval>::start(&mut solver, ev, &z).unwrap();
-            // The last step of the second would end the run with a look at its centre.
+            // The last step of the second subproblem would end the run with an evaluation at its centre.
             for (k, count) in [(0, ITERATIONS), (1, ITERATIONS - 1)] {
                 let before = ev.counts().more.values().sum::<u64>();
                 let began = Instant::now();
@@ -145,7 +145,7 @@ fn measure(m: usize, folder: Option<&Path>) -> Vec<f64> {
 }
 
 fn main() {
-    // Cargo adds a word of its own.
+    // Cargo adds an argument of its own.
     let folder = std::env::args().skip(1).find(|word| !word.starts_with("--"));
     let folder = folder.as_deref().map(Path::new);
     if folder.is_none() {

@@ -1,5 +1,5 @@
-//! Time of a step of BMD with weights in a tree and with weights written out, for more and more samples, in one run on one machine.
-//! Rows have two entries, so that nearly all of a step is about the weights. The ratios are what counts.
+//! Time of a step of BMD with weights in a tree and with dense weights, for increasing numbers of samples, in one run on one
+//! machine. Rows have two entries, so that nearly all of a step is spent on the weights. Only the ratios are meaningful.
 
 #![allow(clippy::print_stdout)]
 
@@ -22,7 +22,7 @@ fn problem(rows: usize) -> thalweg::Result<Learning> {
         ids.extend([first as u32, (first + 1 + rng.below(COLUMNS / 2)) as u32]);
         let (a, b) = (rng.uniform() - 0.5, rng.uniform() - 0.5);
         values.extend([a, b]);
-        // One label in ten is wrong: losses stay uneven.
+        // One label in ten is wrong, so that losses stay uneven.
         labels.push(if (a + b > 0.0) != (rng.uniform() < 0.1) { 1.0 } else { -1.0 });
     }
     let features = Matrix::sparse(COLUMNS, (0..=rows).map(|i| 2 * i).collect::<Vec<_>>(), ids, values)?;
@@ -31,14 +31,15 @@ fn problem(rows: usize) -> thalweg::Result<Learning> {
 }
 
 struct Timed {
-    /// Nanoseconds for each step, the median of five parts.
+    /// Nanoseconds per step, the median of five parts.
     step: f64,
-    /// The share of weights at the floor, and (n^2 / 2) ||P - 1/n||^2 / rho.
+    /// Share of weights at the floor, and (n^2 / 2) ||P - 1/n||^2 / rho.
     at_floor: f64,
     ball: f64,
 }
 
-/// The ball holds the weights, and floors come and go: rho = 10 n wants a spread of 4.5 / n where the floor is 1 / n below.
+/// Times steps in which the ball constraint on the weights is active and weights enter and leave the floor: rho = 10 n allows a
+/// spread of 4.5 / n, while the floor is 1 / n below.
 fn steps(problem: &Learning, n: usize, tree: bool, warm: usize, count: usize) -> thalweg::Result<Timed> {
     let (rho, eta_p) = (10.0 * n as f64, 1.0 / (n as f64 * n as f64));
     let mut solver = Bmd::new(bmd::Settings { rho, eta_p: Some(eta_p), tree, ..bmd::Settings::default() })?;
@@ -73,7 +74,7 @@ fn main() -> thalweg::Result<()> {
     let mut lines: Vec<[f64; 3]> = vec![];
     for n in [10_000, 100_000, 1_000_000] {
         let problem = problem(n)?;
-        // A fresh tree has a node for each step so far; after so many passes nearly every sample has its own.
+        // A fresh tree has a node for each step so far; after this many passes nearly every sample has its own.
         let fresh = steps(&problem, n, true, 1_000, 10_000)?;
         let grown = steps(&problem, n, true, 8 * n, 100_000)?;
         let dense = steps(&problem, n, false, 5, (20_000_000 / n).clamp(20, 1_000))?;

@@ -1,5 +1,6 @@
-//! Means of sigmoids over a threshold grid against the plain double loop, and the slice passes against the library's
-//! exponential. One run, interleaved repeats; the gain is the median over repeats of the ratio of neighbouring timings.
+//! Means of sigmoids over a threshold grid compared with the plain double loop, and the slice passes compared with the standard
+//! library's exponential. One run with interleaved repeats; the gain is the median over repeats of the ratio of neighbouring
+//! timings.
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;
@@ -9,7 +10,7 @@ use thalweg::Result;
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::math::sigmoid::{SigmoidMeans, SigmoidScratch, logistic_pass, sigmoid, sigmoid_slope, sigmoids_at, slopes_at};
 
-/// Scores like those of a linear model: about normal with mean -1 and deviation 1.5, times `spread`.
+/// Returns scores like those of a linear model: about normal with mean -1 and deviation 1.5, times `spread`.
 fn scores(n: usize, spread: f64) -> Vec<f64> {
     let mut rng = Rng::new(3, Purpose::Data);
     (0..n).map(|_| spread * (-1.0 + 1.5 * ((0..12).map(|_| rng.uniform()).sum::<f64>() - 6.0))).collect()
@@ -19,7 +20,7 @@ fn linspace(low: f64, high: f64, count: usize) -> Vec<f64> {
     (0..count).map(|j| low + (high - low) * j as f64 / (count - 1).max(1) as f64).collect()
 }
 
-/// From half a range below the scores to half a range above, as in the papers.
+/// Returns thresholds from half a range below the scores to half a range above, as in the papers.
 fn spanning(scores: &[f64], count: usize) -> Vec<f64> {
     let low = scores.iter().copied().fold(f64::INFINITY, f64::min);
     let high = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -32,7 +33,7 @@ fn naive(scores: &[f64], thresholds: &[f64], out: &mut [f64]) {
     }
 }
 
-/// Largest error of `means` against stable sigmoids and a compensated sum.
+/// Returns the largest error of `means` against stable sigmoids and a compensated sum.
 fn error(scores: &[f64], thresholds: &[f64], means: &[f64]) -> f64 {
     let exact = |t: f64| {
         let (mut sum, mut lost) = (0.0_f64, 0.0);

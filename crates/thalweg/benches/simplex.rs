@@ -1,5 +1,5 @@
-//! Time of the projection onto the simplex against the projection by a full sort, in one run on one machine. The ratio
-//! is what counts: nanoseconds depend on the machine and on what else it does.
+//! Time of the projection onto the simplex compared with the projection by a full sort, in one run on one machine. Only the
+//! ratio is meaningful: nanoseconds depend on the machine and its load.
 
 #![allow(clippy::print_stdout)]
 
@@ -9,7 +9,7 @@ use std::time::Instant;
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::sets::{Set, Simplex, Warm};
 
-/// What everyone writes first: sort, then scan for the threshold.
+/// Projects by the textbook method: sort, then scan for the threshold.
 fn by_sort(x: &mut [f64], total: f64, sorted: &mut Vec<f64>) {
     sorted.clear();
     sorted.extend_from_slice(x);
@@ -26,7 +26,7 @@ fn by_sort(x: &mut [f64], total: f64, sorted: &mut Vec<f64>) {
     x.iter_mut().for_each(|v| *v = (*v - threshold).max(0.0));
 }
 
-/// Median nanoseconds of `work` on a fresh copy of `x`; the copy is not timed.
+/// Measures the median nanoseconds of `work` on a fresh copy of `x`; the copy is not timed.
 fn median(x: &[f64], repeats: usize, mut work: impl FnMut(&mut [f64])) -> f64 {
     let mut y = x.to_vec();
     let mut times: Vec<f64> = (0..=repeats)
@@ -43,7 +43,7 @@ fn median(x: &[f64], repeats: usize, mut work: impl FnMut(&mut [f64])) -> f64 {
 }
 
 fn main() -> thalweg::Result<()> {
-    // Ascending entries are the best case of the sort, which sees that one run is sorted, and the worst of the filter.
+    // Ascending entries are the best case of the sort, which detects a sorted run, and the worst of the filter.
     println!("{:<28} {:>9} {:>12} {:>12} {:>8}", "entries", "m", "ns/entry", "sort", "ratio");
     let total = 1.0;
     let set = Simplex::new(total)?;

@@ -1,5 +1,5 @@
-//! Time of a step of St-SPG with lazy iterates against the bare margins of the same rows in the same order, and against a step with
-//! written iterates, in one run on one machine. The ratios are what counts.
+//! Time of a step of St-SPG with lazy iterates compared with the bare margins of the same rows in the same order, and with a
+//! step with dense iterates, in one run on one machine. Only the ratios are meaningful.
 
 #![allow(clippy::print_stdout)]
 
@@ -18,7 +18,7 @@ use thalweg::solvers::{Solver, StSpg, st_spg};
 const ROWS: usize = 40_000;
 const PER_ROW: usize = 115;
 
-/// A problem that writes down the samples it is asked for, and is otherwise another one.
+/// Wrapper of a problem that logs the requested samples.
 struct Logged<'a> {
     problem: &'a dyn InfProjection,
     rows: &'a dyn InfProjectionRows,
@@ -98,7 +98,7 @@ fn columns(d: usize, power_law: bool, ones: bool) -> thalweg::Result<Matrix> {
     for _ in 0..ROWS {
         row.clear();
         while row.len() < PER_ROW {
-            // Column c with a probability proportional to 1 / (c + 1), or to 1.
+            // Column c is drawn with a probability proportional to 1 / (c + 1), or uniformly.
             let c = if power_law { ((d as f64 + 1.0).powf(rng.uniform()) - 1.0) as usize } else { rng.below(d) };
             row.push(c.min(d - 1) as u32);
             if row.len() == PER_ROW {
@@ -116,7 +116,7 @@ fn columns(d: usize, power_law: bool, ones: bool) -> thalweg::Result<Matrix> {
     Matrix::sparse(d, ptr, ids, values)
 }
 
-/// Nanoseconds for each of `count` steps.
+/// Measures nanoseconds per step over `count` steps.
 fn steps(problem: &dyn Subgradients, iterates: st_spg::Iterates, warm: u64, count: u64) -> thalweg::Result<f64> {
     let mut solver = StSpg::new(st_spg::Settings { iterates, ..st_spg::Settings::default() })?;
     let mut gate = Evaluator::new(problem, 1, 1e-6);

@@ -1,7 +1,7 @@
-//! What a stochastic step of 3S-Econ costs when the data grow tenfold and the batch does not: apart from the epoch's full
-//! pass it must not notice. Printed as a ratio in one run.
+//! Cost of a stochastic step of 3S-Econ as the data grow tenfold and the mini-batch does not: apart from the full pass of an
+//! epoch it must not change. Prints a ratio within one run.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used)] // a benchmark speaks to a person and may give up
+#![allow(clippy::print_stdout, clippy::unwrap_used)] // benchmarks print and may panic
 
 use std::time::Instant;
 
@@ -39,7 +39,7 @@ fn problem(rows: usize) -> Learning {
         .unwrap()
 }
 
-/// Median seconds of a step between resets, and of a reset.
+/// Measures the median seconds of a step between resets, and of a reset.
 fn steps(problem: &Learning) -> (f64, f64) {
     let settings = Settings { q: Epoch::Fixed(EPOCH), s2: Some(200), ..Settings::default() };
     let mut solver = ThreesEcon::new(settings).unwrap();

@@ -1,7 +1,7 @@
-//! Time of the projection onto the transport polytope against a general solver for the same quadratic program, in one run on
-//! one machine, and alone at the size of the largest plans in use, cold and warm. The ratio is what counts.
+//! Time of the projection onto the transport polytope compared with a general solver for the same quadratic program, in one run
+//! on one machine, and alone at the size of the largest plans in use, with cold and warm starts. Only the ratio is meaningful.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used)] // a benchmark speaks to a person and may give up
+#![allow(clippy::print_stdout, clippy::unwrap_used)] // benchmarks print and may panic
 
 use std::time::Instant;
 
@@ -11,12 +11,12 @@ use thalweg::math::rng::{Purpose, Rng};
 use thalweg::sets::transport::Effort;
 use thalweg::sets::{Transport, Warm};
 
-/// A normal number by Box and Muller.
+/// Draws a normal number by the Box-Muller method.
 fn normal(rng: &mut Rng) -> f64 {
     (-2.0 * (1.0 - rng.uniform()).ln()).sqrt() * (std::f64::consts::TAU * rng.uniform()).cos()
 }
 
-/// The projection as a quadratic program over the entries of the matrix. The last column sum follows from the others.
+/// Solves the projection as a quadratic program over the entries of the matrix. The last column sum follows from the others.
 fn general(x: &[f64], n: usize) -> (Vec<f64>, SolverStatus, u32) {
     let count = n * n;
     let equalities = 2 * n - 1;
@@ -103,7 +103,7 @@ fn main() {
         let uniform = Transport::uniform(n, n).unwrap();
         let unit = 1.0 / (n * n) as f64;
         let noise: Vec<f64> = (0..n * n).map(|_| normal(&mut rng)).collect();
-        // A cost |s_i - t_j| of scores as the slope of a step from the uniform plan.
+        // A cost |s_i - t_j| of scores is the slope of a step from the uniform plan.
         let (s, t): (Vec<f64>, Vec<f64>) = (0..n).map(|_| (normal(&mut rng), normal(&mut rng))).unzip();
         let stepped = (0..n * n).map(|k| unit * (1.0 - 2.0 * (s[k / n] - t[k % n]).abs())).collect();
         let long = (0..n * n).map(|k| unit - 0.02 * (s[k / n] - t[k % n]).abs()).collect();

@@ -1,5 +1,4 @@
-//! `thalweg bilevel`: examples of problems in which someone else answers, and not always as one hopes. The problems and their
-//! solver are in [`thalweg::bilevel`].
+//! `thalweg bilevel`: examples of pessimistic bilevel problems. The problems and their solver are in [`thalweg::bilevel`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -107,15 +106,15 @@ fn demo() -> Ending {
     Ok(Status::of_all(stop.load(Ordering::Relaxed), all.iter().all(|run| run.found.outcome.success())).exit())
 }
 
-/// A finished solve.
+/// Finished run.
 struct Run {
     title: &'static str,
     found: Found,
-    /// With the choice of settings before the run and the judgement after it.
+    /// Time in seconds, including the choice of settings and the evaluation of the point.
     seconds: f64,
 }
 
-/// The cautious answer by each inner solver, then the optimist's by each; after an interrupt there are fewer.
+/// Solves the pessimistic problem with each inner solver, then the optimistic one with each; an interrupt ends the list early.
 fn solve(problem: &Arc<dyn Bilevel>, x: f64, inner: &[adaprox::Inner], stop: &Arc<AtomicBool>) -> Result<Vec<Run>> {
     let mut bar = Bar::new(true);
     let options = Options { interrupt: Some(Arc::clone(stop)), ..Options::default() };
@@ -137,13 +136,13 @@ fn solve(problem: &Arc<dyn Bilevel>, x: f64, inner: &[adaprox::Inner], stop: &Ar
     Ok(runs)
 }
 
-/// What the numbers of a problem are called, and whether less or more of them is better.
+/// Labels for the numbers of a problem, and whether smaller or larger ones are better.
 struct Words {
     x: &'static str,
     hoped: &'static str,
     worst: &'static str,
     best: &'static str,
-    /// The library minimises: -1 where a user wants to see what is gained.
+    /// The library minimises: -1 where the output shows a gain.
     sign: f64,
 }
 
@@ -173,18 +172,18 @@ impl Words {
         digits(self.sign * value)
     }
 
-    /// The worst or the best at the x of a run, if it could be computed.
+    /// Formats the pessimistic or the optimistic value at the x of a run, if it could be computed.
     fn extreme(&self, run: &Run, which: impl Fn(&Extremes) -> &Extreme) -> String {
         run.found.extremes.as_ref().map_or_else(|| "not known".into(), |e| self.number(which(e).value))
     }
 }
 
-/// The x of a run; both problems have one.
+/// Formats the x of a run, which is one number in both problems.
 fn place(run: &Run) -> String {
     run.found.x.first().map_or(String::new(), |x| digits(*x))
 }
 
-/// Four digits, and no minus before a zero.
+/// Formats four digits, without a minus sign before a zero.
 fn digits(value: f64) -> String {
     let text = format!("{value:.4}");
     if text == "-0.0000" { "0.0000".into() } else { text }

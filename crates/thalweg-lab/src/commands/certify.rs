@@ -1,4 +1,4 @@
-//! `thalweg certify`: what holds at a point, and what is proved about it.
+//! `thalweg certify`: constraint values and certificates at a point.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -72,7 +72,7 @@ pub fn run(args: Args) -> Ending {
 }
 
 impl Args {
-    /// Refuses options before any file is read.
+    /// Checks the options before any file is read.
     fn check(&self) -> Result<()> {
         let refuse = |what: String| Err(Error::Request(what));
         if !(self.confidence > 0.0 && self.confidence < 1.0) {
@@ -120,7 +120,7 @@ struct Report<'a> {
     findings: &'a Findings,
 }
 
-/// The findings in words.
+/// Describes the findings.
 fn words(f: &Findings) -> String {
     let mut text = verdict(f);
     if let Some(worst) = &f.worst {
@@ -159,7 +159,7 @@ fn worst_words(w: &Worst) -> String {
     format!("worst constraint: '{}'{side} is {:.6}, {by:.2e} {word} its bound {}\n", w.name, w.value, w.bound)
 }
 
-/// Objective and constraints, each side that there is.
+/// Lists objective and constraints, with measured rates and surrogates where they exist.
 fn table(f: &Findings) -> String {
     let number = |v: f64| format!("{v:.6}");
     let mut rows = vec![["", "bound", "value", ""].map(String::from)];
@@ -170,7 +170,7 @@ fn table(f: &Findings) -> String {
             rows.push([c.name.clone(), number(c.bound), number(c.value), verdict]);
             continue;
         };
-        // The verdict stands in the row whose value has to satisfy the bound.
+        // The verdict is in the row of the value that must satisfy the bound.
         let by_count = c.enforced == Enforce::Measured;
         let (first, second) = if by_count { (verdict, String::new()) } else { (String::new(), verdict) };
         let asked = if by_count { number(c.bound) } else { String::new() };
@@ -199,7 +199,7 @@ fn held_out(held: &HeldOut, trained: &[Measured]) -> String {
     let mut text = format!("on {} held-out rows, with intervals for new rows at {percent}% confidence per line:\n", held.rows);
     let number = |v: f64| format!("{v:.6}");
     let mut rows = vec![["", "bound", "value", "at least", "at most", ""].map(String::from)];
-    // The bound and the verdict stand in the row whose value has to satisfy it; a surrogate with a moved bound has none.
+    // The bound and the verdict are in the row of the value that must satisfy it; a surrogate with a surrogate bound has none.
     let mut row = |name: String, bound: Option<f64>, value: f64, low: Option<f64>, high: Option<f64>| {
         let ends = [low, high].map(|end| end.map_or("unknown".into(), number));
         let [low_text, high_text] = ends;

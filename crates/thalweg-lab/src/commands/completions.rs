@@ -1,4 +1,4 @@
-//! `thalweg completions`: words for the shell to complete.
+//! `thalweg completions`: shell completions.
 
 use std::process::ExitCode;
 

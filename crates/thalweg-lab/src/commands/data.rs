@@ -1,5 +1,5 @@
-//! `thalweg data`: which data sets are known, what is in them, where their files are looked for; files in binary form, and
-//! stand-ins. Reading, counting and making is done in [`crate::data`].
+//! `thalweg data`: the available data sets, their content, and the directories searched for their files; conversion to binary
+//! files, and stand-ins. The work is done in [`crate::data`].
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -105,7 +105,7 @@ pub fn run(args: Args) -> Ending {
     Ok(ExitCode::from(DONE))
 }
 
-/// The text that the command prints.
+/// Returns the text that the command prints.
 fn answer(what: &What) -> Result<String> {
     match what {
         What::List(common) => list(common),
@@ -128,7 +128,7 @@ fn table(name: &str, out: Option<&Path>, data_dir: Option<PathBuf>) -> Result<St
     Ok(format!("{}: {} rows, {} columns\n", out.display(), table.rows(), table.columns()))
 }
 
-/// What `convert --json` prints.
+/// Output of `convert --json`.
 #[derive(Serialize)]
 struct Converted {
     rows: usize,
@@ -175,7 +175,7 @@ fn make(shape: &ShapedLike, out: &Path, quiet: bool, as_json: bool) -> Result<St
     Ok(align(&lines.map(|line| line.map(String::from)), &[]))
 }
 
-/// What the catalogue says about a set, and where it is.
+/// Catalogue entry of a set, and its location.
 #[derive(Serialize)]
 struct Entry {
     name: &'static str,
@@ -187,7 +187,7 @@ struct Entry {
     raw_table: bool,
     /// Whether a spec can name it.
     in_specs: bool,
-    /// What a spec gets of a raw table.
+    /// How a raw table is prepared for specs.
     recipe: Option<Steps>,
     files: Vec<File>,
     source: &'static str,
@@ -269,7 +269,7 @@ fn list(common: &Common) -> Result<String> {
     Ok(align(&rows, &[1, 2]))
 }
 
-/// What `info --json` prints: the catalogue's words, and what was counted if the set is here.
+/// Output of `info --json`: the catalogue entry, and the counts if the set is available.
 #[derive(Serialize)]
 struct Info {
     #[serde(flatten)]
@@ -283,7 +283,7 @@ fn info(set: &Set, common: &Common) -> Result<String> {
     let place = catalogue::find(set, &options);
     let entry = Entry::new(set, &place);
     let (counted, missing) = match place {
-        // Someone who asks about a set that is not here wants to know how to get it: an answer, not an error.
+        // A missing set is not an error here: the output explains how to obtain it.
         Place::Missing => (None, Some(catalogue::missing(set, &options).to_string())),
         _ => (Some(catalogue::count(set.name, &options)?), None),
     };
@@ -404,7 +404,7 @@ mod tests {
         answer(&Command::try_parse_from(words).map_err(|e| Error::Request(e.to_string()))?.args.what)
     }
 
-    /// A directory with a small svmguide3.
+    /// Returns a directory with a small svmguide3.
     fn placed() -> tempfile::TempDir {
         let here = tempfile::tempdir().unwrap();
         std::fs::write(here.path().join("svmguide3"), "1 1:0.5\n-1 2:0.25 22:1\n-1\n").unwrap();

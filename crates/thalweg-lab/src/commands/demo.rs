@@ -1,4 +1,4 @@
-//! `thalweg demo`: the main job once, on data that come with the command.
+//! `thalweg demo`: the main task once, on embedded data.
 
 use thalweg::run::Budget;
 
@@ -36,7 +36,7 @@ pub fn run(_: Args) -> Ending {
     let before = train(&free, &mut bar)?;
     let after = train(&fair, &mut bar)?;
     bar.finish();
-    // The unconstrained model is held against the constraint too.
+    // The unconstrained model is compared with the constraint too.
     let (training, held) = fair.prepare_with(&table)?.measure(&before.model)?;
     let gap = |q: &crate::model::Quality| q.counted.first().copied().flatten().unwrap_or(f64::NAN);
     let rows = [

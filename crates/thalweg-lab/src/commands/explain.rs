@@ -1,4 +1,4 @@
-//! `thalweg explain`: what a trained model pays attention to, and how it treats each group.
+//! `thalweg explain`: the weights of a trained model, and its rates by group.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -116,7 +116,7 @@ enum EnforceArg {
     Surrogate,
 }
 
-/// Which solvers there are, with and without constraints.
+/// Lists the solvers, with and without constraints.
 fn solver_help() -> String {
     let offered = |constraints: bool| {
         let names = SolverName::ALL.iter().filter(|name| name.offered_by(Interface::Fit));
@@ -127,7 +127,7 @@ fn solver_help() -> String {
 }
 
 impl Asked {
-    /// The request for this file, which the first interrupt stops.
+    /// Returns the training request for this file; the first interrupt stops it.
     pub(super) fn request(&self, file: &Path) -> Result<Request> {
         Ok(Request {
             file: file.into(),
@@ -153,12 +153,12 @@ impl Asked {
         })
     }
 
-    /// The number of threads.
+    /// Returns the number of threads.
     pub(super) fn threads(&self) -> usize {
         self.threads
     }
 
-    /// The first option, other than the threads, that differs from its default.
+    /// Returns the first option, other than the threads, that differs from its default.
     pub(super) fn given(&self) -> Option<&'static str> {
         let options = [
             ("--label", self.label.is_some()),
@@ -212,10 +212,10 @@ pub fn run(args: Args) -> Ending {
     Ok(ExitCode::from(code))
 }
 
-/// Refuses a report that could not be written at the end, or that would take the place of another file.
+/// Checks that a report can be written at the end and would not overwrite another file.
 pub(super) fn check_report(file: &Path, read: &[(&str, &Path)], directory: &Directory, written: &[&str]) -> Result<()> {
     let refuse = |what: String| Error::Request(format!("--report {}: {what}", file.display()));
-    // One file may have several names; one that is not there yet has none.
+    // A file may have several names; one that does not exist yet cannot be canonicalised.
     let same = |other: &Path| file == other || file.canonicalize().is_ok_and(|f| other.canonicalize().is_ok_and(|o| f == o));
     if let Some((what, _)) = read.iter().find(|(_, other)| same(other)) {
         return Err(refuse(format!("is {what}; expected another file")));
@@ -234,7 +234,7 @@ struct Summary<'a> {
     training: &'a crate::model::Training,
 }
 
-/// The outcome in words.
+/// Describes the outcome.
 pub fn words(trained: &Trained) -> String {
     let m = &trained.model.measured;
     let mut text = m.verdict() + "\n";
@@ -271,7 +271,7 @@ pub fn words(trained: &Trained) -> String {
     text
 }
 
-/// Bounds, training and held-out values side by side.
+/// Formats bounds, training and held-out values side by side.
 fn table(trained: &Trained) -> String {
     let m = &trained.model.measured;
     let held = |value: &dyn Fn(&Quality) -> Option<f64>, show: fn(f64) -> String| {

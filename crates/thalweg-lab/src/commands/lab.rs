@@ -1,4 +1,4 @@
-//! `thalweg lab`: experiments, the store that keeps their runs, and the report.
+//! `thalweg lab`: experiments, the store of their runs, and the report.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -287,7 +287,7 @@ fn dry_run(experiment: &Experiment, only: Option<&str>) -> Ending {
     Ok(ExitCode::from(DONE))
 }
 
-/// What was done, in words.
+/// Summarises the work done.
 fn counted(rows: &[Line], worked: usize, found: usize) -> String {
     let finished = rows.iter().filter(|row| row.status.is_some()).count();
     let there = match (worked, found) {
@@ -301,7 +301,7 @@ fn counted(rows: &[Line], worked: usize, found: usize) -> String {
     }
 }
 
-/// Kept cells, one line for each panel and solver.
+/// Lists the selected cells, one line for each panel and solver.
 fn summary(rows: &[Line], facts: &Facts) -> String {
     let header =
         ["problem", "solver", "chosen settings", "objective", "violation", "feasible", "passes", "DP(f)", "DP(g)", "seconds"];
@@ -328,7 +328,7 @@ fn summary(rows: &[Line], facts: &Facts) -> String {
             numbers.get(numbers.len().saturating_sub(1) / 2).copied()
         };
         let show = |v: Option<f64>, words: fn(f64) -> String| v.map_or("none".into(), words);
-        // Left out where no solver says how a publication counts.
+        // Omitted if no solver defines how a publication counts.
         let published = |i: usize| {
             let passes = middle(&|r| facts.published(m, r.iterations?).map(|passes| passes[i]));
             passes.map_or(String::new(), |v| format!("{v:.0}"))
@@ -349,7 +349,7 @@ fn summary(rows: &[Line], facts: &Facts) -> String {
         ]);
         seen.push(key);
     }
-    // A column that says nothing is left out.
+    // Empty columns are omitted.
     let keep: Vec<usize> = (0..header.len()).filter(|&j| lines.iter().skip(1).any(|line| !line[j].is_empty())).collect();
     let lines: Vec<Vec<String>> = lines.iter().map(|line| keep.iter().map(|&j| line[j].clone()).collect()).collect();
     let right: Vec<usize> = keep.iter().enumerate().filter(|(_, j)| **j >= 3).map(|(i, _)| i).collect();
@@ -369,7 +369,7 @@ fn report(args: ReportArgs) -> Ending {
     Ok(ExitCode::from(DONE))
 }
 
-/// Opens a file with whatever the system opens such files with.
+/// Opens a file with the default application of the system.
 fn open(file: &Path) -> Result<()> {
     let program = match std::env::consts::OS {
         "macos" => "open",
@@ -378,7 +378,7 @@ fn open(file: &Path) -> Result<()> {
     };
     let failed = |what: String| Error::Request(format!("--open: {program} {what}: open {} yourself", file.display()));
     match std::process::Command::new(program).arg(file).status() {
-        // The one of Windows never says that it succeeded.
+        // On Windows, explorer never reports success.
         Ok(status) if status.success() || program == "explorer" => Ok(()),
         Ok(_) => Err(failed("could not open it".into())),
         Err(e) => Err(failed(format!("cannot be started ({e})"))),
@@ -579,7 +579,7 @@ fn remove(args: RmArgs) -> Ending {
         return Err(Error::Request("nothing is named; expected keys of runs, --experiment NAME or --failed".into()));
     }
     let mut store = Store::open(&args.store.store)?;
-    // Everything is looked up before anything is removed.
+    // All runs are looked up before any is removed.
     let mut keys: Vec<String> = args.runs.iter().map(|begin| Ok(store.find(begin)?.key)).collect::<Result<_>>()?;
     let all = lines(&store, None)?;
     if let Some(name) = &args.experiment {

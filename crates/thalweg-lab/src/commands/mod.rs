@@ -1,4 +1,4 @@
-//! One file per subcommand: its arguments, and what it does with them. The work itself is in the other rooms.
+//! One file per subcommand: its arguments, and how they are executed. The work is done in the other modules.
 
 pub mod bilevel;
 pub mod certify;

@@ -1,4 +1,4 @@
-//! `thalweg plan`: from constants to the parameters that the theorems prescribe, and how the work of the methods grows.
+//! `thalweg plan`: parameters prescribed by the theorems for given constants, and how the work of the methods grows.
 
 use std::process::ExitCode;
 
@@ -49,7 +49,7 @@ pub struct Args {
     constants: Given,
 }
 
-/// The method that is planned for where none is named.
+/// Default method.
 const DEFAULT: SolverName = SolverName::Ssg;
 
 fn method_help() -> String {
@@ -308,7 +308,7 @@ struct Given {
     iterations: Option<f64>,
 }
 
-/// How the command calls an option or a constant.
+/// Returns the command-line name of an option or a constant.
 fn flag(name: &str) -> String {
     format!("--{}", name.replace('_', "-"))
 }
@@ -318,14 +318,14 @@ pub fn run(args: Args) -> Ending {
     if args.complexity {
         show_complexity(&complexity(args.method.as_deref())?, args.json)?;
     } else {
-        // TOML leaves out what is absent and keeps infinities, for the planner to refuse.
+        // TOML omits absent values and keeps infinities, which the planner rejects.
         let constants = toml::Table::try_from(&args.constants);
         let constants = constants.map_err(|e| Error::Request(format!("the constants cannot be read: {e}")))?;
         let asked = Asked {
             method: args.method.unwrap_or_else(|| DEFAULT.to_string()),
             theorem: args.theorem,
             inner: args.inner,
-            // The parser asks for it.
+            // Required by the argument parser.
             eps: args.eps.unwrap_or(f64::NAN),
             as_printed: args.as_printed,
             strict: args.strict,

@@ -38,7 +38,7 @@ pub fn run(args: Args) -> Ending {
         None => print(&text)?,
     }
     for note in &notes {
-        // Standard output is for the predictions.
+        // Standard output is reserved for the predictions.
         writeln!(std::io::stderr(), "note: {note}").map_err(|e| Error::Request(format!("standard error: {e}")))?;
     }
     Ok(ExitCode::from(DONE))

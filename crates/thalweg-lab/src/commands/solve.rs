@@ -76,7 +76,7 @@ pub fn run(args: Args) -> Ending {
     bar.finish();
     outcome.notes.splice(0..0, job.notes().cloned().map(Note::from));
 
-    // The outcome is printed even if a file could not be written, and the files are written even if nobody reads.
+    // The outcome is printed even if a file could not be written, and the files are written even if standard output is closed.
     let traced = args.trace.as_ref().map_or(Ok(()), |file| {
         let metrics: Vec<String> = outcome.metrics.iter().map(|reading| reading.name.clone()).collect();
         write_whole(file, &csv(&outcome.trace, &metrics))
@@ -98,7 +98,7 @@ pub fn run(args: Args) -> Ending {
 }
 
 impl Args {
-    /// Refuses files that could not be written after the run, while there is no result to lose.
+    /// Checks before the run that the output files can be written, so that no result is lost.
     fn check_files(&self) -> Result<()> {
         let files =
             [("--trace", &self.trace), ("--out", &self.out), ("--checkpoint", &self.checkpoint), ("--report", &self.report)];
@@ -119,16 +119,16 @@ impl Args {
     }
 }
 
-/// Of a crowd of constraints, so many have a line.
+/// Number of constraints to list if there are many.
 const WORST: usize = 5;
 
-/// The JSON that is printed and written.
+/// JSON that is printed and saved.
 #[derive(Debug, serde::Serialize)]
 struct Report {
-    /// The point is feasible and the run did not fail.
+    /// Whether the point is feasible and the run did not fail.
     success: bool,
     exit_code: u8,
-    /// Why the run ended, in words.
+    /// Why the run ended, as a sentence.
     message: String,
     #[serde(flatten)]
     finished: Finished,
@@ -142,7 +142,7 @@ impl Report {
         Report { success, exit_code, message: finished.message(), finished }
     }
 
-    /// The result with what the page shows beside it.
+    /// Collects the result and the content of its page.
     fn solved<'a>(&'a self, file: &'a Path, spec: &'a Spec, job: &'a Job) -> Solved<'a> {
         Solved {
             file,

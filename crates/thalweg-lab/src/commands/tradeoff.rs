@@ -64,11 +64,11 @@ pub struct Args {
 const TABLE: &str = "tradeoff.csv";
 const PICTURE: &str = "tradeoff.svg";
 
-/// What was swept, in words.
+/// Labels of the sweep.
 struct Named {
     minimize: String,
     constraint: String,
-    /// Other constraints stay as they are.
+    /// Other constraints, whose bounds are fixed.
     others: Vec<String>,
 }
 
@@ -85,7 +85,7 @@ impl Named {
 
 /// Runs the command.
 pub fn run(args: Args) -> Ending {
-    // The words before the data: a slip should not wait for a million rows.
+    // Bounds are parsed before the data, so that a typing error is reported before a million rows are read.
     let values = bounds(&args.bounds).map_err(|e| Error::Request(format!("--bounds {}: {e}", args.bounds)))?;
     let is_spec = args.input.extension().is_some_and(|e| e.eq_ignore_ascii_case("toml"));
     let (named, swept) = if is_spec { of_spec(&args, &values)? } else { of_table(&args, &values)? };
@@ -122,7 +122,7 @@ fn of_spec(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
         (1, Some(threads)) => threads,
         (threads, _) => threads,
     };
-    // Only the points of the table are certified, and with bounds, unless the runs are to end by a certificate.
+    // Only the points of the table are certified, and with bounds, unless a certificate is a stopping rule of the runs.
     let options = &mut job.setup.options;
     if spec.stop.certificate.is_none() {
         options.certificate = Measures::default();
@@ -135,7 +135,7 @@ fn of_spec(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
     Ok((named, swept))
 }
 
-/// Sweeps a fit to a table.
+/// Sweeps a training problem on a table.
 fn of_table(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
     if args.data_dir.is_some() {
         return Err(Error::Request(
@@ -157,7 +157,7 @@ fn of_table(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
     Ok((named, swept))
 }
 
-/// Sweeps and writes the files.
+/// Runs the sweep and writes the files.
 fn swept(
     args: &Args,
     named: &Named,
@@ -203,7 +203,7 @@ struct Summary<'a> {
     points: &'a [Row],
 }
 
-/// Held-out accuracy if there is one, else the objective, against what the bound is about.
+/// Plots the held-out accuracy if there is one, else the objective, against the constrained value.
 fn plot(named: &Named, rows: &[Row]) -> Plot {
     let accuracy = rows.iter().any(|row| row.held_out_accuracy.is_some());
     let counted = rows.iter().any(|row| row.counted.is_some());
@@ -231,7 +231,7 @@ fn plot(named: &Named, rows: &[Row]) -> Plot {
     }
 }
 
-/// The outcome in words.
+/// Describes the outcome.
 fn words(named: &Named, swept: &Swept, asked: usize, args: &Args) -> String {
     let finished = swept.rows.len();
     let kept = swept.rows.iter().filter(|row| row.feasible).count();
@@ -254,7 +254,7 @@ fn words(named: &Named, swept: &Swept, asked: usize, args: &Args) -> String {
     text + &format!("saved {}{and} {}{report}\n", args.out.join(TABLE).display(), args.out.join(PICTURE).display())
 }
 
-/// A column of the table: its name, and its cell in a row.
+/// Column of the table: its name, and its cell in a row.
 type Column = (&'static str, fn(&Row) -> String);
 
 fn table(rows: &[Row]) -> String {
@@ -280,7 +280,7 @@ fn table(rows: &[Row]) -> String {
         ("proved", |r| r.proved.map_or(String::new(), |p| format!("{p:.1e}"))),
         ("passes", |r| format!("{:.0}", r.passes)),
         ("seconds", |r| format!("{:.1}", r.seconds)),
-        // Why a run ended matters where it did not end well.
+        // The stop reason is shown if the point is not feasible.
         ("", |r| if r.feasible { String::new() } else { r.ended.clone() }),
     ];
     let filled = columns.iter().filter(|(_, cell)| rows.iter().any(|row| !cell(row).is_empty()));

@@ -1,5 +1,5 @@
-//! UCI Adult, which is inside the command: the raw table, and a9a rebuilt from it. The rules are those by which the published
-//! a9a follows from Adult in all 48,842 rows: a word or the interval of a number sets its column, `?` sets none.
+//! UCI Adult, embedded in the binary: the raw table, and a9a rebuilt from it. The rules reproduce the published a9a in all
+//! 48,842 rows: each word, and each interval of a number, has a column of its own, and `?` sets none.
 
 use thalweg::learn::{Data, Groups};
 use thalweg::math::Matrix;
@@ -8,11 +8,11 @@ use super::source::{Source, show};
 use super::table::Table;
 use crate::Result;
 
-/// The files as embedded: name and gzip bytes, training part first.
+/// Embedded files, training part first: name and gzip bytes.
 pub const PARTS: [(&str, &[u8]); 2] =
     [("adult.data", include_bytes!("../../assets/adult.data.gz")), ("adult.test", include_bytes!("../../assets/adult.test.gz"))];
 
-/// Name of the label's column in [`table`].
+/// Name of the label column in [`table`].
 pub const LABEL: &str = "income";
 /// Label of the positive class.
 pub const POSITIVE: &str = ">50K";
@@ -22,16 +22,17 @@ const SEX: usize = 9;
 /// Number of columns of a9a.
 pub const COLUMNS: usize = 123;
 
-/// Columns of a9a that an attribute has.
+/// Columns of a9a for one attribute.
 enum Code {
-    /// One for each of these words.
+    /// One column for each of these words.
     Words(&'static str),
-    /// One for each interval: up to and with the first number, from there up to and with the next, …, above the last.
+    /// One column for each interval: up to and including the first number, from there up to and including the next, …, above
+    /// the last.
     Cuts(&'static [u32]),
 }
 use Code::{Cuts, Words};
 
-/// The attributes in their order in the files, with their columns in a9a.
+/// Attributes in the order of the files, with their columns in a9a.
 const ATTRIBUTES: [(&str, Code); 14] = [
     ("age", Cuts(&[25, 32, 40, 49])),
     ("workclass", Words("Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov Without-pay Never-worked")),
@@ -73,11 +74,11 @@ const ATTRIBUTES: [(&str, Code); 14] = [
     ),
 ];
 
-/// The fields of a row: the attributes, and the label without the full stop that it has in the test part.
+/// Fields of a row: the attributes, and the label without the full stop that it has in the test part.
 type Fields<'a> = [&'a str; ATTRIBUTES.len() + 1];
 
-/// a9a: the 32,561 rows of the training part and then the 16,281 of the test part; +1 is an income above 50K; groups
-/// "female" (protected) and "male".
+/// Returns a9a: the 32,561 rows of the training part, then the 16,281 of the test part. The label +1 is an income above 50K;
+/// the groups are "female" (protected) and "male".
 pub fn a9a() -> Result<Data> {
     let (mut ptr, mut ids, mut labels, mut of_row) = (vec![0], vec![], vec![], vec![]);
     for (name, bytes) in PARTS {
@@ -102,7 +103,7 @@ pub fn a9a() -> Result<Data> {
     Ok(Data { features, labels, groups, weights: None })
 }
 
-/// Adult as it was published, the training part and then the test part; `?` where a value is missing.
+/// Returns Adult as published, training part first; `?` marks a missing value.
 pub fn table() -> Result<Table> {
     let mut table = Table::new(ATTRIBUTES.iter().map(|(name, _)| *name).chain([LABEL])).called("adult");
     for (name, bytes) in PARTS {
@@ -114,7 +115,7 @@ pub fn table() -> Result<Table> {
     Ok(table)
 }
 
-/// [`table`] as CSV text with a header line.
+/// Returns [`table`] as CSV text with a header line.
 pub fn csv() -> Result<String> {
     Ok(table()?.to_csv())
 }
@@ -124,7 +125,7 @@ fn each_row(name: &str, bytes: &[u8], mut visit: impl FnMut(&Fields) -> Result<(
     let mut source = Source::new(name, bytes)?;
     let text = source.text()?;
     for (number, line) in (1..).zip(text.lines()) {
-        // The test part opens with a note in bars.
+        // The test part starts with a note between bars.
         if line.is_empty() || line.starts_with('|') {
             continue;
         }

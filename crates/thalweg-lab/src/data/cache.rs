@@ -1,10 +1,10 @@
-//! Rows as a compact binary file (`.thw`) that is mapped into memory instead of being read, and the directory where large LIBSVM
-//! files are kept in that form. What the text means is in [`super::libsvm`]; stand-ins are made in [`super::shaped_like`].
+//! A compact binary file of rows (`.thw`) that is mapped into memory instead of being parsed, and the cache directory for large
+//! LIBSVM files. The text format is parsed in [`super::libsvm`]; stand-ins are generated in [`super::shaped_like`].
 //!
-//! The file: a header of fixed length with its own checksum, four words (the text's path, its sha256 as placed and as
-//! text, the set that a stand-in has the shape of), then the sections `ids`, `values`, `ptr` and `labels`, each at a multiple of 64
-//! bytes and with an xxh3 checksum. Offsets of rows (`ptr`) have 4 bytes each where that is enough, else 8, and labels a bit.
-//! Numbers are in the byte order of the machine that wrote them, which the header tells.
+//! Layout of the file: a header of fixed length with its own checksum, four strings (the path of the text, its sha256 as stored
+//! and as text, the data set that a stand-in is shaped like), then the sections `ids`, `values`, `ptr` and `labels`, each
+//! aligned to 64 bytes and with an xxh3 checksum. Row offsets (`ptr`) take 4 bytes each if that is enough, else 8; a label
+//! takes one bit. Numbers are in the byte order of the writing machine, which the header records.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -23,45 +23,45 @@ use super::libsvm::{self, Rows};
 use super::source::{Hashes, Source};
 use crate::{Error, Result};
 
-/// What such a file is called.
+/// File name extension.
 pub const EXTENSION: &str = "thw";
 
-/// Environment variable with the directory where large files are kept in binary form; `off` for nowhere.
+/// Environment variable for the cache directory of large files; `off` disables the cache.
 pub const VARIABLE: &str = "THALWEG_CACHE";
 
-/// LIBSVM files of at least so many bytes are kept in binary form.
+/// Minimum size in bytes of LIBSVM files that are cached.
 pub const LARGE: u64 = 32 << 20;
 
 const MAGIC: [u8; 8] = *b"THALWEG\0";
 const VERSION: u32 = 2;
-/// Reads as another number where the bytes are in the other order.
+/// Byte-order mark: reads as a different number if the bytes are in the other order.
 const ORDER: u32 = 0x0102_0304;
 const ALIGN: u64 = 64;
 const BLOCK: usize = 1 << 20;
 
-/// What the entries of the rows are.
+/// Kind of the stored entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Columns and values.
     Valued,
     /// Columns of ones.
     Ones,
-    /// Columns of ones, of at most 256, a byte each.
+    /// Columns of ones, at most 256 of them, one byte each.
     ByteOnes,
 }
 
-/// Where the rows come from.
+/// Origin of the rows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Origin {
-    /// The text file, and its length and time of modification; all empty for rows that were never text.
+    /// The text file with its length and time of modification; `None` for rows that were not read from text.
     pub text: Option<Stamp>,
     /// Hashes of the text, if it was read.
     pub hashes: Option<Hashes>,
-    /// The set that the rows only have the shape of, if they were made up.
+    /// Data set that made-up rows are shaped like.
     pub stand_in: Option<String>,
 }
 
-/// What tells one state of a file from another.
+/// Identifies one state of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp {
     path: String,
@@ -71,7 +71,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Of a file as it is now.
+    /// Returns the stamp of a file in its present state.
     pub fn of(path: &Path) -> Result<Self> {
         let io = |e| Error::io(path, &e);
         let about = std::fs::metadata(path).map_err(io)?;
@@ -95,25 +95,25 @@ struct Header {
     magic: [u8; 8],
     version: u32,
     order: u32,
-    /// 0 valued, 1 ones, 2 ones with a byte for a column.
+    /// 0 for values, 1 for ones, 2 for ones with one byte per column.
     kind: u32,
     /// Whether the text was gzip.
     gzip: u32,
     rows: u64,
     columns: u64,
     stored: u64,
-    /// The labels of the text that stand for +1 and -1.
+    /// Labels of the text that correspond to +1 and -1.
     classes: [f64; 2],
-    /// Of the text, in bytes.
+    /// Length of the text in bytes.
     source_length: u64,
     source_modified: u64,
-    /// Lengths of the words after the header: path, the two sha256, stand-in.
+    /// Lengths of the strings after the header: path, the two sha256, stand-in.
     words: [u64; 4],
     ids: Section,
     values: Section,
     ptr: Section,
     labels: Section,
-    /// Of the header before this field, and of the words.
+    /// Checksum of the header before this field, and of the strings.
     checksum: u64,
 }
 
@@ -132,7 +132,7 @@ impl Header {
     }
 }
 
-/// A file beside the one that is wanted, which is removed unless it gets another name.
+/// Temporary file beside the target, removed when dropped unless it was renamed.
 struct Part {
     path: PathBuf,
     file: BufWriter<File>,
@@ -151,12 +151,12 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // It is gone if it was renamed; there is nobody to tell of one that cannot be removed.
+        // The file no longer exists if it was renamed; an error on removal cannot be reported here.
         drop(std::fs::remove_file(&self.path));
     }
 }
 
-/// A file that is being written, section after section. It has its name only once it is whole.
+/// File under construction, written section by section. It is renamed to its final name once it is complete.
 struct Draft {
     path: PathBuf,
     part: Part,
@@ -202,7 +202,7 @@ impl Draft {
         self.part.file.stream_position().map_err(|e| Error::io(&self.path, &e))
     }
 
-    /// Fills up to the next section and says where it begins.
+    /// Pads to the start of the next section and returns its offset.
     fn align(&mut self) -> Result<u64> {
         let at = self.position()?;
         let next = at.next_multiple_of(ALIGN);
@@ -216,7 +216,7 @@ impl Draft {
         Ok(section)
     }
 
-    /// Adds what stands behind ids and values, completes the file and gives it its name; says how many bytes it has.
+    /// Writes the sections after ids and values, completes the file and renames it. Returns its size in bytes.
     fn finish(mut self, ptr: &Offsets, labels: &[u8]) -> Result<u64> {
         self.header.rows = ptr.count() as u64 - 1;
         self.header.stored = ptr.at(ptr.count() - 1) as u64;
@@ -238,7 +238,7 @@ impl Draft {
     }
 }
 
-/// Labels as bits, 1 for +1.
+/// Labels as bits; 1 is +1.
 #[derive(Default)]
 struct Bits {
     bytes: Vec<u8>,
@@ -257,10 +257,10 @@ impl Bits {
     }
 }
 
-/// Writes rows one after the other; memory holds 4 bytes and a bit for each.
+/// Writer of rows one by one; it keeps 4 bytes and a bit per row in memory.
 pub struct Writer {
     draft: Draft,
-    /// Values, which are put behind the columns at the end.
+    /// Values, which are appended after the columns at the end.
     values: Part,
     ids_sum: Xxh3,
     values_sum: Xxh3,
@@ -269,7 +269,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins a file.
+    /// Creates a file.
     pub fn new(path: &Path, columns: usize, kind: Kind, classes: (f64, f64), origin: &Origin) -> Result<Self> {
         let mut draft = Draft::new(path, columns, kind, classes, origin)?;
         draft.header.ids.offset = draft.align()?;
@@ -283,8 +283,8 @@ impl Writer {
         })
     }
 
-    /// Adds a row: its columns, counted from 0 and increasing, in the width that the kind of the file has, and its values, none
-    /// for ones.
+    /// Adds a row: its columns, counted from 0 and increasing, in the integer width of the file's kind, and its values (empty
+    /// for ones).
     pub fn push<T: Pod>(&mut self, positive: bool, ids: &[T], values: &[f64]) -> Result<()> {
         let (ids_bytes, value_bytes) = (bytemuck::cast_slice(ids), bytemuck::cast_slice(values));
         self.ids_sum.update(ids_bytes);
@@ -296,7 +296,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Completes the file and gives it its name; says how many bytes it has.
+    /// Completes the file and renames it. Returns its size in bytes.
     pub fn finish(mut self) -> Result<u64> {
         let draft = &mut self.draft;
         let path = draft.path.clone();
@@ -313,7 +313,7 @@ impl Writer {
     }
 }
 
-/// Writes rows that are in memory, with the columns that are present in them; says how many bytes the file has.
+/// Writes rows from memory, with the columns present in them. Returns the size of the file in bytes.
 pub fn write(path: &Path, rows: &Rows, origin: &Origin) -> Result<u64> {
     let Some(compressed) = rows.features.compressed() else {
         return Err(Error::file(path, "cannot be written: the rows are not compressed ones"));
@@ -331,30 +331,30 @@ pub fn write(path: &Path, rows: &Rows, origin: &Origin) -> Result<u64> {
     draft.finish(ptr, &labels.bytes)
 }
 
-/// A file that was found whole.
+/// File that passed all checks.
 #[derive(Debug, Clone)]
 struct Opened {
     rows: Rows,
     text: Option<Stamp>,
 }
 
-/// Files that are mapped, by path and checksum of the header: whoever asks again gets the same memory.
+/// Mapped files by path and header checksum, so that each is mapped once.
 static MAPPED: LazyLock<Mutex<HashMap<(PathBuf, u64), Opened>>> = LazyLock::new(Mutex::default);
 
-/// Opens a file that a user named: damage is an error.
+/// Opens a file given by the user; a damaged file is an error.
 pub fn open(path: &Path) -> Result<Rows> {
     let file = File::open(path).map_err(|e| Error::io(path, &e))?;
     Ok(map(path, &file).map_err(|why| Error::file(path, why))?.rows)
 }
 
-/// Whether a file is one of these, by its name or by its first bytes.
+/// Returns whether a file has this format, by its extension or by its first bytes.
 pub fn is_cache(path: &Path) -> bool {
     let mut first = [0; MAGIC.len()];
     path.extension().is_some_and(|e| e == EXTENSION)
         || File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok_and(|()| first == MAGIC)
 }
 
-/// The set that a file says to be a stand-in for, seen from its beginning alone; `None` also for what cannot be read.
+/// Returns the data set that a file is a stand-in for, from its header alone; `None` also for a file that cannot be read.
 pub fn stand_in(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     if is_cache(path) {
@@ -371,7 +371,7 @@ pub fn stand_in(path: &Path) -> Option<String> {
     libsvm::stand_in(&line)
 }
 
-/// Maps a file and checks all of it: what is refused is refused with a reason.
+/// Maps a file and checks all of it. Returns the reason if the file is rejected.
 fn map(path: &Path, file: &File) -> Result<Opened, String> {
     if size_of::<usize>() != 8 {
         return Err("is for machines with addresses of 8 bytes, and those of this one are shorter".into());
@@ -381,9 +381,9 @@ fn map(path: &Path, file: &File) -> Result<Opened, String> {
     if length < HEADER as u64 {
         return Err(cut(HEADER as u64));
     }
-    // SAFETY: mapped bytes must not change while they are lent out. These files are written under another name and renamed when
-    // they are whole, and nothing here writes to one again; a renamed or removed file keeps its bytes for who has mapped it. Who
-    // overwrites one in place while the command runs breaks this, as for every program that maps files.
+    // SAFETY: mapped bytes must not change while they are borrowed. These files are written under another name and renamed when
+    // complete, and nothing here writes to one again; a renamed or removed file keeps its bytes for those who have mapped it.
+    // Overwriting one in place while the command runs breaks this, as for every program that maps files.
     #[allow(unsafe_code)]
     let mapped = unsafe { Mmap::map(file) }.map_err(|e| format!("cannot be mapped: {e}"))?;
     let header: Header = bytemuck::pod_read_unaligned(&mapped[..HEADER]);
@@ -427,27 +427,27 @@ fn map(path: &Path, file: &File) -> Result<Opened, String> {
         next = rest;
         String::from_utf8_lossy(word).into_owned()
     });
-    // From here on the file is kept for the life of the process: nobody has to count who still looks at it.
+    // The mapping is leaked, so that matrices can borrow from it without reference counts.
     let bytes: &'static [u8] = Box::leak(Box::new(mapped));
     let opened = opened(&header, words, bytes).map_err(|why| format!("is damaged: {why}"))?;
     MAPPED.lock().unwrap_or_else(PoisonError::into_inner).insert(key, opened.clone());
     Ok(opened)
 }
 
-/// The rows in a mapped file whose sections are inside it and have their checksums.
+/// Reads the rows of a mapped file after checking the bounds and checksums of its sections.
 fn opened(header: &Header, words: [String; 4], bytes: &'static [u8]) -> Result<Opened, String> {
     fn list<T: Pod>(bytes: &'static [u8], section: Section) -> Result<&'static [T], String> {
         let bytes = &bytes[section.offset as usize..(section.offset + section.length) as usize];
         bytemuck::try_cast_slice(bytes).map_err(|e| format!("a section has {} bytes ({e})", section.length))
     }
     let columns = usize::try_from(header.columns).ok().filter(|c| *c <= u32::MAX as usize).ok_or("it has too many columns")?;
-    // As many bytes as there are for each offset: of 4 or of 8.
+    // The length of the section gives the bytes per offset, 4 or 8.
     let ptr: Offsets = match header.ptr.length / header.rows.saturating_add(1) {
         4 => list::<u32>(bytes, header.ptr)?.into(),
         _ => list::<u64>(bytes, header.ptr)?.into(),
     };
     let features = match header.kind {
-        // Values of which each is 1 would be another kind of matrix than what was written.
+        // Values that are all 1 would give a different kind of matrix than the one that was written.
         0 => Matrix::sparse(columns, ptr, list::<u32>(bytes, header.ids)?, list::<f64>(bytes, header.values)?),
         1 => Matrix::ones(columns, ptr, list::<u32>(bytes, header.ids)?),
         2 => Matrix::byte_ones(columns, ptr, list::<u8>(bytes, header.ids)?),
@@ -465,7 +465,7 @@ fn opened(header: &Header, words: [String; 4], bytes: &'static [u8]) -> Result<O
     let labels = (0..features.rows()).map(|i| if bits[i / 8] >> (i % 8) & 1 == 1 { 1 } else { -1 }).collect();
     let [path, placed, text, stand_in] = words;
     let hashes = if text.is_empty() {
-        // Rows that were never text are known by their checksums.
+        // Rows that were not read from text are identified by their checksums.
         let sum = format!("xxh3 {:016x}", xxh3_64(bytemuck::cast_slice(&header.sections().map(|(_, s)| s.checksum))));
         Hashes { placed: sum.clone(), text: sum, gzip: false }
     } else {
@@ -485,7 +485,7 @@ fn opened(header: &Header, words: [String; 4], bytes: &'static [u8]) -> Result<O
     })
 }
 
-/// The directory where large files are kept; `None` if it is turned off or nobody has a home.
+/// Returns the cache directory; `None` if it is disabled or there is no home directory.
 pub fn directory() -> Option<PathBuf> {
     directory_from(|name| std::env::var_os(name))
 }
@@ -495,7 +495,7 @@ fn directory_from(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf
     match path(VARIABLE) {
         Some(word) if word.as_os_str() == "off" => None,
         Some(directory) => Some(directory),
-        // The XDG base directory rules say that a relative path is to be ignored.
+        // By the XDG base directory specification, relative paths are ignored.
         None => path("XDG_CACHE_HOME")
             .filter(|p| p.is_absolute())
             .or_else(|| path("HOME").map(|home| home.join(".cache")))
@@ -503,8 +503,8 @@ fn directory_from(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf
     }
 }
 
-/// The rows of a LIBSVM file or of a `.thw` file, and sentences that a user should see. `columns` as in [`libsvm::read`]. A large
-/// text is read once: then it is in `directory` in binary form, as long as it stays what it was.
+/// Reads the rows of a LIBSVM file or a `.thw` file, and returns them with messages for the user. `columns` as in
+/// [`libsvm::read`]. A large text is parsed once and then cached in `directory` until it changes.
 pub fn read(path: &Path, columns: Option<usize>) -> Result<(Rows, Vec<String>)> {
     read_with(path, columns, directory().as_deref(), LARGE)
 }
@@ -542,7 +542,7 @@ fn read_with(path: &Path, columns: Option<usize>, directory: Option<&Path>, larg
     Ok((rows, notes))
 }
 
-/// Writes the rows of a LIBSVM file, or of another `.thw` file, to `to`; says how many bytes that has.
+/// Writes the rows of a LIBSVM file, or of another `.thw` file, to `to`. Returns its size in bytes.
 pub fn convert(path: &Path, to: &Path) -> Result<(Rows, u64)> {
     let rows = if is_cache(path) { open(path)? } else { libsvm::read(path, None)? };
     let origin = Origin { text: Some(Stamp::of(path)?), hashes: Some(rows.hashes.clone()), stand_in: rows.stand_in.clone() };
@@ -550,7 +550,7 @@ pub fn convert(path: &Path, to: &Path) -> Result<(Rows, u64)> {
     Ok((rows, size))
 }
 
-/// The features of a file, as [`libsvm::read_features`] gives those of a text.
+/// Reads the features of a file, as [`libsvm::read_features`] does for a text.
 pub fn read_features(path: &Path, columns: usize) -> Result<Matrix> {
     if !is_cache(path) {
         return libsvm::read_features(path, columns);
@@ -558,7 +558,7 @@ pub fn read_features(path: &Path, columns: usize) -> Result<Matrix> {
     Ok(widened(path, open(path)?, Some(columns))?.features)
 }
 
-/// The rows as a matrix of so many columns.
+/// Widens the rows to this many columns.
 fn widened(path: &Path, rows: Rows, columns: Option<usize>) -> Result<Rows> {
     let present = rows.features.cols();
     let Some(wanted) = columns.filter(|c| *c != present) else { return Ok(rows) };
@@ -643,7 +643,7 @@ mod tests {
             words(open(&here.path().join("none.thw"))),
             format!("{}: there is no such file", here.path().join("none.thw").display())
         );
-        // Checksums that fit do not make rows lawful.
+        // Matching checksums do not make rows valid.
         for (ids, values, part) in [
             ([3_u32, 3], [0.5, 0.5], "row 1 has column 4 after column 4"),
             ([3, 9], [0.5, 0.5], "row 1 has column 10 of 9"),
@@ -668,7 +668,7 @@ mod tests {
         assert_eq!(first.features.cols(), 400);
         assert!(notes.len() == 1 && notes[0].contains("is kept in binary form in"), "{notes:?}");
         let file = std::fs::read_dir(&kept).unwrap().next().unwrap().unwrap().path();
-        // Whoever asks next gets what a reading of the text gives, whatever the first one asked for.
+        // Later reads give the same rows as parsing the text, whatever the number of columns in the first read.
         for columns in [None, Some(300), Some(400)] {
             let (again, notes) = read(columns);
             assert_eq!((&again, notes.len()), (&libsvm::read(&text, columns).unwrap(), 0));
@@ -685,12 +685,12 @@ mod tests {
         bytes.pop();
         std::fs::remove_file(&file).unwrap();
         std::fs::write(&file, bytes).unwrap();
-        // A cut file is refused even where its header is known.
+        // A truncated file is rejected even if its header was read before.
         let (again, notes) = read(None);
         assert!(notes[0].contains("is cut short"), "{notes:?}");
         assert_eq!(again, changed);
 
-        // Small ones are not kept, and a directory that cannot be is only a note.
+        // Small files are not cached, and a directory that cannot be created only gives a note.
         assert!(read_with(&text, None, Some(&here.path().join("other")), 1 << 20).unwrap().1.is_empty());
         assert!(!here.path().join("other").exists());
         let (rows, notes) = read_with(&text, None, Some(&text.join("below")), 1).unwrap();

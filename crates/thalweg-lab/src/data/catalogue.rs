@@ -1,5 +1,5 @@
-//! The data sets that the command knows by name: where their files are looked for, and how they become rows, labels and
-//! groups. What the sets are is in [`super::sets`]; the formats are in the other neighbouring modules.
+//! The data sets that are available by name: where their files are searched for, and how they become rows, labels and groups.
+//! The sets are described in [`super::sets`]; the formats are in the neighbouring modules.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,70 +20,70 @@ use super::{adult, cache, covtype};
 use crate::console::Bar;
 use crate::{Error, Result};
 
-/// Environment variable that names a directory with data files.
+/// Environment variable for a directory with data files.
 pub const VARIABLE: &str = "THALWEG_DATA";
 
-/// Where to look for files.
+/// Options for finding and generating data sets.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// A directory of the user's choice, looked in before all others.
+    /// Directory given by the user, searched before all others.
     pub data_dir: Option<PathBuf>,
-    /// Whether somebody wants to see how far it is where data are made.
+    /// Whether to show progress while data are generated.
     pub progress: bool,
 }
 
-/// Where a set is.
+/// Location of a data set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// Inside the command.
+    /// Embedded in the binary.
     Embedded,
     /// In this file.
     File(PathBuf),
-    /// Not in any of the directories.
+    /// In none of the directories.
     Missing,
 }
 
-/// Whether a file has the sha256 of the catalogue.
+/// Result of comparing a file with the sha256 in the catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Check {
-    /// It has.
+    /// The hashes are equal.
     Match,
-    /// It has another one: another copy, or a damaged one.
+    /// The hashes differ: a different copy, or a damaged one.
     Differs,
-    /// The file is not compressed, and only the hash of the gzip is known.
+    /// The file is not compressed, and the catalogue has only the hash of the gzip.
     NotChecked,
 }
 
-/// The hash of a file that was read.
+/// Hash of a file that was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Checked {
-    /// The file.
+    /// File name.
     pub file: String,
-    /// Its sha256.
+    /// The file's sha256.
     pub sha256: String,
-    /// Compared with the catalogue's.
+    /// Comparison with the catalogue.
     pub check: Check,
 }
 
-/// A set in memory.
+/// Data set in memory.
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    /// Rows, labels of +1 and -1, and groups where they are known.
+    /// Rows, labels (+1 and -1), and groups where available.
     pub data: Data,
-    /// Sentences that a user should see, such as that the file is another copy than the catalogue's.
+    /// Messages for the user, such as that the file differs from the catalogue's copy.
     pub notes: Vec<String>,
-    /// sha256 of the text that was read, or of the embedded bytes: the same data have the same fingerprint, gzip or not.
+    /// sha256 of the text, or of the embedded bytes. The same data have the same fingerprint, compressed or not.
     pub fingerprint: String,
-    /// The labels of the file that stand for +1 and -1.
+    /// Labels of the file that correspond to +1 and -1.
     pub classes: (f64, f64),
-    /// Columns, counted from 0, that a model is kept apart from; none for most sets.
+    /// Sensitive columns, counted from 0, that are not features of a model; empty for most sets.
     pub sensitive: Vec<usize>,
-    /// The set that the rows only have the shape of, if they are a stand-in.
+    /// Data set that a stand-in is shaped like.
     pub stand_in: Option<String>,
 }
 
-/// What a person calls data: never by their name alone if they are a stand-in.
+/// Returns the displayed name of data, which marks a stand-in as such.
 pub fn called(name: &str, stand_in: Option<&str>) -> String {
     match stand_in {
         None => name.into(),
@@ -92,85 +92,85 @@ pub fn called(name: &str, stand_in: Option<&str>) -> String {
     }
 }
 
-/// The sentence that goes with rows that are a stand-in.
+/// Returns the note about rows that are a stand-in.
 fn stand_in_note(name: &str, stand_in: Option<&str>) -> Option<String> {
     stand_in.map(|set| {
         format!("{name} is a stand-in shaped like {set}: its rows are synthetic, and results on it say nothing about {set}")
     })
 }
 
-/// A raw table in memory; fields as in [`Loaded`].
+/// Raw table in memory; fields as in [`Loaded`].
 #[derive(Debug, Clone)]
 pub struct LoadedTable {
-    /// The table.
+    /// Table.
     pub table: Table,
-    /// Sentences that a user should see.
+    /// Messages for the user.
     pub notes: Vec<String>,
-    /// sha256 of the text that was read, or of the embedded bytes.
+    /// sha256 of the text, or of the embedded bytes.
     pub fingerprint: String,
 }
 
-/// What was counted in a set.
+/// Counts of a data set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Counts {
     /// Number of rows.
     pub rows: usize,
     /// Number of columns, as in [`Set::columns`].
     pub columns: usize,
-    /// How the rows are kept in memory.
+    /// Storage format of the rows in memory.
     pub form: &'static str,
-    /// The labels and how many rows have them.
+    /// Labels with their numbers of rows.
     pub labels: Vec<LabelCount>,
-    /// The groups; empty if there are none.
+    /// Groups; empty if there are none.
     pub groups: Vec<GroupCount>,
-    /// What its recipe makes of a raw table; `None` if there is no recipe or it refuses, for which there is a note.
+    /// Counts after the recipe has prepared a raw table; `None` if there is no recipe or it fails, which gives a note.
     pub prepared: Option<Ready>,
     /// Hashes of the files.
     pub files: Vec<Checked>,
     /// sha256 as in [`Loaded::fingerprint`].
     pub fingerprint: String,
-    /// Sentences that a user should see.
+    /// Messages for the user.
     pub notes: Vec<String>,
 }
 
-/// What was counted in the rows that [`load`] gives; fields as in [`Counts`].
+/// Counts of the rows returned by [`load`]; fields as in [`Counts`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ready {
     /// Number of rows.
     pub rows: usize,
     /// Number of columns.
     pub columns: usize,
-    /// How the rows are kept in memory.
+    /// Storage format of the rows in memory.
     pub form: &'static str,
-    /// The labels and how many rows have them.
+    /// Labels with their numbers of rows.
     pub labels: Vec<LabelCount>,
-    /// The groups; empty if there are none.
+    /// Groups; empty if there are none.
     pub groups: Vec<GroupCount>,
 }
 
-/// Rows with a label.
+/// Number of rows with a label.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LabelCount {
-    /// The label as in the data.
+    /// Label as in the data.
     pub label: String,
-    /// Rows that have it.
+    /// Number of rows.
     pub rows: usize,
 }
 
-/// Rows of a group.
+/// Number of rows in a group.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GroupCount {
     /// Name of the group.
     pub name: String,
-    /// Rows in it.
+    /// Number of rows.
     pub rows: usize,
-    /// Rows in it with the positive label.
+    /// Number of rows with the positive label.
     pub positive: usize,
     /// `positive / rows`.
     pub positive_rate: f64,
 }
 
-/// The set of that name; else an error that suggests the nearest one.
+/// Returns the data set of that name, or an error that suggests the most similar one.
 pub fn get(name: &str) -> Result<&'static Set> {
     let names = || SETS.iter().map(|s| s.name);
     SETS.iter().find(|s| s.name == name).ok_or_else(|| {
@@ -179,15 +179,14 @@ pub fn get(name: &str) -> Result<&'static Set> {
     })
 }
 
-/// The directories that are looked in, in that order: `data_dir`, the one that [`VARIABLE`] names, `./data`, and the user's
-/// data directory.
+/// Lists the directories in search order: `data_dir`, the one in [`VARIABLE`], `./data`, and the user's data directory.
 pub fn directories(options: &Options) -> Vec<PathBuf> {
     directories_from(options, |name| std::env::var_os(name))
 }
 
 fn directories_from(options: &Options, variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let path = |name| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    // The XDG base directory rules say that a relative path is to be ignored.
+    // By the XDG base directory specification, relative paths are ignored.
     let user = path("XDG_DATA_HOME").filter(|p| p.is_absolute()).or_else(|| {
         let below = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".local/share" };
         path("HOME").map(|home| home.join(below))
@@ -202,7 +201,7 @@ fn directories_from(options: &Options, variable: impl Fn(&str) -> Option<OsStrin
     unique
 }
 
-/// Where a set is.
+/// Finds a data set.
 pub fn find(set: &Set, options: &Options) -> Place {
     find_in(set, &directories(options))
 }
@@ -215,7 +214,7 @@ fn find_in(set: &Set, directories: &[PathBuf]) -> Place {
     file.map_or(Place::Missing, Place::File)
 }
 
-/// The sentence for a set that is nowhere: its file, where it comes from, and where to put it.
+/// Returns the error for a data set that was not found: its file, its source, and where to put it.
 pub fn missing(set: &Set, options: &Options) -> Error {
     missing_from(set, &directories(options))
 }
@@ -232,7 +231,7 @@ fn missing_from(set: &Set, directories: &[PathBuf]) -> Error {
     ))
 }
 
-/// A set as rows, labels and groups. A raw table is made ready by its recipe, and refused with a sentence if it has none; see
+/// Loads a data set as rows, labels and groups. A raw table is prepared by its recipe; without one it is an error, see
 /// [`table`].
 pub fn load(name: &str, options: &Options) -> Result<Loaded> {
     let set = get(name)?;
@@ -256,7 +255,7 @@ pub fn load(name: &str, options: &Options) -> Result<Loaded> {
     Ok(Loaded { data, classes: (1.0, -1.0), notes, fingerprint, sensitive: vec![], stand_in })
 }
 
-/// A set as a raw table. Sets of numbers are refused with a sentence; see [`load`].
+/// Loads a data set as a raw table. Sets of numbers are an error; see [`load`].
 pub fn table(name: &str, options: &Options) -> Result<LoadedTable> {
     let set = get(name)?;
     if !set.is_table() {
@@ -270,14 +269,14 @@ pub fn table(name: &str, options: &Options) -> Result<LoadedTable> {
     }
 }
 
-/// Any LIBSVM file, plain or gzip, or a `.thw` file. `columns` is the number of columns, `None` for the largest one that is present. `group` is
-/// a column counted from 1: rows with an entry other than 0 there are the first group, the others the second.
+/// Loads any LIBSVM file, plain or gzip, or a `.thw` file. `columns` is the number of columns; `None` uses the largest one
+/// present. `group` is a column counted from 1: rows with a non-zero entry there are the first group, the others the second.
 pub fn load_file(path: &Path, columns: Option<usize>, group: Option<usize>) -> Result<Loaded> {
     let (rows, notes) = cache::read(path, columns)?;
     of_rows(path, rows, notes, group)
 }
 
-/// A stand-in, from the directory of such files or made now.
+/// Loads a stand-in from the cache directory, or generates it.
 pub fn load_stand_in(shape: &ShapedLike, options: &Options) -> Result<Loaded> {
     let bar = Bar::new(options.progress);
     let (rows, notes) = shape.load(cache::directory().as_deref(), &mut |share| bar.share(share))?;
@@ -309,7 +308,7 @@ fn of_rows(path: &Path, rows: Rows, mut notes: Vec<String>, group: Option<usize>
     Ok(Loaded { data, classes, notes, fingerprint, sensitive: vec![], stand_in })
 }
 
-/// Reads a set and counts what is in it.
+/// Loads a data set and counts its rows, labels and groups.
 pub fn count(name: &str, options: &Options) -> Result<Counts> {
     let set = get(name)?;
     let Found { content, files, fingerprint, mut notes, .. } = read(set, options)?;
@@ -325,7 +324,7 @@ pub fn count(name: &str, options: &Options) -> Result<Counts> {
             let groups = tally(&reading.names, table.rows(), of_row, |i| table.cell(i, label) == reading.positive);
             let labels = count_labels((0..table.rows()).map(|i| table.cell(i, label)));
             if let Some(recipe) = reading.recipe {
-                // The raw table can be counted, whatever the recipe says of it.
+                // The raw table can be counted even if the recipe fails.
                 match recipe.prepare(table, reading) {
                     Ok(made) => {
                         notes.extend(prepared_notes(set, recipe, reading, &made));
@@ -352,11 +351,12 @@ fn count_rows(data: &Data) -> Ready {
     }
 }
 
-/// What to say if another number of rows stays than of the catalogue's copy, and if there are rows whose outcome is unknown.
+/// Returns notes if the number of remaining rows differs from that of the catalogue's copy, and if there are rows with an
+/// unknown outcome.
 fn prepared_notes(set: &Set, recipe: &Recipe, reading: &Reading, prepared: &Prepared) -> Vec<String> {
     let (name, rows, known, unknown) = (set.name, prepared.data.features.rows(), recipe.rows, prepared.unknown);
     let mut notes = vec![];
-    // Without a filter, another number of rows is told of the table already.
+    // Without a filter, a different number of rows is already noted for the table.
     if rows != known && !recipe.keep.is_empty() {
         notes.push(format!("{name} has {rows} rows after its filter here; the catalogue's copy has {known}"));
     }
@@ -490,7 +490,7 @@ impl Checked {
     }
 }
 
-/// Two groups by what rows have in a column; a row without an entry there has 0.
+/// Splits rows into two groups by their value in a column; a row without an entry there has 0.
 fn split(data: &Data, column: usize, first: impl Fn(f64) -> bool, names: [String; 2]) -> Groups {
     let of_row = (0..data.features.rows()).map(|i| {
         let mut value = 0.0;
@@ -672,7 +672,7 @@ mod tests {
         assert_eq!((ready.rows, ready.columns, ready.form, ready.groups[0].positive), (2, 16, "sparse", 1));
         assert!(counts.notes.iter().any(|n| n == short), "{:?}", counts.notes);
 
-        // What the recipe refuses is still a table that can be counted.
+        // A table that the recipe rejects can still be counted.
         std::fs::write(&file, text.replace("Female", "?")).unwrap();
         let wanted = format!("{}, line 4: sex is '?'; expected one of 'Female', 'Male'", file.display());
         assert_eq!(load(name, &options).unwrap_err().to_string(), wanted);
@@ -693,7 +693,7 @@ mod tests {
         let loaded = load("compas", &options).unwrap();
         assert_eq!(loaded.data.labels, [1.0, -1.0, -1.0]);
         assert_eq!(loaded.notes.last().map(String::as_str), Some(unknown), "{:?}", loaded.notes);
-        // There is no filter, so only the table's number of rows is told.
+        // There is no filter, so only the number of rows of the table is noted.
         assert_eq!(loaded.notes.iter().filter(|n| n.contains("rows")).count(), 2, "{:?}", loaded.notes);
         let counts = count("compas", &options).unwrap();
         assert_eq!(counts.notes, loaded.notes);

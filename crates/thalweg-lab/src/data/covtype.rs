@@ -1,5 +1,5 @@
-//! UCI Covertype as it is published: lines of comma-separated integers, 54 attributes and the cover type. The task is
-//! LIBSVM's two-class one, cover type 2 against the rest.
+//! UCI Covertype as published: lines of comma-separated integers, 54 attributes and the cover type. The task is LIBSVM's
+//! two-class one, cover type 2 against the rest.
 
 use std::io::Read;
 

@@ -1,4 +1,5 @@
-//! Data that are made up, by recipes with a fixed seed: the same rows for everyone. What comes from files is next door.
+//! Made-up data from generators with a fixed seed, which give the same rows on every machine. Data files are read in the
+//! neighbouring modules.
 
 use thalweg::learn::Data;
 use thalweg::math::rng::Purpose;
@@ -9,16 +10,16 @@ use super::catalogue::Loaded;
 use super::source::sha256;
 use crate::{Error, Result};
 
-/// A recipe: Gaussian features, a planted linear model, and noise on its scores.
+/// Generator: Gaussian features, a planted linear model, and noise on its scores.
 #[derive(Debug)]
 pub struct Generator {
-    /// What a spec calls it.
+    /// Name in a spec.
     pub name: &'static str,
     rows: usize,
     columns: usize,
-    /// Standard deviation of the noise beside scores of standard deviation 1.
+    /// Standard deviation of the noise, relative to scores of standard deviation 1.
     noise: f64,
-    /// How many columns are sensitive: they become 1 where they are above 0, and 0 elsewhere.
+    /// Number of sensitive columns, whose entries become 1 if positive and 0 otherwise.
     sensitive: usize,
     seed: u64,
 }
@@ -27,7 +28,7 @@ const fn fair(name: &'static str, columns: usize, sensitive: usize, seed: u64) -
     Generator { name, rows: 2000, columns, noise: 0.1, sensitive, seed }
 }
 
-/// All recipes: `gen` of the pairwise experiments, and `d1` to `d4` of those with covariances.
+/// All generators: `gen` of the pairwise experiments, and `d1` to `d4` of those with covariances.
 pub const GENERATORS: &[Generator] = &[
     Generator { name: "gen", rows: 2000, columns: 50, noise: 0.3, sensitive: 0, seed: 50 },
     fair("d1", 100, 10, 1),
@@ -36,7 +37,7 @@ pub const GENERATORS: &[Generator] = &[
     fair("d4", 400, 20, 4),
 ];
 
-/// The recipe of that name; else an error that suggests the nearest one.
+/// Returns the generator of that name, or an error that suggests the most similar one.
 pub fn get(name: &str) -> Result<&'static Generator> {
     let names = || GENERATORS.iter().map(|s| s.name);
     GENERATORS.iter().find(|s| s.name == name).ok_or_else(|| {
@@ -46,7 +47,7 @@ pub fn get(name: &str) -> Result<&'static Generator> {
 }
 
 impl Generator {
-    /// The rows.
+    /// Generates the rows.
     pub fn make(&self) -> Result<Loaded> {
         let (n, d) = (self.rows, self.columns);
         let mut rng = Rng::new(self.seed, Purpose::Split);

@@ -1,5 +1,5 @@
-//! The LIBSVM format: one row per line, a label and then `column:value` pairs with columns counted from 1. Two-class
-//! files only; rows of ones never get a list of values.
+//! The LIBSVM format: one row per line, a label and then `column:value` pairs with columns counted from 1. Only two-class files
+//! are accepted; rows of ones are stored without values.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,31 +9,31 @@ use thalweg::math::{Matrix, Offsets};
 use super::source::{Hashes, Source, show};
 use crate::{Error, Result};
 
-/// How many different labels are listed before a file is given up.
+/// Maximum number of different labels to list before a file is rejected.
 const LISTED: usize = 10;
 
-/// How a comment begins that says that the rows were made up, and after which set.
+/// Start of a comment that marks the rows as made up and names the set they are shaped like.
 pub const STAND_IN: &str = "# thalweg stand-in: ";
 
-/// What a file held.
+/// Content of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rows {
-    /// One row per line; zeros that were written out are not stored.
+    /// One row per line; explicit zeros are not stored.
     pub features: Matrix,
     /// +1 for the larger of the two labels of the file, -1 for the smaller.
     pub labels: Vec<i8>,
-    /// The labels of the file that stand for +1 and -1.
+    /// Labels of the file that correspond to +1 and -1.
     pub classes: (f64, f64),
     /// Hashes of the file.
     pub hashes: Hashes,
-    /// The largest column that is present, counted from 1, also where its value was 0.
+    /// Largest column present, counted from 1, even if its value was 0.
     pub present: usize,
-    /// The set that the rows only have the shape of, if the file says that it is a stand-in.
+    /// Data set that the rows are shaped like, if the file is marked as a stand-in.
     pub stand_in: Option<String>,
 }
 
 impl Rows {
-    /// The labels as the numbers that solvers compute with.
+    /// Returns the labels as floats.
     pub fn signs(&self) -> Vec<f64> {
         self.labels.iter().map(|&y| f64::from(y)).collect()
     }
@@ -44,13 +44,13 @@ pub fn read(path: &Path, columns: Option<usize>) -> Result<Rows> {
     parse(Source::open(path)?, columns)
 }
 
-/// The features of a file whose labels do not matter: any number may stand there.
+/// Reads the features of a file whose labels do not matter; any number is accepted as a label.
 pub fn read_features(path: &Path, columns: usize) -> Result<Matrix> {
     let mut source = Source::open(path)?;
     read_rows(&mut source, Some(columns), |_, _| Ok(()))?.matrix(columns)
 }
 
-/// Reads any source, as [`read`] does a file.
+/// Parses any source, as [`read`] does a file.
 pub fn parse<R: Read>(mut source: Source<R>, columns: Option<usize>) -> Result<Rows> {
     let mut labels = Labels { of_row: vec![], distinct: vec![] };
     let rows = read_rows(&mut source, columns, |label, line| labels.push(label, line))?;
@@ -64,7 +64,7 @@ pub fn parse<R: Read>(mut source: Source<R>, columns: Option<usize>) -> Result<R
     Ok(Rows { features: rows.matrix(columns)?, labels, classes, hashes: source.finish()?, present, stand_in })
 }
 
-/// Reads to the end of a source; `labelled` gets the label of each row and its line, and may refuse it.
+/// Reads a source to its end. `labelled` is called with the label of each row and its line, and may reject it.
 fn read_rows<R: Read>(
     source: &mut Source<R>,
     columns: Option<usize>,
@@ -98,7 +98,7 @@ fn read_rows<R: Read>(
     Ok(rows)
 }
 
-/// The set that a comment names as the one that the rows only have the shape of.
+/// Returns the set that a comment names as the one the rows are shaped like.
 pub(super) fn stand_in(comment: &[u8]) -> Option<String> {
     comment.strip_prefix(STAND_IN.as_bytes()).map(|name| show(name.trim_ascii()))
 }
@@ -107,18 +107,19 @@ pub(super) fn stand_in(comment: &[u8]) -> Option<String> {
 struct Growing {
     ptr: Offsets,
     ids: Vec<u32>,
-    /// `None` while every stored value was 1.
+    /// `None` as long as every stored value is 1.
     values: Option<Vec<f64>>,
-    /// Largest column seen, counted from 1, also where its value was 0.
+    /// Largest column so far, counted from 1, even if its value was 0.
     largest: u32,
     /// As in [`Rows::stand_in`].
     stand_in: Option<String>,
 }
 
-/// A list of more bytes than this no longer doubles when it is full: half of it might stay empty.
+/// Size in bytes above which a list no longer doubles when it is full, since half of it might stay empty.
 const DOUBLES: usize = 64 << 20;
 
-/// Room for `more` entries. Past [`DOUBLES`] a list grows by an eighth, which moves pages of memory and copies nothing.
+/// Reserves room for `more` entries. Above [`DOUBLES`] a list grows by an eighth, which remaps pages of memory instead of
+/// copying.
 #[inline]
 fn make_room<T>(list: &mut Vec<T>, more: usize) {
     if list.capacity() - list.len() < more && list.len() * size_of::<T>() > DOUBLES {
@@ -134,10 +135,10 @@ impl Growing {
         })
     }
 
-    /// Adds the pairs of a row.
+    /// Appends the pairs of a row.
     fn push(&mut self, mut text: &[u8], most: u64) -> Result<(), String> {
         let mut last = 0;
-        // The shortest pair, such as 1:1, has a space before it.
+        // The shortest pair, such as 1:1, takes four bytes with the space before it.
         let more = text.len() / 4 + 1;
         make_room(&mut self.ids, more);
         self.values.iter_mut().for_each(|values| make_room(values, more));
@@ -178,9 +179,9 @@ impl Growing {
     }
 }
 
-/// The different labels with the line where each came first, and which of them each row has.
+/// Distinct labels with the line of their first occurrence, and the label of each row.
 struct Labels {
-    /// A byte for each row: at most [`LISTED`] labels are told apart.
+    /// One byte per row: at most [`LISTED`] labels are distinguished.
     of_row: Vec<u8>,
     distinct: Vec<(f64, usize)>,
 }
@@ -204,7 +205,7 @@ impl Labels {
         format!("there are more than two different labels ({}{more}); expected two", list.join(", "))
     }
 
-    /// Maps the larger label to +1 and the smaller to -1; also says which these are.
+    /// Maps the larger label to +1 and the smaller to -1, and returns both.
     fn signs(self, bad: impl Fn(usize, String) -> Error) -> Result<(Vec<i8>, (f64, f64))> {
         let (large, small) = match *self.distinct.as_slice() {
             [(y, line)] if y.abs() != 1.0 => {
@@ -220,7 +221,7 @@ impl Labels {
     }
 }
 
-/// The next piece without white space, and what follows it.
+/// Returns the next token without white space, and the rest.
 #[inline]
 fn next_token(text: &[u8]) -> (&[u8], &[u8]) {
     let start = text.iter().position(|b| !b.is_ascii_whitespace()).unwrap_or(text.len());
@@ -229,10 +230,10 @@ fn next_token(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at(end)
 }
 
-/// A pair, its text, and what follows it.
+/// Pair, its text, and the rest.
 type Pair<'a> = (u64, f64, &'a [u8], &'a [u8]);
 
-/// The next pair of a row, column and value; `None` at the row's end.
+/// Returns the next pair of a row, column and value; `None` at the end of the row.
 #[inline(always)]
 fn next_pair(text: &[u8]) -> Result<Option<Pair<'_>>, String> {
     let start = match text {
@@ -244,7 +245,7 @@ fn next_pair(text: &[u8]) -> Result<Option<Pair<'_>>, String> {
     };
     let text = &text[start..];
     let (column, at) = short_digits(text).unwrap_or_else(|| digits(text, 0));
-    // Up to 19 digits cannot overflow; more go the long way, and so does everything that is odd.
+    // Up to 19 digits cannot overflow; longer numbers and unusual input take the slow path.
     if at > 0 && at < 20 && text.get(at) == Some(&b':') {
         if let [b':', b'1', b' ' | b'\n', ..] = text[at..] {
             let (token, rest) = text.split_at(at + 2);
@@ -259,11 +260,11 @@ fn next_pair(text: &[u8]) -> Result<Option<Pair<'_>>, String> {
     pair(token).map(|(column, value)| Some((column, value, token, rest)))
 }
 
-/// Column and value of `column:value`.
+/// Parses column and value of `column:value`.
 #[cold]
 fn pair(token: &[u8]) -> Result<(u64, f64), String> {
     let at = token.iter().position(|b| !b.is_ascii_digit()).unwrap_or(token.len());
-    // Saturates instead of wrapping round to a column that would be accepted.
+    // Saturates, since wrapping could give a valid column.
     let column = token[..at].iter().fold(0_u64, |c, b| c.saturating_mul(10).saturating_add(u64::from(b - b'0')));
     match &token[at..] {
         [b':', value @ ..] if at > 0 => number(value).map(|value| (column, value)),
@@ -279,7 +280,7 @@ fn number(text: &[u8]) -> Option<f64> {
     }
 }
 
-/// The digits from `at` on as a number, which wraps after 19 of them, and where they end.
+/// Parses the digits from `at` on, wrapping after 19 of them, and returns the number and where they end.
 #[inline(always)]
 fn digits(text: &[u8], mut at: usize) -> (u64, usize) {
     let mut number = 0_u64;
@@ -290,18 +291,18 @@ fn digits(text: &[u8], mut at: usize) -> (u64, usize) {
     (number, at)
 }
 
-/// The digits that a text begins with, as [`digits`] finds them, without a branch for each: their numbers vary, so that the processor
-/// would guess wrong at the end of most columns. `None` if the text is too short for that or has eight or more.
+/// Parses the digits at the start of a text like [`digits`], but without a branch per digit: their number varies, so that the
+/// processor would mispredict the end of most columns. `None` if the text is too short or has eight or more digits.
 #[inline(always)]
 fn short_digits(text: &[u8]) -> Option<(u64, usize)> {
     let bytes = u64::from_le_bytes(*text.first_chunk()?) ^ 0x3030_3030_3030_3030;
-    // The high bit of a byte that is not 0 to 9. A carry disturbs only what comes after the first of them.
+    // The high bit is set for bytes other than 0 to 9. A carry only affects bytes after the first of them.
     let others = (bytes.wrapping_add(0x7676_7676_7676_7676) | bytes) & 0x8080_8080_8080_8080;
     let count = others.trailing_zeros() / 8;
     if count == 0 || count == 8 {
         return (count == 0).then_some((0, 0));
     }
-    // Zeros before the number; then neighbours are put together: pairs, fours, eight.
+    // Pad with leading zeros, then combine neighbours into pairs, fours and eight.
     let pairs = bytes << (64 - 8 * count);
     let pairs = pairs.wrapping_mul(10).wrapping_add(pairs >> 8);
     const ODD: u64 = 0x0000_00FF_0000_00FF;
@@ -310,9 +311,9 @@ fn short_digits(text: &[u8]) -> Option<(u64, usize)> {
     Some((first.wrapping_add(last) >> 32, count as usize))
 }
 
-/// The decimal number that begins at `at`, and where it ends; `None` where its digits alone do not decide it, or it is none.
-/// Both the digits and the power of ten are numbers without rounding here, so that the one product or quotient is rounded once:
-/// the result has the bits of `str::parse`.
+/// Parses the decimal number at `at` and returns where it ends; `None` if the fast path does not apply or there is no number.
+/// Both the digits and the power of ten are exact, so the one product or quotient is rounded once and the result equals that of
+/// `str::parse` bit for bit.
 #[inline(always)]
 fn decimal(text: &[u8], mut at: usize) -> Option<(f64, usize)> {
     const POWERS: [f64; 23] = [

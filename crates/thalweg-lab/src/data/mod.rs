@@ -1,5 +1,5 @@
-//! Data sets: readers of files, the sets that the command knows by name, and where their files are looked for. What is
-//! computed on the rows is in the library; what the user types is in [`crate::commands`].
+//! Data sets: file readers, the sets that are available by name, and the search for their files. Computations on rows are in
+//! the library, command-line arguments in [`crate::commands`].
 
 pub mod adult;
 pub mod cache;

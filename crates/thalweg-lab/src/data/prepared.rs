@@ -1,5 +1,5 @@
-//! Raw tables of the catalogue made ready for learning: one recipe per set says which rows stay and which columns become which
-//! numbers. Reading tables is done in [`super::table`]; a user's own columns are typed from their cells in [`crate::encode`].
+//! Raw tables of the catalogue prepared for learning: the recipe of a set defines which rows are kept and how columns become
+//! numbers. Tables are read in [`super::table`]; the columns of user tables are typed from their cells in [`crate::encode`].
 
 use thalweg::learn::{Data, Groups};
 use thalweg::math::Matrix;
@@ -9,63 +9,64 @@ use super::source::{list, show};
 use super::table::Table;
 use crate::{Error, Result};
 
-/// How a raw table becomes rows of numbers. What the label and the groups are is in the `Reading` of the set, which counting
-/// uses too. Every cell that is looked at must be one that the recipe knows: a damaged file is refused, not guessed at.
+/// How a raw table becomes rows of numbers. Label and groups are defined by the `Reading` of the set, which counting uses too.
+/// Every cell that is read must have a value listed in the recipe, so that a damaged file is rejected.
 #[derive(Debug, Clone, Copy)]
 pub struct Recipe {
-    /// Number of rows that stay of the catalogue's copy.
+    /// Number of rows kept from the catalogue's copy.
     pub rows: usize,
-    /// Where the coding comes from, in one line.
+    /// Source of the encoding, in one line.
     pub about: &'static str,
-    /// A row stays if it passes all of these.
+    /// Rules that a row must pass to be kept.
     pub(super) keep: &'static [(&'static str, Rule)],
-    /// What the label's column has in rows that are not positive.
+    /// Values of the label column in rows that are not positive.
     pub(super) negative: &'static [&'static str],
-    /// Those of `negative` that say that the outcome is unknown: a note counts their rows.
+    /// Those of `negative` for which the outcome is unknown; a note counts their rows.
     pub(super) unknown: &'static [&'static str],
-    /// The columns to read, in the order of the features. The groups' column is among them, so that its cells are checked.
+    /// Columns to read, in the order of the features. They include the group column, so that its cells are checked.
     pub(super) columns: &'static [(&'static str, Code)],
-    /// Whether a column of ones comes after them.
+    /// Whether a column of ones is appended.
     pub(super) constant: bool,
 }
 
-/// What a recipe makes of a table.
+/// Table prepared by a recipe.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Prepared {
     pub(super) data: Data,
-    /// Rows with one of [`Recipe::unknown`].
+    /// Number of rows with one of [`Recipe::unknown`].
     pub(super) unknown: usize,
 }
 
-/// Which rows stay, by their cell in a column.
+/// Rule for keeping rows by their cell in a column.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Rule {
-    /// Those with a number from the first to the second; an empty cell is no number, and its row goes.
+    /// Keeps rows with a number from the first to the second, both included. An empty cell is not a number, and its row is
+    /// dropped.
     Within(f64, f64),
-    /// Those with one of the words of `stay`; every other row must have one of `go`.
+    /// Keeps rows with one of the words of `stay`; every other row must have one of `go`.
     Words { stay: &'static [&'static str], go: &'static [&'static str] },
 }
 
-/// Features that a column becomes. Numbers are divided by the largest absolute one of their column in the rows that stay, so
-/// that they lie in [-1, 1].
+/// Features of a column. Numbers are divided by the largest absolute value of their column in the kept rows, so that they lie
+/// in [-1, 1].
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Code {
-    /// One: a number of at least 0.
+    /// One feature: a number of at least 0.
     Scaled,
-    /// One: a number of either sign.
+    /// One feature: a number of either sign.
     Signed,
-    /// One: the number after a prefix. From `least` to `most` they are known.
+    /// One feature: the number after a prefix, from `least` to `most`.
     Numbered { prefix: &'static str, least: u32, most: u32 },
-    /// One: 0 for the first word, 1 for the second.
+    /// One feature: 0 for the first word, 1 for the second.
     TwoValued([&'static str; 2]),
-    /// One for each word, 1 in rows that have it.
+    /// One feature for each word, 1 in rows that have it.
     Full(&'static [&'static str]),
-    /// One for each word but the first, 1 in rows that have it.
+    /// One feature for each word but the first, 1 in rows that have it.
     WithoutFirst(&'static [&'static str]),
 }
 use Code::{Full, Scaled, Signed, TwoValued, WithoutFirst};
 
-/// The races in ProPublica's tables.
+/// Races in ProPublica's tables.
 const RACES: &[&str] = &["African-American", "Asian", "Caucasian", "Hispanic", "Native American", "Other"];
 
 /// Rows and columns as in publications with n = 6,172 and d = 16. The filter is ProPublica's own.
@@ -95,7 +96,7 @@ pub(super) const COMPAS_TWO_YEARS: Recipe = Recipe {
     constant: false,
 };
 
-/// Rows and columns as in publications with n = 11,757 and d = 14, which needs the rows whose outcome is unknown.
+/// Rows and columns as in publications with n = 11,757 and d = 14, which include the rows with an unknown outcome.
 pub(super) const COMPAS_ALL: Recipe = Recipe {
     rows: 11_757,
     about: "which coding published results with 14 columns used is not known, so the columns and the scale of the numbers are a \
@@ -116,8 +117,8 @@ pub(super) const COMPAS_ALL: Recipe = Recipe {
     constant: true,
 };
 
-/// Rows and columns as in publications with n = 41,188 and d = 54. Words are in alphabetical order, months and days in that of
-/// the calendar; no call was made in January or February.
+/// Rows and columns as in publications with n = 41,188 and d = 54. Words are in alphabetical order, months and days in calendar
+/// order; no call was made in January or February.
 pub(super) const BANK: Recipe = Recipe {
     rows: 41_188,
     about: "which coding and which scale published results with 54 columns used is not known, so both are a choice, and published \
@@ -179,8 +180,8 @@ pub(super) const BANK: Recipe = Recipe {
 };
 const NO_UNKNOWN_YES: &[&str] = &["no", "unknown", "yes"];
 
-/// Rows and columns as in publications with n = 1,000 and d = 21. A symbol is A, the number of its attribute and its own number,
-/// as in A11 to A14 and A40 to A410; some that the description of the data has, such as A47, do not occur.
+/// Rows and columns as in publications with n = 1,000 and d = 21. A symbol is A, the number of its attribute and its own
+/// number, as in A11 to A14 and A40 to A410; some in the description of the data, such as A47, do not occur.
 pub(super) const GERMAN_CREDIT: Recipe = Recipe {
     rows: 1_000,
     about: "which coding and which scale published results with 21 columns used is not known, so both are a choice, and published \
@@ -218,12 +219,12 @@ const fn numbered(prefix: &'static str, least: u32, most: u32) -> Code {
 }
 
 impl Recipe {
-    /// Number of features.
+    /// Returns the number of features.
     pub fn columns(&self) -> usize {
         self.columns.iter().map(|(_, code)| code.width()).sum::<usize>() + usize::from(self.constant)
     }
 
-    /// What is done, in words: a line for each rule and each column, features counted from 1.
+    /// Describes the steps: a line for each rule and each column, features counted from 1.
     pub fn steps(&self) -> Vec<String> {
         let mut steps: Vec<String> =
             self.keep.iter().map(|(name, rule)| format!("rows with {name} {}", rule.describe())).collect();
@@ -240,7 +241,7 @@ impl Recipe {
         steps
     }
 
-    /// The rows that stay, in the order of the table.
+    /// Returns the kept rows, in the order of the table.
     pub(super) fn prepare(&self, table: &Table, reading: &Reading) -> Result<Prepared> {
         let rules = located(table, self.keep)?;
         let codes = located(table, self.columns)?;
@@ -290,7 +291,7 @@ impl Recipe {
             let rules: Vec<String> = self.keep.iter().map(|(name, rule)| format!("{name} {}", rule.describe())).collect();
             return Err(table.bad(format!("none of its {} rows stays; expected rows with {}", table.rows(), rules.join("; "))));
         }
-        // The largest of a column of zeros and ones is 1: only numbers change.
+        // The largest entry of a column of zeros and ones is 1, so only numbers change.
         ids.iter().zip(&mut values).for_each(|(id, value)| *value /= largest[*id as usize]);
         let features = Matrix::sparse(self.columns(), ptr, ids, values)?;
         let groups = Some(Groups { names: reading.names.map(String::from).into(), of_row });
@@ -300,13 +301,13 @@ impl Recipe {
     }
 }
 
-/// Adds to each column its place in the table: the first of that name, since names may repeat.
+/// Adds the index of each column in the table: the first of that name, since names may repeat.
 fn located<T: Copy>(table: &Table, columns: &[(&'static str, T)]) -> Result<Vec<(&'static str, usize, T)>, Error> {
     columns.iter().map(|&(name, what)| Ok((name, table.find(name)?, what))).collect()
 }
 
 impl Rule {
-    /// Whether a row with this cell stays; else what was wanted.
+    /// Returns whether a row with this cell is kept, or what was expected.
     fn passes(&self, cell: &str) -> Result<bool, String> {
         match self {
             Rule::Within(..) if cell.is_empty() => Ok(false),
@@ -329,7 +330,7 @@ impl Rule {
 }
 
 impl Code {
-    /// Number of features.
+    /// Returns the number of features.
     fn width(&self) -> usize {
         match self {
             Scaled | Signed | Code::Numbered { .. } | TwoValued(_) => 1,
@@ -338,7 +339,7 @@ impl Code {
         }
     }
 
-    /// Which of its features a cell sets, and to what, before the division; else what was wanted.
+    /// Returns the feature that a cell sets and its value before the division, or what was expected.
     fn feature(&self, cell: &str) -> Result<(usize, f64), String> {
         let place = |words: &[&str]| words.iter().position(|w| *w == cell).ok_or_else(|| one_of(words));
         match self {
@@ -352,7 +353,7 @@ impl Code {
             },
             Code::Numbered { prefix, least, most } => {
                 let number = cell.strip_prefix(prefix).and_then(|rest| rest.parse::<u32>().ok());
-                // Written back, so that neither A1+1 nor A101 with the prefix A1 is taken for A11.
+                // The number is formatted again, so that neither A1+1 nor A101 with the prefix A1 is accepted as A11.
                 match number.filter(|k| (least..=most).contains(&k) && cell == format!("{prefix}{k}")) {
                     Some(k) => Ok((0, f64::from(k))),
                     None => Err(format!("one of '{prefix}{least}' to '{prefix}{most}'")),
@@ -384,7 +385,7 @@ impl Code {
     }
 }
 
-/// All words: a recipe is read in full, where a message may be cut.
+/// Quotes all words: a recipe is shown in full, where a message may be shortened.
 fn quoted(words: &[&str]) -> String {
     words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(", ")
 }
@@ -400,7 +401,7 @@ mod tests {
     use super::super::table::Layout;
     use super::*;
 
-    /// The layout, reading and recipe of a set.
+    /// Returns the layout, reading and recipe of a set.
     fn known(name: &str) -> (Layout, Reading, &'static Recipe) {
         let set = SETS.iter().find(|s| s.name == name).unwrap();
         match set.form {
@@ -410,7 +411,7 @@ mod tests {
         }
     }
 
-    /// What the recipe of a set makes of a text in the format of its file.
+    /// Applies the recipe of a set to a text in the format of its file.
     fn made(name: &str, text: &str) -> Result<Prepared> {
         let (layout, reading, recipe) = known(name);
         let table = Table::parse(&mut Source::new("some.csv", text.as_bytes())?, &layout)?;
@@ -418,23 +419,23 @@ mod tests {
         recipe.prepare(&table, &reading)
     }
 
-    /// What it says of the text with one piece replaced.
+    /// Returns the error for the text with one piece replaced.
     fn refused(name: &str, text: &str, old: &str, new: &str) -> String {
         assert!(text.contains(old), "{old}");
         made(name, &text.replacen(old, new, 1)).unwrap_err().to_string()
     }
 
-    /// The entries of a row, columns counted from 1.
+    /// Returns the entries of a row, columns counted from 1.
     fn entries(data: &Data, i: usize) -> Vec<(usize, f64)> {
         let mut entries = vec![];
         data.features.visit_row(i, |c, v| entries.push((c + 1, v)));
         entries
     }
 
-    /// Names as in ProPublica's original, with columns that name people and a second column of the same name.
+    /// Names as in ProPublica's original, with columns of personal data and a repeated name.
     const HEADER: &str = "name,sex,dob,age,age_cat,race,juv_fel_count,juv_misd_count,juv_other_count,priors_count,\
                           days_b_screening_arrest,c_charge_degree,is_recid,score_text,priors_count,two_year_recid";
-    /// Invented people; the third to the seventh do not pass the filter, each for another reason.
+    /// Invented people; the third to the seventh are dropped by the filter, each for a different reason.
     const ROWS: [&str; 8] = [
         "A,Male,x,50,Greater than 45,Other,0,0,0,4,-30,F,1,Low,99,1",
         "B,Female,x,25,25 - 45,Caucasian,2,0,1,1,30,M,0,High,99,0",
@@ -461,7 +462,8 @@ mod tests {
         assert_eq!(data.labels, [1.0, -1.0, 1.0]);
         let groups = data.groups.unwrap();
         assert_eq!((groups.names, groups.of_row), (vec!["not Caucasian".into(), "Caucasian".into()], vec![0, 1, 0]));
-        // Sex and charge; three ages; six races; age over 50, counts over 2, 0, 1 and 4, which are the largest that stay.
+        // Sex and charge; three ages; six races; age over 50, counts over 2, 0, 1 and 4, which are the largest in the kept
+        // rows.
         #[rustfmt::skip]
         let wanted = [
             [1.0, 0.0,  0.0, 0.0, 1.0,  0.0, 0.0, 0.0, 0.0, 0.0, 1.0,  1.0, 0.0, 0.0, 0.0, 1.0],
@@ -478,7 +480,7 @@ mod tests {
     #[test]
     fn other_orders_of_columns_give_the_same() {
         let reversed = |line: &str| line.split(',').rev().collect::<Vec<_>>().join(",");
-        // The second priors_count would come first.
+        // Otherwise the second priors_count would come first.
         let text = text().replace(",priors_count,two_year_recid", ",unused,two_year_recid");
         let turned: String = text.lines().map(|line| reversed(line) + "\n").collect();
         assert_eq!(from(&turned).unwrap(), from(&text).unwrap());
@@ -504,7 +506,7 @@ mod tests {
              'Native American', 'Other'"
         );
         assert_eq!(error("High,99,0", "High,99,2"), "some.csv, line 3: two_year_recid is '2'; expected one of '1', '0'");
-        // Cells of the filter are checked in rows that go, too.
+        // Cells of the filter are checked in dropped rows too.
         assert_eq!(
             error("9,31,F,1,Low", "9,31,F,1,Lwo"),
             "some.csv, line 4: score_text is 'Lwo'; expected one of 'Low', 'Medium', 'High', 'N/A'"
@@ -584,7 +586,7 @@ mod tests {
         );
         assert_eq!(error("-2.2", "-2,2"), "some.csv, line 3: emp.var.rate is '-2,2'; expected a number");
         assert_eq!(error("-2.2", "nan"), "some.csv, line 3: emp.var.rate is 'nan'; expected a number");
-        // The groups come from the age: what is no age is in neither.
+        // The groups come from the age, so a cell that is not an age has none.
         assert_eq!(error("\r\n24;", "\r\n-24;"), "some.csv, line 3: age is '-24'; expected a number of at least 0");
         assert_eq!(error("\r\n24;", "\r\n;"), "some.csv, line 3: age is ''; expected a number of at least 0");
         assert_eq!(error("2500;\"yes\"", "2500;\"maybe\""), "some.csv, line 3: y is 'maybe'; expected one of 'yes', 'no'");
@@ -592,7 +594,7 @@ mod tests {
         assert!(error.starts_with("some.csv: has no column 'euribor3m' (did you mean euribor?)"), "{error}");
     }
 
-    /// As in compas-scores.csv: a name that repeats, a comma in quotes, and the columns of the original that name people.
+    /// As in compas-scores.csv: a repeated name, a comma in quotes, and the original's columns of personal data.
     const COMPAS_TEXT: &str = "id,name,sex,dob,age,race,juv_fel_count,decile_score,juv_misd_count,juv_other_count,priors_count,\
         c_charge_degree,c_charge_desc,is_recid,decile_score,priors_count\r\n\
         1,A,Male,x,48,Other,0,1,0,0,8,F,\"Theft, grand\",0,99,99\r\n\

@@ -1,45 +1,45 @@
-//! The data sets that are known by name, as a table: what they are, their files, their source and terms. Finding, reading and
-//! counting them is done in [`super::catalogue`].
+//! The table of data sets that are available by name: description, files, source and terms. They are found, read and counted in
+//! [`super::catalogue`].
 
 use super::prepared::{BANK, COMPAS_ALL, COMPAS_TWO_YEARS, GERMAN_CREDIT, Recipe};
 use super::table::Layout;
 use super::{adult, covtype};
 
-/// German credit as embedded.
+/// Embedded German credit data.
 pub(super) const GERMAN: &[u8] = include_bytes!("../../assets/german.data.gz");
 
-/// A data set with a name.
+/// Data set with a name.
 #[derive(Debug, Clone, Copy)]
 pub struct Set {
     /// Name on the command line and in specs.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// Description in one line.
     pub about: &'static str,
-    /// The files it is made from.
+    /// Files of the set.
     pub files: &'static [Placed],
     /// Number of rows.
     pub rows: usize,
-    /// Number of feature columns; of a raw table, all columns with the label's.
+    /// Number of feature columns; for a raw table, all columns including the label.
     pub columns: usize,
-    /// What the label says.
+    /// Meaning of the label.
     pub label: &'static str,
-    /// What the groups are; the first is the protected one.
+    /// Meaning of the groups; the first is the protected one.
     pub groups: Option<&'static str>,
-    /// Where a user gets it.
+    /// Where to obtain it.
     pub source: &'static str,
-    /// Terms, as far as known.
+    /// Terms of use, as far as known.
     pub licence: &'static str,
-    /// Whether it is inside the command.
+    /// Whether it is embedded in the binary.
     pub embedded: bool,
     pub(super) form: Form,
 }
 
-/// A file of a set.
+/// File of a set.
 #[derive(Debug, Clone, Copy)]
 pub struct Placed {
-    /// Its name; the same without `.gz` is accepted too.
+    /// File name; the name without `.gz` is accepted too.
     pub name: &'static str,
-    /// sha256 of the gzip.
+    /// sha256 of the gzip file.
     pub sha256: &'static str,
 }
 
@@ -53,7 +53,7 @@ pub(super) enum Form {
     Table(Layout, Reading),
 }
 
-/// Rows of the first group have this value in this column (counted from 0).
+/// Value in a column (counted from 0) of the rows in the first group.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ColumnGroup {
     pub(super) column: usize,
@@ -61,7 +61,7 @@ pub(super) struct ColumnGroup {
     pub(super) names: [&'static str; 2],
 }
 
-/// Which columns of a raw table are label and group, and how the table is made ready for learning where that is known.
+/// Label and group columns of a raw table, and its recipe if there is one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
     pub(super) label: &'static str,
@@ -72,7 +72,7 @@ pub(super) struct Reading {
     pub(super) recipe: Option<&'static Recipe>,
 }
 
-/// Which cells of the groups' column put a row into the first group; all others put it into the second.
+/// Cells of the group column that put a row into the first group; all others put it into the second.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum First {
     /// These words.
@@ -94,7 +94,7 @@ impl First {
 }
 
 const CSV: Layout = Layout { separator: b',', names: None, leave_out: |_| false };
-/// ProPublica's originals name real people; those columns are dropped while reading, so that nothing can print them.
+/// ProPublica's originals name real people; those columns are dropped while reading, so that they cannot be printed.
 const COMPAS: Layout = Layout { leave_out: personal, ..CSV };
 pub(super) const GERMAN_LAYOUT: Layout = Layout {
     separator: b' ',
@@ -145,17 +145,17 @@ const RACE: Reading = Reading {
 };
 
 impl Set {
-    /// Whether the set is a raw table, which [`super::catalogue::table`] gives, and not rows of numbers.
+    /// Returns whether the set is a raw table for [`super::catalogue::table`] rather than rows of numbers.
     pub fn is_table(&self) -> bool {
         self.reading().is_some()
     }
 
-    /// How a raw table is made ready for learning; `None` if that is not known, and for rows of numbers, which are ready.
+    /// Returns the recipe of a raw table; `None` if there is none, and for rows of numbers, which need none.
     pub fn recipe(&self) -> Option<&'static Recipe> {
         self.reading().and_then(|reading| reading.recipe)
     }
 
-    /// Whether [`super::catalogue::load`] gives the set: it is rows of numbers, or there is a recipe that makes them.
+    /// Returns whether [`super::catalogue::load`] accepts the set: it is rows of numbers, or has a recipe.
     pub fn is_loadable(&self) -> bool {
         !self.is_table() || self.recipe().is_some()
     }
@@ -167,13 +167,13 @@ impl Set {
         }
     }
 
-    /// Names under which the first file may be placed.
+    /// Lists the accepted names of the first file.
     pub(super) fn file_names(&self) -> impl Iterator<Item = &'static str> {
         self.files.iter().take(1).flat_map(|f| [Some(f.name), f.name.strip_suffix(".gz")]).flatten()
     }
 }
 
-/// Every set, in the order of a listing.
+/// All data sets, in the order of listings.
 pub const SETS: &[Set] = &[
     Set {
         name: "a9a",

@@ -1,11 +1,11 @@
-//! Stand-ins: made-up rows with the size, the sparsity and the class ratio of large published sets, for measuring what such a size
-//! costs where the set itself is not at hand. They say nothing about the published data; small made-up sets with groups are in
-//! [`super::generator`].
+//! Stand-ins: made-up rows with the size, the sparsity and the class ratio of large published sets, for measuring the cost of
+//! that size where the set itself is not available. They say nothing about the published data. Small made-up sets with groups
+//! are in [`super::generator`].
 //!
-//! A row depends on the seed and on its number alone. Its columns are drawn with a probability proportional to 1 / column (Zipf's
+//! A row depends only on the seed and its number. Its columns are drawn with a probability proportional to 1 / column (Zipf's
 //! law with exponent 1), without repetition. Its label is +1 where a linear model with weights in one of ten columns is above a
-//! threshold, and is then turned over with a small probability. The threshold is the quantile of 100,000 other rows that gives the
-//! set's class ratio.
+//! threshold, and is then flipped with a small probability. The threshold is the quantile of 100,000 other rows that gives the
+//! class ratio of the set.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -33,25 +33,25 @@ pub enum Like {
     Covtype,
 }
 
-/// The shape of a set.
+/// Shape of a set.
 #[derive(Debug)]
 pub struct Shape {
-    /// What people call it.
+    /// Displayed name.
     pub title: &'static str,
-    /// Rows of the set.
+    /// Number of rows of the set.
     pub rows: usize,
-    /// Columns of the set.
+    /// Number of columns of the set.
     pub columns: usize,
-    /// The fewest columns that a stand-in can have.
+    /// Minimum number of columns of a stand-in.
     pub least: usize,
     /// Positive rows for each negative one.
     pub ratio: f64,
-    /// Share of labels that are turned over.
+    /// Share of flipped labels.
     pub noise: f64,
 }
 
 impl Like {
-    /// What its shape is.
+    /// Returns the shape of the set.
     pub fn shape(self) -> &'static Shape {
         match self {
             Like::Url => &Shape { title: "URL", rows: 2_396_130, columns: 3_231_961, least: 1_000, ratio: 0.4939, noise: 0.01 },
@@ -69,51 +69,51 @@ impl Like {
     }
 }
 
-/// What is to be made.
+/// Parameters of a stand-in.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShapedLike {
-    /// The set that the rows have the shape of.
+    /// Set that the rows are shaped like.
     pub like: Like,
-    /// How many rows; those of the set by default.
+    /// Number of rows; that of the set by default.
     pub rows: Option<usize>,
-    /// How many columns; those of the set by default.
+    /// Number of columns; that of the set by default.
     pub columns: Option<usize>,
-    /// Default 0.
+    /// Random seed. Default 0.
     #[serde(default)]
     pub seed: u64,
 }
 
-/// What was made.
+/// Summary of a generated file.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Made {
-    /// The set that the rows have the shape of.
+    /// Set that the rows are shaped like.
     pub stand_in: String,
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
-    /// Columns.
+    /// Number of columns.
     pub columns: usize,
-    /// Entries that are not 0.
+    /// Number of non-zero entries.
     pub stored: usize,
-    /// Rows with the label +1.
+    /// Number of rows with the label +1.
     pub positive: usize,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
 }
 
-/// How often somebody is told how far it is, in rows.
+/// Number of rows between progress reports.
 const TOLD: usize = 1 << 12;
 
-/// Rows that the threshold is taken from.
+/// Number of rows that the threshold is estimated from.
 const PILOT: usize = 100_000;
 
-/// Of so many columns one has a weight in the planted model.
+/// One of this many columns has a weight in the planted model.
 const PLANTED: u64 = 10;
 
-/// Numbers of pilot rows begin here, where no row of a file is.
+/// First number of the pilot rows, beyond the rows of any file.
 const PILOT_FIRST: u64 = 1 << 63;
 
-/// A row under construction, and the model.
+/// Row under construction, and the model.
 struct Generator {
     like: Like,
     columns: usize,
@@ -133,7 +133,7 @@ impl ShapedLike {
         self.rows.unwrap_or(self.like.shape().rows)
     }
 
-    /// Refuses sizes that cannot be.
+    /// Checks the sizes.
     pub fn check(&self) -> Result<()> {
         let (least, columns) = (self.like.shape().least, self.columns());
         if columns < least || columns > u32::MAX as usize {
@@ -145,17 +145,17 @@ impl ShapedLike {
         Ok(())
     }
 
-    /// What a file of it is called in a directory of such files.
+    /// Returns the file name in the cache directory.
     fn file_name(&self) -> String {
         format!("synth-{}-{}x{}-{}.{}", self.like.word(), self.rows(), self.columns(), self.seed, cache::EXTENSION)
     }
 
-    /// What a person calls it.
+    /// Returns the displayed name.
     pub fn called(&self) -> String {
         format!("{} rows, seed {}", self.rows(), self.seed)
     }
 
-    /// Makes the rows, one after the other: a label, columns counted from 0, values. `told` hears the share that is done.
+    /// Generates the rows one by one: a label, columns counted from 0, values. `told` is called with the completed share.
     fn each(
         &self,
         told: &mut dyn FnMut(f64),
@@ -176,7 +176,7 @@ impl ShapedLike {
         Ok((stored, positive))
     }
 
-    /// Writes a file: LIBSVM text for `.svm` and `.txt`, zipped with `.gz` behind it, binary for `.thw`.
+    /// Writes a file: LIBSVM text for `.svm` and `.txt`, compressed if `.gz` follows, binary for `.thw`.
     pub fn write(&self, path: &Path, told: &mut dyn FnMut(f64)) -> Result<Made> {
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let (stem, gzip) = name.strip_suffix(".gz").map_or((name.as_str(), false), |stem| (stem, true));
@@ -224,15 +224,15 @@ impl ShapedLike {
         self.each(told, |label, ids, values| {
             line.extend_from_slice(if label { b"+1" } else { b"-1" });
             for (c, v) in ids.iter().zip(values) {
-                // A vector takes everything.
+                // Writing to a vector cannot fail.
                 let _ = write!(line, " {}:{v}", c + 1);
             }
             put(&mut line)
         })
     }
 
-    /// The rows: from a file in `directory` that is made if it is not there, or in memory where there is none; and sentences that
-    /// a user should see.
+    /// Loads the rows from a file in `directory`, which is generated if missing, or generates them in memory if there is no
+    /// directory. Also returns messages for the user.
     pub fn load(&self, directory: Option<&Path>, told: &mut dyn FnMut(f64)) -> Result<(Rows, Vec<String>)> {
         self.check()?;
         let Some(directory) = directory else { return Ok((self.in_memory(told)?, vec![])) };
@@ -275,7 +275,7 @@ impl ShapedLike {
     }
 }
 
-/// Spreads two numbers over all 64 bits (the last steps of SplitMix64).
+/// Mixes two numbers into 64 bits (the last steps of SplitMix64).
 fn mix(a: u64, b: u64) -> u64 {
     let mut z = a.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(b).wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -289,20 +289,20 @@ impl Generator {
         let Shape { ratio, noise, .. } = like.shape();
         let mut scores: Vec<f64> = (0..PILOT as u64).map(|i| new.fill(PILOT_FIRST + i).0).collect();
         scores.sort_unstable_by(f64::total_cmp);
-        // With the share s above the threshold and the noise f, s (1 - f) + (1 - s) f are positive.
+        // With a share s above the threshold and noise f, the share s (1 - f) + (1 - s) f is positive.
         let positive = ratio / (1.0 + ratio);
         let above = ((positive - noise) / (1.0 - 2.0 * noise)).clamp(0.0, 1.0);
         new.threshold = scores[(((1.0 - above) * PILOT as f64) as usize).min(PILOT - 1)];
         new
     }
 
-    /// Makes a row and says whether it is positive.
+    /// Generates a row and returns whether it is positive.
     fn row(&mut self, number: u64) -> bool {
         let (score, chance) = self.fill(number);
         (score > self.threshold) != (chance < self.like.shape().noise)
     }
 
-    /// Makes a row; its score, and a number from 0 to 1 that is left to the noise.
+    /// Generates a row; returns its score and a number from 0 to 1 for the noise.
     fn fill(&mut self, number: u64) -> (f64, f64) {
         let mut rng = Rng::new(mix(self.seed, number), Purpose::Data);
         self.ids.clear();
@@ -311,7 +311,7 @@ impl Generator {
             Like::Url => {
                 self.distinct(&mut rng, 100, 32);
                 for &c in &self.ids {
-                    // As in the set, most columns say only that something is there; the others hold four decimals.
+                    // As in the set, most columns are indicators; the others have four decimals.
                     let value = if c % 40 == 3 { (1 + rng.below(9_999)) as f64 / 1e4 } else { 1.0 };
                     self.values.push(value);
                 }
@@ -320,7 +320,7 @@ impl Generator {
                 self.distinct(&mut rng, 20, 107);
                 let mut squares = 0.0;
                 for &c in &self.ids {
-                    // How often a word is there, and how rare it is.
+                    // Term frequency and inverse document frequency.
                     let (often, rare) = (1.0 - (1.0 - rng.uniform()).ln(), 1.0 + f64::from(c + 1).ln());
                     self.values.push(often * rare);
                     squares += (often * rare).powi(2);
@@ -343,7 +343,7 @@ impl Generator {
         (score, rng.uniform())
     }
 
-    /// From `least` to below `least + spread` different columns, in their order.
+    /// Draws from `least` to below `least + spread` distinct columns, in increasing order.
     fn distinct(&mut self, rng: &mut Rng, least: usize, spread: usize) {
         let wanted = least + rng.below(spread);
         while self.ids.len() < wanted {
@@ -355,7 +355,8 @@ impl Generator {
         }
     }
 
-    /// The planted model: uniform on [-1, 1] in one of ten columns, and 0 in the others. Every numeric column of Covertype has one.
+    /// Returns a weight of the planted model: uniform on [-1, 1] in one of ten columns, and 0 in the others. Every numeric
+    /// column of Covertype has one.
     fn weight(&self, column: u32) -> f64 {
         let bits = mix(!self.seed, u64::from(column));
         if self.like != Like::Covtype && !bits.is_multiple_of(PLANTED) {
@@ -365,7 +366,7 @@ impl Generator {
     }
 }
 
-/// A column of `0..n`, with a probability proportional to log(1 + 1 / (c + 1)), which is nearly 1 / (c + 1).
+/// Draws a column of `0..n` with a probability proportional to log(1 + 1 / (c + 1)), which is nearly 1 / (c + 1).
 #[inline]
 fn zipf(rng: &mut Rng, n: usize) -> u32 {
     let place = ((n as f64 + 1.0).ln() * rng.uniform()).exp();
@@ -396,7 +397,7 @@ mod tests {
             let each = rows.features.stored() as f64 / 8e3;
             assert!((each - mean).abs() < 1.5, "{like:?}: {each} entries in a row");
             let positive = rows.labels.iter().filter(|y| **y > 0).count() as f64 / 8e3;
-            // Five standard errors of the rows and of those that the threshold is from.
+            // Five standard errors of these rows and of the pilot rows.
             assert!((positive - shape.ratio / (1.0 + shape.ratio)).abs() < 0.03, "{like:?}: {positive}");
         }
     }
@@ -413,7 +414,7 @@ mod tests {
                 real += usize::from(v != 1.0);
             }
         }
-        // Where a column is rare in a row, twice the number is half as often.
+        // Where a column is rare in a row, doubling its number halves its frequency.
         let around = |c: usize| counts[c - c / 10..c + c / 10].iter().sum::<usize>() as f64 / (c / 5) as f64;
         assert!((around(500) / around(1_000) - 2.0).abs() < 0.3, "{} {}", around(500), around(1_000));
         let share = real as f64 / url.features.stored() as f64;

@@ -1,4 +1,4 @@
-//! Bytes of a data set, plain or gzip, with the hashes of what was read. What the bytes mean is for the readers.
+//! Bytes of a data set, plain or gzip, with their hashes. The readers interpret them.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -9,22 +9,21 @@ use sha2::{Digest, Sha256};
 
 use crate::{Error, Result};
 
-/// Large blocks: the files have up to millions of short lines.
+/// Block size; large, since the files have up to millions of short lines.
 const BLOCK: usize = 1 << 20;
 
 /// sha256 of a source that was read to its end, in lower-case hex.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hashes {
-    /// Of the bytes as placed.
+    /// Hash of the bytes as stored.
     pub placed: String,
-    /// Of the text inside: the same for a file and its gzip.
+    /// Hash of the text inside, which is the same for a file and its gzip.
     pub text: String,
-    /// Whether the placed bytes were gzip.
+    /// Whether the stored bytes were gzip.
     pub gzip: bool,
 }
 
-/// A source of text with a name for messages and a count of its lines. Whether it is gzip is seen from its first two bytes,
-/// not from its name.
+/// Source of text with a name for messages and a line counter. Gzip is recognised by its first two bytes, not by the file name.
 #[derive(Debug)]
 pub struct Source<R: Read> {
     name: String,
@@ -38,7 +37,7 @@ enum Decoded<R: Read> {
     Gzip(Box<Hashing<MultiGzDecoder<Hashing<BufReader<R>>>>>),
 }
 
-/// Passes bytes on and hashes them.
+/// Reader that hashes the bytes it passes on.
 #[derive(Debug)]
 struct Hashing<R> {
     inner: R,
@@ -54,7 +53,7 @@ impl Source<File> {
 }
 
 impl<R: Read> Source<R> {
-    /// Reads from anything; `name` stands for it in messages.
+    /// Reads from any reader; `name` is used in messages.
     pub fn new(name: &str, from: R) -> Result<Self> {
         let mut raw = BufReader::with_capacity(BLOCK, from);
         let gzip = raw.fill_buf().map_err(|e| Error::io(Path::new(name), &e))?.starts_with(&[0x1f, 0x8b]);
@@ -77,7 +76,7 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// The whole text. What is not text is refused at its first block, before the rest is read.
+    /// Returns the whole text. Binary data are rejected at the first block, before the rest is read.
     pub fn text(&mut self) -> Result<String> {
         let mut bytes = vec![];
         loop {
@@ -101,7 +100,7 @@ impl<R: Read> Source<R> {
 
     fn not_text(&self, bytes: &[u8], at: usize, what: &str) -> Error {
         let line = 1 + bytes[..at].iter().filter(|b| **b == b'\n').count();
-        // Two kinds of files that people take for text.
+        // Two kinds of files that are often mistaken for text.
         let what = match bytes {
             [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "it is in UTF-16, save it as UTF-8",
             [b'P', b'K', 3, 4, ..] => "it is a zip archive or a workbook, save the table as CSV",
@@ -120,32 +119,32 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// The name that stands for the source in messages.
+    /// Returns the name used in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The name as a path, for errors about the file as a whole.
+    /// Returns the name as a path, for errors about the whole file.
     pub(super) fn path(&self) -> &Path {
         Path::new(&self.name)
     }
 
-    /// The line last read, counted from 1.
+    /// Returns the number of the line last read, counted from 1.
     pub fn line(&self) -> usize {
         self.line
     }
 
-    /// An error at the line last read.
+    /// Returns an error at the line last read.
     pub fn bad(&self, what: impl Into<String>) -> Error {
         self.bad_at(self.line, what)
     }
 
-    /// An error at a given line.
+    /// Returns an error at a given line.
     pub fn bad_at(&self, line: usize, what: impl Into<String>) -> Error {
         Error::Line { file: self.name.clone(), line: line.max(1), what: what.into() }
     }
 
-    /// Reads what is left and gives the hashes.
+    /// Reads the rest and returns the hashes.
     pub fn finish(self) -> Result<Hashes> {
         let Source { name, mut text, .. } = self;
         io::copy(&mut text, &mut io::sink()).map_err(|e| Error::io(Path::new(&name), &e))?;
@@ -179,12 +178,12 @@ impl<R: Read> Read for Hashing<R> {
     }
 }
 
-/// sha256 of bytes in memory, in lower-case hex.
+/// Computes the sha256 of bytes in memory, in lower-case hex.
 pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// A piece of a file for a message: short, printable, whatever the file is.
+/// Formats a piece of a file for a message: short and printable, whatever the bytes are.
 pub(crate) fn show(bytes: &[u8]) -> String {
     const LONGEST: usize = 40;
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * LONGEST)]);
@@ -195,7 +194,7 @@ pub(crate) fn show(bytes: &[u8]) -> String {
     shown
 }
 
-/// The first values of a list for a message, and how many there are.
+/// Lists the first values for a message, and how many there are.
 pub(crate) fn list<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
     const MOST: usize = 10;
     let all: Vec<&str> = values.into_iter().collect();
@@ -223,7 +222,7 @@ mod tests {
 
     #[test]
     fn plain_and_gzip_give_the_same_lines_and_text_hash() {
-        // Two gzip members, one after the other, are one text.
+        // Two concatenated gzip members are one text.
         let packed = [gzip(b"abc\n"), gzip(b"d\n\nlast")].concat();
         for bytes in [b"abc\nd\n\nlast".as_slice(), &packed] {
             let mut source = Source::new("some", bytes).unwrap();

@@ -8,33 +8,33 @@ use std::path::Path;
 use super::source::{Source, list, show};
 use crate::{Error, Result};
 
-/// What may stand between the cells of a user's file; where two would do, the first is taken.
+/// Separators recognised in user files; of two that fit equally well, the first is used.
 const SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
-/// How far [`sniff`] looks: records, and bytes in case a quote is never closed.
+/// How far [`sniff`] reads: records, and bytes in case a quote is never closed.
 const SNIFFED: (usize, usize) = (50, 1 << 18);
 
 /// Rows of text cells under column names. Tables are equal if their names and cells are.
 #[derive(Debug, Clone)]
 pub struct Table {
     names: Vec<String>,
-    /// All cells, one after the other; a string per cell would cost more than the cells.
+    /// All cells, concatenated; a string per cell would take more memory than the cells.
     text: String,
     ends: Vec<usize>,
-    /// Where each row starts in its file; empty if the table was made here.
+    /// Line of the file where each row starts; empty for a table that was not read from a file.
     lines: Vec<u32>,
     file: String,
     fingerprint: String,
 }
 
-/// How a delimited file is laid out. Cells may be in double quotes; a doubled quote inside stands for one. White space around
-/// a cell or its quotes does not count.
+/// Layout of a delimited file. Cells may be in double quotes; a doubled quote inside means one quote. White space around a cell
+/// or its quotes is ignored.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
-    /// What stands between cells.
+    /// Separator between cells.
     pub separator: u8,
-    /// Names of the columns; `None` if the first line has them.
+    /// Names of the columns; `None` if they are in the first line.
     pub names: Option<&'static [&'static str]>,
-    /// Columns that must not be kept, by name.
+    /// Selects columns, by name, that must not be kept.
     pub leave_out: fn(&str) -> bool,
 }
 
@@ -47,7 +47,7 @@ impl PartialEq for Table {
 impl Eq for Table {}
 
 impl Table {
-    /// A table without rows.
+    /// Returns a table without rows.
     pub fn new(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Table {
             names: names.into_iter().map(Into::into).collect(),
@@ -59,13 +59,13 @@ impl Table {
         }
     }
 
-    /// Reads a user's file, plain or gzip, to its end: a header line with a name for each column, then rows. What stands
-    /// between the cells (comma, semicolon, tab or bar) is found from the first lines; see [`Layout`] for the rest.
+    /// Reads a user's file, plain or gzip: a header line with a name for each column, then rows. The separator (comma,
+    /// semicolon, tab or bar) is detected from the first lines; see [`Layout`] for the rest.
     pub fn read(path: &Path) -> Result<Self> {
         Self::from_source(Source::open(path)?)
     }
 
-    /// As [`Table::read`], from any source.
+    /// Reads any source, as [`Table::read`] does a file.
     pub fn from_source<R: Read>(mut source: Source<R>) -> Result<Self> {
         let text = source.text()?;
         let layout = Layout { separator: sniff(&text), names: None, leave_out: |_| false };
@@ -96,7 +96,7 @@ impl Table {
         let whole = !keep.contains(&false);
         let mut table = Table::new(all.iter().zip(&keep).filter(|(_, k)| **k).map(|(n, _)| n.as_str()));
         table.file = source.name().into();
-        // Cells are never longer than what they are read from.
+        // Cells are never longer than the text they are read from.
         let mut bytes = Vec::with_capacity(text.len());
         while let Some(line) = next(&mut record)? {
             if record.ends.len() != all.len() {
@@ -124,7 +124,7 @@ impl Table {
         Ok(table)
     }
 
-    /// What a user's table must have beyond being readable: two columns, and a name of its own for each.
+    /// Checks that a user's table has at least two columns, with distinct names.
     fn check_header<R: Read>(&self, source: &Source<R>) -> Result<()> {
         let refuse = |what: String| Err(source.bad_at(1, what));
         if let [only] = self.names.as_slice() {
@@ -134,7 +134,7 @@ impl Table {
             ));
         }
         let numbers: Option<Vec<f64>> = self.names.iter().map(|n| n.parse().ok()).collect();
-        // Some programs number columns that have no names; those numbers are names.
+        // Some programs number columns without names; such numbers count as names.
         let counted = |numbers: &[f64]| [0, 1].iter().any(|s| numbers.iter().zip(*s..).all(|(v, k)| *v == f64::from(k)));
         if numbers.is_some_and(|numbers| !counted(&numbers)) {
             return refuse("every cell is a number; expected a header line with the names of the columns".into());
@@ -152,13 +152,13 @@ impl Table {
         Ok(())
     }
 
-    /// The table under another name for messages.
+    /// Renames the table in messages.
     pub(crate) fn called(mut self, name: &str) -> Self {
         self.file = name.into();
         self
     }
 
-    /// Adds a row, which must have a cell for each column.
+    /// Appends a row, which must have a cell for each column.
     pub(crate) fn push<'a>(&mut self, cells: impl IntoIterator<Item = &'a str>) {
         for cell in cells {
             self.text.push_str(cell);
@@ -166,7 +166,7 @@ impl Table {
         }
     }
 
-    /// The given rows, in that order; each keeps its line.
+    /// Selects the given rows, in that order; each keeps its line.
     pub fn select(&self, rows: &[usize]) -> Table {
         let mut table = Table {
             text: String::new(),
@@ -180,53 +180,53 @@ impl Table {
         table
     }
 
-    /// The file that the table was read from, or what stands for it in messages.
+    /// Returns the file that the table was read from, or its name in messages.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// sha256 of the text that a user's table was read from, gzip or not; empty for other tables.
+    /// Returns the sha256 of the text that a user's table was read from, compressed or not; empty for other tables.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 
-    /// The line in the file, counted from 1, in which row `i`, counted from 0, starts. Of a table that is not from a file, the
-    /// line in its CSV text, if no cell has a line end.
+    /// Returns the line of the file, counted from 1, where row `i`, counted from 0, starts. For a table that was not read from
+    /// a file, this is the line in its CSV text, if no cell has a line break.
     pub fn line(&self, i: usize) -> usize {
         self.lines.get(i).map_or(i + 2, |line| *line as usize)
     }
 
-    /// An error about the table as a whole.
+    /// Returns an error about the whole table.
     pub fn bad(&self, what: impl Into<String>) -> Error {
         Error::File { file: self.file.clone(), what: what.into() }
     }
 
-    /// An error at row `i`, counted from 0.
+    /// Returns an error at row `i`, counted from 0.
     pub fn bad_at(&self, i: usize, what: impl Into<String>) -> Error {
         Error::Line { file: self.file.clone(), line: self.line(i), what: what.into() }
     }
 
-    /// Names of the columns; names may repeat.
+    /// Returns the names of the columns; names may repeat.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.ends.len().checked_div(self.names.len()).unwrap_or(0)
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     pub fn columns(&self) -> usize {
         self.names.len()
     }
 
-    /// The first column of that name, counted from 0.
+    /// Finds the first column of that name, counted from 0.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|n| n == name)
     }
 
-    /// The column of a name that a user gave; else an error that suggests the nearest one.
+    /// Finds the column of a name given by the user, or returns an error that suggests the most similar one.
     pub fn find(&self, name: &str) -> Result<usize> {
         self.column(name).ok_or_else(|| {
             let names = || self.names.iter().map(String::as_str);
@@ -235,19 +235,19 @@ impl Table {
         })
     }
 
-    /// The cell in row `i` and column `j`, both counted from 0.
+    /// Returns the cell in row `i` and column `j`, both counted from 0.
     pub fn cell(&self, i: usize, j: usize) -> &str {
         let k = i * self.names.len() + j;
         let start = if k == 0 { 0 } else { self.ends[k - 1] };
         &self.text[start..self.ends[k]]
     }
 
-    /// The cells of row `i`.
+    /// Iterates over the cells of row `i`.
     pub fn row(&self, i: usize) -> impl Iterator<Item = &str> {
         (0..self.names.len()).map(move |j| self.cell(i, j))
     }
 
-    /// The table as CSV text with a header line.
+    /// Formats the table as CSV text with a header line.
     pub fn to_csv(&self) -> String {
         let mut csv = String::with_capacity(self.text.len() + self.ends.len() + 1024);
         write_record(&mut csv, self.names.iter().map(String::as_str));
@@ -258,7 +258,7 @@ impl Table {
     }
 }
 
-/// A cell as CSV has it: in quotes where the separator, a quote, a line end or white space at an end would be misread.
+/// Formats a cell for CSV: in quotes if it contains the separator, a quote or a line break, or has white space at an end.
 pub(crate) fn quote_cell(cell: &str) -> Cow<'_, str> {
     if cell.contains([',', '"', '\n', '\r']) || cell.trim_ascii() != cell {
         Cow::Owned(format!("\"{}\"", cell.replace('"', "\"\"")))
@@ -278,8 +278,8 @@ fn write_record<'a>(csv: &mut String, cells: impl Iterator<Item = &'a str>) {
     csv.push('\n');
 }
 
-/// The separator that splits most of the first records into as many cells as the header has, which must be two or more; where
-/// several do, the one with the most cells.
+/// Detects the separator: the one that splits most of the first records into as many cells as the header has, which must be two
+/// or more; of several, the one with the most cells.
 fn sniff(text: &str) -> u8 {
     let mut end = text.len().min(SNIFFED.1);
     while !text.is_char_boundary(end) {
@@ -293,7 +293,7 @@ fn sniff(text: &str) -> u8 {
         while seen < SNIFFED.0 {
             match records.next(&mut record) {
                 Ok(None) => break,
-                // What is cut off by the end of the piece tells nothing.
+                // A record truncated by the end of the sample is ignored.
                 _ if seen > 0 && end < text.len() && records.at >= end => break,
                 Err(_) => {
                     seen += 1;
@@ -316,10 +316,10 @@ fn sniff(text: &str) -> u8 {
     best.2
 }
 
-/// The cells of one record.
+/// Cells of one record.
 #[derive(Default)]
 struct Record {
-    /// Cells, one after the other, and room for more.
+    /// Cells, concatenated, with room for more.
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
@@ -335,13 +335,13 @@ impl Record {
     }
 }
 
-/// Walks over the records of a text. The grammar is that of `csv-core`; what it forgives (a quote that is not closed, text
-/// after a closing quote) is refused here, because it means that rows were lost.
+/// Iterator over the records of a text. The grammar is that of `csv-core`; what it tolerates (a quote that is not closed, text
+/// after a closing quote) is an error here, because it means that rows were lost.
 struct Records<'a> {
     text: &'a [u8],
-    /// Bytes of `text` that were read.
+    /// Number of bytes of `text` read so far.
     at: usize,
-    /// The line there, counted from 1.
+    /// Current line, counted from 1.
     line: usize,
     separator: u8,
     core: csv_core::Reader,
@@ -355,7 +355,7 @@ impl<'a> Records<'a> {
         Records { text, at: 0, line: 1, separator, core }
     }
 
-    /// Reads the next record and gives the line it starts in. Blank lines are passed over.
+    /// Reads the next record and returns the line where it starts. Blank lines are skipped.
     fn next(&mut self, record: &mut Record) -> Result<Option<usize>, (usize, String)> {
         loop {
             self.pass_line_ends();
@@ -385,7 +385,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Appends the next cell; says whether it was in quotes and whether it ends the record.
+    /// Appends the next cell; returns whether it was in quotes and whether it ends the record.
     fn cell(&mut self, record: &mut Record) -> Result<(bool, bool), (usize, String)> {
         let blank = |b: &u8| matches!(*b, b' ' | b'\t') && *b != self.separator;
         let blanks = self.text[self.at..].iter().take_while(|b| blank(b)).count();
@@ -409,7 +409,7 @@ impl<'a> Records<'a> {
             }
         };
         let raw = &self.text[from..self.at];
-        // The last cell may be ended by the end of the text, every other one by a separator.
+        // The last cell may end with the text, every other one with a separator.
         let (raw, ended) = match raw {
             [raw @ .., b'\r' | b'\n'] if last => (raw, true),
             [raw @ .., _] if !last => (raw, true),
@@ -431,7 +431,7 @@ impl<'a> Records<'a> {
         }
         record.ends.push(end);
         if last && ended {
-            // Of a pair, the reader leaves the line feed.
+            // Of a CR LF pair, the reader leaves the line feed.
             if self.text[self.at..].starts_with(b"\n") && self.text[self.at - 1] == b'\r' {
                 self.at += 1;
             }
@@ -440,10 +440,10 @@ impl<'a> Records<'a> {
         Ok((quoted, last))
     }
 
-    /// Checks a cell that opens with a quote, as it stands in the text. Gives the length of the blanks after its closing quote.
+    /// Checks the raw text of a cell that opens with a quote. Returns the length of the blanks after its closing quote.
     fn check_quotes(&self, raw: &[u8]) -> Result<usize, (usize, String)> {
         let cell = raw.trim_ascii_end();
-        // Pairs of quotes stand for a quote; the first one that has no twin closes the cell.
+        // A pair of quotes means one quote; the first single quote closes the cell.
         let mut close = 1;
         while close < cell.len() && (cell[close] != b'"' || cell.get(close + 1) == Some(&b'"')) {
             close += if cell[close] == b'"' { 2 } else { 1 };
@@ -530,7 +530,7 @@ mod tests {
             ("a;b\n1,5;2,5\n", ["1,5", "2,5"]),
             ("a\tb\n1;,\t\n", ["1;,", ""]),
             ("a|b\r\n\"x|y\"|2", ["x|y", "2"]),
-            // Commas in quotes do not count.
+            // Commas in quotes are ignored.
             ("\"a,x\";\"b,x\"\n\"1,1\";\"2,2\"\n", ["1,1", "2,2"]),
             ("\"a\";\"b\"\n\"1\n;2\";\"3\"\n", ["1\n;2", "3"]),
             // A name with a comma is outvoted by the rows.
@@ -539,7 +539,7 @@ mod tests {
             let table = user(text).unwrap();
             assert_eq!(table.row(0).collect::<Vec<_>>(), wanted, "{text:?}");
         }
-        // A ragged line among good ones does not mislead.
+        // A ragged line among regular ones does not change the result.
         let error = |text: &str| user(text).unwrap_err().to_string();
         assert_eq!(error("a;b;c\n1;2;3\n1;2\n4;5;6\n"), "my.csv, line 3: has 2 cells; expected 3");
         let long: String = (0..100_000).map(|i| format!("{i}|x\n")).collect();
@@ -559,7 +559,7 @@ mod tests {
         // Line ends of old Macintoshes.
         let table = user("a,b\r1,2\r3,\"4\"\r").unwrap();
         assert_eq!((cells(&table), table.line(1)), (vec![vec!["1", "2"], vec!["3", "4"]], 3));
-        // A quote inside a bare cell is a quote.
+        // A quote inside an unquoted cell is an ordinary character.
         assert_eq!(cells(&user("a,b\n5\" wide,\n").unwrap()), [["5\" wide", ""]]);
         assert_eq!(Table::new(["a"]).line(0), 2);
     }
@@ -605,7 +605,7 @@ mod tests {
         assert!(user(b"a,b\n1,\xe9t\xe9\n").unwrap_err().to_string().starts_with("my.csv, line 2: is not text: the byte 0xe9"));
     }
 
-    /// Writes cells with each of them in quotes where needed or where `always`, independently of [`Table::to_csv`].
+    /// Writes cells in quotes where needed or where `always`, independently of [`Table::to_csv`].
     fn written(names: &[&str], rows: &[Vec<String>], separator: u8, crlf: bool, always: bool) -> String {
         let style = if always { csv::QuoteStyle::Always } else { csv::QuoteStyle::Necessary };
         let end = if crlf { csv::Terminator::CRLF } else { csv::Terminator::Any(b'\n') };
@@ -621,7 +621,7 @@ mod tests {
         let rows = prop::collection::vec(prop::collection::vec(cell, 3), 1..8);
         let how = (rows, 0..4_usize, any::<bool>(), any::<bool>(), any::<bool>());
         let seen = runner().run(&how, |(rows, separator, crlf, bom, always)| {
-            // The csv crate does not quote white space at the ends of a cell, which only quotes keep.
+            // The csv crate does not quote white space at the ends of a cell, which is kept only in quotes.
             let bare = |cell: &String| cell.trim_ascii().to_string();
             let kept = |row: &Vec<String>| -> Vec<String> {
                 row.iter()
@@ -648,7 +648,7 @@ mod tests {
 
     #[test]
     fn random_tables_are_sniffed_and_read_back() {
-        // Cells have any character but an unquoted rival of the separator, which nobody could tell from it.
+        // Cells have any character except an unquoted alternative separator, which would be ambiguous.
         let cell = prop_oneof!["[a-zé漢0-9.]{1,6}", "\"[a\n,;|\\t é]{0,5}\"", "NA|\\?|"];
         let rows = prop::collection::vec(prop::collection::vec(cell, 3), 1..8);
         let ends = prop_oneof![Just("\n"), Just("\r\n")];
@@ -683,7 +683,7 @@ mod tests {
     fn no_text_makes_it_panic() {
         let seen = runner().run(&"[ab\",;\\r\\n é]{0,40}", |text| {
             let _ = user(&text);
-            // What is read without complaint is what the csv crate reads.
+            // A text that is accepted gives the same cells as the csv crate.
             if let Ok(table) = from(&text, &COMMA) {
                 let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
                 let theirs: Vec<Vec<String>> =

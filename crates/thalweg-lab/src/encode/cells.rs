@@ -1,11 +1,11 @@
-//! What a cell of text is: missing, a number, a date, or just text; and values of a column with how often they occur. What
-//! follows from it for a column is decided in the neighbouring modules.
+//! Classification of text cells (missing, number, date, text), and the values of a column with their counts. The neighbouring
+//! modules decide how columns are encoded.
 
 use std::collections::HashMap;
 
 use crate::data::table::Table;
 
-/// Cells that count as missing, as they stand, without white space around them.
+/// Cells that count as missing, compared exactly and without surrounding white space.
 pub const MISSING: [&str; 10] = ["", "?", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None"];
 
 /// Name of the group or feature of missing cells.
@@ -22,7 +22,7 @@ pub(super) enum Cell {
     Text,
 }
 
-/// Whether a cell counts as missing.
+/// Returns whether a cell counts as missing.
 pub fn is_missing(text: &str) -> bool {
     MISSING.contains(&text.trim())
 }
@@ -44,12 +44,12 @@ pub(super) fn number(text: &str) -> Option<f64> {
     }
 }
 
-/// Whether two cells are the same value: the same text, or the same number, so that `1` and `1.0` are.
+/// Returns whether two cells have the same value: the same text or the same number, such as `1` and `1.0`.
 pub(super) fn same(a: &str, b: &str) -> bool {
     a == b || number(a).is_some_and(|v| number(b) == Some(v))
 }
 
-/// Whether a cell is a date such as 2024-05-01, 2024/05/01, 01.05.2024 or 05/01/2024, with or without a time after it.
+/// Returns whether a cell is a date such as 2024-05-01, 2024/05/01, 01.05.2024 or 05/01/2024, with or without a time after it.
 pub(super) fn is_date(text: &str) -> bool {
     let text = text.trim();
     let (date, time) = match text.split_once(['T', ' ']) {
@@ -62,7 +62,7 @@ pub(super) fn is_date(text: &str) -> bool {
     let upto = |part: &str, most: u32| digits(part, 1, 2) && part.parse().is_ok_and(|v: u32| (1..=most).contains(&v));
     let day = |month: &str, day: &str| upto(month, 12) && upto(day, 31);
     let is_day = match (parts('-').or_else(|| parts('/')), parts('.')) {
-        // Slashes come in two orders.
+        // Dates with slashes come in two orders.
         (Some([a, b, c]), _) if digits(a, 4, 4) => day(b, c),
         (Some([a, b, c]), _) => digits(c, 4, 4) && (day(a, b) || day(b, a)),
         (None, Some([a, b, c])) => digits(c, 4, 4) && day(b, a),
@@ -75,12 +75,12 @@ pub(super) fn is_date(text: &str) -> bool {
     is_day && (time.is_empty() || clock(time))
 }
 
-/// Whether a cell would be a number if its comma were a point.
+/// Returns whether a cell would be a number with its comma replaced by a point.
 pub(super) fn has_comma(text: &str) -> bool {
     text.matches(',').count() == 1 && number(&text.replace(',', ".")).is_some()
 }
 
-/// A number of things, with commas between thousands.
+/// Formats a count with commas between thousands.
 pub(crate) fn thousands(n: usize) -> String {
     let digits = n.to_string();
     let mut text = String::new();
@@ -93,26 +93,26 @@ pub(crate) fn thousands(n: usize) -> String {
     text
 }
 
-/// The values of a column.
+/// Values of a column.
 pub(super) struct Values<'a> {
-    /// Numbers in their order, then text in the order of its bytes.
+    /// Numbers in increasing order, then text in byte order.
     pub list: Vec<Value<'a>>,
     /// Number of missing cells and the row of the first.
     pub missing: Option<(usize, usize)>,
-    /// Whether all are numbers.
+    /// Whether all values are numbers.
     pub numbers: bool,
 }
 
-/// A value of a column; spellings of one number are one value.
+/// Value of a column; different spellings of one number are one value.
 pub(super) struct Value<'a> {
-    /// As in the first row that has it.
+    /// Text of the first row that has it.
     pub text: &'a str,
-    /// Rows that have it.
+    /// Number of rows that have it.
     pub rows: usize,
     first: usize,
 }
 
-/// The values of column `j`.
+/// Lists the values of column `j`.
 pub(super) fn values(table: &Table, j: usize) -> Values<'_> {
     let mut found: HashMap<&str, (usize, usize)> = HashMap::new();
     let mut missing: Option<(usize, usize)> = None;
@@ -124,7 +124,7 @@ pub(super) fn values(table: &Table, j: usize) -> Values<'_> {
             found.entry(text).or_insert((0, i)).0 += 1;
         }
     }
-    // Text comes after all numbers; 0 and -0 are neighbours.
+    // Text is sorted after all numbers; 0 and -0 are adjacent.
     let mut order: Vec<(Option<f64>, Value)> =
         found.into_iter().map(|(text, (rows, first))| (number(text), Value { text, rows, first })).collect();
     let key = |v: Option<f64>| v.unwrap_or(f64::INFINITY);
@@ -143,8 +143,8 @@ pub(super) fn values(table: &Table, j: usize) -> Values<'_> {
     Values { list: order.into_iter().map(|(_, v)| v).collect(), missing, numbers }
 }
 
-/// Which of `known` each cell of column `j` is, by [`same`]; missing cells are looked up as `missing`. `Err` has the first
-/// row whose cell is none of them.
+/// Finds the index in `known` of each cell of column `j`, compared by [`same`]; missing cells are looked up as `missing`. `Err`
+/// has the first row whose cell is not in the list.
 pub(super) fn look_up(table: &Table, j: usize, known: &[String], missing: Option<&str>) -> Result<Vec<u32>, usize> {
     let mut seen: HashMap<&str, u32> = HashMap::new();
     let find = |i: usize| {

@@ -1,4 +1,4 @@
-//! The groups that rows belong to, and their weights, each from a column of a table. What terms do with them is in the library.
+//! Groups and weights of rows, each from a column of a table. The terms that use them are in the library.
 
 use serde::{Deserialize, Serialize};
 use thalweg::learn::Groups;
@@ -9,32 +9,32 @@ use crate::Result;
 use crate::data::source::list;
 use crate::data::table::Table;
 
-/// More groups than this are refused: of numbers, and of text.
+/// Maximum number of groups from a column of numbers, and of text.
 const MOST: (usize, usize) = (20, 100);
 
-/// How a column divides rows into groups. Spellings of a number, such as `1` and `1.0`, are one value.
+/// How a column divides rows into groups. Different spellings of a number, such as `1` and `1.0`, are one value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grouping {
     /// Name of the column.
     pub column: String,
-    /// The value that is set against all others; `None` if each value is a group.
+    /// Value that is compared with all others; `None` if each value is a group.
     pub value: Option<String>,
     /// Names of the groups; with two, the first is the protected one.
     pub groups: Vec<String>,
 }
 
 impl Grouping {
-    /// Groups from `COL`, where each value is a group, or `COL=VALUE`, where that value is set against all others. Values are
-    /// in order, numbers before text, and missing cells are a group; of two groups of `COL` the smaller comes first. Also
-    /// gives the groups of the rows, and sentences that a user should see.
+    /// Learns groups from `COL`, where each value is a group, or `COL=VALUE`, where that value is compared with all others.
+    /// Values are sorted, numbers before text, and missing cells are a group; of two groups of `COL` the smaller comes first.
+    /// Also returns the groups of the rows, and messages for the user.
     pub fn learn(table: &Table, spec: &str) -> Result<(Grouping, Groups, Vec<String>)> {
         let (column, value) = parts(table, spec)?;
         let (name, found) = (quote(&table.names()[column]), values(table, column));
         let mut counts: Vec<(&str, usize)> = found.list.iter().map(|v| (v.text, v.rows)).collect();
         let groups: Vec<(&str, usize)> = match value {
             Some(value) => {
-                // The cells themselves: a value that stands for a missing one can be asked for too.
+                // Cells are compared as they are, so that a value that means missing can be selected too.
                 let rows = (0..table.rows()).filter(|i| same(table.cell(*i, column), value)).count();
                 if rows == 0 {
                     let known = || counts.iter().map(|(text, _)| *text);
@@ -84,7 +84,7 @@ impl Grouping {
         Ok((grouping, of_rows, notes))
     }
 
-    /// The groups of the rows of another table; `None` if it has no such column. A value that no group has is refused.
+    /// Returns the groups of the rows of another table; `None` if it has no such column. A value without a group is an error.
     pub fn read(&self, table: &Table) -> Result<Option<Groups>> {
         table.column(&self.column).map(|j| self.of_rows(table, j)).transpose()
     }
@@ -102,7 +102,8 @@ impl Grouping {
     }
 }
 
-/// Column and value of `COL` or `COL=VALUE`. Names may have `=` in them: the first reading that names a column counts.
+/// Splits `COL` or `COL=VALUE` into column and value. Column names may contain `=`: the first split that names a column is
+/// used.
 fn parts<'a>(table: &Table, spec: &'a str) -> Result<(usize, Option<&'a str>)> {
     if let Some(column) = table.column(spec) {
         return Ok((column, None));
@@ -114,7 +115,7 @@ fn parts<'a>(table: &Table, spec: &'a str) -> Result<(usize, Option<&'a str>)> {
     }
 }
 
-/// The weights of the rows from a column: finite numbers of at least 0, not all of them 0.
+/// Reads the weights of the rows from a column: finite numbers of at least 0, not all of them 0.
 pub fn weights(table: &Table, column: &str) -> Result<Vec<f64>> {
     let j = table.find(column)?;
     let weight = |i: usize| match cell(table.cell(i, j)) {
@@ -154,7 +155,7 @@ mod tests {
         let (names, of_row, notes) = learn(&["m", "f", "m", "m", "f"], "g");
         assert_eq!((names, of_row), (vec!["f".to_string(), "m".into()], vec![1, 0, 1, 1, 0]));
         assert!(notes.is_empty());
-        // The smaller of two comes first, whatever its name; of more, the names are in order.
+        // The smaller of two groups comes first, whatever its name; more than two are sorted by name.
         assert_eq!(learn(&["a", "b", "a"], "g").0, ["b", "a"]);
         assert_eq!(learn(&["c", "a", "b", "a", "b"], "g").0, ["a", "b", "c"]);
         assert_eq!(learn(&["c", "a", "b", "a", "b"], "g").2, ["group 'c' of column 'g' has only one row"]);

@@ -1,5 +1,5 @@
-//! The label of a table: a column with two values, one of which counts as +1. Which one, unless the user says so, is guessed by
-//! rules that a person would expect.
+//! The label of a table: a column with two values, one of which is the positive label. Unless the user selects it, it is
+//! inferred by common conventions.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,22 +12,22 @@ use crate::{Error, Result};
 /// Pairs of words for yes and no, in lower case.
 const WORDS: [(&str, &str); 5] = [("yes", "no"), ("y", "n"), ("true", "false"), ("t", "f"), ("positive", "negative")];
 
-/// The label's column and its two values. Spellings of a number, such as `1` and `1.0`, are one value.
+/// Label column and its two values. Different spellings of a number, such as `1` and `1.0`, are one value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Labels {
     /// Name of the column.
     pub column: String,
-    /// The value that counts as +1.
+    /// Value of the label +1.
     pub positive: String,
-    /// The value that counts as -1.
+    /// Value of the label -1.
     pub negative: String,
 }
 
 impl Labels {
-    /// Finds the two values of a column, and the label of each row. `positive` chooses what counts as +1; otherwise it is 1 of
-    /// 0 and 1 or of -1 and 1, the affirmative of yes and no, y and n, true and false, t and f, positive and negative (in upper
-    /// or lower case), and else the rarer value, with a sentence that a user should see.
+    /// Learns the two values of a column, and returns the label of each row. `positive` selects the value of the label +1. By
+    /// default it is 1 of 0 and 1 or of -1 and 1; the affirmative of yes and no, y and n, true and false, t and f, positive and
+    /// negative (ignoring case); else the rarer value, with a message for the user.
     pub fn learn(table: &Table, label: &str, positive: Option<&str>) -> Result<(Labels, Vec<f64>, Vec<String>)> {
         let column = table.find(label)?;
         let found = values(table, column);
@@ -68,7 +68,7 @@ impl Labels {
         Ok((labels, signs, notes))
     }
 
-    /// The label of each row of another table; `None` if it has no such column, or nothing in it.
+    /// Returns the label of each row of another table; `None` if the column is absent or empty.
     pub fn read(&self, table: &Table) -> Result<Option<Vec<f64>>> {
         match table.column(&self.column) {
             Some(j) if !(0..table.rows()).all(|i| is_missing(table.cell(i, j))) => self.signs(table, j).map(Some),
@@ -96,7 +96,7 @@ fn missing(table: &Table, row: usize, column: usize) -> Error {
     table.bad_at(row, format!("the label in column {name} is missing ({cell})"))
 }
 
-/// The positive and the negative of two values that everybody reads the same way.
+/// Orders two values as positive and negative by convention; `None` if no convention applies.
 fn usual<'a, 'b>(a: &'a Value<'b>, b: &'a Value<'b>) -> Option<(&'a Value<'b>, &'a Value<'b>)> {
     let is_usual = |plus: &str, minus: &str| match (number(plus), number(minus)) {
         (Some(plus), Some(minus)) => plus == 1.0 && (minus == 0.0 || minus == -1.0),
@@ -133,7 +133,7 @@ mod tests {
             ("f", "t"),
             ("negative", "positive"),
         ] {
-            // Not the rarer one: that is another rule.
+            // The result is not the rarer value, which would follow from the other rule.
             let (labels, signs, notes) = learn(&[plus, plus, minus], None).unwrap();
             assert_eq!((labels.positive.as_str(), labels.negative.as_str()), (plus, minus));
             assert_eq!(signs, [1.0, 1.0, -1.0]);

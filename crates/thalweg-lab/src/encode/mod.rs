@@ -1,5 +1,5 @@
-//! From the cells of a table to columns of numbers, and the description of how, which is part of a model file. Reading tables
-//! is done in [`crate::data`]; what labels, groups and weights are made of is in the neighbouring modules.
+//! Encoding of table cells as columns of numbers, and its description, which is part of a model file. Tables are read in
+//! [`crate::data`]; labels, groups and weights are in the neighbouring modules.
 
 mod cells;
 mod groups;
@@ -22,25 +22,25 @@ use cells::{Cell, MISSING_NAME, OTHER_NAME, cell, has_comma, is_date, number};
 
 /// Version of the stored form.
 const VERSION: u32 = 1;
-/// A column of text with more frequent values than this is refused.
+/// Maximum number of frequent values in a column of text.
 const MOST_LEVELS: usize = 1_000;
-/// A value of a category is rare, and counts as "other", if fewer rows than this have it, in small tables fewer than 1%.
+/// Minimum number of rows of a frequent value; in small tables 1% of the rows. Rarer values of a category count as "other".
 const FREQUENT: usize = 10;
-/// Tables of up to this many rows may well have text that differs in every row and means something.
+/// Maximum number of rows of a table in which text that differs in every row is accepted.
 const FEW_ROWS: usize = 20;
-/// A column is numbers with slips if at least this many cells are numbers and one is not, or at most this many and fewer than
-/// 1% are not.
+/// A column with at least the first number of numeric cells counts as numbers with typing errors if one cell is not a number,
+/// or if at most the second number of cells, and fewer than 1%, are not.
 const SLIPS: (usize, usize) = (50, 100);
 
-/// How the columns of a table become numbers. Each column is found by its name, and each row is encoded by itself: the order
-/// of columns and the other rows do not matter.
+/// How the columns of a table become numbers. Columns are found by name, and each row is encoded independently of the others,
+/// so the order of columns does not matter.
 ///
-/// - A column whose cells are all numbers becomes one feature with mean 0 and standard deviation 1 over the cells that are
-///   not missing; a missing cell becomes 0.
-/// - Any other column is a category: a feature `NAME = LEVEL` for each of its values, in the order of their bytes, which is 1
-///   in rows that have the value. Values in fewer than 10 rows (in tables of fewer than 1,000 rows: in fewer than 1% of them)
-///   share the feature `NAME = other`, and so do values that are met later for the first time.
-/// - Where cells of a column are missing, see [`MISSING`], the feature `NAME = missing` is 1 in those rows.
+/// - A column whose cells are all numbers becomes one feature with mean 0 and standard deviation 1 over the cells that are not
+///   missing; a missing cell becomes 0.
+/// - Any other column is a category: a feature `NAME = LEVEL` for each of its values, in byte order, which is 1 in rows with
+///   that value. Values in fewer than 10 rows (in tables of fewer than 1,000 rows: in fewer than 1% of them) share the feature
+///   `NAME = other`, and so do values that first occur in later tables.
+/// - If cells of a column are missing, see [`MISSING`], the feature `NAME = missing` is 1 in those rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Encoding {
@@ -60,16 +60,16 @@ pub enum Column {
         name: String,
         /// Mean of the cells that are not missing.
         mean: f64,
-        /// Their standard deviation, dividing by their number.
+        /// Standard deviation of these cells, dividing by their number.
         deviation: f64,
         /// Whether there is a feature for missing cells.
         missing: bool,
     },
-    /// A feature for each value.
+    /// One feature for each value.
     Category {
         /// Name of the column.
         name: String,
-        /// The values that have a feature of their own, in the order of their bytes.
+        /// Values with a feature of their own, in byte order.
         levels: Vec<String>,
         /// Whether there is a feature for all other values.
         other: bool,
@@ -79,14 +79,14 @@ pub enum Column {
 }
 
 impl Column {
-    /// Name of the column in tables.
+    /// Returns the name of the column in tables.
     pub fn name(&self) -> &str {
         match self {
             Column::Number { name, .. } | Column::Category { name, .. } => name,
         }
     }
 
-    /// Number of features.
+    /// Returns the number of features.
     fn width(&self) -> usize {
         match self {
             Column::Number { missing, .. } => 1 + usize::from(*missing),
@@ -126,16 +126,17 @@ fn checked_columns<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Column>, D:
     Ok(columns)
 }
 
-/// What became of a column.
+/// Encoding learned for a column.
 enum Learned {
     Kept(Column),
-    /// With the reason.
+    /// Dropped, with the reason.
     Dropped(String),
 }
 
 impl Encoding {
-    /// Types every column other than `label` and `leave_out` from its cells. Also gives sentences that a user should see:
-    /// columns that can tell nothing are dropped with one. Dates, numbers with slips and text with too many values are refused.
+    /// Learns the type of every column other than `label` and `leave_out` from its cells. Columns without information are
+    /// dropped, each with a message for the user, which is returned too. Dates, numbers with typing errors and text with too
+    /// many values are errors.
     pub fn learn(table: &Table, label: &str, leave_out: &[String]) -> Result<(Encoding, Vec<String>)> {
         let mut skip = vec![false; table.columns()];
         for name in leave_out.iter().map(String::as_str).chain([label]) {
@@ -147,7 +148,7 @@ impl Encoding {
                 continue;
             }
             let learned = match table.column(name) {
-                // Only tables of the catalogue repeat names.
+                // Only tables of the catalogue have repeated names.
                 Some(first) if first != j => Learned::Dropped("it is a second column of that name".into()),
                 _ => learn_column(table, j)?,
             };
@@ -165,12 +166,12 @@ impl Encoding {
         Ok((Encoding { version: VERSION, columns }, notes))
     }
 
-    /// The columns that are used, in the order of the features.
+    /// Returns the columns in use, in the order of the features.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// Names of the features; no two are the same.
+    /// Returns the names of the features, which are distinct.
     pub fn names(&self) -> Vec<String> {
         let mut names = vec![];
         for column in &self.columns {
@@ -193,7 +194,7 @@ impl Encoding {
                 names.push(format!("{name} = {MISSING_NAME}"));
             }
         }
-        // A value may be called "other" itself.
+        // A value may itself be "other".
         let mut taken = HashSet::new();
         for name in &mut names {
             let mut candidate = name.clone();
@@ -207,13 +208,13 @@ impl Encoding {
         names
     }
 
-    /// Number of features.
+    /// Returns the number of features.
     pub fn features(&self) -> usize {
         self.columns.iter().map(Column::width).sum()
     }
 
-    /// The rows of a table as numbers, zeros not stored, and sentences that a user should see. Columns are found by name;
-    /// others than the encoding's are ignored.
+    /// Encodes the rows of a table as numbers, without storing zeros. Also returns messages for the user. Columns are found by
+    /// name; columns that are not in the encoding are ignored.
     pub fn encode(&self, table: &Table) -> Result<(Matrix, Vec<String>)> {
         let (mut coders, mut absent, mut first) = (vec![], vec![], 0);
         for column in &self.columns {
@@ -246,14 +247,14 @@ impl Encoding {
     }
 }
 
-/// Encodes the cells of one column.
+/// Encoder of the cells of one column.
 struct Coder<'a> {
     name: &'a str,
-    /// Place in the table.
+    /// Index in the table.
     column: usize,
     kind: Kind<'a>,
     missing: Option<u32>,
-    /// Missing cells for which there is no feature.
+    /// Number of missing cells for which there is no feature.
     unseen_missing: usize,
 }
 
@@ -266,14 +267,14 @@ enum Kind<'a> {
     Category {
         ids: HashMap<&'a str, u32>,
         other: Option<u32>,
-        /// Rows with a value for which there is no feature, and a few such values.
+        /// Number of rows with a value for which there is no feature, and some of these values.
         unseen: usize,
         examples: BTreeSet<String>,
     },
 }
 
 impl<'a> Coder<'a> {
-    /// `first` is the first feature of the column.
+    /// Returns an encoder; `first` is the first feature of the column.
     fn new(column: &'a Column, place: usize, first: usize) -> Self {
         let first = first as u32;
         let (kind, missing, next) = match column {
@@ -290,7 +291,7 @@ impl<'a> Coder<'a> {
         Coder { name: column.name(), column: place, kind, missing: missing.then_some(next), unseen_missing: 0 }
     }
 
-    /// The feature that a cell sets, if any, and its value.
+    /// Returns the feature that a cell sets, if any, and its value.
     fn code(&mut self, text: &str) -> Result<Option<(u32, f64)>, String> {
         let is_missing = match &mut self.kind {
             Kind::Number { id, mean, deviation } => match cell(text) {
@@ -397,14 +398,14 @@ fn learn_numbers(table: &Table, j: usize, numbers: &[f64], missing: usize) -> Re
     let name = &table.names()[j];
     let (low, high) = numbers.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), &v| (a.min(v), b.max(v)));
     if low == high {
-        // One number and missing cells: which of the two it is can tell something.
+        // With one number and missing cells, whether a cell is missing can be informative.
         return if missing > 0 { learn_category(table, j) } else { Ok(Learned::Dropped("all its cells are the same".into())) };
     }
     let counts_up = || numbers.windows(2).all(|v| v[0] < v[1]) && numbers.iter().all(|v| v.fract() == 0.0);
     if missing == 0 && numbers.len() > FEW_ROWS && high - low < 2.0 * numbers.len() as f64 && counts_up() {
         return Ok(Learned::Dropped("it counts up from row to row, as row numbers do".into()));
     }
-    // Scaled by the power of two in the largest number, so that squares stay in range and nothing is rounded.
+    // Scaled by the power of two in the largest number, so that squares stay in range without rounding.
     let largest = low.abs().max(high.abs()).max(f64::MIN_POSITIVE);
     let (scale, n) = (f64::from_bits(largest.to_bits() & f64::INFINITY.to_bits()), numbers.len() as f64);
     let mean = numbers.iter().map(|v| v / scale).sum::<f64>() / n;
@@ -422,7 +423,7 @@ fn learn_numbers(table: &Table, j: usize, numbers: &[f64], missing: usize) -> Re
 fn learn_category(table: &Table, j: usize) -> Result<Learned> {
     let name = &table.names()[j];
     let rows = table.rows();
-    // Rows with each value, and the first of them.
+    // Number of rows with each value, and the first of them.
     let mut levels: HashMap<&str, (usize, usize)> = HashMap::new();
     let mut missing = 0;
     for i in 0..rows {
@@ -475,7 +476,7 @@ fn learn_category(table: &Table, j: usize) -> Result<Learned> {
     Ok(Learned::Kept(Column::Category { name: name.clone(), levels: kept, other, missing: missing > 0 }))
 }
 
-/// A column is taken for dates if more than half of its cells are.
+/// Rejects a column of dates: one with dates in more than half of its cells.
 fn refuse_dates(table: &Table, name: &str, levels: &HashMap<&str, (usize, usize)>, present: usize) -> Result<()> {
     let dates = || levels.iter().filter(|(text, _)| is_date(text));
     let count: usize = dates().map(|(_, (count, _))| count).sum();
@@ -494,7 +495,7 @@ fn no_number(kind: Cell) -> &'static str {
     if kind == Cell::NotFinite { "is not a finite number" } else { "is not a number" }
 }
 
-/// A name or cell for a message.
+/// Quotes a name or cell for a message.
 fn quote(text: &str) -> String {
     format!("'{}'", show(text.as_bytes()))
 }
@@ -503,7 +504,7 @@ fn rows_of(n: usize) -> String {
     if n == 1 { "1 row".into() } else { format!("{} rows", thousands(n)) }
 }
 
-/// The option that leaves a column out, as it can be typed.
+/// Returns the option that excludes a column, quoted for a shell.
 fn leave_out(name: &str) -> String {
     let plain = name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c));
     if plain { format!("--leave-out {name}") } else { format!("--leave-out {}", quote(name)) }
@@ -516,7 +517,7 @@ mod tests {
     use crate::testing::runner;
     use proptest::prelude::*;
 
-    /// A table with one column of interest, and another that is numbers.
+    /// Returns a table with one column under test and a column of numbers.
     pub(super) fn table(name: &str, cells: &[&str]) -> Table {
         let mut table = Table::new([name, "z"]);
         for (i, cell) in cells.iter().enumerate() {
@@ -538,7 +539,7 @@ mod tests {
         learn(cells).unwrap_err().to_string()
     }
 
-    /// The reason for which a column is dropped.
+    /// Returns the reason why a column is dropped.
     fn dropped(cells: &[&str]) -> String {
         let (encoding, notes) = Encoding::learn(&table("x", cells), "x", &[]).unwrap();
         assert!(notes.is_empty() && encoding.names() == ["z"]);
@@ -581,12 +582,12 @@ mod tests {
         for (row, wanted) in rows.iter().zip([[-1.0 / d, 0.0], [0.0, 1.0], [1.0 / d, 0.0], [0.0, 1.0], [0.0, 0.0]]) {
             assert!(row.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-15), "{rows:?}");
         }
-        // Squares of these numbers are out of range.
+        // Squares of these numbers overflow or underflow.
         for cells in [["1e200", "3e200"], ["-1e308", "1e308"], ["1e-300", "3e-300"]] {
             let rows = encoded(&cells).1;
             assert!((rows[0][0] + 1.0).abs() < 1e-15 && (rows[1][0] - 1.0).abs() < 1e-15, "{cells:?} {rows:?}");
         }
-        // One number and missing cells are two values.
+        // One number and missing cells count as two values.
         let (names, rows) = encoded(&["5", "", "5"]);
         assert_eq!(
             (names, rows),
@@ -599,13 +600,13 @@ mod tests {
         let (names, rows) = encoded(&["b", "a", "?", "b", "1"]);
         assert_eq!(names, ["x = 1", "x = a", "x = b", "x = missing"]);
         assert_eq!(rows.concat(), [0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 1, 0, 0, 0].map(f64::from));
-        // Rare values go together: below 1% of the rows, and below 10 rows from 1,000 on.
+        // Rare values are merged: below 1% of the rows, and below 10 rows in tables of 1,000 rows or more.
         let names = |parts: &[(&str, usize)]| learn(&repeat(parts)).unwrap().0.names();
         assert_eq!(names(&[("a", 200), ("b", 97), ("c", 2), ("d", 1)]), ["x = a", "x = b", "x = other"]);
         assert_eq!(names(&[("a", 200), ("b", 97), ("c", 3)]), ["x = a", "x = b", "x = c"]);
         assert_eq!(names(&[("a", 1200), ("b", 10), ("c", 9)]), ["x = a", "x = b", "x = other"]);
         assert_eq!(names(&[("a", 200_000), ("b", 10), ("c", 9)]), ["x = a", "x = b", "x = other"]);
-        // Names stay apart when a value is called as a feature of ours.
+        // Names stay distinct if a value equals the name of a generated feature.
         let parts = [("other", 200), ("missing", 200), ("", 200), ("c", 1)];
         assert_eq!(names(&parts), ["x = missing", "x = other", "x = other (2)", "x = missing (2)"]);
     }
@@ -673,7 +674,7 @@ mod tests {
         let few = |numbers: usize| learn(&[repeat(&[("1", 5), ("2", numbers - 5)]), vec!["x"]].concat());
         assert!(few(50).unwrap_err().to_string().contains("although the other 50 cells"));
         assert!(few(49).is_ok());
-        // An infinity is a slip wherever everything else is a number.
+        // An infinity is an error where every other cell is a number.
         assert_eq!(
             error(&["1", "2", "inf"]),
             "the table, line 4: 'inf' is not a finite number, although the other 2 cells of column 'x' are"
@@ -743,7 +744,7 @@ mod tests {
         let (narrow, _) = Encoding::learn(&read("a,y\n1e-9,0\n2e-9,1\n"), "y", &[]).unwrap();
         let far = narrow.encode(&read("a,y\n1e-9,0\n1e300,1\n")).unwrap_err().to_string();
         assert!(far.starts_with("my.csv, line 3: '1e300' in column 'a' is too far"), "{far}");
-        // Values that are met for the first time count as other, where there is such a feature.
+        // Values that were not in the training table count as other, if there is such a feature.
         let (encoding, _) = learn(&repeat(&[("a", 200), ("b", 200), ("c", 1)])).unwrap();
         let (rows, notes) = encoding.encode(&table("x", &["new", "c", "a"])).unwrap();
         assert_eq!((dense(&rows).concat(), notes.len()), ([0, 0, 1, 0, 0, 1, 1, 0, 0].map(f64::from).to_vec(), 0));
@@ -794,7 +795,7 @@ mod tests {
         for name in ["workclass = Private", "workclass = missing", "sex = Female", "native-country = other"] {
             assert!(names.iter().any(|n| n == name), "{name}");
         }
-        // All values but Holand-Netherlands, which one row has.
+        // All values but Holand-Netherlands, which occurs in one row.
         assert_eq!(names.len(), 6 + (8 + 1) + 16 + 7 + (14 + 1) + 6 + 5 + 2 + (41 + 1));
         let (rows, notes) = encoding.encode(&table).unwrap();
         assert!(notes.is_empty());
@@ -804,7 +805,7 @@ mod tests {
         assert_eq!(groups.of_row.iter().filter(|k| **k == 0).count(), 16_192);
     }
 
-    /// Rows of a random table: numbers, words, and numbers with gaps and words with gaps.
+    /// Generates rows of a random table: numbers, words, numbers with missing cells and words with missing cells.
     fn random_rows() -> impl Strategy<Value = Vec<[String; 4]>> {
         let any_number = || prop_oneof![any::<i16>().prop_map(|v| v.to_string()), (-1e6..1e6_f64).prop_map(|v| v.to_string())];
         let word = "[a-cé\",; ]{1,2}";
@@ -812,7 +813,7 @@ mod tests {
         prop::collection::vec(row.prop_map(|(a, b, c, d)| [a, b, c, d]), 3..40)
     }
 
-    /// The rows under names, with the columns in this order.
+    /// Returns the rows as a table with the columns in this order.
     fn arranged(rows: &[[String; 4]], order: &[usize]) -> Table {
         let mut table = Table::new(order.iter().map(|j| ["p", "q", "r", "s"][*j]).chain(["y"]));
         for (i, row) in rows.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a run needs besides its problem: start, solver, options and metrics.
+//! Setup of a run on its problem: start, solver, options and metrics.
 
 use std::path::Path;
 
@@ -15,23 +15,23 @@ use crate::{Result, bilevel};
 
 /// Solver, start and options of a run.
 pub struct RunSetup {
-    /// The starting point.
+    /// Starting point.
     pub start: Vec<f64>,
-    /// The solver.
+    /// Solver.
     pub solver: AnySolver,
     /// Description of the settings of the solver and of the record. A checkpoint written with different settings is rejected.
     pub settings: String,
-    /// Options of the run, without a checkpoint and without a way to interrupt it. Their tolerance includes what the rows of a
-    /// bilevel problem are relaxed by.
+    /// Options of the run, without a checkpoint or an interrupt. Their feasibility tolerance includes the relaxation of the
+    /// rows of a bilevel problem.
     pub options: Options,
     /// Notes about the choice of the solver.
     pub notes: Vec<String>,
-    /// Tolerance of the rows of a bilevel problem, which are relaxed; 0 for all other problems.
+    /// Relaxation of the rows of a bilevel problem; 0 for all other problems.
     relaxed: f64,
 }
 
 impl RunSetup {
-    /// Certificates whose tolerance is no smaller than that of the run: a point that is feasible for one is feasible for both.
+    /// Raises the tolerance of the certificates to that of the run, so that a point is feasible for both or for neither.
     pub fn relax(&self, mut measures: Measures) -> Measures {
         if let Some(bounds) = &mut measures.bounds {
             bounds.feasibility = bounds.feasibility.max(self.relaxed);
@@ -40,12 +40,12 @@ impl RunSetup {
     }
 }
 
-/// Builds what a run of `spec` on its `instance` needs. Relative paths start at the directory of `file`.
+/// Sets up a run of `spec` on its `instance`. Relative paths start at the directory of `file`.
 pub fn equip(spec: &Spec, instance: &Instance, file: &Path) -> Result<RunSetup> {
     let problem = instance.problem.oracle();
     let certificate = spec.certificate()?;
     let start = start(spec, &instance.problem, base_of(file))?;
-    // A start outside the domain is moved into it before anything is measured there.
+    // A start outside the domain is projected onto it before anything is measured there.
     let mut inside = start.clone();
     problem.domain().project(&mut inside, &mut Warm::default())?;
     certificate.check(problem, &inside)?;
@@ -71,7 +71,7 @@ pub fn equip(spec: &Spec, instance: &Instance, file: &Path) -> Result<RunSetup> 
     Ok(setup)
 }
 
-/// The starting point of a run.
+/// Returns the starting point of a run.
 fn start(spec: &Spec, problem: &Problem, base: &Path) -> Result<Vec<f64>> {
     let model = match problem {
         Problem::Bilevel(bilevel) => return Ok(bilevel.prepared.start.clone()),
@@ -84,13 +84,13 @@ fn start(spec: &Spec, problem: &Problem, base: &Path) -> Result<Vec<f64>> {
         _ => spec.problem.named_start(model.dim(), problem.oracle().dim(), base)?,
     };
     match problem {
-        // Without a transport plan in the start, every row is paired with every other.
+        // If the start has no transport plan, every row is paired with every other.
         Problem::Joint(joint) if start.len() == model.dim() => Ok(joint.start(&start)?),
         _ => Ok(start),
     }
 }
 
-/// Hash of a point, for the description of settings.
+/// Hashes a point for the description of the settings.
 fn fingerprint(x: &[f64]) -> u64 {
     x.iter().fold(0xCBF2_9CE4_8422_2325, |h, v| (h ^ v.to_bits()).rotate_left(23).wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }

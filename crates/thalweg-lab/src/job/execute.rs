@@ -1,4 +1,4 @@
-//! Running an equipped problem.
+//! Execution of a job.
 
 use std::path::Path;
 
@@ -10,9 +10,9 @@ use crate::Result;
 use crate::data::catalogue::Options;
 use crate::spec::Spec;
 
-/// A spec with its data loaded and everything built.
+/// Spec with its data loaded and everything built.
 pub struct Job {
-    /// The problem.
+    /// Problem on its data.
     pub instance: Instance,
     /// Solver, start and options.
     pub setup: RunSetup,
@@ -27,7 +27,7 @@ impl Job {
         Ok(Job { instance, setup })
     }
 
-    /// Notes about the problem and the setup.
+    /// Returns the notes about the problem and the setup.
     pub fn notes(&self) -> impl Iterator<Item = &String> {
         self.instance.notes.iter().chain(&self.setup.notes)
     }

@@ -1,4 +1,4 @@
-//! The result of a run: the outcome, the same point on held-out rows, certificates, bounds and reference values, and the status.
+//! The result of a run: the outcome, its point on held-out rows, certificates, bounds, reference values, and the status.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,53 +14,54 @@ use crate::lenient;
 use crate::model::Reference;
 use crate::verdict::Status;
 
-/// A finished run, as the command prints it, the page shows it and the store keeps it.
+/// Finished run, as it is printed, shown on pages and stored.
 #[derive(Debug, Clone, Serialize)]
 pub struct Finished {
     /// Status of the result.
     pub status: Status,
-    /// The problem in words, with a hash of the data.
+    /// Description of the problem, with a hash of the data.
     pub problem: String,
     /// Notes about the data and the problem.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problem_notes: Vec<String>,
-    /// The bound of each constraint; its value in the outcome is relative to it.
+    /// Bound of each constraint. Constraint values in the outcome are relative to it.
     pub bounds: Vec<f64>,
-    /// The reference values that bounds, thresholds, domain and start were made from.
+    /// Reference values that bounds, thresholds, domain and start are computed from.
     pub references: Vec<Reference>,
-    /// The outcome of the run.
+    /// Outcome of the run.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// Pessimistic and optimistic value at the x of a bilevel problem.
     pub bilevel: Option<BilevelValue>,
-    /// The same terms at the model on the held-out rows.
+    /// The same terms at the returned model on the held-out rows.
     pub held_out: Option<Point>,
-    /// Near-stationarity of the returned point, if it was asked for.
+    /// Near-stationarity of the returned point, if requested.
     pub certificate: Option<Certificates>,
 }
 
-/// Near-stationarity of a point, in the forms that were asked for.
+/// Near-stationarity of a point, in the requested forms.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Certificates {
-    /// With bounds.
+    /// Proved bounds.
     #[serde(default)]
     pub bounds: Option<Certificate>,
-    /// By a switching subgradient run, without a bound on its error.
+    /// Estimate by a switching subgradient run, without a bound on its error.
     #[serde(default, alias = "ssg")]
     pub switching: Option<NearStationarity>,
-    /// Of a smoothed penalty, without a bound on its error.
+    /// Estimate for a smoothed penalty, without a bound on its error.
     #[serde(default)]
     pub penalised: Option<PenalisedStationarity>,
-    /// Why there is none.
+    /// Why there is no certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
-    /// Whether the run that was repeated for the certificates gave the same iterates, bit for bit.
+    /// Whether the run, repeated for the certificates, gave the same iterates bit for bit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<bool>,
 }
 
 impl Certificates {
-    /// Computes what `measures` asks for at `x`. An error is kept: a finished run is not lost because of it.
+    /// Computes the certificates that `measures` requests at `x`. An error is recorded in the result, so that the finished run
+    /// is not lost.
     pub fn compute(measures: &Measures, problem: &Problem, x: &[f64]) -> Self {
         match measures.take(problem.oracle(), x) {
             Ok(Measured { bounds, switching, penalised }) => {
@@ -70,36 +71,36 @@ impl Certificates {
         }
     }
 
-    /// No certificate, and why.
+    /// Returns an empty result with the reason.
     pub fn refused(reason: String) -> Self {
         Certificates { refused: Some(reason), ..Certificates::default() }
     }
 
-    /// Lower and upper bound on the distance of the proximal point, where there is a finite one.
+    /// Returns the lower and upper bound on the distance to the proximal point, if there is a finite one.
     pub fn interval(&self) -> Option<[f64; 2]> {
         let bounds = self.bounds.as_ref().filter(|bounds| bounds.upper.is_finite())?;
         Some([if bounds.lower.is_finite() { bounds.lower } else { 0.0 }, bounds.upper])
     }
 
-    /// Reads what the store has; old stores too.
+    /// Reads the JSON of the store, including that of older versions.
     pub fn from_json(value: &Value) -> serde_json::Result<Self> {
         lenient::read(value)
     }
 }
 
-/// Measures the returned point of a run: on held-out rows, against the certificates that were asked for, and, for a bilevel problem,
-/// against the worst and the best answer.
+/// Measures the returned point of a run: on held-out rows, with the requested certificates and, for a bilevel problem, at the
+/// worst and the best follower response.
 pub fn finish(instance: &Instance, setup: &RunSetup, mut outcome: Outcome) -> Finished {
     let problem = &instance.problem;
     let status = Status::of(&outcome.ended, outcome.point.feasible);
     let x = &outcome.point.x;
     let mut notes: Vec<String> = vec![];
-    // The run is over: what cannot be measured about its point becomes a note, and the point is not lost.
+    // The run is over: an error in a measurement becomes a note, so that the point is not lost.
     let held_out = instance.held_out.as_ref().and_then(|rows| {
         let measured = run::measure(rows, problem.of_model(x), setup.options.feasibility);
         measured.map_err(|e| notes.push(format!("the point was not measured on the held-out rows: {e}"))).ok()
     });
-    // Certificates can take longer than the run; after an interruption or a failure they are left out.
+    // Certificates can take longer than the run, so they are skipped after an interrupt or a failure.
     let ended = matches!(status, Status::Interrupted | Status::Failed);
     let measures = &setup.options.certificate;
     let certificate = (!measures.is_empty() && !ended).then(|| Certificates::compute(measures, problem, x));
@@ -127,7 +128,7 @@ pub fn finish(instance: &Instance, setup: &RunSetup, mut outcome: Outcome) -> Fi
     }
 }
 
-/// The part of a stored result that is not the outcome. Stores of old builds lack some of it.
+/// Part of a stored result besides the outcome. Older stores lack some of it.
 #[derive(Deserialize)]
 struct Rest {
     #[serde(default)]
@@ -147,18 +148,18 @@ struct Rest {
 }
 
 impl Finished {
-    /// Why the run ended, in words.
+    /// Describes why the run ended.
     pub fn message(&self) -> String {
         self.outcome.ended.to_string()
     }
 
-    /// The verdict in words.
+    /// Describes the verdict in a sentence.
     pub fn sentence(&self) -> String {
         self.outcome.ended.headline(self.outcome.point.feasible)
     }
 
-    /// The part that belongs into the JSON of the store: coordinates, recorded iterates, notes and times have columns of their own, and
-    /// without times a repeated run gives the same text.
+    /// Keeps the part that is stored as JSON. Coordinates, recorded iterates, notes and times have columns of their own;
+    /// without times, a repeated run gives the same text.
     pub fn for_store(mut self) -> Self {
         let o = &mut self.outcome;
         (o.trace, o.notes, o.seconds) = (vec![], vec![], 0.0);
@@ -168,7 +169,7 @@ impl Finished {
         self
     }
 
-    /// Reads what the store has; old stores too.
+    /// Reads the JSON of the store, including that of older versions.
     pub fn from_json(value: &Value) -> serde_json::Result<Self> {
         let outcome: Outcome = lenient::read(value)?;
         let Rest { problem, problem_notes, bounds, references, bilevel, held_out, certificate } = lenient::read(value)?;

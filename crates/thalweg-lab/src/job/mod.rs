@@ -1,6 +1,6 @@
-//! A job: one run from its spec to its result. [`pose()`] loads the data and builds the problem, [`equip()`] adds the solver, the
-//! start and the options, [`execute()`] runs, and [`finish()`] measures the returned point. The commands `solve`, `tradeoff` and
-//! `lab` are the callers; printing, pages and the store only read [`Finished`].
+//! A job: one run from its spec to its result. [`pose()`] loads the data and builds the problem, [`equip()`] adds the solver,
+//! the start and the options, [`execute()`] runs the solver, and [`finish()`] measures the returned point. The commands
+//! `solve`, `tradeoff` and `lab` call them; printing, pages and the store only read [`Finished`].
 
 mod equip;
 mod execute;

@@ -1,4 +1,4 @@
-//! From a spec to its problem: the data are loaded and divided, and the terms are built on them.
+//! Builds the problem of a spec: loads and splits the data, and builds the terms on them.
 
 use std::path::Path;
 
@@ -11,23 +11,23 @@ use crate::data::catalogue::{self, Loaded, Options};
 use crate::spec::{Divided, Plan, Spec, base_of, number, read_numbers, wrong};
 use crate::{Error, Result};
 
-/// The problem of a spec on its data, without solver and options.
+/// Problem of a spec on its data, without solver and options.
 pub struct Instance {
-    /// The problem on the training rows.
+    /// Problem on the training rows.
     pub problem: Problem,
     /// The same terms on the held-out rows.
     pub held_out: Option<Learning>,
-    /// The same terms on the validation rows, for choosing between settings.
+    /// The same terms on the validation rows, for choosing settings.
     pub validation: Option<Learning>,
     /// sha256 of the data's text, compressed or not.
     pub fingerprint: String,
-    /// Name of the data for people.
+    /// Displayed name of the data.
     pub data_name: String,
     /// Notes about the data and the problem.
     pub notes: Vec<String>,
 }
 
-/// The problem of a spec. Its first variables are those of the model.
+/// Problem of a spec. Its first variables are those of the model.
 pub enum Problem {
     /// Terms of a model.
     Model(Box<Learning>),
@@ -40,7 +40,7 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// The functions that solvers and certificates evaluate.
+    /// Returns the oracle that solvers and certificates evaluate.
     pub fn oracle(&self) -> &dyn Subgradients {
         match self {
             Problem::Model(problem) => &**problem,
@@ -50,7 +50,7 @@ impl Problem {
         }
     }
 
-    /// The bound of constraint `j`; constraint values are relative to it.
+    /// Returns the bound of constraint `j`; constraint values are relative to it.
     pub fn bound(&self, j: usize) -> f64 {
         match self {
             Problem::Many(problem) => problem.bound(),
@@ -58,8 +58,8 @@ impl Problem {
         }
     }
 
-    /// The model of a problem whose bounds can be moved or certified one by one. Families of constraints, which share one bound, and
-    /// bilevel problems are refused.
+    /// Returns the model of a problem whose bounds can be changed or certified one by one. Families of constraints, which share
+    /// one bound, and bilevel problems are rejected.
     pub(crate) fn terms(&self, command: &str) -> Result<&Learning> {
         match self {
             Problem::Many(problem) => Err(Error::Request(format!(
@@ -74,7 +74,7 @@ impl Problem {
         }
     }
 
-    /// The model with its rows, bounds and reference values; `None` for a bilevel problem.
+    /// Returns the model with its rows, bounds and reference values; `None` for a bilevel problem.
     pub fn model(&self) -> Option<&Learning> {
         match self {
             Problem::Model(problem) => Some(problem),
@@ -84,12 +84,12 @@ impl Problem {
         }
     }
 
-    /// The reference values of the model.
+    /// Returns the reference values of the model.
     pub fn references(&self) -> &[Best] {
         self.model().map_or(&[], Learning::references)
     }
 
-    /// As [`Problem::model`], to change bounds.
+    /// Returns [`Problem::model`] for changing its bounds.
     pub fn model_mut(&mut self) -> Option<&mut Learning> {
         match self {
             Problem::Model(problem) => Some(problem),
@@ -99,13 +99,14 @@ impl Problem {
         }
     }
 
-    /// The model part of a point: a joint problem appends the transport plan.
+    /// Returns the model part of a point; a joint problem appends the transport plan.
     pub fn of_model<'x>(&self, x: &'x [f64]) -> &'x [f64] {
         self.model().and_then(|model| x.get(..model.dim())).unwrap_or(x)
     }
 }
 
-/// Loads the data of a spec and builds its problem. Relative paths start at the directory of `file`, where the spec came from.
+/// Loads the data of a spec and builds its problem. Relative paths start at the directory of `file`, which the spec was read
+/// from.
 pub fn pose(spec: &Spec, file: &Path, options: &Options) -> Result<Instance> {
     let loaded = match spec.data.bilevel {
         Some(_) => None,
@@ -114,8 +115,8 @@ pub fn pose(spec: &Spec, file: &Path, options: &Options) -> Result<Instance> {
     pose_loaded(spec, file, options, loaded, &[])
 }
 
-/// As [`pose()`], with data that are loaded already (`None` for a bilevel problem, which brings its own) and with reference values that
-/// are known from the same problem on the same rows.
+/// Builds the problem as [`pose()`] does, from loaded data (`None` for a bilevel problem, which includes its own) and with
+/// known reference values of the same problem on the same rows.
 pub fn pose_loaded(spec: &Spec, file: &Path, options: &Options, loaded: Option<Loaded>, references: &[Best]) -> Result<Instance> {
     if let Some(named) = spec.bilevel()? {
         return pose_bilevel(spec, &named, file, options);
@@ -130,7 +131,7 @@ pub fn pose_loaded(spec: &Spec, file: &Path, options: &Options, loaded: Option<L
         let builder = spec.problem.builder(data, &measured)?.split(split).equal_groups(equal);
         Ok(builder.references(references.to_vec()).build()?)
     };
-    // A family has constraints on all rows.
+    // A family has constraints on all rows, so they are shared.
     let split = if family.is_some() { Split::Shared } else { spec.data.split()? };
     let model = build(data, split, spec.data.equal_groups()?, references)?;
     notes.extend(model.references().iter().map(ToString::to_string));

@@ -1,4 +1,5 @@
-//! Which cell of a solver's grid is kept on a data set, from the recorded iterates of its runs. The rule is the spec's `tune`.
+//! Selects the cell of a solver's grid on a data set from the recorded iterates of its runs, by the rule in the spec's
+//! `tune`.
 
 use super::experiment::{After, By, FeasibilityRule, Tune};
 use super::store::Curve;
@@ -6,15 +7,15 @@ use super::store::Curve;
 /// Values of a run at the iterate where cells are compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
-    /// What is to be smallest; infinite if there is no such number.
+    /// Value to minimise; infinite if there is none.
     pub value: f64,
-    /// The largest constraint there; minus infinity without constraints.
+    /// Largest constraint value; minus infinity without constraints.
     pub violation: f64,
-    /// It satisfies every constraint.
+    /// Whether every constraint is satisfied.
     pub kept: bool,
 }
 
-/// Values of a run at that iterate; none if it has no recorded iterate.
+/// Returns the values of a run at that iterate; `None` if the run has no recorded iterate.
 pub fn summarise(curves: &[Curve], tune: &Tune) -> Option<Summary> {
     let column = |name: &str| curves.iter().find(|c| c.name == name && c.role != "gauge").map(|c| c.numbers.as_slice());
     let last = last_within(curves, &tune.after)?;
@@ -44,7 +45,7 @@ pub fn summarise(curves: &[Curve], tune: &Tune) -> Option<Summary> {
     })
 }
 
-/// The last recorded iterate within all limits.
+/// Finds the last recorded iterate within all limits.
 fn last_within(curves: &[Curve], after: &After) -> Option<usize> {
     let axis = |name: &str| curves.iter().find(|c| c.role == "axis" && c.name == name).map(|c| c.numbers.as_slice());
     let (iterations, seconds) = (axis("iterations")?, axis("seconds")?);
@@ -57,11 +58,12 @@ fn last_within(curves: &[Curve], after: &After) -> Option<usize> {
     (0..iterations.len()).rev().find(|&i| within(i))
 }
 
-/// The cell to keep, from what its runs show for each seed (none for a run that failed), and a sentence if none deserves it.
+/// Selects a cell from the summaries of its runs, one for each seed (`None` for a failed run). Also returns a sentence if
+/// no cell qualifies.
 pub fn choose(cells: &[Vec<Option<Summary>>]) -> (usize, Option<&'static str>) {
     let whole = |c: &usize| !cells[*c].is_empty() && cells[*c].iter().all(Option::is_some);
     let of = |c: usize, get: fn(&Summary) -> f64| median(cells[c].iter().flatten().map(get).collect());
-    // A cell competes if at least half of its seeds do.
+    // A cell qualifies if at least half of its seeds do.
     let kept = |c: &usize| 2 * cells[*c].iter().flatten().filter(|s| s.kept).count() >= cells[*c].len();
     let best = |among: Vec<usize>, get: fn(&Summary) -> f64| among.into_iter().min_by(|&a, &b| of(a, get).total_cmp(&of(b, get)));
     let finished: Vec<usize> = (0..cells.len()).filter(whole).collect();
@@ -75,7 +77,7 @@ pub fn choose(cells: &[Vec<Option<Summary>>]) -> (usize, Option<&'static str>) {
     (0, Some("every cell failed; the first was chosen"))
 }
 
-/// The middle of some numbers, of an even number the lower one.
+/// Returns the median, the lower of the two middle numbers for an even count.
 fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     numbers.get(numbers.len().saturating_sub(1) / 2).copied().unwrap_or(f64::INFINITY)
@@ -101,7 +103,7 @@ mod tests {
             column("value", "objective", &|_, row| row.0),
             column("value", "violation", &|_, row| row.1),
             column("value", "feasible", &|_, row| row.2),
-            // A measured quantity of the same name is not looked at.
+            // A metric of the same name is ignored.
             column("gauge", "objective", &|_, _| -100.0),
         ]
     }
@@ -127,7 +129,8 @@ mod tests {
         assert_eq!(summarise(&curves(&[]), &tune("")), None);
     }
 
-    /// The accuracy on validation rows is to be largest; a constraint of that name, or accuracy elsewhere, is not looked at.
+    /// Tests that the largest accuracy on validation rows is selected; a constraint of that name and other accuracies are
+    /// ignored.
     #[test]
     fn a_run_can_be_looked_at_on_the_validation_rows() {
         let rows = [(5.0, 1.0, 0.0), (4.0, -1.0, 1.0), (3.0, -0.5, 1.0)];
@@ -150,7 +153,7 @@ mod tests {
         assert_eq!(seen(&[0.5, 0.9, f64::NAN], "").value, f64::INFINITY);
         let without = summarise(&curves(&rows), &tune("by = 'validation'")).unwrap();
         assert_eq!(without.value, f64::INFINITY);
-        // Of three cells the most accurate is kept, and one that has no number is not.
+        // The most accurate of three cells is selected; a cell without a number is not.
         let cells: Vec<_> = [[0.5, 0.5, 0.7], [0.5, 0.5, 0.8], [0.5, 0.5, f64::NAN]].map(|n| vec![Some(seen(&n, ""))]).into();
         assert_eq!(choose(&cells), (1, None));
     }
@@ -169,7 +172,7 @@ mod tests {
         assert!(cell == 1 && note.is_some_and(|n| n.starts_with("no cell satisfied")));
         let (cell, note) = choose(&[vec![None], vec![None]]);
         assert!(cell == 0 && note.is_some_and(|n| n.starts_with("every cell failed")));
-        // Something that is no number never wins.
+        // A value that is not a number is never selected.
         assert_eq!(choose(&[vec![seen(f64::INFINITY, true)], vec![seen(7.0, true)]]), (1, None));
     }
 }

@@ -1,4 +1,4 @@
-//! One task of an experiment: a run, or the certificates of a finished run, from the problem to the store.
+//! Executes one task of an experiment, from the problem to the store: a run, or the certificates of a finished run.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,11 +19,12 @@ use crate::job::{Certificates, Finished, Instance, RunSetup, equip, execute, fin
 use crate::verdict::Status;
 use crate::{Error, Result, console};
 
-/// Time between two reports of progress.
+/// Interval between two progress reports.
 const REPORT: Duration = Duration::from_millis(200);
 
 impl Scheduler<'_> {
-    /// Does a task and stores its result. Returns a summary; `None` if it was interrupted, an error only if the store fails.
+    /// Executes a task and stores its result. Returns a summary, or `None` if the task was interrupted. Fails only if the
+    /// store does.
     pub(super) fn execute(&self, worker: usize, task: &Task) -> Result<Option<String>> {
         let mut progress = Reporter { watch: self.watch, worker, share_sent: Instant::now(), state_sent: Instant::now() };
         let file = self.owner.file(&format!("{}.save", task.key));
@@ -52,13 +53,13 @@ impl Scheduler<'_> {
                 format!("refused: {reason}")
             }
         };
-        // The checkpoint is of no more use, nor is one that was being written when a process was killed.
+        // Remove the checkpoint, and any partial one left by a killed process.
         let _ = std::fs::remove_file(&file);
         let _ = std::fs::remove_file(self.owner.file(&format!("{}.save.part", task.key)));
         Ok(Some(words))
     }
 
-    /// Minimises, continuing from a checkpoint if there is a good one.
+    /// Runs the solver, from a checkpoint if a valid one exists.
     fn minimize(
         &self,
         task: &Task,
@@ -75,7 +76,7 @@ impl Scheduler<'_> {
         setup.options.checkpoint = Some(checkpoint(file.exists()));
         let mut outcome = execute(instance, setup, watch);
         if let (Err(thalweg::Error::Checkpoint(_)), true) = (&outcome, file.exists()) {
-            // A checkpoint of another build, or a damaged one: the run starts again.
+            // The checkpoint is damaged or from another build, so the run starts again.
             setup.options.checkpoint = Some(checkpoint(false));
             outcome = execute(instance, setup, watch);
         }
@@ -83,13 +84,13 @@ impl Scheduler<'_> {
         if outcome.ended == StopReason::Interrupted {
             return Err(Stopped::Interrupted);
         }
-        // A run that was continued has the same result as one that was not.
+        // A continued run has the same result as an uninterrupted one.
         outcome.notes.retain(|note| !matches!(note, Note::Continued { .. }));
         outcome.notes.splice(0..0, setup.notes.iter().cloned().map(Note::from));
         Ok(outcome)
     }
 
-    /// Makes a run and stores it.
+    /// Executes a run and stores it.
     fn run(&self, task: &Task, file: &Path, watch: &mut Reporter) -> Result<String, Stopped> {
         let refuse = |e: Error| Stopped::Refused(e.to_string());
         let instance = self.problem(task).map_err(Stopped::Refused)?;
@@ -106,7 +107,7 @@ impl Scheduler<'_> {
         })
     }
 
-    /// A finished run as a row of the store.
+    /// Converts a finished run to a row of the store.
     fn stored(&self, task: &Task, instance: &Instance, finished: Finished) -> Result<StoredRun> {
         let finite = |v: f64| Some(v).filter(|v| v.is_finite());
         let o = &finished.outcome;
@@ -121,7 +122,7 @@ impl Scheduler<'_> {
             passes_g: o.passes.constraints,
             samples: o.counts.samples(),
             seconds: o.seconds,
-            // A transport plan can have millions of entries; repeating the run gives it.
+            // A transport plan can have millions of entries; repeating the run restores it.
             point: Some(instance.problem.of_model(&o.point.x).to_vec()),
             notes: o.notes.clone(),
             data_hash: instance.fingerprint.clone(),
@@ -130,12 +131,12 @@ impl Scheduler<'_> {
         })
     }
 
-    /// A run that could not start.
+    /// Returns the row of a run that could not start.
     fn refused(&self, task: &Task, reason: &str) -> Result<StoredRun> {
         Ok(StoredRun { ended: reason.into(), ..self.empty_run(task)? })
     }
 
-    /// A row of the store without a result.
+    /// Returns a row of the store without a result.
     fn empty_run(&self, task: &Task) -> Result<StoredRun> {
         let method = task.grid_run.table.get("solver").and_then(|s| s.get("name")).and_then(toml::Value::as_str);
         Ok(StoredRun {
@@ -162,7 +163,7 @@ impl Scheduler<'_> {
         })
     }
 
-    /// Repeats a run, which gives the same iterates, and certifies some of them.
+    /// Repeats a run, which reproduces its iterates, and certifies some of them.
     fn certify(&self, task: &Task, file: &Path, watch: &mut Reporter) -> Result<String, Stopped> {
         let refuse = |e: Error| Stopped::Refused(e.to_string());
         let begun = Instant::now();
@@ -185,7 +186,7 @@ impl Scheduler<'_> {
             ..setup.options
         };
         let outcome = self.minimize(task, &instance, &mut setup, file, watch)?;
-        // The store has the model part of the point, which is all of it in most problems.
+        // The store holds the model part of the point, which is all of it in most problems.
         let whole = |x: &&Vec<f64>| x.len() == instance.problem.oracle().dim();
         let point = stored.point.as_ref().filter(whole).unwrap_or(&outcome.point.x);
         let curves = curves(&outcome, &[]);
@@ -205,14 +206,14 @@ enum Stopped {
     Store(Error),
 }
 
-/// Iterates from the first to the last, evenly spaced: as many intervals as points are asked for.
+/// Returns evenly spaced iterations from the first to the last, with `points` intervals.
 fn even(last: u64, points: u64) -> Vec<u64> {
     let mut at: Vec<u64> = (0..=points).map(|i| (u128::from(last) * u128::from(i) / u128::from(points)) as u64).collect();
     at.dedup();
     at
 }
 
-/// Whether two curves agree bit for bit where they have the same iterates.
+/// Returns whether two curves agree bit for bit at their common iterates.
 fn repeats(recorded: &[Curve], again: &[Curve]) -> bool {
     let column =
         |curves: &[Curve], name: &str| curves.iter().find(|c| c.name == name).map_or_else(Vec::new, |c| c.numbers.clone());
@@ -225,7 +226,7 @@ fn repeats(recorded: &[Curve], again: &[Curve]) -> bool {
     pairs.all(|(t, f)| known.get(&t.to_bits()).is_none_or(|bits| *bits == f.to_bits()))
 }
 
-/// A trace by columns.
+/// Converts a trace to columns.
 fn curves(outcome: &Outcome, metrics: &[String]) -> Vec<Curve> {
     let rows = &outcome.trace;
     let mut curves = vec![];
@@ -262,7 +263,7 @@ fn curves(outcome: &Outcome, metrics: &[String]) -> Vec<Curve> {
     for (name, get) in optional.into_iter().filter(|(_, get)| rows.iter().any(|r| get(r).is_some())) {
         column("value", name, &|r| get(r).unwrap_or(f64::NAN));
     }
-    // Of very many constraints a row has none.
+    // Rows list no constraints if there are very many.
     for (j, c) in constraints.iter().enumerate().filter(|_| total <= run::MAX_LISTED_CONSTRAINTS) {
         column("constraint", &c.name, &|r| r.constraints.get(j).copied().unwrap_or(f64::NAN));
     }
@@ -272,11 +273,11 @@ fn curves(outcome: &Outcome, metrics: &[String]) -> Vec<Curve> {
     curves
 }
 
-/// Forwards the progress of a run, no more often than a person can read.
+/// Observer that forwards the progress of a run at a readable rate.
 struct Reporter<'a> {
     watch: &'a dyn Watch,
     worker: usize,
-    /// When the share was last sent, and when the state of an iterate.
+    /// When the completed share and the state of an iterate were last sent.
     share_sent: Instant,
     state_sent: Instant,
 }

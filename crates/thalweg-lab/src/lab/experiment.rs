@@ -1,5 +1,5 @@
-//! An experiment as it is written, and the runs that it stands for. It is a spec of `thalweg solve` in which data, problem and
-//! solver may be several, and any setting of a solver a list; each run is such a spec again.
+//! An experiment file and the runs it describes. It is a spec of `thalweg solve` that may have several data sets,
+//! problems and solvers, and lists for the settings of a solver. Each run is again a spec of `thalweg solve`.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::spec::settings;
 
 use crate::{Error, Result};
 
-/// Keys of an experiment, those of [`Spec`] among them.
+/// Keys of an experiment, including those of [`Spec`].
 const KEYS: [&str; 18] = [
     "name",
     "title",
@@ -41,72 +41,72 @@ const KEYS: [&str; 18] = [
 /// Keys of `[quick]` that replace, or for tables extend, those of the experiment.
 const QUICK: [&str; 11] =
     ["seed", "seeds", "threads", "feasibility", "certificate", "measure", "budget", "record", "stop", "tune", "data"];
-/// Keys with which a data set, and a solver, replaces those of the experiment.
+/// Keys of a data set or a solver that replace those of the experiment.
 const OF_DATA: [&str; 4] = ["budget", "record", "stop", "certificate"];
 const OF_SOLVER: [&str; 4] = ["budget", "record", "stop", "repair"];
-/// The most runs of an experiment; more are a slip of the pen.
+/// Maximum number of runs of an experiment; a larger number is taken for a typing error.
 pub(super) const MOST: usize = 100_000;
 
-/// An experiment, checked as far as that is possible without data.
+/// Experiment, checked as far as possible without data.
 #[derive(Debug, Clone)]
 pub struct Experiment {
-    /// What the store calls it.
+    /// Name in the store.
     pub name: String,
     /// Heading of its report.
     pub title: String,
-    /// What it is about, in a paragraph.
+    /// Description in one paragraph.
     pub about: String,
-    /// Where it came from: relative paths start there.
+    /// File it was read from. Relative paths start at its directory.
     pub file: PathBuf,
-    /// As it was written.
+    /// Text of the file.
     pub text: String,
-    /// The data sets.
+    /// Data sets.
     pub data: Vec<Named>,
-    /// The problems on each of them.
+    /// Problems on each data set.
     pub problems: Vec<Named>,
-    /// The solvers, each with its grid.
+    /// Solvers, each with its grid.
     pub solvers: Vec<Solver>,
-    /// The seeds of every cell that is kept.
+    /// Random seeds of every selected cell.
     pub seeds: Vec<u64>,
-    /// Threads of one run.
+    /// Number of threads of one run.
     pub threads: usize,
-    /// How a cell is chosen for each solver; without it all are kept.
+    /// How a cell is selected for each solver. Without it, all cells are selected.
     pub tune: Option<Tune>,
-    /// Iterates of kept cells that are certified afterwards.
+    /// Iterates of selected cells to certify afterwards.
     pub certified: Option<Certified>,
-    /// Keys of every run's spec.
+    /// Keys common to the specs of all runs.
     pub(super) common: Table,
 }
 
-/// A data set or a problem.
+/// Data set or problem.
 #[derive(Debug, Clone)]
 pub struct Named {
-    /// Its label.
+    /// Label.
     pub label: String,
-    /// Its table in the spec of a run.
+    /// Table in the spec of a run.
     pub table: Table,
-    /// For data: what they stand in for, and why.
+    /// For data: the data set it stands in for, and why.
     pub stand_in: Option<String>,
     /// For data: tables that replace those of the experiment.
     pub(super) own: Table,
 }
 
-/// A solver with its grid.
+/// Solver with its grid.
 #[derive(Debug, Clone)]
 pub struct Solver {
-    /// Its label.
+    /// Label.
     pub label: String,
-    /// The cells of the grid.
+    /// Cells of the grid.
     pub cells: Vec<Cell>,
-    /// Labels of the data sets that it runs on; all if none are given.
+    /// Labels of the data sets that it runs on; all if `None`.
     pub(super) on: Option<Vec<String>>,
-    /// Passes of objective and constraints per iteration as a publication counts them.
+    /// Passes of objective and constraints per iteration, as counted in a publication.
     pub published: Option<[f64; 2]>,
     /// Tables that replace those of the experiment and of the data.
     pub(super) own: Table,
 }
 
-/// How a publication counts the passes of its method, as it is written.
+/// Passes of a method as counted in a publication, in the form written in the file.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Published {
@@ -116,7 +116,7 @@ struct Published {
 }
 
 impl Published {
-    /// Passes of objective and constraints per iteration.
+    /// Returns the passes of objective and constraints per iteration.
     fn rate(self) -> Result<[f64; 2]> {
         let per = self.per.unwrap_or(1.0);
         if !per.is_finite() || per <= 0.0 {
@@ -133,56 +133,57 @@ impl Published {
     }
 }
 
-/// One choice of settings.
+/// One combination of settings.
 #[derive(Debug, Clone)]
 pub struct Cell {
-    /// The settings that were written as lists: "eta = 0.001, tol = 1e-5".
+    /// Settings that were written as lists: "eta = 0.001, tol = 1e-5".
     pub words: String,
-    /// Its table in the spec of a run.
+    /// Table in the spec of a run.
     pub(super) table: Table,
 }
 
-/// How the cell of a solver is chosen on a data set.
+/// How the cell of a solver is selected on a data set.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tune {
-    /// What is to be smallest, in the median over seeds.
+    /// Criterion, compared by its median over seeds.
     #[serde(default)]
     pub by: By,
-    /// Which cells compete: those that keep the constraints (true), keep them within a number, or all (false).
+    /// Which cells qualify: those that satisfy the constraints (true), satisfy them up to a number, or all (false).
     #[serde(default)]
     pub feasible: FeasibilityRule,
-    /// Where on the curve it is looked at; by default at its end.
+    /// Where on the curve cells are compared; by default at its end.
     #[serde(default)]
     pub after: After,
-    /// Seeds that every cell runs with; the chosen one then runs with the others too. By default all.
+    /// Seeds that every cell runs with; the selected cell then runs with the others too. All by default.
     pub seeds: Option<Seeds>,
-    /// Limits of the trial runs that cells are compared by, in place of the budget; the chosen one then runs with the budget.
+    /// Limits of the pilot runs that compare cells, in place of the budget. The selected cell then runs with the full
+    /// budget.
     pub budget: Option<Table>,
 }
 
-/// What a cell is chosen by.
+/// Criterion for selecting a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
-    /// The objective at that iterate.
+    /// Objective at that iterate.
     #[default]
     Objective,
-    /// The smallest objective of a feasible recorded iterate up to there.
+    /// Smallest objective of a feasible recorded iterate up to that iterate.
     BestFeasible,
-    /// The largest constraint at that iterate.
+    /// Largest constraint value at that iterate.
     Violation,
-    /// The accuracy on the validation rows at that iterate, the largest.
+    /// Accuracy on the validation rows at that iterate; the largest is selected.
     Validation,
 }
 
-/// Which cells compete.
+/// Feasibility required of the cells that qualify.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum FeasibilityRule {
-    /// By the tolerances of the run, or not at all.
+    /// Feasible by the tolerances of the run (true), or all cells (false).
     Required(bool),
-    /// The largest constraint is at most this.
+    /// Largest constraint value at most this.
     Within(f64),
 }
 
@@ -192,25 +193,25 @@ impl Default for FeasibilityRule {
     }
 }
 
-/// A place on a curve: the last recorded iterate that is within all limits.
+/// Position on a curve: the last recorded iterate within all limits.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct After {
-    /// Steps.
+    /// Number of iterations.
     pub iterations: Option<u64>,
     /// Passes of objective and constraints together.
     pub passes: Option<f64>,
-    /// Time.
+    /// Seconds.
     pub seconds: Option<f64>,
 }
 
-/// Seeds: a list, or a number for 0, 1, 2, ….
+/// Random seeds: a list, or a count for 0, 1, 2, ….
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Seeds {
-    /// This many, from 0.
+    /// Number of seeds, from 0.
     Count(u64),
-    /// These.
+    /// List of seeds.
     List(Vec<u64>),
 }
 
@@ -230,24 +231,24 @@ impl Seeds {
     }
 }
 
-/// Certificates at some iterates of kept cells.
+/// Certificates at some iterates of selected cells.
 #[derive(Debug, Clone, Copy)]
 pub struct Certified {
-    /// How many, evenly spaced from the first to the last.
+    /// Number of iterates, evenly spaced from the first to the last.
     pub points: u64,
-    /// How.
+    /// Certificates to compute.
     pub how: Measures,
 }
 
 impl Experiment {
-    /// Reads a file; with `quick` what `[quick]` says replaces what stands above it.
+    /// Reads a file. With `quick`, the keys of `[quick]` replace those of the experiment.
     pub fn read(file: &Path, quick: bool) -> Result<Self> {
         let bytes = std::fs::read(file).map_err(|e| Error::io(file, &e))?;
         let text = String::from_utf8(bytes).map_err(|_| Error::file(file, "is not text; expected TOML in UTF-8"))?;
         Experiment::parse(&text, file, quick)
     }
 
-    /// Reads text; `file` is for messages and for relative paths.
+    /// Parses text; `file` is used in messages and for relative paths.
     pub fn parse(text: &str, file: &Path, quick: bool) -> Result<Self> {
         let mut table: Table = toml::from_str(text).map_err(|e| {
             let before = text.get(..e.span().map_or(0, |s| s.start)).unwrap_or_default();
@@ -265,7 +266,7 @@ impl Experiment {
                 experiment.name += " (quick)";
                 experiment.title += " (quick)";
             }
-            // A solver may be for data that the quick form leaves out.
+            // A solver may name data that the quick form omits.
             let all = entries(&mut whole.clone(), "data", data_label)?;
             experiment.check(&all)?;
             Ok(experiment)
@@ -314,7 +315,7 @@ impl Experiment {
             common: table,
         };
         if let Some(points) = points {
-            // The measures are read as a spec reads them, and then taken from the runs, which are certified afterwards.
+            // The measures are parsed as part of a spec and then removed from the runs, which are certified afterwards.
             let how = experiment.run(0, 0, 0, 0, 0)?.spec.certificate()?;
             if how.is_empty() {
                 return Err(Error::Request(format!(
@@ -327,7 +328,7 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// Refuses what can be refused without data. `all` are the data sets of the whole form.
+    /// Checks everything that does not need the data. `all` are the data sets of the full form.
     fn check(&self, all: &[Named]) -> Result<()> {
         for solver in &self.solvers {
             for label in solver.on.iter().flatten() {
@@ -359,7 +360,7 @@ impl Experiment {
         if count > MOST {
             return Err(Error::Request(format!("there are {count} runs; expected at most {MOST}")));
         }
-        // One run of each cell is enough: data, problem and seed are checked with their own tables.
+        // One run of each cell is enough, since data, problem and seed are checked with their own tables.
         for (s, solver) in self.solvers.iter().enumerate() {
             for (c, cell) in solver.cells.iter().enumerate() {
                 let at = if cell.words.is_empty() { String::new() } else { format!(" ({})", cell.words) };
@@ -382,7 +383,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Refuses a choice by the accuracy on rows that are not there, or where it is not measured.
+    /// Checks that validation rows exist, and that accuracy on them is measured, where cells are selected by it.
     fn check_validation(&self) -> Result<()> {
         if !self.tune.as_ref().is_some_and(|tune| tune.by == By::Validation) {
             return Ok(());
@@ -404,7 +405,7 @@ impl Experiment {
     }
 }
 
-/// Refuses a key that is not known.
+/// Rejects unknown keys.
 fn known<'a>(what: &str, keys: impl Iterator<Item = &'a String>, list: &[&str]) -> Result<()> {
     for key in keys {
         if !list.contains(&key.as_str()) {
@@ -415,7 +416,7 @@ fn known<'a>(what: &str, keys: impl Iterator<Item = &'a String>, list: &[&str]) 
     Ok(())
 }
 
-/// Takes a key out of a table, by the rules of its type.
+/// Removes a key from a table and deserialises its value.
 fn take<T: DeserializeOwned>(table: &mut Table, key: &str) -> Result<Option<T>> {
     let Some(value) = table.remove(key) else { return Ok(None) };
     let shown = value.to_string();
@@ -428,7 +429,7 @@ fn take<T: DeserializeOwned>(table: &mut Table, key: &str) -> Result<Option<T>> 
     })
 }
 
-/// Takes a text out of a table.
+/// Removes a string from a table.
 fn words(table: &mut Table, key: &str) -> Result<Option<String>> {
     match table.remove(key) {
         None => Ok(None),
@@ -437,7 +438,7 @@ fn words(table: &mut Table, key: &str) -> Result<Option<String>> {
     }
 }
 
-/// Takes out a table or a list of them.
+/// Removes a table or a list of tables.
 fn tables(table: &mut Table, key: &str) -> Result<Vec<Table>> {
     let tables = match table.remove(key) {
         Some(Value::Table(one)) => vec![one],
@@ -454,7 +455,7 @@ fn tables(table: &mut Table, key: &str) -> Result<Vec<Table>> {
     Ok(tables)
 }
 
-/// Refuses two things of one name.
+/// Rejects duplicate labels.
 fn distinct<'a>(what: &str, labels: impl Iterator<Item = &'a String>) -> Result<()> {
     let mut seen = HashSet::new();
     for label in labels {
@@ -466,7 +467,7 @@ fn distinct<'a>(what: &str, labels: impl Iterator<Item = &'a String>) -> Result<
     Ok(())
 }
 
-/// What data are called that have no label.
+/// Returns the default label of data.
 fn data_label(table: &Table) -> Option<String> {
     if let Some(shape) = table.get("shaped_like").and_then(|value| value.clone().try_into::<ShapedLike>().ok()) {
         return Some(catalogue::called("", Some(shape.like.shape().title)));
@@ -475,7 +476,7 @@ fn data_label(table: &Table) -> Option<String> {
     named.map(|s| Path::new(s).file_name().map_or(s.into(), |f| f.to_string_lossy().into_owned()))
 }
 
-/// Takes out the tables that replace those of the experiment.
+/// Removes the tables that replace those of the experiment.
 fn own(table: &mut Table, keys: &[&str]) -> Table {
     keys.iter().filter_map(|key| Some((key.to_string(), table.remove(*key)?))).collect()
 }
@@ -519,7 +520,7 @@ fn solvers(table: &mut Table, values: usize) -> Result<Vec<Solver>> {
                 return Err(Error::Request(what));
             }
         };
-        // The name is no setting: a list there is left to be refused.
+        // The name is not a setting: a list there is rejected later.
         let name = table.remove("name");
         let cells = expand(&Value::Table(table), "", values)
             .map_err(|e| Error::Request(format!("solver '{label}': {e}")))?
@@ -535,7 +536,8 @@ fn solvers(table: &mut Table, values: usize) -> Result<Vec<Solver>> {
             .collect();
         found.push(Solver { label, cells, on, published, own });
     }
-    // Two of one label are one solver with settings of its own on each of their data sets, which must then differ.
+    // Two entries with one label are one solver with different settings on different data sets, so their data sets must
+    // not overlap.
     for (i, one) in found.iter().enumerate() {
         let apart = |other: &Solver| match (&one.on, &other.on) {
             (Some(a), Some(b)) => !a.iter().any(|label| b.contains(label)),
@@ -552,7 +554,7 @@ fn solvers(table: &mut Table, values: usize) -> Result<Vec<Solver>> {
     Ok(found)
 }
 
-/// Applies `[quick]`; returns how many values of a list are taken.
+/// Applies `[quick]`; returns how many values of each list are used.
 fn shrunk(table: &mut Table, quick: Option<Value>) -> Result<usize> {
     let mut quick = match quick {
         Some(Value::Table(quick)) => quick,
@@ -566,7 +568,7 @@ fn shrunk(table: &mut Table, quick: Option<Value>) -> Result<usize> {
     };
     let listed: Vec<&str> = QUICK.iter().copied().chain(["values"]).collect();
     known("key of [quick]", quick.keys(), &listed)?;
-    // One of them replaces the other.
+    // `seed` and `seeds` replace each other.
     if quick.contains_key("seed") || quick.contains_key("seeds") {
         table.remove("seed");
         table.remove("seeds");
@@ -576,7 +578,7 @@ fn shrunk(table: &mut Table, quick: Option<Value>) -> Result<usize> {
             data.clone().try_into().map_err(|_| Error::Request(format!("quick.data must be labels of data sets, got {data}")))?;
         keep_data(table, &wanted)?;
     }
-    // What is shortened is shortened for all data and solvers, whatever tables they have of their own.
+    // A limit in `[quick]` applies to all data and solvers, including those with tables of their own.
     for of in ["data", "solver"] {
         let all: Vec<&mut Table> = match table.get_mut(of) {
             Some(Value::Table(one)) => vec![one],
@@ -589,7 +591,7 @@ fn shrunk(table: &mut Table, quick: Option<Value>) -> Result<usize> {
     }
     for (key, value) in quick {
         match (table.get_mut(&key), value) {
-            // What ends a run and what is recorded is replaced: half of one and half of the other would be neither.
+            // Budget and record are replaced as a whole, since a mixture of two would match neither.
             (Some(Value::Table(old)), Value::Table(new)) if key == "tune" || key == "certificate" => old.extend(new),
             (_, value) => {
                 table.insert(key, value);
@@ -599,7 +601,7 @@ fn shrunk(table: &mut Table, quick: Option<Value>) -> Result<usize> {
     Ok(values)
 }
 
-/// Keeps the data sets with these labels.
+/// Keeps only the data sets with these labels.
 fn keep_data(table: &mut Table, wanted: &[String]) -> Result<()> {
     let all = tables(table, "data")?;
     let label = |t: &Table| t.get("label").and_then(Value::as_str).map(String::from).or(data_label(t)).unwrap_or_default();
@@ -611,7 +613,7 @@ fn keep_data(table: &mut Table, wanted: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Takes `points` out of the certificate.
+/// Removes `points` from the certificate.
 fn points(table: &mut Table) -> Result<Option<u64>> {
     let Some(Value::Table(certificate)) = table.get_mut("certificate") else { return Ok(None) };
     match certificate.remove("points") {

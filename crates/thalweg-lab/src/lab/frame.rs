@@ -1,5 +1,5 @@
-//! The runs of a store as rows of plain values, for tables and for people who analyse them elsewhere. Nothing is judged or
-//! printed here: the page is [`super::page`], the command's own words are in [`crate::commands::lab`].
+//! The runs of a store as rows of plain values, for tables and for analysis with other tools. The HTML page is in
+//! [`super::page`], the printed output in [`crate::commands::lab`].
 
 use std::collections::HashSet;
 
@@ -13,25 +13,25 @@ use super::store::{Curve, Member, Part, Store, Stored, StoredRun};
 use crate::verdict::Status;
 use crate::{Error, Result};
 
-/// A run's place in an experiment, and what came of the run. A run that is planned and not finished has its place alone.
+/// Position of a run in an experiment, and its result. A run that is planned but not finished has only its position.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Line {
-    /// Name of the experiment; empty for a run that none has any more.
+    /// Name of the experiment; empty for a run that no longer belongs to one.
     pub experiment: String,
-    /// Key of the run, labels of its data, problem and solver, its cell, its seed, and whether the cell is kept.
+    /// Key of the run, labels of its data, problem and solver, its cell, its seed, and whether the cell is selected.
     #[serde(flatten)]
     pub member: Member,
     /// Name of the method.
     pub method: Option<String>,
-    /// How it came out; none if it has not finished.
+    /// Status of the result; `None` if the run has not finished.
     pub status: Option<Status>,
-    /// Why it ended, in words.
+    /// Why the run ended, as a sentence.
     pub ended: Option<String>,
     /// Objective at the returned point.
     pub objective: Option<f64>,
-    /// Largest constraint there.
+    /// Largest constraint value at the returned point.
     pub violation: Option<f64>,
-    /// Steps made.
+    /// Number of iterations.
     pub iterations: Option<u64>,
     /// Passes of the objective.
     pub passes_f: Option<f64>,
@@ -39,17 +39,17 @@ pub struct Line {
     pub passes_g: Option<f64>,
     /// Samples read.
     pub samples: Option<u64>,
-    /// Time without measuring.
+    /// Time in seconds, without measuring.
     pub seconds: Option<f64>,
-    /// The proximal point of the returned point is at least this far away.
+    /// Lower bound on the distance from the returned point to its proximal point.
     pub certificate_lower: Option<f64>,
-    /// And at most this far.
+    /// Upper bound on that distance.
     pub certificate_upper: Option<f64>,
-    /// The table `[solver]` of the run's spec; null if it has not finished.
+    /// Table `[solver]` of the run's spec; null if the run has not finished.
     pub settings: Value,
-    /// What a careful reader should know.
+    /// Notes about the run.
     pub notes: Vec<Note>,
-    /// When it finished, in seconds since 1970.
+    /// Time of completion, such as 2026-11-16T03:15:09Z.
     pub finished: Option<String>,
 }
 
@@ -79,24 +79,24 @@ impl Line {
         })
     }
 
-    /// The run's name in words.
+    /// Returns the name of the run.
     pub fn name(&self) -> String {
         let m = &self.member;
         describe(&panel(&m.data, &m.problem), &m.solver, &m.cell, m.seed)
     }
 
-    /// How it came out, in a word.
+    /// Returns the status as one word.
     pub fn word(&self) -> &'static str {
         self.status.map_or("not run", Status::word)
     }
 
-    /// It failed, or could not begin.
+    /// Returns whether the run failed or could not start.
     pub fn failed(&self) -> bool {
         self.status.is_some_and(Status::is_failure)
     }
 }
 
-/// All runs, or those of one experiment, in the order of their experiments; last those that belong to none.
+/// Lists all runs, or those of one experiment, in the order of their experiments. Runs that belong to none come last.
 pub fn lines(store: &Store, experiment: Option<&str>) -> Result<Vec<Line>> {
     let mut lines = vec![];
     for e in chosen(store, experiment)? {
@@ -106,7 +106,7 @@ pub fn lines(store: &Store, experiment: Option<&str>) -> Result<Vec<Line>> {
         }
     }
     if experiment.is_none() {
-        // Runs of specs that have changed since are still there.
+        // Runs of specs that have changed since are still in the store.
         let known: HashSet<String> = lines.iter().map(|line| line.member.run.clone()).collect();
         for key in store.keys()?.into_iter().filter(|key| !known.contains(key)) {
             if let Some(run) = store.run(&key)? {
@@ -121,7 +121,7 @@ pub fn lines(store: &Store, experiment: Option<&str>) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// The curves of those lines that have any, each with its place among the lines: of recorded iterates or of certified ones.
+/// Reads the curves of recorded or certified iterates, each with the index of its line. Lines without curves are omitted.
 pub fn curves(store: &Store, lines: &[Line], part: Part) -> Result<Vec<(usize, Vec<Curve>)>> {
     let mut all = vec![];
     for (i, line) in lines.iter().enumerate() {
@@ -133,7 +133,7 @@ pub fn curves(store: &Store, lines: &[Line], part: Part) -> Result<Vec<(usize, V
     Ok(all)
 }
 
-/// The experiments of a store, or the one that is asked for.
+/// Lists the experiments of a store, or only the named one.
 pub fn chosen(store: &Store, name: Option<&str>) -> Result<Vec<Stored>> {
     let all = store.experiments()?;
     let Some(name) = name else { return Ok(all) };

@@ -1,5 +1,5 @@
-//! The grid of an experiment: every combination of data, problem, solver, cell and seed, the spec of each run, and the names that people
-//! use for them.
+//! The grid of an experiment: every combination of data, problem, solver, cell and seed, the spec of each run, and the
+//! displayed names.
 
 use toml::{Table, Value};
 
@@ -7,31 +7,31 @@ use super::experiment::{Experiment, MOST};
 use crate::spec::Spec;
 use crate::{Error, Result};
 
-/// Suffix of the cell of a trial run.
+/// Suffix of the cell of a pilot run.
 pub const TRIAL: &str = "; trial";
-/// A run of the experiment, by its place in the grid.
+/// Run of an experiment, by its position in the grid.
 #[derive(Debug, Clone)]
 pub struct GridRun {
-    /// Number of its data set.
+    /// Index of the data set.
     pub data: usize,
-    /// Number of its problem.
+    /// Index of the problem.
     pub problem: usize,
-    /// Number of its solver.
+    /// Index of the solver.
     pub solver: usize,
-    /// Number of its cell.
+    /// Index of the cell.
     pub cell: usize,
-    /// Its seed.
+    /// Random seed.
     pub seed: u64,
-    /// It is made only to compare cells, with the budget of `tune`.
+    /// Whether it is a pilot run that only compares cells, with the budget of `tune`.
     pub trial: bool,
-    /// Its spec.
+    /// Spec of the run.
     pub spec: Spec,
-    /// The same as a table.
+    /// The spec as a table.
     pub table: Table,
 }
 
 impl Experiment {
-    /// The seeds that every cell runs with.
+    /// Returns the seeds that every cell runs with.
     pub fn tuning_seeds(&self) -> Result<Vec<u64>> {
         match self.tune.as_ref().and_then(|tune| tune.seeds.as_ref()) {
             Some(seeds) => seeds.list("tune.seeds"),
@@ -39,7 +39,7 @@ impl Experiment {
         }
     }
 
-    /// Every group of cells from which one is chosen: numbers of data, problem and solver.
+    /// Lists the groups of cells from which one is selected: indices of data, problem and solver.
     pub fn groups(&self) -> Vec<[usize; 3]> {
         let mut groups = vec![];
         for (d, data) in self.data.iter().enumerate() {
@@ -54,17 +54,17 @@ impl Experiment {
         groups
     }
 
-    /// Whether the cells of a solver are compared by trial runs. One cell alone needs none.
+    /// Returns whether the cells of a solver are compared by pilot runs. A single cell needs none.
     pub fn tries(&self, solver: usize) -> bool {
         self.tune.as_ref().is_some_and(|tune| tune.budget.is_some()) && self.solvers[solver].cells.len() > 1
     }
 
-    /// One run.
+    /// Returns one run.
     pub fn run(&self, data: usize, problem: usize, solver: usize, cell: usize, seed: u64) -> Result<GridRun> {
         self.build([data, problem, solver], cell, seed, None)
     }
 
-    /// One run that is made only to compare cells: with the budget of `tune`, and without targets.
+    /// Returns one pilot run, with the budget of `tune` and without targets.
     pub fn trial(&self, data: usize, problem: usize, solver: usize, cell: usize, seed: u64) -> Result<GridRun> {
         let budget = self.tune.as_ref().and_then(|tune| tune.budget.as_ref());
         self.build([data, problem, solver], cell, seed, budget)
@@ -90,35 +90,35 @@ impl Experiment {
         Ok(GridRun { data, problem, solver, cell, seed, trial: trial.is_some(), spec, table })
     }
 
-    /// Name of the problem of a run: the data set, and the problem where there are several.
+    /// Returns the name of the problem of a run: the data set, and the problem where there are several.
     pub fn panel(&self, data: usize, problem: usize) -> String {
         panel(&self.data[data].label, &self.problems[problem].label)
     }
 
-    /// The settings of a run that were written as lists, and whether it is a trial.
+    /// Describes the settings of a run that were written as lists, and whether it is a pilot run.
     pub fn cell(&self, run: &GridRun) -> String {
         let words = &self.solvers[run.solver].cells[run.cell].words;
         if run.trial { format!("{words}{TRIAL}") } else { words.clone() }
     }
 
-    /// The name of a run, for people and for `--only`.
+    /// Returns the name of a run, as displayed and as matched by `--only`.
     pub fn describe(&self, run: &GridRun) -> String {
         describe(&self.panel(run.data, run.problem), &self.solvers[run.solver].label, &self.cell(run), run.seed)
     }
 }
 
-/// Name of a problem on data.
+/// Returns the name of a problem on data.
 pub fn panel(data: &str, problem: &str) -> String {
     if problem.is_empty() { data.into() } else { format!("{data}, {problem}") }
 }
 
-/// The name of a run.
+/// Returns the name of a run.
 pub fn describe(panel: &str, solver: &str, cell: &str, seed: u64) -> String {
     let cell = if cell.is_empty() { String::new() } else { format!(" [{cell}]") };
     format!("{panel} / {solver}{cell} / seed {seed}")
 }
 
-/// Whether a text contains a pattern, in which `*` stands for anything. Upper and lower case are alike.
+/// Returns whether a text contains a pattern, in which `*` matches any characters. Case is ignored.
 pub fn matches(text: &str, pattern: &str) -> bool {
     let (text, pattern) = (text.to_lowercase(), pattern.to_lowercase());
     let mut rest = text.as_str();
@@ -131,8 +131,8 @@ pub fn matches(text: &str, pattern: &str) -> bool {
     })
 }
 
-/// A value with one element taken from each list in it, for every such choice, and the choices in words. The last list changes
-/// fastest.
+/// Expands a value into every choice of one element from each list in it, with a description of the choices. The last list
+/// changes fastest.
 pub(super) fn expand(value: &Value, path: &str, most: usize) -> Result<Vec<(Value, Vec<String>)>> {
     match value {
         Value::Array(list) => {
@@ -178,7 +178,7 @@ pub(super) fn expand(value: &Value, path: &str, most: usize) -> Result<Vec<(Valu
     }
 }
 
-/// A value as it is written in a spec.
+/// Formats a value as it is written in a spec.
 pub(super) fn short(value: &Value) -> String {
     match value {
         Value::Float(v) if *v != 0.0 && !(1e-3..1e6).contains(&v.abs()) => format!("{v:e}"),

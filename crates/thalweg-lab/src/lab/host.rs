@@ -1,12 +1,12 @@
-//! The machine and the build that a run was made with. Nothing here identifies a person or a computer.
+//! The machine and the build of a run. Nothing here identifies a person or a computer.
 
 use serde::{Deserialize, Serialize};
 
-/// A machine and a build.
+/// Machine and build.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Host {
-    /// Version of the program.
+    /// Version of Thalweg.
     pub thalweg: String,
     /// [`RELEASE`], or "with debug assertions".
     pub build: String,
@@ -34,7 +34,7 @@ impl Default for Host {
 }
 
 impl Host {
-    /// This machine and build.
+    /// Returns this machine and build.
     pub fn current() -> Self {
         Host {
             thalweg: env!("CARGO_PKG_VERSION").into(),
@@ -69,13 +69,13 @@ fn memory() -> Option<u64> {
     Some((kib + (1 << 19)) >> 20)
 }
 
-/// The time in words: 2026-11-16T03:15:09Z.
+/// Returns the current time as text: 2026-11-16T03:15:09Z.
 pub fn now() -> String {
     let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
     moment(seconds)
 }
 
-/// Seconds since 1970 as a date and a time, by the calendar of the years 0 to 400 repeated.
+/// Formats seconds since 1970 as a date and a time, by the 400-year cycle of the calendar.
 fn moment(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     // Years are counted from March, so that the leap day is the last of a year.

@@ -1,5 +1,5 @@
-//! Keys of runs, problems and certificates: hashes of the settings that decide their numbers. A finished run is found again by its key,
-//! so that what is hashed here, and its order, must not change.
+//! Keys of runs, problems and certificates: hashes of the settings that determine their results. Finished runs are found by
+//! key, so the hashed values and their order must not change.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use thalweg::assess::Measures;
 use super::grid::GridRun;
 use crate::Result;
 
-/// Version of the numbers. Raised when terms, domains or reference values change the results of every solver.
+/// Version of the results. Increased when terms, domains or reference values change the results of every solver.
 const RESULTS: u32 = 2;
 
-/// Key of a run on the problem with the key `problem`.
+/// Computes the key of a run on the problem with the key `problem`.
 pub fn run_key(run: &GridRun, problem: &str) -> Result<String> {
     let mut settings = json!({
         "results": RESULTS,
@@ -27,24 +27,24 @@ pub fn run_key(run: &GridRun, problem: &str) -> Result<String> {
         "feasibility": plain(run.table.get("feasibility")),
         "seed": run.seed,
     });
-    // Only where it is given: runs that were stored before the setting existed keep their keys.
+    // Hashed only if given: runs that were stored before the setting existed keep their keys.
     if let Some(repair) = run.table.get("repair") {
         settings["repair"] = plain(Some(repair));
     }
     Ok(hash(&settings))
 }
 
-/// Key of the certificates of a run.
+/// Computes the key of the certificates of a run.
 pub fn certificate_key(run: &str, points: u64, how: &Measures) -> String {
     hash(&json!({ "certified": run, "points": points, "how": format!("{how:?}") }))
 }
 
-/// Key of the problem of a run: the data, the problem, and the seed where it chooses held-out rows.
+/// Computes the key of the problem of a run from the data, the problem, and the seed if it determines the held-out rows.
 pub fn problem_key(run: &GridRun, data: &str, file: &Path) -> String {
     let mut table = with_old_names(plain(run.table.get("data")));
     let held_out = table.get("test_fraction").is_some_and(|share| share.as_f64() != Some(0.0));
     if let Some(table) = table.as_object_mut() {
-        // The content of the file counts, not its place.
+        // The content of the file matters, not its path.
         table.remove("file");
     }
     let problem = run.table.get("problem");
@@ -55,14 +55,14 @@ pub fn problem_key(run: &GridRun, data: &str, file: &Path) -> String {
         "fingerprint": data,
         "data": table,
         "problem": plain(problem),
-        // Terms that are measured may need reference values of their own.
+        // Measured terms may need reference values of their own.
         "measure": plain(run.table.get("measure")),
         "start": start.map(|bytes| hex(&Sha256::digest(bytes))),
         "seed": if held_out { Some(run.seed) } else { None },
     }))
 }
 
-/// The table `[data]` with the names that its keys had when the first runs were stored, so that those are still found.
+/// Renames the keys of the table `[data]` to their former names, so that runs stored under those are still found.
 fn with_old_names(table: Value) -> Value {
     let old = |key: String| match key.as_str() {
         "shaped_like" => "synth".to_string(),
@@ -75,7 +75,7 @@ fn with_old_names(table: Value) -> Value {
     }
 }
 
-/// A value as JSON. Integers become floats, so that 1 and 1.0 have the same key.
+/// Converts a value to JSON. Integers become floats, so that 1 and 1.0 have the same key.
 pub fn plain(value: Option<&toml::Value>) -> Value {
     match value {
         None => Value::Null,

@@ -1,5 +1,5 @@
-//! Experiments: data x problems x solvers x seeds, run in parallel, kept in a store that survives a kill at any moment. A single
-//! run is [`crate::spec`]; the page that shows an experiment is [`crate::report`].
+//! Experiments: data × problems × solvers × seeds, run in parallel and saved in a store that survives a kill at any moment. A
+//! single run is described by [`crate::spec`]; the page of an experiment is drawn by [`crate::report`].
 
 pub mod choose;
 mod execute;

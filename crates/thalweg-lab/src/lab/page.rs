@@ -1,4 +1,4 @@
-//! The report of experiments: from the store to what is on the page. How the page looks is [`crate::report`]'s.
+//! The report of experiments: reads the store and assembles the content of the page. The layout is in [`crate::report`].
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::Result;
 use crate::report::{Column, Experiment, FactPart, Facts, Page, Panel, Run, Section, Trace};
 use crate::verdict::Status;
 
-/// The page of these experiments.
+/// Builds the page of these experiments.
 pub fn page(store: &Store, experiments: &[Stored]) -> Result<Page> {
     let title = match experiments {
         [one] => one.title.clone(),
@@ -31,26 +31,26 @@ pub fn page(store: &Store, experiments: &[Stored]) -> Result<Page> {
     Ok(page)
 }
 
-/// Bounds on the near-stationarity of the returned point of a run.
+/// Returns the bounds on the near-stationarity of the returned point of a run.
 pub fn certificate_of(store: &Store, run: &StoredRun) -> Result<Option<[f64; 2]>> {
     Ok(store.certificates(&run.key)?.and_then(|c| c.returned.interval()).or_else(|| own_certificate(run)))
 }
 
-/// The same from the run alone, without the certificates that were computed later.
+/// Returns the same from the run alone, without the certificates that were computed later.
 fn own_certificate(run: &StoredRun) -> Option<[f64; 2]> {
     run.outcome.as_ref()?.certificate.as_ref()?.interval()
 }
 
-/// An experiment with its finished runs.
+/// Experiment with its finished runs.
 struct Read<'a> {
     stored: &'a Stored,
-    /// What is planned.
+    /// Number of planned runs.
     planned: usize,
     runs: Vec<(Member, StoredRun)>,
     shown: Vec<Run>,
-    /// Solvers on panels for which a cell is shown that was not chosen by the rule.
+    /// Solvers and panels for which the displayed cell was not selected by the rule.
     preliminary: Vec<String>,
-    /// Certificates that come from iterates other than the run's.
+    /// Number of certificates of iterates that differ from those of the run.
     differ: usize,
 }
 
@@ -120,7 +120,8 @@ impl<'a> Read<'a> {
         }
     }
 
-    /// Who wins, by how much, and whether it is feasible: a sentence for each panel, or for all where they are many.
+    /// Summarises which solver is best, by how much, and whether it is feasible: a sentence for each panel, or one for all if
+    /// there are many.
     fn lead(&self) -> Vec<String> {
         let several = self.shown.iter().any(|run| self.shown.first().is_some_and(|first| first.seed != run.seed));
         let every = if several { " with every seed" } else { "" };
@@ -146,7 +147,7 @@ impl<'a> Read<'a> {
         sentences
     }
 
-    /// How the solvers stand on a panel; nothing if none has run.
+    /// Ranks the solvers on a panel; `None` if none has run.
     fn standing(&self, i: usize) -> Option<Standing<'_>> {
         let (data, problem) = self.stored.facts.panels.get(i)?;
         let mut standing = Standing { label: panel(data, problem), ranked: vec![], missed: vec![] };
@@ -171,7 +172,7 @@ impl<'a> Read<'a> {
         if self.runs.len() < self.planned {
             alerts.push(format!("{} of {} runs are finished.", self.runs.len(), self.planned));
         }
-        // Who wins depends on it: a looser bound has a lower optimum.
+        // The ranking depends on the tolerance: a looser bound has a lower optimum.
         let loosest = self.runs.iter().filter_map(|(_, run)| run.spec.feasibility).fold(0.0, f64::max);
         if loosest > USUAL {
             alerts.push(format!(
@@ -261,7 +262,7 @@ impl<'a> Read<'a> {
         Facts { title: format!("Methods: {}", stored.title), parts }
     }
 
-    /// The passes of the runs that count, as publications count them, where the spec says how.
+    /// Lists the passes of the selected runs as counted in publications, where the spec defines the count.
     fn published(&self) -> Option<FactPart> {
         let mut rows = vec![];
         for (m, run) in self.runs.iter().filter(|(m, _)| m.tuned) {
@@ -275,26 +276,26 @@ impl<'a> Read<'a> {
     }
 }
 
-/// A number of passes for people.
+/// Formats a number of passes.
 fn rounded(passes: f64) -> String {
     if passes < 1e4 { format!("{passes:.3}").trim_end_matches('0').trim_end_matches('.').into() } else { format!("{passes:.0}") }
 }
 
-/// A constraint may be exceeded by this much without a word about it.
+/// Largest tolerance of constraints that is not mentioned.
 const USUAL: f64 = 1e-6;
-/// With more panels than this the report begins with a sentence about all of them; the cards below it have each.
+/// Maximum number of panels with a sentence each; above it, one sentence covers all panels, and the cards below show each.
 const SENTENCES: usize = 4;
 
-/// Solvers on one panel.
+/// Ranking of the solvers on one panel.
 struct Standing<'a> {
     label: String,
-    /// The middle objective of the kept runs of each solver all of whose points are feasible, the smallest first.
+    /// Median objective of the selected runs of each solver whose points are all feasible, smallest first.
     ranked: Vec<(f64, &'a str)>,
-    /// Solvers with a point that is not.
+    /// Solvers with an infeasible point.
     missed: Vec<&'a str>,
 }
 
-/// How often each solver wins, and how often its points are feasible.
+/// Counts how often each solver is best, and how often its points are feasible.
 fn overall(standings: &[Standing], solvers: &[String], every: &str) -> Vec<String> {
     let of = standings.len();
     let first = |s: &Standing| s.ranked.first().map(|r| r.1.to_owned());
@@ -331,11 +332,12 @@ fn overall(standings: &[Standing], solvers: &[String], every: &str) -> Vec<Strin
     sentences
 }
 
-/// Where no cell was chosen, because not all have run, the one whose feasible end is best so far is shown. Returns for whom.
+/// Shows the cell with the best feasible result so far where no cell has been selected because not all have run. Returns the
+/// solvers and panels affected.
 fn settle(store: &Store, members: &mut [Member]) -> Result<Vec<String>> {
     let group = |m: &Member| (m.data.clone(), m.problem.clone(), m.solver.clone());
     let chosen: BTreeSet<_> = members.iter().filter(|m| m.tuned).map(group).collect();
-    // The cell of each group that is best so far: feasible ones first, then by objective.
+    // The best cell of each group so far: feasible ones first, then by objective.
     type Group = (String, String, String);
     let mut best: Vec<(Group, (bool, f64), String)> = vec![];
     for m in members.iter().filter(|m| !chosen.contains(&group(m))) {
@@ -354,7 +356,7 @@ fn settle(store: &Store, members: &mut [Member]) -> Result<Vec<String>> {
     Ok(best.into_iter().map(|((data, problem, solver), ..)| format!("{solver} on {}", panel(&data, &problem))).collect())
 }
 
-/// How far apart two objectives are, where that can be said in per cent.
+/// Formats the difference of two objectives in per cent, where that is defined.
 fn apart(best: f64, second: f64) -> String {
     let share = (second - best) / best.abs();
     match share {
@@ -364,7 +366,8 @@ fn apart(best: f64, second: f64) -> String {
     }
 }
 
-/// Recorded iterates for the page: constraints with their bounds added, so that they are what their names say.
+/// Converts recorded iterates for the page. Bounds are added to the constraint values, so that they match the names of the
+/// terms.
 fn trace(curves: &[Curve], run: &StoredRun) -> Trace {
     let mut columns: Vec<Column> = vec![];
     let mut feasible = vec![];
@@ -390,7 +393,7 @@ fn trace(curves: &[Curve], run: &StoredRun) -> Trace {
             ("value", "penalty_stationarity") => "near-stationarity of the smoothed penalty",
             (_, name) => name,
         };
-        // Without constraints nothing can be violated; a constraint that is measured too is shown once.
+        // Without constraints there is no violation; a constraint that is also measured is shown once.
         if numbers.iter().any(|v| v.is_finite()) && !columns.iter().any(|c| c.name == name) {
             columns.push(Column { name: name.into(), values: numbers });
         }
@@ -398,7 +401,7 @@ fn trace(curves: &[Curve], run: &StoredRun) -> Trace {
     Trace { columns, feasible }
 }
 
-/// Those of the iterates that have bounds.
+/// Selects the iterates that have bounds.
 fn certified(curves: &[Curve]) -> Trace {
     let column = |name: &str| curves.iter().find(|c| c.name == name).map(|c| c.numbers.as_slice());
     let (Some(lower), Some(upper)) = (column("stationarity_lower"), column("stationarity_upper")) else {
@@ -414,7 +417,7 @@ fn certified(curves: &[Curve]) -> Trace {
     Trace { columns, feasible }
 }
 
-/// The problem of a run in words.
+/// Describes the problem of a run.
 fn problem(run: &StoredRun) -> String {
     let p = &run.spec.problem;
     let subject = if p.subject_to.is_empty() { String::new() } else { format!(" subject to {}", p.subject_to.join(", ")) };
@@ -425,7 +428,7 @@ fn problem(run: &StoredRun) -> String {
     }
 }
 
-/// Settings as a person writes them.
+/// Formats settings as they are written in a spec.
 fn words(value: &Value) -> String {
     match value {
         Value::Null => "none".into(),
@@ -439,7 +442,7 @@ fn words(value: &Value) -> String {
         Value::Array(list) => list.iter().map(words).collect::<Vec<_>>().join(", "),
         Value::Object(map) => {
             let inside = |v: &Value| if v.is_object() || v.is_array() { format!("{{ {} }}", words(v)) } else { words(v) };
-            // Names stand first, as they are written.
+            // Names come first, as in a spec.
             let (names, others): (Vec<_>, Vec<_>) = map.iter().partition(|(key, _)| ["name", "rule"].contains(&key.as_str()));
             let all = names.into_iter().chain(others);
             all.map(|(key, v)| format!("{key} = {}", inside(v))).collect::<Vec<_>>().join(", ")

@@ -1,5 +1,5 @@
-//! Schedule of an experiment: which tasks there are, in which order several workers take them, and which problems stay in memory, next to
-//! other processes on the same store. One task is done in `lab/execute.rs`; progress goes to a [`Watch`].
+//! Scheduler of an experiment: lists the tasks, assigns them to workers, and decides which problems stay in memory. Other
+//! processes may use the same store. A task is executed by `lab/execute.rs`; progress is reported to a [`Watch`].
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,41 +16,41 @@ use crate::data::catalogue::{self, Loaded};
 use crate::job::{Instance, pose_loaded};
 use crate::{Error, Result};
 
-/// Time between two checks of tasks that another process is working on.
+/// Interval between two checks of tasks that another process is working on.
 const POLL: Duration = Duration::from_millis(200);
 
 /// Options of running an experiment.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
-    /// Runs at a time.
+    /// Number of simultaneous runs.
     pub jobs: usize,
-    /// Only runs whose names contain this; `*` stands for anything.
+    /// Selects the runs whose names contain this; `*` matches any characters.
     pub only: Option<String>,
-    /// Runs that are finished are run again.
+    /// Whether finished runs are repeated.
     pub fresh: bool,
-    /// Time between two checkpoints of a run.
+    /// Interval between two checkpoints of a run.
     pub checkpoint_every: Duration,
-    /// Where data sets are looked for.
+    /// Options for finding data sets.
     pub catalogue: catalogue::Options,
-    /// Set from elsewhere to end soon.
+    /// Ends the run soon when set by another thread.
     pub interrupt: Arc<AtomicBool>,
 }
 
-/// Receives the progress of an experiment.
+/// Receiver of the progress of an experiment.
 pub trait Watch: Sync {
-    /// The number of jobs has become known, or has changed.
+    /// Reports the number of jobs, when it is first determined or has changed.
     fn planned(&self, total: usize);
-    /// A worker begins.
+    /// Reports that a worker has started a job.
     fn started(&self, worker: usize, name: &str);
-    /// Where it is: a share between 0 and 1, and the last recorded iterate in words.
+    /// Reports the progress of a job: the completed share between 0 and 1, and a summary of the last recorded iterate.
     fn progressed(&self, worker: usize, share: f64, words: Option<String>);
-    /// A job is finished, by this worker or, without one, before or elsewhere.
+    /// Reports a finished job. `worker` is `None` if it was finished before or by another process.
     fn finished(&self, worker: Option<usize>, name: &str, words: &str);
-    /// A worker has nothing to do: this many jobs are with other processes.
+    /// Reports that a worker is idle because other processes are working on this many jobs.
     fn waiting(&self, worker: usize, jobs: usize);
 }
 
-/// Watches nothing.
+/// Ignores all progress.
 impl Watch for () {
     fn planned(&self, _: usize) {}
     fn started(&self, _: usize, _: &str) {}
@@ -62,31 +62,31 @@ impl Watch for () {
 /// Counts of a run of an experiment.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Progress {
-    /// Jobs that were worked on here.
+    /// Jobs executed by this process.
     pub worked: usize,
-    /// Jobs that were there already, or that another process did.
+    /// Jobs finished before or by another process.
     pub found: usize,
-    /// The user interrupted it.
+    /// Whether the user interrupted it.
     pub interrupted: bool,
 }
 
-/// A unit of work.
+/// Unit of work.
 pub(super) struct Task {
     /// Key of its result.
     pub key: String,
-    /// Key of the run that it makes or certifies.
+    /// Key of the run that it executes or certifies.
     pub run: String,
-    /// The place of the run in the grid.
+    /// Position of the run in the grid.
     pub grid_run: GridRun,
-    /// Name for people.
+    /// Displayed name.
     pub name: String,
-    /// The run is finished, and its iterates are certified.
+    /// Whether the task certifies iterates of a finished run.
     pub certify: bool,
     /// Key of the problem.
     pub problem: String,
 }
 
-/// A problem that several runs share, made by the first that needs it.
+/// Problem shared by several runs, built by the first that needs it.
 type Shared = Arc<OnceLock<Result<Arc<Instance>, String>>>;
 
 /// State that the workers share.
@@ -97,19 +97,19 @@ pub(super) struct Scheduler<'a> {
     pub(super) store: Mutex<Store>,
     pub(super) owner: Owner,
     pub(super) host: Host,
-    /// Fingerprint of each data set; none of those that `--only` leaves out.
+    /// Fingerprint of each data set; `None` for those that `--only` excludes.
     pub(super) data: Vec<Option<String>>,
     /// Data sets that were loaded for their fingerprints. The first problem on each takes it, so that it is not read again.
     loaded: Vec<Mutex<Option<Loaded>>>,
-    /// Why each is a stand-in, if it is one.
+    /// Why each data set is a stand-in, if it is one.
     stand_ins: Vec<Option<String>>,
-    /// Problems that are in memory, and for how many tasks they are still needed.
+    /// Problems in memory, each with the number of tasks that still need it.
     problems: Mutex<HashMap<String, (Shared, usize)>>,
-    /// An error that ends everything: the store cannot be written.
+    /// Error that ends all work: the store cannot be written.
     broken: Mutex<Option<Error>>,
 }
 
-/// Runs an experiment. What is finished stays finished, whatever happens.
+/// Runs an experiment. Finished runs stay in the store, even if a later one fails or the process is killed.
 pub fn run(experiment: &Experiment, store: Store, how: &RunOptions, watch: &dyn Watch) -> Result<Progress> {
     let owner = store.enter()?;
     let mut scheduler = Scheduler {
@@ -136,7 +136,7 @@ pub fn run(experiment: &Experiment, store: Store, how: &RunOptions, watch: &dyn 
     }
     for d in 0..experiment.data.len() {
         if let Some(job) = jobs.iter().find(|job| job.data == d) {
-            // Data that are not wanted may be absent, but their runs then have no keys yet.
+            // Excluded data may be absent; their runs then have no keys yet.
             let read = job.spec.data.fingerprint(&experiment.file, &how.catalogue);
             let needed = jobs.iter().any(|job| job.data == d && wanted(job));
             let read = if needed { Some(read?) } else { read.ok() };
@@ -156,7 +156,7 @@ pub fn run(experiment: &Experiment, store: Store, how: &RunOptions, watch: &dyn 
 
     let mut done = Progress::default();
     let certificates = experiment.certified.is_some();
-    // Certificates and further seeds of chosen cells come later; how many they will be is known now.
+    // Certificates and further seeds of selected cells come later, but their number is already determined.
     let later = |cells: usize| if certificates { cells } else { 0 };
     let mut plan = scheduler.tasks(jobs)?;
     let expected = {
@@ -188,7 +188,7 @@ pub fn run(experiment: &Experiment, store: Store, how: &RunOptions, watch: &dyn 
     Ok(done)
 }
 
-/// Every cell with the seeds that all cells run with, as a trial where the spec has trials.
+/// Lists every cell with the seeds that all cells run with, as pilot runs if the spec has them.
 fn first_jobs(experiment: &Experiment) -> Result<Vec<GridRun>> {
     let seeds = experiment.tuning_seeds()?;
     let mut jobs = vec![];
@@ -205,7 +205,7 @@ fn first_jobs(experiment: &Experiment) -> Result<Vec<GridRun>> {
     Ok(jobs)
 }
 
-/// The chosen cells with the other seeds, after trials with all.
+/// Lists the selected cells with the remaining seeds, or with all seeds after pilot runs.
 fn further_jobs(experiment: &Experiment, choices: &[Choice]) -> Result<Vec<GridRun>> {
     let seeds = experiment.tuning_seeds()?;
     let mut jobs = vec![];
@@ -218,20 +218,21 @@ fn further_jobs(experiment: &Experiment, choices: &[Choice]) -> Result<Vec<GridR
     Ok(jobs)
 }
 
-/// The cell that is kept for a solver on a problem.
+/// Selected cell of a solver on a problem.
 struct Choice {
     group: [usize; 3],
     cell: usize,
     note: Option<&'static str>,
 }
 
-/// A lock that a panic in another worker has not spoilt: what it guards is changed in whole steps only.
+/// Locks a mutex and ignores poisoning: a panic in another worker leaves the guarded value intact, since every change to it is
+/// complete.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Scheduler<'_> {
-    /// Jobs whose data are there, as tasks.
+    /// Converts the jobs whose data are available to tasks.
     fn tasks(&self, runs: Vec<GridRun>) -> Result<Vec<Task>> {
         let mut tasks = vec![];
         for grid_run in runs {
@@ -244,7 +245,7 @@ impl Scheduler<'_> {
         Ok(tasks)
     }
 
-    /// What is left to certify: the runs of kept cells that have a point.
+    /// Lists the runs of selected cells that have a point and still need certificates.
     fn certificate_tasks(&self, plan: &[Task], choices: &[Choice]) -> Result<Vec<Task>> {
         let Some(Certified { points, how }) = self.experiment.certified else { return Ok(vec![]) };
         let mut tasks = vec![];
@@ -261,7 +262,7 @@ impl Scheduler<'_> {
         Ok(tasks)
     }
 
-    /// The cell of each group, where enough has run to choose one.
+    /// Selects the cell of each group for which enough runs have finished.
     fn choices(&self, plan: &[Task]) -> Result<Vec<Choice>> {
         let Some(tune) = &self.experiment.tune else { return Ok(vec![]) };
         let store = lock(&self.store);
@@ -280,7 +281,7 @@ impl Scheduler<'_> {
             }
             if there == wanted && wanted > 0 {
                 let (cell, note) = choose(&cells);
-                // One cell is no choice.
+                // A single cell needs no note about its selection.
                 let note = note.filter(|_| cells.len() > 1);
                 choices.push(Choice { group, cell, note });
             }
@@ -288,7 +289,7 @@ impl Scheduler<'_> {
         Ok(choices)
     }
 
-    /// Tells the store what the experiment consists of.
+    /// Writes the runs of the experiment to the store.
     fn describe(&self, plan: &[Task], choices: &[Choice]) -> Result<()> {
         let e = self.experiment;
         let member = |task: &Task| Member {
@@ -327,7 +328,7 @@ impl Scheduler<'_> {
         lock(&self.store).describe(&stored, &plan.iter().map(member).collect::<Vec<_>>())
     }
 
-    /// Does these tasks, with several workers; those that are done already are counted.
+    /// Executes these tasks with several workers; tasks that are already finished are only counted.
     fn work(&self, done: &mut Progress, tasks: Vec<&Task>) -> Result<()> {
         if self.how.fresh {
             let keys: Vec<String> = tasks.iter().filter(|t| !t.certify).map(|t| t.key.clone()).collect();
@@ -336,7 +337,7 @@ impl Scheduler<'_> {
         for task in &tasks {
             lock(&self.problems).entry(task.problem.clone()).or_default().1 += 1;
         }
-        // The last of the list is taken first.
+        // Tasks are taken from the end of the list.
         let pending: Mutex<Vec<&Task>> = Mutex::new(tasks.into_iter().rev().collect());
         let counted = Mutex::new(std::mem::take(done));
         std::thread::scope(|scope| {
@@ -372,7 +373,7 @@ impl Scheduler<'_> {
                             lock(counted).worked += 1;
                             self.watch.finished(Some(worker), &task.name, &words);
                         }
-                        // Interrupted: the checkpoint stays, the job is free.
+                        // Interrupted: the checkpoint stays and the job can be claimed again.
                         Ok(None) => {
                             if let Err(e) = lock(&self.store).release(&task.key, &self.owner) {
                                 self.give_up(e);
@@ -390,7 +391,7 @@ impl Scheduler<'_> {
         lock(&self.broken).get_or_insert(e);
     }
 
-    /// The next task that nobody does, and how many are left. Tasks that are done are taken off the list.
+    /// Claims the next available task, and returns how many are left. Finished tasks are removed from the list.
     fn next<'t>(&self, pending: &Mutex<Vec<&'t Task>>, counted: &Mutex<Progress>) -> Result<(Option<&'t Task>, usize)> {
         let mut pending = lock(pending);
         let mut i = pending.len();
@@ -410,7 +411,7 @@ impl Scheduler<'_> {
         Ok((None, pending.len()))
     }
 
-    /// The problem of a task, built by the first task that needs it.
+    /// Returns the problem of a task, built by the first task that needs it.
     pub(super) fn problem(&self, task: &Task) -> Result<Arc<Instance>, String> {
         let shared = Arc::clone(&lock(&self.problems).entry(task.problem.clone()).or_default().0);
         let instance = shared.get_or_init(|| {
@@ -429,7 +430,7 @@ impl Scheduler<'_> {
         instance.clone()
     }
 
-    /// A problem that no task needs any more leaves the memory.
+    /// Drops a problem from memory once no task needs it.
     fn forget_problem(&self, key: &str) {
         let mut problems = lock(&self.problems);
         if let Some((_, left)) = problems.get_mut(key) {
@@ -441,13 +442,13 @@ impl Scheduler<'_> {
     }
 }
 
-/// Whether the runs of a cell are the ones that count for its solver.
+/// Returns whether the runs of a cell count for its solver.
 fn kept(experiment: &Experiment, choices: &[Choice], job: &GridRun) -> bool {
     let chosen = |c: &Choice| c.group == [job.data, job.problem, job.solver] && c.cell == job.cell && !job.trial;
     experiment.tune.is_none() || choices.iter().any(chosen)
 }
 
-/// The rule of a choice in words.
+/// Describes the rule by which cells are selected.
 fn in_words(tune: &Tune) -> String {
     let what = match tune.by {
         By::Objective => "the smallest objective",

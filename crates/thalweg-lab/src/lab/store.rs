@@ -1,5 +1,5 @@
-//! The store: one SQLite file with experiments, finished runs and who is working on what. Each finished run is one transaction, so
-//! a kill at any moment loses nothing that was finished. Runs are made in [`super::schedule`].
+//! The store: one SQLite file with experiments, finished runs, and claims of processes on jobs. Each finished run is one
+//! transaction, so a kill at any moment loses no finished run. Runs are executed by [`super::schedule`].
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ use crate::job::{Certificates, Finished};
 use crate::verdict::Status;
 use crate::{Error, Result};
 
-/// Tells our files from others: "Thlw".
+/// SQLite application id of a store: "Thlw".
 const APPLICATION: i32 = 0x5468_6C77;
-/// Raised when the tables change.
+/// Version of the tables, increased when they change.
 const FORMAT: i32 = 1;
-/// How long one process waits for another one's transaction.
+/// Maximum time to wait for a transaction of another process.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the lock of a process is called, and before it is locked.
+/// Prefix of the lock file of a process, and of its name before it is locked.
 const OWNER: &str = "owner-";
 const BEGUN: &str = "begun-";
 
@@ -69,110 +69,110 @@ CREATE TABLE reference_values (key TEXT PRIMARY KEY, best TEXT NOT NULL) WITHOUT
 CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
 ";
 
-/// An open store.
+/// Open store.
 pub struct Store {
     connection: Connection,
     path: PathBuf,
 }
 
-/// A process that works on the jobs of a store: the lock on a file beside the store is held as long as it lives.
+/// Process that works on the jobs of a store. It holds a lock on a file beside the store while it runs.
 pub struct Owner {
     name: String,
     directory: PathBuf,
     _lock: File,
 }
 
-/// What became of asking for a job.
+/// Result of claiming a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// It is ours.
+    /// The job is claimed by this process.
     Ours,
-    /// It is finished.
+    /// The job is finished.
     Done,
     /// Another process is working on it.
     Taken,
 }
 
-/// An experiment as it is stored.
+/// Experiment in a store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stored {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its title.
+    /// Title.
     pub title: String,
-    /// What it is about.
+    /// Description.
     pub about: String,
-    /// The text of its spec.
+    /// Text of the spec.
     pub spec: String,
-    /// Everything else.
+    /// Further facts.
     pub facts: Facts,
 }
 
 /// Facts about an experiment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
-    /// Labels of data and problems, in the order of panels.
+    /// Labels of data and problems, in the order of the panels.
     pub panels: Vec<(String, String)>,
     /// Labels of the solvers, in order.
     pub solvers: Vec<String>,
     /// Data sets that stand in for others, and why.
     pub stand_ins: Vec<(String, String)>,
-    /// How cells were chosen, in words; empty if they were not.
+    /// How cells were selected; empty if they were not.
     pub tuned: String,
-    /// What a careful reader should know.
+    /// Notes about the experiment.
     pub notes: Vec<String>,
-    /// Passes of objective and constraints per iteration as a publication counts them, by labels of data and solver.
+    /// Passes of objective and constraints per iteration as counted in a publication, by labels of data and solver.
     #[serde(default)]
     pub published: Vec<(String, String, [f64; 2])>,
 }
 
 impl Facts {
-    /// Passes of objective and constraints of a run as a publication counts them, if the spec says how.
+    /// Returns the passes of objective and constraints of a run as counted in a publication, if the spec defines the count.
     pub fn published(&self, member: &Member, iterations: u64) -> Option<[f64; 2]> {
         let (_, _, rate) = self.published.iter().find(|(data, solver, _)| (data, solver) == (&member.data, &member.solver))?;
         Some(rate.map(|passes| passes * iterations as f64))
     }
 }
 
-/// A run's place in an experiment.
+/// Position of a run in an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Member {
     /// Key of the run.
     pub run: String,
-    /// Label of its data set.
+    /// Label of the data set.
     pub data: String,
-    /// Label of its problem.
+    /// Label of the problem.
     pub problem: String,
-    /// Label of its solver.
+    /// Label of the solver.
     pub solver: String,
-    /// Its cell in words.
+    /// Description of the cell.
     pub cell: String,
-    /// Its seed.
+    /// Random seed.
     pub seed: u64,
-    /// Its cell is kept.
+    /// Whether the cell is selected.
     pub tuned: bool,
 }
 
-/// A row of the table of finished runs.
+/// Row of the table of finished runs.
 #[derive(Debug, Clone, Serialize)]
 pub struct StoredRun {
-    /// Its key.
+    /// Key.
     pub key: String,
     /// Name of the method.
     pub method: String,
     /// Version of the method's code.
     pub version: u32,
-    /// Its seed.
+    /// Random seed.
     pub seed: u64,
-    /// Status of its result.
+    /// Status of the result.
     pub status: Status,
-    /// Why it ended, in words.
+    /// Why the run ended, as a sentence.
     pub ended: String,
     /// Objective at the returned point.
     pub objective: Option<f64>,
-    /// Largest constraint there.
+    /// Largest constraint value at the returned point.
     pub violation: Option<f64>,
-    /// Steps made.
+    /// Number of iterations.
     pub iterations: u64,
     /// Passes of the objective.
     pub passes_f: f64,
@@ -180,91 +180,91 @@ pub struct StoredRun {
     pub passes_g: f64,
     /// Samples read.
     pub samples: u64,
-    /// Time without measuring.
+    /// Time in seconds, without measuring.
     pub seconds: f64,
-    /// The returned point; the last good one after a failure.
+    /// Returned point; after a failure, the last finite one.
     pub point: Option<Vec<f64>>,
-    /// The spec of the run.
+    /// Spec of the run.
     pub spec: RunSpec,
-    /// The result without points and recorded iterates; none of a run that could not start.
+    /// Result without points and recorded iterates; `None` for a run that could not start.
     pub outcome: Option<Finished>,
     /// Notes about the run.
     pub notes: Vec<Note>,
-    /// The machine.
+    /// Machine and build.
     pub host: Host,
     /// Fingerprint of the data.
     pub data_hash: String,
-    /// When, in seconds since 1970.
+    /// Time of completion, such as 2026-11-16T03:15:09Z.
     pub finished: String,
 }
 
-/// The spec of a stored run: what readers look at by name, and the rest as it was written. Numbers are floats.
+/// Spec of a stored run: the keys that are read by name, and the others unchanged. Numbers are floats.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunSpec {
-    /// The table `[data]`.
+    /// Table `[data]`.
     #[serde(default)]
     pub data: DataTable,
-    /// The table `[problem]`.
+    /// Table `[problem]`.
     #[serde(default)]
     pub problem: ProblemTable,
-    /// The table `[solver]`.
+    /// Table `[solver]`.
     #[serde(default)]
     pub solver: Value,
-    /// Tolerance of constraints.
+    /// Feasibility tolerance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feasibility: Option<f64>,
-    /// Everything else.
+    /// Other keys.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
 
-/// The table `[data]` of a stored run.
+/// Table `[data]` of a stored run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DataTable {
-    /// A set of the catalogue.
+    /// Data set of the catalogue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// A file.
+    /// Data file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// A bilevel problem.
+    /// Bilevel problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bilevel: Option<Value>,
-    /// Everything else.
+    /// Other keys.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
 
-/// The table `[problem]` of a stored run.
+/// Table `[problem]` of a stored run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProblemTable {
-    /// The objective; none of a bilevel problem.
+    /// Objective; `None` for a bilevel problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minimize: Option<String>,
-    /// The constraints.
+    /// Constraints.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subject_to: Vec<String>,
-    /// The domain.
+    /// Domain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<Value>,
-    /// Everything else.
+    /// Other keys.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
 
 impl RunSpec {
-    /// From the tables of a spec, converted to JSON.
+    /// Reads the tables of a spec, converted to JSON.
     pub fn new(tables: &Value) -> Self {
         serde_json::from_value(tables.clone()).unwrap_or_default()
     }
 }
 
-/// Columns of a curve.
+/// Column of a curve.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Curve {
     /// "axis", "value", "constraint" or "gauge".
     pub role: String,
-    /// Its name.
+    /// Name.
     pub name: String,
     /// One number for each recorded iterate.
     pub numbers: Vec<f64>,
@@ -273,22 +273,22 @@ pub struct Curve {
 /// Certificates of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct StoredCertificates {
-    /// Their key.
+    /// Key.
     pub key: String,
-    /// Of the returned point.
+    /// Certificates of the returned point.
     pub returned: Certificates,
-    /// Time that they took.
+    /// Computing time in seconds.
     pub seconds: f64,
-    /// Of iterates.
+    /// Certificates of iterates.
     pub curves: Vec<Curve>,
 }
 
-/// The two curves of a run.
+/// Curves of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Recorded iterates.
+    /// Curve of the recorded iterates.
     Recorded,
-    /// Certified ones.
+    /// Curve of the certified iterates.
     Certified,
 }
 
@@ -302,7 +302,7 @@ impl Part {
 }
 
 impl Store {
-    /// Opens a store, or makes it if there is none.
+    /// Opens a store, or creates it if it does not exist.
     pub fn create(path: &Path) -> Result<Self> {
         if !path.exists() {
             crate::trace::check_writable(path).map_err(|what| Error::file(path, what))?;
@@ -310,7 +310,7 @@ impl Store {
         Store::connect(path, true)
     }
 
-    /// Opens a store that is there.
+    /// Opens an existing store.
     pub fn open(path: &Path) -> Result<Self> {
         std::fs::metadata(path).map_err(|e| Error::io(path, &e))?;
         Store::connect(path, false)
@@ -324,7 +324,7 @@ impl Store {
         let mut connection = Connection::open(path).map_err(fail)?;
         connection.busy_timeout(PATIENCE).map_err(fail)?;
         connection.pragma_update(None, "foreign_keys", true).map_err(fail)?;
-        // The whole file is looked at before anything is believed: a copy that was cut short is refused now.
+        // The whole file is checked first, so that a truncated copy is rejected now.
         let begun = connection.transaction_with_behavior(if make {
             TransactionBehavior::Immediate
         } else {
@@ -361,7 +361,7 @@ impl Store {
         broken(&self.path, &e)
     }
 
-    /// Does something to the store, wholly or not at all.
+    /// Changes the store in one transaction.
     fn change<T>(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
         let path = self.path.clone();
         let fail = |e: rusqlite::Error| broken(&path, &e);
@@ -371,25 +371,25 @@ impl Store {
         Ok(result)
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The directory beside the store for what is going on: locks and checkpoints. It is gone when nothing is.
+    /// Returns the directory beside the store that holds locks and checkpoints. It exists only while runs are in progress.
     pub fn running(&self) -> PathBuf {
         let mut name = self.path.clone().into_os_string();
         name.push(".running");
         name.into()
     }
 
-    /// Announces this process.
+    /// Registers this process as an owner of claims.
     pub fn enter(&self) -> Result<Owner> {
         let directory = self.running();
         std::fs::create_dir_all(&directory).map_err(|e| Error::io(&directory, &e))?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let name = format!("{}-{}", std::process::id(), now.as_nanos());
-        // It is locked before it gets its name, so that a file of that kind without a lock belongs to nobody.
+        // The file is locked before it is renamed, so that an unlocked file with this prefix has no owner.
         let file = directory.join(format!("{BEGUN}{name}"));
         let lock = OpenOptions::new().create_new(true).write(true).open(&file).map_err(|e| Error::io(&file, &e))?;
         lock.lock().map_err(|e| Error::file(&file, format!("cannot be locked: {e}")))?;
@@ -399,7 +399,7 @@ impl Store {
         Ok(Owner { name, directory, _lock: lock })
     }
 
-    /// Asks for a job. A job of a process that has died is free.
+    /// Claims a job. A claim of a process that has died is void.
     pub fn claim(&mut self, key: &str, owner: &Owner) -> Result<Claim> {
         let directory = self.running();
         self.change(|c| {
@@ -412,7 +412,7 @@ impl Store {
             match holder {
                 Some(holder) if holder == owner.name || alive(&directory, &holder) => return Ok(Claim::Taken),
                 Some(holder) => {
-                    // It may hold other claims, but a file that is not there says the same as one that is not locked.
+                    // The process may hold other claims, but a missing file means the same as an unlocked one.
                     let _ = std::fs::remove_file(directory.join(holder));
                 }
                 None => {}
@@ -422,12 +422,12 @@ impl Store {
         })
     }
 
-    /// Gives a job back.
+    /// Releases the claim on a job.
     pub fn release(&mut self, key: &str, owner: &Owner) -> Result<()> {
         self.change(|c| c.execute("DELETE FROM claims WHERE key = ?1 AND owner = ?2", [key, &owner.name]).map(|_| ()))
     }
 
-    /// Keeps a finished run, and ends the claim on it.
+    /// Stores a finished run and releases the claim on it.
     pub fn finish(&mut self, run: &StoredRun, curves: &[Curve]) -> Result<()> {
         self.change(|c| {
             insert(c, run, curves)?;
@@ -435,12 +435,12 @@ impl Store {
         })
     }
 
-    /// Keeps many finished runs at once.
+    /// Stores many finished runs in one transaction.
     pub fn finish_all<'a>(&mut self, runs: impl Iterator<Item = (&'a StoredRun, &'a [Curve])>) -> Result<()> {
         self.change(|c| runs.into_iter().try_for_each(|(run, curves)| insert(c, run, curves)))
     }
 
-    /// Keeps the certificates of a run in place of others, and ends the claim on them.
+    /// Stores the certificates of a run in place of earlier ones and releases the claim on them.
     pub fn certify(&mut self, run: &str, certificates: &StoredCertificates) -> Result<()> {
         self.change(|c| {
             c.execute("DELETE FROM certificates WHERE run = ?1", [run])?;
@@ -454,7 +454,7 @@ impl Store {
         })
     }
 
-    /// Keeps an experiment and its runs, finished or not, in place of what was there under its name.
+    /// Stores an experiment and its runs, finished or not, in place of an earlier one of that name.
     pub fn describe(&mut self, experiment: &Stored, members: &[Member]) -> Result<()> {
         let facts = serde_json::to_string(&experiment.facts).unwrap_or_default();
         self.change(|c| {
@@ -472,7 +472,7 @@ impl Store {
         })
     }
 
-    /// All experiments, by name.
+    /// Lists all experiments by name.
     pub fn experiments(&self) -> Result<Vec<Stored>> {
         let read = |row: &Row| -> rusqlite::Result<Stored> {
             Ok(Stored {
@@ -486,7 +486,7 @@ impl Store {
         self.rows("SELECT name, title, about, spec, facts FROM experiments ORDER BY name", &[], read)
     }
 
-    /// The runs of an experiment, finished or not, in order.
+    /// Lists the runs of an experiment in order, finished or not.
     pub fn members(&self, experiment: &str) -> Result<Vec<Member>> {
         let read = |row: &Row| -> rusqlite::Result<Member> {
             Ok(Member {
@@ -503,17 +503,17 @@ impl Store {
         self.rows(query, &[experiment], read)
     }
 
-    /// Keys of all finished runs.
+    /// Lists the keys of all finished runs.
     pub fn keys(&self) -> Result<Vec<String>> {
         self.rows("SELECT key FROM runs ORDER BY key", &[], |row| row.get(0))
     }
 
-    /// A finished run.
+    /// Reads a finished run.
     pub fn run(&self, key: &str) -> Result<Option<StoredRun>> {
         Ok(self.rows(&format!("{RUN} WHERE key = ?1"), &[key], finished)?.pop())
     }
 
-    /// The run whose key begins so.
+    /// Finds the run whose key starts with `begin`.
     pub fn find(&self, begin: &str) -> Result<StoredRun> {
         let listed = |c: char| c.is_ascii_hexdigit();
         let mut found = match begin.chars().all(listed) && !begin.is_empty() {
@@ -530,7 +530,7 @@ impl Store {
         }
     }
 
-    /// A curve of a run.
+    /// Reads a curve of a run.
     pub fn curves(&self, run: &str, part: Part) -> Result<Vec<Curve>> {
         let read = |row: &Row| -> rusqlite::Result<Curve> {
             Ok(Curve { role: row.get(0)?, name: row.get(1)?, numbers: unpack(row.get_ref(2)?.as_blob()?) })
@@ -539,7 +539,7 @@ impl Store {
         self.rows(query, &[run, part.word()], read)
     }
 
-    /// The certificates of a run.
+    /// Reads the certificates of a run.
     pub fn certificates(&self, run: &str) -> Result<Option<StoredCertificates>> {
         let read = |row: &Row| -> rusqlite::Result<StoredCertificates> {
             let returned: String = row.get(1)?;
@@ -551,19 +551,19 @@ impl Store {
         Ok(Some(StoredCertificates { curves: self.curves(run, Part::Certified)?, ..found }))
     }
 
-    /// Reference values of a problem that are known.
+    /// Reads the stored reference values of a problem.
     pub fn references(&self, key: &str) -> Result<Vec<Best>> {
         let found: Vec<String> = self.rows("SELECT best FROM reference_values WHERE key = ?1", &[key], |row| row.get(0))?;
         Ok(found.first().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())
     }
 
-    /// Keeps the reference values of a problem.
+    /// Stores the reference values of a problem.
     pub fn keep_references(&mut self, key: &str, best: &[Best]) -> Result<()> {
         let text = serde_json::to_string(best).unwrap_or_default();
         self.change(|c| c.execute("INSERT OR REPLACE INTO reference_values VALUES (?1, ?2)", [key, &text]).map(|_| ()))
     }
 
-    /// Forgets runs; returns how many there were.
+    /// Deletes runs; returns how many there were.
     pub fn forget(&mut self, keys: &[String]) -> Result<usize> {
         self.change(|c| {
             let mut delete = c.prepare("DELETE FROM runs WHERE key = ?1")?;
@@ -571,7 +571,7 @@ impl Store {
         })
     }
 
-    /// Forgets an experiment; its runs stay.
+    /// Deletes an experiment; its runs stay.
     pub fn forget_experiment(&mut self, name: &str) -> Result<()> {
         self.change(|c| c.execute("DELETE FROM experiments WHERE name = ?1", [name]).map(|_| ()))
     }
@@ -587,7 +587,7 @@ impl Store {
 }
 
 impl Owner {
-    /// A file of this store's work.
+    /// Returns the path of a file in the directory of locks and checkpoints.
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
@@ -595,20 +595,20 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // Nothing is lost if these stay; the directory goes when the last file in it does.
+        // Files that cannot be removed do no harm; the directory is removed with its last file.
         let _ = std::fs::remove_file(self.directory.join(&self.name));
         clean(&self.directory);
         let _ = std::fs::remove_dir(&self.directory);
     }
 }
 
-/// Whether the process that owns a claim still lives.
+/// Returns whether the process that owns a claim is still running.
 fn alive(directory: &Path, owner: &str) -> bool {
     let Ok(file) = OpenOptions::new().write(true).open(directory.join(owner)) else { return false };
     matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock))
 }
 
-/// Removes what dead processes have left: their locks, and those that they were about to make.
+/// Removes the files of dead processes: locks, and locks that were not yet renamed.
 fn clean(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -651,7 +651,7 @@ fn finished(row: &Row) -> rusqlite::Result<StoredRun> {
 }
 
 fn insert(c: &Connection, run: &StoredRun, curves: &[Curve]) -> rusqlite::Result<()> {
-    // A number that is not finite has no place in a comparison.
+    // A value that is not finite cannot be compared in SQL, so it is stored as NULL.
     let finite = |v: Option<f64>| v.filter(|v| v.is_finite());
     c.prepare_cached(
         "INSERT INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)",
@@ -697,7 +697,7 @@ fn json(value: &impl Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|e| rusqlite::Error::ToSqlConversionFailure(Box::new(e)))
 }
 
-/// A cell whose JSON cannot be read.
+/// Converts an error in a JSON column.
 fn unreadable(e: serde_json::Error) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(e))
 }
@@ -710,7 +710,7 @@ fn unpack(bytes: &[u8]) -> Vec<f64> {
     bytes.chunks_exact(8).map(|b| f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]])).collect()
 }
 
-/// What SQLite says, as a sentence about the file.
+/// Converts an SQLite error to a message about the file.
 fn broken(path: &Path, e: &rusqlite::Error) -> Error {
     use rusqlite::ErrorCode::{CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase, ReadOnly};
     let what = match e.sqlite_error_code() {

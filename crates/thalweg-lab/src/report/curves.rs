@@ -1,24 +1,23 @@
-//! Recorded iterates as columns of a page, the same for every command. What else is on a page is decided by its command.
+//! Recorded iterates as columns of a page, the same for every command. The commands decide what else is on their pages.
 
 use thalweg::run::Row;
 
 use super::{Column, Trace};
 
-/// What an iterate is held against.
+/// Constraint that iterates are compared with.
 pub(super) struct Limit<'a> {
     /// Name of the constraint.
     pub name: &'a str,
-    /// Its number among all constraints.
+    /// Index among all constraints.
     pub index: usize,
-    /// Its bound: a row has the constraint less this.
+    /// Bound; the values in a row are relative to it.
     pub bound: f64,
-    /// What it may exceed the bound by.
+    /// Feasibility tolerance.
     pub tolerance: f64,
 }
 
-/// The recorded iterates, with the quantities that were measured beside them under these names, and those of the iterates whose
-/// near-stationarity was bounded. Of `total` constraints the limits may be a few; then an iterate is held against what was counted
-/// when it was measured.
+/// Converts the recorded iterates with their metrics, and those of the iterates with bounds on near-stationarity. The limits
+/// may be only a few of the `total` constraints; feasibility then follows from the number of violated constraints in each row.
 pub(super) fn traces(rows: &[Row], total: usize, limits: &[Limit], metrics: &[String]) -> (Trace, Trace) {
     let keeps = |row: &Row| match limits.len() < total {
         true => row.objective.is_finite() && row.violated == 0,
@@ -26,7 +25,7 @@ pub(super) fn traces(rows: &[Row], total: usize, limits: &[Limit], metrics: &[St
     };
     let mut columns = axes(rows.iter());
     let mut add = |name: &str, values: Vec<f64>| {
-        // Two constraints may have one name, and a constraint may be called like another column.
+        // Two constraints may have the same name, and a constraint the name of another column.
         let taken = |name: &str| columns.iter().any(|c: &Column| c.name == name);
         let numbered = (2..).map(|i| format!("{name} ({i})"));
         let name = std::iter::once(name.to_string()).chain(numbered).find(|name| !taken(name)).unwrap_or_default();
@@ -39,7 +38,7 @@ pub(super) fn traces(rows: &[Row], total: usize, limits: &[Limit], metrics: &[St
     if limits.len() < total {
         add("share of violated constraints", rows.iter().map(|r| r.violated as f64 / total as f64).collect());
     }
-    // Rows of very many constraints do not have each.
+    // With very many constraints, rows do not list each.
     for limit in limits.iter().filter(|limit| rows.iter().any(|r| limit.index < r.constraints.len())) {
         let value = |r: &Row| r.constraints.get(limit.index).map_or(f64::NAN, |g| g + limit.bound);
         add(limit.name, rows.iter().map(value).collect());
@@ -81,7 +80,7 @@ fn axes<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> Vec<Column> {
 }
 
 fn keeps(row: &Row, limits: &[Limit]) -> bool {
-    // What is not a number keeps nothing. Bounds may have been moved since the row was measured.
+    // A value that is not a number satisfies no bound. Bounds may have changed since the row was measured.
     row.objective.is_finite() && limits.iter().zip(&row.constraints).all(|(limit, g)| *g <= limit.tolerance)
 }
 
@@ -128,13 +127,13 @@ mod tests {
             [vec![7.0], vec![2.0], vec![3.0], vec![9.0], vec![4.0], vec![0.0], vec![0.125]]
         );
         assert_eq!(certified.feasible, [true]);
-        // Without constraints nothing can be violated.
+        // Without constraints there is no violation.
         let (trace, certified) = traces(&[row(0, &[], None)], 0, &[], &[]);
         assert!(trace.columns.iter().all(|c| c.name != "violation") && trace.feasible == [true]);
         assert!(certified.columns.is_empty());
     }
 
-    /// The first constraint is not among the limits, and is violated at the start.
+    /// Tests a first constraint that is not among the limits and is violated at the start.
     #[test]
     fn of_many_constraints_some_have_curves_and_all_are_counted() {
         let limits = [Limit { name: "third", index: 2, bound: 0.5, tolerance: 1e-6 }];
@@ -144,7 +143,7 @@ mod tests {
         assert_eq!(column(&trace, "third").unwrap(), [0.375, 0.0]);
         assert_eq!(column(&trace, "share of violated constraints").unwrap(), [1.0 / 3.0, 0.0]);
         assert_eq!(trace.feasible, [false, true]);
-        // Of very many, rows have the worst value and the count.
+        // With very many constraints, rows have the worst value and the count.
         let crowded = rows.map(|r| Row { constraints: vec![], ..r });
         let (trace, _) = traces(&crowded, 3, &limits, &[]);
         assert_eq!(column(&trace, "third"), None);

@@ -1,6 +1,6 @@
-//! From the data of a page to one HTML file: what a browser needs is written as JSON, thinned where a trace is longer than a
-//! chart can show, beside the script that draws it. Nothing is drawn here, and no number is made up here except when a run
-//! reached a level, which needs the whole trace.
+//! Builds one HTML file from the data of a page: the data as JSON, thinned where a trace is longer than a chart can show, and
+//! the script that draws it. The only numbers computed here are the passes and seconds until a run reached a level, which need
+//! the whole trace.
 
 use std::collections::HashMap;
 
@@ -13,14 +13,14 @@ const TEMPLATE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// Columns of a trace that are for the bottom of a chart.
+/// Columns of a trace for the horizontal axis.
 const AXES: [&str; 5] = ["iterations", "passes_f", "passes_g", "samples", "seconds"];
-/// Points over all runs of an experiment.
+/// Maximum number of points over all runs of an experiment.
 const POINTS: usize = 60_000;
-/// "Within this share of the way from the start to the best known feasible objective."
+/// Levels: remaining share of the way from the start to the best known feasible objective.
 pub const LEVELS: [f64; 3] = [0.1, 0.01, 0.001];
 
-/// The page as one HTML file that needs nothing else and asks the network for nothing.
+/// Formats the page as one self-contained HTML file that makes no network requests.
 pub fn html(page: &Page) -> String {
     let wire = WirePage {
         title: &page.title,
@@ -29,7 +29,7 @@ pub fn html(page: &Page) -> String {
         version: env!("CARGO_PKG_VERSION"),
         sections: page.sections.iter().map(WireSection::of).collect(),
     };
-    // Every type here can be written as JSON; should that ever change, the page says so instead of being blank.
+    // Serialisation cannot fail for these types; if it ever does, the page shows the error instead of being blank.
     let data = serde_json::to_string(&wire).unwrap_or_else(|e| {
         let alert = format!("the data of this page could not be written: {e}");
         serde_json::json!({ "title": page.title, "lead": "", "alerts": [alert], "version": "", "sections": [] }).to_string()
@@ -43,7 +43,7 @@ pub fn html(page: &Page) -> String {
         ("{{data}}", data.replace('<', "\\u003c")),
         ("{{script}}", script),
     ];
-    // Each mark is looked for behind the one before, so that a mark inside a name is left alone.
+    // Each placeholder is searched for after the previous one, so that a placeholder inside a name is not replaced.
     let (mut out, mut rest) = (String::with_capacity(fill[4].1.len() + 80_000), TEMPLATE);
     for (mark, text) in &fill {
         if let Some((before, after)) = rest.split_once(mark) {
@@ -56,21 +56,21 @@ pub fn html(page: &Page) -> String {
     out
 }
 
-/// The style of the page, for pages that are made elsewhere and should look alike.
+/// Returns the style sheet of the page, for pages made elsewhere in the same style.
 pub fn style() -> String {
     lean(STYLE)
 }
 
-/// Code without what only its authors need: indentation, empty lines, and lines that are a comment. Lines end in LF alone, because
-/// that is what a browser makes of them before it hashes.
+/// Removes indentation, empty lines and comment lines from code. Lines end in LF, because browsers normalise line ends before
+/// they hash.
 fn lean(code: &str) -> String {
     let lines = code.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"));
     let lines: String = lines.flat_map(|line| [line, "\n"]).collect();
-    // There are hundreds of these, and no string of ours has one in it.
+    // There are hundreds of these, and none inside a string.
     lines.replace(" => ", "=>")
 }
 
-/// What a content security policy calls a text.
+/// Hashes a text for a content security policy.
 fn hash(text: &str) -> String {
     format!("sha256-{}", base64(&Sha256::digest(text.as_bytes())))
 }
@@ -132,7 +132,7 @@ struct WireRun<'a> {
     panel: usize,
     solver: &'a str,
     cell: &'a str,
-    /// As text: a script has no room for all of its 64 bits.
+    /// As text, since JavaScript numbers do not hold all 64 bits.
     seed: String,
     tuned: bool,
     ended: &'a str,
@@ -140,9 +140,9 @@ struct WireRun<'a> {
     feasible: bool,
     objective: Option<f64>,
     violation: Option<f64>,
-    /// The best feasible objective that any run found on the same problem.
+    /// Best feasible objective of any run on the same problem.
     best: Option<f64>,
-    /// The smallest objective of a feasible point, recorded or returned.
+    /// Smallest objective of a feasible point, recorded or returned.
     least: Option<f64>,
     certificate: Option<[f64; 2]>,
     iterations: u64,
@@ -151,7 +151,7 @@ struct WireRun<'a> {
     notes: &'a [String],
     trace: WireTrace<'a>,
     certified: WireTrace<'a>,
-    /// For each level the passes and the seconds to its first feasible point that is good enough.
+    /// For each level, the passes and seconds to the first feasible point that reaches it.
     reached: [Option<[f64; 2]>; 3],
 }
 
@@ -162,7 +162,7 @@ struct WireTrace<'a> {
     feasible: Vec<u8>,
 }
 
-/// A number with as many significant digits as a chart and its export need.
+/// Number with as many significant digits as a chart and its export need.
 struct Digits {
     value: f64,
     digits: usize,
@@ -173,7 +173,7 @@ impl Serialize for Digits {
         if !self.value.is_finite() {
             return to.serialize_none();
         }
-        // Whole numbers without ".0": half of the columns are counts.
+        // Whole numbers are written without ".0", since half of the columns are counts.
         if self.value.fract() == 0.0 && self.value.abs() < 1e9 {
             return to.serialize_i64(self.value as i64);
         }
@@ -229,8 +229,8 @@ impl<'a> WireExperiment<'a> {
     }
 }
 
-/// Which runs are shown first. Where no cell was chosen (all may have failed), the first one stands for the solver: a solver that
-/// is missing from a page would look as if it had not been tried.
+/// Selects the runs that are shown first. If no cell was selected (all may have failed), the first one represents the solver,
+/// which would otherwise be missing from the page.
 fn tuned(runs: &[Run]) -> Vec<bool> {
     let mut cells = HashMap::new();
     for run in runs {
@@ -243,7 +243,7 @@ fn tuned(runs: &[Run]) -> Vec<bool> {
     runs.iter().map(|run| run.tuned || stands(run)).collect()
 }
 
-/// What the runs on a problem are measured against.
+/// Reference values for the runs on a problem.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Marks {
     best: Option<f64>,
@@ -258,12 +258,12 @@ impl Marks {
             best = feasible_points(run).map(|(objective, _)| objective).fold(best, f64::min);
             starts.extend(column(&run.trace, "objective").first().filter(|v| v.is_finite()));
         }
-        // The middle one: all are the same unless a method has its own start or was first seen after it.
+        // The median: all are the same unless a method has its own start or its first recorded iterate comes later.
         starts.sort_by(f64::total_cmp);
         Self { best: best.is_finite().then_some(best), start: starts.get(starts.len() / 2).copied() }
     }
 
-    /// The objective that has to be reached.
+    /// Returns the objective to be reached.
     fn level(self, tau: f64) -> Option<f64> {
         let best = self.best?;
         let way = self.start.map(|start| start - best).filter(|way| *way > 0.0).unwrap_or(best.abs());
@@ -275,7 +275,7 @@ fn column<'a>(trace: &'a Trace, name: &str) -> &'a [f64] {
     trace.columns.iter().find(|c| c.name == name).map_or(&[], |c| &c.values)
 }
 
-/// Objective, passes and seconds at each feasible point of the whole trace and at the returned one.
+/// Iterates over objective, passes and seconds of each feasible point in the whole trace and of the returned point.
 fn feasible_points(run: &Run) -> impl Iterator<Item = (f64, [f64; 2])> {
     let (f, g) = (column(&run.trace, "passes_f"), column(&run.trace, "passes_g"));
     let seconds = column(&run.trace, "seconds");
@@ -289,17 +289,17 @@ fn feasible_points(run: &Run) -> impl Iterator<Item = (f64, [f64; 2])> {
     visited.chain(returned).filter(|(objective, _)| objective.is_finite())
 }
 
-/// Passes and seconds to the first feasible point with at most this objective. From the whole trace, because a thinned one would
-/// answer too late.
+/// Returns passes and seconds to the first feasible point with at most this objective. It uses the whole trace, because a
+/// thinned one would give a later point.
 fn reached(run: &Run, level: f64) -> Option<[f64; 2]> {
     feasible_points(run).find(|(objective, _)| *objective <= level).map(|(_, cost)| cost)
 }
 
 fn wire_trace(trace: &Trace, best: Option<f64>, most: usize) -> WireTrace<'_> {
-    // The page can show the objective above the best one; on a logarithmic scale that is a shape of its own.
+    // The page can show the objective minus the best one, which has a different shape on a logarithmic scale.
     let gap: Option<Vec<f64>> = best.map(|best| column(trace, "objective").iter().map(|v| v - best).collect());
     let gap = gap.filter(|g| !g.is_empty());
-    // Iterations first: the axis against which "straight" is meant.
+    // Iterations come first: deviations from straight lines are measured against them.
     let axes: Vec<&[f64]> = AXES.iter().map(|name| column(trace, name)).filter(|c| !c.is_empty()).collect();
     let quantities = trace.columns.iter().filter(|c| !AXES.contains(&c.name.as_str())).map(|c| c.values.as_slice());
     let quantities: Vec<&[f64]> = quantities.chain(gap.as_deref()).collect();

@@ -1,7 +1,7 @@
 use super::super::{BoundRow, Bounds, Column, FactPart, Facts, Groups, Rate, Scores, Tradeoff, TradeoffPoint};
 use super::*;
 
-/// Numbers that look random and are always the same.
+/// Deterministic pseudo-random numbers.
 struct Noise(u64);
 
 impl Noise {
@@ -15,7 +15,7 @@ fn columns(parts: Vec<(&str, Vec<f64>)>) -> Vec<Column> {
     parts.into_iter().map(|(name, values)| Column { name: name.to_owned(), values }).collect()
 }
 
-/// A run that sinks from `start` to `end`, infeasible in the beginning.
+/// Returns a run that falls from `start` to `end` and is infeasible in the beginning.
 fn run(panel: usize, solver: &str, cell: &str, seed: u64, rows: usize, (start, end, rate): (f64, f64, f64)) -> Run {
     let mut noise = Noise(seed.wrapping_mul(77) + panel as u64 * 1009 + solver.len() as u64 * 31 + cell.len() as u64);
     let speed = rate * (1.0 + 0.5 * noise.next());
@@ -139,7 +139,7 @@ fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
 }
 
-/// A page with every kind of section.
+/// Returns a page with every kind of section.
 fn demo() -> Page {
     let bump = |centre: f64, width: f64| {
         let raw: Vec<f64> = (0..40).map(|i| (-((f64::from(i) - centre) / width).powi(2)).exp()).collect();
@@ -267,7 +267,7 @@ fn the_policy_allows_exactly_the_script_and_style_that_are_there() {
     assert!(policy.contains(&format!("script-src '{}'", hash(last_script))));
     assert!(policy.contains(&format!("style-src '{}'", hash(&between("<style>", "</style>")))));
     for outside in ["http://", "https://", "@import", "url("] {
-        // The name of SVG is not an address that is asked for, and a clip path is on the page itself.
+        // The SVG namespace is not requested, and a clip path refers to the page itself.
         let ours = html.replace("http://www.w3.org/", "").replace("url(#", "");
         assert!(!ours.contains(outside), "the page names {outside}");
     }
@@ -314,7 +314,7 @@ fn a_level_is_reached_at_the_first_feasible_point_of_the_whole_trace() {
             ("passes_g", vec![0.0, 1.0, 2.0, 3.0, 5.0]),
             ("seconds", vec![0.0, 0.5, 0.75, 1.0, 1.25]),
         ]),
-        // The second row is good enough, but it breaks a constraint.
+        // The second row reaches the level but violates a constraint.
         feasible: vec![true, false, true, true, true],
     };
     (one.objective, one.feasible) = (Some(1.0), true);
@@ -325,7 +325,7 @@ fn a_level_is_reached_at_the_first_feasible_point_of_the_whole_trace() {
         [Some([4.0, 0.75]), Some([6.0, 1.0]), Some([9.0, 1.25])]
     );
     assert_eq!(reached(&one, 0.99), None);
-    // A start that is better than any feasible point (it is infeasible) gives no scale.
+    // A start that is better than any feasible point (because it is infeasible) gives no scale.
     assert_eq!(Marks { best: Some(-2.0), start: Some(-3.0) }.level(0.1), Some(-1.8));
     assert_eq!(Marks { best: None, start: Some(1.0) }.level(0.1), None);
 }
@@ -374,7 +374,7 @@ fn a_thousand_runs_share_the_points_of_a_page() {
     let wire = WireExperiment::of(&experiment);
     let rows = |tuned: bool| wire.runs.iter().filter(move |r| r.tuned == tuned).map(|r| r.trace.feasible.len());
     assert!(rows(true).chain(rows(false)).sum::<usize>() <= POINTS);
-    // The ones that are read have more of them than the background.
+    // Selected runs have more points than the background.
     assert!(rows(true).min() > rows(false).max(), "{:?} {:?}", rows(true).min(), rows(false).max());
     for (wire, run) in wire.runs.iter().zip(&experiment.runs) {
         let ends = |name: &str| {
@@ -406,6 +406,6 @@ fn seeds_with_rows_of_their_own_are_measured_against_their_own_best() {
     let experiment = Experiment { title: String::new(), panels: vec![Panel { label: "p".into(), words: String::new() }], runs };
     let wire = WireExperiment::of(&experiment);
     assert_eq!(wire.runs.iter().map(|r| r.best).collect::<Vec<_>>(), [Some(0.0), Some(10.0)]);
-    // Both have come within 1 % of the way after one pass.
+    // Both have reached 1 % after one pass.
     assert!(wire.runs.iter().all(|r| r.reached[1].is_some_and(|[passes, _]| passes == 1.0)));
 }

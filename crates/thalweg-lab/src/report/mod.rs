@@ -1,5 +1,5 @@
-//! The report: what is on the page as plain data, and the page itself, one HTML file that needs nothing else. Where the numbers
-//! come from is decided elsewhere: by the store of experiments, by `fit`, `solve` and `tradeoff`.
+//! The report: the content of a page as plain data, and the page itself, one self-contained HTML file. The numbers come from
+//! the store of experiments and from `fit`, `solve` and `tradeoff`.
 
 mod curves;
 mod html;
@@ -11,24 +11,24 @@ mod thin;
 pub use html::{LEVELS, html, style};
 use serde::Serialize;
 
-/// A page.
+/// Page.
 #[derive(Debug, Clone, Serialize)]
 pub struct Page {
-    /// What it is about.
+    /// Title.
     pub title: String,
-    /// The answer in a sentence or two: the first thing that is read.
+    /// Summary in a sentence or two, at the top of the page.
     pub lead: String,
-    /// What must be known before anything is believed: stand-in data, runs that failed.
+    /// Warnings before anything else: stand-in data, failed runs.
     pub alerts: Vec<String>,
-    /// What follows, in this order.
+    /// Sections, in this order.
     pub sections: Vec<Section>,
 }
 
-/// A part of a page.
+/// Section of a page.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Section {
-    /// Curves of many runs, and the table of how they ended.
+    /// Curves of many runs, and the table of their results.
     Experiment(Experiment),
     /// Each constraint against its bound.
     Bounds(Bounds),
@@ -36,7 +36,7 @@ pub enum Section {
     Groups(Groups),
     /// Distribution of scores by group.
     Scores(Scores),
-    /// What a bound costs.
+    /// Trade-off between a bound and the objective.
     Tradeoff(Tradeoff),
     /// Settings, machine, data: names and values.
     Facts(Facts),
@@ -47,51 +47,52 @@ pub enum Section {
 pub struct Experiment {
     /// Heading.
     pub title: String,
-    /// One for each data set and problem.
+    /// One panel for each data set and problem.
     pub panels: Vec<Panel>,
     /// All runs.
     pub runs: Vec<Run>,
 }
 
-/// A data set with a problem on it.
+/// Data set with a problem on it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Panel {
-    /// Short: "a9a".
+    /// Short label: "a9a".
     pub label: String,
-    /// The problem in words.
+    /// Description of the problem.
     pub words: String,
 }
 
-/// One run.
+/// Run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Run {
-    /// What the store calls it.
+    /// Key in the store.
     pub id: String,
-    /// Its panel, by number.
+    /// Index of the panel.
     pub panel: usize,
-    /// Runs of a panel with the same text here are on the same problem; another seed may have drawn other rows.
+    /// Identifies the problem instance: runs of a panel with the same text are on the same problem; another seed may have drawn
+    /// other rows.
     pub instance: String,
     /// Label of the solver.
     pub solver: String,
-    /// The settings in which it differs from other runs of that solver: "eta = 0.001, tol = 1e-5". Empty if there is one cell.
+    /// Settings that differ from those of other runs of that solver: "eta = 0.001, tol = 1e-5". Empty if there is one cell.
     pub cell: String,
-    /// Its seed.
+    /// Random seed.
     pub seed: u64,
-    /// It is of the cell that was chosen for this solver on this panel.
+    /// Whether its cell was selected for this solver on this panel.
     pub tuned: bool,
-    /// Why it ended, in words.
+    /// Why the run ended, as a sentence.
     pub ended: String,
-    /// It met something that is not a number, or was refused.
+    /// Whether a value was not a number, or the run was rejected.
     pub failed: bool,
-    /// The returned point keeps every constraint.
+    /// Whether the returned point satisfies every constraint.
     pub feasible: bool,
-    /// Objective at the returned point; none if there is no point.
+    /// Objective at the returned point; `None` if there is no point.
     pub objective: Option<f64>,
-    /// Largest constraint there, signed; none without constraints.
+    /// Largest constraint value at the returned point, signed; `None` without constraints.
     pub violation: Option<f64>,
     /// Bounds on the near-stationarity of the returned point.
     pub certificate: Option<[f64; 2]>,
-    /// Steps made.
+    /// Number of iterations.
     pub iterations: u64,
     /// Passes of the objective.
     pub passes_f: f64,
@@ -99,30 +100,30 @@ pub struct Run {
     pub passes_g: f64,
     /// Samples read.
     pub samples: u64,
-    /// Time without measuring.
+    /// Time in seconds, without measuring.
     pub seconds: f64,
-    /// Recorded iterates: the columns "iterations", "passes_f", "passes_g", "samples", "seconds" are for the axis, "objective",
-    /// "violation" and all others, under the name that a reader sees, are quantities.
+    /// Recorded iterates: the columns "iterations", "passes_f", "passes_g", "samples", "seconds" are for the axis; "objective",
+    /// "violation" and all others, under their displayed names, are quantities.
     pub trace: Trace,
-    /// Iterates whose near-stationarity was bounded: columns for the axis as in `trace`, "lower" and "upper".
+    /// Iterates with bounds on near-stationarity: columns for the axis as in `trace`, "lower" and "upper".
     pub certified: Trace,
-    /// What a careful reader should know.
+    /// Notes about the run.
     pub notes: Vec<String>,
 }
 
 /// Columns of equal length.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Trace {
-    /// The columns; a value that is not finite is one that is missing.
+    /// Columns; a value that is not finite is missing.
     pub columns: Vec<Column>,
-    /// Whether the iterate keeps every constraint; as long as the columns.
+    /// Whether each iterate satisfies every constraint; as long as the columns.
     pub feasible: Vec<bool>,
 }
 
 /// One quantity along a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Column {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// One value for each recorded iterate.
     pub values: Vec<f64>,
@@ -133,22 +134,22 @@ pub struct Column {
 pub struct Bounds {
     /// Heading.
     pub title: String,
-    /// The constraints.
+    /// Constraints.
     pub constraints: Vec<BoundRow>,
 }
 
 /// One constraint.
 #[derive(Debug, Clone, Serialize)]
 pub struct BoundRow {
-    /// Its left-hand side.
+    /// Left-hand side.
     pub name: String,
-    /// Its bound.
+    /// Bound.
     pub bound: f64,
-    /// Its value on the rows that were trained on.
+    /// Value on the training rows.
     pub value: f64,
-    /// On held-out rows.
+    /// Value on held-out rows.
     pub held_out: Option<f64>,
-    /// Whether the bound is kept; none if this row is not one that has to.
+    /// Whether the bound is satisfied; `None` if this row is not enforced.
     pub kept: Option<bool>,
 }
 
@@ -157,20 +158,20 @@ pub struct BoundRow {
 pub struct Groups {
     /// Heading.
     pub title: String,
-    /// Names of the groups and their training rows.
+    /// Names of the groups and their numbers of training rows.
     pub groups: Vec<(String, usize)>,
-    /// The rates.
+    /// Rates.
     pub rates: Vec<Rate>,
 }
 
 /// One rate in every group.
 #[derive(Debug, Clone, Serialize)]
 pub struct Rate {
-    /// The quantity, such as "positive predictions".
+    /// Name of the rate, such as "positive predictions".
     pub name: String,
-    /// Share in each group, training rows.
+    /// Rate in each group on training rows.
     pub training: Vec<Option<f64>>,
-    /// Share in each group, held-out rows; empty if there are none.
+    /// Rate in each group on held-out rows; empty if there are none.
     pub held_out: Vec<Option<f64>>,
 }
 
@@ -181,37 +182,37 @@ pub struct Scores {
     pub title: String,
     /// Edges of the bins, one more than there are bins.
     pub edges: Vec<f64>,
-    /// The score above which the answer is positive.
+    /// Score above which the prediction is positive.
     pub threshold: f64,
-    /// For each group its name and the share of its rows in each bin.
+    /// Name of each group, and the share of its rows in each bin.
     pub groups: Vec<(String, Vec<f64>)>,
 }
 
-/// What a bound costs: one point for each value of it.
+/// Trade-off between a bound and the objective: one point for each value of the bound.
 #[derive(Debug, Clone, Serialize)]
 pub struct Tradeoff {
     /// Heading.
     pub title: String,
-    /// Along the bottom.
+    /// Label of the horizontal axis.
     pub x_label: String,
-    /// Upwards.
+    /// Label of the vertical axis.
     pub y_label: String,
-    /// Numbers upwards are shares, shown in per cent.
+    /// Whether vertical coordinates are shares, shown in per cent.
     pub percent: bool,
-    /// The points, in the order in which kept ones are joined.
+    /// Points, in the order in which feasible ones are joined.
     pub points: Vec<TradeoffPoint>,
 }
 
-/// One value of the bound.
+/// Point for one value of the bound.
 #[derive(Debug, Clone, Serialize)]
 pub struct TradeoffPoint {
-    /// Along the bottom.
+    /// Horizontal coordinate.
     pub x: f64,
-    /// Upwards.
+    /// Vertical coordinate.
     pub y: f64,
-    /// Every bound is kept.
+    /// Whether every bound is satisfied.
     pub kept: bool,
-    /// Name and value of everything known about it.
+    /// Names and values of its facts.
     pub facts: Vec<(String, String)>,
 }
 
@@ -220,11 +221,11 @@ pub struct TradeoffPoint {
 pub struct Facts {
     /// Heading.
     pub title: String,
-    /// Each with a heading, rows of name and value, and paragraphs.
+    /// Parts, each with a heading, rows of name and value, and paragraphs.
     pub parts: Vec<FactPart>,
 }
 
-/// A part of them.
+/// Part of the facts.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct FactPart {
     /// Heading; may be empty.

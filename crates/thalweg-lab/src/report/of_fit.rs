@@ -1,5 +1,5 @@
-//! A trained model as a page. The numbers are those of [`crate::model`] and of the problem that was trained; here they are only
-//! put into words and sorted into bins.
+//! The page of a trained model. The numbers come from [`crate::model`] and the trained problem; this module formats them and
+//! computes histograms.
 
 use thalweg::learn::{Enforce, FitOptions, Learning};
 use thalweg::run::StopReason;
@@ -14,16 +14,16 @@ use crate::fit::Trained;
 use crate::model::{GroupQuality, Input, Model, Quality, Training};
 use crate::output::short;
 
-/// Bins of the histogram, about.
+/// Approximate number of bins of the histogram.
 const BINS: f64 = 60.0;
-/// Share of the rows below the first bin and above the last, which are gathered there.
+/// Share of the rows below the first bin and above the last, which are counted in these bins.
 const TAIL: f64 = 0.001;
 /// Share of the rows on either side of the bulk.
 const BULK: f64 = 0.01;
-/// More bounds than this are counted in the first sentences, not listed.
+/// Maximum number of bounds listed in the summary; more are counted.
 const LISTED: usize = 4;
 
-/// The page of a trained model.
+/// Builds the page of a trained model.
 pub fn page(trained: &Trained) -> Result<Page> {
     let model = &trained.model;
     let mut sections = vec![];
@@ -46,13 +46,13 @@ pub fn page(trained: &Trained) -> Result<Page> {
     })
 }
 
-/// Every constraint on training and held-out rows: counted and smooth where it is a rate. Only the side that was enforced is
-/// kept or missed.
+/// Lists every constraint on training and held-out rows, as measured rate and as surrogate if it is a rate. Only the enforced
+/// one is satisfied or violated.
 pub fn bounds(model: &Model) -> Vec<BoundRow> {
     let m = &model.measured;
     let mut rows = vec![];
     for (j, c) in m.constraints.iter().enumerate() {
-        // Held-out rows are measured with the temperature that was asked for.
+        // Held-out rows are measured with the requested temperature.
         let held = m.held_out.as_ref();
         let smooth = held.and_then(|q| q.constraints.get(j).copied()).filter(|_| c.measured.is_none() || c.sharpened == 1.0);
         let Some(counted) = c.measured else {
@@ -122,7 +122,7 @@ fn alerts(model: &Model) -> Vec<String> {
 
 fn groups(training: &Quality, held_out: Option<&Quality>) -> Option<Groups> {
     let mut groups: Vec<(String, usize)> = training.groups.iter().map(|g| (g.group.clone(), g.rows)).collect();
-    // A group may have rows among those held out alone.
+    // A group may occur only in the held-out rows.
     for held in held_out.iter().flat_map(|q| &q.groups) {
         if groups.iter().all(|(name, _)| *name != held.group) {
             groups.push((held.group.clone(), 0));
@@ -140,7 +140,7 @@ fn groups(training: &Quality, held_out: Option<&Quality>) -> Option<Groups> {
     (!groups.is_empty()).then(|| Groups { title: "Groups".into(), groups, rates })
 }
 
-/// The histogram of scores, if there is a score that can be shown.
+/// Computes the histogram of scores; `None` if there is no score to show.
 fn scores(problem: &Learning, x: &[f64], rows: &str) -> Result<Option<Scores>> {
     let data = problem.data();
     let scores = problem.scores(x)?;
@@ -159,7 +159,7 @@ fn scores(problem: &Learning, x: &[f64], rows: &str) -> Result<Option<Scores>> {
     Ok(Some(Scores { title: format!("Scores of {rows}"), edges, threshold: 0.0, groups }))
 }
 
-/// Edges of the bins for scores with weights, evenly spaced. The threshold 0 is one of them if it is between them, so that no
+/// Returns evenly spaced edges of the bins for weighted scores. The threshold 0 is an edge if it is in their range, so that no
 /// bin is on both sides of it.
 fn edges(scores: &[(f64, f64)]) -> Option<Vec<f64>> {
     let mut sorted: Vec<(f64, f64)> = scores.iter().copied().filter(|(s, w)| s.is_finite() && *w > 0.0).collect();
@@ -173,22 +173,22 @@ fn edges(scores: &[(f64, f64)]) -> Option<Vec<f64>> {
         });
         found.or(sorted.last()).map(|(s, _)| *s)
     };
-    // A few rows may be far out: the bins reach no further beyond the bulk than half its length.
+    // Outliers are cut off: the bins extend beyond the bulk by at most half its length.
     let (from, to) = (quantile(BULK)?, quantile(1.0 - BULK)?);
     let reach = if to > from { (to - from) / 2.0 } else { f64::INFINITY };
     let (low, high) = (quantile(TAIL)?.max(from - reach), quantile(1.0 - TAIL)?.min(to + reach));
-    // Scores that are all alike, or as good as, still have a bin that can be seen.
+    // Scores that are all equal, or nearly so, still get a visible bin.
     let width = ((high - low) / BINS).max(1e-9 * low.abs().max(high.abs())).max(1e-12);
     if !width.is_finite() {
         return None;
     }
     let (first, last) = ((low / width).floor(), (high / width).ceil().max((low / width).floor() + 1.0));
-    // Whole multiples of the width: one of them is 0 exactly.
+    // Whole multiples of the width, so that 0 is exact.
     Some((0..=(last - first) as usize).map(|k| (first + k as f64) * width).collect())
 }
 
-/// The share of the weight in each bin, tails in the end bins; none without any. A score on an edge is below it, as a score of
-/// 0 is a negative answer.
+/// Computes the share of the weight in each bin, tails included in the end bins; `None` without weight. A score on an edge is
+/// counted below it, since a score of 0 is a negative prediction.
 fn shares(rows: &[(f64, f64)], edges: &[f64]) -> Option<Vec<f64>> {
     let mut bins = vec![0.0; edges.len() - 1];
     let last = bins.len() - 1;
@@ -234,7 +234,7 @@ fn experiment(trained: &Trained) -> Experiment {
         feasible: m.feasible,
         objective: Some(m.training.objective),
         violation: enforced.reduce(f64::max),
-        // What is proved is about the problem with the tightened bounds; it is among the facts.
+        // The certificate is about the problem with surrogate bounds; it is shown with the facts.
         certificate: None,
         iterations: m.iterations,
         passes_f: m.passes.objective,
@@ -340,12 +340,12 @@ fn quality(q: &Quality) -> String {
     )
 }
 
-/// The program and the kind of machine.
+/// Describes the program and the kind of machine.
 pub(super) fn made_by() -> String {
     format!("thalweg {} on {} {}", env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH)
 }
 
-/// A problem in words.
+/// Describes a problem.
 pub(super) fn problem_words(minimize: &str, subject_to: &[String]) -> String {
     match subject_to {
         [] if minimize.is_empty() => "the largest outer objective over all inner solutions".into(),
@@ -354,23 +354,23 @@ pub(super) fn problem_words(minimize: &str, subject_to: &[String]) -> String {
     }
 }
 
-/// What the data of a model are called.
+/// Returns the displayed name of a model's data.
 fn data_of(training: &Training) -> String {
     called(&name_of(&training.file), training.stand_in.as_deref())
 }
 
-/// A file without its directory.
+/// Returns a file name without its directory.
 fn name_of(file: &str) -> String {
     std::path::Path::new(file).file_name().map_or(file.into(), |name| name.to_string_lossy().into_owned())
 }
 
-/// The first letter large.
+/// Capitalises the first letter.
 pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// A share in per cent.
+/// Formats a share in per cent.
 pub(super) fn percent(share: f64) -> String {
     format!("{:.2}%", 100.0 * share)
 }
@@ -387,7 +387,7 @@ mod tests {
         assert!(edges.contains(&0.0) && edges.windows(2).all(|e| e[0] < e[1]));
         let shares = shares(&scores, &edges).unwrap();
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-12);
-        // A naive twin: what is not positive lies left of the threshold, the score 0 too.
+        // Direct count for comparison: scores up to 0, including 0, lie left of the threshold.
         let negative = scores.iter().filter(|(s, _)| *s <= 0.0).count() as f64 / scores.len() as f64;
         let left: f64 = shares.iter().zip(&edges[1..]).filter(|(_, right)| **right <= 0.0).map(|(share, _)| share).sum();
         assert!((left - negative).abs() < 1e-12, "{left} {negative}");
@@ -399,11 +399,11 @@ mod tests {
         scores.push((1e9, 1.0));
         let edges = edges(&scores).unwrap();
         assert!(*edges.last().unwrap() <= 1.1, "{edges:?}");
-        // Neither do rows that are more than a thousandth but far away.
+        // Neither do outliers that are more than a thousandth of the rows.
         let far: Vec<(f64, f64)> = scores.iter().copied().chain([(50.0, 1.0); 10]).collect();
         assert!(super::edges(&far).unwrap().last().is_some_and(|edge| *edge <= 1.6));
         assert!(shares(&scores, &edges).unwrap().last().unwrap() > &0.0);
-        // A row of weight 3 is three rows; one of weight 0 is none.
+        // A row of weight 3 counts as three rows, and one of weight 0 as none.
         let shares = |rows: &[(f64, f64)]| shares(rows, &[-1.0, 0.0, 1.0]);
         assert_eq!(shares(&[(-0.5, 3.0), (0.5, 1.0), (0.7, 0.0)]), Some(vec![0.75, 0.25]));
         assert_eq!(shares(&[(-0.5, 0.0)]), None);

@@ -1,4 +1,4 @@
-//! A finished run as a page. What was measured and proved comes from `thalweg solve`; here it is only put into words.
+//! The page of a finished run. The values and certificates come from `thalweg solve`; this module formats them.
 
 use std::path::Path;
 
@@ -16,22 +16,22 @@ use crate::job::Finished;
 use crate::output::{CROWD, few, short};
 use crate::spec::Spec;
 
-/// Of a crowd of constraints, so many are shown.
+/// Number of constraints to show if there are many.
 const WORST: usize = 10;
 
-/// A run and its result, as the page shows it.
+/// Run and its result for the page.
 pub struct Solved<'a> {
-    /// Where its description is.
+    /// File of the spec.
     pub file: &'a Path,
-    /// The description.
+    /// Spec.
     pub spec: &'a Spec,
-    /// What the data are called.
+    /// Displayed name of the data.
     pub data: &'a str,
-    /// Settings of the solver and of the record in words.
+    /// Description of the settings of the solver and of the record.
     pub settings: &'a str,
-    /// Names of what else was measured.
+    /// Names of the metrics.
     pub metrics: Vec<String>,
-    /// The result.
+    /// Result.
     pub finished: &'a Finished,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Solved<'a> {
     }
 }
 
-/// The page of a run.
+/// Builds the page of a run.
 pub fn page(solved: &Solved) -> Page {
     let o = solved.outcome();
     let mut sections = vec![];
@@ -110,7 +110,7 @@ fn title(solved: &Solved) -> String {
     }
 }
 
-/// The constraints that are shown, each with its bound.
+/// Selects the constraints to show, each with its bound.
 fn shown<'a>(solved: &Solved<'a>) -> Vec<(&'a ConstraintValue, f64)> {
     few(&solved.outcome().point, &solved.finished.bounds, WORST)
 }

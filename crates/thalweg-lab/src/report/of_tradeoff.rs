@@ -1,5 +1,5 @@
-//! A sweep of one bound as a page. The runs are made in [`crate::tradeoff`]; the axes are those of the picture that
-//! `thalweg tradeoff` writes.
+//! The page of a sweep of one bound. The runs are made in [`crate::tradeoff`]; the axes are those of the plot that
+//! `thalweg tradeoff` saves.
 
 use std::path::Path;
 
@@ -9,23 +9,23 @@ use crate::output::short;
 use crate::plot::Plot;
 use crate::tradeoff::{Row, Swept};
 
-/// What was swept and what came of it.
+/// Sweep and its result.
 pub struct Sweep<'a> {
-    /// The table or the description of the problem.
+    /// Table or spec.
     pub file: &'a Path,
-    /// The objective.
+    /// Objective.
     pub minimize: &'a str,
-    /// The constraint whose bound was moved.
+    /// Constraint whose bound was swept.
     pub constraint: &'a str,
-    /// Constraints that stayed as they are.
+    /// Other constraints, whose bounds were fixed.
     pub others: &'a [String],
-    /// How many values of the bound were asked for.
+    /// Number of requested values of the bound.
     pub asked: usize,
-    /// The points.
+    /// Points of the sweep.
     pub swept: &'a Swept,
 }
 
-/// The page of a sweep.
+/// Builds the page of a sweep.
 pub fn page(sweep: &Sweep, plot: &Plot) -> Page {
     let rows = &sweep.swept.rows;
     let points = rows.iter().filter_map(|row| {
@@ -50,7 +50,7 @@ pub fn page(sweep: &Sweep, plot: &Plot) -> Page {
         ],
         words: vec![],
     }];
-    // One line for each bound, also for those without a point.
+    // One line for each bound, including those without a point.
     let line = |row: &Row| {
         let held = |v: Option<String>| v.map_or(String::new(), |v| format!(" (held out {v})"));
         let cells = [
@@ -83,7 +83,7 @@ fn lead(sweep: &Sweep, plot: &Plot) -> String {
         format!("{} of {} points satisfy every constraint.", kept.len(), rows.len())
     };
     let shown = |v: f64| if plot.percent { percent(v) } else { short(v) };
-    // From the loosest to the tightest.
+    // Rows are ordered from loosest to tightest.
     if let (Some(loose), Some(tight)) = (kept.first(), kept.last())
         && let (Some((_, from)), Some((_, to))) = (loose.place(plot.percent), tight.place(plot.percent))
         && kept.len() > 1
@@ -113,7 +113,7 @@ fn alerts(sweep: &Sweep) -> Vec<String> {
     alerts
 }
 
-/// Everything known about a point: the bound first.
+/// Lists the facts about a point, the bound first.
 fn facts(row: &Row, minimize: &str) -> Vec<(String, String)> {
     let optional = [
         ("surrogate", row.value.filter(|_| row.counted.is_some()).map(short)),

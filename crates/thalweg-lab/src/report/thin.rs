@@ -1,29 +1,29 @@
-//! Which recorded iterates are enough to draw a curve: a few hundred indices of a trace, chosen by shape and the same for all of
-//! its columns. How many each run may keep, and what is drawn, is decided by the page.
+//! Thinning of curves: selects a few hundred rows of a trace by shape, the same for all of its columns. The page decides how
+//! many points each run keeps, and what is drawn.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, BinaryHeap};
 
-/// A deviation below this share of a column's range is not visible: charts are a few hundred pixels high.
+/// Deviation, as a share of a column's range, below which it is not visible: charts are a few hundred pixels high.
 const INVISIBLE: f64 = 2e-4;
-/// A positive column that spans more than this is looked at on a logarithmic scale as well.
+/// Ratio above which a positive column is also thinned on a logarithmic scale.
 const WIDE: f64 = 100.0;
 
-/// A column on a scale from 0 to 1.
+/// Column scaled to the range from 0 to 1.
 struct Shape {
-    /// With gaps filled by straight lines, so that a chord can start at any row.
+    /// Values, with gaps filled by straight lines, so that a chord can start at any row.
     filled: Vec<f64>,
     /// 1 for rows with a value of their own, else 0.
     known: Vec<f64>,
 }
 
 impl Shape {
-    /// None if there is nothing to see: fewer than two values, or all the same.
+    /// Scales a column; `None` if it has fewer than two values, or all are the same.
     fn of(values: &[f64]) -> Option<Self> {
         let known: Vec<bool> = values.iter().map(|v| v.is_finite()).collect();
         let finite = || values.iter().copied().filter(|v| v.is_finite());
         let (low, high) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
-        // Halved first, because the range of two finite numbers need not be finite.
+        // Halved first, because the range of two finite numbers can overflow.
         let range = high / 2.0 - low / 2.0;
         if range <= 0.0 || !range.is_finite() {
             return None;
@@ -32,8 +32,8 @@ impl Shape {
         Some(Self { filled: fill(scaled, &known), known: known.into_iter().map(f64::from).collect() })
     }
 
-    /// Raises `worst`, which is for the rows between two, to their distance from the chord, as a share of the range. A plain loop
-    /// over slices, because all the time of thinning is spent here.
+    /// Raises `worst`, which has an entry for each row between two rows, to the distance from their chord, as a share of the
+    /// range. A plain loop over slices, because thinning spends all its time here.
     fn deviate(&self, along: &[f64], from: usize, to: usize, worst: &mut [f64]) {
         let (start, origin) = (self.filled[from], along[from]);
         let slope = (self.filled[to] - start) / (along[to] - origin);
@@ -46,7 +46,7 @@ impl Shape {
     }
 }
 
-/// Replaces unknown values by the straight line between known neighbours, or by the only neighbour.
+/// Replaces unknown values by linear interpolation between known neighbours, or by the only neighbour.
 fn fill(mut values: Vec<f64>, known: &[bool]) -> Vec<f64> {
     let mut last: Option<usize> = None;
     for at in 0..values.len() {
@@ -74,7 +74,7 @@ fn fill(mut values: Vec<f64>, known: &[bool]) -> Vec<f64> {
     values
 }
 
-/// A stretch between two kept rows and the row in it that is farthest from its chord.
+/// Interval between two kept rows, and the row in it that is farthest from its chord.
 struct Stretch {
     deviation: f64,
     from: usize,
@@ -84,7 +84,7 @@ struct Stretch {
 
 impl Ord for Stretch {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Among equals the earlier one, so that the same trace is always thinned in the same way.
+        // Ties are broken by the earlier interval, so that thinning is deterministic.
         self.deviation.total_cmp(&other.deviation).then(other.from.cmp(&self.from))
     }
 }
@@ -103,17 +103,17 @@ impl PartialEq for Stretch {
 
 impl Eq for Stretch {}
 
-/// What is looked at while thinning.
+/// Axes and columns used in thinning.
 struct Look {
     along: Vec<f64>,
-    /// The same for a chart with a logarithmic bottom.
+    /// The same for a chart with a logarithmic horizontal axis.
     log_along: Vec<f64>,
     axes: Vec<Shape>,
     quantities: Vec<Shape>,
 }
 
 impl Look {
-    /// Straight means straight against the first axis if that one grows steadily, else against the row's number.
+    /// Prepares the columns. Deviations are measured against the first axis if it increases, else against the row number.
     fn at(axes: &[&[f64]], quantities: &[&[f64]], rows: usize) -> Self {
         let steady = |c: &[f64]| c.iter().all(|v| v.is_finite()) && c.windows(2).all(|w| w[0] < w[1]);
         let along = match axes.first() {
@@ -133,13 +133,13 @@ impl Look {
         Self { along, log_along, axes: axes.iter().filter_map(|c| Shape::of(c)).collect(), quantities: shapes }
     }
 
-    /// The row between two that is farthest from their chord in any column.
+    /// Finds the row between two rows that is farthest from their chord in any column.
     fn farthest(&self, from: usize, to: usize) -> Option<Stretch> {
         let mut worst = vec![0.0; to - from - 1];
         for shape in self.axes.iter().chain(&self.quantities) {
             shape.deviate(&self.along, from, to, &mut worst);
         }
-        // A chart with a logarithmic bottom leaves the start at 0 out.
+        // A chart with a logarithmic horizontal axis omits the start at 0.
         if self.along[from] > 0.0 {
             self.quantities.iter().for_each(|shape| shape.deviate(&self.log_along, from, to, &mut worst));
         }
@@ -153,8 +153,8 @@ impl Look {
     }
 }
 
-/// Rows that are kept whatever the shape: the ends, the extremes of each column, and where `feasible` changes (both sides), in
-/// this order as far as `most` allows. If there are too many changes, every so-and-so-many-th is kept.
+/// Returns the rows that are always kept: the ends, the extremes of each column, and both sides of each change of `feasible`,
+/// in this order as far as `most` allows. If there are too many changes, an evenly spaced subset is kept.
 fn forced(columns: &[&[f64]], feasible: &[bool], rows: usize, most: usize) -> BTreeSet<usize> {
     let mut keep = BTreeSet::from([0, rows - 1]);
     for column in columns {
@@ -177,8 +177,8 @@ fn forced(columns: &[&[f64]], feasible: &[bool], rows: usize, most: usize) -> BT
     keep
 }
 
-/// Rows of a trace, in order, that show the shape of its quantities against its axes: at most `most` (at least 2) of them. All
-/// columns and `feasible` are as long as the shortest of them; what is longer is not looked at.
+/// Selects at most `most` (at least 2) rows of a trace, in order, that show the shape of its quantities against its axes. All
+/// columns and `feasible` are truncated to the shortest of them.
 pub fn thin(axes: &[&[f64]], quantities: &[&[f64]], feasible: &[bool], most: usize) -> Vec<usize> {
     let rows = axes.iter().chain(quantities).map(|c| c.len()).chain([feasible.len()]).min().unwrap_or(0);
     let most = most.max(2);
@@ -201,7 +201,7 @@ pub fn thin(axes: &[&[f64]], quantities: &[&[f64]], feasible: &[bool], most: usi
     keep.into_iter().collect()
 }
 
-/// How many points each run may keep: `(tuned, other)`, so that all together are about `total`. The curves that are read, and whose
+/// Returns how many points each run keeps, `(tuned, other)`, so that the total is about `total`. The selected runs, whose
 /// quartiles are drawn, get more than half of them; the others are a background.
 pub fn shares(tuned: usize, other: usize, total: usize) -> (usize, usize) {
     let each_other = (2 * total / 5 / other.max(1)).clamp(20, 60);
@@ -218,14 +218,14 @@ mod tests {
         (0..rows).map(|i| i as f64).collect()
     }
 
-    /// Distance of one row from the chord between two others, as a share of the range.
+    /// Returns the distance of one row from the chord between two others, as a share of the range.
     fn off(shape: &Shape, along: &[f64], (from, to): (usize, usize), at: usize) -> f64 {
         let share = (along[at] - along[from]) / (along[to] - along[from]);
         let chord = shape.filled[from] + share * (shape.filled[to] - shape.filled[from]);
         if shape.known[at] == 1.0 { (shape.filled[at] - chord).abs() } else { 0.0 }
     }
 
-    /// The same choice with no queue: all stretches are searched again for each point.
+    /// Selects the same rows without a queue, by searching all intervals again for each point.
     fn naive(axes: &[&[f64]], quantities: &[&[f64]], feasible: &[bool], most: usize) -> Vec<usize> {
         let rows = feasible.len();
         if rows <= most {
@@ -256,7 +256,7 @@ mod tests {
         keep
     }
 
-    /// Largest distance of any row from the drawn line, as a share of the column's range.
+    /// Returns the largest distance of any row from the drawn line, as a share of the column's range.
     fn error(column: &[f64], along: &[f64], kept: &[usize]) -> f64 {
         let shape = Shape::of(column).unwrap();
         let in_stretch = |w: &[usize]| (w[0]..=w[1]).map(|at| off(&shape, along, (w[0], w[1]), at)).fold(0.0, f64::max);
@@ -333,7 +333,7 @@ mod tests {
         let kept = thin(&[&x], &[&y, &nothing, &broken], &[true; 300], 50);
         assert!(kept.contains(&150) && kept.len() <= 50);
         assert_eq!(thin(&[&nothing], &[&nothing], &[true; 300], 50), vec![0, 299]);
-        // A quantity that is measured now and then keeps its own rows.
+        // A quantity that is measured rarely keeps its own rows.
         let rare: Vec<f64> = (0..300).map(|i| if i % 20 == 7 { f64::from(i % 3) } else { f64::NAN }).collect();
         let kept = thin(&[&x], &[&rare], &[true; 300], 60);
         assert!((0..300).filter(|i| i % 20 == 7).all(|i| kept.contains(&i)), "{kept:?}");

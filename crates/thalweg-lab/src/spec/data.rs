@@ -1,4 +1,4 @@
-//! The `[data]` table: where rows come from and how they are divided.
+//! The `[data]` table: the source of the rows and their split.
 
 use std::path::Path;
 
@@ -17,8 +17,8 @@ use crate::data::shaped_like::ShapedLike;
 use crate::{Error, Result};
 
 impl DataSpec {
-    /// sha256 of the data's text, and the data themselves, which are loaded to compute it; none of a bilevel problem, which brings its
-    /// own. Relative paths start at the directory of `file`.
+    /// Returns the sha256 of the data's text, and the data, which are loaded to compute it; `None` for a bilevel problem, which
+    /// includes its own. Relative paths start at the directory of `file`.
     pub(crate) fn fingerprint(&self, file: &Path, options: &Options) -> Result<(String, Option<Loaded>)> {
         if let Some(value) = &self.bilevel {
             return Ok((bilevel::Named::read(value)?.fingerprint(), None));
@@ -27,7 +27,7 @@ impl DataSpec {
         Ok((loaded.fingerprint.clone(), Some(loaded)))
     }
 
-    /// What a person calls the data; nothing for a stand-in that is made, which is called by its shape.
+    /// Returns the displayed name of the data; empty for a generated stand-in, which is named by its shape.
     pub(crate) fn called(&self) -> String {
         let file = self.file.as_ref().map(|file| file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned());
         let bilevel =
@@ -35,7 +35,7 @@ impl DataSpec {
         self.name.clone().or(self.generator.clone()).or(bilevel).or(file).unwrap_or_default()
     }
 
-    /// Where the data come from, once what is said about them makes sense.
+    /// Checks the table and returns the source of the data.
     pub(crate) fn source(&self) -> Result<Source<'_>> {
         if let Some(name) = &self.generator {
             generator::get(name)?;
@@ -77,7 +77,7 @@ impl DataSpec {
         }
     }
 
-    /// The coefficient of a Gaussian kernel for rows of so many columns, if a kernel is asked for.
+    /// Returns the coefficient of the Gaussian kernel, if there is a kernel.
     pub(crate) fn kernel(&self) -> Result<Option<Gamma>> {
         let wrong = |value: &Value| wrong("kernel", value, "\"rbf\" or { rbf = GAMMA }, a number above 0");
         match &self.kernel {
@@ -91,7 +91,7 @@ impl DataSpec {
         }
     }
 
-    /// The rows of a run: drawn, divided, parted from their sensitive columns, and seen through the kernel.
+    /// Prepares the rows of a run: samples and splits them, separates the sensitive columns, and applies the kernel.
     pub(crate) fn divide(&self, loaded: Loaded, seed: u64) -> Result<Divided> {
         let mut data = loaded.data;
         if self.scale {
@@ -107,7 +107,7 @@ impl DataSpec {
             data = data.select(&order[..sample]);
         }
         let (test, validation) = (self.test_fraction.unwrap_or(0.0), self.validation_fraction.unwrap_or(0.0));
-        // A share of the test alone that cannot be is refused where it is taken.
+        // An invalid share of test rows is reported where it is used.
         let both = (0.0..1.0).contains(&test) && test + validation >= 1.0;
         if !(0.0..1.0).contains(&validation) || both {
             let wanted = "a number from 0 on that leaves rows to train on beside test_fraction";
@@ -121,7 +121,7 @@ impl DataSpec {
             data = kept;
             Ok((!held.labels.is_empty()).then_some(held))
         };
-        // A share of all rows, taken from those that the test leaves.
+        // The validation share refers to all rows, but is taken from those that remain after the test.
         let held_out = if self.test_fraction.is_some() { aside(test, seed)? } else { None };
         let validation = aside(validation / (1.0 - test), seed)?;
         let sensitive = match &self.sensitive {
@@ -163,7 +163,7 @@ impl DataSpec {
         Ok(divided)
     }
 
-    /// The most rows of gaps that each group keeps; none if all of them stay.
+    /// Returns the maximum number of rows per group in gaps; `None` if all are used.
     pub(crate) fn equal_groups(&self) -> Result<Option<usize>> {
         match &self.equal_groups {
             None | Some(Value::Boolean(false)) => Ok(None),
@@ -188,7 +188,7 @@ impl DataSpec {
     }
 }
 
-/// Where data come from.
+/// Source of data.
 pub(crate) enum Source<'a> {
     Generator(&'a str),
     StandIn(&'a ShapedLike),
@@ -196,22 +196,22 @@ pub(crate) enum Source<'a> {
     File(&'a Path),
 }
 
-/// The coefficient of a Gaussian kernel.
+/// Coefficient of a Gaussian kernel.
 pub(crate) enum Gamma {
     OneByColumns,
     Given(f64),
 }
 
-/// The rows of a run.
+/// Rows of a run.
 pub(crate) struct Divided {
     pub(crate) data: Data,
     pub(crate) held_out: Option<Data>,
     pub(crate) validation: Option<Data>,
-    /// The sensitive columns of the training rows.
+    /// Sensitive columns of the training rows.
     pub(crate) attributes: Option<Attributes>,
 }
 
-/// Takes columns out of the features.
+/// Removes columns from the features and returns them.
 fn part(data: &mut Data, columns: &[usize]) -> Result<Attributes> {
     let (rows, width) = (data.features.rows(), data.features.cols());
     let mut place: Vec<Option<usize>> = (0..width).map(Some).collect();

@@ -1,4 +1,4 @@
-//! Reading TOML with errors as sentences.
+//! Reading TOML, with errors in the wording of this program.
 
 use serde::de::DeserializeOwned;
 use thalweg::suggest::did_you_mean;
@@ -20,7 +20,7 @@ pub(crate) fn wrong(key: &str, value: &Value, wanted: &str) -> Error {
     Error::Request(format!("{key} must be {wanted}, got {value}"))
 }
 
-/// Reads a spec from text; an error has its line.
+/// Parses a spec; an error has its line.
 pub(super) fn deserialise(text: &str) -> Result<Spec, (usize, String)> {
     toml::from_str(text).map_err(|e| {
         let span = e.span().unwrap_or(0..0);
@@ -30,12 +30,12 @@ pub(super) fn deserialise(text: &str) -> Result<Spec, (usize, String)> {
     })
 }
 
-/// Settings from a table, every one with a default, with sentences for errors.
+/// Reads settings from a table. Every setting has a default.
 pub fn settings<T: DeserializeOwned>(table: toml::Table) -> Result<T> {
     read_settings(table, |table| Value::Table(table).try_into())
 }
 
-/// Reads a table of settings. Each key is read on its own first: a message about the whole table would not say which key it is about.
+/// Reads a table of settings. Each key is read on its own first, since an error about the whole table would not name the key.
 pub(super) fn read_settings<T>(table: toml::Table, read: impl Fn(toml::Table) -> Result<T, toml::de::Error>) -> Result<T> {
     for (key, value) in &table {
         let alone = toml::Table::from_iter([(key.clone(), value.clone())]);
@@ -44,11 +44,11 @@ pub(super) fn read_settings<T>(table: toml::Table, read: impl Fn(toml::Table) ->
     read(table).map_err(|e| Error::Request(sentence(e.message(), "", "")))
 }
 
-/// Keys that had another name.
+/// Keys that were renamed: old and new name.
 const RENAMED: [(&str, &str); 2] = [("synth", "shaped_like"), ("synthetic", "generator")];
 
-/// The reader's message as a sentence of ours: the key, its value, what was wanted, and the nearest known word for a mistyped
-/// one. `key` and `value` are what stands at the place in question; empty if that is not known.
+/// Rewords an error of the TOML reader: the key, its value, what was expected, and the most similar known word for a mistyped
+/// one. `key` and `value` are the text at the location of the error; empty if unknown.
 pub(super) fn sentence(message: &str, key: &str, value: &str) -> String {
     let message = message.trim().replace('`', "'").replace('\n', ", ");
     let quoted: Vec<&str> = message.split('\'').skip(1).step_by(2).collect();
@@ -92,14 +92,14 @@ pub(super) fn sentence(message: &str, key: &str, value: &str) -> String {
     }
 }
 
-/// The key whose value begins at the end of `text`.
+/// Returns the key whose value starts at the end of `text`.
 fn key_before(text: &str) -> &str {
     let line = text.rsplit('\n').next().unwrap_or_default();
     let left = line.rsplit_once('=').map_or("", |(left, _)| left);
     left.rsplit(['{', ',']).next().unwrap_or_default().trim()
 }
 
-/// The line of `[solver]`, or of the key there that a message begins with or quotes.
+/// Returns the line of `[solver]`, or of the key there that a message starts with or quotes.
 pub(super) fn solver_line(text: &str, message: &str) -> usize {
     let first = message.split([' ', '.', ':']).next().unwrap_or_default();
     let quoted = message.split('\'').nth(1).unwrap_or(first);

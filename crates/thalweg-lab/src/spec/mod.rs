@@ -1,5 +1,5 @@
-//! A run described in TOML, and the ready objects that it becomes. Every key is checked here, once; unknown ones are errors
-//! that suggest the nearest known one.
+//! A run described in TOML, and the objects built from it. Every key is checked here, once; unknown ones are errors that
+//! suggest the most similar key.
 
 mod data;
 mod messages;
@@ -28,18 +28,18 @@ pub(crate) use self::messages::{number, wrong};
 pub use self::schema::{DataSpec, Plan, ProblemSpec, Spec};
 
 impl Spec {
-    /// Reads a file.
+    /// Reads a spec from a file.
     pub fn read(file: &Path) -> Result<Self> {
         let bytes = std::fs::read(file).map_err(|e| Error::io(file, &e))?;
         let text = String::from_utf8(bytes).map_err(|_| Error::file(file, "is not text; expected TOML in UTF-8"))?;
         Spec::parse(&text, file)
     }
 
-    /// Reads text; `file` is for messages.
+    /// Parses a spec; `file` is used in messages.
     pub fn parse(text: &str, file: &Path) -> Result<Self> {
         let at = |line, what| Error::Line { file: file.display().to_string(), line, what };
         let spec = deserialise(text).map_err(|(line, what)| at(line, what))?;
-        // The solver's settings are read against the chosen solver now, so that a wrong key is found with its line.
+        // The settings are checked against the named solver now, so that a wrong key is reported with its line.
         spec.solver().map_err(|e| {
             let what = e.to_string();
             at(solver_line(text, &what), what)
@@ -51,11 +51,11 @@ impl Spec {
         Ok(spec)
     }
 
-    /// Takes a table that is at hand, with the same checks as [`Spec::parse`].
+    /// Reads a spec from a table, with the same checks as [`Spec::parse`].
     pub fn from_table(table: toml::Table) -> Result<Self> {
         let read = Value::Table(table.clone()).try_into::<Spec>();
         let spec = read.map_err(|e| {
-            // In a text the reader knows the place of the error, and so the key and the value for the sentence.
+            // Parsing text locates the error, and so the key and the value for the message.
             let text = toml::to_string(&table).unwrap_or_default();
             let what = deserialise(&text).err().map_or_else(|| sentence(e.message(), "", ""), |(_, what)| what);
             Error::Request(what)
@@ -65,8 +65,8 @@ impl Spec {
         Ok(spec)
     }
 
-    /// Refuses what can be refused without the data: settings of the solver, budget, record, stop, certificate, and words of
-    /// the problem that no data give a meaning to.
+    /// Checks everything that does not need the data: settings of the solver, budget, record, stop, certificate, and terms of
+    /// the problem that are invalid for any data.
     pub fn check(&self) -> Result<()> {
         self.solver()?;
         let certificate = self.certificate()?;
@@ -81,7 +81,8 @@ impl Spec {
         self.data.source()?;
         self.data.split()?;
         self.data.equal_groups()?;
-        // Four rows, one of each group and label. A named set may have groups; if it has not, its own rows will tell.
+        // Four rows, one for each group and label. A named set may have groups; if it has none, the error follows when it is
+        // loaded.
         let grouped = self.data.name.is_some() || self.data.group.is_some();
         let groups = grouped.then(|| Groups { names: vec!["a".into(), "b".into()], of_row: vec![0, 0, 1, 1] });
         let (features, labels) = (Matrix::dense(4, 1, vec![0.0; 4])?, vec![1.0, -1.0, 1.0, -1.0]);
@@ -95,7 +96,7 @@ impl Spec {
         Ok(builder.check()?)
     }
 
-    /// How a run of this spec is conducted, without a checkpoint and not to be interrupted.
+    /// Returns the options of a run of this spec, without a checkpoint or an interrupt.
     pub fn options(&self, certificate: Measures, metrics: Option<Arc<dyn Metric>>) -> run::Options {
         let usual = run::Options::default();
         run::Options {
@@ -112,7 +113,7 @@ impl Spec {
         }
     }
 
-    /// The bilevel problem, if it is one, once what is said beside it makes sense.
+    /// Checks the keys beside a bilevel problem and returns the problem, if there is one.
     pub(crate) fn bilevel(&self) -> Result<Option<bilevel::Named>> {
         let (data, problem) = (&self.data, &self.problem);
         let Some(value) = &data.bilevel else {
@@ -139,12 +140,12 @@ impl Spec {
         bilevel::Named::read(value).map(Some)
     }
 
-    /// What `measure` names.
+    /// Returns the metrics named in `measure`.
     pub(crate) fn wanted(&self) -> Result<Vec<Wanted>> {
         Wanted::read(self.measure.as_deref().unwrap_or_default())
     }
 
-    /// How near-stationarity is bounded, whether or not the spec asks for it.
+    /// Returns the settings of near-stationarity bounds, whether or not the spec requests them.
     pub fn bounds(&self) -> Result<certify::Bounds> {
         let usual = certify::Bounds::default();
         let feasibility = self.feasibility.unwrap_or(usual.feasibility);
@@ -159,14 +160,14 @@ impl Spec {
             wrong("certificate", value, wanted)
         };
         let bounds = |given: toml::Table| -> Result<certify::Bounds> {
-            // A constraint that holds for the run holds for the certificate.
+            // A constraint that is satisfied in the run is satisfied in the certificate.
             let own = given.contains_key("feasibility");
             let bounds: certify::Bounds = settings(given)?;
             let feasibility = self.feasibility.filter(|_| !own).unwrap_or(bounds.feasibility);
             Ok(certify::Bounds { feasibility, ..bounds })
         };
         match &self.certificate {
-            // A target needs something that is measured.
+            // A target requires a measurement.
             None if self.stop.certificate.is_some() => measures.bounds = Some(bounds(toml::Table::new())?),
             None => {}
             Some(Value::String(s)) if s == "none" => {}
@@ -190,15 +191,15 @@ impl Spec {
     }
 }
 
-/// Names of the certificate of the switching subgradient method; the second is the name in older specs.
+/// Names of the certificate by the switching subgradient method; the second is from older specs.
 const SWITCHING: [&str; 2] = ["switching", "ssg"];
 
-/// Where relative paths in a spec start.
+/// Returns the directory where relative paths in a spec start.
 pub(crate) fn base_of(file: &Path) -> &Path {
     file.parent().unwrap_or(Path::new(""))
 }
 
-/// Numbers separated by white space or commas; JSON brackets are skipped.
+/// Reads numbers separated by white space or commas; JSON brackets are skipped.
 pub(crate) fn read_numbers(file: &Path) -> Result<Vec<f64>> {
     let text = std::fs::read_to_string(file).map_err(|e| Error::io(file, &e))?;
     let mut numbers = vec![];

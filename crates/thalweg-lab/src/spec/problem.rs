@@ -1,4 +1,4 @@
-//! The `[problem]` table and the problem that it becomes.
+//! The `[problem]` table and the problem built from it.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::metrics::Wanted;
 use crate::{Error, Result};
 
 impl ProblemSpec {
-    /// The problem on some rows. What is measured beside it may need the minimiser of its loss too.
+    /// Returns a builder of the problem on these rows. Metrics may need the minimiser of its loss too.
     pub(crate) fn builder(&self, data: Data, measured: &[Wanted]) -> Result<Builder> {
         self.check_plan()?;
         let mut builder = Learning::on(data).intercept(self.intercept).minimize(self.minimize.parse()?);
@@ -32,14 +32,14 @@ impl ProblemSpec {
         Ok(builder)
     }
 
-    /// The family of constraints, if there is one; it stands alone.
+    /// Returns the family of constraints, if there is one; it must be the only constraint.
     pub(crate) fn family(&self) -> Result<Option<Family>> {
         let mut found = None;
         for written in &self.subject_to {
             let bounded: Bounded = written.parse()?;
             let named = |(_, call): &(f64, Call)| [PAIRS, COVARIANCE].contains(&call.name.as_str());
             if !bounded.expression.pieces.iter().any(named) {
-                // A family is no term, so that the list of terms would not help.
+                // A family is not a term, so an error that lists the terms would not help.
                 for (_, call) in &bounded.expression.pieces {
                     let hint = did_you_mean(&call.name, [PAIRS, COVARIANCE]);
                     if !hint.is_empty() {
@@ -85,7 +85,7 @@ impl ProblemSpec {
         Ok(found)
     }
 
-    /// The domain; none where the problem is left to choose its own.
+    /// Returns the domain; `None` if the problem uses its own default.
     fn domain(&self) -> Result<Option<Domain>> {
         let wanted = "\"all\", \"non-negative\", { ball = RADIUS }, { ball_times_erm = FACTOR } or { box = [LOW, HIGH] }";
         let wrong = |value: &Value| wrong("domain", value, wanted);
@@ -107,7 +107,7 @@ impl ProblemSpec {
         Err(wrong(value))
     }
 
-    /// Refuses a plan that the objective has none of.
+    /// Rejects the key `plan` if the objective has no transport plan.
     fn check_plan(&self) -> Result<()> {
         let minimize: Expression = self.minimize.parse()?;
         if self.plan != Plan::Eliminated && minimize.to_string() != "wasserstein_gap" {
@@ -129,7 +129,7 @@ impl ProblemSpec {
         matches!(&self.start, Some(Value::String(s)) if s == "erm")
     }
 
-    /// Every start but "erm"; for a joint problem, with the plan or without.
+    /// Returns the starting point for every value but "erm"; for a joint problem, with or without the plan.
     pub(crate) fn named_start(&self, dim: usize, all: usize, base: &Path) -> Result<Vec<f64>> {
         let wanted = "\"zero\", \"erm\", \"sin\", a list of numbers, or a file of numbers";
         let sized = |x: Vec<f64>, from: &str| {
@@ -141,7 +141,7 @@ impl ProblemSpec {
             }
         };
         let mut zero = vec![];
-        // A mistyped column number of a data file can ask for more than there is.
+        // A mistyped column number in a data file can request more memory than available.
         if zero.try_reserve_exact(dim).is_err() {
             return Err(Error::Request(format!("the problem has {dim} variables; expected as many as the memory can hold")));
         }
@@ -166,12 +166,12 @@ impl ProblemSpec {
     }
 }
 
-/// Every pair of a positive and a negative row.
+/// Constraints for every pair of a positive and a negative row.
 const PAIRS: &str = "pairs";
-/// Covariances with sensitive columns.
+/// Constraints on covariances with sensitive columns.
 const COVARIANCE: &str = "covariance";
 
-/// A family of constraints.
+/// Family of constraints.
 pub(crate) enum Family {
     Pairs { bound: f64, collapsed: bool },
     Covariance { bound: f64, as_printed: bool },
@@ -194,7 +194,7 @@ impl Family {
     }
 }
 
-/// A domain, with or without a reference value in it.
+/// Domain, with or without a reference value.
 enum Domain {
     Set(Box<dyn Set>),
     TimesErm(f64),

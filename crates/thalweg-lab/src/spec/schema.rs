@@ -1,4 +1,4 @@
-//! Keys of a spec: what may be written, and its defaults. What the words mean is decided in the other files of this module.
+//! Keys of a spec and their defaults. Their values are interpreted in the other files of this module.
 
 use std::path::PathBuf;
 
@@ -8,16 +8,16 @@ use toml::Value;
 
 use crate::data::shaped_like::ShapedLike;
 
-/// A run as it is written.
+/// Spec of a run, as written in TOML.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// Seed of every generator of the run. Default 0.
+    /// Random seed of the run. Default 0.
     #[serde(default)]
     pub seed: u64,
-    /// Threads for sums over rows; the bits do not depend on it. Default 1.
+    /// Number of threads for sums over rows; results do not depend on it, bit for bit. Default 1.
     pub threads: Option<usize>,
-    /// A constraint holds if its value is at most `feasibility * max(1, |bound|)`. Default 1e-6.
+    /// Feasibility tolerance: a constraint is satisfied if its value is at most `feasibility * max(1, |bound|)`. Default 1e-6.
     pub feasibility: Option<f64>,
     /// Whether a returned point that violates constraints is projected onto them. Default false.
     #[serde(default)]
@@ -25,76 +25,76 @@ pub struct Spec {
     /// Near-stationarity of recorded points: "none" (default), "bounds", "switching", or a table with one or more of
     /// `bounds = { mu = …, width = … }`, `switching = { rho_hat = …, iterations = … }` and `penalised = { beta = …, nu = … }`.
     pub(crate) certificate: Option<Value>,
-    /// What else is measured at recorded points: "accuracy", and sums of terms. By default the accuracy, if rows are set aside.
+    /// Metrics at recorded points: "accuracy", and sums of terms. By default the accuracy, if there are held-out rows.
     pub measure: Option<Vec<String>>,
-    /// The data.
+    /// Data.
     pub data: DataSpec,
-    /// The problem.
+    /// Problem.
     pub problem: ProblemSpec,
-    /// The solver: its `name` and its settings.
+    /// Solver: its `name` and its settings.
     pub(crate) solver: toml::Table,
-    /// When to end: iterations, passes, samples, seconds.
+    /// Limits on iterations, passes, samples and seconds.
     pub budget: Budget,
     /// Which iterates are measured: `every`, a list `at`, or `per_decade`.
     #[serde(default)]
     pub record: Record,
-    /// When to end because the iterate is good enough: objective, certificate.
+    /// Targets that end the run early: objective, certificate.
     #[serde(default)]
     pub stop: StoppingRule,
 }
 
-/// The `[data]` table.
+/// Table `[data]` of a spec.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataSpec {
-    /// A set of the catalogue.
+    /// Name of a data set in the catalogue.
     pub name: Option<String>,
     /// Or a LIBSVM file, plain or gzip, or a `.thw` file; a relative path starts at the spec's directory.
     pub file: Option<PathBuf>,
-    /// Or a bilevel problem: its name, or a table with its name and what it is made from.
+    /// Or a bilevel problem: its name, or a table with its name and parameters.
     pub(crate) bilevel: Option<Value>,
-    /// Or the name of a generator of synthetic data.
+    /// Or the name of a generator of made-up data.
     pub generator: Option<String>,
-    /// Or synthetic rows in the shape of a large set: `{ like = "url", rows = …, columns = …, seed = … }`.
+    /// Or made-up rows shaped like a large set: `{ like = "url", rows = …, columns = …, seed = … }`.
     pub shaped_like: Option<ShapedLike>,
-    /// How many rows are drawn, by the seed, before anything else; all if absent.
+    /// Number of rows to sample, by the seed, before anything else. All by default.
     pub sample: Option<usize>,
     /// Whether every column is divided by its largest absolute value. Default false.
     #[serde(default)]
     pub scale: bool,
-    /// Columns (counted from 1) that the model does not see and that `covariance` is about.
+    /// Columns (counted from 1) that are not features of the model and that `covariance` constrains.
     pub sensitive: Option<Vec<usize>>,
-    /// A kernel model: "rbf", or `{ rbf = gamma }`. The variables are then the weights of the training rows.
+    /// Kernel model: "rbf", or `{ rbf = gamma }`. The variables are then the weights of the training rows.
     pub(crate) kernel: Option<Value>,
-    /// Columns of the file; by default the largest index in it.
+    /// Number of columns of the file; by default the largest index in it.
     pub columns: Option<usize>,
-    /// Column (counted from 1) of the file that marks the protected group by a non-zero entry.
+    /// Column (counted from 1) of the file whose non-zero entries mark the protected group.
     pub group: Option<usize>,
     /// "ordered" (default), "shared", or `{ shuffle = seed }`.
     pub(crate) split: Option<Value>,
-    /// Rows of gaps are left out at random until all groups have as many as the smallest (true), and at most a number.
-    /// Default false.
+    /// Whether rows in gaps are dropped at random until all groups have as many as the smallest (true), or at most a given
+    /// number. Default false.
     pub(crate) equal_groups: Option<Value>,
-    /// Share of the rows that is set aside and only measured. Default 0.
+    /// Share of held-out rows, which are only measured. Default 0.
     pub test_fraction: Option<f64>,
-    /// Share of the rows that is set aside for choosing between settings. Default 0.
+    /// Share of validation rows, which are held out for choosing settings. Default 0.
     pub validation_fraction: Option<f64>,
 }
 
-/// The `[problem]` table.
+/// Table `[problem]` of a spec.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProblemSpec {
-    /// A sum of multiples of terms; nothing for a bilevel problem, which has an objective.
+    /// Objective, a sum of multiples of terms; absent for a bilevel problem, which has its own.
     #[serde(default)]
     pub minimize: String,
-    /// How a bilevel problem becomes an ordinary one.
+    /// Reformulation of a bilevel problem.
     pub(crate) bilevel: Option<Value>,
-    /// What becomes of the transport plan of `wasserstein_gap`: "eliminated" (default), the best one in its place; "joint", a
-    /// variable beside the model; or "doubly-stochastic", that variable in another unit.
+    /// Treatment of the transport plan of `wasserstein_gap`: "eliminated" (default) minimises over it; "joint" makes it a
+    /// variable beside the model; "doubly-stochastic" is that variable in another unit.
     #[serde(default)]
     pub plan: Plan,
-    /// Whether batches of the joint problem are scaled to be unbiased. Default false, as published.
+    /// Whether mini-batches of the joint problem are scaled to be unbiased. Default false, as published.
     pub rescale: Option<bool>,
     /// Constraints `TERM <= NUMBER`, or with a bound such as `1.001 * best(TERM)`.
     #[serde(default)]
@@ -108,21 +108,21 @@ pub struct ProblemSpec {
     pub intercept: bool,
 }
 
-/// What becomes of a transport plan.
+/// Treatment of a transport plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Plan {
-    /// The best one for the model at hand is put in its place.
+    /// Replaced by the optimal plan for the current model.
     #[default]
     Eliminated,
-    /// It is a variable.
+    /// A variable.
     Joint,
-    /// It is a variable, multiplied so that its rows and columns sum to 1 where the groups are equal.
+    /// A variable, scaled so that its rows and columns sum to 1 if the groups are equal.
     DoublyStochastic,
 }
 
 impl Plan {
-    /// As it is written.
+    /// Returns the name as written in a spec.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Plan::Eliminated => "eliminated",

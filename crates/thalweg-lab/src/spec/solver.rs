@@ -1,5 +1,5 @@
-//! The table `[solver]` of a spec: reads it into a configuration of the registry, with a message for each wrong key. Which
-//! solvers there are is in [`thalweg::solvers::registry`].
+//! The table `[solver]` of a spec: reads it into a configuration of the registry, with a message for each wrong key. The
+//! solvers are listed in [`thalweg::solvers::registry`].
 
 use thalweg::auto::{self, Choice, Work};
 use thalweg::oracle::Description;
@@ -13,21 +13,22 @@ use super::schema::Spec;
 use crate::job::Problem;
 use crate::{Error, Result};
 
-/// Ends messages about the inner solver.
+/// End of messages about the inner solver.
 pub(super) const IN_INNER: &str = "(in [solver.inner])";
 
 impl Spec {
-    /// Version of the solver's code; that of the rule where the solver is to be chosen.
+    /// Returns the version of the solver's code, or of the selection rule for "auto".
     pub(crate) fn solver_version(&self) -> Result<u32> {
         self.solver()?.map_or(Ok(auto::VERSION), |config| Ok(config.version()?))
     }
 
-    /// The solver of the table `[solver]`; none where it is to be chosen.
+    /// Returns the solver of the table `[solver]`; `None` for "auto".
     pub(crate) fn solver(&self) -> Result<Option<Config>> {
         config(self.solver.clone())
     }
 
-    /// Builds the solver, which is chosen first where none is named. Trial runs obey the time limit and the interrupt of the options.
+    /// Builds the solver, and chooses it first if none is named. Pilot runs respect the time limit and the interrupt of the
+    /// options.
     pub(crate) fn prepare_solver(&self, problem: &Problem, start: &[f64], options: &Options) -> Result<PreparedSolver> {
         let (config, mut relaxed, notes, work) = match (self.solver()?, problem) {
             (Some(config), _) => (config, None, vec![], Work::default()),
@@ -57,20 +58,20 @@ impl Spec {
     }
 }
 
-/// A solver that is ready to run.
+/// Solver that is ready to run.
 pub(crate) struct PreparedSolver {
     pub(crate) solver: AnySolver,
     /// Description of the settings. A checkpoint written with different settings is rejected.
     pub(crate) settings: String,
-    /// By how much the rows of a bilevel problem are relaxed.
+    /// Relaxation of the rows of a bilevel problem.
     pub(crate) relaxed: Option<f64>,
-    /// Why the solver was chosen.
+    /// Notes about the choice of the solver.
     pub(crate) notes: Vec<String>,
-    /// The work of trial runs, which a time limit covers too.
+    /// Work of pilot runs, which counts towards the time limit.
     pub(crate) work: Work,
 }
 
-/// Why a solver was chosen, and what to write into `[solver]` to repeat the run.
+/// Explains the choice of a solver, and what to write into `[solver]` to repeat the run.
 fn reasons(choice: &Choice) -> Vec<String> {
     let name = choice.config.name();
     let changed = changes(&choice.config, &name.config());
@@ -79,20 +80,20 @@ fn reasons(choice: &Choice) -> Vec<String> {
     vec![evidence.problem(), evidence.decision(), format!("to repeat: name = \"{name}\"{changed}")]
 }
 
-/// The settings of a solver that differ from those of `usual`, which is the same solver.
+/// Returns the settings of a solver that differ from those of `usual`, which is the same solver.
 pub fn changes(config: &Config, usual: &Config) -> toml::Table {
     let table = |config: &Config| toml::Table::try_from(config).unwrap_or_default();
     let usual = table(usual);
     table(config).into_iter().filter(|(key, value)| usual.get(key) != Some(value)).collect()
 }
 
-/// The names that `interface` accepts, "auto" last.
+/// Lists the names that `interface` accepts, "auto" last.
 pub fn names(interface: Interface) -> Vec<&'static str> {
     registry::offered_by(interface).into_iter().chain([auto::NAME]).collect()
 }
 
-/// Reads a table with the `name` of a solver and its settings, and checks them. Returns `None` for "auto", which has no settings:
-/// a solver is chosen once there is a problem.
+/// Reads and checks a table with the `name` of a solver and its settings. Returns `None` for "auto", which has no settings: the
+/// solver is chosen when the problem is available.
 pub fn config(mut table: toml::Table) -> Result<Option<Config>> {
     let known = names(Interface::Solve);
     let name = take_name(&mut table, "solver", &known)?;
@@ -105,7 +106,7 @@ pub fn config(mut table: toml::Table) -> Result<Option<Config>> {
     }
 }
 
-/// Reads a table with the settings of the named solver, and checks them.
+/// Reads and checks a table with the settings of the named solver.
 pub fn named(name: SolverName, table: toml::Table) -> Result<Config> {
     if let Some(known) = name.inner() {
         let inner = match table.get("inner").cloned() {
@@ -115,7 +116,7 @@ pub fn named(name: SolverName, table: toml::Table) -> Result<Config> {
                 return Err(Error::Request("the table [solver.inner] is missing; expected one with the name of a solver".into()));
             }
         };
-        // Checked on its own, so that messages name the table.
+        // Checked separately, so that messages name the table.
         check_inner(name, inner, &known).map_err(|e| Error::Request(format!("{e} {IN_INNER}")))?;
     }
     let config = read_settings(table, |table| name.deserialize_settings(Value::Table(table)))?;
@@ -137,12 +138,12 @@ fn check_inner(outer: SolverName, mut inner: toml::Table, known: &[&str]) -> Res
         let table = toml::Table::from_iter([("inner".to_string(), Value::Table(inner))]);
         outer.deserialize_settings(Value::Table(table))
     })?;
-    // All other settings are the defaults, so that what is refused is a setting of the inner solver.
+    // All other settings have their defaults, so an error is about a setting of the inner solver.
     config.resolve()?;
     Ok(())
 }
 
-/// Takes the name out of a solver's table.
+/// Removes the name from a solver's table.
 fn take_name(table: &mut toml::Table, what: &str, known: &[&str]) -> Result<String> {
     match table.remove("name") {
         Some(Value::String(name)) => Ok(name),
@@ -151,7 +152,7 @@ fn take_name(table: &mut toml::Table, what: &str, known: &[&str]) -> Result<Stri
     }
 }
 
-/// The solver called `name`, which must be among the `known`.
+/// Returns the solver called `name`, which must be in `known`.
 pub(crate) fn known_name(name: &str, what: &str, known: &[&str]) -> Result<SolverName> {
     if known.contains(&name) { name.parse().map_err(Error::from) } else { Err(unknown(name, what, known)) }
 }

@@ -639,7 +639,9 @@ fn a_slip_in_a_spec_is_a_sentence_and_makes_no_store() {
         let ran = place.run(&["lab", "run", "bad.toml", "--quiet"]);
         ran.refused(parts);
     }
-    place.run(&["lab", "run", "sweep.toml", "--only", "nothing"]).refused(&["no run has 'nothing' in its name", "rows.svm / ssg"]);
+    place
+        .run(&["lab", "run", "sweep.toml", "--only", "nothing"])
+        .refused(&["no run has 'nothing' in its name", "rows.svm / ssg"]);
     place.run(&["lab", "run", "sweep.toml", "--jobs", "0"]).refused(&["--jobs 0"]);
     place.run(&["lab", "run", "none.toml"]).refused(&["none.toml", "no such file"]);
 }
