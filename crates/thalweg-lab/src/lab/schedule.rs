@@ -1,5 +1,5 @@
 //! Scheduler of an experiment: lists the tasks, assigns them to workers, and decides which problems stay in memory. Other
-//! processes may use the same store. A task is executed by [`super::execute`]; progress is reported to a [`Watch`].
+//! processes may use the same store. A task is executed by `super::execute`; progress is reported to a [`Watch`].
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

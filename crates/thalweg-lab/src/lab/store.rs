@@ -253,7 +253,7 @@ pub struct ProblemTable {
 }
 
 impl RunSpec {
-    /// Reads the tables of a spec, converted to JSON by [`super::keys::plain`].
+    /// Reads the tables of a spec, converted to JSON by `super::keys::plain`.
     pub fn new(tables: &Value) -> Self {
         serde_json::from_value(tables.clone()).unwrap_or_default()
     }
