@@ -5,23 +5,13 @@ use serde::{Deserialize, Serialize};
 use super::inf_projection::{Iterate, Iterates, StagePoint, check_norm};
 use super::minmax::weights::Weights;
 use super::minmax::{self, Drawn, minmax_solver};
+pub use super::output::Output;
 use super::spg::{ProxStep, check_positive};
 use super::{Eval, Method, PointOrigin, Solver, State, Step, StepKind};
 use crate::Result;
 use crate::estimate::Reservoir;
 use crate::math::rng::Purpose;
 use crate::math::vec;
-
-/// Output rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Output {
-    /// The centre of the last stage.
-    #[default]
-    Last,
-    /// The centre of a random stage, as in the theorem.
-    Random,
-}
 
 /// Initial weights of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -3,23 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use super::output::Output;
 use super::{Step, StepKind, ValueEval};
 use crate::estimate::{Law, Reservoir, TwoPoint};
 use crate::math::rng::Purpose;
 use crate::math::vec;
 use crate::oracle::{Draw, Replacement};
 use crate::{Error, Note, Result};
-
-/// Output rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Output {
-    /// The last iterate, as in the papers' experiments.
-    #[default]
-    Last,
-    /// A uniformly drawn iterate, as in the theorems.
-    Random,
-}
 
 /// Settings common to these solvers.
 #[derive(Debug, Clone, Copy)]
