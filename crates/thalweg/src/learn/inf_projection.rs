@@ -319,23 +319,31 @@ impl InfProjection for LossForm {
     }
 }
 
-impl ScoredRows for LossForm {
-    fn features(&self) -> &Matrix {
-        &self.rows.data.features
-    }
+/// Implements [`ScoredRows`](crate::oracle::ScoredRows) for a type with the fields `rows` and `penalties`.
+macro_rules! scored_rows {
+    ($of:ty) => {
+        impl ScoredRows for $of {
+            fn features(&self) -> &Matrix {
+                &self.rows.data.features
+            }
 
-    fn row(&self, sample: usize) -> usize {
-        self.rows.row(sample)
-    }
+            fn row(&self, sample: usize) -> usize {
+                self.rows.row(sample)
+            }
 
-    fn intercept(&self) -> bool {
-        self.rows.intercept
-    }
+            fn intercept(&self) -> bool {
+                self.rows.intercept
+            }
 
-    fn ridge(&self) -> f64 {
-        self.penalties.l2
-    }
+            fn ridge(&self) -> f64 {
+                self.penalties.l2
+            }
+        }
+    };
 }
+pub(super) use scored_rows;
+
+scored_rows!(LossForm);
 
 impl InfProjectionRows for LossForm {
     fn convex_of(&self, sample: usize, score: f64) -> (f64, f64) {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::inf_projection::SampledRows;
+use super::inf_projection::{SampledRows, scored_rows};
 use super::loss::Loss;
 use super::penalty::Convex;
 use crate::Result;
@@ -60,23 +60,7 @@ impl SampleLosses for RowLosses {
     }
 }
 
-impl ScoredRows for RowLosses {
-    fn features(&self) -> &Matrix {
-        &self.rows.data.features
-    }
-
-    fn row(&self, sample: usize) -> usize {
-        self.rows.row(sample)
-    }
-
-    fn intercept(&self) -> bool {
-        self.rows.intercept
-    }
-
-    fn ridge(&self) -> f64 {
-        self.penalties.l2
-    }
-}
+scored_rows!(RowLosses);
 
 impl LossRows for RowLosses {
     fn loss_of(&self, sample: usize, score: f64) -> (f64, f64) {

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::projected_zeroth_order::Output;
-use super::projected_zeroth_order::{self, Common, Effort, Gradient, Walk, walks};
+use super::projected_zeroth_order::{self, Common, Gradient, Walk, walks};
 use super::{Method, PointOrigin, Solver, State, Step, ValueEval};
 use crate::estimate::{Law, Spider};
 use crate::{Error, Result};
@@ -69,8 +69,7 @@ impl Settings {
         }
         projected_zeroth_order::at_least_one("b1", self.b1)?;
         projected_zeroth_order::at_least_one("b2", self.b2)?;
-        let Settings { mu, directions, sweeps, tolerance, .. } = self;
-        Common { mu, directions, sweeps, tolerance }.check()?;
+        self.common().check()?;
         Ok(self)
     }
 }
@@ -159,13 +158,12 @@ impl Accszofw {
     }
 
     fn take_step<E: ValueEval + ?Sized>(&mut self, ev: &mut E) -> Result<Step> {
-        let Settings { sweeps, tolerance, .. } = self.settings;
         if !self.s.walk.subproblem.is_open() {
             self.estimate(ev)?;
         }
         // s_t = argmin of <v_t, u> over u in W; `now` is a buffer
-        let effort = Effort { sweeps, tolerance };
-        if !self.s.walk.subproblem.lowest(ev, effort, &self.s.walk.w, self.s.v.get(), &mut self.now, &mut self.corner)? {
+        let common = self.settings.common();
+        if !self.s.walk.subproblem.lowest(ev, common, &self.s.walk.w, self.s.v.get(), &mut self.now, &mut self.corner)? {
             return Ok(Walk::wait());
         }
         let t = self.s.walk.t as f64;
@@ -190,12 +188,13 @@ walks!(Accszofw, "accszofw");
 impl<'e> Solver<dyn ValueEval + 'e> for Accszofw {
     fn start(&mut self, ev: &mut (dyn ValueEval + 'e), x: &[f64]) -> Result<()> {
         projected_zeroth_order::can_minimize("accszofw", ev)?;
-        let Settings { directions, mu, law, antithetic, q, b1, b2, coordinate, .. } = self.settings;
+        let Settings { q, b1, b2, coordinate, .. } = self.settings;
+        let common = self.settings.common();
         let n = ev.streams().iter().copied().max().unwrap_or(1).max(1);
         let root = (n as f64).sqrt().ceil() as usize;
         (self.b1, self.b2) = (b1.unwrap_or(n), b2.unwrap_or(root));
-        self.small.start(x.len(), directions, mu, law, antithetic);
-        self.large.start(x.len(), directions, mu, if coordinate { Law::Coordinate } else { law }, antithetic);
+        self.small.start(x.len(), common);
+        self.large.start(x.len(), Common { law: if coordinate { Law::Coordinate } else { common.law }, ..common });
         self.s.walk.start(0, x);
         for point in [&mut self.s.x, &mut self.s.previous] {
             projected_zeroth_order::copy(point, x);

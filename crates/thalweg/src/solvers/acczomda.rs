@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::projected_zeroth_order::Output;
-use super::projected_zeroth_order::{self, Common, Effort, Gradient, Walk, walks};
+use super::projected_zeroth_order::{self, Gradient, Walk, walks};
 use super::{Method, PointOrigin, Solver, State, Step, ValueEval};
 use crate::estimate::{Law, Storm};
 use crate::{Error, Result};
@@ -74,8 +74,7 @@ impl Settings {
             let wanted = format!("at most {most}, the cube root of m + 1, so that no step goes beyond the projected point");
             return Err(Error::setting("k", self.k, wanted));
         }
-        let Settings { mu, directions, sweeps, tolerance, .. } = self;
-        Common { mu, directions, sweeps, tolerance }.check()?;
+        self.common().check()?;
         projected_zeroth_order::at_least_one("batch", Some(self.batch))?;
         Ok(self)
     }
@@ -156,7 +155,7 @@ impl Acczomda {
     }
 
     fn take_step<E: ValueEval + ?Sized>(&mut self, ev: &mut E) -> Result<Step> {
-        let Settings { gamma, sweeps, tolerance, .. } = self.settings;
+        let gamma = self.settings.gamma;
         if !self.s.walk.subproblem.is_open() {
             self.estimate(ev)?;
             for ((now, w), v) in self.now.iter_mut().zip(&self.s.walk.w).zip(self.s.v.get()) {
@@ -164,7 +163,7 @@ impl Acczomda {
             }
         }
         // w' = proj_W(w_t - gamma v_t)
-        if !self.s.walk.subproblem.nearest(ev, Effort { sweeps, tolerance }, &self.s.walk.w, &self.now, &mut self.next)? {
+        if !self.s.walk.subproblem.nearest(ev, self.settings.common(), &self.s.walk.w, &self.now, &mut self.next)? {
             return Ok(Walk::wait());
         }
         let eta = self.settings.eta(self.s.walk.t);
@@ -181,8 +180,7 @@ walks!(Acczomda, "acczomda");
 impl<'e> Solver<dyn ValueEval + 'e> for Acczomda {
     fn start(&mut self, ev: &mut (dyn ValueEval + 'e), x: &[f64]) -> Result<()> {
         projected_zeroth_order::can_project("acczomda", ev)?;
-        let Settings { directions, mu, law, antithetic, .. } = self.settings;
-        self.gradient.start(x.len(), directions, mu, law, antithetic);
+        self.gradient.start(x.len(), self.settings.common());
         self.s.walk.start(1, x);
         projected_zeroth_order::copy(&mut self.s.previous, x);
         for buffer in [&mut self.now, &mut self.then, &mut self.next] {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::inf_projection::{Iterate, Iterates, Point, check_norm};
 use super::minmax::weights::Weights;
-use super::minmax::{self, Drawn};
+use super::minmax::{self, Drawn, minmax_solver};
 use super::{Eval, Method, PointOrigin, Solver, State, Step, StepKind};
 use crate::estimate::RunningMean;
 use crate::math::rng::Purpose;
@@ -80,8 +80,7 @@ impl Settings {
             (self.rho, self.delta) = constants.set()?;
             self.divergence = None;
         }
-        minmax::check(self.eta_p, self.eta_theta, self.batch)?;
-        minmax::weights_set(1, self.rho, self.divergence, self.delta)?;
+        self.common().check()?;
         Ok(self)
     }
 }
@@ -125,18 +124,6 @@ struct Saved {
 }
 
 impl Bmd {
-    /// Creates a solver after checking the settings.
-    pub fn new(settings: Settings) -> Result<Self> {
-        Ok(Bmd { settings: settings.resolve()?, s: Saved::default(), drawn: Drawn::default() })
-    }
-
-    /// Writes P.
-    pub fn weights(&self, out: &mut [f64]) {
-        if let Some(weights) = &self.s.weights {
-            out.iter_mut().enumerate().for_each(|(i, p)| *p = weights.weight(i));
-        }
-    }
-
     fn take_step(&mut self, ev: &mut dyn Eval) -> Result<()> {
         let Settings { eta_p, eta_theta, batch, output, .. } = self.settings;
         let Saved { x, weights, average, radius } = &mut self.s;
@@ -178,49 +165,27 @@ impl Bmd {
         }
         Ok(())
     }
-}
 
-impl Method for Bmd {
-    fn name(&self) -> &'static str {
-        "bmd"
-    }
-
-    fn iterate(&self, out: &mut [f64]) {
-        self.s.x.write(out);
-    }
-
-    fn writes_cheaply(&self) -> bool {
-        matches!(self.s.x, Point::Plain(_))
-    }
-
-    fn output(&self, out: &mut [f64]) -> PointOrigin {
+    fn write_output(&self, out: &mut [f64]) {
         match (self.settings.output, self.s.average.get(), &self.s.x) {
             (Output::Average, Some(mean), _) => out.copy_from_slice(mean),
             (Output::Average, _, Point::Lazy(x)) => x.write_mean(out),
             (_, _, x) => x.write(out),
         }
-        PointOrigin::OutputRule
-    }
-
-    fn save(&self) -> Result<State> {
-        State::pack(&self.s)
-    }
-
-    fn restore(&mut self, state: &State) -> Result<()> {
-        self.s = state.unpack()?;
-        Ok(())
     }
 }
+
+minmax_solver!(Bmd, "bmd");
 
 impl<'e> Solver<dyn Eval + 'e> for Bmd {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
         let losses = minmax::demand(ev, "bmd")?;
-        let Settings { rho, divergence, delta, tree, output, iterates, .. } = self.settings;
+        let Settings { output, iterates, .. } = self.settings;
         let lazy = minmax::lazy(iterates, &losses, "bmd")?;
         let averages = output == Output::Average;
         self.s = Saved {
             x: Point::start(x, lazy, averages),
-            weights: Some(Weights::new(minmax::weights_set(losses.samples(), rho, divergence, delta)?, tree)),
+            weights: Some(self.settings.common().weights(losses.samples())?),
             average: RunningMean::default(),
             radius: losses.domain().ball_around_origin().unwrap_or(f64::MAX),
         };

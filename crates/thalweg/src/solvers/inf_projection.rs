@@ -46,6 +46,8 @@ pub enum Output {
 pub(super) trait Iterate {
     /// Writes it into `out`.
     fn write(&self, out: &mut [f64]);
+    /// Returns whether it is stored densely.
+    fn is_dense(&self) -> bool;
     /// Writes the weighted mean of a lazy iterate into `out`; returns false for a dense one.
     fn write_lazy_mean(&self, out: &mut [f64]) -> bool;
     /// Adds the iterate to the mean, with a weight.
@@ -89,6 +91,10 @@ impl Iterate for Point {
             Point::Plain(x) => out.copy_from_slice(x),
             Point::Lazy(x) => x.write(out),
         }
+    }
+
+    fn is_dense(&self) -> bool {
+        matches!(self, Point::Plain(_))
     }
 
     fn write_lazy_mean(&self, out: &mut [f64]) -> bool {
@@ -196,6 +202,10 @@ impl Iterate for StagePoint {
             StagePoint::Plain(plain) => out.copy_from_slice(&plain.centre),
             StagePoint::Lazy(stage) => stage.write_centre(out),
         }
+    }
+
+    fn is_dense(&self) -> bool {
+        matches!(self, StagePoint::Plain(_))
     }
 
     fn write_lazy_mean(&self, out: &mut [f64]) -> bool {
@@ -356,3 +366,54 @@ pub(super) fn check_norm(norm: f64, radius: f64, setting: &str, value: f64, want
 pub(super) fn clipped_notes(steps: u64) -> Vec<Note> {
     (steps > 0).then_some(Note::IntervalTooShort { steps }).into_iter().collect()
 }
+
+/// Implements the items of [`Method`](super::Method) that are common to solvers with an [`Iterate`] in their saved state.
+macro_rules! iterate_items {
+    ($name:literal) => {
+        fn name(&self) -> &'static str {
+            $name
+        }
+
+        fn iterate(&self, out: &mut [f64]) {
+            self.s.x.write(out);
+        }
+
+        fn writes_cheaply(&self) -> bool {
+            self.s.x.is_dense()
+        }
+
+        fn save(&self) -> Result<State> {
+            State::pack(&self.s)
+        }
+    };
+}
+pub(super) use iterate_items;
+
+/// Implements [`Method`](super::Method) for a solver of inf-projection problems.
+macro_rules! inf_projection_method {
+    ($solver:ty, $name:literal) => {
+        impl Method for $solver {
+            $crate::solvers::inf_projection::iterate_items!($name);
+
+            fn version(&self) -> u32 {
+                3
+            }
+
+            fn output(&self, out: &mut [f64]) -> PointOrigin {
+                self.s.outputs.write(self.settings.output, &self.s.x, out);
+                PointOrigin::OutputRule
+            }
+
+            fn notes(&self) -> Vec<crate::Note> {
+                $crate::solvers::inf_projection::clipped_notes(self.s.clipped)
+            }
+
+            fn restore(&mut self, state: &State) -> Result<()> {
+                self.s = state.unpack()?;
+                self.work.profiled.forget();
+                Ok(())
+            }
+        }
+    };
+}
+pub(super) use inf_projection_method;

@@ -22,21 +22,79 @@ pub(super) fn step_of_weights(eta_p: Option<f64>, samples: usize) -> f64 {
     eta_p.unwrap_or(USUAL_RAISE / (n * n))
 }
 
-/// Checks the settings common to both solvers.
-pub(super) fn check(eta_p: Option<f64>, eta_theta: f64, batch: usize) -> Result<()> {
-    check_positive("eta_p", eta_p.unwrap_or(1.0))?;
-    check_positive("eta_theta", eta_theta)?;
-    if batch == 0 {
-        return Err(Error::setting("batch", batch, "at least 1"));
-    }
-    Ok(())
+/// Settings common to both solvers.
+pub(super) struct Common {
+    pub(super) eta_p: Option<f64>,
+    pub(super) eta_theta: f64,
+    pub(super) rho: f64,
+    pub(super) divergence: Option<f64>,
+    pub(super) delta: f64,
+    pub(super) tree: bool,
+    pub(super) batch: usize,
 }
 
-/// Creates the set of weights.
-pub(super) fn weights_set(samples: usize, rho: f64, divergence: Option<f64>, delta: f64) -> Result<ChiSquare> {
-    check_positive("divergence", divergence.unwrap_or(1.0))?;
-    ChiSquare::new(samples, divergence.map_or(rho, |bound| bound * samples as f64), delta)
+impl Common {
+    /// Checks every value.
+    pub(super) fn check(&self) -> Result<()> {
+        check_positive("eta_p", self.eta_p.unwrap_or(1.0))?;
+        check_positive("eta_theta", self.eta_theta)?;
+        if self.batch == 0 {
+            return Err(Error::setting("batch", self.batch, "at least 1"));
+        }
+        self.set(1).map(|_| ())
+    }
+
+    /// Creates equal weights.
+    pub(super) fn weights(&self, samples: usize) -> Result<Weights> {
+        Ok(Weights::new(self.set(samples)?, self.tree))
+    }
+
+    fn set(&self, samples: usize) -> Result<ChiSquare> {
+        check_positive("divergence", self.divergence.unwrap_or(1.0))?;
+        ChiSquare::new(samples, self.divergence.map_or(self.rho, |bound| bound * samples as f64), self.delta)
+    }
 }
+
+/// Implements what is common to both solvers; the output rule is their method `write_output`.
+macro_rules! minmax_solver {
+    ($solver:ty, $name:literal) => {
+        impl Settings {
+            fn common(&self) -> $crate::solvers::minmax::Common {
+                let &Settings { eta_p, eta_theta, rho, divergence, delta, tree, batch, .. } = self;
+                $crate::solvers::minmax::Common { eta_p, eta_theta, rho, divergence, delta, tree, batch }
+            }
+        }
+
+        impl $solver {
+            /// Creates a solver after checking the settings.
+            pub fn new(settings: Settings) -> Result<Self> {
+                Ok(Self { settings: settings.resolve()?, s: Saved::default(), drawn: Drawn::default() })
+            }
+
+            /// Writes P.
+            pub fn weights(&self, out: &mut [f64]) {
+                if let Some(weights) = &self.s.weights {
+                    out.iter_mut().enumerate().for_each(|(i, p)| *p = weights.weight(i));
+                }
+            }
+        }
+
+        impl Method for $solver {
+            $crate::solvers::inf_projection::iterate_items!($name);
+
+            fn output(&self, out: &mut [f64]) -> PointOrigin {
+                self.write_output(out);
+                PointOrigin::OutputRule
+            }
+
+            fn restore(&mut self, state: &State) -> Result<()> {
+                self.s = state.unpack()?;
+                Ok(())
+            }
+        }
+    };
+}
+pub(super) use minmax_solver;
 
 /// Returns the sample losses of the problem, or an error if it has none.
 pub(super) fn demand<'a>(ev: &'a mut (dyn Eval + '_), method: &str) -> Result<SampleLossesView<'a>> {

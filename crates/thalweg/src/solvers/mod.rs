@@ -15,6 +15,7 @@ pub mod ipp;
 pub mod lbfgs;
 mod minmax;
 pub mod mspg;
+mod output;
 pub mod pd;
 pub mod pgsmd;
 mod projected_zeroth_order;

@@ -4,14 +4,16 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::inf_projection::Output;
-use super::inf_projection::{Iterate, Iterates, Outputs, Point, Profiled, check_norm, choose_lazy, clipped_notes, demand};
+use super::inf_projection::{
+    Iterate, Iterates, Outputs, Point, Profiled, check_norm, choose_lazy, demand, inf_projection_method,
+};
 use super::spg::check_positive;
 use super::{Eval, Method, PointOrigin, Solver, State, Step, StepKind};
 use crate::error::{check_finite, check_length};
 use crate::estimate::{Order, Walk};
 use crate::math::vec;
 use crate::oracle::Draw;
-use crate::{Error, Note, Result, plan};
+use crate::{Error, Result, plan};
 
 /// Settings of [`Mspg`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -258,42 +260,7 @@ fn check_mapping(mapping: &[f64]) -> Result<()> {
     mapping.iter().try_for_each(|&l| check_finite("l", l))
 }
 
-impl Method for Mspg {
-    fn name(&self) -> &'static str {
-        "mspg"
-    }
-
-    fn version(&self) -> u32 {
-        3
-    }
-
-    fn iterate(&self, out: &mut [f64]) {
-        self.s.x.write(out);
-    }
-
-    fn writes_cheaply(&self) -> bool {
-        matches!(self.s.x, Point::Plain(_))
-    }
-
-    fn output(&self, out: &mut [f64]) -> PointOrigin {
-        self.s.outputs.write(self.settings.output, &self.s.x, out);
-        PointOrigin::OutputRule
-    }
-
-    fn notes(&self) -> Vec<Note> {
-        clipped_notes(self.s.clipped)
-    }
-
-    fn save(&self) -> Result<State> {
-        State::pack(&self.s)
-    }
-
-    fn restore(&mut self, state: &State) -> Result<()> {
-        self.s = state.unpack()?;
-        self.work.profiled.forget();
-        Ok(())
-    }
-}
+inf_projection_method!(Mspg, "mspg");
 
 impl<'e> Solver<dyn Eval + 'e> for Mspg {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {

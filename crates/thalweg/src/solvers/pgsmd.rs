@@ -4,24 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use super::inf_projection::{Iterate, Iterates, StagePoint, check_norm};
 use super::minmax::weights::Weights;
-use super::minmax::{self, Drawn};
+use super::minmax::{self, Drawn, minmax_solver};
+pub use super::output::Output;
 use super::spg::{ProxStep, check_positive};
 use super::{Eval, Method, PointOrigin, Solver, State, Step, StepKind};
 use crate::Result;
 use crate::estimate::Reservoir;
 use crate::math::rng::Purpose;
 use crate::math::vec;
-
-/// Output rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Output {
-    /// The centre of the last stage.
-    #[default]
-    Last,
-    /// The centre of a random stage, as in the theorem.
-    Random,
-}
 
 /// Initial weights of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -84,8 +74,7 @@ impl Settings {
     /// Checks every value.
     pub fn resolve(self) -> Result<Self> {
         check_positive("rho_wc", self.rho_wc)?;
-        minmax::check(self.eta_p, self.eta_theta, self.batch)?;
-        minmax::weights_set(1, self.rho, self.divergence, self.delta)?;
+        self.common().check()?;
         Ok(self)
     }
 }
@@ -131,21 +120,9 @@ struct Saved {
 }
 
 impl Pgsmd {
-    /// Creates a solver after checking the settings.
-    pub fn new(settings: Settings) -> Result<Self> {
-        Ok(Pgsmd { settings: settings.resolve()?, s: Saved::default(), drawn: Drawn::default() })
-    }
-
     /// Returns the current stage, from 0.
     pub fn stage(&self) -> u64 {
         self.s.stage
-    }
-
-    /// Writes P.
-    pub fn weights(&self, out: &mut [f64]) {
-        if let Some(weights) = &self.s.weights {
-            out.iter_mut().enumerate().for_each(|(i, p)| *p = weights.weight(i));
-        }
     }
 
     fn take_step(&mut self, ev: &mut dyn Eval) -> Result<()> {
@@ -186,49 +163,27 @@ impl Pgsmd {
         }
         Ok(())
     }
-}
 
-impl Method for Pgsmd {
-    fn name(&self) -> &'static str {
-        "pgsmd"
-    }
-
-    fn iterate(&self, out: &mut [f64]) {
-        self.s.x.write(out);
-    }
-
-    fn writes_cheaply(&self) -> bool {
-        matches!(self.s.x, StagePoint::Plain(_))
-    }
-
-    fn output(&self, out: &mut [f64]) -> PointOrigin {
+    fn write_output(&self, out: &mut [f64]) {
         match (self.settings.output, self.s.reservoir.get()) {
             (Output::Random, Some((_, kept))) => out.copy_from_slice(kept),
             _ => self.s.x.write(out),
         }
-        PointOrigin::OutputRule
-    }
-
-    fn save(&self) -> Result<State> {
-        State::pack(&self.s)
-    }
-
-    fn restore(&mut self, state: &State) -> Result<()> {
-        self.s = state.unpack()?;
-        Ok(())
     }
 }
+
+minmax_solver!(Pgsmd, "pgsmd");
 
 impl<'e> Solver<dyn Eval + 'e> for Pgsmd {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
         let losses = minmax::demand(ev, "pgsmd")?;
-        let Settings { rho, divergence, delta, tree, output, iterates, .. } = self.settings;
+        let Settings { output, iterates, .. } = self.settings;
         let lazy = minmax::lazy(iterates, &losses, "pgsmd")?;
         self.s = Saved {
             stage: 0,
             step: 0,
             x: StagePoint::start(x, lazy, false),
-            weights: Some(Weights::new(minmax::weights_set(losses.samples(), rho, divergence, delta)?, tree)),
+            weights: Some(self.settings.common().weights(losses.samples())?),
             reservoir: Reservoir::default(),
             radius: losses.domain().ball_around_origin().unwrap_or(f64::MAX),
         };

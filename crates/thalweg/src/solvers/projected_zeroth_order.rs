@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use super::output::Output;
 use super::{Step, StepKind, ValueEval};
 use crate::estimate::{Law, Reservoir, TwoPoint};
 use crate::math::rng::Purpose;
@@ -10,26 +11,19 @@ use crate::math::vec;
 use crate::oracle::{Draw, Replacement};
 use crate::{Error, Note, Result};
 
-/// Output rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Output {
-    /// The last iterate, as in the papers' experiments.
-    #[default]
-    Last,
-    /// A uniformly drawn iterate, as in the theorems.
-    Random,
-}
-
-/// Common numeric settings of these solvers, to be checked.
+/// Settings common to these solvers.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Common {
     pub(super) mu: f64,
     pub(super) directions: usize,
+    pub(super) law: Law,
+    pub(super) antithetic: bool,
     pub(super) sweeps: usize,
     pub(super) tolerance: f64,
 }
 
 impl Common {
+    /// Checks every value.
     pub(super) fn check(&self) -> Result<()> {
         for (name, value) in [("mu", self.mu), ("tolerance", self.tolerance)] {
             if !(value > 0.0 && value.is_finite()) {
@@ -54,7 +48,8 @@ pub(super) struct Gradient {
 }
 
 impl Gradient {
-    pub(super) fn start(&mut self, dim: usize, directions: usize, mu: f64, law: Law, antithetic: bool) {
+    pub(super) fn start(&mut self, dim: usize, common: Common) {
+        let Common { directions, mu, law, antithetic, .. } = common;
         self.estimator.start(dim, directions, mu, law, antithetic);
         self.values.clear();
         self.values.resize(self.estimator.count() + 1, 0.0);
@@ -80,13 +75,6 @@ impl Gradient {
     }
 }
 
-/// Work per step, and precision.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Effort {
-    pub(super) sweeps: usize,
-    pub(super) tolerance: f64,
-}
-
 /// Subproblem that may be unfinished after a step. Its numbers are in the run's warm-start values.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Subproblem {
@@ -107,7 +95,7 @@ impl Subproblem {
     pub(super) fn nearest<E: ValueEval + ?Sized>(
         &mut self,
         ev: &mut E,
-        effort: Effort,
+        common: Common,
         at: &[f64],
         target: &[f64],
         x: &mut [f64],
@@ -119,7 +107,7 @@ impl Subproblem {
         if !self.open {
             self.begin(ev, at, target)?;
         }
-        self.go_on(ev, effort, x)
+        self.go_on(ev, common, x)
     }
 
     /// Minimises `<slope, x>` over the constraints, linearised at `at`, into `x`; returns as [`Subproblem::nearest`] does. `aim`
@@ -127,7 +115,7 @@ impl Subproblem {
     pub(super) fn lowest<E: ValueEval + ?Sized>(
         &mut self,
         ev: &mut E,
-        effort: Effort,
+        common: Common,
         at: &[f64],
         slope: &[f64],
         aim: &mut [f64],
@@ -140,7 +128,7 @@ impl Subproblem {
             region.lmo_target(at, slope, aim);
             self.begin(ev, at, aim)?;
         }
-        let done = self.go_on(ev, effort, x)?;
+        let done = self.go_on(ev, common, x)?;
         if done && let Some(region) = ev.region() {
             region.lmo_finish(x);
         }
@@ -153,8 +141,8 @@ impl Subproblem {
         Ok(())
     }
 
-    fn go_on<E: ValueEval + ?Sized>(&mut self, ev: &mut E, effort: Effort, x: &mut [f64]) -> Result<bool> {
-        let swept = ev.region_sweep(x, effort.sweeps, effort.tolerance)?;
+    fn go_on<E: ValueEval + ?Sized>(&mut self, ev: &mut E, common: Common, x: &mut [f64]) -> Result<bool> {
+        let swept = ev.region_sweep(x, common.sweeps, common.tolerance)?;
         self.open = !swept.done;
         self.steps += 1;
         self.violation = swept.violation;
@@ -241,9 +229,16 @@ impl Walk {
     }
 }
 
-/// Implements the methods common to solvers with a [`Walk`] in their saved state.
+/// Implements what is common to solvers with a [`Walk`] in their saved state.
 macro_rules! walks {
     ($solver:ty, $name:literal) => {
+        impl Settings {
+            fn common(&self) -> $crate::solvers::projected_zeroth_order::Common {
+                let &Settings { mu, directions, law, antithetic, sweeps, tolerance, .. } = self;
+                $crate::solvers::projected_zeroth_order::Common { mu, directions, law, antithetic, sweeps, tolerance }
+            }
+        }
+
         impl Method for $solver {
             fn name(&self) -> &'static str {
                 $name

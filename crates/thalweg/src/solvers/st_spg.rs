@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::inf_projection::{Iterate, Outputs, Profiled, StagePoint, check_norm, choose_lazy, clipped_notes, demand};
+use super::inf_projection::{Iterate, Outputs, Profiled, StagePoint, check_norm, choose_lazy, demand, inf_projection_method};
 pub use super::inf_projection::{Iterates, Output};
 use super::spg::{Rule, check_positive};
 use super::{Eval, Method, PointOrigin, Solver, State, Step, StepKind};
@@ -13,7 +13,7 @@ use crate::eval::RowSample;
 use crate::math::lazy::Unit;
 use crate::math::vec;
 use crate::oracle::{Case, Draw};
-use crate::{Error, Note, Result};
+use crate::{Error, Result};
 
 /// Mini-batches of a step in x.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -338,42 +338,7 @@ impl StSpg {
     }
 }
 
-impl Method for StSpg {
-    fn name(&self) -> &'static str {
-        "st-spg"
-    }
-
-    fn version(&self) -> u32 {
-        3
-    }
-
-    fn iterate(&self, out: &mut [f64]) {
-        self.s.x.write(out);
-    }
-
-    fn writes_cheaply(&self) -> bool {
-        matches!(self.s.x, StagePoint::Plain(_))
-    }
-
-    fn output(&self, out: &mut [f64]) -> PointOrigin {
-        self.s.outputs.write(self.settings.output, &self.s.x, out);
-        PointOrigin::OutputRule
-    }
-
-    fn notes(&self) -> Vec<Note> {
-        clipped_notes(self.s.clipped)
-    }
-
-    fn save(&self) -> Result<State> {
-        State::pack(&self.s)
-    }
-
-    fn restore(&mut self, state: &State) -> Result<()> {
-        self.s = state.unpack()?;
-        self.work.profiled.forget();
-        Ok(())
-    }
-}
+inf_projection_method!(StSpg, "st-spg");
 
 impl<'e> Solver<dyn Eval + 'e> for StSpg {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {

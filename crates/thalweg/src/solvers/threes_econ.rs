@@ -4,6 +4,7 @@
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
+pub use super::output::Output;
 use super::{Eval, Method, PointOrigin, Schedule, Solver, State, Step, StepKind};
 use crate::estimate::{MiniBatch, Reservoir, Spider};
 use crate::math::rng::Purpose;
@@ -33,17 +34,6 @@ pub enum Epoch {
     Fixed(u64),
     /// The square root of the largest sample stream, rounded up.
     Sqrt,
-}
-
-/// Rule that selects the returned point.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Output {
-    /// The last iterate, as in the experiments.
-    #[default]
-    Last,
-    /// A uniformly drawn iterate, as in the theorems.
-    Random,
 }
 
 /// Settings of [`ThreesEcon`].

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::projected_zeroth_order::Output;
-use super::projected_zeroth_order::{self, Common, Effort, Gradient, Walk, walks};
+use super::projected_zeroth_order::{self, Gradient, Walk, walks};
 use super::{Method, PointOrigin, Schedule, Solver, State, Step, ValueEval};
 use crate::Result;
 use crate::estimate::Law;
@@ -53,8 +53,7 @@ impl Settings {
     /// Checks every value.
     pub fn resolve(self) -> Result<Self> {
         self.eta.resolve("eta", None)?.validate("eta", false)?;
-        let Settings { mu, directions, sweeps, tolerance, .. } = self;
-        Common { mu, directions, sweeps, tolerance }.check()?;
+        self.common().check()?;
         projected_zeroth_order::at_least_one("batch", Some(self.batch))?;
         Ok(self)
     }
@@ -102,16 +101,15 @@ impl Zopsgd {
     }
 
     fn take_step<E: ValueEval + ?Sized>(&mut self, ev: &mut E) -> Result<Step> {
-        let Settings { batch, sweeps, tolerance, .. } = self.settings;
         if !self.s.walk.subproblem.is_open() {
-            self.gradient.draw(ev, batch);
+            self.gradient.draw(ev, self.settings.batch);
             self.gradient.at(ev, &self.s.walk.w, &mut self.g)?;
             let eta = self.settings.eta.at(self.s.walk.t);
             // w_t - eta_t g_t, in place of g_t
             self.g.iter_mut().zip(&self.s.walk.w).for_each(|(g, w)| *g = w - eta * *g);
         }
         // w_{t+1} = proj_W(w_t - eta_t g_t)
-        if !self.s.walk.subproblem.nearest(ev, Effort { sweeps, tolerance }, &self.s.walk.w, &self.g, &mut self.next)? {
+        if !self.s.walk.subproblem.nearest(ev, self.settings.common(), &self.s.walk.w, &self.g, &mut self.next)? {
             return Ok(Walk::wait());
         }
         self.s.walk.advance(&mut self.next, self.settings.output, ev)
@@ -123,8 +121,7 @@ walks!(Zopsgd, "zopsgd");
 impl<'e> Solver<dyn ValueEval + 'e> for Zopsgd {
     fn start(&mut self, ev: &mut (dyn ValueEval + 'e), x: &[f64]) -> Result<()> {
         projected_zeroth_order::can_project("zopsgd", ev)?;
-        let Settings { directions, mu, law, antithetic, .. } = self.settings;
-        self.gradient.start(x.len(), directions, mu, law, antithetic);
+        self.gradient.start(x.len(), self.settings.common());
         self.s.walk.start(0, x);
         self.g.resize(x.len(), 0.0);
         self.next.resize(x.len(), 0.0);

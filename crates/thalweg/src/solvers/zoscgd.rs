@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::projected_zeroth_order::Output;
-use super::projected_zeroth_order::{self, Common, Effort, Gradient, Walk, walks};
+use super::projected_zeroth_order::{self, Gradient, Walk, walks};
 use super::{Method, PointOrigin, Schedule, Solver, State, Step, ValueEval};
 use crate::estimate::Law;
 use crate::{Error, Result};
@@ -63,8 +63,7 @@ impl Settings {
         let theory = Schedule::Constant(1.0 / (self.iterations as f64).sqrt());
         self.alpha = self.alpha.resolve("alpha", Some(&theory))?;
         self.alpha.validate("alpha", false)?;
-        let Settings { mu, directions, sweeps, tolerance, .. } = self;
-        Common { mu, directions, sweeps, tolerance }.check()?;
+        self.common().check()?;
         projected_zeroth_order::at_least_one("batch", Some(self.batch))?;
         Ok(self)
     }
@@ -120,14 +119,13 @@ impl Zoscgd {
     }
 
     fn take_step<E: ValueEval + ?Sized>(&mut self, ev: &mut E) -> Result<Step> {
-        let Settings { batch, sweeps, tolerance, .. } = self.settings;
         if !self.s.walk.subproblem.is_open() {
-            self.gradient.draw(ev, batch);
+            self.gradient.draw(ev, self.settings.batch);
             self.gradient.at(ev, &self.s.walk.w, &mut self.g)?;
         }
         // s_t = argmin of <g_t, u> over u in W
-        let effort = Effort { sweeps, tolerance };
-        if !self.s.walk.subproblem.lowest(ev, effort, &self.s.walk.w, &self.g, &mut self.aim, &mut self.next)? {
+        let common = self.settings.common();
+        if !self.s.walk.subproblem.lowest(ev, common, &self.s.walk.w, &self.g, &mut self.aim, &mut self.next)? {
             return Ok(Walk::wait());
         }
         let alpha = self.settings.alpha.at(self.s.walk.t).min(1.0);
@@ -142,8 +140,7 @@ walks!(Zoscgd, "zoscgd");
 impl<'e> Solver<dyn ValueEval + 'e> for Zoscgd {
     fn start(&mut self, ev: &mut (dyn ValueEval + 'e), x: &[f64]) -> Result<()> {
         projected_zeroth_order::can_minimize("zoscgd", ev)?;
-        let Settings { directions, mu, law, antithetic, .. } = self.settings;
-        self.gradient.start(x.len(), directions, mu, law, antithetic);
+        self.gradient.start(x.len(), self.settings.common());
         self.s.walk.start(0, x);
         for buffer in [&mut self.g, &mut self.aim, &mut self.next] {
             buffer.resize(x.len(), 0.0);
