@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::Value;
 use thalweg::certify::{Bounds, Certificate, certify};
-use thalweg::learn::{Bounded, Data, Enforce, Interval, Learning, intervals};
+use thalweg::learn::{Data, Enforce, Interval, Learning, intervals};
 use thalweg::oracle::Description;
 use thalweg::run;
 
 use crate::data::catalogue::{Options, load_file};
 use crate::data::table::Table;
 use crate::encode::weights;
-use crate::fit::Domain;
-use crate::job::{Instance, Problem, pose};
+use crate::fit::parse_domain;
+use crate::job::{Instance, ModelTerms, Problem, pose};
 use crate::model::{Input, Model, Rows};
 use crate::spec::{Spec, read_numbers};
 use crate::{Error, Result};
@@ -159,22 +159,20 @@ impl Subject {
             ));
         }
         let (training, held) = all.hold_out(t.test_fraction, t.seed)?;
-        let subject_to: Vec<Bounded> =
+        let subject_to =
             t.subject_to.iter().map(|c| c.parse()).collect::<thalweg::Result<_>>().map_err(|e| damaged(e.to_string()))?;
-        let domain = t.domain.as_deref().map(str::parse::<Domain>).transpose().map_err(|e| damaged(e.to_string()))?;
+        let domain = t.domain.as_deref().map(parse_domain).transpose().map_err(|e| damaged(e.to_string()))?;
+        let minimize = t.minimize.parse().map_err(|e: thalweg::Error| Error::file(&file, e.to_string()))?;
+        let terms = ModelTerms { minimize, subject_to, intercept: true, domain, needs_erm: false };
         let build = |data: Data, trained: Option<&Learning>| -> Result<Learning> {
-            let mut builder = Learning::on(data).intercept(true).minimize(t.minimize.parse()?);
-            if let Some(domain) = domain {
-                builder = domain.tell(builder)?;
-            }
-            let builder = subject_to.iter().fold(builder, |builder, c| builder.subject_to(c.clone()));
-            let mut problem = builder.references(trained.map_or_else(Vec::new, |p| p.references().to_vec())).build()?;
+            let references = trained.map_or_else(Vec::new, |p| p.references().to_vec());
+            let mut problem = terms.on(data).references(references).build()?;
             for (j, c) in model.measured.constraints.iter().enumerate() {
                 if c.sharpened != 1.0 {
                     problem.scale_temperature(j, c.sharpened);
                 }
                 // A bound relative to a reference value uses that of the training rows.
-                if !same && subject_to[j].bound.best.is_some() {
+                if !same && terms.subject_to[j].bound.best.is_some() {
                     problem.set_bound(j, c.bound);
                 }
             }

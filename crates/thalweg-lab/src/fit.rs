@@ -6,10 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use thalweg::auto::{self, Choice};
-use thalweg::learn::{
-    Best, Bounded, Builder, Data, Enforce, Expression, FitOptions, Groups, Learning, fit, hold_out, training_config,
-    with_training_defaults,
-};
+use thalweg::learn::{Best, Data, Enforce, FitOptions, Groups, Learning, fit, hold_out, training_config, with_training_defaults};
 use thalweg::math::Matrix;
 use thalweg::math::sigmoid::sigmoid;
 use thalweg::oracle::Description;
@@ -20,6 +17,7 @@ use thalweg::solvers::{Config, Interface, Schedule, registry};
 use crate::data::catalogue::load_file;
 use crate::data::table::Table;
 use crate::encode::{Encoding, Grouping, Labels, weights};
+use crate::job::{self, ModelTerms};
 use crate::model::{GroupQuality, Input, Measured, Model, Quality, Reference, Rows, Training, Weight};
 use crate::spec::solver;
 use crate::{Error, Result};
@@ -103,29 +101,18 @@ impl FromStr for Domain {
 }
 
 impl Domain {
-    /// Sets the domain of a problem under construction.
-    pub fn tell(self, builder: Builder) -> Result<Builder> {
+    /// The set itself.
+    pub fn set(self) -> Result<Arc<dyn Set>> {
         Ok(match self {
-            Domain::All => builder.domain(WholeSpace),
-            Domain::Ball(radius) => builder.domain(Ball::new(radius)?),
+            Domain::All => Arc::new(WholeSpace),
+            Domain::Ball(radius) => Arc::new(Ball::new(radius)?),
         })
     }
 }
 
-/// Parsed objective, constraints and domain.
-struct Words {
-    minimize: Expression,
-    subject_to: Vec<Bounded>,
-    domain: Option<Domain>,
-}
-
-impl Words {
-    /// Checks the problem on four rows, one for each group and label, to reject what cannot be built on any rows.
-    fn check(&self, grouped: bool) -> Result<()> {
-        let groups = grouped.then(|| Groups { names: vec!["a".into(), "b".into()], of_row: vec![0, 0, 1, 1] });
-        let (features, labels) = (Matrix::dense(4, 1, vec![0.0; 4])?, vec![1.0, -1.0, 1.0, -1.0]);
-        builder(Data { features, labels, groups, weights: None }, self)?.check().map_err(name_option)
-    }
+/// Parses the domain of a request or of a model file.
+pub(crate) fn parse_domain(text: &str) -> Result<job::Domain> {
+    Ok(job::Domain::Set(text.parse::<Domain>()?.set()?))
 }
 
 /// Problem read from a file, before training.
@@ -190,33 +177,35 @@ impl Request {
     pub fn prepare(&self) -> Result<Prepared> {
         self.options()?;
         // Terms are parsed before the file, so that a typing error is reported before a million rows are read.
-        let words = self.words()?;
-        words.check(self.group.is_some())?;
+        let terms = self.terms()?;
+        terms.on_sample(self.group.is_some())?.check().map_err(name_option)?;
         if !(0.0..1.0).contains(&self.test_fraction) {
             let what = format!("--test-fraction {}; expected a number from 0 to below 1", self.test_fraction);
             return Err(Error::Request(what));
         }
         match &self.label {
-            Some(label) => self.prepare_table(label, &Table::read(&self.file)?, &words),
-            None => self.prepare_libsvm(&words),
+            Some(label) => self.prepare_table(label, &Table::read(&self.file)?, &terms),
+            None => self.prepare_libsvm(&terms),
         }
     }
 
     /// Does the same as [`Request::prepare`] for a table in memory.
     pub fn prepare_with(&self, table: &Table) -> Result<Prepared> {
         let label = self.label.as_deref().ok_or_else(|| table.bad("needs a label column"))?;
-        self.prepare_table(label, table, &self.words()?)
+        self.prepare_table(label, table, &self.terms()?)
     }
 
-    fn words(&self) -> Result<Words> {
-        Ok(Words {
+    fn terms(&self) -> Result<ModelTerms> {
+        Ok(ModelTerms {
             minimize: self.minimize.parse()?,
             subject_to: self.subject_to.iter().map(|c| c.parse()).collect::<thalweg::Result<_>>()?,
-            domain: self.domain.as_deref().map(str::parse::<Domain>).transpose()?,
+            intercept: true,
+            domain: self.domain.as_deref().map(parse_domain).transpose()?,
+            needs_erm: false,
         })
     }
 
-    fn prepare_table(&self, label: &str, all: &Table, words: &Words) -> Result<Prepared> {
+    fn prepare_table(&self, label: &str, all: &Table, terms: &ModelTerms) -> Result<Prepared> {
         let (labels, signs, mut notes) = Labels::learn(all, label, self.positive.as_deref())?;
         let mut groups = None;
         let grouping = match &self.group {
@@ -251,23 +240,23 @@ impl Request {
             Ok((Data { features, labels, groups, weights }, notes))
         };
         let (training, _) = data(&table, &kept)?;
-        let problem = build(training, words, &[]).map_err(|e| {
+        let problem = build(training, terms, &[]).map_err(|e| {
             // Groups or labels may have too few rows for the requested terms.
             Error::Request(format!("{}: {e}", all.file()))
         })?;
         notes.extend(problem.references().iter().map(ToString::to_string));
-        notes.extend(chosen_domain(words, &problem));
+        notes.extend(chosen_domain(terms, &problem));
         let held_out = if held.is_empty() { None } else { Some(data(&all.select(&held), &held)?) };
         let held_out = held_out.and_then(|(data, more)| {
             notes.extend(more.into_iter().map(|n| format!("held-out rows: {n}")));
-            let built = build(data, words, problem.references());
+            let built = build(data, terms, problem.references());
             built.map_err(|e| notes.push(format!("held-out rows are not measured: {e}"))).ok()
         });
         let (fingerprint, stand_in) = (all.fingerprint().into(), None);
         Ok(Prepared { input, names, problem, held_out, fingerprint, stand_in, notes })
     }
 
-    fn prepare_libsvm(&self, words: &Words) -> Result<Prepared> {
+    fn prepare_libsvm(&self, terms: &ModelTerms) -> Result<Prepared> {
         if self.positive.is_some() || self.weights.is_some() || !self.leave_out.is_empty() {
             let what = "--positive, --weights and --leave-out speak of columns of a table; expected --label COL beside them";
             return Err(Error::Request(what.into()));
@@ -292,11 +281,11 @@ impl Request {
         let columns = training.features.cols();
         let (positive, negative) = loaded.classes;
         let mut notes = loaded.notes;
-        let problem = build(training, words, &[])?;
+        let problem = build(training, terms, &[])?;
         notes.extend(problem.references().iter().map(ToString::to_string));
-        notes.extend(chosen_domain(words, &problem));
+        notes.extend(chosen_domain(terms, &problem));
         let held_out = (!held.labels.is_empty())
-            .then(|| build(held, words, problem.references()))
+            .then(|| build(held, terms, problem.references()))
             .and_then(|built| built.map_err(|e| notes.push(format!("held-out rows are not measured: {e}"))).ok());
         Ok(Prepared {
             names: (1..=columns).map(|c| format!("column {c}")).collect(),
@@ -431,19 +420,10 @@ fn reasons(choice: &Choice, seed: u64) -> Vec<String> {
     vec![choice.evidence.problem(), choice.evidence.decision(), repeat]
 }
 
-fn builder(data: Data, words: &Words) -> Result<Builder> {
-    let builder = Learning::on(data).intercept(true).minimize(words.minimize.clone());
-    let builder = words.subject_to.iter().fold(builder, |builder, constraint| builder.subject_to(constraint.clone()));
-    match words.domain {
-        Some(domain) => domain.tell(builder),
-        None => Ok(builder),
-    }
-}
-
 /// Describes the default domain of the problem, if it is not the whole space.
-fn chosen_domain(words: &Words, problem: &Learning) -> Option<String> {
+fn chosen_domain(terms: &ModelTerms, problem: &Learning) -> Option<String> {
     let domain = problem.domain();
-    (words.domain.is_none() && domain.describe() != WholeSpace.describe()).then(|| {
+    (terms.domain.is_none() && domain.describe() != WholeSpace.describe()).then(|| {
         format!(
             "the weights and the intercept stay in a {} around 0, because the objective has a variance: --domain RADIUS or \
              --domain all for another",
@@ -453,8 +433,8 @@ fn chosen_domain(words: &Words, problem: &Learning) -> Option<String> {
 }
 
 /// Builds the problem. Given reference values are reused, so that held-out rows are measured against those of training.
-fn build(data: Data, words: &Words, references: &[Best]) -> Result<Learning> {
-    builder(data, words)?.references(references.to_vec()).build().map_err(name_option)
+fn build(data: Data, terms: &ModelTerms, references: &[Best]) -> Result<Learning> {
+    terms.on(data).references(references.to_vec()).build().map_err(name_option)
 }
 
 /// Adds the option that would resolve the error.

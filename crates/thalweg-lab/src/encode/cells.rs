@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use crate::data::source::show;
 use crate::data::table::Table;
 
 /// Cells that count as missing, compared exactly and without surrounding white space.
@@ -158,6 +159,16 @@ pub(super) fn look_up(table: &Table, j: usize, known: &[String], missing: Option
         Ok(k)
     };
     (0..table.rows()).map(find).collect()
+}
+
+/// Quotes a name or cell for a message.
+pub(super) fn quote(text: &str) -> String {
+    format!("'{}'", show(text.as_bytes()))
+}
+
+/// Says for an error why a cell is not a number.
+pub(super) fn no_number(kind: Cell) -> &'static str {
+    if kind == Cell::NotFinite { "is not a finite number" } else { "is not a number" }
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 use thalweg::learn::Groups;
 
-use super::cells::{Cell, MISSING_NAME, OTHER_NAME, cell, look_up, same, thousands, values};
-use super::quote;
+use super::cells::{Cell, MISSING_NAME, OTHER_NAME, cell, look_up, quote, same, thousands, values};
 use crate::Result;
 use crate::data::source::list;
 use crate::data::table::Table;

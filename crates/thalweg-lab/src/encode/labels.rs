@@ -3,8 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cells::{Value, is_missing, look_up, number, same, thousands, values};
-use super::quote;
+use super::cells::{Value, is_missing, look_up, number, quote, same, thousands, values};
 use crate::data::source::list;
 use crate::data::table::Table;
 use crate::{Error, Result};

@@ -5,9 +5,11 @@
 mod equip;
 mod execute;
 mod finish;
+mod model;
 mod pose;
 
 pub use self::equip::{RunSetup, equip};
 pub use self::execute::{Job, execute};
 pub use self::finish::{Certificates, Finished, finish};
+pub(crate) use self::model::{Domain, ModelTerms};
 pub use self::pose::{Instance, Problem, pose, pose_loaded};

@@ -127,13 +127,14 @@ pub fn pose_loaded(spec: &Spec, file: &Path, options: &Options, loaded: Option<L
     let data_name = catalogue::called(&spec.data.called(), loaded.stand_in.as_deref());
     let Divided { data, held_out, validation, attributes } = spec.data.divide(loaded, spec.seed)?;
     let family = spec.problem.family()?;
-    let build = |data, split, equal, references: &[Best]| -> Result<Learning> {
-        let builder = spec.problem.builder(data, &measured)?.split(split).equal_groups(equal);
-        Ok(builder.references(references.to_vec()).build()?)
-    };
     // A family has constraints on all rows, so they are shared.
     let split = if family.is_some() { Split::Shared } else { spec.data.split()? };
-    let model = build(data, split, spec.data.equal_groups()?, references)?;
+    let equal_groups = spec.data.equal_groups()?;
+    let terms = spec.problem.terms(&measured)?;
+    let build = |data, split, equal, references: &[Best]| -> Result<Learning> {
+        Ok(terms.on(data).split(split).equal_groups(equal).references(references.to_vec()).build()?)
+    };
+    let model = build(data, split, equal_groups, references)?;
     notes.extend(model.references().iter().map(ToString::to_string));
     // Held-out rows are only measured, with the bounds and thresholds of training.
     let measured_on = |rows: Option<Data>, what: &str| {

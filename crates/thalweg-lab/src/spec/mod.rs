@@ -12,8 +12,6 @@ use std::sync::Arc;
 
 use thalweg::assess::{Measures, Switching};
 use thalweg::certify;
-use thalweg::learn::{Data, Groups};
-use thalweg::math::Matrix;
 use thalweg::run::{self, Metric};
 use toml::Value;
 
@@ -81,15 +79,12 @@ impl Spec {
         self.data.source()?;
         self.data.split()?;
         self.data.equal_groups()?;
-        // Four rows, one for each group and label. A named set may have groups; if it has none, the error follows when it is
-        // loaded.
+        // A named set may have groups; if it has not, its own rows will tell.
         let grouped = self.data.name.is_some() || self.data.group.is_some();
-        let groups = grouped.then(|| Groups { names: vec!["a".into(), "b".into()], of_row: vec![0, 0, 1, 1] });
-        let (features, labels) = (Matrix::dense(4, 1, vec![0.0; 4])?, vec![1.0, -1.0, 1.0, -1.0]);
         let wanted = self.wanted()?;
         self.data.kernel()?;
         self.problem.family()?;
-        let mut builder = self.problem.builder(Data { features, labels, groups, weights: None }, &wanted)?;
+        let mut builder = self.problem.terms(&wanted)?.on_sample(grouped)?;
         for sum in wanted.iter().filter_map(Wanted::bounded) {
             builder = builder.subject_to(sum);
         }

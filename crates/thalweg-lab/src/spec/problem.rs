@@ -1,35 +1,33 @@
 //! The `[problem]` table and the problem built from it.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use thalweg::learn::{Argument, Attributes, Bounded, Builder, Call, Data, Expression, Learning, ManyConstraints};
-use thalweg::sets::{Ball, Bounds, NonNegative, Set, WholeSpace};
+use thalweg::learn::{Argument, Attributes, Bounded, Call, Expression, Learning, ManyConstraints};
+use thalweg::sets::{Ball, Bounds, NonNegative, WholeSpace};
 use thalweg::suggest::did_you_mean;
 use toml::Value;
 
 use super::messages::{number, wrong};
 use super::read_numbers;
 use super::schema::{Plan, ProblemSpec};
+use crate::job::{Domain, ModelTerms};
 use crate::metrics::Wanted;
 use crate::{Error, Result};
 
 impl ProblemSpec {
-    /// Returns a builder of the problem on these rows. Metrics may need the minimiser of its loss too.
-    pub(crate) fn builder(&self, data: Data, measured: &[Wanted]) -> Result<Builder> {
+    /// Parses the terms of the model; a family of constraints is none of them. Metrics in `measured` may need the minimiser of
+    /// the loss too.
+    pub(crate) fn terms(&self, measured: &[Wanted]) -> Result<ModelTerms> {
         self.check_plan()?;
-        let mut builder = Learning::on(data).intercept(self.intercept).minimize(self.minimize.parse()?);
-        builder = match self.domain()? {
-            None => builder,
-            Some(Domain::Set(set)) => builder.domain(set),
-            Some(Domain::TimesErm(times)) => builder.domain_times_erm(times),
+        let minimize = self.minimize.parse()?;
+        let domain = self.domain()?;
+        let needs_erm = self.starts_at_erm() || measured.iter().any(Wanted::needs_erm);
+        let subject_to = match self.family()? {
+            None => self.subject_to.iter().map(|c| c.parse()).collect::<thalweg::Result<_>>()?,
+            Some(_) => vec![],
         };
-        builder = builder.needs_erm(self.starts_at_erm() || measured.iter().any(Wanted::needs_erm));
-        if self.family()?.is_none() {
-            for constraint in &self.subject_to {
-                builder = builder.subject_to(constraint.parse()?);
-            }
-        }
-        Ok(builder)
+        Ok(ModelTerms { minimize, subject_to, intercept: self.intercept, domain, needs_erm })
     }
 
     /// Returns the family of constraints, if there is one; it must be the only constraint.
@@ -92,13 +90,13 @@ impl ProblemSpec {
         let Some(value) = &self.domain else { return Ok(None) };
         let side = |side: &Value| number(side).ok_or_else(|| wrong(value));
         match value {
-            Value::String(s) if s == "all" => return Ok(Some(Domain::set(WholeSpace))),
-            Value::String(s) if s == "non-negative" => return Ok(Some(Domain::set(NonNegative))),
+            Value::String(s) if s == "all" => return Ok(Some(Domain::Set(Arc::new(WholeSpace)))),
+            Value::String(s) if s == "non-negative" => return Ok(Some(Domain::Set(Arc::new(NonNegative)))),
             Value::Table(t) if t.len() == 1 => match (t.get("ball"), t.get("ball_times_erm"), t.get("box")) {
-                (Some(radius), None, None) => return Ok(Some(Domain::set(Ball::new(side(radius)?)?))),
+                (Some(radius), None, None) => return Ok(Some(Domain::Set(Arc::new(Ball::new(side(radius)?)?)))),
                 (None, Some(times), None) => return Ok(Some(Domain::TimesErm(side(times)?))),
                 (None, None, Some(Value::Array(sides))) if sides.len() == 2 => {
-                    return Ok(Some(Domain::set(Bounds::uniform(side(&sides[0])?, side(&sides[1])?)?)));
+                    return Ok(Some(Domain::Set(Arc::new(Bounds::uniform(side(&sides[0])?, side(&sides[1])?)?))));
                 }
                 _ => {}
             },
@@ -191,17 +189,5 @@ impl Family {
                 ));
             }
         })
-    }
-}
-
-/// Domain, with or without a reference value.
-enum Domain {
-    Set(Box<dyn Set>),
-    TimesErm(f64),
-}
-
-impl Domain {
-    fn set(set: impl Set + 'static) -> Self {
-        Domain::Set(Box::new(set))
     }
 }

@@ -1,179 +1,14 @@
-//! `thalweg data`: the available data sets, their content, and the directories searched for their files; conversion to binary
-//! files, and stand-ins. The work is done in [`crate::data`].
+//! `list`, `info` and `path`: the known data sets, what is in them, and where their files are looked for.
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::Ending;
-use crate::console::Bar;
+use super::Common;
 use crate::data::cache;
-use crate::data::catalogue::{self, Counts, GroupCount, LabelCount, Options, Place, SETS, Set};
-use crate::data::shaped_like::{Like, ShapedLike};
-use crate::output::{align, json, print};
-use crate::trace::write_whole;
-use crate::verdict::DONE;
+use crate::data::catalogue::{self, Counts, GroupCount, LabelCount, Place, SETS, Set};
+use crate::output::{align, json};
 use crate::{Error, Result};
-
-/// Known data sets: which there are, what is in them, and where their files are looked for.
-#[derive(Debug, Clone, clap::Args)]
-#[command(after_help = "Example: thalweg data info adult")]
-pub struct Args {
-    #[command(subcommand)]
-    what: What,
-}
-
-#[derive(Debug, Clone, clap::Subcommand)]
-enum What {
-    /// List the known data sets and where each was found
-    List(Common),
-    /// Show everything about a data set: read it and count rows, labels and groups
-    Info {
-        /// Name of the data set
-        name: String,
-        #[command(flatten)]
-        common: Common,
-    },
-    /// Write a raw table as CSV with a header line, as `thalweg fit` reads it
-    Table {
-        /// Name of the data set
-        name: String,
-        /// Write to this file instead of standard output
-        #[arg(long, value_name = "FILE")]
-        out: Option<PathBuf>,
-        /// Look in this directory first
-        #[arg(long, value_name = "DIR")]
-        data_dir: Option<PathBuf>,
-    },
-    /// Write a LIBSVM file in binary form, which is mapped instead of being read
-    Convert {
-        /// The LIBSVM file, plain or gzip
-        file: PathBuf,
-        /// The file to write, called .thw
-        out: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Make a stand-in: made-up rows in the shape of a large published set
-    Synth {
-        /// The set that the rows have the shape of
-        #[arg(long)]
-        like: Like,
-        /// The file to write: text (.svm, .txt), zipped text (.svm.gz, .txt.gz) or binary (.thw)
-        #[arg(long, value_name = "FILE")]
-        out: PathBuf,
-        /// Number of rows, by default that of the set
-        #[arg(long, value_name = "N")]
-        rows: Option<usize>,
-        /// Number of columns, by default that of the set
-        #[arg(long, value_name = "D")]
-        columns: Option<usize>,
-        /// Seed of the rows
-        #[arg(long, default_value_t = 0)]
-        seed: u64,
-        /// Show no progress bar
-        #[arg(long)]
-        quiet: bool,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Print the directories that are looked in, or the file of a data set
-    Path {
-        /// Name of the data set
-        name: Option<String>,
-        #[command(flatten)]
-        common: Common,
-    },
-}
-
-#[derive(Debug, Clone, Default, clap::Args)]
-struct Common {
-    /// Look in this directory first
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// Runs the command.
-pub fn run(args: Args) -> Ending {
-    print(&answer(&args.what)?)?;
-    Ok(ExitCode::from(DONE))
-}
-
-/// Returns the text that the command prints.
-fn answer(what: &What) -> Result<String> {
-    match what {
-        What::List(common) => list(common),
-        What::Info { name, common } => info(catalogue::get(name)?, common),
-        What::Table { name, out, data_dir } => table(name, out.as_deref(), data_dir.clone()),
-        What::Convert { file, out, json } => convert(file, out, *json),
-        What::Synth { like, out, rows, columns, seed, quiet, json } => {
-            let rows = ShapedLike { like: *like, rows: *rows, columns: *columns, seed: *seed };
-            make(&rows, out, *quiet, *json)
-        }
-        What::Path { name: None, common } => directories(common),
-        What::Path { name: Some(name), common } => path(catalogue::get(name)?, common),
-    }
-}
-
-fn table(name: &str, out: Option<&Path>, data_dir: Option<PathBuf>) -> Result<String> {
-    let table = catalogue::table(name, &Options { data_dir, ..Options::default() })?.table;
-    let Some(out) = out else { return Ok(table.to_csv()) };
-    write_whole(out, &table.to_csv())?;
-    Ok(format!("{}: {} rows, {} columns\n", out.display(), table.rows(), table.columns()))
-}
-
-/// Output of `convert --json`.
-#[derive(Serialize)]
-struct Converted {
-    rows: usize,
-    columns: usize,
-    stored: usize,
-    form: &'static str,
-    stand_in: Option<String>,
-    bytes: u64,
-}
-
-fn convert(file: &Path, out: &Path, as_json: bool) -> Result<String> {
-    if out.extension().is_none_or(|e| e != cache::EXTENSION) {
-        return Err(Error::file(out, format!("expected a file called .{}", cache::EXTENSION)));
-    }
-    let (rows, bytes) = cache::convert(file, out)?;
-    let features = &rows.features;
-    let (columns, stored, form) = (features.cols(), features.stored(), features.form());
-    let made = Converted { rows: features.rows(), columns, stored, form, stand_in: rows.stand_in, bytes };
-    if as_json {
-        return json(&made);
-    }
-    let about = catalogue::called(&out.display().to_string(), made.stand_in.as_deref());
-    Ok(format!("{about}: {} rows, {columns} columns, {stored} non-zeros, {form}, {bytes} bytes\n", made.rows))
-}
-
-fn make(shape: &ShapedLike, out: &Path, quiet: bool, as_json: bool) -> Result<String> {
-    shape.check()?;
-    let bar = Bar::new(!quiet);
-    let made = shape.write(out, &mut |share| bar.share(share))?;
-    bar.finish();
-    if as_json {
-        return json(&made);
-    }
-    let (rows, each) = (made.rows, made.stored as f64 / made.rows as f64);
-    let ratio = made.positive as f64 / (rows - made.positive).max(1) as f64;
-    let lines = [
-        ["file", &catalogue::called(&out.display().to_string(), Some(&made.stand_in))],
-        ["rows", &rows.to_string()],
-        ["columns", &made.columns.to_string()],
-        ["non-zeros", &format!("{}, {each:.1} in a row", made.stored)],
-        ["classes", &format!("{} positive, {ratio:.4} for each negative one", made.positive)],
-        ["bytes", &made.bytes.to_string()],
-    ];
-    Ok(align(&lines.map(|line| line.map(String::from)), &[]))
-}
 
 /// Catalogue entry of a set, and its location.
 #[derive(Serialize)]
@@ -247,7 +82,7 @@ impl Entry {
     }
 }
 
-fn list(common: &Common) -> Result<String> {
+pub(super) fn list(common: &Common) -> Result<String> {
     let options = common.options();
     let found: Vec<_> = SETS.iter().map(|set| (set, catalogue::find(set, &options))).collect();
     if common.json {
@@ -278,7 +113,7 @@ struct Info {
     missing: Option<String>,
 }
 
-fn info(set: &Set, common: &Common) -> Result<String> {
+pub(super) fn info(set: &Set, common: &Common) -> Result<String> {
     let options = common.options();
     let place = catalogue::find(set, &options);
     let entry = Entry::new(set, &place);
@@ -363,7 +198,7 @@ struct Directory {
     exists: bool,
 }
 
-fn directories(common: &Common) -> Result<String> {
+pub(super) fn directories(common: &Common) -> Result<String> {
     let all = catalogue::directories(&common.options());
     if common.json {
         let all: Vec<_> = all.into_iter().map(|path| Directory { exists: path.is_dir(), path }).collect();
@@ -372,7 +207,7 @@ fn directories(common: &Common) -> Result<String> {
     Ok(all.iter().map(|d| format!("{}\n", d.display())).collect())
 }
 
-fn path(set: &Set, common: &Common) -> Result<String> {
+pub(super) fn path(set: &Set, common: &Common) -> Result<String> {
     let options = common.options();
     match catalogue::find(set, &options) {
         Place::Missing => Err(catalogue::missing(set, &options)),
@@ -382,37 +217,17 @@ fn path(set: &Set, common: &Common) -> Result<String> {
     }
 }
 
-impl Common {
-    fn options(&self) -> Options {
-        Options { data_dir: self.data_dir.clone(), ..Options::default() }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{ask, text};
     use super::*;
-    use clap::Parser;
-
-    #[derive(clap::Parser)]
-    struct Command {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    fn ask(words: &[&str]) -> Result<String> {
-        let words = std::iter::once("data").chain(words.iter().copied());
-        answer(&Command::try_parse_from(words).map_err(|e| Error::Request(e.to_string()))?.args.what)
-    }
+    use crate::data::catalogue::Options;
 
     /// Returns a directory with a small svmguide3.
     fn placed() -> tempfile::TempDir {
         let here = tempfile::tempdir().unwrap();
         std::fs::write(here.path().join("svmguide3"), "1 1:0.5\n-1 2:0.25 22:1\n-1\n").unwrap();
         here
-    }
-
-    fn text(path: &Path) -> &str {
-        path.to_str().unwrap()
     }
 
     #[test]
@@ -474,22 +289,6 @@ mod tests {
         ] {
             assert!(info.contains(part), "{part}\n{info}");
         }
-    }
-
-    #[test]
-    fn a_raw_table_is_written_as_csv() {
-        let here = tempfile::tempdir().unwrap();
-        let file = here.path().join("german.csv");
-        let said = ask(&["table", "german", "--out", text(&file)]).unwrap();
-        assert_eq!(said, format!("{}: 1000 rows, 21 columns\n", file.display()));
-        let written = std::fs::read_to_string(&file).unwrap();
-        assert_eq!(written, ask(&["table", "german"]).unwrap());
-        let again = crate::data::table::Table::read(&file).unwrap();
-        let given = catalogue::table("german", &Options::default()).unwrap().table;
-        assert_eq!(again.names(), given.names());
-        assert!((0..1_000).all(|i| again.row(i).eq(given.row(i))));
-        let refused = ask(&["table", "a9a"]).unwrap_err().to_string();
-        assert!(refused.starts_with("a9a is not a raw table: raw tables are adult, "), "{refused}");
     }
 
     #[test]

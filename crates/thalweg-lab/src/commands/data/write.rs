@@ -1,0 +1,89 @@
+//! `table`, `convert` and `synth`: files that are written from known sets, from LIBSVM files and from made-up rows.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::console::Bar;
+use crate::data::cache;
+use crate::data::catalogue::{self, Options};
+use crate::data::shaped_like::ShapedLike;
+use crate::output::{align, json};
+use crate::trace::write_whole;
+use crate::{Error, Result};
+
+pub(super) fn table(name: &str, out: Option<&Path>, data_dir: Option<PathBuf>) -> Result<String> {
+    let table = catalogue::table(name, &Options { data_dir, ..Options::default() })?.table;
+    let Some(out) = out else { return Ok(table.to_csv()) };
+    write_whole(out, &table.to_csv())?;
+    Ok(format!("{}: {} rows, {} columns\n", out.display(), table.rows(), table.columns()))
+}
+
+/// Output of `convert --json`.
+#[derive(Serialize)]
+struct Converted {
+    rows: usize,
+    columns: usize,
+    stored: usize,
+    form: &'static str,
+    stand_in: Option<String>,
+    bytes: u64,
+}
+
+pub(super) fn convert(file: &Path, out: &Path, as_json: bool) -> Result<String> {
+    if out.extension().is_none_or(|e| e != cache::EXTENSION) {
+        return Err(Error::file(out, format!("expected a file called .{}", cache::EXTENSION)));
+    }
+    let (rows, bytes) = cache::convert(file, out)?;
+    let features = &rows.features;
+    let (columns, stored, form) = (features.cols(), features.stored(), features.form());
+    let made = Converted { rows: features.rows(), columns, stored, form, stand_in: rows.stand_in, bytes };
+    if as_json {
+        return json(&made);
+    }
+    let about = catalogue::called(&out.display().to_string(), made.stand_in.as_deref());
+    Ok(format!("{about}: {} rows, {columns} columns, {stored} non-zeros, {form}, {bytes} bytes\n", made.rows))
+}
+
+pub(super) fn make(shape: &ShapedLike, out: &Path, quiet: bool, as_json: bool) -> Result<String> {
+    shape.check()?;
+    let bar = Bar::new(!quiet);
+    let made = shape.write(out, &mut |share| bar.share(share))?;
+    bar.finish();
+    if as_json {
+        return json(&made);
+    }
+    let (rows, each) = (made.rows, made.stored as f64 / made.rows as f64);
+    let ratio = made.positive as f64 / (rows - made.positive).max(1) as f64;
+    let lines = [
+        ["file", &catalogue::called(&out.display().to_string(), Some(&made.stand_in))],
+        ["rows", &rows.to_string()],
+        ["columns", &made.columns.to_string()],
+        ["non-zeros", &format!("{}, {each:.1} in a row", made.stored)],
+        ["classes", &format!("{} positive, {ratio:.4} for each negative one", made.positive)],
+        ["bytes", &made.bytes.to_string()],
+    ];
+    Ok(align(&lines.map(|line| line.map(String::from)), &[]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{ask, text};
+    use super::*;
+
+    #[test]
+    fn a_raw_table_is_written_as_csv() {
+        let here = tempfile::tempdir().unwrap();
+        let file = here.path().join("german.csv");
+        let said = ask(&["table", "german", "--out", text(&file)]).unwrap();
+        assert_eq!(said, format!("{}: 1000 rows, 21 columns\n", file.display()));
+        let written = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(written, ask(&["table", "german"]).unwrap());
+        let again = crate::data::table::Table::read(&file).unwrap();
+        let given = catalogue::table("german", &Options::default()).unwrap().table;
+        assert_eq!(again.names(), given.names());
+        assert!((0..1_000).all(|i| again.row(i).eq(given.row(i))));
+        let refused = ask(&["table", "a9a"]).unwrap_err().to_string();
+        assert!(refused.starts_with("a9a is not a raw table: raw tables are adult, "), "{refused}");
+    }
+}
