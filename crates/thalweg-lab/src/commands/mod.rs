@@ -1,4 +1,4 @@
-//! One file per subcommand: its arguments, and how they are executed. The work is done in the other modules.
+//! One module per subcommand: its arguments, and how they are executed. The work is done in the other modules.
 
 pub mod bilevel;
 pub mod certify;

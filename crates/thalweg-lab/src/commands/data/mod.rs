@@ -1,5 +1,5 @@
-//! `thalweg data`: the available data sets, their content, and the directories searched for their files; conversion to binary
-//! files, and stand-ins. The work is done in [`crate::data`].
+//! `thalweg data`: which data sets are known, what is in them, where their files are looked for; files in binary form, and
+//! stand-ins. Reading, counting and making is done in [`crate::data`].
 
 mod inspect;
 mod write;
