@@ -103,7 +103,7 @@ fn a_fit_is_shown_with_the_numbers_of_its_model() {
     assert_eq!((&page["title"], &page["alerts"]), (&json!("logistic on people.csv"), &json!([])));
     let lead = page["lead"].as_str().unwrap();
     let accuracy =
-        format!("{:.2}% of {} held-out rows", 100.0 * m["held_out"]["accuracy"].as_f64().unwrap(), m["held_out"]["rows"]);
+        format!("{:.2}% on {} held-out rows", 100.0 * m["held_out"]["accuracy"].as_f64().unwrap(), m["held_out"]["rows"]);
     assert!(
         lead.starts_with("Feasible; every constraint is satisfied on the training rows.") && lead.contains(&accuracy),
         "{lead}"
