@@ -210,16 +210,19 @@ fn what_cannot_be_a_reference_value_is_refused() {
         ("l2 <= 2 * best(hinge + 0.02 * scad)", "best(hinge + 0.02 * scad) cannot be computed"),
         ("l2 <= best(roc_gap(low = -1, high = 1))", "expected a sum of hinge, logistic, l2 and l1"),
         ("l2 <= best(roc_gap(low = 'erm', high = 1))", "low of roc_gap must be a number inside best(…), got \"erm\""),
-        ("l2 <= best(hing)", "term must be one of "),
+        ("l2 <= best(hing)", "term must be one of hinge, "),
+        ("l2 <= best(hing)", "got 'hing'"),
         ("hinge <= 0.9 * best(hinge)", "'hinge <= 0.9 * best(hinge)', with a bound of 0.5625"),
         ("hinge <= best(hinge) + -0.1", "can never hold: hinge is never below 0.62"),
         ("l2 <= best(hinge) + -1", "can never hold: l2 is never below 0"),
+        ("l2 <= 1e308 * best(hinge) + 1.7e308", "bound must be a finite number, got "),
         ("l2 <= 1e308 * best(hinge) + 1.7e308", "which is inf"),
     ] {
         let refusal = build(column(KINK), "hinge", &[constraint]).build().unwrap_err().to_string();
         assert!(refusal.contains(part), "{constraint}: {refusal}");
     }
     for (minimize, part) in [
+        ("hinge + roc_gap(low = 'erm', high = -5)", "low of roc_gap must be "),
         ("hinge + roc_gap(low = 'erm', high = -5)", "got 0.2"),
         ("hinge + roc_gap(low = 'erm', high = 'arm')", "high of roc_gap must be a number or \"erm\", got \"arm\""),
         ("hinge + roc_gap(low = 'erm')", "high of roc_gap must be a number or \"erm\", got nothing"),

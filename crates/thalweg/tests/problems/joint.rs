@@ -367,7 +367,7 @@ fn groups_can_be_made_equal_and_the_losses_keep_their_rows() {
         let builder = Learning::on(data).minimize("wasserstein_gap".parse().unwrap()).split(split);
         builder.equal_groups(Some(9)).build().unwrap_err().to_string()
     };
-    assert!(refused(all.clone(), Split::Shared).contains("expected the split"));
+    assert!(refused(all.clone(), Split::Shared).contains("the losses are on the same rows; expected the split"));
     assert!(refused(Data { groups: None, ..all }, Split::Ordered).contains("equal_groups needs groups"));
 }
 

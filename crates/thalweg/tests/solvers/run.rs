@@ -241,9 +241,17 @@ fn targets_that_cannot_be_meant_are_refused() {
     let (none, bounds) = (Measures::default(), Measures { bounds: Some(certify::Bounds::default()), ..Measures::default() });
     let near = |v| StoppingRule { certificate: Some(v), ..StoppingRule::default() };
     assert!(refused(near(0.0), bounds).contains("stop.certificate must be a finite number larger than 0, got 0"));
-    assert!(refused(near(0.1), none).contains("stop.certificate must be a certificate that is measured beside it, "));
+    let message = refused(near(0.1), none);
+    assert!(
+        message.contains("stop.certificate must be a certificate that is measured beside it, ") && message.contains("got 0.1"),
+        "{message}"
+    );
     let penalised = Measures { penalised: Some(Penalised::default()), ..Measures::default() };
-    assert!(refused(near(0.1), penalised).contains("stop.certificate must be a certificate that is measured"));
+    let message = refused(near(0.1), penalised);
+    assert!(
+        message.contains("stop.certificate must be a certificate that is measured") && message.contains("got 0.1"),
+        "{message}"
+    );
     let objective = StoppingRule { objective: Some(f64::NAN), ..StoppingRule::default() };
     assert!(refused(objective, none).contains("stop.objective must be a finite number, got NaN"));
 }
