@@ -1,16 +1,17 @@
 //! Near-stationarity with an error bound. The proximal subproblem at a point is solved by cutting planes, whose master problem
-//! gives a valid lower bound; strong convexity turns the gap into an interval for the distance. Cuts and the master problem are
-//! in `crate::cuts`.
+//! gives a valid lower bound; strong convexity turns the gap into an interval for the distance. Bounds on rounding errors are
+//! part of both ends. Cuts and the master problem are in `crate::cuts`.
 
 use serde::{Deserialize, Serialize};
 
 use super::check_point;
 use crate::cuts::constants::{Constants, estimate, too_small};
+use crate::cuts::noise::{Local, NEIGHBOURS, SAFETY, accuracy, size};
 use crate::cuts::{Convexification, Master, MasterObjective, Model, Norm, Owner};
-use crate::eval::{Eval, Evaluator, Point, ValueEval, measure};
+use crate::eval::{Evaluator, Point, ValueEval, measure, measure_in_units};
 use crate::math::rng::{Purpose, Rng};
 use crate::math::vec;
-use crate::oracle::{Draw, Modulus, Source, Subgradients, Warm};
+use crate::oracle::{Modulus, Source, Subgradients, Warm};
 use crate::{Error, Result};
 
 /// Options of the certificate: subproblem and effort.
@@ -32,13 +33,26 @@ pub struct Bounds {
     pub target: f64,
     /// Maximum number of evaluations. Default 500.
     pub evaluations: u64,
-    /// A constraint is satisfied if `g_j <= feasibility * max(1, |bound_j|)`. Default 1e-6.
+    /// A constraint is satisfied if its value is at most this times its unit, see
+    /// [`constraint_units`](crate::eval::constraint_units). Default 1e-6.
     pub feasibility: f64,
+    /// Length that distances are compared with, in the units of the constraints. By default the norm of the point.
+    pub length: Option<f64>,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Bounds { mu: None, mu_g: 0.0, rho_f: None, rho_g: None, width: 0.1, target: 1e-6, evaluations: 500, feasibility: 1e-6 }
+        Bounds {
+            mu: None,
+            mu_g: 0.0,
+            rho_f: None,
+            rho_g: None,
+            width: 0.1,
+            target: 1e-6,
+            evaluations: 500,
+            feasibility: 1e-6,
+            length: None,
+        }
     }
 }
 
@@ -49,7 +63,9 @@ impl Bounds {
             return Err(Error::setting("mu", mu, "a finite number larger than 0"));
         }
         let numbers = [("mu_g", self.mu_g), ("width", self.width), ("target", self.target), ("feasibility", self.feasibility)];
-        let claimed = [("rho_f", self.rho_f), ("rho_g", self.rho_g)].into_iter().filter_map(|(n, v)| v.map(|v| (n, v)));
+        let claimed = [("rho_f", self.rho_f), ("rho_g", self.rho_g), ("length", self.length)]
+            .into_iter()
+            .filter_map(|(n, v)| v.map(|v| (n, v)));
         for (name, value) in numbers.into_iter().chain(claimed) {
             if !(value >= 0.0 && value.is_finite()) {
                 return Err(Error::setting(name, value, "a finite number, 0 or larger"));
@@ -80,8 +96,9 @@ pub struct Certificate {
     pub multipliers: Vec<f64>,
     /// Absolute value of multiplier times constraint at the proximal point, for each constraint.
     pub complementarity: Vec<f64>,
-    /// Relaxation of the subproblem's constraints: 0, or the violation of a point that is feasible within its tolerance, or, if
-    /// nothing better was found, the violation of the proximal point.
+    /// Relaxation of the subproblem's constraints: 0 at a point that satisfies them strictly, otherwise their rounding errors plus
+    /// the violation of a point that is feasible within its tolerance, or, if nothing better was found, the violation of the
+    /// proximal point.
     pub relaxed: f64,
     /// Number of evaluations of all functions and their subgradients.
     pub evaluations: u64,
@@ -93,8 +110,12 @@ pub struct Certificate {
     pub mu: f64,
     /// Additional proximal coefficient of every constraint.
     pub mu_g: f64,
-    /// Whether the requested precision was reached. Otherwise the evaluation budget ran out; the interval is still valid.
+    /// Whether the requested precision was reached. Otherwise the evaluation budget ran out, or `upper` is close to `resolution`;
+    /// the interval is valid in both cases.
     pub reached: bool,
+    /// Smallest upper end that the rounding errors of the function values and of the bounds allow.
+    #[serde(default)]
+    pub resolution: f64,
 }
 
 impl Certificate {
@@ -113,6 +134,16 @@ impl Certificate {
 struct Candidate {
     y: Vec<f64>,
     value: f64,
+}
+
+/// Values of all functions at a point with bounds on their errors.
+#[derive(Clone)]
+struct Visit {
+    y: Vec<f64>,
+    f: f64,
+    f_error: f64,
+    g: Vec<f64>,
+    g_error: Vec<f64>,
 }
 
 /// Certifies near-stationarity of a point.
@@ -142,7 +173,8 @@ pub fn certify(problem: &dyn Subgradients, x: &[f64], how: &Bounds) -> Result<Ce
         let domain = problem.domain().describe();
         return Err(Error::Problem(format!("the point is {outside:.3e} outside the domain ({domain}); expected one inside")));
     }
-    let point = measure(problem, x, how.feasibility)?;
+    let length = how.length.unwrap_or_else(|| vec::norm(x));
+    let point = measure_in_units(problem, x, how.feasibility, length)?;
     let mut ev = Evaluator::new(problem, 0, how.feasibility);
     let constants = Constants::of(&ev, how.rho_f, how.rho_g)?;
     let mut search = Search {
@@ -150,11 +182,13 @@ pub fn certify(problem: &dyn Subgradients, x: &[f64], how: &Bounds) -> Result<Ce
         convexification: Convexification::default(),
         mu: 0.0,
         seen: vec![],
-        level: if point.feasible { point.violation.max(0.0) } else { 0.0 },
+        level: 0.0,
         centre: x,
         feasible: point.feasible,
         f: point.objective,
+        f_error: 0.0,
         lower: f64::NEG_INFINITY,
+        error: 0.0,
         multipliers: vec![0.0; ev.num_constraints()],
         best: None,
         nearest: None,
@@ -166,31 +200,29 @@ pub fn certify(problem: &dyn Subgradients, x: &[f64], how: &Bounds) -> Result<Ce
     search.pose();
     // The second convexification uses the constants themselves; every pair of points is checked against it.
     search.model.begin(x, Norm::Plain, &[search.convexification.clone(), search.constants.convexification()]);
-    let mut y = x.to_vec();
+    search.visit_centre(&mut ev)?;
     if search.constants.estimated() {
         search.probe(&mut ev)?;
-        if search.evaluations > 0 {
-            search.master(&ev, &mut 10.0, &mut y)?;
-        }
     }
+    let mut y = x.to_vec();
     let mut penalty = 10.0;
-    let mut interval = (0.0, f64::INFINITY, false);
-    while search.evaluations < how.evaluations.max(1) {
+    let interval = loop {
+        let master = search.master(&ev, &mut penalty, &mut y)?;
+        if master.lower > search.lower {
+            (search.lower, search.error) = (master.lower, master.error);
+            search.model.multipliers(0, &mut search.multipliers);
+        }
+        let interval = search.interval();
+        let (lower, upper, _) = interval;
+        let precise = upper <= how.target || upper - lower <= how.width * upper;
+        if precise || search.is_rounding() || search.evaluations >= how.evaluations {
+            break interval;
+        }
+        search.model.limit(0, LIMIT);
         if search.visit(&mut ev, &y)? {
             penalty = 10.0;
         }
-        let master = search.master(&ev, &mut penalty, &mut y)?;
-        if master.lower > search.lower {
-            search.lower = master.lower;
-            search.model.multipliers(0, &mut search.multipliers);
-        }
-        interval = search.interval();
-        let (lower, upper, _) = interval;
-        if upper <= how.target || upper - lower <= how.width * upper {
-            break;
-        }
-        search.model.limit(0, LIMIT);
-    }
+    };
     search.report(&mut ev, point, interval)
 }
 
@@ -205,13 +237,15 @@ const RADII: [f64; 4] = [1e-3, 1e-2, 0.1, 0.5];
 const DIRECTIONS: usize = 4;
 /// Maximum share of the evaluations spent on testing constants.
 const TRIED: f64 = 0.25;
+/// Smallest number of evaluations for which errors are measured.
+const ENOUGH: u64 = 8;
 
 struct Search<'x> {
     how: &'x Bounds,
     constants: Constants,
     model: Model,
-    /// Visited points with the objective and the constraints there, if constants are estimated.
-    seen: Vec<(Vec<f64>, f64, Vec<f64>)>,
+    /// Visited points, if constants are estimated.
+    seen: Vec<Visit>,
     convexification: Convexification,
     mu: f64,
     /// Right-hand side of the subproblem's constraints.
@@ -220,8 +254,11 @@ struct Search<'x> {
     /// Whether the centre satisfies the constraints at that level.
     feasible: bool,
     f: f64,
-    /// Lower bound on the optimum of the subproblem, relative to `f`.
+    /// Bound on the error of `f`.
+    f_error: f64,
+    /// Lower bound on the optimum of the subproblem, relative to `f`, and the amount by which rounding lowers it.
     lower: f64,
+    error: f64,
     multipliers: Vec<f64>,
     /// The feasible point of the subproblem with the smallest objective found.
     best: Option<Candidate>,
@@ -261,7 +298,7 @@ impl Search<'_> {
         (self.best, self.nearest) = (None, None);
         self.inner.clear();
         let seen = std::mem::take(&mut self.seen);
-        seen.iter().for_each(|(y, f, g)| self.judge(y, *f, g));
+        seen.iter().for_each(|visit| self.judge(visit));
         self.seen = seen;
     }
 
@@ -273,7 +310,6 @@ impl Search<'_> {
             return Ok(());
         }
         let centre = self.centre;
-        self.visit(ev, centre)?;
         let mut rng = Rng::new(0, Purpose::Directions);
         let unit = 1.0 + centre.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
         let (mut slopes, mut warm) = (self.model.subgradients().map(<[f64]>::to_vec).collect::<Vec<_>>(), Warm::default());
@@ -303,24 +339,47 @@ impl Search<'_> {
         Ok(())
     }
 
+    /// Measures the errors of the functions at the centre and adds its cuts. Sets the right-hand side of the constraints, at least
+    /// the violation of a feasible centre and, if no point may satisfy them strictly, their errors.
+    fn visit_centre<P: Subgradients + ?Sized>(&mut self, ev: &mut Evaluator<'_, P>) -> Result<()> {
+        let centre = self.centre;
+        let here = Local::at(ev, centre)?;
+        self.evaluations += 1;
+        if self.how.evaluations >= ENOUGH {
+            for ((owner, ..), noise) in here.parts().zip(here.noise(ev, centre)?) {
+                self.model.raise_noise(owner, noise);
+            }
+            self.evaluations += NEIGHBOURS;
+        }
+        let visit = self.with_errors(centre, &here);
+        self.f_error = visit.f_error;
+        let unit = SAFETY * visit.g_error.iter().fold(0.0, |most: f64, e| most.max(*e));
+        let largest = here.g.iter().fold(f64::NEG_INFINITY, |most: f64, g| most.max(*g));
+        // Without a strictly feasible centre, the only candidates may be points at which a constraint is active.
+        self.level = if self.feasible { (largest + unit).max(0.0) } else { unit };
+        self.absorb(ev, visit, &here).map(drop)
+    }
+
+    /// Returns the values at a point with bounds on their errors.
+    fn with_errors(&self, y: &[f64], there: &Local) -> Visit {
+        let error = |owner, value: f64, row: &[f64]| self.model.noise(owner).value + accuracy(y.len()) * size(value, y, row);
+        let mut errors = there.parts().map(|(owner, value, row)| error(owner, value, row));
+        let f_error = errors.next().unwrap_or(0.0);
+        Visit { y: y.to_vec(), f: there.f, f_error, g: there.g.clone(), g_error: errors.collect() }
+    }
+
     /// Evaluates all functions at `y` and adds the cuts. Returns whether constants had to be raised.
     fn visit<P: Subgradients + ?Sized>(&mut self, ev: &mut Evaluator<'_, P>, y: &[f64]) -> Result<bool> {
-        let full = Draw::full();
-        let m = self.multipliers.len();
-        let mut slope = vec![0.0; y.len()];
-        let (mut g, mut rows) = (vec![0.0; m], vec![0.0; m * y.len()]);
-        let which: Vec<u32> = (0..m as u32).collect();
-        ev.refresh(y)?;
-        let f = ev.objective_grad(y, &full, &mut slope)?;
-        if m > 0 {
-            ev.constraint_rows(y, &full, &which, &mut g, &mut rows)?;
-        }
+        let there = Local::at(ev, y)?;
         self.evaluations += 1;
-        let parts = std::iter::once((Owner::Objective, f, slope.as_slice())).chain(
-            g.iter().zip(rows.chunks(y.len().max(1))).enumerate().map(|(j, (&g, row))| (Owner::Constraint(j as u32), g, row)),
-        );
+        let visit = self.with_errors(y, &there);
+        self.absorb(ev, visit, &there)
+    }
+
+    fn absorb<P: Subgradients + ?Sized>(&mut self, ev: &Evaluator<'_, P>, visit: Visit, there: &Local) -> Result<bool> {
+        let y = visit.y.as_slice();
         let mut raised = false;
-        for (owner, value, row) in parts {
+        for (owner, value, row) in there.parts() {
             if let Some(pair) = self.model.contradiction(1, owner, y, value, row) {
                 if self.constants.of_owner(owner).is_some_and(|modulus| modulus.source == Source::Estimated) {
                     raised |= self.raise(owner, pair.needed);
@@ -331,41 +390,43 @@ impl Search<'_> {
             self.model.add(owner, y, (value, value), row);
         }
         if self.constants.estimated() {
-            self.seen.push((y.to_vec(), f, g.clone()));
+            self.seen.push(visit.clone());
         }
         if raised {
             self.begin_anew();
         } else {
-            self.judge(y, f, &g);
+            self.judge(&visit);
         }
         Ok(raised)
     }
 
-    /// Updates the best, nearest and strictly feasible points with a visited point.
-    fn judge(&mut self, y: &[f64], f: f64, g: &[f64]) {
-        let half = 0.5 * vec::distance(y, self.centre).powi(2);
-        let value = f - self.f + (self.convexification.constants[0] + self.mu) * half;
-        let largest = g.iter().zip(&self.convexification.constants[1..]).map(|(g, rho)| g + rho * half - self.level);
+    /// Updates the best, nearest and strictly feasible points with a visited point. Values include their errors.
+    fn judge(&mut self, visit: &Visit) {
+        let y = &visit.y;
+        let half = 0.5 * vec::distance(y, self.centre).powi(2) * (1.0 + 2.0 * accuracy(y.len()));
+        let value = visit.f - self.f + visit.f_error + (self.convexification.constants[0] + self.mu) * half;
+        let largest = visit.g.iter().zip(&visit.g_error).zip(&self.convexification.constants[1..]);
+        let largest = largest.map(|((g, error), rho)| g + error + rho * half - self.level);
         let largest = largest.fold(f64::NEG_INFINITY, f64::max);
         if largest <= 0.0 {
-            self.offer(y.to_vec(), value);
+            self.offer(y.clone(), value);
         } else if self.nearest.as_ref().is_none_or(|(_, least)| largest < *least) {
-            self.nearest = Some((Candidate { y: y.to_vec(), value }, largest));
+            self.nearest = Some((Candidate { y: y.clone(), value }, largest));
         }
         if largest < 0.0 {
             if self.inner.len() == INNER {
                 self.inner.remove(0);
             }
-            self.inner.push((y.to_vec(), value, largest));
+            self.inner.push((y.clone(), value, largest));
         } else if largest > 0.0 {
             // The constraints and the objective of the subproblem are convex on the segment from y to an inner point: the
             // constraints are satisfied at this share of it, and the objective is at most its interpolation.
             for k in 0..self.inner.len() {
                 let (inside, inner_value, deep) = &self.inner[k];
-                let share = largest / (largest - deep);
+                let share = (largest / (largest - deep) * (1.0 + 4.0 * f64::EPSILON)).min(1.0);
                 let mixed = y.iter().zip(inside).map(|(y, z)| (1.0 - share) * y + share * z).collect();
                 let value = (1.0 - share) * value + share * inner_value;
-                self.offer(mixed, value);
+                self.offer(mixed, value + 4.0 * f64::EPSILON * value.abs());
             }
         }
     }
@@ -388,18 +449,30 @@ impl Search<'_> {
         }
     }
 
+    /// Returns the smallest upper end that rounding allows.
+    fn resolution(&self) -> f64 {
+        (2.0 * (self.f_error + self.error) / self.mu).sqrt().max(f64::MIN_POSITIVE)
+    }
+
+    /// Returns whether more evaluations would change nothing but rounding errors.
+    fn is_rounding(&self) -> bool {
+        let gap = self.best.as_ref().map(|best| best.value - self.lower);
+        gap.is_some_and(|gap| gap <= 4.0 * (self.f_error + self.error))
+    }
+
     /// Returns bounds on the distance, and whether the constraints had to be relaxed for them.
     fn interval(&self) -> (f64, f64, bool) {
         let around = |value: f64, y: &[f64], lower: f64| {
             let (radius, far) = ((2.0 * (value - lower).max(0.0) / self.mu).sqrt(), vec::distance(y, self.centre));
-            ((far - radius).max(0.0), far + radius)
+            let rounding = 2.0 * accuracy(y.len()) * (far + radius) + f64::MIN_POSITIVE;
+            ((far - radius - rounding).max(0.0), far + radius + rounding)
         };
         match (&self.best, &self.nearest) {
             (Some(best), _) => {
                 let (mut low, mut high) = around(best.value, &best.y, self.lower);
                 // The centre is a feasible point too, if it satisfies the constraints.
                 if self.feasible {
-                    let (low_too, high_too) = around(0.0, self.centre, self.lower);
+                    let (low_too, high_too) = around(self.f_error, self.centre, self.lower);
                     (low, high) = (low.max(low_too), high.min(high_too));
                 }
                 (low.min(high), high, false)
@@ -419,7 +492,7 @@ impl Search<'_> {
         point: Point,
         (lower, upper, relaxed): (f64, f64, bool),
     ) -> Result<Certificate> {
-        let how = self.how;
+        let (how, resolution) = (self.how, self.resolution());
         let (proximal, more) = match (self.best, self.nearest) {
             (Some(best), _) => (best.y, 0.0),
             (None, Some((nearest, excess))) => (nearest.y, excess),
@@ -442,6 +515,7 @@ impl Search<'_> {
             mu: self.mu,
             mu_g: how.mu_g,
             reached: upper <= how.target || upper - lower <= how.width * upper,
+            resolution,
             point,
         })
     }

@@ -3,6 +3,7 @@
 
 pub(crate) mod constants;
 mod master;
+pub(crate) mod noise;
 mod norm;
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,7 @@ use crate::Result;
 use crate::math::vec;
 use crate::sets::{Set, Warm};
 use master::{ActiveSet, Program, Role};
+use noise::{Noise, accuracy, size};
 pub use norm::Norm;
 
 /// The function that a cut bounds from below.
@@ -34,6 +36,14 @@ struct Cut {
     half: [f64; 2],
     /// Value of the owner at the point of the cut; `None` for an aggregate and for a cut of the domain.
     value: Option<f64>,
+    /// Sum of the absolute values that `linear` was computed from; its error is at most the accuracy times this.
+    size: f64,
+    /// Norm of the subgradient.
+    steepness: f64,
+    /// Largest `||D||^2 / 2` so far.
+    reach: f64,
+    /// Number of times that the cut was rewritten, each of which rounds once more.
+    moves: u32,
     /// Time at which the multiplier was last positive or the cut was added.
     used: u64,
 }
@@ -84,10 +94,12 @@ impl Convexification {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Master {
     /// Lower bound on the optimum of the proximal subproblem with penalised constraints, relative to the reference; valid for
-    /// multipliers of any accuracy.
+    /// multipliers of any accuracy, and in spite of rounding.
     pub lower: f64,
+    /// Amount by which rounding lowers `lower`.
+    pub error: f64,
     /// Weighted mean of the cuts at the centre. With `slope`, the norm of its slope, `linear - slope * r` is a lower bound of
-    /// convex functions within distance r.
+    /// convex functions within distance r. Both account for rounding.
     pub linear: f64,
     /// See `linear`.
     pub slope: f64,
@@ -126,6 +138,8 @@ pub struct Model {
     /// D, rows of length `dim`.
     offsets: Vec<f64>,
     views: Vec<View>,
+    /// Error of each function beyond the relative accuracy: of the objective, then of each constraint.
+    noise: Vec<Noise>,
     clock: u64,
     #[serde(skip)]
     work: Work,
@@ -261,6 +275,8 @@ impl Model {
             view.weights.clear();
         }
         self.clock = 0;
+        self.noise.clear();
+        self.noise.resize(convexifications.first().map_or(1, |c| c.constants.len()), Noise::default());
         self.cuts.clear();
         self.subgradients.clear();
         self.offsets.clear();
@@ -311,15 +327,45 @@ impl Model {
     /// piece, and the value of the owner itself.
     pub fn add(&mut self, owner: Owner, point: &[f64], (piece, value): (f64, f64), subgradient: &[f64]) {
         let half = self.squares(point).map(|square| 0.5 * square);
-        let mut linear = piece;
+        let (mut linear, mut size) = (piece, size(piece, point, subgradient));
         for ((s, z), c) in subgradient.iter().zip(point).zip(&self.centre) {
             let d = z - c;
             linear -= s * d;
+            size += (s * d).abs();
             self.offsets.push(d);
         }
         self.subgradients.extend_from_slice(subgradient);
         let value = (owner != Owner::Domain).then_some(value);
-        self.finish(Cut { owner, linear, half, value, used: self.clock });
+        let (steepness, used) = (vec::norm(subgradient), self.clock);
+        self.finish(Cut { owner, linear, half, value, size, steepness, reach: half[0], moves: 0, used });
+    }
+
+    /// Raises the bounds on the error of a function.
+    pub fn raise_noise(&mut self, owner: Owner, noise: Noise) {
+        let at = match owner {
+            Owner::Objective => 0,
+            Owner::Constraint(j) => 1 + j as usize,
+            Owner::Domain => return,
+        };
+        self.noise[at] = self.noise[at].max(noise);
+    }
+
+    /// Returns the bounds on the error of a function beyond the relative accuracy.
+    pub fn noise(&self, owner: Owner) -> Noise {
+        match owner {
+            Owner::Objective => self.noise[0],
+            Owner::Constraint(j) => self.noise[1 + j as usize],
+            Owner::Domain => Noise::default(),
+        }
+    }
+
+    /// Returns bounds on the error of a cut with a constant: of its height, and of its slope.
+    fn cut_error(&self, cut: &Cut, rho: f64) -> (f64, f64) {
+        let (accuracy, noise) = (accuracy(self.dim), self.noise(cut.owner));
+        let (rounds, reach) = (1.0 + f64::from(cut.moves), (2.0 * cut.reach).sqrt());
+        let slope = noise.slope + rounds * accuracy * (cut.steepness + rho * reach);
+        // An error of the subgradient counts from the point of the cut.
+        (noise.value + (noise.slope + accuracy * cut.steepness) * reach + accuracy * (cut.size + rounds * rho * cut.reach), slope)
     }
 
     /// Updates the views after subgradient and offset were added.
@@ -349,6 +395,9 @@ impl Model {
             cut.linear += vec::dot(s, &step);
             cut.half[0] += 0.5 * squares[0] - vec::dot(offset, &step);
             cut.half[1] += 0.5 * squares[1] - vec::dot(offset, &product);
+            cut.size += cut.linear.abs() + cut.steepness * squares[0].sqrt();
+            cut.reach = cut.reach.max(cut.half[0]);
+            cut.moves = cut.moves.saturating_add(1);
             vec::add_scaled(offset, -1.0, &step);
         }
         step.clear();
@@ -360,6 +409,7 @@ impl Model {
     /// Solves the master program around the centre and writes its solution to `y`. Heights of minimised cuts and the lower
     /// bound are relative to `reference`, for accuracy.
     pub fn solve(&mut self, view: usize, objective: MasterObjective, reference: f64, y: &mut [f64]) -> Master {
+        let at = view;
         let Work { set, heights, roles, .. } = &mut self.work;
         let view = &mut self.views[view];
         roles.clear();
@@ -393,8 +443,29 @@ impl Model {
         for (y, c) in y.iter_mut().zip(&self.centre) {
             *y = c - *y / objective.mu;
         }
-        let lower = linear - square / (2.0 * objective.mu);
-        Master { lower, linear, slope: square.sqrt(), excess: solved.excess, pivots: solved.pivots }
+        let (error, slope_error) = self.dual_error(at, linear.abs() + square / objective.mu);
+        let slope = square.sqrt() + slope_error;
+        let linear = linear - error;
+        let lower = linear - slope * slope / (2.0 * objective.mu);
+        let error = error + (slope * slope - square) / (2.0 * objective.mu);
+        Master { lower, error, linear, slope, excess: solved.excess, pivots: solved.pivots }
+    }
+
+    /// Returns bounds on the errors of the weighted mean of the cuts with the multipliers of a view: of its height, and of its
+    /// slope. `dual` is the size of the dual value, which changes as much as the sum of the multipliers differs from 1.
+    fn dual_error(&self, view: usize, dual: f64) -> (f64, f64) {
+        let view = &self.views[view];
+        let (mut error, mut slope_error, mut size, mut steepness, mut active) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        for (i, (cut, &weight)) in self.cuts.iter().zip(&view.weights).enumerate().filter(|(_, (_, w))| **w > 0.0) {
+            let (height, slope) = self.cut_error(cut, view.convexification.constant(cut.owner));
+            error += weight * height;
+            slope_error += weight * slope;
+            size += weight * self.work.heights[i].abs();
+            steepness += weight * view.gram[i * view.stride + i].max(0.0).sqrt();
+            active += 1.0;
+        }
+        let sums = (4.0 + active) * f64::EPSILON;
+        (error + sums * (size + dual), slope_error + sums * steepness)
     }
 
     /// As [`Model::solve`] with the solution in `set`: adds cuts of the set until the solution lies in it or the round limit is
@@ -494,7 +565,7 @@ impl Model {
         value: f64,
         subgradient: &[f64],
     ) -> Option<Contradiction> {
-        let squares = self.squares(point);
+        let (squares, own) = (self.squares(point), size(value, point, subgradient));
         let convexification = &self.views[view].convexification;
         let norm = usize::from(convexification.scaled);
         let product = &self.work.delta;
@@ -519,7 +590,7 @@ impl Model {
                 continue; // one point twice, or nothing but rounding
             }
             // Points that nearly coincide carry no information beyond rounding.
-            let noise = 1e-10 * (1.0 + value.abs() + old.abs());
+            let noise = 1e-10 * (own + cut.size) + 4.0 * self.noise(owner).value;
             for (over, backwards) in [(there - value, false), (back - old, true)] {
                 if over - 0.5 * claimed * square > noise {
                     let needed = 2.0 * over / square;
@@ -601,7 +672,17 @@ impl Model {
         totals.extend(self.views.iter().map(|view| order.iter().map(|&i| view.weights[i]).sum::<f64>()));
         // If none of them has a multiplier in this view, use the weights of another one.
         let by = if totals[view] > 0.0 { Some(view) } else { totals.iter().position(|total| *total > 0.0) };
-        let mut merged = Cut { owner, linear: 0.0, half: [0.0; 2], value: None, used: self.clock };
+        let mut merged = Cut {
+            owner,
+            linear: 0.0,
+            half: [0.0; 2],
+            value: None,
+            size: 0.0,
+            steepness: 0.0,
+            reach: 0.0,
+            moves: 0,
+            used: self.clock,
+        };
         let (mut subgradient, mut offset) = (std::mem::take(&mut self.work.times), std::mem::take(&mut self.work.foot));
         for row in [&mut subgradient, &mut offset] {
             row.clear();
@@ -611,6 +692,10 @@ impl Model {
             let share = by.map_or(1.0 / order.len() as f64, |by| self.views[by].weights[i] / totals[by]);
             merged.linear += share * self.cuts[i].linear;
             merged.half.iter_mut().zip(self.cuts[i].half).for_each(|(m, half)| *m += share * half);
+            merged.size += share * (self.cuts[i].size + self.cuts[i].linear.abs());
+            merged.steepness += share * self.cuts[i].steepness;
+            merged.reach = merged.reach.max(self.cuts[i].reach);
+            merged.moves = merged.moves.max(self.cuts[i].moves.saturating_add(1));
             vec::add_scaled(&mut subgradient, share, row(&self.subgradients, self.dim, i));
             vec::add_scaled(&mut offset, share, row(&self.offsets, self.dim, i));
         }

@@ -5,9 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Evaluator, ValueEval};
 use crate::Result;
+use crate::cuts::Owner;
+use crate::cuts::noise::{Local, accuracy, size};
 use crate::error::check_length;
 use crate::math::vec;
-use crate::oracle::{Draw, Pick, Values};
+use crate::oracle::{Draw, Pick, Subgradients, Values};
 
 /// Number of constraints up to which each one is listed by default; beyond it, only the ten worst are.
 pub const MAX_LISTED_CONSTRAINTS: usize = 200;
@@ -46,15 +48,21 @@ pub struct ConstraintValue {
     pub name: String,
     /// g_j(x): at most 0 if the constraint is satisfied exactly.
     pub value: f64,
-    /// Tolerance: the largest value that counts as satisfied.
+    /// Tolerance: the largest value that counts as satisfied, the feasibility tolerance times the unit of the constraint.
     pub tolerance: f64,
     /// Whether the constraint is satisfied.
     pub satisfied: bool,
 }
 
 impl Point {
-    fn new<P: Values + ?Sized>(x: &[f64], objective: f64, g: &[f64], problem: &P, feasibility: f64, all: usize) -> Self {
-        let tolerance = |j: usize| feasibility * problem.constraint_scale(j);
+    fn new<P: Values + ?Sized>(
+        x: &[f64],
+        objective: f64,
+        g: &[f64],
+        problem: &P,
+        tolerance: &dyn Fn(usize) -> f64,
+        all: usize,
+    ) -> Self {
         let holds = |j: usize| g[j] <= tolerance(j);
         let listed: Vec<usize> = if g.len() <= all { (0..g.len()).collect() } else { largest(g) };
         let constraint = |&j: &usize| ConstraintValue {
@@ -98,6 +106,42 @@ fn largest(g: &[f64]) -> Vec<usize> {
     kept
 }
 
+/// Returns the length that distances at `x` are compared with in a run from `start`: the norm of `x`, or a fraction of the
+/// distance from the start, whichever is larger.
+pub fn length_at(x: &[f64], start: &[f64]) -> f64 {
+    vec::norm(x).max(SHRINK * vec::distance(x, start))
+}
+
+/// Smallest length relative to the distance from the start.
+const SHRINK: f64 = 1e-3;
+
+/// Returns the unit of each constraint at `x`: the change that its subgradient predicts over `length`. `None` if the problem is in
+/// natural units, where the unit is [`Description::constraint_scale`](crate::oracle::Description::constraint_scale).
+///
+/// A constraint is satisfied if its value is at most its unit times the feasibility tolerance. So `x <= 1e-9` is violated at 9e-7,
+/// and a constraint stays violated when it is multiplied by a small number.
+pub fn constraint_units<P: Subgradients + ?Sized>(problem: &P, x: &[f64], length: f64) -> Result<Option<Vec<f64>>> {
+    if problem.in_natural_units() || problem.num_constraints() == 0 {
+        return Ok(None);
+    }
+    let here = Local::at(&mut Evaluator::new(problem, 0, 0.0), x)?;
+    // No tolerance is below the rounding errors of the constraint.
+    let rounding = |value: f64, row: &[f64]| ROUNDING * accuracy(x.len()) * size(value, x, row);
+    let unit = |(_, value, row): (Owner, f64, &[f64])| (vec::norm(row) * length).max(rounding(value, row));
+    Ok(Some(here.parts().skip(1).map(unit).collect()))
+}
+
+/// Multiple of the rounding error of a constraint that its unit is at least, which makes the tolerance a few errors.
+const ROUNDING: f64 = 4e6;
+
+/// Measures a point of a problem with subgradients on all data, with the units of the constraints there.
+pub(crate) fn measure_in_units<P: Subgradients + ?Sized>(problem: &P, x: &[f64], feasibility: f64, length: f64) -> Result<Point> {
+    check_length("the point", x.len(), problem.dim())?;
+    let mut points = Measure::new(problem, feasibility, MAX_LISTED_CONSTRAINTS);
+    points.set_units(constraint_units(problem, x, length)?);
+    points.point(x)
+}
+
 /// Measures a point on all data.
 pub fn measure(problem: &(impl Values + ?Sized), x: &[f64], feasibility: f64) -> Result<Point> {
     check_length("the point", x.len(), problem.dim())?;
@@ -109,11 +153,12 @@ pub(crate) struct Measure<'p, P: ?Sized> {
     ev: Evaluator<'p, P>,
     full: Draw,
     listed: usize,
+    units: Option<Vec<f64>>,
 }
 
 impl<'p, P: Values + ?Sized> Measure<'p, P> {
     pub(crate) fn new(problem: &'p P, feasibility: f64, listed: usize) -> Self {
-        Measure { ev: Evaluator::new(problem, 0, feasibility), full: Draw::full(), listed }
+        Measure { ev: Evaluator::new(problem, 0, feasibility), full: Draw::full(), listed, units: None }
     }
 
     pub(crate) fn point(&mut self, x: &[f64]) -> Result<Point> {
@@ -131,7 +176,16 @@ impl<'p, P: Values + ?Sized> Measure<'p, P> {
         self.assemble(x, f64::NAN, &vec![f64::NAN; self.ev.num_constraints()])
     }
 
+    /// Sets the units of the constraints; `None` for those of the problem.
+    pub(crate) fn set_units(&mut self, units: Option<Vec<f64>>) {
+        self.units = units;
+    }
+
     fn assemble(&self, x: &[f64], objective: f64, g: &[f64]) -> Point {
-        Point::new(x, objective, g, self.ev.problem(), self.ev.feasibility(), self.listed)
+        let tolerance = |j: usize| match &self.units {
+            None => self.ev.tolerance(j),
+            Some(units) => self.ev.feasibility() * units[j],
+        };
+        Point::new(x, objective, g, self.ev.problem(), &tolerance, self.listed)
     }
 }

@@ -19,8 +19,8 @@ use crate::sets::polyhedron::Swept;
 use crate::sets::{Set, Warm};
 use crate::{Error, Result};
 pub use counts::{Counts, Passes, Tally};
-pub(crate) use measure::Measure;
-pub use measure::{ConstraintValue, MAX_LISTED_CONSTRAINTS, Point, measure};
+pub use measure::{ConstraintValue, MAX_LISTED_CONSTRAINTS, Point, constraint_units, length_at, measure};
+pub(crate) use measure::{Measure, measure_in_units};
 pub use proximal::Proximal;
 pub(crate) use views::{AHEAD, LossRowReading, RowSample};
 pub use views::{Held, InfProjectionReading, InfProjectionView, LossReading, SampleLossesView};
@@ -39,6 +39,13 @@ pub trait ValueEval {
     fn streams(&self) -> &[usize];
     /// Returns whether constraint values `g` count as feasible in this run.
     fn feasible(&self, g: &[f64]) -> bool;
+    /// Returns the feasibility tolerance, before scaling.
+    fn feasibility(&self) -> f64;
+    /// Returns the feasibility tolerance of constraint `j`, for a problem in natural units.
+    fn tolerance(&self, j: usize) -> f64;
+    /// Returns whether absolute tolerances make sense, see
+    /// [`Description::in_natural_units`](crate::oracle::Description::in_natural_units).
+    fn in_natural_units(&self) -> bool;
     /// Returns the weak-convexity constant of the objective, see
     /// [`Description::objective_modulus`](crate::oracle::Description::objective_modulus).
     fn objective_modulus(&self) -> Option<Modulus>;
@@ -196,11 +203,6 @@ impl<'p, P: Values + ?Sized> Evaluator<'p, P> {
         self.memory.counts.passes(self.full_objective, self.full_constraints)
     }
 
-    /// Returns the feasibility tolerance, before scaling.
-    pub fn feasibility(&self) -> f64 {
-        self.feasibility
-    }
-
     /// Returns the underlying problem.
     pub fn problem(&self) -> &'p P {
         self.problem
@@ -336,7 +338,19 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
     }
 
     fn feasible(&self, g: &[f64]) -> bool {
-        g.iter().enumerate().all(|(j, &g)| g <= self.feasibility * self.problem.constraint_scale(j))
+        g.iter().enumerate().all(|(j, &g)| g <= self.tolerance(j))
+    }
+
+    fn tolerance(&self, j: usize) -> f64 {
+        self.feasibility * self.problem.constraint_scale(j)
+    }
+
+    fn feasibility(&self) -> f64 {
+        self.feasibility
+    }
+
+    fn in_natural_units(&self) -> bool {
+        self.problem.in_natural_units()
     }
 
     fn objective_modulus(&self) -> Option<Modulus> {

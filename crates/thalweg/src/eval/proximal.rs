@@ -92,6 +92,8 @@ impl<E: ValueEval + ?Sized> ValueEval for Proximal<'_, E> {
         fn num_statistics(&self) -> usize;
         fn streams(&self) -> &[usize];
         fn feasible(&self, g: &[f64]) -> bool;
+        fn feasibility(&self) -> f64;
+        fn tolerance(&self, j: usize) -> f64;
         fn domain(&self) -> &dyn Set;
         fn scales(&self) -> Option<&Scales>;
     }
@@ -105,6 +107,10 @@ impl<E: ValueEval + ?Sized> ValueEval for Proximal<'_, E> {
         fn refresh(&mut self, x: &[f64]) -> Result<()>;
         fn statistic_values(&mut self, x: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()>;
         fn statistic_pair(&mut self, x: &[f64], before: &[f64], draw: &Draw, now: &mut [f64], then: &mut [f64]) -> Result<()>;
+    }
+    /// Returns true: an inner solver restarts at every centre, where units are not measured again.
+    fn in_natural_units(&self) -> bool {
+        true
     }
     fn objective_modulus(&self) -> Option<Modulus> {
         self.inner.objective_modulus().map(|m| Modulus { value: (m.value - self.rho_f).max(0.0), ..m })

@@ -101,6 +101,9 @@ impl Description for Problem {
     fn constraint_name(&self, j: usize) -> Cow<'_, str> {
         Cow::Borrowed(&self.constraints[j].0)
     }
+    fn in_natural_units(&self) -> bool {
+        false
+    }
     fn domain(&self) -> &dyn Set {
         &*self.domain
     }

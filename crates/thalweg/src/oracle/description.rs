@@ -50,6 +50,11 @@ pub trait Description: Send + Sync {
     fn constraint_scale(&self, _j: usize) -> f64 {
         1.0
     }
+    /// Returns whether the functions and the variables are of order 1, so that absolute tolerances make sense. If not, tolerances
+    /// are relative to units that are measured: see [`constraint_units`](crate::eval::constraint_units).
+    fn in_natural_units(&self) -> bool {
+        true
+    }
     /// Returns the simple set that `x` must stay in.
     fn domain(&self) -> &dyn Set {
         &WholeSpace

@@ -8,7 +8,7 @@ use super::{Diagnostics, MAX_LISTED_CONSTRAINTS};
 use super::{Limit, MetricValue, Observer, Options, Outcome, Point, Progress, Row, StopReason, checkpoint, repair};
 use crate::certify::ZerothOrderReport;
 use crate::error::check_length;
-use crate::eval::{Evaluator, Measure};
+use crate::eval::{Evaluator, Measure, length_at};
 use crate::math::vec;
 use crate::oracle::{Values, Warm};
 use crate::solvers::{PointOrigin, Stationary, Verdict};
@@ -83,6 +83,8 @@ struct Run<'a, P: ?Sized> {
     best_feasible: Option<Point>,
     last_checkpoint: Instant,
     checkpoint_took: Duration,
+    /// The start, projected onto the domain.
+    start: Vec<f64>,
     notes: Vec<Note>,
 }
 
@@ -138,6 +140,7 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
             watch,
             seconds: 0.0,
             iteration: 0,
+            start: x.clone(),
             x,
             previous: vec![],
             tracks_iterate: false,
@@ -313,7 +316,8 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
         match self.driver.method().verdict() {
             Some(Verdict::Infeasible(found)) => StopReason::Infeasible {
                 conflicting: found.conflicting.iter().map(|&j| self.problem.constraint_name(j as usize).into_owned()).collect(),
-                everywhere: found.convex,
+                everywhere: found.everywhere,
+                radius: (!found.estimated).then_some(found.radius),
             },
             _ => StopReason::Finished,
         }
@@ -336,6 +340,7 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
             }
             assessment = self.assess(&mut returned);
         }
+        self.renew_units();
         let point = self.points.point(&self.x).unwrap_or_else(|_| self.points.unknown(&self.x));
         self.update_best(point.clone());
         let values = self.metrics.read(&self.x, None);
@@ -427,6 +432,18 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
             returned.multipliers = Some(found.every_multiplier(constraints));
         }
         assessment
+    }
+
+    /// Measures the units of the constraints at the returned point, which decide whether it is feasible. A recorded point that
+    /// violates a constraint in these units is not kept as the best feasible one.
+    fn renew_units(&mut self) {
+        let length = length_at(&self.x, &self.start);
+        // At a point where a function fails, the units of the problem remain.
+        let Ok(Some(units)) = self.driver.constraint_units(self.problem, &self.x, length) else { return };
+        self.points.set_units(Some(units));
+        if let Some(best) = self.best_feasible.take() {
+            self.best_feasible = self.points.point(&best.x).ok().filter(|best| best.feasible);
+        }
     }
 
     /// Keeps the feasible point with the smallest objective.

@@ -59,6 +59,8 @@ pub(super) trait Driver<P: ?Sized>: Send {
     fn start(&mut self, ev: &mut Evaluator<'_, P>, x: &[f64]) -> Result<()>;
     fn restore(&mut self, state: &State) -> Result<()>;
     fn step(&mut self, ev: &mut Evaluator<'_, P>) -> Result<Step>;
+    /// Units of the constraints at the returned point, if they are measured.
+    fn constraint_units(&self, problem: &P, x: &[f64], length: f64) -> Result<Option<Vec<f64>>>;
     /// Measures the near-stationarity of `x`.
     fn certify(&self, problem: &P, x: &[f64], measures: &assess::Measures) -> Result<assess::Measured>;
     /// Stationarity gap of an inf-projection problem at the returned point.
@@ -90,6 +92,10 @@ impl<'p> Driver<dyn Subgradients + 'p> for First<'_, '_> {
 
     fn step(&mut self, ev: &mut Evaluator<'_, dyn Subgradients + 'p>) -> Result<Step> {
         self.0.step(ev as &mut dyn Eval)
+    }
+
+    fn constraint_units(&self, problem: &(dyn Subgradients + 'p), x: &[f64], length: f64) -> Result<Option<Vec<f64>>> {
+        crate::eval::constraint_units(problem, x, length)
     }
 
     fn certify(&self, problem: &(dyn Subgradients + 'p), x: &[f64], measures: &assess::Measures) -> Result<assess::Measured> {
@@ -128,6 +134,10 @@ impl<'p> Driver<dyn Values + 'p> for Zeroth<'_, '_> {
 
     fn step(&mut self, ev: &mut Evaluator<'_, dyn Values + 'p>) -> Result<Step> {
         self.0.step(ev as &mut dyn ValueEval)
+    }
+
+    fn constraint_units(&self, _: &(dyn Values + 'p), _: &[f64], _: f64) -> Result<Option<Vec<f64>>> {
+        Ok(None)
     }
 
     fn certify(&self, _: &(dyn Values + 'p), _: &[f64], _: &assess::Measures) -> Result<assess::Measured> {

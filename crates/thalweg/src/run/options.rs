@@ -19,7 +19,9 @@ pub struct Options {
     pub record: Record,
     /// Seed of every random generator of the run.
     pub seed: u64,
-    /// Feasibility tolerance: constraint j is satisfied if `g_j <= feasibility * max(1, |bound_j|)`.
+    /// Feasibility tolerance: a constraint is satisfied if its value is at most this times its unit. The unit is
+    /// `max(1, |bound_j|)` for a problem in natural units, otherwise it is measured at the returned point, see
+    /// [`constraint_units`](crate::eval::constraint_units).
     pub feasibility: f64,
     /// Threads for sums over rows. The results are the same, to the last bit, for any number of threads.
     pub threads: usize,

@@ -34,7 +34,7 @@ pub enum Target {
 }
 
 /// Why a run stopped. Says nothing about the quality of the point.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StopReason {
     /// A limit of the budget was reached.
@@ -47,9 +47,11 @@ pub enum StopReason {
     Infeasible {
         /// Names of the conflicting constraints.
         conflicting: Vec<String>,
-        /// Whether it is proved that no point within 10 (1 + norm) of the returned one is feasible, which needs convex
-        /// constraints.
+        /// Whether it is proved that no point of the domain is feasible.
         everywhere: bool,
+        /// Distance from the returned point within which no point is feasible; `None` if that rests on estimated constants.
+        #[serde(default)]
+        radius: Option<f64>,
     },
     /// The interrupt flag was set.
     Interrupted,
@@ -84,13 +86,17 @@ impl std::fmt::Display for StopReason {
             StopReason::Target(Target::Objective) => write!(f, "reached the target objective"),
             StopReason::Target(Target::Certificate) => write!(f, "reached the target near-stationarity"),
             StopReason::Finished => write!(f, "the solver finished"),
-            StopReason::Infeasible { conflicting, everywhere } => {
+            StopReason::Infeasible { conflicting, everywhere, radius } => {
                 let names: Vec<String> = conflicting.iter().map(|name| format!("'{name}'")).collect();
-                let place = if *everywhere { "" } else { " near this point" };
                 match names.as_slice() {
-                    [one] => write!(f, "constraint {one} cannot be satisfied{place}"),
-                    [others @ .., last] => write!(f, "constraints {} and {last} conflict{place}", others.join(", ")),
-                    [] => write!(f, "the constraints conflict{place}"),
+                    [one] => write!(f, "constraint {one} cannot be satisfied")?,
+                    [others @ .., last] => write!(f, "constraints {} and {last} conflict", others.join(", "))?,
+                    [] => write!(f, "the constraints conflict")?,
+                }
+                match radius {
+                    _ if *everywhere => Ok(()),
+                    Some(radius) => write!(f, "; no point within {radius:.1e} of this one is feasible"),
+                    None => write!(f, " near this point"),
                 }
             }
             StopReason::Interrupted => write!(f, "interrupted"),

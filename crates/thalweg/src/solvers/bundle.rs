@@ -1,15 +1,20 @@
 //! Proximal bundle method with cuts of the convexified functions, which stay valid when the centre moves, and a stopping
 //! criterion that is a proof. The cuts and the master program are in `crate::cuts`.
 
+mod units;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Eval, Infeasible, Method, PointOrigin, Solver, State, Stationary, Step, StepKind, Verdict};
 use crate::cuts::constants::{Constants, estimate, too_small, usual_mu};
-use crate::cuts::{Convexification, Master, MasterObjective, Model, Norm, Owner};
+use crate::cuts::noise::{Local, Noise, SAFETY, accuracy, size};
+use crate::cuts::{Contradiction, Convexification, Master, MasterObjective, Model, Norm, Owner};
 use crate::math::rng::{Purpose, Rng};
 use crate::math::vec;
 use crate::oracle::{Draw, Source, Warm};
+use crate::sets::{Scaled, Set};
 use crate::{Error, Note, Result};
+use units::Units;
 
 /// Largest number of constraints: every evaluation gives a cut of each, and the master program stores all pairs of cuts.
 pub const MOST_CONSTRAINTS: usize = 2000;
@@ -25,7 +30,7 @@ pub struct Settings {
     pub rho_f: Option<f64>,
     /// Weak-convexity constant of every constraint, likewise.
     pub rho_g: Option<f64>,
-    /// Distance to the proximal point whose proof ends the run. Default 1e-4.
+    /// Distance to the proximal point whose proof ends the run, in units of length. Default 1e-4.
     pub eps: f64,
     /// Fraction of the predicted decrease that makes a step serious. Default 0.01.
     pub kappa: f64,
@@ -33,7 +38,8 @@ pub struct Settings {
     pub max_cuts: usize,
     /// Cuts per evaluation of an objective that is a maximum of pieces. Default 3.
     pub cuts_per_visit: usize,
-    /// Initial price of the largest violation, increased if it is too low. Default 10.
+    /// Initial price of the largest violation, in units of the objective for one unit of the constraint, increased if it is too
+    /// low. Default 10.
     pub elastic: f64,
     /// Whether the proximal coefficient, the constants and the norm adapt until the run is close to stopping. If not, mu, rho_f
     /// and rho_g are used throughout. Default true.
@@ -110,6 +116,16 @@ impl Settings {
 /// m is the master's lower bound. If no point satisfies the constraints, the run ends at a point that is stationary for the
 /// largest violation and names the constraints that conflict there.
 ///
+/// **Units.** The method works in units of length, of the objective and of each constraint. They are 1 for a problem in natural
+/// units. Otherwise they are measured at the start: the length over which the linearisation of the objective, or of a violated
+/// constraint, predicts a decrease well, and the changes that the gradients predict over it. Before the run ends, they are
+/// measured again at the centre; if one was too large, the method continues from there in the new units. So the result does not
+/// depend on the units of the functions and of the variables.
+///
+/// **Rounding.** Errors of values, subgradients and sums are part of the bound: a relative accuracy of a few roundings, and what
+/// is measured beyond that at neighbouring floating-point numbers before the run ends. A run also ends if the predicted decrease
+/// is as small as these errors.
+///
 /// **Estimated constants.** A constant whose source is [`Source::Estimated`] becomes 1.5 times the value that a pair of visited
 /// points requires, and mu follows rho_f if it is not given. Near a concave kink no constant is large enough: it ends at 1e8,
 /// and steps of the search are serious by the functions themselves, without the convexification. As a large coefficient makes
@@ -132,8 +148,12 @@ pub struct Bundle {
     g: Vec<f64>,
     rows: Vec<f64>,
     multipliers: Vec<f64>,
+    /// Multipliers in the units of the problem.
+    original: Vec<f64>,
     /// The last visited point.
     visited: Vec<f64>,
+    /// The same point in the units of the problem.
+    at: Vec<f64>,
 }
 
 /// State in a checkpoint.
@@ -145,10 +165,22 @@ struct Saved {
     proving: bool,
     /// Whether only the largest constraint is minimised, until it is 0 or proved to stay positive.
     restoring: bool,
+    units: Units,
+    /// How often the units were replaced.
+    renewals: u32,
+    /// The start, in the units of the problem. Empty if these are natural.
+    start: Vec<f64>,
     model: Model,
     centre: Vec<f64>,
     f: f64,
     g: Vec<f64>,
+    /// Bounds on the relative errors of f and of the constraints at the centre.
+    size: f64,
+    sizes: Vec<f64>,
+    /// Whether the errors of the functions were measured at the centre.
+    noise_known: bool,
+    /// Amount by which rounding lowers the bound of the last proof.
+    error: f64,
     /// The next point to visit.
     y: Vec<f64>,
     /// Predicted decrease of the merit there.
@@ -178,6 +210,8 @@ struct Saved {
     gate: f64,
     multipliers: Vec<f64>,
     upper: f64,
+    /// Whether `upper` is a bound for a feasible centre.
+    bounded: bool,
     mean_cut: (f64, f64),
     verdict: Option<Verdict>,
 }
@@ -193,16 +227,22 @@ const FIRST_STEP: f64 = 2.0 / 3.0;
 const HIGHEST_PRICE: f64 = 1e10;
 /// Multiple of the initial price beyond which the largest violation is minimised alone.
 const HIGH_PRICE: f64 = 1e4;
-/// Infeasibility of convex constraints is proved within this many times 1 + the norm of the centre.
-const REACH: f64 = 10.0;
+/// Slope of the mean of the cuts of convex constraints, relative to the steepest one, below which they are proved to conflict.
+/// The slope is then rounding, and the proof holds within a radius that is as large as numbers allow.
+const FLAT: f64 = 1e-9;
+/// The same for weakly convex constraints, which are then stationary for the largest violation.
+const STATIONARY: f64 = 1e-4;
+/// Smallest proximal coefficient of the stopping criterion in measured units, which are those of the steepest direction. A function
+/// may be flatter in others; the coefficient of the search is then smaller, and the criterion takes it over.
+const LEAST_MU: f64 = 1.0 / 128.0;
+/// Largest number of times that units are replaced.
+const RENEWALS: u32 = 24;
 
 /// Points at which a stop with estimated constants is tested: fractions of the step that the constants suggest; distances in
 /// random directions, times 1 + the largest entry of the centre; total number of points.
 const SHARES: [f64; 4] = [1.0, 0.1, 1e-2, 1e-3];
 const AROUND: [f64; 2] = [0.1, 1e-2];
 const TRIALS: u32 = 16;
-/// Relative decrease, against 1 + |f|, that counts as rounding.
-const ROUNDING: f64 = 1e-13;
 
 /// Returns the index of the constant of `owner` in a convexification.
 fn constant_index(owner: Owner) -> usize {
@@ -256,13 +296,60 @@ impl Saved {
         constants.filter(|(_, (_, estimated))| **estimated).map(|(j, (rho, _))| (j, *rho))
     }
 
-    /// Returns the decrease that counts as rounding, if the stopping criterion rests on estimates.
+    /// Returns the bound on the error of f at the centre.
+    fn objective_error(&self) -> f64 {
+        self.model.noise(Owner::Objective).value + accuracy(self.centre.len()) * self.size
+    }
+
+    /// Returns the bound on the error of the largest constraint at the centre.
+    fn constraint_error(&self) -> f64 {
+        let error =
+            |(j, size): (usize, &f64)| self.model.noise(Owner::Constraint(j as u32)).value + accuracy(self.centre.len()) * size;
+        self.sizes.iter().enumerate().map(error).fold(0.0, f64::max)
+    }
+
+    /// Returns the relaxation of the constraints that the centre satisfies, in the units of the problem.
+    fn relaxation(&self) -> f64 {
+        let error = |j: usize| {
+            SAFETY * (self.model.noise(Owner::Constraint(j as u32)).value + accuracy(self.centre.len()) * self.sizes[j])
+        };
+        let values = self.g.iter().zip(&self.units.constraints).enumerate();
+        values.map(|(j, (g, unit))| (g + error(j)) * unit).fold(0.0, f64::max)
+    }
+
+    /// Returns the decrease that counts as rounding.
     fn rounding(&self) -> f64 {
-        if !self.any_estimated() {
-            return 0.0;
+        4.0 * (self.error + self.objective_error())
+    }
+
+    /// Returns a proximal coefficient or constant of `owner` in the units of the problem.
+    fn curvature(&self, owner: Owner, value: f64) -> f64 {
+        let unit = match owner {
+            Owner::Constraint(j) => self.units.constraints[j as usize],
+            _ => self.units.objective,
+        };
+        value * (unit / self.units.length) / self.units.length
+    }
+
+    /// Returns whether the constraints are satisfied within their tolerances.
+    fn feasible<E: Eval + ?Sized>(&self, ev: &E) -> bool {
+        match self.start.is_empty() {
+            true => ev.feasible(&self.g),
+            false => self.g.iter().all(|g| *g <= ev.feasibility()),
         }
-        let steep = vec::norm(&self.slopes[..self.centre.len()]) * vec::norm(&self.centre);
-        ROUNDING * (1.0 + self.f.abs()) + 8.0 * f64::EPSILON * steep
+    }
+
+    /// Returns the centre in the units of the problem.
+    fn centre_of_problem(&self) -> impl Iterator<Item = f64> + '_ {
+        self.centre.iter().map(|c| self.units.length * c)
+    }
+
+    /// Returns a pair of points in the units of the problem.
+    fn original_pair(&self, mut pair: Contradiction) -> Contradiction {
+        vec::scale(&mut pair.from, self.units.length);
+        vec::scale(&mut pair.at, self.units.length);
+        (pair.claimed, pair.needed) = (self.curvature(pair.owner, pair.claimed), self.curvature(pair.owner, pair.needed));
+        pair
     }
 
     /// Returns the `k`-th point around the centre at which a stop with estimated constants is tested: along the negative
@@ -311,13 +398,15 @@ impl Bundle {
             g: vec![],
             rows: vec![],
             multipliers: vec![],
+            original: vec![],
             visited: vec![],
+            at: vec![],
         })
     }
 
     /// Returns f at the centre.
     pub(crate) fn value(&self) -> f64 {
-        self.s.f
+        self.s.units.objective * self.s.f
     }
 
     /// Returns the weighted mean of cuts of the last proof at the centre, relative to f there, and the norm of its slope.
@@ -350,10 +439,19 @@ impl Bundle {
         let s = &mut self.s;
         s.raised = false;
         let d = x.len().max(1);
-        ev.refresh(x)?;
-        let count = ev.objective_cuts(x, &full, &mut self.values, &mut self.grad)?;
+        self.at.clear();
+        self.at.extend(x.iter().map(|x| s.units.length * x));
+        ev.refresh(&self.at)?;
+        let count = ev.objective_cuts(&self.at, &full, &mut self.values, &mut self.grad)?;
         if !self.which.is_empty() {
-            ev.constraint_rows(x, &full, &self.which, &mut self.g, &mut self.rows)?;
+            ev.constraint_rows(&self.at, &full, &self.which, &mut self.g, &mut self.rows)?;
+        }
+        // Units are powers of two, so that nothing is rounded.
+        vec::scale(&mut self.values, 1.0 / s.units.objective);
+        vec::scale(&mut self.grad, s.units.length / s.units.objective);
+        for ((g, row), unit) in self.g.iter_mut().zip(self.rows.chunks_mut(d)).zip(&s.units.constraints) {
+            *g /= unit;
+            vec::scale(row, s.units.length / unit);
         }
         let f = self.values[0];
         let objective = self.values.iter().zip(self.grad.chunks(d)).take(count).map(|(&v, row)| (Owner::Objective, (v, f), row));
@@ -365,6 +463,7 @@ impl Bundle {
                 let at = constant_index(owner);
                 if let Some(pair) = s.model.contradiction(PROVE, owner, x, value, row) {
                     if !s.estimated[at] {
+                        let pair = s.original_pair(pair);
                         return Err(Error::Problem(too_small(&pair, |j| ev.constraint_name(j as usize).into_owned())));
                     }
                     let rho = estimate(pair.needed);
@@ -389,11 +488,13 @@ impl Bundle {
         let s = &mut self.s;
         let mu = if view == PROVE { s.stated } else { s.mu };
         let over = violation(&s.g);
-        let wanted = if ev.feasible(&s.g) { 0.0 } else { 0.5 * over };
+        let wanted = if s.feasible(ev) { 0.0 } else { 0.5 * over };
+        let domain: &dyn Set = &Scaled::new(ev.domain(), s.units.length);
+        let domain = if s.units.length == 1.0 { ev.domain() } else { domain };
         let mut before = f64::INFINITY;
         loop {
             let objective = MasterObjective { mu, penalty: s.penalty, level: 0.0, feasibility: false };
-            let master = s.model.solve_in(view, ev.domain(), objective, s.f, &mut s.y)?;
+            let master = s.model.solve_in(view, domain, objective, s.f, &mut s.y)?;
             s.model.multipliers(view, &mut s.multipliers);
             s.predicted = s.penalty * over - master.lower;
             let helps = master.excess < 0.9 * before;
@@ -407,9 +508,22 @@ impl Bundle {
     }
 
     /// Chooses the next point to visit. Returns true if the run is finished.
-    fn look<E: Eval + ?Sized>(&mut self, ev: &E) -> Result<bool> {
+    fn look<E: Eval + ?Sized>(&mut self, ev: &mut E) -> Result<bool> {
+        let finished = self.look_ahead(ev)?;
+        self.write_multipliers();
+        Ok(finished)
+    }
+
+    fn write_multipliers(&mut self) {
+        let units = &self.s.units;
+        self.original.clear();
+        let multipliers = self.s.multipliers.iter().zip(&units.constraints);
+        self.original.extend(multipliers.map(|(multiplier, unit)| multiplier * (units.objective / unit)));
+    }
+
+    fn look_ahead<E: Eval + ?Sized>(&mut self, ev: &mut E) -> Result<bool> {
         let over = violation(&self.s.g);
-        let feasible = ev.feasible(&self.s.g);
+        let feasible = self.s.feasible(ev);
         self.s.proving = !self.settings.adapt;
         if self.s.restoring && !feasible {
             return self.restore_feasibility(ev);
@@ -429,62 +543,127 @@ impl Bundle {
             self.s.mu = if steepest > 0.0 { steepest / FIRST_STEP } else { self.s.stated };
             return self.restore_feasibility(ev);
         }
-        if !self.s.proving && (self.s.predicted <= self.s.gate.max(self.s.rounding()) || self.stuck()) {
+        if !self.s.proving
+            && (self.s.predicted <= self.s.gate.max(4.0 * (master.error + self.s.objective_error())) || self.stuck())
+        {
             self.s.proving = true;
+            if !self.s.start.is_empty() && self.settings.mu.is_none() {
+                let rho = self.s.model.convexification(PROVE).constants[0];
+                self.s.stated = self.s.stated.min(rho.max(self.s.mu.clamp(LEAST_MU, 1.0) - rho));
+            }
             master = self.master(ev, PROVE)?;
         }
+        if !self.s.proving {
+            return Ok(false);
+        }
+        let mut done = self.state_bound(master, feasible);
+        if done && !self.s.noise_known {
+            // The claim must hold in spite of the errors of the functions.
+            self.measure_noise(ev)?;
+            let master = self.master(ev, PROVE)?;
+            done = self.state_bound(master, feasible);
+        }
+        if (done || self.stuck()) && self.choose_test_point(ev)? {
+            return Ok(false);
+        }
+        if done && self.renew_units(ev)? {
+            return Ok(false);
+        }
+        if done {
+            let s = &mut self.s;
+            let Convexification { constants, .. } = s.model.convexification(PROVE);
+            let rho = |owner: Owner| s.curvature(owner, constants[constant_index(owner)]);
+            s.verdict = Some(Verdict::Stationary(Stationary {
+                upper: s.upper * s.units.length,
+                mu: s.curvature(Owner::Objective, s.stated),
+                rho_f: rho(Owner::Objective),
+                rho_g: (0..s.g.len() as u32).map(|j| rho(Owner::Constraint(j))).collect(),
+                relaxed: s.relaxation(),
+                estimated: s.any_estimated(),
+            }));
+        }
+        Ok(done)
+    }
+
+    /// Bounds the distance of the centre from its proximal point. Returns whether that ends the run.
+    fn state_bound(&mut self, master: Master, feasible: bool) -> bool {
         let stuck = self.stuck();
         let s = &mut self.s;
-        if s.proving {
-            s.mean_cut = (master.linear, master.slope);
-            // The centre satisfies constraints relaxed by its own violation, which costs the bound this much.
-            let relaxed = over * s.multipliers.iter().sum::<f64>() - master.lower;
-            s.upper = (2.0 * relaxed.max(0.0) / s.stated).sqrt();
-            let of_constraints: f64 = s.estimated_constraints().map(|(j, rho)| s.multipliers[j] * rho).sum();
-            let wanted = stopping_distance(self.settings.eps, s.pull_of_objective() + of_constraints);
-            let near = s.upper <= self.settings.eps && feasible;
-            let enough = near && (s.upper <= wanted || relaxed <= s.rounding());
-            if (enough || stuck) && self.choose_test_point(ev)? {
-                return Ok(false);
-            }
-            let s = &mut self.s;
-            if enough || (stuck && near) {
-                let Convexification { constants, .. } = s.model.convexification(PROVE);
-                s.verdict = Some(Verdict::Stationary(Stationary {
-                    upper: s.upper,
-                    mu: s.stated,
-                    rho_f: constants[0],
-                    rho_g: constants[1..].to_vec(),
-                    relaxed: over,
-                    estimated: s.any_estimated(),
-                }));
-                return Ok(true);
-            }
+        s.mean_cut = (master.linear, master.slope);
+        s.error = master.error;
+        // The centre satisfies constraints relaxed by its own violation, which costs the bound this much.
+        let over = violation(&s.g);
+        let over = if over + s.constraint_error() > 0.0 { over + s.constraint_error() } else { 0.0 };
+        let relaxed = over * s.multipliers.iter().sum::<f64>() - master.lower + s.objective_error();
+        s.upper = (2.0 * relaxed.max(0.0) / s.stated).sqrt() * (1.0 + accuracy(s.centre.len()));
+        s.bounded = feasible;
+        let of_constraints: f64 = s.estimated_constraints().map(|(j, rho)| s.multipliers[j] * rho).sum();
+        let wanted = stopping_distance(self.settings.eps, s.pull_of_objective() + of_constraints);
+        let near = s.upper <= self.settings.eps && feasible;
+        // Where only rounding is left to gain, the bound is as good as it can be.
+        let rounding = feasible && relaxed <= s.rounding() + over * s.multipliers.iter().sum::<f64>();
+        (near && (s.upper <= wanted || stuck)) || rounding
+    }
+
+    /// Measures the errors of all functions at the centre.
+    fn measure_noise<E: Eval + ?Sized>(&mut self, ev: &mut E) -> Result<()> {
+        let x: Vec<f64> = self.s.centre_of_problem().collect();
+        let here = Local::at(ev, &x)?;
+        let s = &mut self.s;
+        for ((owner, ..), noise) in here.parts().zip(here.noise(ev, &x)?) {
+            let unit = match owner {
+                Owner::Constraint(j) => s.units.constraints[j as usize],
+                _ => s.units.objective,
+            };
+            s.model.raise_noise(owner, Noise { value: noise.value / unit, slope: noise.slope * (s.units.length / unit) });
         }
-        Ok(false)
+        s.noise_known = true;
+        Ok(())
+    }
+
+    /// Measures the units again at the centre, where the run would end. Returns true if the run continues from there in new ones.
+    fn renew_units<E: Eval + ?Sized>(&mut self, ev: &mut E) -> Result<bool> {
+        if self.s.start.is_empty() || self.s.renewals >= RENEWALS {
+            return Ok(false);
+        }
+        let x: Vec<f64> = self.s.centre_of_problem().collect();
+        let Some(units) = self.s.units.renewed(ev, &x, &self.s.start)? else { return Ok(false) };
+        let (start, renewals) = (std::mem::take(&mut self.s.start), self.s.renewals + 1);
+        self.begin(ev, &x, units)?;
+        (self.s.start, self.s.renewals) = (start, renewals);
+        Ok(true)
     }
 
     /// Chooses the next point for the largest constraint alone. Returns true if infeasibility is proved.
     fn restore_feasibility<E: Eval + ?Sized>(&mut self, ev: &E) -> Result<bool> {
         let s = &mut self.s;
         let over = violation(&s.g);
+        let domain: &dyn Set = &Scaled::new(ev.domain(), s.units.length);
+        let domain = if s.units.length == 1.0 { ev.domain() } else { domain };
         let objective = |mu: f64| MasterObjective { mu, penalty: 0.0, level: 0.0, feasibility: true };
         // Lower bound on the violation.
-        let proof = s.model.solve_in(PROVE, ev.domain(), objective(s.stated), over, &mut s.y)?;
+        let proof = s.model.solve_in(PROVE, domain, objective(s.stated), over, &mut s.y)?;
         s.model.multipliers(PROVE, &mut self.multipliers);
-        let convex = s.model.convexification(PROVE).constants[1..].iter().all(|rho| *rho == 0.0);
+        let rho = s.model.convexification(PROVE).constants[1..].iter().fold(0.0, |most: f64, rho| most.max(*rho));
         let distance = (2.0 * (-proof.lower).max(0.0) / s.stated).sqrt();
-        // For convex constraints the mean of the cuts is also a bound far from the centre.
-        let reach = REACH * (1.0 + vec::norm(&s.centre));
-        let least = over + proof.linear - proof.slope * reach;
-        let hopeless = convex && !ev.feasible(&vec![least; s.g.len()]);
-        let guess = s.estimated_constraints().map(|(_, rho)| rho).reduce(f64::max);
-        // A flat convex constraint is nearly stationary everywhere and can still be satisfied.
-        let end = match guess {
-            None => hopeless || (!convex && distance <= self.settings.eps),
-            // One that only appears convex so far must be stationary too.
-            Some(rho) => (hopeless || !convex) && distance <= stopping_distance(self.settings.eps, rho + s.stated),
+        let tolerance = match s.start.is_empty() {
+            true => (0..s.g.len()).fold(0.0, |most: f64, j| most.max(ev.tolerance(j))),
+            false => ev.feasibility(),
         };
+        // The mean of the cuts is also a bound away from the centre. With the constant it holds as far as the constant allows.
+        let left = over + proof.linear - tolerance;
+        let radius = if left > 0.0 { 2.0 * left / (proof.slope + (proof.slope.powi(2) + 2.0 * rho * left).sqrt()) } else { 0.0 };
+        let bounded = radius >= domain.diameter(s.centre.len());
+        let steepest = s.model.steepest_constraint(PROVE);
+        let guess = s.estimated_constraints().map(|(_, rho)| rho).reduce(f64::max);
+        let stationary = proof.slope <= STATIONARY * steepest && -proof.linear <= STATIONARY * over;
+        let end = radius > 0.0
+            && match guess {
+                // A flat convex constraint is nearly stationary everywhere and can still be satisfied.
+                None if rho == 0.0 => bounded || proof.slope <= FLAT * steepest,
+                None => bounded || stationary,
+                Some(guess) => stationary && distance <= stopping_distance(self.settings.eps, guess + s.stated),
+            };
         if end && self.choose_test_point(ev)? {
             return Ok(false);
         }
@@ -492,11 +671,17 @@ impl Bundle {
         if end {
             let conflicting = (0..self.multipliers.len() as u32).filter(|&j| self.multipliers[j as usize] > 1e-6).collect();
             s.upper = distance;
-            let convex = hopeless && guess.is_none();
-            s.verdict = Some(Verdict::Infeasible(Infeasible { violation: over, conflicting, upper: distance, convex }));
+            s.verdict = Some(Verdict::Infeasible(Infeasible {
+                violation: s.g.iter().zip(&s.units.constraints).map(|(g, unit)| g * unit).fold(0.0, f64::max),
+                conflicting,
+                upper: distance * s.units.length,
+                radius: radius * s.units.length,
+                everywhere: bounded && guess.is_none(),
+                estimated: guess.is_some(),
+            }));
             return Ok(true);
         }
-        let master = if s.proving { proof } else { s.model.solve_in(SEARCH, ev.domain(), objective(s.mu), over, &mut s.y)? };
+        let master = if s.proving { proof } else { s.model.solve_in(SEARCH, domain, objective(s.mu), over, &mut s.y)? };
         s.predicted = -master.lower;
         Ok(false)
     }
@@ -515,7 +700,7 @@ impl Bundle {
         let s = &mut self.s;
         while s.any_estimated() && s.tried < TRIALS {
             if let Some(mut y) = s.trial(s.tried as usize) {
-                ev.domain().project(&mut y, &mut Warm::default())?;
+                Scaled::new(ev.domain(), s.units.length).project(&mut y, &mut Warm::default())?;
                 if y != s.centre {
                     s.y = y;
                     s.trying = true;
@@ -528,7 +713,7 @@ impl Bundle {
     }
 
     /// Continues after a test point with the value `f`, if it has one.
-    fn tried<E: Eval + ?Sized>(&mut self, ev: &E, f: Option<f64>) -> Result<Step> {
+    fn tried<E: Eval + ?Sized>(&mut self, ev: &mut E, f: Option<f64>) -> Result<Step> {
         let s = &mut self.s;
         s.trying = false;
         s.model.limit(PROVE, self.settings.max_cuts);
@@ -561,8 +746,19 @@ impl Bundle {
         self.keep_slopes();
     }
 
+    /// Stores the sizes that bound the errors at the centre, which is the last visited point.
+    fn keep_sizes(&mut self) {
+        let d = self.s.centre.len();
+        let s = &mut self.s;
+        s.noise_known = false;
+        s.size = size(s.f, &s.centre, &self.grad[..d]);
+        s.sizes.clear();
+        s.sizes.extend(s.g.iter().zip(self.rows.chunks(d.max(1))).map(|(g, row)| size(*g, &s.centre, row)));
+    }
+
     /// Stores the subgradients of the last visit as those of the centre.
     fn keep_slopes(&mut self) {
+        self.keep_sizes();
         let s = &mut self.s;
         if s.any_estimated() {
             s.slopes.clear();
@@ -577,22 +773,29 @@ impl Method for Bundle {
         "bundle"
     }
 
+    fn version(&self) -> u32 {
+        2
+    }
+
     fn iterate(&self, out: &mut [f64]) {
-        out.copy_from_slice(&self.s.centre);
+        out.iter_mut().zip(self.s.centre_of_problem()).for_each(|(out, x)| *out = x);
     }
 
     fn output(&self, out: &mut [f64]) -> PointOrigin {
-        out.copy_from_slice(&self.s.centre);
+        self.iterate(out);
         PointOrigin::OutputRule
     }
 
     fn multipliers(&self) -> Option<&[f64]> {
-        self.s.begun.then_some(&self.s.multipliers)
+        self.s.begun.then_some(&self.original)
     }
 
     fn stationary_within(&self) -> Option<f64> {
         // An older bound may belong to another centre.
-        (self.s.begun && self.s.proving && !self.s.restoring).then_some(self.s.upper)
+        // While units may change, so may the coefficient that it belongs to.
+        let s = &self.s;
+        let lasting = s.start.is_empty() || self.settings.mu.is_some() || s.verdict.is_some();
+        (s.begun && s.proving && s.bounded && !s.restoring && lasting).then_some(s.upper * s.units.length)
     }
 
     fn verdict(&self) -> Option<&Verdict> {
@@ -603,10 +806,12 @@ impl Method for Bundle {
         if !self.s.begun || !self.s.any_estimated() {
             return vec![];
         }
-        let objective = self.s.model.convexification(PROVE).constants[0];
+        let s = &self.s;
+        let objective = s.curvature(Owner::Objective, s.model.convexification(PROVE).constants[0]);
+        let constraints = s.estimated_constraints().map(|(j, rho)| (j, s.curvature(Owner::Constraint(j as u32), rho)));
         vec![Note::ConstantsEstimated {
-            objective: (self.s.estimated.first() == Some(&true)).then_some(objective),
-            constraints: self.s.estimated_constraints().collect(),
+            objective: (s.estimated.first() == Some(&true)).then_some(objective),
+            constraints: constraints.collect(),
         }]
     }
 
@@ -616,18 +821,16 @@ impl Method for Bundle {
 
     fn restore(&mut self, state: &State) -> Result<()> {
         self.s = state.unpack()?;
+        self.write_multipliers();
         Ok(())
     }
 }
 
-impl<'e> Solver<dyn Eval + 'e> for Bundle {
-    fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
+impl Bundle {
+    /// Starts at `x`, a point in the units of the problem, in other units.
+    fn begin<E: Eval + ?Sized>(&mut self, ev: &mut E, x: &[f64], units: Units) -> Result<()> {
         let constants = Constants::of(ev, self.settings.rho_f, self.settings.rho_g)?;
         let m = ev.num_constraints();
-        if m > MOST_CONSTRAINTS {
-            let wanted = format!("at most {MOST_CONSTRAINTS} for bundle, or a method that draws constraints, such as dszog");
-            return Err(Error::setting("number of constraints", m, wanted));
-        }
         self.which.clear();
         self.which.extend(0..m as u32);
         for (buffer, length) in [
@@ -640,10 +843,15 @@ impl<'e> Solver<dyn Eval + 'e> for Bundle {
             buffer.clear();
             buffer.resize(length, 0.0);
         }
-        let stated = self.settings.mu.unwrap_or_else(|| constants.usual_mu());
         let (norm, least) = Norm::of(ev.scales().filter(|_| self.settings.adapt));
         let mut model = std::mem::take(&mut self.s.model);
-        let proved = constants.convexification();
+        let mut proved = constants.convexification();
+        let scales = std::iter::once(&units.objective).chain(&units.constraints);
+        proved.constants.iter_mut().zip(scales).for_each(|(rho, unit)| *rho *= units.length * (units.length / unit));
+        let stated = match self.settings.mu {
+            Some(mu) => mu * units.length * (units.length / units.objective),
+            None => usual_mu(proved.constants[0]),
+        };
         let search = match self.settings.adapt {
             true => Convexification { constants: vec![0.0; 1 + m], scaled: norm != Norm::Plain },
             false => proved.clone(),
@@ -653,12 +861,14 @@ impl<'e> Solver<dyn Eval + 'e> for Bundle {
         let ceilings = proved.constants.iter().map(|rho| rho / least_scale).collect();
         let moduli = std::iter::once(&constants.objective).chain(&constants.constraints);
         let estimated = moduli.map(|m| m.source == Source::Estimated).collect();
-        model.begin(x, norm, &[search, proved]);
+        let centre: Vec<f64> = x.iter().map(|x| x / units.length).collect();
+        model.begin(&centre, norm, &[search, proved]);
         self.s = Saved {
+            units,
             model,
-            centre: x.to_vec(),
             g: vec![0.0; m],
-            y: x.to_vec(),
+            y: centre.clone(),
+            centre,
             estimated,
             ceilings,
             least_scale,
@@ -669,6 +879,25 @@ impl<'e> Solver<dyn Eval + 'e> for Bundle {
             ..Saved::default()
         };
         self.s.gate = self.s.usual_gate(&self.settings);
+        Ok(())
+    }
+}
+
+impl<'e> Solver<dyn Eval + 'e> for Bundle {
+    fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
+        let m = ev.num_constraints();
+        if m > MOST_CONSTRAINTS {
+            let wanted = format!("at most {MOST_CONSTRAINTS} for bundle, or a method that draws constraints, such as dszog");
+            return Err(Error::setting("number of constraints", m, wanted));
+        }
+        if ev.in_natural_units() {
+            return self.begin(ev, x, Units::natural(m));
+        }
+        // Before anything is evaluated, so that a problem without constants is refused.
+        Constants::of(ev, self.settings.rho_f, self.settings.rho_g)?;
+        let units = Units::measure(ev, x)?;
+        self.begin(ev, x, units)?;
+        self.s.start = x.to_vec();
         Ok(())
     }
 

@@ -132,8 +132,12 @@ pub struct Infeasible {
     pub conflicting: Vec<u32>,
     /// Upper bound on the distance to the proximal point of the largest violation.
     pub upper: f64,
-    /// Whether the constraints are convex, in which case no point within 10 (1 + norm) of the output satisfies them all.
-    pub convex: bool,
+    /// No point within this distance of the output satisfies all constraints, unless constants are estimated.
+    pub radius: f64,
+    /// Whether no point of the domain satisfies all constraints.
+    pub everywhere: bool,
+    /// Whether some of the constants are estimated from visited points. The radius is then not proved.
+    pub estimated: bool,
 }
 
 /// Complete state of a solver, as bytes that only the same solver can read.

@@ -194,7 +194,10 @@ fn a_run_on_a_convex_problem_has_the_bits_of_one_with_claimed_constants() {
     assert!(estimated.iterations > claimed.iterations && estimated.iterations <= claimed.iterations + 16);
     assert_eq!(estimated.point, claimed.point);
     let (estimated, claimed) = (estimated.stationary.unwrap(), claimed.stationary.unwrap());
-    assert!(estimated.estimated && estimated.rho_f == 0.0 && estimated.upper <= claimed.upper, "{estimated:?} {claimed:?}");
+    assert!(
+        estimated.estimated && estimated.rho_f == 0.0 && estimated.upper <= claimed.upper * (1.0 + 1e-9),
+        "{estimated:?} {claimed:?}"
+    );
 }
 
 #[test]
@@ -240,7 +243,7 @@ fn conflicts_are_named_without_a_proof() {
         .constraint("high", |x| 1.0 - x[0], |_, s| s[0] = -1.0)
         .estimate_weak_convexity();
     let outcome = solve(&problem, &[0.3], Settings::default(), 500);
-    let StopReason::Infeasible { conflicting, everywhere } = &outcome.ended else { panic!("{outcome:?}") };
+    let StopReason::Infeasible { conflicting, everywhere, .. } = &outcome.ended else { panic!("{outcome:?}") };
     assert_eq!((conflicting.len(), *everywhere), (2, false));
     // A concave constraint looks hopeless from near its top.
     let hill = Problem::new(1)

@@ -19,3 +19,4 @@ mod minmax;
 mod run;
 mod ssg;
 mod threes_econ;
+mod units;

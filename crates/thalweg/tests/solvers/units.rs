@@ -1,0 +1,210 @@
+//! Results do not depend on the units of the functions and of the variables: every problem is solved as it is and with its
+//! objective, its constraints and its variables multiplied by numbers from 1e-6 to 1e6.
+
+use std::sync::Arc;
+
+use thalweg::certify::{Bounds, certify};
+use thalweg::oracle::Problem;
+use thalweg::run::{Options, Outcome, StopReason, measure, minimize};
+use thalweg::sets;
+use thalweg::solvers::Bundle;
+use thalweg::solvers::bundle::Settings;
+
+type Value = Arc<dyn Fn(&[f64]) -> f64 + Send + Sync>;
+type Slope = Arc<dyn Fn(&[f64], &mut [f64]) + Send + Sync>;
+
+/// A problem in its usual units, with its solution.
+struct Case {
+    name: &'static str,
+    start: Vec<f64>,
+    objective: (Value, Slope),
+    constraints: Vec<(Value, Slope)>,
+    domain: Option<(f64, f64)>,
+    rho: (f64, f64),
+    optimum: f64,
+    solution: Vec<f64>,
+}
+
+/// Factors on the objective, on each constraint and on the variables.
+#[derive(Debug, Clone, Copy)]
+struct Scale {
+    f: f64,
+    g: f64,
+    x: f64,
+}
+
+fn function(
+    value: impl Fn(&[f64]) -> f64 + Send + Sync + 'static,
+    slope: impl Fn(&[f64], &mut [f64]) + Send + Sync + 'static,
+) -> (Value, Slope) {
+    (Arc::new(value), Arc::new(slope))
+}
+
+impl Case {
+    /// The problem whose variables are `scale.x` times the usual ones.
+    fn problem(&self, scale: Scale) -> Problem {
+        let change = |(value, slope): &(Value, Slope), by: f64| {
+            let (value, slope) = (value.clone(), slope.clone());
+            let usual = move |x: &[f64]| x.iter().map(|x| x / scale.x).collect::<Vec<f64>>();
+            let again = usual;
+            (
+                move |x: &[f64]| by * value(&usual(x)),
+                move |x: &[f64], s: &mut [f64]| {
+                    slope(&again(x), s);
+                    s.iter_mut().for_each(|s| *s *= by / scale.x);
+                },
+            )
+        };
+        let (value, slope) = change(&self.objective, scale.f);
+        let mut problem = Problem::new(self.start.len()).objective(value, slope);
+        for (j, g) in self.constraints.iter().enumerate() {
+            let (value, slope) = change(g, scale.g);
+            problem = problem.constraint(format!("g{j}"), value, slope);
+        }
+        let square = scale.x * scale.x;
+        problem = problem.weak_convexity(self.rho.0 * scale.f / square, self.rho.1 * scale.g / square);
+        match self.domain {
+            Some((low, high)) => problem.domain(sets::Bounds::uniform(low * scale.x, high * scale.x).unwrap()),
+            None => problem,
+        }
+    }
+
+    fn solve(&self, scale: Scale) -> Outcome {
+        let start: Vec<f64> = self.start.iter().map(|x| scale.x * x).collect();
+        let mut solver = Bundle::new(Settings::default()).unwrap();
+        minimize(&self.problem(scale), &mut solver, &start, &Options::iterations(2_000), &mut ()).unwrap()
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let linear = |a: Vec<f64>, b: f64| {
+        let row = a.clone();
+        function(move |x| a.iter().zip(x).map(|(a, x)| a * x).sum::<f64>() - b, move |_, s| s.copy_from_slice(&row))
+    };
+    vec![
+        Case {
+            name: "quadratic",
+            start: vec![3.0, -2.0],
+            objective: function(
+                |x| x[0] * x[0] + 0.5 * x[1] * x[1] - x[0] - 0.3 * x[1],
+                |x, s| s.copy_from_slice(&[2.0 * x[0] - 1.0, x[1] - 0.3]),
+            ),
+            constraints: vec![],
+            domain: None,
+            rho: (0.0, 0.0),
+            optimum: -0.295,
+            solution: vec![0.5, 0.3],
+        },
+        Case {
+            name: "corner of a disc",
+            start: vec![0.0, 0.0],
+            objective: linear(vec![-1.0, -1.0], 0.0),
+            constraints: vec![
+                function(|x| x[0] * x[0] + x[1] * x[1] - 1.0, |x, s| s.copy_from_slice(&[2.0 * x[0], 2.0 * x[1]])),
+                linear(vec![1.0, 0.0], 0.5),
+            ],
+            domain: None,
+            rho: (0.0, 0.0),
+            optimum: -1.366_025_403_784,
+            solution: vec![0.5, 0.866_025_403_784],
+        },
+        Case {
+            name: "kink with a cap",
+            start: vec![-0.2],
+            objective: function(|x| (x[0] * x[0] - 1.0).abs(), |x, s| s[0] = 2.0 * x[0] * (x[0] * x[0] - 1.0).signum()),
+            constraints: vec![linear(vec![1.0], 0.5)],
+            domain: Some((-2.0, 2.0)),
+            rho: (2.0, 0.0),
+            optimum: 0.0,
+            solution: vec![-1.0],
+        },
+        Case {
+            name: "outside of a circle",
+            start: vec![1.5],
+            objective: function(|x| (x[0] - 0.2).powi(2), |x, s| s[0] = 2.0 * (x[0] - 0.2)),
+            constraints: vec![function(|x| 1.0 - x[0] * x[0], |x, s| s[0] = -2.0 * x[0])],
+            domain: None,
+            rho: (0.0, 2.0),
+            optimum: 0.64,
+            solution: vec![1.0],
+        },
+        Case {
+            name: "cheapest mixture",
+            start: vec![0.0, 0.0],
+            objective: linear(vec![50.0, 70.0], 0.0),
+            constraints: vec![linear(vec![-1.0, -1.0], -1.0)],
+            domain: Some((0.0, f64::INFINITY)),
+            rho: (0.0, 0.0),
+            optimum: 50.0,
+            solution: vec![1.0, 0.0],
+        },
+    ]
+}
+
+#[test]
+fn the_answer_does_not_depend_on_the_units() {
+    let scales = [1e-6, 1e-3, 1.0, 1e3, 1e6];
+    for case in cases() {
+        for (f, g, x) in
+            scales.iter().flat_map(|&s| [(s, 1.0, 1.0), (1.0, s, 1.0), (1.0, 1.0, s), (s, 1.0 / s, s), (s, s, 1.0 / s)])
+        {
+            let scale = Scale { f, g, x };
+            let outcome = case.solve(scale);
+            let say = format!("{} {scale:?}: {:?} {:?}", case.name, outcome.ended, outcome.point);
+            assert_eq!(outcome.ended, StopReason::Finished, "{say}");
+            assert!(outcome.point.feasible, "{say}");
+            let range = case.optimum.abs().max(1.0);
+            assert!((outcome.point.objective / f - case.optimum).abs() <= 1e-4 * range, "{say}");
+            let near = outcome.point.x.iter().zip(&case.solution).all(|(got, want)| (got / x - want).abs() <= 1e-2);
+            assert!(near, "{say}");
+        }
+    }
+}
+
+/// The optimum is a million units away from the start.
+#[test]
+fn a_solution_that_is_far_away_is_found() {
+    for far in [1e4, 1e6, 1e9] {
+        let problem = Problem::new(2)
+            .objective(|x| 50.0 * x[0] + 70.0 * x[1], |_, s| s.copy_from_slice(&[50.0, 70.0]))
+            .constraint("demand", move |x| far - x[0] - x[1], |_, s| s.fill(-1.0))
+            .weak_convexity(0.0, 0.0)
+            .domain(sets::NonNegative);
+        let mut solver = Bundle::new(Settings::default()).unwrap();
+        let outcome = minimize(&problem, &mut solver, &[0.0, 0.0], &Options::iterations(500), &mut ()).unwrap();
+        assert_eq!(outcome.ended, StopReason::Finished, "{far}: {:?}", outcome.point);
+        assert!(
+            outcome.point.feasible && (outcome.point.objective / (50.0 * far) - 1.0).abs() < 1e-5,
+            "{far}: {:?}",
+            outcome.point
+        );
+    }
+}
+
+#[test]
+fn a_constraint_is_violated_in_its_own_units() {
+    // x <= 1e-9 at 9e-7, and 1e-8 (x - 1) >= 0 at 0.
+    let small = Problem::new(1).constraint("small", |x| x[0] - 1e-9, |_, s| s[0] = 1.0).weak_convexity(0.0, 0.0);
+    let flat = Problem::new(1).constraint("flat", |x| 1e-8 * (1.0 - x[0]), |_, s| s[0] = -1e-8).weak_convexity(0.0, 0.0);
+    for (problem, x) in [(&small, 9e-7), (&flat, 0.0)] {
+        let found = certify(problem, &[x], &Bounds::default()).unwrap();
+        assert!(!found.point.feasible && !found.certified(), "{found:?}");
+        let outcome =
+            minimize(problem, &mut Bundle::new(Settings::default()).unwrap(), &[x], &Options::iterations(0), &mut ()).unwrap();
+        assert!(!outcome.point.feasible, "{outcome:?}");
+        // And a run satisfies it.
+        let outcome =
+            minimize(problem, &mut Bundle::new(Settings::default()).unwrap(), &[x], &Options::iterations(100), &mut ()).unwrap();
+        assert!(outcome.point.feasible, "{outcome:?}");
+    }
+    // Without units of their own, the values alone decide as before.
+    assert!(measure(&flat, &[0.0], 1e-6).unwrap().feasible);
+    // 1e-7 x >= 1e-7 and -1e-7 x >= 1e-7.
+    let pair = Problem::new(1)
+        .constraint("right", |x| 1e-7 - 1e-7 * x[0], |_, s| s[0] = -1e-7)
+        .constraint("left", |x| 1e-7 + 1e-7 * x[0], |_, s| s[0] = 1e-7)
+        .weak_convexity(0.0, 0.0);
+    let outcome =
+        minimize(&pair, &mut Bundle::new(Settings::default()).unwrap(), &[0.0], &Options::iterations(100), &mut ()).unwrap();
+    assert!(!outcome.point.feasible && matches!(outcome.ended, StopReason::Infeasible { .. }), "{outcome:?}");
+}
