@@ -4,58 +4,23 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::projected_zeroth_order::Output;
-use super::projected_zeroth_order::{self, Common, Gradient, Walk, walks};
+use super::projected_zeroth_order::{self, Common, Gradient, Walk, settings, walks};
 use super::{Method, PointOrigin, Solver, State, Step, ValueEval};
 use crate::estimate::{Law, Spider};
 use crate::{Error, Result};
 
-/// Settings of [`Accszofw`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Settings {
+settings! {
+    "Accszofw", law: Sphere;
     /// T of the step size `eta = 1 / sqrt(T)`; a run may be longer or shorter. Default 1000.
-    pub iterations: u64,
+    iterations: u64 = 1000,
     /// Number of iterations between large mini-batches. By default the square root of n, the number of samples.
-    pub q: Option<u64>,
+    q: Option<u64> = None,
     /// Samples in a large mini-batch. By default n.
-    pub b1: Option<usize>,
+    b1: Option<usize> = None,
     /// Samples in a small mini-batch, read at two points. By default the square root of n.
-    pub b2: Option<usize>,
+    b2: Option<usize> = None,
     /// Whether large mini-batches use every coordinate axis once in place of random directions. Default false.
-    pub coordinate: bool,
-    /// Smoothing radius. Default 1e-3.
-    pub mu: f64,
-    /// Number of directions of each estimate (Q). Default 10.
-    pub directions: usize,
-    /// Distribution of directions: "sphere" (default), "gaussian" or "coordinate".
-    pub law: Law,
-    /// Whether each direction is followed by its opposite. Default false.
-    pub antithetic: bool,
-    /// Sweeps over the constraints per step; a subproblem that needs more takes several steps. Default 50.
-    pub sweeps: usize,
-    /// Tolerance on the constraint violation of a projection. Default 1e-8.
-    pub tolerance: f64,
-    /// "last" (default) or "random".
-    pub output: Output,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            iterations: 1000,
-            q: None,
-            b1: None,
-            b2: None,
-            coordinate: false,
-            mu: 1e-3,
-            directions: 10,
-            law: Law::Sphere,
-            antithetic: false,
-            sweeps: 50,
-            tolerance: 1e-8,
-            output: Output::Last,
-        }
-    }
+    coordinate: bool = false,
 }
 
 impl Settings {

@@ -4,58 +4,21 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::projected_zeroth_order::Output;
-use super::projected_zeroth_order::{self, Gradient, Walk, walks};
+use super::projected_zeroth_order::{self, Gradient, Walk, settings, walks};
 use super::{Method, PointOrigin, Solver, State, Step, ValueEval};
-use crate::estimate::{Law, Storm};
+use crate::estimate::Storm;
 use crate::{Error, Result};
 
-/// Settings of [`Acczomda`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Settings {
+settings! {
+    "Acczomda", law: Sphere, batch;
     /// Step size before the projection. Default 0.01.
-    pub gamma: f64,
+    gamma: f64 = 0.01,
     /// Parameter k of the averaging step size `eta_t = k / (m + t)^(1/3)`, which must be at most 1. Default 1.
-    pub k: f64,
+    k: f64 = 1.0,
     /// Parameter m of the averaging step size. Default 27.
-    pub m: f64,
+    m: f64 = 27.0,
     /// Parameter c of the share `min(1, c eta_t^2)` of the estimate that is discarded in each iteration. Default 1.
-    pub c: f64,
-    /// Smoothing radius. Default 1e-3.
-    pub mu: f64,
-    /// Number of directions of each estimate (Q). Default 10.
-    pub directions: usize,
-    /// Distribution of directions: "sphere" (default), "gaussian" or "coordinate".
-    pub law: Law,
-    /// Whether each direction is followed by its opposite. Default false.
-    pub antithetic: bool,
-    /// Samples of the objective in each estimate, or all if there are fewer. Default 128.
-    pub batch: usize,
-    /// Sweeps over the constraints per step; a projection that needs more takes several steps. Default 50.
-    pub sweeps: usize,
-    /// Tolerance on the constraint violation of a projection. Default 1e-8.
-    pub tolerance: f64,
-    /// "last" (default) or "random".
-    pub output: Output,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            gamma: 0.01,
-            k: 1.0,
-            m: 27.0,
-            c: 1.0,
-            mu: 1e-3,
-            directions: 10,
-            law: Law::Sphere,
-            antithetic: false,
-            batch: 128,
-            sweeps: 50,
-            tolerance: 1e-8,
-            output: Output::Last,
-        }
-    }
+    c: f64 = 1.0,
 }
 
 impl Settings {

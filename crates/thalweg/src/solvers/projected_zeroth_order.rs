@@ -229,16 +229,70 @@ impl Walk {
     }
 }
 
-/// Implements what is common to solvers with a [`Walk`] in their saved state.
-macro_rules! walks {
-    ($solver:ty, $name:literal) => {
+/// Defines the `Settings` of a solver with their defaults: its own, and those of every solver of this family. `batch` is named by
+/// solvers with one size of mini-batches.
+macro_rules! settings {
+    ($solver:literal, law: $law:ident $(, $batch:ident)?; $($(#[$doc:meta])* $own:ident: $type:ty = $default:expr,)*) => {
+        #[doc = concat!("Settings of [`", $solver, "`].")]
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Settings {
+            $($(#[$doc])* pub $own: $type,)*
+            /// Smoothing radius. Default 1e-3.
+            pub mu: f64,
+            /// Number of directions of each estimate (Q). Default 10.
+            pub directions: usize,
+            #[doc = concat!(
+                "Distribution of directions: \"gaussian\", \"sphere\" or \"coordinate\". Default [`Law::",
+                stringify!($law),
+                "`](crate::estimate::Law::",
+                stringify!($law),
+                ")."
+            )]
+            pub law: crate::estimate::Law,
+            /// Whether each direction is followed by its opposite. Default false.
+            pub antithetic: bool,
+            $(
+                /// Samples of the objective in each estimate, or all if there are fewer. Default 128.
+                pub $batch: usize,
+            )?
+            /// Sweeps over the constraints per step; a subproblem that needs more takes several steps. Default 50.
+            pub sweeps: usize,
+            /// Tolerance on the constraint violation of a projection. Default 1e-8.
+            pub tolerance: f64,
+            /// "last" (default) or "random".
+            pub output: Output,
+        }
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Settings {
+                    $($own: $default,)*
+                    mu: 1e-3,
+                    directions: 10,
+                    law: crate::estimate::Law::$law,
+                    antithetic: false,
+                    $($batch: 128,)?
+                    sweeps: 50,
+                    tolerance: 1e-8,
+                    output: Output::Last,
+                }
+            }
+        }
+
         impl Settings {
             fn common(&self) -> $crate::solvers::projected_zeroth_order::Common {
                 let &Settings { mu, directions, law, antithetic, sweeps, tolerance, .. } = self;
                 $crate::solvers::projected_zeroth_order::Common { mu, directions, law, antithetic, sweeps, tolerance }
             }
         }
+    };
+}
+pub(super) use settings;
 
+/// Implements what is common to solvers with a [`Walk`] in their saved state.
+macro_rules! walks {
+    ($solver:ty, $name:literal) => {
         impl Method for $solver {
             fn name(&self) -> &'static str {
                 $name

@@ -4,49 +4,14 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::projected_zeroth_order::Output;
-use super::projected_zeroth_order::{self, Gradient, Walk, walks};
+use super::projected_zeroth_order::{self, Gradient, Walk, settings, walks};
 use super::{Method, PointOrigin, Schedule, Solver, State, Step, ValueEval};
 use crate::Result;
-use crate::estimate::Law;
 
-/// Settings of [`Zopsgd`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Settings {
+settings! {
+    "Zopsgd", law: Gaussian, batch;
     /// Step size, a schedule. Default 0.01.
-    pub eta: Schedule,
-    /// Smoothing radius. Default 1e-3.
-    pub mu: f64,
-    /// Number of directions of each estimate (Q). Default 10.
-    pub directions: usize,
-    /// Distribution of directions: "gaussian" (default), "sphere" or "coordinate".
-    pub law: Law,
-    /// Whether each direction is followed by its opposite. Default false.
-    pub antithetic: bool,
-    /// Samples of the objective in each estimate, or all if there are fewer. Default 128.
-    pub batch: usize,
-    /// Sweeps over the constraints per step; a projection that needs more takes several steps. Default 50.
-    pub sweeps: usize,
-    /// Tolerance on the constraint violation of a projection. Default 1e-8.
-    pub tolerance: f64,
-    /// "last" (default) or "random".
-    pub output: Output,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            eta: Schedule::Constant(0.01),
-            mu: 1e-3,
-            directions: 10,
-            law: Law::Gaussian,
-            antithetic: false,
-            batch: 128,
-            sweeps: 50,
-            tolerance: 1e-8,
-            output: Output::Last,
-        }
-    }
+    eta: Schedule = Schedule::Constant(0.01),
 }
 
 impl Settings {

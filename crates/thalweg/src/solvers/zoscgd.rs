@@ -5,53 +5,17 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::projected_zeroth_order::Output;
-use super::projected_zeroth_order::{self, Gradient, Walk, walks};
+use super::projected_zeroth_order::{self, Gradient, Walk, settings, walks};
 use super::{Method, PointOrigin, Schedule, Solver, State, Step, ValueEval};
-use crate::estimate::Law;
 use crate::{Error, Result};
 
-/// Settings of [`Zoscgd`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Settings {
+settings! {
+    "Zoscgd", law: Gaussian, batch;
     /// Step size, the share of the new point, at most 1: a schedule. The default, the rule "theory", is `1 / sqrt(iterations)`;
     /// `{ rule = "strongly-convex", c = 2 }` is the `2 / (t + 2)` of the deterministic method.
-    pub alpha: Schedule,
+    alpha: Schedule = Schedule::Theory,
     /// T of the rule "theory"; a run may be longer or shorter. Default 1000.
-    pub iterations: u64,
-    /// Smoothing radius. Default 1e-3.
-    pub mu: f64,
-    /// Number of directions of each estimate (Q). Default 10.
-    pub directions: usize,
-    /// Distribution of directions: "gaussian" (default), "sphere" or "coordinate".
-    pub law: Law,
-    /// Whether each direction is followed by its opposite. Default false.
-    pub antithetic: bool,
-    /// Samples of the objective in each estimate, or all if there are fewer. Default 128.
-    pub batch: usize,
-    /// Sweeps over the constraints per step; a subproblem that needs more takes several steps. Default 50.
-    pub sweeps: usize,
-    /// Tolerance on the constraint violation of a projection. Default 1e-8.
-    pub tolerance: f64,
-    /// "last" (default) or "random".
-    pub output: Output,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            alpha: Schedule::Theory,
-            iterations: 1000,
-            mu: 1e-3,
-            directions: 10,
-            law: Law::Gaussian,
-            antithetic: false,
-            batch: 128,
-            sweeps: 50,
-            tolerance: 1e-8,
-            output: Output::Last,
-        }
-    }
+    iterations: u64 = 1000,
 }
 
 impl Settings {
