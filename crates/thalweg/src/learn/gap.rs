@@ -11,6 +11,27 @@ pub(super) const NOISE: f64 = 1e-12;
 /// Smallest ratio of a branch to the largest one for which a cut is worth a pass over the rows.
 const NEAR: f64 = 0.5;
 
+/// Implements the items of [`Term`] that are common to terms of positive rates: the statistic of a subpopulation is the mean of
+/// `sigmoid(score / temperature)`, and its 0/1 rate is the share of scores above 0.
+macro_rules! positive_rate_items {
+    () => {
+        fn scale_temperature(&mut self, factor: f64) -> bool {
+            self.temperature *= factor;
+            true
+        }
+
+        fn measure(&self, _: usize, view: View, _: &mut Work, out: &mut [f64]) {
+            out[0] = crate::math::sigmoid::mean_at(view.scores, view.weights, 0.0, self.temperature);
+        }
+
+        fn zero_one_rates(&self, _: usize, view: View, out: &mut [f64]) -> bool {
+            out[0] = $crate::learn::gap::share_above(view, 0.0);
+            true
+        }
+    };
+}
+pub(super) use positive_rate_items;
+
 /// Largest difference of positive rates between two groups, or between each of several groups and the overall rate. The
 /// surrogate of a rate is the mean of `sigmoid(score / temperature)`.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,19 +66,7 @@ impl Term for RateGap {
         self.contrast = Contrast::new(populations);
     }
 
-    fn scale_temperature(&mut self, factor: f64) -> bool {
-        self.temperature *= factor;
-        true
-    }
-
-    fn measure(&self, _: usize, view: View, _: &mut Work, out: &mut [f64]) {
-        out[0] = sigmoid::mean_at(view.scores, view.weights, 0.0, self.temperature);
-    }
-
-    fn zero_one_rates(&self, _: usize, view: View, out: &mut [f64]) -> bool {
-        out[0] = share_above(view, 0.0);
-        true
-    }
+    positive_rate_items!();
 
     fn rates(&self) -> Option<Rates<'_>> {
         Some(Rates { thresholds: &[0.0], temperature: self.temperature, comparison: Comparison::Gap(&self.contrast) })
@@ -145,19 +154,7 @@ impl Term for EqualisedOdds {
         self.contrasts = [Contrast::new(positives), Contrast::new(negatives)];
     }
 
-    fn scale_temperature(&mut self, factor: f64) -> bool {
-        self.temperature *= factor;
-        true
-    }
-
-    fn measure(&self, _: usize, view: View, _: &mut Work, out: &mut [f64]) {
-        out[0] = sigmoid::mean_at(view.scores, view.weights, 0.0, self.temperature);
-    }
-
-    fn zero_one_rates(&self, _: usize, view: View, out: &mut [f64]) -> bool {
-        out[0] = share_above(view, 0.0);
-        true
-    }
+    positive_rate_items!();
 
     fn rates(&self) -> Option<Rates<'_>> {
         let [positives, negatives] = &self.contrasts;

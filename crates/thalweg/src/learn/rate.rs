@@ -1,7 +1,7 @@
 //! Error rates over the rows of one label, with a sigmoid as surrogate of the step function. Gaps between the rates of groups
 //! are in `gap.rs`.
 
-use super::gap::{MAX_SIGMOID_CURVATURE, share_above, weigh};
+use super::gap::{MAX_SIGMOID_CURVATURE, positive_rate_items, weigh};
 use super::term::{Comparison, Constant, Part, Rates, RowNorms, Subpopulation, Term, View, Work};
 use crate::math::sigmoid;
 
@@ -46,19 +46,7 @@ impl Term for ErrorRate {
         (Part::Losses, vec![subpopulation])
     }
 
-    fn scale_temperature(&mut self, factor: f64) -> bool {
-        self.temperature *= factor;
-        true
-    }
-
-    fn measure(&self, _: usize, view: View, _: &mut Work, out: &mut [f64]) {
-        out[0] = sigmoid::mean_at(view.scores, view.weights, 0.0, self.temperature);
-    }
-
-    fn zero_one_rates(&self, _: usize, view: View, out: &mut [f64]) -> bool {
-        out[0] = share_above(view, 0.0);
-        true
-    }
+    positive_rate_items!();
 
     fn rates(&self) -> Option<Rates<'_>> {
         let comparison = match self.errors {
