@@ -35,6 +35,16 @@ _DOCS = {
         Number of threads for sums over rows. The result does not depend on it.""",
     "verbose": """verbose : int, default=0
         1 shows progress.""",
+    "solver": """solver : str, default="auto"
+        Solver; one of ``thalweg.solvers("fit")``, or "auto", which chooses one and gives the reason in ``notes_``. Those of
+        ``thalweg.solvers("fit", constraints=False)`` need an objective without constraints.
+    options : dict, default=None
+        Settings of the solver.""",
+    "constrained_solver": """solver : str, default="auto"
+        Solver; one of ``thalweg.solvers("fit", constraints=True)``, or "auto", which chooses one and gives the reason in
+        ``notes_``.
+    options : dict, default=None
+        Settings of the solver.""",
     "coef": """coef_ : ndarray of shape (1, n_features)
         Weights of the features.
     intercept_ : ndarray of shape (1,)

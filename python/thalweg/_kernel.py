@@ -56,11 +56,7 @@ class KernelConstrainedClassifier(GroupConstrainedBase):
         Number of centres, drawn from the distinct training rows; all of them if None. Kernel values take 8 bytes for each row and
         centre.
     {intercept}
-    solver : str, default="auto"
-        Solver; one of ``thalweg.solvers("fit")``, or "auto", which chooses one and gives the reason in ``notes_``. Those of
-        ``thalweg.solvers("fit", constraints=False)`` need an objective without constraints.
-    options : dict, default=None
-        Settings of the solver.
+    {solver}
     {enforce}
     {threads}
     random_state : int, RandomState or None, default=None

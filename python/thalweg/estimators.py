@@ -39,11 +39,7 @@ class ConstrainedClassifier(GroupConstrainedBase):
     subject_to : constraint, str, or a list or tuple of them, default=()
         Constraints, such as ``"false_positive_rate <= 0.1"``.
     {intercept}
-    solver : str, default="auto"
-        Solver; one of ``thalweg.solvers("fit")``, or "auto", which chooses one and gives the reason in ``notes_``. Those of
-        ``thalweg.solvers("fit", constraints=False)`` need an objective without constraints.
-    options : dict, default=None
-        Settings of the solver.
+    {solver}
     {enforce}
     {threads}
     random_state : int, RandomState or None, default=None
@@ -121,11 +117,7 @@ default="demographic_parity"
     objective : Term or str, default="logistic"
         Objective; see :mod:`thalweg.learn` for the terms.
     {intercept}
-    solver : str, default="auto"
-        Solver; one of ``thalweg.solvers("fit", constraints=True)``, or "auto", which chooses one and gives the reason in
-        ``notes_``.
-    options : dict, default=None
-        Settings of the solver.
+    {constrained_solver}
     {enforce}
     {threads}
     random_state : int, RandomState or None, default=None
@@ -220,11 +212,7 @@ class NeymanPearsonClassifier(ConstrainedBase):
     objective : Term or str, default='logistic(on = "positives")'
         Objective; see :mod:`thalweg.learn` for the terms.
     {intercept}
-    solver : str, default="auto"
-        Solver; one of ``thalweg.solvers("fit", constraints=True)``, or "auto", which chooses one and gives the reason in
-        ``notes_``.
-    options : dict, default=None
-        Settings of the solver.
+    {constrained_solver}
     {enforce}
     {threads}
     random_state : int, RandomState or None, default=None
