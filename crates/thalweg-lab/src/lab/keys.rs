@@ -39,10 +39,9 @@ pub fn certificate_key(run: &str, points: u64, how: &Measures) -> String {
     hash(&json!({ "certified": run, "points": points, "how": format!("{how:?}") }))
 }
 
-/// Computes the key of the problem of a run from the data, the problem, and the seed if it determines the held-out rows.
+/// Computes the key of the problem of a run from the data, the problem, and the seed if the rows depend on it.
 pub fn problem_key(run: &GridRun, data: &str, file: &Path) -> String {
     let mut table = with_old_names(plain(run.table.get("data")));
-    let held_out = table.get("test_fraction").is_some_and(|share| share.as_f64() != Some(0.0));
     if let Some(table) = table.as_object_mut() {
         // The content of the file matters, not its path.
         table.remove("file");
@@ -58,7 +57,7 @@ pub fn problem_key(run: &GridRun, data: &str, file: &Path) -> String {
         // Measured terms may need reference values of their own.
         "measure": plain(run.table.get("measure")),
         "start": start.map(|bytes| hex(&Sha256::digest(bytes))),
-        "seed": if held_out { Some(run.seed) } else { None },
+        "seed": run.spec.data.depends_on_seed().then_some(run.seed),
     }))
 }
 

@@ -91,6 +91,12 @@ impl DataSpec {
         }
     }
 
+    /// Returns whether the rows of a run depend on its seed: whether [`DataSpec::divide`] samples or splits them.
+    pub(crate) fn depends_on_seed(&self) -> bool {
+        let splits = |fraction: Option<f64>| fraction.is_some_and(|fraction| fraction != 0.0);
+        self.sample.is_some() || splits(self.test_fraction) || splits(self.validation_fraction)
+    }
+
     /// Prepares the rows of a run: samples and splits them, separates the sensitive columns, and applies the kernel.
     pub(crate) fn divide(&self, loaded: Loaded, seed: u64) -> Result<Divided> {
         let mut data = loaded.data;

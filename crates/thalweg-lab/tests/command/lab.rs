@@ -284,6 +284,38 @@ fn only_what_is_new_runs() {
     assert_eq!(listed.as_array().unwrap().len(), 8, "{listed}");
 }
 
+/// The key of a problem has the seed where the rows depend on it, and only there.
+#[test]
+fn rows_that_are_drawn_by_the_seed_differ_between_seeds() {
+    // The objective at the starting point depends on the rows alone.
+    let objectives = |data: &str, seeds: &str| -> Vec<f64> {
+        let spec = one(seeds, "name = 'ssg'\neta = 0.1")
+            .replace("group = 1\n", &format!("group = 1\n{data}\n"))
+            .replace("subject_to = ['demographic_parity <= 0.05']", "start = 'start.txt'");
+        let place = place(&spec);
+        place.put("start.txt", "1\n-2\n3\n0.5\n");
+        place.run(&["lab", "run", "sweep.toml", "--quiet"]).ended(0);
+        let store = Store::open(&place.path("thalweg.sqlite")).unwrap();
+        let first = |run: &str| {
+            let recorded = store.curves(run, Part::Recorded).unwrap();
+            recorded.iter().find(|c| c.name == "objective").unwrap().numbers[0]
+        };
+        let mut lines = lines(&store, Some("sweep")).unwrap();
+        lines.sort_by_key(|line| line.member.seed);
+        lines.iter().map(|line| first(&line.member.run)).collect()
+    };
+    for drawn in ["sample = 100", "validation_fraction = 0.25", "test_fraction = 0.25", "sample = 100\ntest_fraction = 0.0"] {
+        let both = objectives(drawn, "seeds = [3, 7]");
+        assert!(both.len() == 2 && both[0] != both[1], "{drawn}: {both:?}");
+        // The same seed gives the same rows, whichever seeds run with it.
+        assert_eq!(objectives(drawn, "seeds = [7]"), both[1..], "{drawn}");
+    }
+    for fixed in ["", "validation_fraction = 0.0", "test_fraction = 0.0"] {
+        let both = objectives(fixed, "seeds = [3, 7]");
+        assert!(both.len() == 2 && both[0] == both[1], "{fixed}: {both:?}");
+    }
+}
+
 #[test]
 fn a_file_that_is_no_store_is_refused() {
     let place = place(&one("", "name = 'ssg'"));
