@@ -53,10 +53,15 @@ impl Scheduler<'_> {
                 format!("refused: {reason}")
             }
         };
-        // Remove the checkpoint, and any partial one left by a killed process.
-        let _ = std::fs::remove_file(&file);
-        let _ = std::fs::remove_file(self.owner.file(&format!("{}.save.part", task.key)));
+        self.remove_checkpoint(task);
         Ok(Some(words))
+    }
+
+    /// Removes the checkpoint of a finished task, and any partial one left by a killed process.
+    pub(super) fn remove_checkpoint(&self, task: &Task) {
+        for end in ["save", "save.part"] {
+            let _ = std::fs::remove_file(self.owner.file(&format!("{}.{end}", task.key)));
+        }
     }
 
     /// Runs the solver, from a checkpoint if a valid one exists.

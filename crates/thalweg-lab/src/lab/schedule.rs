@@ -402,6 +402,8 @@ impl Scheduler<'_> {
                 Claim::Ours => return Ok((Some(pending.remove(i)), pending.len())),
                 Claim::Done => {
                     let task = pending.remove(i);
+                    // A process that was killed after it had stored the result has left its checkpoint.
+                    self.remove_checkpoint(task);
                     lock(counted).found += 1;
                     self.watch.finished(None, &task.name, "found in the store");
                     self.forget_problem(&task.problem);

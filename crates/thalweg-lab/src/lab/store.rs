@@ -2,6 +2,7 @@
 //! transaction, so a kill at any moment loses no finished run. Runs are executed by [`super::schedule`].
 
 use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -22,6 +23,9 @@ const APPLICATION: i32 = 0x5468_6C77;
 const FORMAT: i32 = 1;
 /// Maximum time to wait for a transaction of another process.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Maximum number of further attempts to create the lock file of a process.
+const ATTEMPTS: u32 = 100;
 
 /// Prefix of the lock file of a process, and of its name before it is locked.
 const OWNER: &str = "owner-";
@@ -386,15 +390,26 @@ impl Store {
     /// Registers this process as an owner of claims.
     pub fn enter(&self) -> Result<Owner> {
         let directory = self.running();
-        std::fs::create_dir_all(&directory).map_err(|e| Error::io(&directory, &e))?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let name = format!("{}-{}", std::process::id(), now.as_nanos());
-        // The file is locked before it is renamed, so that an unlocked file with this prefix has no owner.
         let file = directory.join(format!("{BEGUN}{name}"));
-        let lock = OpenOptions::new().create_new(true).write(true).open(&file).map_err(|e| Error::io(&file, &e))?;
-        lock.lock().map_err(|e| Error::file(&file, format!("cannot be locked: {e}")))?;
         let name = format!("{OWNER}{name}");
-        std::fs::rename(&file, directory.join(&name)).map_err(|e| Error::io(&file, &e))?;
+        let enter = || -> std::io::Result<File> {
+            std::fs::create_dir_all(&directory)?;
+            let lock = OpenOptions::new().create(true).truncate(true).write(true).open(&file)?;
+            // The file is locked before it is renamed, so that an unlocked file with the prefix of owners has no owner.
+            lock.lock()?;
+            std::fs::rename(&file, directory.join(&name))?;
+            Ok(lock)
+        };
+        let mut attempts = 0;
+        let lock = loop {
+            match enter() {
+                // Another process has removed the empty directory, or the file before it was locked.
+                Err(e) if e.kind() == ErrorKind::NotFound && attempts < ATTEMPTS => attempts += 1,
+                entered => break entered.map_err(|e| Error::io(&file, &e))?,
+            }
+        };
         clean(&directory);
         Ok(Owner { name, directory, _lock: lock })
     }
@@ -608,13 +623,12 @@ fn alive(directory: &Path, owner: &str) -> bool {
     matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock))
 }
 
-/// Removes the files of dead processes: locks, and locks that were not yet renamed.
+/// Removes the files of dead processes: locks, and locks that were not yet renamed. A process whose file is removed before it is
+/// locked creates it again.
 fn clean(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let age = entry.metadata().and_then(|m| m.modified()).ok().and_then(|t| t.elapsed().ok());
-        let dead = name.starts_with(OWNER) && !alive(directory, &name);
-        if dead || (name.starts_with(BEGUN) && age.is_some_and(|age| age > PATIENCE)) {
+        if (name.starts_with(OWNER) || name.starts_with(BEGUN)) && !alive(directory, &name) {
             let _ = std::fs::remove_file(entry.path());
         }
     }

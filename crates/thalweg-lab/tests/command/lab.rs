@@ -171,6 +171,21 @@ fn a_sweep_that_is_killed_twenty_times_ends_as_one_that_is_not() {
 }
 
 #[test]
+fn files_of_killed_processes_are_removed() {
+    let place = place(&one("", "name = 'ssg'"));
+    let arguments = ["lab", "run", "sweep.toml", "--quiet"];
+    place.run(&arguments).ended(0);
+    let key = finished(&place.path("thalweg.sqlite")).into_keys().next().unwrap();
+    std::fs::create_dir(place.path("thalweg.sqlite.running")).unwrap();
+    // Left by a kill between storing a result and removing its checkpoint, and by one between creating and locking a lock.
+    for name in [format!("{key}.save"), format!("{key}.save.part"), "begun-1-2".into(), "owner-1-2".into()] {
+        place.put(&format!("thalweg.sqlite.running/{name}"), "");
+    }
+    place.run(&arguments).ended(0);
+    assert_eq!(place.files(), ["rows.svm", "sweep.toml", "thalweg.sqlite"]);
+}
+
+#[test]
 fn two_processes_share_a_store() {
     let place = place(SWEEP);
     let arguments = ["lab", "run", "sweep.toml", "--store", "both.sqlite", "--quiet", "--json"];
