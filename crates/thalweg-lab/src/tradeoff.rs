@@ -346,7 +346,10 @@ impl Sweeps for Solves {
         if let Some(start) = start {
             self.job.setup.start = start.to_vec();
         }
-        let outcome = execute(&self.job.instance, &mut self.job.setup, observer)?;
+        let outcome = execute(&self.job.instance, &mut self.job.setup, observer);
+        // Pilot runs are work for the first bound only; the time limit is that of each bound.
+        let pilots = std::mem::take(&mut self.job.setup.pilots);
+        let outcome = outcome?;
         let interrupted = outcome.ended == StopReason::Interrupted;
         let failed = matches!(outcome.ended, StopReason::Failed { .. });
         // A feasible point is preferred to the one that the output rule returns.
@@ -357,6 +360,7 @@ impl Sweeps for Solves {
         let mut row = self.row(bound, &point)?;
         row.feasible &= !failed;
         row.add(outcome.iterations, outcome.passes.total(), outcome.seconds);
+        row.add(pilots.iterations, pilots.passes.total(), pilots.seconds);
         row.ended = outcome.ended.to_string();
         let mut notes = vec![];
         if row.feasible && !interrupted {
@@ -517,6 +521,8 @@ pub fn csv(rows: &[Row]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use thalweg::auto::Work;
+
     use super::*;
 
     #[test]
@@ -573,6 +579,23 @@ mod tests {
         // The warm start skips the failed run.
         assert_eq!(swept.rows[2].x.as_deref(), Some(&[2.0][..]));
         assert_eq!(swept.notes.len(), 2, "{:?}", swept.notes);
+    }
+
+    #[test]
+    fn pilot_runs_count_towards_the_time_limit_of_the_first_bound_only() {
+        let text = "[data]\nname = 'a9a'\nsample = 50\n[problem]\nminimize = 'hinge'\nsubject_to = ['l2 <= 4']\n\
+                    [solver]\nname = 'ssg'\neta = 0.1\n[budget]\niterations = 7\nseconds = 1e6\n";
+        let file = std::path::Path::new("run.toml");
+        let spec = crate::spec::Spec::parse(text, file).unwrap();
+        let mut job = Job::new(&spec, file, &Default::default()).unwrap();
+        // They have taken all of the time.
+        job.setup.pilots = Work { iterations: 100, seconds: 1e6, ..Work::default() };
+        let mut solves = Solves { job, which: 0 };
+        let mut work = |bound: f64| {
+            let row = solves.run(bound, None, &mut ()).unwrap().row;
+            (row.iterations, row.seconds >= 1e6)
+        };
+        assert_eq!([work(4.0), work(3.0), work(2.0)], [(100, true), (7, false), (7, false)]);
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! Setup of a run on its problem: start, solver, options and metrics.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use thalweg::assess::Measures;
+use thalweg::auto::Work;
 use thalweg::oracle::{Description, Warm};
 use thalweg::run::Options;
 use thalweg::solvers::AnySolver;
@@ -21,9 +24,11 @@ pub struct RunSetup {
     pub solver: AnySolver,
     /// Description of the settings of the solver and of the record. A checkpoint written with different settings is rejected.
     pub settings: String,
-    /// Options of the run, without a checkpoint or an interrupt. Their feasibility tolerance includes the relaxation of the
-    /// rows of a bilevel problem.
+    /// Options of the run, without a checkpoint. Their feasibility tolerance includes the relaxation of the rows of a bilevel
+    /// problem.
     pub options: Options,
+    /// Work of the pilot runs that chose the solver. It counts towards the time limit of the next run.
+    pub pilots: Work,
     /// Notes about the choice of the solver.
     pub notes: Vec<String>,
     /// Relaxation of the rows of a bilevel problem; 0 for all other problems.
@@ -40,8 +45,9 @@ impl RunSetup {
     }
 }
 
-/// Sets up a run of `spec` on its `instance`. Relative paths start at the directory of `file`.
-pub fn equip(spec: &Spec, instance: &Instance, file: &Path) -> Result<RunSetup> {
+/// Sets up a run of `spec` on its `instance`. Relative paths start at the directory of `file`. The `interrupt` ends pilot runs
+/// and the run itself.
+pub fn equip(spec: &Spec, instance: &Instance, file: &Path, interrupt: Option<Arc<AtomicBool>>) -> Result<RunSetup> {
     let problem = instance.problem.oracle();
     let certificate = spec.certificate()?;
     let start = start(spec, &instance.problem, base_of(file))?;
@@ -53,10 +59,9 @@ pub fn equip(spec: &Spec, instance: &Instance, file: &Path) -> Result<RunSetup> 
         Problem::Bilevel(bilevel) => bilevel::metrics(spec.measure.as_deref(), bilevel)?,
         _ => metrics(spec.measure.as_deref(), instance)?,
     };
-    let mut options = spec.options(certificate, metrics);
+    let options = Options { interrupt, ..spec.options(certificate, metrics) };
     let PreparedSolver { solver, settings: words, relaxed, notes, work } =
         spec.prepare_solver(&instance.problem, &start, &options)?;
-    options.budget = work.leaves(&options.budget);
     let settings = format!(
         "{words} {:?}, {:?}, feasibility {:?}, certificate {certificate:?}, measure {:?}, start {:016x}",
         spec.record,
@@ -65,7 +70,7 @@ pub fn equip(spec: &Spec, instance: &Instance, file: &Path) -> Result<RunSetup> 
         spec.measure,
         fingerprint(&start)
     );
-    let mut setup = RunSetup { start, solver, settings, options, notes, relaxed: relaxed.unwrap_or(0.0) };
+    let mut setup = RunSetup { start, solver, settings, options, pilots: work, notes, relaxed: relaxed.unwrap_or(0.0) };
     setup.options.feasibility = setup.options.feasibility.max(setup.relaxed);
     setup.options.certificate = setup.relax(certificate);
     Ok(setup)

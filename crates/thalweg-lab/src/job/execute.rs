@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use thalweg::run::{self, Observer, Outcome};
+use thalweg::run::{self, Observer, Options, Outcome};
 
 use super::equip::{RunSetup, equip};
 use super::pose::{Instance, pose};
 use crate::Result;
-use crate::data::catalogue::Options;
+use crate::data::catalogue;
 use crate::spec::Spec;
 
 /// Spec with its data loaded and everything built.
@@ -20,10 +20,10 @@ pub struct Job {
 
 impl Job {
     /// Checks a spec, loads its data and builds everything. Relative paths start at the directory of `file`.
-    pub fn new(spec: &Spec, file: &Path, options: &Options) -> Result<Self> {
+    pub fn new(spec: &Spec, file: &Path, options: &catalogue::Options) -> Result<Self> {
         spec.check()?;
         let instance = pose(spec, file, options)?;
-        let setup = equip(spec, &instance, file)?;
+        let setup = equip(spec, &instance, file, None)?;
         Ok(Job { instance, setup })
     }
 
@@ -33,7 +33,8 @@ impl Job {
     }
 }
 
-/// Runs the solver on the problem with the options of the setup.
+/// Runs the solver on the problem with the options of the setup. Pilot runs count towards the time limit.
 pub fn execute(instance: &Instance, setup: &mut RunSetup, observer: &mut (dyn Observer + Send)) -> thalweg::Result<Outcome> {
-    run::minimize_with(instance.problem.oracle(), &mut setup.solver, &setup.start, &setup.options, observer)
+    let options = Options { budget: setup.pilots.leaves(&setup.options.budget), ..setup.options.clone() };
+    run::minimize_with(instance.problem.oracle(), &mut setup.solver, &setup.start, &options, observer)
 }

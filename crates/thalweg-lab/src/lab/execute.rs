@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use thalweg::Note;
@@ -64,6 +65,17 @@ impl Scheduler<'_> {
         }
     }
 
+    /// Sets up the run of a task. After an interrupt the choice of pilot runs is not the usual one, and a run with it would
+    /// replace the checkpoint.
+    fn equip(&self, task: &Task, instance: &Instance) -> Result<RunSetup, Stopped> {
+        let interrupt = Some(Arc::clone(&self.how.interrupt));
+        let setup = equip(&task.grid_run.spec, instance, &self.experiment.file, interrupt);
+        if self.how.interrupt.load(Ordering::Relaxed) {
+            return Err(Stopped::Interrupted);
+        }
+        setup.map_err(|e| Stopped::Refused(e.to_string()))
+    }
+
     /// Runs the solver, from a checkpoint if a valid one exists.
     fn minimize(
         &self,
@@ -77,7 +89,6 @@ impl Scheduler<'_> {
         let checkpoint =
             |resume| Checkpoint { file: file.into(), every: self.how.checkpoint_every, resume, settings: settings.clone() };
         setup.options.threads = self.experiment.threads;
-        setup.options.interrupt = Some(Arc::clone(&self.how.interrupt));
         setup.options.checkpoint = Some(checkpoint(file.exists()));
         let mut outcome = execute(instance, setup, watch);
         if let (Err(thalweg::Error::Checkpoint(_)), true) = (&outcome, file.exists()) {
@@ -99,7 +110,7 @@ impl Scheduler<'_> {
     fn run(&self, task: &Task, file: &Path, watch: &mut Reporter) -> Result<String, Stopped> {
         let refuse = |e: Error| Stopped::Refused(e.to_string());
         let instance = self.problem(task).map_err(Stopped::Refused)?;
-        let mut setup = equip(&task.grid_run.spec, &instance, &self.experiment.file).map_err(refuse)?;
+        let mut setup = self.equip(task, &instance)?;
         let names = setup.options.metrics.as_ref().map_or_else(Vec::new, |metrics| metrics.names());
         let outcome = self.minimize(task, &instance, &mut setup, file, watch)?;
         let finished = finish(&instance, &setup, outcome);
@@ -170,7 +181,6 @@ impl Scheduler<'_> {
 
     /// Repeats a run, which reproduces its iterates, and certifies some of them.
     fn certify(&self, task: &Task, file: &Path, watch: &mut Reporter) -> Result<String, Stopped> {
-        let refuse = |e: Error| Stopped::Refused(e.to_string());
         let begun = Instant::now();
         let Some(Certified { points, how }) = self.experiment.certified else { return Ok("nothing to certify".into()) };
         let (stored, recorded) = {
@@ -180,7 +190,7 @@ impl Scheduler<'_> {
         };
         let Some(stored) = stored else { return Err(Stopped::Refused("the run is not in the store any more".into())) };
         let instance = self.problem(task).map_err(Stopped::Refused)?;
-        let mut setup = equip(&task.grid_run.spec, &instance, &self.experiment.file).map_err(refuse)?;
+        let mut setup = self.equip(task, &instance)?;
         let how = setup.relax(how);
         setup.options = run::Options {
             budget: Budget::iterations(stored.iterations),

@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::{Place, published};
 use rusqlite::Connection;
 use rusqlite::types::Value as Cell;
 use serde_json::Value;
+use thalweg_lab::lab::experiment::Experiment;
 use thalweg_lab::lab::frame::{curves, lines};
+use thalweg_lab::lab::schedule::{self, RunOptions, Watch};
 use thalweg_lab::lab::store::{Part, Store};
 
 /// A small file of rows in two groups (column 1), with labels that depend on group and columns.
@@ -219,6 +223,42 @@ fn an_interrupted_sweep_goes_on() {
     assert!(before.iter().all(|(key, when)| after.get(key) == Some(when)));
     place.run(&["lab", "run", "sweep.toml", "--store", "calm.sqlite", "--quiet"]).ended(0);
     assert_same(&place.path("thalweg.sqlite"), &place.path("calm.sqlite"));
+}
+
+/// Interrupts the experiment when its first job starts, before the pilot runs of that job.
+struct InterruptsFirst(Arc<AtomicBool>);
+
+impl Watch for InterruptsFirst {
+    fn planned(&self, _: usize) {}
+    fn started(&self, _: usize, _: &str) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+    fn progressed(&self, _: usize, _: f64, _: Option<String>) {}
+    fn finished(&self, _: Option<usize>, _: &str, _: &str) {}
+    fn waiting(&self, _: usize, _: usize) {}
+}
+
+#[test]
+fn an_interrupt_ends_pilot_runs_and_leaves_no_checkpoint_of_their_choice() {
+    let place = place(&one("", "name = 'auto'").replace("minimize = 'hinge'", "minimize = 'hinge + 0.1 * variance(hinge)'"));
+    let store = || Store::create(&place.path("thalweg.sqlite")).unwrap();
+    let experiment = Experiment::read(&place.path("sweep.toml"), false).unwrap();
+    let options = RunOptions {
+        jobs: 1,
+        only: None,
+        fresh: false,
+        checkpoint_every: Duration::from_secs(10),
+        catalogue: Default::default(),
+        interrupt: Arc::default(),
+    };
+    let done = schedule::run(&experiment, store(), &options, &InterruptsFirst(Arc::clone(&options.interrupt))).unwrap();
+    assert_eq!((done.worked, done.found, done.interrupted), (0, 0, true));
+    // The solver of pilot runs that were cut short is not run, so there is nothing to continue.
+    assert!(place.files().iter().all(|name| !name.contains("running")), "{:?}", place.files());
+    assert!(store().keys().unwrap().is_empty());
+    options.interrupt.store(false, Ordering::Relaxed);
+    let done = schedule::run(&experiment, store(), &options, &()).unwrap();
+    assert_eq!((done.worked, done.found, done.interrupted), (1, 0, false));
 }
 
 /// A spec of one solver on the small rows; `more` stands before the first table.
@@ -700,10 +740,10 @@ fn the_experiments_of_the_repository_are_accepted() {
     let mut count = 0;
     for entry in std::fs::read_dir(directory).unwrap() {
         let file = entry.unwrap().path();
-        let read = thalweg_lab::lab::experiment::Experiment::read(&file, false).unwrap_or_else(|e| panic!("{e}"));
+        let read = Experiment::read(&file, false).unwrap_or_else(|e| panic!("{e}"));
         assert!(!read.groups().is_empty());
         if std::fs::read_to_string(&file).unwrap().contains("[quick]") {
-            thalweg_lab::lab::experiment::Experiment::read(&file, true).unwrap_or_else(|e| panic!("{e}"));
+            Experiment::read(&file, true).unwrap_or_else(|e| panic!("{e}"));
         }
         count += 1;
     }

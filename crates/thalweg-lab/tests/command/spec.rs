@@ -1,8 +1,11 @@
 //! Specs as a library: tables that are at hand, checks without data, and the problem apart from what a run needs beside it.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::common::Place;
+use thalweg::run::{Limit, StopReason};
 use thalweg_lab::data::catalogue::{Options, load_file};
 use thalweg_lab::job::{Job, RunSetup, equip, execute, pose, pose_loaded};
 use thalweg_lab::spec::Spec;
@@ -78,7 +81,7 @@ fn a_problem_apart_from_its_equipment_runs_as_both_together() {
     let spec = Spec::from_table(table(TEXT)).unwrap();
     let instance = pose(&spec, &file, &data).unwrap();
     assert_eq!(instance.fingerprint, load_file(&place.path("rows.svm"), None, None).unwrap().fingerprint);
-    let mut setup = equip(&spec, &instance, &file).unwrap();
+    let mut setup = equip(&spec, &instance, &file, None).unwrap();
     let mut job = Job::new(&spec, &file, &data).unwrap();
     assert_eq!((&setup.settings, &setup.start), (&job.setup.settings, &job.setup.start));
     for part in ["per_decade: Some(4)", "objective: Some(1e-9)", "logistic"] {
@@ -93,6 +96,30 @@ fn a_problem_apart_from_its_equipment_runs_as_both_together() {
     let apart = run(&instance, &mut setup);
     assert_eq!(apart, run(&job.instance, &mut job.setup));
     assert_eq!(apart.1.iter().map(|reading| reading.name.as_str()).collect::<Vec<_>>(), ["accuracy", "logistic"]);
+}
+
+#[test]
+fn pilot_runs_end_with_an_interrupt_and_count_towards_the_time_limit() {
+    let place = Place::new();
+    place.put("rows.svm", ROWS);
+    let (file, data) = (place.path("run.toml"), Options::default());
+    // Without a weak-convexity constant the step size is chosen by pilot runs.
+    let text = "[data]\nfile = 'rows.svm'\nsplit = 'shared'\n[problem]\nminimize = 'logistic + 0.05 * variance(logistic)'\n\
+                subject_to = ['l2 <= 4']\n[solver]\nname = 'auto'\n[budget]\niterations = 7\nseconds = 1e6\n";
+    let spec = Spec::from_table(table(text)).unwrap();
+    let instance = pose(&spec, &file, &data).unwrap();
+    let interrupted = Some(Arc::new(AtomicBool::new(true)));
+    let setup = equip(&spec, &instance, &file, interrupted).unwrap();
+    assert_eq!(setup.pilots.iterations, 0);
+    let mut setup = equip(&spec, &instance, &file, None).unwrap();
+    assert!(setup.pilots.iterations > 0 && setup.options.budget.seconds == Some(1e6), "{:?}", setup.pilots);
+    let mut run = |pilots: f64| {
+        setup.pilots.seconds = pilots;
+        let outcome = execute(&instance, &mut setup, &mut ()).unwrap();
+        (outcome.iterations, outcome.ended)
+    };
+    assert_eq!(run(1e6), (0, StopReason::Budget(Limit::Seconds)));
+    assert_eq!(run(0.0), (7, StopReason::Budget(Limit::Iterations)));
 }
 
 #[test]
