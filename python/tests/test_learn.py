@@ -262,7 +262,7 @@ X, Y, GROUP = sample(60)
         ({"sample_weight": np.ones(5)}, r"sample_weight must have 60 entries, one for each row of X, got shape \(5,\)"),
         ({"sample_weight": -np.ones(60)}, "weight of row 1 must be a finite number of at least 0, got -1"),
         ({"solver": "newton"}, "solver 'newton' is not known"),
-        ({"solver": 3}, "solver must be one of auto, ssg, bundle, lbfgs, st-spg, mspg, got int"),
+        ({"solver": 3}, f"solver must be one of auto, {', '.join(thalweg.solvers('fit'))}, got int"),
         ({"solver": "ssg", "options": {"etta": 1.0}}, "key 'etta' is not known"),
         ({"options": {"eta": 1.0}}, "belongs to a solver"),
         (

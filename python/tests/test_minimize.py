@@ -363,7 +363,7 @@ def test_nan_stops_the_run_at_the_last_finite_point():
         ({"bounds": thalweg.Ball(-1.0)}, "radius"),
         ({"bounds": thalweg.Ball(1.0, [0.0])}, "the center of the ball must have 2 entries, one for each variable, got 1"),
         ({"method": "newton"}, "solver 'newton' is not known"),
-        ({"method": 3}, "method must be one of auto, ssg, conex, ipp, threes-econ, bundle, dszog, got int"),
+        ({"method": 3}, f"method must be one of auto, {', '.join(thalweg.solvers('minimize'))}, got int"),
         ({"method": "ssg", "options": {"etta": 1.0}}, "key 'etta' is not known .did you mean eta"),
         ({"method": "ssg", "options": {"eta": -1.0}}, "eta"),
         ({"options": {"eta": 1.0}}, "no setting, because the solver is chosen"),

@@ -215,7 +215,11 @@ def test_other_threads_run_in_the_meantime(ctrl_c):
         ({"of": -1}, ValueError, r"^of must be one of 0 \(demographic_parity\), got -1$"),
         ({"of": "odds"}, ValueError, r"^of must be one of 0 \(demographic_parity\), got 'odds'$"),
         ({"of": 1.5}, TypeError, r"^of must be the index or name of a constraint, one of 0 \(demographic_parity\), got float"),
-        ({"solver": "adam"}, ValueError, "^solver 'adam' is not known; expected one of auto, ssg, bundle, lbfgs, st-spg, mspg$"),
+        (
+            {"solver": "adam"},
+            ValueError,
+            f"^solver 'adam' is not known; expected one of auto, {', '.join(thalweg.solvers('fit'))}$",
+        ),
         (
             {"enforce": "both"},
             ValueError,

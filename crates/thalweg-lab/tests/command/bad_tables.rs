@@ -2,6 +2,7 @@
 //! the line and the column where there is one, nothing on standard output, and nothing left behind.
 
 use crate::common::Place;
+use thalweg::solvers::{Interface, registry};
 
 /// Forty rows that can be fitted; every test breaks one thing.
 fn good() -> String {
@@ -108,6 +109,7 @@ fn a_label_column_is_suggested_by_its_spelling() {
 
 #[test]
 fn options_that_cannot_be_met_are_refused() {
+    let fit = format!(" {} beside it", registry::offered_by(Interface::Fit).join(", "));
     let cases: &[(&[&str], &[&str])] = &[
         (&["--minimize", "logistik"], &["term must be", "got 'logistik'", "did you mean logistic?"]),
         (&["--minimize", "l1(on = 'positives')"], &["argument of l1 must be", "got 'on'", "no argument"]),
@@ -122,10 +124,7 @@ fn options_that_cannot_be_met_are_refused() {
         (&["--seconds", "-1"], &["seconds must be", "got -1"]),
         (&["--passes", "nan"], &["passes must be", "got NaN"]),
         (&["--set", "eta"], &["--set eta; expected name=value"]),
-        (
-            &["--set", "eta=1"],
-            &["setting 'eta' belongs to a solver; expected one of the solvers ssg, bundle, lbfgs, st-spg, mspg beside it"],
-        ),
+        (&["--set", "eta=1"], &["setting 'eta' belongs to a solver; expected one of the solvers", fit.as_str()]),
         (&["--solver", "bundel"], &["solver 'bundel' is not known", "did you mean bundle?"]),
         (&["--solver", "bundle", "--set", "eps=0"], &["eps must be a finite number larger than 0, got 0"]),
         (&["--solver", "ssg", "--set", "eta=-1"], &["eta must be a finite number larger than 0, got -1"]),

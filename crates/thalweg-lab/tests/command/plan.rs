@@ -2,6 +2,7 @@
 
 use crate::common::{Place, Ran};
 use serde_json::Value;
+use thalweg::solvers::{Interface, registry};
 
 const CONSTANTS: [&str; 18] = [
     "plan",
@@ -113,7 +114,7 @@ fn unknown_theorems_and_methods_are_refused() {
     ran.refused(&[
         "method 'sgs' has no planner",
         "did you mean ssg?",
-        "expected ssg, conex, ipp, threes-econ, adaprox, st-spg, mspg, bmd, dszog",
+        &format!("expected {}", registry::offered_by(Interface::Plan).join(", ")),
     ]);
 }
 
