@@ -24,7 +24,7 @@ def info(name):
 
 @pytest.mark.parametrize("name", ["a9a", "german"])
 def test_rows_agree_with_the_command(name):
-    found, told = datasets.load(name), info(name)["counted"]
+    found, told = datasets.load(name), info(name)["counts"]
     # For a raw table the command also reports the prepared rows.
     counts = told["prepared"] or told
     assert found.data.shape == (counts["rows"], counts["columns"])

@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 from thalweg import _core, _rows
 from thalweg._functions import problem, vector
-from thalweg._result import Certificate, renamed
+from thalweg._result import Certificate
 from thalweg._train import TrainingProblem, certificate_of
 
 
@@ -122,7 +122,7 @@ def _model(model: Any, X: Any, y: Any, sensitive: Any, weights: Any, how: dict, 
         trained = [(c["surrogate_bound"], c["sharpened"]) for c in model.constraints]
     point = vector(point, "the model")
     found = ModelCertificate(certificate_of(posed, point, trained, how))
-    quality = renamed(posed.core.quality(point))
+    quality = posed.core.quality(point)
     found.constraints = []
     for named, value, measured in zip(posed.core.constraints(), quality["constraints"], quality["measured"]):
         enforced = value if measured is None or enforce == "surrogate" else measured
@@ -132,5 +132,5 @@ def _model(model: Any, X: Any, y: Any, sensitive: Any, weights: Any, how: dict, 
     excess = [(c["enforced"] - c["bound"], c["name"]) for c in found.constraints]
     found.maxcv, found.worst = max([(0.0, None), *excess], key=lambda e: e[0])
     found.accuracy = quality["accuracy"]
-    found.intervals = None if confidence is None else [renamed(i) for i in posed.core.intervals(point, float(confidence))]
+    found.intervals = None if confidence is None else posed.core.intervals(point, float(confidence))
     return found

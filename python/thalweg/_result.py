@@ -299,15 +299,6 @@ def named(names: Iterable[str], values: Iterable[float]) -> dict:
     return {name: float(value) for name, value in zip(names, values)}
 
 
-#: Keys of the core whose names differ here.
-_KEYS = {"kept": "satisfied", "counted": "measured", "held_out_counted": "held_out_measured"}
-
-
-def renamed(found: dict) -> dict:
-    """Return a dictionary of the core with the names that the package uses."""
-    return {_KEYS.get(key, key): value for key, value in found.items()}
-
-
 def raise_with(raised: BaseException, result: Any) -> None:
     """Raise a user's own exception again, with the result so far as its attribute ``result``."""
     # Some exceptions take no attributes; they are raised without it.

@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Tuple, Union
 import numpy as np
 
 from thalweg import _core, _rows
-from thalweg._result import need, raise_with, renamed, settings
+from thalweg._result import need, raise_with, settings
 from thalweg._running import running
 from thalweg._terms import Term, _number
 from thalweg._train import TrainingProblem, training
@@ -84,7 +84,7 @@ class Tradeoff:
         notes: List[str],
         interrupted: bool,
     ):
-        self._rows = [renamed(row) for row in rows]
+        self._rows = list(rows)
         self.objective, self.constraint, self.others, self.classes = objective, constraint, others, classes
         self.notes, self.interrupted = notes, interrupted
         self.coef = np.full((len(rows), columns), np.nan)

@@ -7,7 +7,7 @@ from typing import Any, Callable, List, Optional, Tuple
 import numpy as np
 
 from thalweg import _core, _rows
-from thalweg._result import Callback, Certificate, History, named, notes_of, raise_with, renamed, settings, table_html
+from thalweg._result import Callback, Certificate, History, named, notes_of, raise_with, settings, table_html
 from thalweg._running import headline, kind_of, running, seed_of, whole
 from thalweg._terms import as_constraints, as_term
 
@@ -133,7 +133,7 @@ class TrainingResult:
         self.coef = self.x[:-1] if posed.intercept else self.x
         self.intercept = float(self.x[-1]) if posed.intercept else 0.0
         self.feasible = bool(fitted["feasible"])
-        self.constraints = [renamed(c) for c in fitted["constraints"]]
+        self.constraints = fitted["constraints"]
         self.history = History(fitted["trace"], [c["name"] for c in self.constraints])
         self.stationary = fitted["stationary"]
         if self.constraints or kind_of(fitted["ended"]) == "failed":

@@ -89,7 +89,7 @@ pub struct Measured {
     /// Value of the left-hand side as trained.
     pub value: f64,
     /// Value with measured rates; `None` if there are no surrogates.
-    pub counted: Option<f64>,
+    pub measured: Option<f64>,
     /// Surrogate bound used in training.
     pub trained_bound: f64,
     /// Factor of the surrogate's temperature.
@@ -101,7 +101,7 @@ pub struct Measured {
     /// Tolerance of that difference.
     pub tolerance: f64,
     /// Whether the constraint is satisfied.
-    pub kept: bool,
+    pub satisfied: bool,
 }
 
 /// Worst constraint.
@@ -110,7 +110,7 @@ pub struct Worst {
     /// Name.
     pub name: String,
     /// Whether the measured rates must satisfy the bound.
-    pub counted: bool,
+    pub measured: bool,
     /// Value that must satisfy the bound.
     pub value: f64,
     /// Bound.
@@ -204,7 +204,7 @@ impl Subject {
     fn compare(mut self, model: &Model, same_rows: bool) -> Result<Self> {
         let differ = |a: f64, b: f64| (a - b).abs() > 1e-6 * a.abs().max(b.abs()).max(1e-3);
         let problem = self.problem.terms("certify")?;
-        let counted = problem.measured(&self.x)?;
+        let measured = problem.measured(&self.x)?;
         let soft = run::measure(problem, &self.x, 0.0)?;
         for (j, c) in model.measured.constraints.iter().enumerate() {
             let bound = problem.bound(j);
@@ -214,7 +214,7 @@ impl Subject {
                     c.name, c.bound
                 ));
             }
-            let (now, then) = match (counted[j], c.measured) {
+            let (now, then) = match (measured[j], c.measured) {
                 (Some(now), Some(then)) => (now, then),
                 _ => (soft.constraints[j].value + bound, c.surrogate),
             };
@@ -271,15 +271,15 @@ impl Subject {
         };
         let (oracle, model) = (self.problem.oracle(), self.problem.terms("certify")?);
         let point = run::measure(oracle, &self.x, how.feasibility)?;
-        let counted = model.measured(self.problem.of_model(&self.x))?;
+        let measured = model.measured(self.problem.of_model(&self.x))?;
         let constraints: Vec<Measured> = point
             .constraints
             .iter()
             .enumerate()
             .map(|(j, c)| {
                 let bound = model.bound(j);
-                let (enforced, excess) = match (self.enforce, counted[j]) {
-                    (Enforce::Measured, Some(counted)) => (Enforce::Measured, counted - bound),
+                let (enforced, excess) = match (self.enforce, measured[j]) {
+                    (Enforce::Measured, Some(measured)) => (Enforce::Measured, measured - bound),
                     _ => (Enforce::Surrogate, c.value),
                 };
                 let tolerance = how.feasibility * bound.abs().max(1.0);
@@ -288,13 +288,13 @@ impl Subject {
                     name: c.name.clone(),
                     bound,
                     value: c.value + bound,
-                    counted: counted[j],
+                    measured: measured[j],
                     trained_bound,
                     sharpened,
                     enforced,
                     excess,
                     tolerance,
-                    kept: excess <= tolerance,
+                    satisfied: excess <= tolerance,
                 }
             })
             .collect();
@@ -304,7 +304,7 @@ impl Subject {
         let inside = outside_domain <= 1e-9 * (1.0 + norm);
         let worst = constraints.iter().reduce(|worst, c| if c.excess > worst.excess { c } else { worst }).map(|c| Worst {
             name: c.name.clone(),
-            counted: c.enforced == Enforce::Measured,
+            measured: c.enforced == Enforce::Measured,
             value: c.bound + c.excess,
             bound: c.bound,
             excess: c.excess,
@@ -318,7 +318,7 @@ impl Subject {
             Err(e) => (None, Some(e.to_string())),
         };
         Ok(Findings {
-            feasible: inside && point.objective.is_finite() && constraints.iter().all(|c| c.kept),
+            feasible: inside && point.objective.is_finite() && constraints.iter().all(|c| c.satisfied),
             source: self.source,
             problem: self.problem.oracle().fingerprint(),
             rows: self.problem.terms("certify")?.data().labels.len(),

@@ -221,8 +221,8 @@ impl Request {
         let weights = self.weights.as_ref().map(|c| weights(all, c)).transpose()?;
         let group = |i: usize| groups.as_ref().map_or(0, |g| g.of_row[i]);
         let strata: Vec<u32> = signs.iter().enumerate().map(|(i, s)| 2 * group(i) + u32::from(*s > 0.0)).collect();
-        let (kept, held) = hold_out(&strata, self.test_fraction, self.seed)?;
-        let table = all.select(&kept);
+        let (training_rows, held) = hold_out(&strata, self.test_fraction, self.seed)?;
+        let table = all.select(&training_rows);
         let mut leave_out = self.leave_out.clone();
         leave_out.extend(self.weights.clone());
         // The encoding is learned from the training rows alone, so that nothing leaks from the held-out rows.
@@ -239,7 +239,7 @@ impl Request {
             let weights = weights.as_ref().map(|w| rows.iter().map(|&i| w[i]).collect());
             Ok((Data { features, labels, groups, weights }, notes))
         };
-        let (training, _) = data(&table, &kept)?;
+        let (training, _) = data(&table, &training_rows)?;
         let problem = build(training, terms, &[]).map_err(|e| {
             // Groups or labels may have too few rows for the requested terms.
             Error::Request(format!("{}: {e}", all.file()))
@@ -477,7 +477,7 @@ pub fn quality(problem: &Learning, x: &[f64]) -> Result<Quality> {
         accuracy: share(&everyone, &right),
         objective: point.objective,
         constraints: point.constraints.iter().enumerate().map(|(j, c)| c.value + problem.bound(j)).collect(),
-        counted: problem.measured(x)?,
+        measured: problem.measured(x)?,
         groups: groups.collect(),
     })
 }

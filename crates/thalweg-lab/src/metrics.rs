@@ -14,67 +14,94 @@ use crate::{Error, Result};
 /// Name of the share of rows whose score has the sign of the label.
 const ACCURACY: &str = "accuracy";
 /// Name of the largest difference of measured rates between groups over all thresholds.
-const COUNTED_ROC_GAP: &str = "counted_roc_gap";
+const MEASURED_ROC_GAP: &str = "measured_roc_gap";
 /// Prefix and suffix of a sum with measured rates.
-const COUNTED: [&str; 2] = ["counted(", ")"];
+const MEASURED: [&str; 2] = ["measured(", ")"];
+/// Prefixes of names that were renamed: the former and the present one.
+const RENAMED: [(&str, &str); 2] = [("counted(", MEASURED[0]), ("counted_roc_gap", MEASURED_ROC_GAP)];
+/// Prefixes of metrics on rows other than the training rows.
+const HELD_OUT: &str = "held-out";
+const VALIDATION: &str = "validation";
+
+/// Returns the present name of a metric in a store of an older version.
+pub(crate) fn present_name(name: &str) -> String {
+    for rows in [HELD_OUT, VALIDATION] {
+        if let Some(rest) = name.strip_prefix(rows).and_then(|rest| rest.strip_prefix(' ')) {
+            return format!("{rows} {}", present_name(rest));
+        }
+    }
+    let renamed = |(former, present): &(&str, &str)| name.strip_prefix(former).map(|rest| format!("{present}{rest}"));
+    RENAMED.iter().find_map(renamed).unwrap_or_else(|| name.into())
+}
+
+/// Returns the former name of a metric. Keys of stored runs were computed with it.
+pub(crate) fn former_name(name: &str) -> String {
+    let start = name.len() - name.trim_start().len();
+    let (blank, name) = name.split_at(start);
+    let renamed = |(former, present): &(&str, &str)| name.strip_prefix(present).map(|rest| format!("{blank}{former}{rest}"));
+    RENAMED.iter().find_map(renamed).unwrap_or_else(|| format!("{blank}{name}"))
+}
 
 /// Metric to measure.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Wanted {
+pub(crate) enum MetricKind {
     /// Share of rows whose score has the sign of the label.
     Accuracy,
     /// Sum of terms.
     Sum(Expression),
     /// Sum of terms with 0/1 rates in place of surrogates.
-    Counted(Expression),
+    Measured(Expression),
     /// Largest difference of 0/1 rates between groups over all thresholds.
-    CountedRocGap,
+    MeasuredRocGap,
 }
 
-impl Wanted {
+impl MetricKind {
     /// Parses the list of a spec; duplicates are an error.
-    pub(crate) fn read(list: &[String]) -> Result<Vec<Wanted>> {
-        let mut wanted: Vec<Wanted> = vec![];
+    pub(crate) fn read(list: &[String]) -> Result<Vec<MetricKind>> {
+        let mut kinds: Vec<MetricKind> = vec![];
         for text in list {
             let word = text.trim();
-            let one = Wanted::one(word)?;
-            if wanted.contains(&one) {
+            let one = MetricKind::one(word)?;
+            if kinds.contains(&one) {
                 return Err(Error::Request(format!("measure has '{}' twice; expected each once", one.name())));
             }
-            wanted.push(one);
+            kinds.push(one);
         }
-        Ok(wanted)
+        Ok(kinds)
     }
 
-    fn one(word: &str) -> Result<Wanted> {
-        let [before, after] = COUNTED;
+    fn one(word: &str) -> Result<MetricKind> {
+        let [before, after] = MEASURED;
         if let Some(sum) = word.strip_prefix(before).and_then(|rest| rest.strip_suffix(after)) {
-            return Ok(Wanted::Counted(sum.parse()?));
+            return Ok(MetricKind::Measured(sum.parse()?));
         }
-        let hint = did_you_mean(word, [ACCURACY, COUNTED_ROC_GAP]);
+        if present_name(word) != word {
+            return Err(Error::Request(format!("measure = '{word}' is now called '{}'", present_name(word))));
+        }
+        let hint = did_you_mean(word, [ACCURACY, MEASURED_ROC_GAP]);
         match word {
-            ACCURACY => Ok(Wanted::Accuracy),
-            COUNTED_ROC_GAP => Ok(Wanted::CountedRocGap),
+            ACCURACY => Ok(MetricKind::Accuracy),
+            MEASURED_ROC_GAP => Ok(MetricKind::MeasuredRocGap),
             word if !hint.is_empty() => Err(Error::Request(format!(
-                "measure must be {ACCURACY}, {COUNTED_ROC_GAP}, a sum of terms, or a sum inside {before}…{after}, got '{word}'{hint}"
+                "measure must be {ACCURACY}, {MEASURED_ROC_GAP}, a sum of terms, or a sum inside {before}…{after}, got '{word}'{hint}"
             ))),
-            sum => Ok(Wanted::Sum(sum.parse()?)),
+            sum => Ok(MetricKind::Sum(sum.parse()?)),
         }
     }
 
     fn name(&self) -> String {
         match self {
-            Wanted::Accuracy => ACCURACY.into(),
-            Wanted::CountedRocGap => COUNTED_ROC_GAP.into(),
-            Wanted::Sum(sum) => sum.to_string(),
-            Wanted::Counted(sum) => format!("{}{sum}{}", COUNTED[0], COUNTED[1]),
+            MetricKind::Accuracy => ACCURACY.into(),
+            MetricKind::MeasuredRocGap => MEASURED_ROC_GAP.into(),
+            MetricKind::Sum(sum) => sum.to_string(),
+            MetricKind::Measured(sum) => format!("{}{sum}{}", MEASURED[0], MEASURED[1]),
         }
     }
 
     fn sum(&self) -> Option<&Expression> {
         match self {
-            Wanted::Accuracy | Wanted::CountedRocGap => None,
-            Wanted::Sum(sum) | Wanted::Counted(sum) => Some(sum),
+            MetricKind::Accuracy | MetricKind::MeasuredRocGap => None,
+            MetricKind::Sum(sum) | MetricKind::Measured(sum) => Some(sum),
         }
     }
 
@@ -94,46 +121,46 @@ impl Wanted {
 /// Builds the metrics of a spec: those in `list`, or by default the accuracy if rows are held out. `None` if there is nothing
 /// to measure.
 pub(crate) fn metrics(list: Option<&[String]>, instance: &Instance) -> Result<Option<Arc<dyn Metric>>> {
-    let wanted = match list {
-        Some(list) => Wanted::read(list)?,
-        None if instance.held_out.is_some() || instance.validation.is_some() => vec![Wanted::Accuracy],
+    let kinds = match list {
+        Some(list) => MetricKind::read(list)?,
+        None if instance.held_out.is_some() || instance.validation.is_some() => vec![MetricKind::Accuracy],
         None => vec![],
     };
-    if wanted.is_empty() {
+    if kinds.is_empty() {
         return Ok(None);
     }
     let training =
-        Side::new(&wanted, instance.problem.model().ok_or_else(|| Error::Request("measure: there is no model".into()))?)?;
-    let held_out = instance.held_out.as_ref().map(|held| Side::new(&wanted, held)).transpose();
+        Side::new(&kinds, instance.problem.model().ok_or_else(|| Error::Request("measure: there is no model".into()))?)?;
+    let held_out = instance.held_out.as_ref().map(|held| Side::new(&kinds, held)).transpose();
     let held_out = held_out.map_err(|e| Error::Request(format!("the held-out rows cannot be used: {e}")))?;
-    let validation = instance.validation.as_ref().map(|rows| Side::new(&wanted, rows)).transpose();
+    let validation = instance.validation.as_ref().map(|rows| Side::new(&kinds, rows)).transpose();
     let validation = validation.map_err(|e| Error::Request(format!("the validation rows cannot be used: {e}")))?;
-    let aside = [("held-out", held_out), ("validation", validation)];
-    let aside = aside.into_iter().filter_map(|(name, side)| side.map(|side| (name, side))).collect();
-    Ok(Some(Arc::new(Metrics { wanted, training, aside })))
+    let others = [(HELD_OUT, held_out), (VALIDATION, validation)];
+    let others = others.into_iter().filter_map(|(name, side)| side.map(|side| (name, side))).collect();
+    Ok(Some(Arc::new(Metrics { kinds, training, others })))
 }
 
 #[derive(Debug)]
 struct Metrics {
-    wanted: Vec<Wanted>,
+    kinds: Vec<MetricKind>,
     training: Side,
     /// Held-out and validation rows, with the prefix of their metrics.
-    aside: Vec<(&'static str, Side)>,
+    others: Vec<(&'static str, Side)>,
 }
 
 impl Metric for Metrics {
     fn names(&self) -> Vec<String> {
-        let names = self.wanted.iter().map(Wanted::name);
-        let aside = self.aside.iter().flat_map(|(word, _)| self.wanted.iter().map(move |one| format!("{word} {}", one.name())));
-        names.chain(aside).collect()
+        let names = self.kinds.iter().map(MetricKind::name);
+        let others = self.others.iter().flat_map(|(word, _)| self.kinds.iter().map(move |one| format!("{word} {}", one.name())));
+        names.chain(others).collect()
     }
 
     fn read(&self, x: &[f64]) -> thalweg::Result<Vec<f64>> {
         // Further variables, such as a transport plan, follow the model.
         let x = x.get(..self.training.sums.dim()).unwrap_or(x);
-        let mut values = self.training.read(&self.wanted, x)?;
-        for (_, side) in &self.aside {
-            values.extend(side.read(&self.wanted, x)?);
+        let mut values = self.training.read(&self.kinds, x)?;
+        for (_, side) in &self.others {
+            values.extend(side.read(&self.kinds, x)?);
         }
         Ok(values)
     }
@@ -147,53 +174,53 @@ struct Side {
 }
 
 impl Side {
-    fn new(wanted: &[Wanted], rows: &Learning) -> Result<Self> {
+    fn new(kinds: &[MetricKind], rows: &Learning) -> Result<Self> {
         // This is the cheapest objective.
         let mut builder = rows.on_same_data().minimize("l2".parse()?);
-        for sum in wanted.iter().filter_map(Wanted::bounded) {
+        for sum in kinds.iter().filter_map(MetricKind::bounded) {
             builder = builder.subject_to(sum);
         }
         let mut sums = builder.build()?;
         // Set afterwards, since the builder rejects a bound of 0 if the smallest value is known to be larger.
-        (0..wanted.iter().filter_map(Wanted::bounded).count()).for_each(|j| sums.set_bound(j, 0.0));
+        (0..kinds.iter().filter_map(MetricKind::bounded).count()).for_each(|j| sums.set_bound(j, 0.0));
         let side = Side { sums };
         // Sums without measured rates are rejected here, before the run.
         let origin = vec![0.0; side.sums.dim()];
-        let counted = side.counted(wanted, &origin)?;
-        for (one, counted) in wanted.iter().filter(|one| one.sum().is_some()).zip(counted) {
-            if let (Wanted::Counted(sum), None) = (one, counted) {
+        let measured = side.measured(kinds, &origin)?;
+        for (one, measured) in kinds.iter().filter(|one| one.sum().is_some()).zip(measured) {
+            if let (MetricKind::Measured(sum), None) = (one, measured) {
                 let name = one.name();
                 return Err(Error::Request(format!(
-                    "measure = '{name}': {sum} has no rate that is softened, so there is nothing to count"
+                    "measure = '{name}': {sum} has no surrogate of a rate, so there is no measured rate"
                 )));
             }
         }
-        if wanted.contains(&Wanted::CountedRocGap) {
+        if kinds.contains(&MetricKind::MeasuredRocGap) {
             side.sums.measured_roc_gap(&origin)?;
         }
         Ok(side)
     }
 
-    fn read(&self, wanted: &[Wanted], x: &[f64]) -> thalweg::Result<Vec<f64>> {
+    fn read(&self, kinds: &[MetricKind], x: &[f64]) -> thalweg::Result<Vec<f64>> {
         let mut sums = run::measure(&self.sums, x, 0.0)?.constraints.into_iter().map(|c| c.value);
-        let mut counted = self.counted(wanted, x)?.into_iter().map(|value| value.unwrap_or(f64::NAN));
+        let mut measured = self.measured(kinds, x)?.into_iter().map(|value| value.unwrap_or(f64::NAN));
         let mut values = vec![];
-        for one in wanted {
+        for one in kinds {
             // Every sum has an entry in both the surrogate and the measured values, whichever is requested.
-            let (soft, hard) = if one.sum().is_some() { (sums.next(), counted.next()) } else { (None, None) };
+            let (soft, hard) = if one.sum().is_some() { (sums.next(), measured.next()) } else { (None, None) };
             values.push(match one {
-                Wanted::Accuracy => accuracy(&self.sums, x)?,
-                Wanted::CountedRocGap => self.sums.measured_roc_gap(x)?,
-                Wanted::Sum(_) => soft.unwrap_or(f64::NAN),
-                Wanted::Counted(_) => hard.unwrap_or(f64::NAN),
+                MetricKind::Accuracy => accuracy(&self.sums, x)?,
+                MetricKind::MeasuredRocGap => self.sums.measured_roc_gap(x)?,
+                MetricKind::Sum(_) => soft.unwrap_or(f64::NAN),
+                MetricKind::Measured(_) => hard.unwrap_or(f64::NAN),
             });
         }
         Ok(values)
     }
 
     /// Returns the measured value of every sum; empty if none is requested.
-    fn counted(&self, wanted: &[Wanted], x: &[f64]) -> thalweg::Result<Vec<Option<f64>>> {
-        if wanted.iter().any(|one| matches!(one, Wanted::Counted(_))) { self.sums.measured(x) } else { Ok(vec![]) }
+    fn measured(&self, kinds: &[MetricKind], x: &[f64]) -> thalweg::Result<Vec<Option<f64>>> {
+        if kinds.iter().any(|one| matches!(one, MetricKind::Measured(_))) { self.sums.measured(x) } else { Ok(vec![]) }
     }
 }
 
@@ -212,6 +239,22 @@ mod tests {
     use thalweg::math::Matrix;
 
     use super::*;
+
+    #[test]
+    fn former_names_are_those_of_older_stores() {
+        for (former, present) in [
+            ("counted(l2 + 2 * roc_gap)", "measured(l2 + 2 * roc_gap)"),
+            ("counted_roc_gap", "measured_roc_gap"),
+            ("accuracy", "accuracy"),
+        ] {
+            assert_eq!((present_name(former), former_name(present)), (present.into(), former.into()));
+            assert_eq!(present_name(&format!("held-out {former}")), format!("held-out {present}"));
+            assert_eq!(present_name(&format!("validation {former}")), format!("validation {present}"));
+        }
+        assert_eq!(former_name(" measured( l2 )"), " counted( l2 )");
+        let refused = MetricKind::read(&["counted(equalised_odds)".into()]).unwrap_err().to_string();
+        assert_eq!(refused, "measure = 'counted(equalised_odds)' is now called 'measured(equalised_odds)'");
+    }
 
     #[test]
     fn the_accuracy_is_a_share_of_weights_and_a_score_of_zero_says_no() {

@@ -209,7 +209,8 @@ pub struct Quality {
     /// Left-hand side of each constraint.
     pub constraints: Vec<f64>,
     /// The same with measured rates, if it has any.
-    pub counted: Vec<Option<f64>>,
+    #[serde(alias = "counted")]
+    pub measured: Vec<Option<f64>>,
     /// Quality for each group.
     pub groups: Vec<GroupQuality>,
 }

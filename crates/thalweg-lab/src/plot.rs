@@ -242,7 +242,7 @@ mod tests {
                 title: "a <b> \u{1} ".repeat(20),
                 x_label: "x".into(),
                 y_label: "y".into(),
-                legend: ["kept".into(), "missed".into()],
+                legend: ["satisfied".into(), "violated".into()],
                 percent: false,
                 marks,
             };

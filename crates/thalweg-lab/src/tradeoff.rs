@@ -128,7 +128,7 @@ pub struct Row {
     /// Left-hand side of the constraint.
     pub value: Option<f64>,
     /// The same with measured rates, if it has any.
-    pub counted: Option<f64>,
+    pub measured: Option<f64>,
     /// Share of training rows with a correct prediction.
     pub accuracy: Option<f64>,
     /// Objective on held-out rows.
@@ -136,7 +136,7 @@ pub struct Row {
     /// Left-hand side on held-out rows.
     pub held_out_value: Option<f64>,
     /// Left-hand side with measured rates on held-out rows.
-    pub held_out_counted: Option<f64>,
+    pub held_out_measured: Option<f64>,
     /// Share of held-out rows with a correct prediction.
     pub held_out_accuracy: Option<f64>,
     /// Proved upper bound on the distance to the proximal point.
@@ -166,11 +166,11 @@ impl Row {
             feasible: false,
             objective: None,
             value: None,
-            counted: None,
+            measured: None,
             accuracy: None,
             held_out_objective: None,
             held_out_value: None,
-            held_out_counted: None,
+            held_out_measured: None,
             held_out_accuracy: None,
             proved: None,
             iterations: 0,
@@ -183,7 +183,7 @@ impl Row {
 
     /// Returns the value to show for the bound: the measured one if there are rates.
     pub fn seen(&self) -> Option<f64> {
-        self.counted.or(self.value)
+        self.measured.or(self.value)
     }
 
     /// Returns the position in a plot: the constrained value, and vertically the held-out accuracy or the objective.
@@ -246,15 +246,15 @@ impl Fits<'_> {
         let training = quality(self.problem, x)?;
         let held = self.held_out.map(|held| quality(held, x)).transpose()?;
         let value = |q: &Quality| q.constraints.get(self.which).copied();
-        let counted = |q: &Quality| q.counted.get(self.which).copied().flatten();
+        let measured = |q: &Quality| q.measured.get(self.which).copied().flatten();
         Ok(Row {
             objective: Some(training.objective),
             value: value(&training),
-            counted: counted(&training),
+            measured: measured(&training),
             accuracy: Some(training.accuracy),
             held_out_objective: held.as_ref().map(|q| q.objective),
             held_out_value: held.as_ref().and_then(value),
-            held_out_counted: held.as_ref().and_then(counted),
+            held_out_measured: held.as_ref().and_then(measured),
             held_out_accuracy: held.as_ref().map(|q| q.accuracy),
             x: Some(x.to_vec()),
             ..Row::new(bound)
@@ -299,8 +299,8 @@ impl Sweeps for Fits<'_> {
         let mut row = self.row(bound, x)?;
         let problem = &*self.problem;
         let feasibility = self.options.feasibility;
-        let (counted, point) = (problem.measured(x)?, run::measure(problem, x, feasibility)?);
-        row.feasible = point.constraints.iter().enumerate().all(|(j, c)| match (self.options.enforce, counted[j]) {
+        let (measured, point) = (problem.measured(x)?, run::measure(problem, x, feasibility)?);
+        row.feasible = point.constraints.iter().enumerate().all(|(j, c)| match (self.options.enforce, measured[j]) {
             (Enforce::Measured, Some(rate)) => rate <= problem.bound(j) + feasibility * problem.bound(j).abs().max(1.0),
             _ => c.satisfied,
         });
@@ -496,18 +496,18 @@ impl Observer for Part<'_> {
 /// Formats the rows as CSV with 17 significant digits; cells without a number are empty.
 pub fn csv(rows: &[Row]) -> String {
     let mut text = String::from(
-        "bound,feasible,objective,value,counted,accuracy,held_out_objective,held_out_value,held_out_counted,\
+        "bound,feasible,objective,value,measured,accuracy,held_out_objective,held_out_value,held_out_measured,\
          held_out_accuracy,proved,iterations,passes,seconds,ended\n",
     );
     for r in rows {
         let optional = [
             r.objective,
             r.value,
-            r.counted,
+            r.measured,
             r.accuracy,
             r.held_out_objective,
             r.held_out_value,
-            r.held_out_counted,
+            r.held_out_measured,
             r.held_out_accuracy,
             r.proved,
         ];

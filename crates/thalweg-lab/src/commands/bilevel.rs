@@ -27,7 +27,7 @@ pub struct Args {
 enum What {
     /// Solve two small problems with known answers, as a cautious leader and as an optimist, and compare the two
     #[command(after_help = "It takes about two seconds and needs no file.\n\
-        Exit codes: 0 every run ended with its rows kept; 1 one did not; 130 interrupted.")]
+        Exit codes: 0 every run satisfied its rows; 1 one did not; 130 interrupted.")]
     Demo,
 }
 
@@ -43,7 +43,7 @@ A toy. The leader chooses a number x and wants -x y to be small, where y is the 
 follower is content with every y from -|x| to |x|: its answer is not unique, and nobody knows which one it will be. Also,
 x^2 + y^2 <= 1. A cautious leader counts on the worst answer, an optimist on the best. Both are computed by the switching
 gradient method (sg) and again by the primal-dual one (pd). Rows are the conditions that make y such an answer: they are
-kept up to a small beta.\n\n";
+satisfied up to a small beta.\n\n";
 
 const SHOP: &str = "\
 A shop. It sets a price x from 0 to 2; a customer answers by buying y units and pays x y. The customer wants about 2 - x units

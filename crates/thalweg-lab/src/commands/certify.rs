@@ -154,7 +154,7 @@ fn verdict(f: &Findings) -> String {
 }
 
 fn worst_words(w: &Worst) -> String {
-    let side = if w.counted { ", measured," } else { "" };
+    let side = if w.measured { ", measured," } else { "" };
     let (word, by) = if w.excess > 0.0 { ("above", w.excess) } else { ("below", -w.excess) };
     format!("worst constraint: '{}'{side} is {:.6}, {by:.2e} {word} its bound {}\n", w.name, w.value, w.bound)
 }
@@ -165,8 +165,8 @@ fn table(f: &Findings) -> String {
     let mut rows = vec![["", "bound", "value", ""].map(String::from)];
     rows.push(["objective".into(), String::new(), number(f.objective), String::new()]);
     for c in &f.constraints {
-        let verdict = if c.kept { "satisfied".to_string() } else { format!("violated by {:.2e}", c.excess) };
-        let Some(counted) = c.counted else {
+        let verdict = if c.satisfied { "satisfied".to_string() } else { format!("violated by {:.2e}", c.excess) };
+        let Some(measured) = c.measured else {
             rows.push([c.name.clone(), number(c.bound), number(c.value), verdict]);
             continue;
         };
@@ -174,7 +174,7 @@ fn table(f: &Findings) -> String {
         let by_count = c.enforced == Enforce::Measured;
         let (first, second) = if by_count { (verdict, String::new()) } else { (String::new(), verdict) };
         let asked = if by_count { number(c.bound) } else { String::new() };
-        rows.push([format!("{}, measured", c.name), asked, number(counted), first]);
+        rows.push([format!("{}, measured", c.name), asked, number(measured), first]);
         rows.push([format!("{}, surrogate", c.name), number(c.trained_bound), number(c.value), second]);
     }
     align(&rows, &[1, 2])
@@ -185,7 +185,7 @@ fn stationarity(f: &Findings) -> String {
         return format!("near-stationarity: unknown: {}\n", f.certificate_refused.as_deref().unwrap_or_default());
     };
     let mut text = bounds_words(c);
-    let softened = f.source == Source::Model && f.constraints.iter().any(|c| c.counted.is_some());
+    let softened = f.source == Source::Model && f.constraints.iter().any(|c| c.measured.is_some());
     let whose = if softened { "for the problem that was trained, with surrogates" } else { "for the problem" };
     text += &format!("(distance 0 is stationary {whose}; the point has norm {:.3})\n", f.norm);
     if !c.point.feasible && f.outside_domain == 0.0 {
@@ -211,8 +211,8 @@ fn held_out(held: &HeldOut, trained: &[Measured]) -> String {
         };
         rows.push([name, bound.map_or(String::new(), number), number(value), low_text, high_text, verdict.into()]);
     };
-    for (Interval { name, bound, value, low, high, measured: counted, .. }, trained) in held.constraints.iter().zip(trained) {
-        match counted {
+    for (Interval { name, bound, value, low, high, measured, .. }, trained) in held.constraints.iter().zip(trained) {
+        match measured {
             None => row(name.clone(), Some(*bound), *value, *low, *high),
             Some(c) => {
                 let by_count = trained.enforced == Enforce::Measured;

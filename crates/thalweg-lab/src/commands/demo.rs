@@ -38,7 +38,7 @@ pub fn run(_: Args) -> Ending {
     bar.finish();
     // The unconstrained model is compared with the constraint too.
     let (training, held) = fair.prepare_with(&table)?.measure(&before.model)?;
-    let gap = |q: &crate::model::Quality| q.counted.first().copied().flatten().unwrap_or(f64::NAN);
+    let gap = |q: &crate::model::Quality| q.measured.first().copied().flatten().unwrap_or(f64::NAN);
     let rows = [
         row("", "unconstrained", "constrained"),
         row("held-out accuracy", &percent(&before), &percent(&after)),

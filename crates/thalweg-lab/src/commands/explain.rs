@@ -33,8 +33,8 @@ fn words(model: &Model, top: usize) -> String {
     let mut text = format!("minimises {}, subject to {constraints}\n", t.minimize);
     text += &format!("trained on {}, seed {}; answers '{yes}' for a score above 0, else '{no}'\n", t.file, t.seed);
     if !t.subject_to.is_empty() {
-        let kept = "feasible; every constraint is satisfied on the training rows\n";
-        text += if model.measured.feasible { kept } else { "infeasible; a constraint is violated on the training rows\n" };
+        let satisfied = "feasible; every constraint is satisfied on the training rows\n";
+        text += if model.measured.feasible { satisfied } else { "infeasible; a constraint is violated on the training rows\n" };
     }
 
     let mut order: Vec<_> = model.weights.iter().collect();

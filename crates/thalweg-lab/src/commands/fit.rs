@@ -284,7 +284,7 @@ fn table(trained: &Trained) -> String {
     let objective = trained.model.training.minimize.clone();
     rows.push([objective, "".into(), plain(m.training.objective), held(&|q| Some(q.objective), plain), "".into()]);
     for row in of_fit::bounds(&trained.model) {
-        let verdict = row.kept.map_or("", |kept| if kept { "satisfied" } else { "violated" });
+        let verdict = row.satisfied.map_or("", |satisfied| if satisfied { "satisfied" } else { "violated" });
         let held = row.held_out.map_or(String::new(), plain);
         rows.push([row.name, plain(row.bound), plain(row.value), held, verdict.into()]);
     }

@@ -206,7 +206,7 @@ struct Summary<'a> {
 /// Plots the held-out accuracy if there is one, else the objective, against the constrained value.
 fn plot(named: &Named, rows: &[Row]) -> Plot {
     let accuracy = rows.iter().any(|row| row.held_out_accuracy.is_some());
-    let counted = rows.iter().any(|row| row.counted.is_some());
+    let measured = rows.iter().any(|row| row.measured.is_some());
     let mark = |row: &Row| {
         let (x, y) = row.place(accuracy)?;
         Some(Mark {
@@ -216,7 +216,7 @@ fn plot(named: &Named, rows: &[Row]) -> Plot {
             title: format!("bound {}: {}", short(row.bound), if row.feasible { "satisfied" } else { &row.ended }),
         })
     };
-    let x_label = match (accuracy, counted) {
+    let x_label = match (accuracy, measured) {
         (_, true) => format!("{}, measured on the training rows", named.constraint),
         (true, false) => format!("{}, training rows", named.constraint),
         (false, false) => named.constraint.clone(),
@@ -234,12 +234,12 @@ fn plot(named: &Named, rows: &[Row]) -> Plot {
 /// Describes the outcome.
 fn words(named: &Named, swept: &Swept, asked: usize, args: &Args) -> String {
     let finished = swept.rows.len();
-    let kept = swept.rows.iter().filter(|row| row.feasible).count();
-    let mut text = match (swept.interrupted, kept == finished) {
+    let feasible = swept.rows.iter().filter(|row| row.feasible).count();
+    let mut text = match (swept.interrupted, feasible == finished) {
         (true, _) if finished == 0 => return "interrupted; no point was finished, nothing was saved\n".into(),
         (true, _) => format!("interrupted; {finished} of {asked} points were finished\n"),
         (false, true) => "feasible; every constraint is satisfied at every point\n".into(),
-        (false, false) => format!("infeasible; {} of {finished} points violate a constraint\n", finished - kept),
+        (false, false) => format!("infeasible; {} of {finished} points violate a constraint\n", finished - feasible),
     };
     text += &format!("{} subject to {} <= bound", named.minimize, named.constraint);
     named.others.iter().for_each(|other| text += &format!(", {other}"));
@@ -267,13 +267,13 @@ fn table(rows: &[Row]) -> String {
     fn percent(value: Option<f64>) -> String {
         value.map_or(String::new(), |v| format!("{:.2}%", 100.0 * v))
     }
-    let counted = rows.iter().any(|row| row.counted.is_some());
+    let measured = rows.iter().any(|row| row.measured.is_some());
     let columns: [Column; 12] = [
         ("bound", |r| short(r.bound)),
         ("objective", |r| plain(r.objective)),
-        (if counted { "surrogate" } else { "value" }, |r| rate(r.value)),
-        ("measured", |r| rate(r.counted)),
-        ("(held out)", |r| rate(r.held_out_counted.or(r.held_out_value))),
+        (if measured { "surrogate" } else { "value" }, |r| rate(r.value)),
+        ("measured", |r| rate(r.measured)),
+        ("(held out)", |r| rate(r.held_out_measured.or(r.held_out_value))),
         ("accuracy", |r| percent(r.accuracy)),
         ("(held out)", |r| percent(r.held_out_accuracy)),
         ("feasible", |r| if r.feasible { "yes".into() } else { "no".into() }),

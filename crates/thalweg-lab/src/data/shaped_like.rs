@@ -147,7 +147,7 @@ impl ShapedLike {
 
     /// Returns the file name in the cache directory.
     fn file_name(&self) -> String {
-        format!("synth-{}-{}x{}-{}.{}", self.like.word(), self.rows(), self.columns(), self.seed, cache::EXTENSION)
+        format!("shaped-like-{}-{}x{}-{}.{}", self.like.word(), self.rows(), self.columns(), self.seed, cache::EXTENSION)
     }
 
     /// Returns the displayed name.
@@ -454,7 +454,7 @@ mod tests {
         let wanted = ShapedLike { columns: Some(1_500), ..stand_in(Like::Url, 60) };
         let (rows, notes) = wanted.load(Some(here.path()), &mut |_| ()).unwrap();
         assert!(notes.is_empty());
-        let file = here.path().join("synth-url-60x1500-3.thw");
+        let file = here.path().join("shaped-like-url-60x1500-3.thw");
         let before = std::fs::metadata(&file).unwrap().modified().unwrap();
         let mut told = false;
         assert_eq!(wanted.load(Some(here.path()), &mut |_| told = true).unwrap().0, rows);

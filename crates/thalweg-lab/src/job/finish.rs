@@ -11,6 +11,7 @@ use super::equip::RunSetup;
 use super::pose::{Instance, Problem};
 use crate::bilevel::BilevelValue;
 use crate::lenient;
+use crate::metrics::present_name;
 use crate::model::Reference;
 use crate::verdict::Status;
 
@@ -171,7 +172,8 @@ impl Finished {
 
     /// Reads the JSON of the store, including that of older versions.
     pub fn from_json(value: &Value) -> serde_json::Result<Self> {
-        let outcome: Outcome = lenient::read(value)?;
+        let mut outcome: Outcome = lenient::read(value)?;
+        outcome.metrics.iter_mut().for_each(|metric| metric.name = present_name(&metric.name));
         let Rest { problem, problem_notes, bounds, references, bilevel, held_out, certificate } = lenient::read(value)?;
         let status = Status::of(&outcome.ended, outcome.point.feasible);
         Ok(Finished { status, problem, problem_notes, bounds, references, outcome, bilevel, held_out, certificate })

@@ -121,7 +121,7 @@ pub fn pose_loaded(spec: &Spec, file: &Path, options: &Options, loaded: Option<L
     if let Some(named) = spec.bilevel()? {
         return pose_bilevel(spec, &named, file, options);
     }
-    let measured = spec.wanted()?;
+    let measured = spec.metric_kinds()?;
     let loaded = loaded.map_or_else(|| spec.data.load(base_of(file), options), Ok)?;
     let (mut notes, fingerprint) = (loaded.notes.clone(), loaded.fingerprint.clone());
     let data_name = catalogue::called(&spec.data.called(), loaded.stand_in.as_deref());

@@ -12,7 +12,7 @@ pub struct Summary {
     /// Largest constraint value; minus infinity without constraints.
     pub violation: f64,
     /// Whether every constraint is satisfied.
-    pub kept: bool,
+    pub feasible: bool,
 }
 
 /// Returns the values of a run at that iterate; `None` if the run has no recorded iterate.
@@ -21,26 +21,27 @@ pub fn summarise(curves: &[Curve], tune: &Tune) -> Option<Summary> {
     let last = last_within(curves, &tune.after)?;
     let (objective, violation, feasible) = (column("objective")?, column("violation")?, column("feasible")?);
     let at = |numbers: &[f64], i: usize| numbers.get(i).copied().unwrap_or(f64::NAN);
-    let kept = |i: usize| match tune.feasible {
+    let feasible = |i: usize| match tune.feasible {
         FeasibilityRule::Required(false) => true,
         FeasibilityRule::Required(true) => at(feasible, i) == 1.0,
         FeasibilityRule::Within(most) => at(violation, i) <= most,
     };
     let number = |v: f64| if v.is_nan() { f64::INFINITY } else { v };
     Some(match tune.by {
-        By::Objective => Summary { value: number(at(objective, last)), violation: at(violation, last), kept: kept(last) },
-        By::Violation => Summary { value: number(at(violation, last)), violation: at(violation, last), kept: kept(last) },
+        By::Objective => Summary { value: number(at(objective, last)), violation: at(violation, last), feasible: feasible(last) },
+        By::Violation => Summary { value: number(at(violation, last)), violation: at(violation, last), feasible: feasible(last) },
         By::Validation => {
             let accuracy = curves.iter().find(|c| c.name == "validation accuracy" && c.role == "gauge");
             let value = accuracy.map_or(f64::INFINITY, |c| number(-at(&c.numbers, last)));
-            Summary { value, violation: at(violation, last), kept: kept(last) }
+            Summary { value, violation: at(violation, last), feasible: feasible(last) }
         }
         By::BestFeasible => {
-            let best =
-                (0..=last).filter(|&i| kept(i)).min_by(|&a, &b| number(at(objective, a)).total_cmp(&number(at(objective, b))));
+            let best = (0..=last)
+                .filter(|&i| feasible(i))
+                .min_by(|&a, &b| number(at(objective, a)).total_cmp(&number(at(objective, b))));
             let shown = best.unwrap_or(last);
             let value = best.map_or(f64::INFINITY, |i| number(at(objective, i)));
-            Summary { value, violation: at(violation, shown), kept: best.is_some() }
+            Summary { value, violation: at(violation, shown), feasible: best.is_some() }
         }
     })
 }
@@ -64,10 +65,10 @@ pub fn choose(cells: &[Vec<Option<Summary>>]) -> (usize, Option<&'static str>) {
     let whole = |c: &usize| !cells[*c].is_empty() && cells[*c].iter().all(Option::is_some);
     let of = |c: usize, get: fn(&Summary) -> f64| median(cells[c].iter().flatten().map(get).collect());
     // A cell qualifies if at least half of its seeds do.
-    let kept = |c: &usize| 2 * cells[*c].iter().flatten().filter(|s| s.kept).count() >= cells[*c].len();
+    let feasible = |c: &usize| 2 * cells[*c].iter().flatten().filter(|s| s.feasible).count() >= cells[*c].len();
     let best = |among: Vec<usize>, get: fn(&Summary) -> f64| among.into_iter().min_by(|&a, &b| of(a, get).total_cmp(&of(b, get)));
     let finished: Vec<usize> = (0..cells.len()).filter(whole).collect();
-    let competing: Vec<usize> = finished.iter().copied().filter(kept).collect();
+    let competing: Vec<usize> = finished.iter().copied().filter(feasible).collect();
     if let Some(c) = best(competing, |s| s.value) {
         return (c, None);
     }
@@ -116,14 +117,14 @@ mod tests {
     fn a_run_is_looked_at_where_the_spec_says() {
         let c = curves(&[(5.0, 1.0, 0.0), (4.0, -1.0, 1.0), (3.0, 0.01, 0.0), (4.5, -1.0, 1.0)]);
         let seen = |text: &str| summarise(&c, &tune(text)).unwrap();
-        assert_eq!(seen(""), Summary { value: 4.5, violation: -1.0, kept: true });
-        assert_eq!(seen("after = { iterations = 29 }"), Summary { value: 3.0, violation: 0.01, kept: false });
-        assert_eq!(seen("after = { passes = 2.0 }\nfeasible = 0.5"), Summary { value: 4.0, violation: -1.0, kept: true });
-        assert!(seen("after = { seconds = 0.25 }\nfeasible = 0.02").kept);
+        assert_eq!(seen(""), Summary { value: 4.5, violation: -1.0, feasible: true });
+        assert_eq!(seen("after = { iterations = 29 }"), Summary { value: 3.0, violation: 0.01, feasible: false });
+        assert_eq!(seen("after = { passes = 2.0 }\nfeasible = 0.5"), Summary { value: 4.0, violation: -1.0, feasible: true });
+        assert!(seen("after = { seconds = 0.25 }\nfeasible = 0.02").feasible);
         assert_eq!(seen("by = 'best-feasible'").value, 4.0);
         assert_eq!(
             seen("by = 'best-feasible'\nafter = { iterations = 5 }"),
-            Summary { value: f64::INFINITY, violation: 1.0, kept: false }
+            Summary { value: f64::INFINITY, violation: 1.0, feasible: false }
         );
         assert_eq!(seen("by = 'violation'\nfeasible = false\nafter = { iterations = 20 }").value, 0.01);
         assert_eq!(summarise(&curves(&[]), &tune("")), None);
@@ -147,9 +148,12 @@ mod tests {
             all
         };
         let seen = |numbers: &[f64], text: &str| summarise(&with(numbers), &tune(&format!("by = 'validation'\n{text}"))).unwrap();
-        assert_eq!(seen(&[0.5, 0.9, 0.75], ""), Summary { value: -0.75, violation: -0.5, kept: true });
+        assert_eq!(seen(&[0.5, 0.9, 0.75], ""), Summary { value: -0.75, violation: -0.5, feasible: true });
         assert_eq!(seen(&[0.5, 0.9, 0.75], "after = { iterations = 10 }").value, -0.9);
-        assert_eq!(seen(&[0.5, 0.9, 0.75], "after = { iterations = 0 }"), Summary { value: -0.5, violation: 1.0, kept: false });
+        assert_eq!(
+            seen(&[0.5, 0.9, 0.75], "after = { iterations = 0 }"),
+            Summary { value: -0.5, violation: 1.0, feasible: false }
+        );
         assert_eq!(seen(&[0.5, 0.9, f64::NAN], "").value, f64::INFINITY);
         let without = summarise(&curves(&rows), &tune("by = 'validation'")).unwrap();
         assert_eq!(without.value, f64::INFINITY);
@@ -160,7 +164,7 @@ mod tests {
 
     #[test]
     fn the_smallest_median_among_those_that_keep_the_constraints() {
-        let seen = |value, kept| Some(Summary { value, violation: if kept { -1.0 } else { value }, kept });
+        let seen = |value, feasible| Some(Summary { value, violation: if feasible { -1.0 } else { value }, feasible });
         let cells = vec![
             vec![seen(1.0, false), seen(1.0, false), seen(1.0, true)],
             vec![seen(3.0, true), seen(9.0, true), seen(4.0, false)],

@@ -9,6 +9,7 @@ use thalweg::assess::Measures;
 
 use super::grid::GridRun;
 use crate::Result;
+use crate::metrics::former_name;
 
 /// Version of the results. Increased when terms, domains or reference values change the results of every solver.
 const RESULTS: u32 = 2;
@@ -55,7 +56,7 @@ pub fn problem_key(run: &GridRun, data: &str, file: &Path) -> String {
         "data": table,
         "problem": plain(problem),
         // Measured terms may need reference values of their own.
-        "measure": plain(run.table.get("measure")),
+        "measure": with_old_metrics(plain(run.table.get("measure"))),
         "start": start.map(|bytes| hex(&Sha256::digest(bytes))),
         "seed": run.spec.data.depends_on_seed().then_some(run.seed),
     }))
@@ -70,6 +71,15 @@ fn with_old_names(table: Value) -> Value {
     };
     match table {
         Value::Object(map) => map.into_iter().map(|(key, value)| (old(key), value)).collect(),
+        other => other,
+    }
+}
+
+/// Renames the metrics of the list `measure` to their former names, for the same reason.
+fn with_old_metrics(list: Value) -> Value {
+    match list {
+        Value::Array(names) => names.into_iter().map(with_old_metrics).collect(),
+        Value::String(name) => former_name(&name).into(),
         other => other,
     }
 }

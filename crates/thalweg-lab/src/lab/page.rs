@@ -311,12 +311,12 @@ fn overall(standings: &[Standing], solvers: &[String], every: &str) -> Vec<Strin
     let mut always: Vec<&str> = vec![];
     let mut sometimes = vec![];
     for solver in solvers {
-        let kept = standings.iter().filter(|s| s.ranked.iter().any(|r| r.1 == solver)).count();
-        let ran = kept + standings.iter().filter(|s| s.missed.contains(&solver.as_str())).count();
-        if ran > 0 && kept == ran {
+        let ranked = standings.iter().filter(|s| s.ranked.iter().any(|r| r.1 == solver)).count();
+        let ran = ranked + standings.iter().filter(|s| s.missed.contains(&solver.as_str())).count();
+        if ran > 0 && ranked == ran {
             always.push(solver);
         } else if ran > 0 {
-            sometimes.push(format!("{solver} on {kept} of {ran}"));
+            sometimes.push(format!("{solver} on {ranked} of {ran}"));
         }
     }
     if !always.is_empty() {

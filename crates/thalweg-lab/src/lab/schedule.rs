@@ -160,13 +160,13 @@ pub fn run(experiment: &Experiment, store: Store, how: &RunOptions, watch: &dyn 
     let later = |cells: usize| if certificates { cells } else { 0 };
     let mut plan = scheduler.tasks(jobs)?;
     let expected = {
-        let kept = if experiment.tune.is_some() { experiment.groups().len() * experiment.seeds.len() } else { plan.len() };
+        let selected = if experiment.tune.is_some() { experiment.groups().len() * experiment.seeds.len() } else { plan.len() };
         let further = {
             let others = experiment.seeds.len() - experiment.tuning_seeds()?.len();
             let of = |[_, _, s]: &[usize; 3]| if experiment.tries(*s) { experiment.seeds.len() } else { others };
             experiment.groups().iter().map(of).sum::<usize>()
         };
-        plan.iter().filter(|task| wanted(&task.grid_run)).count() + if how.only.is_none() { further + later(kept) } else { 0 }
+        plan.iter().filter(|task| wanted(&task.grid_run)).count() + if how.only.is_none() { further + later(selected) } else { 0 }
     };
     watch.planned(expected);
     scheduler.describe(&plan, &[])?;
@@ -249,7 +249,7 @@ impl Scheduler<'_> {
     fn certificate_tasks(&self, plan: &[Task], choices: &[Choice]) -> Result<Vec<Task>> {
         let Some(Certified { points, how }) = self.experiment.certified else { return Ok(vec![]) };
         let mut tasks = vec![];
-        for task in plan.iter().filter(|task| kept(self.experiment, choices, &task.grid_run)) {
+        for task in plan.iter().filter(|task| selected(self.experiment, choices, &task.grid_run)) {
             let finished = lock(&self.store).run(&task.run)?;
             if finished.is_none_or(|run| run.status.is_failure()) {
                 continue;
@@ -299,7 +299,7 @@ impl Scheduler<'_> {
             solver: e.solvers[task.grid_run.solver].label.clone(),
             cell: e.cell(&task.grid_run),
             seed: task.grid_run.seed,
-            tuned: kept(e, choices, &task.grid_run),
+            tuned: selected(e, choices, &task.grid_run),
         };
         let panels = e.data.iter().flat_map(|d| e.problems.iter().map(|p| (d.label.clone(), p.label.clone())));
         let note = |choice: &Choice| {
@@ -339,24 +339,24 @@ impl Scheduler<'_> {
         }
         // Tasks are taken from the end of the list.
         let pending: Mutex<Vec<&Task>> = Mutex::new(tasks.into_iter().rev().collect());
-        let counted = Mutex::new(std::mem::take(done));
+        let progress = Mutex::new(std::mem::take(done));
         std::thread::scope(|scope| {
             for worker in 0..self.how.jobs {
-                let (pending, counted) = (&pending, &counted);
-                scope.spawn(move || self.worker(worker, pending, counted));
+                let (pending, progress) = (&pending, &progress);
+                scope.spawn(move || self.worker(worker, pending, progress));
             }
         });
-        *done = counted.into_inner().unwrap_or_else(PoisonError::into_inner);
+        *done = progress.into_inner().unwrap_or_else(PoisonError::into_inner);
         done.interrupted = self.how.interrupt.load(Ordering::Relaxed);
         lock(&self.broken).take().map_or(Ok(()), Err)
     }
 
-    fn worker(&self, worker: usize, pending: &Mutex<Vec<&Task>>, counted: &Mutex<Progress>) {
+    fn worker(&self, worker: usize, pending: &Mutex<Vec<&Task>>, progress: &Mutex<Progress>) {
         loop {
             if self.how.interrupt.load(Ordering::Relaxed) || lock(&self.broken).is_some() {
                 return;
             }
-            let (mine, left) = match self.next(pending, counted) {
+            let (mine, left) = match self.next(pending, progress) {
                 Ok(next) => next,
                 Err(e) => return self.give_up(e),
             };
@@ -370,7 +370,7 @@ impl Scheduler<'_> {
                     self.watch.started(worker, &task.name);
                     match self.execute(worker, task) {
                         Ok(Some(words)) => {
-                            lock(counted).worked += 1;
+                            lock(progress).worked += 1;
                             self.watch.finished(Some(worker), &task.name, &words);
                         }
                         // Interrupted: the checkpoint stays and the job can be claimed again.
@@ -392,7 +392,7 @@ impl Scheduler<'_> {
     }
 
     /// Claims the next available task, and returns how many are left. Finished tasks are removed from the list.
-    fn next<'t>(&self, pending: &Mutex<Vec<&'t Task>>, counted: &Mutex<Progress>) -> Result<(Option<&'t Task>, usize)> {
+    fn next<'t>(&self, pending: &Mutex<Vec<&'t Task>>, progress: &Mutex<Progress>) -> Result<(Option<&'t Task>, usize)> {
         let mut pending = lock(pending);
         let mut i = pending.len();
         while i > 0 {
@@ -404,7 +404,7 @@ impl Scheduler<'_> {
                     let task = pending.remove(i);
                     // A process that was killed after it had stored the result has left its checkpoint.
                     self.remove_checkpoint(task);
-                    lock(counted).found += 1;
+                    lock(progress).found += 1;
                     self.watch.finished(None, &task.name, "found in the store");
                     self.forget_problem(&task.problem);
                 }
@@ -445,7 +445,7 @@ impl Scheduler<'_> {
 }
 
 /// Returns whether the runs of a cell count for its solver.
-fn kept(experiment: &Experiment, choices: &[Choice], job: &GridRun) -> bool {
+fn selected(experiment: &Experiment, choices: &[Choice], job: &GridRun) -> bool {
     let chosen = |c: &Choice| c.group == [job.data, job.problem, job.solver] && c.cell == job.cell && !job.trial;
     experiment.tune.is_none() || choices.iter().any(chosen)
 }
@@ -470,14 +470,14 @@ fn in_words(tune: &Tune) -> String {
     ];
     let limits: Vec<String> = limits.into_iter().flatten().collect();
     let after = if limits.is_empty() { "at the end".into() } else { format!("after {}", limits.join(" and ")) };
-    let kept = format!("For each solver and data set, the cell with {what} {after} was chosen{among}");
+    let selected = format!("For each solver and data set, the cell with {what} {after} was chosen{among}");
     match &tune.budget {
-        None => format!("{kept}."),
+        None => format!("{selected}."),
         Some(budget) => {
             let limits: Vec<String> = budget.iter().map(|(key, limit)| format!("{} {key}", short(limit))).collect();
             let limits = limits.join(" or ");
             format!(
-                "{kept}. Cells were compared in trial runs of {limits}, without targets and certificates; the chosen cell then ran \
+                "{selected}. Cells were compared in trial runs of {limits}, without targets and certificates; the chosen cell then ran \
                  with the whole budget. Only these runs count."
             )
         }

@@ -14,6 +14,7 @@ use thalweg::learn::Best;
 
 use super::host::Host;
 use crate::job::{Certificates, Finished};
+use crate::metrics::present_name;
 use crate::verdict::Status;
 use crate::{Error, Result};
 
@@ -548,7 +549,9 @@ impl Store {
     /// Reads a curve of a run.
     pub fn curves(&self, run: &str, part: Part) -> Result<Vec<Curve>> {
         let read = |row: &Row| -> rusqlite::Result<Curve> {
-            Ok(Curve { role: row.get(0)?, name: row.get(1)?, numbers: unpack(row.get_ref(2)?.as_blob()?) })
+            let (role, name): (String, String) = (row.get(0)?, row.get(1)?);
+            let name = if role == "gauge" { present_name(&name) } else { name };
+            Ok(Curve { role, name, numbers: unpack(row.get_ref(2)?.as_blob()?) })
         };
         let query = "SELECT role, name, numbers FROM traces WHERE run = ?1 AND part = ?2 ORDER BY position";
         self.rows(query, &[run, part.word()], read)

@@ -146,13 +146,14 @@ fn demo() -> Page {
         let sum: f64 = raw.iter().sum();
         raw.into_iter().map(|v| v / sum).collect::<Vec<f64>>()
     };
-    let row = |name: &str, bound, value, held_out, kept| BoundRow { name: name.to_owned(), bound, value, held_out, kept };
+    let row =
+        |name: &str, bound, value, held_out, satisfied| BoundRow { name: name.to_owned(), bound, value, held_out, satisfied };
     let point = |(i, x): (usize, &f64)| {
         let y = 0.851 - 0.004 / (x + 0.02);
         TradeoffPoint {
             x: *x,
             y,
-            kept: i > 0,
+            feasible: i > 0,
             facts: owned(&[("bound", &x.to_string()), ("held-out accuracy", &format!("{y:.4}"))]),
         }
     };
@@ -168,7 +169,7 @@ fn demo() -> Page {
         sections: vec![
             Section::Experiment(experiment()),
             Section::Bounds(Bounds {
-                title: "Are the bounds kept?".to_owned(),
+                title: "Are the bounds satisfied?".to_owned(),
                 constraints: vec![
                     row("demographic parity, sex = female against sex = male", 0.02, 0.0191, Some(0.0232), Some(true)),
                     row("equal opportunity", 0.05, 0.0712, Some(0.0660), Some(false)),

@@ -150,7 +150,7 @@ pub struct BoundRow {
     /// Value on held-out rows.
     pub held_out: Option<f64>,
     /// Whether the bound is satisfied; `None` if this row is not enforced.
-    pub kept: Option<bool>,
+    pub satisfied: Option<bool>,
 }
 
 /// Rates by group.
@@ -211,7 +211,7 @@ pub struct TradeoffPoint {
     /// Vertical coordinate.
     pub y: f64,
     /// Whether every bound is satisfied.
-    pub kept: bool,
+    pub feasible: bool,
     /// Names and values of its facts.
     pub facts: Vec<(String, String)>,
 }

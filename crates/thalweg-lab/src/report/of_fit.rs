@@ -55,30 +55,30 @@ pub fn bounds(model: &Model) -> Vec<BoundRow> {
         // Held-out rows are measured with the requested temperature.
         let held = m.held_out.as_ref();
         let smooth = held.and_then(|q| q.constraints.get(j).copied()).filter(|_| c.measured.is_none() || c.sharpened == 1.0);
-        let Some(counted) = c.measured else {
+        let Some(measured) = c.measured else {
             rows.push(BoundRow {
                 name: c.name.clone(),
                 bound: c.bound,
                 value: c.surrogate,
                 held_out: smooth,
-                kept: Some(c.kept),
+                satisfied: Some(c.satisfied),
             });
             continue;
         };
-        let enforced = |side| (model.training.enforce == side).then_some(c.kept);
+        let enforced = |side| (model.training.enforce == side).then_some(c.satisfied);
         rows.push(BoundRow {
             name: format!("{}, measured", c.name),
             bound: c.bound,
-            value: counted,
-            held_out: held.and_then(|q| q.counted.get(j).copied().flatten()),
-            kept: enforced(Enforce::Measured),
+            value: measured,
+            held_out: held.and_then(|q| q.measured.get(j).copied().flatten()),
+            satisfied: enforced(Enforce::Measured),
         });
         rows.push(BoundRow {
             name: format!("{}, surrogate", c.name),
             bound: c.surrogate_bound,
             value: c.surrogate,
             held_out: smooth,
-            kept: enforced(Enforce::Surrogate),
+            satisfied: enforced(Enforce::Surrogate),
         });
     }
     rows
@@ -100,10 +100,10 @@ fn lead(model: &Model) -> String {
             thousands(m.training.rows)
         ),
     };
-    let rows: Vec<BoundRow> = bounds(model).into_iter().filter(|row| row.kept.is_some()).collect();
+    let rows: Vec<BoundRow> = bounds(model).into_iter().filter(|row| row.satisfied.is_some()).collect();
     if rows.len() > LISTED {
-        let kept = rows.iter().filter(|row| row.kept == Some(true)).count();
-        return format!("{text} {kept} of {} constraints are satisfied.", rows.len());
+        let satisfied = rows.iter().filter(|row| row.satisfied == Some(true)).count();
+        return format!("{text} {satisfied} of {} constraints are satisfied.", rows.len());
     }
     for row in rows {
         let held = row.held_out.map_or(String::new(), |v| format!(", {v:.4} on held-out rows"));

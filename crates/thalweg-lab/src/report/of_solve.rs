@@ -122,7 +122,7 @@ fn bounds(solved: &Solved) -> Vec<BoundRow> {
         bound,
         value: c.value + bound,
         held_out: solved.finished.held_out.as_ref().and_then(|p| p.constraints.get(c.index)).map(|held| held.value + bound),
-        kept: Some(c.satisfied),
+        satisfied: Some(c.satisfied),
     })
     .collect()
 }

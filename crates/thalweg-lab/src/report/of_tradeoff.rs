@@ -30,7 +30,7 @@ pub fn page(sweep: &Sweep, plot: &Plot) -> Page {
     let rows = &sweep.swept.rows;
     let points = rows.iter().filter_map(|row| {
         let (x, y) = row.place(plot.percent)?;
-        Some(TradeoffPoint { x, y, kept: row.feasible, facts: facts(row, sweep.minimize) })
+        Some(TradeoffPoint { x, y, feasible: row.feasible, facts: facts(row, sweep.minimize) })
     });
     let tradeoff = Tradeoff {
         title: "What the bound costs".into(),
@@ -56,7 +56,7 @@ pub fn page(sweep: &Sweep, plot: &Plot) -> Page {
         let cells = [
             Some(if row.feasible { "satisfied".to_string() } else { format!("violated, {}", row.ended) }),
             row.accuracy.map(|v| format!("accuracy {}{}", percent(v), held(row.held_out_accuracy.map(percent)))),
-            row.seen().map(|v| format!("value {}{}", short(v), held(row.held_out_counted.or(row.held_out_value).map(short)))),
+            row.seen().map(|v| format!("value {}{}", short(v), held(row.held_out_measured.or(row.held_out_value).map(short)))),
             row.objective.map(|v| format!("objective {}{}", short(v), held(row.held_out_objective.map(short)))),
             Some(format!("{:.0} passes", row.passes)),
         ];
@@ -76,17 +76,17 @@ pub fn page(sweep: &Sweep, plot: &Plot) -> Page {
 
 fn lead(sweep: &Sweep, plot: &Plot) -> String {
     let rows = &sweep.swept.rows;
-    let kept: Vec<&Row> = rows.iter().filter(|row| row.feasible).collect();
-    let mut text = if kept.len() == rows.len() {
+    let feasible: Vec<&Row> = rows.iter().filter(|row| row.feasible).collect();
+    let mut text = if feasible.len() == rows.len() {
         format!("Every constraint is satisfied at all {} points.", rows.len())
     } else {
-        format!("{} of {} points satisfy every constraint.", kept.len(), rows.len())
+        format!("{} of {} points satisfy every constraint.", feasible.len(), rows.len())
     };
     let shown = |v: f64| if plot.percent { percent(v) } else { short(v) };
     // Rows are ordered from loosest to tightest.
-    if let (Some(loose), Some(tight)) = (kept.first(), kept.last())
+    if let (Some(loose), Some(tight)) = (feasible.first(), feasible.last())
         && let (Some((_, from)), Some((_, to))) = (loose.place(plot.percent), tight.place(plot.percent))
-        && kept.len() > 1
+        && feasible.len() > 1
     {
         let (a, b) = (short(loose.bound), short(tight.bound));
         let what = &plot.y_label;
@@ -116,10 +116,10 @@ fn alerts(sweep: &Sweep) -> Vec<String> {
 /// Lists the facts about a point, the bound first.
 fn facts(row: &Row, minimize: &str) -> Vec<(String, String)> {
     let optional = [
-        ("surrogate", row.value.filter(|_| row.counted.is_some()).map(short)),
-        ("measured", row.counted.map(short)),
-        ("value", row.value.filter(|_| row.counted.is_none()).map(short)),
-        ("on held-out rows", row.held_out_counted.or(row.held_out_value).map(short)),
+        ("surrogate", row.value.filter(|_| row.measured.is_some()).map(short)),
+        ("measured", row.measured.map(short)),
+        ("value", row.value.filter(|_| row.measured.is_none()).map(short)),
+        ("on held-out rows", row.held_out_measured.or(row.held_out_value).map(short)),
         ("accuracy", row.accuracy.map(percent)),
         ("accuracy on held-out rows", row.held_out_accuracy.map(percent)),
         ("objective on held-out rows", row.held_out_objective.map(short)),

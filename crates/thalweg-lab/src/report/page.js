@@ -457,17 +457,17 @@ function results(e, all, level) {
 function resultOf(runs, level) {
   const objectives = ascending(runs.map(r => r.objective)), certificates = runs.map(r => r.certificate).filter(Boolean);
   const cost = i => median(runs.map(r => r.reached[level] ? r.reached[level][i] : Infinity));
-  const failed = runs.filter(r => r.failed), kept = runs.filter(r => r.feasible).length;
+  const failed = runs.filter(r => r.failed), feasible = runs.filter(r => r.feasible).length;
   const { panel, solver, cell } = runs[0];
   return {
-    panel, solver, cell, runs: runs.length, failed, kept,
+    panel, solver, cell, runs: runs.length, failed, feasible,
     objective: quantile(objectives, 0.5), quartiles: objectives.length > 1 ? [0.25, 0.75].map(q => quantile(objectives, q)) : null,
     violation: max(...finite(runs.map(r => r.violation))), least: median(runs.map(r => r.least ?? Infinity)),
     passes: cost(0), seconds: cost(1), reached: runs.filter(r => r.reached[level]).length,
     certificate: certificates.length ? [0, 1].map(i => median(certificates.map(c => c[i]))) : null,
     time: median(runs.map(r => r.seconds)), iterations: median(runs.map(r => r.iterations)),
     notes: [...new Set(runs.flatMap(r => r.notes))],
-    trusted: kept === runs.length && !failed.length && objectives.length > 0, best: new Set(),
+    trusted: feasible === runs.length && !failed.length && objectives.length > 0, best: new Set(),
   };
 }
 
@@ -496,7 +496,7 @@ function tableColumns(e, rows, level) {
     { key: 'solver', title: 'Solver', text: 'name', of: r => r.solver, show: r => [r.solver] },
     { key: 'objective', title: 'Objective', of: r => r.objective, show: r => [[r.objective], r.quartiles || []].map(v => v.map(formats[r.panel]).join(' … ')) },
     { key: 'violation', title: 'Largest violation', of: r => r.violation, show: r => [known(r.violation) ? r.violation.toExponential(1) : '–'] },
-    { key: 'feasible', title: 'Feasible', of: r => r.kept / r.runs, show: r => [`${r.kept === r.runs ? '✓' : '✗'} ${r.kept}/${r.runs}`] },
+    { key: 'feasible', title: 'Feasible', of: r => r.feasible / r.runs, show: r => [`${r.feasible === r.runs ? '✓' : '✗'} ${r.feasible}/${r.runs}`] },
     { key: 'least', title: 'Best feasible', of: r => r.least, show: r => [known(r.least) ? formats[r.panel](r.least) : 'none'] },
     { key: 'passes', title: 'Passes' + within, of: r => r.passes, show: cost('passes') },
     { key: 'seconds', title: 'Seconds' + within, of: r => r.seconds, show: cost('seconds') },
@@ -740,7 +740,7 @@ function experiment(e) {
     const fresh = !before || before.panel !== row.panel;
     const cells = columns.map(c => {
       const [main, ...small] = c.show(row), best = row.best.has(c.key), td = h('td', { 'data-key': c.key, 'data-best': best ? '' : undefined });
-      td.className = [c.text ? 'text ' + c.text : '', c.key === 'panel' && !fresh ? 'repeat' : '', c.key === 'feasible' && row.kept < row.runs ? 'bad' : ''].join(' ').trim();
+      td.className = [c.text ? 'text ' + c.text : '', c.key === 'panel' && !fresh ? 'repeat' : '', c.key === 'feasible' && row.feasible < row.runs ? 'bad' : ''].join(' ').trim();
       td.append(best ? h('b', { title: 'best of this problem' }, '★ ' + main) : main, ...small.filter(Boolean).map(words => h('small', words)));
       if (c.key === 'solver') td.prepend(dot(solvers.indexOf(row.solver)), ' ');
       if (c.key === 'settings') td.append(...failures(row).map(words => h('small.bad', words)), ...row.notes.map(words => h('small', words)));
@@ -838,8 +838,8 @@ function bounds(data) {
     for (const c of data.constraints) {
       const lines = wrap(c.name, Math.floor((width - 120) / 8.8));
       const values = finite([0, c.bound, c.value, c.held_out]), lo = min(...values), hi = max(...values);
-      const x = scale([lo, lo + (hi - lo || 1) * 1.12], false, 1, width - 1), look = c.kept === false ? 's1' : 's0';
-      const [words, tone] = c.kept === null ? ['not enforced', ''] : c.kept ? ['✓ satisfied', 'good'] : ['✗ violated', 'bad'];
+      const x = scale([lo, lo + (hi - lo || 1) * 1.12], false, 1, width - 1), look = c.satisfied === false ? 's1' : 's0';
+      const [words, tone] = c.satisfied === null ? ['not enforced', ''] : c.satisfied ? ['✓ satisfied', 'good'] : ['✗ violated', 'bad'];
       const share = c.bound > 0 ? `, ${about(c.value / c.bound, 3)} of the bound` : '';
       const held = known(c.held_out) ? ` · held-out ${number(c.held_out)}, ${c.held_out > c.bound ? 'above it' : 'within'}` : '';
       const said = wrap(`training ${number(c.value)}${share}${held}`, Math.floor(width / 6.4)), y = top + 18 * lines.length + 17 * said.length + 17;
@@ -857,7 +857,7 @@ function bounds(data) {
     svg.setAttribute('viewBox', `0 0 ${width} ${top}`);
     return [svg];
   };
-  const rows = () => [['constraint', 'bound', 'training', 'held-out', 'satisfied'], ...data.constraints.map(c => [c.name, c.bound, c.value, c.held_out, c.kept])];
+  const rows = () => [['constraint', 'bound', 'training', 'held-out', 'satisfied'], ...data.constraints.map(c => [c.name, c.bound, c.value, c.held_out, c.satisfied])];
   return simple('bounds', data, rows, draw, key([['bar', 'training rows'], ...(data.constraints.some(c => known(c.held_out)) ? [['diamond', 'held-out rows']] : [])]));
 }
 
@@ -934,15 +934,15 @@ function tradeoff(data) {
     const decimals = max(0, ceil(-log10((ticks[1] - ticks[0]) * 100) - 1e-9)) || 0;
     const { svg, box, x, y } = plane(width, Math.round(min(360, max(260, width * 0.55))), { range: there.length ? spread(low, high, log) : [0, 1], log, words: data.x_label },
       { range, ticks, words: data.y_label, show: data.percent ? v => percent(v, decimals) : undefined }, named('tradeoff', data.title));
-    const kept = there.filter(p => p.kept).map(p => `${round(x(p.x))} ${round(y(p.y))}`);
-    if (kept.length) svg.append(path('curve s0', 'M' + kept.join('L')));
-    svg.append(...there.map(p => mark(0, x(p.x), y(p.y), !p.kept, 5)));
+    const feasible = there.filter(p => p.feasible).map(p => `${round(x(p.x))} ${round(y(p.y))}`);
+    if (feasible.length) svg.append(path('curve s0', 'M' + feasible.join('L')));
+    svg.append(...there.map(p => mark(0, x(p.x), y(p.y), !p.feasible, 5)));
     const nearest = k => there.reduce((best, p) => abs(x(p.x) - box.left - k) < abs(x(best.x) - box.left - k) ? p : best);
     const lines = names.map(name => ({ name, at: k => [fact(nearest(k), name)] }));
-    return [svg, plot => { if (there.length) hover(plot, svg, box, k => nearest(k).kept ? '✓ every bound kept' : '✗ a bound is missed', lines, k => Math.round(x(nearest(k).x) - box.left)); }];
+    return [svg, plot => { if (there.length) hover(plot, svg, box, k => nearest(k).feasible ? '✓ every constraint satisfied' : '✗ a constraint is violated', lines, k => Math.round(x(nearest(k).x) - box.left)); }];
   };
-  const rows = () => [[data.x_label, data.y_label, 'kept', ...names], ...data.points.map(p => [p.x, p.y, p.kept, ...names.map(n => fact(p, n))])];
-  return simple('tradeoff', data, rows, draw, key([['filled', 'every bound kept'], ['hollow', 'a bound is missed']]));
+  const rows = () => [[data.x_label, data.y_label, 'feasible', ...names], ...data.points.map(p => [p.x, p.y, p.feasible, ...names.map(n => fact(p, n))])];
+  return simple('tradeoff', data, rows, draw, key([['filled', 'every constraint satisfied'], ['hollow', 'a constraint is violated']]));
 }
 
 // ---- facts, and all together ----

@@ -17,7 +17,7 @@ use toml::Value;
 
 use self::messages::{deserialise, sentence, solver_line};
 use crate::bilevel;
-use crate::metrics::Wanted;
+use crate::metrics::MetricKind;
 use crate::{Error, Result};
 
 pub(crate) use self::data::Divided;
@@ -81,11 +81,11 @@ impl Spec {
         self.data.equal_groups()?;
         // A named set may have groups; if it has not, its own rows will tell.
         let grouped = self.data.name.is_some() || self.data.group.is_some();
-        let wanted = self.wanted()?;
+        let metric_kinds = self.metric_kinds()?;
         self.data.kernel()?;
         self.problem.family()?;
-        let mut builder = self.problem.terms(&wanted)?.on_sample(grouped)?;
-        for sum in wanted.iter().filter_map(Wanted::bounded) {
+        let mut builder = self.problem.terms(&metric_kinds)?.on_sample(grouped)?;
+        for sum in metric_kinds.iter().filter_map(MetricKind::bounded) {
             builder = builder.subject_to(sum);
         }
         Ok(builder.check()?)
@@ -136,8 +136,8 @@ impl Spec {
     }
 
     /// Returns the metrics named in `measure`.
-    pub(crate) fn wanted(&self) -> Result<Vec<Wanted>> {
-        Wanted::read(self.measure.as_deref().unwrap_or_default())
+    pub(crate) fn metric_kinds(&self) -> Result<Vec<MetricKind>> {
+        MetricKind::read(self.measure.as_deref().unwrap_or_default())
     }
 
     /// Returns the settings of near-stationarity bounds, whether or not the spec requests them.
@@ -150,9 +150,9 @@ impl Spec {
     pub(crate) fn certificate(&self) -> Result<Measures> {
         let mut measures = Measures::default();
         let refuse = |value: &Value| {
-            let wanted =
+            let expected =
                 "\"none\", \"bounds\", \"switching\", or a table with bounds = { … }, switching = { … } or penalised = { … }";
-            wrong("certificate", value, wanted)
+            wrong("certificate", value, expected)
         };
         let bounds = |given: toml::Table| -> Result<certify::Bounds> {
             // A constraint that is satisfied in the run is satisfied in the certificate.

@@ -12,17 +12,17 @@ use super::messages::{number, wrong};
 use super::read_numbers;
 use super::schema::{Plan, ProblemSpec};
 use crate::job::{Domain, ModelTerms};
-use crate::metrics::Wanted;
+use crate::metrics::MetricKind;
 use crate::{Error, Result};
 
 impl ProblemSpec {
     /// Parses the terms of the model; a family of constraints is none of them. Metrics in `measured` may need the minimiser of
     /// the loss too.
-    pub(crate) fn terms(&self, measured: &[Wanted]) -> Result<ModelTerms> {
+    pub(crate) fn terms(&self, measured: &[MetricKind]) -> Result<ModelTerms> {
         self.check_plan()?;
         let minimize = self.minimize.parse()?;
         let domain = self.domain()?;
-        let needs_erm = self.starts_at_erm() || measured.iter().any(Wanted::needs_erm);
+        let needs_erm = self.starts_at_erm() || measured.iter().any(MetricKind::needs_erm);
         let subject_to = match self.family()? {
             None => self.subject_to.iter().map(|c| c.parse()).collect::<thalweg::Result<_>>()?,
             Some(_) => vec![],

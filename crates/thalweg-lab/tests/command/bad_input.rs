@@ -242,7 +242,7 @@ fn a_broken_spec_is_refused_with_a_sentence() {
         (
             "seed = 1",
             "measure = [\"acuracy\"]",
-            &["measure must be", "got 'acuracy' (did you mean accuracy?)", "accuracy, counted_roc_gap, a sum of terms"],
+            &["measure must be", "got 'acuracy' (did you mean accuracy?)", "accuracy, measured_roc_gap, a sum of terms"],
         ),
         ("seed = 1", "measure = [\"hing\"]", &["term must be", "got 'hing'", "did you mean hinge?", "one of hinge, logistic"]),
         ("seed = 1", "measure = [\"hinge(of = 3)\"]", &["argument of hinge must be", "got 'of'", "one of on"]),

@@ -41,18 +41,18 @@ fn a_model_of_adult_is_measured_anew() {
     near(&found["objective"], &recorded["training"]["objective"]);
     // What training recorded is found again, on the same rows and with the same bounds.
     for (now, then) in found["constraints"].as_array().unwrap().iter().zip(recorded["constraints"].as_array().unwrap()) {
-        assert_eq!((&now["name"], &now["bound"], &now["kept"]), (&then["name"], &then["bound"], &json!(true)));
+        assert_eq!((&now["name"], &now["bound"], &now["satisfied"]), (&then["name"], &then["bound"], &json!(true)));
         assert_eq!((&now["trained_bound"], &now["sharpened"]), (&then["surrogate_bound"], &then["sharpened"]));
         near(&now["value"], &then["surrogate"]);
         match &then["measured"] {
-            Value::Null => assert_eq!((&now["counted"], &now["enforced"]), (&Value::Null, &json!("surrogate"))),
+            Value::Null => assert_eq!((&now["measured"], &now["enforced"]), (&Value::Null, &json!("surrogate"))),
             measured => {
-                near(&now["counted"], measured);
+                near(&now["measured"], measured);
                 assert_eq!(now["enforced"], "measured");
             }
         }
     }
-    assert_eq!((&found["worst"]["name"], &found["worst"]["counted"]), (&json!("demographic_parity"), &json!(true)));
+    assert_eq!((&found["worst"]["name"], &found["worst"]["measured"]), (&json!("demographic_parity"), &json!(true)));
     assert!(found["worst"]["excess"].as_f64().unwrap() <= 0.0);
     let certificate = &found["certificate"];
     let [lower, upper] = ["lower", "upper"].map(|end| certificate[end].as_f64().unwrap());
@@ -90,9 +90,9 @@ fn held_out_rows_get_intervals() {
     let held = &found["held_out"];
     assert_eq!((&held["rows"], &held["confidence"]), (&json!(9_766), &json!(0.95)));
     let gap = &held["constraints"][0];
-    near(&gap["counted"]["value"], &model["measured"]["held_out"]["counted"][0]);
+    near(&gap["measured"]["value"], &model["measured"]["held_out"]["measured"][0]);
     let end = |of: &Value, end: &str| of[end].as_f64().unwrap();
-    for side in [gap, &gap["counted"]] {
+    for side in [gap, &gap["measured"]] {
         assert!(end(side, "low") <= end(side, "value") && end(side, "value") < end(side, "high"), "{side}");
     }
     // Half the weights squared is the same on all rows.
@@ -103,7 +103,7 @@ fn held_out_rows_get_intervals() {
     assert!(end(&surer["held_out"]["constraints"][0], "high") > end(gap, "high"));
     let words = certify(&place, &["--holdout"]).ended(0).out;
     assert!(words.contains("\non 9766 held-out rows, with intervals for new rows at 95% confidence per line:\n"), "{words}");
-    assert!(words.contains("at most") && words.contains(&format!("{:.6}", end(&gap["counted"], "high"))), "{words}");
+    assert!(words.contains("at most") && words.contains(&format!("{:.6}", end(&gap["measured"], "high"))), "{words}");
     // The measured rate has to satisfy the bound; the surrogate, whose bound was moved, gets no verdict.
     let below = words.split_once("at most").unwrap().1;
     let verdicts: Vec<bool> =

@@ -76,7 +76,7 @@ fn adult_keeps_a_gap_of_two_hundredths_and_predicts_well() {
     let outcome = ran.json();
     let measured = &outcome["measured"];
     assert_eq!((&outcome["exit_code"], &measured["feasible"]), (&0.into(), &true.into()));
-    let gap = measured["training"]["counted"][0].as_f64().unwrap();
+    let gap = measured["training"]["measured"][0].as_f64().unwrap();
     assert!(gap <= 0.02, "{gap}");
     let accuracy = measured["held_out"]["accuracy"].as_f64().unwrap();
     assert!(accuracy >= 0.825, "{accuracy}");
@@ -215,6 +215,26 @@ fn an_unconstrained_model_can_be_read_again() {
     assert!(header.starts_with("iteration,objective,violation,") && rows > 5, "{header}");
 }
 
+/// In models of older builds the field `measured` of a set of rows was `counted`, and `satisfied` was `kept`.
+#[test]
+fn a_model_with_the_former_names_of_fields_is_read() {
+    let place = place();
+    fit_people(&place, &["--subject-to", "demographic_parity <= 0.2", "--group", "sex"]).ended(0);
+    let model = place.read("m/model.json");
+    let mut old: Value = serde_json::from_str(&model).unwrap();
+    let rename = |table: &mut Value, from: &str, to: &str| {
+        let table = table.as_object_mut().unwrap();
+        let value = table.remove(from).unwrap();
+        table.insert(to.into(), value);
+    };
+    let measured = &mut old["measured"];
+    rename(&mut measured["constraints"][0], "satisfied", "kept");
+    rename(&mut measured["training"], "measured", "counted");
+    rename(&mut measured["held_out"], "measured", "counted");
+    place.put("old.json", &old.to_string());
+    assert_eq!(Model::read(&place.path("old.json")).unwrap(), Model::read(&place.path("m/model.json")).unwrap());
+}
+
 #[test]
 fn more_than_two_groups_and_two_constraints_at_once() {
     let place = place();
@@ -222,7 +242,7 @@ fn more_than_two_groups_and_two_constraints_at_once() {
     let ran = fit_people(&place, &[&two[..], &["--group", "region", "--json"]].concat()).ended(0);
     let m = &ran.json()["measured"];
     assert_eq!(m["training"]["groups"].as_array().unwrap().len(), 3);
-    assert!(m["training"]["counted"][0].as_f64().unwrap() <= 0.1 + 1e-6 && m["training"]["counted"][1].is_null(), "{m}");
+    assert!(m["training"]["measured"][0].as_f64().unwrap() <= 0.1 + 1e-6 && m["training"]["measured"][1].is_null(), "{m}");
     assert!(m["training"]["constraints"][1].as_f64().unwrap() <= 0.6 + 1e-6, "{m}");
     let text = place.run(&["explain", "m"]).ended(0).out;
     for word in ["north", "south", "east", "positive predictions", "feasible; every constraint is satisfied"] {
@@ -235,7 +255,7 @@ fn more_than_two_groups_and_two_constraints_at_once() {
 
 /// Counted rates are recounted from what `predict` prints; the model without the constraint misses the bound.
 #[test]
-fn rates_of_errors_and_equalised_odds_keep_their_counted_bounds() {
+fn rates_of_errors_and_equalised_odds_satisfy_their_measured_bounds() {
     let place = place();
     let people = people_with(30);
     place.put("people.csv", &people);
@@ -269,15 +289,15 @@ fn rates_of_errors_and_equalised_odds_keep_their_counted_bounds() {
         assert!(free > bound + 0.02, "{term} of the model without it is {free}: the bound would prove nothing");
         let constraint = format!("{term} <= {bound}");
         let outcome = fit_people(&place, &[&all[..], &["--subject-to", &constraint]].concat()).ended(0).json();
-        let counted = outcome["measured"]["training"]["counted"][0].as_f64().unwrap();
+        let measured = outcome["measured"]["training"]["measured"][0].as_f64().unwrap();
         let rate = recount();
         let again = if term == "equalised_odds" { odds(&rate) } else { rate("bad", None) };
-        assert!(counted <= bound + 1e-6 && (counted - again).abs() < 1e-12, "{term}: {counted}, recounted {again}");
+        assert!(measured <= bound + 1e-6 && (measured - again).abs() < 1e-12, "{term}: {measured}, measured again as {again}");
     }
     // The Wasserstein gap has one form alone and no weak-convexity constant.
     let outcome = fit_people(&place, &[&all[..], &["--subject-to", "wasserstein_gap <= 0.2"]].concat()).ended(0).json();
     let measured = &outcome["measured"]["training"];
-    assert!(measured["counted"][0].is_null() && measured["constraints"][0].as_f64().unwrap() <= 0.2 + 1e-6, "{measured}");
+    assert!(measured["measured"][0].is_null() && measured["constraints"][0].as_f64().unwrap() <= 0.2 + 1e-6, "{measured}");
     assert_eq!(outcome["training"]["solver"], "ssg");
     let ran = fit_people(&place, &[&all[..], &["--subject-to", "wasserstein_gap <= 0.2", "--solver", "bundle"]].concat());
     assert!(ran.code == Some(2) && ran.err.contains("no known weak-convexity constant"), "{ran:?}");
@@ -460,7 +480,7 @@ fn settings_reach_the_solver() {
 }
 
 #[test]
-fn the_smooth_form_can_be_enforced_in_place_of_the_counted_rate() {
+fn the_surrogate_can_be_enforced_instead_of_the_measured_rate() {
     let place = place();
     let constraint = ["--group", "sex", "--subject-to", "demographic_parity <= 0.05"];
     let ran = fit_people(&place, &[&constraint[..], &["--enforce", "surrogate", "--json"]].concat()).ended(0).json();

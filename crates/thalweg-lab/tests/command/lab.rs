@@ -794,9 +794,9 @@ fn the_experiment_of_neyman_and_pearson_runs_in_its_quick_form() {
         assert_eq!(run["status"], "feasible", "{run}");
         // A negative row with a score above 0 costs more than log 2, or more than 1.
         let price = if problem.contains("logistic") { std::f64::consts::LN_2 } else { 1.0 };
-        let rate = gauge("counted(false_positive_rate)");
+        let rate = gauge("measured(false_positive_rate)");
         assert!(rate <= bound / price && rate > 0.0, "{problem}: {rate}");
-        assert!(gauge("held-out counted(false_positive_rate)") < 1.5 * bound / price, "{problem}");
+        assert!(gauge("held-out measured(false_positive_rate)") < 1.5 * bound / price, "{problem}");
         losses.push(run["objective"].as_f64().unwrap());
     }
     // A looser bound costs the positives less, for either loss.
@@ -1029,6 +1029,36 @@ fn a_store_of_an_older_build_is_read_and_its_runs_are_found_again() {
     assert!(place.read("report.html").contains("values alone"));
     let shown = place.run(&["lab", "show", &find("bounded", "SSG").0.member.run]).ended(0).out;
     assert!(shown.contains("the proximal point of the returned point is between"), "{shown}");
+}
+
+/// The store `tests/fixtures/old-metrics.sql` was written when measured rates were called `counted`.
+#[test]
+fn metrics_of_an_older_store_have_their_present_names() {
+    let place = Place::new();
+    place.put("rows.svm", &OLD_ROWS.replace("0.75 2:0.25", "0.75").replace(" 2:-0.5", ""));
+    let spec = "name = 'metrics'\nmeasure = ['measured(false_positive_rate)', 'measured_roc_gap']\n[data]\nfile = 'rows.svm'\n\
+                group = 2\nsplit = 'shared'\ntest_fraction = 0.5\n[problem]\nminimize = 'logistic'\n[solver]\nname = 'ssg'\n\
+                eta = 0.5\n[budget]\niterations = 10\n[record]\nevery = 5\n";
+    place.put("metrics.toml", spec);
+    let dump = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/old-metrics.sql");
+    let connection = Connection::open(place.path("thalweg.sqlite")).unwrap();
+    connection.execute_batch(&std::fs::read_to_string(dump).unwrap()).unwrap();
+    drop(connection);
+    let ran = place.run(&["lab", "run", "metrics.toml", "--quiet", "--json"]).json();
+    assert_eq!((ran["worked"].as_u64(), ran["found"].as_u64()), (Some(0), Some(1)), "{ran}");
+
+    let store = Store::open(&place.path("thalweg.sqlite")).unwrap();
+    let names = [
+        "measured(false_positive_rate)",
+        "measured_roc_gap",
+        "held-out measured(false_positive_rate)",
+        "held-out measured_roc_gap",
+    ];
+    let key = &store.keys().unwrap()[0];
+    let curves = store.curves(key, Part::Recorded).unwrap();
+    assert_eq!(curves.iter().filter(|c| c.role == "gauge").map(|c| c.name.as_str()).collect::<Vec<_>>(), names);
+    let outcome = store.run(key).unwrap().unwrap().outcome.unwrap().outcome;
+    assert_eq!(outcome.metrics.iter().map(|m| m.name.as_str()).collect::<Vec<_>>(), names);
 }
 
 /// The rows of a bilevel problem are relaxed by its solver: a point that is feasible for the run is feasible for its certificate.

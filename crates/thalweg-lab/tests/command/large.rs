@@ -8,8 +8,8 @@ const SPEC: &str = "seed = 1\n[data]\nfile = 'FILE'\nsplit = 'shared'\ntest_frac
                     [problem]\nminimize = 'logistic + 0.05 * variance(logistic)'\n\
                     [solver]\nname = 'st-spg'\n[budget]\npasses = 3\n";
 
-fn synth(place: &Place, like: &str, out: &str) -> String {
-    place.run(&["data", "synth", "--like", like, "--rows", "600", "--seed", "5", "--out", out]).ended(0).out
+fn generate(place: &Place, like: &str, out: &str) -> String {
+    place.run(&["data", "generate", "--like", like, "--rows", "600", "--seed", "5", "--out", out]).ended(0).out
 }
 
 /// The outcome without what a clock measured or what tells the file.
@@ -26,7 +26,7 @@ fn outcome(place: &Place, file: &str) -> Value {
 #[test]
 fn a_stand_in_says_what_it_is_everywhere() {
     let place = Place::new();
-    let said = synth(&place, "covtype", "rows.thw");
+    let said = generate(&place, "covtype", "rows.thw");
     for part in
         ["rows.thw (stand-in shaped like Covertype)", "rows       600", "columns    54", "7200, 12.0 in a row", "positive"]
     {
@@ -42,11 +42,11 @@ fn a_stand_in_says_what_it_is_everywhere() {
     assert!(place.read("fit.html").contains("rows.thw (stand-in shaped like Covertype)"));
     assert!(place.read("model/model.json").contains("\"stand_in\": \"Covertype\""));
     // What reads rows reads them from both forms alike.
-    synth(&place, "covtype", "rows.svm");
+    generate(&place, "covtype", "rows.svm");
     let predicted = |file: &str| place.run(&["predict", "model", file]).ended(0).out;
     assert_eq!(predicted("rows.thw"), predicted("rows.svm"));
     std::fs::create_dir(place.path("data")).unwrap();
-    synth(&place, "covtype", "data/svmguide3.svm");
+    generate(&place, "covtype", "data/svmguide3.svm");
     std::fs::rename(place.path("data/svmguide3.svm"), place.path("data/svmguide3")).unwrap();
     let list = place.run(&["data", "list"]).ended(0).out;
     assert!(list.contains("svmguide3 (stand-in shaped like Covertype)"), "{list}");
@@ -56,7 +56,7 @@ fn a_stand_in_says_what_it_is_everywhere() {
 fn text_zipped_text_and_binary_form_give_the_same_run() {
     let place = Place::new();
     for name in ["rows.svm", "rows.svm.gz", "rows.thw"] {
-        synth(&place, "covtype", name);
+        generate(&place, "covtype", name);
     }
     let converted = place.run(&["data", "convert", "rows.svm.gz", "made.thw"]).ended(0).out;
     assert!(
@@ -72,7 +72,7 @@ fn text_zipped_text_and_binary_form_give_the_same_run() {
 #[test]
 fn a_damaged_file_that_was_named_is_refused() {
     let place = Place::new();
-    synth(&place, "covtype", "rows.thw");
+    generate(&place, "covtype", "rows.thw");
     let mut bytes = std::fs::read(place.path("rows.thw")).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
@@ -87,8 +87,10 @@ fn a_damaged_file_that_was_named_is_refused() {
         place.run(&["fit", file, "--out", "m.json"]).refused(&[file, part]);
     }
     place.run(&["data", "convert", "rows.thw", "rows.svm"]).refused(&["rows.svm", "expected a file called .thw"]);
-    place.run(&["data", "synth", "--like", "url", "--rows", "0", "--out", "a.svm"]).refused(&["rows must be at least 1, got 0"]);
-    place.run(&["data", "synth", "--like", "url", "--out", "a.csv"]).refused(&["a.csv: is called neither"]);
+    place
+        .run(&["data", "generate", "--like", "url", "--rows", "0", "--out", "a.svm"])
+        .refused(&["rows must be at least 1, got 0"]);
+    place.run(&["data", "generate", "--like", "url", "--out", "a.csv"]).refused(&["a.csv: is called neither"]);
 }
 
 #[test]
@@ -103,7 +105,7 @@ fn a_spec_can_ask_for_a_stand_in() {
     let numbers = |out: String| out.lines().find(|l| l.starts_with("objective")).unwrap().to_string();
     let first = numbers(run("kept"));
     assert!(place.read("page.html").contains("on stand-in shaped like URL"));
-    assert!(place.path("kept/synth-url-400x5000-2.thw").is_file());
+    assert!(place.path("kept/shaped-like-url-400x5000-2.thw").is_file());
     assert_eq!(numbers(run("kept")), first);
     assert_eq!(numbers(run("off")), first);
     // An experiment says it at the top of its report.

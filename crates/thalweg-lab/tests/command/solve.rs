@@ -609,11 +609,11 @@ fn what_is_measured_beside_the_run_is_what_a_hand_calculation_gives() {
 }
 
 #[test]
-fn counted_rates_are_measured_beside_the_run() {
+fn rates_are_measured_beside_the_run() {
     let place = Place::new();
     place.put("rows.svm", STRATA);
-    let list = "measure = ['counted(demographic_parity)', 'accuracy', 'counted_roc_gap', 'demographic_parity', \
-                'counted(false_positive_rate + 2 * l2)', 'counted( roc_gap(thresholds = 2, low = 0, high = 1) )', 'counted(equalised_odds)']";
+    let list = "measure = ['measured(demographic_parity)', 'accuracy', 'measured_roc_gap', 'demographic_parity', \
+                'measured(false_positive_rate + 2 * l2)', 'measured( roc_gap(thresholds = 2, low = 0, high = 1) )', 'measured(equalised_odds)']";
     place.put("run.toml", strata(list, "test_fraction = 0.5"));
     let outcome = place.run(&["solve", "run.toml", "--json"]).json();
     let metrics = outcome["metrics"].as_array().unwrap();
@@ -631,22 +631,22 @@ fn counted_rates_are_measured_beside_the_run() {
     for (gauge, want) in metrics.iter().zip(&wanted) {
         assert!((gauge["value"].as_f64().unwrap() - want).abs() < 1e-12, "{gauge}, not {want}");
     }
-    assert_eq!(metrics[5]["name"], "counted(roc_gap(thresholds = 2, low = 0, high = 1))");
-    assert_eq!(metrics[9]["name"], "held-out counted_roc_gap");
+    assert_eq!(metrics[5]["name"], "measured(roc_gap(thresholds = 2, low = 0, high = 1))");
+    assert_eq!(metrics[9]["name"], "held-out measured_roc_gap");
     for (list, says) in [
-        ("'counted(hinge)'", "hinge has no rate that is softened"),
-        ("'counted_rocgap'", "did you mean counted_roc_gap?"),
-        ("'counted(wasserstein_gap)'", "wasserstein_gap has no rate that is softened"),
-        ("'counted(l2', 'l1'", "counted(l2"),
-        ("'counted(l2)', 'l1', 'counted(l2)'", "twice"),
+        ("'measured(hinge)'", "hinge has no surrogate of a rate"),
+        ("'measured_rocgap'", "did you mean measured_roc_gap?"),
+        ("'measured(wasserstein_gap)'", "wasserstein_gap has no surrogate of a rate"),
+        ("'measured(l2', 'l1'", "measured(l2"),
+        ("'measured(l2)', 'l1', 'measured(l2)'", "twice"),
     ] {
         place.put("run.toml", strata(&format!("measure = [{list}]"), ""));
         let ran = place.run(&["solve", "run.toml"]);
         assert!(ran.code == Some(2) && ran.err.contains(says), "{list}: {}", ran.err);
     }
-    place.put("run.toml", strata("measure = ['counted_roc_gap']", "").replace("group = 2\n", ""));
+    place.put("run.toml", strata("measure = ['measured_roc_gap']", "").replace("group = 2\n", ""));
     let ran = place.run(&["solve", "run.toml"]);
-    assert!(ran.err.contains("counted_roc_gap compares groups, but the data have none"), "{}", ran.err);
+    assert!(ran.err.contains("measured_roc_gap compares groups, but the data have none"), "{}", ran.err);
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn adult_costs_more_the_tighter_the_bound_is() {
     let rows = rows(&place.read("tradeoff/tradeoff.csv"));
     assert_eq!(rows.iter().map(|r| number(r, "bound")).collect::<Vec<_>>(), [0.2, 0.06325, 0.02]);
     for row in &rows {
-        assert!(number(row, "counted") <= number(row, "bound") + 1e-6, "{row:?}");
+        assert!(number(row, "measured") <= number(row, "bound") + 1e-6, "{row:?}");
         assert!(number(row, "held_out_accuracy") > 0.8 && number(row, "accuracy") > 0.8, "{row:?}");
         assert!(number(row, "proved") < 0.1, "{row:?}");
     }
@@ -103,7 +103,7 @@ fn a_spec_is_swept_with_its_solver() {
         let rows = rows(&place.read("a/b/tradeoff.csv"));
         assert_eq!(rows.iter().map(|r| number(r, "bound")).collect::<Vec<_>>(), [0.6, 0.5, 0.45], "{name}");
         for row in &rows {
-            assert!(number(row, "value") <= number(row, "bound") + 1e-6 && row["counted"].is_empty(), "{name}: {row:?}");
+            assert!(number(row, "value") <= number(row, "bound") + 1e-6 && row["measured"].is_empty(), "{name}: {row:?}");
             assert!(number(row, "proved").is_finite(), "{name}: {row:?}");
         }
         let objectives: Vec<f64> = rows.iter().map(|r| number(r, "objective")).collect();
@@ -204,7 +204,7 @@ fn a_table_is_swept_by_the_switching_method_too() {
         place.run(&[&arguments[..], &["--subject-to", "demographic_parity <= 1", "--bounds", "0.1,0.3", "--json"]].concat());
     let outcome = ran.ended(0).json();
     for point in outcome["points"].as_array().unwrap() {
-        assert!(point["counted"].as_f64().unwrap() <= point["bound"].as_f64().unwrap() + 1e-6, "{point}");
+        assert!(point["measured"].as_f64().unwrap() <= point["bound"].as_f64().unwrap() + 1e-6, "{point}");
         assert!(point["proved"].is_f64(), "{point}");
     }
     let quiet = place.run(&[&arguments[..], &["--subject-to", "l2 <= 1", "--bounds", "1", "--quiet"]].concat()).ended(0);

@@ -113,10 +113,10 @@ fn a_fit_is_shown_with_the_numbers_of_its_model() {
     let (c, held) = (&m["constraints"][0], &m["held_out"]);
     let rows = &section(&page, "bounds").unwrap()["constraints"];
     let counted = json!({ "name": "demographic_parity, measured", "bound": 0.1, "value": c["measured"],
-        "held_out": held["counted"][0], "kept": true });
+        "held_out": held["measured"][0], "satisfied": true });
     assert_eq!(rows[0], counted);
     assert_eq!((&rows[1]["bound"], &rows[1]["value"]), (&c["surrogate_bound"], &c["surrogate"]));
-    assert_eq!((rows.as_array().unwrap().len(), &rows[1]["kept"]), (2, &Value::Null));
+    assert_eq!((rows.as_array().unwrap().len(), &rows[1]["satisfied"]), (2, &Value::Null));
 
     let groups = section(&page, "groups").unwrap();
     let of = |rows: &str, what: &str| m[rows]["groups"].as_array().unwrap().iter().map(|g| g[what].clone()).collect::<Vec<_>>();
@@ -207,7 +207,7 @@ fn a_fit_that_misses_its_bound_says_so_first() {
     assert_eq!(page["alerts"].as_array().unwrap().len(), 1, "{page}");
     assert!(page["lead"].as_str().unwrap().starts_with("Infeasible; "), "{page}");
     let row = &section(&page, "bounds").unwrap()["constraints"][0];
-    assert_eq!((&row["name"], &row["kept"]), (&json!("logistic"), &json!(false)));
+    assert_eq!((&row["name"], &row["satisfied"]), (&json!("logistic"), &json!(false)));
     assert_eq!(section(&page, "experiment").unwrap()["runs"][0]["feasible"], false);
 }
 
@@ -255,7 +255,7 @@ fn a_run_is_shown_with_the_numbers_of_its_outcome() {
     assert_eq!(constraints.len(), 2);
     for (j, row) in constraints.iter().enumerate() {
         let (c, bound) = (&ran["point"]["constraints"][j], ran["bounds"][j].as_f64().unwrap());
-        assert_eq!((&row["name"], &row["kept"]), (&c["name"], &c["satisfied"]));
+        assert_eq!((&row["name"], &row["satisfied"]), (&c["name"], &c["satisfied"]));
         assert_eq!((row["bound"].as_f64(), row["value"].as_f64()), (Some(bound), Some(c["value"].as_f64().unwrap() + bound)));
         let held = ran["held_out"]["constraints"][j]["value"].as_f64().unwrap() + bound;
         assert_eq!(row["held_out"].as_f64(), Some(held));
@@ -305,8 +305,8 @@ fn a_sweep_is_shown_with_the_numbers_of_its_points() {
     let shown = tradeoff["points"].as_array().unwrap();
     assert_eq!((shown.len(), points.len()), (3, 3));
     for (shown, point) in shown.iter().zip(points) {
-        assert_eq!((&shown["x"], &shown["y"]), (&point["counted"], &point["held_out_accuracy"]));
-        assert_eq!(shown["kept"], point["feasible"]);
+        assert_eq!((&shown["x"], &shown["y"]), (&point["measured"], &point["held_out_accuracy"]));
+        assert_eq!(shown["feasible"], point["feasible"]);
         assert_eq!(shown["facts"][0], json!(["bound", point["bound"].to_string()]));
     }
     let (listed, _) = facts(&page);
@@ -321,9 +321,9 @@ fn a_sweep_is_shown_with_the_numbers_of_its_points() {
     assert!(ran.out.ends_with("saved tradeoff/tradeoff.csv, tradeoff/tradeoff.svg and page.html\n"), "{}", ran.out);
     let page = self::page(&place);
     assert_eq!(page["alerts"].as_array().unwrap().len(), 1, "{page}");
-    let kept: Vec<&Value> =
-        section(&page, "tradeoff").unwrap()["points"].as_array().unwrap().iter().map(|p| &p["kept"]).collect();
-    assert_eq!(kept, [true, false], "{page}");
+    let feasible: Vec<&Value> =
+        section(&page, "tradeoff").unwrap()["points"].as_array().unwrap().iter().map(|p| &p["feasible"]).collect();
+    assert_eq!(feasible, [true, false], "{page}");
 }
 
 #[test]

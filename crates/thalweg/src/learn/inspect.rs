@@ -49,7 +49,7 @@ impl Learning {
     /// threshold, on the rows that gaps are computed on. This is the distance of their ROC curves over every threshold, not
     /// over a grid. With more than two groups each is compared with the overall fraction.
     pub fn measured_roc_gap(&self, x: &[f64]) -> Result<f64> {
-        const WHAT: &str = "counted_roc_gap";
+        const WHAT: &str = "measured_roc_gap";
         let scores = self.scores(x)?;
         let Some(groups) = self.data.groups.as_ref().filter(|groups| groups.names.len() > 1) else {
             let have = if self.data.groups.is_some() { "only one" } else { "none" };

@@ -27,7 +27,7 @@ pub struct Interval {
     /// Upper end.
     pub high: Option<f64>,
     /// Interval with 0/1 rates in place of their surrogates; `None` for a constraint without rates.
-    #[serde(rename = "counted")]
+    #[serde(alias = "counted")]
     pub measured: Option<MeasuredInterval>,
     /// Rows of positive weight in each population that the constraint is computed on.
     pub rows: Vec<usize>,

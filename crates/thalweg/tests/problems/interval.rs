@@ -30,7 +30,7 @@ fn ends(interval: &Interval) -> [f64; 2] {
     [interval.low.unwrap(), interval.high.unwrap()]
 }
 
-fn counted_ends(interval: &Interval) -> [f64; 2] {
+fn measured_ends(interval: &Interval) -> [f64; 2] {
     let MeasuredInterval { low, high, .. } = interval.measured.unwrap();
     [low.unwrap(), high.unwrap()]
 }
@@ -96,7 +96,7 @@ fn off(values: &[f64], range: f64, delta: f64) -> f64 {
 #[test]
 fn two_groups_have_the_interval_worked_by_hand() {
     // Scores of ±ln 3 have sigmoids 3/4 and 1/4; 150 of 200 and 50 of 200 are positive. Rates 0.625 and 0.375, variance
-    // 0.25 * 0.1875 * 200 / 199; counted 0.75 and 0.25, variance 0.1875 * 200 / 199. delta = 0.05 each, ln(4 / 0.05) = ln 80:
+    // 0.25 * 0.1875 * 200 / 199; measured 0.75 and 0.25, variance 0.1875 * 200 / 199. delta = 0.05 each, ln(4 / 0.05) = ln 80:
     // the means are off by at most 0.0968161822674 and 0.1422518177296.
     let positive = |i: u32| if i.is_multiple_of(2) { i / 2 < 150 } else { i / 2 < 50 };
     let scores: Vec<f64> = (0..400).map(|i| if positive(i) { 3_f64.ln() } else { -(3_f64.ln()) }).collect();
@@ -104,7 +104,7 @@ fn two_groups_have_the_interval_worked_by_hand() {
     assert!((parity.value - 0.25).abs() < 1e-14);
     assert!(close(ends(&parity), [0.25 - 0.193_632_364_534_815, 0.25 + 0.193_632_364_534_815]), "{parity:?}");
     assert_eq!(parity.measured.unwrap().value, 0.5);
-    assert!(close(counted_ends(&parity), [0.5 - 0.284_503_635_459_186, 0.5 + 0.284_503_635_459_186]), "{parity:?}");
+    assert!(close(measured_ends(&parity), [0.5 - 0.284_503_635_459_186, 0.5 + 0.284_503_635_459_186]), "{parity:?}");
     assert_eq!((parity.name.as_str(), parity.bound, parity.confidence), ("demographic_parity", 0.3, 0.9));
     assert_eq!((parity.rows, parity.note), (vec![200, 200], None));
 }
@@ -120,7 +120,7 @@ fn intervals_hold_the_truth_as_often_as_they_say() {
         for _ in 0..200 {
             let problem = problem(drawn(300, groups as u32, &mut rng), &[PARITY, ROC]);
             let found = intervals(&problem, &[1.0], 0.9).unwrap();
-            let all = found.iter().flat_map(|i| [ends(i), counted_ends(i)]);
+            let all = found.iter().flat_map(|i| [ends(i), measured_ends(i)]);
             for (held, ([low, high], want)) in held.iter_mut().zip(all.zip(want)) {
                 assert!((0.0..=1.0).contains(&low) && low <= high && high <= 1.0);
                 *held += usize::from(low <= want && want <= high);
@@ -128,7 +128,7 @@ fn intervals_hold_the_truth_as_often_as_they_say() {
         }
         assert!(held.iter().all(|&h| h >= 180), "{groups} groups: {held:?}");
         let found = intervals(&problem(drawn(2000, groups as u32, &mut rng), &[PARITY, ROC]), &[1.0], 0.9).unwrap();
-        for [low, high] in found.iter().flat_map(|i| [ends(i), counted_ends(i)]) {
+        for [low, high] in found.iter().flat_map(|i| [ends(i), measured_ends(i)]) {
             assert!(high - low < 0.3, "{groups} groups: {low} to {high}");
         }
     }
@@ -142,7 +142,7 @@ fn widths_shrink_with_the_root_of_the_number_of_rows() {
     let width = |[low, high]: [f64; 2]| high - low;
     for constraint in [PARITY, ROC] {
         let (few, many) = (one(base.clone(), constraint, 0.95), one(four.clone(), constraint, 0.95));
-        for (few, many) in [(ends(&few), ends(&many)), (counted_ends(&few), counted_ends(&many))] {
+        for (few, many) in [(ends(&few), ends(&many)), (measured_ends(&few), measured_ends(&many))] {
             let ratio = width(few) / width(many);
             // The first part of the bound by 2, the small second one by 4.
             assert!((2.0 - 1e-9..2.3).contains(&ratio), "{constraint}: {ratio}");
@@ -182,7 +182,7 @@ fn thresholds_take_the_better_of_two_inequalities() {
     let (want, won) = plain(&grid, soft);
     assert!(close(ends(&roc), want) && won > 0, "{:?} {want:?}", ends(&roc));
     let (want, won) = plain(&grid, hard);
-    assert!(close(counted_ends(&roc), want) && won < 80, "{:?} {want:?}", counted_ends(&roc));
+    assert!(close(measured_ends(&roc), want) && won < 80, "{:?} {want:?}", measured_ends(&roc));
     // A single threshold is a rate like any other.
     let single = one(data.clone(), "roc_gap(thresholds = 1, low = 0, high = 0) <= 0.3", 0.9);
     assert!(close(ends(&single), ends(&one(data, PARITY, 0.9))));
@@ -239,11 +239,11 @@ fn weights_are_part_of_the_values() {
     for constraint in [PARITY, ROC] {
         let plain = one(data.clone(), constraint, 0.95);
         let same = one(weigh(&|_| 0.3), constraint, 0.95);
-        assert!(close(ends(&same), ends(&plain)) && close(counted_ends(&same), counted_ends(&plain)));
+        assert!(close(ends(&same), ends(&plain)) && close(measured_ends(&same), measured_ends(&plain)));
         assert_eq!(same.note, None);
         let some = one(weigh(&|i| f64::from(u8::from(i < 4000))), constraint, 0.95);
         let fewer = one(data.select(&(0..4000).collect::<Vec<_>>()), constraint, 0.95);
-        assert!(close(ends(&some), ends(&fewer)) && close(counted_ends(&some), counted_ends(&fewer)));
+        assert!(close(ends(&some), ends(&fewer)) && close(measured_ends(&some), measured_ends(&fewer)));
         assert_eq!(some.rows, [2000, 2000]);
     }
 }
@@ -257,7 +257,8 @@ fn weighted_intervals_hold_the_truth() {
         let mut data = drawn(300, 2, &mut rng);
         data.weights = Some((0..300).map(|_| 0.2 + rng.uniform()).collect());
         let found = intervals(&problem(data, &[PARITY, ROC]), &[1.0], 0.9).unwrap();
-        for (held, ([low, high], want)) in held.iter_mut().zip([ends(&found[0]), counted_ends(&found[1])].into_iter().zip(want)) {
+        for (held, ([low, high], want)) in held.iter_mut().zip([ends(&found[0]), measured_ends(&found[1])].into_iter().zip(want))
+        {
             *held += usize::from(low <= want && want <= high);
         }
     }
@@ -275,7 +276,7 @@ fn regularisers_are_exact_and_sums_add_up() {
     .unwrap();
     let parity = one(data.clone(), PARITY, 0.95);
     assert!(close(ends(&found[0]), ends(&parity).map(|e| 2.0 * e + 0.3)));
-    assert!(close(counted_ends(&found[0]), counted_ends(&parity).map(|e| 2.0 * e + 0.3)));
+    assert!(close(measured_ends(&found[0]), measured_ends(&parity).map(|e| 2.0 * e + 0.3)));
     assert_eq!(ends(&found[1]), [found[1].value; 2]);
     assert_eq!((found[1].measured, &found[1].rows, &found[1].note), (None, &vec![], &None));
     assert_eq!(found[2].rows, [2000, 2000]);
@@ -294,7 +295,7 @@ fn rates_of_errors_have_intervals_of_their_own_rows() {
     swapped.labels.iter_mut().for_each(|y| *y = -*y);
     let scores: Vec<f64> = (0..900).filter(|&i| data.labels[i] < 0.0).map(|i| data.features.row_dot(i, &[1.0])).collect();
     let wrong = one(data.clone(), "false_positive_rate <= 0.5", 0.9);
-    for (found, value) in [(ends(&wrong), soft as fn(f64, f64) -> f64), (counted_ends(&wrong), hard)] {
+    for (found, value) in [(ends(&wrong), soft as fn(f64, f64) -> f64), (measured_ends(&wrong), hard)] {
         let values: Vec<f64> = scores.iter().map(|&s| value(s, 0.0)).collect();
         let (mean, half) = (values.iter().sum::<f64>() / values.len() as f64, off(&values, 1.0, 0.1));
         assert!(close(found, [mean - half, mean + half]), "{found:?}");
@@ -303,11 +304,11 @@ fn rates_of_errors_have_intervals_of_their_own_rows() {
     // The rows of the other label are the same ones after a swap, and what is not called positive is the rest.
     let missed = one(swapped.clone(), "false_negative_rate <= 0.5", 0.9);
     assert!(close(ends(&missed), [1.0 - ends(&wrong)[1], 1.0 - ends(&wrong)[0]]));
-    assert!(close(counted_ends(&missed), [1.0 - counted_ends(&wrong)[1], 1.0 - counted_ends(&wrong)[0]]));
+    assert!(close(measured_ends(&missed), [1.0 - measured_ends(&wrong)[1], 1.0 - measured_ends(&wrong)[0]]));
     // Four populations share what two pairs of populations share.
     let odds = one(data.clone(), "equalised_odds <= 0.5", 0.9);
     let pair = [data, swapped].map(|data| one(data, "equal_opportunity <= 0.5", 0.95));
-    for which in [ends, counted_ends] {
+    for which in [ends, measured_ends] {
         let [a, b] = pair.each_ref().map(which);
         assert!(a[1] != b[1] && close(which(&odds), [a[0].max(b[0]), a[1].max(b[1])]), "{odds:?}");
     }
@@ -334,7 +335,7 @@ fn a_loss_without_a_range_has_no_interval() {
 #[test]
 fn few_rows_say_little_but_nothing_wrong() {
     let found = one(rows(vec![1.0, -1.0], vec![0, 1], None), PARITY, 0.95);
-    assert_eq!((ends(&found), counted_ends(&found)), ([0.0, 1.0], [0.0, 1.0]));
+    assert_eq!((ends(&found), measured_ends(&found)), ([0.0, 1.0], [0.0, 1.0]));
     let found = one(rows(vec![1.0, -1.0, 2.0], vec![0, 1, 0], Some(vec![1.0, 1.0, 0.0])), ROC, 0.95);
     assert_eq!((ends(&found), found.rows), ([0.0, 1.0], vec![1, 1]));
 }

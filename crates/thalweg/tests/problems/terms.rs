@@ -298,7 +298,7 @@ fn many_points_and_picked_constraints() {
 }
 
 #[test]
-fn rates_are_counted_beside_their_soft_forms() {
+fn rates_are_measured_beside_their_surrogates() {
     let mut problem = Learning::on(data(60, 3, 2, true, 2))
         .intercept(true)
         .minimize("hinge".parse().unwrap())
@@ -319,14 +319,14 @@ fn rates_are_counted_beside_their_soft_forms() {
     let parity = (share(0, 0.0) - share(1, 0.0)).abs();
     let roc = [-1.0, 0.0, 1.0].iter().map(|&t| (share(0, t) - share(1, t)).abs()).fold(0.0, f64::max);
     let want = [Some(parity), None, Some(roc + 0.25 * (0.81 + 0.16 + 0.09))];
-    let counted = problem.measured(&x).unwrap();
-    assert_eq!(counted[1], None);
-    for (c, w) in counted.iter().zip(want).filter(|(c, _)| c.is_some()) {
+    let measured = problem.measured(&x).unwrap();
+    assert_eq!(measured[1], None);
+    for (c, w) in measured.iter().zip(want).filter(|(c, _)| c.is_some()) {
         assert!((c.unwrap() - w.unwrap()).abs() < 1e-12, "{c:?} {w:?}");
     }
-    // A moved bound moves the constraint value, not the counted side.
+    // A moved bound moves the constraint value, not the measured side.
     problem.set_bound(0, 0.1);
-    assert_eq!(problem.measured(&x).unwrap(), counted);
+    assert_eq!(problem.measured(&x).unwrap(), measured);
     assert_eq!(problem.bound(0), 0.1);
 }
 
@@ -480,7 +480,7 @@ fn the_wasserstein_gap_of_a_batch_is_that_of_its_rows() {
 }
 
 #[test]
-fn the_counted_roc_gap_is_the_largest_over_all_thresholds() {
+fn the_measured_roc_gap_is_the_largest_over_all_thresholds() {
     let mut rng = Rng::new(6, Purpose::Data);
     for trial in 0..60 {
         let (groups, weighted) = (2 + trial % 3, trial % 2 == 0);
@@ -544,10 +544,13 @@ fn errors_of_one_kind_are_minimised_under_a_bound_on_the_other() {
             .unwrap();
         let fitted = fit(&mut problem, &[0.0; 4], &FitOptions::default(), &mut ()).unwrap();
         assert!(fitted.feasible, "{minimize} subject to {bounded}: {fitted:?}");
-        let kept = &fitted.constraints[0];
-        let enforced = kept.measured.unwrap_or(kept.surrogate);
+        let constraint = &fitted.constraints[0];
+        let enforced = constraint.measured.unwrap_or(constraint.surrogate);
         // The bound is active: giving all of it away is what the other kind of errors wants.
-        assert!(enforced <= kept.bound + 1e-6 && enforced > 0.85 * kept.bound, "{minimize} subject to {bounded}: {kept:?}");
-        assert_eq!(kept.measured.is_some(), bounded.starts_with("false"));
+        assert!(
+            enforced <= constraint.bound + 1e-6 && enforced > 0.85 * constraint.bound,
+            "{minimize} subject to {bounded}: {constraint:?}"
+        );
+        assert_eq!(constraint.measured.is_some(), bounded.starts_with("false"));
     }
 }

@@ -109,7 +109,7 @@ pub(super) fn list(common: &Common) -> Result<String> {
 struct Info {
     #[serde(flatten)]
     entry: Entry,
-    counted: Option<Counts>,
+    counts: Option<Counts>,
     missing: Option<String>,
 }
 
@@ -117,12 +117,12 @@ pub(super) fn info(set: &Set, common: &Common) -> Result<String> {
     let options = common.options();
     let place = catalogue::find(set, &options);
     let entry = Entry::new(set, &place);
-    let (counted, missing) = match place {
+    let (counts, missing) = match place {
         // A missing set is not an error here: the output explains how to obtain it.
         Place::Missing => (None, Some(catalogue::missing(set, &options).to_string())),
         _ => (Some(catalogue::count(set.name, &options)?), None),
     };
-    let info = Info { entry, counted, missing };
+    let info = Info { entry, counts, missing };
     if common.json { json(&info) } else { Ok(describe(set, &place, &info)) }
 }
 
@@ -133,23 +133,23 @@ fn describe(set: &Set, place: &Place, info: &Info) -> String {
     line("about", set.about.into());
     line("kind", if set.is_table() { "raw table".into() } else { "rows of numbers".into() });
     line("where", place.to_string());
-    match &info.counted {
+    match &info.counts {
         None => {
             line("rows", format!("{} in the catalogue's copy", set.rows));
             line("columns", format!("{} in the catalogue's copy", set.columns));
         }
-        Some(counted) => {
-            line("rows", counted.rows.to_string());
-            line("columns", counted.columns.to_string());
-            line("in memory", counted.form.into());
+        Some(counts) => {
+            line("rows", counts.rows.to_string());
+            line("columns", counts.columns.to_string());
+            line("in memory", counts.form.into());
         }
     }
     line("label", set.label.into());
-    info.counted.iter().for_each(|c| lines_of_labels(&c.labels, &mut line));
+    info.counts.iter().for_each(|c| lines_of_labels(&c.labels, &mut line));
     line("groups", set.groups.unwrap_or("none").into());
-    info.counted.iter().for_each(|c| lines_of_groups(&c.groups, &mut line));
+    info.counts.iter().for_each(|c| lines_of_groups(&c.groups, &mut line));
     if let Some(recipe) = &info.entry.recipe {
-        let prepared = info.counted.as_ref().and_then(|c| c.prepared.as_ref());
+        let prepared = info.counts.as_ref().and_then(|c| c.prepared.as_ref());
         line(
             "in specs",
             match prepared {
@@ -164,18 +164,18 @@ fn describe(set: &Set, place: &Place, info: &Info) -> String {
         recipe.steps.iter().for_each(|step| line("", step.clone()));
         line("", recipe.about.into());
     }
-    match &info.counted {
+    match &info.counts {
         None => set.files.iter().for_each(|file| line("sha256", format!("{} of {}", file.sha256, file.name))),
-        Some(counted) => {
-            for file in &counted.files {
+        Some(counts) => {
+            for file in &counts.files {
                 line("sha256", format!("{}: {} {}", file.check, file.sha256, file.file));
             }
-            line("fingerprint", counted.fingerprint.clone());
+            line("fingerprint", counts.fingerprint.clone());
         }
     }
     line("source", set.source.into());
     line("licence", set.licence.into());
-    for note in info.counted.iter().flat_map(|c| &c.notes).chain(&info.missing) {
+    for note in info.counts.iter().flat_map(|c| &c.notes).chain(&info.missing) {
         line("note", note.clone());
     }
     align(&lines, &[])
@@ -273,10 +273,10 @@ mod tests {
         assert!(info.contains("sha256       match: c7a2b471"), "{info}");
         assert!(info.contains("CC BY 4.0"), "{info}");
         let json: serde_json::Value = serde_json::from_str(&ask(&["info", "german", "--json"]).unwrap()).unwrap();
-        assert_eq!(json["counted"]["groups"][0]["rows"], 310);
-        assert_eq!(json["counted"]["files"][0]["check"], "match");
+        assert_eq!(json["counts"]["groups"][0]["rows"], 310);
+        assert_eq!(json["counts"]["files"][0]["check"], "match");
         assert_eq!(json["name"], "german");
-        let ready = &json["counted"]["prepared"];
+        let ready = &json["counts"]["prepared"];
         assert_eq!((&ready["rows"], &ready["columns"]), (&1_000.into(), &21.into()));
         assert_eq!((&ready["labels"][0]["rows"], &ready["groups"][0]["positive"]), (&700.into(), &201.into()));
         assert_eq!(json["recipe"]["steps"][20], "column 21: 1 in every row");
@@ -295,13 +295,13 @@ mod tests {
     fn info_of_a_missing_set_says_how_to_get_it() {
         let set = catalogue::get("w8a").unwrap();
         let missing = Some(catalogue::missing(set, &Options::default()).to_string());
-        let info = Info { entry: Entry::new(set, &Place::Missing), counted: None, missing };
+        let info = Info { entry: Entry::new(set, &Place::Missing), counts: None, missing };
         let text = describe(set, &Place::Missing, &info);
         assert!(text.contains("where    missing\n"), "{text}");
         assert!(text.contains("note     the data set w8a is missing: put the file w8a.gz or w8a into"), "{text}");
         assert!(text.contains("rows     49749 in the catalogue's copy\n"), "{text}");
         let set = catalogue::get("compas-two-years").unwrap();
-        let info = Info { entry: Entry::new(set, &Place::Missing), counted: None, missing: None };
+        let info = Info { entry: Entry::new(set, &Place::Missing), counts: None, missing: None };
         let text = describe(set, &Place::Missing, &info);
         for part in [
             "in specs  6172 rows, 16 columns in the catalogue's copy\n",
@@ -314,7 +314,7 @@ mod tests {
             assert!(text.contains(part), "{part}\n{text}");
         }
         let set = catalogue::get("bank").unwrap();
-        let info = Info { entry: Entry::new(set, &Place::Missing), counted: None, missing: None };
+        let info = Info { entry: Entry::new(set, &Place::Missing), counts: None, missing: None };
         let text = describe(set, &Place::Missing, &info);
         for part in [
             "column 6: emp.var.rate, divided by its largest absolute number in these rows\n",

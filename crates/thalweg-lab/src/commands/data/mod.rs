@@ -54,8 +54,8 @@ enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Make a stand-in: made-up rows in the shape of a large published set
-    Synth {
+    /// Generate made-up rows in the shape of a large published set
+    Generate {
         /// The set that the rows have the shape of
         #[arg(long)]
         like: Like,
@@ -116,7 +116,7 @@ fn answer(what: &What) -> Result<String> {
         What::Info { name, common } => inspect::info(catalogue::get(name)?, common),
         What::Table { name, out, data_dir } => write::table(name, out.as_deref(), data_dir.clone()),
         What::Convert { file, out, json } => write::convert(file, out, *json),
-        What::Synth { like, out, rows, columns, seed, quiet, json } => {
+        What::Generate { like, out, rows, columns, seed, quiet, json } => {
             let rows = ShapedLike { like: *like, rows: *rows, columns: *columns, seed: *seed };
             write::make(&rows, out, *quiet, *json)
         }

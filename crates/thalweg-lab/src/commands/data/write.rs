@@ -1,4 +1,4 @@
-//! `table`, `convert` and `synth`: files that are written from known sets, from LIBSVM files and from made-up rows.
+//! `table`, `convert` and `generate`: write files from known sets, from LIBSVM files and from made-up rows.
 
 use std::path::{Path, PathBuf};
 

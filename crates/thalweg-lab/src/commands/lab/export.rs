@@ -40,7 +40,7 @@ pub(super) fn export(args: ExportArgs) -> Ending {
     let facts: HashMap<String, Facts> = store.experiments()?.into_iter().map(|e| (e.name, e.facts)).collect();
     let counts = |row: &Line| facts.get(&row.experiment).is_some_and(|f| !f.published.is_empty());
     let published = !args.points && rows.iter().any(counts);
-    let mut text = String::from("experiment,run,data,problem,solver,cell,seed,kept");
+    let mut text = String::from("experiment,run,data,problem,solver,cell,seed,tuned");
     text += match args.points {
         true => ",part,iteration,name,value\n",
         false => {

@@ -98,7 +98,7 @@ pub(super) fn run_experiment(args: RunArgs) -> Ending {
         }))?)?;
         return Ok(ExitCode::from(code));
     }
-    let mut text = format!("{}: {}\n\n", experiment.name, counted(&rows, done.worked, done.found));
+    let mut text = format!("{}: {}\n\n", experiment.name, work_done(&rows, done.worked, done.found));
     let facts = store.experiments()?.into_iter().find(|e| e.name == experiment.name).map(|e| e.facts).unwrap_or_default();
     text += &summary(&rows, &facts);
     if !facts.tuned.is_empty() || !facts.notes.is_empty() {
@@ -153,7 +153,7 @@ fn dry_run(experiment: &Experiment, only: Option<&str>) -> Ending {
 }
 
 /// Summarises the work done.
-fn counted(rows: &[Line], worked: usize, found: usize) -> String {
+fn work_done(rows: &[Line], worked: usize, found: usize) -> String {
     let finished = rows.iter().filter(|row| row.status.is_some()).count();
     let there = match (worked, found) {
         (0, _) => ", all found in the store".into(),

@@ -38,8 +38,8 @@ pub(super) fn show(args: ShowArgs) -> Ending {
     row("run", run.key.clone());
     for e in store.experiments()? {
         for m in store.members(&e.name)?.iter().filter(|m| m.run == run.key) {
-            let kept = if m.tuned { ", of the chosen cell" } else { "" };
-            row("in", format!("{}: {}{kept}", e.name, describe(&panel(&m.data, &m.problem), &m.solver, &m.cell, m.seed)));
+            let selected = if m.tuned { ", of the chosen cell" } else { "" };
+            row("in", format!("{}: {}{selected}", e.name, describe(&panel(&m.data, &m.problem), &m.solver, &m.cell, m.seed)));
         }
     }
     row("status", run.status.word().into());

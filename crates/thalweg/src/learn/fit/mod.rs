@@ -33,7 +33,8 @@ pub struct FittedConstraint {
     /// Left-hand side with 0/1 rates; `None` for a constraint without surrogates.
     pub measured: Option<f64>,
     /// Whether the enforced left-hand side satisfies the bound.
-    pub kept: bool,
+    #[serde(alias = "kept")]
+    pub satisfied: bool,
 }
 
 /// Trained model with a record of its training.

@@ -31,9 +31,9 @@ struct Candidate {
     surrogates: Vec<f64>,
     multipliers: Option<Vec<f64>>,
     stationary: Option<Stationary>,
-    counted: Vec<Option<f64>>,
+    measured: Vec<Option<f64>>,
     /// Whether every enforced constraint is satisfied.
-    kept: bool,
+    feasible: bool,
     /// Largest violation of an enforced constraint.
     excess: f64,
 }
@@ -111,39 +111,39 @@ impl<'a> Trainer<'a> {
             return self.conclude(start, eta, notes);
         }
         // Surrogate bounds under which the 0/1 rates satisfied the requested bounds, and the last ones under which they did not.
-        let mut kept: Option<Vec<f64>> = None;
+        let mut satisfied: Option<Vec<f64>> = None;
         let mut missed: Vec<Option<f64>> = vec![None; bounds.len()];
         let mut refinements = 0;
         for _ in 0..ROUNDS {
-            if self.over() || last.counted.iter().all(Option::is_none) || self.options.enforce == Enforce::Surrogate {
+            if self.over() || last.measured.iter().all(Option::is_none) || self.options.enforce == Enforce::Surrogate {
                 break;
             }
-            if last.kept {
-                kept = Some(bounds.clone());
+            if last.feasible {
+                satisfied = Some(bounds.clone());
             }
-            refinements += usize::from(kept.is_some());
+            refinements += usize::from(satisfied.is_some());
             // A surrogate that was tightened or sharpened may satisfy the bound with room to spare. So may one that is active
             // from the start, since the surrogate error rate of a good model is far above its 0/1 rate.
-            let idle = |j: usize, counted: &Option<f64>| counted.is_some_and(|c| c < SPARE * self.asked[j]);
+            let idle = |j: usize, measured: &Option<f64>| measured.is_some_and(|c| c < SPARE * self.asked[j]);
             let holds_back = |j: usize| self.rounds > 1 || last.surrogates[j] >= SPARE * bounds[j];
-            let spare = last.counted.iter().enumerate().any(|(j, counted)| idle(j, counted) && holds_back(j));
-            if refinements > REFINE || (last.kept && missed.iter().all(Option::is_none) && !spare) {
+            let spare = last.measured.iter().enumerate().any(|(j, measured)| idle(j, measured) && holds_back(j));
+            if refinements > REFINE || (last.feasible && missed.iter().all(Option::is_none) && !spare) {
                 break;
             }
-            for (j, counted) in last.counted.iter().enumerate() {
-                let Some(counted) = *counted else { continue };
-                let over = counted > self.asked[j] + self.slack(j);
+            for (j, measured) in last.measured.iter().enumerate() {
+                let Some(measured) = *measured else { continue };
+                let over = measured > self.asked[j] + self.slack(j);
                 if over {
                     missed[j] = Some(bounds[j]);
                 }
-                match (&kept, missed[j]) {
-                    (Some(kept), Some(missed)) => bounds[j] = 0.5 * (kept[j] + missed),
-                    (Some(_), None) if last.kept && counted < SPARE * self.asked[j] => {
-                        bounds[j] *= (self.asked[j] / counted.max(1e-12)).min(LOOSEN);
+                match (&satisfied, missed[j]) {
+                    (Some(satisfied), Some(missed)) => bounds[j] = 0.5 * (satisfied[j] + missed),
+                    (Some(_), None) if last.feasible && measured < SPARE * self.asked[j] => {
+                        bounds[j] *= (self.asked[j] / measured.max(1e-12)).min(LOOSEN);
                     }
                     // The gap shrinks roughly in proportion to the bound; go slightly further.
                     (None, Some(_)) if over => {
-                        bounds[j] *= (0.9 * self.asked[j] / counted).clamp(0.2, 0.9);
+                        bounds[j] *= (0.9 * self.asked[j] / measured).clamp(0.2, 0.9);
                         // If a bound near zero does not help, the surrogate is too far from the 0/1 rate.
                         if bounds[j] <= 0.3 * self.asked[j] && self.sharpen(j, 0.5) {
                             (bounds[j], missed[j]) = (self.asked[j], None);
@@ -156,7 +156,7 @@ impl<'a> Trainer<'a> {
         }
         if !self.over() {
             let (from, bounds, sharpened) = match &self.best {
-                Some(best) if best.kept => (best.point.x.clone(), best.bounds.clone(), best.sharpened.clone()),
+                Some(best) if best.feasible => (best.point.x.clone(), best.bounds.clone(), best.sharpened.clone()),
                 _ => (last.point.x.clone(), bounds, self.sharpened.clone()),
             };
             for (j, factor) in sharpened.iter().enumerate() {
@@ -175,7 +175,7 @@ impl<'a> Trainer<'a> {
     /// surrogate, for which a lower temperature might resolve the conflict.
     fn hopeless(&self, last: &Candidate) -> bool {
         let softened = |name: &String| {
-            last.point.constraints.iter().zip(&last.counted).any(|(c, counted)| c.name == *name && counted.is_some())
+            last.point.constraints.iter().zip(&last.measured).any(|(c, measured)| c.name == *name && measured.is_some())
         };
         matches!(&self.ended, StopReason::Infeasible { conflicting, .. } if !conflicting.iter().any(softened))
     }
@@ -215,15 +215,15 @@ impl<'a> Trainer<'a> {
         let constraints: Vec<FittedConstraint> = (0..self.asked.len())
             .map(|j| {
                 let surrogate = best.surrogates[j];
-                let enforced = self.enforced(surrogate, best.counted[j]);
+                let enforced = self.enforced(surrogate, best.measured[j]);
                 FittedConstraint {
                     name: point.constraints[j].name.clone(),
                     bound: self.asked[j],
                     surrogate_bound: best.bounds[j],
                     sharpened: best.sharpened[j],
                     surrogate,
-                    measured: best.counted[j],
-                    kept: enforced <= self.asked[j] + self.slack(j),
+                    measured: best.measured[j],
+                    satisfied: enforced <= self.asked[j] + self.slack(j),
                 }
             })
             .collect();
@@ -238,7 +238,7 @@ impl<'a> Trainer<'a> {
             if c.sharpened < 1.0 {
                 notes.push(Note::TemperatureLowered { constraint: c.name.clone(), factor: c.sharpened });
             }
-            if !c.kept {
+            if !c.satisfied {
                 let measured = c.measured.filter(|_| self.options.enforce == Enforce::Measured);
                 notes.push(Note::BoundMissed {
                     constraint: c.name.clone(),
@@ -251,7 +251,7 @@ impl<'a> Trainer<'a> {
         }
         let work = *self.runs.used();
         Ok(Fitted {
-            feasible: constraints.iter().all(|c| c.kept),
+            feasible: constraints.iter().all(|c| c.satisfied),
             point,
             constraints,
             ended: self.ended.clone(),
@@ -277,9 +277,9 @@ impl<'a> Trainer<'a> {
     }
 
     /// Returns the left-hand side that must satisfy the bound.
-    fn enforced(&self, surrogate: f64, counted: Option<f64>) -> f64 {
+    fn enforced(&self, surrogate: f64, measured: Option<f64>) -> f64 {
         match self.options.enforce {
-            Enforce::Measured => counted.unwrap_or(surrogate),
+            Enforce::Measured => measured.unwrap_or(surrogate),
             Enforce::Surrogate => surrogate,
         }
     }
@@ -315,7 +315,7 @@ impl<'a> Trainer<'a> {
 
     /// Stores a point if it is the best so far: satisfying the enforced constraints comes first, then the objective.
     fn compete(&mut self, candidate: &Candidate) {
-        let key = |c: &Candidate| (!c.kept, known(if c.kept { 0.0 } else { c.excess }), known(c.point.objective));
+        let key = |c: &Candidate| (!c.feasible, known(if c.feasible { 0.0 } else { c.excess }), known(c.point.objective));
         if self.best.as_ref().is_none_or(|best| key(candidate) < key(best)) {
             self.best = Some(candidate.clone());
         }
@@ -371,16 +371,16 @@ impl<'a> Trainer<'a> {
         multipliers: Option<Vec<f64>>,
         stationary: Option<Stationary>,
     ) -> Result<Candidate> {
-        let counted = self.problem.measured(&point.x)?;
+        let measured = self.problem.measured(&point.x)?;
         let constraints = point.constraints.iter().enumerate();
         let surrogates: Vec<f64> = constraints.map(|(j, c)| c.value + self.problem.bound(j)).collect();
         let excess = (0..surrogates.len())
-            .map(|j| self.enforced(surrogates[j], counted[j]) - self.asked[j] - self.slack(j))
+            .map(|j| self.enforced(surrogates[j], measured[j]) - self.asked[j] - self.slack(j))
             .fold(f64::NEG_INFINITY, f64::max);
         Ok(Candidate {
-            kept: excess <= 0.0,
+            feasible: excess <= 0.0,
             excess,
-            counted,
+            measured,
             bounds: bounds.to_vec(),
             sharpened: self.sharpened.clone(),
             surrogates,
