@@ -48,14 +48,14 @@ impl Callable {
 
 /// Cached numbers; the memory is reused.
 #[derive(Default)]
-pub struct Known {
+pub struct CachedValues {
     /// Whether the numbers are valid.
     pub known: bool,
     /// Numbers.
     pub numbers: Vec<f64>,
 }
 
-impl Known {
+impl CachedValues {
     /// Returns space for this many numbers; the caller sets `known` after filling it.
     pub fn room(&mut self, count: usize) -> &mut [f64] {
         self.numbers.resize(count, 0.0);

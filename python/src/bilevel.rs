@@ -18,11 +18,11 @@ use thalweg::{Error, Result};
 use thalweg_lab::bilevel::FormSpec;
 use toml::Value;
 
-use crate::answers::{Callable, Known, Slope, domain as domain_of, number, rows_of, vector, wrong};
+use crate::answers::{CachedValues, Callable, Slope, domain as domain_of, number, rows_of, vector, wrong};
 use crate::error::{of_lab, of_library};
 use crate::minimize::options;
 use crate::values::{python, settings, table};
-use crate::watch::{Interrupt, Raised, Watcher, alone};
+use crate::watch::{Interrupt, RaisedError, Watcher, alone};
 
 /// Number of cached points of each function: (x, y), the inner solution at x, and both sides of a difference.
 const POINTS: usize = 4;
@@ -49,7 +49,7 @@ struct Functions {
     outer: Level,
     inner: Level,
     constraints: Level,
-    raised: Raised,
+    raised: RaisedError,
     /// Ends the current work: set by its holder, or here after a Python exception.
     interrupt: Py<Interrupt>,
 }
@@ -73,9 +73,9 @@ struct Recent(Vec<Visit>);
 struct Visit {
     x: Vec<f64>,
     y: Vec<f64>,
-    values: Known,
+    values: CachedValues,
     /// Rows of derivatives by x, then by y.
-    slopes: Known,
+    slopes: CachedValues,
 }
 
 impl Recent {
@@ -102,10 +102,10 @@ impl Recent {
 }
 
 /// Python function, source of its gradients, and its products with second derivatives.
-type Given<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Option<Py<PyAny>>);
+type CallableTriple<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Option<Py<PyAny>>);
 
 impl Level {
-    fn new(name: &str, (value, slope, second): Given<'_>, several: Option<usize>) -> Self {
+    fn new(name: &str, (value, slope, second): CallableTriple<'_>, several: Option<usize>) -> Self {
         let callable = Callable::new(name.into(), value, slope);
         let gradient = match callable.slope {
             Slope::Call(_) if several.is_some() => format!("{name}_jac returned"),
@@ -416,7 +416,7 @@ impl Bilevel for Functions {
 }
 
 /// Result, description of why the run ended, and the Python exception, if any.
-type Ran<'py> = (Option<Bound<'py, PyAny>>, String, Option<PyErr>);
+type RunReply<'py> = (Option<Bound<'py, PyAny>>, String, Option<PyErr>);
 
 #[pymethods]
 impl BilevelCallables {
@@ -427,12 +427,12 @@ impl BilevelCallables {
     fn new(
         dims: (usize, usize),
         domains: (Bound<'_, PyDict>, Bound<'_, PyDict>),
-        outer: Given<'_>,
-        inner: Given<'_>,
-        constraints: Option<(Given<'_>, usize)>,
+        outer: CallableTriple<'_>,
+        inner: CallableTriple<'_>,
+        constraints: Option<(CallableTriple<'_>, usize)>,
         interrupt: Py<Interrupt>,
     ) -> PyResult<Self> {
-        let none = || -> Given<'_> {
+        let none = || -> CallableTriple<'_> {
             let none = outer.0.py().None();
             (none.bind(outer.0.py()).clone(), none.bind(outer.0.py()).clone(), None)
         };
@@ -451,7 +451,7 @@ impl BilevelCallables {
             constraints: Level::new("constraints", constraints, Some(count)),
             outer: Level::new("outer", outer, None),
             inner: Level::new("inner", inner, None),
-            raised: Raised::default(),
+            raised: RaisedError::default(),
             interrupt,
         })))
     }
@@ -475,7 +475,7 @@ impl BilevelCallables {
         certificate: Option<&Bound<'py, PyDict>>,
         on_record: Option<Py<PyAny>>,
         on_progress: Option<Py<PyAny>>,
-    ) -> PyResult<Ran<'py>> {
+    ) -> PyResult<RunReply<'py>> {
         let x: Vec<f64> = x.as_array().iter().copied().collect();
         let interrupt = self.0.interrupt.get();
         let wanted = FormSpec::read(Some(&Value::Table(table(form)?))).map_err(of_lab)?;
@@ -494,7 +494,12 @@ impl BilevelCallables {
     }
 
     /// Computes the pessimistic and the optimistic value at x, or returns why they are not available.
-    fn extremes<'py>(&self, py: Python<'py>, x: PyReadonlyArray1<'py, f64>, form: &Bound<'py, PyDict>) -> PyResult<Ran<'py>> {
+    fn extremes<'py>(
+        &self,
+        py: Python<'py>,
+        x: PyReadonlyArray1<'py, f64>,
+        form: &Bound<'py, PyDict>,
+    ) -> PyResult<RunReply<'py>> {
         let x: Vec<f64> = x.as_array().iter().copied().collect();
         let slack = FormSpec::read(Some(&Value::Table(table(form)?))).map_err(of_lab)?.slack();
         let problem: &dyn Bilevel = &*self.0;

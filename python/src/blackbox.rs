@@ -11,7 +11,7 @@ use pyo3::types::PyDict;
 use thalweg::Result;
 use thalweg::oracle::{At, Description, Draw, Linear, Pick, Region, Scratch, Structure, Values};
 use thalweg::run;
-use thalweg::sets::polyhedron::Swept;
+use thalweg::sets::polyhedron::SweepResult;
 use thalweg::sets::{Set, Warm};
 use thalweg::solvers::AnySolver;
 use thalweg_lab::spec::solver as spec;
@@ -19,9 +19,9 @@ use thalweg_lab::spec::solver as spec;
 use crate::answers::{self, Indices, number, shaped};
 use crate::arrays::{floats, matrix};
 use crate::error::{of_lab, of_library};
-use crate::minimize::{Handed, hand_back, options};
+use crate::minimize::{RunReply, hand_back, options};
 use crate::values::table;
-use crate::watch::{Interrupt, Raised, Watcher};
+use crate::watch::{Interrupt, RaisedError, Watcher};
 
 /// Source of the constraint values.
 enum Constraints {
@@ -33,7 +33,7 @@ enum Constraints {
         indices: Indices,
     },
     /// Rows of a matrix, evaluated without Python.
-    Known(Known),
+    Known(KnownRegion),
 }
 
 /// Problem with function values only.
@@ -50,7 +50,7 @@ pub struct BlackBox {
     /// Number of samples, if the objective accepts sample indices.
     samples: Option<[usize; 1]>,
     rows: Option<Indices>,
-    raised: Raised,
+    raised: RaisedError,
     /// Number of points at which the objective was evaluated, and of single constraint values.
     points: AtomicU64,
     values: AtomicU64,
@@ -72,7 +72,7 @@ impl BlackBox {
         domain: Option<&Bound<'_, PyDict>>,
         samples: Option<usize>,
     ) -> PyResult<Self> {
-        let raised = Raised::default();
+        let raised = RaisedError::default();
         let domain = answers::domain(domain)?;
         let set = domain.boxed();
         let constraints = match constraints {
@@ -82,7 +82,7 @@ impl BlackBox {
                 Err(_) => {
                     let (rows, low, high): (Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyAny>) = given.extract()?;
                     let linear = Linear::new(matrix(&rows)?, floats(&low)?, floats(&high)?).and_then(|rows| rows.within(domain));
-                    Constraints::Known(Known { linear: linear.map_err(of_library)?, raised: raised.clone() })
+                    Constraints::Known(KnownRegion { linear: linear.map_err(of_library)?, raised: raised.clone() })
                 }
             },
         };
@@ -134,7 +134,7 @@ impl BlackBox {
         let by_point = || points.chunks(self.dim.max(1));
         match &self.constraints {
             Constraints::None => Ok(()),
-            Constraints::Known(Known { linear, .. }) => {
+            Constraints::Known(KnownRegion { linear, .. }) => {
                 by_point().zip(out.chunks_mut(wide)).for_each(|(x, g)| linear.values(x, which, g));
                 Ok(())
             }
@@ -228,16 +228,16 @@ impl Structure for BlackBox {
 }
 
 /// Linear constraints, given as rows. Projections onto many of them can take long, so signals are checked.
-struct Known {
+struct KnownRegion {
     linear: Linear,
-    raised: Raised,
+    raised: RaisedError,
 }
 
-impl Region for Known {
+impl Region for KnownRegion {
     fn begin(&self, at: &[f64], target: &[f64], warm: &mut Warm) -> Result<u64> {
         self.linear.begin(at, target, warm)
     }
-    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<Swept> {
+    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<SweepResult> {
         self.raised.ask(|py| py.check_signals())?;
         self.linear.sweep(x, sweeps, tolerance, warm)
     }
@@ -267,7 +267,7 @@ pub fn minimize_zeroth_order<'py>(
     interrupt: &Bound<'py, Interrupt>,
     on_record: Option<Py<PyAny>>,
     on_progress: Option<Py<PyAny>>,
-) -> PyResult<Handed<'py>> {
+) -> PyResult<RunReply<'py>> {
     let problem = problem.get();
     let config = spec::config(table(solver)?).map_err(of_lab)?;
     let solver = config.map(|config| config.build()).transpose().map_err(of_library)?;

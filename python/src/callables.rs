@@ -13,10 +13,10 @@ use thalweg::oracle::{At, Description, Modulus, Pick, Scratch, Source, Subgradie
 use thalweg::sets::Set;
 use thalweg::{Error, Result};
 
-use crate::answers::{Callable, Indices, Known, Slope, number, rows_of, vector, wrong};
+use crate::answers::{CachedValues, Callable, Indices, Slope, number, rows_of, vector, wrong};
 use crate::arrays::matrix;
 use crate::error::of_library;
-use crate::watch::Raised;
+use crate::watch::RaisedError;
 
 /// Function with one or more values.
 enum Function {
@@ -50,7 +50,7 @@ pub struct Callables {
     every: Option<Indices>,
     moduli: (Modulus, Modulus),
     /// Exception raised by a callable.
-    pub raised: Raised,
+    pub raised: RaisedError,
     values: AtomicU64,
     slopes: AtomicU64,
 }
@@ -68,9 +68,9 @@ struct Visit {
     x: Vec<f64>,
     /// Samples of the evaluation; `None` for all of them.
     draw: Option<Vec<u32>>,
-    values: Known,
+    values: CachedValues,
     /// Subgradients, row by row.
-    slopes: Known,
+    slopes: CachedValues,
 }
 
 impl Visit {
@@ -129,7 +129,7 @@ impl Callables {
             samples: samples.map(|n| [n]),
             every: samples.map(|n| Indices::new(py, n)).transpose()?,
             moduli: (modulus(rho.map(|r| r.0)), modulus(rho.map(|r| r.1))),
-            raised: Raised::default(),
+            raised: RaisedError::default(),
             values: AtomicU64::new(0),
             slopes: AtomicU64::new(0),
         })

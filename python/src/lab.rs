@@ -13,12 +13,12 @@ use thalweg_lab::Result;
 use thalweg_lab::data::catalogue;
 use thalweg_lab::lab::experiment::Experiment;
 use thalweg_lab::lab::frame;
-use thalweg_lab::lab::schedule::{self, RunOptions, Watch};
+use thalweg_lab::lab::schedule::{self, ProgressObserver, RunOptions};
 use thalweg_lab::lab::store::{Part, Store};
 
 use crate::error::of_lab;
 use crate::values::python;
-use crate::watch::{Interrupt, Raised};
+use crate::watch::{Interrupt, RaisedError};
 
 /// Interval between two checks for signals.
 const SIGNALS: Duration = Duration::from_millis(20);
@@ -29,7 +29,7 @@ const CHECKPOINTS: Duration = Duration::from_secs(10);
 
 /// Progress reported by the workers and not yet passed on by the calling thread.
 #[derive(Default)]
-struct Told {
+struct BoardState {
     total: usize,
     done: usize,
     /// Job of each worker, and its completed share.
@@ -40,10 +40,10 @@ struct Told {
 
 /// Progress shared by the workers.
 #[derive(Default)]
-struct Board(Mutex<Told>);
+struct Board(Mutex<BoardState>);
 
 impl Board {
-    fn told(&self) -> MutexGuard<'_, Told> {
+    fn told(&self) -> MutexGuard<'_, BoardState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -71,7 +71,7 @@ impl Board {
     }
 }
 
-impl Watch for Board {
+impl ProgressObserver for Board {
     fn planned(&self, total: usize) {
         self.told().total = total;
     }
@@ -132,7 +132,7 @@ pub fn lab_run(
         catalogue: catalogue::Options { data_dir, ..Default::default() },
         interrupt: Arc::clone(&interrupt),
     };
-    let raised = Raised::default();
+    let raised = RaisedError::default();
     let (name, done) = py.detach(|| -> PyResult<_> {
         let experiment = Experiment::read(&spec, quick).map_err(of_lab)?;
         let store = Store::create(&store).map_err(of_lab)?;

@@ -11,18 +11,18 @@ use thalweg::auto;
 use thalweg::certify::{Bounds, certify};
 use thalweg::error::check_length;
 use thalweg::eval::{Evaluator, ValueEval};
-use thalweg::learn::{self, Bounded, Data, Enforce, Expression, FitOptions, Groups, intervals};
+use thalweg::learn::{self, BoundedExpression, Data, Enforce, Expression, FitOptions, Groups, intervals};
 use thalweg::oracle::{Description, Draw};
 use thalweg::run::{self, Budget};
 use thalweg::sets::{Ball, WholeSpace};
 use thalweg::solvers::{Method, Mspg, SolverName, State};
 use thalweg_lab::fit::{options, quality};
-use thalweg_lab::tradeoff::{self, Fits};
+use thalweg_lab::tradeoff::{self, FitRuns};
 
 use crate::arrays::matrix;
 use crate::error::{broken, of_lab, of_library};
 use crate::values::{python, settings, table};
-use crate::watch::{Interrupt, Raised, Watcher, alone};
+use crate::watch::{Interrupt, RaisedError, Watcher, alone};
 
 /// Learning problem on rows in memory.
 #[pyclass(frozen, module = "thalweg._core")]
@@ -103,7 +103,8 @@ impl Learning {
             weights: weights.map(|w| w.as_array().iter().copied().collect()),
         };
         let minimize: Expression = minimize.parse().map_err(of_library)?;
-        let subject_to = subject_to.iter().map(|c| c.parse().map_err(of_library)).collect::<PyResult<Vec<Bounded>>>()?;
+        let subject_to =
+            subject_to.iter().map(|c| c.parse().map_err(of_library)).collect::<PyResult<Vec<BoundedExpression>>>()?;
         let kernel = kernel.map(|(centres, gamma)| Ok::<_, PyErr>((matrix(&centres)?, gamma))).transpose()?;
         let known = like.map(|like| like.get().with(py, |like| Ok(like.references().to_vec()))).transpose()?;
         py.detach(|| {
@@ -141,7 +142,7 @@ impl Learning {
         let mut options = settings::<Training>(training)?.options(solver, settings_of_solver)?;
         options.interrupt = Some(Arc::clone(&interrupt.get().flag));
         let start: Option<Vec<f64>> = start.map(|x| x.as_array().iter().copied().collect());
-        let raised = Raised::default();
+        let raised = RaisedError::default();
         let mut watcher = Watcher::new(interrupt.get(), raised.clone(), on_record, on_progress);
         let mut fitted = self.with(py, |problem| {
             let start = start.unwrap_or_else(|| vec![0.0; problem.dim()]);
@@ -179,7 +180,7 @@ impl Learning {
         let mut options = settings::<Training>(training)?.options(solver, settings_of_solver)?;
         options.interrupt = Some(Arc::clone(&interrupt.get().flag));
         let bounds = tradeoff::sorted(bounds).map_err(of_lab)?;
-        let raised = Raised::default();
+        let raised = RaisedError::default();
         let mut watcher = Watcher::new(interrupt.get(), raised.clone(), None, on_progress);
         let held_out = held_out.map(Bound::get);
         let swept = slf.get().with(py, |problem| {
@@ -189,7 +190,7 @@ impl Learning {
             }
             let held_out = held_out.map(Learning::lock).transpose()?;
             let asked = problem.bound(which);
-            let mut fits = Fits { problem: &mut *problem, held_out: held_out.as_deref(), options, which };
+            let mut fits = FitRuns { problem: &mut *problem, held_out: held_out.as_deref(), options, which };
             let swept = tradeoff::sweep(&mut fits, &bounds, &mut watcher);
             problem.set_bound(which, asked);
             Ok(swept)
@@ -387,7 +388,7 @@ pub fn check_expression(text: &str) -> PyResult<String> {
 /// Checks that a text is a constraint; returns it in the library's notation.
 #[pyfunction]
 pub fn check_constraint(text: &str) -> PyResult<String> {
-    Ok(text.parse::<Bounded>().map_err(of_library)?.to_string())
+    Ok(text.parse::<BoundedExpression>().map_err(of_library)?.to_string())
 }
 
 /// Returns the values of a bound from loosest to tightest, from text such as `0.01..0.2:12` or from numbers.

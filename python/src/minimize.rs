@@ -17,12 +17,12 @@ use thalweg_lab::spec::solver as spec;
 use crate::callables::Callables;
 use crate::error::{of_lab, of_library};
 use crate::values::{python, settings, table};
-use crate::watch::{Interrupt, Raised, Watcher, alone};
+use crate::watch::{Interrupt, RaisedError, Watcher, alone};
 
 /// Options of a run, by the names of a spec.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Conduct {
+struct RunKeywords {
     budget: Budget,
     record: Record,
     stop: StoppingRule,
@@ -32,16 +32,16 @@ struct Conduct {
     listed: usize,
 }
 
-impl Default for Conduct {
+impl Default for RunKeywords {
     fn default() -> Self {
         let Options { budget, record, stop, seed, feasibility, repair, listed, .. } = Options::default();
-        Conduct { budget, record, stop, seed, feasibility, repair, listed }
+        RunKeywords { budget, record, stop, seed, feasibility, repair, listed }
     }
 }
 
 /// Returns the options of a run with callables.
 pub fn options(conduct: &Bound<'_, PyDict>, interrupt: &Interrupt) -> PyResult<Options> {
-    let Conduct { budget, record, stop, seed, feasibility, repair, listed } = settings(conduct)?;
+    let RunKeywords { budget, record, stop, seed, feasibility, repair, listed } = settings(conduct)?;
     Ok(Options {
         budget,
         record,
@@ -58,10 +58,10 @@ pub fn options(conduct: &Bound<'_, PyDict>, interrupt: &Interrupt) -> PyResult<O
 }
 
 /// Outcome, description of why the run ended, and the Python exception, if any. After an exception there may be no outcome.
-pub type Handed<'py> = (Option<Bound<'py, PyAny>>, String, Option<PyErr>);
+pub type RunReply<'py> = (Option<Bound<'py, PyAny>>, String, Option<PyErr>);
 
 /// Converts the result of a run.
-pub fn hand_back<'py>(py: Python<'py>, outcome: thalweg::Result<Outcome>, raised: &Raised) -> PyResult<Handed<'py>> {
+pub fn hand_back<'py>(py: Python<'py>, outcome: thalweg::Result<Outcome>, raised: &RaisedError) -> PyResult<RunReply<'py>> {
     match (outcome, raised.take()) {
         (Ok(outcome), raised) => Ok((Some(python(py, &outcome)?), outcome.ended.to_string(), raised)),
         (Err(_), Some(raised)) => Ok((None, String::new(), Some(raised))),
@@ -70,12 +70,12 @@ pub fn hand_back<'py>(py: Python<'py>, outcome: thalweg::Result<Outcome>, raised
 }
 
 /// Reasons for the choice of a solver, its name, and its settings that differ from the defaults.
-type Chosen<'py> = (Vec<String>, &'static str, Bound<'py, PyAny>);
+type ChoiceReply<'py> = (Vec<String>, &'static str, Bound<'py, PyAny>);
 
 /// Outcome, description of why the run ended, the choice of the solver if none was named, and the Python exception, if any.
-type Ran<'py> = (Option<Bound<'py, PyAny>>, String, Option<Chosen<'py>>, Option<PyErr>);
+type ChosenRunReply<'py> = (Option<Bound<'py, PyAny>>, String, Option<ChoiceReply<'py>>, Option<PyErr>);
 
-fn chosen<'py>(py: Python<'py>, choice: &Choice) -> PyResult<Chosen<'py>> {
+fn chosen<'py>(py: Python<'py>, choice: &Choice) -> PyResult<ChoiceReply<'py>> {
     let (name, evidence) = (choice.config.name(), &choice.evidence);
     let settings = python(py, &spec::changes(&choice.config, &name.config()))?;
     Ok((vec![evidence.problem(), evidence.decision()], name.as_str(), settings))
@@ -93,7 +93,7 @@ pub fn minimize<'py>(
     interrupt: &Bound<'py, Interrupt>,
     on_record: Option<Py<PyAny>>,
     on_progress: Option<Py<PyAny>>,
-) -> PyResult<Ran<'py>> {
+) -> PyResult<ChosenRunReply<'py>> {
     let problem = problem.get();
     let named = spec::config(table(solver)?).map_err(of_lab)?;
     let by_values = named.as_ref().is_some_and(|config| config.name().needs() == Needs::Values);

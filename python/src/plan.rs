@@ -9,7 +9,7 @@ use crate::error::of_lab;
 use crate::values::{python, table};
 
 /// Plan: its parameters, its title, rows of (description, symbol, value), the guarantee, and the rows as aligned text.
-type Planned<'py> = (Bound<'py, PyAny>, String, Vec<[String; 3]>, String, String);
+type PlanReply<'py> = (Bound<'py, PyAny>, String, Vec<[String; 3]>, String, String);
 
 /// Computes the plans of a method that the constants allow.
 #[pyfunction]
@@ -22,10 +22,10 @@ pub fn plans<'py>(
     as_printed: bool,
     strict: bool,
     constants: &Bound<'py, PyDict>,
-) -> PyResult<Vec<Planned<'py>>> {
-    let asked = plan::Asked { method, theorem, inner, eps, as_printed, strict };
+) -> PyResult<Vec<PlanReply<'py>>> {
+    let asked = plan::PlanRequest { method, theorem, inner, eps, as_printed, strict };
     let plans = plan::plans(&asked, table(constants)?, &|name| name.into()).map_err(of_lab)?;
-    let show = |plan: plan::Planned| {
+    let show = |plan: plan::PlanSummary| {
         let text = align(&plan.rows, &[]);
         Ok((python(py, &plan.parameters)?, plan.title, plan.rows, plan.guarantee, text))
     };

@@ -56,9 +56,9 @@ impl Interrupt {
 
 /// First exception that Python raised during a run. The run ends, and the exception is raised again, unchanged.
 #[derive(Clone, Default)]
-pub struct Raised(Arc<Mutex<Option<PyErr>>>);
+pub struct RaisedError(Arc<Mutex<Option<PyErr>>>);
 
-impl Raised {
+impl RaisedError {
     /// Stores an exception if it is the first.
     pub fn keep(&self, error: PyErr) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +85,7 @@ impl Raised {
 /// Observer that reports a run to Python.
 pub struct Watcher {
     interrupt: Arc<AtomicBool>,
-    raised: Raised,
+    raised: RaisedError,
     /// Called with each recorded iterate: a dictionary, the point, multipliers and the bound on near-stationarity, if the
     /// solver has them. True ends the run.
     on_record: Option<Py<PyAny>>,
@@ -98,7 +98,7 @@ pub struct Watcher {
 
 impl Watcher {
     /// Creates an observer of a run that `interrupt` ends.
-    pub fn new(interrupt: &Interrupt, raised: Raised, on_record: Option<Py<PyAny>>, on_progress: Option<Py<PyAny>>) -> Self {
+    pub fn new(interrupt: &Interrupt, raised: RaisedError, on_record: Option<Py<PyAny>>, on_progress: Option<Py<PyAny>>) -> Self {
         let (looked, reported) = (0.0, Instant::now());
         Watcher { interrupt: Arc::clone(&interrupt.flag), raised, on_record, on_progress, looked, reported }
     }

@@ -10,7 +10,7 @@ use serde_json::json;
 use thalweg::solvers::SolverName;
 use thalweg_lab::lab::host::Host;
 use thalweg_lab::lab::page::page;
-use thalweg_lab::lab::store::{Curve, Facts, Member, RunSpec, Store, Stored, StoredRun};
+use thalweg_lab::lab::store::{Curve, Facts, Member, RunSpec, Store, StoredExperiment, StoredRun};
 use thalweg_lab::report::html;
 use thalweg_lab::verdict::Status;
 
@@ -50,7 +50,13 @@ fn main() {
         solvers: (0..SOLVERS).map(|s| format!("solver {s}")).collect(),
         ..Facts::default()
     };
-    let stored = Stored { name: "many".into(), title: "1,000 runs".into(), about: String::new(), spec: "[data]\n".into(), facts };
+    let stored = StoredExperiment {
+        name: "many".into(),
+        title: "1,000 runs".into(),
+        about: String::new(),
+        spec: "[data]\n".into(),
+        facts,
+    };
     store.describe(&stored, &members).unwrap();
     timed("fill the store", begun);
     drop(store);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use thalweg::bilevel::problems::{GroupWeights, HyperRepresentation, Interval, Pricing, Quadratic, Toy};
-use thalweg::bilevel::{self, Bilevel, Derivatives, Extremes, Form, FromFormulas, Prepared, SingleLevel};
+use thalweg::bilevel::{self, Bilevel, Derivatives, Extremes, Form, FromFormulas, PreparedProblem, SingleLevel};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::run::Metric;
 use thalweg::run::Options as RunOptions;
@@ -26,7 +26,7 @@ const SLACK: f64 = 1e-6;
 
 /// Bilevel problem as named in `[data]`: `bilevel = "toy"`, or a table with its name and parameters.
 #[derive(Debug, Clone)]
-pub struct Named {
+pub struct BilevelSpec {
     name: String,
     keys: toml::Table,
 }
@@ -127,7 +127,7 @@ impl GroupKeys {
     }
 }
 
-impl Named {
+impl BilevelSpec {
     /// Parses the value of `bilevel`.
     pub fn read(value: &Value) -> Result<Self> {
         let wanted = format!("one of {}, or a table with such a name", NAMES.join(", "));
@@ -149,7 +149,7 @@ impl Named {
                 NAMES.join(", ")
             )));
         }
-        Ok(Named { name, keys })
+        Ok(BilevelSpec { name, keys })
     }
 
     /// Returns the name.
@@ -194,7 +194,7 @@ impl Named {
 /// Bilevel problem that is ready to be solved.
 pub struct BilevelInstance {
     /// Reformulation, start, and largest row at the start.
-    pub prepared: Prepared,
+    pub prepared: PreparedProblem,
     slack: f64,
 }
 
@@ -251,7 +251,7 @@ impl FormSpec {
     }
 
     /// Reformulates the problem and finds its start.
-    pub fn pose(&self, named: &Named, start: Option<Vec<f64>>, options: &catalogue::Options) -> Result<BilevelInstance> {
+    pub fn pose(&self, named: &BilevelSpec, start: Option<Vec<f64>>, options: &catalogue::Options) -> Result<BilevelInstance> {
         let (problem, usual) = named.build(options)?;
         let prepared = bilevel::prepare(&problem, self.form, &start.unwrap_or(usual))?;
         Ok(BilevelInstance { prepared, slack: self.slack() })
@@ -338,18 +338,21 @@ impl BilevelValue {
 
 /// Metric of a bilevel problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Measured {
+enum BilevelMetric {
     InnerGap,
     Pessimistic,
     Optimistic,
 }
 
-const MEASURED: [(&str, Measured); 3] =
-    [("inner_gap", Measured::InnerGap), ("pessimistic_value", Measured::Pessimistic), ("optimistic_value", Measured::Optimistic)];
+const MEASURED: [(&str, BilevelMetric); 3] = [
+    ("inner_gap", BilevelMetric::InnerGap),
+    ("pessimistic_value", BilevelMetric::Pessimistic),
+    ("optimistic_value", BilevelMetric::Optimistic),
+];
 
 /// Parses `measure` of a bilevel problem; the inner gap by default.
-fn measured(list: Option<&[String]>) -> Result<Vec<Measured>> {
-    let Some(list) = list else { return Ok(vec![Measured::InnerGap]) };
+fn measured(list: Option<&[String]>) -> Result<Vec<BilevelMetric>> {
+    let Some(list) = list else { return Ok(vec![BilevelMetric::InnerGap]) };
     let mut found = vec![];
     for word in list {
         let known = MEASURED.iter().find(|(name, _)| name == word).map(|(_, what)| *what);
@@ -378,7 +381,7 @@ struct Metrics {
     problem: Arc<dyn Bilevel>,
     single: SingleLevel,
     slack: f64,
-    wanted: Vec<Measured>,
+    wanted: Vec<BilevelMetric>,
 }
 
 impl std::fmt::Debug for Metrics {
@@ -400,17 +403,17 @@ pub fn metrics(list: Option<&[String]>, posed: &BilevelInstance) -> Result<Optio
 
 impl Metric for Metrics {
     fn names(&self) -> Vec<String> {
-        let name = |what: &Measured| MEASURED.iter().find(|(_, known)| known == what).map_or("", |(name, _)| name);
+        let name = |what: &BilevelMetric| MEASURED.iter().find(|(_, known)| known == what).map_or("", |(name, _)| name);
         self.wanted.iter().map(|what| name(what).into()).collect()
     }
 
     fn read(&self, z: &[f64]) -> thalweg::Result<Vec<f64>> {
-        let values = self.wanted.iter().any(|what| *what != Measured::InnerGap);
+        let values = self.wanted.iter().any(|what| *what != BilevelMetric::InnerGap);
         let extremes = values.then(|| bilevel::extremes(&*self.problem, self.single.pair(z).x, self.slack)).transpose()?;
-        let read = |what: &Measured| match (what, &extremes) {
-            (Measured::InnerGap, _) => bilevel::inner_gap(&self.single, z),
-            (Measured::Pessimistic, Some(e)) => Ok(e.pessimistic.value),
-            (Measured::Optimistic, Some(e)) => Ok(e.optimistic.value),
+        let read = |what: &BilevelMetric| match (what, &extremes) {
+            (BilevelMetric::InnerGap, _) => bilevel::inner_gap(&self.single, z),
+            (BilevelMetric::Pessimistic, Some(e)) => Ok(e.pessimistic.value),
+            (BilevelMetric::Optimistic, Some(e)) => Ok(e.optimistic.value),
             (_, None) => Ok(f64::NAN),
         };
         self.wanted.iter().map(read).collect()

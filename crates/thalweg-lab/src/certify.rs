@@ -68,7 +68,7 @@ pub struct Findings {
     /// Worst constraint: the one with the largest value relative to its bound. `None` without constraints.
     pub worst: Option<Worst>,
     /// All constraints.
-    pub constraints: Vec<Measured>,
+    pub constraints: Vec<MeasuredConstraint>,
     /// Near-stationarity for the trained problem.
     pub certificate: Option<Certificate>,
     /// Why there is no certificate.
@@ -81,7 +81,7 @@ pub struct Findings {
 
 /// One constraint at the point, on the training rows.
 #[derive(Debug, Clone, Serialize)]
-pub struct Measured {
+pub struct MeasuredConstraint {
     /// Name.
     pub name: String,
     /// Requested bound.
@@ -272,7 +272,7 @@ impl Subject {
         let (oracle, model) = (self.problem.oracle(), self.problem.terms("certify")?);
         let point = run::measure(oracle, &self.x, how.feasibility)?;
         let measured = model.measured(self.problem.of_model(&self.x))?;
-        let constraints: Vec<Measured> = point
+        let constraints: Vec<MeasuredConstraint> = point
             .constraints
             .iter()
             .enumerate()
@@ -284,7 +284,7 @@ impl Subject {
                 };
                 let tolerance = how.feasibility * bound.abs().max(1.0);
                 let (trained_bound, sharpened) = self.trained[j];
-                Measured {
+                MeasuredConstraint {
                     name: c.name.clone(),
                     bound,
                     value: c.value + bound,

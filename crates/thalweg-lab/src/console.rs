@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use thalweg::run::{Diagnostics, Observer, Progress, Row};
 
-use crate::lab::schedule::Watch;
+use crate::lab::schedule::ProgressObserver;
 use crate::verdict::INTERRUPTED;
 use crate::{Error, Result};
 
@@ -166,7 +166,7 @@ impl Board {
     }
 }
 
-impl Watch for Board {
+impl ProgressObserver for Board {
     fn planned(&self, total: usize) {
         self.total.store(total, Ordering::Relaxed);
         self.show();

@@ -18,7 +18,7 @@ use crate::data::catalogue::load_file;
 use crate::data::table::Table;
 use crate::encode::{Encoding, Grouping, Labels, weights};
 use crate::job::{self, ModelTerms};
-use crate::model::{GroupQuality, Input, Measured, Model, Quality, Reference, Rows, Training, Weight};
+use crate::model::{GroupQuality, Input, Measurements, Model, Quality, Reference, Rows, Training, Weight};
 use crate::spec::solver;
 use crate::{Error, Result};
 
@@ -62,7 +62,7 @@ pub struct Request {
 }
 
 /// Trained model with its trace and notes.
-pub struct Trained {
+pub struct TrainedModel {
     /// Model.
     pub model: Model,
     /// Recorded iterates.
@@ -116,7 +116,7 @@ pub(crate) fn parse_domain(text: &str) -> Result<job::Domain> {
 }
 
 /// Problem read from a file, before training.
-pub struct Prepared {
+pub struct TrainingProblem {
     input: Input,
     names: Vec<String>,
     problem: Learning,
@@ -126,7 +126,7 @@ pub struct Prepared {
     notes: Vec<String>,
 }
 
-impl Prepared {
+impl TrainingProblem {
     /// Returns the training problem.
     pub fn problem(&self) -> &Learning {
         &self.problem
@@ -174,7 +174,7 @@ impl Request {
     }
 
     /// Reads and checks everything; rejects what cannot be trained.
-    pub fn prepare(&self) -> Result<Prepared> {
+    pub fn prepare(&self) -> Result<TrainingProblem> {
         self.options()?;
         // Terms are parsed before the file, so that a typing error is reported before a million rows are read.
         let terms = self.terms()?;
@@ -190,7 +190,7 @@ impl Request {
     }
 
     /// Does the same as [`Request::prepare`] for a table in memory.
-    pub fn prepare_with(&self, table: &Table) -> Result<Prepared> {
+    pub fn prepare_with(&self, table: &Table) -> Result<TrainingProblem> {
         let label = self.label.as_deref().ok_or_else(|| table.bad("needs a label column"))?;
         self.prepare_table(label, table, &self.terms()?)
     }
@@ -205,7 +205,7 @@ impl Request {
         })
     }
 
-    fn prepare_table(&self, label: &str, all: &Table, terms: &ModelTerms) -> Result<Prepared> {
+    fn prepare_table(&self, label: &str, all: &Table, terms: &ModelTerms) -> Result<TrainingProblem> {
         let (labels, signs, mut notes) = Labels::learn(all, label, self.positive.as_deref())?;
         let mut groups = None;
         let grouping = match &self.group {
@@ -253,10 +253,10 @@ impl Request {
             built.map_err(|e| notes.push(format!("held-out rows are not measured: {e}"))).ok()
         });
         let (fingerprint, stand_in) = (all.fingerprint().into(), None);
-        Ok(Prepared { input, names, problem, held_out, fingerprint, stand_in, notes })
+        Ok(TrainingProblem { input, names, problem, held_out, fingerprint, stand_in, notes })
     }
 
-    fn prepare_libsvm(&self, terms: &ModelTerms) -> Result<Prepared> {
+    fn prepare_libsvm(&self, terms: &ModelTerms) -> Result<TrainingProblem> {
         if self.positive.is_some() || self.weights.is_some() || !self.leave_out.is_empty() {
             let what = "--positive, --weights and --leave-out speak of columns of a table; expected --label COL beside them";
             return Err(Error::Request(what.into()));
@@ -287,7 +287,7 @@ impl Request {
         let held_out = (!held.labels.is_empty())
             .then(|| build(held, terms, problem.references()))
             .and_then(|built| built.map_err(|e| notes.push(format!("held-out rows are not measured: {e}"))).ok());
-        Ok(Prepared {
+        Ok(TrainingProblem {
             names: (1..=columns).map(|c| format!("column {c}")).collect(),
             input: Input::Libsvm { columns, positive: positive.to_string(), negative: negative.to_string(), group },
             problem,
@@ -326,10 +326,10 @@ impl Request {
     }
 
     /// Trains the model.
-    pub fn train(&self, mut prepared: Prepared, observer: &mut (dyn Observer + Send)) -> Result<Trained> {
+    pub fn train(&self, mut prepared: TrainingProblem, observer: &mut (dyn Observer + Send)) -> Result<TrainedModel> {
         let start = vec![0.0; prepared.problem.dim()];
         let fitted = fit(&mut prepared.problem, &start, &self.options()?, observer)?;
-        let Prepared { input, names, problem, held_out, fingerprint, stand_in, mut notes } = prepared;
+        let TrainingProblem { input, names, problem, held_out, fingerprint, stand_in, mut notes } = prepared;
         let x = fitted.point.x.clone();
         notes.extend(fitted.notes.iter().map(ToString::to_string));
         // An error on held-out rows must not lose a trained model.
@@ -363,7 +363,7 @@ impl Request {
                 test_fraction: self.test_fraction,
                 row_weights: self.weights.clone(),
             },
-            measured: Measured {
+            measured: Measurements {
                 feasible: fitted.feasible,
                 constraints: fitted.constraints,
                 ended: fitted.ended,
@@ -377,7 +377,7 @@ impl Request {
                 held_out: of_held_out,
             },
         };
-        Ok(Trained { model, trace: fitted.trace, samples: fitted.samples, problem, held_out, notes })
+        Ok(TrainedModel { model, trace: fitted.trace, samples: fitted.samples, problem, held_out, notes })
     }
 }
 
@@ -518,7 +518,7 @@ impl Directory {
     }
 
     /// Writes the model and the trace, each completely or not at all. Returns the path of the model.
-    pub fn write(&self, trained: &Trained) -> Result<PathBuf> {
+    pub fn write(&self, trained: &TrainedModel) -> Result<PathBuf> {
         let file = self.path.join("model.json");
         trained.model.write(&file)?;
         crate::trace::write_whole(&self.path.join("trace.csv"), &crate::trace::csv(&trained.trace, &[]))?;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use thalweg::learn::{Argument, Bound, Bounded, Expression, Learning};
+use thalweg::learn::{Argument, Bound, BoundedExpression, Expression, Learning};
 use thalweg::oracle::Description;
 use thalweg::run::{self, Metric};
 use thalweg::suggest::did_you_mean;
@@ -106,8 +106,8 @@ impl MetricKind {
     }
 
     /// Returns the sum as a constraint of an auxiliary problem, with a bound that is always satisfied.
-    pub(crate) fn bounded(&self) -> Option<Bounded> {
-        self.sum().map(|sum| Bounded { expression: sum.clone(), bound: Bound::from(f64::MAX) })
+    pub(crate) fn bounded(&self) -> Option<BoundedExpression> {
+        self.sum().map(|sum| BoundedExpression { expression: sum.clone(), bound: Bound::from(f64::MAX) })
     }
 
     /// Returns whether it has thresholds computed from the empirical risk minimiser.

@@ -38,7 +38,7 @@ pub struct Model {
     /// Record of the training.
     pub training: Training,
     /// Measurements on the training rows and on the held-out rows.
-    pub measured: Measured,
+    pub measured: Measurements,
 }
 
 /// Source of a model's features.
@@ -144,7 +144,7 @@ impl From<&Best> for Reference {
 /// Measurements of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Measured {
+pub struct Measurements {
     /// Whether every constraint is satisfied on the training rows.
     pub feasible: bool,
     /// Constraints with the requested bound, the measured value and the surrogate.
@@ -171,7 +171,7 @@ pub struct Measured {
     pub held_out: Option<Quality>,
 }
 
-impl Measured {
+impl Measurements {
     /// Returns the status of the training.
     pub fn status(&self) -> Status {
         Status::of(&self.ended, self.feasible)

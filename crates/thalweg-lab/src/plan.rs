@@ -11,7 +11,7 @@ use crate::{Error, Result};
 
 /// Request for a plan, without the constants.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct PlanRequest {
     /// Name of the solver, which must have a planner.
     pub method: String,
     /// Theorem of ssg or threes-econ; all that the constants allow if `None`.
@@ -29,7 +29,7 @@ pub struct Asked {
 
 /// Plan ready for display.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Planned {
+pub struct PlanSummary {
     /// Source and purpose of the parameters.
     pub title: String,
     /// Rows of description, symbol in the paper, and value.
@@ -40,10 +40,10 @@ pub struct Planned {
     pub parameters: Parameters,
 }
 
-impl Planned {
+impl PlanSummary {
     fn new<P: Readable>(plan: P, parameters: fn(P) -> Parameters) -> Self {
         let (title, rows, guarantee) = (plan.title(), plan.rows(), plan.guarantee().to_string());
-        Planned { title, rows, guarantee, parameters: parameters(plan) }
+        PlanSummary { title, rows, guarantee, parameters: parameters(plan) }
     }
 
     /// Returns the parameters by name.
@@ -88,7 +88,7 @@ fn with_planner(method: &str) -> Result<SolverName> {
 
 /// Computes the plans of the method that the constants allow. `constants` has a number for each known constant, by its name in
 /// the library, such as `rho_hat`; `name` converts names of options and constants for messages.
-pub fn plans(asked: &Asked, constants: toml::Table, name: &dyn Fn(&str) -> String) -> Result<Vec<Planned>> {
+pub fn plans(asked: &PlanRequest, constants: toml::Table, name: &dyn Fn(&str) -> String) -> Result<Vec<PlanSummary>> {
     use SolverName::{Adaprox, Bmd, Conex, Dszog, Ipp, Mspg, Ssg, StSpg, ThreesEcon};
     let method = with_planner(&asked.method)?;
     for (option, given, methods) in [
@@ -110,46 +110,46 @@ pub fn plans(asked: &Asked, constants: toml::Table, name: &dyn Fn(&str) -> Strin
             let all = plan::adaprox::Inner::ALL;
             let chosen = asked.inner.as_deref().map(|name| inner(name, &all)).transpose()?;
             let plans = allowed(chosen, &all, |inner| plan::adaprox::plan(inner, &c, eps, asked.as_printed))?;
-            Ok(plans.into_iter().map(|plan| Planned::new(plan, Parameters::Adaprox)).collect())
+            Ok(plans.into_iter().map(|plan| PlanSummary::new(plan, Parameters::Adaprox)).collect())
         }
         Bmd => {
             let c = read(method, constants, name)?;
-            Ok(vec![Planned::new(plan::bmd::plan(&c, eps)?, Parameters::Bmd)])
+            Ok(vec![PlanSummary::new(plan::bmd::plan(&c, eps)?, Parameters::Bmd)])
         }
         Conex => {
             let c = read(method, constants, name)?;
-            Ok(vec![Planned::new(plan::conex::plan(&c, eps)?, Parameters::Conex)])
+            Ok(vec![PlanSummary::new(plan::conex::plan(&c, eps)?, Parameters::Conex)])
         }
         Dszog => {
             let c = read(method, constants, name)?;
-            Ok(vec![Planned::new(plan::dszog::plan(&c, eps, asked.strict)?, Parameters::Dszog)])
+            Ok(vec![PlanSummary::new(plan::dszog::plan(&c, eps, asked.strict)?, Parameters::Dszog)])
         }
         Ipp => {
             let c = read(method, constants, name)?;
             let all = plan::ipp::Inner::ALL;
             let chosen = asked.inner.as_deref().map(|name| inner(name, &all)).transpose()?;
             let plans = allowed(chosen, &all, |inner| plan::ipp::plan(inner, &c, eps))?;
-            Ok(plans.into_iter().map(|plan| Planned::new(plan, Parameters::Ipp)).collect())
+            Ok(plans.into_iter().map(|plan| PlanSummary::new(plan, Parameters::Ipp)).collect())
         }
         Mspg => {
             let c = read(method, constants, name)?;
-            Ok(vec![Planned::new(plan::mspg::plan(&c, eps)?, Parameters::Mspg)])
+            Ok(vec![PlanSummary::new(plan::mspg::plan(&c, eps)?, Parameters::Mspg)])
         }
         StSpg => {
             let c = read(method, constants, name)?;
-            Ok(vec![Planned::new(plan::st_spg::plan(&c, eps)?, Parameters::StSpg)])
+            Ok(vec![PlanSummary::new(plan::st_spg::plan(&c, eps)?, Parameters::StSpg)])
         }
         ThreesEcon => {
             let c = read(method, constants, name)?;
             let chosen = asked.theorem.as_deref().map(str::parse).transpose()?;
             let plans = allowed(chosen, &plan::threes_econ::Theorem::ALL, |t| plan::threes_econ::plan(t, &c, eps))?;
-            Ok(plans.into_iter().map(|plan| Planned::new(plan, Parameters::ThreesEcon)).collect())
+            Ok(plans.into_iter().map(|plan| PlanSummary::new(plan, Parameters::ThreesEcon)).collect())
         }
         Ssg => {
             let c = read(method, constants, name)?;
             let chosen = asked.theorem.as_deref().map(str::parse).transpose()?;
             let plans = allowed(chosen, &plan::ssg::Theorem::ALL, |t| plan::ssg::plan(t, &c, eps, asked.as_printed))?;
-            Ok(plans.into_iter().map(|plan| Planned::new(plan, Parameters::Ssg)).collect())
+            Ok(plans.into_iter().map(|plan| PlanSummary::new(plan, Parameters::Ssg)).collect())
         }
         other => Err(Error::Request(format!("method '{other}' has no planner"))),
     }
@@ -211,8 +211,8 @@ fn allowed<T: Copy, P>(chosen: Option<T>, all: &[T], plan: impl Fn(T) -> thalweg
 mod tests {
     use super::*;
 
-    fn asked(method: &str) -> Asked {
-        Asked { method: method.into(), theorem: None, inner: None, eps: 0.1, as_printed: false, strict: false }
+    fn asked(method: &str) -> PlanRequest {
+        PlanRequest { method: method.into(), theorem: None, inner: None, eps: 0.1, as_printed: false, strict: false }
     }
 
     fn plain(name: &str) -> String {
@@ -222,21 +222,22 @@ mod tests {
     #[test]
     fn whole_numbers_are_numbers_and_names_are_the_caller_s() {
         let given: toml::Table = "lipschitz = 1\ndiameter = 1.0\nrho = 1\nrho_hat = 2\nslater = 1".parse().unwrap();
-        let plans = plans(&Asked { theorem: Some("4.2-I".into()), ..asked("ssg") }, given.clone(), &plain).unwrap();
+        let plans = plans(&PlanRequest { theorem: Some("4.2-I".into()), ..asked("ssg") }, given.clone(), &plain).unwrap();
         assert_eq!(plans.len(), 1);
         assert_eq!(plans[0].value().unwrap()["theorem"], "4.2-I");
         assert!(plans[0].rows.iter().any(|[_, symbol, _]| symbol == "T"), "{:?}", plans[0].rows);
 
-        let refused = |asked: &Asked, given: &str| super::plans(asked, given.parse().unwrap(), &plain).unwrap_err().to_string();
+        let refused =
+            |asked: &PlanRequest, given: &str| super::plans(asked, given.parse().unwrap(), &plain).unwrap_err().to_string();
         let stranger = refused(&asked("conex"), "rho_hat = 2");
         assert!(
             stranger.starts_with("rho_hat is no constant of conex; expected ") && stranger.contains("objective_kink"),
             "{stranger}"
         );
         assert_eq!(refused(&asked("ssg"), "rho = 'one'"), "rho must be a number, got \"one\"");
-        let printed = Asked { as_printed: true, ..asked("ipp") };
+        let printed = PlanRequest { as_printed: true, ..asked("ipp") };
         assert_eq!(refused(&printed, ""), "as_printed is for ssg and adaprox: ipp has no such choice");
-        let strict = Asked { strict: true, ..asked("ssg") };
+        let strict = PlanRequest { strict: true, ..asked("ssg") };
         assert_eq!(refused(&strict, ""), "strict is for dszog: ssg has no such choice");
         assert!(refused(&asked("sgs"), "").starts_with("method 'sgs' has no planner (did you mean ssg?)"));
         assert!(complexity(Some("sgs")).is_err());

@@ -215,7 +215,7 @@ impl Row {
 }
 
 /// Result of one run.
-pub struct Reached {
+pub struct SweepPoint {
     row: Row,
     notes: Vec<String>,
     interrupted: bool,
@@ -224,13 +224,13 @@ pub struct Reached {
 /// Problem with a bound that is swept.
 pub trait Sweeps {
     /// Runs with a bound from a point, or from the problem's default start.
-    fn run(&mut self, bound: f64, start: Option<&[f64]>, observer: &mut (dyn Observer + Send)) -> Result<Reached>;
+    fn run(&mut self, bound: f64, start: Option<&[f64]>, observer: &mut (dyn Observer + Send)) -> Result<SweepPoint>;
     /// Measures and certifies a point with a bound, without a run.
-    fn at(&mut self, bound: f64, x: &[f64]) -> Result<Reached>;
+    fn at(&mut self, bound: f64, x: &[f64]) -> Result<SweepPoint>;
 }
 
 /// Training runs, as in `thalweg fit`.
-pub struct Fits<'a> {
+pub struct FitRuns<'a> {
     /// Problem on the training rows, whose bound is changed.
     pub problem: &'a mut Learning,
     /// The same problem on held-out rows, which are only measured.
@@ -241,7 +241,7 @@ pub struct Fits<'a> {
     pub which: usize,
 }
 
-impl Fits<'_> {
+impl FitRuns<'_> {
     fn row(&self, bound: f64, x: &[f64]) -> Result<Row> {
         let training = quality(self.problem, x)?;
         let held = self.held_out.map(|held| quality(held, x)).transpose()?;
@@ -262,8 +262,8 @@ impl Fits<'_> {
     }
 }
 
-impl Sweeps for Fits<'_> {
-    fn run(&mut self, bound: f64, start: Option<&[f64]>, observer: &mut (dyn Observer + Send)) -> Result<Reached> {
+impl Sweeps for FitRuns<'_> {
+    fn run(&mut self, bound: f64, start: Option<&[f64]>, observer: &mut (dyn Observer + Send)) -> Result<SweepPoint> {
         self.problem.set_bound(self.which, bound);
         let start = start.map_or_else(|| vec![0.0; self.problem.dim()], <[f64]>::to_vec);
         let fitted = fit(self.problem, &start, &self.options, observer)?;
@@ -291,10 +291,10 @@ impl Sweeps for Fits<'_> {
                 proved
             });
         }
-        Ok(Reached { row, notes, interrupted })
+        Ok(SweepPoint { row, notes, interrupted })
     }
 
-    fn at(&mut self, bound: f64, x: &[f64]) -> Result<Reached> {
+    fn at(&mut self, bound: f64, x: &[f64]) -> Result<SweepPoint> {
         self.problem.set_bound(self.which, bound);
         let mut row = self.row(bound, x)?;
         let problem = &*self.problem;
@@ -304,19 +304,19 @@ impl Sweeps for Fits<'_> {
             (Enforce::Measured, Some(rate)) => rate <= problem.bound(j) + feasibility * problem.bound(j).abs().max(1.0),
             _ => c.satisfied,
         });
-        Ok(Reached { row, notes: vec![], interrupted: false })
+        Ok(SweepPoint { row, notes: vec![], interrupted: false })
     }
 }
 
 /// Runs as in `thalweg solve`.
-pub struct Solves {
+pub struct SolveRuns {
     /// Problem, solver, and options of each run.
     pub job: Job,
     /// Constraint whose bound is changed.
     pub which: usize,
 }
 
-impl Solves {
+impl SolveRuns {
     fn row(&self, bound: f64, point: &run::Point) -> Result<Row> {
         let value = |p: &run::Point| p.constraints.get(self.which).map(|c| c.value);
         let held = self.job.instance.held_out.as_ref();
@@ -340,8 +340,8 @@ impl Solves {
     }
 }
 
-impl Sweeps for Solves {
-    fn run(&mut self, bound: f64, start: Option<&[f64]>, observer: &mut (dyn Observer + Send)) -> Result<Reached> {
+impl Sweeps for SolveRuns {
+    fn run(&mut self, bound: f64, start: Option<&[f64]>, observer: &mut (dyn Observer + Send)) -> Result<SweepPoint> {
         self.job.instance.problem.model_mut().into_iter().for_each(|model| model.set_bound(self.which, bound));
         if let Some(start) = start {
             self.job.setup.start = start.to_vec();
@@ -369,16 +369,16 @@ impl Sweeps for Solves {
                 distance(self.job.instance.problem.oracle(), &point.x, self.job.setup.options.feasibility, &mut notes)
             });
         }
-        Ok(Reached { row, notes, interrupted })
+        Ok(SweepPoint { row, notes, interrupted })
     }
 
-    fn at(&mut self, bound: f64, x: &[f64]) -> Result<Reached> {
+    fn at(&mut self, bound: f64, x: &[f64]) -> Result<SweepPoint> {
         self.job.instance.problem.model_mut().into_iter().for_each(|model| model.set_bound(self.which, bound));
         let mut row =
             self.row(bound, &run::measure(self.job.instance.problem.oracle(), x, self.job.setup.options.feasibility)?)?;
         let mut notes = vec![];
         row.proved = distance(self.job.instance.problem.oracle(), x, self.job.setup.options.feasibility, &mut notes);
-        Ok(Reached { row, notes, interrupted: false })
+        Ok(SweepPoint { row, notes, interrupted: false })
     }
 }
 
@@ -391,7 +391,7 @@ fn distance(problem: &dyn Subgradients, x: &[f64], feasibility: f64, notes: &mut
 
 /// Finished points of a sweep.
 #[derive(Debug, Default)]
-pub struct Swept {
+pub struct FinishedSweep {
     /// Rows from the loosest to the tightest bound.
     pub rows: Vec<Row>,
     /// Messages for the user, without duplicates.
@@ -400,7 +400,7 @@ pub struct Swept {
     pub interrupted: bool,
 }
 
-impl Swept {
+impl FinishedSweep {
     fn note(&mut self, notes: Vec<String>) {
         for note in notes {
             if !self.notes.contains(&note) {
@@ -412,17 +412,17 @@ impl Swept {
 
 /// Runs with each bound from loosest to tightest, each from the point of the one before; then, from tightest to loosest, again
 /// where a looser bound has a worse objective than a tighter one.
-pub fn sweep(problem: &mut dyn Sweeps, bounds: &[f64], observer: &mut (dyn Observer + Send)) -> Swept {
-    let mut swept = Swept::default();
+pub fn sweep(problem: &mut dyn Sweeps, bounds: &[f64], observer: &mut (dyn Observer + Send)) -> FinishedSweep {
+    let mut swept = FinishedSweep::default();
     let mut start: Option<Vec<f64>> = None;
     for (i, &bound) in bounds.iter().enumerate() {
         let mut part = Part { done: i, of: bounds.len(), observer: &mut *observer };
         match problem.run(bound, start.as_deref(), &mut part) {
-            Ok(Reached { interrupted: true, .. }) => {
+            Ok(SweepPoint { interrupted: true, .. }) => {
                 swept.interrupted = true;
                 return swept;
             }
-            Ok(Reached { row, notes, .. }) => {
+            Ok(SweepPoint { row, notes, .. }) => {
                 if let Some(x) = row.x.as_ref().filter(|x| x.iter().all(|v| v.is_finite())) {
                     start = Some(x.clone());
                 }
@@ -441,11 +441,11 @@ pub fn sweep(problem: &mut dyn Sweeps, bounds: &[f64], observer: &mut (dyn Obser
         let (ended, tight) = (loose.ended.clone(), tight.clone());
         let mut part = Part { done: bounds.len() - 1, of: bounds.len(), observer: &mut *observer };
         match problem.run(bound, Some(&x), &mut part) {
-            Ok(Reached { interrupted: true, .. }) => {
+            Ok(SweepPoint { interrupted: true, .. }) => {
                 swept.interrupted = true;
                 return swept;
             }
-            Ok(Reached { row, notes, .. }) => {
+            Ok(SweepPoint { row, notes, .. }) => {
                 let (iterations, passes, seconds) = (row.iterations, row.passes, row.seconds);
                 if row.worse_than(&tight) {
                     swept.rows[i].add(iterations, passes, seconds);
@@ -462,7 +462,7 @@ pub fn sweep(problem: &mut dyn Sweeps, bounds: &[f64], observer: &mut (dyn Obser
             }
         }
         if swept.rows[i].worse_than(&tight)
-            && let Ok(Reached { row, notes, .. }) = problem.at(bound, &x)
+            && let Ok(SweepPoint { row, notes, .. }) = problem.at(bound, &x)
             && row.feasible
         {
             swept.note(vec![format!(
@@ -551,19 +551,19 @@ mod tests {
     struct Told(Vec<(f64, bool)>);
 
     impl Sweeps for Told {
-        fn run(&mut self, bound: f64, start: Option<&[f64]>, _: &mut (dyn Observer + Send)) -> Result<Reached> {
+        fn run(&mut self, bound: f64, start: Option<&[f64]>, _: &mut (dyn Observer + Send)) -> Result<SweepPoint> {
             let (objective, feasible) = self.0.remove(0);
             if objective.is_nan() {
                 return Err(Error::Request("told to".into()));
             }
             let x = Some(vec![start.map_or(0.0, |x| x[0]) + 1.0]);
             let row = Row { objective: Some(objective), feasible, iterations: 1, x, ..Row::new(bound) };
-            Ok(Reached { row, notes: vec![], interrupted: false })
+            Ok(SweepPoint { row, notes: vec![], interrupted: false })
         }
 
-        fn at(&mut self, bound: f64, x: &[f64]) -> Result<Reached> {
+        fn at(&mut self, bound: f64, x: &[f64]) -> Result<SweepPoint> {
             let row = Row { objective: Some(0.5), feasible: true, x: Some(x.to_vec()), ..Row::new(bound) };
-            Ok(Reached { row, notes: vec![], interrupted: false })
+            Ok(SweepPoint { row, notes: vec![], interrupted: false })
         }
     }
 

@@ -451,7 +451,7 @@ impl Serialize for Note {
 /// Stored forms of a note: a sentence in results of older versions, and kinds from newer versions.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Stored {
+enum StoredNote {
     Known(#[serde(with = "Note")] Note),
     Other { text: String },
     Sentence(String),
@@ -459,9 +459,9 @@ enum Stored {
 
 impl<'de> Deserialize<'de> for Note {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(match Stored::deserialize(deserializer)? {
-            Stored::Known(note) => note,
-            Stored::Other { text } | Stored::Sentence(text) => Note::Text(text),
+        Ok(match StoredNote::deserialize(deserializer)? {
+            StoredNote::Known(note) => note,
+            StoredNote::Other { text } | StoredNote::Sentence(text) => Note::Text(text),
         })
     }
 }

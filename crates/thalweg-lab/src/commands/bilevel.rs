@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use thalweg::bilevel::problems::{Pricing, Toy};
-use thalweg::bilevel::{self, Bilevel, Extreme, Extremes, Form, Found, FromFormulas, Settings};
+use thalweg::bilevel::{self, Bilevel, BilevelSolution, Extreme, Extremes, Form, FromFormulas, Settings};
 use thalweg::run::Options;
 use thalweg::solvers::{adaprox, pd};
 
-use super::Ending;
+use super::CommandResult;
 use crate::Result;
 use crate::console::{Bar, stop_on_signal};
 use crate::output::{align, print};
@@ -32,7 +32,7 @@ enum What {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Ending {
+pub fn run(args: Args) -> CommandResult {
     match args.what {
         What::Demo => demo(),
     }
@@ -55,7 +55,7 @@ Next, a problem of your own:
   thalweg solve SPEC.toml    runs a spec with a bilevel problem
 ";
 
-fn demo() -> Ending {
+fn demo() -> CommandResult {
     let stop = stop_on_signal()?;
     let toy: Arc<dyn Bilevel> = Arc::new(Toy::new(2.0)?);
     let shop: Arc<dyn Bilevel> = Arc::new(FromFormulas(Pricing::new()?));
@@ -63,7 +63,8 @@ fn demo() -> Ending {
 
     print(TOY)?;
     let runs = solve(&toy, 0.3, &[sg.clone(), pd], &stop)?;
-    let loss = Words { x: "x", hoped: "-x y it counts on", worst: "-x y at the worst", best: "-x y at the best", sign: 1.0 };
+    let loss =
+        ProblemLabels { x: "x", hoped: "-x y it counts on", worst: "-x y at the worst", best: "-x y at the best", sign: 1.0 };
     print(&align(&loss.table(&runs), &[1, 2, 3, 4]))?;
     if let [cautious, _, optimist, _] = &runs[..] {
         print(&format!(
@@ -79,7 +80,7 @@ fn demo() -> Ending {
     if !stop.load(Ordering::Relaxed) {
         print(SHOP)?;
         let runs = solve(&shop, 1.25, &[sg], &stop)?;
-        let revenue = Words {
+        let revenue = ProblemLabels {
             x: "price",
             hoped: "revenue it counts on",
             worst: "revenue at the worst",
@@ -109,7 +110,7 @@ fn demo() -> Ending {
 /// Finished run.
 struct Run {
     title: &'static str,
-    found: Found,
+    found: BilevelSolution,
     /// Time in seconds, including the choice of settings and the evaluation of the point.
     seconds: f64,
 }
@@ -137,7 +138,7 @@ fn solve(problem: &Arc<dyn Bilevel>, x: f64, inner: &[adaprox::Inner], stop: &Ar
 }
 
 /// Labels for the numbers of a problem, and whether smaller or larger ones are better.
-struct Words {
+struct ProblemLabels {
     x: &'static str,
     hoped: &'static str,
     worst: &'static str,
@@ -146,11 +147,11 @@ struct Words {
     sign: f64,
 }
 
-impl Words {
+impl ProblemLabels {
     fn table(&self, runs: &[Run]) -> Vec<Vec<String>> {
         let row = |name: &str, cell: &dyn Fn(&Run) -> String| std::iter::once(name.into()).chain(runs.iter().map(cell)).collect();
         let rows_kept = |run: &Run| {
-            let Found { violation, beta, .. } = run.found;
+            let BilevelSolution { violation, beta, .. } = run.found;
             if violation <= beta {
                 format!("yes, {violation:.4} <= {beta:.4}")
             } else {

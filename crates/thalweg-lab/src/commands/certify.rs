@@ -7,9 +7,9 @@ use serde::Serialize;
 use thalweg::certify::Bounds;
 use thalweg::learn::{Enforce, Interval};
 
-use super::Ending;
+use super::CommandResult;
 use crate::certificate::bounds_words;
-use crate::certify::{Findings, HeldOut, Measured, Source, Subject, Worst};
+use crate::certify::{Findings, HeldOut, MeasuredConstraint, Source, Subject, Worst};
 use crate::data::catalogue;
 use crate::output::{align, json, print};
 use crate::verdict::Status;
@@ -55,7 +55,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Ending {
+pub fn run(args: Args) -> CommandResult {
     args.check()?;
     let is_spec = args.subject.extension().is_some_and(|e| e.eq_ignore_ascii_case("toml")) && !args.subject.is_dir();
     let (subject, bounds) = if is_spec { args.of_spec()? } else { (args.of_model()?, Bounds::default()) };
@@ -194,7 +194,7 @@ fn stationarity(f: &Findings) -> String {
     text
 }
 
-fn held_out(held: &HeldOut, trained: &[Measured]) -> String {
+fn held_out(held: &HeldOut, trained: &[MeasuredConstraint]) -> String {
     let percent = 100.0 * held.confidence;
     let mut text = format!("on {} held-out rows, with intervals for new rows at {percent}% confidence per line:\n", held.rows);
     let number = |v: f64| format!("{v:.6}");

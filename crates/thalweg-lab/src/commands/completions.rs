@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::Ending;
+use super::CommandResult;
 use crate::output::print;
 use crate::verdict::DONE;
 
@@ -15,7 +15,7 @@ pub struct Args {
 }
 
 /// Runs the command for the given command line.
-pub fn run(args: Args, mut command: clap::Command) -> Ending {
+pub fn run(args: Args, mut command: clap::Command) -> CommandResult {
     let mut text = vec![];
     clap_complete::generate(args.shell, &mut command, "thalweg", &mut text);
     print(&String::from_utf8_lossy(&text))?;

@@ -2,10 +2,10 @@
 
 use thalweg::run::Budget;
 
-use super::Ending;
+use super::CommandResult;
 use crate::console::{Bar, stop_on_signal};
 use crate::data::adult;
-use crate::fit::{Request, Trained};
+use crate::fit::{Request, TrainedModel};
 use crate::output::{align, print};
 
 /// Train a classifier on embedded data without and with a fairness constraint, and compare the two.
@@ -16,7 +16,7 @@ pub struct Args {}
 const BOUND: &str = "0.02";
 
 /// Runs the command.
-pub fn run(_: Args) -> Ending {
+pub fn run(_: Args) -> CommandResult {
     print(
         "Adult census income: who earns more than 50K? Of 48,842 people four in five are for training.\n\
          First without constraints, then with the rule that the share of women and the share of men that the model\n\
@@ -74,19 +74,19 @@ fn four(v: f64) -> String {
     format!("{v:.4}")
 }
 
-fn percent(trained: &Trained) -> String {
+fn percent(trained: &TrainedModel) -> String {
     trained.model.measured.held_out.as_ref().map_or(String::new(), |h| format!("{:.2}%", 100.0 * h.accuracy))
 }
 
-fn surrogate(trained: &Trained) -> String {
+fn surrogate(trained: &TrainedModel) -> String {
     let constraint = trained.model.measured.constraints.first();
     constraint.map_or(String::new(), |c| format!("{:.4} / {:.4}", c.surrogate, c.surrogate_bound))
 }
 
-fn passes(trained: &Trained) -> String {
+fn passes(trained: &TrainedModel) -> String {
     format!("{:.0}", trained.model.measured.passes.total())
 }
 
-fn seconds(trained: &Trained) -> String {
+fn seconds(trained: &TrainedModel) -> String {
     format!("{:.1}", trained.model.measured.seconds)
 }

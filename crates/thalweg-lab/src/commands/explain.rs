@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::Ending;
+use super::CommandResult;
 use crate::model::{Input, Model, Quality};
 use crate::output::{align, print};
 use crate::verdict::DONE;
@@ -20,7 +20,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Ending {
+pub fn run(args: Args) -> CommandResult {
     let model = Model::read(&args.model)?;
     print(&words(&model, args.top))?;
     Ok(ExitCode::from(DONE))

@@ -9,10 +9,10 @@ use thalweg::learn::Enforce;
 use thalweg::run::Budget;
 use thalweg::solvers::{Interface, SolverName};
 
-use super::Ending;
+use super::CommandResult;
 use crate::certificate::slope_words;
 use crate::console::{Bar, stop_on_signal};
-use crate::fit::{Directory, Request, Trained};
+use crate::fit::{Directory, Request, TrainedModel};
 use crate::model::Quality;
 use crate::output::{align, json, print};
 use crate::report::{self, of_fit};
@@ -39,7 +39,7 @@ pub struct Args {
     /// The table: CSV with a header line, or LIBSVM; plain or gzip
     data: PathBuf,
     #[command(flatten)]
-    asked: Asked,
+    asked: TrainingArgs,
     /// Directory for model.json and trace.csv
     #[arg(long, value_name = "DIR", default_value = "thalweg-model")]
     out: PathBuf,
@@ -54,9 +54,9 @@ pub struct Args {
     quiet: bool,
 }
 
-/// What is asked of a table: how it is read, the problem, how it is trained. Other commands that train take the same.
+/// Arguments of training from a table: columns, problem and solver. Shared by the commands that train.
 #[derive(Debug, Clone, clap::Args)]
-pub struct Asked {
+pub struct TrainingArgs {
     /// Column with the label, which has two values; without it the file is read as LIBSVM
     #[arg(long, value_name = "COL")]
     label: Option<String>,
@@ -126,7 +126,7 @@ fn solver_help() -> String {
     format!("The solver: {} to have one chosen, {}; without constraints also {}", auto::NAME, offered(true), offered(false))
 }
 
-impl Asked {
+impl TrainingArgs {
     /// Returns the training request for this file; the first interrupt stops it.
     pub(super) fn request(&self, file: &Path) -> Result<Request> {
         Ok(Request {
@@ -183,7 +183,7 @@ impl Asked {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Ending {
+pub fn run(args: Args) -> CommandResult {
     let request = args.asked.request(&args.data)?;
     let prepared = request.prepare()?;
     let directory = Directory::make(&args.out, &["model.json", "trace.csv"])?;
@@ -230,12 +230,12 @@ pub(super) fn check_report(file: &Path, read: &[(&str, &Path)], directory: &Dire
 struct Summary<'a> {
     exit_code: u8,
     notes: &'a [String],
-    measured: &'a crate::model::Measured,
+    measured: &'a crate::model::Measurements,
     training: &'a crate::model::Training,
 }
 
 /// Describes the outcome.
-pub fn words(trained: &Trained) -> String {
+pub fn words(trained: &TrainedModel) -> String {
     let m = &trained.model.measured;
     let mut text = m.verdict() + "\n";
     text += "\n";
@@ -272,7 +272,7 @@ pub fn words(trained: &Trained) -> String {
 }
 
 /// Formats bounds, training and held-out values side by side.
-fn table(trained: &Trained) -> String {
+fn table(trained: &TrainedModel) -> String {
     let m = &trained.model.measured;
     let held = |value: &dyn Fn(&Quality) -> Option<f64>, show: fn(f64) -> String| {
         m.held_out.as_ref().and_then(value).map_or(String::new(), show)

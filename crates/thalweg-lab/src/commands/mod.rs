@@ -16,4 +16,4 @@ pub mod tradeoff;
 use std::process::ExitCode;
 
 /// Exit code of a command, or the error that it reports.
-pub type Ending = crate::Result<ExitCode>;
+pub type CommandResult = crate::Result<ExitCode>;

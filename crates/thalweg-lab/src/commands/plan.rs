@@ -6,9 +6,9 @@ use serde::Serialize;
 use thalweg::solvers::complexity::Complexity;
 use thalweg::solvers::{Interface, SolverName, registry};
 
-use super::Ending;
+use super::CommandResult;
 use crate::output::{align, print, print_json};
-use crate::plan::{Asked, Planned, complexity, plans};
+use crate::plan::{PlanRequest, PlanSummary, complexity, plans};
 use crate::verdict::DONE;
 use crate::{Error, Result};
 
@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    constants: Given,
+    constants: ConstantArgs,
 }
 
 /// Default method.
@@ -68,7 +68,7 @@ const BMD: &str = "Constants of bmd";
 
 /// The constants of all methods, by the names that the planners use.
 #[derive(Debug, Clone, clap::Args, Serialize)]
-struct Given {
+struct ConstantArgs {
     /// Bound on all subgradients: M of ssg and ipp, of the objective and all rows for adaprox; G of bmd, of every loss
     #[arg(long, value_name = "M", help_heading = SEVERAL)]
     lipschitz: Option<f64>,
@@ -314,14 +314,14 @@ fn flag(name: &str) -> String {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Ending {
+pub fn run(args: Args) -> CommandResult {
     if args.complexity {
         show_complexity(&complexity(args.method.as_deref())?, args.json)?;
     } else {
         // TOML omits absent values and keeps infinities, which the planner rejects.
         let constants = toml::Table::try_from(&args.constants);
         let constants = constants.map_err(|e| Error::Request(format!("the constants cannot be read: {e}")))?;
-        let asked = Asked {
+        let asked = PlanRequest {
             method: args.method.unwrap_or_else(|| DEFAULT.to_string()),
             theorem: args.theorem,
             inner: args.inner,
@@ -335,7 +335,7 @@ pub fn run(args: Args) -> Ending {
     Ok(ExitCode::from(DONE))
 }
 
-fn show(plans: &[Planned], json: bool) -> Result<()> {
+fn show(plans: &[PlanSummary], json: bool) -> Result<()> {
     if json {
         return print_json(&plans.iter().map(|plan| &plan.parameters).collect::<Vec<_>>());
     }

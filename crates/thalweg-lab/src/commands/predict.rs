@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::Ending;
+use super::CommandResult;
 use crate::Error;
 use crate::fit::predictions;
 use crate::model::Model;
@@ -29,7 +29,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Ending {
+pub fn run(args: Args) -> CommandResult {
     let model = Model::read(&args.model)?;
     let (features, notes) = model.input.read(&args.data)?;
     let text = predictions(&model, &features);

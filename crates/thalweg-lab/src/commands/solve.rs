@@ -8,13 +8,13 @@ use thalweg::Note;
 use thalweg::run::{Checkpoint, StopReason};
 use thalweg::solvers::PointOrigin;
 
-use super::Ending;
+use super::CommandResult;
 use crate::certificate::{bounds_words, penalised_words, slope_words, stationary_words, switching_words, zeroth_order_words};
 use crate::console::{Bar, stop_on_signal};
 use crate::data::catalogue;
 use crate::job::{Finished, Job, execute, finish};
 use crate::output::{CROWD, align, few, json, print};
-use crate::report::of_solve::{self, Solved};
+use crate::report::of_solve::{self, SolvedRun};
 use crate::spec::Spec;
 use crate::trace::{check_writable, csv, write_whole};
 use crate::{Error, Result};
@@ -58,7 +58,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Ending {
+pub fn run(args: Args) -> CommandResult {
     let spec = Spec::read(&args.spec)?;
     args.check_files()?;
     let mut job = Job::new(&spec, &args.spec, &catalogue::Options { data_dir: args.data_dir.clone(), progress: !args.quiet })?;
@@ -143,8 +143,8 @@ impl Report {
     }
 
     /// Collects the result and the content of its page.
-    fn solved<'a>(&'a self, file: &'a Path, spec: &'a Spec, job: &'a Job) -> Solved<'a> {
-        Solved {
+    fn solved<'a>(&'a self, file: &'a Path, spec: &'a Spec, job: &'a Job) -> SolvedRun<'a> {
+        SolvedRun {
             file,
             spec,
             data: &job.instance.data_name,

@@ -7,8 +7,8 @@ use serde::Serialize;
 use thalweg::assess::Measures;
 use thalweg::oracle::Description;
 
-use super::Ending;
-use super::fit::{Asked, check_report};
+use super::CommandResult;
+use super::fit::{TrainingArgs, check_report};
 use crate::console::{Bar, stop_on_signal};
 use crate::data::catalogue;
 use crate::fit::Directory;
@@ -18,7 +18,7 @@ use crate::plot::{Mark, Plot, svg};
 use crate::report::{self, of_tradeoff};
 use crate::spec::Spec;
 use crate::trace::write_whole;
-use crate::tradeoff::{Fits, Row, Solves, Swept, bounds, csv, sweep, which};
+use crate::tradeoff::{FinishedSweep, FitRuns, Row, SolveRuns, bounds, csv, sweep, which};
 use crate::verdict::Status;
 use crate::{Error, Result};
 
@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME|N")]
     of: Option<String>,
     #[command(flatten)]
-    asked: Asked,
+    asked: TrainingArgs,
     /// Look for data sets of a spec in this directory first
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -65,17 +65,17 @@ const TABLE: &str = "tradeoff.csv";
 const PICTURE: &str = "tradeoff.svg";
 
 /// Labels of the sweep.
-struct Named {
+struct SweepLabels {
     minimize: String,
     constraint: String,
     /// Other constraints, whose bounds are fixed.
     others: Vec<String>,
 }
 
-impl Named {
+impl SweepLabels {
     fn new(problem: &thalweg::learn::Learning, minimize: &str, which: usize) -> Self {
         let others = (0..problem.num_constraints()).filter(|&j| j != which);
-        Named {
+        SweepLabels {
             minimize: minimize.into(),
             constraint: problem.constraint_name(which).to_string(),
             others: others.map(|j| format!("{} <= {}", problem.constraint_name(j), problem.bound(j))).collect(),
@@ -84,7 +84,7 @@ impl Named {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Ending {
+pub fn run(args: Args) -> CommandResult {
     // Bounds are parsed before the data, so that a typing error is reported before a million rows are read.
     let values = bounds(&args.bounds).map_err(|e| Error::Request(format!("--bounds {}: {e}", args.bounds)))?;
     let is_spec = args.input.extension().is_some_and(|e| e.eq_ignore_ascii_case("toml"));
@@ -108,7 +108,7 @@ pub fn run(args: Args) -> Ending {
 }
 
 /// Sweeps the problem of a spec.
-fn of_spec(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
+fn of_spec(args: &Args, values: &[f64]) -> Result<(SweepLabels, FinishedSweep)> {
     if let Some(option) = args.asked.given() {
         let what = format!("{option} is for a table; expected it in the spec {}, or a table in its place", args.input.display());
         return Err(Error::Request(what));
@@ -117,7 +117,7 @@ fn of_spec(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
     let mut job = Job::new(&spec, &args.input, &catalogue::Options { data_dir: args.data_dir.clone(), ..Default::default() })?;
     let model = job.instance.problem.terms("tradeoff")?;
     let (which, note) = which(model, args.of.as_deref())?;
-    let named = Named::new(model, &spec.problem.minimize, which);
+    let named = SweepLabels::new(model, &spec.problem.minimize, which);
     let threads = match (args.asked.threads(), spec.threads) {
         (1, Some(threads)) => threads,
         (threads, _) => threads,
@@ -131,12 +131,12 @@ fn of_spec(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
     options.metrics = None;
     options.interrupt = Some(stop_on_signal()?);
     let notes = job.notes().cloned().collect::<Vec<_>>();
-    let swept = swept(args, &named, values, &mut Solves { job, which }, notes.into_iter().chain(note))?;
+    let swept = swept(args, &named, values, &mut SolveRuns { job, which }, notes.into_iter().chain(note))?;
     Ok((named, swept))
 }
 
 /// Sweeps a training problem on a table.
-fn of_table(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
+fn of_table(args: &Args, values: &[f64]) -> Result<(SweepLabels, FinishedSweep)> {
     if args.data_dir.is_some() {
         return Err(Error::Request(
             "--data-dir is for the data sets of a spec; expected a file that ends in .toml beside it".into(),
@@ -149,10 +149,10 @@ fn of_table(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
     }
     let mut prepared = request.prepare()?;
     let (which, note) = which(prepared.problem(), args.of.as_deref())?;
-    let named = Named::new(prepared.problem(), &request.minimize, which);
+    let named = SweepLabels::new(prepared.problem(), &request.minimize, which);
     let notes = prepared.notes().to_vec();
     let (problem, held_out) = prepared.problems();
-    let mut fits = Fits { problem, held_out, options: request.options()?, which };
+    let mut fits = FitRuns { problem, held_out, options: request.options()?, which };
     let swept = swept(args, &named, values, &mut fits, notes.into_iter().chain(note))?;
     Ok((named, swept))
 }
@@ -160,11 +160,11 @@ fn of_table(args: &Args, values: &[f64]) -> Result<(Named, Swept)> {
 /// Runs the sweep and writes the files.
 fn swept(
     args: &Args,
-    named: &Named,
+    named: &SweepLabels,
     values: &[f64],
     problem: &mut dyn crate::tradeoff::Sweeps,
     notes: impl Iterator<Item = String>,
-) -> Result<Swept> {
+) -> Result<FinishedSweep> {
     let directory = Directory::make(&args.out, &[TABLE, PICTURE])?;
     if let Some(file) = &args.report {
         check_report(file, &[("the file that is read", args.input.as_path())], &directory, &[TABLE, PICTURE])?;
@@ -204,7 +204,7 @@ struct Summary<'a> {
 }
 
 /// Plots the held-out accuracy if there is one, else the objective, against the constrained value.
-fn plot(named: &Named, rows: &[Row]) -> Plot {
+fn plot(named: &SweepLabels, rows: &[Row]) -> Plot {
     let accuracy = rows.iter().any(|row| row.held_out_accuracy.is_some());
     let measured = rows.iter().any(|row| row.measured.is_some());
     let mark = |row: &Row| {
@@ -232,7 +232,7 @@ fn plot(named: &Named, rows: &[Row]) -> Plot {
 }
 
 /// Describes the outcome.
-fn words(named: &Named, swept: &Swept, asked: usize, args: &Args) -> String {
+fn words(named: &SweepLabels, swept: &FinishedSweep, asked: usize, args: &Args) -> String {
     let finished = swept.rows.len();
     let feasible = swept.rows.iter().filter(|row| row.feasible).count();
     let mut text = match (swept.interrupted, feasible == finished) {

@@ -333,13 +333,13 @@ pub fn write(path: &Path, rows: &Rows, origin: &Origin) -> Result<u64> {
 
 /// File that passed all checks.
 #[derive(Debug, Clone)]
-struct Opened {
+struct OpenFile {
     rows: Rows,
     text: Option<Stamp>,
 }
 
 /// Mapped files by path and header checksum, so that each is mapped once.
-static MAPPED: LazyLock<Mutex<HashMap<(PathBuf, u64), Opened>>> = LazyLock::new(Mutex::default);
+static MAPPED: LazyLock<Mutex<HashMap<(PathBuf, u64), OpenFile>>> = LazyLock::new(Mutex::default);
 
 /// Opens a file given by the user; a damaged file is an error.
 pub fn open(path: &Path) -> Result<Rows> {
@@ -372,7 +372,7 @@ pub fn stand_in(path: &Path) -> Option<String> {
 }
 
 /// Maps a file and checks all of it. Returns the reason if the file is rejected.
-fn map(path: &Path, file: &File) -> Result<Opened, String> {
+fn map(path: &Path, file: &File) -> Result<OpenFile, String> {
     if size_of::<usize>() != 8 {
         return Err("is for machines with addresses of 8 bytes, and those of this one are shorter".into());
     }
@@ -435,7 +435,7 @@ fn map(path: &Path, file: &File) -> Result<Opened, String> {
 }
 
 /// Reads the rows of a mapped file after checking the bounds and checksums of its sections.
-fn opened(header: &Header, words: [String; 4], bytes: &'static [u8]) -> Result<Opened, String> {
+fn opened(header: &Header, words: [String; 4], bytes: &'static [u8]) -> Result<OpenFile, String> {
     fn list<T: Pod>(bytes: &'static [u8], section: Section) -> Result<&'static [T], String> {
         let bytes = &bytes[section.offset as usize..(section.offset + section.length) as usize];
         bytemuck::try_cast_slice(bytes).map_err(|e| format!("a section has {} bytes ({e})", section.length))
@@ -472,7 +472,7 @@ fn opened(header: &Header, words: [String; 4], bytes: &'static [u8]) -> Result<O
         Hashes { placed, text, gzip: header.gzip != 0 }
     };
     let stamp = Stamp { path, length: header.source_length, modified: header.source_modified };
-    Ok(Opened {
+    Ok(OpenFile {
         rows: Rows {
             features,
             labels,

@@ -10,9 +10,9 @@ use serde::Serialize;
 use thalweg::learn::{Data, Groups};
 
 use super::libsvm::Rows;
-use super::prepared::{Prepared, Recipe};
+use super::prepared::{PreparedRows, Recipe};
 use super::sets::{Form, GERMAN, GERMAN_LAYOUT, Reading};
-pub use super::sets::{Placed, SETS, Set};
+pub use super::sets::{SETS, Set, SetFile};
 use super::shaped_like::ShapedLike;
 use super::source::{Hashes, Source, list, sha256};
 use super::table::Table;
@@ -57,7 +57,7 @@ pub enum Check {
 
 /// Hash of a file that was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Checked {
+pub struct FileCheck {
     /// File name.
     pub file: String,
     /// The file's sha256.
@@ -68,7 +68,7 @@ pub struct Checked {
 
 /// Data set in memory.
 #[derive(Debug, Clone)]
-pub struct Loaded {
+pub struct LoadedData {
     /// Rows, labels (+1 and -1), and groups where available.
     pub data: Data,
     /// Messages for the user, such as that the file differs from the catalogue's copy.
@@ -99,7 +99,7 @@ fn stand_in_note(name: &str, stand_in: Option<&str>) -> Option<String> {
     })
 }
 
-/// Raw table in memory; fields as in [`Loaded`].
+/// Raw table in memory; fields as in [`LoadedData`].
 #[derive(Debug, Clone)]
 pub struct LoadedTable {
     /// Table.
@@ -124,10 +124,10 @@ pub struct Counts {
     /// Groups; empty if there are none.
     pub groups: Vec<GroupCount>,
     /// Counts after the recipe has prepared a raw table; `None` if there is no recipe or it fails, which gives a note.
-    pub prepared: Option<Ready>,
+    pub prepared: Option<PreparedCounts>,
     /// Hashes of the files.
-    pub files: Vec<Checked>,
-    /// sha256 as in [`Loaded::fingerprint`].
+    pub files: Vec<FileCheck>,
+    /// sha256 as in [`LoadedData::fingerprint`].
     pub fingerprint: String,
     /// Messages for the user.
     pub notes: Vec<String>,
@@ -135,7 +135,7 @@ pub struct Counts {
 
 /// Counts of the rows returned by [`load`]; fields as in [`Counts`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Ready {
+pub struct PreparedCounts {
     /// Number of rows.
     pub rows: usize,
     /// Number of columns.
@@ -233,14 +233,14 @@ fn missing_from(set: &Set, directories: &[PathBuf]) -> Error {
 
 /// Loads a data set as rows, labels and groups. A raw table is prepared by its recipe; without one it is an error, see
 /// [`table`].
-pub fn load(name: &str, options: &Options) -> Result<Loaded> {
+pub fn load(name: &str, options: &Options) -> Result<LoadedData> {
     let set = get(name)?;
     if !set.is_loadable() {
         let loadable: Vec<&str> = SETS.iter().filter(|s| s.is_loadable()).map(|s| s.name).collect();
         let what = format!("{name} is a raw table, not rows of numbers: sets that can be loaded are {}", loadable.join(", "));
         return Err(Error::Request(what));
     }
-    let Found { content, mut notes, fingerprint, stand_in, .. } = read(set, options)?;
+    let SetContent { content, mut notes, fingerprint, stand_in, .. } = read(set, options)?;
     let data = match content {
         Content::Rows(data) => data,
         Content::Table(table, reading) => match reading.recipe {
@@ -252,7 +252,7 @@ pub fn load(name: &str, options: &Options) -> Result<Loaded> {
             None => return Err(Error::Request(format!("{name} is a raw table, not rows of numbers"))),
         },
     };
-    Ok(Loaded { data, classes: (1.0, -1.0), notes, fingerprint, sensitive: vec![], stand_in })
+    Ok(LoadedData { data, classes: (1.0, -1.0), notes, fingerprint, sensitive: vec![], stand_in })
 }
 
 /// Loads a data set as a raw table. Sets of numbers are an error; see [`load`].
@@ -271,20 +271,20 @@ pub fn table(name: &str, options: &Options) -> Result<LoadedTable> {
 
 /// Loads any LIBSVM file, plain or gzip, or a `.thw` file. `columns` is the number of columns; `None` uses the largest one
 /// present. `group` is a column counted from 1: rows with a non-zero entry there are the first group, the others the second.
-pub fn load_file(path: &Path, columns: Option<usize>, group: Option<usize>) -> Result<Loaded> {
+pub fn load_file(path: &Path, columns: Option<usize>, group: Option<usize>) -> Result<LoadedData> {
     let (rows, notes) = cache::read(path, columns)?;
     of_rows(path, rows, notes, group)
 }
 
 /// Loads a stand-in from the cache directory, or generates it.
-pub fn load_stand_in(shape: &ShapedLike, options: &Options) -> Result<Loaded> {
+pub fn load_stand_in(shape: &ShapedLike, options: &Options) -> Result<LoadedData> {
     let bar = Bar::new(options.progress);
     let (rows, notes) = shape.load(cache::directory().as_deref(), &mut |share| bar.share(share))?;
     bar.finish();
     of_rows(Path::new(&shape.called()), rows, notes, None)
 }
 
-fn of_rows(path: &Path, rows: Rows, mut notes: Vec<String>, group: Option<usize>) -> Result<Loaded> {
+fn of_rows(path: &Path, rows: Rows, mut notes: Vec<String>, group: Option<usize>) -> Result<LoadedData> {
     let mut data = Data { labels: rows.signs(), features: rows.features, groups: None, weights: None };
     notes.extend(stand_in_note(&path.display().to_string(), rows.stand_in.as_deref()));
     if let Some(column) = group {
@@ -305,15 +305,15 @@ fn of_rows(path: &Path, rows: Rows, mut notes: Vec<String>, group: Option<usize>
     }
     data.validate()?;
     let (classes, fingerprint, stand_in) = (rows.classes, rows.hashes.text, rows.stand_in);
-    Ok(Loaded { data, classes, notes, fingerprint, sensitive: vec![], stand_in })
+    Ok(LoadedData { data, classes, notes, fingerprint, sensitive: vec![], stand_in })
 }
 
 /// Loads a data set and counts its rows, labels and groups.
 pub fn count(name: &str, options: &Options) -> Result<Counts> {
     let set = get(name)?;
-    let Found { content, files, fingerprint, mut notes, .. } = read(set, options)?;
+    let SetContent { content, files, fingerprint, mut notes, .. } = read(set, options)?;
     let mut prepared = None;
-    let Ready { rows, columns, form, labels, groups } = match &content {
+    let PreparedCounts { rows, columns, form, labels, groups } = match &content {
         Content::Rows(data) => count_rows(data),
         Content::Table(table, reading) => {
             let column = |name: &str| {
@@ -333,16 +333,16 @@ pub fn count(name: &str, options: &Options) -> Result<Counts> {
                     Err(error) => notes.push(format!("specs cannot use it: {error}")),
                 }
             }
-            Ready { rows: table.rows(), columns: table.columns(), form: "table of text", labels, groups }
+            PreparedCounts { rows: table.rows(), columns: table.columns(), form: "table of text", labels, groups }
         }
     };
     Ok(Counts { rows, columns, form, labels, groups, prepared, files, fingerprint, notes })
 }
 
-fn count_rows(data: &Data) -> Ready {
+fn count_rows(data: &Data) -> PreparedCounts {
     let positive = |i: usize| data.labels[i] > 0.0;
     let groups = data.groups.as_ref().map(|g| tally(&g.names, data.labels.len(), |i| g.of_row[i] as usize, positive));
-    Ready {
+    PreparedCounts {
         rows: data.features.rows(),
         columns: data.features.cols(),
         form: data.features.form(),
@@ -353,7 +353,7 @@ fn count_rows(data: &Data) -> Ready {
 
 /// Returns notes if the number of remaining rows differs from that of the catalogue's copy, and if there are rows with an
 /// unknown outcome.
-fn prepared_notes(set: &Set, recipe: &Recipe, reading: &Reading, prepared: &Prepared) -> Vec<String> {
+fn prepared_notes(set: &Set, recipe: &Recipe, reading: &Reading, prepared: &PreparedRows) -> Vec<String> {
     let (name, rows, known, unknown) = (set.name, prepared.data.features.rows(), recipe.rows, prepared.unknown);
     let mut notes = vec![];
     // Without a filter, a different number of rows is already noted for the table.
@@ -395,15 +395,15 @@ enum Content {
     Table(Table, Reading),
 }
 
-struct Found {
+struct SetContent {
     content: Content,
-    files: Vec<Checked>,
+    files: Vec<FileCheck>,
     fingerprint: String,
     notes: Vec<String>,
     stand_in: Option<String>,
 }
 
-fn read(set: &Set, options: &Options) -> Result<Found> {
+fn read(set: &Set, options: &Options) -> Result<SetContent> {
     let placed = match find(set, options) {
         Place::Missing => return Err(missing(set, options)),
         Place::Embedded => None,
@@ -453,29 +453,29 @@ fn read(set: &Set, options: &Options) -> Result<Found> {
     if let Content::Rows(data) = &content {
         data.validate()?;
     }
-    Ok(Found { content, files, fingerprint, notes, stand_in })
+    Ok(SetContent { content, files, fingerprint, notes, stand_in })
 }
 
-fn embedded(set: &Set, content: Content, parts: &[&[u8]]) -> (Content, Vec<Checked>, String) {
+fn embedded(set: &Set, content: Content, parts: &[&[u8]]) -> (Content, Vec<FileCheck>, String) {
     let files = set.files.iter().zip(parts).map(|(placed, bytes)| {
         let sha256 = sha256(bytes);
         let check = if sha256 == placed.sha256 { Check::Match } else { Check::Differs };
-        Checked { file: format!("{} (embedded)", placed.name), sha256, check }
+        FileCheck { file: format!("{} (embedded)", placed.name), sha256, check }
     });
     (content, files.collect(), sha256(&parts.concat()))
 }
 
-fn from_file(set: &Set, path: &Path, content: Content, hashes: &Hashes) -> (Content, Vec<Checked>, String) {
+fn from_file(set: &Set, path: &Path, content: Content, hashes: &Hashes) -> (Content, Vec<FileCheck>, String) {
     let check = match set.files.first() {
         Some(placed) if hashes.gzip && placed.sha256 == hashes.placed => Check::Match,
         Some(_) if hashes.gzip => Check::Differs,
         _ => Check::NotChecked,
     };
-    let file = Checked { file: path.display().to_string(), sha256: hashes.placed.clone(), check };
+    let file = FileCheck { file: path.display().to_string(), sha256: hashes.placed.clone(), check };
     (content, vec![file], hashes.text.clone())
 }
 
-impl Checked {
+impl FileCheck {
     fn note(&self, set: &Set) -> Option<String> {
         match self.check {
             Check::Match => None,

@@ -6,7 +6,7 @@ use thalweg::math::rng::Purpose;
 use thalweg::math::{Matrix, Rng};
 use thalweg::suggest::did_you_mean;
 
-use super::catalogue::Loaded;
+use super::catalogue::LoadedData;
 use super::source::sha256;
 use crate::{Error, Result};
 
@@ -48,7 +48,7 @@ pub fn get(name: &str) -> Result<&'static Generator> {
 
 impl Generator {
     /// Generates the rows.
-    pub fn make(&self) -> Result<Loaded> {
+    pub fn make(&self) -> Result<LoadedData> {
         let (n, d) = (self.rows, self.columns);
         let mut rng = Rng::new(self.seed, Purpose::Split);
         let mut entries = vec![0.0; n * d];
@@ -70,7 +70,7 @@ impl Generator {
         let kind = if self.sensitive > 0 { format!(", {} of them sensitive", self.sensitive) } else { String::new() };
         let note =
             format!("{} is synthetic: {n} rows of {d} Gaussian columns{kind}, labels of a linear model with noise", self.name);
-        Ok(Loaded {
+        Ok(LoadedData {
             data: Data { features: Matrix::dense(n, d, entries)?, labels, groups: None, weights: None },
             notes: vec![note],
             fingerprint: sha256(&bytes),
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn rows_are_balanced_and_always_the_same() {
         for recipe in GENERATORS {
-            let Loaded { data, sensitive, fingerprint, .. } = recipe.make().unwrap();
+            let LoadedData { data, sensitive, fingerprint, .. } = recipe.make().unwrap();
             let positive = data.labels.iter().filter(|y| **y > 0.0).count();
             assert!((850..1150).contains(&positive), "{}: {positive}", recipe.name);
             assert_eq!(sensitive.len(), recipe.sensitive);

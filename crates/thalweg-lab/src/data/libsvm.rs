@@ -69,10 +69,10 @@ fn read_rows<R: Read>(
     source: &mut Source<R>,
     columns: Option<usize>,
     mut labelled: impl FnMut(f64, usize) -> Result<(), String>,
-) -> Result<Growing> {
+) -> Result<RowBuilder> {
     // Column ids are stored as u32, counted from 0.
     let most = columns.map_or(u64::from(u32::MAX), |c| (c as u64).min(u64::from(u32::MAX)));
-    let mut rows = Growing { ptr: Offsets::new(), ids: vec![], values: None, largest: 0, stand_in: None };
+    let mut rows = RowBuilder { ptr: Offsets::new(), ids: vec![], values: None, largest: 0, stand_in: None };
     let mut line = vec![];
     while source.next_line(&mut line)? {
         let text = match memchr::memchr(b'#', &line) {
@@ -104,7 +104,7 @@ pub(super) fn stand_in(comment: &[u8]) -> Option<String> {
 }
 
 /// Compressed rows under construction.
-struct Growing {
+struct RowBuilder {
     ptr: Offsets,
     ids: Vec<u32>,
     /// `None` as long as every stored value is 1.
@@ -127,7 +127,7 @@ fn make_room<T>(list: &mut Vec<T>, more: usize) {
     }
 }
 
-impl Growing {
+impl RowBuilder {
     fn matrix(self, columns: usize) -> Result<Matrix> {
         Ok(match self.values {
             None => Matrix::ones(columns, self.ptr, self.ids)?,

@@ -31,7 +31,7 @@ pub struct Recipe {
 
 /// Table prepared by a recipe.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Prepared {
+pub(super) struct PreparedRows {
     pub(super) data: Data,
     /// Number of rows with one of [`Recipe::unknown`].
     pub(super) unknown: usize,
@@ -242,7 +242,7 @@ impl Recipe {
     }
 
     /// Returns the kept rows, in the order of the table.
-    pub(super) fn prepare(&self, table: &Table, reading: &Reading) -> Result<Prepared> {
+    pub(super) fn prepare(&self, table: &Table, reading: &Reading) -> Result<PreparedRows> {
         let rules = located(table, self.keep)?;
         let codes = located(table, self.columns)?;
         let (label, group) = (table.find(reading.label)?, table.find(reading.group)?);
@@ -297,7 +297,7 @@ impl Recipe {
         let groups = Some(Groups { names: reading.names.map(String::from).into(), of_row });
         let data = Data { features, labels, groups, weights: None };
         data.validate()?;
-        Ok(Prepared { data, unknown })
+        Ok(PreparedRows { data, unknown })
     }
 }
 
@@ -412,7 +412,7 @@ mod tests {
     }
 
     /// Applies the recipe of a set to a text in the format of its file.
-    fn made(name: &str, text: &str) -> Result<Prepared> {
+    fn made(name: &str, text: &str) -> Result<PreparedRows> {
         let (layout, reading, recipe) = known(name);
         let table = Table::parse(&mut Source::new("some.csv", text.as_bytes())?, &layout)?;
         assert!(!table.names().iter().any(|n| n == "name" || n == "dob"));
@@ -545,7 +545,7 @@ mod tests {
 
     #[test]
     fn bank_by_hand() {
-        let Prepared { data, unknown } = made("bank", BANK_TEXT).unwrap();
+        let PreparedRows { data, unknown } = made("bank", BANK_TEXT).unwrap();
         assert_eq!((data.features.rows(), data.features.cols(), unknown), (5, 54, 0));
         assert_eq!(data.labels, [-1.0, 1.0, -1.0, 1.0, -1.0]);
         let groups = data.groups.as_ref().unwrap();
@@ -604,7 +604,7 @@ mod tests {
 
     #[test]
     fn compas_by_hand() {
-        let Prepared { data, unknown } = made("compas", COMPAS_TEXT).unwrap();
+        let PreparedRows { data, unknown } = made("compas", COMPAS_TEXT).unwrap();
         assert_eq!((data.features.rows(), data.features.cols(), unknown), (4, 14, 2));
         assert_eq!(data.labels, [-1.0, 1.0, -1.0, -1.0]);
         let groups = data.groups.as_ref().unwrap();
@@ -636,7 +636,7 @@ mod tests {
 
     #[test]
     fn german_by_hand() {
-        let Prepared { data, unknown } = made("german", GERMAN_TEXT).unwrap();
+        let PreparedRows { data, unknown } = made("german", GERMAN_TEXT).unwrap();
         assert_eq!((data.features.rows(), data.features.cols(), unknown), (3, 21, 0));
         assert_eq!(data.labels, [1.0, -1.0, 1.0]);
         let groups = data.groups.as_ref().unwrap();

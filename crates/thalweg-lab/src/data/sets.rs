@@ -16,7 +16,7 @@ pub struct Set {
     /// Description in one line.
     pub about: &'static str,
     /// Files of the set.
-    pub files: &'static [Placed],
+    pub files: &'static [SetFile],
     /// Number of rows.
     pub rows: usize,
     /// Number of feature columns; for a raw table, all columns including the label.
@@ -36,7 +36,7 @@ pub struct Set {
 
 /// File of a set.
 #[derive(Debug, Clone, Copy)]
-pub struct Placed {
+pub struct SetFile {
     /// File name; the name without `.gz` is accepted too.
     pub name: &'static str,
     /// sha256 of the gzip file.
@@ -128,9 +128,9 @@ fn personal(column: &str) -> bool {
     matches!(column, "name" | "first" | "last" | "dob") || column.ends_with("_case_number")
 }
 
-const ADULT_FILES: &[Placed] = &[
-    Placed { name: "adult.data.gz", sha256: "c7a2b4716a97f930123e0baf879188d701e798172631a654fc703d4b082907f3" },
-    Placed { name: "adult.test.gz", sha256: "8a2c1bffa6e7ce5abfa43881ae5e87c4311ebc2b3cd526c9c40a43f19f06f799" },
+const ADULT_FILES: &[SetFile] = &[
+    SetFile { name: "adult.data.gz", sha256: "c7a2b4716a97f930123e0baf879188d701e798172631a654fc703d4b082907f3" },
+    SetFile { name: "adult.test.gz", sha256: "8a2c1bffa6e7ce5abfa43881ae5e87c4311ebc2b3cd526c9c40a43f19f06f799" },
 ];
 const UCI_ADULT: &str = "UCI Machine Learning Repository, Adult (Becker and Kohavi 1996), DOI 10.24432/C5XW20";
 const CC_BY: &str = "CC BY 4.0";
@@ -211,7 +211,7 @@ pub const SETS: &[Set] = &[
     Set {
         name: "bank",
         about: "UCI Bank Marketing, bank-additional-full, raw table; specs get it coded, numbers divided by their largest",
-        files: &[Placed {
+        files: &[SetFile {
             name: "bank-additional-full.csv.gz",
             sha256: "25ef5a7f820659c9010405d079b068761b9e4a75c232a6271ee6a77fc3de52ae",
         }],
@@ -237,7 +237,7 @@ pub const SETS: &[Set] = &[
     Set {
         name: "compas",
         about: "ProPublica COMPAS, all defendants, raw table without names; specs get it coded, numbers divided by their largest",
-        files: &[Placed {
+        files: &[SetFile {
             name: "compas-scores.csv.gz",
             sha256: "acbeb9be534c0a88d23302a5cda894683c5f47322c3375f37689c016dad42396",
         }],
@@ -253,7 +253,7 @@ pub const SETS: &[Set] = &[
     Set {
         name: "compas-two-years",
         about: "ProPublica COMPAS, two-year follow-up, raw table without names; specs get it filtered, numbers divided by their largest",
-        files: &[Placed {
+        files: &[SetFile {
             name: "compas-scores-two-years.csv.gz",
             sha256: "79f4e1e3ede929073138fd0ab820b44252deaf9aeca9ab55977c6ac2f6454f4b",
         }],
@@ -269,7 +269,7 @@ pub const SETS: &[Set] = &[
     Set {
         name: "german",
         about: "UCI Statlog German credit, raw table; specs get each attribute as one number, divided by its largest",
-        files: &[Placed { name: "german.data.gz", sha256: "a4cc977b7fc38d60827f2f881d8377954ece4d7ade5d026e827307bb63395df2" }],
+        files: &[SetFile { name: "german.data.gz", sha256: "a4cc977b7fc38d60827f2f881d8377954ece4d7ade5d026e827307bb63395df2" }],
         rows: 1_000,
         columns: 21,
         label: "risk: 1 = good is positive; german-numer has it the other way round",
@@ -289,7 +289,7 @@ pub const SETS: &[Set] = &[
     Set {
         name: "german-numer",
         about: "German credit in LIBSVM's numeric coding, not scaled",
-        files: &[Placed { name: "german.numer.gz", sha256: "c4a9dd3212e01ea878e05fb14c26b55a8ce600f76b50860b416f51896d65aabb" }],
+        files: &[SetFile { name: "german.numer.gz", sha256: "c4a9dd3212e01ea878e05fb14c26b55a8ce600f76b50860b416f51896d65aabb" }],
         rows: 1_000,
         columns: 24,
         label: "+1 = bad risk",
@@ -302,7 +302,7 @@ pub const SETS: &[Set] = &[
     Set {
         name: "w8a",
         about: "web pages by keywords, zeros and ones",
-        files: &[Placed { name: "w8a.gz", sha256: "bbb05ebf2874051515c57bb657ee66dfa1cec7293005d6bc0eaf255d45d9befb" }],
+        files: &[SetFile { name: "w8a.gz", sha256: "bbb05ebf2874051515c57bb657ee66dfa1cec7293005d6bc0eaf255d45d9befb" }],
         rows: 49_749,
         columns: 300,
         label: "+1 = page of the category",
@@ -315,7 +315,7 @@ pub const SETS: &[Set] = &[
     Set {
         name: "svmguide3",
         about: "vehicle data of the LIBSVM guide, training part",
-        files: &[Placed { name: "svmguide3.gz", sha256: "236dda5110ad7d15b360b05efb2299a5b68ce9320f4c2abf625fb2d5d507d106" }],
+        files: &[SetFile { name: "svmguide3.gz", sha256: "236dda5110ad7d15b360b05efb2299a5b68ce9320f4c2abf625fb2d5d507d106" }],
         rows: 1_243,
         columns: 22,
         label: "+1 and -1",
@@ -328,7 +328,7 @@ pub const SETS: &[Set] = &[
     Set {
         name: "covtype-sample",
         about: "random sample of UCI Covertype, not the full 581,012 rows",
-        files: &[Placed {
+        files: &[SetFile {
             name: "covtype-sample.data.gz",
             sha256: "3907e9424bb37888fbf29865160dcf6f47f30d01922c7bf31ddfec70895e08c1",
         }],
@@ -344,7 +344,7 @@ pub const SETS: &[Set] = &[
     Set {
         name: "rcv1-slice",
         about: "slice of RCV1-v2, rows of unit norm; not rcv1_train.binary",
-        files: &[Placed {
+        files: &[SetFile {
             name: "rcv1-slice.svm.gz",
             sha256: "f59f4c250cf2a86d7ddc0a302ef01bc2a0535f3de58dc98c75217a808e5c4f9d",
         }],
@@ -360,7 +360,7 @@ pub const SETS: &[Set] = &[
     Set {
         name: "reuters-money-fx",
         about: "Reuters-21578, topic money-fx",
-        files: &[Placed {
+        files: &[SetFile {
             name: "reuters-money-fx.svm.gz",
             sha256: "5428611b48a29aef2fcd2cc1b8ed1e389d1ad0a96910bfe25b000c440e386fb0",
         }],

@@ -86,7 +86,7 @@ pub struct ShapedLike {
 
 /// Summary of a generated file.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct Made {
+pub struct FileSummary {
     /// Set that the rows are shaped like.
     pub stand_in: String,
     /// Number of rows.
@@ -177,7 +177,7 @@ impl ShapedLike {
     }
 
     /// Writes a file: LIBSVM text for `.svm` and `.txt`, compressed if `.gz` follows, binary for `.thw`.
-    pub fn write(&self, path: &Path, told: &mut dyn FnMut(f64)) -> Result<Made> {
+    pub fn write(&self, path: &Path, told: &mut dyn FnMut(f64)) -> Result<FileSummary> {
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let (stem, gzip) = name.strip_suffix(".gz").map_or((name.as_str(), false), |stem| (stem, true));
         let ((stored, positive), bytes) = match Path::new(stem).extension().and_then(|e| e.to_str()) {
@@ -208,7 +208,7 @@ impl ShapedLike {
             }
         };
         let stand_in = self.like.shape().title.into();
-        Ok(Made { stand_in, rows: self.rows(), columns: self.columns(), stored, positive, bytes })
+        Ok(FileSummary { stand_in, rows: self.rows(), columns: self.columns(), stored, positive, bytes })
     }
 
     fn text(&self, path: &Path, to: &mut impl Write, told: &mut dyn FnMut(f64)) -> Result<(usize, usize)> {

@@ -18,7 +18,7 @@ const FEW_ROWS: usize = 20;
 const SLIPS: (usize, usize) = (50, 100);
 
 /// Encoding learned for a column.
-enum Learned {
+enum LearnedColumn {
     Kept(Column),
     /// Dropped, with the reason.
     Dropped(String),
@@ -40,12 +40,12 @@ impl Encoding {
             }
             let learned = match table.column(name) {
                 // Only tables of the catalogue have repeated names.
-                Some(first) if first != j => Learned::Dropped("it is a second column of that name".into()),
+                Some(first) if first != j => LearnedColumn::Dropped("it is a second column of that name".into()),
                 _ => learn_column(table, j)?,
             };
             match learned {
-                Learned::Kept(column) => columns.push(column),
-                Learned::Dropped(why) => notes.push(format!("column {} is not used: {why}", quote(name))),
+                LearnedColumn::Kept(column) => columns.push(column),
+                LearnedColumn::Dropped(why) => notes.push(format!("column {} is not used: {why}", quote(name))),
             }
         }
         if columns.is_empty() {
@@ -58,7 +58,7 @@ impl Encoding {
     }
 }
 
-fn learn_column(table: &Table, j: usize) -> Result<Learned> {
+fn learn_column(table: &Table, j: usize) -> Result<LearnedColumn> {
     let (mut numbers, mut missing, mut text, mut not_finite, mut first_bad) = (vec![], 0, 0, 0, None);
     for i in 0..table.rows() {
         match cell(table.cell(i, j)) {
@@ -75,7 +75,7 @@ fn learn_column(table: &Table, j: usize) -> Result<Learned> {
         }
     }
     if missing == table.rows() {
-        return Ok(Learned::Dropped("all its cells are missing".into()));
+        return Ok(LearnedColumn::Dropped("all its cells are missing".into()));
     }
     let Some((row, kind)) = first_bad else {
         return learn_numbers(table, j, &numbers, missing);
@@ -98,16 +98,20 @@ fn learn_column(table: &Table, j: usize) -> Result<Learned> {
     learn_category(table, j)
 }
 
-fn learn_numbers(table: &Table, j: usize, numbers: &[f64], missing: usize) -> Result<Learned> {
+fn learn_numbers(table: &Table, j: usize, numbers: &[f64], missing: usize) -> Result<LearnedColumn> {
     let name = &table.names()[j];
     let (low, high) = numbers.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), &v| (a.min(v), b.max(v)));
     if low == high {
         // With one number and missing cells, whether a cell is missing can be informative.
-        return if missing > 0 { learn_category(table, j) } else { Ok(Learned::Dropped("all its cells are the same".into())) };
+        return if missing > 0 {
+            learn_category(table, j)
+        } else {
+            Ok(LearnedColumn::Dropped("all its cells are the same".into()))
+        };
     }
     let counts_up = || numbers.windows(2).all(|v| v[0] < v[1]) && numbers.iter().all(|v| v.fract() == 0.0);
     if missing == 0 && numbers.len() > FEW_ROWS && high - low < 2.0 * numbers.len() as f64 && counts_up() {
-        return Ok(Learned::Dropped("it counts up from row to row, as row numbers do".into()));
+        return Ok(LearnedColumn::Dropped("it counts up from row to row, as row numbers do".into()));
     }
     // Scaled by the power of two in the largest number, so that squares stay in range without rounding.
     let largest = low.abs().max(high.abs()).max(f64::MIN_POSITIVE);
@@ -116,7 +120,7 @@ fn learn_numbers(table: &Table, j: usize, numbers: &[f64], missing: usize) -> Re
     let deviation = (numbers.iter().map(|v| (v / scale - mean).powi(2)).sum::<f64>() / n).sqrt();
     let column = Column::Number { name: name.clone(), mean: mean * scale, deviation: deviation * scale, missing: missing > 0 };
     match column.check() {
-        Ok(()) => Ok(Learned::Kept(column)),
+        Ok(()) => Ok(LearnedColumn::Kept(column)),
         Err(_) => {
             let name = quote(name);
             Err(table.bad(format!("the numbers of column {name} lie too close together, from {low} to {high}, to be told apart")))
@@ -124,7 +128,7 @@ fn learn_numbers(table: &Table, j: usize, numbers: &[f64], missing: usize) -> Re
     }
 }
 
-fn learn_category(table: &Table, j: usize) -> Result<Learned> {
+fn learn_category(table: &Table, j: usize) -> Result<LearnedColumn> {
     let name = &table.names()[j];
     let rows = table.rows();
     // Number of rows with each value, and the first of them.
@@ -142,7 +146,7 @@ fn learn_category(table: &Table, j: usize) -> Result<Learned> {
     }
     let present = rows - missing;
     if levels.len() == 1 && missing == 0 {
-        return Ok(Learned::Dropped("all its cells are the same".into()));
+        return Ok(LearnedColumn::Dropped("all its cells are the same".into()));
     }
     refuse_dates(table, name, &levels, present)?;
     if levels.keys().all(|text| has_comma(text) || number(text).is_some()) {
@@ -155,7 +159,7 @@ fn learn_category(table: &Table, j: usize) -> Result<Learned> {
         }
     }
     if levels.len() == present && present > FEW_ROWS {
-        return Ok(Learned::Dropped(format!("its {} values are text and all different", thousands(present))));
+        return Ok(LearnedColumn::Dropped(format!("its {} values are text and all different", thousands(present))));
     }
     let least = FREQUENT.min(rows.div_ceil(100));
     let mut kept: Vec<String> =
@@ -164,7 +168,7 @@ fn learn_category(table: &Table, j: usize) -> Result<Learned> {
     let other = kept.len() < levels.len();
     if kept.is_empty() && missing == 0 {
         let (all, least) = (thousands(levels.len()), rows_of(least));
-        return Ok(Learned::Dropped(format!("it has {all} different values, and none of them is in at least {least}")));
+        return Ok(LearnedColumn::Dropped(format!("it has {all} different values, and none of them is in at least {least}")));
     }
     if kept.len() > MOST_LEVELS {
         return Err(table.bad(format!(
@@ -177,7 +181,7 @@ fn learn_category(table: &Table, j: usize) -> Result<Learned> {
             leave_out(name)
         )));
     }
-    Ok(Learned::Kept(Column::Category { name: name.clone(), levels: kept, other, missing: missing > 0 }))
+    Ok(LearnedColumn::Kept(Column::Category { name: name.clone(), levels: kept, other, missing: missing > 0 }))
 }
 
 /// Rejects a column of dates: one with dates in more than half of its cells.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thalweg::Note;
-use thalweg::assess::{Measured, Measures, NearStationarity, PenalisedStationarity};
+use thalweg::assess::{MeasuredStationarity, Measures, NearStationarity, PenalisedStationarity};
 use thalweg::certify::Certificate;
 use thalweg::run::{self, Outcome, Point};
 
@@ -65,7 +65,7 @@ impl Certificates {
     /// is not lost.
     pub fn compute(measures: &Measures, problem: &Problem, x: &[f64]) -> Self {
         match measures.take(problem.oracle(), x) {
-            Ok(Measured { bounds, switching, penalised }) => {
+            Ok(MeasuredStationarity { bounds, switching, penalised }) => {
                 Certificates { bounds, switching, penalised, ..Certificates::default() }
             }
             Err(e) => Certificates::refused(e.to_string()),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use thalweg::learn::{Bounded, Builder, Data, Expression, Groups, Learning};
+use thalweg::learn::{BoundedExpression, Builder, Data, Expression, Groups, Learning};
 use thalweg::math::Matrix;
 use thalweg::sets::Set;
 
@@ -12,7 +12,7 @@ use crate::Result;
 /// Objective, constraints and domain of a model.
 pub(crate) struct ModelTerms {
     pub(crate) minimize: Expression,
-    pub(crate) subject_to: Vec<Bounded>,
+    pub(crate) subject_to: Vec<BoundedExpression>,
     /// Whether the model has an intercept, its last variable.
     pub(crate) intercept: bool,
     /// The domain; the library's default if `None`.

@@ -7,8 +7,8 @@ use thalweg::oracle::{Description, Subgradients};
 use toml::Value;
 
 use crate::bilevel;
-use crate::data::catalogue::{self, Loaded, Options};
-use crate::spec::{Divided, Plan, Spec, base_of, number, read_numbers, wrong};
+use crate::data::catalogue::{self, LoadedData, Options};
+use crate::spec::{Plan, RowSplit, Spec, base_of, number, read_numbers, wrong};
 use crate::{Error, Result};
 
 /// Problem of a spec on its data, without solver and options.
@@ -117,7 +117,13 @@ pub fn pose(spec: &Spec, file: &Path, options: &Options) -> Result<Instance> {
 
 /// Builds the problem as [`pose()`] does, from loaded data (`None` for a bilevel problem, which includes its own) and with
 /// known reference values of the same problem on the same rows.
-pub fn pose_loaded(spec: &Spec, file: &Path, options: &Options, loaded: Option<Loaded>, references: &[Best]) -> Result<Instance> {
+pub fn pose_loaded(
+    spec: &Spec,
+    file: &Path,
+    options: &Options,
+    loaded: Option<LoadedData>,
+    references: &[Best],
+) -> Result<Instance> {
     if let Some(named) = spec.bilevel()? {
         return pose_bilevel(spec, &named, file, options);
     }
@@ -125,7 +131,7 @@ pub fn pose_loaded(spec: &Spec, file: &Path, options: &Options, loaded: Option<L
     let loaded = loaded.map_or_else(|| spec.data.load(base_of(file), options), Ok)?;
     let (mut notes, fingerprint) = (loaded.notes.clone(), loaded.fingerprint.clone());
     let data_name = catalogue::called(&spec.data.called(), loaded.stand_in.as_deref());
-    let Divided { data, held_out, validation, attributes } = spec.data.divide(loaded, spec.seed)?;
+    let RowSplit { data, held_out, validation, attributes } = spec.data.divide(loaded, spec.seed)?;
     let family = spec.problem.family()?;
     // A family has constraints on all rows, so they are shared.
     let split = if family.is_some() { Split::Shared } else { spec.data.split()? };
@@ -158,7 +164,7 @@ pub fn pose_loaded(spec: &Spec, file: &Path, options: &Options, loaded: Option<L
     Ok(Instance { problem, held_out, validation, fingerprint, data_name, notes })
 }
 
-fn pose_bilevel(spec: &Spec, named: &bilevel::Named, file: &Path, options: &Options) -> Result<Instance> {
+fn pose_bilevel(spec: &Spec, named: &bilevel::BilevelSpec, file: &Path, options: &Options) -> Result<Instance> {
     let start = match &spec.problem.start {
         None => None,
         Some(Value::Array(list)) if list.iter().all(|v| number(v).is_some()) => Some(list.iter().filter_map(number).collect()),

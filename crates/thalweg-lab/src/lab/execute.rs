@@ -11,10 +11,10 @@ use thalweg::Note;
 use thalweg::run::{self, Budget, Checkpoint, Observer, Outcome, Progress, Record, StopReason};
 use thalweg::solvers::StepKind;
 
-use super::experiment::Certified;
+use super::experiment::CertificateRequest;
 use super::host;
 use super::keys::plain;
-use super::schedule::{Scheduler, Task, Watch, lock};
+use super::schedule::{ProgressObserver, Scheduler, Task, lock};
 use super::store::{Curve, Part, RunSpec, StoredCertificates, StoredRun};
 use crate::job::{Certificates, Finished, Instance, RunSetup, equip, execute, finish};
 use crate::verdict::Status;
@@ -182,7 +182,7 @@ impl Scheduler<'_> {
     /// Repeats a run, which reproduces its iterates, and certifies some of them.
     fn certify(&self, task: &Task, file: &Path, watch: &mut Reporter) -> Result<String, Stopped> {
         let begun = Instant::now();
-        let Some(Certified { points, how }) = self.experiment.certified else { return Ok("nothing to certify".into()) };
+        let Some(CertificateRequest { points, how }) = self.experiment.certified else { return Ok("nothing to certify".into()) };
         let (stored, recorded) = {
             let store = lock(&self.store);
             let stored = store.run(&task.run).map_err(Stopped::Store)?;
@@ -290,7 +290,7 @@ fn curves(outcome: &Outcome, metrics: &[String]) -> Vec<Curve> {
 
 /// Observer that forwards the progress of a run at a readable rate.
 struct Reporter<'a> {
-    watch: &'a dyn Watch,
+    watch: &'a dyn ProgressObserver,
     worker: usize,
     /// When the completed share and the state of an iterate were last sent.
     share_sent: Instant,

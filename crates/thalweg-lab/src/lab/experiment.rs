@@ -61,9 +61,9 @@ pub struct Experiment {
     /// Text of the file.
     pub text: String,
     /// Data sets.
-    pub data: Vec<Named>,
+    pub data: Vec<NamedTable>,
     /// Problems on each data set.
-    pub problems: Vec<Named>,
+    pub problems: Vec<NamedTable>,
     /// Solvers, each with its grid.
     pub solvers: Vec<Solver>,
     /// Random seeds of every selected cell.
@@ -73,14 +73,14 @@ pub struct Experiment {
     /// How a cell is selected for each solver. Without it, all cells are selected.
     pub tune: Option<Tune>,
     /// Iterates of selected cells to certify afterwards.
-    pub certified: Option<Certified>,
+    pub certified: Option<CertificateRequest>,
     /// Keys common to the specs of all runs.
     pub(super) common: Table,
 }
 
 /// Data set or problem.
 #[derive(Debug, Clone)]
-pub struct Named {
+pub struct NamedTable {
     /// Label.
     pub label: String,
     /// Table in the spec of a run.
@@ -233,7 +233,7 @@ impl Seeds {
 
 /// Certificates at some iterates of selected cells.
 #[derive(Debug, Clone, Copy)]
-pub struct Certified {
+pub struct CertificateRequest {
     /// Number of iterates, evenly spaced from the first to the last.
     pub points: u64,
     /// Certificates to compute.
@@ -323,13 +323,13 @@ impl Experiment {
                 )));
             }
             experiment.common.remove("certificate");
-            experiment.certified = Some(Certified { points, how });
+            experiment.certified = Some(CertificateRequest { points, how });
         }
         Ok(experiment)
     }
 
     /// Checks everything that does not need the data. `all` are the data sets of the full form.
-    fn check(&self, all: &[Named]) -> Result<()> {
+    fn check(&self, all: &[NamedTable]) -> Result<()> {
         for solver in &self.solvers {
             for label in solver.on.iter().flatten() {
                 if !all.iter().any(|d| d.label == *label) {
@@ -481,14 +481,14 @@ fn own(table: &mut Table, keys: &[&str]) -> Table {
     keys.iter().filter_map(|key| Some((key.to_string(), table.remove(*key)?))).collect()
 }
 
-fn entries(table: &mut Table, key: &str, usual: impl Fn(&Table) -> Option<String>) -> Result<Vec<Named>> {
+fn entries(table: &mut Table, key: &str, usual: impl Fn(&Table) -> Option<String>) -> Result<Vec<NamedTable>> {
     let mut found = vec![];
     for mut table in tables(table, key)? {
         let label = words(&mut table, "label")?.or_else(|| usual(&table)).unwrap_or_default();
         let data = key == "data";
         let stand_in = if data { words(&mut table, "stand_in")? } else { None };
         let own = if data { own(&mut table, &OF_DATA) } else { Table::new() };
-        found.push(Named { label, table, stand_in, own });
+        found.push(NamedTable { label, table, stand_in, own });
     }
     distinct(key, found.iter().map(|entry| &entry.label))?;
     Ok(found)

@@ -9,7 +9,7 @@ use thalweg::Note;
 
 use super::grid::{describe, panel};
 use super::page::certificate_of;
-use super::store::{Curve, Member, Part, Store, Stored, StoredRun};
+use super::store::{Curve, Member, Part, Store, StoredExperiment, StoredRun};
 use crate::verdict::Status;
 use crate::{Error, Result};
 
@@ -134,11 +134,11 @@ pub fn curves(store: &Store, lines: &[Line], part: Part) -> Result<Vec<(usize, V
 }
 
 /// Lists the experiments of a store, or only the named one.
-pub fn chosen(store: &Store, name: Option<&str>) -> Result<Vec<Stored>> {
+pub fn chosen(store: &Store, name: Option<&str>) -> Result<Vec<StoredExperiment>> {
     let all = store.experiments()?;
     let Some(name) = name else { return Ok(all) };
     let names: Vec<String> = all.iter().map(|e| e.name.clone()).collect();
-    let found: Vec<Stored> = all.into_iter().filter(|e| e.name == name).collect();
+    let found: Vec<StoredExperiment> = all.into_iter().filter(|e| e.name == name).collect();
     if found.is_empty() {
         let hint = thalweg::suggest::did_you_mean(name, names.iter().map(String::as_str));
         let wanted =

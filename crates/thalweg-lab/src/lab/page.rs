@@ -7,13 +7,13 @@ use thalweg::solvers::SolverName;
 
 use super::grid::{TRIAL, describe, panel};
 use super::host::RELEASE;
-use super::store::{Curve, Member, Part, Store, Stored, StoredRun};
+use super::store::{Curve, Member, Part, Store, StoredExperiment, StoredRun};
 use crate::Result;
 use crate::report::{Column, Experiment, FactPart, Facts, Page, Panel, Run, Section, Trace};
 use crate::verdict::Status;
 
 /// Builds the page of these experiments.
-pub fn page(store: &Store, experiments: &[Stored]) -> Result<Page> {
+pub fn page(store: &Store, experiments: &[StoredExperiment]) -> Result<Page> {
     let title = match experiments {
         [one] => one.title.clone(),
         several => format!("{} experiments", several.len()),
@@ -21,7 +21,7 @@ pub fn page(store: &Store, experiments: &[Stored]) -> Result<Page> {
     let mut page = Page { title, lead: String::new(), alerts: vec![], sections: vec![] };
     let mut leads = vec![];
     for experiment in experiments {
-        let read = Read::of(store, experiment)?;
+        let read = LoadedExperiment::of(store, experiment)?;
         leads.extend(read.lead());
         page.alerts.extend(read.alerts());
         let facts = read.facts();
@@ -42,8 +42,8 @@ fn own_certificate(run: &StoredRun) -> Option<[f64; 2]> {
 }
 
 /// Experiment with its finished runs.
-struct Read<'a> {
-    stored: &'a Stored,
+struct LoadedExperiment<'a> {
+    stored: &'a StoredExperiment,
     /// Number of planned runs.
     planned: usize,
     runs: Vec<(Member, StoredRun)>,
@@ -54,8 +54,8 @@ struct Read<'a> {
     differ: usize,
 }
 
-impl<'a> Read<'a> {
-    fn of(store: &Store, stored: &'a Stored) -> Result<Self> {
+impl<'a> LoadedExperiment<'a> {
+    fn of(store: &Store, stored: &'a StoredExperiment) -> Result<Self> {
         let mut members = store.members(&stored.name)?;
         let planned = members.len();
         let mut runs = vec![];
@@ -65,7 +65,7 @@ impl<'a> Read<'a> {
                 runs.push((member, run));
             }
         }
-        let mut read = Read { stored, planned, runs, shown: vec![], preliminary, differ: 0 };
+        let mut read = LoadedExperiment { stored, planned, runs, shown: vec![], preliminary, differ: 0 };
         for (member, run) in &read.runs {
             let recorded = store.curves(&run.key, Part::Recorded)?;
             let certificates = store.certificates(&run.key)?;

@@ -1,5 +1,5 @@
 //! Scheduler of an experiment: lists the tasks, assigns them to workers, and decides which problems stay in memory. Other
-//! processes may use the same store. A task is executed by `lab/execute.rs`; progress is reported to a [`Watch`].
+//! processes may use the same store. A task is executed by `lab/execute.rs`; progress is reported to a [`ProgressObserver`].
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::choose::{choose, summarise};
-use super::experiment::{By, Certified, Experiment, FeasibilityRule, Tune};
+use super::experiment::{By, CertificateRequest, Experiment, FeasibilityRule, Tune};
 use super::grid::{GridRun, matches, short};
 use super::host::Host;
 use super::keys::{certificate_key, problem_key, run_key};
-use super::store::{Claim, Facts, Member, Owner, Part, Store, Stored};
-use crate::data::catalogue::{self, Loaded};
+use super::store::{Claim, Facts, Member, Owner, Part, Store, StoredExperiment};
+use crate::data::catalogue::{self, LoadedData};
 use crate::job::{Instance, pose_loaded};
 use crate::{Error, Result};
 
@@ -37,7 +37,7 @@ pub struct RunOptions {
 }
 
 /// Receiver of the progress of an experiment.
-pub trait Watch: Sync {
+pub trait ProgressObserver: Sync {
     /// Reports the number of jobs, when it is first determined or has changed.
     fn planned(&self, total: usize);
     /// Reports that a worker has started a job.
@@ -51,7 +51,7 @@ pub trait Watch: Sync {
 }
 
 /// Ignores all progress.
-impl Watch for () {
+impl ProgressObserver for () {
     fn planned(&self, _: usize) {}
     fn started(&self, _: usize, _: &str) {}
     fn progressed(&self, _: usize, _: f64, _: Option<String>) {}
@@ -87,30 +87,30 @@ pub(super) struct Task {
 }
 
 /// Problem shared by several runs, built by the first that needs it.
-type Shared = Arc<OnceLock<Result<Arc<Instance>, String>>>;
+type SharedInstance = Arc<OnceLock<Result<Arc<Instance>, String>>>;
 
 /// State that the workers share.
 pub(super) struct Scheduler<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) how: &'a RunOptions,
-    pub(super) watch: &'a dyn Watch,
+    pub(super) watch: &'a dyn ProgressObserver,
     pub(super) store: Mutex<Store>,
     pub(super) owner: Owner,
     pub(super) host: Host,
     /// Fingerprint of each data set; `None` for those that `--only` excludes.
     pub(super) data: Vec<Option<String>>,
     /// Data sets that were loaded for their fingerprints. The first problem on each takes it, so that it is not read again.
-    loaded: Vec<Mutex<Option<Loaded>>>,
+    loaded: Vec<Mutex<Option<LoadedData>>>,
     /// Why each data set is a stand-in, if it is one.
     stand_ins: Vec<Option<String>>,
     /// Problems in memory, each with the number of tasks that still need it.
-    problems: Mutex<HashMap<String, (Shared, usize)>>,
+    problems: Mutex<HashMap<String, (SharedInstance, usize)>>,
     /// Error that ends all work: the store cannot be written.
     broken: Mutex<Option<Error>>,
 }
 
 /// Runs an experiment. Finished runs stay in the store, even if a later one fails or the process is killed.
-pub fn run(experiment: &Experiment, store: Store, how: &RunOptions, watch: &dyn Watch) -> Result<Progress> {
+pub fn run(experiment: &Experiment, store: Store, how: &RunOptions, watch: &dyn ProgressObserver) -> Result<Progress> {
     let owner = store.enter()?;
     let mut scheduler = Scheduler {
         experiment,
@@ -247,7 +247,7 @@ impl Scheduler<'_> {
 
     /// Lists the runs of selected cells that have a point and still need certificates.
     fn certificate_tasks(&self, plan: &[Task], choices: &[Choice]) -> Result<Vec<Task>> {
-        let Some(Certified { points, how }) = self.experiment.certified else { return Ok(vec![]) };
+        let Some(CertificateRequest { points, how }) = self.experiment.certified else { return Ok(vec![]) };
         let mut tasks = vec![];
         for task in plan.iter().filter(|task| selected(self.experiment, choices, &task.grid_run)) {
             let finished = lock(&self.store).run(&task.run)?;
@@ -324,7 +324,13 @@ impl Scheduler<'_> {
             notes: choices.iter().filter_map(note).collect(),
             published: e.groups().into_iter().filter_map(published).collect(),
         };
-        let stored = Stored { name: e.name.clone(), title: e.title.clone(), about: e.about.clone(), spec: e.text.clone(), facts };
+        let stored = StoredExperiment {
+            name: e.name.clone(),
+            title: e.title.clone(),
+            about: e.about.clone(),
+            spec: e.text.clone(),
+            facts,
+        };
         lock(&self.store).describe(&stored, &plan.iter().map(member).collect::<Vec<_>>())
     }
 

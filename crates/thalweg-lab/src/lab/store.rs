@@ -100,7 +100,7 @@ pub enum Claim {
 
 /// Experiment in a store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stored {
+pub struct StoredExperiment {
     /// Name.
     pub name: String,
     /// Title.
@@ -471,7 +471,7 @@ impl Store {
     }
 
     /// Stores an experiment and its runs, finished or not, in place of an earlier one of that name.
-    pub fn describe(&mut self, experiment: &Stored, members: &[Member]) -> Result<()> {
+    pub fn describe(&mut self, experiment: &StoredExperiment, members: &[Member]) -> Result<()> {
         let facts = serde_json::to_string(&experiment.facts).unwrap_or_default();
         self.change(|c| {
             c.execute("DELETE FROM members WHERE experiment = ?1", [&experiment.name])?;
@@ -489,9 +489,9 @@ impl Store {
     }
 
     /// Lists all experiments by name.
-    pub fn experiments(&self) -> Result<Vec<Stored>> {
-        let read = |row: &Row| -> rusqlite::Result<Stored> {
-            Ok(Stored {
+    pub fn experiments(&self) -> Result<Vec<StoredExperiment>> {
+        let read = |row: &Row| -> rusqlite::Result<StoredExperiment> {
+            Ok(StoredExperiment {
                 name: row.get(0)?,
                 title: row.get(1)?,
                 about: row.get(2)?,

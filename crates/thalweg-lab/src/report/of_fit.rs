@@ -10,7 +10,7 @@ use crate::Result;
 use crate::certificate::stationary_words;
 use crate::data::catalogue::called;
 use crate::encode::thousands;
-use crate::fit::Trained;
+use crate::fit::TrainedModel;
 use crate::model::{GroupQuality, Input, Model, Quality, Training};
 use crate::output::short;
 
@@ -24,7 +24,7 @@ const BULK: f64 = 0.01;
 const LISTED: usize = 4;
 
 /// Builds the page of a trained model.
-pub fn page(trained: &Trained) -> Result<Page> {
+pub fn page(trained: &TrainedModel) -> Result<Page> {
     let model = &trained.model;
     let mut sections = vec![];
     if !model.measured.constraints.is_empty() {
@@ -200,7 +200,7 @@ fn shares(rows: &[(f64, f64)], edges: &[f64]) -> Option<Vec<f64>> {
     (total > 0.0).then(|| bins.iter().map(|b| b / total).collect())
 }
 
-fn experiment(trained: &Trained) -> Experiment {
+fn experiment(trained: &TrainedModel) -> Experiment {
     let (m, t) = (&trained.model.measured, &trained.model.training);
     let feasibility = FitOptions::default().feasibility;
     let limits: Vec<Limit> = m
@@ -249,7 +249,7 @@ fn experiment(trained: &Trained) -> Experiment {
     Experiment { title: "Training".into(), panels: vec![panel], runs: vec![run] }
 }
 
-fn facts(trained: &Trained) -> Facts {
+fn facts(trained: &TrainedModel) -> Facts {
     let (model, m, t) = (&trained.model, &trained.model.measured, &trained.model.training);
     let mut parts = vec![];
     let mut part = |title: &str, rows: Vec<(&str, String)>, words: Vec<String>| {

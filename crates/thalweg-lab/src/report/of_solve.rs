@@ -20,7 +20,7 @@ use crate::spec::Spec;
 const WORST: usize = 10;
 
 /// Run and its result for the page.
-pub struct Solved<'a> {
+pub struct SolvedRun<'a> {
     /// File of the spec.
     pub file: &'a Path,
     /// Spec.
@@ -35,7 +35,7 @@ pub struct Solved<'a> {
     pub finished: &'a Finished,
 }
 
-impl<'a> Solved<'a> {
+impl<'a> SolvedRun<'a> {
     fn outcome(&self) -> &'a Outcome {
         &self.finished.outcome
     }
@@ -46,7 +46,7 @@ impl<'a> Solved<'a> {
 }
 
 /// Builds the page of a run.
-pub fn page(solved: &Solved) -> Page {
+pub fn page(solved: &SolvedRun) -> Page {
     let o = solved.outcome();
     let mut sections = vec![];
     let constraints = bounds(solved);
@@ -70,7 +70,7 @@ pub fn page(solved: &Solved) -> Page {
     Page { title: title(solved), lead: lead(solved), alerts, sections }
 }
 
-fn lead(solved: &Solved) -> String {
+fn lead(solved: &SolvedRun) -> String {
     let o = solved.outcome();
     let held =
         solved.finished.held_out.as_ref().map_or(String::new(), |p| format!(", and {} on held-out rows", short(p.objective)));
@@ -103,7 +103,7 @@ fn are(n: usize) -> &'static str {
     if n == 1 { "is" } else { "are" }
 }
 
-fn title(solved: &Solved) -> String {
+fn title(solved: &SolvedRun) -> String {
     match solved.spec.problem.minimize.as_str() {
         "" => format!("the bilevel problem {}", solved.data),
         minimize => format!("{minimize} on {}", solved.data),
@@ -111,11 +111,11 @@ fn title(solved: &Solved) -> String {
 }
 
 /// Selects the constraints to show, each with its bound.
-fn shown<'a>(solved: &Solved<'a>) -> Vec<(&'a ConstraintValue, f64)> {
+fn shown<'a>(solved: &SolvedRun<'a>) -> Vec<(&'a ConstraintValue, f64)> {
     few(&solved.outcome().point, &solved.finished.bounds, WORST)
 }
 
-fn bounds(solved: &Solved) -> Vec<BoundRow> {
+fn bounds(solved: &SolvedRun) -> Vec<BoundRow> {
     let rows = shown(solved).into_iter();
     rows.map(|(c, bound)| BoundRow {
         name: c.name.clone(),
@@ -127,7 +127,7 @@ fn bounds(solved: &Solved) -> Vec<BoundRow> {
     .collect()
 }
 
-fn experiment<'a>(solved: &Solved<'a>) -> Experiment {
+fn experiment<'a>(solved: &SolvedRun<'a>) -> Experiment {
     let o = solved.outcome();
     let limit = |(c, bound): (&'a ConstraintValue, f64)| Limit { name: &c.name, index: c.index, bound, tolerance: c.tolerance };
     let limits: Vec<Limit> = shown(solved).into_iter().map(limit).collect();
@@ -160,7 +160,7 @@ fn experiment<'a>(solved: &Solved<'a>) -> Experiment {
     Experiment { title: "The run".into(), panels: vec![panel], runs: vec![run] }
 }
 
-fn facts(solved: &Solved) -> Facts {
+fn facts(solved: &SolvedRun) -> Facts {
     let o = solved.outcome();
     let mut parts = vec![];
     let mut part = |title: &str, rows: Vec<(String, String)>, words: Vec<String>| {

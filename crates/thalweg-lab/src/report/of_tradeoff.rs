@@ -7,7 +7,7 @@ use super::of_fit::{made_by, percent};
 use super::{FactPart, Facts, Page, Section, Tradeoff, TradeoffPoint};
 use crate::output::short;
 use crate::plot::Plot;
-use crate::tradeoff::{Row, Swept};
+use crate::tradeoff::{FinishedSweep, Row};
 
 /// Sweep and its result.
 pub struct Sweep<'a> {
@@ -22,7 +22,7 @@ pub struct Sweep<'a> {
     /// Number of requested values of the bound.
     pub asked: usize,
     /// Points of the sweep.
-    pub swept: &'a Swept,
+    pub swept: &'a FinishedSweep,
 }
 
 /// Builds the page of a sweep.

@@ -104,7 +104,7 @@ impl PartialEq for Stretch {
 impl Eq for Stretch {}
 
 /// Axes and columns used in thinning.
-struct Look {
+struct ThinningInput {
     along: Vec<f64>,
     /// The same for a chart with a logarithmic horizontal axis.
     log_along: Vec<f64>,
@@ -112,7 +112,7 @@ struct Look {
     quantities: Vec<Shape>,
 }
 
-impl Look {
+impl ThinningInput {
     /// Prepares the columns. Deviations are measured against the first axis if it increases, else against the row number.
     fn at(axes: &[&[f64]], quantities: &[&[f64]], rows: usize) -> Self {
         let steady = |c: &[f64]| c.iter().all(|v| v.is_finite()) && c.windows(2).all(|w| w[0] < w[1]);
@@ -188,7 +188,7 @@ pub fn thin(axes: &[&[f64]], quantities: &[&[f64]], feasible: &[bool], most: usi
     let axes: Vec<&[f64]> = axes.iter().map(|c| &c[..rows]).collect();
     let quantities: Vec<&[f64]> = quantities.iter().map(|c| &c[..rows]).collect();
     let mut keep = forced(&[&axes[..], &quantities[..]].concat(), feasible, rows, most);
-    let look = Look::at(&axes, &quantities, rows);
+    let look = ThinningInput::at(&axes, &quantities, rows);
     let ends: Vec<usize> = keep.iter().copied().collect();
     let mut queue: BinaryHeap<Stretch> = ends.windows(2).filter_map(|w| look.farthest(w[0], w[1])).collect();
     while keep.len() < most
@@ -232,7 +232,7 @@ mod tests {
             return (0..rows).collect();
         }
         let mut keep: Vec<usize> = forced(&[axes, quantities].concat(), feasible, rows, most).into_iter().collect();
-        let look = Look::at(axes, quantities, rows);
+        let look = ThinningInput::at(axes, quantities, rows);
         while keep.len() < most {
             let mut best: Option<(f64, usize)> = None;
             for ends in keep.windows(2) {

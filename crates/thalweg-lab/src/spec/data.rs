@@ -11,7 +11,7 @@ use super::base_of;
 use super::messages::{number, wrong};
 use super::schema::DataSpec;
 use crate::bilevel;
-use crate::data::catalogue::{self, Loaded, Options};
+use crate::data::catalogue::{self, LoadedData, Options};
 use crate::data::generator;
 use crate::data::shaped_like::ShapedLike;
 use crate::{Error, Result};
@@ -19,9 +19,9 @@ use crate::{Error, Result};
 impl DataSpec {
     /// Returns the sha256 of the data's text, and the data, which are loaded to compute it; `None` for a bilevel problem, which
     /// includes its own. Relative paths start at the directory of `file`.
-    pub(crate) fn fingerprint(&self, file: &Path, options: &Options) -> Result<(String, Option<Loaded>)> {
+    pub(crate) fn fingerprint(&self, file: &Path, options: &Options) -> Result<(String, Option<LoadedData>)> {
         if let Some(value) = &self.bilevel {
-            return Ok((bilevel::Named::read(value)?.fingerprint(), None));
+            return Ok((bilevel::BilevelSpec::read(value)?.fingerprint(), None));
         }
         let loaded = self.load(base_of(file), options)?;
         Ok((loaded.fingerprint.clone(), Some(loaded)))
@@ -31,7 +31,7 @@ impl DataSpec {
     pub(crate) fn called(&self) -> String {
         let file = self.file.as_ref().map(|file| file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned());
         let bilevel =
-            self.bilevel.as_ref().and_then(|value| bilevel::Named::read(value).ok()).map(|named| named.name().to_string());
+            self.bilevel.as_ref().and_then(|value| bilevel::BilevelSpec::read(value).ok()).map(|named| named.name().to_string());
         self.name.clone().or(self.generator.clone()).or(bilevel).or(file).unwrap_or_default()
     }
 
@@ -68,7 +68,7 @@ impl DataSpec {
         }
     }
 
-    pub(crate) fn load(&self, base: &Path, options: &Options) -> Result<Loaded> {
+    pub(crate) fn load(&self, base: &Path, options: &Options) -> Result<LoadedData> {
         match self.source()? {
             Source::Named(name) => catalogue::load(name, options),
             Source::File(file) => catalogue::load_file(&base.join(file), self.columns, self.group),
@@ -98,7 +98,7 @@ impl DataSpec {
     }
 
     /// Prepares the rows of a run: samples and splits them, separates the sensitive columns, and applies the kernel.
-    pub(crate) fn divide(&self, loaded: Loaded, seed: u64) -> Result<Divided> {
+    pub(crate) fn divide(&self, loaded: LoadedData, seed: u64) -> Result<RowSplit> {
         let mut data = loaded.data;
         if self.scale {
             data.features = data.features.scaled();
@@ -148,7 +148,7 @@ impl DataSpec {
                 columns.iter().map(|c| c - 1).collect()
             }
         };
-        let mut divided = Divided { data, held_out, validation, attributes: None };
+        let mut divided = RowSplit { data, held_out, validation, attributes: None };
         if !sensitive.is_empty() {
             divided.attributes = Some(part(&mut divided.data, &sensitive)?);
             for other in [&mut divided.held_out, &mut divided.validation].into_iter().flatten() {
@@ -209,7 +209,7 @@ pub(crate) enum Gamma {
 }
 
 /// Rows of a run.
-pub(crate) struct Divided {
+pub(crate) struct RowSplit {
     pub(crate) data: Data,
     pub(crate) held_out: Option<Data>,
     pub(crate) validation: Option<Data>,

@@ -20,7 +20,7 @@ use crate::bilevel;
 use crate::metrics::MetricKind;
 use crate::{Error, Result};
 
-pub(crate) use self::data::Divided;
+pub(crate) use self::data::RowSplit;
 pub use self::messages::settings;
 pub(crate) use self::messages::{number, wrong};
 pub use self::schema::{DataSpec, Plan, ProblemSpec, Spec};
@@ -109,7 +109,7 @@ impl Spec {
     }
 
     /// Checks the keys beside a bilevel problem and returns the problem, if there is one.
-    pub(crate) fn bilevel(&self) -> Result<Option<bilevel::Named>> {
+    pub(crate) fn bilevel(&self) -> Result<Option<bilevel::BilevelSpec>> {
         let (data, problem) = (&self.data, &self.problem);
         let Some(value) = &data.bilevel else {
             if let Some(value) = &problem.bilevel {
@@ -132,7 +132,7 @@ impl Spec {
         if let Some((key, _)) = beside.iter().find(|(_, given)| *given) {
             return Err(Error::Request(format!("{key} beside a bilevel problem, which brings its own; expected one of the two")));
         }
-        bilevel::Named::read(value).map(Some)
+        bilevel::BilevelSpec::read(value).map(Some)
     }
 
     /// Returns the metrics named in `measure`.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use thalweg::learn::{Argument, Attributes, Bounded, Call, Expression, Learning, ManyConstraints};
+use thalweg::learn::{Argument, Attributes, BoundedExpression, Call, Expression, Learning, ManyConstraints};
 use thalweg::sets::{Ball, Bounds, NonNegative, WholeSpace};
 use thalweg::suggest::did_you_mean;
 use toml::Value;
@@ -34,7 +34,7 @@ impl ProblemSpec {
     pub(crate) fn family(&self) -> Result<Option<Family>> {
         let mut found = None;
         for written in &self.subject_to {
-            let bounded: Bounded = written.parse()?;
+            let bounded: BoundedExpression = written.parse()?;
             let named = |(_, call): &(f64, Call)| [PAIRS, COVARIANCE].contains(&call.name.as_str());
             if !bounded.expression.pieces.iter().any(named) {
                 // A family is not a term, so an error that lists the terms would not help.

@@ -29,7 +29,7 @@ pub struct Measures {
 
 /// Measures of stationarity computed at a point.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct MeasuredStationarity {
     /// Certificate of near-stationarity with bounds.
     pub bounds: Option<Certificate>,
     /// Near-stationarity estimated by switching.
@@ -45,8 +45,8 @@ impl Measures {
     }
 
     /// Computes the measures at `x`.
-    pub fn take(&self, problem: &dyn Subgradients, x: &[f64]) -> Result<Measured> {
-        Ok(Measured {
+    pub fn take(&self, problem: &dyn Subgradients, x: &[f64]) -> Result<MeasuredStationarity> {
+        Ok(MeasuredStationarity {
             bounds: self.bounds.map(|how| certify(problem, x, &how)).transpose()?,
             switching: self.switching.map(|how| by_switching(problem, x, &how)).transpose()?,
             penalised: self.penalised.map(|how| of_penalty(problem, x, &how)).transpose()?,

@@ -18,19 +18,19 @@ const DRAWS: usize = 50;
 
 /// Function of a problem.
 #[derive(Clone, Copy)]
-enum Which<'a> {
+enum CheckedFunction<'a> {
     Outer,
     Inner,
     /// A sum of the constraints with these weights.
     Constraints(&'a [f64]),
 }
 
-impl Which<'_> {
+impl CheckedFunction<'_> {
     fn name(self) -> &'static str {
         match self {
-            Which::Outer => "outer",
-            Which::Inner => "inner",
-            Which::Constraints(_) => "constraints",
+            CheckedFunction::Outer => "outer",
+            CheckedFunction::Inner => "inner",
+            CheckedFunction::Constraints(_) => "constraints",
         }
     }
 }
@@ -48,8 +48,8 @@ pub fn check(problem: &dyn Bilevel, x: &[f64], seed: u64) -> Result<()> {
     let (y, along) = segment(&*problem.inner_set(), &vec![0.0; problem.inner_dim()], &mut rng)?;
     let weights: Vec<f64> = (0..problem.num_constraints()).map(|_| 0.5 + rng.uniform()).collect();
     let mut asked = Evaluation { problem, scratch: problem.scratch() };
-    let constraints = (!weights.is_empty()).then_some(Which::Constraints(&weights));
-    for which in [Which::Outer, Which::Inner].into_iter().chain(constraints) {
+    let constraints = (!weights.is_empty()).then_some(CheckedFunction::Constraints(&weights));
+    for which in [CheckedFunction::Outer, CheckedFunction::Inner].into_iter().chain(constraints) {
         let (_, dx, dy) = asked.gradient(which, Pair { x: &x, y: &y })?;
         for (name, slope, in_x) in [("x", vec::dot(&dx, &ahead), true), ("y", vec::dot(&dy, &along), false)] {
             let mut value = |sign: f64| {
@@ -129,14 +129,14 @@ struct Evaluation<'p> {
 
 impl Evaluation<'_> {
     /// Computes a value and both parts of a gradient.
-    fn gradient(&mut self, which: Which, at: Pair) -> Result<(f64, Vec<f64>, Vec<f64>)> {
+    fn gradient(&mut self, which: CheckedFunction, at: Pair) -> Result<(f64, Vec<f64>, Vec<f64>)> {
         let Evaluation { problem, scratch } = self;
         let (mut dx, mut dy) = (vec![0.0; at.x.len()], vec![0.0; at.y.len()]);
         problem.visit(at, scratch)?;
         let value = match which {
-            Which::Outer => problem.outer_grad(at, Some(&mut dx), Some(&mut dy), scratch)?,
-            Which::Inner => problem.inner_grad(at, Some(&mut dx), Some(&mut dy), scratch)?,
-            Which::Constraints(weights) => {
+            CheckedFunction::Outer => problem.outer_grad(at, Some(&mut dx), Some(&mut dy), scratch)?,
+            CheckedFunction::Inner => problem.inner_grad(at, Some(&mut dx), Some(&mut dy), scratch)?,
+            CheckedFunction::Constraints(weights) => {
                 let mut c = vec![0.0; weights.len()];
                 problem.constraint_values(at, &mut c, scratch)?;
                 problem.constraint_vjp(at, weights, Some(&mut dx), Some(&mut dy), scratch)?;
@@ -154,14 +154,14 @@ impl Evaluation<'_> {
     }
 
     /// Computes both parts of a product with second derivatives.
-    fn second(&mut self, which: Which, at: Pair, b: &[f64]) -> Result<(Vec<f64>, Vec<f64>)> {
+    fn second(&mut self, which: CheckedFunction, at: Pair, b: &[f64]) -> Result<(Vec<f64>, Vec<f64>)> {
         let Evaluation { problem, scratch } = self;
         let (mut dx, mut dy) = (vec![0.0; at.x.len()], vec![0.0; at.y.len()]);
         problem.visit(at, scratch)?;
         match which {
-            Which::Outer => problem.outer_second(at, b, 1.0, &mut dx, &mut dy, scratch)?,
-            Which::Inner => problem.inner_second(at, b, 1.0, &mut dx, &mut dy, scratch)?,
-            Which::Constraints(weights) => problem.constraint_second(at, b, weights, &mut dx, &mut dy, scratch)?,
+            CheckedFunction::Outer => problem.outer_second(at, b, 1.0, &mut dx, &mut dy, scratch)?,
+            CheckedFunction::Inner => problem.inner_second(at, b, 1.0, &mut dx, &mut dy, scratch)?,
+            CheckedFunction::Constraints(weights) => problem.constraint_second(at, b, weights, &mut dx, &mut dy, scratch)?,
         }
         Ok((dx, dy))
     }

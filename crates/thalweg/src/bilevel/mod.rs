@@ -19,7 +19,7 @@ pub use extremes::{Extreme, Extremes, extremes, extremes_until};
 pub use formulas::{Formulas, FromFormulas};
 pub use number::{Dual, Number};
 pub use single_level::{Form, InnerSteps, SingleLevel};
-pub use solve::{Found, InnerIterations, Prepared, Settings, Tuning, choose, inner_gap, prepare, solve};
+pub use solve::{BilevelSolution, InnerIterations, PreparedProblem, Settings, Tuning, choose, inner_gap, prepare, solve};
 
 use crate::Result;
 use crate::oracle::Scratch;

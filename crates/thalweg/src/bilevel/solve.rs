@@ -92,7 +92,7 @@ impl Tuning {
 
 /// An answer to a bilevel problem, and what was measured there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Found {
+pub struct BilevelSolution {
     /// The outer variables.
     pub x: Vec<f64>,
     /// The inner variables that came with them.
@@ -124,7 +124,7 @@ pub struct Found {
 }
 
 /// A problem that is ready to be solved.
-pub struct Prepared {
+pub struct PreparedProblem {
     /// The reformulation, with a bound on multipliers and a unit for them.
     pub problem: SingleLevel,
     /// The start.
@@ -135,12 +135,12 @@ pub struct Prepared {
 
 /// Reformulates a problem and finds a start at `x` (phase I): the inner solution that the form asks for, the worst or the best, with
 /// its multipliers. They also give the bound and the unit of multipliers where the form leaves these open.
-pub fn prepare(problem: &Arc<dyn Bilevel>, form: Form, x: &[f64]) -> Result<Prepared> {
+pub fn prepare(problem: &Arc<dyn Bilevel>, form: Form, x: &[f64]) -> Result<PreparedProblem> {
     prepare_until(problem, form, x, None)
 }
 
 /// The same; once interrupted, the start is the inner solution that the search has reached.
-fn prepare_until(problem: &Arc<dyn Bilevel>, form: Form, x: &[f64], interrupt: Stop) -> Result<Prepared> {
+fn prepare_until(problem: &Arc<dyn Bilevel>, form: Form, x: &[f64], interrupt: Stop) -> Result<PreparedProblem> {
     check_length("the start", x.len(), problem.outer_dim())?;
     if let Some((i, value)) = vec::first_not_finite(x) {
         return Err(Error::NotFinite { what: format!("entry {} of the start", i + 1), value });
@@ -176,7 +176,7 @@ fn prepare_until(problem: &Arc<dyn Bilevel>, form: Form, x: &[f64], interrupt: S
         ev.constraint_values(&z, &Draw::full(), Pick::All, &mut rows)?;
     }
     let violation = vec::first_max(&rows).map_or(f64::NEG_INFINITY, |(_, v)| v);
-    Ok(Prepared { problem: single, start: z, violation })
+    Ok(PreparedProblem { problem: single, start: z, violation })
 }
 
 /// Points around the start at which the curvature is looked at, and how far away they are.
@@ -328,8 +328,8 @@ pub fn solve(
     settings: &Settings,
     options: &Options,
     observer: &mut (dyn Observer + Send),
-) -> Result<Found> {
-    let Prepared { problem: single, start: z, violation: start_violation } =
+) -> Result<BilevelSolution> {
+    let PreparedProblem { problem: single, start: z, violation: start_violation } =
         prepare_until(problem, settings.form, x, options.interrupt.as_ref())?;
     let mut notes: Vec<Note> = vec![];
     let mut options = options.clone();
@@ -380,7 +380,7 @@ pub fn solve(
     if multipliers.iter().any(|w| *w >= bound * (1.0 - 1e-9)) {
         notes.push(Note::InnerMultiplierAtBound { bound });
     }
-    Ok(Found {
+    Ok(BilevelSolution {
         inner_multipliers: multipliers,
         objective: point.objective,
         violation: point.violation,

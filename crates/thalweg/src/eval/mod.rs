@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::check_finite;
 use crate::math::rng::Purpose;
 use crate::math::{Rng, vec};
-use crate::oracle::{At, Draw, Modulus, Pick, Region, Replacement, Scales, Scratch, Subgradients, Values, Weigh};
-use crate::sets::polyhedron::Swept;
+use crate::oracle::{At, Draw, Modulus, Pick, Region, Replacement, Scales, Scratch, Subgradients, Values, WeightFunction};
+use crate::sets::polyhedron::SweepResult;
 use crate::sets::{Set, Warm};
 use crate::{Error, Result};
 pub use counts::{Counts, Passes, Tally};
@@ -23,7 +23,7 @@ pub use measure::{ConstraintValue, MAX_LISTED_CONSTRAINTS, Point, constraint_uni
 pub(crate) use measure::{Measure, measure_in_units};
 pub use proximal::Proximal;
 pub(crate) use views::{AHEAD, LossRowReading, RowSample};
-pub use views::{Held, InfProjectionReading, InfProjectionView, LossReading, SampleLossesView};
+pub use views::{FixedScalarProblem, InfProjectionReading, InfProjectionView, LossReading, SampleLossesView};
 
 /// Operations available to a zeroth-order solver. The trait has no gradients, so the compiler rules out their use.
 pub trait ValueEval {
@@ -80,7 +80,7 @@ pub trait ValueEval {
     fn region_begin(&mut self, at: &[f64], target: &[f64]) -> Result<()>;
     /// Continues the projection. Visits to rows count as inner iterations; on completion, one projection and one value of every
     /// constraint are counted.
-    fn region_sweep(&mut self, x: &mut [f64], sweeps: usize, tolerance: f64) -> Result<Swept>;
+    fn region_sweep(&mut self, x: &mut [f64], sweeps: usize, tolerance: f64) -> Result<SweepResult>;
     /// Updates inner problems at `x`. Call it once per new point, before computing values and subgradients there.
     fn refresh(&mut self, x: &[f64]) -> Result<()>;
     /// Returns f(x).
@@ -118,7 +118,7 @@ pub trait Eval: ValueEval {
     fn objective_cuts(&mut self, x: &[f64], draw: &Draw, values: &mut [f64], rows: &mut [f64]) -> Result<usize>;
     /// Computes constraint values, then the weighted sum of subgradients for the weights that `weigh` chooses
     /// ([`Subgradients::constraint_vjp`]).
-    fn constraint_vjp(&mut self, x: &[f64], draw: &Draw, g: &mut [f64], weigh: Weigh, grad: &mut [f64]) -> Result<()>;
+    fn constraint_vjp(&mut self, x: &[f64], draw: &Draw, g: &mut [f64], weigh: WeightFunction, grad: &mut [f64]) -> Result<()>;
     /// Sets `grad` to a subgradient of f plus that weighted sum, and returns f ([`Subgradients::lagrangian`]). `work` is as long
     /// as x. Counts as both evaluations together.
     fn lagrangian(
@@ -126,7 +126,7 @@ pub trait Eval: ValueEval {
         x: &[f64],
         draw: &Draw,
         g: &mut [f64],
-        weigh: Weigh,
+        weigh: WeightFunction,
         grad: &mut [f64],
         work: &mut [f64],
     ) -> Result<f64>;
@@ -269,8 +269,8 @@ impl<'p, P: Values + ?Sized> Evaluator<'p, P> {
         x: &[f64],
         draw: &Draw,
         g: &mut [f64],
-        weigh: Weigh,
-        call: impl FnOnce(At, &mut [f64], Weigh, &mut Scratch) -> Result<T>,
+        weigh: WeightFunction,
+        call: impl FnOnce(At, &mut [f64], WeightFunction, &mut Scratch) -> Result<T>,
     ) -> Result<(T, bool)> {
         let samples = self.drawn_constraints(draw, Pick::All);
         self.memory.counts.constraint_values.add(1, samples);
@@ -415,7 +415,7 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
         Ok(())
     }
 
-    fn region_sweep(&mut self, x: &mut [f64], sweeps: usize, tolerance: f64) -> Result<Swept> {
+    fn region_sweep(&mut self, x: &mut [f64], sweeps: usize, tolerance: f64) -> Result<SweepResult> {
         let region = self.problem.structure().region().ok_or_else(no_region)?;
         let swept = region.sweep(x, sweeps, tolerance, &mut self.memory.region_warm)?;
         self.memory.counts.inner += swept.rows;
@@ -530,7 +530,7 @@ impl<P: Subgradients + ?Sized> Eval for Evaluator<'_, P> {
         Ok(count)
     }
 
-    fn constraint_vjp(&mut self, x: &[f64], draw: &Draw, g: &mut [f64], weigh: Weigh, grad: &mut [f64]) -> Result<()> {
+    fn constraint_vjp(&mut self, x: &[f64], draw: &Draw, g: &mut [f64], weigh: WeightFunction, grad: &mut [f64]) -> Result<()> {
         let problem = self.problem;
         let ((), pulled) =
             self.weigh_and_pull(x, draw, g, weigh, |at, g, weigh, scratch| problem.constraint_vjp(at, g, weigh, grad, scratch))?;
@@ -542,7 +542,7 @@ impl<P: Subgradients + ?Sized> Eval for Evaluator<'_, P> {
         x: &[f64],
         draw: &Draw,
         g: &mut [f64],
-        weigh: Weigh,
+        weigh: WeightFunction,
         grad: &mut [f64],
         work: &mut [f64],
     ) -> Result<f64> {

@@ -7,9 +7,9 @@ use super::{Eval, ValueEval};
 use crate::Result;
 use crate::math::rng::Purpose;
 use crate::math::{Rng, vec};
-use crate::oracle::{Draw, Modulus, Pick, Region, Replacement, Scales, Weigh};
+use crate::oracle::{Draw, Modulus, Pick, Region, Replacement, Scales, WeightFunction};
 use crate::sets::Set;
-use crate::sets::polyhedron::Swept;
+use crate::sets::polyhedron::SweepResult;
 
 /// View of `f + (rho_f / 2) ||x - c||^2` subject to `g_j + (rho_g / 2) ||x - c||^2 - slack <= 0`. The quadratic terms are added
 /// exactly, also to mini-batch values.
@@ -59,7 +59,7 @@ impl<E: ?Sized> Proximal<'_, E> {
 fn by_shifted_values<'a>(
     shift: f64,
     shifted: &'a mut Vec<f64>,
-    weigh: Weigh<'a>,
+    weigh: WeightFunction<'a>,
     total: &'a mut f64,
 ) -> impl FnMut(&[f64], &mut [f64]) + 'a {
     move |g, w| {
@@ -103,7 +103,7 @@ impl<E: ValueEval + ?Sized> ValueEval for Proximal<'_, E> {
         fn project(&mut self, x: &mut [f64]) -> Result<()>;
         fn minimize_linear(&mut self, slope: &[f64], out: &mut [f64]) -> Result<()>;
         fn region_begin(&mut self, at: &[f64], target: &[f64]) -> Result<()>;
-        fn region_sweep(&mut self, x: &mut [f64], sweeps: usize, tolerance: f64) -> Result<Swept>;
+        fn region_sweep(&mut self, x: &mut [f64], sweeps: usize, tolerance: f64) -> Result<SweepResult>;
         fn refresh(&mut self, x: &[f64]) -> Result<()>;
         fn statistic_values(&mut self, x: &[f64], draw: &Draw, out: &mut [f64]) -> Result<()>;
         fn statistic_pair(&mut self, x: &[f64], before: &[f64], draw: &Draw, now: &mut [f64], then: &mut [f64]) -> Result<()>;
@@ -184,7 +184,7 @@ impl<E: Eval + ?Sized> Eval for Proximal<'_, E> {
         Ok(count)
     }
 
-    fn constraint_vjp(&mut self, x: &[f64], draw: &Draw, g: &mut [f64], weigh: Weigh, grad: &mut [f64]) -> Result<()> {
+    fn constraint_vjp(&mut self, x: &[f64], draw: &Draw, g: &mut [f64], weigh: WeightFunction, grad: &mut [f64]) -> Result<()> {
         let shift = self.shift(x);
         let mut total = 0.0;
         let mut weigh = by_shifted_values(shift, self.work, weigh, &mut total);
@@ -200,7 +200,7 @@ impl<E: Eval + ?Sized> Eval for Proximal<'_, E> {
         x: &[f64],
         draw: &Draw,
         g: &mut [f64],
-        weigh: Weigh,
+        weigh: WeightFunction,
         grad: &mut [f64],
         work: &mut [f64],
     ) -> Result<f64> {

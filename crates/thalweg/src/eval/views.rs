@@ -17,9 +17,9 @@ use crate::{Error, Result};
 pub(crate) const AHEAD: usize = 2;
 
 /// Inf-projection problem whose profiled scalar is fixed, see [`InfProjection::with_profiled_scalar`].
-pub struct Held(Box<dyn InfProjection>);
+pub struct FixedScalarProblem(Box<dyn InfProjection>);
 
-impl std::fmt::Debug for Held {
+impl std::fmt::Debug for FixedScalarProblem {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         f.debug_struct("Held").finish_non_exhaustive()
     }
@@ -37,9 +37,9 @@ impl<'a> InfProjectionView<'a> {
     }
 
     /// Replaces this problem by the one with a fixed profiled scalar, if given.
-    pub fn or_held(self, held: Option<&'a Held>) -> Self {
+    pub fn or_held(self, held: Option<&'a FixedScalarProblem>) -> Self {
         match held {
-            Some(Held(problem)) => InfProjectionView { problem: &**problem, counts: self.counts },
+            Some(FixedScalarProblem(problem)) => InfProjectionView { problem: &**problem, counts: self.counts },
             None => self,
         }
     }
@@ -85,8 +85,8 @@ impl<'a> InfProjectionView<'a> {
     }
 
     /// Returns the problem with its profiled scalar fixed at `value`, if it has one.
-    pub fn hold(&self, value: f64) -> Option<Held> {
-        self.problem.with_profiled_scalar(value).map(Held)
+    pub fn hold(&self, value: f64) -> Option<FixedScalarProblem> {
+        self.problem.with_profiled_scalar(value).map(FixedScalarProblem)
     }
 
     /// Returns the best value of the profiled scalar at `x`, see [`InfProjection::profiled_scalar`]. Counts as values.

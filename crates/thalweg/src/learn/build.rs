@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::best::{Best, best, placeholder};
 use super::data::{Data, Parts, Split};
-use super::expression::{Argument, Bounded, Call, Expression};
+use super::expression::{Argument, BoundedExpression, Call, Expression};
 use super::function::{Function, Piece};
 use super::gap::{EqualisedOdds, RateGap};
 use super::loss::{Loss, MeanLoss};
@@ -62,7 +62,7 @@ pub struct Builder {
     equal_groups: Option<usize>,
     intercept: bool,
     objective: Option<Expression>,
-    constraints: Vec<Bounded>,
+    constraints: Vec<BoundedExpression>,
     domain: Domain,
     needs_erm: bool,
     /// Expression whose minimiser "erm" refers to, if it is already known.
@@ -146,7 +146,7 @@ impl Builder {
     }
 
     /// Adds a constraint.
-    pub fn subject_to(mut self, constraint: Bounded) -> Self {
+    pub fn subject_to(mut self, constraint: BoundedExpression) -> Self {
         self.constraints.push(constraint);
         self
     }
@@ -253,7 +253,7 @@ impl Builder {
 }
 
 /// Builds an objective, or a constraint if `bounded` is given.
-fn function(written: &Expression, bounded: Option<&Bounded>, groups: u32, references: &References) -> Result<Function> {
+fn function(written: &Expression, bounded: Option<&BoundedExpression>, groups: u32, references: &References) -> Result<Function> {
     let expression = references.resolve(written);
     let mut pieces = vec![];
     let mut minimum = 0.0;

@@ -35,7 +35,7 @@ pub enum Argument {
 
 /// `expression <= bound`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Bounded {
+pub struct BoundedExpression {
     /// Left-hand side.
     pub expression: Expression,
     /// Right-hand side.
@@ -97,7 +97,7 @@ impl fmt::Display for Expression {
     }
 }
 
-impl fmt::Display for Bounded {
+impl fmt::Display for BoundedExpression {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{} <= {}", self.expression, self.bound)
     }
@@ -125,7 +125,7 @@ impl FromStr for Expression {
     }
 }
 
-impl FromStr for Bounded {
+impl FromStr for BoundedExpression {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -134,7 +134,7 @@ impl FromStr for Bounded {
             return Err(Error::setting("constraint", format!("'{text}'"), format!("TERM <= NUMBER{hint}")));
         };
         let bound = Bound::read(right.trim(), &format!(" in '{text}'"))?;
-        Ok(Bounded { expression: left.trim().parse()?, bound })
+        Ok(BoundedExpression { expression: left.trim().parse()?, bound })
     }
 }
 
@@ -452,9 +452,9 @@ mod tests {
 
     #[test]
     fn bounds_are_finite_numbers_after_at_most() {
-        let read: Bounded = "hinge <= 0.45".parse().unwrap();
+        let read: BoundedExpression = "hinge <= 0.45".parse().unwrap();
         assert_eq!((read.to_string().as_str(), read.bound), ("hinge <= 0.45", 0.45.into()));
-        let refusal = |text: &str| text.parse::<Bounded>().unwrap_err().to_string();
+        let refusal = |text: &str| text.parse::<BoundedExpression>().unwrap_err().to_string();
         assert!(refusal("hinge <= abc").contains("bound must be a finite number"));
         assert!(refusal("hinge <= inf").contains("bound must be a finite number"));
         assert!(refusal("hinge >= 1").contains("only <= is understood"));
@@ -472,12 +472,12 @@ mod tests {
             ("l2 <= best(hinge+0.01*l2)", "l2 <= best(hinge + 0.01 * l2)"),
             ("l2 <= 3 * best(logistic(on = 'positives'))", "l2 <= 3 * best(logistic(on = \"positives\"))"),
         ] {
-            let read: Bounded = text.parse().unwrap();
+            let read: BoundedExpression = text.parse().unwrap();
             assert_eq!(read.to_string(), written);
-            assert_eq!(written.parse::<Bounded>().unwrap(), read);
+            assert_eq!(written.parse::<BoundedExpression>().unwrap(), read);
             assert_eq!(read.bound.to_string().parse::<Bound>().unwrap(), read.bound);
         }
-        let read: Bounded = "hinge <= 1.5 * best(l1) + 0.25".parse().unwrap();
+        let read: BoundedExpression = "hinge <= 1.5 * best(l1) + 0.25".parse().unwrap();
         assert_eq!(read.bound, Bound { best: Some((1.5, "l1".parse().unwrap())), plus: 0.25 });
     }
 
@@ -504,7 +504,7 @@ mod tests {
             ("hinge <= best(hinge) - 0.1", "a number in place of '-'"),
             ("hinge <= best(hinge) +", "best(TERM) in place of the end"),
         ] {
-            let refusal = text.parse::<Bounded>().unwrap_err().to_string();
+            let refusal = text.parse::<BoundedExpression>().unwrap_err().to_string();
             assert!(refusal.contains(part), "{text}: {refusal}");
         }
     }

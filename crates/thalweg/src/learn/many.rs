@@ -12,7 +12,7 @@ use crate::oracle::{
     At, Description, Draw, Modulus, Pick, Region, Scales, Scratch, Source, Structure, Subgradients, Values, Warm, point_by_point,
 };
 use crate::sets::Set;
-use crate::sets::polyhedron::Swept;
+use crate::sets::polyhedron::SweepResult;
 use crate::{Error, Result};
 
 /// Objective of a model subject to a family of constraints.
@@ -500,7 +500,7 @@ impl Region for ManyConstraints {
     fn begin(&self, at: &[f64], target: &[f64], warm: &mut Warm) -> Result<u64> {
         self.with_region(|region| region.begin(at, target, warm))
     }
-    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<Swept> {
+    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<SweepResult> {
         self.with_region(|region| region.sweep(x, sweeps, tolerance, warm))
     }
     fn lmo_target(&self, at: &[f64], slope: &[f64], out: &mut [f64]) {

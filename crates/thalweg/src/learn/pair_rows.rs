@@ -5,7 +5,7 @@ use crate::math::{Matrix, vec};
 use crate::oracle::Region;
 use crate::oracle::region::{lmo_finish_on_cone, lmo_target_of_cone};
 use crate::sets::Warm;
-use crate::sets::polyhedron::{Rows, Swept};
+use crate::sets::polyhedron::{Rows, SweepResult};
 use crate::{Error, Result};
 
 /// All pairs: inequality k has the row `x_i - x_j` with `i = positives[k / n]` and `j = negatives[k % n]`, where n is the
@@ -152,7 +152,7 @@ impl Region for Collapsed<'_> {
         Ok(visited)
     }
 
-    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<Swept> {
+    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<SweepResult> {
         let Warm { values: numbers, parts } = warm;
         let not_begun =
             || Error::Problem("a projection onto ranking constraints is to go on that was not begun with them".into());
@@ -160,7 +160,7 @@ impl Region for Collapsed<'_> {
         if w.values.len() != x.len() || numbers.len() != self.len() {
             return Err(not_begun());
         }
-        let mut swept = Swept::default();
+        let mut swept = SweepResult::default();
         for _ in 0..sweeps {
             let ((h, high), (l, low)) = self.worst(numbers, &w.values)?;
             swept.rows += numbers.len() as u64;

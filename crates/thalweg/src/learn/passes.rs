@@ -65,7 +65,7 @@ impl PartBuffer {
 
 /// Content of a population's buffer.
 #[derive(PartialEq, Eq)]
-pub(super) enum Holds {
+pub(super) enum BufferContent {
     Nothing,
     /// All members, at this visit of the part.
     Visit(u64),
@@ -73,7 +73,7 @@ pub(super) enum Holds {
 }
 
 pub(super) struct PopulationBuffer {
-    pub(super) holds: Holds,
+    pub(super) holds: BufferContent,
     pub(super) rows: Vec<u32>,
     pub(super) scores: Vec<f64>,
     pub(super) labels: Vec<f64>,
@@ -136,15 +136,15 @@ impl Learning {
                     }
                 });
                 if let Some(members) = &population.members
-                    && own.holds != Holds::Visit(part.visits)
+                    && own.holds != BufferContent::Visit(part.visits)
                 {
                     own.scores.clear();
                     own.scores.extend(members.iter().map(|&m| part.scores[m as usize]));
                 }
-                own.holds = Holds::Visit(part.visits);
+                own.holds = BufferContent::Visit(part.visits);
             }
             Pick::These(ids) => {
-                own.holds = Holds::Batch;
+                own.holds = BufferContent::Batch;
                 own.rows.clear();
                 own.rows
                     .extend(ids.iter().map(|&i| range.start as u32 + population.members.as_ref().map_or(i, |m| m[i as usize])));
@@ -166,7 +166,7 @@ impl Learning {
     pub(super) fn view<'a>(&'a self, p: usize, own: &'a PopulationBuffer, part: &'a PartBuffer) -> View<'a> {
         let population = &self.populations[p];
         match (&own.holds, &population.members) {
-            (Holds::Batch, _) => {
+            (BufferContent::Batch, _) => {
                 View { scores: &own.scores, labels: &own.labels, weights: population.weights.is_some().then_some(&own.weights) }
             }
             (_, Some(_)) => View { scores: &own.scores, labels: &population.labels, weights: population.weights.as_deref() },
@@ -234,7 +234,7 @@ impl Learning {
         let view = self.view(p, own, part);
         let rows = view.scores.len() as f64;
         let mut divisor = part.divisor;
-        if own.holds == Holds::Batch {
+        if own.holds == BufferContent::Batch {
             slopes.resize(view.scores.len(), 0.0);
             term.slopes(k, view, weights, work, &mut slopes);
             for (&row, &slope) in own.rows.iter().zip(&slopes).filter(|(_, s)| **s != 0.0) {

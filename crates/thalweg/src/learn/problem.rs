@@ -10,7 +10,7 @@ use super::build::Builder;
 use super::data::{Data, Parts};
 use super::function::{Function, Piece, Summand};
 use super::inf_projection::LossForm;
-use super::passes::{Buffers, Holds, Outer, PartBuffer, PopulationBuffer};
+use super::passes::{BufferContent, Buffers, Outer, PartBuffer, PopulationBuffer};
 use super::population::Population;
 use super::references::References;
 use super::sample_losses::RowLosses;
@@ -360,7 +360,7 @@ impl Values for Learning {
                 .populations
                 .iter()
                 .map(|_| PopulationBuffer {
-                    holds: Holds::Nothing,
+                    holds: BufferContent::Nothing,
                     rows: vec![],
                     scores: vec![],
                     labels: vec![],

@@ -2,7 +2,7 @@
 //! computed is in `best.rs`.
 
 use super::best::Best;
-use super::expression::{Argument, Bound, Bounded, Call, Expression};
+use super::expression::{Argument, Bound, BoundedExpression, Call, Expression};
 use crate::{Error, Result};
 
 /// Name that refers to the minimiser of the problem's loss.
@@ -19,7 +19,12 @@ pub(super) struct RequiredReferences {
 impl RequiredReferences {
     /// Collects the reference values in the expressions of a problem. `erm` is set if the minimiser of its loss is required for
     /// another reason, `settled` is the expression to minimise if it is already known.
-    pub(super) fn by(objective: &Expression, constraints: &[Bounded], erm: bool, settled: Option<&Expression>) -> Result<Self> {
+    pub(super) fn by(
+        objective: &Expression,
+        constraints: &[BoundedExpression],
+        erm: bool,
+        settled: Option<&Expression>,
+    ) -> Result<Self> {
         let mut wanted = RequiredReferences::default();
         for (_, expression) in constraints.iter().filter_map(|c| c.bound.best.as_ref()) {
             wanted.index(expression);

@@ -6,7 +6,7 @@ use crate::math::vec;
 use crate::{Error, Result};
 
 /// Oracle with the buffers needed to evaluate it at a sequence of points.
-struct Asked<'p> {
+struct Probe<'p> {
     problem: &'p dyn Subgradients,
     scratch: Scratch,
     warm: Warm,
@@ -19,9 +19,9 @@ struct Answer {
     slopes: Vec<Vec<f64>>,
 }
 
-impl<'p> Asked<'p> {
+impl<'p> Probe<'p> {
     fn new(problem: &'p dyn Subgradients) -> Self {
-        Asked { scratch: problem.scratch(), warm: Warm::default(), draw: Draw::full(), problem }
+        Probe { scratch: problem.scratch(), warm: Warm::default(), draw: Draw::full(), problem }
     }
 
     fn values(&mut self, x: &[f64]) -> Result<Vec<f64>> {
@@ -53,7 +53,7 @@ fn name(problem: &dyn Subgradients, k: usize) -> String {
 /// Compares every subgradient at `x` with central differences of step `step`. Fails at the first entry whose difference exceeds
 /// `tolerance` times the larger of 1 and the subgradient's norm. Choose `x` away from kinks.
 pub fn finite_differences(problem: &dyn Subgradients, x: &[f64], step: f64, tolerance: f64) -> Result<()> {
-    let mut asked = Asked::new(problem);
+    let mut asked = Probe::new(problem);
     let answer = asked.answer(x)?;
     let mut y = x.to_vec();
     for i in 0..x.len() {
@@ -80,7 +80,7 @@ pub fn finite_differences(problem: &dyn Subgradients, x: &[f64], step: f64, tole
 /// Checks `f(y) >= f(x) + <s, y - x> - (rho / 2) ||y - x||^2` for the objective and every constraint with a stated weak-convexity
 /// constant rho. Fails at the first pair that violates it by more than `tolerance`. Works at kinks.
 pub fn subgradient_inequality(problem: &dyn Subgradients, x: &[f64], y: &[f64], tolerance: f64) -> Result<()> {
-    let mut asked = Asked::new(problem);
+    let mut asked = Probe::new(problem);
     let answer = asked.answer(x)?;
     let there = asked.values(y)?;
     let square = vec::distance(x, y).powi(2);

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::{At, Description, Modulus, Pick, Scratch, Source, Subgradients, Values, Weigh};
+use super::{At, Description, Modulus, Pick, Scratch, Source, Subgradients, Values, WeightFunction};
 use crate::Result;
 use crate::sets::{Set, WholeSpace};
 
@@ -143,7 +143,14 @@ impl Subgradients for Problem {
         Ok((self.objective.value)(at.x))
     }
 
-    fn constraint_vjp(&self, at: At, g: &mut [f64], weigh: Weigh, grad: &mut [f64], scratch: &mut Scratch) -> Result<()> {
+    fn constraint_vjp(
+        &self,
+        at: At,
+        g: &mut [f64],
+        weigh: WeightFunction,
+        grad: &mut [f64],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         self.constraint_values(at, Pick::All, g, scratch)?;
         let Buffers { weights, row } = scratch.get()?;
         weights.fill(0.0);

@@ -8,7 +8,7 @@ use crate::math::vec;
 use crate::{Error, Result};
 
 /// Function that computes constraint weights from constraint values. The weights are zero before the call.
-pub type Weigh<'a> = &'a mut dyn FnMut(&[f64], &mut [f64]);
+pub type WeightFunction<'a> = &'a mut dyn FnMut(&[f64], &mut [f64]);
 
 /// Zeroth-order oracle of a problem `min f(x)` over a domain subject to `g_j(x) <= 0`.
 ///
@@ -97,7 +97,14 @@ pub trait Subgradients: Values {
     /// Sets `g` to g(x), calls `weigh(g, w)` to choose the weights `w`, which are zero before the call, and sets `grad` to the
     /// weighted sum of subgradients. Costs one forward pass, and one backward pass unless all weights are zero; `grad` is then
     /// left unchanged. Required if there are constraints.
-    fn constraint_vjp(&self, _at: At, _g: &mut [f64], _weigh: Weigh, _grad: &mut [f64], _scratch: &mut Scratch) -> Result<()> {
+    fn constraint_vjp(
+        &self,
+        _at: At,
+        _g: &mut [f64],
+        _weigh: WeightFunction,
+        _grad: &mut [f64],
+        _scratch: &mut Scratch,
+    ) -> Result<()> {
         no_constraints(self.num_constraints(), "constraint_vjp")
     }
     /// Adds a subgradient of f to the result of [`Subgradients::constraint_vjp`] and returns f. The default computes one after
@@ -106,7 +113,7 @@ pub trait Subgradients: Values {
         &self,
         at: At,
         g: &mut [f64],
-        weigh: Weigh,
+        weigh: WeightFunction,
         grad: &mut [f64],
         work: &mut [f64],
         scratch: &mut Scratch,

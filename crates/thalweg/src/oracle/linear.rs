@@ -5,7 +5,7 @@ use super::region::lmo_target_far;
 use super::{Pick, Region, Warm};
 use crate::error::check_length;
 use crate::math::{Matrix, vec};
-use crate::sets::polyhedron::{self, NOTHING, Rows, Swept};
+use crate::sets::polyhedron::{self, NOTHING, Rows, SweepResult};
 use crate::sets::{Ball, Bounds, Set, Simplex, WholeSpace};
 use crate::{Error, Result};
 
@@ -59,7 +59,7 @@ impl From<Simplex> for Domain {
 /// **Projection.** Hildreth's method on the sides of the rows and of the domain; a ball is handled in the same iteration, as in
 /// [`crate::sets::Polyhedron`]. An equality is two opposite sides.
 ///
-/// **Linear functions** are minimised if the domain is bounded, by projecting a distant point as in [`super::region::Bounded`]:
+/// **Linear functions** are minimised if the domain is bounded, by projecting a distant point as in [`super::region::BoundedRegion`]:
 /// with r half the domain's diameter, the value is at most `0.02 r ||slope||` above the minimum.
 #[derive(Debug, Clone)]
 pub struct Linear {
@@ -76,7 +76,7 @@ pub struct Linear {
 /// Half-space `sign <a, x - centre> >= bound`, where the centre is that of the ball or the origin.
 #[derive(Debug, Clone, Copy)]
 struct Side {
-    of: Of,
+    of: SideTarget,
     sign: f64,
     bound: f64,
     square: f64,
@@ -84,7 +84,7 @@ struct Side {
 
 /// Row or variable that a side constrains.
 #[derive(Debug, Clone, Copy)]
-enum Of {
+enum SideTarget {
     Row(u32),
     Variable(u32),
     Sum,
@@ -125,7 +125,7 @@ impl Linear {
         self.reach = 0.5 * set.diameter(dim);
         self.domain = domain;
         let mut sides = Vec::with_capacity(self.matrix.rows());
-        let mut between = |of: Of, low: f64, high: f64, shift: f64, square: f64| {
+        let mut between = |of: SideTarget, low: f64, high: f64, shift: f64, square: f64| {
             for (sign, bound) in [(1.0, low - shift), (-1.0, shift - high)] {
                 if bound.is_finite() {
                     sides.push(Side { of, sign, bound, square });
@@ -134,17 +134,17 @@ impl Linear {
         };
         for (i, (&low, &high)) in self.low.iter().zip(&self.high).enumerate() {
             let shift = self.centre().map_or(0.0, |centre| self.matrix.row_dot(i, centre));
-            between(Of::Row(i as u32), low, high, shift, self.matrix.row_norm_squared(i));
+            between(SideTarget::Row(i as u32), low, high, shift, self.matrix.row_norm_squared(i));
         }
         match &self.domain {
             Domain::Everywhere | Domain::Ball(_) => {}
             Domain::Bounds(bounds) => (0..dim).for_each(|i| {
                 let (low, high) = bounds.side(i);
-                between(Of::Variable(i as u32), low, high, 0.0, 1.0);
+                between(SideTarget::Variable(i as u32), low, high, 0.0, 1.0);
             }),
             Domain::Simplex(simplex) => {
-                (0..dim).for_each(|i| between(Of::Variable(i as u32), 0.0, f64::INFINITY, 0.0, 1.0));
-                between(Of::Sum, simplex.total(), simplex.total(), 0.0, dim as f64);
+                (0..dim).for_each(|i| between(SideTarget::Variable(i as u32), 0.0, f64::INFINITY, 0.0, 1.0));
+                between(SideTarget::Sum, simplex.total(), simplex.total(), 0.0, dim as f64);
             }
         }
         self.sides = sides;
@@ -204,17 +204,17 @@ impl Rows for Linear {
     fn dot(&self, k: usize, x: &[f64]) -> f64 {
         let Side { of, sign, .. } = self.sides[k];
         sign * match of {
-            Of::Row(i) => self.matrix.row_dot(i as usize, x),
-            Of::Variable(i) => x[i as usize],
-            Of::Sum => vec::sum_by(x.len(), |i| x[i]),
+            SideTarget::Row(i) => self.matrix.row_dot(i as usize, x),
+            SideTarget::Variable(i) => x[i as usize],
+            SideTarget::Sum => vec::sum_by(x.len(), |i| x[i]),
         }
     }
     fn add(&self, k: usize, weight: f64, x: &mut [f64]) {
         let Side { of, sign, .. } = self.sides[k];
         match of {
-            Of::Row(i) => self.matrix.add_row(i as usize, sign * weight, x),
-            Of::Variable(i) => x[i as usize] += sign * weight,
-            Of::Sum => x.iter_mut().for_each(|x| *x += sign * weight),
+            SideTarget::Row(i) => self.matrix.add_row(i as usize, sign * weight, x),
+            SideTarget::Variable(i) => x[i as usize] += sign * weight,
+            SideTarget::Sum => x.iter_mut().for_each(|x| *x += sign * weight),
         }
     }
     fn square(&self, k: usize) -> f64 {
@@ -236,7 +236,7 @@ impl Region for Linear {
             }
         })
     }
-    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<Swept> {
+    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<SweepResult> {
         let swept = polyhedron::sweep(self, self.radius(), x, sweeps, tolerance, warm)?;
         if swept.empty {
             let domain = self.domain.boxed().describe();

@@ -26,7 +26,7 @@ pub use description::{Description, Modulus, Source};
 pub use draw::{Draw, Pick, Replacement};
 pub use eliminated::Eliminated;
 pub(crate) use functions::point_by_point;
-pub use functions::{Subgradients, Values, Weigh};
+pub use functions::{Subgradients, Values, WeightFunction};
 pub use inf_projection::{Case, InfProjection, InfProjectionRows};
 pub use linear::Linear;
 pub use power::Power;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Warm;
 use crate::error::{check_finite, check_length};
 use crate::math::vec;
-use crate::sets::polyhedron::{self, Rows, Swept};
+use crate::sets::polyhedron::{self, Rows, SweepResult};
 use crate::{Error, Result};
 
 /// Feasible set of a problem: its constraints and its domain. Nonlinear constraints are linearised at a point.
@@ -19,7 +19,7 @@ pub trait Region: Send + Sync {
     fn begin(&self, at: &[f64], target: &[f64], warm: &mut Warm) -> Result<u64>;
     /// Continues the projection with at most `sweeps` visits to each row and sets `x` to the current point. It is the projection
     /// once no row is violated by more than `tolerance`.
-    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<Swept>;
+    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<SweepResult>;
     /// Returns whether linear functions have minimisers over the set, to be found by [`Region::lmo_target`] and
     /// [`Region::lmo_finish`].
     fn bounded(&self) -> bool {
@@ -39,7 +39,7 @@ impl<T: Region + ?Sized> Region for Arc<T> {
     fn begin(&self, at: &[f64], target: &[f64], warm: &mut Warm) -> Result<u64> {
         (**self).begin(at, target, warm)
     }
-    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<Swept> {
+    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<SweepResult> {
         (**self).sweep(x, sweeps, tolerance, warm)
     }
     fn bounded(&self) -> bool {
@@ -101,7 +101,7 @@ impl<R: Rows> Region for Cone<R> {
     fn begin(&self, _at: &[f64], target: &[f64], warm: &mut Warm) -> Result<u64> {
         Ok(polyhedron::begin(&self.rows, None, target, warm))
     }
-    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<Swept> {
+    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<SweepResult> {
         polyhedron::sweep(&self.rows, None, x, sweeps, tolerance, warm)
     }
     fn lmo_target(&self, _at: &[f64], slope: &[f64], out: &mut [f64]) {
@@ -118,18 +118,18 @@ impl<R: Rows> Region for Cone<R> {
 /// Linear inequalities within a ball. Projections are onto both. Linear functions are minimised by projecting a distant point,
 /// `at - 100 radius slope / ||slope||`; for `at` in the ball, the value is at most `0.02 radius ||slope||` above the minimum.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounded<R> {
+pub struct BoundedRegion<R> {
     /// The inequalities.
     pub rows: R,
     /// Radius of the ball.
     pub radius: f64,
 }
 
-impl<R: Rows> Region for Bounded<R> {
+impl<R: Rows> Region for BoundedRegion<R> {
     fn begin(&self, _at: &[f64], target: &[f64], warm: &mut Warm) -> Result<u64> {
         Ok(polyhedron::begin(&self.rows, Some(self.radius), target, warm))
     }
-    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<Swept> {
+    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<SweepResult> {
         let swept = polyhedron::sweep(&self.rows, Some(self.radius), x, sweeps, tolerance, warm)?;
         if swept.empty {
             return Err(Error::Problem(format!("no point within {} of the origin keeps all constraints", self.radius)));
@@ -165,20 +165,20 @@ pub struct Linearised<F> {
 }
 
 /// The rows `<-s_j, x> >= f_j - <s_j, at>` of [`Linearised`], stored in `warm`.
-struct Kept<'a> {
+struct StoredRows<'a> {
     dim: usize,
     rows: &'a [f64],
     bounds: &'a [f64],
     squares: &'a [f64],
 }
 
-impl Kept<'_> {
+impl StoredRows<'_> {
     fn row(&self, k: usize) -> &[f64] {
         &self.rows[k * self.dim..(k + 1) * self.dim]
     }
 }
 
-impl Rows for Kept<'_> {
+impl Rows for StoredRows<'_> {
     fn len(&self) -> usize {
         self.bounds.len()
     }
@@ -201,12 +201,12 @@ const PARTS: usize = 6;
 
 impl<F: Fn(&[f64], &mut [f64], &mut [f64]) -> Result<()> + Send + Sync> Linearised<F> {
     /// Splits `warm` and calls `work` with the rows and the projection's part.
-    fn with<T>(&self, dim: usize, warm: &mut Warm, work: impl FnOnce(&Kept, &mut Warm) -> T) -> Result<T> {
+    fn with<T>(&self, dim: usize, warm: &mut Warm, work: impl FnOnce(&StoredRows, &mut Warm) -> T) -> Result<T> {
         match warm.parts.as_mut_slice() {
             [own, rows, bounds, squares, ..]
                 if rows.values.len() == dim * self.constraints && bounds.values.len() == self.constraints =>
             {
-                Ok(work(&Kept { dim, rows: &rows.values, bounds: &bounds.values, squares: &squares.values }, own))
+                Ok(work(&StoredRows { dim, rows: &rows.values, bounds: &bounds.values, squares: &squares.values }, own))
             }
             _ => Err(Error::Problem("a projection onto linearised constraints is to go on that was not begun with them".into())),
         }
@@ -239,7 +239,7 @@ impl<F: Fn(&[f64], &mut [f64], &mut [f64]) -> Result<()> + Send + Sync> Region f
         self.with(dim, warm, |rows, own| polyhedron::begin(rows, Some(self.radius), target, own))
     }
 
-    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<Swept> {
+    fn sweep(&self, x: &mut [f64], sweeps: usize, tolerance: f64, warm: &mut Warm) -> Result<SweepResult> {
         let radius = Some(self.radius);
         let mut swept = self.with(x.len(), warm, |rows, own| polyhedron::sweep(rows, radius, x, sweeps, tolerance, own))??;
         if swept.empty {
@@ -250,7 +250,7 @@ impl<F: Fn(&[f64], &mut [f64], &mut [f64]) -> Result<()> + Send + Sync> Region f
             if let Some(to) = warm.parts.last_mut() {
                 to.values = target;
             }
-            swept = Swept { rows: swept.rows + again?, empty: false, ..swept };
+            swept = SweepResult { rows: swept.rows + again?, empty: false, ..swept };
         }
         if swept.done {
             // The projection's own part is the warm start of the next projection.
@@ -340,7 +340,7 @@ mod tests {
             let a: Vec<Vec<f64>> = (0..3).map(|_| normals(4)).collect();
             let slices: Vec<&[f64]> = a.iter().map(Vec::as_slice).collect();
             let cone = Cone { rows: rows(&slices, &[0.0; 3]), radius: 2.0 };
-            let bounded = Bounded { rows: rows(&slices, &[0.0; 3]), radius: 2.0 };
+            let bounded = BoundedRegion { rows: rows(&slices, &[0.0; 3]), radius: 2.0 };
             let slope = normals(4);
             let (exact, near) = (lowest(&cone, &[0.0; 4], &slope), lowest(&bounded, &[0.0; 4], &slope));
             for x in [&exact, &near] {

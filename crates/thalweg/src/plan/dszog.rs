@@ -215,7 +215,7 @@ impl Readable for Plan {
 }
 
 /// Settings that neither the theorem nor the user prescribes. They are also the defaults of the solver.
-pub(crate) struct Usual {
+pub(crate) struct DefaultSettings {
     pub(crate) beta: f64,
     pub(crate) c: f64,
     pub(crate) directions: usize,
@@ -224,8 +224,8 @@ pub(crate) struct Usual {
     pub(crate) m3: usize,
 }
 
-/// See [`Usual`].
-pub(crate) const USUAL: Usual = Usual { beta: 1.0, c: 1e-8, directions: 10, m1: 128, m2: 128, m3: 128 };
+/// See [`DefaultSettings`].
+pub(crate) const USUAL: DefaultSettings = DefaultSettings { beta: 1.0, c: 1e-8, directions: 10, m1: 128, m2: 128, m3: 128 };
 
 /// Computes the parameters for a mean of `||grad gfun(w_t)||^2` of at most eps^2 over the iterates, up to a constant unless `strict`.
 ///

@@ -89,16 +89,16 @@ struct Run<'a, P: ?Sized> {
 }
 
 /// The point that the solver returns, with what it knows about it.
-struct Returned {
+struct ReturnedPoint {
     origin: PointOrigin,
     multipliers: Option<Vec<f64>>,
     stationary: Option<Stationary>,
 }
 
-impl Returned {
+impl ReturnedPoint {
     /// A point about which the solver knows nothing.
     fn bare(origin: PointOrigin) -> Self {
-        Returned { origin, multipliers: None, stationary: None }
+        ReturnedPoint { origin, multipliers: None, stationary: None }
     }
 }
 
@@ -368,7 +368,7 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
     }
 
     /// Writes the point to return into `x`.
-    fn output(&mut self, ended: &StopReason) -> Returned {
+    fn output(&mut self, ended: &StopReason) -> ReturnedPoint {
         match ended {
             StopReason::Failed { .. } => {
                 match self.tracks_iterate {
@@ -376,10 +376,10 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
                     false => self.driver.method().iterate(&mut self.x),
                 }
                 self.notes.push(Note::LastGoodPoint);
-                Returned::bare(PointOrigin::OutputRule)
+                ReturnedPoint::bare(PointOrigin::OutputRule)
             }
             // The iterate that reached the target, whatever the solver's output rule says. The multipliers belong to that rule.
-            StopReason::Target(_) => Returned::bare(PointOrigin::Target),
+            StopReason::Target(_) => ReturnedPoint::bare(PointOrigin::Target),
             _ => {
                 let method = self.driver.method();
                 let origin = method.output(&mut self.x);
@@ -387,13 +387,13 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
                     Some(Verdict::Stationary(proved)) => Some(proved.clone()),
                     _ => None,
                 };
-                Returned { origin, multipliers: method.multipliers().map(<[f64]>::to_vec), stationary }
+                ReturnedPoint { origin, multipliers: method.multipliers().map(<[f64]>::to_vec), stationary }
             }
         }
     }
 
     /// Projects an infeasible point onto the constraints.
-    fn repair(&mut self, returned: &mut Returned) {
+    fn repair(&mut self, returned: &mut ReturnedPoint) {
         let Ok(before) = self.points.point(&self.x) else { return };
         if before.feasible {
             return;
@@ -404,7 +404,7 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
         match repair::repair(&mut self.ev, &mut self.points, &mut self.x, before, interrupt) {
             Ok(()) => {
                 // The multipliers and the stationarity bound belong to the solver's own point.
-                *returned = Returned::bare(PointOrigin::Repaired);
+                *returned = ReturnedPoint::bare(PointOrigin::Repaired);
                 self.notes.push(Note::Repaired { violated, constraints: self.problem.num_constraints(), violation, objective });
             }
             Err(e) => self.notes.push(Note::NotRepaired { reason: e.to_string() }),
@@ -413,7 +413,7 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
     }
 
     /// Computes the diagnostics of the returned point that the options ask for.
-    fn assess(&mut self, returned: &mut Returned) -> Assessment {
+    fn assess(&mut self, returned: &mut ReturnedPoint) -> Assessment {
         let mut assessment = Assessment::default();
         let own = !matches!(returned.origin, PointOrigin::Target | PointOrigin::Repaired);
         let weights = self.driver.method().penalty_weights().filter(|_| own);

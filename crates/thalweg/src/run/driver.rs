@@ -62,7 +62,7 @@ pub(super) trait Driver<P: ?Sized>: Send {
     /// Units of the constraints at the returned point, if they are measured.
     fn constraint_units(&self, problem: &P, x: &[f64], length: f64) -> Result<Option<Vec<f64>>>;
     /// Measures the near-stationarity of `x`.
-    fn certify(&self, problem: &P, x: &[f64], measures: &assess::Measures) -> Result<assess::Measured>;
+    fn certify(&self, problem: &P, x: &[f64], measures: &assess::Measures) -> Result<assess::MeasuredStationarity>;
     /// Stationarity gap of an inf-projection problem at the returned point.
     fn slope(&self, problem: &P, x: &[f64]) -> Result<Option<f64>>;
     /// Estimates the gradient at the returned point from values, after a zeroth-order run.
@@ -98,7 +98,12 @@ impl<'p> Driver<dyn Subgradients + 'p> for First<'_, '_> {
         crate::eval::constraint_units(problem, x, length)
     }
 
-    fn certify(&self, problem: &(dyn Subgradients + 'p), x: &[f64], measures: &assess::Measures) -> Result<assess::Measured> {
+    fn certify(
+        &self,
+        problem: &(dyn Subgradients + 'p),
+        x: &[f64],
+        measures: &assess::Measures,
+    ) -> Result<assess::MeasuredStationarity> {
         measures.take(problem, x)
     }
 
@@ -140,7 +145,7 @@ impl<'p> Driver<dyn Values + 'p> for Zeroth<'_, '_> {
         Ok(None)
     }
 
-    fn certify(&self, _: &(dyn Values + 'p), _: &[f64], _: &assess::Measures) -> Result<assess::Measured> {
+    fn certify(&self, _: &(dyn Values + 'p), _: &[f64], _: &assess::Measures) -> Result<assess::MeasuredStationarity> {
         Err(Error::Problem("near-stationarity needs subgradients, but this problem provides values only".into()))
     }
 

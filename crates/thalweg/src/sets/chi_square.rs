@@ -23,7 +23,7 @@ pub struct ChiSquare {
 
 /// Result of a projection: `p_i = max(delta / n, W_i / kap - tau)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Foot {
+pub struct Projection {
     /// kap; 1 if the ball is not active.
     pub kap: f64,
     /// tau.
@@ -34,19 +34,19 @@ pub struct Foot {
 
 /// Number of the largest entries, their mean, and the sum of squares around it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Top {
+pub(crate) struct LargestEntries {
     pub(crate) count: usize,
     pub(crate) mean: f64,
     pub(crate) spread: f64,
 }
 
-impl Top {
+impl LargestEntries {
     /// Adds one more entry, without cancellation.
-    fn and(self, w: f64) -> Top {
+    fn and(self, w: f64) -> LargestEntries {
         let count = self.count + 1;
         let off = w - self.mean;
         let mean = self.mean + off / count as f64;
-        Top { count, mean, spread: self.spread + off * (w - mean) }
+        LargestEntries { count, mean, spread: self.spread + off * (w - mean) }
     }
 
     /// Returns the sum over the entries of their excess above `w`.
@@ -99,12 +99,12 @@ impl ChiSquare {
     }
 
     /// Returns whether `w` stays above the lower bound for kap = `1 / scale`, where `top` are all larger entries.
-    pub(crate) fn above_floor(&self, top: Top, w: f64, scale: f64) -> bool {
+    pub(crate) fn above_floor(&self, top: LargestEntries, w: f64, scale: f64) -> bool {
         scale * top.above(w) < self.n as f64 * self.depth()
     }
 
     /// As above, for the kap at which the ball is active.
-    pub(crate) fn above_floor_in_ball(&self, top: Top, w: f64) -> bool {
+    pub(crate) fn above_floor_in_ball(&self, top: LargestEntries, w: f64) -> bool {
         if top.count == 0 {
             return true;
         }
@@ -118,12 +118,12 @@ impl ChiSquare {
     }
 
     /// Returns the kap at which the ball is active.
-    pub(crate) fn contraction(&self, top: Top) -> f64 {
+    pub(crate) fn contraction(&self, top: LargestEntries) -> f64 {
         if top.spread > 0.0 { (top.spread / self.remaining_square(top.count)).sqrt() } else { 1.0 }
     }
 
     /// Projects and returns kap and tau.
-    pub fn project_to(&self, x: &mut [f64], warm: &mut Warm) -> Result<Foot> {
+    pub fn project_to(&self, x: &mut [f64], warm: &mut Warm) -> Result<Projection> {
         super::check_point(self, x.len())?;
         if let Some((i, value)) = vec::first_not_finite(x) {
             return Err(Error::NotFinite { what: format!("entry {} of the point for the {}", i + 1, self.describe()), value });
@@ -133,7 +133,7 @@ impl ChiSquare {
         sorted.clear();
         sorted.extend(x.iter().map(|x| x - equal));
         sorted.sort_unstable_by(|a, b| b.total_cmp(a));
-        let mut top = Top::default();
+        let mut top = LargestEntries::default();
         take_while(&mut top, sorted, |top, w| self.above_floor(top, w, 1.0));
         let mut kap = 1.0;
         if !self.keeps_ball(top.count, top.spread) {
@@ -146,12 +146,12 @@ impl ChiSquare {
         for x in x {
             *x = (equal + ((*x - equal - top.mean) / kap + height)).max(floor);
         }
-        Ok(Foot { kap, tau: (equal + top.mean) / kap - height - equal, free: top.count })
+        Ok(Projection { kap, tau: (equal + top.mean) / kap - height - equal, free: top.count })
     }
 }
 
 /// Adds the next largest entries while `fits` holds.
-fn take_while(top: &mut Top, sorted: &[f64], fits: impl Fn(Top, f64) -> bool) {
+fn take_while(top: &mut LargestEntries, sorted: &[f64], fits: impl Fn(LargestEntries, f64) -> bool) {
     for &w in &sorted[top.count..] {
         if !fits(*top, w) {
             return;
@@ -183,7 +183,7 @@ impl Set for ChiSquare {
         let mut sorted: Vec<f64> = slope.iter().map(|s| -s).collect();
         sorted.sort_unstable_by(|a, b| b.total_cmp(a));
         let largest = *sorted.first()?;
-        let mut top = Top::default();
+        let mut top = LargestEntries::default();
         take_while(&mut top, &sorted, |_, w| w == largest);
         let idle = self.keeps_ball(top.count, 0.0);
         if !idle {

@@ -28,7 +28,7 @@ pub trait Rows: Send + Sync {
 
 /// Result of some sweeps over the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Swept {
+pub struct SweepResult {
     /// Number of rows visited.
     pub rows: u64,
     /// Whether the point is the projection: up to the tolerance no row is violated, and none has a positive dual variable
@@ -128,14 +128,14 @@ pub fn sweep<R: Rows + ?Sized>(
     sweeps: usize,
     tolerance: f64,
     warm: &mut Warm,
-) -> Result<Swept> {
+) -> Result<SweepResult> {
     let Warm { values: alpha, parts } = warm;
     let [v, from, _] = parts.as_mut_slice() else { return Err(not_begun()) };
     if v.values.len() != x.len() || alpha.len() != rows.len() {
         return Err(not_begun());
     }
     let (v, from) = (&mut v.values, &mut from.values);
-    let mut swept = Swept::default();
+    let mut swept = SweepResult::default();
     for _ in 0..sweeps {
         for _ in 0..AGAIN {
             if !visit(rows, radius, tolerance, alpha, v, true, &mut swept)? {
@@ -176,7 +176,7 @@ fn visit<R: Rows + ?Sized>(
     alpha: &mut [f64],
     v: &mut [f64],
     pushing: bool,
-    swept: &mut Swept,
+    swept: &mut SweepResult,
 ) -> Result<bool> {
     let mut square = vec::norm_squared(v);
     let mut moved = false;

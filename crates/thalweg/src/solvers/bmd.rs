@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::inf_projection::{Iterate, Iterates, Point, check_norm};
 use super::minmax::weights::Weights;
-use super::minmax::{self, Drawn, minmax_solver};
+use super::minmax::{self, StepSamples, minmax_solver};
 use super::{Eval, Method, PointOrigin, Solver, State, Step, StepKind};
 use crate::estimate::RunningMean;
 use crate::math::rng::Purpose;
@@ -110,7 +110,7 @@ impl Settings {
 pub struct Bmd {
     settings: Settings,
     s: Saved,
-    drawn: Drawn,
+    drawn: StepSamples,
 }
 
 /// State stored in a checkpoint.

@@ -10,7 +10,7 @@ use crate::estimate::{Law, TwoPoint};
 use crate::math::rng::Purpose;
 use crate::math::vec;
 use crate::oracle::{Draw, Pick, Replacement};
-use crate::plan::dszog::{USUAL, Usual};
+use crate::plan::dszog::{DefaultSettings, USUAL};
 use crate::sets::{Set, Simplex, Warm};
 use crate::{Error, Result};
 use weights::{Move, Weights};
@@ -56,7 +56,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        let Usual { beta, c, directions, m1, m2, m3 } = USUAL;
+        let DefaultSettings { beta, c, directions, m1, m2, m3 } = USUAL;
         Settings {
             eta_w: Schedule::Constant(0.01),
             eta_p: Schedule::Constant(0.01),

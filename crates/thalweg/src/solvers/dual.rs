@@ -24,7 +24,7 @@ pub(super) fn ascend(y: &[f64], tau: f64, theta: f64, now: &[f64], before: &[f64
 /// Set of the multipliers, in addition to non-negativity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Within {
+pub enum MultiplierSet {
     /// Their sum is at most the bound, as in the analysis with several constraints.
     #[default]
     Sum,
@@ -32,13 +32,13 @@ pub enum Within {
     Box,
 }
 
-impl Within {
+impl MultiplierSet {
     /// Projects non-negative multipliers `y` onto the set with the positive bound `bound`.
     pub(super) fn project(self, bound: f64, y: &mut [f64], warm: &mut Warm) -> Result<()> {
         match self {
-            Within::Box => y.iter_mut().for_each(|y| *y = y.min(bound)),
-            Within::Sum if vec::sum(y) > bound => Simplex::new(bound)?.project(y, warm)?,
-            Within::Sum => {}
+            MultiplierSet::Box => y.iter_mut().for_each(|y| *y = y.min(bound)),
+            MultiplierSet::Sum if vec::sum(y) > bound => Simplex::new(bound)?.project(y, warm)?,
+            MultiplierSet::Sum => {}
         }
         Ok(())
     }
@@ -46,8 +46,8 @@ impl Within {
     /// Returns whether `bound` is active.
     pub(super) fn is_active(self, bound: f64, y: &[f64]) -> bool {
         let reached = match self {
-            Within::Box => y.iter().copied().fold(0.0, f64::max),
-            Within::Sum => vec::sum(y),
+            MultiplierSet::Box => y.iter().copied().fold(0.0, f64::max),
+            MultiplierSet::Sum => vec::sum(y),
         };
         reached >= bound * (1.0 - 1e-9)
     }
@@ -67,12 +67,12 @@ mod tests {
         assert_eq!(refused.to_string(), "the multiplier of constraint 2 is NaN; expected a finite number");
 
         let mut y = [3.0, 1.0, 0.0];
-        Within::Sum.project(5.0, &mut y, &mut Warm::default()).unwrap();
-        assert!(y == [3.0, 1.0, 0.0] && !Within::Sum.is_active(5.0, &y));
-        Within::Sum.project(2.0, &mut y, &mut Warm::default()).unwrap();
-        assert!(y == [2.0, 0.0, 0.0] && Within::Sum.is_active(2.0, &y), "{y:?}");
+        MultiplierSet::Sum.project(5.0, &mut y, &mut Warm::default()).unwrap();
+        assert!(y == [3.0, 1.0, 0.0] && !MultiplierSet::Sum.is_active(5.0, &y));
+        MultiplierSet::Sum.project(2.0, &mut y, &mut Warm::default()).unwrap();
+        assert!(y == [2.0, 0.0, 0.0] && MultiplierSet::Sum.is_active(2.0, &y), "{y:?}");
         let mut y = [3.0, 1.0, 0.0];
-        Within::Box.project(2.0, &mut y, &mut Warm::default()).unwrap();
-        assert!(y == [2.0, 1.0, 0.0] && Within::Box.is_active(2.0, &y));
+        MultiplierSet::Box.project(2.0, &mut y, &mut Warm::default()).unwrap();
+        assert!(y == [2.0, 1.0, 0.0] && MultiplierSet::Box.is_active(2.0, &y));
     }
 }

@@ -7,7 +7,7 @@ use super::Eval;
 use super::spg::ProxStep;
 use crate::error::check_finite;
 use crate::estimate::{Reservoir, RunningMean};
-use crate::eval::{Held, InfProjectionView};
+use crate::eval::{FixedScalarProblem, InfProjectionView};
 use crate::math::Matrix;
 use crate::math::lazy::{Scaled, Stage};
 use crate::math::rng::Purpose;
@@ -266,7 +266,7 @@ const PROFILE_SAMPLES: usize = 65_536;
 /// Problem with its profiled scalar fixed, if it has one. The value itself is part of the checkpoint and passed in.
 #[derive(Debug, Default)]
 pub(super) struct Profiled {
-    held: Option<Held>,
+    held: Option<FixedScalarProblem>,
     x: Vec<f64>,
     draw: Draw,
 }

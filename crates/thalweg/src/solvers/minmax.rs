@@ -68,7 +68,7 @@ macro_rules! minmax_solver {
         impl $solver {
             /// Creates a solver after checking the settings.
             pub fn new(settings: Settings) -> Result<Self> {
-                Ok(Self { settings: settings.resolve()?, s: Saved::default(), drawn: Drawn::default() })
+                Ok(Self { settings: settings.resolve()?, s: Saved::default(), drawn: StepSamples::default() })
             }
 
             /// Writes P.
@@ -124,7 +124,7 @@ pub(super) fn no_weights() -> Error {
 
 /// Samples of a step and the updates they cause. Not part of a checkpoint.
 #[derive(Debug, Default)]
-pub(super) struct Drawn {
+pub(super) struct StepSamples {
     /// Samples with their weights.
     samples: Vec<(u32, f64)>,
     /// Samples and the increases of their weights.
@@ -135,7 +135,7 @@ pub(super) struct Drawn {
     pub(super) d: Vec<f64>,
 }
 
-impl Drawn {
+impl StepSamples {
     /// Draws `batch` samples i ~ P.
     pub(super) fn draw(&mut self, weights: &Weights, batch: usize, rng: &mut Rng) {
         self.samples.clear();

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use super::dual::Within;
+pub use super::dual::MultiplierSet;
 use super::dual::ascend;
 use super::{Eval, Method, PointOrigin, Solver, State, Step, StepKind};
 use crate::estimate::RunningMean;
@@ -24,12 +24,12 @@ pub struct Settings {
     /// Bound on the multipliers, B in the paper. Default 50.
     pub bound: f64,
     /// Whether `bound` applies to the sum of the multipliers ("sum") or to each ("box"). Default "sum".
-    pub within: Within,
+    pub within: MultiplierSet,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { mu: None, t0: 10, c_tau: 40.0, bound: 50.0, within: Within::Sum }
+        Settings { mu: None, t0: 10, c_tau: 40.0, bound: 50.0, within: MultiplierSet::Sum }
     }
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::inf_projection::{Iterate, Iterates, StagePoint, check_norm};
 use super::minmax::weights::Weights;
-use super::minmax::{self, Drawn, minmax_solver};
+use super::minmax::{self, StepSamples, minmax_solver};
 pub use super::output::Output;
 use super::spg::{ProxStep, check_positive};
 use super::{Eval, Method, PointOrigin, Solver, State, Step, StepKind};
@@ -103,7 +103,7 @@ impl Settings {
 pub struct Pgsmd {
     settings: Settings,
     s: Saved,
-    drawn: Drawn,
+    drawn: StepSamples,
 }
 
 /// State stored in a checkpoint.

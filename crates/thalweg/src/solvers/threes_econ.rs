@@ -179,7 +179,7 @@ struct Saved {
     previous: Vec<f64>,
     spider: Spider,
     reservoir: Reservoir,
-    watch: Watch,
+    watch: PenaltyWindow,
     multipliers: Vec<f64>,
     /// Raises of the penalty weight so far.
     raises: Vec<Raise>,
@@ -195,7 +195,7 @@ struct Raise {
 
 /// Statistics of the penalty over the current window.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct Watch {
+struct PenaltyWindow {
     seen: u64,
     saturated: u64,
     /// Sum of estimated violations.
@@ -209,7 +209,7 @@ struct Watch {
     stuck: Option<f64>,
 }
 
-impl Watch {
+impl PenaltyWindow {
     /// Starts a window at `x`; results of the last one stay.
     fn begin(&mut self, x: &[f64]) {
         (self.seen, self.saturated, self.violation) = (0, 0, 0.0);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use thalweg::bilevel::problems::{GroupWeights, HyperRepresentation};
-use thalweg::bilevel::{self, Bilevel, Derivatives, Form, InnerSteps, Pair, Prepared, Pull, SingleLevel};
+use thalweg::bilevel::{self, Bilevel, Derivatives, Form, InnerSteps, Pair, PreparedProblem, Pull, SingleLevel};
 use thalweg::eval::Evaluator;
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::math::{Matrix, vec};
@@ -274,7 +274,7 @@ fn a_large_sigma_never_lets_the_objective_rise() {
         for inner in inners() {
             let form = Form { alpha: 0.05, xi: 0.05, ..Form::default() };
             let first: Vec<f64> = vec![0.5; problem.outer_dim()];
-            let Prepared { problem: single, start: z, violation } = bilevel::prepare(&problem, form, &first).unwrap();
+            let PreparedProblem { problem: single, start: z, violation } = bilevel::prepare(&problem, form, &first).unwrap();
             let outer = 8;
             // So that the start keeps the constraints as the method asks.
             let beta = (2.0 * outer as f64 * violation).max(0.4);

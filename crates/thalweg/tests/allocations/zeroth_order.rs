@@ -6,7 +6,7 @@ use thalweg::eval::{Evaluator, Proximal};
 use thalweg::learn::{Data, Learning, ManyConstraints, Split};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::math::{Matrix, vec};
-use thalweg::oracle::region::{Bounded, Cone, Linearised};
+use thalweg::oracle::region::{BoundedRegion, Cone, Linearised};
 use thalweg::oracle::{At, BlackBox, Description, Pick, Problem, Region, Scratch, Structure, Values};
 use thalweg::run::{self, Options, Outcome, Record, StopReason};
 use thalweg::sets::polyhedron::Rows;
@@ -91,7 +91,7 @@ fn on_the_square(loss: impl Fn(&[f64], usize) -> f64 + Send + Sync + Clone + 'st
         rows: None,
         region: None,
     };
-    let region = Bounded { rows: square(), radius: 10.0 };
+    let region = BoundedRegion { rows: square(), radius: 10.0 };
     let rows = Some(square());
     let constraints =
         Mean { loss: Box::new(loss), streams, dim: 2, domain: Box::new(WholeSpace), rows, region: Some(Box::new(region)) };

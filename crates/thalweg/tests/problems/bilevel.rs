@@ -122,7 +122,7 @@ fn the_reference_runs_of_the_toy_are_reproduced() {
         assert!(found.iter().zip(wanted).all(|(f, w)| (f - w).abs() < 5e-3), "{found:?} {wanted:?}");
     };
     let sg = || adaprox::Inner::Sg(adaprox::Sg::default());
-    let pd = pd::Settings { t0: 10, c_tau: 40.0, bound: 50.0, within: pd::Within::Box, mu: None };
+    let pd = pd::Settings { t0: 10, c_tau: 40.0, bound: 50.0, within: pd::MultiplierSet::Box, mu: None };
     near(after(sg(), 60, 0.1, &[5, 20, 40, 60]), &[0.1812, 0.0585, 0.0086, -0.0168]);
     near(after(adaprox::Inner::Pd(pd), 60, 0.1, &[5, 20, 40, 60]), &[0.1823, 0.0589, 0.0087, -0.0167]);
     near(after(sg(), 200, 0.02, &[200]), &[-0.0080]);
@@ -288,7 +288,7 @@ fn methods_that_coincide_do() {
         .objective(|z| 0.5 * ((z[0] - 2.0).powi(2) + (z[1] - 1.0).powi(2)), |z, s| s.copy_from_slice(&[z[0] - 2.0, z[1] - 1.0]))
         .constraint("half-plane", |z| z[0] + z[1] - 1.0, |_, s| s.copy_from_slice(&[1.0, 1.0]));
     // The first step has no extrapolation, and both are at the same point with the same multiplier afterwards.
-    let mut pd = Pd::new(pd::Settings { mu: Some(1.0), t0: 1, c_tau: 4.0, bound: 1e9, within: pd::Within::Box }).unwrap();
+    let mut pd = Pd::new(pd::Settings { mu: Some(1.0), t0: 1, c_tau: 4.0, bound: 1e9, within: pd::MultiplierSet::Box }).unwrap();
     let steps = |t: f64| (1.0 / (0.5 * (t + 2.0)), (t + 1.0) / 4.0, (t + 3.0) / (t + 4.0));
     // PD by hand, with g linearised: exact for an affine constraint.
     let (mut z, mut lam, mut before) = ([0.0_f64, 0.0], 0.0_f64, -1.0_f64);

@@ -28,7 +28,7 @@ struct Entry {
     source: &'static str,
     licence: &'static str,
     #[serde(flatten)]
-    place: At,
+    place: FileLocation,
 }
 
 #[derive(Serialize)]
@@ -46,18 +46,18 @@ struct File {
 }
 
 #[derive(Serialize)]
-struct At {
+struct FileLocation {
     /// "embedded", "file" or "missing".
     place: &'static str,
     path: Option<PathBuf>,
 }
 
-impl At {
+impl FileLocation {
     fn new(place: &Place) -> Self {
         match place {
-            Place::Embedded => At { place: "embedded", path: None },
-            Place::File(path) => At { place: "file", path: Some(path.clone()) },
-            Place::Missing => At { place: "missing", path: None },
+            Place::Embedded => FileLocation { place: "embedded", path: None },
+            Place::File(path) => FileLocation { place: "file", path: Some(path.clone()) },
+            Place::Missing => FileLocation { place: "missing", path: None },
         }
     }
 }
@@ -77,7 +77,7 @@ impl Entry {
             files: set.files.iter().map(|f| File { name: f.name, sha256: f.sha256 }).collect(),
             source: set.source,
             licence: set.licence,
-            place: At::new(place),
+            place: FileLocation::new(place),
         }
     }
 }
@@ -211,7 +211,7 @@ pub(super) fn path(set: &Set, common: &Common) -> Result<String> {
     let options = common.options();
     match catalogue::find(set, &options) {
         Place::Missing => Err(catalogue::missing(set, &options)),
-        place if common.json => json(&At::new(&place)),
+        place if common.json => json(&FileLocation::new(&place)),
         Place::Embedded => Err(Error::Request(format!("{} is inside the command and has no file", set.name))),
         Place::File(path) => Ok(format!("{}\n", path.display())),
     }

@@ -7,7 +7,7 @@ mod write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::Ending;
+use super::CommandResult;
 use crate::Result;
 use crate::data::catalogue::{self, Options};
 use crate::data::shaped_like::{Like, ShapedLike};
@@ -104,7 +104,7 @@ impl Common {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Ending {
+pub fn run(args: Args) -> CommandResult {
     print(&answer(&args.what)?)?;
     Ok(ExitCode::from(DONE))
 }

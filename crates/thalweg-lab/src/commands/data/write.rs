@@ -21,7 +21,7 @@ pub(super) fn table(name: &str, out: Option<&Path>, data_dir: Option<PathBuf>) -
 
 /// Output of `convert --json`.
 #[derive(Serialize)]
-struct Converted {
+struct Conversion {
     rows: usize,
     columns: usize,
     stored: usize,
@@ -37,7 +37,7 @@ pub(super) fn convert(file: &Path, out: &Path, as_json: bool) -> Result<String> 
     let (rows, bytes) = cache::convert(file, out)?;
     let features = &rows.features;
     let (columns, stored, form) = (features.cols(), features.stored(), features.form());
-    let made = Converted { rows: features.rows(), columns, stored, form, stand_in: rows.stand_in, bytes };
+    let made = Conversion { rows: features.rows(), columns, stored, form, stand_in: rows.stand_in, bytes };
     if as_json {
         return json(&made);
     }

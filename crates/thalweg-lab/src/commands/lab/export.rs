@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::{Ending, StoreArg, Which};
+use super::{CommandResult, RunFilter, StoreArg};
 use crate::Error;
 use crate::data::table::quote_cell;
 use crate::lab::frame::{Line, curves};
@@ -19,7 +19,7 @@ pub(super) struct ExportArgs {
     #[command(flatten)]
     store: StoreArg,
     #[command(flatten)]
-    which: Which,
+    which: RunFilter,
     /// As CSV, the only form there is
     #[arg(long)]
     csv: bool,
@@ -31,7 +31,7 @@ pub(super) struct ExportArgs {
     out: Option<PathBuf>,
 }
 
-pub(super) fn export(args: ExportArgs) -> Ending {
+pub(super) fn export(args: ExportArgs) -> CommandResult {
     let store = Store::open(&args.store.store)?;
     if let Some(file) = &args.out {
         check_writable(file).map_err(|what| Error::Request(format!("--out {}: {what}", file.display())))?;

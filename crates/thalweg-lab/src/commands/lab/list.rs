@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::{Ending, StoreArg, Which};
+use super::{CommandResult, RunFilter, StoreArg};
 use crate::lab::frame::Line;
 use crate::lab::store::{Member, Store};
 use crate::output::{align, json, print};
@@ -16,7 +16,7 @@ pub(super) struct ListArgs {
     #[command(flatten)]
     store: StoreArg,
     #[command(flatten)]
-    which: Which,
+    which: RunFilter,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
@@ -24,7 +24,7 @@ pub(super) struct ListArgs {
 
 /// One run in JSON.
 #[derive(Serialize)]
-pub(super) struct Listed<'a> {
+pub(super) struct RunEntry<'a> {
     experiment: &'a str,
     #[serde(flatten)]
     member: &'a Member,
@@ -37,9 +37,9 @@ pub(super) struct Listed<'a> {
     finished: Option<&'a str>,
 }
 
-impl<'a> Listed<'a> {
+impl<'a> RunEntry<'a> {
     pub(super) fn of(row: &'a Line) -> Self {
-        Listed {
+        RunEntry {
             experiment: &row.experiment,
             member: &row.member,
             status: row.word(),
@@ -53,11 +53,11 @@ impl<'a> Listed<'a> {
     }
 }
 
-pub(super) fn list(args: ListArgs) -> Ending {
+pub(super) fn list(args: ListArgs) -> CommandResult {
     let store = Store::open(&args.store.store)?;
     let rows = args.which.rows(&store)?;
     if args.json {
-        print(&json(&rows.iter().map(Listed::of).collect::<Vec<_>>())?)?;
+        print(&json(&rows.iter().map(RunEntry::of).collect::<Vec<_>>())?)?;
         return Ok(ExitCode::from(DONE));
     }
     let mut text = String::new();

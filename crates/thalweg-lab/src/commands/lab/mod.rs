@@ -10,7 +10,7 @@ mod show;
 
 use std::path::PathBuf;
 
-use super::Ending;
+use super::CommandResult;
 use crate::Result;
 use crate::lab::frame::{Line, lines};
 use crate::lab::grid::matches;
@@ -44,7 +44,7 @@ struct StoreArg {
 
 /// Which runs a command is about.
 #[derive(Debug, Clone, clap::Args)]
-struct Which {
+struct RunFilter {
     /// Only this experiment
     #[arg(long, value_name = "NAME")]
     experiment: Option<String>,
@@ -53,7 +53,7 @@ struct Which {
     only: Option<String>,
 }
 
-impl Which {
+impl RunFilter {
     fn rows(&self, store: &Store) -> Result<Vec<Line>> {
         let mut rows = lines(store, self.experiment.as_deref())?;
         rows.retain(|row| self.only.as_ref().is_none_or(|only| matches(&row.name(), only)));
@@ -62,7 +62,7 @@ impl Which {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Ending {
+pub fn run(args: Args) -> CommandResult {
     match args.command {
         Command::Run(args) => run::run_experiment(args),
         Command::Report(args) => report::report(args),

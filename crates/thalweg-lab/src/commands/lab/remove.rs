@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::{Ending, StoreArg};
+use super::{CommandResult, StoreArg};
 use crate::lab::frame::{chosen, lines};
 use crate::lab::store::Store;
 use crate::output::print;
@@ -24,7 +24,7 @@ pub(super) struct RmArgs {
     failed: bool,
 }
 
-pub(super) fn remove(args: RmArgs) -> Ending {
+pub(super) fn remove(args: RmArgs) -> CommandResult {
     if args.runs.is_empty() && args.experiment.is_none() && !args.failed {
         return Err(Error::Request("nothing is named; expected keys of runs, --experiment NAME or --failed".into()));
     }

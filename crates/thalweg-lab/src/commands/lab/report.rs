@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::{Ending, StoreArg};
+use super::{CommandResult, StoreArg};
 use crate::lab::frame::chosen;
 use crate::lab::page;
 use crate::lab::store::Store;
@@ -29,7 +29,7 @@ pub(super) struct ReportArgs {
     open: bool,
 }
 
-pub(super) fn report(args: ReportArgs) -> Ending {
+pub(super) fn report(args: ReportArgs) -> CommandResult {
     let store = Store::open(&args.store.store)?;
     let experiments = chosen(&store, args.experiment.as_deref())?;
     check_writable(&args.out).map_err(|what| Error::Request(format!("--out {}: {what}", args.out.display())))?;

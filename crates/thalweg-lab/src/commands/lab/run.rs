@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::list::Listed;
-use super::{Ending, StoreArg};
+use super::list::RunEntry;
+use super::{CommandResult, StoreArg};
 use crate::Error;
 use crate::console::{Board, stop_on_signal};
 use crate::data::catalogue;
@@ -61,7 +61,7 @@ pub(super) struct RunArgs {
     quiet: bool,
 }
 
-pub(super) fn run_experiment(args: RunArgs) -> Ending {
+pub(super) fn run_experiment(args: RunArgs) -> CommandResult {
     let experiment = Experiment::read(&args.spec, args.quick)?;
     if args.jobs == 0 {
         return Err(Error::Request("--jobs 0; expected at least 1".into()));
@@ -90,7 +90,7 @@ pub(super) fn run_experiment(args: RunArgs) -> Ending {
     let failed = rows.iter().filter(|row| row.failed()).count();
     let code = Status::of_all(done.interrupted, failed == 0).exit_code();
     if args.json {
-        let runs: Vec<Listed> = rows.iter().map(Listed::of).collect();
+        let runs: Vec<RunEntry> = rows.iter().map(RunEntry::of).collect();
         let (worked, found, interrupted) = (done.worked, done.found, done.interrupted);
         let name = &experiment.name;
         print(&json(&json!({
@@ -127,7 +127,7 @@ pub(super) fn run_experiment(args: RunArgs) -> Ending {
     Ok(ExitCode::from(code))
 }
 
-fn dry_run(experiment: &Experiment, only: Option<&str>) -> Ending {
+fn dry_run(experiment: &Experiment, only: Option<&str>) -> CommandResult {
     let mut text = String::new();
     let mut count = 0;
     let mut add = |name: String| {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::{Ending, StoreArg};
+use super::{CommandResult, StoreArg};
 use crate::lab::grid::{describe, panel};
 use crate::lab::store::{Part, Store};
 use crate::output::{align, json, print};
@@ -22,7 +22,7 @@ pub(super) struct ShowArgs {
     json: bool,
 }
 
-pub(super) fn show(args: ShowArgs) -> Ending {
+pub(super) fn show(args: ShowArgs) -> CommandResult {
     let store = Store::open(&args.store.store)?;
     let run = store.find(&args.run)?;
     let curves = store.curves(&run.key, Part::Recorded)?;

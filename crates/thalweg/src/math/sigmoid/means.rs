@@ -82,7 +82,7 @@ pub struct SigmoidScratch {
 
 /// Algorithm for the means of one call.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Way {
+enum Algorithm {
     Direct,
     Narrow,
     Wide,
@@ -143,10 +143,12 @@ impl SigmoidMeans {
         }
         let ends = (lowest.clamp(self.low, self.high), highest.clamp(self.low, self.high));
         let total = match (self.way(scores.len(), ends), &self.bins) {
-            (Way::Narrow, Some(bins)) => {
+            (Algorithm::Narrow, Some(bins)) => {
                 self.binned::<{ NARROW.0 }, { NARROW.1 }>(bins, &bins.narrow, scores, weights, ends, scratch)
             }
-            (Way::Wide, Some(bins)) => self.binned::<{ WIDE.0 }, { WIDE.1 }>(bins, &bins.wide, scores, weights, ends, scratch),
+            (Algorithm::Wide, Some(bins)) => {
+                self.binned::<{ WIDE.0 }, { WIDE.1 }>(bins, &bins.wide, scores, weights, ends, scratch)
+            }
             _ => self.direct(scores, weights, ends, scratch),
         };
         if !total.is_finite() {
@@ -162,19 +164,19 @@ impl SigmoidMeans {
     }
 
     /// Chooses the cheapest algorithm for `n` scores between `ends`, from rough costs in nanoseconds.
-    fn way(&self, n: usize, ends: (f64, f64)) -> Way {
-        let Some(bins) = &self.bins else { return Way::Direct };
+    fn way(&self, n: usize, ends: (f64, f64)) -> Algorithm {
+        let Some(bins) = &self.bins else { return Algorithm::Direct };
         let (n, j) = (n as f64, self.sorted.len() as f64);
         let count = (ends.1 - ends.0) / bins.width + 2.0;
         let direct = n * (2.0 + if self.factors(ends) { 0.4 } else { 2.0 } * j);
         let narrow = n * 2.2 + count * (180.0 + 4.5 * j);
         let wide = n * 5.0 + count * (50.0 + 4.5 * j);
         if direct <= narrow.min(wide) {
-            Way::Direct
+            Algorithm::Direct
         } else if narrow <= wide {
-            Way::Narrow
+            Algorithm::Narrow
         } else {
-            Way::Wide
+            Algorithm::Wide
         }
     }
 
@@ -620,7 +622,7 @@ mod tests {
         (0..count).map(|j| low + (high - low) * j as f64 / (count - 1).max(1) as f64).collect()
     }
 
-    fn way(scores: &[f64], thresholds: &[f64], temperature: f64) -> Way {
+    fn way(scores: &[f64], thresholds: &[f64], temperature: f64) -> Algorithm {
         let kernel = SigmoidMeans::new(thresholds.to_vec(), temperature).unwrap();
         let (low, high) = range(scores, &mut Vec::new()).unwrap();
         kernel.way(scores.len(), (low.clamp(kernel.low, kernel.high), high.clamp(kernel.low, kernel.high)))
@@ -628,7 +630,7 @@ mod tests {
 
     #[test]
     fn usual_and_wider_spreads_agree_with_the_plain_sum() {
-        for (spread, wanted) in [(1.0, Way::Narrow), (8.0, Way::Narrow), (100.0, Way::Wide)] {
+        for (spread, wanted) in [(1.0, Algorithm::Narrow), (8.0, Algorithm::Narrow), (100.0, Algorithm::Wide)] {
             let scores = usual(16_281, spread);
             let range = 14.0 * spread;
             for thresholds in [linspace(-3.0, 3.0, 100), linspace(-1.5 * range, 1.5 * range, 100)] {

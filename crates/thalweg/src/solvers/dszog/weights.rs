@@ -39,7 +39,7 @@ pub(super) struct Weights {
     /// Factor of the weights that makes them sum to 1.
     factor: f64,
     /// Sums and bounds over the entries, available without visiting each one.
-    known: Known,
+    known: Totals,
     /// Cumulative sums of p, one for each block.
     #[serde(skip)]
     sums: Vec<f64>,
@@ -52,7 +52,7 @@ pub(super) struct Weights {
 
 /// Sums and bounds over all entries.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-struct Known {
+struct Totals {
     /// Sum of the slopes, and of their squares.
     slopes: f64,
     squares: f64,
@@ -85,7 +85,7 @@ impl Weights {
         self.z.clear();
         self.z.resize(self.p.len(), 0.0);
         self.factor = 1.0;
-        self.known = Known::default();
+        self.known = Totals::default();
         self.sum_up();
     }
 
@@ -131,7 +131,7 @@ impl Weights {
         let (keep_p, keep_z, decay) = ((1.0 - a) * factor, 1.0 - b, b * lambda);
         let (mut total, mut idle) = (0.0, 0.0);
         let mut known =
-            Known { largest: f64::NEG_INFINITY, least_slope: f64::INFINITY, least_weight: f64::INFINITY, ..Known::default() };
+            Totals { largest: f64::NEG_INFINITY, least_slope: f64::INFINITY, least_weight: f64::INFINITY, ..Totals::default() };
         self.sums.clear();
         for (p, z) in self.p.chunks_mut(BLOCK).zip(self.z.chunks_mut(BLOCK)) {
             let (mut sum, mut slopes, mut squares, mut nothing) = ([0.0; LANES], [0.0; LANES], [0.0; LANES], [0.0; LANES]);
@@ -276,7 +276,7 @@ impl Weights {
         for (p, z) in self.p.iter().zip(&mut self.z) {
             *z = -lambda * p;
         }
-        self.known = Known {
+        self.known = Totals {
             slopes: self.z.iter().sum(),
             squares: self.z.iter().map(|z| z * z).sum(),
             largest: self.z.iter().copied().fold(f64::NEG_INFINITY, f64::max),

@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::math::vec;
-use crate::sets::chi_square::Top;
+use crate::sets::chi_square::LargestEntries;
 use crate::sets::{ChiSquare, Warm};
 use crate::{Error, Result};
 
@@ -153,12 +153,12 @@ impl Sums {
         Sums { count: self.count + more.count, sum: self.sum + more.sum, squares: self.squares + more.squares }
     }
 
-    fn top(self) -> Top {
+    fn top(self) -> LargestEntries {
         if self.count == 0 {
-            return Top::default();
+            return LargestEntries::default();
         }
         let mean = self.sum / f64::from(self.count);
-        Top { count: self.count as usize, mean, spread: (self.squares - self.sum * mean).max(0.0) }
+        LargestEntries { count: self.count as usize, mean, spread: (self.squares - self.sum * mean).max(0.0) }
     }
 }
 
@@ -353,7 +353,7 @@ impl Tree {
         let mut kap = 1.0;
         if !set.keeps_ball(top.count, scale * scale * top.spread) {
             top = self.largest(|top, key| set.above_floor_in_ball(top, key));
-            kap = set.contraction(Top { spread: scale * scale * top.spread, ..top }).max(1.0);
+            kap = set.contraction(LargestEntries { spread: scale * scale * top.spread, ..top }).max(1.0);
         }
         self.scale /= kap;
         self.middle = top.mean;
@@ -362,7 +362,7 @@ impl Tree {
     }
 
     /// Collects the largest keys as long as `fits` holds for each, given those above it.
-    fn largest(&self, fits: impl Fn(Top, f64) -> bool) -> Top {
+    fn largest(&self, fits: impl Fn(LargestEntries, f64) -> bool) -> LargestEntries {
         let (mut node, mut above) = (self.root, Sums::default());
         while node != NONE {
             let Node { left, right, key, .. } = *self.at(node);
