@@ -12,6 +12,7 @@ use thalweg_lab::data::catalogue::{self, Options, Place, SETS};
 use thalweg_lab::data::table::Table;
 
 use crate::error::of_lab;
+use crate::values::python;
 
 /// Cells that mark a missing value.
 const MISSING: [&str; 2] = ["?", ""];
@@ -30,7 +31,7 @@ pub fn dataset<'py>(py: Python<'py>, name: &str, data_dir: Option<PathBuf>) -> P
     found.set_item("labels", PyArray1::from_vec(py, data.labels))?;
     let groups = data.groups.map(|groups| (PyArray1::from_vec(py, groups.of_row), groups.names));
     found.set_item("groups", groups)?;
-    found.set_item("notes", loaded.notes)?;
+    found.set_item("notes", python(py, &loaded.notes)?)?;
     found.set_item("fingerprint", loaded.fingerprint)?;
     Ok(found)
 }
@@ -85,11 +86,11 @@ pub fn dataset_table<'py>(
     py: Python<'py>,
     name: &str,
     data_dir: Option<PathBuf>,
-) -> PyResult<(Vec<(String, Bound<'py, PyAny>)>, Vec<String>, String)> {
+) -> PyResult<(Vec<(String, Bound<'py, PyAny>)>, Bound<'py, PyAny>, String)> {
     let loaded = py.detach(|| catalogue::table(name, &Options { data_dir, ..Options::default() })).map_err(of_lab)?;
     let names = loaded.table.names().iter().enumerate();
     let columns = names.map(|(j, name)| Ok((name.clone(), column(py, &loaded.table, j)?))).collect::<PyResult<_>>()?;
-    Ok((columns, loaded.notes, loaded.fingerprint))
+    Ok((columns, python(py, &loaded.notes)?, loaded.fingerprint))
 }
 
 fn column<'py>(py: Python<'py>, table: &Table, j: usize) -> PyResult<Bound<'py, PyAny>> {

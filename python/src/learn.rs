@@ -173,7 +173,7 @@ impl Learning {
         interrupt: &Bound<'py, Interrupt>,
         held_out: Option<&Bound<'py, Learning>>,
         on_progress: Option<Py<PyAny>>,
-    ) -> PyResult<(Bound<'py, PyAny>, Vec<Option<Bound<'py, PyArray1<f64>>>>, Vec<String>, bool, Option<PyErr>)> {
+    ) -> PyResult<(Bound<'py, PyAny>, Vec<Option<Bound<'py, PyArray1<f64>>>>, Bound<'py, PyAny>, bool, Option<PyErr>)> {
         if held_out.is_some_and(|held_out| held_out.is(slf)) {
             return Err(PyValueError::new_err("the held-out rows are the training rows; expected another problem"));
         }
@@ -197,7 +197,7 @@ impl Learning {
         })?;
         let point = |row: &tradeoff::Row| row.x.as_deref().map(|x| PyArray1::from_slice(py, x));
         let points = swept.rows.iter().map(point).collect();
-        Ok((python(py, &swept.rows)?, points, swept.notes, swept.interrupted, raised.take()))
+        Ok((python(py, &swept.rows)?, points, python(py, &swept.notes)?, swept.interrupted, raised.take()))
     }
 
     /// Returns the quality of a point on all rows: accuracy, objective, constraints, groups.

@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Tuple, Union
 import numpy as np
 
 from thalweg import _core, _rows
-from thalweg._result import need, raise_with, settings
+from thalweg._result import Note, need, notes_of, raise_with, settings
 from thalweg._running import running
 from thalweg._terms import Term, _number
 from thalweg._train import TrainingProblem, training
@@ -64,7 +64,7 @@ class Tradeoff:
         Objective, and the constraint whose bound is varied.
     others : list of str
         The other constraints.
-    notes : list of str
+    notes : list of Note
         Remarks on the result.
     interrupted : bool
         Whether Ctrl-C stopped the sweep, leaving the finished points.
@@ -81,7 +81,7 @@ class Tradeoff:
         classes: np.ndarray,
         columns: int,
         intercept: bool,
-        notes: List[str],
+        notes: List[Note],
         interrupted: bool,
     ):
         self._rows = list(rows)
@@ -275,7 +275,7 @@ def tradeoff(
         classes=classes,
         columns=columns,
         intercept=intercept,
-        notes=([] if note is None else [note]) + notes,
+        notes=notes_of(([] if note is None else [note]) + notes),
         interrupted=interrupted,
     )
     if raised is not None:

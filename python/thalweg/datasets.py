@@ -21,7 +21,7 @@ from sklearn.utils import Bunch
 
 from thalweg import _core
 from thalweg._frames import frame_or_rows
-from thalweg._result import need
+from thalweg._result import need, notes_of
 
 __all__ = ["list", "load", "load_table"]
 
@@ -61,7 +61,8 @@ def load(name: str = "a9a", *, data_dir: Union[str, os.PathLike[str], None] = No
     True
     """
     found = _core.dataset(_name(name), _directory(data_dir))
-    _warn(found["notes"])
+    notes = notes_of(found["notes"])
+    _warn(notes)
     sensitive, group_names = None, None
     if found["groups"] is not None:
         codes, group_names = found["groups"]
@@ -72,7 +73,7 @@ def load(name: str = "a9a", *, data_dir: Union[str, os.PathLike[str], None] = No
         sensitive=sensitive,
         group_names=group_names,
         n_train=TRAINING.get(name),
-        notes=found["notes"],
+        notes=notes,
         fingerprint=found["fingerprint"],
         name=name,
     )
@@ -108,7 +109,8 @@ def load_table(name: str = "adult", *, data_dir: Union[str, os.PathLike[str], No
     1   50  Male  <=50K
     """
     pandas = need("pandas", "a DataFrame")
-    columns, notes, fingerprint = _core.dataset_table(_name(name), _directory(data_dir))
+    columns, found, fingerprint = _core.dataset_table(_name(name), _directory(data_dir))
+    notes = notes_of(found)
     _warn(notes)
     frame = pandas.DataFrame(dict(columns))
     frame.attrs.update(n_train=TRAINING.get(name), notes=notes, fingerprint=fingerprint, name=name)

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use thalweg::Note;
 use thalweg::bilevel::problems::{GroupWeights, HyperRepresentation, Interval, Pricing, Quadratic, Toy};
 use thalweg::bilevel::{self, Bilevel, Derivatives, Extremes, Form, FromFormulas, PreparedProblem, SingleLevel};
 use thalweg::math::rng::{Purpose, Rng};
@@ -265,14 +266,11 @@ impl BilevelInstance {
     }
 
     /// Returns the notes about the problem.
-    pub fn notes(&self) -> Vec<String> {
+    pub fn notes(&self) -> Vec<Note> {
         let (bound, unit) = self.single().form().multipliers();
-        let mut notes = vec![format!(
-            "the start satisfies all rows within {:.1e}; multipliers of the inner problem are at most {bound:.4}, in units of {unit:.4}",
-            self.prepared.violation.max(0.0)
-        )];
+        let mut notes = vec![Note::BilevelStart { violation: self.prepared.violation, bound, unit }];
         if self.single().problem().derivatives() == Derivatives::Differences {
-            notes.push("products with second derivatives are differences of gradients, exact to about eight digits".into());
+            notes.push(Note::FiniteDifferences);
         }
         notes
     }

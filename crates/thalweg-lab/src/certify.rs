@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
+use thalweg::Note;
 use thalweg::certify::{Bounds, Certificate, certify};
 use thalweg::learn::{Data, Enforce, Interval, Learning, intervals};
 use thalweg::oracle::Description;
@@ -26,14 +27,14 @@ pub struct Subject {
     /// The same problem on held-out rows.
     held_out: Option<Learning>,
     /// Why the held-out rows cannot be used.
-    held_out_refused: Option<String>,
+    held_out_refused: Option<Note>,
     x: Vec<f64>,
     /// Surrogate bound of each constraint, and the factor of its temperature.
     trained: Vec<(f64, f64)>,
     /// Whether the measured rate or its surrogate must satisfy the bound.
     enforce: Enforce,
     source: Source,
-    notes: Vec<String>,
+    notes: Vec<Note>,
 }
 
 /// Source of a subject.
@@ -76,7 +77,7 @@ pub struct Findings {
     /// Constraints on held-out rows, if requested.
     pub held_out: Option<HeldOut>,
     /// Notes about the point.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
 }
 
 /// One constraint at the point, on the training rows.
@@ -152,11 +153,7 @@ impl Subject {
         })?;
         let same = fingerprint == t.fingerprint;
         if !same {
-            notes.push(format!(
-                "{} is not the file that the model was trained on (its sha256 is another): its rows are divided in the same way, \
-                 and the model may have been trained on any of them",
-                file.display()
-            ));
+            notes.push(Note::OtherData { file: file.display().to_string() });
         }
         let (training, held) = all.hold_out(t.test_fraction, t.seed)?;
         let subject_to =
@@ -179,11 +176,11 @@ impl Subject {
             Ok(problem)
         };
         let problem = build(training, None).map_err(|e| Error::file(&file, e.to_string()))?;
-        notes.extend(problem.references().iter().map(ToString::to_string));
+        notes.extend(problem.references().iter().map(Note::reference));
         let held_out = (!held.labels.is_empty()).then(|| build(held, Some(&problem)));
         let (held_out, held_out_refused) = match held_out.transpose() {
             Ok(held_out) => (held_out, None),
-            Err(e) => (None, Some(format!("the held-out rows cannot be used: {e}"))),
+            Err(e) => (None, Some(Note::HeldOutUnusable { reason: e.to_string() })),
         };
         notes.extend(held_out_refused.clone());
         let x = model.point();
@@ -209,20 +206,14 @@ impl Subject {
         for (j, c) in model.measured.constraints.iter().enumerate() {
             let bound = problem.bound(j);
             if differ(bound, c.bound) {
-                self.notes.push(format!(
-                    "'{}': the model file records a bound of {}, but asks for {bound}, which is what counts here",
-                    c.name, c.bound
-                ));
+                self.notes.push(Note::BoundDiffers { constraint: c.name.clone(), recorded: c.bound, bound });
             }
             let (now, then) = match (measured[j], c.measured) {
                 (Some(now), Some(then)) => (now, then),
                 _ => (soft.constraints[j].value + bound, c.surrogate),
             };
             if same_rows && differ(now, then) {
-                self.notes.push(format!(
-                    "'{}': the model file records {then:.6}, but on the same rows it is {now:.6}: the file was changed after training",
-                    c.name
-                ));
+                self.notes.push(Note::ValueDiffers { constraint: c.name.clone(), recorded: then, value: now });
             }
         }
         Ok(self)
@@ -239,7 +230,7 @@ impl Subject {
         match &problem {
             Problem::Joint(joint) if x.len() == joint.model().dim() => {
                 x = joint.with_best_plan(&x)?;
-                notes.push("the point has no transport plan: a best one for its model was taken".into());
+                notes.push(Note::PlanCompleted);
             }
             _ => {}
         }
@@ -248,7 +239,7 @@ impl Subject {
             return Err(Error::file(point, what));
         }
         if of.is_some_and(|of| of != problem.oracle().fingerprint()) {
-            notes.push(format!("{} is the outcome of another problem than that of {}", point.display(), path.display()));
+            notes.push(Note::OtherProblem { point: point.display().to_string(), spec: path.display().to_string() });
         }
         let trained = (0..problem.oracle().num_constraints()).map(|j| (problem.bound(j), 1.0)).collect();
         let enforce = Enforce::Surrogate;
@@ -264,8 +255,9 @@ impl Subject {
                 Some(HeldOut { rows: held.data().labels.len(), confidence, constraints })
             }
             (Some(_), None) => {
-                let why =
-                    self.held_out_refused.unwrap_or_else(|| "no rows were held out; expected a test fraction above 0".into());
+                let why = self
+                    .held_out_refused
+                    .map_or_else(|| "no rows were held out; expected a test fraction above 0".into(), |note| note.to_string());
                 return Err(Error::Request(format!("--holdout: {why}")));
             }
         };
@@ -337,7 +329,7 @@ impl Subject {
 }
 
 /// Reads all rows of a file in the format of a model's input. Also returns the file's fingerprint, and messages for the user.
-fn read_rows(model: &Model, file: &Path) -> Result<(Data, String, Vec<String>)> {
+fn read_rows(model: &Model, file: &Path) -> Result<(Data, String, Vec<Note>)> {
     match &model.input {
         Input::Table { labels: known, grouping, .. } => {
             let table = Table::read(file)?;

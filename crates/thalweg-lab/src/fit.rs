@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use thalweg::Note;
 use thalweg::auto::{self, Choice};
 use thalweg::learn::{Best, Data, Enforce, FitOptions, Groups, Learning, fit, hold_out, training_config, with_training_defaults};
 use thalweg::math::Matrix;
@@ -74,7 +75,7 @@ pub struct TrainedModel {
     /// The same problem on the held-out rows, if they were measured.
     pub held_out: Option<Learning>,
     /// Messages for the user.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
 }
 
 /// Set for the weights and the intercept: the whole space (`all`) or a ball around 0 (its radius).
@@ -123,7 +124,7 @@ pub struct TrainingProblem {
     held_out: Option<Learning>,
     fingerprint: String,
     stand_in: Option<String>,
-    notes: Vec<String>,
+    notes: Vec<Note>,
 }
 
 impl TrainingProblem {
@@ -138,7 +139,7 @@ impl TrainingProblem {
     }
 
     /// Returns messages for the user.
-    pub fn notes(&self) -> &[String] {
+    pub fn notes(&self) -> &[Note] {
         &self.notes
     }
 
@@ -233,7 +234,7 @@ impl Request {
             return Err(all.bad("has no column to learn from"));
         }
         let input = Input::Table { encoding, labels, grouping };
-        let data = |t: &Table, rows: &[usize]| -> Result<(Data, Vec<String>)> {
+        let data = |t: &Table, rows: &[usize]| -> Result<(Data, Vec<Note>)> {
             let Rows { features, labels, groups, notes } = input.rows(t)?;
             let labels = labels.ok_or_else(|| t.bad(format!("has no labels in column '{label}'")))?;
             let weights = weights.as_ref().map(|w| rows.iter().map(|&i| w[i]).collect());
@@ -244,13 +245,13 @@ impl Request {
             // Groups or labels may have too few rows for the requested terms.
             Error::Request(format!("{}: {e}", all.file()))
         })?;
-        notes.extend(problem.references().iter().map(ToString::to_string));
+        notes.extend(problem.references().iter().map(Note::reference));
         notes.extend(chosen_domain(terms, &problem));
         let held_out = if held.is_empty() { None } else { Some(data(&all.select(&held), &held)?) };
         let held_out = held_out.and_then(|(data, more)| {
-            notes.extend(more.into_iter().map(|n| format!("held-out rows: {n}")));
+            notes.extend(more.into_iter().map(|note| Note::OnHeldOutRows { note: Box::new(note) }));
             let built = build(data, terms, problem.references());
-            built.map_err(|e| notes.push(format!("held-out rows are not measured: {e}"))).ok()
+            built.map_err(|e| notes.push(Note::HeldOutNotMeasured { reason: e.to_string() })).ok()
         });
         let (fingerprint, stand_in) = (all.fingerprint().into(), None);
         Ok(TrainingProblem { input, names, problem, held_out, fingerprint, stand_in, notes })
@@ -282,11 +283,11 @@ impl Request {
         let (positive, negative) = loaded.classes;
         let mut notes = loaded.notes;
         let problem = build(training, terms, &[])?;
-        notes.extend(problem.references().iter().map(ToString::to_string));
+        notes.extend(problem.references().iter().map(Note::reference));
         notes.extend(chosen_domain(terms, &problem));
         let held_out = (!held.labels.is_empty())
             .then(|| build(held, terms, problem.references()))
-            .and_then(|built| built.map_err(|e| notes.push(format!("held-out rows are not measured: {e}"))).ok());
+            .and_then(|built| built.map_err(|e| notes.push(Note::HeldOutNotMeasured { reason: e.to_string() })).ok());
         Ok(TrainingProblem {
             names: (1..=columns).map(|c| format!("column {c}")).collect(),
             input: Input::Libsvm { columns, positive: positive.to_string(), negative: negative.to_string(), group },
@@ -331,11 +332,11 @@ impl Request {
         let fitted = fit(&mut prepared.problem, &start, &self.options()?, observer)?;
         let TrainingProblem { input, names, problem, held_out, fingerprint, stand_in, mut notes } = prepared;
         let x = fitted.point.x.clone();
-        notes.extend(fitted.notes.iter().map(ToString::to_string));
+        notes.extend(fitted.notes);
         // An error on held-out rows must not lose a trained model.
         let held_out = held_out.and_then(|held| {
             let measured = quality(&held, &x);
-            measured.map(|q| (held, q)).map_err(|e| notes.push(format!("held-out rows are not measured: {e}"))).ok()
+            measured.map(|q| (held, q)).map_err(|e| notes.push(Note::HeldOutNotMeasured { reason: e.to_string() })).ok()
         });
         let (held_out, of_held_out) = held_out.unzip();
         let (weights, intercept) = x.split_at(names.len());
@@ -421,15 +422,10 @@ fn reasons(choice: &Choice, seed: u64) -> Vec<String> {
 }
 
 /// Describes the default domain of the problem, if it is not the whole space.
-fn chosen_domain(terms: &ModelTerms, problem: &Learning) -> Option<String> {
+fn chosen_domain(terms: &ModelTerms, problem: &Learning) -> Option<Note> {
     let domain = problem.domain();
-    (terms.domain.is_none() && domain.describe() != WholeSpace.describe()).then(|| {
-        format!(
-            "the weights and the intercept stay in a {} around 0, because the objective has a variance: --domain RADIUS or \
-             --domain all for another",
-            domain.describe()
-        )
-    })
+    let chosen = terms.domain.is_none() && domain.describe() != WholeSpace.describe();
+    chosen.then(|| Note::DomainChosen { domain: domain.describe() })
 }
 
 /// Builds the problem. Given reference values are reused, so that held-out rows are measured against those of training.

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use thalweg::Note;
 use thalweg::eval::Passes;
 use thalweg::learn::{Best, Enforce, FittedConstraint, Groups};
 use thalweg::math::Matrix;
@@ -240,7 +241,7 @@ pub struct Rows {
     /// Groups, if the file has them.
     pub groups: Option<Groups>,
     /// Messages for the user.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
 }
 
 impl Model {
@@ -312,7 +313,7 @@ impl Input {
 
     /// Reads the features of a file with the columns of the model's, and returns them with messages for the user. Labels and
     /// groups are ignored: new rows may have none, or others.
-    pub fn read(&self, file: &Path) -> Result<(Matrix, Vec<String>)> {
+    pub fn read(&self, file: &Path) -> Result<(Matrix, Vec<Note>)> {
         match self {
             Input::Table { encoding, .. } => encoding.encode(&Table::read(file)?),
             Input::Libsvm { columns, .. } => Ok((cache::read_features(file, *columns)?, vec![])),

@@ -7,3 +7,8 @@ pub(crate) fn runner() -> TestRunner {
     let config = Config { cases: 256, failure_persistence: None, ..Config::default() };
     TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
 }
+
+/// Returns the sentences of notes.
+pub(crate) fn sentences(notes: &[thalweg::Note]) -> Vec<String> {
+    notes.iter().map(ToString::to_string).collect()
+}

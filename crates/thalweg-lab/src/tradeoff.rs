@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use thalweg::Note;
 use thalweg::certify::{Bounds, certify};
 use thalweg::learn::{Enforce, FitOptions, Learning, fit};
 use thalweg::oracle::{Description, Subgradients};
@@ -86,14 +87,14 @@ fn between(from: f64, to: f64, count: usize) -> Vec<f64> {
 }
 
 /// Returns the constraint to sweep: the one that `of` names or numbers from 1, else the first, with a note if there are others.
-pub fn which(problem: &Learning, of: Option<&str>) -> Result<(usize, Option<String>)> {
+pub fn which(problem: &Learning, of: Option<&str>) -> Result<(usize, Option<Note>)> {
     let names: Vec<String> = (0..problem.num_constraints()).map(|j| problem.constraint_name(j).to_string()).collect();
     let Some(first) = names.first() else {
         return Err(Error::Request("the problem has no constraint; expected one whose bound is swept".into()));
     };
     let list = || names.iter().enumerate().map(|(j, name)| format!("{} ({name})", j + 1)).collect::<Vec<_>>().join(", ");
     let Some(of) = of else {
-        let note = format!("sweeping the bound of '{first}', the first of {} constraints; choose another with --of", names.len());
+        let note = Note::FirstConstraintSwept { constraint: first.clone(), constraints: names.len() };
         return Ok((0, (names.len() > 1).then_some(note)));
     };
     if let Ok(number) = of.parse::<usize>() {
@@ -217,7 +218,7 @@ impl Row {
 /// Result of one run.
 pub struct SweepPoint {
     row: Row,
-    notes: Vec<String>,
+    notes: Vec<Note>,
     interrupted: bool,
 }
 
@@ -383,9 +384,9 @@ impl Sweeps for SolveRuns {
 }
 
 /// Returns the proved distance to the proximal point, or `None` with a note about the reason.
-fn distance(problem: &dyn Subgradients, x: &[f64], feasibility: f64, notes: &mut Vec<String>) -> Option<f64> {
+fn distance(problem: &dyn Subgradients, x: &[f64], feasibility: f64, notes: &mut Vec<Note>) -> Option<f64> {
     let certificate = certify(problem, x, &Bounds { feasibility, ..Bounds::default() });
-    let certificate = certificate.map_err(|e| notes.push(format!("no stationarity bound was computed: {e}"))).ok()?;
+    let certificate = certificate.map_err(|e| notes.push(Note::StationarityNotBounded { reason: e.to_string() })).ok()?;
     certificate.certified().then_some(certificate.upper)
 }
 
@@ -395,13 +396,13 @@ pub struct FinishedSweep {
     /// Rows from the loosest to the tightest bound.
     pub rows: Vec<Row>,
     /// Messages for the user, without duplicates.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// Whether the sweep was interrupted.
     pub interrupted: bool,
 }
 
 impl FinishedSweep {
-    fn note(&mut self, notes: Vec<String>) {
+    fn note(&mut self, notes: Vec<Note>) {
         for note in notes {
             if !self.notes.contains(&note) {
                 self.notes.push(note);
@@ -450,24 +451,18 @@ pub fn sweep(problem: &mut dyn Sweeps, bounds: &[f64], observer: &mut (dyn Obser
                 if row.worse_than(&tight) {
                     swept.rows[i].add(iterations, passes, seconds);
                 } else {
-                    swept.note(vec![format!(
-                        "bound {bound} gave a worse objective than {tighter} and was run again from that point"
-                    )]);
+                    swept.note(vec![Note::BoundRepeated { bound, tighter }]);
                     swept.rows[i].replace(row);
                 }
                 swept.note(notes);
             }
-            Err(reason) => {
-                swept.note(vec![format!("bound {bound} could not be run again from the point of bound {tighter}: {reason}")])
-            }
+            Err(reason) => swept.note(vec![Note::BoundNotRepeated { bound, tighter, reason: reason.to_string() }]),
         }
         if swept.rows[i].worse_than(&tight)
             && let Ok(SweepPoint { row, notes, .. }) = problem.at(bound, &x)
             && row.feasible
         {
-            swept.note(vec![format!(
-                "bound {bound} gave a worse objective than {tighter}, also from that point, which is the best for both"
-            )]);
+            swept.note(vec![Note::PointShared { bound, tighter }]);
             swept.rows[i].replace(Row { ended, ..row });
             swept.note(notes);
         }

@@ -7,6 +7,10 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::auto::Evidence;
+use crate::bilevel::InnerIterations;
+use crate::learn::Best;
+
 /// Note on a run, a fit or a returned point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", tag = "kind", rename_all = "kebab-case")]
@@ -212,7 +216,325 @@ pub enum Note {
         conflicting: bool,
     },
 
+    // Data.
+    /// The rows are a stand-in for a published set.
+    StandIn {
+        /// File or data set.
+        name: String,
+        /// Set that the rows are shaped like.
+        set: String,
+    },
+    /// The rows come from a random generator.
+    GeneratedRows {
+        /// Name of the data.
+        name: String,
+        /// Number of rows.
+        rows: usize,
+        /// Number of columns.
+        columns: usize,
+        /// Number of sensitive columns.
+        sensitive: usize,
+    },
+    /// A data set has another size than the catalogue's copy.
+    SizeDiffers {
+        /// Name of the set.
+        set: String,
+        /// What was counted.
+        quantity: Quantity,
+        /// Number in the file.
+        found: usize,
+        /// Number in the catalogue's copy.
+        expected: usize,
+    },
+    /// Some rows have an unknown outcome and count as negative.
+    UnknownOutcomes {
+        /// Name of the set.
+        set: String,
+        /// Number of such rows.
+        unknown: usize,
+        /// Number of rows.
+        rows: usize,
+        /// Name of the label.
+        label: String,
+        /// Values of the label that mean an unknown outcome.
+        values: Vec<String>,
+    },
+    /// A file is not the catalogue's copy.
+    ChecksumDiffers {
+        /// The file.
+        file: String,
+        /// Name of the set.
+        set: String,
+    },
+    /// A file is not compressed, and only the checksum of the compressed file is known.
+    ChecksumNotChecked {
+        /// The file.
+        file: String,
+    },
+    /// A raw table cannot be prepared for specs.
+    NotPrepared {
+        /// The error.
+        reason: String,
+    },
+    /// A cached binary file was outdated or damaged and was written again.
+    BinaryFileReplaced {
+        /// The cached file.
+        file: String,
+        /// Why it could not be used.
+        reason: String,
+    },
+    /// A large text file was cached in binary form.
+    BinaryFileSaved {
+        /// The text file.
+        file: String,
+        /// The cached file.
+        binary: String,
+    },
+    /// A large text file could not be cached.
+    BinaryFileNotSaved {
+        /// The text file.
+        file: String,
+        /// The error.
+        reason: String,
+    },
+    /// A cached stand-in was damaged and was generated again.
+    StandInReplaced {
+        /// Why it could not be used.
+        reason: String,
+    },
+    /// A stand-in could not be cached.
+    StandInNotSaved {
+        /// The error.
+        reason: String,
+    },
+
+    // Encoding of tables.
+    /// A column is not used.
+    ColumnDropped {
+        /// Name of the column.
+        column: String,
+        /// Why it is not used.
+        reason: DropReason,
+    },
+    /// Rows have values of a category that the model was not trained on.
+    UnknownValues {
+        /// Name of the column.
+        column: String,
+        /// Number of such rows.
+        rows: usize,
+        /// Some of the values.
+        examples: Vec<String>,
+    },
+    /// Rows have a missing value in a column that had none in training.
+    UnknownMissing {
+        /// Name of the column.
+        column: String,
+        /// Number of such rows.
+        rows: usize,
+        /// Whether the column is numeric; a missing value then counts as the mean.
+        numeric: bool,
+    },
+    /// The positive label was inferred.
+    PositiveInferred {
+        /// Name of the column.
+        column: String,
+        /// Positive value.
+        value: String,
+        /// Rows with it.
+        rows: usize,
+        /// All rows.
+        of: usize,
+        /// Whether it is the rarer value, rather than the last in order.
+        rarer: bool,
+    },
+    /// A group has only one row.
+    SmallGroup {
+        /// Name of the column.
+        column: String,
+        /// The group.
+        group: String,
+    },
+
+    // Problems and models.
+    /// Smallest value of a term, which a bound, threshold, domain or start is computed from.
+    ReferenceValue {
+        /// The value, without the minimiser.
+        best: Box<Best>,
+    },
+    /// The domain was chosen, because the objective has a variance.
+    DomainChosen {
+        /// Description of the domain.
+        domain: String,
+    },
+    /// Number of constraints of a family.
+    ConstraintCount {
+        /// Number of constraints.
+        constraints: usize,
+    },
+    /// The transport plan is a variable.
+    TransportPlan {
+        /// Rows and columns of the plan.
+        sides: [usize; 2],
+        /// Weak-convexity constant.
+        constant: f64,
+        /// The published constant.
+        published: f64,
+    },
+    /// A note on the held-out rows.
+    OnHeldOutRows {
+        /// The note.
+        note: Box<Note>,
+    },
+    /// The held-out rows cannot be used for the problem.
+    HeldOutUnusable {
+        /// The error.
+        reason: String,
+    },
+    /// The model was not measured on the held-out rows.
+    HeldOutNotMeasured {
+        /// The error.
+        reason: String,
+    },
+    /// The data are not those of training.
+    OtherData {
+        /// The file.
+        file: String,
+    },
+    /// The bound recorded in a model is not the requested one.
+    BoundDiffers {
+        /// Name of the constraint.
+        constraint: String,
+        /// Recorded bound.
+        recorded: f64,
+        /// Requested bound.
+        bound: f64,
+    },
+    /// The value recorded in a model is not the one on the same rows.
+    ValueDiffers {
+        /// Name of the constraint.
+        constraint: String,
+        /// Recorded value.
+        recorded: f64,
+        /// Value on the rows.
+        value: f64,
+    },
+    /// A point without a transport plan was completed with an optimal one.
+    PlanCompleted,
+    /// A point belongs to another problem.
+    OtherProblem {
+        /// File of the point.
+        point: String,
+        /// The spec.
+        spec: String,
+    },
+
+    // Choices.
+    /// Properties of the problem that a solver was chosen for.
+    ChoiceProblem {
+        /// Evidence for the choice.
+        evidence: Box<Evidence>,
+    },
+    /// A solver was chosen.
+    SolverChosen {
+        /// Evidence for the choice.
+        evidence: Box<Evidence>,
+    },
+    /// Settings that repeat a choice.
+    Repeat {
+        /// Text for a spec.
+        settings: String,
+    },
+    /// The accuracy `beta` of a bilevel problem was chosen.
+    BetaChosen {
+        /// The accuracy.
+        beta: f64,
+    },
+    /// The proximal coefficient `sigma` of a bilevel problem was chosen.
+    SigmaChosen {
+        /// The coefficient.
+        sigma: f64,
+    },
+    /// The number of inner iterations was chosen.
+    InnerIterationsChosen {
+        /// The number.
+        inner_iterations: u64,
+        /// Why the search ended.
+        search: InnerIterations,
+    },
+    /// The number of subproblems was chosen.
+    OuterChosen {
+        /// The number.
+        outer: u64,
+        /// Decrease of the objective by one subproblem of a pilot run.
+        decrease: f64,
+    },
+    /// No cell of a grid satisfies the constraints.
+    NoFeasibleCell {
+        /// Label of the solver.
+        solver: String,
+        /// Label of the data and the problem.
+        panel: String,
+    },
+    /// Every cell of a grid failed.
+    EveryCellFailed {
+        /// Label of the solver.
+        solver: String,
+        /// Label of the data and the problem.
+        panel: String,
+    },
+
+    // Sweeps.
+    /// The bound of the first of several constraints is swept.
+    FirstConstraintSwept {
+        /// Name of the constraint.
+        constraint: String,
+        /// Number of constraints.
+        constraints: usize,
+    },
+    /// A bound was run again from the point of a tighter one.
+    BoundRepeated {
+        /// The bound.
+        bound: f64,
+        /// The tighter bound.
+        tighter: f64,
+    },
+    /// A bound could not be run again.
+    BoundNotRepeated {
+        /// The bound.
+        bound: f64,
+        /// The tighter bound.
+        tighter: f64,
+        /// The error.
+        reason: String,
+    },
+    /// The point of a tighter bound is the best one found for both.
+    PointShared {
+        /// The bound.
+        bound: f64,
+        /// The tighter bound.
+        tighter: f64,
+    },
+    /// No bound on the stationarity gap was computed.
+    StationarityNotBounded {
+        /// The error.
+        reason: String,
+    },
+
     // Bilevel problems.
+    /// The start of a bilevel problem, and the bound of the inner multipliers.
+    BilevelStart {
+        /// Largest violation of a row at the start.
+        violation: f64,
+        /// Bound of the multipliers.
+        bound: f64,
+        /// Unit of the multipliers.
+        unit: f64,
+    },
+    /// The pessimistic and the optimistic value could not be computed.
+    BilevelValueFailed {
+        /// The error.
+        reason: String,
+    },
     /// The worst and best inner solutions could not be computed.
     ExtremesFailed {
         /// The error.
@@ -231,7 +553,7 @@ pub enum Note {
         bound: f64,
     },
 
-    /// Sentence without further data, also used for notes stored by older versions.
+    /// Sentence of a note that was stored by an older version, or of an unknown kind.
     #[serde(skip)]
     Text(String),
 }
@@ -246,6 +568,60 @@ pub enum Functions {
     Constraints,
 }
 
+/// Size of a data set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quantity {
+    /// Number of rows.
+    Rows,
+    /// Number of columns.
+    Columns,
+    /// Number of rows that pass the filter of the set.
+    FilteredRows,
+}
+
+/// Why a column of a table is not used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DropReason {
+    /// An earlier column has the same name.
+    RepeatedName,
+    /// All cells are missing.
+    Missing,
+    /// All cells are the same.
+    Constant,
+    /// The cells count up from row to row.
+    RowNumbers,
+    /// The cells are text and all different.
+    AllDifferent {
+        /// Number of values.
+        values: usize,
+    },
+    /// No value is frequent enough.
+    NoFrequentValue {
+        /// Number of values.
+        values: usize,
+        /// Number of rows that a value needs.
+        least: usize,
+    },
+}
+
+impl Display for DropReason {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        match self {
+            DropReason::RepeatedName => write!(f, "it is a second column of that name"),
+            DropReason::Missing => write!(f, "all its cells are missing"),
+            DropReason::Constant => write!(f, "all its cells are the same"),
+            DropReason::RowNumbers => write!(f, "it counts up from row to row, as row numbers do"),
+            DropReason::AllDifferent { values } => write!(f, "its {} values are text and all different", thousands(*values)),
+            DropReason::NoFrequentValue { values, least } => {
+                let rows = if *least == 1 { "row" } else { "rows" };
+                write!(f, "it has {} different values, and none of them is in at least {least} {rows}", thousands(*values))
+            }
+        }
+    }
+}
+
 /// Cause of a stalled line search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -254,18 +630,6 @@ pub enum StallCause {
     Rounding,
     /// The objective has a kink at the point.
     Kink,
-}
-
-impl From<String> for Note {
-    fn from(text: String) -> Self {
-        Note::Text(text)
-    }
-}
-
-impl From<&str> for Note {
-    fn from(text: &str) -> Self {
-        Note::Text(text.into())
-    }
 }
 
 /// Number of constraints up to which the note on estimated constants lists each one.
@@ -406,9 +770,205 @@ impl Note {
             Note::InnerMultiplierAtBound { bound } => {
                 write!(f, "a multiplier of the inner maximisation is at its bound {bound}; use a larger multiplier_bound")
             }
+            data => data.fmt_data(f),
+        }
+    }
+
+    fn fmt_data(&self, f: &mut Formatter) -> fmt::Result {
+        match self {
+            Note::StandIn { name, set } => write!(
+                f,
+                "{name} is a stand-in shaped like {set}: its rows are made up, and results on it say nothing about {set}"
+            ),
+            Note::GeneratedRows { name, rows, columns, sensitive } => {
+                let kind = if *sensitive > 0 { format!(", {sensitive} of them sensitive") } else { String::new() };
+                write!(
+                    f,
+                    "{name} is made up: {rows} rows of {columns} Gaussian columns{kind}, labels of a linear model with noise"
+                )
+            }
+            Note::SizeDiffers { set, quantity, found, expected } => {
+                let quantity = match quantity {
+                    Quantity::Rows => "rows",
+                    Quantity::Columns => "columns",
+                    Quantity::FilteredRows => "rows after its filter",
+                };
+                write!(f, "{set} has {found} {quantity} here; the catalogue's copy has {expected}")
+            }
+            Note::UnknownOutcomes { set, unknown, rows, label, values } => write!(
+                f,
+                "{set}: {unknown} of {rows} rows have an unknown outcome ({label} is {}) and count as -1",
+                quoted(values)
+            ),
+            Note::ChecksumDiffers { file, set } => write!(
+                f,
+                "{file}: its sha256 is not that of the catalogue's copy of {set}, so numbers may differ from published ones"
+            ),
+            Note::ChecksumNotChecked { file } => {
+                write!(f, "{file}: its sha256 was not checked, because only that of the gzip is known")
+            }
+            Note::NotPrepared { reason } => write!(f, "specs cannot use it: {reason}"),
+            Note::BinaryFileReplaced { file, reason } => write!(f, "{file} {reason}; it was written again from the text"),
+            Note::BinaryFileSaved { file, binary } => write!(f, "{file} is stored in binary form in {binary}"),
+            Note::BinaryFileNotSaved { file, reason } => write!(f, "{file} is not stored in binary form: {reason}"),
+            Note::StandInReplaced { reason } => write!(f, "{reason}; it was generated again"),
+            Note::StandInNotSaved { reason } => write!(f, "the stand-in is in memory and was not stored: {reason}"),
+            Note::ColumnDropped { column, reason } => write!(f, "column {} is not used: {reason}", quote(column)),
+            Note::UnknownValues { column, rows, examples } => write!(
+                f,
+                "column {}: {} a value that the model was not trained on, such as {}, which counts as none of its values",
+                quote(column),
+                rows_have(*rows),
+                quoted(examples)
+            ),
+            Note::UnknownMissing { column, rows, numeric } => write!(
+                f,
+                "column {}: {} no value, which the model was not trained on and counts as {}",
+                quote(column),
+                rows_have(*rows),
+                if *numeric { "the mean" } else { "none of its values" }
+            ),
+            Note::PositiveInferred { column, value, rows, of, rarer } => write!(
+                f,
+                "label {}: {} counts as positive ({} of {} rows), because it is {}",
+                quote(column),
+                quote(value),
+                thousands(*rows),
+                thousands(*of),
+                if *rarer { "the rarer value" } else { "the last in order" }
+            ),
+            Note::SmallGroup { column, group } => {
+                write!(f, "group {} of column {} has only one row", quote(group), quote(column))
+            }
+            model => model.fmt_model(f),
+        }
+    }
+
+    fn fmt_model(&self, f: &mut Formatter) -> fmt::Result {
+        match self {
+            Note::ReferenceValue { best } => write!(f, "{best}"),
+            Note::DomainChosen { domain } => write!(
+                f,
+                "the weights and the intercept stay in a {domain} around 0, because the objective has a variance; use --domain \
+                 RADIUS or --domain all for another"
+            ),
+            Note::ConstraintCount { constraints } => write!(f, "{constraints} constraints"),
+            Note::TransportPlan { sides: [m, n], constant, published } => write!(
+                f,
+                "the transport plan is a variable: {m} x {n} numbers beside the model's; weak-convexity constant {constant:.4} \
+                 (published: norm_F(A_p) + norm_F(A_u) = {published:.4})"
+            ),
+            Note::OnHeldOutRows { note } => write!(f, "held-out rows: {note}"),
+            Note::HeldOutUnusable { reason } => write!(f, "the held-out rows cannot be used: {reason}"),
+            Note::HeldOutNotMeasured { reason } => write!(f, "held-out rows are not measured: {reason}"),
+            Note::OtherData { file } => write!(
+                f,
+                "{file} is not the file that the model was trained on (its sha256 differs): its rows are divided in the same way, and \
+                 the model may have been trained on any of them"
+            ),
+            Note::BoundDiffers { constraint, recorded, bound } => write!(
+                f,
+                "'{constraint}': the model file records a bound of {recorded}, but the requested bound is {bound}, which is used here"
+            ),
+            Note::ValueDiffers { constraint, recorded, value } => write!(
+                f,
+                "'{constraint}': the model file records {recorded:.6}, but on the same rows it is {value:.6}: the file was changed \
+                 after training"
+            ),
+            Note::PlanCompleted => write!(f, "the point has no transport plan; an optimal one for its model is used"),
+            Note::OtherProblem { point, spec } => write!(f, "{point} is the outcome of another problem than that of {spec}"),
+            Note::FirstConstraintSwept { constraint, constraints } => write!(
+                f,
+                "sweeping the bound of '{constraint}', the first of {constraints} constraints; choose another with --of"
+            ),
+            Note::BoundRepeated { bound, tighter } => {
+                write!(f, "bound {bound} gave a worse objective than {tighter} and was run again from that point")
+            }
+            Note::BoundNotRepeated { bound, tighter, reason } => {
+                write!(f, "bound {bound} could not be run again from the point of bound {tighter}: {reason}")
+            }
+            Note::PointShared { bound, tighter } => {
+                write!(f, "bound {bound} gave a worse objective than {tighter}, also from that point, which is the best for both")
+            }
+            Note::StationarityNotBounded { reason } => write!(f, "no stationarity bound was computed: {reason}"),
+            Note::BilevelStart { violation, bound, unit } => write!(
+                f,
+                "the start satisfies all rows within {:.1e}; multipliers of the inner problem are at most {bound:.4}, in units of \
+                 {unit:.4}",
+                violation.max(0.0)
+            ),
+            Note::BilevelValueFailed { reason } => {
+                write!(f, "the pessimistic and the optimistic value were not computed: {reason}")
+            }
+            choice => choice.fmt_choice(f),
+        }
+    }
+
+    fn fmt_choice(&self, f: &mut Formatter) -> fmt::Result {
+        match self {
+            Note::ChoiceProblem { evidence } => write!(f, "{}", evidence.problem()),
+            Note::SolverChosen { evidence } => write!(f, "{}", evidence.decision()),
+            Note::Repeat { settings } => write!(f, "to repeat: {settings}"),
+            Note::BetaChosen { beta } => {
+                write!(f, "beta = {beta:.4}: 0.02 times the larger of 1 and the objective at the start")
+            }
+            Note::SigmaChosen { sigma } => write!(
+                f,
+                "sigma = {sigma:.4}: the curvature of the functions around the start and between the centres of pilot runs"
+            ),
+            Note::InnerIterationsChosen { inner_iterations, search } => {
+                let why = match search {
+                    InnerIterations::Settled => "with twice as many, a pilot run ends at nearly the same point",
+                    InnerIterations::Most => "the largest number that is tried",
+                    InnerIterations::CutShort => "the pilot runs ended before larger numbers were tried",
+                };
+                write!(f, "inner_iterations = {inner_iterations}: {why}")
+            }
+            Note::OuterChosen { outer, decrease } => write!(
+                f,
+                "outer = {outer}: a subproblem of the pilot run lowered the objective by {decrease:.1e}; fewer if the centres settle"
+            ),
+            Note::NoFeasibleCell { solver, panel } => {
+                write!(f, "{solver} on {panel}: no cell satisfied the constraints; the least infeasible one was chosen")
+            }
+            Note::EveryCellFailed { solver, panel } => write!(f, "{solver} on {panel}: every cell failed; the first was chosen"),
             other => write!(f, "{other:?}"),
         }
     }
+
+    /// Returns the note on a reference value. The minimiser is left out.
+    pub fn reference(best: &Best) -> Self {
+        Note::ReferenceValue { best: Box::new(Best { minimizer: vec![], ..best.clone() }) }
+    }
+}
+
+/// Quotes a name or a cell of a table: short and printable.
+fn quote(text: &str) -> String {
+    const LONGEST: usize = 40;
+    let shown: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();
+    let rest = if text.chars().nth(LONGEST).is_some() { "…" } else { "" };
+    format!("'{shown}{rest}'")
+}
+
+fn quoted(texts: &[String]) -> String {
+    texts.iter().map(|text| quote(text)).collect::<Vec<_>>().join(", ")
+}
+
+fn rows_have(rows: usize) -> String {
+    if rows == 1 { "1 row has".into() } else { format!("{} rows have", thousands(rows)) }
+}
+
+/// Formats a number with a comma after every three digits.
+fn thousands(n: usize) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// Lists estimated constants, or their range if they are many.
@@ -484,9 +1044,9 @@ mod tests {
     #[test]
     fn sentences_and_unknown_kinds_are_read() {
         let read = |text: &str| serde_json::from_str::<Note>(text).unwrap();
-        assert_eq!(read(r#""continued from iteration 7""#), Note::from("continued from iteration 7"));
-        assert_eq!(read(r#"{"kind": "of-tomorrow", "number": 1, "text": "news"}"#), Note::from("news"));
-        let text = Note::from("a sentence");
+        assert_eq!(read(r#""continued from iteration 7""#), Note::Text("continued from iteration 7".into()));
+        assert_eq!(read(r#"{"kind": "of-tomorrow", "number": 1, "text": "news"}"#), Note::Text("news".into()));
+        let text = Note::Text("a sentence".into());
         let json = serde_json::to_string(&text).unwrap();
         assert_eq!(json, r#"{"kind":"text","text":"a sentence"}"#);
         assert_eq!(read(&json), text);
@@ -502,5 +1062,50 @@ mod tests {
         );
         assert!(note(9).to_string().contains("(0 for the objective, 5.000e-1 to 5.000e-1 for the constraints)"));
         assert_eq!(serde_json::from_value::<Note>(serde_json::json!(note(9))).unwrap(), note(9));
+    }
+
+    #[test]
+    fn notes_with_enums_references_and_other_notes_are_read_again() {
+        let best = Best {
+            expression: "hinge".into(),
+            value: 0.25,
+            lower: 0.25,
+            minimizer: vec![1.0],
+            norm: 1.0,
+            scores: [-1.0, 1.0],
+            evaluations: 7,
+        };
+        let inner = Note::UnknownMissing { column: "age".into(), rows: 1200, numeric: true };
+        for (note, kind, text) in [
+            (
+                Note::ColumnDropped { column: "id".into(), reason: DropReason::AllDifferent { values: 1000 } },
+                "column-dropped",
+                "column 'id' is not used: its 1,000 values are text and all different",
+            ),
+            (
+                Note::SizeDiffers { set: "bank".into(), quantity: Quantity::FilteredRows, found: 3, expected: 4 },
+                "size-differs",
+                "bank has 3 rows after its filter here; the catalogue's copy has 4",
+            ),
+            (
+                Note::reference(&best),
+                "reference-value",
+                "best(hinge) = 0.250000 (proved to 1e-7), least norm 1.000000, 7 evaluations",
+            ),
+            (
+                Note::OnHeldOutRows { note: Box::new(inner) },
+                "on-held-out-rows",
+                "held-out rows: column 'age': 1,200 rows have no value, which the model was not trained on and counts as the mean",
+            ),
+            (
+                Note::InnerIterationsChosen { inner_iterations: 8, search: InnerIterations::Most },
+                "inner-iterations-chosen",
+                "inner_iterations = 8: the largest number that is tried",
+            ),
+        ] {
+            let json = serde_json::json!(note);
+            assert_eq!((&json["kind"], &json["text"]), (&kind.into(), &text.into()));
+            assert_eq!(serde_json::from_value::<Note>(json).unwrap(), note);
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
+use thalweg::Note;
 use thalweg::auto;
 use thalweg::learn::Enforce;
 use thalweg::run::Budget;
@@ -229,7 +230,7 @@ pub(super) fn check_report(file: &Path, read: &[(&str, &Path)], directory: &Dire
 #[derive(Serialize)]
 struct Summary<'a> {
     exit_code: u8,
-    notes: &'a [String],
+    notes: &'a [Note],
     measured: &'a crate::model::Measurements,
     training: &'a crate::model::Training,
 }

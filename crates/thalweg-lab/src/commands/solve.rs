@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use thalweg::Note;
 use thalweg::run::{Checkpoint, StopReason};
 use thalweg::solvers::PointOrigin;
 
@@ -74,7 +73,7 @@ pub fn run(args: Args) -> CommandResult {
     let mut bar = Bar::new(!args.quiet);
     let mut outcome = execute(&job.instance, &mut job.setup, &mut bar)?;
     bar.finish();
-    outcome.notes.splice(0..0, job.notes().cloned().map(Note::from));
+    outcome.notes.splice(0..0, job.notes().cloned());
 
     // The outcome is printed even if a file could not be written, and the files are written even if standard output is closed.
     let traced = args.trace.as_ref().map_or(Ok(()), |file| {

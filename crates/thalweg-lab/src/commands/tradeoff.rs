@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use thalweg::Note;
 use thalweg::assess::Measures;
 use thalweg::oracle::Description;
 
@@ -163,7 +164,7 @@ fn swept(
     named: &SweepLabels,
     values: &[f64],
     problem: &mut dyn crate::tradeoff::Sweeps,
-    notes: impl Iterator<Item = String>,
+    notes: impl Iterator<Item = Note>,
 ) -> Result<FinishedSweep> {
     let directory = Directory::make(&args.out, &[TABLE, PICTURE])?;
     if let Some(file) = &args.report {
@@ -199,7 +200,7 @@ struct Summary<'a> {
     minimize: &'a str,
     constraint: &'a str,
     others: &'a [String],
-    notes: &'a [String],
+    notes: &'a [Note],
     points: &'a [Row],
 }
 

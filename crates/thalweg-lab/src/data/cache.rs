@@ -16,6 +16,7 @@ use std::time::UNIX_EPOCH;
 
 use bytemuck::{Pod, Zeroable};
 use memmap2::Mmap;
+use thalweg::Note;
 use thalweg::math::{Compressed, Matrix, Offsets};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -505,11 +506,11 @@ fn directory_from(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf
 
 /// Reads the rows of a LIBSVM file or a `.thw` file, and returns them with messages for the user. `columns` as in
 /// [`libsvm::read`]. A large text is parsed once and then cached in `directory` until it changes.
-pub fn read(path: &Path, columns: Option<usize>) -> Result<(Rows, Vec<String>)> {
+pub fn read(path: &Path, columns: Option<usize>) -> Result<(Rows, Vec<Note>)> {
     read_with(path, columns, directory().as_deref(), LARGE)
 }
 
-fn read_with(path: &Path, columns: Option<usize>, directory: Option<&Path>, large: u64) -> Result<(Rows, Vec<String>)> {
+fn read_with(path: &Path, columns: Option<usize>, directory: Option<&Path>, large: u64) -> Result<(Rows, Vec<Note>)> {
     if is_cache(path) {
         return Ok((widened(path, open(path)?, columns)?, vec![]));
     }
@@ -528,7 +529,7 @@ fn read_with(path: &Path, columns: Option<usize>, directory: Option<&Path>, larg
         });
         match whole {
             Ok(rows) => return Ok((widened(path, rows, columns)?, notes)),
-            Err(why) => notes.push(format!("{} {why}: it was made again from the text", kept.display())),
+            Err(reason) => notes.push(Note::BinaryFileReplaced { file: kept.display().to_string(), reason }),
         }
     }
     let rows = libsvm::read(path, columns)?;
@@ -536,8 +537,8 @@ fn read_with(path: &Path, columns: Option<usize>, directory: Option<&Path>, larg
     let made =
         std::fs::create_dir_all(directory).map_err(|e| Error::io(directory, &e)).and_then(|()| write(&kept, &rows, &origin));
     match made {
-        Ok(_) => notes.push(format!("{} is kept in binary form in {}", path.display(), kept.display())),
-        Err(e) => notes.push(format!("{} is not kept in binary form: {e}", path.display())),
+        Ok(_) => notes.push(Note::BinaryFileSaved { file: path.display().to_string(), binary: kept.display().to_string() }),
+        Err(e) => notes.push(Note::BinaryFileNotSaved { file: path.display().to_string(), reason: e.to_string() }),
     }
     Ok((rows, notes))
 }
@@ -666,7 +667,7 @@ mod tests {
         let read = |columns| read_with(&text, columns, Some(&kept), 1).unwrap();
         let (first, notes) = read(Some(400));
         assert_eq!(first.features.cols(), 400);
-        assert!(notes.len() == 1 && notes[0].contains("is kept in binary form in"), "{notes:?}");
+        assert!(notes.len() == 1 && matches!(&notes[0], Note::BinaryFileSaved { .. }), "{notes:?}");
         let file = std::fs::read_dir(&kept).unwrap().next().unwrap().unwrap().path();
         // Later reads give the same rows as parsing the text, whatever the number of columns in the first read.
         for columns in [None, Some(300), Some(400)] {
@@ -678,7 +679,11 @@ mod tests {
 
         std::fs::write(&text, VALUED.replace("0.5", "0.25")).unwrap();
         let (changed, notes) = read(None);
-        assert!(notes[0].contains("is older than") && notes[0].ends_with("it was made again from the text"), "{notes:?}");
+        assert!(
+            notes[0].to_string().contains("is older than")
+                && notes[0].to_string().ends_with("; it was written again from the text"),
+            "{notes:?}"
+        );
         assert_eq!(changed, libsvm::read(&text, None).unwrap());
         assert_eq!(read(None), (changed.clone(), vec![]));
         let mut bytes = std::fs::read(&file).unwrap();
@@ -687,7 +692,7 @@ mod tests {
         std::fs::write(&file, bytes).unwrap();
         // A truncated file is rejected even if its header was read before.
         let (again, notes) = read(None);
-        assert!(notes[0].contains("is cut short"), "{notes:?}");
+        assert!(notes[0].to_string().contains("is cut short"), "{notes:?}");
         assert_eq!(again, changed);
 
         // Small files are not cached, and a directory that cannot be created only gives a note.
@@ -695,7 +700,7 @@ mod tests {
         assert!(!here.path().join("other").exists());
         let (rows, notes) = read_with(&text, None, Some(&text.join("below")), 1).unwrap();
         assert_eq!(rows, changed);
-        assert!(notes[0].contains("is not kept in binary form: "), "{notes:?}");
+        assert!(notes[0].to_string().contains("is not stored in binary form: "), "{notes:?}");
     }
 
     #[test]

@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use thalweg::learn::{Data, Groups};
+use thalweg::{Note, Quantity};
 
 use super::libsvm::Rows;
 use super::prepared::{PreparedRows, Recipe};
 use super::sets::{Form, GERMAN, GERMAN_LAYOUT, Reading};
 pub use super::sets::{SETS, Set, SetFile};
 use super::shaped_like::ShapedLike;
-use super::source::{Hashes, Source, list, sha256};
+use super::source::{Hashes, Source, sha256};
 use super::table::Table;
 use super::{adult, cache, covtype};
 use crate::console::Bar;
@@ -72,7 +73,7 @@ pub struct LoadedData {
     /// Rows, labels (+1 and -1), and groups where available.
     pub data: Data,
     /// Messages for the user, such as that the file differs from the catalogue's copy.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// sha256 of the text, or of the embedded bytes. The same data have the same fingerprint, compressed or not.
     pub fingerprint: String,
     /// Labels of the file that correspond to +1 and -1.
@@ -93,10 +94,8 @@ pub fn called(name: &str, stand_in: Option<&str>) -> String {
 }
 
 /// Returns the note about rows that are a stand-in.
-fn stand_in_note(name: &str, stand_in: Option<&str>) -> Option<String> {
-    stand_in.map(|set| {
-        format!("{name} is a stand-in shaped like {set}: its rows are synthetic, and results on it say nothing about {set}")
-    })
+fn stand_in_note(name: &str, stand_in: Option<&str>) -> Option<Note> {
+    stand_in.map(|set| Note::StandIn { name: name.into(), set: set.into() })
 }
 
 /// Raw table in memory; fields as in [`LoadedData`].
@@ -105,7 +104,7 @@ pub struct LoadedTable {
     /// Table.
     pub table: Table,
     /// Messages for the user.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// sha256 of the text, or of the embedded bytes.
     pub fingerprint: String,
 }
@@ -130,7 +129,7 @@ pub struct Counts {
     /// sha256 as in [`LoadedData::fingerprint`].
     pub fingerprint: String,
     /// Messages for the user.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
 }
 
 /// Counts of the rows returned by [`load`]; fields as in [`Counts`].
@@ -284,7 +283,7 @@ pub fn load_stand_in(shape: &ShapedLike, options: &Options) -> Result<LoadedData
     of_rows(Path::new(&shape.called()), rows, notes, None)
 }
 
-fn of_rows(path: &Path, rows: Rows, mut notes: Vec<String>, group: Option<usize>) -> Result<LoadedData> {
+fn of_rows(path: &Path, rows: Rows, mut notes: Vec<Note>, group: Option<usize>) -> Result<LoadedData> {
     let mut data = Data { labels: rows.signs(), features: rows.features, groups: None, weights: None };
     notes.extend(stand_in_note(&path.display().to_string(), rows.stand_in.as_deref()));
     if let Some(column) = group {
@@ -330,7 +329,7 @@ pub fn count(name: &str, options: &Options) -> Result<Counts> {
                         notes.extend(prepared_notes(set, recipe, reading, &made));
                         prepared = Some(count_rows(&made.data));
                     }
-                    Err(error) => notes.push(format!("specs cannot use it: {error}")),
+                    Err(error) => notes.push(Note::NotPrepared { reason: error.to_string() }),
                 }
             }
             PreparedCounts { rows: table.rows(), columns: table.columns(), form: "table of text", labels, groups }
@@ -353,19 +352,16 @@ fn count_rows(data: &Data) -> PreparedCounts {
 
 /// Returns notes if the number of remaining rows differs from that of the catalogue's copy, and if there are rows with an
 /// unknown outcome.
-fn prepared_notes(set: &Set, recipe: &Recipe, reading: &Reading, prepared: &PreparedRows) -> Vec<String> {
+fn prepared_notes(set: &Set, recipe: &Recipe, reading: &Reading, prepared: &PreparedRows) -> Vec<Note> {
     let (name, rows, known, unknown) = (set.name, prepared.data.features.rows(), recipe.rows, prepared.unknown);
     let mut notes = vec![];
     // Without a filter, a different number of rows is already noted for the table.
     if rows != known && !recipe.keep.is_empty() {
-        notes.push(format!("{name} has {rows} rows after its filter here; the catalogue's copy has {known}"));
+        notes.push(Note::SizeDiffers { set: name.into(), quantity: Quantity::FilteredRows, found: rows, expected: known });
     }
     if unknown > 0 {
-        let cells = list(recipe.unknown.iter().copied());
-        notes.push(format!(
-            "{name}: {unknown} of {rows} rows have an unknown outcome ({} is {cells}) and count as -1",
-            reading.label
-        ));
+        let (label, values) = (reading.label.into(), recipe.unknown.iter().map(ToString::to_string).collect());
+        notes.push(Note::UnknownOutcomes { set: name.into(), unknown, rows, label, values });
     }
     notes
 }
@@ -399,7 +395,7 @@ struct SetContent {
     content: Content,
     files: Vec<FileCheck>,
     fingerprint: String,
-    notes: Vec<String>,
+    notes: Vec<Note>,
     stand_in: Option<String>,
 }
 
@@ -440,14 +436,14 @@ fn read(set: &Set, options: &Options) -> Result<SetContent> {
             from_file(set, path, Content::Table(table, reading), &source.finish()?)
         }
     };
-    let mut notes: Vec<String> = files.iter().filter_map(|f| f.note(set)).chain(told).collect();
+    let mut notes: Vec<Note> = files.iter().filter_map(|f| f.note(set)).chain(told).collect();
     let (rows, columns) = match &content {
         Content::Rows(data) => (data.features.rows(), data.features.cols()),
         Content::Table(table, _) => (table.rows(), table.columns()),
     };
-    for (what, got, known) in [("rows", rows, set.rows), ("columns", columns, set.columns)] {
-        if got != known {
-            notes.push(format!("{} has {got} {what} here; the catalogue's copy has {known}", set.name));
+    for (quantity, found, expected) in [(Quantity::Rows, rows, set.rows), (Quantity::Columns, columns, set.columns)] {
+        if found != expected {
+            notes.push(Note::SizeDiffers { set: set.name.into(), quantity, found, expected });
         }
     }
     if let Content::Rows(data) = &content {
@@ -476,16 +472,11 @@ fn from_file(set: &Set, path: &Path, content: Content, hashes: &Hashes) -> (Cont
 }
 
 impl FileCheck {
-    fn note(&self, set: &Set) -> Option<String> {
+    fn note(&self, set: &Set) -> Option<Note> {
         match self.check {
             Check::Match => None,
-            Check::Differs => Some(format!(
-                "{}: its sha256 is not that of the catalogue's copy of {}, so numbers may differ from published ones",
-                self.file, set.name
-            )),
-            Check::NotChecked => {
-                Some(format!("{}: its sha256 was not checked, because only that of the gzip is known", self.file))
-            }
+            Check::Differs => Some(Note::ChecksumDiffers { file: self.file.clone(), set: set.name.into() }),
+            Check::NotChecked => Some(Note::ChecksumNotChecked { file: self.file.clone() }),
         }
     }
 }
@@ -620,14 +611,14 @@ mod tests {
         assert_eq!(plain.data.labels, [1.0, -1.0, -1.0]);
         assert_eq!(plain.data.groups.as_ref().unwrap().of_row, [0, 1, 1]);
         assert_eq!(plain.notes.len(), 2, "{:?}", plain.notes);
-        assert!(plain.notes[0].contains("was not checked"));
-        assert_eq!(plain.notes[1], "german-numer has 3 rows here; the catalogue's copy has 1000");
+        assert!(matches!(plain.notes[0], Note::ChecksumNotChecked { .. }));
+        assert_eq!(plain.notes[1].to_string(), "german-numer has 3 rows here; the catalogue's copy has 1000");
 
         let mut zip = GzEncoder::new(std::fs::File::create(here.path().join("german.numer.gz")).unwrap(), Compression::fast());
         zip.write_all(text.as_bytes()).unwrap();
         zip.finish().unwrap();
         let zipped = load("german-numer", &at(here.path())).unwrap();
-        assert!(zipped.notes[0].contains("is not that of the catalogue's copy"), "{:?}", zipped.notes);
+        assert!(zipped.notes[0].to_string().contains("is not that of the catalogue's copy"), "{:?}", zipped.notes);
         assert_eq!(zipped.fingerprint, plain.fingerprint);
         assert_eq!(zipped.data, plain.data);
         assert_eq!(count("german-numer", &at(here.path())).unwrap().files[0].check, Check::Differs);
@@ -663,14 +654,14 @@ mod tests {
         let loaded = load(name, &options).unwrap();
         assert_eq!((loaded.data.features.rows(), loaded.data.features.cols()), (2, 16));
         let short = "compas-two-years has 2 rows after its filter here; the catalogue's copy has 6172";
-        assert!(loaded.notes.iter().any(|n| n == short), "{:?}", loaded.notes);
+        assert!(loaded.notes.iter().any(|n| n.to_string() == short), "{:?}", loaded.notes);
         let raw = table(name, &options).unwrap();
         assert_eq!((raw.table.rows(), raw.table.columns(), raw.fingerprint), (3, 13, loaded.fingerprint));
         let counts = count(name, &options).unwrap();
         assert_eq!((counts.rows, counts.columns, counts.groups[0].positive), (3, 13, 2));
         let ready = counts.prepared.unwrap();
         assert_eq!((ready.rows, ready.columns, ready.form, ready.groups[0].positive), (2, 16, "sparse", 1));
-        assert!(counts.notes.iter().any(|n| n == short), "{:?}", counts.notes);
+        assert!(counts.notes.iter().any(|n| n.to_string() == short), "{:?}", counts.notes);
 
         // A table that the recipe rejects can still be counted.
         std::fs::write(&file, text.replace("Female", "?")).unwrap();
@@ -678,7 +669,7 @@ mod tests {
         assert_eq!(load(name, &options).unwrap_err().to_string(), wanted);
         let counts = count(name, &options).unwrap();
         assert_eq!((counts.rows, counts.prepared), (3, None));
-        assert_eq!(counts.notes.last(), Some(&format!("specs cannot use it: {wanted}")));
+        assert_eq!(counts.notes.last(), Some(&Note::NotPrepared { reason: wanted.to_string() }));
     }
 
     #[test]
@@ -692,14 +683,14 @@ mod tests {
         let unknown = "compas: 1 of 3 rows have an unknown outcome (is_recid is '-1') and count as -1";
         let loaded = load("compas", &options).unwrap();
         assert_eq!(loaded.data.labels, [1.0, -1.0, -1.0]);
-        assert_eq!(loaded.notes.last().map(String::as_str), Some(unknown), "{:?}", loaded.notes);
+        assert_eq!(loaded.notes.last().map(ToString::to_string).as_deref(), Some(unknown), "{:?}", loaded.notes);
         // There is no filter, so only the number of rows of the table is noted.
-        assert_eq!(loaded.notes.iter().filter(|n| n.contains("rows")).count(), 2, "{:?}", loaded.notes);
+        assert_eq!(loaded.notes.iter().filter(|n| n.to_string().contains("rows")).count(), 2, "{:?}", loaded.notes);
         let counts = count("compas", &options).unwrap();
         assert_eq!(counts.notes, loaded.notes);
         assert_eq!(counts.prepared.map(|ready| (ready.rows, ready.columns)), Some((3, 14)));
         std::fs::write(&file, text.replace("-1", "0")).unwrap();
-        assert!(!load("compas", &options).unwrap().notes.iter().any(|n| n.contains("unknown")));
+        assert!(!load("compas", &options).unwrap().notes.iter().any(|n| n.to_string().contains("unknown")));
     }
 
     #[test]

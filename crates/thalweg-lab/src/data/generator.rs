@@ -1,6 +1,7 @@
 //! Made-up data from generators with a fixed seed, which give the same rows on every machine. Data files are read in the
 //! neighbouring modules.
 
+use thalweg::Note;
 use thalweg::learn::Data;
 use thalweg::math::rng::Purpose;
 use thalweg::math::{Matrix, Rng};
@@ -67,9 +68,7 @@ impl Generator {
             sensitive.iter().for_each(|&j| row[j] = if row[j] > 0.0 { 1.0 } else { 0.0 });
         }
         let bytes: Vec<u8> = entries.iter().chain(&labels).flat_map(|v| v.to_le_bytes()).collect();
-        let kind = if self.sensitive > 0 { format!(", {} of them sensitive", self.sensitive) } else { String::new() };
-        let note =
-            format!("{} is synthetic: {n} rows of {d} Gaussian columns{kind}, labels of a linear model with noise", self.name);
+        let note = Note::GeneratedRows { name: self.name.into(), rows: n, columns: d, sensitive: self.sensitive };
         Ok(LoadedData {
             data: Data { features: Matrix::dense(n, d, entries)?, labels, groups: None, weights: None },
             notes: vec![note],

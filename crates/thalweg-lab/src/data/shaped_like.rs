@@ -13,6 +13,7 @@ use std::path::Path;
 
 use flate2::{Compression, write::GzEncoder};
 use serde::Deserialize;
+use thalweg::Note;
 use thalweg::math::rng::Purpose;
 use thalweg::math::{Matrix, Rng};
 
@@ -233,7 +234,7 @@ impl ShapedLike {
 
     /// Loads the rows from a file in `directory`, which is generated if missing, or generates them in memory if there is no
     /// directory. Also returns messages for the user.
-    pub fn load(&self, directory: Option<&Path>, told: &mut dyn FnMut(f64)) -> Result<(Rows, Vec<String>)> {
+    pub fn load(&self, directory: Option<&Path>, told: &mut dyn FnMut(f64)) -> Result<(Rows, Vec<Note>)> {
         self.check()?;
         let Some(directory) = directory else { return Ok((self.in_memory(told)?, vec![])) };
         let file = directory.join(self.file_name());
@@ -241,14 +242,14 @@ impl ShapedLike {
         if file.exists() {
             match cache::open(&file) {
                 Ok(rows) => return Ok((rows, notes)),
-                Err(e) => notes.push(format!("{e}: it was made again")),
+                Err(e) => notes.push(Note::StandInReplaced { reason: e.to_string() }),
             }
         }
         let made = std::fs::create_dir_all(directory).map_err(|e| Error::io(directory, &e));
         match made.and_then(|()| self.write(&file, told)) {
             Ok(_) => Ok((cache::open(&file)?, notes)),
             Err(e) => {
-                notes.push(format!("the stand-in is in memory and was not kept: {e}"));
+                notes.push(Note::StandInNotSaved { reason: e.to_string() });
                 Ok((self.in_memory(told)?, notes))
             }
         }
@@ -463,12 +464,12 @@ mod tests {
         assert_eq!(wanted.load(None, &mut |_| ()).unwrap().0.features, rows.features);
         let (again, notes) = wanted.load(Some(&file), &mut |_| ()).unwrap();
         assert_eq!(again.features, rows.features);
-        assert!(notes[0].starts_with("the stand-in is in memory and was not kept: "), "{notes:?}");
+        assert!(notes[0].to_string().starts_with("the stand-in is in memory and was not stored: "), "{notes:?}");
         std::fs::remove_file(&file).unwrap();
         std::fs::write(&file, "nothing").unwrap();
         let (again, notes) = wanted.load(Some(here.path()), &mut |_| ()).unwrap();
         assert_eq!(again.features, rows.features);
-        assert!(notes[0].ends_with("it was made again"), "{notes:?}");
+        assert!(notes[0].to_string().ends_with("; it was generated again"), "{notes:?}");
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use thalweg::Note;
 use thalweg::math::Matrix;
 
-use super::cells::{Cell, cell, is_missing, no_number, quote, thousands};
+use super::cells::{Cell, cell, is_missing, no_number, quote};
 use super::{Column, Encoding};
 use crate::Result;
 use crate::data::source::list;
@@ -13,7 +14,7 @@ use crate::data::table::Table;
 impl Encoding {
     /// Encodes the rows of a table as numbers, without storing zeros. Also returns messages for the user. Columns are found by
     /// name; columns that are not in the encoding are ignored.
-    pub fn encode(&self, table: &Table) -> Result<(Matrix, Vec<String>)> {
+    pub fn encode(&self, table: &Table) -> Result<(Matrix, Vec<Note>)> {
         let (mut coders, mut absent, mut first) = (vec![], vec![], 0);
         for column in &self.columns {
             match table.column(column.name()) {
@@ -127,26 +128,21 @@ impl<'a> Coder<'a> {
         Ok(self.missing.filter(|_| is_missing).map(|id| (id, 1.0)))
     }
 
-    fn notes(&self) -> Vec<String> {
-        let name = quote(self.name);
-        let rows = |n: usize| if n == 1 { "1 row has".to_string() } else { format!("{} rows have", thousands(n)) };
+    fn notes(&self) -> Vec<Note> {
+        let column = || self.name.to_string();
         let mut notes = vec![];
-        let counts = match &self.kind {
-            Kind::Number { .. } => "the mean",
+        let numeric = match &self.kind {
+            Kind::Number { .. } => true,
             Kind::Category { unseen, examples, .. } => {
                 if *unseen > 0 {
-                    let (rows, examples) = (rows(*unseen), list(examples.iter().map(String::as_str)));
-                    notes.push(format!(
-                        "column {name}: {rows} a value that the model was not trained on, such as {examples}, which counts as none \
-                         of its values"
-                    ));
+                    let examples = examples.iter().cloned().collect();
+                    notes.push(Note::UnknownValues { column: column(), rows: *unseen, examples });
                 }
-                "none of its values"
+                false
             }
         };
         if self.unseen_missing > 0 {
-            let rows = rows(self.unseen_missing);
-            notes.push(format!("column {name}: {rows} no value, which the model was not trained on and counts as {counts}"));
+            notes.push(Note::UnknownMissing { column: column(), rows: self.unseen_missing, numeric });
         }
         notes
     }
@@ -171,7 +167,7 @@ mod tests {
         assert_eq!(dense(&rows), [[0.0, 0.0, 0.0, 0.0, 1.0], [3.0, 0.0, 0.0, 0.0, 0.0], [0.0; 5]]);
         assert_eq!(rows.stored(), 2);
         assert_eq!(
-            notes,
+            crate::testing::sentences(&notes),
             [
                 "column 'a': 1 row has no value, which the model was not trained on and counts as the mean",
                 "column 'b': 2 rows have a value that the model was not trained on, such as 'w', \

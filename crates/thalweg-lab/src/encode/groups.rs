@@ -1,6 +1,7 @@
 //! Groups and weights of rows, each from a column of a table. The terms that use them are in the library.
 
 use serde::{Deserialize, Serialize};
+use thalweg::Note;
 use thalweg::learn::Groups;
 
 use super::cells::{Cell, MISSING_NAME, OTHER_NAME, cell, look_up, quote, same, thousands, values};
@@ -27,7 +28,7 @@ impl Grouping {
     /// Learns groups from `COL`, where each value is a group, or `COL=VALUE`, where that value is compared with all others.
     /// Values are sorted, numbers before text, and missing cells are a group; of two groups of `COL` the smaller comes first.
     /// Also returns the groups of the rows, and messages for the user.
-    pub fn learn(table: &Table, spec: &str) -> Result<(Grouping, Groups, Vec<String>)> {
+    pub fn learn(table: &Table, spec: &str) -> Result<(Grouping, Groups, Vec<Note>)> {
         let (column, value) = parts(table, spec)?;
         let (name, found) = (quote(&table.names()[column]), values(table, column));
         let mut counts: Vec<(&str, usize)> = found.list.iter().map(|v| (v.text, v.rows)).collect();
@@ -73,7 +74,8 @@ impl Grouping {
             return Err(table.bad(format!("all rows are in one group of column {name}{only}; expected at least two groups")));
         }
         let small = groups.iter().filter(|(_, rows)| *rows < 2);
-        let notes = small.map(|(text, _)| format!("group {} of column {name} has only one row", quote(text))).collect();
+        let notes =
+            small.map(|(text, _)| Note::SmallGroup { column: table.names()[column].clone(), group: text.to_string() }).collect();
         let grouping = Grouping {
             column: table.names()[column].clone(),
             value: value.map(String::from),
@@ -136,7 +138,7 @@ mod tests {
     use super::super::tests::table;
     use super::*;
 
-    fn learn(cells: &[&str], spec: &str) -> (Vec<String>, Vec<u32>, Vec<String>) {
+    fn learn(cells: &[&str], spec: &str) -> (Vec<String>, Vec<u32>, Vec<Note>) {
         let (grouping, groups, notes) = Grouping::learn(&table("g", cells), spec).unwrap();
         assert_eq!(grouping.groups, groups.names);
         assert_eq!(grouping.read(&table("g", cells)).unwrap(), Some(groups.clone()));
@@ -157,7 +159,10 @@ mod tests {
         // The smaller of two groups comes first, whatever its name; more than two are sorted by name.
         assert_eq!(learn(&["a", "b", "a"], "g").0, ["b", "a"]);
         assert_eq!(learn(&["c", "a", "b", "a", "b"], "g").0, ["a", "b", "c"]);
-        assert_eq!(learn(&["c", "a", "b", "a", "b"], "g").2, ["group 'c' of column 'g' has only one row"]);
+        assert_eq!(
+            crate::testing::sentences(&learn(&["c", "a", "b", "a", "b"], "g").2),
+            ["group 'c' of column 'g' has only one row"]
+        );
         let (names, of_row, _) = learn(&["10", "NA", "9.0", "9", "?", "missing"], "g");
         assert_eq!((names, of_row), (["9.0", "10", "missing"].map(String::from).to_vec(), vec![1, 2, 0, 0, 2, 2]));
         assert_eq!(learn(&["2", "10", "2.0", "10"], "g").0, ["2", "10"]);

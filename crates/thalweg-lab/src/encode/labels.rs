@@ -3,10 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cells::{Value, is_missing, look_up, number, quote, same, thousands, values};
+use super::cells::{Value, is_missing, look_up, number, quote, same, values};
 use crate::data::source::list;
 use crate::data::table::Table;
 use crate::{Error, Result};
+use thalweg::Note;
 
 /// Pairs of words for yes and no, in lower case.
 const WORDS: [(&str, &str); 5] = [("yes", "no"), ("y", "n"), ("true", "false"), ("t", "f"), ("positive", "negative")];
@@ -27,7 +28,7 @@ impl Labels {
     /// Learns the two values of a column, and returns the label of each row. `positive` selects the value of the label +1. By
     /// default it is 1 of 0 and 1 or of -1 and 1; the affirmative of yes and no, y and n, true and false, t and f, positive and
     /// negative (ignoring case); else the rarer value, with a message for the user.
-    pub fn learn(table: &Table, label: &str, positive: Option<&str>) -> Result<(Labels, Vec<f64>, Vec<String>)> {
+    pub fn learn(table: &Table, label: &str, positive: Option<&str>) -> Result<(Labels, Vec<f64>, Vec<Note>)> {
         let column = table.find(label)?;
         let found = values(table, column);
         if let Some((_, row)) = found.missing {
@@ -56,9 +57,13 @@ impl Labels {
             }
             None => usual(a, b).unwrap_or_else(|| {
                 let (rare, common) = if b.rows <= a.rows { (b, a) } else { (a, b) };
-                let (text, rows, all) = (quote(rare.text), thousands(rare.rows), thousands(table.rows()));
-                let why = if rare.rows < common.rows { "the rarer value" } else { "the last in order" };
-                notes.push(format!("label {name}: {text} counts as positive ({rows} of {all} rows), because it is {why}"));
+                notes.push(Note::PositiveInferred {
+                    column: label.into(),
+                    value: rare.text.into(),
+                    rows: rare.rows,
+                    of: table.rows(),
+                    rarer: rare.rows < common.rows,
+                });
                 (rare, common)
             }),
         };
@@ -109,7 +114,7 @@ mod tests {
     use super::super::tests::table;
     use super::*;
 
-    fn learn(cells: &[&str], positive: Option<&str>) -> Result<(Labels, Vec<f64>, Vec<String>)> {
+    fn learn(cells: &[&str], positive: Option<&str>) -> Result<(Labels, Vec<f64>, Vec<Note>)> {
         Labels::learn(&table("y", cells), "y", positive)
     }
 
@@ -146,10 +151,13 @@ mod tests {
     fn else_the_rarer_value_is_positive() {
         let (labels, signs, notes) = learn(&["bad", "good", "good"], None).unwrap();
         assert_eq!((labels.positive.as_str(), signs), ("bad", vec![1.0, -1.0, -1.0]));
-        assert_eq!(notes, ["label 'y': 'bad' counts as positive (1 of 3 rows), because it is the rarer value"]);
+        assert_eq!(
+            crate::testing::sentences(&notes),
+            ["label 'y': 'bad' counts as positive (1 of 3 rows), because it is the rarer value"]
+        );
         let (labels, _, notes) = learn(&["b", "a"], None).unwrap();
         assert_eq!(labels.positive, "b");
-        assert!(notes[0].ends_with("because it is the last in order"));
+        assert!(notes[0].to_string().ends_with("because it is the last in order"));
         assert_eq!(learn(&["1", "1", "2"], None).unwrap().0.positive, "2");
         let (labels, _, notes) = learn(&["b", "a"], Some("a")).unwrap();
         assert_eq!((labels.positive.as_str(), notes.len()), ("a", 0));

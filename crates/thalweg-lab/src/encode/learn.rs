@@ -6,6 +6,7 @@ use super::cells::{Cell, cell, has_comma, is_date, is_missing, no_number, number
 use super::{Column, Encoding, VERSION};
 use crate::data::table::Table;
 use crate::{Error, Result};
+use thalweg::{DropReason, Note};
 
 /// Maximum number of frequent values in a column of text.
 const MOST_LEVELS: usize = 1_000;
@@ -21,14 +22,14 @@ const SLIPS: (usize, usize) = (50, 100);
 enum LearnedColumn {
     Kept(Column),
     /// Dropped, with the reason.
-    Dropped(String),
+    Dropped(DropReason),
 }
 
 impl Encoding {
     /// Learns the type of every column other than `label` and `leave_out` from its cells. Columns without information are
     /// dropped, each with a message for the user, which is returned too. Dates, numbers with typing errors and text with too
     /// many values are errors.
-    pub fn learn(table: &Table, label: &str, leave_out: &[String]) -> Result<(Encoding, Vec<String>)> {
+    pub fn learn(table: &Table, label: &str, leave_out: &[String]) -> Result<(Encoding, Vec<Note>)> {
         let mut skip = vec![false; table.columns()];
         for name in leave_out.iter().map(String::as_str).chain([label]) {
             skip[table.find(name)?] = true;
@@ -40,18 +41,21 @@ impl Encoding {
             }
             let learned = match table.column(name) {
                 // Only tables of the catalogue have repeated names.
-                Some(first) if first != j => LearnedColumn::Dropped("it is a second column of that name".into()),
+                Some(first) if first != j => LearnedColumn::Dropped(DropReason::RepeatedName),
                 _ => learn_column(table, j)?,
             };
             match learned {
                 LearnedColumn::Kept(column) => columns.push(column),
-                LearnedColumn::Dropped(why) => notes.push(format!("column {} is not used: {why}", quote(name))),
+                LearnedColumn::Dropped(reason) => notes.push(Note::ColumnDropped { column: name.clone(), reason }),
             }
         }
         if columns.is_empty() {
             return Err(table.bad(match notes.as_slice() {
                 [] => "has no column besides the label and those left out; expected something to learn from".to_string(),
-                some => format!("has no column to learn from: {}", some.join("; ")),
+                some => {
+                    let notes: Vec<String> = some.iter().map(ToString::to_string).collect();
+                    format!("has no column to learn from: {}", notes.join("; "))
+                }
             }));
         }
         Ok((Encoding { version: VERSION, columns }, notes))
@@ -75,7 +79,7 @@ fn learn_column(table: &Table, j: usize) -> Result<LearnedColumn> {
         }
     }
     if missing == table.rows() {
-        return Ok(LearnedColumn::Dropped("all its cells are missing".into()));
+        return Ok(LearnedColumn::Dropped(DropReason::Missing));
     }
     let Some((row, kind)) = first_bad else {
         return learn_numbers(table, j, &numbers, missing);
@@ -103,15 +107,11 @@ fn learn_numbers(table: &Table, j: usize, numbers: &[f64], missing: usize) -> Re
     let (low, high) = numbers.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), &v| (a.min(v), b.max(v)));
     if low == high {
         // With one number and missing cells, whether a cell is missing can be informative.
-        return if missing > 0 {
-            learn_category(table, j)
-        } else {
-            Ok(LearnedColumn::Dropped("all its cells are the same".into()))
-        };
+        return if missing > 0 { learn_category(table, j) } else { Ok(LearnedColumn::Dropped(DropReason::Constant)) };
     }
     let counts_up = || numbers.windows(2).all(|v| v[0] < v[1]) && numbers.iter().all(|v| v.fract() == 0.0);
     if missing == 0 && numbers.len() > FEW_ROWS && high - low < 2.0 * numbers.len() as f64 && counts_up() {
-        return Ok(LearnedColumn::Dropped("it counts up from row to row, as row numbers do".into()));
+        return Ok(LearnedColumn::Dropped(DropReason::RowNumbers));
     }
     // Scaled by the power of two in the largest number, so that squares stay in range without rounding.
     let largest = low.abs().max(high.abs()).max(f64::MIN_POSITIVE);
@@ -146,7 +146,7 @@ fn learn_category(table: &Table, j: usize) -> Result<LearnedColumn> {
     }
     let present = rows - missing;
     if levels.len() == 1 && missing == 0 {
-        return Ok(LearnedColumn::Dropped("all its cells are the same".into()));
+        return Ok(LearnedColumn::Dropped(DropReason::Constant));
     }
     refuse_dates(table, name, &levels, present)?;
     if levels.keys().all(|text| has_comma(text) || number(text).is_some()) {
@@ -159,7 +159,7 @@ fn learn_category(table: &Table, j: usize) -> Result<LearnedColumn> {
         }
     }
     if levels.len() == present && present > FEW_ROWS {
-        return Ok(LearnedColumn::Dropped(format!("its {} values are text and all different", thousands(present))));
+        return Ok(LearnedColumn::Dropped(DropReason::AllDifferent { values: present }));
     }
     let least = FREQUENT.min(rows.div_ceil(100));
     let mut kept: Vec<String> =
@@ -167,8 +167,7 @@ fn learn_category(table: &Table, j: usize) -> Result<LearnedColumn> {
     kept.sort_unstable();
     let other = kept.len() < levels.len();
     if kept.is_empty() && missing == 0 {
-        let (all, least) = (thousands(levels.len()), rows_of(least));
-        return Ok(LearnedColumn::Dropped(format!("it has {all} different values, and none of them is in at least {least}")));
+        return Ok(LearnedColumn::Dropped(DropReason::NoFrequentValue { values: levels.len(), least }));
     }
     if kept.len() > MOST_LEVELS {
         return Err(table.bad(format!(
@@ -318,7 +317,7 @@ mod tests {
         let table = read("a,b,c,y\n1,2,u,0\n2,2,v,1\n");
         let (encoding, notes) = Encoding::learn(&table, "y", &["c".into()]).unwrap();
         assert_eq!(encoding.names(), ["a"]);
-        assert_eq!(notes, ["column 'b' is not used: all its cells are the same"]);
+        assert_eq!(crate::testing::sentences(&notes), ["column 'b' is not used: all its cells are the same"]);
         let error = |leave_out: &[&str], label: &str| {
             let leave_out: Vec<String> = leave_out.iter().map(|s| s.to_string()).collect();
             Encoding::learn(&table, label, &leave_out).unwrap_err().to_string()

@@ -187,7 +187,7 @@ mod tests {
     }
 
     /// Learns with the other column as label.
-    pub(super) fn learn(cells: &[&str]) -> Result<(Encoding, Vec<String>)> {
+    pub(super) fn learn(cells: &[&str]) -> Result<(Encoding, Vec<thalweg::Note>)> {
         Encoding::learn(&table("x", cells), "z", &[])
     }
 
@@ -284,7 +284,10 @@ mod tests {
         let (labels, signs, notes) = Labels::learn(&table, "income", None).unwrap();
         assert_eq!((labels.positive.as_str(), labels.negative.as_str()), (">50K", "<=50K"));
         assert_eq!(signs.iter().filter(|y| **y > 0.0).count(), 11_687);
-        assert_eq!(notes, ["label 'income': '>50K' counts as positive (11,687 of 48,842 rows), because it is the rarer value"]);
+        assert_eq!(
+            crate::testing::sentences(&notes),
+            ["label 'income': '>50K' counts as positive (11,687 of 48,842 rows), because it is the rarer value"]
+        );
         let (encoding, notes) = Encoding::learn(&table, "income", &[]).unwrap();
         assert!(notes.is_empty(), "{notes:?}");
         let numbers: Vec<&str> =

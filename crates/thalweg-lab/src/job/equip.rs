@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use thalweg::Note;
 use thalweg::assess::Measures;
 use thalweg::auto::Work;
 use thalweg::oracle::{Description, Warm};
@@ -30,7 +31,7 @@ pub struct RunSetup {
     /// Work of the pilot runs that chose the solver. It counts towards the time limit of the next run.
     pub pilots: Work,
     /// Notes about the choice of the solver.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// Relaxation of the rows of a bilevel problem; 0 for all other problems.
     relaxed: f64,
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use thalweg::Note;
 use thalweg::run::{self, Observer, Options, Outcome};
 
 use super::equip::{RunSetup, equip};
@@ -28,7 +29,7 @@ impl Job {
     }
 
     /// Returns the notes about the problem and the setup.
-    pub fn notes(&self) -> impl Iterator<Item = &String> {
+    pub fn notes(&self) -> impl Iterator<Item = &Note> {
         self.instance.notes.iter().chain(&self.setup.notes)
     }
 }

@@ -24,7 +24,7 @@ pub struct Finished {
     pub problem: String,
     /// Notes about the data and the problem.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub problem_notes: Vec<String>,
+    pub problem_notes: Vec<Note>,
     /// Bound of each constraint. Constraint values in the outcome are relative to it.
     pub bounds: Vec<f64>,
     /// Reference values that bounds, thresholds, domain and start are computed from.
@@ -95,27 +95,27 @@ pub fn finish(instance: &Instance, setup: &RunSetup, mut outcome: Outcome) -> Fi
     let problem = &instance.problem;
     let status = Status::of(&outcome.ended, outcome.point.feasible);
     let x = &outcome.point.x;
-    let mut notes: Vec<String> = vec![];
+    let mut notes = vec![];
     // The run is over: an error in a measurement becomes a note, so that the point is not lost.
     let held_out = instance.held_out.as_ref().and_then(|rows| {
         let measured = run::measure(rows, problem.of_model(x), setup.options.feasibility);
-        measured.map_err(|e| notes.push(format!("the point was not measured on the held-out rows: {e}"))).ok()
+        measured.map_err(|e| notes.push(Note::HeldOutNotMeasured { reason: e.to_string() })).ok()
     });
     // Certificates can take longer than the run, so they are skipped after an interrupt or a failure.
     let ended = matches!(status, Status::Interrupted | Status::Failed);
     let measures = &setup.options.certificate;
     let certificate = (!measures.is_empty() && !ended).then(|| Certificates::compute(measures, problem, x));
     if let Some(reason) = certificate.as_ref().and_then(|c| c.refused.as_ref()) {
-        notes.push(format!("the near-stationarity of the point was not computed: {reason}"));
+        notes.push(Note::CertificateFailed { reason: reason.clone() });
     }
     let bilevel = match problem {
         Problem::Bilevel(bilevel) if !ended => {
             let value = bilevel.value(x);
-            value.map_err(|e| notes.push(format!("the pessimistic and the optimistic value were not computed: {e}"))).ok()
+            value.map_err(|e| notes.push(Note::BilevelValueFailed { reason: e.to_string() })).ok()
         }
         _ => None,
     };
-    outcome.notes.extend(notes.into_iter().map(Note::from));
+    outcome.notes.extend(notes);
     Finished {
         status,
         problem: problem.oracle().fingerprint(),
@@ -135,7 +135,7 @@ struct Rest {
     #[serde(default)]
     problem: String,
     #[serde(default)]
-    problem_notes: Vec<String>,
+    problem_notes: Vec<Note>,
     #[serde(default)]
     bounds: Vec<f64>,
     #[serde(default)]

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use thalweg::Note;
 use thalweg::learn::{Best, Data, JointWasserstein, Learning, ManyConstraints, Split};
 use thalweg::oracle::{Description, Subgradients};
 use toml::Value;
@@ -24,7 +25,7 @@ pub struct Instance {
     /// Displayed name of the data.
     pub data_name: String,
     /// Notes about the data and the problem.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
 }
 
 /// Problem of a spec. Its first variables are those of the model.
@@ -141,7 +142,7 @@ pub fn pose_loaded(
         Ok(terms.on(data).split(split).equal_groups(equal).references(references.to_vec()).build()?)
     };
     let model = build(data, split, equal_groups, references)?;
-    notes.extend(model.references().iter().map(ToString::to_string));
+    notes.extend(model.references().iter().map(Note::reference));
     // Held-out rows are only measured, with the bounds and thresholds of training.
     let measured_on = |rows: Option<Data>, what: &str| {
         let built = rows.map(|rows| build(rows, Split::Shared, None, model.references())).transpose();
@@ -151,7 +152,7 @@ pub fn pose_loaded(
     let problem = match (family, spec.problem.plan) {
         (Some(family), _) => {
             let many = family.pose(model, attributes)?;
-            notes.push(format!("{} constraints", many.num_constraints()));
+            notes.push(Note::ConstraintCount { constraints: many.num_constraints() });
             Problem::Many(Box::new(many))
         }
         (None, Plan::Eliminated) => Problem::Model(Box::new(model)),
@@ -184,11 +185,7 @@ fn joint(model: Learning, plan: Plan, rescale: bool) -> Result<JointWasserstein>
     Ok(if plan == Plan::DoublyStochastic { joint.doubly_stochastic()? } else { joint })
 }
 
-fn joint_note(joint: &JointWasserstein) -> String {
-    let [m, n] = joint.sides();
-    let (sharp, printed) = (joint.objective_modulus().map_or(f64::NAN, |m| m.value), joint.printed_constant());
-    format!(
-        "the transport plan is a variable: {m} x {n} numbers beside the model's; weak-convexity constant {sharp:.4} \
-         (published: norm_F(A_p) + norm_F(A_u) = {printed:.4})"
-    )
+fn joint_note(joint: &JointWasserstein) -> Note {
+    let constant = joint.objective_modulus().map_or(f64::NAN, |m| m.value);
+    Note::TransportPlan { sides: joint.sides(), constant, published: joint.printed_constant() }
 }

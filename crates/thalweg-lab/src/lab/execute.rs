@@ -102,7 +102,7 @@ impl Scheduler<'_> {
         }
         // A continued run has the same result as an uninterrupted one.
         outcome.notes.retain(|note| !matches!(note, Note::Continued { .. }));
-        outcome.notes.splice(0..0, setup.notes.iter().cloned().map(Note::from));
+        outcome.notes.splice(0..0, setup.notes.iter().cloned());
         Ok(outcome)
     }
 

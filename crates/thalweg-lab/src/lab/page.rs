@@ -228,7 +228,7 @@ impl<'a> LoadedExperiment<'a> {
             part.rows.push(("as built".into(), run.outcome.as_ref().map_or_else(String::new, |o| o.problem.clone())));
             part.rows.push(("data".into(), words(&json!(run.spec.data))));
             part.rows.push(("sha256 of the data".into(), run.data_hash.clone()));
-            part.words.extend(run.outcome.iter().flat_map(|o| o.problem_notes.clone()));
+            part.words.extend(run.outcome.iter().flat_map(|o| &o.problem_notes).map(ToString::to_string));
             parts.push(part);
         }
         for solver in &stored.facts.solvers {

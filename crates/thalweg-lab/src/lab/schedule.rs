@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use super::choose::{choose, summarise};
+use super::choose::{NoChoice, choose, summarise};
 use super::experiment::{By, CertificateRequest, Experiment, FeasibilityRule, Tune};
 use super::grid::{GridRun, matches, short};
 use super::host::Host;
@@ -15,6 +15,7 @@ use super::store::{Claim, Facts, Member, Owner, Part, Store, StoredExperiment};
 use crate::data::catalogue::{self, LoadedData};
 use crate::job::{Instance, pose_loaded};
 use crate::{Error, Result};
+use thalweg::Note;
 
 /// Interval between two checks of tasks that another process is working on.
 const POLL: Duration = Duration::from_millis(200);
@@ -222,7 +223,7 @@ fn further_jobs(experiment: &Experiment, choices: &[Choice]) -> Result<Vec<GridR
 struct Choice {
     group: [usize; 3],
     cell: usize,
-    note: Option<&'static str>,
+    note: Option<NoChoice>,
 }
 
 /// Locks a mutex and ignores poisoning: a panic in another worker leaves the guarded value intact, since every change to it is
@@ -304,7 +305,11 @@ impl Scheduler<'_> {
         let panels = e.data.iter().flat_map(|d| e.problems.iter().map(|p| (d.label.clone(), p.label.clone())));
         let note = |choice: &Choice| {
             let [d, p, s] = choice.group;
-            Some(format!("{} on {}: {}", e.solvers[s].label, e.panel(d, p), choice.note?))
+            let (solver, panel) = (e.solvers[s].label.clone(), e.panel(d, p));
+            Some(match choice.note? {
+                NoChoice::Infeasible => Note::NoFeasibleCell { solver, panel },
+                NoChoice::Failed => Note::EveryCellFailed { solver, panel },
+            })
         };
         let published = |[d, p, s]: [usize; 3]| {
             let rate = e.solvers[s].published.filter(|_| p == 0)?;

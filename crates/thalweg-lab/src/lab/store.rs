@@ -125,7 +125,7 @@ pub struct Facts {
     /// How cells were selected; empty if they were not.
     pub tuned: String,
     /// Notes about the experiment.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// Passes of objective and constraints per iteration as counted in a publication, by labels of data and solver.
     #[serde(default)]
     pub published: Vec<(String, String, [f64; 2])>,

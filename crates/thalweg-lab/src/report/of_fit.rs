@@ -324,7 +324,7 @@ fn facts(trained: &TrainedModel) -> Facts {
         t.reasons.iter().cloned().chain(proved.map(|words| words.trim_end().into())).collect(),
     );
     if !trained.notes.is_empty() {
-        part("Notes", vec![], trained.notes.clone());
+        part("Notes", vec![], trained.notes.iter().map(ToString::to_string).collect());
     }
     Facts { title: "Settings and data".into(), parts }
 }

@@ -64,7 +64,11 @@ pub fn page(sweep: &Sweep, plot: &Plot) -> Page {
     };
     parts.push(FactPart { title: "Every bound".into(), rows: rows.iter().map(line).collect(), words: vec![] });
     if !sweep.swept.notes.is_empty() {
-        parts.push(FactPart { title: "Notes".into(), rows: vec![], words: sweep.swept.notes.clone() });
+        parts.push(FactPart {
+            title: "Notes".into(),
+            rows: vec![],
+            words: sweep.swept.notes.iter().map(ToString::to_string).collect(),
+        });
     }
     Page {
         title: plot.title.clone(),

@@ -1,6 +1,7 @@
 //! The table `[solver]` of a spec: reads it into a configuration of the registry, with a message for each wrong key. The
 //! solvers are listed in [`thalweg::solvers::registry`].
 
+use thalweg::Note;
 use thalweg::auto::{self, Choice, Work};
 use thalweg::oracle::Description;
 use thalweg::run::{MAX_LISTED_CONSTRAINTS, Options};
@@ -66,18 +67,22 @@ pub(crate) struct PreparedSolver {
     /// Relaxation of the rows of a bilevel problem.
     pub(crate) relaxed: Option<f64>,
     /// Notes about the choice of the solver.
-    pub(crate) notes: Vec<String>,
+    pub(crate) notes: Vec<Note>,
     /// Work of pilot runs, which counts towards the time limit.
     pub(crate) work: Work,
 }
 
 /// Explains the choice of a solver, and what to write into `[solver]` to repeat the run.
-fn reasons(choice: &Choice) -> Vec<String> {
+fn reasons(choice: &Choice) -> Vec<Note> {
     let name = choice.config.name();
     let changed = changes(&choice.config, &name.config());
     let changed: String = changed.iter().map(|(key, value)| format!(", {key} = {value}")).collect();
-    let Choice { evidence, .. } = choice;
-    vec![evidence.problem(), evidence.decision(), format!("to repeat: name = \"{name}\"{changed}")]
+    let evidence = || Box::new(choice.evidence.clone());
+    vec![
+        Note::ChoiceProblem { evidence: evidence() },
+        Note::SolverChosen { evidence: evidence() },
+        Note::Repeat { settings: format!("name = \"{name}\"{changed}") },
+    ]
 }
 
 /// Returns the settings of a solver that differ from those of `usual`, which is the same solver.

@@ -131,12 +131,12 @@ fn a_model_that_was_tampered_with_is_found_out() {
     // A bound that was made tighter in the words counts, whatever the record says.
     let out = tampered(&place, |m| m["training"]["subject_to"][0] = json!("demographic_parity <= 0.0001")).ended(1).out;
     assert!(out.contains("worst constraint: 'demographic_parity', measured,") && out.contains("above its bound 0.0001"), "{out}");
-    assert!(out.contains("note: 'demographic_parity': the model file records a bound of 0.1, but asks for 0.0001"), "{out}");
+    assert!(out.contains("note: 'demographic_parity': the model file records a bound of 0.1, but the requested bound is 0.0001, which is used here"), "{out}");
     let out = tampered(&place, |m| m["training"]["subject_to"][1] = json!("l2 <= 0.001")).ended(1).out;
     assert!(out.contains("worst constraint: 'l2' is ") && out.contains("above its bound 0.001\n"), "{out}");
     // A loosened one in the record alone helps nobody.
     let out = tampered(&place, |m| m["measured"]["constraints"][0]["bound"] = json!(0.5)).ended(0).out;
-    assert!(out.contains("the model file records a bound of 0.5, but asks for 0.1"), "{out}");
+    assert!(out.contains("the model file records a bound of 0.5, but the requested bound is 0.1, which is used here"), "{out}");
 
     tampered(&place, |m| m["measured"]["constraints"][0]["sharpened"] = json!(0.0))
         .refused(&["changed.json: ", "sharpened by 0"]);

@@ -733,7 +733,10 @@ fn a_transport_plan_can_be_a_variable() {
     place.put("model.txt", model.join(" "));
     let best = certified("model.txt");
     assert!((best["objective"].as_f64().unwrap() - gap).abs() < 1e-12, "{best}");
-    assert!(best["notes"].to_string().contains("has no transport plan: a best one for its model was taken"), "{best}");
+    assert!(
+        best["notes"].to_string().contains("the point has no transport plan; an optimal one for its model is used"),
+        "{best}"
+    );
 
     // A start with the plan goes on from there, one without begins with the uniform plan.
     for (start, length) in [("model.txt", 21), ("all.txt", point.len())] {

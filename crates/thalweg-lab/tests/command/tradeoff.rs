@@ -149,7 +149,9 @@ fn the_outcome_as_json() {
     let (_, first) = sweep(&two, &["--bounds", "0.1", "--json"]);
     let first = first.json();
     assert_eq!(first["constraint"], "demographic_parity");
-    assert!(first["notes"][0].as_str().unwrap().starts_with("sweeping the bound of 'demographic_parity', the first of 2"));
+    assert!(
+        first["notes"][0]["text"].as_str().unwrap().starts_with("sweeping the bound of 'demographic_parity', the first of 2")
+    );
 }
 
 #[test]

@@ -56,7 +56,8 @@ pub struct Tuning {
 }
 
 /// Why the search for a number of inner iterations ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum InnerIterations {
     /// Twice as many lead to nearly the same point.
     Settled,
@@ -68,24 +69,13 @@ pub enum InnerIterations {
 
 impl Tuning {
     /// A sentence for each choice.
-    pub fn reasons(&self) -> Vec<String> {
+    pub fn reasons(&self) -> Vec<Note> {
         let adaprox::Settings { beta, sigma, inner_iterations, outer, .. } = &self.settings;
-        let why = match self.inner_iterations {
-            InnerIterations::Settled => "with twice as many a short run ends at nearly the same point",
-            InnerIterations::Most => "the most that are tried",
-            InnerIterations::CutShort => "the trial runs ended before more were tried",
-        };
         vec![
-            format!("beta = {beta:.4}: 0.02 times the larger of 1 and the objective at the start"),
-            format!(
-                "sigma = {:.4}: the curvature of the functions around the start and between the centres of short runs",
-                sigma.unwrap_or(f64::NAN)
-            ),
-            format!("inner_iterations = {inner_iterations}: {why}"),
-            format!(
-                "outer = {outer}: a subproblem of the short run lowered the objective by {:.1e}; fewer if the centres settle",
-                self.decrease
-            ),
+            Note::BetaChosen { beta: *beta },
+            Note::SigmaChosen { sigma: sigma.unwrap_or(f64::NAN) },
+            Note::InnerIterationsChosen { inner_iterations: *inner_iterations, search: self.inner_iterations },
+            Note::OuterChosen { outer: *outer, decrease: self.decrease },
         ]
     }
 }
@@ -337,7 +327,7 @@ pub fn solve(
         Some(given) => (given.clone().resolve()?, given.feasibility()),
         None => {
             let tuning = choose(&single, &z, &settings.inner, &options)?;
-            notes.extend(tuning.reasons().into_iter().map(Note::from));
+            notes.extend(tuning.reasons());
             options.budget = tuning.work.leaves(&options.budget);
             (tuning.settings, tuning.within)
         }

@@ -175,8 +175,9 @@ fn describe(set: &Set, place: &Place, info: &Info) -> String {
     }
     line("source", set.source.into());
     line("licence", set.licence.into());
-    for note in info.counts.iter().flat_map(|c| &c.notes).chain(&info.missing) {
-        line("note", note.clone());
+    let notes = info.counts.iter().flat_map(|c| c.notes.iter().map(ToString::to_string));
+    for note in notes.chain(info.missing.clone()) {
+        line("note", note);
     }
     align(&lines, &[])
 }

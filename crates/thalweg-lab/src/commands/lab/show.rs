@@ -70,8 +70,8 @@ pub(super) fn show(args: ShowArgs) -> CommandResult {
     row("data", run.data_hash.clone());
     row("finished", run.finished.clone());
     let of_problem = run.outcome.iter().flat_map(|o| o.problem_notes.clone());
-    for note in of_problem.chain(run.notes.iter().map(ToString::to_string)) {
-        row("note", note);
+    for note in of_problem.chain(run.notes.iter().cloned()) {
+        row("note", note.to_string());
     }
     print(&align(&rows, &[]))?;
     Ok(ExitCode::from(DONE))
