@@ -581,7 +581,11 @@ fn a_slip_about_many_constraints_is_a_sentence() {
         ("'dszog'", "'dszog'\nlaw = 'normal'", &["law must be", "got \"normal\"", "gaussian"]),
         ("'dszog'", "'dsog'", &["solver 'dsog' is not known", "did you mean dszog"]),
         ("'dszog'", "'zopsgd'\nbatch = 0", &["batch must be at least 1, got 0"]),
-        ("'dszog'", "'acczomda'\nk = 4", &["k must be at most 3.03", "cube root of m + 1"]),
+        (
+            "'dszog'",
+            "'acczomda'\nk = 4",
+            &["k must be at most 3.03", "the cube root of m + 1, so that no step goes beyond the projected point, got 4"],
+        ),
         (
             "'pairs <= 0']\n[solver]\nname = 'dszog'",
             "'hinge <= 0.5']\n[solver]\nname = 'zopsgd'",
@@ -614,7 +618,7 @@ fn a_slip_about_a_bilevel_problem_is_a_sentence() {
     let place = Place::new();
     for (from, to, parts) in [
         ("'toy'", "'toi'", &["bilevel problem 'toi' is not known", "did you mean toy"][..]),
-        ("'toy'", "3", &["bilevel must be one of toy, "]),
+        ("'toy'", "3", &["bilevel must be one of toy, ", "group-weights, or a table with such a name, got 3"]),
         ("'toy'", "{ radius = 1 }", &["group-weights, or a table with such a name, got { radius = 1 }"]),
         (
             "'toy'",

@@ -60,13 +60,18 @@ fn a_check_needs_no_data() {
         ("iterations = 7", "", "budget must be at least one of iterations, passes, samples, seconds, got nothing"),
         ("per_decade = 4", "per_decade = 0", "record.per_decade must be at least 1, got 0"),
         ("objective = 1e-9", "objective = nan", "stop.objective must be a finite number, got NaN"),
-        ("seed = 3", "certificate = 'all'", "certificate must be "),
+        (
+            "seed = 3",
+            "certificate = 'all'",
+            "certificate must be \"none\", \"bounds\", \"switching\", or a table with bounds = { … }, switching = { … } or penalised = \
+             { … }, got \"all\"",
+        ),
         ("seed = 3", "certificate = { bounds = { mu = 0.0 } }", "mu must be a finite number larger than 0, got 0"),
         ("seed = 3", "threads = 0", "threads must be at least 1, got 0"),
         ("minimize = 'l2'", "minimize = 'l3'", "got 'l3'"),
         ("'logistic'", "'logistik'", "got 'logistik'"),
         ("minimize = 'l2'", "minimize = 'demographic_parity'", "the data have none"),
-        ("split = 'shared'", "split = 'half'", "split must be "),
+        ("split = 'shared'", "split = 'half'", "split must be \"ordered\", \"shared\" or { shuffle = SEED }, got \"half\""),
     ] {
         let got = checked(from, to).unwrap_err();
         assert!(got.contains(want), "{to}: {got}");
