@@ -45,7 +45,8 @@ impl MiniBatch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Independent draws, as the theorems assume.
+    /// Independent mini-batches. The samples of one mini-batch are distinct, where the theorems take them to be independent; its
+    /// mean is unbiased and varies no more.
     #[default]
     Random,
     /// All samples in a random order, then in a new one. The errors of single samples cancel over a pass.

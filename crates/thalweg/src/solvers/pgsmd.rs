@@ -88,12 +88,15 @@ impl Settings {
 ///
 /// **Iteration.** Stage s = 0, 1, … takes `(s + 2)^2` steps from its centre c: draw i from P, update `P = proj(W)` as in
 /// [`Bmd`](super::Bmd) with `eta_P / (s + 2)`, and with `e = eta_theta / (s + 2)` set
-/// `theta = proj((theta / e + 2 rho_wc c - grad l_i(theta)) / (1 / e + 2 rho_wc))`. The next centre is the mean of the iterates.
+/// `theta = proj((theta / e + 2 rho_wc c - grad l_i(theta)) / (1 / e + 2 rho_wc))`. The next centre is the mean of the iterates
+/// before each step, theta_0 = c to theta_{J-1} for J steps: the points at which the losses are sampled.
 ///
 /// **Guarantee.** The paper proves that the centre of a random stage, `output = "random"`, is near-stationary in expectation. Its
 /// constants are not repeated here, and there is no plan.
 ///
-/// **Deviations.** The default output is the last centre, as in the paper's plots. Tree and penalties are as for BMD.
+/// **Deviations.** The default output is the last centre, as in the paper's plots. The comparison of Yan and others does not state
+/// which iterates a stage averages; the mean over those after each step would differ by (theta_J - theta_0) / J. Tree and
+/// penalties are as for BMD.
 ///
 /// **Settings.** [`Settings`]: eta_p, eta_theta, rho_wc, rho, divergence, delta, tree, batch, restart, output, iterates.
 ///

@@ -108,7 +108,8 @@ impl Settings {
 /// `4 (M_f + 2 G)(alpha + 1) / (gamma K)`; K = O(eps^(-2/v)) stages and O(eps^(-4/v)) steps for a nearly eps-stationary point.
 ///
 /// **Deviations.** The default output is the last x_k, as in the paper's experiments. The average of the x_k and shuffled samples
-/// are more stable, but the theorem does not cover them. If y has one entry per sample, a step in y updates only the drawn
+/// are more stable, but the theorem does not cover them. With `batch` above 1 the samples of one mini-batch are distinct, drawn
+/// without replacement; its mean is unbiased and varies no more than that of independent samples. If y has one entry per sample, a step in y updates only the drawn
 /// entries. A profiled scalar (as in the square root form of a variance) is updated at stages 1, 2, 4, 8, ….
 ///
 /// **Settings.** [`Settings`]: gamma, mu, stages, stage_steps, rule, batch, order, draws, output, weight, iterates.
