@@ -1,10 +1,11 @@
-//! The verdict of a command: the status of its result and its exit code. Every command that runs a solver or measures a point
-//! uses these; the corresponding sentence is [`StopReason::headline`].
+//! The verdict of a command: the status of its result, its exit code, and whether the run was complete. Every command that runs a
+//! solver or measures a point uses these, and so does the Python package.
 
 use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
-use thalweg::run::StopReason;
+use thalweg::run::{Limit, StopReason};
+use thalweg::solvers::SolverName;
 
 /// Exit code of a command that succeeded with a feasible result.
 pub const DONE: u8 = 0;
@@ -89,10 +90,55 @@ impl Status {
     }
 }
 
+/// Whether a run met the stopping criterion of its solver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Completion {
+    /// The solver finished, or the run reached a target.
+    Finished,
+    /// The run used its budget as planned: its solver has no stopping criterion.
+    Planned,
+    /// A limit ended the run before the stopping criterion of its solver was met.
+    Unfinished,
+    /// The run was interrupted or failed.
+    Aborted,
+}
+
+impl Completion {
+    /// Returns the completion of a run of the named solver. A solver that is not registered counts as one without a criterion.
+    pub fn of(solver: &str, ended: &StopReason) -> Self {
+        match ended {
+            StopReason::Finished | StopReason::Target(_) | StopReason::Infeasible { .. } => Completion::Finished,
+            StopReason::Interrupted | StopReason::Failed { .. } => Completion::Aborted,
+            StopReason::Budget(_) if solver.parse().is_ok_and(SolverName::has_stopping_criterion) => Completion::Unfinished,
+            StopReason::Budget(_) => Completion::Planned,
+        }
+    }
+
+    /// Describes why a run with this completion ended.
+    pub fn reason(self, ended: &StopReason) -> String {
+        match (self, ended) {
+            (Completion::Planned, StopReason::Budget(Limit::Iterations)) => {
+                "ran the planned iterations, no stopping criterion".into()
+            }
+            (Completion::Planned, _) => format!("{ended}, no stopping criterion"),
+            _ => ended.to_string(),
+        }
+    }
+
+    /// Returns the headline of a result: whether its point is feasible, whether the run was complete, and why it ended.
+    pub fn headline(self, ended: &StopReason, feasible: bool) -> String {
+        let state = if feasible { "feasible" } else { "not feasible" };
+        match self {
+            Completion::Planned => format!("{state}; {}", self.reason(ended)),
+            Completion::Unfinished => format!("{state}, not finished: {ended}"),
+            Completion::Finished | Completion::Aborted => ended.headline(feasible),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use thalweg::run::Limit;
-
     use super::*;
 
     #[test]
@@ -100,8 +146,8 @@ mod tests {
         let failed = StopReason::Failed { iteration: 3, reason: "the objective is inf".into() };
         let conflict = StopReason::Infeasible { conflicting: vec!["a".into(), "b".into()], everywhere: false };
         let all = [
-            (StopReason::Budget(Limit::Iterations), true, "feasible; stopped at the iteration limit", DONE),
-            (StopReason::Budget(Limit::Seconds), false, "not feasible; stopped at the time limit", MISSED),
+            (StopReason::Budget(Limit::Iterations), true, "feasible, not finished: stopped at the iteration limit", DONE),
+            (StopReason::Budget(Limit::Seconds), false, "not feasible, not finished: stopped at the time limit", MISSED),
             (StopReason::Finished, true, "feasible; the solver finished", DONE),
             (conflict, false, "infeasible; constraints 'a' and 'b' conflict near this point", MISSED),
             (failed, true, "failed at iteration 3: the objective is inf", MISSED),
@@ -109,9 +155,22 @@ mod tests {
             (StopReason::Interrupted, false, "not feasible; interrupted", INTERRUPTED),
         ];
         for (ended, feasible, words, code) in all {
-            assert_eq!(ended.headline(feasible), words);
+            assert_eq!(Completion::of("bundle", &ended).headline(&ended, feasible), words);
             assert_eq!(Status::of(&ended, feasible).exit_code(), code, "{words}");
         }
+    }
+
+    #[test]
+    fn a_solver_without_a_stopping_criterion_is_not_called_finished() {
+        let (iterations, seconds) = (StopReason::Budget(Limit::Iterations), StopReason::Budget(Limit::Seconds));
+        for solver in ["ssg", "dszog", "a solver of one's own"] {
+            let completion = Completion::of(solver, &iterations);
+            assert_eq!(completion, Completion::Planned);
+            assert_eq!(completion.headline(&iterations, true), "feasible; ran the planned iterations, no stopping criterion");
+            assert_eq!(completion.headline(&seconds, false), "not feasible; stopped at the time limit, no stopping criterion");
+        }
+        assert_eq!(Completion::of("lbfgs", &seconds), Completion::Unfinished);
+        assert_eq!(Completion::of("ssg", &StopReason::Interrupted), Completion::Aborted);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::output::{CROWD, align, few, json, print};
 use crate::report::of_solve::{self, SolvedRun};
 use crate::spec::Spec;
 use crate::trace::{check_writable, csv, write_whole};
+use crate::verdict::Completion;
 use crate::{Error, Result};
 
 /// Run one problem described in a TOML file.
@@ -127,6 +128,8 @@ struct Report {
     /// Whether the point is feasible and the run did not fail.
     success: bool,
     exit_code: u8,
+    /// Whether the run met the stopping criterion of its solver.
+    completion: Completion,
     /// Why the run ended, as a sentence.
     message: String,
     #[serde(flatten)]
@@ -138,7 +141,8 @@ impl Report {
         // They are among the notes of the outcome, which the command lists together.
         finished.problem_notes.clear();
         let (success, exit_code) = (finished.outcome.success(), finished.status.exit_code());
-        Report { success, exit_code, message: finished.message(), finished }
+        let (completion, message) = (finished.completion(), finished.message());
+        Report { success, exit_code, completion, message, finished }
     }
 
     /// Collects the result and the content of its page.

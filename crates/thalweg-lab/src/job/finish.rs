@@ -13,7 +13,7 @@ use crate::bilevel::BilevelValue;
 use crate::lenient;
 use crate::metrics::present_name;
 use crate::model::Reference;
-use crate::verdict::Status;
+use crate::verdict::{Completion, Status};
 
 /// Finished run, as it is printed, shown on pages and stored.
 #[derive(Debug, Clone, Serialize)]
@@ -154,9 +154,14 @@ impl Finished {
         self.outcome.ended.to_string()
     }
 
+    /// Returns whether the run met the stopping criterion of its solver.
+    pub fn completion(&self) -> Completion {
+        Completion::of(&self.outcome.solver, &self.outcome.ended)
+    }
+
     /// Describes the verdict in a sentence.
     pub fn sentence(&self) -> String {
-        self.outcome.ended.headline(self.outcome.point.feasible)
+        self.completion().headline(&self.outcome.ended, self.outcome.point.feasible)
     }
 
     /// Keeps the part that is stored as JSON. Coordinates, recorded iterates, notes and times have columns of their own;

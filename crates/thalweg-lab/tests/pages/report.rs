@@ -250,7 +250,10 @@ fn a_run_is_shown_with_the_numbers_of_its_outcome() {
     let (ran, page) = (ran.json(), page(&place));
 
     assert_eq!(page["title"], "logistic on rows.svm");
-    assert!(page["lead"].as_str().unwrap().contains("; stopped at the iteration limit. The objective is 0."), "{page}");
+    assert!(
+        page["lead"].as_str().unwrap().contains("; ran the planned iterations, no stopping criterion. The objective is 0."),
+        "{page}"
+    );
     let constraints = section(&page, "bounds").unwrap()["constraints"].as_array().unwrap();
     assert_eq!(constraints.len(), 2);
     for (j, row) in constraints.iter().enumerate() {

@@ -68,7 +68,7 @@ impl FromStr for Interface {
 
 macro_rules! register {
     ($($solver:ident: $name:literal, $kind:ident, $module:ident, needs: $needs:ident, constraints: $constraints:literal,
-       offered: [$($offered:ident),*], citation: $citation:literal;)*) => {
+       stops: $stops:literal, offered: [$($offered:ident),*], citation: $citation:literal;)*) => {
         /// Name of a solver.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum SolverName {
@@ -115,6 +115,13 @@ macro_rules! register {
             pub const fn takes_constraints(self) -> bool {
                 match self {
                     $(SolverName::$solver => $constraints,)*
+                }
+            }
+
+            /// Returns whether the solver has a stopping criterion. One without it takes steps until the budget of the run ends.
+            pub const fn has_stopping_criterion(self) -> bool {
+                match self {
+                    $(SolverName::$solver => $stops,)*
                 }
             }
 
@@ -180,26 +187,27 @@ macro_rules! register {
 }
 
 // One line for each solver: type and name, whether it is a first-order or a zeroth-order method, its module, its requirements,
-// whether it supports constraints, which interfaces offer it, and its source, which is also in references.bib.
+// whether it supports constraints, whether it has a stopping criterion, which interfaces offer it, and its source, which is also in
+// references.bib.
 #[rustfmt::skip]
 register! {
-    Ssg: "ssg", First, ssg, needs: Subgradients, constraints: true, offered: [Solve, Fit, Minimize, Plan, Ipp], citation: "Y. Huang, Q. Lin: Single-Loop Switching Subgradient Methods for Non-Smooth Weakly Convex Optimization with Non-Smooth Convex Constraints, 2023, arXiv 2301.13314";
-    Conex: "conex", First, conex, needs: Subgradients, constraints: true, offered: [Solve, Minimize, Plan, Ipp], citation: "D. Boob, Q. Deng, G. Lan: Stochastic First-Order Methods for Convex and Nonconvex Functional Constrained Optimization, Mathematical Programming, 2022";
-    Ipp: "ipp", First, ipp, needs: Subgradients, constraints: true, offered: [Solve, Minimize, Plan], citation: "D. Boob, Q. Deng, G. Lan, 2022, and R. Ma, Q. Lin, T. Yang, 2020: the inexact proximal point method for weakly convex constraints";
-    ThreesEcon: "threes-econ", First, threes_econ, needs: Subgradients, constraints: true, offered: [Solve, Minimize, Plan], citation: "W. Liu, Y. Xu: A Single-Loop SPIDER-Type Stochastic Subgradient Method for Expectation-Constrained Nonconvex Nonsmooth Optimization, 2025, arXiv 2501.19214";
-    Bundle: "bundle", First, bundle, needs: Subgradients, constraints: true, offered: [Solve, Fit, Minimize, Ipp], citation: "Thalweg's own proximal bundle method with proved bounds; docs/solve.md describes it";
-    Adaprox: "adaprox", First, adaprox, needs: Subgradients, constraints: true, offered: [Solve, Plan], citation: "Z. Guan, D. Sow, S. Lin, Y. Liang: AdaProx: A Novel Method for Bilevel Optimization under Pessimistic Framework, Conference on Parsimony and Learning, 2025";
-    Lbfgs: "lbfgs", First, lbfgs, needs: Subgradients, constraints: false, offered: [Solve, Fit], citation: "D. C. Liu, J. Nocedal: On the Limited Memory BFGS Method for Large Scale Optimization, Mathematical Programming, 1989";
-    StSpg: "st-spg", First, st_spg, needs: InfProjection, constraints: false, offered: [Solve, Fit, Plan], citation: "Y. Yan, Y. Xu, L. Zhang, X. Wang, T. Yang: Stochastic Optimization for Non-convex Inf-Projection Problems, ICML, 2020";
-    Mspg: "mspg", First, mspg, needs: InfProjection, constraints: false, offered: [Solve, Fit, Plan], citation: "Y. Yan, Y. Xu, L. Zhang, X. Wang, T. Yang: Stochastic Optimization for Non-convex Inf-Projection Problems, ICML, 2020";
-    Spg: "spg", First, spg, needs: Subgradients, constraints: false, offered: [Solve], citation: "Y. Yan, Y. Xu, L. Zhang, X. Wang, T. Yang: Stochastic Optimization for Non-convex Inf-Projection Problems, ICML, 2020: the proximal subgradient steps of a stage";
-    Bmd: "bmd", First, bmd, needs: SampleLosses, constraints: false, offered: [Solve, Plan], citation: "H. Namkoong, J. C. Duchi: Stochastic Gradient Methods for Distributionally Robust Optimization with f-Divergences, NeurIPS, 2016";
-    Pgsmd: "pgsmd", First, pgsmd, needs: SampleLosses, constraints: false, offered: [Solve], citation: "H. Rafique, M. Liu, Q. Lin, T. Yang: Weakly-Convex-Concave Min-Max Optimization: Provable Algorithms and Applications in Machine Learning, Optimization Methods and Software, 2022";
-    Dszog: "dszog", Zeroth, dszog, needs: Values, constraints: true, offered: [Solve, Minimize, BlackBox, Plan], citation: "W. Shi, H. Gao, B. Gu: Gradient-Free Method for Heavily Constrained Nonconvex Optimization, ICML, 2022";
-    Zopsgd: "zopsgd", Zeroth, zopsgd, needs: Values, constraints: true, offered: [Solve, BlackBox], citation: "S. Liu, X. Li, P.-Y. Chen, J. Haupt, L. Amini: Zeroth-Order Stochastic Projected Gradient Descent for Nonconvex Optimization, GlobalSIP, 2018";
-    Zoscgd: "zoscgd", Zeroth, zoscgd, needs: Values, constraints: true, offered: [Solve, BlackBox], citation: "K. Balasubramanian, S. Ghadimi: Zeroth-Order (Non)-Convex Stochastic Optimization via Conditional Gradients, NeurIPS, 2018";
-    Acczomda: "acczomda", Zeroth, acczomda, needs: Values, constraints: true, offered: [Solve, BlackBox], citation: "F. Huang, S. Gao, J. Pei, H. Huang: Accelerated Zeroth-Order and First-Order Momentum Methods from Mini to Minimax Optimization, 2020, arXiv 2008.08170";
-    Accszofw: "accszofw", Zeroth, accszofw, needs: Values, constraints: true, offered: [Solve, BlackBox], citation: "F. Huang, L. Tao, S. Chen: Accelerated Stochastic Gradient-Free and Projection-Free Methods, ICML, 2020";
+    Ssg: "ssg", First, ssg, needs: Subgradients, constraints: true, stops: false, offered: [Solve, Fit, Minimize, Plan, Ipp], citation: "Y. Huang, Q. Lin: Single-Loop Switching Subgradient Methods for Non-Smooth Weakly Convex Optimization with Non-Smooth Convex Constraints, 2023, arXiv 2301.13314";
+    Conex: "conex", First, conex, needs: Subgradients, constraints: true, stops: false, offered: [Solve, Minimize, Plan, Ipp], citation: "D. Boob, Q. Deng, G. Lan: Stochastic First-Order Methods for Convex and Nonconvex Functional Constrained Optimization, Mathematical Programming, 2022";
+    Ipp: "ipp", First, ipp, needs: Subgradients, constraints: true, stops: false, offered: [Solve, Minimize, Plan], citation: "D. Boob, Q. Deng, G. Lan, 2022, and R. Ma, Q. Lin, T. Yang, 2020: the inexact proximal point method for weakly convex constraints";
+    ThreesEcon: "threes-econ", First, threes_econ, needs: Subgradients, constraints: true, stops: false, offered: [Solve, Minimize, Plan], citation: "W. Liu, Y. Xu: A Single-Loop SPIDER-Type Stochastic Subgradient Method for Expectation-Constrained Nonconvex Nonsmooth Optimization, 2025, arXiv 2501.19214";
+    Bundle: "bundle", First, bundle, needs: Subgradients, constraints: true, stops: true, offered: [Solve, Fit, Minimize, Ipp], citation: "Thalweg's own proximal bundle method with proved bounds; docs/solve.md describes it";
+    Adaprox: "adaprox", First, adaprox, needs: Subgradients, constraints: true, stops: true, offered: [Solve, Plan], citation: "Z. Guan, D. Sow, S. Lin, Y. Liang: AdaProx: A Novel Method for Bilevel Optimization under Pessimistic Framework, Conference on Parsimony and Learning, 2025";
+    Lbfgs: "lbfgs", First, lbfgs, needs: Subgradients, constraints: false, stops: true, offered: [Solve, Fit], citation: "D. C. Liu, J. Nocedal: On the Limited Memory BFGS Method for Large Scale Optimization, Mathematical Programming, 1989";
+    StSpg: "st-spg", First, st_spg, needs: InfProjection, constraints: false, stops: false, offered: [Solve, Fit, Plan], citation: "Y. Yan, Y. Xu, L. Zhang, X. Wang, T. Yang: Stochastic Optimization for Non-convex Inf-Projection Problems, ICML, 2020";
+    Mspg: "mspg", First, mspg, needs: InfProjection, constraints: false, stops: false, offered: [Solve, Fit, Plan], citation: "Y. Yan, Y. Xu, L. Zhang, X. Wang, T. Yang: Stochastic Optimization for Non-convex Inf-Projection Problems, ICML, 2020";
+    Spg: "spg", First, spg, needs: Subgradients, constraints: false, stops: false, offered: [Solve], citation: "Y. Yan, Y. Xu, L. Zhang, X. Wang, T. Yang: Stochastic Optimization for Non-convex Inf-Projection Problems, ICML, 2020: the proximal subgradient steps of a stage";
+    Bmd: "bmd", First, bmd, needs: SampleLosses, constraints: false, stops: false, offered: [Solve, Plan], citation: "H. Namkoong, J. C. Duchi: Stochastic Gradient Methods for Distributionally Robust Optimization with f-Divergences, NeurIPS, 2016";
+    Pgsmd: "pgsmd", First, pgsmd, needs: SampleLosses, constraints: false, stops: false, offered: [Solve], citation: "H. Rafique, M. Liu, Q. Lin, T. Yang: Weakly-Convex-Concave Min-Max Optimization: Provable Algorithms and Applications in Machine Learning, Optimization Methods and Software, 2022";
+    Dszog: "dszog", Zeroth, dszog, needs: Values, constraints: true, stops: false, offered: [Solve, Minimize, BlackBox, Plan], citation: "W. Shi, H. Gao, B. Gu: Gradient-Free Method for Heavily Constrained Nonconvex Optimization, ICML, 2022";
+    Zopsgd: "zopsgd", Zeroth, zopsgd, needs: Values, constraints: true, stops: false, offered: [Solve, BlackBox], citation: "S. Liu, X. Li, P.-Y. Chen, J. Haupt, L. Amini: Zeroth-Order Stochastic Projected Gradient Descent for Nonconvex Optimization, GlobalSIP, 2018";
+    Zoscgd: "zoscgd", Zeroth, zoscgd, needs: Values, constraints: true, stops: false, offered: [Solve, BlackBox], citation: "K. Balasubramanian, S. Ghadimi: Zeroth-Order (Non)-Convex Stochastic Optimization via Conditional Gradients, NeurIPS, 2018";
+    Acczomda: "acczomda", Zeroth, acczomda, needs: Values, constraints: true, stops: false, offered: [Solve, BlackBox], citation: "F. Huang, S. Gao, J. Pei, H. Huang: Accelerated Zeroth-Order and First-Order Momentum Methods from Mini to Minimax Optimization, 2020, arXiv 2008.08170";
+    Accszofw: "accszofw", Zeroth, accszofw, needs: Values, constraints: true, stops: false, offered: [Solve, BlackBox], citation: "F. Huang, L. Tao, S. Chen: Accelerated Stochastic Gradient-Free and Projection-Free Methods, ICML, 2020";
 }
 
 /// Returns the names of the solvers that an interface offers.
@@ -284,6 +292,12 @@ mod tests {
         let settings = ssg::Settings::default();
         assert_eq!(Config::Ssg(settings.clone()).describe().unwrap(), format!("{settings:?}"));
         assert!(NAMES.iter().all(|name| Config::from_name(name).unwrap().describe().unwrap().starts_with("Settings {")));
+    }
+
+    #[test]
+    fn solvers_that_finish_have_a_stopping_criterion() {
+        let stopping: Vec<_> = SolverName::ALL.iter().filter(|name| name.has_stopping_criterion()).map(|n| n.as_str()).collect();
+        assert_eq!(stopping, ["bundle", "adaprox", "lbfgs"]);
     }
 
     #[test]
