@@ -26,8 +26,8 @@ pub fn bounds_words(c: &Certificate) -> String {
         match (c.upper.is_finite(), c.estimated(), claimed) {
             (false, ..) => "",
             (true, true, _) => "by estimated constants, not proved, ",
-            (true, false, false) => "proved, ",
-            (true, false, true) => "proved if the claimed constants hold, ",
+            (true, false, false) => "proved if the gradients are right, ",
+            (true, false, true) => "proved if the gradients are right and the claimed constants hold, ",
         },
         c.evaluations,
         constants(c.rho_f.value, &rho_g, c.mu, c.mu_g)
@@ -42,11 +42,20 @@ pub fn bounds_words(c: &Certificate) -> String {
     text
 }
 
-/// Describes what a solver proved about its own point.
+/// Returns what a bound of a solver rests on.
+pub fn basis(estimated: bool) -> &'static str {
+    if estimated { "by estimated constants, not proved" } else { "proved if the gradients are right and the constants hold" }
+}
+
+/// Describes the bound of a solver on its own point.
 pub fn stationary_words(s: &Stationary) -> String {
     let relaxed = if s.relaxed > 0.0 { format!(", constraints relaxed by {:.2e}", s.relaxed) } else { String::new() };
-    let how = if s.estimated { "by estimated constants, not proved" } else { "proved by the solver" };
-    format!("{how}: the proximal point is within {:.2e} ({}{relaxed})\n", s.upper, constants(s.rho_f, &s.rho_g, s.mu, 0.0))
+    format!(
+        "{}: the proximal point is within {:.2e} ({}{relaxed})\n",
+        basis(s.estimated),
+        s.upper,
+        constants(s.rho_f, &s.rho_g, s.mu, 0.0)
+    )
 }
 
 /// Describes the distance that a switching subgradient run found.
@@ -133,7 +142,7 @@ mod tests {
         let words = bounds_words(&certify(&problem, &[0.25], &Bounds::default()).unwrap());
         assert!(words.contains(" away (by estimated constants, not proved, "), "{words}");
         let proved = Stationary { upper: 1e-5, mu: 1.0, rho_f: 0.0, rho_g: vec![], relaxed: 0.0, estimated: false };
-        assert!(stationary_words(&proved).starts_with("proved by the solver: "));
+        assert!(stationary_words(&proved).starts_with("proved if the gradients are right and the constants hold: "));
         let words = stationary_words(&Stationary { estimated: true, ..proved });
         assert!(words.starts_with("by estimated constants, not proved: the proximal point is within 1.00e-5"), "{words}");
     }
@@ -177,9 +186,9 @@ mod tests {
         let how = Bounds { mu: Some(2.0), ..Bounds::default() };
         let words = bounds_words(&certify(&problem, &[0.25], &how).unwrap());
         assert!(words.starts_with("near-stationarity: the proximal point is between 2."), "{words}");
-        assert!(words.contains(" away (proved if the claimed constants hold, "), "{words}");
+        assert!(words.contains(" away (proved if the gradients are right and the claimed constants hold, "), "{words}");
         assert!(words.ends_with(" evaluations, constants rho_f = 2, rho_g = 0, mu = 2)\n"), "{words}");
         let words = bounds_words(&certify(&problem, &[0.25], &Bounds { evaluations: 1, width: 0.0, ..how }).unwrap());
-        assert!(words.contains("(proved if the claimed constants hold, 1 evaluations") && words.contains("ran out"), "{words}");
+        assert!(words.contains("and the claimed constants hold, 1 evaluations") && words.contains("ran out"), "{words}");
     }
 }

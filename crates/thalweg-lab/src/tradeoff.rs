@@ -140,7 +140,7 @@ pub struct Row {
     pub held_out_measured: Option<f64>,
     /// Share of held-out rows with a correct prediction.
     pub held_out_accuracy: Option<f64>,
-    /// Proved upper bound on the distance to the proximal point.
+    /// Upper bound on the distance to the proximal point, proved if the gradients are right and the constants hold.
     pub proved: Option<f64>,
     /// Iterations of all runs for this bound.
     pub iterations: u64,
@@ -275,7 +275,7 @@ impl Sweeps for FitRuns<'_> {
         row.ended = fitted.ended.to_string();
         let mut notes = vec![];
         if fitted.feasible && !interrupted {
-            row.proved = fitted.stationary.as_ref().map(|proved| proved.upper).or_else(|| {
+            row.proved = fitted.stationary.as_ref().filter(|found| !found.estimated).map(|proved| proved.upper).or_else(|| {
                 // The trained problem is the one with surrogates and surrogate bounds, so the point can be stationary only for
                 // that.
                 let problem = &mut *self.problem;
@@ -365,7 +365,7 @@ impl Sweeps for SolveRuns {
         row.ended = outcome.ended.to_string();
         let mut notes = vec![];
         if row.feasible && !interrupted {
-            let own = stationary.map(|proved| proved.upper);
+            let own = stationary.filter(|found| !found.estimated).map(|proved| proved.upper);
             row.proved = own.or_else(|| {
                 distance(self.job.instance.problem.oracle(), &point.x, self.job.setup.options.feasibility, &mut notes)
             });

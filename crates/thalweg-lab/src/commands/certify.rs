@@ -196,7 +196,8 @@ fn stationarity(f: &Findings) -> String {
 
 fn held_out(held: &HeldOut, trained: &[MeasuredConstraint]) -> String {
     let percent = 100.0 * held.confidence;
-    let mut text = format!("on {} held-out rows, with intervals for new rows at {percent}% confidence per line:\n", held.rows);
+    let mut text =
+        format!("on {} held-out rows, with {percent}% confidence intervals per line for new rows drawn like these:\n", held.rows);
     let number = |v: f64| format!("{v:.6}");
     let mut rows = vec![["", "bound", "value", "at least", "at most", ""].map(String::from)];
     // The bound and the verdict are in the row of the value that must satisfy it; a surrogate with a surrogate bound has none.

@@ -11,7 +11,7 @@ use thalweg::run::Budget;
 use thalweg::solvers::{Interface, SolverName};
 
 use super::CommandResult;
-use crate::certificate::slope_words;
+use crate::certificate::{basis, slope_words};
 use crate::console::{Bar, stop_on_signal};
 use crate::fit::{Directory, Request, TrainedModel};
 use crate::model::Quality;
@@ -258,7 +258,8 @@ pub fn words(trained: &TrainedModel) -> String {
     text += &m.slope.map_or(String::new(), slope_words);
     if let Some(proved) = &m.stationary {
         text += &format!(
-            "proved: stationary for the surrogate problem to within {:.1e} (proximal coefficient {:.3})\n",
+            "{}: stationary for the surrogate problem to within {:.1e} (proximal coefficient {:.3})\n",
+            basis(proved.estimated),
             proved.upper,
             proved.rho_f + proved.mu
         );

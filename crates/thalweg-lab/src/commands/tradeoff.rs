@@ -246,6 +246,9 @@ fn words(named: &SweepLabels, swept: &FinishedSweep, asked: usize, args: &Args) 
     named.others.iter().for_each(|other| text += &format!(", {other}"));
     text += "\n\n";
     text += &table(&swept.rows);
+    if swept.rows.iter().any(|row| row.proved.is_some()) {
+        text += "proved: largest distance to the proximal point, if the gradients are right and the constants hold\n";
+    }
     text.push('\n');
     for note in &swept.notes {
         text += &format!("note: {note}\n");

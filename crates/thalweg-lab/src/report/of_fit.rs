@@ -287,7 +287,9 @@ fn facts(trained: &TrainedModel) -> Facts {
         ],
         t.references
             .iter()
-            .map(|r| format!("best({}) = {}, at least {}", r.expression, short(r.value), short(r.lower)))
+            .map(|r| {
+                format!("best({}) = {}, at least {} if the gradients are right", r.expression, short(r.value), short(r.lower))
+            })
             .collect(),
     );
     part(

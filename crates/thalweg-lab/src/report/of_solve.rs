@@ -10,7 +10,9 @@ use thalweg::solvers::PointOrigin;
 use super::curves::{Limit, traces};
 use super::of_fit::{capital, made_by, problem_words};
 use super::{BoundRow, Bounds, Experiment, FactPart, Facts, Page, Panel, Run, Section};
-use crate::certificate::{bounds_words, penalised_words, slope_words, stationary_words, switching_words, zeroth_order_words};
+use crate::certificate::{
+    basis, bounds_words, penalised_words, slope_words, stationary_words, switching_words, zeroth_order_words,
+};
 use crate::encode::thousands;
 use crate::job::Finished;
 use crate::output::{CROWD, few, short};
@@ -92,9 +94,9 @@ fn lead(solved: &SolvedRun) -> String {
         }
     };
     if let Some(c) = solved.bounds().filter(|c| c.upper.is_finite()) {
-        text += &format!(" A near-stationary point is at most {:.2e} away.", c.upper);
+        text += &format!(" A near-stationary point is at most {:.2e} away ({}).", c.upper, basis(c.estimated()));
     } else if let Some(s) = &o.stationary {
-        text += &format!(" A near-stationary point is at most {:.2e} away.", s.upper);
+        text += &format!(" A near-stationary point is at most {:.2e} away ({}).", s.upper, basis(s.estimated));
     }
     text
 }
@@ -180,7 +182,7 @@ fn facts(solved: &SolvedRun) -> Facts {
     ];
     for r in &solved.finished.references {
         let value = format!(
-            "{}, at least {}; least norm {}, {} evaluations",
+            "{}, at least {} if the gradients are right; least norm {}, {} evaluations",
             short(r.value),
             short(r.lower),
             short(r.norm),

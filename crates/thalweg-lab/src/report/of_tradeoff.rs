@@ -127,7 +127,7 @@ fn facts(row: &Row, minimize: &str) -> Vec<(String, String)> {
         ("accuracy", row.accuracy.map(percent)),
         ("accuracy on held-out rows", row.held_out_accuracy.map(percent)),
         ("objective on held-out rows", row.held_out_objective.map(short)),
-        ("proved to be near-stationary within", row.proved.map(|p| format!("{p:.1e}"))),
+        ("near-stationary within, if the gradients are right and the constants hold", row.proved.map(|p| format!("{p:.1e}"))),
     ];
     let mut facts = vec![("bound".to_string(), short(row.bound))];
     facts.extend(row.objective.map(|v| (minimize.to_string(), short(v))));

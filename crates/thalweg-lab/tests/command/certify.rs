@@ -102,7 +102,10 @@ fn held_out_rows_get_intervals() {
     let surer = certify(&place, &["--holdout", "--confidence", "0.999", "--json"]).ended(0).json();
     assert!(end(&surer["held_out"]["constraints"][0], "high") > end(gap, "high"));
     let words = certify(&place, &["--holdout"]).ended(0).out;
-    assert!(words.contains("\non 9766 held-out rows, with intervals for new rows at 95% confidence per line:\n"), "{words}");
+    assert!(
+        words.contains("\non 9766 held-out rows, with 95% confidence intervals per line for new rows drawn like these:\n"),
+        "{words}"
+    );
     assert!(words.contains("at most") && words.contains(&format!("{:.6}", end(&gap["measured"], "high"))), "{words}");
     // The measured rate has to satisfy the bound; the surrogate, whose bound was moved, gets no verdict.
     let below = words.split_once("at most").unwrap().1;
