@@ -20,7 +20,7 @@ use toml::Value;
 
 use crate::answers::{CachedValues, Callable, Slope, domain as domain_of, number, rows_of, vector, wrong};
 use crate::error::{of_lab, of_library};
-use crate::minimize::options;
+use crate::minimize::{RunReply, options, stop_reason};
 use crate::values::{python, settings, table};
 use crate::watch::{Interrupt, RaisedError, Watcher, alone};
 
@@ -415,8 +415,8 @@ impl Bilevel for Functions {
     }
 }
 
-/// Result, description of why the run ended, and the Python exception, if any.
-type RunReply<'py> = (Option<Bound<'py, PyAny>>, String, Option<PyErr>);
+/// Values, the reason if there are none, and the Python exception, if any.
+type ExtremesReply<'py> = (Option<Bound<'py, PyAny>>, String, Option<PyErr>);
 
 #[pymethods]
 impl BilevelCallables {
@@ -487,8 +487,11 @@ impl BilevelCallables {
         let problem: Arc<dyn Bilevel> = self.0.clone();
         let found = alone(|| Ok(bilevel::solve(&problem, &x, &how, &options, &mut watcher)))?;
         match (found, self.0.raised.take()) {
-            (Ok(found), raised) => Ok((Some(python(py, &found)?), found.outcome.ended.to_string(), raised)),
-            (Err(_), Some(raised)) => Ok((None, String::new(), Some(raised))),
+            (Ok(found), raised) => {
+                let ended = stop_reason(py, &found.outcome.solver, &found.outcome.ended)?;
+                Ok((Some(python(py, &found)?), Some(ended), raised))
+            }
+            (Err(_), Some(raised)) => Ok((None, None, Some(raised))),
             (Err(error), None) => Err(of_library(error)),
         }
     }
@@ -499,7 +502,7 @@ impl BilevelCallables {
         py: Python<'py>,
         x: PyReadonlyArray1<'py, f64>,
         form: &Bound<'py, PyDict>,
-    ) -> PyResult<RunReply<'py>> {
+    ) -> PyResult<ExtremesReply<'py>> {
         let x: Vec<f64> = x.as_array().iter().copied().collect();
         let slack = FormSpec::read(Some(&Value::Table(table(form)?))).map_err(of_lab)?.slack();
         let problem: &dyn Bilevel = &*self.0;

@@ -176,16 +176,6 @@ impl Function {
 }
 
 impl Callables {
-    /// Returns the name of the first function without subgradients; `None` if every function has them.
-    pub fn without_slope(&self) -> Option<&str> {
-        let behind = self.functions.iter().filter_map(|(function, _)| match function {
-            Function::Call(callable) => Some(callable),
-            Function::Linear(_) => None,
-        });
-        let mut all = std::iter::once(&self.objective).chain(behind);
-        all.find(|callable| matches!(callable.slope, Slope::None)).map(|callable| callable.name.as_str())
-    }
-
     fn memory(&self) -> Memory {
         Memory {
             objective: Visit::default(),

@@ -21,6 +21,7 @@ use thalweg_lab::tradeoff::{self, FitRuns};
 
 use crate::arrays::matrix;
 use crate::error::{broken, of_lab, of_library};
+use crate::minimize::{Stopped, stop_reason};
 use crate::values::{python, settings, table};
 use crate::watch::{Interrupt, RaisedError, Watcher, alone};
 
@@ -126,7 +127,7 @@ impl Learning {
         })
     }
 
-    /// Trains from `start`, or from zero. Returns the result, a description of why it ended, and the Python exception, if any.
+    /// Trains from `start`, or from zero. Returns the result, its stop reason, and the Python exception, if any.
     #[pyo3(signature = (solver, settings_of_solver, training, interrupt, start=None, on_record=None, on_progress=None))]
     fn fit<'py>(
         &self,
@@ -138,7 +139,7 @@ impl Learning {
         start: Option<PyReadonlyArray1<'py, f64>>,
         on_record: Option<Py<PyAny>>,
         on_progress: Option<Py<PyAny>>,
-    ) -> PyResult<(Bound<'py, PyAny>, String, Option<PyErr>)> {
+    ) -> PyResult<(Bound<'py, PyAny>, Stopped<'py>, Option<PyErr>)> {
         let mut options = settings::<Training>(training)?.options(solver, settings_of_solver)?;
         options.interrupt = Some(Arc::clone(&interrupt.get().flag));
         let start: Option<Vec<f64>> = start.map(|x| x.as_array().iter().copied().collect());
@@ -154,7 +155,7 @@ impl Learning {
         told.get_item("point")?.set_item("x", x)?;
         let evidence = fitted.choice.as_ref().map(|choice| &choice.evidence);
         told.set_item("reasons", evidence.map_or_else(Vec::new, |evidence| vec![evidence.problem(), evidence.decision()]))?;
-        Ok((told, fitted.ended.to_string(), raised.take()))
+        Ok((told, stop_reason(py, &fitted.solver, &fitted.ended)?, raised.take()))
     }
 
     /// Runs once for each value of a bound, from loosest to tightest, each from the point of the one before. Returns the rows

@@ -4,15 +4,14 @@
 use std::sync::Arc;
 
 use numpy::PyReadonlyArray1;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::Deserialize;
 use thalweg::auto::{self, Choice};
 use thalweg::certify as certificates;
-use thalweg::run::{self, Budget, Options, Outcome, Record, StoppingRule};
-use thalweg::solvers::{Needs, SolverName};
+use thalweg::run::{self, Budget, Options, Outcome, Record, StopReason, StoppingRule};
 use thalweg_lab::spec::solver as spec;
+use thalweg_lab::verdict::Completion;
 
 use crate::callables::Callables;
 use crate::error::{of_lab, of_library};
@@ -57,14 +56,25 @@ pub fn options(conduct: &Bound<'_, PyDict>, interrupt: &Interrupt) -> PyResult<O
     })
 }
 
-/// Outcome, description of why the run ended, and the Python exception, if any. After an exception there may be no outcome.
-pub type RunReply<'py> = (Option<Bound<'py, PyAny>>, String, Option<PyErr>);
+/// Description of why a run ended, and whether it met the stopping criterion of its solver.
+pub type StopReply<'py> = (String, Bound<'py, PyAny>);
+
+/// Returns how a run of the named solver ended.
+pub fn stop_reason<'py>(py: Python<'py>, solver: &str, ended: &StopReason) -> PyResult<StopReply<'py>> {
+    let completion = Completion::of(solver, ended);
+    Ok((completion.reason(ended), python(py, &completion)?))
+}
+
+/// Outcome, stop reason and the Python exception, if any. After an exception there may be no outcome and no stop reason.
+pub type RunReply<'py> = (Option<Bound<'py, PyAny>>, Option<StopReply<'py>>, Option<PyErr>);
 
 /// Converts the result of a run.
 pub fn hand_back<'py>(py: Python<'py>, outcome: thalweg::Result<Outcome>, raised: &RaisedError) -> PyResult<RunReply<'py>> {
     match (outcome, raised.take()) {
-        (Ok(outcome), raised) => Ok((Some(python(py, &outcome)?), outcome.ended.to_string(), raised)),
-        (Err(_), Some(raised)) => Ok((None, String::new(), Some(raised))),
+        (Ok(outcome), raised) => {
+            Ok((Some(python(py, &outcome)?), Some(stop_reason(py, &outcome.solver, &outcome.ended)?), raised))
+        }
+        (Err(_), Some(raised)) => Ok((None, None, Some(raised))),
         (Err(error), None) => Err(of_library(error)),
     }
 }
@@ -72,8 +82,8 @@ pub fn hand_back<'py>(py: Python<'py>, outcome: thalweg::Result<Outcome>, raised
 /// Reasons for the choice of a solver, its name, and its settings that differ from the defaults.
 type ChoiceReply<'py> = (Vec<String>, &'static str, Bound<'py, PyAny>);
 
-/// Outcome, description of why the run ended, the choice of the solver if none was named, and the Python exception, if any.
-type ChosenRunReply<'py> = (Option<Bound<'py, PyAny>>, String, Option<ChoiceReply<'py>>, Option<PyErr>);
+/// Outcome, stop reason, the choice of the solver if none was named, and the Python exception, if any.
+type ChosenRunReply<'py> = (Option<Bound<'py, PyAny>>, Option<StopReply<'py>>, Option<ChoiceReply<'py>>, Option<PyErr>);
 
 fn chosen<'py>(py: Python<'py>, choice: &Choice) -> PyResult<ChoiceReply<'py>> {
     let (name, evidence) = (choice.config.name(), &choice.evidence);
@@ -96,15 +106,6 @@ pub fn minimize<'py>(
 ) -> PyResult<ChosenRunReply<'py>> {
     let problem = problem.get();
     let named = spec::config(table(solver)?).map_err(of_lab)?;
-    let by_values = named.as_ref().is_some_and(|config| config.name().needs() == Needs::Values);
-    if let Some(name) = problem.without_slope().filter(|_| !by_values) {
-        let what = format!(
-            "{name} has no jac, and this method needs subgradients: give jac, jac=\"2-point\" for differences, or \
-             method=\"{}\", which uses values alone",
-            SolverName::Dszog
-        );
-        return Err(PyValueError::new_err(what));
-    }
     let start: Vec<f64> = start.as_array().iter().copied().collect();
     // The caller's arrays have an entry for each constraint.
     let mut options = Options { listed: usize::MAX, ..options(conduct, interrupt.get())? };

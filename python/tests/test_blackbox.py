@@ -63,7 +63,9 @@ def test_a_disc_of_a_hundred_thousand_half_planes():
 
     result = solve(MANY, fun=fun, constraints=disc, vectorized=True, options={"maxiter": 4000, **TUNED})
     assert isinstance(result, OptimizeResult) and isinstance(result, BlackBoxResult)
-    assert result.success and result.status == 1 and result.message == "feasible; stopped at the iteration limit"
+    assert (
+        result.success and result.status == 1 and result.message == "feasible; ran the planned iterations, no stopping criterion"
+    )
     # The nearest point of the disc to (2, 0) is (1, 0), at the distance 1.
     np.testing.assert_allclose(result.x, [1.0, 0.0], atol=0.03)
     assert result.fun == pytest.approx(1.0, abs=0.06)
@@ -491,7 +493,7 @@ ROWS = LinearConstraint([[1.0, 1.0]], -np.inf, 1.0)
         ),
         (
             {"constraints": LinearConstraint([[1.0, 0.0]], 2.0, 1.0), "n_constraints": None},
-            "row 1 of the linear constraints must be two bounds, the lower one first, got 2 to 1",
+            "lb of row 1 of the LinearConstraint must be at most ub, got lb = 2 and ub = 1",
         ),
         (
             {"constraints": LinearConstraint([[0.0, 0.0]], 1.0, 2.0), "n_constraints": None},
@@ -499,11 +501,11 @@ ROWS = LinearConstraint([[1.0, 1.0]], -np.inf, 1.0)
         ),
         (
             {"constraints": LinearConstraint([[1.0, 0.0]], np.inf, np.inf), "n_constraints": None},
-            "row 1 of the linear constraints must be two bounds, the lower one first, got inf to inf",
+            "lb of row 1 of the LinearConstraint must be a finite number or -inf, got inf",
         ),
         (
             {"constraints": LinearConstraint([[1.0, 0.0]], np.nan, 1.0), "n_constraints": None},
-            "lb of the LinearConstraint must not be NaN",
+            "lb of row 1 of the LinearConstraint must be a finite number or -inf, got nan",
         ),
         (
             {"method": "zopsgd"},
@@ -548,7 +550,7 @@ def test_results_pickle_and_render(capsys):
     result = solve(500, names=lambda j: f"<b>{j}</b>", verbose=1)
     assert np.array_equal(pickle.loads(pickle.dumps(result)).x, result.x)
     page = result._repr_html_()
-    assert "stopped at the iteration limit" in page and "&lt;b&gt;" in page and "<b>" not in page and "ncev" in page
+    assert "ran the planned iterations" in page and "&lt;b&gt;" in page and "<b>" not in page and "ncev" in page
     axes = result.plot()
     assert [a.get_ylabel() for a in axes] == ["objective", "largest constraint (satisfied if at most 0)"]
     assert np.array_equal(axes[1].lines[-1].get_ydata(), result.history.maxcv)

@@ -307,7 +307,6 @@ def test_nan_stops_the_run_at_the_last_finite_point():
 @pytest.mark.parametrize(
     "given, sentence",
     [
-        ({"jac": None}, "fun has no jac"),
         ({"jac": lambda x: [1.0]}, "jac returned 1 numbers; expected 2"),
         ({"jac": lambda x: "no"}, "jac returned a str; expected an array of numbers"),
         ({"fun": lambda x: "no"}, "fun returned a str; expected a number"),
@@ -333,14 +332,17 @@ def test_nan_stops_the_run_at_the_last_finite_point():
             {"constraints": [{"type": "ineq"}]},
             r"constraint 1 must have type, a function fun, and optionally jac, args, name, got \['type'\]",
         ),
-        ({"constraints": NonlinearConstraint(lambda x: x @ x, -np.inf, 1.0)}, 'constraint 1 has no jac, .* method="dszog"'),
         (
             {"constraints": NonlinearConstraint(lambda x: x @ x, 2.0, 1.0, jac=lambda x: 2 * x)},
-            "lb of constraint 1 must be at most ub, got lb = 2 and ub = 1",
+            "lb of row 1 of constraint 1 must be at most ub, got lb = 2 and ub = 1",
         ),
         (
             {"constraints": NonlinearConstraint(lambda x: x @ x, -np.inf, np.nan, jac=lambda x: 2 * x)},
-            "ub of constraint 1 must not be NaN",
+            "ub of row 1 of constraint 1 must be a finite number or inf, got nan",
+        ),
+        (
+            {"constraints": {"type": "ineq", "fun": lambda x: x @ x, "jac": "4-point"}},
+            "jac of constraint 1 must be a function or one of 2-point, 3-point, cs for finite differences, got '4-point'",
         ),
         (
             {"constraints": NonlinearConstraint(lambda x: x @ x, [0, 0, 0], 1.0, jac=lambda x: 2 * x)},
@@ -359,7 +361,7 @@ def test_nan_stops_the_run_at_the_last_finite_point():
             r"the matrix of constraint 1 must have 2 columns, one for each variable, got shape \(1, 3\)",
         ),
         ({"bounds": [(0, 1)]}, r"bounds must have 2 pairs \(low, high\), one for each variable, got 1 entries"),
-        ({"bounds": [(1, 0), (0, 1)]}, "the bounds of variable 1 must be ordered, got 1 and 0"),
+        ({"bounds": [(1, 0), (0, 1)]}, "lb of variable 1 of bounds must be at most ub, got lb = 1 and ub = 0"),
         ({"bounds": thalweg.Ball(-1.0)}, "radius"),
         ({"bounds": thalweg.Ball(1.0, [0.0])}, "the center of the ball must have 2 entries, one for each variable, got 1"),
         ({"method": "newton"}, "solver 'newton' is not known"),
@@ -376,7 +378,7 @@ def test_nan_stops_the_run_at_the_last_finite_point():
         ({"rho": -1.0}, r"rho must be a non-negative number, a pair \(objective, constraints\) or 'estimate', got -1\.0"),
         ({"rho": "often"}, r"rho must be a non-negative number, a pair \(objective, constraints\) or 'estimate', got 'often'"),
         ({"feasibility": -1.0}, "feasibility must be a finite number of at least 0, got -1"),
-        ({"eq_tol": 0.0}, r"eq_tol must be positive, got 0\.0"),
+        ({"eq_tol": 0.0}, r"eq_tol must be positive and finite, got 0\.0"),
         ({"n_samples": 0}, "n_samples must be a positive integer, got 0"),
         ({"n_samples": 2.5}, r"n_samples must be a positive integer, got 2\.5"),
     ],
@@ -478,11 +480,172 @@ def test_a_function_may_minimise():
     assert result.x[0] == pytest.approx(1.0, abs=1e-4)
 
 
-def test_finite_differences_on_request_only():
+NOTHING = "a finite number or -inf, got inf"
+EVERYTHING = "a finite number or inf, got -inf"
+
+
+@pytest.mark.parametrize(
+    "low, high, sentence",
+    [
+        ([0.0, np.inf], [1.0, np.inf], f"lb of row 2 of constraint 2 must be {NOTHING}"),
+        (-np.inf, [1.0, -np.inf], f"ub of row 2 of constraint 2 must be {EVERYTHING}"),
+        (-np.inf, -np.inf, f"ub of row 1 of constraint 2 must be {EVERYTHING}"),
+        (np.inf, np.inf, f"lb of row 1 of constraint 2 must be {NOTHING}"),
+        ([0.0, np.nan], 1.0, "lb of row 2 of constraint 2 must be a finite number or -inf, got nan"),
+        ([0.0, 2.0], 1.0, "lb of row 2 of constraint 2 must be at most ub, got lb = 2 and ub = 1"),
+    ],
+)
+@pytest.mark.parametrize("certified", [False, True])
+def test_impossible_sides_are_rejected(low, high, sentence, certified):
+    both = NonlinearConstraint(lambda x: x, low, high, jac=lambda x: np.eye(2)), LinearConstraint(np.eye(2), low, high)
+    for constraint in both:
+        with pytest.raises(ValueError) as caught:
+            if certified:
+                thalweg.certify(distance, [0.0, 0.0], jac=distance_slope, constraints=[DISC, constraint], rho=0.0)
+            else:
+                solve(constraints=[DISC, constraint])
+        assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    "low, high, sentence",
+    [
+        ([0.0, np.inf], [1.0, np.inf], f"lb of variable 2 of bounds must be {NOTHING}"),
+        ([0.0, -np.inf], [1.0, -np.inf], f"ub of variable 2 of bounds must be {EVERYTHING}"),
+        ([np.nan, 0.0], [1.0, 1.0], "lb of variable 1 of bounds must be a finite number or -inf, got nan"),
+        ([0.0, 3.0], [1.0, 2.0], "lb of variable 2 of bounds must be at most ub, got lb = 3 and ub = 2"),
+    ],
+)
+def test_impossible_bounds_are_rejected(low, high, sentence):
+    for bounds in (Bounds(low, high), list(zip(low, high))):
+        for call in (solve, lambda **given: thalweg.blackbox.minimize(distance, [0.0, 0.0], **given)):
+            with pytest.raises(ValueError) as caught:
+                call(bounds=bounds)
+            assert str(caught.value) == sentence
+
+
+def test_dicts_have_no_sides_to_get_wrong():
+    with pytest.raises(ValueError, match=r"got \['fun', 'lb', 'type'\]"):
+        solve(constraints={"type": "ineq", "fun": lambda x: x, "lb": np.inf})
+    with pytest.raises(ValueError, match="eq_tol must be positive and finite, got inf"):
+        solve(constraints={"type": "eq", "fun": lambda x: x[0]}, eq_tol=np.inf)
+
+
+@pytest.mark.parametrize("scheme", [None, "2-point", "3-point", "cs"])
+def test_finite_differences(scheme):
     plain = NonlinearConstraint(lambda x: x @ x, -np.inf, 1.0)
-    result = minimize(lambda x: ((x - 2) ** 2).sum(), [0.0, 0.0], jac="2-point", constraints=plain)
+    calls = []
+
+    def fun(x):
+        calls.append(1)
+        return ((x - 2) ** 2).sum()
+
+    result = minimize(fun, [0.0, 0.0], jac=scheme, constraints=plain)
+    assert result.success
     np.testing.assert_allclose(result.x, [np.sqrt(0.5)] * 2, atol=1e-4)
-    assert any("2-point finite differences" in note for note in result.notes)
+    (note,) = [note for note in result.notes if note.kind == "finite-difference-gradients"]
+    assert note.data == {"scheme": scheme or "3-point", "functions": ["fun", "constraint 1"]}
+    assert "finite differences" in note and "not proved" in note
+    assert result.nfev == len(calls) and result.njev < result.nfev
+
+
+def test_no_finite_differences_if_they_are_not_needed():
+    given = solve()
+    assert not [note for note in given.notes if note.kind == "finite-difference-gradients"]
+    # A gradient of the objective alone: only the constraint is differenced.
+    partly = solve(constraints=NonlinearConstraint(lambda x: x @ x, -np.inf, 1.0))
+    (note,) = [note for note in partly.notes if note.kind == "finite-difference-gradients"]
+    assert note.data["functions"] == ["constraint 1"]
+    np.testing.assert_allclose(partly.x, [0.6, 0.8], atol=1e-5)
+    black_box = solve(jac=None, method="dszog", options={"maxiter": 5})
+    assert black_box.njev == 0 and not [note for note in black_box.notes if "finite differences" in note]
+
+
+@pytest.mark.parametrize("scheme", [None, "2-point", "3-point"])
+def test_finite_differences_stay_within_the_bounds(scheme):
+    low, high = np.array([0.0, -1.0, 1e-9, 0.5]), np.array([1.0, 1.0, 2e-9, 0.5])
+    seen = []
+
+    def fun(x):
+        seen.append(x.copy())
+        return np.sqrt(x[0]) - x[1] + x[2] + x[3] if np.all((low <= x) & (x <= high)) else np.nan
+
+    near = NonlinearConstraint(lambda x: seen.append(x.copy()) or x[0] + x[1], -np.inf, 1.5)
+    # The start is outside, and the solution is at a vertex.
+    result = minimize(fun, [2.0, 2.0, 2.0, 2.0], jac=scheme, constraints=near, bounds=Bounds(low, high))
+    assert np.all(np.isfinite(result.x)) and len(seen) > 20
+    assert np.all((low <= np.array(seen)) & (np.array(seen) <= high))
+
+
+def test_finite_differences_of_samples_and_vectors():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(50, 3)), rng.normal(size=50)
+    fun = lambda x, rows: ((a[rows] @ x - b[rows]) ** 2).mean()
+    box = NonlinearConstraint(lambda x, rows: x[:2], -0.1, 0.1)
+    plain = minimize(fun, np.zeros(3), n_samples=50, constraints=box)
+    exact = minimize(
+        fun,
+        np.zeros(3),
+        jac=lambda x, rows: 2 * a[rows].T @ (a[rows] @ x - b[rows]) / len(rows),
+        n_samples=50,
+        constraints=NonlinearConstraint(box.fun, -0.1, 0.1, jac=lambda x, rows: np.eye(2, 3)),
+    )
+    assert plain.success and exact.success
+    np.testing.assert_allclose(plain.x, exact.x, atol=1e-4)
+
+
+def test_certificates_by_finite_differences_are_not_proved():
+    smooth = lambda x: ((x - 2) ** 2).sum()
+    disc = NonlinearConstraint(lambda x: x @ x, -np.inf, 1.0)
+    result = minimize(smooth, [0.0, 0.0], constraints=disc, rho=0.0)
+    found = thalweg.certify(smooth, result.x, constraints=disc, rho=0.0)
+    for certificate in (result.certificate, found):
+        assert certificate.differences and not certificate.certified
+        assert "from finite differences, not proved" in repr(certificate)
+    exact = solve(rho=0.0).certificate
+    assert exact.certified and "proved if the gradients are right and the given constants hold" in repr(exact)
+
+
+def hs6(**given):
+    """Problem 6 of Hock and Schittkowski: minimum 0 at (1, 1)."""
+    curve = NonlinearConstraint(lambda x: 10 * (x[1] - x[0] ** 2), 0.0, 0.0, jac=lambda x: [-20 * x[0], 10.0])
+    return minimize(lambda x: (1 - x[0]) ** 2, [-1.2, 1.0], jac=lambda x: [2 * (x[0] - 1), 0.0], constraints=curve, **given)
+
+
+def hs71(**given):
+    """Problem 71 of Hock and Schittkowski: minimum 17.0140."""
+    product = NonlinearConstraint(lambda x: np.prod(x), 25.0, np.inf, jac=lambda x: np.prod(x) / x)
+    sphere = NonlinearConstraint(lambda x: x @ x, 40.0, 40.0, jac=lambda x: 2 * x)
+    return minimize(
+        lambda x: x[0] * x[3] * x[:3].sum() + x[2],
+        [1.0, 5.0, 5.0, 1.0],
+        jac=lambda x: x[3] * np.array([x[0], x[0], x[0], 0]) + np.array([x[3] * x[:3].sum(), 0, 1, x[0] * x[:3].sum()]),
+        constraints=[product, sphere],
+        bounds=[(1, 5)] * 4,
+        **given,
+    )
+
+
+@pytest.mark.parametrize("run, minimum", [(hs6, 0.0), (hs71, 17.0140173)])
+@pytest.mark.filterwarnings("ignore:the equality")
+def test_no_success_away_from_the_optimum(run, minimum):
+    for given in ({}, {"rho": "estimate"}, {"method": "bundle", "options": {"maxiter": 1000}}):
+        result = run(**given)
+        assert not result.success or result.fun == pytest.approx(minimum, abs=1e-3), given
+    short = run(options={"maxiter": 20})
+    assert not short.success and short.status == 6
+    assert short.message in [f"{state}, not finished: stopped at the iteration limit" for state in ("feasible", "not feasible")]
+    (note,) = [note for note in short.notes if note.kind == "equalities-unfinished"]
+    assert 'scipy.optimize.minimize with method="SLSQP" or method="trust-constr"' in note
+
+
+def test_a_solver_without_a_stopping_criterion_says_so():
+    result = solve(method="ssg", options={"eta": 0.01, "maxiter": 3000, "output": "best-feasible"})
+    assert result.success and result.status == 1
+    assert result.message == "feasible; ran the planned iterations, no stopping criterion"
+    assert not [note for note in result.notes if note.kind == "equalities-unfinished"]
+    reached = solve(method="bundle", options={"stop": {"objective": 3.0}})
+    assert reached.success and reached.status == 0 and reached.message == "feasible; reached the target objective"
 
 
 def test_results_pickle_and_render():

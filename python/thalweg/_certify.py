@@ -20,7 +20,8 @@ class ModelCertificate(Certificate):
     feasible : bool
         Whether all of them are satisfied, by the measured rate or the surrogate as trained.
     intervals : list of dict or None
-        With `confidence`: confidence intervals of the constraints on unseen rows, valid if the model was not trained on the rows.
+        With `confidence`: confidence intervals of the constraints on unseen rows, valid if the model was not trained on the rows
+        and unseen rows are drawn like them.
     """
 
 
@@ -61,7 +62,8 @@ def certify(
     sensitive_features, sample_weight : array_like, optional
         Groups and weights of the rows, for a model.
     confidence : float, optional
-        Confidence level of intervals for the constraints on unseen rows, for a model that was not trained on these rows.
+        Confidence level of intervals for the constraints on unseen rows drawn like these, for a model that was not trained on
+        them.
     mu : float, optional
         Proximal coefficient beyond the weak-convexity constant of the objective.
     width : float
@@ -99,7 +101,7 @@ def certify(
     posed = problem(
         target, x, args=args, jac=jac, constraints=constraints, bounds=bounds, n_samples=n_samples, rho=rho, eq_tol=eq_tol
     )
-    return Certificate.of(_core.certify(posed.core, posed.x0, how))
+    return Certificate.of(_core.certify(posed.core, posed.x0, how), differences=bool(posed.differences))
 
 
 def _model(model: Any, X: Any, y: Any, sensitive: Any, weights: Any, how: dict, confidence: Optional[float]) -> ModelCertificate:

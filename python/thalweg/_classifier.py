@@ -58,7 +58,8 @@ _DOCS = {
     multipliers_ : ndarray or None
         Dual variables of the constraints of the problem that was trained.
     certificate_ : dict or None
-        What the solver proved about the model: the proximal point lies within ``upper``.
+        What the solver found about the model: the proximal point lies within ``upper``, if the gradients are right and the
+        weak-convexity constants hold; not proved if ``estimated``.
     history_ : History
         Recorded iterates.
     message_ : str

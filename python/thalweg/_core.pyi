@@ -44,6 +44,8 @@ _OnProgress = Optional[Callable[[float, int, float], Any]]
 # A recorded iterate, its point, and optional dual variables and stationarity bound; returning True stops the run.
 _OnRecord = Optional[Callable[[Dict[str, Any], _Floats, Optional[_Floats], Optional[float]], Any]]
 
+# Why a run ended, and whether it met the stopping criterion of its solver: "finished", "planned", "unfinished" or "aborted".
+_StopReason = Tuple[str, str]
 # The exception raised by a Python function during the run, or None.
 _Raised = Any
 
@@ -93,7 +95,7 @@ class BilevelCallables:
         certificate: Optional[Dict[str, Any]] = None,
         on_record: _OnRecord = None,
         on_progress: _OnProgress = None,
-    ) -> Tuple[Optional[Dict[str, Any]], str, _Raised]: ...
+    ) -> Tuple[Optional[Dict[str, Any]], Optional[_StopReason], _Raised]: ...
     def extremes(self, x: _Floats, form: Dict[str, Any]) -> Tuple[Optional[Dict[str, Any]], str, _Raised]: ...
     def calls(self) -> Dict[str, Tuple[int, int, int]]: ...
 
@@ -138,7 +140,7 @@ class Learning:
         start: Optional[_Floats] = None,
         on_record: _OnRecord = None,
         on_progress: _OnProgress = None,
-    ) -> Tuple[Dict[str, Any], str, _Raised]: ...
+    ) -> Tuple[Dict[str, Any], _StopReason, _Raised]: ...
     def sweep(
         self,
         which: int,
@@ -177,7 +179,7 @@ def minimize(
     interrupt: Interrupt,
     on_record: _OnRecord = None,
     on_progress: _OnProgress = None,
-) -> Tuple[Optional[Dict[str, Any]], str, Optional[Tuple[List[str], str, Dict[str, Any]]], _Raised]: ...
+) -> Tuple[Optional[Dict[str, Any]], Optional[_StopReason], Optional[Tuple[List[str], str, Dict[str, Any]]], _Raised]: ...
 def minimize_zeroth_order(
     problem: BlackBox,
     start: _Floats,
@@ -186,7 +188,7 @@ def minimize_zeroth_order(
     interrupt: Interrupt,
     on_record: _OnRecord = None,
     on_progress: _OnProgress = None,
-) -> Tuple[Optional[Dict[str, Any]], str, _Raised]: ...
+) -> Tuple[Optional[Dict[str, Any]], Optional[_StopReason], _Raised]: ...
 def certify(problem: Callables, x: _Floats, bounds: Dict[str, Any]) -> Dict[str, Any]: ...
 def check_expression(text: str) -> str: ...
 def check_constraint(text: str) -> str: ...

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence, Tuple
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
 
 from thalweg import _core
+from thalweg._differences import DEFAULT, SCHEMES, Differences
+from thalweg._result import Note
 
-#: Names of finite-difference schemes, as in scipy.
-DIFFERENCES = ("2-point", "3-point", "cs")
+#: Name of the objective in messages.
+OBJECTIVE = "fun"
+#: Number of functions that a remark names.
+SHOWN = 5
 
 
 class Ball:
@@ -72,12 +76,24 @@ class Problem:
     sizes: list = field(default_factory=list)
     #: Name, constraint, value and sign of each inequality.
     inequalities: list = field(default_factory=list)
-    #: Remarks for the result.
-    notes: list = field(default_factory=list)
+    #: Gradients by finite differences, the objective's first.
+    differences: list = field(default_factory=list)
+    #: Names of the constraints with equalities.
+    equalities: list = field(default_factory=list)
 
     @property
     def names(self) -> list:
         return [i[0] for i in self.inequalities]
+
+    @property
+    def notes(self) -> list:
+        """Remarks for the result."""
+        return [differences_note(scheme, self.differences) for scheme in dict.fromkeys(d.scheme for d in self.differences)]
+
+    def calls(self) -> Tuple[int, int]:
+        """Return how often the objective and its gradient were evaluated."""
+        values, slopes = self.core.calls()
+        return values + sum(d.calls for d in self.differences if d.name == OBJECTIVE), slopes
 
     def by_constraint(self, numbers: Sequence[float]) -> list:
         """Sum numbers of inequalities, with their signs, for each value of each constraint."""
@@ -114,11 +130,15 @@ def with_arguments(function: Callable, args: tuple) -> Callable:
     return lambda *given: function(*given, *args)
 
 
-def differences(function: Callable, how: str) -> Callable:
-    """Return the gradient of a function by scipy's finite differences."""
-    from scipy.optimize._numdiff import approx_derivative
-
-    return lambda x, *rest: approx_derivative(lambda y: function(y, *rest), x, method=how)
+def differences_note(scheme: str, all_differences: Sequence[Differences]) -> Note:
+    """Return the remark on gradients that are differences by this scheme."""
+    names = [d.name for d in all_differences if d.scheme == scheme]
+    shown = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    text = (
+        f"gradients of {shown} are {scheme} finite differences, which are approximate and wrong at kinks; "
+        "certificates that depend on them are not proved"
+    )
+    return Note(text, "finite-difference-gradients", {"scheme": scheme, "functions": names})
 
 
 def problem(
@@ -132,54 +152,56 @@ def problem(
     n_samples: Optional[int] = None,
     rho: Any = None,
     eq_tol: float = 1e-6,
+    values_only: bool = False,
 ) -> Problem:
-    """Validate the description of a problem and build it."""
+    """Validate the description of a problem and build it.
+
+    Functions without a gradient get finite differences, unless the solver uses `values_only`.
+    """
     if not callable(fun):
         raise TypeError(f"fun must be a function of x, got {type(fun).__name__}")
-    if not (isinstance(eq_tol, (int, float)) and eq_tol > 0):
-        raise ValueError(f"eq_tol must be positive, got {eq_tol}")
+    if not (isinstance(eq_tol, (int, float)) and 0 < eq_tol < np.inf):
+        raise ValueError(f"eq_tol must be positive and finite, got {eq_tol}")
     x0 = vector(x0, "x0")
     if not isinstance(args, tuple):
         args = (args,)
     fun = with_arguments(fun, args)
-    notes: list = []
-    by_differences = isinstance(jac, str)
-    if by_differences:
-        if jac not in DIFFERENCES:
-            raise ValueError(
-                f"jac must be a function, True, or one of {', '.join(DIFFERENCES)} for finite differences, got {jac!r}"
-            )
-        notes.append(f"gradients are {jac} finite differences, which are meaningless at a kink")
-        slope: Any = differences(fun, jac)
-    elif callable(jac):
-        slope = with_arguments(jac, args)
-    elif jac is None or jac is False:
-        slope = None
-    elif jac is True:
-        slope = True
-    else:
-        raise TypeError(f"jac must be a function, True, or one of {', '.join(DIFFERENCES)}, got {type(jac).__name__}")
+    within = domain(bounds, len(x0))
+    if isinstance(jac, str) and jac not in SCHEMES:
+        raise ValueError(f"jac must be a function, True, or one of {', '.join(SCHEMES)} for finite differences, got {jac!r}")
+    if not (jac is None or callable(jac) or isinstance(jac, (bool, str))):
+        raise TypeError(f"jac must be a function, True, or one of {', '.join(SCHEMES)}, got {type(jac).__name__}")
     if n_samples is not None:
         count(n_samples, "n_samples")
-    built = Problem(core=None, x0=x0, notes=notes)
+    built = Problem(core=None, x0=x0)
+
+    def slope(name: str, function: Callable, given: Any) -> Any:
+        """Return the gradient of a function: the one that is given, or finite differences."""
+        if callable(given) or values_only:
+            return given if callable(given) else None
+        scheme = given or (jac if isinstance(jac, str) else DEFAULT)
+        built.differences.append(Differences(name, function, scheme, within))
+        return built.differences[-1]
+
+    objective_slope = True if jac is True else slope(OBJECTIVE, fun, with_arguments(jac, args) if callable(jac) else None)
     functions: list = []
     rest = () if n_samples is None else (np.arange(n_samples),)
+    # Functions are not evaluated outside the bounds.
+    inside = np.clip(x0, within["low"], within["high"]) if within is not None and "low" in within else x0
     for k, constraint in enumerate(as_list(constraints)):
-        function, size, low, high, name = parse_constraint(constraint, k, x0, rest, jac if by_differences else None)
+        function, size, low, high, name = parse_constraint(constraint, k, inside, rest, slope)
         functions.append(function)
         built.sizes.append(size)
-        low, high = sides(low, name, "lb", size), sides(high, name, "ub", size)
+        low, high = limits(low, high, name, size)
         equal = (low == high) & np.isfinite(low)
         if np.any(equal):
+            built.equalities.append(name)
             warnings.warn(
                 f"the equality {name} becomes two inequalities with tolerance {eq_tol:g} (eq_tol), which leave almost no "
                 "interior; methods whose theory needs a strictly feasible point (ssg, conex, ipp, threes-econ) then have no "
                 "guarantee",
                 stacklevel=4,
             )
-        if np.any(low > high):
-            i = int(np.argmax(low > high))
-            raise ValueError(f"lb of {name} must be at most ub, got lb = {low[i]:g} and ub = {high[i]:g}")
         for i in range(size):
             label = name if size == 1 else f"{name}[{i}]"
             slack = eq_tol if equal[i] else 0.0
@@ -190,7 +212,7 @@ def problem(
                 built.inequalities.append((label + (" >= lb" if both else ""), k, i, -1.0, low[i] - slack, abs(low[i])))
     given = [(name, k, i, sign, shift, max(1.0, scale)) for name, k, i, sign, shift, scale in built.inequalities]
     built.inequalities = [(name, k, i, sign) for name, k, i, sign, _, _ in built.inequalities]
-    built.core = _core.Callables(len(x0), (fun, slope), functions, given, domain(bounds, len(x0)), n_samples, constants(rho))
+    built.core = _core.Callables(len(x0), (fun, objective_slope), functions, given, within, n_samples, constants(rho))
     return built
 
 
@@ -217,14 +239,19 @@ def as_list(constraints: Any) -> list:
     return list(constraints)
 
 
-def parse_constraint(constraint: Any, k: int, x0: np.ndarray, rest: tuple, how: Optional[str]) -> tuple:
-    """Return the function of a constraint for the core, its number of values, both sides and its name."""
+def parse_constraint(constraint: Any, k: int, x0: np.ndarray, rest: tuple, slope: Callable) -> tuple:
+    """Return the function of a constraint for the core, its number of values, both sides and its name.
+
+    `slope` returns the gradient of a function from its name, the function, and what is given: a function, a scheme or None.
+    """
     name = f"constraint {k + 1}"
     if isinstance(constraint, LinearConstraint):
         rows = linear_rows(constraint.A, len(x0), name)
         return (for_core(rows),), rows.shape[0], constraint.lb, constraint.ub, name
     if isinstance(constraint, NonlinearConstraint):
         fun, jac, low, high = constraint.fun, constraint.jac, constraint.lb, constraint.ub
+        # The default of scipy, which cannot be told from the same choice by the caller.
+        jac = None if isinstance(jac, str) and jac == "2-point" else jac
     elif isinstance(constraint, dict):
         kind = constraint.get("type")
         if kind not in ("ineq", "eq"):
@@ -240,13 +267,12 @@ def parse_constraint(constraint: Any, k: int, x0: np.ndarray, rest: tuple, how: 
     else:
         what = "a NonlinearConstraint, a LinearConstraint or a dict as in scipy.optimize"
         raise TypeError(f"{name} must be {what}, got {type(constraint).__name__}")
-    if not callable(jac):
-        # scipy fills in differences if there is no jac; here they are used only on request.
-        jac = differences(fun, how) if how else None
+    if not (jac is None or callable(jac) or (isinstance(jac, str) and jac in SCHEMES)):
+        raise ValueError(f"jac of {name} must be a function or one of {', '.join(SCHEMES)} for finite differences, got {jac!r}")
     values = np.asarray(fun(x0.copy(), *rest), dtype=np.float64)
     if values.ndim > 1:
         raise ValueError(f"{name} must return a number or a vector, got an array of shape {values.shape}")
-    return (name, fun, jac, values.size), values.size, low, high, name
+    return (name, fun, slope(name, fun, jac), values.size), values.size, low, high, name
 
 
 def linear_rows(matrix: Any, dim: int, name: str) -> Any:
@@ -266,15 +292,24 @@ def for_core(rows: Any) -> Any:
     return rows.indptr, rows.indices, rows.data, rows.shape[1]
 
 
-def sides(given: Any, name: str, side: str, size: int) -> np.ndarray:
-    """Return one side of a constraint for each of its values."""
-    try:
-        array = np.broadcast_to(np.asarray(given, dtype=np.float64), (size,))
-    except ValueError:
-        raise ValueError(f"{side} of {name} must be a number or {size} numbers, got shape {np.shape(given)}") from None
-    if np.any(np.isnan(array)):
-        raise ValueError(f"{side} of {name} must not be NaN")
-    return array
+def limits(lb: Any, ub: Any, name: str, size: int, entry: str = "row") -> Tuple[np.ndarray, np.ndarray]:
+    """Return both sides for each value of a constraint, or for each entry of something else."""
+    both = []
+    for side, given, none in (("lb", lb, -np.inf), ("ub", ub, np.inf)):
+        try:
+            array = np.broadcast_to(np.asarray(given, dtype=np.float64), (size,))
+        except (TypeError, ValueError):
+            raise ValueError(f"{side} of {name} must be a number or {size} numbers, got shape {np.shape(given)}") from None
+        wrong = np.isnan(array) | (array == -none)
+        if np.any(wrong):
+            i = int(np.argmax(wrong))
+            raise ValueError(f"{side} of {entry} {i + 1} of {name} must be a finite number or {none}, got {array[i]}")
+        both.append(array)
+    low, high = both
+    if np.any(low > high):
+        i = int(np.argmax(low > high))
+        raise ValueError(f"lb of {entry} {i + 1} of {name} must be at most ub, got lb = {low[i]:g} and ub = {high[i]:g}")
+    return low, high
 
 
 def domain(bounds: Any, dim: int, what: str = "bounds") -> Optional[dict]:
@@ -291,8 +326,5 @@ def domain(bounds: Any, dim: int, what: str = "bounds") -> Optional[dict]:
             raise ValueError(f"{what} must have {dim} pairs (low, high), one for each variable, got {len(pairs)} entries")
         low = [-np.inf if pair[0] is None else pair[0] for pair in pairs]
         high = [np.inf if pair[1] is None else pair[1] for pair in pairs]
-    low, high = sides(low, f"the {what}", "lb", dim), sides(high, f"the {what}", "ub", dim)
-    if np.any(low > high):
-        i = int(np.argmax(low > high))
-        raise ValueError(f"the {what} of variable {i + 1} must be ordered, got {low[i]:g} and {high[i]:g}")
+    low, high = limits(low, high, what, dim, "variable")
     return {"low": np.array(low), "high": np.array(high)}

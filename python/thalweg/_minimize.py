@@ -10,7 +10,7 @@ import numpy as np
 from thalweg import _core
 from thalweg._functions import Problem, problem
 from thalweg._result import Callback, Certificate, History, Note, Result, finish, named, notes_of, raise_with, settings
-from thalweg._running import headline, name_of, run_options, running, status_of
+from thalweg._running import StopReason, name_of, run_options, running
 
 #: Names of the methods.
 METHODS = ("auto", *_core.solvers("minimize"))
@@ -26,15 +26,16 @@ class MinimizeResult(Result):
     fun : float
         Objective at ``x``.
     success : bool
-        Whether every constraint is satisfied within ``feasibility`` on all data and the run did not fail. ``status`` and
-        ``message`` tell why the run stopped.
+        Whether every constraint is satisfied within ``feasibility`` on all data, and the run neither failed nor reached a limit
+        before the stopping criterion of its solver was met. A solver without a stopping criterion, such as 'ssg', runs until a
+        limit; its success is no statement about optimality. ``status`` and ``message`` tell why the run stopped.
     status : int
-        0 finished or reached the target, 1 reached a limit, 2 found the constraints infeasible, 3 stopped by the callback,
-        4 interrupted, 5 failed.
+        0 finished or reached the target, 1 reached a limit with a solver without a stopping criterion, 2 found the constraints
+        infeasible, 3 stopped by the callback, 4 interrupted, 5 failed, 6 reached a limit before the stopping criterion was met.
     message : str
         Description of ``success`` and ``status``.
     nit, nfev, njev : int
-        Number of iterations and of calls of the objective and its gradient.
+        Number of iterations, of calls of the objective, including those for finite differences, and of gradients.
     maxcv : float
         Largest constraint violation; 0 if all are satisfied.
     constr : list of ndarray
@@ -42,7 +43,8 @@ class MinimizeResult(Result):
     multipliers : list of ndarray or None
         Dual variables of these values: positive for the upper side, negative for the lower side.
     certificate : Certificate or None
-        Bounds on the distance of ``x`` from stationarity; see ``rho`` of :func:`minimize`.
+        Bounds on the distance of ``x`` from stationarity, if the gradients are right and the constants hold; see ``rho`` of
+        :func:`minimize`.
     zeroth_order : dict or None
         Of a zeroth-order method: gradient norm of the penalised objective with its standard error, and more.
     best_feasible : OptimizeResult or None
@@ -88,12 +90,15 @@ def minimize(
         Starting point. It may violate the constraints.
     args : tuple, optional
         Additional arguments of `fun` and `jac`.
-    jac : callable, True or {'2-point', '3-point', 'cs'}
+    jac : callable, True or {'2-point', '3-point', 'cs'}, optional
         A subgradient of `fun`. True if `fun` returns the pair of value and subgradient. The names select finite differences, also
-        for constraints without a ``jac``. Without it only 'dszog' is available, which uses values only.
+        for constraints without a ``jac``; the default is '3-point', central differences. They never leave `bounds` that are a
+        box, but may leave a Ball or Simplex by a step. Finite differences are approximate and wrong at kinks: ``notes`` mention
+        them, and a certificate is then not proved. 'dszog' uses values only and needs none.
     constraints : NonlinearConstraint, LinearConstraint, dict, or a list of them
         As in ``scipy.optimize``: ``lb <= fun(x) <= ub``, or ``fun(x) >= 0`` for a dict with type 'ineq'. An equality becomes two
-        inequalities with tolerance `eq_tol`.
+        inequalities with tolerance `eq_tol`, on which the solvers converge slowly: for small smooth problems with equalities use
+        ``scipy.optimize.minimize``. '2-point' of a NonlinearConstraint is the default of scipy and means the same as no ``jac``.
     bounds : Bounds, pairs (low, high), Ball or Simplex, optional
         Simple set that contains every iterate.
     method : str
@@ -116,8 +121,9 @@ def minimize(
         Random seed, 0 by default: the same call gives the same result.
     rho : float, pair of floats or 'estimate', optional
         Weak-convexity constants of objective and constraints (0 for convex): the multiple of ``||x||^2 / 2`` that makes them
-        convex. With it the result has a certificate, which is valid if the constant is. 'estimate' uses the largest constant that
-        the visited points require, and the certificate is marked as estimated. Without it there is no certificate.
+        convex. With it the result has a certificate, which is valid if the constant and the gradients are. 'estimate' uses the
+        largest constant that the visited points require, and the certificate is marked as estimated. Without it there is no
+        certificate.
     feasibility : float
         Feasibility tolerance: a constraint is satisfied if its violation is at most ``feasibility * max(1, |bound|)``.
     eq_tol : float
@@ -152,16 +158,29 @@ def minimize(
     True
     """
     given = settings(options)
+    name = name_of(method, METHODS)
     posed = problem(
-        fun, x0, args=args, jac=jac, constraints=constraints, bounds=bounds, n_samples=n_samples, rho=rho, eq_tol=eq_tol
+        fun,
+        x0,
+        args=args,
+        jac=jac,
+        constraints=constraints,
+        bounds=bounds,
+        n_samples=n_samples,
+        rho=rho,
+        eq_tol=eq_tol,
+        values_only=name in METHODS[1:] and _core.solver_needs(name) == "values",
     )
     certificate = settings(given.pop("certificate", None), "options['certificate']")
     how = run_options(given, seed, feasibility, {"every": 1} if callback is not None else None)
-    solver = {"name": name_of(method, METHODS), **given}
+    solver = {"name": name, **given}
     watch = None if callback is None else Callback(callback, posed.names, feasibility)
     with running(verbose, "minimize") as run:
-        outcome, ended, choice, raised = _core.minimize(posed.core, posed.x0, solver, how, run.interrupt, watch, run.on_progress)
-    result = None if outcome is None else _result(posed, outcome, ended, choice, feasibility, watch is not None and watch.stopped)
+        outcome, told, choice, raised = _core.minimize(posed.core, posed.x0, solver, how, run.interrupt, watch, run.on_progress)
+    result = None
+    if outcome is not None and told is not None:
+        ended = StopReason(outcome["ended"], told, watch is not None and watch.stopped)
+        result = _result(posed, outcome, ended, choice, feasibility)
     if raised is not None:
         raise_with(raised, result)
     assert result is not None and outcome is not None
@@ -184,20 +203,23 @@ def _reasons(choice: Optional[tuple]) -> list:
     return [*sentences, f"to repeat: method={json.dumps(name)}" + (f", options={{{options}}}" if options else "")]
 
 
-def _result(
-    posed: Problem, outcome: dict, ended: str, choice: Optional[tuple], feasibility: float, stopped: bool
-) -> MinimizeResult:
+def _result(posed: Problem, outcome: dict, ended: StopReason, choice: Optional[tuple], feasibility: float) -> MinimizeResult:
     point, multipliers, zeroth_order = outcome["point"], outcome["multipliers"], outcome["zeroth_order"]
     notes = notes_of(posed.notes + _reasons(choice) + outcome["notes"])
-    best, status = outcome["best_feasible"], status_of(outcome["ended"], stopped)
+    best = outcome["best_feasible"]
     if best is not None and not point["feasible"]:
         point, multipliers, zeroth_order = best, None, None
         text = "the output of the method is not feasible; the best feasible recorded iterate is returned instead"
         notes.append(Note(text, "best-feasible"))
+    if posed.equalities and ended.kind == "budget" and not ended.success(point["feasible"]):
+        text = (
+            "the solver converges slowly on equalities, which it treats as two inequalities each; for small smooth problems use "
+            'scipy.optimize.minimize with method="SLSQP" or method="trust-constr"'
+        )
+        notes.append(Note(text, "equalities-unfinished", {"constraints": posed.equalities}))
     signed = {c["name"]: c["value"] for c in point["constraints"]}
-    reason = "stopped by the callback" if status == 3 else ended
     x = np.array(point["x"])
-    nfev, njev = posed.core.calls()
+    nfev, njev = posed.calls()
     try:
         constr = posed.core.function_values(x)
     except Exception:  # the cause of a failed run may fail here too
@@ -205,9 +227,9 @@ def _result(
     return MinimizeResult(
         x=x,
         fun=point["objective"],
-        success=bool(point["feasible"] and status != 5),
-        status=status,
-        message=headline(point["feasible"], outcome["ended"], reason),
+        success=ended.success(point["feasible"]),
+        status=ended.status,
+        message=ended.headline(point["feasible"]),
         nit=outcome["iterations"],
         nfev=nfev,
         njev=njev,
@@ -237,4 +259,4 @@ def _certify(posed: Problem, result: MinimizeResult, how: dict) -> None:
     except ValueError as refused:
         result.certificate_refused = str(refused)
     else:
-        result.certificate = Certificate.of(found)
+        result.certificate = Certificate.of(found, differences=bool(posed.differences))

@@ -33,7 +33,8 @@ class Note(str):
 def notes_of(found: Iterable[Any]) -> List[Note]:
     """Convert notes of the core, and plain sentences, to `Note`."""
     data = lambda note: {key: value for key, value in note.items() if key not in ("kind", "text")}
-    return [Note(note) if isinstance(note, str) else Note(note["text"], note["kind"], data(note)) for note in found]
+    known = lambda note: note if isinstance(note, Note) else Note(note)
+    return [known(note) if isinstance(note, str) else Note(note["text"], note["kind"], data(note)) for note in found]
 
 
 class History:
@@ -143,7 +144,7 @@ class Certificate(OptimizeResult):
     Attributes
     ----------
     lower, upper : float
-        Bounds on the distance to the proximal point.
+        Bounds on the distance to the proximal point, if the gradients are right and the weak-convexity constants hold.
     residual : float
         Norm of a subgradient of objective and constraints, weighted by ``multipliers``, near the proximal point.
     feasible : bool
@@ -152,12 +153,14 @@ class Certificate(OptimizeResult):
         Largest constraint violation; 0 if all are satisfied.
     estimated : bool
         Whether weak-convexity constants were estimated from visited points, in which case the bounds are no proof.
+    differences : bool
+        Whether gradients are finite differences, in which case the bounds are no proof either.
     multipliers : ndarray
         Dual variable of each inequality.
     """
 
     @classmethod
-    def of(cls, found: dict) -> Certificate:
+    def of(cls, found: dict, differences: bool = False) -> Certificate:
         point = found["point"]
         constants = [found["rho_f"], *found["rho_g"]]
         sources = {c["source"] for c in constants}
@@ -177,22 +180,24 @@ class Certificate(OptimizeResult):
             mu=found["mu"],
             source="estimated" if "Estimated" in sources else "claimed" if "Claimed" in sources else "proved",
             estimated="Estimated" in sources,
+            differences=differences,
             reached=found["reached"],
         )
 
     @property
     def certified(self) -> bool:
-        """Whether the point is feasible with a finite bound that is not merely estimated."""
-        return bool(self.feasible and np.isfinite(self.upper) and not self.estimated)
+        """Whether the point is feasible with a finite bound that is proved if the gradients are right and the constants hold."""
+        return bool(self.feasible and np.isfinite(self.upper) and not self.estimated and not self.differences)
 
     def __repr__(self) -> str:
         by = {
-            "proved": "proved",
-            "claimed": "proved if the given constants hold",
+            "proved": "proved if the gradients are right",
+            "claimed": "proved if the gradients are right and the given constants hold",
             "estimated": "from estimated constants, not proved",
         }
+        how = "from finite differences, not proved" if self.differences else by[self.source]
         state = "feasible" if self.feasible else f"infeasible: '{self.worst}' is violated by {self.maxcv:.3g}"
-        return f"<{state}; distance to the proximal point between {self.lower:.3g} and {self.upper:.3g} ({by[self.source]})>"
+        return f"<{state}; distance to the proximal point between {self.lower:.3g} and {self.upper:.3g} ({how})>"
 
 
 class Result(OptimizeResult):

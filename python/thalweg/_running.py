@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from typing import Any, Callable, Iterator, Optional, Sequence
+from typing import Any, Callable, Iterator, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from thalweg._result import settings
 
 #: Default limit of iterations.
 MAXITER = 10_000
+#: Status of a failed run.
+FAILED = 5
+#: Status of a run that a limit ended before the stopping criterion of its solver was met.
+UNFINISHED = 6
 
 
 def name_of(method: Any, known: Sequence[str]) -> str:
@@ -63,30 +67,51 @@ def seed_of(seed: Any) -> int:
     return int(seed)
 
 
-def kind_of(ended: Any) -> str:
-    """Return the kind of the reason why a run stopped, such as "finished" or "failed"."""
-    return ended if isinstance(ended, str) else next(iter(ended))
+class StopReason:
+    """Why a run ended, and whether it met the stopping criterion of its solver.
 
-
-def headline(feasible: bool, ended: Any, reason: str, claim: str = "", within: str = "") -> str:
-    """Return the message of a result: whether its point is feasible, and why the run stopped.
-
-    `ended` is the reason of the core and `reason` its sentence. `claim` adds what feasibility means, and `within` the tolerance.
+    `ended` is the reason of the core, `told` its sentence and the completion of the run. `stopped` tells whether the callback
+    stopped the run, and `raised` is an exception that did.
     """
-    kind = kind_of(ended)
-    if kind == "failed":
-        return reason
-    if kind == "infeasible" and not feasible:
-        return f"infeasible{within}; {reason}"
-    return "; ".join(part for part in (f"{'feasible' if feasible else 'not feasible'}{within}", claim, reason) if part)
 
+    def __init__(self, ended: Any, told: Tuple[str, str], stopped: bool = False, raised: Optional[BaseException] = None):
+        self.kind: str = ended if isinstance(ended, str) else next(iter(ended))
+        self.reason, completion = told
+        #: Whether a limit ended the run before the stopping criterion of the solver was met.
+        self.unfinished = completion == "unfinished"
+        #: Whether the run failed.
+        self.failed = self.kind == "failed" or raised is not None
+        if self.failed:
+            self.status = FAILED
+        elif self.kind == "interrupted":
+            self.status = 3 if stopped else 4
+        elif self.unfinished:
+            self.status = UNFINISHED
+        else:
+            self.status = {"finished": 0, "target": 0, "budget": 1, "infeasible": 2}[self.kind]
+        if raised is not None and self.kind != "failed":
+            self.reason = str(raised)
+        elif self.status == 3:
+            self.reason = "stopped by the callback"
 
-def status_of(ended: Any, stopped: bool) -> int:
-    """Return the status of a run; `stopped` tells whether its callback stopped it."""
-    kind = kind_of(ended)
-    if kind == "interrupted":
-        return 3 if stopped else 4
-    return {"finished": 0, "target": 0, "budget": 1, "infeasible": 2, "failed": 5}[kind]
+    def success(self, feasible: bool) -> bool:
+        """Return whether the point is feasible and the run neither failed nor ended before its stopping criterion was met."""
+        return bool(feasible) and not self.failed and not self.unfinished
+
+    def headline(self, feasible: bool, claim: str = "", within: str = "") -> str:
+        """Return the message of a result: whether its point is feasible, whether the run finished, and why it ended.
+
+        `claim` adds what feasibility means, and `within` the tolerance.
+        """
+        if self.kind == "failed":
+            return self.reason
+        if self.kind == "infeasible" and not feasible:
+            return f"infeasible{within}; {self.reason}"
+        return self.after(f"{'feasible' if feasible else 'not feasible'}{within}", claim)
+
+    def after(self, state: str, claim: str = "") -> str:
+        """Return why the run ended, after a description of its point."""
+        return f"{state}{', not finished: ' if self.unfinished else '; '}" + "; ".join(s for s in (claim, self.reason) if s)
 
 
 class RunState:

@@ -50,8 +50,8 @@ class Tradeoff:
     frame : DataFrame
         A row for each bound: ``bound``, ``feasible``, ``objective``, the surrogate of the constraint on the training rows
         (``value``) and its 0/1 rate (``measured``), ``accuracy``, the same on the held-out set (``held_out_objective``, …), the
-        proved distance to the proximal point (``proved``), ``iterations``, ``passes``, ``seconds`` and why the run stopped
-        (``ended``).
+        bound on the distance to the proximal point (``proved``, if the gradients are right and the constants hold),
+        ``iterations``, ``passes``, ``seconds`` and why the run stopped (``ended``).
     models : list of TradeoffModel
         Model of each bound; None if a run failed.
     coef : ndarray of shape (bounds, columns)

@@ -8,7 +8,7 @@ import numpy as np
 
 from thalweg import _core, _rows
 from thalweg._result import Callback, Certificate, History, named, notes_of, raise_with, settings, table_html
-from thalweg._running import headline, kind_of, running, seed_of, whole
+from thalweg._running import StopReason, running, seed_of, whole
 from thalweg._terms import as_constraints, as_term
 
 #: Names of the solvers. Those of ``thalweg.solvers("fit", constraints=False)`` need an objective without constraints.
@@ -116,9 +116,9 @@ def train(
     watch = None if callback is None else Callback(callback, [c["name"] for c in posed.core.constraints()], feasibility)
     from_point = None if start is None else np.ascontiguousarray(start, dtype=np.float64)
     with running(verbose, "fit") as run:
-        fitted, ended, raised = posed.core.fit(solver, settings(options), how, run.interrupt, from_point, watch, run.on_progress)
-    stopped = watch is not None and watch.stopped
-    trained = TrainingResult(posed, fitted, enforce, "stopped by the callback" if stopped else ended, run.interrupted)
+        fitted, told, raised = posed.core.fit(solver, settings(options), how, run.interrupt, from_point, watch, run.on_progress)
+    ended = StopReason(fitted["ended"], told, watch is not None and watch.stopped)
+    trained = TrainingResult(posed, fitted, enforce, ended, run.interrupted)
     if raised is not None:
         raise_with(raised, trained)
     return trained
@@ -127,7 +127,7 @@ def train(
 class TrainingResult:
     """Result of training."""
 
-    def __init__(self, posed: TrainingProblem, fitted: dict, enforce: str, ended: str, interrupted: bool):
+    def __init__(self, posed: TrainingProblem, fitted: dict, enforce: str, ended: StopReason, interrupted: bool):
         self.fitted, self.enforce, self.interrupted = fitted, enforce, interrupted
         self.x: np.ndarray = fitted["point"]["x"]
         self.coef = self.x[:-1] if posed.intercept else self.x
@@ -136,13 +136,14 @@ class TrainingResult:
         self.constraints = fitted["constraints"]
         self.history = History(fitted["trace"], [c["name"] for c in self.constraints])
         self.stationary = fitted["stationary"]
-        if self.constraints or kind_of(fitted["ended"]) == "failed":
+        self.success = ended.success(self.feasible)
+        if self.constraints or ended.failed:
             claim = "every constraint is satisfied on the training rows"
             if not self.feasible:
                 claim = "the best model found violates a constraint"
-            self.message = headline(self.feasible, fitted["ended"], ended, claim)
+            self.message = ended.headline(self.feasible, claim)
         else:
-            self.message = f"trained without constraints; {ended}"
+            self.message = ended.after("trained without constraints")
         self.notes = notes_of(fitted["reasons"] + fitted["notes"])
         self.violation = max([0.0] + [self.enforced(c) - c["bound"] for c in self.constraints])
         self.signed = {c["name"]: self.enforced(c) - c["bound"] for c in self.constraints}

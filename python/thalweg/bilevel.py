@@ -13,9 +13,10 @@ from scipy.optimize import Bounds
 
 from thalweg import _core
 from thalweg._derivatives import LIBRARIES, derived, precision
-from thalweg._functions import DIFFERENCES, Ball, Simplex, domain, vector
+from thalweg._differences import SCHEMES
+from thalweg._functions import Ball, Simplex, domain, vector
 from thalweg._result import Callback, Certificate, History, Note, Result, finish, notes_of, raise_with, settings
-from thalweg._running import headline, kind_of, run_options, running, status_of
+from thalweg._running import StopReason, run_options, running
 
 __all__ = ["BilevelResult", "minimize_pessimistic"]
 
@@ -43,10 +44,11 @@ class BilevelResult(Result):
     inner_multipliers : ndarray
         Dual variables of the constraints and, last, of the follower; empty for the optimistic form.
     success : bool
-        Whether every constraint of the reformulation is satisfied within ``beta`` and the run did not fail. Not a statement
-        about optimality of x.
+        Whether every constraint of the reformulation is satisfied within ``beta``, and the run neither failed nor reached a
+        limit before the solver finished. Not a statement about optimality of x.
     status : int
-        0 finished or reached the target, 1 reached a limit, 3 stopped by the callback, 4 interrupted, 5 failed.
+        0 finished or reached the target, 3 stopped by the callback, 4 interrupted, 5 failed, 6 reached a limit before the solver
+        finished.
     message : str
         Description of ``success`` and ``status``.
     nit : int
@@ -55,7 +57,8 @@ class BilevelResult(Result):
         Number of calls of `outer` and its gradient, of `inner` and its gradient, and of second-derivative products of all
         functions, including those before and after the run.
     certificate : Certificate or None
-        Bounds on the distance from stationarity in the problem relaxed by ``beta``, if requested.
+        Bounds on the distance from stationarity in the problem relaxed by ``beta``, if requested. They assume that the gradients
+        are right and the constants hold, and are not proved if second derivatives are differences.
     derivatives : {'exact', 'differences'}
         How second derivatives are computed.
     settings : dict
@@ -231,7 +234,7 @@ def minimize_pessimistic(
                 core.check(start, how["seed"])
         except Exception as early:
             raise_with(early, None)
-        found, ended, raised = core.solve(start, form, given, how, bounds, watch, run.on_progress)
+        found, told, raised = core.solve(start, form, given, how, bounds, watch, run.on_progress)
         extremes, refused = None, "interrupted"
         stopped = watch is not None and watch.stopped
         if found is not None and raised is None and not run.interrupted:
@@ -239,11 +242,13 @@ def minimize_pessimistic(
                 run.interrupt.clear()
             extremes, refused, raised = core.extremes(np.array(found["x"]), form)
     result = None
-    if found is not None:
+    if found is not None and told is not None:
         if extremes is None:
             text = f"the pessimistic and optimistic values were not computed: {refused}"
             found["notes"].append({"kind": "extremes-failed", "reason": refused, "text": text})
-        result = _result(found, ended, extremes, core.calls(), stopped, raised)
+        # An exception in the pilot runs stops the run before its first step.
+        ended = StopReason(found["outcome"]["ended"], told, stopped, raised)
+        result = _result(found, ended, extremes, core.calls())
         result.seconds = time.perf_counter() - began
     if raised is not None:
         raise_with(raised, result)
@@ -289,7 +294,7 @@ def _check(levels: dict, constraints_jac: Any, products: dict, derivatives: Any)
     for name, function in products.items():
         if not callable(function):
             raise TypeError(f"second['{name}'] must be a function, got {type(function).__name__}")
-    if derivatives in DIFFERENCES:
+    if derivatives in SCHEMES:
         raise ValueError(
             f"derivatives must be 'jax' or 'autograd', got {derivatives!r}; differences of differences have at most four digits, "
             "which is too few for the method"
@@ -358,19 +363,14 @@ def _extreme(found: dict, slack: float) -> _Extreme:
     )
 
 
-def _result(
-    found: dict, ended: str, extremes: Optional[dict], calls: dict, stopped: bool, raised: Optional[BaseException]
-) -> BilevelResult:
+def _result(found: dict, ended: StopReason, extremes: Optional[dict], calls: dict) -> BilevelResult:
     outcome = found["outcome"]
     point = outcome["point"]
-    # An exception in the pilot runs stops the run before its first step.
-    status = 5 if raised is not None else status_of(outcome["ended"], stopped)
-    failed = kind_of(outcome["ended"]) == "failed"
-    reason = "stopped by the callback" if status == 3 else str(raised) if status == 5 and not failed else ended
     names = [c["name"] for c in point["constraints"]]
     sides = {} if extremes is None else {"worst": extremes["pessimistic"], "best": extremes["optimistic"]}
     worst, best = (_extreme(sides[key], extremes["slack"]) if extremes else None for key in ("worst", "best"))
-    notes = notes_of(found["notes"] + outcome["notes"])
+    notes, certificate = notes_of(found["notes"] + outcome["notes"]), found["certificate"]
+    differences = found["derivatives"] == "differences"
     if worst is not None and not worst.feasible:
         text = "no inner solution was found that satisfies the constraints; worst and best have the nearest y and no value"
         notes.append(Note(text, "no-feasible-inner"))
@@ -386,16 +386,16 @@ def _result(
         beta=found["beta"],
         inner_gap=found["inner_gap"],
         inner_multipliers=np.array(found["inner_multipliers"]),
-        success=bool(point["feasible"] and status != 5),
-        status=status,
-        message=headline(point["feasible"], outcome["ended"], reason, within=" within beta"),
+        success=ended.success(point["feasible"]),
+        status=ended.status,
+        message=ended.headline(point["feasible"], within=" within beta"),
         nit=outcome["iterations"],
         nfev=nfev,
         njev=njev,
         inner_nfev=inner_nfev,
         inner_njev=inner_njev,
         nhev=sum(products for _, _, products in calls.values()),
-        certificate=None if found["certificate"] is None else Certificate.of(found["certificate"]),
+        certificate=None if certificate is None else Certificate.of(certificate, differences),
         derivatives=found["derivatives"],
         settings=_without_none(found["settings"]),
         start_violation=found["start_violation"],

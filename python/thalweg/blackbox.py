@@ -13,9 +13,9 @@ import numpy as np
 from scipy.optimize import LinearConstraint
 
 from thalweg import _core
-from thalweg._functions import count, domain, for_core, linear_rows, sides, vector
+from thalweg._functions import count, domain, for_core, limits, linear_rows, vector
 from thalweg._result import Callback, History, Result, constraint_rows, finish, notes_of, raise_with, settings
-from thalweg._running import headline, name_of, run_options, running, status_of
+from thalweg._running import StopReason, name_of, run_options, running
 
 __all__ = ["METHODS", "BlackBoxResult", "minimize"]
 
@@ -37,10 +37,10 @@ class BlackBoxResult(Result):
     fun : float
         Objective at ``x``.
     success : bool
-        Whether every constraint is satisfied within ``feasibility`` on all data and the run did not fail. ``status`` and
-        ``message`` tell why the run stopped.
+        Whether every constraint is satisfied within ``feasibility`` on all data and the run did not fail. The solvers have no
+        stopping criterion, so this is no statement about optimality. ``status`` and ``message`` tell why the run stopped.
     status : int
-        0 finished or reached the target, 1 reached a limit, 3 stopped by the callback, 4 interrupted, 5 failed.
+        0 reached the target, 1 reached a limit, 3 stopped by the callback, 4 interrupted, 5 failed.
     message : str
         Description of ``success`` and ``status``.
     nit, nfev, ncev : int
@@ -201,13 +201,13 @@ def minimize(
     listed = [_display_name(label(j)) for j in range(parsed.count)] if parsed.count <= LISTED else []
     watch = None if callback is None else Callback(callback, listed, feasibility)
     with running(verbose, "minimize") as run:
-        outcome, ended, raised = _core.minimize_zeroth_order(
+        outcome, told, raised = _core.minimize_zeroth_order(
             core, x0, {"name": name, **given}, how, run.interrupt, watch, run.on_progress
         )
     result = None
-    if outcome is not None:
-        stopped = watch is not None and watch.stopped
-        result = _result(outcome, ended, core.calls(), label, History(outcome["trace"], listed), feasibility, stopped)
+    if outcome is not None and told is not None:
+        ended = StopReason(outcome["ended"], told, watch is not None and watch.stopped)
+        result = _result(outcome, ended, core.calls(), label, History(outcome["trace"], listed), feasibility)
     if raised is not None:
         raise_with(raised, result)
     assert result is not None
@@ -241,7 +241,7 @@ def _parse(constraints: Any, n_constraints: Optional[int], dim: int) -> _Constra
         size = rows.shape[0]
         if n_constraints is not None and n_constraints != size:
             raise ValueError(f"n_constraints must be {size}, the number of rows of {what}, or None, got {n_constraints!r}")
-        low, high = sides(constraints.lb, what, "lb", size), sides(constraints.ub, what, "ub", size)
+        low, high = limits(constraints.lb, constraints.ub, what, size)
         free = (low == -np.inf) & (high == np.inf)
         if not np.any(free):
             return _Constraints((for_core(rows), low, high), size, names=size)
@@ -279,23 +279,20 @@ def _display_name(label: Union[int, str]) -> str:
 
 def _result(
     outcome: dict,
-    ended: str,
+    ended: StopReason,
     calls: Tuple[int, int],
     label: Callable[[int], Union[int, str]],
     history: History,
     feasibility: float,
-    stopped: bool,
 ) -> BlackBoxResult:
     point, best = outcome["point"], outcome["best_feasible"]
-    status = status_of(outcome["ended"], stopped)
-    reason = "stopped by the callback" if status == 3 else ended
     largest = sorted(point["constraints"], key=lambda c: -np.inf if np.isnan(c["value"]) else -c["value"])
     return BlackBoxResult(
         x=np.array(point["x"]),
         fun=point["objective"],
-        success=bool(point["feasible"] and status != 5),
-        status=status,
-        message=headline(point["feasible"], outcome["ended"], reason),
+        success=ended.success(point["feasible"]),
+        status=ended.status,
+        message=ended.headline(point["feasible"]),
         nit=outcome["iterations"],
         nfev=calls[0],
         ncev=calls[1],

@@ -195,16 +195,17 @@ default="demographic_parity"
 
 @documented
 class NeymanPearsonClassifier(ConstrainedBase):
-    """Linear classifier with a bound on the false-positive rate that also holds on unseen rows.
+    """Linear classifier with a bound on the false-positive rate that also holds on unseen rows drawn like the held-out ones.
 
     The loss on the positives is minimised subject to a bound on the false-positive rate. The threshold is then set to an order
     statistic of the scores of held-out negatives: with probability at least ``1 - delta`` over those rows, the false-positive
-    rate on unseen rows is at most ``max_fpr``, for any distribution (Tong, Feng and Li, 2018).
+    rate on unseen rows is at most ``max_fpr``, for any distribution (Tong, Feng and Li, 2018). This assumes that the held-out and
+    the unseen negatives are drawn independently from the same distribution; it does not hold for shifted or dependent rows.
 
     Parameters
     ----------
     max_fpr : float, default=0.1
-        Bound on the false-positive rate on unseen rows.
+        Bound on the false-positive rate on unseen rows drawn like the held-out ones.
     delta : float, default=0.1
         Probability with which the bound may fail.
     holdout : float, default=0.3
@@ -226,7 +227,8 @@ class NeymanPearsonClassifier(ConstrainedBase):
     n_holdout_ : int
         Number of held-out negatives; 0 if there are too few for the bound, which is then not guaranteed.
     failure_probability_ : float
-        Probability with which the bound may fail, at most `delta`; 1 if the bound is not guaranteed.
+        Probability with which the bound may fail, at most `delta`, if unseen rows are drawn like the held-out ones; 1 if the
+        bound is not guaranteed.
     {coef}
     {outcome}
     {features}

@@ -278,7 +278,8 @@ class FitResult(Result):
     classes : ndarray
         The two labels; the second is predicted where the score is positive.
     success : bool
-        Whether every bound is satisfied on the training rows, by the enforced values.
+        Whether every bound is satisfied on the training rows, by the enforced values, and training neither failed nor reached a
+        limit before the stopping criterion of its solver was met.
     message : str
         Description of ``success``, and why training stopped.
     fun : float
@@ -296,7 +297,8 @@ class FitResult(Result):
     dual : dict or None
         The dual variables by name.
     stationary : dict or None
-        What the solver proved: the proximal point lies within ``upper``. :func:`thalweg.certify` verifies it independently.
+        What the solver found: the proximal point lies within ``upper``, if the gradients are right and the weak-convexity
+        constants hold; not proved if ``estimated``. :func:`thalweg.certify` verifies it independently of the solver.
     nit : int
         Number of iterations over all rounds of training.
     history : History
@@ -452,7 +454,7 @@ def fit(
         intercept=trained.intercept,
         classes=found,
         feature_names=_rows.feature_names(X),
-        success=trained.feasible,
+        success=trained.success,
         message=trained.message,
         fun=fitted["point"]["objective"],
         maxcv=trained.violation,

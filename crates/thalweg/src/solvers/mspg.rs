@@ -85,11 +85,11 @@ impl Settings {
 /// `E dist(0, df)^2 <= c_1 sigma^2 (ln T + 1) / (b T) + c_2 M_f / (eta T)`, see [`plan::mspg`].
 ///
 /// **Deviations.** The default output is the last iterate, and eta is unrestricted, as in the paper's experiments. b may be below
-/// 1: a mini-batch has `ceil(b t)` samples. The theorem takes the samples of a mini-batch to be independent; with `order =
-/// "random"` mini-batches are independent of each other, but the samples of one are distinct: drawn without replacement, and all
-/// samples once `b t` reaches their number. Its mean is still unbiased, with a variance of at most `sigma^2 / (b t)`, which is all
-/// that the proof uses. Averaged iterates and shuffled samples are more stable, but the theorem does not
-/// cover them. A profiled scalar (as in the square root form of a variance) is updated at iterations 1, 2, 4, 8, ….
+/// 1: a mini-batch has `ceil(b t)` samples. The theorem takes the samples of a mini-batch to be independent; here only the
+/// mini-batches are, and the samples of one are distinct: drawn without replacement, and all samples once `b t` reaches their
+/// number. The mean of a mini-batch is still unbiased, with a variance of at most `sigma^2 / (b t)`, as for independent samples.
+/// Averaged iterates and shuffled samples are more stable, but the theorem does not cover them. A profiled scalar (as in the square
+/// root form of a variance) is updated at iterations 1, 2, 4, 8, ….
 ///
 /// **Settings.** [`Settings`]: eta, growth, order, output, weight, iterates, theory.
 ///
