@@ -21,7 +21,7 @@ use thalweg_lab::tradeoff::{self, FitRuns};
 
 use crate::arrays::matrix;
 use crate::error::{broken, of_lab, of_library};
-use crate::minimize::{Stopped, stop_reason};
+use crate::minimize::{StopReply, stop_reason};
 use crate::values::{python, settings, table};
 use crate::watch::{Interrupt, RaisedError, Watcher, alone};
 
@@ -139,7 +139,7 @@ impl Learning {
         start: Option<PyReadonlyArray1<'py, f64>>,
         on_record: Option<Py<PyAny>>,
         on_progress: Option<Py<PyAny>>,
-    ) -> PyResult<(Bound<'py, PyAny>, Stopped<'py>, Option<PyErr>)> {
+    ) -> PyResult<(Bound<'py, PyAny>, StopReply<'py>, Option<PyErr>)> {
         let mut options = settings::<Training>(training)?.options(solver, settings_of_solver)?;
         options.interrupt = Some(Arc::clone(&interrupt.get().flag));
         let start: Option<Vec<f64>> = start.map(|x| x.as_array().iter().copied().collect());

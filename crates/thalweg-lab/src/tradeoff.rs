@@ -585,7 +585,7 @@ mod tests {
         let mut job = Job::new(&spec, file, &Default::default()).unwrap();
         // They have taken all of the time.
         job.setup.pilots = Work { iterations: 100, seconds: 1e6, ..Work::default() };
-        let mut solves = Solves { job, which: 0 };
+        let mut solves = SolveRuns { job, which: 0 };
         let mut work = |bound: f64| {
             let row = solves.run(bound, None, &mut ()).unwrap().row;
             (row.iterations, row.seconds >= 1e6)

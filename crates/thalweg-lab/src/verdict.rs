@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn every_ending_has_one_sentence_and_one_code() {
         let failed = StopReason::Failed { iteration: 3, reason: "the objective is inf".into() };
-        let conflict = StopReason::Infeasible { conflicting: vec!["a".into(), "b".into()], everywhere: false };
+        let conflict = StopReason::Infeasible { conflicting: vec!["a".into(), "b".into()], everywhere: false, radius: None };
         let all = [
             (StopReason::Budget(Limit::Iterations), true, "feasible, not finished: stopped at the iteration limit", DONE),
             (StopReason::Budget(Limit::Seconds), false, "not feasible, not finished: stopped at the time limit", MISSED),

@@ -231,7 +231,7 @@ fn a_model_with_the_former_names_of_fields_is_read() {
     rename(&mut measured["constraints"][0], "satisfied", "kept");
     rename(&mut measured["training"], "measured", "counted");
     rename(&mut measured["held_out"], "measured", "counted");
-    place.put("old.json", &old.to_string());
+    place.put("old.json", old.to_string());
     assert_eq!(Model::read(&place.path("old.json")).unwrap(), Model::read(&place.path("m/model.json")).unwrap());
 }
 

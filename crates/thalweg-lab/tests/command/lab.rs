@@ -13,7 +13,7 @@ use rusqlite::types::Value as Cell;
 use serde_json::Value;
 use thalweg_lab::lab::experiment::Experiment;
 use thalweg_lab::lab::frame::{curves, lines};
-use thalweg_lab::lab::schedule::{self, RunOptions, Watch};
+use thalweg_lab::lab::schedule::{self, ProgressObserver, RunOptions};
 use thalweg_lab::lab::store::{Part, Store};
 
 /// A small file of rows in two groups (column 1), with labels that depend on group and columns.
@@ -228,7 +228,7 @@ fn an_interrupted_sweep_goes_on() {
 /// Interrupts the experiment when its first job starts, before the pilot runs of that job.
 struct InterruptsFirst(Arc<AtomicBool>);
 
-impl Watch for InterruptsFirst {
+impl ProgressObserver for InterruptsFirst {
     fn planned(&self, _: usize) {}
     fn started(&self, _: usize, _: &str) {
         self.0.store(true, Ordering::Relaxed);
@@ -1035,7 +1035,7 @@ fn a_store_of_an_older_build_is_read_and_its_runs_are_found_again() {
 #[test]
 fn metrics_of_an_older_store_have_their_present_names() {
     let place = Place::new();
-    place.put("rows.svm", &OLD_ROWS.replace("0.75 2:0.25", "0.75").replace(" 2:-0.5", ""));
+    place.put("rows.svm", OLD_ROWS.replace("0.75 2:0.25", "0.75").replace(" 2:-0.5", ""));
     let spec = "name = 'metrics'\nmeasure = ['measured(false_positive_rate)', 'measured_roc_gap']\n[data]\nfile = 'rows.svm'\n\
                 group = 2\nsplit = 'shared'\ntest_fraction = 0.5\n[problem]\nminimize = 'logistic'\n[solver]\nname = 'ssg'\n\
                 eta = 0.5\n[budget]\niterations = 10\n[record]\nevery = 5\n";

@@ -141,7 +141,7 @@ fn reference_values_that_are_known_are_not_computed_again() {
     known[0].evaluations = 12345;
     let posed = pose_loaded(&spec, &file, &data, None, &known).unwrap();
     assert_eq!((posed.problem.bound(0), posed.problem.references()), (1.5, known.as_slice()));
-    assert!(posed.notes.iter().any(|note| note.contains("12345 evaluations")), "{:?}", posed.notes);
+    assert!(posed.notes.iter().any(|note| note.to_string().contains("12345 evaluations")), "{:?}", posed.notes);
 }
 
 #[test]
