@@ -1,0 +1,146 @@
+"""Feasible problems that are called infeasible, and infeasible ones that are called feasible."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+import numpy as np
+from scipy.optimize import LinearConstraint, NonlinearConstraint, linprog
+
+from thalweg.learn import fit, hinge, l2, logistic
+
+from ._judge import Row, feasible, infeasible, no_claim
+from ._run import Truth, attempt, minimize
+
+
+def infeasibility(seed: int, quick: bool) -> Iterator[Row]:
+    """Plant feasible points, or contradictions, in random units."""
+    draws = 4 if quick else 30
+    for draw in range(draws):
+        yield from _separable(seed, draw)
+    yield from _demand()
+    for draw in range(draws):
+        yield from _linear_program(seed, draw)
+        yield from _discs(seed, draw)
+        yield from _contradiction(seed, draw)
+
+
+def _separable(seed: int, draw: int) -> Iterator[Row]:
+    """Rows that some weights separate have a hinge loss of 0 in every unit; the norm of the weights is not bounded."""
+    rng = np.random.default_rng([seed, draw])
+    unit = 1e-3 if draw == 0 else 10.0 ** rng.uniform(-4, 2)
+    weights = rng.normal(size=3)
+    rows = rng.normal(size=(20, 3))
+    margin = rows @ weights
+    rows, margin = rows[np.abs(margin) > 0.2], margin[np.abs(margin) > 0.2]
+    labels = np.sign(margin)
+    if len(labels) < 4 or abs(labels.sum()) == len(labels):
+        return
+    objective = l2() if draw % 2 == 0 else logistic() + 1e-3 * l2()
+    name = f"separable rows times {unit:.1e}, hinge <= 0.5 (seed {seed}, draw {draw})"
+    model = attempt(fit, objective, hinge() <= 0.5, X=unit * rows, y=labels)
+    if isinstance(model, Exception):
+        yield no_claim(name, "infeasible", model)
+        return
+    loss = float(np.maximum(0.0, 1.0 - labels * (unit * rows @ model.coef + model.intercept)).mean())
+    if model.message.startswith("infeasible"):
+        yield infeasible(name, True, model.message)
+    elif model.success:
+        yield feasible(name, loss - 0.5, model.message)
+    else:
+        yield no_claim(name, "infeasible", model.message)
+
+
+def _demand() -> Iterator[Row]:
+    """Meet a demand at least cost: the variables are of the size of the demand."""
+    cost = np.array([50.0, 70.0])
+    for demand in (1.0, 1e3, 1e6):
+        truth = Truth(
+            lambda x, d=demand: float(max((d - x.sum()) / d, (-x / d).max())),
+            True,
+            lambda x, d=demand: cost @ x / d,
+            lambda _: 50.0,
+            50.0,
+        )
+        for rho in (None, 0.0):
+            yield from minimize(
+                f"50 x1 + 70 x2 with x1 + x2 >= {demand:g}, rho={rho}",
+                truth,
+                lambda x: cost @ x,
+                [0.0, 0.0],
+                jac=lambda x: cost,
+                bounds=[(0.0, None)] * 2,
+                constraints=LinearConstraint([[1.0, 1.0]], demand, np.inf),
+                rho=rho,
+            )
+
+
+def _linear_program(seed: int, draw: int) -> Iterator[Row]:
+    """Draw a linear program with a known interior point, with rows and columns in random units, and solve it with HiGHS."""
+    rng = np.random.default_rng([seed, 1, draw])
+    n, m = int(rng.integers(2, 6)), int(rng.integers(2, 8))
+    inside = rng.uniform(-2.0, 2.0, size=n)
+    rows = rng.normal(size=(m, n))
+    limit = rows @ inside + rng.uniform(0.05, 1.0, size=m)
+    cost = rng.normal(size=n)
+    solved = linprog(cost, A_ub=rows, b_ub=limit, bounds=[(-5.0, 5.0)] * n, method="highs")
+    columns = 10.0 ** rng.uniform(-3, 3, size=n)
+    units = 10.0 ** rng.uniform(-5, 5, size=m)
+    violation = lambda x: float(max((rows @ (x / columns) - limit).max(), (np.abs(x / columns) - 5.0).max()))
+    truth = Truth(violation, True, lambda x: float(cost @ (x / columns)), lambda _: float(solved.fun), max(1.0, abs(solved.fun)))
+    yield from minimize(
+        f"linear program in random units (seed {seed}, draw {draw})",
+        truth,
+        lambda x: cost @ (x / columns),
+        np.zeros(n),
+        jac=lambda x: cost / columns,
+        bounds=[(-5.0 * c, 5.0 * c) for c in columns],
+        constraints=LinearConstraint(units[:, None] * rows / columns, -np.inf, units * limit),
+        rho=(None, 0.0)[draw % 2],
+    )
+
+
+def _discs(seed: int, draw: int) -> Iterator[Row]:
+    """Minimise a distance over discs that share a known point, far from the start and in random units."""
+    rng = np.random.default_rng([seed, 2, draw])
+    n, m = int(rng.integers(1, 5)), int(rng.integers(1, 5))
+    size = 10.0 ** rng.uniform(-4, 5)
+    inside = rng.normal(size=n)
+    centres = inside + rng.normal(size=(m, n))
+    radii = np.linalg.norm(centres - inside, axis=1) + rng.uniform(0.05, 0.5, size=m)
+    unit = 10.0 ** rng.uniform(-4, 4)
+    fun = lambda x: unit * (((x / size - centres) ** 2).sum(axis=1) - radii**2)
+    jac = lambda x: unit * 2.0 * (x / size - centres) / size
+    truth = Truth(lambda x: float((fun(x) / unit).max()))
+    yield from minimize(
+        f"discs of size {size:.1e} in units of {unit:.1e} (seed {seed}, draw {draw})",
+        truth,
+        lambda x: float(np.abs(x / size).sum()),
+        size * 10.0 * rng.normal(size=n),
+        jac=lambda x: np.sign(x) / size,
+        constraints=NonlinearConstraint(fun, -np.inf, 0.0, jac=jac),
+        rho=(None, 0.0)[draw % 2],
+    )
+
+
+def _contradiction(seed: int, draw: int) -> Iterator[Row]:
+    """Draw constraints of which two contradict each other by one natural unit."""
+    rng = np.random.default_rng([seed, 3, draw])
+    n = int(rng.integers(1, 5))
+    row = rng.normal(size=n)
+    row /= np.linalg.norm(row)
+    level = rng.normal()
+    units = 10.0 ** rng.uniform(-8, 4, size=2)
+    violation = lambda x: float(max(level + 0.5 - row @ x, row @ x - level + 0.5))
+    yield from minimize(
+        f"contradiction in units of {units[0]:.1e} and {units[1]:.1e} (seed {seed}, draw {draw})",
+        Truth(violation, exists=False),
+        lambda x: float(x @ x),
+        rng.normal(size=n),
+        jac=lambda x: 2.0 * x,
+        constraints=[
+            LinearConstraint(units[0] * row[None, :], units[0] * (level + 0.5), np.inf),
+            LinearConstraint(units[1] * row[None, :], -np.inf, units[1] * (level - 0.5)),
+        ],
+        rho=(None, 0.0)[draw % 2],
+    )
