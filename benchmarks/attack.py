@@ -52,7 +52,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     Returns
     -------
     int
-        0 if every claim is right, 1 if one is wrong or the file cannot be written.
+        0 if every claim is right, 1 if one is wrong, 2 for an invalid argument or a file that cannot be written.
     """
     parsed = _parser().parse_args(arguments)
     reports = []
@@ -69,7 +69,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
             save(parsed.json, reports, parsed.seed, parsed.quick)
         except OSError as error:
             print(f"{parsed.json}: {error.strerror or error}", file=sys.stderr)
-            return 1
+            return 2
     return int(any(report.wrong for report in reports))
 
 

@@ -1,7 +1,7 @@
 """Rows of the attack: one claim compared with the truth, or the absence of a claim.
 
-The functions here decide; they call no solver. A truth is computed independently of Thalweg, and every function takes the error that
-the truth itself may have, so that rounding in the truth is never counted as a wrong claim.
+The functions here call no solver. A truth is computed independently of Thalweg, and every function takes the error that the truth
+itself may have, so that rounding in the truth is never counted as a wrong claim.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ RIGHT, WRONG, NONE = "right", "wrong", "no claim"
 
 #: Largest violation of a satisfied constraint, in units of the constraint. Ten times the default feasibility tolerance.
 VIOLATION = 1e-5
-#: Largest distance of an objective from the optimum, in units of the objective. The solver stops at a subgradient of norm 1e-4, and
-#: the distances to the solutions are of order 10.
+#: Largest distance of an objective from the optimum, in units of the objective. The solver stops at a subgradient of norm 1e-4,
+#: and the distances to the solutions are of order 10.
 OBJECTIVE = 1e-3
 #: A statement about a probability is wrong if so many failures have a probability below this under the statement.
 SIGNIFICANCE = 1e-4

@@ -1,7 +1,7 @@
 """Random problems with a planted proximal point.
 
-Choose the proximal point z, a subgradient v of the objective there and multipliers of the constraints. The optimality conditions of
-the proximal subproblem then give the point x whose proximal point is z, for convex and for weakly convex functions: with the
+Choose the proximal point z, a subgradient v of the objective there and multipliers of the constraints. The optimality conditions
+of the proximal subproblem then give the point x whose proximal point is z, for convex and for weakly convex functions: with the
 coefficient c of the objective and the constants r_j of the constraints,
 
     x = z + (v + sum_j m_j slope_j) / (c + sum_j m_j r_j).

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Callable, Iterator, Optional
 
 import numpy as np
-
 import thalweg
 
 from ._judge import WRONG, Row, feasible, infeasible, interval, no_claim, optimal
@@ -39,17 +38,26 @@ def attempt(call: Callable, *args: Any, **options: Any) -> Any:
             return error
 
 
-def minimize(name: str, truth: Truth, *args: Any, **options: Any) -> Iterator[Row]:
-    """Run ``thalweg.minimize`` and judge what the result claims."""
+def minimize(name: str, truth: Truth, *args: Any, maxiter: Optional[int] = None, **options: Any) -> Iterator[Row]:
+    """Run ``thalweg.minimize`` and judge what the result claims.
+
+    `maxiter` saves time: a result at this limit is not blamed for its objective.
+    """
+    if maxiter is not None:
+        options["options"] = {"maxiter": maxiter}
     result = attempt(thalweg.minimize, *args, **options)
     if isinstance(result, Exception):
         yield no_claim(name, "optimal", result)
     else:
-        yield from claims(name, truth, result)
+        yield from claims(name, truth, result, limited=maxiter is not None)
 
 
-def claims(name: str, truth: Truth, result: Any) -> Iterator[Row]:
-    """Judge the verdict of a result: feasible, optimal or infeasible."""
+def claims(name: str, truth: Truth, result: Any, limited: bool = False) -> Iterator[Row]:
+    """Judge the verdict of a result: feasible, optimal or infeasible.
+
+    A success at the default limit counts as a claim of optimality, because callers look at ``success``. With `limited` the
+    limit is that of the attack, and a result that stopped at it claims feasibility only.
+    """
     message = str(result.message)
     if message.startswith("infeasible"):
         yield infeasible(name, truth.exists, message)
@@ -63,7 +71,9 @@ def claims(name: str, truth: Truth, result: Any) -> Iterator[Row]:
         yield said
         if said.verdict == WRONG:
             return  # the objective of an infeasible point says nothing more
-    if result.success and truth.objective is not None and truth.optimum is not None:
+    if limited and result.status == 1:
+        yield no_claim(name, "optimal", message)
+    elif result.success and truth.objective is not None and truth.optimum is not None:
         value = truth.objective(result.x)
         yield optimal(name, value, min(truth.optimum(result.x), value), truth.unit, message)
 

@@ -6,7 +6,6 @@ from typing import Iterator
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
-
 from thalweg import blackbox
 
 from ._judge import Row, no_claim

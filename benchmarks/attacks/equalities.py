@@ -15,15 +15,11 @@ def equalities(seed: int, quick: bool) -> Iterator[Row]:
     """Minimise problems of Hock and Schittkowski from their starts, and from points around them."""
     for problem in EQUALITIES:
         truth = problem.truth()
-        # Equalities are satisfied within eq_tol, and the objective may be smaller by the multipliers times that.
         arguments = scaled(problem)
-        limit = {"options": {"maxiter": 2000}} if quick else {}
-        yield from minimize(problem.name, truth, **{**arguments, **limit})
+        yield from minimize(problem.name, truth, **arguments)
         for draw in range(0 if quick else 3):
             rng = np.random.default_rng([seed, draw])
             start = np.array(problem.start) + 0.3 * rng.normal(size=len(problem.start))
             if problem.bounds is not None:
                 start = np.clip(start, *np.array(problem.bounds, dtype=float).T)
-            yield from minimize(
-                f"{problem.name} (seed {seed}, start {draw})", truth, **{**arguments, "x0": start, "options": {"maxiter": 3000}}
-            )
+            yield from minimize(f"{problem.name} (seed {seed}, start {draw})", truth, maxiter=3000, **{**arguments, "x0": start})

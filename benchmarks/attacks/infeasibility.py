@@ -6,11 +6,13 @@ from typing import Iterator
 
 import numpy as np
 from scipy.optimize import LinearConstraint, NonlinearConstraint, linprog
-
 from thalweg.learn import fit, hinge, l2, logistic
 
 from ._judge import Row, feasible, infeasible, no_claim
 from ._run import Truth, attempt, minimize
+
+#: Iterations of random problems.
+LIMIT = 1000
 
 
 def infeasibility(seed: int, quick: bool) -> Iterator[Row]:
@@ -97,6 +99,7 @@ def _linear_program(seed: int, draw: int) -> Iterator[Row]:
         bounds=[(-5.0 * c, 5.0 * c) for c in columns],
         constraints=LinearConstraint(units[:, None] * rows / columns, -np.inf, units * limit),
         rho=(None, 0.0)[draw % 2],
+        maxiter=LIMIT,
     )
 
 
@@ -120,6 +123,7 @@ def _discs(seed: int, draw: int) -> Iterator[Row]:
         jac=lambda x: np.sign(x) / size,
         constraints=NonlinearConstraint(fun, -np.inf, 0.0, jac=jac),
         rho=(None, 0.0)[draw % 2],
+        maxiter=LIMIT,
     )
 
 
@@ -143,4 +147,5 @@ def _contradiction(seed: int, draw: int) -> Iterator[Row]:
             LinearConstraint(units[1] * row[None, :], -np.inf, units[1] * (level - 0.5)),
         ],
         rho=(None, 0.0)[draw % 2],
+        maxiter=LIMIT,
     )

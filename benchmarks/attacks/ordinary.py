@@ -6,9 +6,8 @@ from statistics import NormalDist
 from typing import Iterator
 
 import numpy as np
-from scipy.optimize import LinearConstraint, linprog
-
 import thalweg
+from scipy.optimize import LinearConstraint, linprog
 from thalweg.learn import fit, l2, logistic
 
 from ._judge import Row, no_claim, probability
@@ -124,9 +123,9 @@ def _held_out(seed: int, draws: int) -> Iterator[Row]:
     ):
         model = thalweg.ConstrainedClassifier("logistic", [bound], max_iter=500).fit(rows, labels, sensitive_features=groups)
         weights, intercept = model.coef_.ravel(), float(model.intercept_[0])
-        positive = lambda mean: _NORMAL.cdf((weights @ mean + intercept) / np.linalg.norm(weights))
-        # Each group has as many rows of either label.
-        rate = {(g, s): positive(_mean(g, s)) for g in (0, 1) for s in (-1, 1)}
+        # The rate of positive predictions in each group with each label; all four are equally likely.
+        scores = {(g, s): (weights @ _mean(g, s) + intercept) / np.linalg.norm(weights) for g in (0, 1) for s in (-1, 1)}
+        rate = {key: _NORMAL.cdf(float(score)) for key, score in scores.items()}
         parity = abs(rate[0, -1] + rate[0, 1] - rate[1, -1] - rate[1, 1]) / 2
         truth = parity if title == "demographic_parity" else (rate[0, -1] + rate[1, -1]) / 2
         failures = stated = 0

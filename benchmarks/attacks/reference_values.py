@@ -1,7 +1,7 @@
 """Reference values: ``best(term)`` on columns in other units.
 
 The smallest loss over all weights does not depend on the units of the columns. The truth is found in natural units: by linear
-programming for the hinge loss, by Newton's method for logistic ones. It is the loss at a point, so a larger lower bound is refuted.
+programming for the hinge loss, by Newton's method for logistic ones. It is the loss at a point and refutes larger lower bounds.
 """
 
 from __future__ import annotations

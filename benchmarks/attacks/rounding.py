@@ -6,7 +6,6 @@ from fractions import Fraction
 from typing import Iterator, List, Tuple
 
 import numpy as np
-
 import thalweg
 
 from ._judge import Row

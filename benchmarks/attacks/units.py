@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Iterator
 
 import numpy as np
-from scipy.optimize import LinearConstraint
-
 import thalweg
+from scipy.optimize import LinearConstraint
 
 from ._classical import INEQUALITIES, in_original_units, scaled
 from ._judge import Row, feasible, no_claim
 from ._run import Truth, attempt, certificate, claims, minimize
 
 SCALES = (1e-6, 1e-4, 1e4, 1e6)
+#: Iterations of scaled problems; most need less than 400 in natural units.
+LIMIT = 2000
 
 
 def units(seed: int, quick: bool) -> Iterator[Row]:
@@ -26,10 +27,12 @@ def units(seed: int, quick: bool) -> Iterator[Row]:
         truth = problem.truth()
         yield from minimize(problem.name, truth, **scaled(problem))
         for scale in (1e-6, 1e6) if quick else SCALES:
-            yield from minimize(f"{problem.name}, f times {scale:g}", truth, **scaled(problem, f=scale))
+            yield from minimize(f"{problem.name}, f times {scale:g}", truth, maxiter=LIMIT, **scaled(problem, f=scale))
             if problem.inequalities is not None:
-                yield from minimize(f"{problem.name}, g times {scale:g}", truth, **scaled(problem, g=scale))
-            yield from minimize(f"{problem.name}, x times {scale:g}", in_original_units(truth, scale), **scaled(problem, x=scale))
+                yield from minimize(f"{problem.name}, g times {scale:g}", truth, maxiter=LIMIT, **scaled(problem, g=scale))
+            yield from minimize(
+                f"{problem.name}, x times {scale:g}", in_original_units(truth, scale), maxiter=LIMIT, **scaled(problem, x=scale)
+            )
 
 
 def _small_constraints() -> Iterator[Row]:
