@@ -18,6 +18,9 @@ from scipy.optimize import linprog
 
 from ._judge import Row, interval, no_claim
 
+#: Seconds after which a run of the command is given up.
+TIMEOUT = 20
+
 _SPEC = """
 [data]
 file = "rows.svm"
@@ -72,7 +75,10 @@ def _check(name: str, term: str, rows: np.ndarray, labels: np.ndarray, units: np
         (folder / "rows.svm").write_text("\n".join(lines) + "\n")
         (folder / "spec.toml").write_text(_SPEC.format(columns=rows.shape[1], term=term))
         command = [sys.executable, "-m", "thalweg", "solve", str(folder / "spec.toml"), "--json"]
-        ran = subprocess.run(command, capture_output=True, text=True)
+        try:
+            ran = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            return no_claim(name, "reference value", f"no answer within {TIMEOUT} s")
     try:
         found = json.loads(ran.stdout)["references"][0]
     except (ValueError, KeyError, IndexError):
