@@ -6,14 +6,15 @@ The objective is the largest of some smooth pieces. Gradients are complex-step d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable, Optional, Sequence, Tuple
+from typing import Any, Callable, Optional, Tuple
 
 import numpy as np
 from scipy.optimize import NonlinearConstraint, minimize
 
 from ._run import Truth, attempt
 
-Vector = Callable[[np.ndarray], Sequence]
+#: Several smooth functions of a point, as a list or an array; complex arguments are allowed.
+Vector = Callable[[np.ndarray], Any]
 
 
 @dataclass(frozen=True)

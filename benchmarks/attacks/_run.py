@@ -10,6 +10,7 @@ import numpy as np
 import thalweg
 
 from ._judge import WRONG, Row, feasible, infeasible, interval, no_claim, optimal
+from ._planted import Planted
 
 
 @dataclass
@@ -90,3 +91,9 @@ def certificate(name: str, found: Any, truth: Callable[[Any], float], accuracy: 
     if found.estimated:
         return no_claim(name, "interval", "the constants are estimated")
     return interval(name, found.lower, found.upper, truth(found), accuracy(found))
+
+
+def planted(name: str, problem: Planted, **changed: Any) -> Row:
+    """Certify the point of a planted problem, with some arguments changed, and judge the interval."""
+    found = attempt(thalweg.certify, problem.fun, problem.x, **{**problem.arguments(), **changed})
+    return certificate(name, found, lambda _: problem.distance, lambda claimed: problem.accuracy(claimed.relaxed))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Any, Dict, Iterator
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
@@ -17,21 +17,14 @@ _NOTHING = Truth(lambda x: 1.0, exists=False)
 
 def bounds(seed: int, quick: bool) -> Iterator[Row]:
     """State constraints without any feasible point."""
-    square = {"fun": lambda x: float(x @ x), "jac": lambda x: 2.0 * x}
+    square: Dict[str, Any] = {"fun": lambda x: float(x @ x), "jac": lambda x: 2.0 * x}
     for side in (np.inf, -np.inf):
         for start in (0.0, 1.0):
             yield from _infinite(side, start, square)
     for unit in (1e-7, 1.0) if quick else (1e-9, 1e-8, 1e-7, 1e-6, 1e-4, 1.0, 1e4):
         pair = [LinearConstraint([[unit]], unit, np.inf), LinearConstraint([[-unit]], unit, np.inf)]
         for start in (0.0, 0.5):
-            yield from minimize(
-                f"{unit:g} x >= {unit:g} and -{unit:g} x >= {unit:g} from {start}",
-                _NOTHING,
-                x0=[start],
-                constraints=pair,
-                **square,
-            )
-            for rho in (0.0,):
+            for rho in (None, 0.0):
                 name = f"{unit:g} x >= {unit:g} and -{unit:g} x >= {unit:g} from {start}, rho={rho}"
                 yield from minimize(name, _NOTHING, x0=[start], constraints=pair, rho=rho, **square)
     for draw in range(3 if quick else 30):

@@ -20,7 +20,8 @@ def infeasibility(seed: int, quick: bool) -> Iterator[Row]:
     draws = 4 if quick else 30
     for draw in range(draws):
         yield from _separable(seed, draw)
-    yield from _demand()
+    for demand in (1.0, 1e3, 1e6):
+        yield from _demand(demand)
     for draw in range(draws):
         yield from _linear_program(seed, draw)
         yield from _discs(seed, draw)
@@ -53,28 +54,22 @@ def _separable(seed: int, draw: int) -> Iterator[Row]:
         yield no_claim(name, "infeasible", model.message)
 
 
-def _demand() -> Iterator[Row]:
+def _demand(demand: float) -> Iterator[Row]:
     """Meet a demand at least cost: the variables are of the size of the demand."""
     cost = np.array([50.0, 70.0])
-    for demand in (1.0, 1e3, 1e6):
-        truth = Truth(
-            lambda x, d=demand: float(max((d - x.sum()) / d, (-x / d).max())),
-            True,
-            lambda x, d=demand: cost @ x / d,
-            lambda _: 50.0,
-            50.0,
+    violation = lambda x: float(max((demand - x.sum()) / demand, (-x / demand).max()))
+    truth = Truth(violation, True, lambda x: float(cost @ x) / demand, lambda _: 50.0, 50.0)
+    for rho in (None, 0.0):
+        yield from minimize(
+            f"50 x1 + 70 x2 with x1 + x2 >= {demand:g}, rho={rho}",
+            truth,
+            lambda x: float(cost @ x),
+            [0.0, 0.0],
+            jac=lambda x: cost,
+            bounds=[(0.0, None)] * 2,
+            constraints=LinearConstraint([[1.0, 1.0]], demand, np.inf),
+            rho=rho,
         )
-        for rho in (None, 0.0):
-            yield from minimize(
-                f"50 x1 + 70 x2 with x1 + x2 >= {demand:g}, rho={rho}",
-                truth,
-                lambda x: cost @ x,
-                [0.0, 0.0],
-                jac=lambda x: cost,
-                bounds=[(0.0, None)] * 2,
-                constraints=LinearConstraint([[1.0, 1.0]], demand, np.inf),
-                rho=rho,
-            )
 
 
 def _linear_program(seed: int, draw: int) -> Iterator[Row]:

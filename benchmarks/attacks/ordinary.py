@@ -12,7 +12,7 @@ from thalweg.learn import fit, l2, logistic
 
 from ._judge import Row, no_claim, probability
 from ._planted import CONVEX, WEAKLY_CONVEX, plant
-from ._run import Truth, attempt, certificate, minimize
+from ._run import Truth, attempt, certificate, minimize, planted
 
 _NORMAL = NormalDist()
 
@@ -26,8 +26,7 @@ def ordinary(seed: int, quick: bool) -> Iterator[Row]:
         constrained = bool(rng.random() < 0.5)
         problem = plant(rng, kind, size=int(rng.integers(1, 9)), constrained=constrained, distance=10.0 ** rng.uniform(-3, 1))
         name = f"{kind.__name__}{', constrained' if constrained else ''} (seed {seed}, draw {draw})"
-        found = attempt(thalweg.certify, problem.fun, problem.x, **problem.arguments())
-        yield certificate(name, found, lambda _, p=problem: p.distance, lambda c, p=problem: p.accuracy(c.relaxed))
+        yield planted(name, problem)
     for draw in range(5 if quick else 40):
         yield from _linear_program(seed, draw)
     for draw in range(3 if quick else 30):

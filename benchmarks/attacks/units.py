@@ -50,6 +50,8 @@ def _small_constraints() -> Iterator[Row]:
             yield no_claim(f"{name}, certified", "feasible", found)
         elif found.feasible:
             yield feasible(f"{name}, certified", violation(np.array([point])), repr(found))
+        else:
+            yield no_claim(f"{name}, certified", "feasible", repr(found))
         yield from minimize(f"{name}, minimised", Truth(violation), fun, [point], jac=jac, constraints=constraint)
 
 
