@@ -55,7 +55,7 @@ def interval(problem: str, lower: float, upper: float, truth: float, accuracy: f
     if miss <= accuracy:
         return Row(problem, kind, claimed, text, RIGHT)
     # The length of the interval is how precise the claim pretends to be.
-    return Row(problem, kind, claimed, text, WRONG, miss / max(accuracy, 0.5 * (upper - lower), 1e-300))
+    return Row(problem, kind, claimed, text, WRONG, 1.0 + miss / max(accuracy, 0.5 * (upper - lower), 1e-300))
 
 
 def optimal(problem: str, value: float, optimum: float, unit: float, claimed: str = "optimal") -> Row:

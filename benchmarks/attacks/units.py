@@ -42,7 +42,7 @@ def _small_constraints() -> Iterator[Row]:
         ("1e-8 (x - 1) >= 0 at 0", 0.0, LinearConstraint([[1e-8]], 1e-8, np.inf), lambda x: 1.0 - x[0]),
     )
     for name, point, constraint, violation in cases:
-        fun, jac = lambda x: float(0.5 * (x[0] - 3.0) ** 2), lambda x: [x[0] - 3.0]
+        fun, jac = lambda x: float((x[0] - 3.0) ** 2), lambda x: [2.0 * (x[0] - 3.0)]
         if point == 0.0:
             fun, jac = lambda x: float(0.5 * x[0] ** 2), lambda x: [x[0]]
         found = attempt(thalweg.certify, fun, [point], jac=jac, constraints=constraint, rho=0.0)
