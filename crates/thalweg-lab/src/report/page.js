@@ -838,8 +838,8 @@ function bounds(data) {
     for (const c of data.constraints) {
       const lines = wrap(c.name, Math.floor((width - 120) / 8.8));
       const values = finite([0, c.bound, c.value, c.held_out]), lo = min(...values), hi = max(...values);
-      const x = scale([lo, lo + (hi - lo || 1) * 1.12], false, 1, width - 1), look = c.satisfied === false ? 's1' : 's0';
-      const [words, tone] = c.satisfied === null ? ['not enforced', ''] : c.satisfied ? ['✓ satisfied', 'good'] : ['✗ violated', 'bad'];
+      const x = scale([lo, lo + (hi - lo || 1) * 1.12], false, 1, width - 1), ok = c.satisfied, look = ok === false ? 's1' : 's0';
+      const [words, tone] = ok === null ? ['not enforced', ''] : ok ? ['✓ satisfied', 'good'] : ['✗ violated', 'bad'];
       const share = c.bound > 0 ? `, ${about(c.value / c.bound, 3)} of the bound` : '';
       const held = known(c.held_out) ? ` · held-out ${number(c.held_out)}, ${c.held_out > c.bound ? 'above it' : 'within'}` : '';
       const said = wrap(`training ${number(c.value)}${share}${held}`, Math.floor(width / 6.4)), y = top + 18 * lines.length + 17 * said.length + 17;
@@ -939,7 +939,7 @@ function tradeoff(data) {
     svg.append(...there.map(p => mark(0, x(p.x), y(p.y), !p.feasible, 5)));
     const nearest = k => there.reduce((best, p) => abs(x(p.x) - box.left - k) < abs(x(best.x) - box.left - k) ? p : best);
     const lines = names.map(name => ({ name, at: k => [fact(nearest(k), name)] }));
-    return [svg, plot => { if (there.length) hover(plot, svg, box, k => nearest(k).feasible ? '✓ every constraint satisfied' : '✗ a constraint is violated', lines, k => Math.round(x(nearest(k).x) - box.left)); }];
+    return [svg, plot => { if (there.length) hover(plot, svg, box, k => nearest(k).feasible ? '✓ feasible' : '✗ not feasible', lines, k => Math.round(x(nearest(k).x) - box.left)); }];
   };
   const rows = () => [[data.x_label, data.y_label, 'feasible', ...names], ...data.points.map(p => [p.x, p.y, p.feasible, ...names.map(n => fact(p, n))])];
   return simple('tradeoff', data, rows, draw, key([['filled', 'every constraint satisfied'], ['hollow', 'a constraint is violated']]));

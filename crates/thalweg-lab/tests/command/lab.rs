@@ -998,11 +998,12 @@ fn a_store_of_an_older_build_is_read_and_its_runs_are_found_again() {
     let connection = Connection::open(place.path("thalweg.sqlite")).unwrap();
     connection.execute_batch(&std::fs::read_to_string(dump).unwrap()).unwrap();
     drop(connection);
-    // Keys have not changed: nothing is run again.
+    // Keys have not changed: nothing is run again, except the four runs of the bundle method, which has a new version.
     let before = contents(&place.path("thalweg.sqlite"));
     let ran = place.run(&["lab", "run", "old.toml", "--quiet", "--json"]).json();
-    assert_eq!((ran["worked"].as_u64(), ran["found"].as_u64()), (Some(0), Some(12)), "{ran}");
-    assert_eq!(contents(&place.path("thalweg.sqlite"))["runs"], before["runs"]);
+    assert_eq!((ran["worked"].as_u64(), ran["found"].as_u64()), (Some(4), Some(8)), "{ran}");
+    let after = contents(&place.path("thalweg.sqlite"));
+    assert!(before["runs"].iter().all(|run| after["runs"].contains(run)), "an old run has changed");
 
     let store = Store::open(&place.path("thalweg.sqlite")).unwrap();
     let lines = lines(&store, Some("old")).unwrap();

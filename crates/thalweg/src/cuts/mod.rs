@@ -540,6 +540,23 @@ impl Model {
         cuts.fold(0.0, |most: f64, (i, _)| most.max(view.gram[i * view.stride + i])).sqrt()
     }
 
+    /// Returns the largest entry of the mean slope of the last master program, relative to the largest entry of a constraint's
+    /// subgradient in the same coordinate: how flat the mean is, whatever the units of the variables.
+    pub fn flatness(&self, view: usize) -> f64 {
+        let view = &self.views[view];
+        let (mut mean, mut largest) = (vec![0.0; self.dim], vec![0.0_f64; self.dim]);
+        for (i, cut) in self.cuts.iter().enumerate() {
+            if view.weights[i] > 0.0 {
+                vec::add_scaled(&mut mean, view.weights[i], view.row(self.dim, i));
+            }
+            if matches!(cut.owner, Owner::Constraint(_)) {
+                largest.iter_mut().zip(row(&self.subgradients, self.dim, i)).for_each(|(most, s)| *most = most.max(s.abs()));
+            }
+        }
+        let ratios = mean.iter().zip(&largest).map(|(mean, most)| if *mean == 0.0 { 0.0 } else { mean.abs() / most });
+        ratios.fold(0.0, f64::max)
+    }
+
     /// Iterates over the subgradients of the cuts.
     pub fn subgradients(&self) -> impl Iterator<Item = &[f64]> {
         self.subgradients.chunks(self.dim.max(1))

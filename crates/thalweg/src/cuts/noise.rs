@@ -84,7 +84,13 @@ impl Local {
                 noise.slope = noise.slope.min(SAFETY * vec::distance(row, other));
             }
         }
-        noise.iter_mut().filter(|noise| !noise.slope.is_finite()).for_each(|noise| noise.slope = 0.0);
+        let norm = vec::norm(x);
+        for (noise, (_, value, row)) in noise.iter_mut().zip(self.parts()) {
+            let typical = if norm > 0.0 { vec::norm(row).max(value.abs() / norm) } else { vec::norm(row) };
+            if noise.slope > KINK * typical {
+                noise.slope = 0.0;
+            }
+        }
         Ok(noise)
     }
 }
@@ -93,5 +99,7 @@ impl Local {
 pub(crate) const NEIGHBOURS: u64 = 2;
 /// Distance of these points, relative to each variable.
 const DISTANCE: f64 = 4.0 * f64::EPSILON;
+/// Difference of neighbouring subgradients, relative to a typical one, above which it is a kink and not an error.
+const KINK: f64 = 1e-6;
 /// Factor on the measured errors.
 pub(crate) const SAFETY: f64 = 4.0;

@@ -170,6 +170,8 @@ struct Saved {
     renewals: u32,
     /// The start, in the units of the problem. Empty if these are natural.
     start: Vec<f64>,
+    /// The first centre in these units.
+    origin: Vec<f64>,
     model: Model,
     centre: Vec<f64>,
     f: f64,
@@ -227,10 +229,12 @@ const FIRST_STEP: f64 = 2.0 / 3.0;
 const HIGHEST_PRICE: f64 = 1e10;
 /// Multiple of the initial price beyond which the largest violation is minimised alone.
 const HIGH_PRICE: f64 = 1e4;
-/// Slope of the mean of the cuts of convex constraints, relative to the steepest one, below which they are proved to conflict.
-/// The slope is then rounding, and the proof holds within a radius that is as large as numbers allow.
-const FLAT: f64 = 1e-9;
-/// The same for weakly convex constraints, which are then stationary for the largest violation.
+/// Convex constraints conflict if the mean of their cuts is this flat, relative to the steepest cut in each coordinate, and excludes
+/// feasible points within this many times the distance from the start. Neither depends on the units of the variables.
+const FLAT: f64 = 1e-3;
+const EXCLUDED: f64 = 1e3;
+/// Slope of the mean of the cuts of weakly convex constraints, relative to the steepest one, below which the point is stationary for
+/// the largest violation.
 const STATIONARY: f64 = 1e-4;
 /// Smallest proximal coefficient of the stopping criterion in measured units, which are those of the steepest direction. A function
 /// may be flatter in others; the coefficient of the search is then smaller, and the criterion takes it over.
@@ -601,7 +605,8 @@ impl Bundle {
         let wanted = stopping_distance(self.settings.eps, s.pull_of_objective() + of_constraints);
         let near = s.upper <= self.settings.eps && feasible;
         // Where only rounding is left to gain, the bound is as good as it can be.
-        let rounding = feasible && relaxed <= s.rounding() + over * s.multipliers.iter().sum::<f64>();
+        let errors = s.rounding() + 4.0 * s.constraint_error() * s.multipliers.iter().sum::<f64>();
+        let rounding = feasible && relaxed <= errors;
         (near && (s.upper <= wanted || stuck)) || rounding
     }
 
@@ -654,13 +659,14 @@ impl Bundle {
         let left = over + proof.linear - tolerance;
         let radius = if left > 0.0 { 2.0 * left / (proof.slope + (proof.slope.powi(2) + 2.0 * rho * left).sqrt()) } else { 0.0 };
         let bounded = radius >= domain.diameter(s.centre.len());
+        let travelled = vec::distance(&s.centre, &s.origin);
         let steepest = s.model.steepest_constraint(PROVE);
         let guess = s.estimated_constraints().map(|(_, rho)| rho).reduce(f64::max);
         let stationary = proof.slope <= STATIONARY * steepest && -proof.linear <= STATIONARY * over;
         let end = radius > 0.0
             && match guess {
                 // A flat convex constraint is nearly stationary everywhere and can still be satisfied.
-                None if rho == 0.0 => bounded || proof.slope <= FLAT * steepest,
+                None if rho == 0.0 => bounded || (s.model.flatness(PROVE) <= FLAT && radius >= EXCLUDED * travelled),
                 None => bounded || stationary,
                 Some(guess) => stationary && distance <= stopping_distance(self.settings.eps, guess + s.stated),
             };
@@ -868,6 +874,7 @@ impl Bundle {
             model,
             g: vec![0.0; m],
             y: centre.clone(),
+            origin: centre.clone(),
             centre,
             estimated,
             ceilings,
