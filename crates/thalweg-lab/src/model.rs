@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use thalweg::Note;
 use thalweg::eval::Passes;
-use thalweg::learn::{Best, Enforce, FittedConstraint, Groups};
+use thalweg::learn::{Best, Enforce, FittedConstraint, Groups, Scope, proof};
 use thalweg::math::Matrix;
 use thalweg::run::StopReason;
 use thalweg::solvers::Stationary;
@@ -127,8 +127,11 @@ pub struct Reference {
     pub expression: String,
     /// Smallest value found.
     pub value: f64,
-    /// Lower bound on the smallest value.
+    /// Lower bound on the value of all weights in `scope`.
     pub lower: f64,
+    /// Weights that the lower bound holds for; absent in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<Scope>,
     /// Norm of the shortest minimiser.
     pub norm: f64,
     /// Number of evaluations of the expression.
@@ -137,8 +140,15 @@ pub struct Reference {
 
 impl From<&Best> for Reference {
     fn from(best: &Best) -> Self {
-        let Best { value, lower, norm, evaluations, .. } = *best;
-        Reference { expression: best.expression.clone(), value, lower, norm, evaluations }
+        let Best { value, lower, scope, norm, evaluations, .. } = *best;
+        Reference { expression: best.expression.clone(), value, lower, scope: Some(scope), norm, evaluations }
+    }
+}
+
+impl Reference {
+    /// Describes what is proved about the value.
+    pub fn proof(&self) -> String {
+        proof(self.value, self.lower, self.scope.unwrap_or(Scope::of_earlier_version(self.norm)))
     }
 }
 

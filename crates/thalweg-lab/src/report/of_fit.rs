@@ -285,12 +285,7 @@ fn facts(trained: &TrainedModel) -> Facts {
             ),
             ("features", format!("{} and an intercept", thousands(model.weights.len()))),
         ],
-        t.references
-            .iter()
-            .map(|r| {
-                format!("best({}) = {}, at least {} if the gradients are right", r.expression, short(r.value), short(r.lower))
-            })
-            .collect(),
+        t.references.iter().map(|r| format!("best({}) = {}, {}", r.expression, short(r.value), r.proof())).collect(),
     );
     part(
         "Data",

@@ -182,9 +182,9 @@ fn facts(solved: &SolvedRun) -> Facts {
     ];
     for r in &solved.finished.references {
         let value = format!(
-            "{}, at least {} if the gradients are right; least norm {}, {} evaluations",
+            "{}, {}; least norm {}, {} evaluations",
             short(r.value),
-            short(r.lower),
+            r.proof(),
             short(r.norm),
             thousands(r.evaluations as usize)
         );

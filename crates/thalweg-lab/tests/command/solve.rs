@@ -521,10 +521,11 @@ fn reference_values_make_bounds_start_thresholds_and_domain() {
     assert_eq!(references[0]["expression"], "hinge");
     near(&references[0]["value"], 0.625);
     near(&references[0]["lower"], 0.625);
+    assert_eq!(references[0]["scope"], "everywhere");
     near(&references[0]["norm"], 1.0);
     assert!(references[0]["evaluations"].as_u64().unwrap() > 0);
     let notes = outcome["notes"].to_string();
-    assert!(notes.contains("best(hinge) = 0.625000 (proved to 1e-7), least norm 1.0"), "{notes}");
+    assert!(notes.contains("best(hinge) = 0.625000 (proved to 1e-7 for all weights), least norm 1.0"), "{notes}");
     // The run started at the minimiser, and its thresholds are from 0.25 to 1.25.
     let words = outcome["problem"].as_str().unwrap();
     near(&outcome["trace"][0]["norm"], 1.0);
@@ -534,7 +535,7 @@ fn reference_values_make_bounds_start_thresholds_and_domain() {
         near(&Value::from(number.parse::<f64>().unwrap()), want);
     }
     let text = place.run(&["solve", "run.toml"]).ended(0).out;
-    assert!(text.contains("note: best(hinge) = 0.625000 (proved to 1e-7)"), "{text}");
+    assert!(text.contains("note: best(hinge) = 0.625000 (proved to 1e-7 for all weights)"), "{text}");
 }
 
 #[test]

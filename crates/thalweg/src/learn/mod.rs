@@ -30,7 +30,7 @@ mod term;
 mod variance;
 mod wasserstein;
 
-pub use best::{Best, best};
+pub use best::{Best, Scope, best, proof};
 pub use build::Builder;
 pub use data::{Data, Groups, Parts, Split, hold_out};
 pub use expression::{Argument, Bound, BoundedExpression, Call, Expression};

@@ -105,9 +105,9 @@ impl References {
         self.list.iter().find(|best| best.expression == text)
     }
 
-    /// Returns the known lower bound of an expression.
+    /// Returns the known lower bound of an expression for all weights.
     pub(super) fn lower(&self, expression: &Expression) -> f64 {
-        self.of(expression).map_or(f64::NEG_INFINITY, |best| best.lower)
+        self.of(expression).map_or(f64::NEG_INFINITY, |best| best.lower_everywhere())
     }
 
     /// Returns the number that a bound resolves to.

@@ -2,6 +2,8 @@
 //! kernels. Everything here is deterministic: the same arguments give the same bits for any number of threads.
 
 pub mod aligned;
+pub(crate) mod cholesky;
+pub(crate) mod exact;
 pub(crate) mod fetch;
 pub(crate) mod lazy;
 pub mod matrix;

@@ -1,10 +1,16 @@
 //! Reference values of convex expressions: values worked by hand, what bounds, thresholds, balls and held-out rows make of
 //! them, and refusals.
 
-use thalweg::learn::{Best, Builder, Data, Groups, Learning, Split, best};
+use clarabel::algebra::CscMatrix;
+use clarabel::solver::{
+    DefaultSettingsBuilder, DefaultSolver, ExponentialConeT, IPSolver, NonnegativeConeT, SolverStatus, SupportedConeT,
+};
+use proptest::prelude::*;
+use thalweg::learn::{Best, Builder, Data, Groups, Learning, Scope, Split, best};
 use thalweg::math::Matrix;
 use thalweg::oracle::Description;
 use thalweg::run::measure;
+use thalweg::sets::Ball;
 
 /// Rows of one column with their labels; groups by turns.
 fn column(rows: &[(f64, f64)]) -> Data {
@@ -261,14 +267,25 @@ fn a_reference_value_is_told_in_words() {
         expression: "hinge".into(),
         value: 0.350_806_04,
         lower: 0.350_806_01,
+        scope: Scope::Everywhere,
         minimizer: vec![3.0, 4.0],
         norm: 5.0,
         scores: [-1.0, 1.0],
         evaluations: 412,
     };
-    assert_eq!(found.to_string(), "best(hinge) = 0.350806 (proved to 1e-7), least norm 5.000000, 412 evaluations");
-    let wide = Best { lower: 0.3, ..found };
-    assert!(wide.to_string().starts_with("best(hinge) = 0.350806 (proved to be at least 0.300000), "), "{wide}");
+    assert_eq!(
+        found.to_string(),
+        "best(hinge) = 0.350806 (proved to 1e-7 for all weights), least norm 5.000000, 412 evaluations"
+    );
+    let words = |lower: f64, scope: Scope| Best { lower, scope, ..found.clone() }.to_string();
+    for (lower, scope, want) in [
+        (0.350_806_01, Scope::Within { radius: 2.1e9 }, "(proved to 1e-7 for weights of norm up to 2.1e9), "),
+        (0.3, Scope::Everywhere, "(at least 0.3 for all weights), "),
+        // Rounded downwards, the norm too.
+        (0.340_000_9, Scope::Within { radius: 12.8 }, "(at least 0.34 for weights of norm up to 12), "),
+    ] {
+        assert!(words(lower, scope).starts_with(&format!("best(hinge) = 0.350806 {want}")), "{}", words(lower, scope));
+    }
 }
 
 #[test]
@@ -290,4 +307,322 @@ fn a_problem_beside_another_has_its_rows_its_references_and_its_meaning_of_erm()
             assert!(std::ptr::eq(beside.data(), problem.data()), "the rows are not copied");
         }
     }
+}
+
+/// Numbers between -1 and 1 that look random.
+fn noise(seed: u64) -> impl FnMut() -> f64 {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+    }
+}
+
+/// Rows, labels and weights for an independent solver.
+#[derive(Debug, Clone)]
+struct Small {
+    cols: usize,
+    features: Vec<f64>,
+    labels: Vec<f64>,
+    weights: Option<Vec<f64>>,
+}
+
+impl Small {
+    fn noisy(seed: u64, rows: usize, cols: usize) -> Self {
+        let mut next = noise(seed);
+        let features: Vec<f64> = (0..rows * cols).map(|_| next()).collect();
+        let labels = features.chunks(cols).map(|row| if row[cols - 1] + 0.9 * next() > 0.0 { 1.0 } else { -1.0 }).collect();
+        Small { cols, features, labels, weights: None }
+    }
+
+    /// Multiplies every column by a number.
+    fn scaled(&self, factors: &[f64]) -> Self {
+        let features = self.features.iter().enumerate().map(|(k, v)| v * factors[k % self.cols]).collect();
+        Small { features, ..self.clone() }
+    }
+
+    fn data(&self) -> Data {
+        Data { weights: self.weights.clone(), ..table(self.cols, &self.features, &self.labels) }
+    }
+
+    fn best(&self, expression: &str) -> Best {
+        best(&build(self.data(), expression, &[]).build().unwrap()).unwrap()
+    }
+
+    /// Minimises `hinge` or `logistic`, plus `l1` times the 1-norm, with the conic solver Clarabel.
+    fn truth(&self, logistic: bool, l1: f64) -> f64 {
+        let (n, d) = (self.labels.len(), self.cols);
+        let total: f64 = self.weights.as_ref().map_or(n as f64, |w| w.iter().sum());
+        // Variables: weights of the model, their absolute values, losses, and two exponentials for each row.
+        let width = 2 * d + if logistic { 3 * n } else { n };
+        let (mut rows, mut right, mut cones): (Vec<Vec<f64>>, Vec<f64>, Vec<SupportedConeT<f64>>) = (vec![], vec![], vec![]);
+        let mut linear = vec![0.0; width];
+        let mut row = |entries: &[(usize, f64)], by: f64| {
+            let mut row = vec![0.0; width];
+            entries.iter().for_each(|(k, v)| row[*k] += v);
+            rows.push(row);
+            right.push(by);
+        };
+        for j in 0..d {
+            linear[d + j] = l1;
+            row(&[(j, 1.0), (d + j, -1.0)], 0.0);
+            row(&[(j, -1.0), (d + j, -1.0)], 0.0);
+        }
+        let margin = |i: usize, sign: f64| -> Vec<(usize, f64)> {
+            (0..d).map(|j| (j, sign * self.labels[i] * self.features[i * d + j])).collect()
+        };
+        for i in 0..n {
+            let loss = 2 * d + i;
+            linear[loss] = self.weights.as_ref().map_or(1.0, |w| w[i]) / total;
+            if logistic {
+                row(&[(2 * d + n + i, 1.0), (2 * d + 2 * n + i, 1.0)], 1.0);
+            } else {
+                row(&[(loss, -1.0)], 0.0);
+                row(&[margin(i, -1.0), vec![(loss, -1.0)]].concat(), -1.0);
+            }
+        }
+        cones.push(NonnegativeConeT(2 * d + if logistic { n } else { 2 * n }));
+        for i in (0..n).filter(|_| logistic) {
+            // (-margin - loss, 1, first) and (-loss, 1, second) in the exponential cone.
+            let loss = (2 * d + i, 1.0);
+            for (first, entries) in [(2 * d + n + i, [margin(i, 1.0), vec![loss]].concat()), (2 * d + 2 * n + i, vec![loss])] {
+                row(&entries, 0.0);
+                row(&[], 1.0);
+                row(&[(first, -1.0)], 0.0);
+                cones.push(ExponentialConeT());
+            }
+        }
+        let settings = DefaultSettingsBuilder::default()
+            .verbose(false)
+            .tol_gap_abs(1e-11)
+            .tol_gap_rel(1e-11)
+            .tol_feas(1e-11)
+            .build()
+            .unwrap();
+        let (square, rows) = (CscMatrix::zeros((width, width)), CscMatrix::from(rows.iter()));
+        let mut solver = DefaultSolver::new(&square, &linear, &rows, &right, &cones, settings).unwrap();
+        solver.solve();
+        let status = solver.solution.status;
+        assert!(
+            matches!(status, SolverStatus::Solved | SolverStatus::AlmostSolved | SolverStatus::InsufficientProgress),
+            "{status}"
+        );
+        solver.solution.obj_val
+    }
+}
+
+/// Checks a value and its lower bound against the value of another solver.
+#[track_caller]
+fn agrees(found: &Best, truth: f64, accuracy: f64) {
+    assert!(found.lower <= found.value, "{found}");
+    assert!(found.lower <= truth + accuracy, "{found}: the lower bound {} is above {truth}", found.lower);
+    assert!(found.value >= truth - accuracy, "{found}: below {truth}");
+    assert!(found.value <= truth + 2e-7 * truth.max(1e-3) + accuracy, "{found}: above {truth}");
+    assert!(found.to_string().contains("(proved to 1e-7 for "), "{found}");
+}
+
+#[test]
+fn a_column_in_small_units_is_used_as_any_other() {
+    for (seed, scale) in [(1, 1e-6), (2, 1e-5), (3, 1e-8), (4, 1e6)] {
+        let plain = Small::noisy(seed, 20, 2);
+        let scaled = plain.scaled(&[1.0, scale]);
+        let (hinge, logistic) = (plain.truth(false, 0.0), plain.truth(true, 0.0));
+        assert!(hinge < 0.9 && logistic < 0.65, "{hinge} {logistic}");
+        agrees(&scaled.best("hinge"), hinge, 1e-9);
+        agrees(&scaled.best("logistic"), logistic, 1e-8);
+    }
+}
+
+#[test]
+fn values_do_not_depend_on_the_units_of_columns() {
+    for seed in 10..17 {
+        let plain = Small::noisy(seed, 60, 5);
+        let mut next = noise(seed + 100);
+        let factors: Vec<f64> = (0..5).map(|_| 10.0_f64.powf(6.0 * next())).collect();
+        let scaled = plain.scaled(&factors);
+        for (expression, truth) in [("hinge", plain.truth(false, 0.0)), ("logistic", plain.truth(true, 0.0))] {
+            let found = scaled.best(expression);
+            agrees(&found, truth, 1e-8);
+            assert_eq!(found.scope, Scope::Everywhere, "{found}");
+            near(found.value, plain.best(expression).value, 1e-7 * truth);
+            // The shortest minimiser has the value that it promises.
+            let problem = build(scaled.data(), expression, &[]).build().unwrap();
+            let value = measure(&problem, &found.minimizer, 0.0).unwrap().objective;
+            assert!(value <= found.value * (1.0 + 1e-7), "{value} {found}");
+        }
+    }
+}
+
+#[test]
+fn separable_rows_have_the_smallest_value_zero() {
+    let mut next = noise(5);
+    let features: Vec<f64> = (0..120).map(|_| next()).collect();
+    let labels: Vec<f64> = features.chunks(3).map(|row| if row[0] + 1e-3 * row[1] > 0.0 { 1.0 } else { -1.0 }).collect();
+    let rows = Small { cols: 3, features, labels, weights: None };
+    for factors in [[1.0; 3], [1e-6, 1.0, 1e5]] {
+        for expression in ["hinge", "logistic", "hinge + logistic"] {
+            let found = rows.scaled(&factors).best(expression);
+            assert!(found.value <= 1e-10, "{found}");
+            assert_eq!((found.lower, found.scope), (0.0, Scope::Everywhere), "{found}");
+        }
+    }
+    // Half of the rows can be separated: their losses tend to 0 in a direction that the others do not have.
+    let half = table(2, &[1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 2.0, 0.0, -1.0], &[1.0, 1.0, -1.0, 1.0, 1.0, -1.0]);
+    let found = best(&build(half, "logistic", &[]).build().unwrap()).unwrap();
+    let entropy = 0.5 * (3.0_f64.ln() - 2.0 / 3.0 * 2.0_f64.ln());
+    near(found.value, entropy, 1e-7);
+    assert!(found.lower <= entropy && found.scope == Scope::Everywhere, "{found}");
+}
+
+/// One-hot columns of two categories with three and four values.
+fn categories(rows: usize) -> (Vec<f64>, Vec<f64>) {
+    let mut next = noise(77);
+    let (mut features, mut labels) = (vec![], vec![]);
+    for i in 0..rows {
+        let mut row = [0.0; 7];
+        row[i % 3] = 1.0;
+        row[3 + (i / 3) % 4] = 1.0;
+        labels.push(if row[0] - row[1] + row[4] + 1.5 * next() > 0.3 { 1.0 } else { -1.0 });
+        features.extend(row);
+    }
+    (features, labels)
+}
+
+#[test]
+fn exactly_dependent_columns_are_proved_for_all_weights() {
+    let (features, labels) = categories(200);
+    let rows = Small { cols: 7, features, labels, weights: None };
+    for expression in ["hinge", "logistic"] {
+        let truth = rows.truth(expression == "logistic", 0.0);
+        for intercept in [true, false] {
+            let found = best(&build(rows.data(), expression, &[]).intercept(intercept).build().unwrap()).unwrap();
+            agrees(&found, truth, 1e-8);
+            assert_eq!(found.scope, Scope::Everywhere, "{found}");
+        }
+        // A copy in other units by a power of two, and a column of zeros.
+        let wide: Vec<f64> = rows.features.chunks(7).flat_map(|row| [row, &[0.0, row[2] / 1024.0]].concat()).collect();
+        let found = best(&build(table(9, &wide, &rows.labels), expression, &[]).intercept(true).build().unwrap()).unwrap();
+        agrees(&found, truth, 1e-8);
+        assert_eq!(found.scope, Scope::Everywhere, "{found}");
+    }
+}
+
+#[test]
+fn columns_that_rounding_makes_independent_are_proved_up_to_a_norm() {
+    let (features, labels) = categories(200);
+    let standardised: Vec<f64> = {
+        let means: Vec<f64> = (0..7).map(|j| features.iter().skip(j).step_by(7).sum::<f64>() / 200.0).collect();
+        features.iter().enumerate().map(|(k, v)| (v - means[k % 7]) / (means[k % 7] * (1.0 - means[k % 7])).sqrt()).collect()
+    };
+    let rows = Small { cols: 7, features, labels, weights: None };
+    for expression in ["hinge", "logistic"] {
+        let truth = rows.truth(expression == "logistic", 0.0);
+        let data = table(7, &standardised, &rows.labels);
+        let found = best(&build(data.clone(), expression, &[]).intercept(true).build().unwrap()).unwrap();
+        agrees(&found, truth, 1e-8);
+        let Scope::Within { radius } = found.scope else { panic!("{found}") };
+        assert!(radius >= 1e5, "{found}");
+        // Only a bound for all weights shows that a constraint can never hold.
+        let constraint = format!("{expression} <= 0.9 * best({expression})");
+        build(data, "l2", &[&constraint]).intercept(true).build().unwrap();
+        let refusal = build(rows.data(), "l2", &[&constraint]).build().unwrap_err().to_string();
+        assert!(refusal.contains("can never hold"), "{refusal}");
+    }
+}
+
+#[test]
+fn lower_bounds_stay_below_rational_optima() {
+    // One column of whole numbers: the optimum is at 0 or at the inverse of an entry.
+    for seed in 0..200 {
+        let mut next = noise(seed + 1000);
+        let rows: Vec<(i64, i64)> =
+            (0..3 + seed % 9).map(|_| ((4.0 * next()).round() as i64, if next() > 0.0 { 1 } else { -1 })).collect();
+        let n = rows.len() as i64;
+        let at = |p: i64, q: i64| rows.iter().map(|(a, y)| (q - a * y * p).max(0)).sum::<i64>() as f64 / (n * q) as f64;
+        let inverses = rows.iter().filter(|(a, _)| *a != 0).flat_map(|(a, _)| [at(1, a.abs()), at(-1, a.abs())]);
+        let optimum = inverses.chain([at(0, 1)]).fold(f64::INFINITY, f64::min);
+        let found = best(
+            &build(column(&rows.iter().map(|(a, y)| (*a as f64, *y as f64)).collect::<Vec<_>>()), "hinge", &[]).build().unwrap(),
+        );
+        let found = found.unwrap();
+        assert!(found.lower <= if optimum > 0.0 { optimum.next_down() } else { 0.0 }, "{found:?} {optimum}");
+        assert!(
+            found.value >= optimum * (1.0 - 1e-15) && found.value <= optimum + 2e-7 * optimum.max(1e-3),
+            "{found:?} {optimum}"
+        );
+        assert_eq!(found.scope, Scope::Everywhere);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn lower_bounds_are_below_the_optimum_of_another_solver(
+        seed in 0_u64..1_000_000,
+        rows in 3_usize..40,
+        cols in 1_usize..6,
+        whole in any::<bool>(),
+        weighted in any::<bool>(),
+        logistic in any::<bool>(),
+        l1 in prop_oneof![Just(0.0), Just(0.05)],
+    ) {
+        let mut small = Small::noisy(seed, rows, cols);
+        let mut next = noise(seed + 1);
+        if whole {
+            small.features.iter_mut().for_each(|v| *v = (3.0 * *v).round());
+        }
+        if weighted {
+            small.weights = Some((0..rows).map(|i| if i % 7 == 3 { 0.0 } else { 1.5 + next() }).collect());
+        }
+        let truth = small.truth(logistic, l1);
+        let loss = if logistic { "logistic" } else { "hinge" };
+        let found = small.best(&if l1 > 0.0 { format!("{loss} + {l1} * l1") } else { loss.into() });
+        prop_assert!(found.lower <= found.value && found.lower >= 0.0);
+        let accuracy = if logistic { 1e-8 } else { 1e-9 };
+        prop_assert!(found.lower <= truth + accuracy, "{} {}", found, truth);
+// The value is attained. Clarabel may stay above an infimum that is not, such as 0 for separable rows.
+        prop_assert!(found.value <= truth + 2e-7 * truth.max(1e-3) + accuracy, "{} {}", found, truth);
+    }
+}
+
+#[test]
+fn more_columns_than_are_factored_still_give_a_bound() {
+    let mut next = noise(9);
+    let (rows, cols) = (60, 1100);
+    let mut features = vec![0.0; rows * cols];
+    for i in 0..rows {
+        (0..20).for_each(|k| features[i * cols + (i * 37 + k * 53) % cols] = next());
+        features[i * cols] = 1.0;
+    }
+    // Every row also has the other label, so that no value is below that of 0.
+    let both = [features.clone(), features].concat();
+    let labels: Vec<f64> = (0..2 * rows).map(|i| if i < rows { 1.0 } else { -1.0 }).collect();
+    let data = table(cols, &both, &labels);
+    for (expression, value) in [("logistic", 2.0_f64.ln()), ("hinge", 1.0)] {
+        let found = best(&build(data.clone(), expression, &[]).build().unwrap()).unwrap();
+        near(found.value, value, 1e-7);
+        assert!(found.lower <= value && found.lower >= value - 2e-7, "{found}");
+        assert!(matches!(found.scope, Scope::Within { radius } if radius >= 10.0), "{found}");
+    }
+}
+
+#[test]
+fn a_domain_limits_the_smallest_value() {
+    let problem = build(column(KINK), "hinge", &[]).domain(Ball::new(0.5).unwrap()).build().unwrap();
+    let found = best(&problem).unwrap();
+    near(found.value, 0.8125, 1e-6);
+    assert!(found.lower <= 0.8125 && found.scope == Scope::Everywhere, "{found}");
+}
+
+#[test]
+fn a_reference_value_that_was_stored_without_a_scope_is_read() {
+    let old = r#"{"expression":"hinge","value":0.5,"lower":0.49999999,"minimizer":[3.0,4.0],"norm":5.0,"scores":[-1.0,1.0],"evaluations":7}"#;
+    let read: Best = serde_json::from_str(old).unwrap();
+    assert_eq!(read.scope, Scope::Within { radius: 55.0 });
+    assert!(read.to_string().contains("(proved to 1e-7 for weights of norm up to 55)"), "{read}");
+    for scope in [Scope::Everywhere, Scope::Within { radius: 1e9 }] {
+        let best = Best { scope, ..read.clone() };
+        assert_eq!(serde_json::from_str::<Best>(&serde_json::to_string(&best).unwrap()).unwrap(), best);
+    }
+    assert!(serde_json::from_str::<Best>(&old.replace("norm", "size")).is_err());
 }

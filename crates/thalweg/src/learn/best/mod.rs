@@ -1,0 +1,344 @@
+//! Reference values: the smallest value of a convex expression with a proven lower bound, and its minimiser of least norm.
+//! Bounds such as `1.001 * best(hinge)` and the starts, thresholds and balls of the papers use them; which expressions a
+//! problem needs is decided in `references.rs`.
+
+mod domain;
+mod dual;
+mod interior;
+mod newton;
+mod shortest;
+mod sum;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use self::dual::DualBound;
+use self::interior::Interior;
+use self::newton::Newton;
+use self::sum::Sum;
+use super::problem::Learning;
+use crate::cuts::Model;
+use crate::eval::{Evaluator, ValueEval};
+use crate::math::vec;
+use crate::oracle::{Description, Draw, Modulus};
+use crate::{Error, Result};
+
+/// Target gap between value and lower bound, relative to the value. The minimiser of least norm may exceed the value by the
+/// same fraction.
+const GAP: f64 = 1e-7;
+/// Smallest value that a relative gap is divided by. Losses are of order 1, and a smallest value of 0 has no relative accuracy.
+const FLOOR: f64 = 1e-3;
+/// A bound counts as proved if it holds at least up to this many times 1 + the norm of the minimiser.
+const RADIUS: f64 = 10.0;
+/// Largest radius that is stated.
+const LARGEST: f64 = 1e30;
+/// Largest number of steps of the interior point method, and of Newton's method.
+const STEPS: usize = 200;
+/// Largest number of lower bounds that are computed.
+const BOUNDS: usize = 8;
+
+/// The smallest value of a convex expression.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, from = "Stored")]
+pub struct Best {
+    /// Expression that was minimised.
+    pub expression: String,
+    /// Smallest value found.
+    pub value: f64,
+    /// Lower bound on the value of all weights in `scope`. Rounding is accounted for: the bound holds in exact arithmetic.
+    pub lower: f64,
+    /// Weights that `lower` holds for.
+    pub scope: Scope,
+    /// Point of least norm among those with a value of at most `value` times 1 + 1e-7, up to 1e-6 of the squared norm; the
+    /// intercept counts as a variable. The point always has such a value. On columns of very different units a shorter one may
+    /// exist.
+    pub minimizer: Vec<f64>,
+    /// Euclidean norm of the minimiser.
+    pub norm: f64,
+    /// Smallest and largest score of the minimiser over the rows that losses are computed on.
+    pub scores: [f64; 2],
+    /// Passes over the rows for values, derivatives and lower bounds, for the value and for the minimiser together.
+    pub evaluations: u64,
+}
+
+/// Weights that a lower bound holds for.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// All weights in the domain.
+    Everywhere,
+    /// Weights in the domain with at most this Euclidean norm.
+    Within {
+        /// The norm.
+        radius: f64,
+    },
+}
+
+impl Scope {
+    /// Returns the scope of a lower bound that was stored without one: it held within `10 (1 + r)` of a point of norm r, where r
+    /// is at least the norm of the shortest minimiser.
+    pub fn of_earlier_version(norm: f64) -> Self {
+        Scope::Within { radius: RADIUS + (RADIUS - 1.0) * norm }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Scope::Everywhere => f.write_str("for all weights"),
+            Scope::Within { radius } if *radius < 1e4 => write!(f, "for weights of norm up to {}", downwards(*radius)),
+            Scope::Within { radius } => write!(f, "for weights of norm up to {:e}", downwards(*radius)),
+        }
+    }
+}
+
+/// A reference value as stored: earlier versions did not state the scope of the lower bound.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    expression: String,
+    value: f64,
+    lower: f64,
+    scope: Option<Scope>,
+    minimizer: Vec<f64>,
+    norm: f64,
+    scores: [f64; 2],
+    evaluations: u64,
+}
+
+impl From<Stored> for Best {
+    fn from(stored: Stored) -> Self {
+        let Stored { expression, value, lower, scope, minimizer, norm, scores, evaluations } = stored;
+        let scope = scope.unwrap_or_else(|| Scope::of_earlier_version(norm));
+        Best { expression, value, lower, scope, minimizer, norm, scores, evaluations }
+    }
+}
+
+impl Best {
+    /// Returns a lower bound on the expression for all weights; minus infinity if none is proved.
+    pub fn lower_everywhere(&self) -> f64 {
+        match self.scope {
+            Scope::Everywhere => self.lower,
+            Scope::Within { .. } => f64::NEG_INFINITY,
+        }
+    }
+}
+
+impl fmt::Display for Best {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let proof = proof(self.value, self.lower, self.scope);
+        write!(f, "best({}) = {:.6} ({proof}), least norm {:.6}, ", self.expression, self.value, self.norm)?;
+        write!(f, "{} evaluations", self.evaluations)
+    }
+}
+
+/// Describes what is proved about a smallest value: `proved to 1e-7 for all weights`, or the lower bound and its scope.
+pub fn proof(value: f64, lower: f64, scope: Scope) -> String {
+    if value - lower <= wanted(value) {
+        format!("proved to {GAP:.0e} {scope}")
+    } else {
+        // Rounded downwards, so that what is printed is a bound too.
+        format!("at least {} {scope}", (lower * 1e6).floor() / 1e6)
+    }
+}
+
+/// Returns the gap between value and lower bound at which a value counts as proved.
+fn wanted(value: f64) -> f64 {
+    GAP * value.abs().max(FLOOR)
+}
+
+/// Rounds a positive number to two digits, downwards.
+fn downwards(x: f64) -> f64 {
+    let exponent = x.log10().floor() - 1.0;
+    let digits = (x / 10.0_f64.powf(exponent)).floor();
+    // Read as a decimal number, so that it is printed with two digits.
+    let read = |digits: f64| format!("{digits}e{exponent}").parse().ok().filter(|rounded| *rounded <= x);
+    read(digits).or_else(|| read(digits - 1.0)).unwrap_or(x)
+}
+
+/// Minimises the objective of a problem without constraints over its domain. Rejects an objective that is not convex, because
+/// no lower bound could be proved for it.
+///
+/// Over the whole space the value does not depend on the units of columns: an interior point method, or Newton's method if the
+/// losses are smooth, runs on scaled columns until a lower bound from the dual problem proves the value to a relative accuracy
+/// of 1e-7. Over another domain, and for hinge losses with more than 1024 columns, the bundle method is used, whose bound
+/// holds for weights of limited norm only.
+pub fn best(problem: &Learning) -> Result<Best> {
+    refuse(problem)?;
+    let expression = problem.objective_text().to_string();
+    let finish = |found: Found, minimizer: Vec<f64>, evaluations: u64| {
+        Ok(Best {
+            expression,
+            value: found.value,
+            lower: found.lower,
+            scope: found.scope,
+            norm: vec::norm(&minimizer),
+            scores: problem.loss_score_range(&minimizer)?,
+            minimizer,
+            evaluations,
+        })
+    };
+    let whole = problem.domain().ball_around_origin() == Some(f64::INFINITY);
+    let sum = Sum::of(problem).filter(|sum| whole && (!sum.has_kinks() || sum.dense(sum.dim())));
+    let Some(sum) = sum else {
+        let (found, cuts, evaluations) = domain::minimise(problem)?;
+        let (minimizer, more) = shortest::by_cuts(problem, &cuts, &found)?;
+        return finish(found, minimizer, evaluations + more);
+    };
+    let (found, mut evaluations) = if sum.has_kinks() { with_kinks(problem, &sum)? } else { smooth(problem, &sum)? };
+    let minimizer = if sum.dense(sum.dim()) {
+        shortest::by_path(problem, &sum, &found, &mut evaluations)?
+    } else {
+        let (minimizer, more) = shortest::by_cuts(problem, &Model::default(), &found)?;
+        evaluations += more;
+        minimizer
+    };
+    finish(found, minimizer, evaluations)
+}
+
+/// A point with a small value and a lower bound.
+struct Found {
+    x: Vec<f64>,
+    value: f64,
+    lower: f64,
+    scope: Scope,
+}
+
+impl Found {
+    fn proved_everywhere(&self) -> bool {
+        self.scope == Scope::Everywhere && self.value - self.lower <= wanted(self.value)
+    }
+
+    /// Returns how much is proved: the radius if the gap is small enough, else minus the gap.
+    fn rank(&self) -> f64 {
+        match self.scope {
+            _ if self.value - self.lower > wanted(self.value) => self.lower - self.value,
+            Scope::Everywhere => f64::INFINITY,
+            Scope::Within { radius } => radius,
+        }
+    }
+
+    /// Returns the largest value of a minimiser.
+    fn bound(&self) -> f64 {
+        self.value + wanted(self.value)
+    }
+}
+
+/// Minimises a sum with kinks by an interior point method until the gap between value and lower bound is small enough. Also
+/// returns the passes over the rows.
+fn with_kinks(problem: &Learning, sum: &Sum) -> Result<(Found, u64)> {
+    let mut interior = Interior::new(sum, 0.0);
+    let mut best = Attempts::default();
+    for step in 1..=STEPS {
+        let moved = interior.step();
+        let last = !moved || step == STEPS;
+        if last || interior.distance() <= 0.3 * wanted(interior.value()) {
+            let multipliers = interior.multipliers();
+            let done = best.add(problem, sum, &interior.u, &multipliers, &mut interior.evaluations)?;
+            if done || last {
+                break;
+            }
+        }
+    }
+    Ok((best.finish(problem)?, interior.evaluations))
+}
+
+/// Minimises a smooth sum by Newton's method, likewise.
+fn smooth(problem: &Learning, sum: &Sum) -> Result<(Found, u64)> {
+    let mut newton = Newton::new(sum);
+    let mut best = Attempts::default();
+    let mut accuracy = 1e-2;
+    loop {
+        let reached = newton.descend(STEPS, |value| accuracy * wanted(value));
+        let multipliers: Vec<Vec<f64>> = sum.terms.iter().map(|term| Sum::multipliers(term, &newton.scores)).collect();
+        if best.add(problem, sum, &newton.u, &multipliers, &mut newton.evaluations)? || !reached {
+            return Ok((best.finish(problem)?, newton.evaluations));
+        }
+        accuracy *= 1e-2;
+    }
+}
+
+/// The best of several points with their lower bounds.
+#[derive(Default)]
+struct Attempts {
+    best: Option<Found>,
+    count: usize,
+}
+
+impl Attempts {
+    /// Computes a lower bound from multipliers. Returns true if the value is proved, or if no other bound should be computed.
+    fn add(&mut self, problem: &Learning, sum: &Sum, u: &[f64], multipliers: &[Vec<f64>], evaluations: &mut u64) -> Result<bool> {
+        let x = sum.model(u);
+        let value = Evaluator::new(problem, 0, 0.0).objective(&x, &Draw::full())?;
+        let (lower, scope) = claim(value, vec::norm(&x), dual::bound(sum, multipliers, evaluations));
+        self.count += 1;
+        let found = Found { x, value, lower: lower.min(value), scope };
+        let proved = found.proved_everywhere();
+        if found.value.is_finite() && self.best.as_ref().is_none_or(|best| found.rank() > best.rank()) {
+            self.best = Some(found);
+        }
+        Ok(proved || self.count >= BOUNDS)
+    }
+
+    /// Returns the best point, or 0 if there is none.
+    fn finish(self, problem: &Learning) -> Result<Found> {
+        match self.best {
+            Some(found) => Ok(found),
+            None => {
+                let x = vec![0.0; problem.dim()];
+                let value = Evaluator::new(problem, 0, 0.0).objective(&x, &Draw::full())?;
+                Ok(Found { x, value, lower: 0.0, scope: Scope::Everywhere })
+            }
+        }
+    }
+}
+
+/// Returns the lower bound to state, and its scope: one for all weights if it is close enough to the value, else one that holds
+/// as far as half of the target gap allows, else the better of a weaker one for all weights and one around the minimiser.
+fn claim(value: f64, norm: f64, bound: DualBound) -> (f64, Scope) {
+    let wanted = wanted(value);
+    if value - bound.everywhere <= wanted {
+        return (bound.everywhere, Scope::Everywhere);
+    }
+    let near = RADIUS * (1.0 + norm);
+    let at = |radius: f64| bound.at_zero - bound.slope * radius * (1.0 + 1e-12) - 1e-15 * bound.at_zero.abs();
+    let spare = f64::min(wanted - (value - bound.at_zero), 0.5 * wanted);
+    let radius = downwards((spare / bound.slope).min(LARGEST));
+    if radius >= near && value - at(radius) <= wanted {
+        return (at(radius), Scope::Within { radius });
+    }
+    if at(near) > bound.everywhere { (at(near), Scope::Within { radius: near }) } else { (bound.everywhere, Scope::Everywhere) }
+}
+
+/// Returns a placeholder for a reference value, used to check a problem before any value is computed. Its numbers are larger
+/// than any real ones, so that no bound, range or ball built from them is rejected.
+pub(super) fn placeholder(problem: &Learning) -> Result<Best> {
+    const LARGE: f64 = 1e100;
+    refuse(problem)?;
+    Ok(Best {
+        expression: problem.objective_text().into(),
+        value: LARGE,
+        lower: 0.0,
+        scope: Scope::Everywhere,
+        minimizer: vec![0.0; problem.dim()],
+        norm: LARGE,
+        scores: [-LARGE, LARGE],
+        evaluations: 0,
+    })
+}
+
+/// Rejects a problem whose smallest value cannot be proved.
+fn refuse(problem: &Learning) -> Result<()> {
+    let text = problem.objective_text();
+    if problem.num_constraints() > 0 {
+        let what = format!("best({text}) is asked of a problem with constraints; expected one without");
+        return Err(Error::Problem(what));
+    }
+    match problem.objective_modulus() {
+        Some(Modulus { value: 0.0, .. }) => Ok(()),
+        _ => Err(Error::Problem(format!(
+            "best({text}) cannot be computed, because {text} is not convex; expected a sum of hinge, logistic, l2 and l1"
+        ))),
+    }
+}
