@@ -1070,6 +1070,7 @@ mod tests {
             expression: "hinge".into(),
             value: 0.25,
             lower: 0.25,
+            scope: crate::learn::Scope::Everywhere,
             minimizer: vec![1.0],
             norm: 1.0,
             scores: [-1.0, 1.0],

@@ -117,8 +117,8 @@ mod tests {
         let mut products = ExactSum::default();
         products.add_product((0.1, 1e-19), 3.0);
         products.add_product((0.3, 0.0), -1.0);
-        // 3 times the number 0.1 minus the number 0.3 is 2^-54.
-        assert!((products.value() - (2.0_f64.powi(-54) + 3e-19)).abs() < 1e-30);
+        // 3 times the number 0.1 minus the number 0.3 is 2^-55.
+        assert!((products.value() - (2.0_f64.powi(-55) + 3e-19)).abs() < 1e-30);
         assert_eq!(ExactSum::default().magnitude(), 0.0);
     }
 }
