@@ -1091,7 +1091,7 @@ mod tests {
             (
                 Note::reference(&best),
                 "reference-value",
-                "best(hinge) = 0.250000 (proved to 1e-7), least norm 1.000000, 7 evaluations",
+                "best(hinge) = 0.250000 (proved to 1e-7 for all weights), least norm 1.000000, 7 evaluations",
             ),
             (
                 Note::OnHeldOutRows { note: Box::new(inner) },
