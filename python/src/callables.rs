@@ -286,6 +286,9 @@ impl Description for Callables {
     fn constraint_scale(&self, j: usize) -> f64 {
         self.inequalities[j].scale
     }
+    fn in_natural_units(&self) -> bool {
+        false
+    }
     fn domain(&self) -> &dyn Set {
         &*self.domain
     }

@@ -124,6 +124,13 @@ pub fn minimize<'py>(
     Ok((outcome, ended, choice.map(|choice| chosen(py, &choice)).transpose()?, raised))
 }
 
+/// Returns the length that distances at `x` are compared with in a run from `start`.
+#[pyfunction]
+pub fn length_at(x: PyReadonlyArray1<'_, f64>, start: PyReadonlyArray1<'_, f64>) -> f64 {
+    let [x, start] = [x, start].map(|x| x.as_array().iter().copied().collect::<Vec<f64>>());
+    thalweg::eval::length_at(&x, &start)
+}
+
 /// Certifies a point of a problem in callables.
 #[pyfunction]
 pub fn certify<'py>(

@@ -137,11 +137,23 @@ def test_tolerances():
     with pytest.warns(UserWarning, match="with tolerance 0.1"):
         wide = minimize(lambda x: x @ x, [3.0, 0.0], jac=lambda x: 2 * x, constraints=line, eq_tol=0.1, rho=(0.0, 0.0))
     np.testing.assert_allclose(wide.x, [0.45, 0.45], atol=1e-4)
-    never = NonlinearConstraint(lambda x: x @ x, -np.inf, -1.0, jac=lambda x: 2 * x)
-    assert (
-        not solve(constraints=never, feasibility=0.9, rho=0.0).success
-        and solve(constraints=never, feasibility=1.1, rho=0.0).success
-    )
+    # Violated by a tenth of its unit, the change of the constraint over the norm of the point.
+    cap = NonlinearConstraint(lambda x: x[0], -np.inf, 0.9, jac=lambda x: [1.0])
+    for scale in (1e-6, 1.0, 1e6):
+        scaled = NonlinearConstraint(
+            lambda x, scale=scale: scale * cap.fun(x), -np.inf, 0.9 * scale, jac=lambda x, scale=scale: [scale]
+        )
+        for feasibility in (0.05, 0.2):
+            start = minimize(
+                lambda x: x @ x,
+                [1.0],
+                jac=lambda x: 2 * x,
+                constraints=scaled,
+                method="ssg",
+                options={"maxiter": 0},
+                feasibility=feasibility,
+            )
+            assert start.success == (feasibility > 0.1)
 
 
 def test_certificates_reject_bad_points():

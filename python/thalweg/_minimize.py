@@ -255,7 +255,9 @@ def _result(posed: Problem, outcome: dict, ended: StopReason, choice: Optional[t
 
 def _certify(posed: Problem, result: MinimizeResult, how: dict) -> None:
     try:
-        found = _core.certify(posed.core, result.x, {"feasibility": result.feasibility, **how})
+        # The tolerances of the run, which knows where it started.
+        length = _core.length_at(result.x, posed.x0)
+        found = _core.certify(posed.core, result.x, {"feasibility": result.feasibility, "length": length, **how})
     except ValueError as refused:
         result.certificate_refused = str(refused)
     else:

@@ -10,7 +10,7 @@ MLflow.
 >>> lines = io.StringIO()
 >>> result = thalweg.minimize(lambda x: abs(x[0] - 1), [0.0], jac=lambda x: np.sign(x - 1), rho=0.0, callback=JsonLines(lines))
 >>> print(lines.getvalue().splitlines()[0])
-{"step": 0, "seconds": ..., "train/objective": 1.0, "train/max_violation": 0.0, "passes/f": 0.0, "passes/g": 0.0}
+{"step": 0, "seconds": ..., "train/objective": 1.0, "train/max_violation": 0.0, "passes/f": 7.0, "passes/g": 0.0}
 """
 
 from __future__ import annotations
