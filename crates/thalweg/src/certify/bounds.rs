@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check_point;
 use crate::cuts::constants::{Constants, estimate, too_small};
-use crate::cuts::noise::{Local, NEIGHBOURS, SAFETY, accuracy, size};
+use crate::cuts::noise::{Local, NEIGHBOURS, SAFETY, accuracy, opposite_points, size};
 use crate::cuts::{Convexification, Master, MasterObjective, Model, Norm, Owner};
 use crate::eval::{Evaluator, Point, ValueEval, measure, measure_in_units};
 use crate::math::rng::{Purpose, Rng};
@@ -204,25 +204,12 @@ pub fn certify(problem: &dyn Subgradients, x: &[f64], how: &Bounds) -> Result<Ce
     if search.constants.estimated() {
         search.probe(&mut ev)?;
     }
-    let mut y = x.to_vec();
-    let mut penalty = 10.0;
-    let interval = loop {
-        let master = search.master(&ev, &mut penalty, &mut y)?;
-        if master.lower > search.lower {
-            (search.lower, search.error) = (master.lower, master.error);
-            search.model.multipliers(0, &mut search.multipliers);
-        }
-        let interval = search.interval();
-        let (lower, upper, _) = interval;
-        let precise = upper <= how.target || upper - lower <= how.width * upper;
-        if precise || search.is_rounding() || search.evaluations >= how.evaluations {
-            break interval;
-        }
-        search.model.limit(0, LIMIT);
-        if search.visit(&mut ev, &y)? {
-            penalty = 10.0;
-        }
-    };
+    search.check_slopes(&mut ev)?;
+    let mut interval = search.close(&mut ev)?;
+    // A constant that is too small may satisfy every cut and still fail on the way to the proximal point.
+    while search.check_segment(&mut ev)? {
+        interval = search.close(&mut ev)?;
+    }
     search.report(&mut ev, point, interval)
 }
 
@@ -237,6 +224,8 @@ const RADII: [f64; 4] = [1e-3, 1e-2, 0.1, 0.5];
 const DIRECTIONS: usize = 4;
 /// Maximum share of the evaluations spent on testing constants.
 const TRIED: f64 = 0.25;
+/// Test points between the centre and the proximal point, as shares of the way.
+const SHARES: [f64; 3] = [0.25, 0.5, 0.75];
 /// Smallest number of evaluations for which errors are measured.
 const ENOUGH: u64 = 8;
 
@@ -368,6 +357,93 @@ impl Search<'_> {
         Visit { y: y.to_vec(), f: there.f, f_error, g: there.g.clone(), g_error: errors.collect() }
     }
 
+    /// Visits points until the interval is as short as requested, rounding allows no shorter one, or the evaluations are spent.
+    fn close<P: Subgradients + ?Sized>(&mut self, ev: &mut Evaluator<'_, P>) -> Result<(f64, f64, bool)> {
+        let how = self.how;
+        let (mut y, mut penalty) = (self.centre.to_vec(), 10.0);
+        loop {
+            let master = self.master(ev, &mut penalty, &mut y)?;
+            if master.lower > self.lower {
+                (self.lower, self.error) = (master.lower, master.error);
+                self.model.multipliers(0, &mut self.multipliers);
+            }
+            let interval = self.interval();
+            let (lower, upper, _) = interval;
+            let precise = upper <= how.target || upper - lower <= how.width * upper;
+            if precise || self.is_rounding() || self.evaluations >= how.evaluations {
+                return Ok(interval);
+            }
+            self.model.limit(0, LIMIT);
+            if self.visit(ev, &y)? {
+                penalty = 10.0;
+            }
+        }
+    }
+
+    /// Compares the subgradients at the centre with values near it.
+    fn check_slopes<P: Subgradients + ?Sized>(&mut self, ev: &mut Evaluator<'_, P>) -> Result<()> {
+        if self.how.evaluations < ENOUGH {
+            return Ok(());
+        }
+        opposite_points(self.centre).into_iter().try_for_each(|y| self.visit_test(ev, y).map(drop))
+    }
+
+    /// Checks the constants between the centre and the proximal point. Returns whether an estimated one was raised.
+    fn check_segment<P: Subgradients + ?Sized>(&mut self, ev: &mut Evaluator<'_, P>) -> Result<bool> {
+        let proximal = match (&self.best, &self.nearest) {
+            (Some(best), _) => &best.y,
+            (None, Some((nearest, _))) => &nearest.y,
+            (None, None) => return Ok(false),
+        };
+        let points = SHARES.map(|share| self.centre.iter().zip(proximal).map(|(c, y)| c + share * (y - c)).collect::<Vec<f64>>());
+        let apart = vec::distance(proximal, self.centre) > 1e-9 * vec::norm(self.centre);
+        if !apart || self.how.evaluations < ENOUGH || self.evaluations >= self.how.evaluations {
+            return Ok(false);
+        }
+        for y in points {
+            if self.visit_test(ev, y)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Compares the values at a test point, projected onto the domain, with the cuts. Adds none, because cuts close to each other are
+    /// nearly dependent. Returns whether constants had to be raised.
+    fn visit_test<P: Subgradients + ?Sized>(&mut self, ev: &mut Evaluator<'_, P>, mut y: Vec<f64>) -> Result<bool> {
+        ev.domain().project(&mut y, &mut Warm::default())?;
+        self.evaluations += 1;
+        let there = match Local::at(ev, &y) {
+            // Some functions are not defined everywhere, and this point is only a test.
+            Err(Error::NotFinite { .. }) => return Ok(false),
+            there => there?,
+        };
+        let mut raised = false;
+        for (owner, value, row) in there.parts() {
+            raised |= self.check_constant(ev, owner, &y, value, row)?;
+        }
+        if raised {
+            self.begin_anew();
+        }
+        Ok(raised)
+    }
+
+    /// Compares a value and a subgradient with the cuts. Raises an estimated constant that they contradict, and returns whether it did.
+    fn check_constant<P: Subgradients + ?Sized>(
+        &mut self,
+        ev: &Evaluator<'_, P>,
+        owner: Owner,
+        y: &[f64],
+        value: f64,
+        row: &[f64],
+    ) -> Result<bool> {
+        let Some(pair) = self.model.contradiction(1, owner, y, value, row) else { return Ok(false) };
+        match self.constants.of_owner(owner) {
+            Some(modulus) if modulus.source == Source::Estimated => Ok(self.raise(owner, pair.needed)),
+            _ => Err(Error::Problem(too_small(&pair, |j| ev.constraint_name(j as usize).into_owned()))),
+        }
+    }
+
     /// Evaluates all functions at `y` and adds the cuts. Returns whether constants had to be raised.
     fn visit<P: Subgradients + ?Sized>(&mut self, ev: &mut Evaluator<'_, P>, y: &[f64]) -> Result<bool> {
         let there = Local::at(ev, y)?;
@@ -380,13 +456,7 @@ impl Search<'_> {
         let y = visit.y.as_slice();
         let mut raised = false;
         for (owner, value, row) in there.parts() {
-            if let Some(pair) = self.model.contradiction(1, owner, y, value, row) {
-                if self.constants.of_owner(owner).is_some_and(|modulus| modulus.source == Source::Estimated) {
-                    raised |= self.raise(owner, pair.needed);
-                } else {
-                    return Err(Error::Problem(too_small(&pair, |j| ev.constraint_name(j as usize).into_owned())));
-                }
-            }
+            raised |= self.check_constant(ev, owner, y, value, row)?;
             self.model.add(owner, y, (value, value), row);
         }
         if self.constants.estimated() {

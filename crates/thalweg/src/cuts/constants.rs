@@ -84,7 +84,7 @@ pub(crate) fn too_small(pair: &Contradiction, name: impl Fn(u32) -> String) -> S
     };
     format!(
         "the weak-convexity constant {} of {whose} is too small: the linearisation at {} lies above the value at {}, which needs \
-         at least {:.6}",
+         at least {:.6}; the constant or the subgradients are wrong",
         pair.claimed,
         brief(&pair.from),
         brief(&pair.at),

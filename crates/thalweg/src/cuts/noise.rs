@@ -95,6 +95,18 @@ impl Local {
     }
 }
 
+/// Returns points at which subgradients are compared with values: a short way from `x` in a random direction, and in the opposite one.
+/// At one of them a linearisation with a wrong slope lies above the function.
+pub(crate) fn opposite_points(x: &[f64]) -> [Vec<f64>; 2] {
+    let mut rng = Rng::new(3, Purpose::Directions);
+    let direction: Vec<f64> = x.iter().map(|_| 2.0 * rng.uniform() - 1.0).collect();
+    let norm = vec::norm(x);
+    let length = SHORT * if norm > 0.0 { norm } else { 1.0 } / vec::norm(&direction).max(f64::MIN_POSITIVE);
+    [-length, length].map(|step| x.iter().zip(&direction).map(|(x, v)| x + step * v).collect())
+}
+
+/// Distance of these points, relative to the norm.
+const SHORT: f64 = 1e-4;
 /// Number of neighbouring points at which errors are measured.
 pub(crate) const NEIGHBOURS: u64 = 2;
 /// Distance of these points, relative to each variable.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Eval, Infeasible, Method, PointOrigin, Solver, State, Stationary, Step, StepKind, Verdict};
 use crate::cuts::constants::{Constants, estimate, too_small, usual_mu};
-use crate::cuts::noise::{Local, Noise, SAFETY, accuracy, size};
+use crate::cuts::noise::{Local, Noise, SAFETY, accuracy, opposite_points, size};
 use crate::cuts::{Contradiction, Convexification, Master, MasterObjective, Model, Norm, Owner};
 use crate::math::rng::{Purpose, Rng};
 use crate::math::vec;
@@ -623,6 +623,31 @@ impl Bundle {
             s.model.raise_noise(owner, Noise { value: noise.value / unit, slope: noise.slope * (s.units.length / unit) });
         }
         s.noise_known = true;
+        opposite_points(&x).into_iter().try_for_each(|y| self.check_slopes(ev, y))
+    }
+
+    /// Compares the values at a point near the centre with the cuts there.
+    fn check_slopes<E: Eval + ?Sized>(&mut self, ev: &mut E, mut y: Vec<f64>) -> Result<()> {
+        ev.domain().project(&mut y, &mut Warm::default())?;
+        // Functions need not be defined at test points.
+        let Ok(there) = Local::at(ev, &y) else { return Ok(()) };
+        let s = &mut self.s;
+        vec::scale(&mut y, 1.0 / s.units.length);
+        for (owner, value, row) in there.parts() {
+            let unit = match owner {
+                Owner::Constraint(j) => s.units.constraints[j as usize],
+                _ => s.units.objective,
+            };
+            let row: Vec<f64> = row.iter().map(|v| v * (s.units.length / unit)).collect();
+            // Estimated constants have test points of their own.
+            if s.estimated[constant_index(owner)] {
+                continue;
+            }
+            if let Some(pair) = s.model.contradiction(PROVE, owner, &y, value / unit, &row) {
+                let pair = s.original_pair(pair);
+                return Err(Error::Problem(too_small(&pair, |j| ev.constraint_name(j as usize).into_owned())));
+            }
+        }
         Ok(())
     }
 

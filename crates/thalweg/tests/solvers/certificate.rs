@@ -324,3 +324,58 @@ fn constraints_that_leave_one_point_are_relaxed() {
     assert!(found.upper <= 2.0 * found.resolution && found.resolution < 2e-7 && !found.reached, "{found:?}");
     assert!((found.multipliers[0] - 1.0).abs() < 1e-6);
 }
+
+/// Gradients that no visited value contradicts, unless values near the point are compared with them.
+#[test]
+fn wrong_gradients_are_refused() {
+    for (wrong, x) in [(0.0, 0.5), (-1.0, 0.5), (0.5, -3.0), (2.0, 1e-3)] {
+        for scale in [1e-6, 1.0, 1e6] {
+            let problem = Problem::new(1)
+                .objective(move |x| scale * (x[0] * x[0] + x[0]), move |x, s| s[0] = wrong * scale * (2.0 * x[0] + 1.0))
+                .weak_convexity(0.0, 0.0);
+            let refusal = certify(&problem, &[x], &Bounds::default()).unwrap_err().to_string();
+            assert!(refusal.contains("the constant or the subgradients are wrong"), "{wrong} {x}: {refusal}");
+        }
+    }
+    // One wrong entry of a constraint's gradient.
+    let problem = Problem::new(3)
+        .constraint("sum", |x| x[0] + 2.0 * x[1] + x[2] * x[2] - 9.0, |x, s| s.copy_from_slice(&[1.0, 1.0, 2.0 * x[2]]))
+        .weak_convexity(0.0, 0.0);
+    let refusal = certify(&problem, &[1.0, 1.0, 1.0], &Bounds::default()).unwrap_err().to_string();
+    assert!(refusal.contains("constraint 'sum'") && refusal.contains("subgradients are wrong"), "{refusal}");
+}
+
+/// Intervals ignored rounding: large constants hid the objective, and the interval had a width of zero.
+#[test]
+fn intervals_contain_the_truth_in_spite_of_rounding() {
+    for constant in [0.0, 1e3, 1e6, 1e9] {
+        for centre in [1e-5, 1e-3, 0.7] {
+            let problem =
+                Problem::new(1).objective(move |x| constant + 0.5 * x[0] * x[0], |x, s| s[0] = x[0]).weak_convexity(0.0, 0.0);
+            let found = certify(&problem, &[centre], &Bounds::default()).unwrap();
+            // With the coefficient 1 the proximal point is half of the way to 0.
+            let truth = 0.5 * centre;
+            assert!(found.lower <= truth && truth <= found.upper, "{constant} {centre}: {found:?}");
+            assert!(found.lower < found.upper && found.resolution > 0.0, "{found:?}");
+        }
+    }
+    // Least squares whose targets are far larger than the residuals.
+    let rows: Vec<(f64, f64)> =
+        (0..40).map(|i| (1.0 + 0.1 * f64::from(i), 2e5 * (1.0 + 0.1 * f64::from(i)) + f64::from(i % 3))).collect();
+    let (data, again) = (rows.clone(), rows.clone());
+    let problem = Problem::new(1)
+        .objective(
+            move |x| data.iter().map(|(a, b)| 0.5 * (a * x[0] - b).powi(2)).sum::<f64>() / 40.0,
+            move |x, s| s[0] = again.iter().map(|(a, b)| a * (a * x[0] - b)).sum::<f64>() / 40.0,
+        )
+        .weak_convexity(0.0, 0.0);
+    // The residual is small against the targets; products of its parts are exact.
+    let (square, least) = rows.iter().fold((0.0, 0.0), |(s, l), (a, b)| (s + a * a / 40.0, l + a * (b - 2e5 * a) / 40.0));
+    for off in [1e-3, 1e-2, 1.0] {
+        let centre = 2e5 + least / square + off;
+        let found = certify(&problem, &[centre], &Bounds::default()).unwrap();
+        // xhat - c = -(h / (h + 1)) (c - x*).
+        let truth = square / (square + 1.0) * (centre - 2e5 - least / square);
+        assert!(found.lower <= truth && truth <= found.upper, "{off}: {truth} {found:?}");
+    }
+}
