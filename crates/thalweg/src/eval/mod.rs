@@ -5,6 +5,7 @@
 mod counts;
 mod measure;
 mod proximal;
+mod smooth;
 mod views;
 
 use std::borrow::Cow;
@@ -22,6 +23,7 @@ pub use counts::{Counts, Passes, Tally};
 pub use measure::{ConstraintValue, MAX_LISTED_CONSTRAINTS, Point, constraint_units, length_at, measure};
 pub(crate) use measure::{Measure, measure_in_units};
 pub use proximal::Proximal;
+pub use smooth::SmoothView;
 pub(crate) use views::{AHEAD, LossRowReading, RowSample};
 pub use views::{FixedScalarProblem, InfProjectionReading, InfProjectionView, LossReading, SampleLossesView};
 
@@ -130,6 +132,11 @@ pub trait Eval: ValueEval {
         grad: &mut [f64],
         work: &mut [f64],
     ) -> Result<f64>;
+    /// Returns the smooth form of the problem, see [`Structure::smooth`](crate::oracle::Structure::smooth). The view counts what
+    /// it computes.
+    fn smooth(&mut self) -> Option<SmoothView<'_>> {
+        None
+    }
     /// Computes values and subgradients of the picked constraints, one row each.
     fn constraint_rows(&mut self, x: &[f64], draw: &Draw, which: &[u32], g: &mut [f64], rows: &mut [f64]) -> Result<()>;
     /// Computes the weighted sum of subgradients with the outer function differentiated at given statistics.
@@ -556,6 +563,17 @@ impl<P: Subgradients + ?Sized> Eval for Evaluator<'_, P> {
         })?;
         check_gradient("the objective and the constraints", grad)?;
         Ok(f)
+    }
+
+    fn smooth(&mut self) -> Option<SmoothView<'_>> {
+        let form = self.problem.structure().smooth()?;
+        Some(SmoothView {
+            form,
+            scratch: &mut self.scratch,
+            counts: &mut self.memory.counts,
+            warm: &self.memory.warm,
+            samples: [self.full_objective, self.full_constraints],
+        })
     }
 
     fn constraint_rows(&mut self, x: &[f64], draw: &Draw, which: &[u32], g: &mut [f64], rows: &mut [f64]) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Gaps between the rates of groups, with a sigmoid as surrogate of the step function. Error rates are in `rate.rs`, gaps over
 //! a grid of thresholds in `roc.rs`.
 
-use super::term::{Branch, Comparison, Constant, Part, Rates, RowNorms, Subpopulation, Term, View, Work};
+use super::term::{Branch, Comparison, Constant, Part, Rates, RowNorms, SmoothTerm, Subpopulation, Term, TermRow, View, Work};
 use crate::math::{sigmoid, vec};
 
 /// Largest second derivative of the sigmoid, 1 / (6 sqrt 3).
@@ -27,6 +27,10 @@ macro_rules! positive_rate_items {
         fn zero_one_rates(&self, _: usize, view: View, out: &mut [f64]) -> bool {
             out[0] = $crate::learn::gap::share_above(view, 0.0);
             true
+        }
+
+        fn add_curvatures(&self, _: usize, view: View, weight: f64, out: &mut [f64]) {
+            crate::math::sigmoid::add_curvatures_at(view.scores, view.weights, self.temperature, weight, out);
         }
     };
 }
@@ -104,6 +108,10 @@ impl Term for RateGap {
 
     fn modulus(&self, populations: &[RowNorms], which: Constant) -> Option<f64> {
         Some(self.contrast.modulus(populations, which, self.temperature))
+    }
+
+    fn smooth(&self) -> Option<SmoothTerm> {
+        Some(SmoothTerm { rows: self.contrast.smooth_rows(0, 0), steepness: sigmoid_steepness(self.temperature) })
     }
 }
 
@@ -210,6 +218,18 @@ impl Term for EqualisedOdds {
         let [one, other] = &self.contrasts;
         Some(one.modulus(positives, which, self.temperature).max(other.modulus(negatives, which, self.temperature)))
     }
+
+    fn smooth(&self) -> Option<SmoothTerm> {
+        let [positives, negatives] = &self.contrasts;
+        let mut rows = positives.smooth_rows(0, 0);
+        rows.extend(negatives.smooth_rows(positives.groups(), 1));
+        Some(SmoothTerm { rows, steepness: sigmoid_steepness(self.temperature) })
+    }
+}
+
+/// Returns the largest derivative of `sigmoid(score / temperature)`.
+pub(super) fn sigmoid_steepness(temperature: f64) -> f64 {
+    0.25 / temperature
 }
 
 /// Computes the weighted fraction of rows with a score above `threshold`, those that a classifier with that threshold predicts
@@ -253,6 +273,17 @@ impl Contrast {
             2 => [1.0, -1.0][k],
             _ => f64::from(u8::from(row == k)) - self.shares[k],
         }
+    }
+
+    /// Returns the signed differences as rows of a smooth term; the statistics begin at `first`, and a free variable, if one is used,
+    /// has index `centre`.
+    pub(super) fn smooth_rows(&self, first: usize, _centre: usize) -> Vec<TermRow> {
+        let signed = |row: usize, sign: f64| {
+            let coefficient = |k: usize| (first + k, sign * self.coefficient(row, k));
+            let coefficients = (0..self.groups()).map(coefficient).filter(|(_, c)| *c != 0.0).collect();
+            TermRow { coefficients, centre: None, constant: 0.0 }
+        };
+        (0..self.rows()).flat_map(|row| [signed(row, 1.0), signed(row, -1.0)]).collect()
     }
 
     fn branch(&self, row: usize, position: usize, mean: impl Fn(usize, usize) -> f64) -> Branch {

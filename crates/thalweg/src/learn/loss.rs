@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
-use super::term::{Constant, LossFunction, LossStatistic, Part, RowNorms, Subpopulation, Term, View, Work};
+use super::term::{Constant, LossFunction, LossStatistic, Part, RowNorms, SmoothTerm, Subpopulation, Term, TermRow, View, Work};
 use crate::math::reduce::{self, Chunks};
-use crate::math::sigmoid::{log1p_exp, logistic_pass, sigmoid};
+use crate::math::sigmoid::{log1p_exp, logistic_pass, sigmoid, sigmoid_slope};
 use crate::math::vec;
 
 /// A loss as a function of the margin, label times score.
@@ -61,6 +61,23 @@ impl Loss {
             Loss::TruncatedLogistic(None) => Loss::Logistic.slope(margin),
             Loss::TruncatedLogistic(Some(scale)) => {
                 truncate(Loss::Logistic.value(margin), scale).1 * Loss::Logistic.slope(margin)
+            }
+        }
+    }
+
+    /// Returns the second derivative with respect to the margin; 0 for the hinge loss.
+    #[inline(always)]
+    pub fn bend(self, margin: f64) -> f64 {
+        match self {
+            Loss::Hinge => 0.0,
+            Loss::Logistic | Loss::TruncatedLogistic(None) => sigmoid_slope(margin),
+            Loss::Welsch(c) => {
+                let square = (1.0 - margin) * (1.0 - margin) / (c * c);
+                2.0 * (-square).exp() * (1.0 - 2.0 * square)
+            }
+            Loss::TruncatedLogistic(Some(scale)) => {
+                let (factor, slope) = (truncate(Loss::Logistic.value(margin), scale).1, Loss::Logistic.slope(margin));
+                factor * (sigmoid_slope(margin) - slope * slope * factor / scale)
             }
         }
     }
@@ -203,6 +220,20 @@ impl Term for MeanLoss {
 
     fn modulus(&self, populations: &[RowNorms], _: Constant) -> Option<f64> {
         Some(self.loss.curvature() * populations.first()?.mean_square)
+    }
+
+    fn smooth(&self) -> Option<SmoothTerm> {
+        let row = TermRow { coefficients: vec![(0, 1.0)], centre: None, constant: 0.0 };
+        (self.loss != Loss::Hinge).then(|| SmoothTerm { rows: vec![row], steepness: self.loss.steepness() })
+    }
+
+    fn add_curvatures(&self, _: usize, view: View, weight: f64, out: &mut [f64]) {
+        let loss = self.loss;
+        reduce::fill_rows(Chunks::of(view.scores.len()), out, |range, out| {
+            for (i, out) in range.zip(out) {
+                *out += weight * view.weight(i) * loss.bend(view.labels[i] * view.scores[i]);
+            }
+        });
     }
 }
 

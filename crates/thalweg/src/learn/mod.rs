@@ -26,6 +26,7 @@ mod references;
 mod roc;
 mod sample_losses;
 mod self_paced;
+mod smooth;
 mod term;
 mod variance;
 mod wasserstein;

@@ -35,6 +35,20 @@ impl Penalty {
         }
     }
 
+    /// Returns the second derivative with respect to every weight; `None` if the penalty has a kink.
+    pub(super) fn bend(self) -> Option<f64> {
+        match self {
+            Penalty::L2 => Some(1.0),
+            Penalty::L1 | Penalty::Scad => None,
+        }
+    }
+
+    /// Adds `factor` times the second derivatives to the diagonal of a Hessian.
+    pub(super) fn add_bend(self, factor: f64, diagonal: &mut [f64]) {
+        let bend = factor * self.bend().unwrap_or(0.0);
+        diagonal.iter_mut().for_each(|h| *h += bend);
+    }
+
     /// Returns the weak-convexity constant.
     pub fn modulus(self) -> f64 {
         match self {

@@ -16,8 +16,8 @@ use super::references::References;
 use super::sample_losses::RowLosses;
 use super::term::{Constant, Part, RowNorms, Subpopulation, Work};
 use crate::oracle::{
-    At, Composite, Description, InfProjection, Modulus, Pick, SampleLosses, Scales, Scratch, Source, Structure, Subgradients,
-    Values,
+    At, Composite, Description, InfProjection, Modulus, Pick, SampleLosses, Scales, Scratch, SmoothForm, Source, Structure,
+    Subgradients, Values,
 };
 use crate::sets::Set;
 use crate::{Error, Result};
@@ -407,6 +407,10 @@ impl Structure for Learning {
 
     fn composite(&self) -> Option<&dyn Composite> {
         Some(self)
+    }
+
+    fn smooth(&self) -> Option<&dyn SmoothForm> {
+        self.is_smooth().then_some(self)
     }
 }
 

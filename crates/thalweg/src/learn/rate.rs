@@ -1,8 +1,8 @@
 //! Error rates over the rows of one label, with a sigmoid as surrogate of the step function. Gaps between the rates of groups
 //! are in `gap.rs`.
 
-use super::gap::{MAX_SIGMOID_CURVATURE, positive_rate_items, weigh};
-use super::term::{Comparison, Constant, Part, Rates, RowNorms, Subpopulation, Term, View, Work};
+use super::gap::{MAX_SIGMOID_CURVATURE, positive_rate_items, sigmoid_steepness, weigh};
+use super::term::{Comparison, Constant, Part, Rates, RowNorms, SmoothTerm, Subpopulation, Term, TermRow, View, Work};
 use crate::math::sigmoid;
 
 /// Error rate: false positives among the rows with label -1, or false negatives among those with label +1.
@@ -81,5 +81,14 @@ impl Term for ErrorRate {
             Constant::AsPrinted => 1.0,
         };
         Some(bend * populations.iter().map(|p| p.mean_square).sum::<f64>() / (self.temperature * self.temperature))
+    }
+
+    fn smooth(&self) -> Option<SmoothTerm> {
+        let (factor, constant) = match self.errors {
+            Errors::FalsePositives => (1.0, 0.0),
+            Errors::FalseNegatives => (-1.0, 1.0),
+        };
+        let row = TermRow { coefficients: vec![(0, factor)], centre: None, constant };
+        Some(SmoothTerm { rows: vec![row], steepness: sigmoid_steepness(self.temperature) })
     }
 }

@@ -195,6 +195,26 @@ pub enum LossStatistic {
     },
 }
 
+/// One of the linear combinations of statistics whose maximum is a term.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TermRow {
+    /// Indices of statistics with their coefficients.
+    pub coefficients: Vec<(usize, f64)>,
+    /// Index of a free variable and its coefficient, if the row has one. The term is the smallest over these variables of the largest row.
+    pub centre: Option<(usize, f64)>,
+    /// Added to the combination.
+    pub constant: f64,
+}
+
+/// Smooth form of a term: the maximum of linear combinations of statistics that are means of smooth functions of scores.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SmoothTerm {
+    /// The combinations.
+    pub rows: Vec<TermRow>,
+    /// Bound on the absolute derivative of a row's contribution to a statistic with respect to its score.
+    pub steepness: f64,
+}
+
 /// Quantity computed from scores: `outer(statistics)`, where every statistic is the mean over one population of a function of
 /// score and label. Statistics are ordered by population, [`Term::width`] for each.
 pub trait Term: Send + Sync + std::fmt::Debug {
@@ -254,6 +274,13 @@ pub trait Term: Send + Sync + std::fmt::Debug {
     fn slopes(&self, k: usize, view: View, weights: &[f64], work: &mut Work, out: &mut [f64]);
     /// Returns the weak-convexity constant in the model's weights; `None` if there is none.
     fn modulus(&self, populations: &[RowNorms], which: Constant) -> Option<f64>;
+    /// Returns the smooth form of the term; `None` if it has none.
+    fn smooth(&self) -> Option<SmoothTerm> {
+        None
+    }
+    /// Adds to `out[i]` `weight` times the second derivative of population `k`'s statistic with respect to the i-th score, times the
+    /// number of rows in the view. Required of a term with a smooth form.
+    fn add_curvatures(&self, _k: usize, _view: View, _weight: f64, _out: &mut [f64]) {}
     /// Returns a lower bound of the term.
     fn minimum(&self) -> f64 {
         0.0

@@ -5,6 +5,7 @@ pub mod aligned;
 pub(crate) mod cholesky;
 pub(crate) mod exact;
 pub(crate) mod fetch;
+pub(crate) mod gram;
 pub(crate) mod lazy;
 pub mod matrix;
 pub mod offsets;

@@ -124,6 +124,22 @@ pub fn slopes_at(scores: &[f64], threshold: f64, temperature: f64, factor: f64, 
     }
 }
 
+/// Adds `factor * weights[i]` times the second derivative of `sigmoid(score / temperature)` with respect to the score to `out[i]`,
+/// with weights 1 by default.
+pub fn add_curvatures_at(scores: &[f64], weights: Option<&[f64]>, temperature: f64, factor: f64, out: &mut [f64]) {
+    let per = 1.0 / temperature;
+    let factor = factor * per * per;
+    for (i, (o, s)) in out.iter_mut().zip(scores).enumerate() {
+        let z = s * per;
+        let e = exp(-z.abs());
+        let d = 1.0 + e;
+        // sigmoid' (1 - 2 sigmoid), which is odd.
+        let bend = e * (1.0 - e) / (d * d * d);
+        let signed = if z > 0.0 { -bend } else { bend };
+        *o += factor * weights.map_or(1.0, |w| w[i]) * signed;
+    }
+}
+
 /// Computes the mean of `weights[i] * sigmoid((scores[i] - threshold) / temperature)`, with weights 1 by default; 0 without
 /// scores.
 pub fn mean_at(scores: &[f64], weights: Option<&[f64]>, threshold: f64, temperature: f64) -> f64 {

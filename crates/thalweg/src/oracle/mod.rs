@@ -14,6 +14,7 @@ mod power;
 pub mod region;
 mod rows;
 mod sample_losses;
+mod smooth;
 mod structure;
 
 use std::any::Any;
@@ -33,6 +34,7 @@ pub use power::Power;
 pub use region::Region;
 pub use rows::ScoredRows;
 pub use sample_losses::{LossRows, SampleLosses};
+pub use smooth::{SmoothForm, SmoothRow};
 pub use structure::{Composite, NoStructure, Scales, Structure};
 
 /// Where a problem is evaluated: the point, the samples and the warm-start values.

@@ -1,7 +1,7 @@
 //! Optional structure of a problem that some solvers exploit: a region to project onto, the inf-projection form, sample losses,
 //! statistics behind the constraints, scales. A problem with none of these needs nothing from this module.
 
-use super::{At, InfProjection, Region, SampleLosses, Scratch};
+use super::{At, InfProjection, Region, SampleLosses, Scratch, SmoothForm};
 use crate::Result;
 
 /// Typical curvature of a problem's functions, as a positive semidefinite matrix.
@@ -34,6 +34,10 @@ pub trait Structure: Send + Sync {
     /// Returns the statistics that the constraints are functions of. Without them, the constraints themselves are means over
     /// samples.
     fn composite(&self) -> Option<&dyn Composite> {
+        None
+    }
+    /// Returns the smooth form, if the objective is smooth and every constraint is a maximum of combinations of smooth functions.
+    fn smooth(&self) -> Option<&dyn SmoothForm> {
         None
     }
     /// Returns the typical curvature of the variables, up to a common factor. For a linear model these are the second moments of
