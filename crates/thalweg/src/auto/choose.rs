@@ -72,6 +72,8 @@ pub enum Reason {
     Domain,
     /// The problem is an unconstrained smooth objective.
     SmoothObjective,
+    /// All functions are smooth, or maxima of smooth functions, with second derivatives.
+    SmoothFunctions,
 }
 
 /// Pilot runs and their work.
@@ -106,12 +108,18 @@ pub fn choose(problem: &dyn Subgradients) -> Choice {
             Constants::NoneOfObjective | Constants::NoneOfConstraint(_) => (SolverName::Ssg, Reason::NoConstant),
             _ if samples > MANY_SAMPLES => (SolverName::ThreesEcon, Reason::ManySamples),
             _ if variables > MANY_VARIABLES => (SolverName::Ssg, Reason::ManyVariables),
+            _ if is_smooth(problem) => (SolverName::Sqp, Reason::SmoothFunctions),
             Constants::Estimated => (SolverName::Bundle, Reason::EstimatesStationarity),
             Constants::Known => (SolverName::Bundle, Reason::ProvesStationarity),
         },
     };
     let evidence = Evidence { variables, constraints, samples, constants, solver, reason, trials: None };
     Choice { config: first_config(solver), evidence }
+}
+
+/// Returns whether a problem has a smooth form over the whole space or a box.
+fn is_smooth(problem: &dyn Subgradients) -> bool {
+    problem.structure().smooth().is_some() && problem.domain().sides(0).is_some()
 }
 
 fn constants(problem: &dyn Subgradients) -> Constants {
@@ -250,6 +258,9 @@ impl Evidence {
             }
             (Reason::Kinks, _) => "the losses have kinks, where a method for smooth functions stalls",
             (Reason::Domain, _) => "the domain is neither the whole space nor a ball around 0",
+            (Reason::SmoothFunctions, _) => {
+                "all functions are smooth or maxima of smooth functions, and second derivatives are available"
+            }
             (Reason::SmoothObjective, _) => "the objective is smooth and there are no constraints",
         };
         format!("chose {}{tuned}: {why}", self.solver)

@@ -11,4 +11,4 @@ pub use pilot::{BudgetedRuns, Pilot, Score, Work};
 pub const NAME: &str = "auto";
 
 /// Version of the rule. Increased when it makes different choices, or when a solver that it chooses changes its results.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;

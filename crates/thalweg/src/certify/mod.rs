@@ -2,10 +2,12 @@
 //! are in [`crate::assess`].
 
 mod bounds;
+mod multipliers;
 mod pair;
 mod zeroth_order;
 
 pub use bounds::{Bounds, Certificate, certify};
+pub use multipliers::{distance_bound, infeasible_radius};
 pub use pair::{PairBound, of_pair, slope};
 pub use zeroth_order::{Estimate, PenaltyWeights, ZerothOrderCheck, ZerothOrderReport, check_zeroth_order};
 

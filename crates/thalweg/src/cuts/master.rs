@@ -3,7 +3,7 @@
 
 /// Bound on the multiplier of a cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(crate) enum Role {
     /// Multipliers are non-negative and sum to 1: cuts of the minimised function.
     Minimised,
     /// Multipliers are non-negative with a sum of at most the penalty: cuts whose excess over 0 costs the penalty.
@@ -17,24 +17,24 @@ pub(super) enum Role {
 /// `min over d  max_i (h_i + <p_i, d>) + penalty * max(0, max_k (h_k + <p_k, d>)) + (mu / 2) ||d||^2`, subject to the hard
 /// cuts; i runs over minimised cuts, k over penalised ones.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Program<'a> {
+pub(crate) struct Program<'a> {
     /// `<p_i, p_j>`, rows of length `stride`.
-    pub(super) gram: &'a [f64],
-    pub(super) stride: usize,
+    pub(crate) gram: &'a [f64],
+    pub(crate) stride: usize,
     /// h_i, the value of cut i at d = 0.
-    pub(super) heights: &'a [f64],
-    pub(super) roles: &'a [Role],
-    pub(super) mu: f64,
-    pub(super) penalty: f64,
+    pub(crate) heights: &'a [f64],
+    pub(crate) roles: &'a [Role],
+    pub(crate) mu: f64,
+    pub(crate) penalty: f64,
 }
 
 /// Results other than the multipliers.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct ProgramSolution {
+pub(crate) struct ProgramSolution {
     /// `max(0, max_k (h_k + <p_k, d>))` over penalised cuts.
-    pub(super) excess: f64,
+    pub(crate) excess: f64,
     /// Number of changes of the active set.
-    pub(super) pivots: u32,
+    pub(crate) pivots: u32,
 }
 
 /// Relative accuracy (of the square) at which a slope counts as a combination of active ones; its cut is not added to the
@@ -52,7 +52,7 @@ fn group(role: Role) -> Option<usize> {
 
 /// Active set, its Cholesky factor and working space. Not part of a checkpoint.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ActiveSet {
+pub(crate) struct ActiveSet {
     active: Vec<usize>,
     support: Vec<usize>,
     is_active: Vec<bool>,
@@ -77,7 +77,7 @@ impl ActiveSet {
     /// Improves the multipliers `z`, possibly those of another program with the same cuts, until they solve this one.
     ///
     /// At least one cut must be minimised.
-    pub(super) fn solve(&mut self, program: &Program, z: &mut [f64]) -> ProgramSolution {
+    pub(crate) fn solve(&mut self, program: &Program, z: &mut [f64]) -> ProgramSolution {
         let n = z.len();
         self.prepare(program, z);
         let mut pivots = 0;

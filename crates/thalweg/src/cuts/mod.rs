@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::Result;
 use crate::math::vec;
 use crate::sets::{Set, Warm};
-use master::{ActiveSet, Program, Role};
+pub(crate) use master::{ActiveSet, Program, Role};
 use noise::{Noise, accuracy, size};
 pub use norm::Norm;
 

@@ -118,6 +118,10 @@ impl Set for Bounds {
         super::separate_coordinates(y, foot, cut);
     }
 
+    fn sides(&self, i: usize) -> Option<(f64, f64)> {
+        Some(self.side(i))
+    }
+
     fn describe(&self) -> String {
         match &self.0 {
             Sides::Same(lo, hi) => format!("box from {lo} to {hi}"),

@@ -88,6 +88,10 @@ pub trait Set: Send + Sync + std::fmt::Debug {
     fn ball_around_origin(&self) -> Option<f64> {
         None
     }
+    /// Returns the lower and the upper bound of coordinate `i`, either of which may be infinite, if the set is a box.
+    fn sides(&self, _i: usize) -> Option<(f64, f64)> {
+        None
+    }
     /// Describes the set for reports.
     fn describe(&self) -> String;
 }
@@ -116,6 +120,9 @@ macro_rules! set_behind {
             }
             fn ball_around_origin(&self) -> Option<f64> {
                 (**self).ball_around_origin()
+            }
+            fn sides(&self, i: usize) -> Option<(f64, f64)> {
+                (**self).sides(i)
             }
             fn describe(&self) -> String {
                 (**self).describe()

@@ -38,6 +38,10 @@ impl Set for NonNegative {
         super::separate_coordinates(y, foot, cut);
     }
 
+    fn sides(&self, _: usize) -> Option<(f64, f64)> {
+        Some((0.0, f64::INFINITY))
+    }
+
     fn describe(&self) -> String {
         "non-negative orthant".into()
     }

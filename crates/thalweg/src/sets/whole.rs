@@ -32,6 +32,10 @@ impl Set for WholeSpace {
         Some(f64::INFINITY)
     }
 
+    fn sides(&self, _: usize) -> Option<(f64, f64)> {
+        Some((f64::NEG_INFINITY, f64::INFINITY))
+    }
+
     fn describe(&self) -> String {
         "whole space".into()
     }

@@ -90,7 +90,7 @@ pub struct Lbfgs {
 
 /// A step and the change of the gradient.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct Pair {
+pub(super) struct Pair {
     s: Vec<f64>,
     y: Vec<f64>,
     /// s.y.
@@ -99,15 +99,20 @@ struct Pair {
 
 /// The last pairs, in reused memory.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct Pairs {
+pub(super) struct Pairs {
     places: Vec<Pair>,
     used: usize,
     next: usize,
 }
 
 impl Pairs {
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         (self.used, self.next) = (0, 0);
+    }
+
+    /// Returns whether there is no pair.
+    pub(super) fn is_empty(&self) -> bool {
+        self.used == 0
     }
 
     /// Returns the pair that is `age` older than the newest.
@@ -117,7 +122,7 @@ impl Pairs {
     }
 
     /// Stores `s = a d` and `y = now - before`, replacing the oldest pair if there are `memory`.
-    fn push(&mut self, memory: usize, a: f64, d: &[f64], now: &[f64], before: &[f64]) {
+    pub(super) fn push(&mut self, memory: usize, a: f64, d: &[f64], now: &[f64], before: &[f64]) {
         if self.next == self.places.len() && self.next < memory {
             self.places.push(Pair { s: vec![0.0; d.len()], y: vec![0.0; d.len()], product: 0.0 });
         }
@@ -148,19 +153,28 @@ impl Pairs {
     /// Computes `d = -H p` by the two-loop recursion, Algorithm 7.4.
     fn direction(&self, p: &[f64], factors: &mut Vec<f64>, d: &mut [f64]) {
         d.iter_mut().zip(p).for_each(|(d, p)| *d = -p);
+        self.apply(&[], 1.0, factors, d);
+    }
+
+    /// Computes `v <- H v` by the two-loop recursion. Without pairs, H is `initial` times the diagonal `metric`, the identity if empty;
+    /// the newest pair replaces `initial`.
+    pub(super) fn apply(&self, metric: &[f64], initial: f64, factors: &mut Vec<f64>, v: &mut [f64]) {
         factors.clear();
         for pair in (0..self.used).map_while(|age| self.get(age)) {
-            let factor = vec::dot(&pair.s, d) / pair.product;
-            vec::add_scaled(d, -factor, &pair.y);
+            let factor = vec::dot(&pair.s, v) / pair.product;
+            vec::add_scaled(v, -factor, &pair.y);
             factors.push(factor);
         }
-        if let Some(newest) = self.get(0) {
-            vec::scale(d, newest.product / vec::norm_squared(&newest.y));
-        }
+        let square = |y: &[f64]| {
+            if metric.is_empty() { vec::norm_squared(y) } else { vec::sum_by(y.len(), |i| metric[i] * y[i] * y[i]) }
+        };
+        let scale = self.get(0).map_or(initial, |newest| newest.product / square(&newest.y));
+        v.iter_mut().zip(metric).for_each(|(v, m)| *v *= m);
+        vec::scale(v, scale);
         for (age, factor) in factors.iter().enumerate().rev() {
             if let Some(pair) = self.get(age) {
-                let other = vec::dot(&pair.y, d) / pair.product;
-                vec::add_scaled(d, factor - other, &pair.s);
+                let other = vec::dot(&pair.y, v) / pair.product;
+                vec::add_scaled(v, factor - other, &pair.s);
             }
         }
     }

@@ -198,6 +198,7 @@ register! {
     Bundle: "bundle", First, bundle, needs: Subgradients, constraints: true, stops: true, offered: [Solve, Fit, Minimize, Ipp], citation: "Thalweg's own proximal bundle method with proved bounds; docs/solve.md describes it";
     Adaprox: "adaprox", First, adaprox, needs: Subgradients, constraints: true, stops: true, offered: [Solve, Plan], citation: "Z. Guan, D. Sow, S. Lin, Y. Liang: AdaProx: A Novel Method for Bilevel Optimization under Pessimistic Framework, Conference on Parsimony and Learning, 2025";
     Lbfgs: "lbfgs", First, lbfgs, needs: Subgradients, constraints: false, stops: true, offered: [Solve, Fit], citation: "D. C. Liu, J. Nocedal: On the Limited Memory BFGS Method for Large Scale Optimization, Mathematical Programming, 1989";
+    Sqp: "sqp", First, sqp, needs: Subgradients, constraints: true, stops: true, offered: [Solve, Fit, Minimize], citation: "J. Nocedal, S. J. Wright: Numerical Optimization, Springer, 2006, chapter 18: sequential quadratic programming";
     StSpg: "st-spg", First, st_spg, needs: InfProjection, constraints: false, stops: false, offered: [Solve, Fit, Plan], citation: "Y. Yan, Y. Xu, L. Zhang, X. Wang, T. Yang: Stochastic Optimization for Non-convex Inf-Projection Problems, ICML, 2020";
     Mspg: "mspg", First, mspg, needs: InfProjection, constraints: false, stops: false, offered: [Solve, Fit, Plan], citation: "Y. Yan, Y. Xu, L. Zhang, X. Wang, T. Yang: Stochastic Optimization for Non-convex Inf-Projection Problems, ICML, 2020";
     Spg: "spg", First, spg, needs: Subgradients, constraints: false, stops: false, offered: [Solve], citation: "Y. Yan, Y. Xu, L. Zhang, X. Wang, T. Yang: Stochastic Optimization for Non-convex Inf-Projection Problems, ICML, 2020: the proximal subgradient steps of a stage";
@@ -297,7 +298,7 @@ mod tests {
     #[test]
     fn solvers_that_finish_have_a_stopping_criterion() {
         let stopping: Vec<_> = SolverName::ALL.iter().filter(|name| name.has_stopping_criterion()).map(|n| n.as_str()).collect();
-        assert_eq!(stopping, ["bundle", "adaprox", "lbfgs"]);
+        assert_eq!(stopping, ["bundle", "adaprox", "lbfgs", "sqp"]);
     }
 
     #[test]

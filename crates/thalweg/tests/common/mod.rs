@@ -78,10 +78,24 @@ pub fn continues_bit_for_bit(name: &str, solvers: &[Make]) {
 
 /// [`continues_bit_for_bit`] on any problem.
 pub fn continues_bit_for_bit_on(problem: &dyn Subgradients, start: &[f64], name: &str, solvers: &[Make]) {
+    continues_bit_for_bit_at(&[1, 37, 38, 131, 230], 10, problem, start, name, solvers);
+}
+
+/// [`continues_bit_for_bit`] on any problem, with runs that end at these iterations and record every few of them. The last one must
+/// come before the method finishes.
+pub fn continues_bit_for_bit_at(
+    stops: &[u64],
+    every: u64,
+    problem: &dyn Subgradients,
+    start: &[f64],
+    name: &str,
+    solvers: &[Make],
+) {
+    let last = stops[stops.len() - 1];
     let folder = std::env::temp_dir().join(format!("thalweg-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     for (k, solver) in solvers.iter().enumerate() {
-        let whole = Options { record: Record { every: Some(10), ..Record::default() }, seed: 3, ..Options::iterations(230) };
+        let whole = Options { record: Record { every: Some(every), ..Record::default() }, seed: 3, ..Options::iterations(last) };
         let want = solve(problem, solver(), start, &whole);
         let plan = Checkpoint {
             file: folder.join(format!("{k}.save")),
@@ -89,9 +103,9 @@ pub fn continues_bit_for_bit_on(problem: &dyn Subgradients, start: &[f64], name:
             resume: true,
             settings: "s".into(),
         };
-        let record = Record { at: Some((0..=230).step_by(10).collect()), ..Record::default() };
+        let record = Record { at: Some((0..=last).step_by(every as usize).collect()), ..Record::default() };
         let mut got = None;
-        for stop in [1, 37, 38, 131, 230] {
+        for &stop in stops {
             let checkpoint = Some(plan.clone());
             let options = Options { checkpoint, record: record.clone(), seed: 3, ..Options::iterations(stop) };
             got = Some(solve(problem, solver(), start, &options));

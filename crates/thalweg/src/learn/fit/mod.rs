@@ -3,6 +3,7 @@
 
 mod budget;
 mod options;
+mod rounds;
 mod trainer;
 
 use serde::{Deserialize, Serialize};
@@ -95,8 +96,11 @@ pub fn fit(problem: &mut Learning, start: &[f64], options: &FitOptions, observer
             }
             // The rounds are not designed for mini-batches. If a mini-batch solver would be chosen, the switching subgradient
             // method trains instead.
-            let bundle = choice.config.name() == SolverName::Bundle;
-            let config = training_config(if bundle { SolverName::Bundle } else { SolverName::Ssg });
+            let solver = match choice.config.name() {
+                solver @ (SolverName::Sqp | SolverName::Bundle) => solver,
+                _ => SolverName::Ssg,
+            };
+            let config = training_config(solver);
             (config, Some(choice))
         }
     };

@@ -23,37 +23,37 @@ const LOOSEN: f64 = 2.0;
 
 /// Point returned by a round, with the surrogate bounds it was trained with.
 #[derive(Debug, Clone)]
-struct Candidate {
-    point: Point,
-    bounds: Vec<f64>,
-    sharpened: Vec<f64>,
+pub(super) struct Candidate {
+    pub(super) point: Point,
+    pub(super) bounds: Vec<f64>,
+    pub(super) sharpened: Vec<f64>,
     /// Left-hand sides with surrogates.
-    surrogates: Vec<f64>,
-    multipliers: Option<Vec<f64>>,
-    stationary: Option<Stationary>,
-    measured: Vec<Option<f64>>,
+    pub(super) surrogates: Vec<f64>,
+    pub(super) multipliers: Option<Vec<f64>>,
+    pub(super) stationary: Option<Stationary>,
+    pub(super) measured: Vec<Option<f64>>,
     /// Whether every enforced constraint is satisfied.
-    feasible: bool,
+    pub(super) feasible: bool,
     /// Largest violation of an enforced constraint.
-    excess: f64,
+    pub(super) excess: f64,
 }
 
 pub(super) struct Trainer<'a> {
-    problem: &'a mut Learning,
+    pub(super) problem: &'a mut Learning,
     /// Requested bounds.
-    asked: Vec<f64>,
+    pub(super) asked: Vec<f64>,
     /// Current factors by which temperatures are lowered.
-    sharpened: Vec<f64>,
-    options: &'a FitOptions,
-    config: Config,
-    observer: &'a mut (dyn Observer + Send),
-    tol: f64,
+    pub(super) sharpened: Vec<f64>,
+    pub(super) options: &'a FitOptions,
+    pub(super) config: Config,
+    pub(super) observer: &'a mut (dyn Observer + Send),
+    pub(super) tol: f64,
     /// The pilot runs and all rounds.
-    runs: BudgetedRuns,
-    rounds: u64,
-    trace: Vec<Row>,
-    ended: StopReason,
-    best: Option<Candidate>,
+    pub(super) runs: BudgetedRuns,
+    pub(super) rounds: u64,
+    pub(super) trace: Vec<Row>,
+    pub(super) ended: StopReason,
+    pub(super) best: Option<Candidate>,
 }
 
 impl<'a> Trainer<'a> {
@@ -91,6 +91,10 @@ impl<'a> Trainer<'a> {
     }
 
     pub(super) fn train(&mut self, start: &[f64]) -> Result<Fitted> {
+        if let Config::Sqp(settings) = &self.config {
+            let settings = settings.clone();
+            return self.train_smooth(start, &settings);
+        }
         let mut notes = vec![];
         let mut bounds = self.asked.clone();
         let eta = match self.options.eta {
@@ -173,7 +177,7 @@ impl<'a> Trainer<'a> {
 
     /// Returns whether the solver proved that the requested bounds conflict and none of the conflicting constraints has a
     /// surrogate, for which a lower temperature might resolve the conflict.
-    fn hopeless(&self, last: &Candidate) -> bool {
+    pub(super) fn hopeless(&self, last: &Candidate) -> bool {
         let softened = |name: &String| {
             last.point.constraints.iter().zip(&last.measured).any(|(c, measured)| c.name == *name && measured.is_some())
         };
@@ -181,7 +185,7 @@ impl<'a> Trainer<'a> {
     }
 
     /// Finishes training with the best point so far.
-    fn conclude(&mut self, start: &[f64], eta: Schedule, notes: Vec<Note>) -> Result<Fitted> {
+    pub(super) fn conclude(&mut self, start: &[f64], eta: Schedule, notes: Vec<Note>) -> Result<Fitted> {
         if self.ended == StopReason::Interrupted {
             // An early interrupt should not return a model that violates the bounds if the start satisfies them.
             let start = run::measure(self.problem, start, self.options.feasibility)?;
@@ -193,7 +197,7 @@ impl<'a> Trainer<'a> {
     }
 
     /// Multiplies the temperature of constraint `j` by `factor`, if it has one. Returns whether it changed.
-    fn sharpen(&mut self, j: usize, factor: f64) -> bool {
+    pub(super) fn sharpen(&mut self, j: usize, factor: f64) -> bool {
         let sharpened = factor != 1.0 && self.problem.scale_temperature(j, factor);
         if sharpened {
             self.sharpened[j] *= factor;
@@ -272,7 +276,7 @@ impl<'a> Trainer<'a> {
     }
 
     /// Returns the tolerance of constraint `j`.
-    fn slack(&self, j: usize) -> f64 {
+    pub(super) fn slack(&self, j: usize) -> f64 {
         self.options.feasibility * self.asked[j].abs().max(1.0)
     }
 
@@ -285,7 +289,7 @@ impl<'a> Trainer<'a> {
     }
 
     /// Returns whether training must stop, because of an interrupt or the budget.
-    fn over(&self) -> bool {
+    pub(super) fn over(&self) -> bool {
         matches!(self.ended, StopReason::Interrupted) || self.runs.is_exhausted()
     }
 
@@ -314,7 +318,7 @@ impl<'a> Trainer<'a> {
     }
 
     /// Stores a point if it is the best so far: satisfying the enforced constraints comes first, then the objective.
-    fn compete(&mut self, candidate: &Candidate) {
+    pub(super) fn compete(&mut self, candidate: &Candidate) {
         let key = |c: &Candidate| (!c.feasible, known(if c.feasible { 0.0 } else { c.excess }), known(c.point.objective));
         if self.best.as_ref().is_none_or(|best| key(candidate) < key(best)) {
             self.best = Some(candidate.clone());
@@ -340,6 +344,18 @@ impl<'a> Trainer<'a> {
             threads: self.options.threads,
             ..Options::default()
         };
+        self.perform(&mut *solver, start, bounds, &options, trace)
+    }
+
+    /// Performs a run under the current bounds of the problem.
+    pub(super) fn perform(
+        &mut self,
+        solver: &mut FirstOrder,
+        start: &[f64],
+        bounds: &[f64],
+        options: &Options,
+        trace: bool,
+    ) -> Result<Candidate> {
         let used = *self.runs.used();
         let mut whole = Whole {
             budget: &self.options.budget,
@@ -349,7 +365,7 @@ impl<'a> Trainer<'a> {
             samples: used.samples,
             observer: &mut *self.observer,
         };
-        let outcome = self.runs.run(&*self.problem, &mut *solver, start, &options, &mut whole)?;
+        let outcome = self.runs.run(&*self.problem, solver, start, options, &mut whole)?;
         if trace {
             self.trace.extend(outcome.trace.into_iter().map(|row| whole.row(row)));
         }

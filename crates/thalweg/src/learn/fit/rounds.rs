@@ -1,0 +1,147 @@
+//! Rounds of sequential quadratic programming: the surrogate bound of every constraint on rates is searched, by secants within a bracket,
+//! for the loosest one under which the 0/1 rates satisfy the requested bound. Other solvers are trained in `trainer.rs`.
+
+use super::trainer::{Candidate, Trainer};
+use super::{Enforce, Fitted};
+use crate::Result;
+use crate::run::{Options, Record};
+use crate::solvers::{Schedule, Sqp, sqp};
+
+/// Largest number of rounds.
+const ROUNDS: usize = 24;
+/// A 0/1 rate within this share below its bound is close enough.
+const CLOSE: f64 = 0.97;
+/// Share of the bound that the search aims at.
+const AIM: f64 = 0.985;
+/// Tolerance of the rounds before the last one, relative to that of the settings.
+const ROUGH: f64 = 100.0;
+/// Surrogate bound relative to the requested one below which the surrogate is too far from the 0/1 rate, and the temperature falls.
+const TOO_TIGHT: f64 = 0.05;
+/// Largest factor by which a surrogate bound is loosened at once, and largest surrogate bound relative to the requested one.
+const LOOSEN: f64 = 2.0;
+const LOOSEST: f64 = 64.0;
+/// Relative length at which a bracket is no longer divided.
+const NARROW: f64 = 0.01;
+/// Smallest factor on the temperature.
+const SHARPEST: f64 = 1.0 / 64.0;
+
+/// Bracket of the surrogate bound of one constraint: a bound with its 0/1 rate at each end.
+#[derive(Debug, Clone, Copy, Default)]
+struct Bracket {
+    /// The loosest bound under which the 0/1 rate satisfied the requested one.
+    satisfied: Option<(f64, f64)>,
+    /// The tightest bound under which it did not.
+    violated: Option<(f64, f64)>,
+}
+
+impl Bracket {
+    /// Adds the result of a round, and removes what contradicts it: constraints influence each other.
+    fn add(&mut self, bound: f64, measured: f64, satisfied: bool) {
+        if satisfied {
+            self.satisfied = Some((bound, measured));
+            self.violated = self.violated.filter(|(b, _)| *b > bound);
+        } else {
+            self.violated = Some((bound, measured));
+            self.satisfied = self.satisfied.filter(|(b, _)| *b < bound);
+        }
+    }
+
+    /// Returns the next bound to try for the requested bound `asked`; `None` if the bracket is narrow.
+    fn next(&self, asked: f64) -> Option<f64> {
+        let aim = AIM * asked;
+        match (self.satisfied, self.violated) {
+            (Some((low, at_low)), Some((high, at_high))) => {
+                let wide = high - low > NARROW * high.abs().max(low.abs());
+                let secant = if at_high > at_low { (aim - at_low) / (at_high - at_low) } else { 0.5 };
+                wide.then(|| low + secant.clamp(0.15, 0.85) * (high - low))
+            }
+            (Some((low, at_low)), None) => {
+                let next = low * (aim / at_low.max(f64::MIN_POSITIVE)).clamp(1.05, LOOSEN);
+                (next <= LOOSEST * asked).then_some(next)
+            }
+            // A rate falls roughly in proportion to the bound.
+            (None, Some((high, at_high))) => Some(high * (aim / at_high).clamp(0.1, 0.9)),
+            (None, None) => None,
+        }
+    }
+}
+
+impl Trainer<'_> {
+    /// Trains by rounds of `sqp`, each of which starts at the point and the multipliers of the one before.
+    pub(super) fn train_smooth(&mut self, start: &[f64], settings: &sqp::Settings) -> Result<Fitted> {
+        let rough = sqp::Settings { tolerance: ROUGH * settings.tolerance, ..settings.clone() };
+        let mut bounds = self.asked.clone();
+        let mut brackets = vec![Bracket::default(); bounds.len()];
+        let mut multipliers = vec![];
+        let mut x = start.to_vec();
+        for _ in 0..ROUNDS {
+            let last = self.solve(&x, &bounds, &rough, &mut multipliers)?;
+            if self.over() || self.hopeless(&last) || self.options.enforce == Enforce::Surrogate {
+                break;
+            }
+            x.copy_from_slice(&last.point.x);
+            let mut changed = false;
+            for (j, measured) in last.measured.iter().enumerate() {
+                let Some(measured) = *measured else { continue };
+                let (asked, bound) = (self.asked[j], bounds[j]);
+                let satisfied = measured <= asked + self.slack(j);
+                brackets[j].add(bound, measured, satisfied);
+                let active = last.multipliers.as_ref().is_none_or(|m| m[j] > 0.0);
+                if satisfied && (measured >= CLOSE * asked || !active) {
+                    continue;
+                }
+                if let Some(next) = brackets[j].next(asked) {
+                    bounds[j] = next;
+                    changed = true;
+                } else if let (false, Some((loosest, _))) = (satisfied, brackets[j].satisfied) {
+                    bounds[j] = loosest;
+                    changed = true;
+                }
+                if brackets[j].satisfied.is_none() && bounds[j] < TOO_TIGHT * asked && self.sharpened[j] > SHARPEST {
+                    // Tightening does not help: the surrogate is too far from the 0/1 rate.
+                    if self.sharpen(j, 0.5) {
+                        (bounds[j], brackets[j]) = (asked, Bracket::default());
+                        changed = true;
+                    }
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        if !self.over()
+            && let Some(best) = self.best.clone()
+        {
+            for (j, factor) in best.sharpened.iter().enumerate() {
+                self.sharpen(j, factor / self.sharpened[j]);
+            }
+            self.solve(&best.point.x.clone(), &best.bounds.clone(), settings, &mut multipliers)?;
+        }
+        self.conclude(start, Schedule::Constant(0.0), vec![])
+    }
+
+    /// Performs one round and updates the best point. `multipliers` are those of the rows, before and after.
+    fn solve(
+        &mut self,
+        start: &[f64],
+        bounds: &[f64],
+        settings: &sqp::Settings,
+        multipliers: &mut Vec<f64>,
+    ) -> Result<Candidate> {
+        bounds.iter().enumerate().for_each(|(j, &bound)| self.problem.set_bound(j, bound));
+        let mut solver = Sqp::new(settings.clone())?.with_multipliers(std::mem::take(multipliers));
+        let options = Options {
+            budget: self.runs.share(1.0),
+            record: Record::default(),
+            seed: self.options.seed,
+            feasibility: self.options.feasibility,
+            threads: self.options.threads,
+            ..Options::default()
+        };
+        let candidate = self.perform(&mut solver, start, bounds, &options, true)?;
+        *multipliers = solver.row_multipliers().to_vec();
+        self.rounds += 1;
+        self.compete(&candidate);
+        Ok(candidate)
+    }
+}

@@ -1,0 +1,753 @@
+//! Sequential quadratic programming for smooth functions and maxima of them, with second derivatives where the problem has them. Functions
+//! with kinks belong to the bundle method.
+
+mod curvature;
+mod rows;
+mod subproblem;
+
+use serde::{Deserialize, Serialize};
+
+use super::lbfgs::Pairs;
+use super::{Eval, Infeasible, Method, PointOrigin, Solver, State, Stationary, Step, StepKind, Verdict};
+use crate::certify::{distance_bound, infeasible_radius};
+use crate::cuts::constants::usual_mu;
+use crate::cuts::noise::accuracy;
+use crate::math::vec;
+use crate::oracle::{Scales, Source};
+use crate::{Error, Note, Result, StallCause};
+use curvature::Curvature;
+use rows::Rows;
+use subproblem::Subproblem;
+
+/// Sufficient decrease of the merit function.
+const DECREASE: f64 = 1e-4;
+/// Factor of the penalty when it is raised, and its largest multiple of the first one.
+const RAISE: f64 = 10.0;
+const MOST_RAISED: f64 = 1e10;
+/// Share of the violation that a step may leave before the penalty is raised.
+const LEFT: f64 = 0.5;
+/// Shortest step of the line search.
+const SHORTEST: f64 = 1e-10;
+/// Relative difference of merits that counts as rounding.
+const NOISE: f64 = 1e-14;
+/// Largest number of variables for which Hessians are factored.
+const FACTORED: usize = 1024;
+/// Smallest size of an objective of order 1 that predicted decreases are compared with.
+const NATURAL: f64 = 1e-3;
+/// Number of steps in a row that gain nothing beyond rounding, after which the method ends.
+const IDLE: u32 = 3;
+
+/// Settings of [`Sqp`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Predicted decrease of the merit function, relative to the objective, below which a feasible point finishes the method.
+    /// Default 1e-8.
+    pub tolerance: f64,
+    /// First price of the largest violation, nu: in units of the objective for a problem in natural units, otherwise a multiple of
+    /// the ratio of the gradients at the start. Default 10.
+    pub penalty: f64,
+    /// Number of stored pairs of steps and gradient differences where second derivatives are not available or too large. Default 40.
+    pub memory: usize,
+    /// Proximal coefficient beyond rho_f of the bound on near-stationarity. If absent, `max(rho_f, 1 - rho_f)`.
+    pub mu: Option<f64>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { tolerance: 1e-8, penalty: 10.0, memory: 40, mu: None }
+    }
+}
+
+impl Settings {
+    /// Checks that every setting is in range.
+    pub fn resolve(self) -> Result<Self> {
+        for (name, value) in [("tolerance", self.tolerance), ("penalty", self.penalty), ("mu", self.mu.unwrap_or(1.0))] {
+            if !(value > 0.0 && value.is_finite()) {
+                return Err(Error::setting(name, value, "a finite number larger than 0"));
+            }
+        }
+        if self.memory == 0 {
+            return Err(Error::setting("memory", 0, "at least 1"));
+        }
+        Ok(self)
+    }
+}
+
+/// Sequential quadratic programming.
+///
+/// **Problem.** `min f(x)` over the whole space or a box, subject to `g_j(x) <= 0`, where f is smooth and every g_j is smooth or the
+/// maximum of combinations of smooth functions r_k ([`crate::oracle::SmoothForm`]): `|r_1 - r_2| <= b` is two rows.
+///
+/// **Assumptions.** f and r_k are twice differentiable; they need not be convex. The start may be infeasible. Equalities are pairs of
+/// opposite inequalities.
+///
+/// **Iteration** (Nocedal & Wright, chapter 18). With A the gradients of the rows, c their values, and H a positive definite
+/// approximation of the second derivative of the Lagrangian, the step d solves `min <grad f, d> + <d, H d> / 2 + nu max(0, max_i (c_i + <a_i,
+/// d>))` by its dual: multipliers `lambda >= 0` with `sum lambda <= nu` and the matrix `A H^-1 A'`, so `d = -H^-1 (grad f + A' lambda)`. Such a
+/// subproblem always has a solution. nu is multiplied by 10 while a step leaves more than half of the violation. Then `x <- x + a d` with
+/// Armijo's condition on the merit function `f + nu max(0, max_j g_j)`, a halved until it holds; before the first halving, one
+/// second-order correction is tried, with the row values at `x + d`. One step of the method tries one point.
+///
+/// H is the Hessian of the problem's smooth form, in which the curvature of each row of data is limited from below by a twentieth of the
+/// curvature of its loss, plus 1e-8 of its diagonal. Steps and results then do not depend on the units of the variables. Without second
+/// derivatives, and beyond 1,024 variables, H is a limited-memory BFGS matrix with Powell's damping.
+///
+/// A largest difference between several groups, `max_k r_k - min_k r_k <= b`, is the rows `+-(r_k - t) <= b / 2` with a free centre t.
+///
+/// **Guarantee.** At the end, the predicted decrease of the merit function is below the tolerance, relative to the objective, and the
+/// point is feasible. If weak-convexity constants of the functions are known, the multipliers prove a bound on the distance to the
+/// proximal point ([`distance_bound`]): no other run is needed. If nu has grown 1e10 times and a violation is left that no step reduces,
+/// the method ends there; the conflicting constraints and the radius within which no point is feasible follow from the multipliers.
+///
+/// **Deviations.** The textbook's penalty is the sum of violations; here it is the largest, as in the bundle method. The objective that
+/// decreases are compared with is at least 1e-3 for a problem in natural units; otherwise it is the decrease since the start, so that
+/// constants added to f do not matter.
+///
+/// **Settings.** [`Settings`]: tolerance, penalty, memory, mu.
+///
+/// **Reference.** Nocedal & Wright, *Numerical Optimization*, chapter 18; Powell, *A fast algorithm for nonlinearly constrained
+/// optimization calculations*, for the damping.
+pub struct Sqp {
+    settings: Settings,
+    /// Multipliers of the rows to start from.
+    warm: Vec<f64>,
+    s: Saved,
+    work: Work,
+}
+
+/// The point that the next step tries.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+enum Phase {
+    /// The start.
+    #[default]
+    Start,
+    /// The full step.
+    Full,
+    /// The corrected step.
+    Corrected,
+    /// A shortened step.
+    Shortened,
+}
+
+/// Why the method ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum End {
+    Converged,
+    /// The line search found no shorter step that helps.
+    Stalled,
+    /// The violation cannot be reduced.
+    Conflict,
+}
+
+/// State in a checkpoint.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Saved {
+    x: Vec<f64>,
+    start: Vec<f64>,
+    phase: Phase,
+    f: f64,
+    parts: Vec<f64>,
+    grad: Vec<f64>,
+    /// Gradients of the parts, one after the other.
+    jacobian: Vec<f64>,
+    /// Values of the constraints at x.
+    g: Vec<f64>,
+    /// Units of the constraints in the penalty.
+    units: Vec<f64>,
+    /// Multiplier of each row, in the units of the constraints; sides of the box last.
+    rows: Vec<f64>,
+    /// Weight of each part in the Lagrangian.
+    weights: Vec<f64>,
+    /// nu, and its first value.
+    penalty: f64,
+    first_penalty: f64,
+    /// The step, the corrected step and the gradient of the quadratic model's Lagrangian for each, `H d` with the opposite sign.
+    d: Vec<f64>,
+    corrected: Vec<f64>,
+    lagrangian: Vec<f64>,
+    corrected_lagrangian: Vec<f64>,
+    /// Length of the next trial step.
+    length: f64,
+    /// Merit at x, and bound on its directional derivative along d.
+    merit: f64,
+    slope: f64,
+    /// Largest violation of the linearised rows after the step.
+    excess: f64,
+    /// Products of the inverse Hessian with the gradients of f and of the parts, and with the coordinates of the box.
+    inverse: Vec<f64>,
+    base: Vec<f64>,
+    pairs: Pairs,
+    metric: Vec<f64>,
+    initial: f64,
+    /// Largest decrease predicted so far.
+    largest: f64,
+    first_value: f64,
+    idle: u32,
+    multipliers: Vec<f64>,
+    /// Bound on the distance to the proximal point at x.
+    bound: Option<Stationary>,
+    end: Option<End>,
+    verdict: Option<Verdict>,
+    /// Norm of the gradient of the Lagrangian.
+    residual: f64,
+}
+
+#[derive(Default)]
+struct Work {
+    trial: Vec<f64>,
+    trial_parts: Vec<f64>,
+    trial_g: Vec<f64>,
+    values: Vec<f64>,
+    heights: Vec<f64>,
+    matrix: Vec<f64>,
+    factors: Vec<f64>,
+    grad: Vec<f64>,
+    jacobian: Vec<f64>,
+    subproblem: Subproblem,
+}
+
+impl std::fmt::Debug for Sqp {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.debug_struct("Sqp").field("settings", &self.settings).field("s", &self.s).finish_non_exhaustive()
+    }
+}
+
+/// Largest positive constraint value, in units.
+fn violation(g: &[f64], units: &[f64]) -> f64 {
+    g.iter().zip(units).fold(0.0, |most: f64, (g, unit)| if g.is_nan() { f64::INFINITY } else { most.max(g / unit) })
+}
+
+impl Sqp {
+    /// Creates a solver with checked settings.
+    pub fn new(settings: Settings) -> Result<Self> {
+        Ok(Sqp { settings: settings.resolve()?, warm: vec![], s: Saved::default(), work: Work::default() })
+    }
+
+    /// Uses multipliers of the rows, from a run on a similar problem, in the first Hessian. Ignored if their number is another one.
+    #[must_use]
+    pub fn with_multipliers(mut self, rows: Vec<f64>) -> Self {
+        self.warm = rows;
+        self
+    }
+
+    /// Returns the multiplier of each row of the smooth form, in the units of the constraints.
+    pub fn row_multipliers(&self) -> &[f64] {
+        &self.s.rows
+    }
+
+    /// Evaluates the start and chooses units.
+    fn begin(&mut self, ev: &mut dyn Eval, rows: &Rows) -> Result<()> {
+        let s = &mut self.s;
+        let (d, m) = (s.x.len(), ev.num_constraints());
+        s.parts = vec![0.0; rows.parts];
+        s.grad = vec![0.0; d];
+        s.jacobian = vec![0.0; rows.parts * d];
+        s.g = vec![0.0; m];
+        s.rows = vec![0.0; rows.count()];
+        s.weights = vec![0.0; rows.parts];
+        rows.evaluate(ev, &s.x, &mut s.parts)?;
+        s.f = rows.differentiate(ev, &s.x, &mut s.parts, &mut s.grad, &mut s.jacobian)?;
+        rows.values(&s.parts, &mut self.work.values, &mut s.g);
+        s.first_value = s.f;
+        s.units = vec![1.0; m];
+        s.penalty = self.settings.penalty;
+        if !ev.in_natural_units() {
+            s.units = rows.steepness(m, &s.jacobian);
+            let typical = s.units.iter().copied().fold(0.0, f64::max);
+            // A constraint whose gradient vanishes at the start has the unit of its value, or of the others.
+            for (unit, g) in s.units.iter_mut().zip(&s.g) {
+                if *unit <= 0.0 {
+                    *unit = [g.abs(), typical].into_iter().find(|v| *v > 0.0).unwrap_or(1.0);
+                }
+            }
+            let steep = vec::norm(&s.grad);
+            s.penalty *= if steep > 0.0 { steep } else { s.f.abs().max(1.0) };
+        }
+        s.first_penalty = s.penalty;
+        if self.warm.len() == s.rows.len() {
+            s.rows.copy_from_slice(&self.warm);
+            weigh(rows, &s.units, &s.rows, &mut s.weights);
+        }
+        s.metric.clear();
+        s.initial = 1.0;
+        if self.factors(rows, d) {
+            return Ok(());
+        }
+        let s = &mut self.s;
+        match ev.scales() {
+            // Curvatures of losses of scores are of the order of the second moments.
+            Some(Scales::Diagonal(moments)) => s.metric = moments.iter().map(|m| 1.0 / m.max(f64::MIN_POSITIVE)).collect(),
+            Some(Scales::Full(moments)) => {
+                s.metric = (0..d).map(|i| 1.0 / moments[i * d + i].max(f64::MIN_POSITIVE)).collect();
+            }
+            None => {
+                let (size, steep) = (vec::norm(&s.x), vec::norm(&s.grad));
+                let length = if size > 0.0 { size } else { 1.0 };
+                s.initial = if steep > 0.0 { length / steep } else { 1.0 };
+            }
+        }
+        s.metric.iter_mut().for_each(|m| *m = m.min(f64::MAX.sqrt()));
+        Ok(())
+    }
+
+    /// Returns whether Hessians are computed and factored.
+    fn factors(&self, rows: &Rows, dim: usize) -> bool {
+        rows.smooth && dim <= FACTORED
+    }
+
+    /// Solves the subproblem at x and decides whether the method has finished.
+    fn plan(&mut self, ev: &mut dyn Eval, rows: &Rows) -> Result<()> {
+        self.invert(ev, rows)?;
+        let (d, width) = (self.s.x.len(), 1 + rows.parts + rows.sides.len());
+        let Saved { x, g, units, base, parts, .. } = &self.s;
+        let work = &mut self.work;
+        work.subproblem.assemble(rows, units, base, width);
+        work.trial_g.resize(g.len(), 0.0);
+        rows.values(parts, &mut work.values, &mut work.trial_g);
+        heights(rows, &work.values, x, units, &mut work.heights);
+        let before = violation(g, units);
+        let s = &mut self.s;
+        loop {
+            let solution = work.subproblem.solve(&work.heights, s.penalty, &mut s.rows, rows.rows.len());
+            s.excess = solution.excess;
+            let capped = solution.total >= s.penalty * (1.0 - 1e-9);
+            let most = s.first_penalty * MOST_RAISED;
+            if !(capped && s.excess > LEFT * before && s.penalty < most) {
+                break;
+            }
+            s.penalty *= RAISE;
+        }
+        direction(rows, &s.units, &s.rows, &s.inverse, &mut s.weights, &mut s.d);
+        s.lagrangian = lagrangian(rows, &s.units, &s.rows, &s.grad, &s.jacobian, d);
+        s.merit = s.f + s.penalty * before;
+        let along = vec::dot(&s.grad, &s.d);
+        s.slope = along - s.penalty * (before - s.excess);
+        let curvature = -vec::dot(&s.d, &s.lagrangian);
+        let predicted = -(s.slope + 0.5 * curvature);
+        s.largest = s.largest.max(predicted);
+        s.multipliers.clear();
+        s.multipliers.resize(s.g.len(), 0.0);
+        for (row, z) in rows.rows.iter().zip(&s.rows) {
+            s.multipliers[row.constraint as usize] += z / s.units[row.constraint as usize];
+        }
+        s.residual = vec::norm(&s.lagrangian);
+        self.prove(ev, rows);
+        let s = &mut self.s;
+        (s.length, s.phase) = (1.0, Phase::Full);
+        let size = if ev.in_natural_units() { s.f.abs().max(NATURAL) } else { (s.first_value - s.f).abs().max(s.largest) };
+        let rounding = NOISE * s.merit.abs();
+        let small = predicted <= (self.settings.tolerance * size).max(rounding) || s.idle >= IDLE;
+        if small && rows.feasible(ev, &s.g, &s.x, &s.start, &s.jacobian) {
+            s.end = Some(End::Converged);
+        } else if small && s.penalty < s.first_penalty * MOST_RAISED {
+            // The violation that is left is worth more than the penalty says.
+            s.penalty *= RAISE;
+            if s.idle >= IDLE {
+                s.idle = 0;
+            }
+            return self.replan(rows);
+        } else if small || !(s.slope < 0.0) {
+            s.end = Some(if before > 0.0 && s.excess > LEFT * before { End::Conflict } else { End::Stalled });
+        }
+        self.conclude(ev, rows);
+        Ok(())
+    }
+
+    /// Solves the subproblem again with the current penalty, without other changes.
+    fn replan(&mut self, rows: &Rows) -> Result<()> {
+        let before = violation(&self.s.g, &self.s.units);
+        let work = &mut self.work;
+        let s = &mut self.s;
+        let solution = work.subproblem.solve(&work.heights, s.penalty, &mut s.rows, rows.rows.len());
+        s.excess = solution.excess;
+        direction(rows, &s.units, &s.rows, &s.inverse, &mut s.weights, &mut s.d);
+        s.lagrangian = lagrangian(rows, &s.units, &s.rows, &s.grad, &s.jacobian, s.x.len());
+        s.merit = s.f + s.penalty * before;
+        s.slope = vec::dot(&s.grad, &s.d) - s.penalty * (before - s.excess);
+        Ok(())
+    }
+
+    /// Computes the products with the inverse of the Hessian.
+    fn invert(&mut self, ev: &mut dyn Eval, rows: &Rows) -> Result<()> {
+        let factored = self.factors(rows, self.s.x.len());
+        let Saved { x, weights, grad, jacobian, inverse, base, pairs, metric, initial, .. } = &mut self.s;
+        let Work { matrix, factors, .. } = &mut self.work;
+        let d = x.len();
+        let curvature = match ev.smooth().filter(|_| factored) {
+            Some(mut form) => {
+                matrix.resize(d * d, 0.0);
+                form.hessian(x, weights, matrix)?;
+                Curvature::factor(matrix, d)
+            }
+            None => Curvature::Pairs { pairs, metric, initial: *initial },
+        };
+        let width = 1 + rows.parts + rows.sides.len();
+        let gradients = grad.iter().chain(jacobian.iter()).copied();
+        inverse.clear();
+        inverse.extend(gradients);
+        inverse.resize(width * d, 0.0);
+        for (at, (i, ..)) in rows.sides.iter().enumerate() {
+            inverse[(1 + rows.parts + at) * d + *i as usize] = 1.0;
+        }
+        inverse.chunks_mut(d.max(1)).for_each(|v| curvature.solve(v, factors));
+        base.clear();
+        base.resize(width * width, 0.0);
+        for i in 0..width {
+            for j in 0..=i {
+                let product = match j {
+                    0 => vec::dot(grad, &inverse[i * d..][..d]),
+                    _ if j <= rows.parts => vec::dot(&jacobian[(j - 1) * d..][..d], &inverse[i * d..][..d]),
+                    _ => inverse[i * d + rows.sides[j - 1 - rows.parts].0 as usize],
+                };
+                base[i * width + j] = product;
+                base[j * width + i] = product;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bounds the distance to the proximal point from the multipliers, if all constants are known.
+    fn prove(&mut self, ev: &mut dyn Eval, rows: &Rows) {
+        let s = &mut self.s;
+        s.bound = None;
+        let proved = |source: Source| source != Source::Estimated;
+        let Some(rho_f) = ev.objective_modulus().filter(|rho| proved(rho.source)) else { return };
+        let rho_g: Vec<_> = (0..s.g.len()).map_while(|j| ev.constraint_modulus(j).filter(|rho| proved(rho.source))).collect();
+        if rho_g.len() < s.g.len() {
+            return;
+        }
+        let mu = self.settings.mu.unwrap_or_else(|| usual_mu(rho_f.value));
+        let z = balanced(rows, &s.rows);
+        let relaxed = s.g.iter().copied().fold(0.0, f64::max);
+        let gradient = lagrangian(rows, &s.units, &z, &s.grad, &s.jacobian, s.x.len());
+        let mut weights = vec![0.0; rows.parts];
+        weigh(rows, &s.units, &z, &mut weights);
+        let (mut gap, mut size) = (0.0, 0.0);
+        for ((row, z), value) in rows.rows.iter().zip(&z).zip(&self.work.values) {
+            let z = z / s.units[row.constraint as usize];
+            gap += z * (relaxed - value);
+            let terms: f64 = row.terms.iter().map(|&(k, c)| (c * s.parts[k as usize]).abs()).sum();
+            size += z * (relaxed + row.constant.abs() + terms);
+        }
+        for (&(i, sign, bound), z) in rows.sides.iter().zip(&z[rows.rows.len()..]) {
+            gap += z * (bound - sign * s.x[i as usize]).max(0.0);
+            size += z * (bound.abs() + s.x[i as usize].abs());
+        }
+        let rounding = accuracy(s.x.len());
+        let error = match ev.smooth() {
+            Some(form) => form.gradient_error(&weights),
+            None => {
+                let parts = s.jacobian.chunks(s.x.len().max(1)).zip(&weights).map(|(row, w)| w.abs() * vec::norm(row));
+                rounding * parts.sum::<f64>()
+            }
+        };
+        let norm = vec::norm(&gradient);
+        let error = error + rounding * (vec::norm(&s.grad) + norm);
+        let upper = distance_bound(norm + error, gap + rounding * size, mu);
+        let rho_g = rho_g.iter().map(|rho| rho.value).collect();
+        s.bound = Some(Stationary { upper, mu, rho_f: rho_f.value, rho_g, relaxed, estimated: false });
+    }
+
+    /// States what is proved at the end.
+    fn conclude(&mut self, ev: &dyn Eval, rows: &Rows) {
+        let s = &mut self.s;
+        s.verdict = match s.end {
+            None => None,
+            Some(End::Converged) => s.bound.clone().filter(|bound| bound.upper.is_finite()).map(Verdict::Stationary),
+            Some(End::Stalled) => None,
+            Some(End::Conflict) => conflict(s, &self.work.values, ev, rows).map(Verdict::Infeasible),
+        };
+    }
+
+    /// Writes the trial point of the current phase.
+    fn write_trial(&mut self, ev: &dyn Eval) {
+        let s = &self.s;
+        let (step, length) = match s.phase {
+            Phase::Corrected => (&s.corrected, 1.0),
+            _ => (&s.d, s.length),
+        };
+        let trial = &mut self.work.trial;
+        trial.clear();
+        trial.extend(s.x.iter().zip(step).map(|(x, d)| x + length * d));
+        // Rounding can leave a box.
+        for (i, t) in trial.iter_mut().enumerate() {
+            if let Some((low, high)) = ev.domain().sides(i) {
+                *t = t.max(low).min(high);
+            }
+        }
+    }
+
+    /// Tries one point. Returns whether it was accepted.
+    fn try_point(&mut self, ev: &mut dyn Eval, rows: &Rows) -> Result<bool> {
+        self.write_trial(ev);
+        let work = &mut self.work;
+        work.trial_parts.resize(rows.parts, 0.0);
+        work.trial_g.resize(self.s.g.len(), 0.0);
+        let f = match rows.evaluate(ev, &work.trial, &mut work.trial_parts) {
+            Err(Error::NotFinite { .. }) => f64::INFINITY,
+            value => value?,
+        };
+        let s = &mut self.s;
+        let mut merit = f64::INFINITY;
+        if f.is_finite() {
+            rows.values(&work.trial_parts, &mut work.values, &mut work.trial_g);
+            merit = f + s.penalty * violation(&work.trial_g, &s.units);
+        }
+        let noise = NOISE * s.merit.abs().max(s.f.abs());
+        if merit <= s.merit + DECREASE * s.length * s.slope + noise {
+            s.idle = if merit < s.merit - noise { 0 } else { s.idle + 1 };
+            self.accept(ev, rows)?;
+            return Ok(true);
+        }
+        match s.phase {
+            Phase::Full if merit.is_finite() && violation(&work.trial_g, &s.units) > s.excess => {
+                // The rows at x + d, linearised with the gradients at x.
+                heights(rows, &work.values, &work.trial, &s.units, &mut work.heights);
+                for (i, h) in work.heights.iter_mut().enumerate() {
+                    let mut gradient = vec![0.0; s.x.len()];
+                    rows.add_gradient(i, 1.0, &s.jacobian, &mut gradient);
+                    let unit = rows.rows.get(i).map_or(1.0, |row| s.units[row.constraint as usize]);
+                    *h -= vec::dot(&gradient, &s.d) / unit;
+                }
+                let mut z = s.rows.clone();
+                work.subproblem.solve(&work.heights, s.penalty, &mut z, rows.rows.len());
+                let mut weights = vec![0.0; rows.parts];
+                direction(rows, &s.units, &z, &s.inverse, &mut weights, &mut s.corrected);
+                s.corrected_lagrangian = lagrangian(rows, &s.units, &z, &s.grad, &s.jacobian, s.x.len());
+                s.phase = Phase::Corrected;
+            }
+            _ => {
+                s.length *= 0.5;
+                s.phase = Phase::Shortened;
+            }
+        }
+        if s.length < SHORTEST {
+            if s.pairs.is_empty() || self.factors(rows, self.s.x.len()) {
+                self.s.end = Some(End::Stalled);
+                return Ok(false);
+            }
+            // Without memory, the next direction is one of steepest descent.
+            self.s.pairs.clear();
+            rows.values(&self.s.parts, &mut self.work.values, &mut self.work.trial_g);
+            self.plan(ev, rows)?;
+        }
+        Ok(false)
+    }
+
+    /// Moves to the trial point.
+    fn accept(&mut self, ev: &mut dyn Eval, rows: &Rows) -> Result<()> {
+        let factored = self.factors(rows, self.s.x.len());
+        let (s, work) = (&mut self.s, &mut self.work);
+        work.grad.resize(s.grad.len(), 0.0);
+        work.jacobian.resize(s.jacobian.len(), 0.0);
+        let f = rows.differentiate(ev, &work.trial, &mut work.trial_parts, &mut work.grad, &mut work.jacobian)?;
+        if !factored {
+            let step: Vec<f64> = work.trial.iter().zip(&s.x).map(|(t, x)| t - x).collect();
+            let mut y: Vec<f64> = work.grad.iter().zip(&s.grad).map(|(now, before)| now - before).collect();
+            let d = s.x.len().max(1);
+            for ((now, before), w) in work.jacobian.chunks(d).zip(s.jacobian.chunks(d)).zip(&s.weights) {
+                y.iter_mut().zip(now).zip(before).for_each(|((y, now), before)| *y += w * (now - before));
+            }
+            let (model, length) = match s.phase {
+                Phase::Corrected => (&s.corrected_lagrangian, 1.0),
+                _ => (&s.lagrangian, s.length),
+            };
+            let bs: Vec<f64> = model.iter().map(|l| -length * l).collect();
+            curvature::damp(&step, &mut y, &bs);
+            let zero = vec![0.0; y.len()];
+            s.pairs.push(self.settings.memory, 1.0, &step, &y, &zero);
+        }
+        s.f = f;
+        std::mem::swap(&mut s.x, &mut work.trial);
+        std::mem::swap(&mut s.parts, &mut work.trial_parts);
+        std::mem::swap(&mut s.grad, &mut work.grad);
+        std::mem::swap(&mut s.jacobian, &mut work.jacobian);
+        rows.values(&s.parts, &mut work.values, &mut s.g);
+        self.plan(ev, rows)
+    }
+}
+
+/// Writes the values of the rows, in the units of the constraints: those of the constraints from `values`, then those of the box.
+fn heights(rows: &Rows, values: &[f64], x: &[f64], units: &[f64], out: &mut Vec<f64>) {
+    out.clear();
+    out.extend(rows.rows.iter().zip(values).map(|(row, v)| v / units[row.constraint as usize]));
+    out.extend(rows.sides.iter().map(|&(i, sign, bound)| sign * x[i as usize] - bound));
+}
+
+/// Computes the weights of the parts in the Lagrangian from multipliers of the rows.
+fn weigh(rows: &Rows, units: &[f64], z: &[f64], weights: &mut [f64]) {
+    weights.fill(0.0);
+    for (row, z) in rows.rows.iter().zip(z) {
+        let z = z / units[row.constraint as usize];
+        row.terms.iter().for_each(|&(k, c)| weights[k as usize] += z * c);
+    }
+}
+
+/// Computes the weights of the parts and the step `d = -H^-1 (grad f + A' z)` from multipliers of the rows.
+fn direction(rows: &Rows, units: &[f64], z: &[f64], inverse: &[f64], weights: &mut [f64], d: &mut Vec<f64>) {
+    weigh(rows, units, z, weights);
+    let dim = inverse.len() / (1 + rows.parts + rows.sides.len());
+    d.clear();
+    d.extend(inverse[..dim].iter().map(|v| -v));
+    let sides = rows.sides.iter().zip(&z[rows.rows.len()..]).map(|((_, sign, _), z)| sign * z);
+    let all = weights.iter().copied().chain(sides);
+    for (w, v) in all.zip(inverse[dim..].chunks(dim.max(1))).filter(|(w, _)| *w != 0.0) {
+        vec::add_scaled(d, -w, v);
+    }
+}
+
+/// Computes the gradient of the Lagrangian, `grad f + A' z`.
+fn lagrangian(rows: &Rows, units: &[f64], z: &[f64], grad: &[f64], jacobian: &[f64], dim: usize) -> Vec<f64> {
+    let mut out = grad[..dim].to_vec();
+    let mut weights = vec![0.0; rows.parts];
+    weigh(rows, units, z, &mut weights);
+    for (w, row) in weights.iter().zip(jacobian.chunks(dim.max(1))).filter(|(w, _)| **w != 0.0) {
+        vec::add_scaled(&mut out, *w, row);
+    }
+    for (&(i, sign, _), z) in rows.sides.iter().zip(&z[rows.rows.len()..]) {
+        out[i as usize] += sign * z;
+    }
+    out
+}
+
+/// Reduces multipliers so that the free centres cancel: without that, the Lagrangian would have no lower bound.
+fn balanced(rows: &Rows, z: &[f64]) -> Vec<f64> {
+    let mut z = z.to_vec();
+    for centre in 0..rows.centres as u32 {
+        let side = |row: &crate::oracle::SmoothRow| row.centre.filter(|(k, _)| *k == centre).map(|(_, c)| c);
+        let mut sums = [0.0, 0.0];
+        for (row, z) in rows.rows.iter().zip(&z) {
+            if let Some(c) = side(row) {
+                sums[usize::from(c < 0.0)] += z * c.abs();
+            }
+        }
+        let least = sums[0].min(sums[1]);
+        for (row, z) in rows.rows.iter().zip(&mut z) {
+            if let Some(c) = side(row) {
+                let sum = sums[usize::from(c < 0.0)];
+                *z *= if sum > 0.0 { least / sum } else { 0.0 };
+            }
+        }
+    }
+    z
+}
+
+/// Returns what the multipliers prove about constraints whose violation cannot be reduced.
+fn conflict(s: &Saved, values: &[f64], ev: &dyn Eval, rows: &Rows) -> Option<Infeasible> {
+    // A mean of constraint values needs no box, whose sides are not violated.
+    let mut z = balanced(rows, &s.rows);
+    z[rows.rows.len()..].fill(0.0);
+    rows.rows.iter().zip(&mut z).for_each(|(row, z)| *z /= s.units[row.constraint as usize]);
+    let total = vec::sum(&z);
+    if !(total > 0.0) {
+        return None;
+    }
+    z.iter_mut().for_each(|z| *z /= total);
+    let one = vec![1.0; s.units.len()];
+    let gradient = lagrangian(rows, &one, &z, &vec![0.0; s.x.len()], &s.jacobian, s.x.len());
+    let mut conflicting: Vec<u32> = vec![];
+    let (mut level, mut rho, mut estimated) = (0.0, 0.0, false);
+    for ((row, z), value) in rows.rows.iter().zip(&z).zip(values).filter(|((_, z), _)| **z > 1e-6) {
+        if !conflicting.contains(&row.constraint) {
+            conflicting.push(row.constraint);
+        }
+        level += z * value;
+        match ev.constraint_modulus(row.constraint as usize) {
+            Some(modulus) => {
+                rho += z * modulus.value;
+                estimated |= modulus.source == Source::Estimated;
+            }
+            None => return None,
+        }
+    }
+    conflicting.sort_unstable();
+    let largest = s.g.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let rounding = accuracy(s.x.len());
+    let norm = vec::norm(&gradient);
+    let mu = usual_mu(rho);
+    let radius = infeasible_radius(level - rounding * level.abs(), norm * (1.0 + rounding), rho);
+    (radius > 0.0).then(|| Infeasible {
+        violation: largest,
+        conflicting,
+        upper: distance_bound(norm, largest - level, mu),
+        radius,
+        everywhere: false,
+        estimated,
+    })
+}
+
+impl Method for Sqp {
+    fn name(&self) -> &'static str {
+        "sqp"
+    }
+
+    fn iterate(&self, out: &mut [f64]) {
+        out.copy_from_slice(&self.s.x);
+    }
+
+    fn output(&self, out: &mut [f64]) -> PointOrigin {
+        out.copy_from_slice(&self.s.x);
+        PointOrigin::OutputRule
+    }
+
+    fn multipliers(&self) -> Option<&[f64]> {
+        (self.s.phase != Phase::Start).then_some(&self.s.multipliers)
+    }
+
+    fn stationary_within(&self) -> Option<f64> {
+        self.s.bound.as_ref().map(|bound| bound.upper)
+    }
+
+    fn verdict(&self) -> Option<&Verdict> {
+        self.s.verdict.as_ref()
+    }
+
+    fn notes(&self) -> Vec<Note> {
+        match self.s.end {
+            Some(End::Stalled) => {
+                let tolerance = self.settings.tolerance;
+                vec![Note::LineSearchStalled { gradient: self.s.residual, tolerance, cause: StallCause::Rounding }]
+            }
+            _ => vec![],
+        }
+    }
+
+    fn save(&self) -> Result<State> {
+        State::pack(&self.s)
+    }
+
+    fn restore(&mut self, state: &State) -> Result<()> {
+        self.s = state.unpack()?;
+        Ok(())
+    }
+}
+
+impl<'e> Solver<dyn Eval + 'e> for Sqp {
+    fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
+        // Fails early for a domain that is not supported.
+        Rows::of(ev)?;
+        self.s = Saved { x: x.to_vec(), start: x.to_vec(), ..Saved::default() };
+        Ok(())
+    }
+
+    fn step(&mut self, ev: &mut (dyn Eval + 'e)) -> Result<Step> {
+        let rows = Rows::of(ev)?;
+        let done = |finished| Ok(Step { kind: StepKind::Other, finished });
+        if self.s.end.is_some() {
+            return done(true);
+        }
+        if self.s.phase == Phase::Start {
+            self.begin(ev, &rows)?;
+            self.plan(ev, &rows)?;
+        } else {
+            if self.work.subproblem.is_empty() {
+                // After a checkpoint was loaded.
+                let s = &self.s;
+                self.work.subproblem.assemble(&rows, &s.units, &s.base, 1 + rows.parts + rows.sides.len());
+            }
+            self.try_point(ev, &rows)?;
+        }
+        done(self.s.end.is_some())
+    }
+}
