@@ -50,6 +50,8 @@ def test_terms_render_to_the_library_syntax():
     assert str(np.float64(0.5) * hinge()) == "0.5 * hinge"
     assert str(demographic_parity(temperature=0.5) <= 0.02) == "demographic_parity(temperature = 0.5) <= 0.02"
     assert str(equalized_odds() <= 0.02) == "equalised_odds <= 0.02"
+    assert str(term("2 * equalized_odds")) == "2 * equalised_odds"
+    assert str(demographic_parity(compare="to_overall")) == 'demographic_parity(compare = "to-overall")'
     assert str(hinge() <= 1.001 * best(hinge()) + 0.01) == "hinge <= 1.001 * best(hinge) + 0.01"
     assert str(roc_gap(thresholds=50) <= 0.1) == "roc_gap(thresholds = 50.0, low = -3.0, high = 3.0) <= 0.1"
     assert str(term("hinge+0.5*l2")) == "hinge + 0.5 * l2"
@@ -443,3 +445,19 @@ def test_ctrl_c_raises_and_the_classifier_is_fitted(ctrl_c):
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y, sensitive_features=group)
     assert np.all(np.isfinite(model.predict(X)))
+
+
+@pytest.mark.parametrize("compare", [None, "between_groups", "to_overall"])
+def test_gaps_of_three_groups_have_the_meaning_that_is_asked_for(compare):
+    rng = np.random.default_rng(4)
+    group = rng.integers(0, 3, 1500)
+    X = np.c_[rng.normal(size=1500) + 0.7 * group, rng.normal(size=1500)]
+    y = (X.sum(axis=1) + rng.normal(size=1500) > 1).astype(int)
+    result = fit(logistic(), demographic_parity(group, compare=compare) <= 0.04, X=X, y=y)
+    said = X @ result.coef + result.intercept > 0
+    rates = np.array([said[group == k].mean() for k in range(3)])
+    gap = np.abs(rates - said.mean()).max() if compare == "to_overall" else np.ptp(rates)
+    assert result.feasible and gap <= 0.04
+    assert result.constraints[0]["measured"] == pytest.approx(gap, abs=1e-12)
+    meaning = "a group and the overall rate" if compare == "to_overall" else "two groups"
+    assert any(f"is the largest difference between {meaning} (3 groups)" in note for note in result.notes)

@@ -146,6 +146,8 @@ class Constraint:
 def _call(name: str, sensitive: Any = None, *, of: Optional[str] = None, **arguments: Any) -> Term:
     """Build a term of the library; `of` is the loss in its arguments, if it has one."""
     given = {key: value for key, value in arguments.items() if value is not None}
+    if isinstance(given.get("compare"), str):
+        given["compare"] = given["compare"].replace("_", "-")  # fairlearn writes between_groups and to_overall
     inside = [] if of is None else [of]
     inside += [f'{key} = "{v}"' if isinstance(v, str) else f"{key} = {_literal(v)}" for key, v in given.items()]
     return Term([(1.0, f"{name}({', '.join(inside)})" if inside else name)], () if sensitive is None else (sensitive,))

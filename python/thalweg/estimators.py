@@ -112,8 +112,8 @@ default="demographic_parity"
         label, among rows of either label, the rate of scores above each threshold, or the distribution of the scores, by its
         Wasserstein distance (:func:`thalweg.learn.wasserstein_gap`).
     bound : float, default=0.05
-        Largest difference between groups; for "wasserstein_gap" in the units of the scores. With more than two groups, each group
-        is compared with all rows.
+        Largest difference between groups; for "wasserstein_gap" in the units of the scores. To compare each group with all
+        rows instead, use a term, such as ``thalweg.learn.demographic_parity(compare="to_overall")``.
     objective : Term or str, default="logistic"
         Objective; see :mod:`thalweg.learn` for the terms.
     {intercept}

@@ -173,7 +173,9 @@ def false_negative_rate(temperature: Optional[float] = None) -> Term:
     return _call("false_negative_rate", temperature=temperature)
 
 
-def demographic_parity(sensitive: Any = None, *, temperature: Optional[float] = None) -> Term:
+def demographic_parity(
+    sensitive: Any = None, *, temperature: Optional[float] = None, compare: Optional[str] = None
+) -> Term:
     """Largest difference between groups in the rate of positive predictions.
 
     Parameters
@@ -182,18 +184,31 @@ def demographic_parity(sensitive: Any = None, *, temperature: Optional[float] = 
         Group of each row; by default as given to the fit.
     temperature : float, optional
         Temperature of the surrogate; 1 by default.
+    compare : {"between_groups", "to_overall"}, optional
+        Which differences count: those between two groups, so that the gap is the largest rate minus the smallest (default), or
+        those between a group and all rows. Both have the meaning that they have in fairlearn.
+
+    Examples
+    --------
+    >>> from thalweg.learn import demographic_parity
+    >>> demographic_parity(compare="to_overall") <= 0.02
+    <demographic_parity(compare = "to-overall") <= 0.02>
     """
-    return _call("demographic_parity", sensitive, temperature=temperature)
+    return _call("demographic_parity", sensitive, temperature=temperature, compare=compare)
 
 
-def equal_opportunity(sensitive: Any = None, *, temperature: Optional[float] = None) -> Term:
+def equal_opportunity(
+    sensitive: Any = None, *, temperature: Optional[float] = None, compare: Optional[str] = None
+) -> Term:
     """Like :func:`demographic_parity`, among the rows with a positive label."""
-    return _call("equal_opportunity", sensitive, temperature=temperature)
+    return _call("equal_opportunity", sensitive, temperature=temperature, compare=compare)
 
 
-def equalised_odds(sensitive: Any = None, *, temperature: Optional[float] = None) -> Term:
+def equalised_odds(
+    sensitive: Any = None, *, temperature: Optional[float] = None, compare: Optional[str] = None
+) -> Term:
     """Larger of the gaps among the rows with a positive and with a negative label."""
-    return _call("equalised_odds", sensitive, temperature=temperature)
+    return _call("equalised_odds", sensitive, temperature=temperature, compare=compare)
 
 
 #: American spelling.
@@ -207,6 +222,7 @@ def roc_gap(
     high: Union[float, str] = 3.0,
     thresholds: Optional[int] = None,
     temperature: Optional[float] = None,
+    compare: Optional[str] = None,
 ) -> Term:
     """Largest gap between groups over a grid of thresholds of the score.
 
@@ -221,8 +237,10 @@ def roc_gap(
         Number of thresholds; 400 by default.
     temperature : float, optional
         Temperature of the surrogate; 1 by default.
+    compare : {"between_groups", "to_overall"}, optional
+        As in :func:`demographic_parity`.
     """
-    return _call("roc_gap", sensitive, thresholds=thresholds, low=low, high=high, temperature=temperature)
+    return _call("roc_gap", sensitive, thresholds=thresholds, low=low, high=high, temperature=temperature, compare=compare)
 
 
 def wasserstein_gap(sensitive: Any = None) -> Term:

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::auto::Evidence;
 use crate::bilevel::InnerIterations;
-use crate::learn::Best;
+use crate::learn::{Best, GroupComparison};
 
 /// Note on a run, a fit or a returned point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -201,6 +201,15 @@ pub enum Note {
         constraint: String,
         /// Factor on the temperature.
         factor: f64,
+    },
+    /// Which differences count in a gap between three or more groups.
+    GapMeaning {
+        /// Name of the objective or constraint.
+        function: String,
+        /// Number of groups.
+        groups: usize,
+        /// Differences that count.
+        comparison: GroupComparison,
     },
     /// The model violates a bound.
     BoundMissed {
@@ -753,6 +762,9 @@ impl Note {
             }
             Note::TemperatureLowered { constraint, factor } => {
                 write!(f, "'{constraint}': the temperature of the surrogate was multiplied by {factor}")
+            }
+            Note::GapMeaning { function, groups, comparison } => {
+                write!(f, "'{function}' is the {} ({groups} groups)", comparison.describe())
             }
             Note::BoundMissed { constraint, value, bound, measured, conflicting } => {
                 let rate = if *measured { "0/1 rate " } else { "" };

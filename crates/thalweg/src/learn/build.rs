@@ -7,7 +7,7 @@ use super::best::{Best, best, placeholder};
 use super::data::{Data, Parts, Split};
 use super::expression::{Argument, BoundedExpression, Call, Expression};
 use super::function::{Function, Piece};
-use super::gap::{EqualisedOdds, RateGap};
+use super::gap::{EqualisedOdds, GroupComparison, RateGap};
 use super::loss::{Loss, MeanLoss};
 use super::penalty::Penalty;
 use super::problem::Learning;
@@ -32,10 +32,10 @@ const TERMS: &[(&str, &[&str])] = &[
     ("self_paced", &["age", "softness"]),
     ("false_positive_rate", &["temperature"]),
     ("false_negative_rate", &["temperature"]),
-    ("roc_gap", &["thresholds", "low", "high", "temperature"]),
-    ("demographic_parity", &["temperature"]),
-    ("equal_opportunity", &["temperature"]),
-    ("equalised_odds", &["temperature"]),
+    ("roc_gap", &["thresholds", "low", "high", "temperature", COMPARE]),
+    ("demographic_parity", &["temperature", COMPARE]),
+    ("equal_opportunity", &["temperature", COMPARE]),
+    ("equalised_odds", &["temperature", COMPARE]),
     ("wasserstein_gap", &[]),
     ("l2", &[]),
     ("l1", &[]),
@@ -49,6 +49,9 @@ const LOSSES: &[&str] = &["hinge", "logistic", "welsch", "truncated_logistic"];
 const TERMS_OF_A_LOSS: &[&str] = &[VARIANCE, "self_paced"];
 
 const VARIANCE: &str = "variance";
+
+/// Argument of gaps between groups: which differences count.
+const COMPARE: &str = "compare";
 
 /// Radius of the default domain if the objective contains a variance. The gradient of a variance grows with the losses, so that
 /// steps that suit the minimum can diverge from far away.
@@ -254,7 +257,8 @@ impl Builder {
 
 /// Builds an objective, or a constraint if `bounded` is given.
 fn function(written: &Expression, bounded: Option<&BoundedExpression>, groups: u32, references: &References) -> Result<Function> {
-    let expression = references.resolve(written);
+    let mut expression = references.resolve(written);
+    state_comparison(&mut expression, groups);
     let mut pieces = vec![];
     let mut minimum = 0.0;
     for (factor, call) in &expression.pieces {
@@ -278,6 +282,17 @@ fn function(written: &Expression, bounded: Option<&BoundedExpression>, groups: u
     let mut function = Function::new(expression.to_string(), pieces, bound);
     function.name = written.to_string();
     Ok(function)
+}
+
+/// States which differences count in each gap between three or more groups. They identify the problem: an unstated comparison
+/// had another meaning in earlier versions.
+fn state_comparison(expression: &mut Expression, groups: u32) {
+    for (_, call) in expression.pieces.iter_mut().filter(|_| groups > 2) {
+        let takes = TERMS.iter().any(|(name, arguments)| *name == call.name && arguments.contains(&COMPARE));
+        if takes && call.arguments.iter().all(|(name, _)| name != COMPARE) {
+            call.arguments.push((COMPARE.into(), Argument::Word(GroupComparison::default().as_str().into())));
+        }
+    }
 }
 
 /// Checks that a term exists and takes the given arguments.
@@ -353,11 +368,18 @@ fn piece(call: &Call, groups: u32) -> Result<Piece> {
             if low > high {
                 return Err(Error::setting("low of roc_gap", low, format!("at most high, which is {high}")));
             }
-            Box::new(RocGap::new(groups(name)?, count as usize, low, high, arguments.temperature()?)?)
+            let gap = RocGap::new(groups(name)?, count as usize, low, high, arguments.temperature()?)?;
+            Box::new(gap.compare(arguments.compare()?))
         }
-        ("demographic_parity", _) => Box::new(RateGap::demographic_parity(groups(name)?, arguments.temperature()?)),
-        ("equal_opportunity", _) => Box::new(RateGap::equal_opportunity(groups(name)?, arguments.temperature()?)),
-        ("equalised_odds", _) => Box::new(EqualisedOdds::new(groups(name)?, arguments.temperature()?)),
+        ("demographic_parity", _) => {
+            Box::new(RateGap::demographic_parity(groups(name)?, arguments.temperature()?).compare(arguments.compare()?))
+        }
+        ("equal_opportunity", _) => {
+            Box::new(RateGap::equal_opportunity(groups(name)?, arguments.temperature()?).compare(arguments.compare()?))
+        }
+        ("equalised_odds", _) => {
+            Box::new(EqualisedOdds::new(groups(name)?, arguments.temperature()?).compare(arguments.compare()?))
+        }
         ("wasserstein_gap", _) => match groups(name)? {
             2 => Box::new(WassersteinGap),
             n => {
@@ -407,6 +429,16 @@ impl Arguments<'_> {
     fn temperature(&self) -> Result<f64> {
         let t = self.number("temperature", 1.0)?;
         if t > 0.0 { Ok(t) } else { Err(Error::setting(self.named("temperature"), t, "a number above 0")) }
+    }
+
+    /// Reads which differences of a gap count.
+    fn compare(&self) -> Result<GroupComparison> {
+        let Some(given) = self.get(COMPARE) else { return Ok(GroupComparison::default()) };
+        let known = |word: &str| GroupComparison::ALL.into_iter().find(|c| c.as_str() == word);
+        match given {
+            Argument::Word(w) if known(w).is_some() => Ok(known(w).unwrap_or_default()),
+            other => Err(Error::setting(self.named(COMPARE), other, "\"between-groups\" or \"to-overall\"")),
+        }
     }
 
     fn scale(&self) -> Result<Option<f64>> {

@@ -306,7 +306,7 @@ impl<'t> Parser<'t> {
         if name == BEST {
             return Err(self.wrong("a term in place of best(…), which belongs in a bound such as hinge <= 1.001 * best(hinge)"));
         }
-        let mut call = Call { name, of: None, arguments: vec![] };
+        let mut call = Call { name: usual_name(name), of: None, arguments: vec![] };
         if !self.take('(') {
             return Ok(call);
         }
@@ -329,7 +329,7 @@ impl<'t> Parser<'t> {
             if call.arguments.iter().any(|(n, _)| *n == name) {
                 return Err(self.wrong(format!("'{name}' once")));
             }
-            call.arguments.push((name, value));
+            call.arguments.push(usual_word(name, value));
         }
         Ok(call)
     }
@@ -348,6 +348,19 @@ impl<'t> Parser<'t> {
 
     fn end(&mut self) -> Result<()> {
         if self.tokens.peek().is_none() { Ok(()) } else { Err(self.instead("'+' or the end")) }
+    }
+}
+
+/// Returns the name of a term that may be spelled in two ways.
+fn usual_name(name: String) -> String {
+    if name == "equalized_odds" { "equalised_odds".into() } else { name }
+}
+
+/// Returns an argument whose word may be spelled with underscores, as in fairlearn.
+fn usual_word(name: String, value: Argument) -> (String, Argument) {
+    match value {
+        Argument::Word(word) if name == "compare" => (name, Argument::Word(word.replace('_', "-"))),
+        value => (name, value),
     }
 }
 
@@ -393,6 +406,8 @@ mod tests {
         );
         assert_eq!(round_trip("logistic(on = 'positives')"), "logistic(on = \"positives\")");
         assert_eq!(round_trip("1e-3 * l1 + hinge()"), "0.001 * l1 + hinge");
+        assert_eq!(round_trip("2 * equalized_odds"), "2 * equalised_odds");
+        assert_eq!(round_trip("demographic_parity(compare = 'to_overall')"), "demographic_parity(compare = \"to-overall\")");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Gaps between the rates of groups, with a sigmoid as surrogate of the step function. Error rates are in `rate.rs`, gaps over
 //! a grid of thresholds in `roc.rs`.
 
+use serde::{Deserialize, Serialize};
+
 use super::term::{Branch, Comparison, Constant, Part, Rates, RowNorms, SmoothTerm, Subpopulation, Term, TermRow, View, Work};
 use crate::math::{sigmoid, vec};
 
@@ -36,7 +38,7 @@ macro_rules! positive_rate_items {
 }
 pub(super) use positive_rate_items;
 
-/// Largest difference of positive rates between two groups, or between each of several groups and the overall rate. The
+/// Largest difference of positive rates between two groups, or between a group and all rows ([`GroupComparison`]). The
 /// surrogate of a rate is the mean of `sigmoid(score / temperature)`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateGap {
@@ -59,6 +61,12 @@ impl RateGap {
             contrast: Contrast::default(),
         }
     }
+
+    /// Sets which differences count. Default: those between groups.
+    pub fn compare(mut self, comparison: GroupComparison) -> Self {
+        self.contrast.comparison = comparison;
+        self
+    }
 }
 
 impl Term for RateGap {
@@ -67,7 +75,7 @@ impl Term for RateGap {
     }
 
     fn bind(&mut self, populations: &[RowNorms]) {
-        self.contrast = Contrast::new(populations);
+        self.contrast = Contrast::new(self.contrast.comparison, populations);
     }
 
     positive_rate_items!();
@@ -96,9 +104,8 @@ impl Term for RateGap {
     }
 
     fn branch_slopes(&self, branch: &Branch, out: &mut [f64]) {
-        for (k, out) in out.iter_mut().enumerate() {
-            *out = branch.gap.signum() * self.contrast.coefficient(branch.row, k);
-        }
+        out.fill(0.0);
+        self.contrast.set_slopes(branch.row, branch.gap.signum(), |k, slope| out[k] = slope);
     }
 
     fn slopes(&self, _: usize, view: View, weights: &[f64], _: &mut Work, out: &mut [f64]) {
@@ -131,6 +138,12 @@ impl EqualisedOdds {
         EqualisedOdds { groups, temperature, contrasts: Default::default() }
     }
 
+    /// Sets which differences count. Default: those between groups.
+    pub fn compare(mut self, comparison: GroupComparison) -> Self {
+        self.contrasts.iter_mut().for_each(|contrast| contrast.comparison = comparison);
+        self
+    }
+
     /// Returns every difference of rates, those of the rows with label +1 first.
     fn differences(&self, statistics: &[f64]) -> impl Iterator<Item = Branch> {
         let [positives, negatives] = &self.contrasts;
@@ -144,7 +157,11 @@ impl EqualisedOdds {
 
     /// Returns the largest difference; NaN precedes all others, and the first of equal ones is chosen.
     fn largest(&self, statistics: &[f64]) -> Option<Branch> {
-        self.differences(statistics).reduce(|best, here| {
+        let [positives, negatives] = &self.contrasts;
+        let first = positives.largest(1, |k, _| statistics[k]);
+        let second = negatives.largest(1, |k, _| statistics[positives.groups() + k]);
+        let second = second.map(|branch| Branch { row: positives.rows() + branch.row, ..branch });
+        first.into_iter().chain(second).reduce(|best, here| {
             let replaces = !best.gap.is_nan() && (here.gap.is_nan() || here.value() > best.value());
             if replaces { here } else { best }
         })
@@ -159,7 +176,8 @@ impl Term for EqualisedOdds {
 
     fn bind(&mut self, populations: &[RowNorms]) {
         let (positives, negatives) = populations.split_at(populations.len() / 2);
-        self.contrasts = [Contrast::new(positives), Contrast::new(negatives)];
+        let comparison = self.contrasts[0].comparison;
+        self.contrasts = [Contrast::new(comparison, positives), Contrast::new(comparison, negatives)];
     }
 
     positive_rate_items!();
@@ -203,9 +221,7 @@ impl Term for EqualisedOdds {
             None => (positives, branch.row, first),
             Some(row) => (negatives, row, second),
         };
-        for (k, out) in out.iter_mut().enumerate() {
-            *out = branch.gap.signum() * contrast.coefficient(row, k);
-        }
+        contrast.set_slopes(row, branch.gap.signum(), |k, slope| out[k] = slope);
     }
 
     fn slopes(&self, _: usize, view: View, weights: &[f64], _: &mut Work, out: &mut [f64]) {
@@ -246,67 +262,164 @@ pub(super) fn weigh(view: View, out: &mut [f64]) {
     }
 }
 
-/// Differences of group means that a gap compares: one for two groups, one per group otherwise.
+/// Differences that a gap between groups is the largest of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GroupComparison {
+    /// Each group with each other group: the largest rate minus the smallest.
+    #[default]
+    BetweenGroups,
+    /// Each group with the overall rate, the mean of the groups' rates weighted by their fractions of the rows.
+    ToOverall,
+}
+
+impl GroupComparison {
+    /// Both comparisons.
+    pub const ALL: [GroupComparison; 2] = [GroupComparison::BetweenGroups, GroupComparison::ToOverall];
+
+    /// Returns the word of the argument `compare`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            GroupComparison::BetweenGroups => "between-groups",
+            GroupComparison::ToOverall => "to-overall",
+        }
+    }
+
+    /// Describes the gap in words.
+    pub fn describe(self) -> &'static str {
+        match self {
+            GroupComparison::BetweenGroups => "largest difference between two groups",
+            GroupComparison::ToOverall => "largest difference between a group and the overall rate",
+        }
+    }
+}
+
+/// Differences of group means that a gap compares, each a signed linear combination of these means: one for every pair of
+/// groups, or one per group for its distance from the overall mean.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Contrast {
+    comparison: GroupComparison,
     /// Fraction of each group in the total weight.
     shares: Vec<f64>,
 }
 
 impl Contrast {
-    pub(super) fn new(populations: &[RowNorms]) -> Self {
+    pub(super) fn new(comparison: GroupComparison, populations: &[RowNorms]) -> Self {
         let total: f64 = populations.iter().map(|p| p.weight).sum();
-        Contrast { shares: populations.iter().map(|p| p.weight / total).collect() }
+        Contrast { comparison, shares: populations.iter().map(|p| p.weight / total).collect() }
+    }
+
+    pub(super) fn comparison(&self) -> GroupComparison {
+        self.comparison
     }
 
     pub(super) fn groups(&self) -> usize {
         self.shares.len()
     }
 
+    /// Returns the number of differences.
     pub(super) fn rows(&self) -> usize {
-        if self.shares.len() == 2 { 1 } else { self.shares.len() }
-    }
-
-    /// Returns the coefficient of the mean of group `k` in difference `row`.
-    pub(super) fn coefficient(&self, row: usize, k: usize) -> f64 {
-        match self.shares.len() {
-            2 => [1.0, -1.0][k],
-            _ => f64::from(u8::from(row == k)) - self.shares[k],
+        let groups = self.groups();
+        match self.comparison {
+            GroupComparison::BetweenGroups => groups * groups.saturating_sub(1) / 2,
+            GroupComparison::ToOverall => groups,
         }
     }
 
-    /// Returns the signed differences as rows of a smooth term; the statistics begin at `first`, and a free variable, if one is used,
-    /// has index `centre`.
-    pub(super) fn smooth_rows(&self, first: usize, _centre: usize) -> Vec<TermRow> {
+    /// Returns the signed differences as rows of a smooth term; the statistics begin at `first`. The largest of all differences between
+    /// more than two groups is `min_t max_k 2 |r_k - t|`, with a free variable of index `centre`: two rows per group, not per pair.
+    pub(super) fn smooth_rows(&self, first: usize, centre: usize) -> Vec<TermRow> {
+        if self.comparison == GroupComparison::BetweenGroups && self.groups() > 2 {
+            let row =
+                |k: usize, c: f64| TermRow { coefficients: vec![(first + k, c)], centre: Some((centre, -c)), constant: 0.0 };
+            return (0..self.groups()).flat_map(|k| [row(k, 2.0), row(k, -2.0)]).collect();
+        }
         let signed = |row: usize, sign: f64| {
-            let coefficient = |k: usize| (first + k, sign * self.coefficient(row, k));
-            let coefficients = (0..self.groups()).map(coefficient).filter(|(_, c)| *c != 0.0).collect();
+            let coefficients = self.coefficients(row).map(|(k, c)| (first + k, sign * c)).filter(|(_, c)| *c != 0.0).collect();
             TermRow { coefficients, centre: None, constant: 0.0 }
         };
         (0..self.rows()).flat_map(|row| [signed(row, 1.0), signed(row, -1.0)]).collect()
     }
 
+    /// Returns the groups i < j of difference `row` between two groups. Pairs are in the order (0, 1), (0, 2), (1, 2), (0, 3), …
+    fn pair(row: usize) -> [usize; 2] {
+        let j = usize::midpoint(1, (8 * row + 1).isqrt());
+        [row - j * (j - 1) / 2, j]
+    }
+
+    /// Returns the groups whose coefficients in difference `row` are not 0, with these coefficients, in the order of the groups.
+    pub(super) fn coefficients(&self, row: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let (pair, all) = match self.comparison {
+            GroupComparison::BetweenGroups => (Self::pair(row), 0..0),
+            GroupComparison::ToOverall => ([usize::MAX; 2], 0..self.groups()),
+        };
+        let pair = pair.into_iter().zip([1.0, -1.0]).filter(|(k, _)| *k != usize::MAX);
+        pair.chain(all.map(move |k| (k, f64::from(u8::from(row == k)) - self.shares[k])))
+    }
+
+    /// Sets `slope(k)` to the derivative of a branch with respect to the mean of group `k`, for each group with a derivative
+    /// other than 0.
+    pub(super) fn set_slopes(&self, row: usize, sign: f64, mut set: impl FnMut(usize, f64)) {
+        self.coefficients(row).for_each(|(k, c)| set(k, sign * c));
+    }
+
     fn branch(&self, row: usize, position: usize, mean: impl Fn(usize, usize) -> f64) -> Branch {
-        let gap = (0..self.shares.len()).map(|k| self.coefficient(row, k) * mean(k, position)).sum();
+        let gap = self.coefficients(row).map(|(k, c)| c * mean(k, position)).sum();
         Branch { row, position, gap }
     }
 
     /// Returns the largest absolute difference over `positions` positions, where `mean(k, position)` is the mean of group `k`.
-    /// The first position wins ties, then the first difference.
+    /// The first position wins ties, then the first difference to the overall mean, or the first groups with the largest and
+    /// the smallest mean.
     pub(super) fn largest(&self, positions: usize, mean: impl Fn(usize, usize) -> f64) -> Option<Branch> {
         let mut best: Option<Branch> = None;
         for position in 0..positions {
-            for row in 0..self.rows() {
-                let here = self.branch(row, position, &mean);
-                if best.is_none_or(|b| here.value() > b.value()) || here.gap.is_nan() {
-                    best = Some(here);
-                    if here.gap.is_nan() {
-                        return best;
-                    }
+            let here = match self.comparison {
+                GroupComparison::BetweenGroups => self.range(position, &mean),
+                GroupComparison::ToOverall => self.farthest(position, &mean),
+            };
+            let Some(here) = here else { continue };
+            if best.is_none_or(|b| here.value() > b.value()) || here.gap.is_nan() {
+                best = Some(here);
+                if here.gap.is_nan() {
+                    return best;
                 }
             }
         }
         best
+    }
+
+    /// Returns the difference between the largest and the smallest mean. One pass over the groups replaces the search of all
+    /// pairs.
+    fn range(&self, position: usize, mean: impl Fn(usize, usize) -> f64) -> Option<Branch> {
+        if self.groups() < 2 {
+            return None;
+        }
+        let [mut most, mut least] = [(0, mean(0, position)); 2];
+        for k in 1..self.groups() {
+            let m = mean(k, position);
+            if m > most.1 || m.is_nan() {
+                most = (k, m);
+            }
+            if m < least.1 || m.is_nan() {
+                least = (k, m);
+            }
+            if most.1.is_nan() {
+                break;
+            }
+        }
+        // Equal means, or NaN: a difference of two groups all the same.
+        let [a, b] = if most.0 == least.0 { [0, most.0.max(1)] } else { [most.0, least.0] };
+        let (i, j) = (a.min(b), a.max(b));
+        Some(self.branch(j * (j - 1) / 2 + i, position, mean))
+    }
+
+    /// Returns the largest difference to the overall mean.
+    fn farthest(&self, position: usize, mean: impl Fn(usize, usize) -> f64) -> Option<Branch> {
+        (0..self.rows()).map(|row| self.branch(row, position, &mean)).reduce(|best, here| {
+            let replaces = !best.gap.is_nan() && (here.gap.is_nan() || here.value() > best.value());
+            if replaces { here } else { best }
+        })
     }
 
     /// Returns the interval of the largest absolute difference if the mean of group `k` lies in `range(k, position)`,
@@ -316,8 +429,7 @@ impl Contrast {
         for position in 0..positions {
             for row in 0..self.rows() {
                 let (mut low, mut high) = (0.0, 0.0);
-                for k in 0..self.shares.len() {
-                    let c = self.coefficient(row, k);
+                for (k, c) in self.coefficients(row) {
                     let [a, b] = range(k, position).map(|mean| c * mean);
                     low += a.min(b);
                     high += a.max(b);
@@ -392,7 +504,7 @@ impl Contrast {
             Constant::AsPrinted => 1.0,
         };
         let largest = (0..self.rows())
-            .map(|row| populations.iter().enumerate().map(|(k, p)| self.coefficient(row, k).abs() * p.mean_square).sum::<f64>())
+            .map(|row| self.coefficients(row).map(|(k, c)| c.abs() * populations[k].mean_square).sum::<f64>())
             .fold(0.0, f64::max);
         bend * largest / (temperature * temperature)
     }
@@ -405,7 +517,11 @@ mod tests {
     use crate::math::rng::Purpose;
 
     fn contrast(groups: usize) -> Contrast {
-        Contrast::new(&vec![RowNorms { weight: 1.0, mean_square: 1.0 }; groups])
+        comparing(GroupComparison::BetweenGroups, groups)
+    }
+
+    fn comparing(comparison: GroupComparison, groups: usize) -> Contrast {
+        Contrast::new(comparison, &vec![RowNorms { weight: 1.0, mean_square: 1.0 }; groups])
     }
 
     fn places(branches: &[Branch]) -> Vec<(usize, usize)> {
@@ -449,7 +565,7 @@ mod tests {
         let mut rng = Rng::new(5, Purpose::Data);
         for trial in 0..200 {
             let (groups, positions) = (2 + trial % 4, 1 + trial % 17);
-            let contrast = contrast(groups);
+            let contrast = comparing(GroupComparison::ALL[trial / 4 % 2], groups);
             // Coarse values: ties are common.
             let means: Vec<f64> = (0..groups * positions).map(|_| (9.0 * rng.uniform()).floor() / 9.0).collect();
             let mean = |k: usize, j: usize| means[k * positions + j];

@@ -2,14 +2,14 @@
 //! is used during a run.
 
 use super::function::{Function, Piece, Summand};
-use super::gap::Contrast;
+use super::gap::{Contrast, GroupComparison};
 use super::passes::Buffers;
 use super::population::describe;
 use super::problem::Learning;
 use super::roc::{Scored, largest_measured_gap};
 use super::term::{RowNorms, Subpopulation, View};
 use crate::oracle::{At, Description, Draw, Values, Warm};
-use crate::{Error, Result};
+use crate::{Error, Note, Result};
 
 /// Value of a constraint at a point, with its summands.
 pub(super) struct ConstraintDetail<'a> {
@@ -47,7 +47,7 @@ impl Learning {
 
     /// Computes the largest difference, over all thresholds, between the fractions of the groups with a score above the
     /// threshold, on the rows that gaps are computed on. This is the distance of their ROC curves over every threshold, not
-    /// over a grid. With more than two groups each is compared with the overall fraction.
+    /// over a grid. With more than two groups it is the largest difference between two of them.
     pub fn measured_roc_gap(&self, x: &[f64]) -> Result<f64> {
         const WHAT: &str = "measured_roc_gap";
         let scores = self.scores(x)?;
@@ -68,7 +68,25 @@ impl Learning {
             )));
         }
         let norms: Vec<RowNorms> = totals.iter().map(|&weight| RowNorms { weight, mean_square: 0.0 }).collect();
-        Ok(largest_measured_gap(&mut rows, &Contrast::new(&norms), &totals))
+        Ok(largest_measured_gap(&mut rows, &Contrast::new(GroupComparison::BetweenGroups, &norms), &totals))
+    }
+
+    /// Returns a note for each gap between three or more groups, in the objective and in the constraints, that says which
+    /// differences count.
+    pub fn comparison_notes(&self) -> Vec<Note> {
+        let mut notes = vec![];
+        for function in std::iter::once(&self.objective).chain(&self.constraints) {
+            for summand in &function.pieces {
+                let Piece::Term(term) = &summand.piece else { continue };
+                if let Some((groups, comparison)) = term.rates().and_then(|rates| rates.comparison.of_groups())
+                    && groups > 2
+                {
+                    notes.push(Note::GapMeaning { function: function.name.clone(), groups, comparison });
+                }
+            }
+        }
+        notes.dedup();
+        notes
     }
 
     fn measured_value(&self, function: &Function, at: At, buffers: &mut Buffers) -> Option<f64> {

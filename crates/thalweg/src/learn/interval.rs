@@ -70,7 +70,7 @@ pub struct MeasuredInterval {
 ///
 /// - Rates and their surrogates have values in [0, 1]. `1 - confidence` is divided equally between the populations of a
 ///   constraint, once for each summand; the interval of a gap covers all means within their intervals.
-/// - More than two groups are compared with the overall rate, in which the fractions of the groups are taken as fixed.
+/// - Where groups are compared with the overall rate, the fractions of the groups in it are taken as fixed.
 /// - Over several thresholds half of delta is used for the inequality above, divided by the number of thresholds, and half for
 ///   the Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant, `sqrt(ln(2 / delta) / (2 n))` for all thresholds at
 ///   once; the better of the two applies at each threshold.

@@ -36,7 +36,7 @@ pub use build::Builder;
 pub use data::{Data, Groups, Parts, Split, hold_out};
 pub use expression::{Argument, Bound, BoundedExpression, Call, Expression};
 pub use fit::{Enforce, FitOptions, Fitted, FittedConstraint, fit, training_config, with_training_defaults};
-pub use gap::{EqualisedOdds, RateGap};
+pub use gap::{EqualisedOdds, GroupComparison, RateGap};
 pub use inf_projection::{LARGEST_MEAN_LOSS, LossForm};
 pub use interval::{Interval, MeasuredInterval, intervals};
 pub use joint::JointWasserstein;

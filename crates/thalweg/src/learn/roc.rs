@@ -1,13 +1,13 @@
 //! The largest gap between the score distributions of groups over a grid of thresholds. Gaps at the threshold 0 are in
 //! `gap.rs`.
 
-use super::gap::{Contrast, NOISE, share_above, weigh};
+use super::gap::{Contrast, GroupComparison, NOISE, share_above, weigh};
 use super::term::{Branch, Comparison, Constant, Part, Rates, RowNorms, Subpopulation, Term, View, Work};
 use crate::Result;
 use crate::math::sigmoid::{self, SigmoidMeans};
 
-/// ROC gap: `max over thresholds of |mean_p sigmoid(score - threshold) - mean_u sigmoid(score - threshold)|`; with more than
-/// two groups, each against the overall mean.
+/// ROC gap: `max over thresholds of |mean_p sigmoid(score - threshold) - mean_u sigmoid(score - threshold)|`, also over all
+/// pairs of groups, or over the differences between a group and all rows ([`GroupComparison`]).
 #[derive(Debug)]
 pub struct RocGap {
     populations: Vec<Subpopulation>,
@@ -29,6 +29,12 @@ impl RocGap {
             temperature,
             contrast: Contrast::default(),
         })
+    }
+
+    /// Sets which differences count. Default: those between groups.
+    pub fn compare(mut self, comparison: GroupComparison) -> Self {
+        self.contrast = Contrast::new(comparison, &[]);
+        self
     }
 
     /// Returns the index of the threshold with the largest gap and the signed gap there, from the statistics.
@@ -81,7 +87,7 @@ impl Term for RocGap {
     }
 
     fn bind(&mut self, populations: &[RowNorms]) {
-        self.contrast = Contrast::new(populations);
+        self.contrast = Contrast::new(self.contrast.comparison(), populations);
     }
 
     fn scale_temperature(&mut self, factor: f64) -> bool {
@@ -134,9 +140,8 @@ impl Term for RocGap {
     fn branch_slopes(&self, branch: &Branch, out: &mut [f64]) {
         out.fill(0.0);
         let width = self.thresholds.len();
-        for k in 0..self.populations.len() {
-            out[k * width + branch.position] = branch.gap.signum() * self.contrast.coefficient(branch.row, k);
-        }
+        let set = |k: usize, slope| out[k * width + branch.position] = slope;
+        self.contrast.set_slopes(branch.row, branch.gap.signum(), set);
     }
 
     fn slopes(&self, _: usize, view: View, weights: &[f64], _: &mut Work, out: &mut [f64]) {

@@ -1,7 +1,7 @@
 //! The interface of a term: a function of means over populations of rows, `outer(mean_1, mean_2, …)`. This common form lets one
 //! implementation serve values, subgradients, mini-batches and recursive estimators; the terms themselves are in other files.
 
-use super::gap::Contrast;
+use super::gap::{Contrast, GroupComparison};
 use super::loss::Loss;
 use super::wasserstein::Coupling;
 use crate::math::sigmoid::SigmoidScratch;
@@ -156,12 +156,17 @@ impl Comparison<'_> {
         }
     }
 
+    /// Returns the number of groups and which of their differences count; `None` for a rate of one population.
+    pub(super) fn of_groups(&self) -> Option<(usize, GroupComparison)> {
+        match self {
+            Comparison::Gap(contrast) | Comparison::Larger([contrast, _]) => Some((contrast.groups(), contrast.comparison())),
+            Comparison::Share | Comparison::Rest => None,
+        }
+    }
+
     /// Returns whether the value depends on the fractions of the groups.
     pub(super) fn uses_shares(&self) -> bool {
-        match self {
-            Comparison::Gap(contrast) | Comparison::Larger([contrast, _]) => contrast.groups() > 2,
-            Comparison::Share | Comparison::Rest => false,
-        }
+        self.of_groups().is_some_and(|(_, comparison)| comparison == GroupComparison::ToOverall)
     }
 }
 

@@ -73,9 +73,7 @@ fn truth(groups: usize, thresholds: &[f64], value: fn(f64, f64) -> f64) -> f64 {
     let gap = |&t: &f64| {
         let rates: Vec<f64> =
             CHANCES[..groups].iter().map(|c| c.iter().zip(SCORES).map(|(c, s)| c * value(s, t)).sum()).collect();
-        let overall = rates.iter().sum::<f64>() / groups as f64;
-        let against = |r: &f64| if groups == 2 { (rates[0] - rates[1]).abs() } else { (r - overall).abs() };
-        rates.iter().map(against).fold(0.0, f64::max)
+        rates.iter().copied().fold(0.0, f64::max) - rates.iter().copied().fold(1.0, f64::min)
     };
     thresholds.iter().map(gap).fold(0.0, f64::max)
 }
@@ -194,7 +192,7 @@ fn three_groups_are_measured_against_the_overall_rate() {
     let mut data = drawn(6000, 3, &mut Rng::new(5, Purpose::Data));
     let of_row: Vec<u32> = (0..6000).map(|i| [0, 1, 0, 2][i % 4]).collect();
     data.groups.as_mut().unwrap().of_row.clone_from(&of_row);
-    let found = one(data.clone(), PARITY, 0.95);
+    let found = one(data.clone(), "demographic_parity(compare = 'to-overall') <= 0.3", 0.95);
     let values = |k: u32| {
         let rows = (0..6000).filter(|&i| of_row[i] == k);
         rows.map(|i| soft(data.features.row_dot(i, &[1.0]), 0.0)).collect::<Vec<_>>()
@@ -211,6 +209,16 @@ fn three_groups_are_measured_against_the_overall_rate() {
     assert!(close(ends(&found), want), "{:?} {want:?}", ends(&found));
     assert_eq!(found.rows, [3000, 1500, 1500]);
     assert_eq!(found.note.unwrap(), "the groups' shares in the overall rate are taken as fixed");
+
+    // Against each other: every pair.
+    let found = one(data.clone(), PARITY, 0.95);
+    let mut want = [0.0_f64; 2];
+    for (a, b) in [(0, 1), (0, 2), (1, 2)] {
+        let (gap, slack) = ((mean(a) - mean(b)).abs(), [a, b].map(|k| off(&values(k), 1.0, 0.05 / 3.0)).iter().sum::<f64>());
+        want = [want[0].max(gap - slack), want[1].max(gap + slack)];
+    }
+    assert!(close(ends(&found), want), "{:?} {want:?}", ends(&found));
+    assert_eq!(found.note, None);
 }
 
 #[test]
@@ -315,7 +323,7 @@ fn rates_of_errors_have_intervals_of_their_own_rows() {
     assert_eq!((odds.rows.len(), &odds.note), (4, &None));
     let mut three = drawn(900, 3, &mut Rng::new(32, Purpose::Data));
     three.labels = (0..900).map(|i| if i % 2 == 0 { -1.0 } else { 1.0 }).collect();
-    let three = one(three, "equalised_odds <= 0.5", 0.9);
+    let three = one(three, "equalised_odds(compare = 'to-overall') <= 0.5", 0.9);
     assert!(three.note.unwrap().contains("shares in the overall rate"));
 }
 

@@ -30,7 +30,11 @@ const TERMS: &[&str] = &[
     "roc_gap(thresholds = 7, low = -1, high = 3, temperature = 0.5)",
     "demographic_parity",
     "demographic_parity(temperature = 0.3)",
+    "demographic_parity(compare = 'to-overall')",
     "equal_opportunity",
+    "equal_opportunity(compare = 'to-overall')",
+    "equalised_odds(temperature = 0.6, compare = 'to-overall')",
+    "roc_gap(thresholds = 7, low = -1, high = 3, compare = 'to-overall')",
     "l2",
     "l1",
     "scad",
@@ -205,19 +209,63 @@ fn one_dimensional_values_are_those_worked_by_hand() {
 }
 
 #[test]
-fn more_than_two_groups_are_compared_with_the_overall_rate() {
-    let problem = Learning::on(data(60, 3, 3, false, 2)).minimize("demographic_parity".parse().unwrap()).build().unwrap();
+fn groups_are_compared_with_each_other_or_with_the_overall_rate() {
+    for groups in [2, 3, 5] {
+        compare_groups(groups);
+    }
+    let bad = Learning::on(data(60, 3, 3, false, 2)).minimize("roc_gap(low = 0, high = 1, compare = 'overall')".parse().unwrap());
+    let refused = bad.build().unwrap_err().to_string();
+    assert_eq!(refused, "compare of roc_gap must be \"between-groups\" or \"to-overall\", got \"overall\"");
+    let bad = Learning::on(data(60, 3, 3, false, 2)).minimize("equal_opportunity(compare = 2)".parse().unwrap());
+    let refused = bad.build().unwrap_err().to_string();
+    assert_eq!(refused, "compare of equal_opportunity must be \"between-groups\" or \"to-overall\", got 2");
+}
+
+/// Both gaps of one model, against their definitions.
+fn compare_groups(n: u32) {
+    let build = |term: &str| {
+        let built = Learning::on(data(60, 3, n, true, 2)).minimize(term.parse().unwrap());
+        built.subject_to(format!("{term} <= 1").parse().unwrap()).build().unwrap()
+    };
+    let problem = build("demographic_parity");
     let x = [0.9, -0.4, 0.3];
     let d = problem.data();
     let groups = d.groups.as_ref().unwrap();
     let rate = |keep: &dyn Fn(usize) -> bool| {
         let rows: Vec<usize> = (0..60).filter(|&i| keep(i)).collect();
-        rows.iter().map(|&i| 1.0 / (1.0 + (-d.features.row_dot(i, &x)).exp())).sum::<f64>() / rows.len() as f64
+        let weight = |i: usize| d.weights.as_ref().unwrap()[i];
+        let sum = rows.iter().map(|&i| weight(i) / (1.0 + (-d.features.row_dot(i, &x)).exp())).sum::<f64>();
+        sum / rows.iter().map(|&i| weight(i)).sum::<f64>()
     };
     let overall = rate(&|_| true);
-    let want = (0..3).map(|k| (rate(&|i| groups.of_row[i] == k) - overall).abs()).fold(0.0, f64::max);
-    let f = Evaluator::new(&problem, 0, 0.0).objective(&x, &Draw::full()).unwrap();
-    assert!((f - want).abs() < 1e-14, "{f} {want}");
+    let rates: Vec<f64> = (0..n).map(|k| rate(&|i| groups.of_row[i] == k)).collect();
+    let to_overall = rates.iter().map(|r| (r - overall).abs()).fold(0.0, f64::max);
+    let between = rates.iter().copied().fold(0.0, f64::max) - rates.iter().copied().fold(1.0, f64::min);
+    assert!(between > 1.1 * to_overall, "the two are told apart");
+    let value = |problem: &Learning| Evaluator::new(problem, 0, 0.0).objective(&x, &Draw::full()).unwrap();
+    for (term, want) in [
+        ("demographic_parity", between),
+        ("demographic_parity(compare = 'between-groups')", between),
+        ("demographic_parity(compare = \"to_overall\")", to_overall),
+    ] {
+        let f = value(&build(term));
+        assert!((f - want).abs() < 1e-14, "{n} groups, {term}: {f} {want}");
+    }
+    // The problem is identified by the meaning of its gaps, and the notes state it where the groups are more than two.
+    let [plain, between, overall] =
+        ["demographic_parity", "demographic_parity(compare = 'between-groups')", "demographic_parity(compare = 'to-overall')"]
+            .map(build);
+    assert_ne!(plain.fingerprint(), overall.fingerprint());
+    assert_eq!(plain.fingerprint() == between.fingerprint(), n > 2);
+    assert_eq!(plain.constraint_name(0), "demographic_parity");
+    let notes = |problem: &Learning| problem.comparison_notes().iter().map(ToString::to_string).collect::<Vec<_>>();
+    if n == 2 {
+        assert_eq!(notes(&plain), [""; 0]);
+    } else {
+        let want = format!("'demographic_parity' is the largest difference between two groups ({n} groups)");
+        assert_eq!(notes(&plain), [want]);
+        assert!(notes(&overall)[0].contains("is the largest difference between a group and the overall rate"));
+    }
 }
 
 #[test]
@@ -395,8 +443,9 @@ fn equalised_odds_is_the_larger_of_two_gaps() {
     let f = Evaluator::new(&swapped, 0, 0.0).objective(&[1.3], &Draw::full()).unwrap();
     assert!((f - odds(1.3)).abs() < 1e-15, "the two labels count alike");
 
-    // Three groups: each against the rate of all rows with that label.
-    let problem = Learning::on(data(90, 3, 3, true, 7)).minimize("equalised_odds".parse().unwrap()).build().unwrap();
+    // Three groups: each against the rate of all rows with that label, or against each other.
+    let three = |text: &str| Learning::on(data(90, 3, 3, true, 7)).minimize(text.parse().unwrap()).build().unwrap();
+    let problem = three("equalised_odds(compare = 'to-overall')");
     let (d, x) = (problem.data(), [0.9, -0.4, 0.3]);
     let scores = problem.scores(&x).unwrap();
     let rate = |keep: &dyn Fn(usize) -> bool| {
@@ -409,8 +458,15 @@ fn equalised_odds_is_the_larger_of_two_gaps() {
     let want = [1.0, -1.0].iter().flat_map(|&y| (0..3).map(move |k| (y, k))).map(|(y, k)| gap(y, k)).fold(0.0, f64::max);
     let f = Evaluator::new(&problem, 0, 0.0).objective(&x, &Draw::full()).unwrap();
     assert!((f - want).abs() < 1e-14, "{f} {want}");
+    let spread = |label: f64| {
+        let rates = [0, 1, 2].map(|k| rate(&|i| d.labels[i] == label && of(i) == k));
+        rates.into_iter().fold(0.0, f64::max) - rates.into_iter().fold(1.0, f64::min)
+    };
+    let want = spread(1.0).max(spread(-1.0));
+    let f = Evaluator::new(&three("equalized_odds"), 0, 0.0).objective(&x, &Draw::full()).unwrap();
+    assert!((f - want).abs() < 1e-14, "{f} {want}");
 
-    let refused = Learning::on(scored(&rows)).minimize("equalized_odds".parse().unwrap()).build().unwrap_err().to_string();
+    let refused = Learning::on(scored(&rows)).minimize("equalisd_odds".parse().unwrap()).build().unwrap_err().to_string();
     assert!(refused.contains("did you mean equalised_odds?"), "{refused}");
 }
 
@@ -504,9 +560,9 @@ fn the_measured_roc_gap_is_the_largest_over_all_thresholds() {
             let above: f64 = rows.iter().filter(|&&i| scores[i] > c).map(|&i| weight(i)).sum();
             above / rows.iter().map(|&i| weight(i)).sum::<f64>()
         };
-        let gap = |c: f64| match groups {
-            2 => (share(&|i| of(i) == 0, c) - share(&|i| of(i) == 1, c)).abs(),
-            n => (0..n).map(|k| (share(&|i| of(i) == k, c) - share(&|_| true, c)).abs()).fold(0.0, f64::max),
+        let gap = |c: f64| {
+            let shares: Vec<f64> = (0..groups).map(|k| share(&|i| of(i) == k, c)).collect();
+            shares.iter().copied().fold(0.0, f64::max) - shares.iter().copied().fold(1.0, f64::min)
         };
         let want = scores.iter().map(|&c| gap(c)).fold(gap(-100.0), f64::max);
         let found = problem.measured_roc_gap(&[2.0]).unwrap();

@@ -52,6 +52,9 @@ const BRANCHED: &[(&str, u32)] = &[
     ("0.7 * logistic + 2 * roc_gap(thresholds = 60, low = -4, high = 4) + 0.1 * l1", 2),
     ("roc_gap(thresholds = 40, low = -4, high = 4) + 0.5 * hinge", 3),
     ("demographic_parity", 3),
+    ("demographic_parity(compare = 'to-overall')", 3),
+    ("equalised_odds", 3),
+    ("roc_gap(thresholds = 40, low = -4, high = 4, compare = 'to-overall') + 0.5 * hinge", 3),
     ("equal_opportunity(temperature = 0.5) + 0.02 * scad", 4),
 ];
 
@@ -136,7 +139,8 @@ fn a_cut_of_the_gap_is_that_of_a_single_threshold() {
 /// Three groups against the overall rate: the cuts are the differences in order of size, down to half of the largest.
 #[test]
 fn with_three_groups_the_next_largest_difference_is_a_cut() {
-    let problem = Learning::on(data(3, false)).minimize("demographic_parity".parse().unwrap()).build().unwrap();
+    let objective = "demographic_parity(compare = 'to-overall')";
+    let problem = Learning::on(data(3, false)).minimize(objective.parse().unwrap()).build().unwrap();
     let d = problem.data();
     let gap = |k: u32, x: &[f64]| {
         let rate = |keep: &dyn Fn(u32) -> bool| {

@@ -85,6 +85,13 @@ const PASSES: f64 = 30.0;
 /// restored afterwards.
 pub fn fit(problem: &mut Learning, start: &[f64], options: &FitOptions, observer: &mut (dyn Observer + Send)) -> Result<Fitted> {
     options.validate()?;
+    let mut fitted = train(problem, start, options, observer)?;
+    fitted.notes.extend(problem.comparison_notes());
+    Ok(fitted)
+}
+
+/// Trains with the named solver, or with one that suits the problem.
+fn train(problem: &mut Learning, start: &[f64], options: &FitOptions, observer: &mut (dyn Observer + Send)) -> Result<Fitted> {
     let (config, choice) = match &options.solver {
         Some(config) => (config.clone(), None),
         None => {
