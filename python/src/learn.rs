@@ -107,7 +107,10 @@ impl Learning {
         let subject_to =
             subject_to.iter().map(|c| c.parse().map_err(of_library)).collect::<PyResult<Vec<BoundedExpression>>>()?;
         let kernel = kernel.map(|(centres, gamma)| Ok::<_, PyErr>((matrix(&centres)?, gamma))).transpose()?;
-        let known = like.map(|like| like.get().with(py, |like| Ok(like.references().to_vec()))).transpose()?;
+        let known = like.map(|like| {
+            like.get().with(py, |like| Ok((like.references().to_vec(), like.column_scales().map(<[f64]>::to_vec))))
+        });
+        let (references, scales) = known.transpose()?.unwrap_or_default();
         py.detach(|| {
             alone(|| {
                 let mut data = if merge { data.merged().map_err(of_library)? } else { data };
@@ -121,7 +124,11 @@ impl Learning {
                     Some(radius) => builder.domain(Ball::new(radius).map_err(of_library)?),
                 };
                 let builder = subject_to.into_iter().fold(builder, |builder, c| builder.subject_to(c));
-                let problem = builder.references(known.unwrap_or_default()).build().map_err(of_library)?;
+                let builder = match scales {
+                    Some(scales) => builder.column_scales(scales),
+                    None => builder,
+                };
+                let problem = builder.references(references).build().map_err(of_library)?;
                 Ok(Learning(Mutex::new(problem)))
             })
         })

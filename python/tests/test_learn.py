@@ -20,6 +20,7 @@ from thalweg.learn import (
     l1,
     l2,
     logistic,
+    ridge,
     roc_gap,
     scad,
     self_paced,

@@ -38,6 +38,7 @@ __all__ = [
     "l1",
     "l2",
     "logistic",
+    "ridge",
     "roc_gap",
     "scad",
     "self_paced",
@@ -272,6 +273,15 @@ def wasserstein_gap(sensitive: Any = None) -> Term:
 def l2() -> Term:
     """Half the squared norm of the weights."""
     return _call("l2")
+
+
+def ridge() -> Term:
+    """Half the squared norm of the weights on standardised columns, so that the units of the columns do not matter.
+
+    It is the sum of ``(d_j w_j)**2 / 2``, where ``d_j`` is the standard deviation of column j over the training rows. The
+    intercept is not penalised. A constant column counts with its root mean square, and without an intercept not at all.
+    """
+    return _call("ridge")
 
 
 def l1() -> Term:

@@ -162,8 +162,12 @@ impl Subject {
         let minimize = t.minimize.parse().map_err(|e: thalweg::Error| Error::file(&file, e.to_string()))?;
         let terms = ModelTerms { minimize, subject_to, intercept: true, domain, needs_erm: false };
         let build = |data: Data, trained: Option<&Learning>| -> Result<Learning> {
-            let references = trained.map_or_else(Vec::new, |p| p.references().to_vec());
-            let mut problem = terms.on(data).references(references).build()?;
+            let builder = terms.on(data);
+            let mut problem = match trained {
+                Some(trained) => builder.held_out_of(trained),
+                None => builder,
+            }
+            .build()?;
             for (j, c) in model.measured.constraints.iter().enumerate() {
                 if c.sharpened != 1.0 {
                     problem.scale_temperature(j, c.sharpened);

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use thalweg::Note;
 use thalweg::auto::{self, Choice};
-use thalweg::learn::{Best, Data, Enforce, FitOptions, Groups, Learning, fit, hold_out, training_config, with_training_defaults};
+use thalweg::learn::{Data, Enforce, FitOptions, Groups, Learning, fit, hold_out, training_config, with_training_defaults};
 use thalweg::math::Matrix;
 use thalweg::math::sigmoid::sigmoid;
 use thalweg::oracle::Description;
@@ -241,7 +241,7 @@ impl Request {
             Ok((Data { features, labels, groups, weights }, notes))
         };
         let (training, _) = data(&table, &training_rows)?;
-        let problem = build(training, terms, &[]).map_err(|e| {
+        let problem = build(training, terms, None).map_err(|e| {
             // Groups or labels may have too few rows for the requested terms.
             Error::Request(format!("{}: {e}", all.file()))
         })?;
@@ -250,7 +250,7 @@ impl Request {
         let held_out = if held.is_empty() { None } else { Some(data(&all.select(&held), &held)?) };
         let held_out = held_out.and_then(|(data, more)| {
             notes.extend(more.into_iter().map(|note| Note::OnHeldOutRows { note: Box::new(note) }));
-            let built = build(data, terms, problem.references());
+            let built = build(data, terms, Some(&problem));
             built.map_err(|e| notes.push(Note::HeldOutNotMeasured { reason: e.to_string() })).ok()
         });
         let (fingerprint, stand_in) = (all.fingerprint().into(), None);
@@ -282,11 +282,11 @@ impl Request {
         let columns = training.features.cols();
         let (positive, negative) = loaded.classes;
         let mut notes = loaded.notes;
-        let problem = build(training, terms, &[])?;
+        let problem = build(training, terms, None)?;
         notes.extend(problem.references().iter().map(Note::reference));
         notes.extend(chosen_domain(terms, &problem));
         let held_out = (!held.labels.is_empty())
-            .then(|| build(held, terms, problem.references()))
+            .then(|| build(held, terms, Some(&problem)))
             .and_then(|built| built.map_err(|e| notes.push(Note::HeldOutNotMeasured { reason: e.to_string() })).ok());
         Ok(TrainingProblem {
             names: (1..=columns).map(|c| format!("column {c}")).collect(),
@@ -428,9 +428,14 @@ fn chosen_domain(terms: &ModelTerms, problem: &Learning) -> Option<Note> {
     chosen.then(|| Note::DomainChosen { domain: domain.describe() })
 }
 
-/// Builds the problem. Given reference values are reused, so that held-out rows are measured against those of training.
-fn build(data: Data, terms: &ModelTerms, references: &[Best]) -> Result<Learning> {
-    terms.on(data).references(references.to_vec()).build().map_err(name_option)
+/// Builds the problem; held-out rows are measured against the values of the training problem.
+fn build(data: Data, terms: &ModelTerms, trained: Option<&Learning>) -> Result<Learning> {
+    let builder = terms.on(data);
+    let builder = match trained {
+        Some(trained) => builder.held_out_of(trained),
+        None => builder,
+    };
+    builder.build().map_err(name_option)
 }
 
 /// Adds the option that would resolve the error.

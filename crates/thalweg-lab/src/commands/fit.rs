@@ -32,7 +32,7 @@ use crate::{Error, Result};
     after_help = "Example:\n  thalweg fit adult.csv --label income --group sex --minimize logistic \\\n    \
     --subject-to \"demographic_parity <= 0.02\" --out model\n\nTerms: hinge, logistic, \
     welsch, truncated_logistic, variance(LOSS), self_paced(LOSS), false_positive_rate, false_negative_rate, roc_gap, demographic_parity, equal_opportunity, equalised_odds, \
-    wasserstein_gap, l2, l1, scad; sums and multiples such as \"logistic + 0.001 * l1\" or \
+    wasserstein_gap, l2, ridge, l1, scad; sums and multiples such as \"logistic + 0.001 * l1\" or \
     \"logistic + 0.1 * variance(logistic)\". A bound is a number, or \
     measured by the smallest value of a convex sum: \"logistic <= 1.05 * best(logistic)\"."
 )]

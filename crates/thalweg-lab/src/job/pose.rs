@@ -138,14 +138,11 @@ pub fn pose_loaded(
     let split = if family.is_some() { Split::Shared } else { spec.data.split()? };
     let equal_groups = spec.data.equal_groups()?;
     let terms = spec.problem.terms(&measured)?;
-    let build = |data, split, equal, references: &[Best]| -> Result<Learning> {
-        Ok(terms.on(data).split(split).equal_groups(equal).references(references.to_vec()).build()?)
-    };
-    let model = build(data, split, equal_groups, references)?;
+    let model = terms.on(data).split(split).equal_groups(equal_groups).references(references.to_vec()).build()?;
     notes.extend(model.references().iter().map(Note::reference));
     // Held-out rows are only measured, with the bounds and thresholds of training.
     let measured_on = |rows: Option<Data>, what: &str| {
-        let built = rows.map(|rows| build(rows, Split::Shared, None, model.references())).transpose();
+        let built = rows.map(|rows| terms.on(rows).split(Split::Shared).held_out_of(&model).build()).transpose();
         built.map_err(|e| Error::Request(format!("the {what} rows cannot be used: {e}")))
     };
     let (held_out, validation) = (measured_on(held_out, "held-out")?, measured_on(validation, "validation")?);

@@ -20,7 +20,7 @@ use super::variance::Variance;
 use super::wasserstein::WassersteinGap;
 use crate::sets::{Ball, Set, WholeSpace};
 use crate::suggest::did_you_mean;
-use crate::{Error, Result};
+use crate::{Error, Result, error::check_length};
 
 /// Name and arguments of every term.
 const TERMS: &[(&str, &[&str])] = &[
@@ -38,6 +38,7 @@ const TERMS: &[(&str, &[&str])] = &[
     ("equalised_odds", &["temperature", COMPARE]),
     ("wasserstein_gap", &[]),
     ("l2", &[]),
+    (RIDGE, &[]),
     ("l1", &[]),
     ("scad", &[]),
 ];
@@ -52,6 +53,9 @@ const VARIANCE: &str = "variance";
 
 /// Argument of gaps between groups: which differences count.
 const COMPARE: &str = "compare";
+
+/// Regulariser with scales that are computed from the rows of losses.
+const RIDGE: &str = "ridge";
 
 /// Radius of the default domain if the objective contains a variance. The gradient of a variance grows with the losses, so that
 /// steps that suit the minimum can diverge from far away.
@@ -71,6 +75,17 @@ pub struct Builder {
     /// Expression whose minimiser "erm" refers to, if it is already known.
     erm: Option<String>,
     references: Vec<Best>,
+    column_scales: Option<Arc<[f64]>>,
+    /// Whether the scales were given instead of computed from the rows.
+    given_scales: bool,
+}
+
+/// What the meaning of a term depends on besides its arguments.
+struct Context {
+    /// Number of groups.
+    groups: u32,
+    /// Scales of the columns for `ridge`; empty if no expression contains it.
+    scales: Arc<[f64]>,
 }
 
 /// Assignment of rows to losses and gaps.
@@ -104,22 +119,26 @@ impl Builder {
             needs_erm: false,
             erm: None,
             references: vec![],
+            column_scales: None,
+            given_scales: false,
         }
     }
 
-    /// Starts a problem on the rows of an existing one.
-    pub(super) fn on_same_data(data: &Arc<Data>, parts: Parts, intercept: bool, references: &References) -> Self {
+    /// Starts a problem on the rows of an existing one, divided in the same way.
+    pub(super) fn on_same_data(problem: &Learning, parts: Parts) -> Self {
         Builder {
-            data: Arc::clone(data),
+            data: Arc::clone(&problem.data),
             division: Division::Done(parts),
             equal_groups: None,
-            intercept,
+            intercept: problem.intercept,
             objective: None,
             constraints: vec![],
             domain: Domain::Set(Box::new(WholeSpace)),
             needs_erm: false,
-            erm: references.erm().map(|best| best.expression.clone()),
-            references: references.list.clone(),
+            erm: problem.references.erm().map(|best| best.expression.clone()),
+            references: problem.references.list.clone(),
+            column_scales: problem.column_scales.clone(),
+            given_scales: problem.given_scales,
         }
     }
 
@@ -173,10 +192,27 @@ impl Builder {
         self
     }
 
-    /// Sets reference values that are already known. Held-out rows use those of the training rows:
-    /// `.references(trained.references().to_vec())`.
+    /// Sets reference values that are already known.
     pub fn references(mut self, references: Vec<Best>) -> Self {
         self.references = references;
+        self
+    }
+
+    /// Sets the scales of the columns that `ridge` uses. By default they are computed from the rows of losses by
+    /// [`Data::column_scales`].
+    pub fn column_scales(mut self, scales: Vec<f64>) -> Self {
+        self.given_scales = true;
+        self.column_scales = Some(scales.into());
+        self
+    }
+
+    /// Takes reference values and column scales from the problem on the training rows. Held-out rows are measured with them, so
+    /// that bounds and regularisers are the same functions of the model.
+    pub fn held_out_of(mut self, trained: &Learning) -> Self {
+        self.references = trained.references().to_vec();
+        if let Some(scales) = trained.column_scales() {
+            self = self.column_scales(scales.to_vec());
+        }
         self
     }
 
@@ -207,6 +243,12 @@ impl Builder {
             (data, parts) = (Arc::new(fewer), divided);
         }
         let dim = data.features.cols() + usize::from(self.intercept);
+        if let Some(scales) = &self.column_scales {
+            check_length("the list of column scales", scales.len(), data.features.cols())?;
+            if let Some(j) = scales.iter().position(|s| !(s.is_finite() && *s >= 0.0)) {
+                return Err(Error::setting(format!("scale of column {}", j + 1), scales[j], "a finite number of at least 0"));
+            }
+        }
         let objective = self.objective.ok_or_else(|| Error::setting("minimize", "nothing", "a term, for example \"hinge\""))?;
         let mut needs_erm = self.needs_erm;
         if let Domain::TimesErm(times) = self.domain {
@@ -217,15 +259,22 @@ impl Builder {
         }
         let erm = self.erm.map(|expression| expression.parse()).transpose()?;
         let wanted = RequiredReferences::by(&objective, &self.constraints, needs_erm, erm.as_ref())?;
+        let bounds = || self.constraints.iter().filter_map(|c| c.bound.best.as_ref()).map(|(_, expression)| expression);
+        let expressions = || self.constraints.iter().map(|c| &c.expression).chain([&objective]).chain(bounds());
+        let has_ridge = expressions().flat_map(|e| &e.pieces).any(|(_, call)| call.name == RIDGE);
+        let given = self.column_scales.clone();
+        let column_scales =
+            has_ridge.then(|| given.unwrap_or_else(|| data.column_scales(parts.losses.clone(), self.intercept).into()));
+        let context = Context { groups, scales: column_scales.clone().unwrap_or_default() };
         let alone = |expression: &Expression| {
-            let objective = function(expression, None, groups, &References::default())?;
+            let objective = function(expression, None, &context, &References::default())?;
             Learning::assemble(Arc::clone(&data), parts.clone(), self.intercept, objective, vec![], Arc::new(WholeSpace))
         };
         let functions = |references: &References| -> Result<(Function, Vec<Function>)> {
-            let objective = function(&objective, None, groups, references)?;
+            let objective = function(&objective, None, &context, references)?;
             let mut constraints: Vec<Function> = vec![];
             for bounded in &self.constraints {
-                let mut built = function(&bounded.expression, Some(bounded), groups, references)?;
+                let mut built = function(&bounded.expression, Some(bounded), &context, references)?;
                 let twins = constraints.iter().filter(|c| c.expression == built.expression).count();
                 if twins > 0 {
                     built.name = format!("{} ({})", built.name, twins + 1);
@@ -251,18 +300,24 @@ impl Builder {
         let (objective, constraints) = built;
         let mut problem = Learning::assemble(data, parts, self.intercept, objective, constraints, domain)?;
         problem.set_references(references);
+        problem.set_column_scales(column_scales, self.given_scales);
         Ok(problem)
     }
 }
 
 /// Builds an objective, or a constraint if `bounded` is given.
-fn function(written: &Expression, bounded: Option<&BoundedExpression>, groups: u32, references: &References) -> Result<Function> {
+fn function(
+    written: &Expression,
+    bounded: Option<&BoundedExpression>,
+    context: &Context,
+    references: &References,
+) -> Result<Function> {
     let mut expression = references.resolve(written);
-    state_comparison(&mut expression, groups);
+    state_comparison(&mut expression, context.groups);
     let mut pieces = vec![];
     let mut minimum = 0.0;
     for (factor, call) in &expression.pieces {
-        let piece = piece(call, groups)?;
+        let piece = piece(call, context)?;
         minimum += factor
             * match &piece {
                 Piece::Term(term) => term.minimum(),
@@ -327,7 +382,7 @@ fn mean_loss(call: &Call) -> Result<MeanLoss> {
     Ok(MeanLoss { loss, on })
 }
 
-fn piece(call: &Call, groups: u32) -> Result<Piece> {
+fn piece(call: &Call, context: &Context) -> Result<Piece> {
     let name = call.name.as_str();
     known(call)?;
     let arguments = Arguments { call };
@@ -345,7 +400,7 @@ fn piece(call: &Call, groups: u32) -> Result<Piece> {
             return Err(Error::setting(format!("argument of {name}"), format!("'{of}'"), wanted));
         }
     };
-    let groups = |what: &str| match groups {
+    let groups = |what: &str| match context.groups {
         0 => Err(Error::MissingGroups(format!("{what} compares groups"))),
         1 => Err(Error::Problem(format!("{what} compares groups, but the data have only one"))),
         n => Ok(n),
@@ -388,6 +443,7 @@ fn piece(call: &Call, groups: u32) -> Result<Piece> {
             }
         },
         ("l2", _) => return Ok(Piece::Penalty(Penalty::L2)),
+        (RIDGE, _) => return Ok(Piece::Penalty(Penalty::Ridge(Arc::clone(&context.scales)))),
         ("l1", _) => return Ok(Piece::Penalty(Penalty::L1)),
         _ => return Ok(Piece::Penalty(Penalty::Scad)),
     };

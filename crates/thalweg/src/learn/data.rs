@@ -139,6 +139,29 @@ impl Data {
         Ok(Data { weights: Some(weights), ..self.select(&kept) })
     }
 
+    /// Computes the scale of each column over `rows`: its standard deviation, with row weights and with the total weight as the
+    /// divisor. Rows of weight 0 do not count. A constant column has the scale 0 without intercept, where it has the role of
+    /// one. Beside an intercept it is redundant, and its scale is its root mean square.
+    ///
+    /// Absent entries of compressed rows count as 0. Multiplying a column by a power of two multiplies its scale by the same
+    /// number, without rounding. The cost is two passes over the rows.
+    pub fn column_scales(&self, rows: Range<usize>, intercept: bool) -> Vec<f64> {
+        let weight = |i: usize| self.weights.as_ref().map_or(1.0, |w| w[i]);
+        let rows = || rows.clone().map(|i| (i, weight(i))).filter(|(_, w)| *w > 0.0);
+        let (count, total) = rows().fold((0_usize, 0.0), |(count, total), (_, w)| (count + 1, total + w));
+        let mut columns = vec![Column::default(); self.features.cols()];
+        for (i, w) in rows() {
+            self.features.visit_row(i, |c, v| columns[c].see(v, w));
+        }
+        for column in &mut columns {
+            column.centre(count, total);
+        }
+        for (i, w) in rows() {
+            self.features.visit_row(i, |c, v| columns[c].add(v, w));
+        }
+        columns.iter().map(|column| column.scale(total, intercept)).collect()
+    }
+
     /// Returns a fingerprint of the data; equal rows give equal numbers on every machine.
     pub(super) fn hash(&self) -> u64 {
         let mut hash = 0xCBF2_9CE4_8422_2325_u64;
@@ -201,6 +224,74 @@ impl Data {
         let strata: Vec<u32> = (0..self.labels.len()).map(|i| 2 * group(i) + u32::from(self.labels[i] > 0.0)).collect();
         let (kept, held) = hold_out(&strata, fraction, seed)?;
         Ok((self.select(&kept), self.select(&held)))
+    }
+}
+
+/// Moments of a column, collected in two passes over its stored entries.
+#[derive(Clone)]
+struct Column {
+    /// Number of stored entries, and their weight.
+    stored: usize,
+    weight: f64,
+    low: f64,
+    high: f64,
+    /// Weighted sum, then the mean.
+    mean: f64,
+    /// Power of two that deviations are divided by, so that their squares neither overflow nor underflow.
+    unit: f64,
+    /// Weighted sums of the deviations from the mean and of their squares.
+    first: f64,
+    second: f64,
+}
+
+impl Default for Column {
+    fn default() -> Self {
+        let (low, high) = (f64::INFINITY, f64::NEG_INFINITY);
+        Column { stored: 0, weight: 0.0, low, high, mean: 0.0, unit: 1.0, first: 0.0, second: 0.0 }
+    }
+}
+
+impl Column {
+    /// Adds an entry in the first pass.
+    fn see(&mut self, v: f64, weight: f64) {
+        self.stored += 1;
+        self.weight += weight;
+        self.low = self.low.min(v);
+        self.high = self.high.max(v);
+        self.mean += weight * v;
+    }
+
+    /// Ends the first pass; `count` and `total` are the number and the weight of all rows.
+    fn centre(&mut self, count: usize, total: f64) {
+        let absent = count - self.stored;
+        if absent > 0 {
+            (self.low, self.high) = (self.low.min(0.0), self.high.max(0.0));
+        }
+        self.mean /= total;
+        let largest = self.high.abs().max(self.low.abs());
+        if largest > 0.0 && largest.is_finite() {
+            self.unit = largest.log2().floor().clamp(-1000.0, 1000.0).exp2();
+        }
+        if absent > 0 {
+            self.add(0.0, (total - self.weight).max(0.0));
+        }
+    }
+
+    /// Adds an entry in the second pass.
+    fn add(&mut self, v: f64, weight: f64) {
+        let deviation = (v - self.mean) / self.unit;
+        self.first += weight * deviation;
+        self.second += weight * deviation * deviation;
+    }
+
+    /// Returns the standard deviation, or what takes its place for a constant column.
+    fn scale(&self, total: f64, intercept: bool) -> f64 {
+        if self.low >= self.high {
+            return if intercept && self.low.is_finite() { self.low.abs() } else { 0.0 };
+        }
+        // The rounding error of the mean is corrected.
+        let variance = (self.second - self.first * self.first / total) / total;
+        self.unit * variance.max(0.0).sqrt()
     }
 }
 

@@ -286,7 +286,7 @@ impl InfProjection for LossForm {
     }
 
     fn rows(&self) -> Option<&dyn InfProjectionRows> {
-        self.penalties.is_ridge().then_some(self)
+        self.penalties.is_squared_norm().then_some(self)
     }
 
     fn profiled_scalar(&self, x: &[f64], samples: Pick) -> Result<Option<f64>> {

@@ -33,7 +33,7 @@ impl Learning {
         let (mut mean, mut spread, mut penalties) = (None, None, vec![]);
         for s in &self.objective.pieces {
             match &s.piece {
-                Piece::Penalty(penalty) => penalties.push((s.factor, *penalty)),
+                Piece::Penalty(penalty) => penalties.push((s.factor, penalty.clone())),
                 Piece::Term(term) => {
                     let LossFunction { loss, statistic } = term.loss_function()?;
                     let [population] = s.populations[..] else { return None };

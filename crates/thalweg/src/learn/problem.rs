@@ -49,6 +49,10 @@ pub struct Learning {
     pub(super) offsets: Vec<usize>,
     pub(super) domain: Arc<dyn Set>,
     pub(super) references: References,
+    /// Scales of the columns, if `ridge` uses them.
+    pub(super) column_scales: Option<Arc<[f64]>>,
+    /// Whether the scales were given instead of computed from the rows.
+    pub(super) given_scales: bool,
     pub(super) hash: OnceLock<u64>,
     pub(super) scales: OnceLock<Scales>,
     pub(super) loss_form: OnceLock<Option<LossForm>>,
@@ -66,7 +70,7 @@ impl Learning {
     pub fn on_same_data(&self) -> Builder {
         let gaps = self.parts[self.parts.len() - 1].clone();
         let parts = Parts { losses: self.parts[0].clone(), gaps };
-        Builder::on_same_data(&self.data, parts, self.intercept, &self.references)
+        Builder::on_same_data(self, parts)
     }
 
     pub(super) fn assemble(
@@ -98,6 +102,8 @@ impl Learning {
             offsets: vec![],
             domain,
             references: References::default(),
+            column_scales: None,
+            given_scales: false,
             hash: OnceLock::new(),
             scales: OnceLock::new(),
             loss_form: OnceLock::new(),
@@ -177,6 +183,16 @@ impl Learning {
     /// Returns the reference value of the problem's loss with its minimiser, if the problem refers to it.
     pub fn erm(&self) -> Option<&Best> {
         self.references.erm()
+    }
+
+    /// Returns the scales of the columns that `ridge` uses; `None` if no expression contains it.
+    pub fn column_scales(&self) -> Option<&[f64]> {
+        self.column_scales.as_deref()
+    }
+
+    pub(super) fn set_column_scales(&mut self, scales: Option<Arc<[f64]>>, given: bool) {
+        self.given_scales = given && scales.is_some();
+        self.column_scales = scales;
     }
 
     pub(super) fn set_references(&mut self, references: References) {
@@ -336,8 +352,11 @@ impl Description for Learning {
     fn fingerprint(&self) -> String {
         let hash = self.hash.get_or_init(|| self.data.hash());
         let constraints: Vec<String> = self.constraints.iter().map(|c| format!("{} <= {}", c.expression, c.bound)).collect();
+        let mix = |hash: u64, s: &f64| (hash.rotate_left(23) ^ s.to_bits()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let scales = self.column_scales.as_ref().filter(|_| self.given_scales);
+        let scales = scales.map_or(String::new(), |s| format!(", column scales {:016x}", s.iter().fold(1, mix)));
         format!(
-            "minimise {} subject to {} over {}, {} of {} rows for losses{}, data {hash:016x}",
+            "minimise {} subject to {} over {}, {} of {} rows for losses{}, data {hash:016x}{scales}",
             self.objective.expression,
             if constraints.is_empty() { "nothing".into() } else { constraints.join(", ") },
             self.domain.describe(),

@@ -56,7 +56,7 @@ impl SampleLosses for RowLosses {
     }
 
     fn rows(&self) -> Option<&dyn LossRows> {
-        (self.penalties.is_ridge() && (self.penalties.l2 == 0.0 || !self.rows.intercept)).then_some(self)
+        (self.penalties.is_squared_norm() && (self.penalties.l2 == 0.0 || !self.rows.intercept)).then_some(self)
     }
 }
 

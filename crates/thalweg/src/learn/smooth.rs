@@ -22,9 +22,9 @@ impl Learning {
             let mut maxima = 0;
             for s in &f.pieces {
                 match &s.piece {
-                    Piece::Penalty(penalty) => {
-                        penalty.bend()?;
-                    }
+                    // Without a diagonal to add to, only whether there are second derivatives.
+                    Piece::Penalty(penalty) if !penalty.add_curvature(0.0, &mut []) => return None,
+                    Piece::Penalty(_) => (),
                     Piece::Term(term) => {
                         let SmoothTerm { rows, .. } = term.smooth()?;
                         if rows.len() > 1 {
@@ -76,7 +76,7 @@ impl Learning {
             for s in &f.pieces {
                 let first = first + s.statistics.start;
                 match &s.piece {
-                    Piece::Penalty(penalty) => visit(first, PartOf::Penalty(*penalty)),
+                    Piece::Penalty(penalty) => visit(first, PartOf::Penalty(penalty)),
                     Piece::Term(term) => {
                         for (k, &p) in s.populations.iter().enumerate() {
                             visit(first + k, PartOf::Term(term.as_ref(), k, p));
@@ -138,7 +138,7 @@ impl Learning {
 /// What a statistic is computed from.
 #[derive(Clone, Copy)]
 enum PartOf<'a> {
-    Penalty(Penalty),
+    Penalty(&'a Penalty),
     /// A term, and the index of one of its populations in the term and in the problem.
     Term(&'a dyn Term, usize, usize),
 }
@@ -200,7 +200,7 @@ impl SmoothForm for Learning {
         for s in &self.objective.pieces {
             s.populations.iter().for_each(|&p| self.score(p, at, buffers));
             match &s.piece {
-                Piece::Penalty(penalty) => penalty.add_bend(s.factor, &mut diagonal),
+                Piece::Penalty(penalty) => drop(penalty.add_curvature(s.factor, &mut diagonal)),
                 Piece::Term(term) => {
                     for (k, &p) in s.populations.iter().enumerate() {
                         self.add_curvature(PartOf::Term(term.as_ref(), k, p), s.factor, &mut curvatures, &mut own, buffers);
@@ -213,7 +213,7 @@ impl SmoothForm for Learning {
             f.pieces.iter().flat_map(|s| &s.populations).for_each(|&p| self.score(p, at, buffers));
         }
         self.each_part(|part, of| match of {
-            PartOf::Penalty(penalty) => penalty.add_bend(weights[part].max(0.0), &mut diagonal),
+            PartOf::Penalty(penalty) => drop(penalty.add_curvature(weights[part].max(0.0), &mut diagonal)),
             of if weights[part] != 0.0 => self.add_curvature(of, weights[part], &mut curvatures, &mut own, buffers),
             _ => (),
         });

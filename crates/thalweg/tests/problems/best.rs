@@ -214,7 +214,7 @@ fn what_cannot_be_a_reference_value_is_refused() {
             "best(demographic_parity) cannot be computed, because demographic_parity is not convex",
         ),
         ("l2 <= 2 * best(hinge + 0.02 * scad)", "best(hinge + 0.02 * scad) cannot be computed"),
-        ("l2 <= best(roc_gap(low = -1, high = 1))", "expected a sum of hinge, logistic, l2 and l1"),
+        ("l2 <= best(roc_gap(low = -1, high = 1))", "expected a sum of hinge, logistic, l2, ridge and l1"),
         ("l2 <= best(roc_gap(low = 'erm', high = 1))", "low of roc_gap must be a number inside best(…), got \"erm\""),
         ("l2 <= best(hing)", "term must be one of hinge, "),
         ("l2 <= best(hing)", "got 'hing'"),
@@ -351,6 +351,11 @@ impl Small {
 
     /// Minimises `hinge` or `logistic`, plus `l1` times the 1-norm, with the conic solver Clarabel.
     fn truth(&self, logistic: bool, l1: f64) -> f64 {
+        self.truth_with(logistic, l1, &vec![0.0; self.cols])
+    }
+
+    /// The same with `sum_j squares_j w_j^2 / 2` in addition.
+    fn truth_with(&self, logistic: bool, l1: f64, squares: &[f64]) -> f64 {
         let (n, d) = (self.labels.len(), self.cols);
         let total: f64 = self.weights.as_ref().map_or(n as f64, |w| w.iter().sum());
         // Variables: weights of the model, their absolute values, losses, and two exponentials for each row.
@@ -399,7 +404,9 @@ impl Small {
             .tol_feas(1e-11)
             .build()
             .unwrap();
-        let (square, rows) = (CscMatrix::zeros((width, width)), CscMatrix::from(rows.iter()));
+        let diagonal = (0..width).map(|k| squares.get(k).copied().unwrap_or(0.0)).collect();
+        let square = CscMatrix::new(width, width, (0..=width).collect(), (0..width).collect(), diagonal);
+        let rows = CscMatrix::from(rows.iter());
         let mut solver = DefaultSolver::new(&square, &linear, &rows, &right, &cones, settings).unwrap();
         solver.solve();
         let status = solver.solution.status;
@@ -450,6 +457,43 @@ fn values_do_not_depend_on_the_units_of_columns() {
             let value = measure(&problem, &found.minimizer, 0.0).unwrap().objective;
             assert!(value <= found.value * (1.0 + 1e-7), "{value} {found}");
         }
+    }
+}
+
+/// Ridge on columns of random units, some constant (their scale is 0), alone and beside l2 and l1, which leaves columns with a
+/// kink and without a square.
+#[test]
+fn a_ridge_has_the_smallest_value_of_another_solver() {
+    for seed in 30..36 {
+        let mut plain = Small::noisy(seed, 40, 4);
+        plain.features.iter_mut().skip(1).step_by(4).for_each(|v| *v = 0.7);
+        let mut next = noise(seed + 100);
+        let factors: Vec<f64> = (0..4).map(|_| 10.0_f64.powf(6.0 * next())).collect();
+        let scaled = plain.scaled(&factors);
+        let scales = plain.data().column_scales(0..40, false);
+        assert!(scales[1] == 0.0 && scales[0] > 0.1);
+        for logistic in [false, true] {
+            let loss = if logistic { "logistic" } else { "hinge" };
+            for (factor, l2, l1, data) in [
+                (0.03, 0.0, 0.0, &scaled),
+                (0.03, 0.0, 0.0, &plain),
+                (0.03, 0.02, 0.0, &plain),
+                (0.03, 0.0, 0.01, &plain),
+                (0.03, 0.02, 0.01, &plain),
+            ] {
+                let squares: Vec<f64> = scales.iter().map(|s| factor * s * s + l2).collect();
+                let truth = plain.truth_with(logistic, l1, &squares);
+                let others = [(l2, "l2"), (l1, "l1")].into_iter().filter(|(f, _)| *f > 0.0);
+                let others: String = others.map(|(f, name)| format!(" + {f} * {name}")).collect();
+                let expression = format!("{loss} + {factor} * ridge{others}");
+                let found = data.best(&expression);
+                agrees(&found, truth, 1e-8);
+                assert_eq!(found.scope, Scope::Everywhere, "{found}");
+            }
+        }
+        // With a factor of almost 0 the ridge is no reason for a bound above the value without it.
+        let free = plain.best("logistic + 1e-9 * ridge");
+        agrees(&free, plain.truth_with(true, 0.0, &scales.iter().map(|s| 1e-9 * s * s).collect::<Vec<_>>()), 1e-8);
     }
 }
 

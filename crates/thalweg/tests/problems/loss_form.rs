@@ -52,7 +52,7 @@ const LOSSES: [&str; 6] = [
     "truncated_logistic(scale = 0.8)",
     "logistic(on = 'positives')",
 ];
-const PENALTIES: [&str; 4] = ["", " + 0.2 * l2", " + 0.1 * l1", " + 0.1 * l1 + 0.3 * l2 + 0.2 * l1"];
+const PENALTIES: [&str; 5] = ["", " + 0.2 * l2", " + 0.1 * l1", " + 0.1 * l1 + 0.3 * l2 + 0.2 * l1", " + 0.2 * ridge + 0.1 * l2"];
 
 /// Every objective that is an inf-projection problem, with the number of the penalty.
 fn objectives() -> impl Iterator<Item = (String, usize)> {
@@ -107,7 +107,7 @@ fn the_eliminated_form_is_the_objective() {
             }
         }
     }
-    assert_eq!(compared, 4 * 24 * 2 * 2 + 2 * 24);
+    assert_eq!(compared, 4 * 30 * 2 * 2 + 2 * 30);
 }
 
 #[test]

@@ -11,4 +11,5 @@ mod fit;
 mod interval;
 mod joint;
 mod loss_form;
+mod ridge;
 mod terms;

@@ -36,6 +36,8 @@ const TERMS: &[&str] = &[
     "equalised_odds(temperature = 0.6, compare = 'to-overall')",
     "roc_gap(thresholds = 7, low = -1, high = 3, compare = 'to-overall')",
     "l2",
+    "ridge",
+    "logistic + 0.3 * ridge + 0.1 * l2",
     "l1",
     "scad",
     "hinge + 0.02 * scad",

@@ -374,6 +374,7 @@ fn losses_of_rows_are_those_of_the_objective() {
         ("2 * hinge", "2 * hinge", 0.0),
         ("logistic + 0.3 * variance(logistic)", "logistic", 0.0),
         ("truncated_logistic + 0.1 * l2", "truncated_logistic", 0.1),
+        ("logistic + 0.1 * ridge", "logistic", 0.1),
         ("logistic + 0.5 * variance(logistic, form = 'sqrt')", "logistic", 0.0),
     ] {
         let problem = learning(rows.clone(), objective, true, WholeSpace);
@@ -385,9 +386,10 @@ fn losses_of_rows_are_those_of_the_objective() {
         let mut wanted = vec![0.0; 10];
         let (draw, warm) = (Draw::full(), Warm::default());
         let value = plain.objective_grad(At { x: &x, draw: &draw, warm: &warm }, &mut wanted, &mut plain.scratch()).unwrap();
-        (0..9).for_each(|j| wanted[j] += penalty * x[j]);
+        let scales = problem.column_scales().map_or(vec![1.0; 9], <[f64]>::to_vec);
+        (0..9).for_each(|j| wanted[j] += penalty * scales[j] * scales[j] * x[j]);
         assert!((mean - value).abs() < 1e-13 && vec::distance(&grad, &wanted) < 1e-13, "{objective}");
-        // A ridge does not count for the intercept, so there are no rows with both.
+        // The squared norm does not count the intercept, so there are no rows with both.
         assert_eq!(losses.rows().is_none(), penalty > 0.0, "{objective}");
         if let Some(by_row) = losses.rows() {
             for i in 0..70 {

@@ -2,7 +2,7 @@
 //! `hinge(m) >= a (1 - m)` and `logistic(m) >= H(a) - a m`, with H the entropy, so that for all w
 //!
 //! ```text
-//! f(w) >= V - <r, w> + l2 / 2 ||w||^2 + l1 ||w||_1,    r = sum of weight_i a_i label_i row_i,
+//! f(w) >= V - <r, w> + sum_j q_j w_j^2 / 2 + l1 ||w||_1,    r = sum of weight_i a_i label_i row_i,
 //! ```
 //!
 //! where V is the weighted sum of `a` or `H(a)`. Regularisers bound the right-hand side from below where they apply. For a
@@ -54,8 +54,7 @@ struct Rates {
 pub(super) fn bound(sum: &Sum, alphas: &[Vec<f64>], evaluations: &mut u64) -> DualBound {
     let mut multipliers = Multipliers::of(sum, alphas);
     // Variables without regulariser.
-    let first = if sum.penalties.l2 > 0.0 || sum.penalties.l1 > 0.0 { sum.penalised() } else { 0 };
-    let free: Vec<usize> = (first..sum.dim()).collect();
+    let free: Vec<usize> = (0..sum.dim()).filter(|&j| !sum.penalises(j)).collect();
     // Large corrections must keep away from 0 and 1. Small ones need not, which gives a matrix with a better condition.
     let mut bases = vec![];
     for rates in [multipliers.rates(|p, q| p * (1.0 - p / q)), multipliers.rates(|_, q| q)] {
@@ -67,9 +66,9 @@ pub(super) fn bound(sum: &Sum, alphas: &[Vec<f64>], evaluations: &mut u64) -> Du
     *evaluations += 2;
     let slope = free.iter().map(|&j| (residual[j].magnitude() * sum.scale[j]).powi(2)).sum::<f64>().sqrt() * UP;
     let none: Vec<Vec<f64>> = multipliers.terms.iter().map(|values| vec![0.0; values.len()]).collect();
-    let at_zero = multipliers.value(&none, &residual, first);
+    let at_zero = multipliers.value(&none, &residual);
     let exact = bases.iter().filter_map(|(rates, basis)| basis.changes(&multipliers, rates, &residual));
-    let everywhere = exact.map(|changes| multipliers.value(&changes, &residual, first)).fold(f64::NEG_INFINITY, f64::max);
+    let everywhere = exact.map(|changes| multipliers.value(&changes, &residual)).fold(f64::NEG_INFINITY, f64::max);
     let everywhere = if slope == 0.0 { everywhere.max(at_zero) } else { everywhere };
     // No loss and no regulariser is negative.
     DualBound { at_zero, slope, everywhere: everywhere.max(0.0) }
@@ -160,11 +159,13 @@ impl<'a> Multipliers<'a> {
     }
 
     /// Computes a lower bound on V plus the smallest value of what regularisers and residual of the penalised variables add, for
-    /// multipliers that differ by at most `changes`; the `first` variables are penalised.
-    fn value(&self, changes: &[Vec<f64>], residual: &[ExactSum], first: usize) -> f64 {
+    /// multipliers that differ by at most `changes`.
+    fn value(&self, changes: &[Vec<f64>], residual: &[ExactSum]) -> f64 {
         let sum = self.sum;
         let mut total = ExactSum::default();
-        let mut magnitude: Vec<f64> = residual[..first].iter().map(ExactSum::magnitude).collect();
+        let penalised: Vec<bool> = (0..sum.dim()).map(|j| sum.penalises(j)).collect();
+        let any = penalised.contains(&true);
+        let mut magnitude: Vec<f64> = residual.iter().map(ExactSum::magnitude).collect();
         for ((term, values), changes) in sum.terms.iter().zip(&self.terms).zip(changes) {
             for (k, (&(high, low), &change)) in values.iter().zip(changes).enumerate().filter(|(_, (v, _))| v.0 > 0.0) {
                 let weight = term.weights[k];
@@ -172,9 +173,9 @@ impl<'a> Multipliers<'a> {
                 if !(high * (1.0 - 4.0 * UNIT) - change >= 0.0 && high * (1.0 + 4.0 * UNIT) + change <= most) {
                     return f64::NEG_INFINITY;
                 }
-                if change > 0.0 && first > 0 {
+                if change > 0.0 && any {
                     sum.visit(term.row(k), |c, v| {
-                        if c < first {
+                        if penalised[c] {
                             magnitude[c] += change * v.abs() * UP;
                         }
                     });
@@ -193,19 +194,25 @@ impl<'a> Multipliers<'a> {
         }
         let lower = total.lower() * if total.value() > 0.0 { 1.0 - 4.0 * UNIT } else { 1.0 };
         // Sums of factors, which may have been rounded.
-        let (l2, l1) = (sum.penalties.l2 * DOWN, sum.penalties.l1 * DOWN);
-        // In the units of the data.
-        let magnitude = || magnitude.iter().zip(&sum.scale).map(|(m, s)| m * s * UP);
-        if first == 0 {
-            lower
-        } else if l2 > 0.0 {
-            let square: f64 = magnitude().map(|m| (m - l1).max(0.0).powi(2)).sum();
-            lower - square / (2.0 * l2) * UP
-        } else {
-            // All multipliers are divided by the same number, which makes the residual at most l1.
-            let over = magnitude().fold(1.0, |over: f64, m| over.max(m / l1 * UP));
-            lower.max(0.0) / over * DOWN
+        let l1 = sum.penalties.l1 * DOWN;
+        // Residuals in the units of the data, with the coefficient of the square.
+        let (mut squared, mut kinked) = (vec![], vec![]);
+        for j in (0..sum.dim()).filter(|&j| penalised[j]) {
+            let magnitude = magnitude[j] * sum.scale[j] * UP;
+            let square = sum.penalties.square(j) * DOWN;
+            if square > 0.0 { squared.push((magnitude, square)) } else { kinked.push(magnitude) }
         }
+        // All multipliers are divided by the same number, which makes the residual at most l1 where there is no square.
+        let over = kinked.iter().fold(1.0, |over: f64, m| over.max(m / l1 * UP));
+        let lower = if kinked.is_empty() { lower } else { lower.max(0.0) / over * DOWN };
+        let Some(&(_, unit)) = squared.first() else { return lower };
+        let rounded = if over > 1.0 { UP } else { 1.0 };
+        // Squares with the same coefficient are added before they are divided by it.
+        let squares = squared.iter().map(|(m, q)| {
+            let excess = m / over * rounded - l1;
+            excess.max(0.0).powi(2) / (q / unit)
+        });
+        lower - squares.sum::<f64>() / (2.0 * unit) * UP
     }
 }
 

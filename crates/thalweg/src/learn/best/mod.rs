@@ -338,7 +338,7 @@ fn refuse(problem: &Learning) -> Result<()> {
     match problem.objective_modulus() {
         Some(Modulus { value: 0.0, .. }) => Ok(()),
         _ => Err(Error::Problem(format!(
-            "best({text}) cannot be computed, because {text} is not convex; expected a sum of hinge, logistic, l2 and l1"
+            "best({text}) cannot be computed, because {text} is not convex; expected a sum of hinge, logistic, l2, ridge and l1"
         ))),
     }
 }

@@ -23,8 +23,9 @@ const BLOCK: usize = 256;
 /// Exponents of column scales are limited to this absolute value, so that their squares are finite.
 const EXPONENT: f64 = 250.0;
 
-/// Sum of mean losses plus `l2 / 2 ||w||^2 + l1 ||w||_1` without the intercept. Its variables are `u = scale w`, with the root
-/// mean square of each column, rounded to a power of two, as the scale: minimising does not depend on the units of columns.
+/// Sum of mean losses plus `sum_j q_j w_j^2 / 2 + l1 ||w||_1` without the intercept, where q_j is the factor of l2 plus that of
+/// ridge times the squared scale of the column. Its variables are `u = scale w`, with the root mean square of each column,
+/// rounded to a power of two, as the scale: minimising does not depend on the units of columns.
 pub(super) struct Sum<'a> {
     features: &'a Matrix,
     rows: Range<usize>,
@@ -60,13 +61,13 @@ impl MeanLoss<'_> {
 }
 
 impl<'a> Sum<'a> {
-    /// Reads the objective of a problem; `None` if it is not a sum of mean hinge and logistic losses, l2 and l1.
+    /// Reads the objective of a problem; `None` if it is not a sum of mean hinge and logistic losses, l2, ridge and l1.
     pub(super) fn of(problem: &'a Learning) -> Option<Self> {
         let (mut terms, mut penalties) = (vec![], vec![]);
         let rows = problem.parts[0].clone();
         for summand in &problem.objective.pieces {
             match &summand.piece {
-                Piece::Penalty(penalty) => penalties.push((summand.factor, *penalty)),
+                Piece::Penalty(penalty) => penalties.push((summand.factor, penalty.clone())),
                 Piece::Term(term) => {
                     let LossFunction { loss, statistic: LossStatistic::Mean } = term.loss_function()? else { return None };
                     let logistic = match loss {
@@ -152,9 +153,9 @@ impl<'a> Sum<'a> {
         columns <= DENSE && (self.products <= PRODUCTS || columns <= 8)
     }
 
-    /// Returns the number of variables that are penalised: all but the intercept.
-    pub(super) fn penalised(&self) -> usize {
-        self.features.cols()
+    /// Returns whether variable `j` is penalised. The intercept never is.
+    pub(super) fn penalises(&self, j: usize) -> bool {
+        j < self.features.cols() && self.penalties.covers(j)
     }
 
     /// Returns the multipliers of the losses of a term, each minus its derivative with respect to the margin.
@@ -165,7 +166,11 @@ impl<'a> Sum<'a> {
     /// Returns the coefficient of `u_j^2 / 2` and that of `|u_j|`.
     pub(super) fn coefficients(&self, j: usize) -> (f64, f64) {
         let scale = self.scale[j];
-        if j < self.penalised() { (self.penalties.l2 / (scale * scale), self.penalties.l1 / scale) } else { (0.0, 0.0) }
+        if j < self.features.cols() {
+            (self.penalties.square(j) / (scale * scale), self.penalties.l1 / scale)
+        } else {
+            (0.0, 0.0)
+        }
     }
 
     /// Returns whether the sum is not smooth.
