@@ -35,7 +35,7 @@ pub use best::{Best, Scope, best, proof};
 pub use build::Builder;
 pub use data::{Data, Groups, Parts, Split, hold_out};
 pub use expression::{Argument, Bound, BoundedExpression, Call, Expression};
-pub use fit::{Enforce, FitOptions, Fitted, FittedConstraint, fit, training_config, with_training_defaults};
+pub use fit::{Enforce, FitOptions, Fitted, FittedConstraint, fit, intercept, training_config, with_training_defaults};
 pub use gap::{EqualisedOdds, GroupComparison, RateGap};
 pub use inf_projection::{LARGEST_MEAN_LOSS, LossForm};
 pub use interval::{Interval, MeasuredInterval, intervals};

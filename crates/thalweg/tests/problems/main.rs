@@ -8,6 +8,7 @@ mod common;
 mod best;
 mod bilevel;
 mod fit;
+mod intercept;
 mod interval;
 mod joint;
 mod loss_form;
