@@ -195,6 +195,17 @@ pub enum Note {
         /// Surrogate bound.
         surrogate_bound: f64,
     },
+    /// Training moved the intercept after the last round.
+    InterceptShifted {
+        /// The shift.
+        shift: f64,
+        /// Accuracy gained on the training rows, negative if it was lost.
+        gain: f64,
+        /// Standard error of the gain.
+        standard_error: f64,
+        /// Whether the bounds were satisfied on the training rows before.
+        satisfied_before: bool,
+    },
     /// Training lowered the temperature of a surrogate.
     TemperatureLowered {
         /// Name of the constraint.
@@ -759,6 +770,21 @@ impl Note {
             Note::SurrogateBoundMoved { constraint, bound, surrogate_bound } => {
                 let moved = if surrogate_bound < bound { "tightened" } else { "loosened" };
                 write!(f, "'{constraint}': the surrogate bound was {moved} from {bound} to {surrogate_bound:.4}")
+            }
+            Note::InterceptShifted { shift, gain, standard_error, satisfied_before } => {
+                let gain = 100.0 * gain;
+                if *satisfied_before {
+                    let error = 100.0 * standard_error;
+                    write!(
+                        f,
+                        "the intercept was moved by {shift:.3}, which raises the accuracy on the training rows by {gain:.2} (standard error {error:.2}) percentage points within the bounds"
+                    )
+                } else {
+                    write!(
+                        f,
+                        "the intercept was moved by {shift:.3} so that every bound is satisfied on the training rows; the accuracy there changed by {gain:.2} percentage points"
+                    )
+                }
             }
             Note::TemperatureLowered { constraint, factor } => {
                 write!(f, "'{constraint}': the temperature of the surrogate was multiplied by {factor}")

@@ -20,6 +20,9 @@ const OPERATIONS: f64 = 2e9;
 /// Distance from the domain, relative to the norm of the point, that counts as rounding.
 const OUTSIDE: f64 = 1e-9;
 
+/// Number of standard errors that a gain must exceed.
+const CERTAIN: f64 = 2.0;
+
 /// Difference in accuracy of two models on the same rows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Gain {
@@ -33,9 +36,10 @@ pub struct Gain {
 }
 
 impl Gain {
-    /// Returns whether the gain exceeds its own standard error.
+    /// Returns whether the gain exceeds twice its standard error. The best of many cuts looks better on the rows that it was chosen
+    /// on than it is.
     pub fn exceeds_error(&self) -> bool {
-        self.accuracy > self.standard_error
+        self.accuracy > CERTAIN * self.standard_error
     }
 }
 
@@ -177,12 +181,12 @@ pub enum Reason {
     NothingSatisfies,
     /// No round satisfied the bounds; the nearest cut that does is used.
     NearestSatisfying,
-    /// No round satisfied the bounds; the most accurate cut that does is used, since its gain over the nearest one exceeds its
-    /// standard error.
+    /// No round satisfied the bounds; the most accurate cut that does is used, since its gain over the nearest one exceeds two
+    /// standard errors.
     MostAccurateSatisfying,
-    /// The gain exceeds its standard error.
+    /// The gain exceeds two standard errors.
     GainExceedsError,
-    /// The gain does not exceed its standard error.
+    /// The gain does not exceed two standard errors.
     GainWithinError,
 }
 
@@ -202,8 +206,8 @@ pub struct Decision {
 /// trained model. Therefore:
 ///
 /// - If neither a round of training (`satisfied_before`) nor the unshifted model satisfied the bounds, a shift is used whenever
-///   one satisfies them: the nearest one, or the most accurate one if its gain over the nearest exceeds its standard error.
-/// - Otherwise the most accurate shift is used if its gain over the unshifted model exceeds its standard error.
+///   one satisfies them: the nearest one, or the most accurate one if its gain over the nearest exceeds two standard errors.
+/// - Otherwise the most accurate shift is used if its gain over the unshifted model exceeds two standard errors.
 pub fn choose(search: &Search, satisfied_before: bool) -> Decision {
     let (Some(nearest), Some(best)) = (&search.nearest, &search.best) else {
         return Decision { cut: None, reason: Reason::NothingSatisfies, gain: None };

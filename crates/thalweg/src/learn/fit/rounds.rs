@@ -117,7 +117,9 @@ impl Trainer<'_> {
             }
             self.solve(&best.point.x.clone(), &best.bounds.clone(), settings, &mut multipliers)?;
         }
-        self.conclude(start, Schedule::Constant(0.0), vec![])
+        let mut notes = vec![];
+        self.shift_intercept(&mut notes)?;
+        self.conclude(start, Schedule::Constant(0.0), notes)
     }
 
     /// Performs one round and updates the best point. `multipliers` are those of the rows, before and after.

@@ -2,7 +2,7 @@
 //! or loosened until the 0/1 rates satisfy the requested bounds.
 
 use super::budget::{FIRST, LAST, PILOT, TIGHTEN, Whole};
-use super::{Enforce, FitOptions, Fitted, FittedConstraint, build};
+use super::{Enforce, FitOptions, Fitted, FittedConstraint, build, intercept};
 use crate::auto::{BudgetedRuns, Pilot, Score};
 use crate::learn::problem::Learning;
 use crate::oracle::Description;
@@ -172,6 +172,7 @@ impl<'a> Trainer<'a> {
             };
             self.round(&from, &bounds, shorter, LAST)?;
         }
+        self.shift_intercept(&mut notes)?;
         self.conclude(start, eta, notes)
     }
 
@@ -182,6 +183,35 @@ impl<'a> Trainer<'a> {
             last.point.constraints.iter().zip(&last.measured).any(|(c, measured)| c.name == *name && measured.is_some())
         };
         matches!(&self.ended, StopReason::Infeasible { conflicting, .. } if !conflicting.iter().any(softened))
+    }
+
+    /// Moves the intercept of the best point if that satisfies bounds that no round did, or is clearly more accurate.
+    pub(super) fn shift_intercept(&mut self, notes: &mut Vec<Note>) -> Result<()> {
+        if self.options.enforce == Enforce::Surrogate || self.ended == StopReason::Interrupted {
+            return Ok(());
+        }
+        let Some(best) = self.best.take() else { return Ok(()) };
+        for (j, &bound) in best.bounds.iter().enumerate() {
+            self.problem.set_bound(j, bound);
+            self.sharpen(j, best.sharpened[j] / self.sharpened[j]);
+        }
+        let found = intercept::search(self.problem, &best.point.x, &self.asked, self.options.feasibility)?;
+        let decision = found.map(|found| intercept::choose(&found, best.feasible));
+        self.best = Some(match decision.and_then(|decision| decision.cut) {
+            Some(cut) => {
+                let point = run::measure(self.problem, &cut.apply(&best.point.x), self.options.feasibility)?;
+                notes.push(Note::InterceptShifted {
+                    shift: cut.shift,
+                    gain: cut.gain.accuracy,
+                    standard_error: cut.gain.standard_error,
+                    satisfied_before: best.feasible,
+                });
+                // The shifted point is not stationary for the surrogates.
+                self.candidate(point, &best.bounds, None, None)?
+            }
+            None => best,
+        });
+        Ok(())
     }
 
     /// Finishes training with the best point so far.
