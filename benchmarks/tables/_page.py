@@ -284,9 +284,9 @@ def _shortfall(found: Ratio, target: float) -> str:
     """Return what a comparison lacks of the goal; empty if nothing.
 
     >>> _shortfall(Ratio(2, 3, 1, 15.0, Mean(0.1, 0.01), Mean(-0.1, 0.01)), 20.0)
-    '15 times, lower balanced accuracy, bound not kept in 1 of 3'
+    '15.0 times, lower balanced accuracy, bound not kept in 1 of 3'
     """
-    parts = [f"{times(found.times, 1.0)} times"] if found.splits and found.times < target else []
+    parts = [f"{found.times:.1f} times"] if found.splits and found.times < target else []
     parts += ["lower accuracy"] if found.splits and not found.no_lower(found.accuracy) else []
     parts += ["lower balanced accuracy"] if found.splits and not found.no_lower(found.balanced) else []
     parts += [f"bound not kept in {found.lost} of {found.total}"] if found.lost else []
