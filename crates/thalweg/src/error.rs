@@ -14,6 +14,20 @@ pub enum Error {
         /// Description of the accepted values.
         wanted: String,
     },
+    /// A constant that a theorem needs is missing or out of range.
+    #[error("{}", constant_sentence(name, *value, meaning, wanted, theorem))]
+    Constant {
+        /// Name of the constant, as in TOML and Python.
+        name: String,
+        /// The given value; `None` if it is missing.
+        value: Option<f64>,
+        /// Symbol and description of the constant.
+        meaning: String,
+        /// Description of the accepted values.
+        wanted: String,
+        /// Name of the theorem.
+        theorem: String,
+    },
     /// A vector or matrix has the wrong size.
     #[error("{what} has {got} entries; expected {wanted}")]
     Length {
@@ -68,6 +82,14 @@ pub fn setting_sentence(name: &str, value: &str, wanted: &str) -> String {
     match wanted.split_once(": ") {
         None => format!("{name} must be {wanted}, got {value}"),
         Some((wanted, why)) => format!("{name} must be {wanted}, got {value}: {why}"),
+    }
+}
+
+/// Formats the sentence `diameter must be a finite number larger than 0, got -1; it is D, the diameter of the domain`.
+fn constant_sentence(name: &str, value: Option<f64>, meaning: &str, wanted: &str, theorem: &str) -> String {
+    match value {
+        Some(value) => format!("{name} must be {wanted}, got {value}; it is {meaning}"),
+        None => format!("{name} is missing; {theorem} needs {meaning}, {wanted}"),
     }
 }
 

@@ -145,7 +145,7 @@ impl Approximation {
     /// Returns the relaxation with the error `wanted` in which both terms under the root are equal.
     pub fn relaxation(&self, wanted: f64) -> Result<Relaxation> {
         let needs = Requirements { theorem: "Proposition 1" };
-        let wanted = needs.positive("value_error", Some(wanted), "the error in value that is admitted")?;
+        let wanted = needs.positive("value_error", Some(wanted), "the largest acceptable error in value")?;
         // (2/kappa) 2 xi = (wanted/M)^2 and D_Y^2 alpha/2 = xi.
         let xi = self.curvature * (wanted / self.lipschitz).powi(2) / 4.0;
         Ok(Relaxation { alpha: 2.0 * xi / (self.radius * self.radius), xi })
@@ -324,7 +324,7 @@ impl Readable for Plan {
 const CURVATURE: &str = "kappa, the smallest curvature of g in y where its gradient in y is not 0";
 const RADIUS: &str = "D_Y, the radius of the ball of all y";
 const ALPHA: &str = "the weight of the regularisation of the inner problem";
-const XI: &str = "by how much g may exceed its regularised minimum";
+const XI: &str = "the amount by which g may exceed its regularised minimum";
 
 /// Computes the parameters for an `eps`-KKT point of the reformulated problem, in expectation; K is the printed one if `as_printed`.
 ///
@@ -345,9 +345,9 @@ pub fn plan(inner: Inner, constants: &Constants, eps: f64, as_printed: bool) -> 
     let m_g = needs.not_negative("inner_gap_lipschitz", c.inner_gap_lipschitz, meaning)?;
     let m = needs.positive("lipschitz", c.lipschitz, "max{M_f, M_h}, a bound on the gradients of f and of every row of h")?;
     let radius = needs.positive("inner_radius", c.inner_radius, RADIUS)?;
-    let range = needs.positive("objective_range", c.objective_range, "Delta_f, by how much f varies")?;
-    let meaning = "B, a bound on the sum of the optimal multipliers of every subproblem plus one, 1 or larger";
-    let b = needs.number("multiplier_bound", c.multiplier_bound, meaning, |v| v >= 1.0)?;
+    let range = needs.positive("objective_range", c.objective_range, "Delta_f, the range of f")?;
+    let meaning = "B, a bound on the sum of the optimal multipliers of every subproblem plus one";
+    let b = needs.number("multiplier_bound", c.multiplier_bound, meaning, "a finite number, 1 or larger", |v| v >= 1.0)?;
     let (Relaxation { alpha, xi }, value_error) = relax(&needs, c, m, radius)?;
 
     // Proposition 2.
@@ -369,8 +369,7 @@ pub fn plan(inner: Inner, constants: &Constants, eps: f64, as_printed: bool) -> 
         Inner::Sg => (Settings::Sg {}, ceiling(4.0 * lipschitz * lipschitz / (mu * accuracy)).max(1.0)),
         // Theorem 5, with the conditions of its proof.
         Inner::Pd => {
-            let meaning = "q, the number of rows of h, a whole number larger than 0";
-            let q = needs.number("constraints", c.constraints, meaning, |v| v >= 1.0 && v.fract() == 0.0)?;
+            let q = needs.count("constraints", c.constraints, "q, the number of rows of h")?;
             let primal_dual = PrimalDual::new(mu, sigma + l_f.max(l_c), q * lipschitz * lipschitz, b);
             let PrimalDual { t0, c_tau, .. } = primal_dual;
             (Settings::Pd { t0, c_tau, bound: b }, primal_dual.iterations(d, accuracy / 2.0))
@@ -446,7 +445,7 @@ fn relax(needs: &Requirements, c: &Constants, lipschitz: f64, radius: f64) -> Re
         let curvature = needs.positive("inner_curvature", c.inner_curvature, CURVATURE)?;
         return Ok((approximation(curvature)?.relaxation(wanted)?, Some(wanted)));
     }
-    let alpha = needs.positive("alpha", c.alpha, &format!("{ALPHA} (or value_error in its place and that of xi)"))?;
+    let alpha = needs.positive("alpha", c.alpha, &format!("{ALPHA} (value_error can replace alpha and xi)"))?;
     let xi = needs.positive("xi", c.xi, XI)?;
     let relaxation = Relaxation { alpha, xi };
     let error = c.inner_curvature.map(|curvature| approximation(curvature)?.error(&relaxation)).transpose()?;
@@ -462,12 +461,10 @@ fn diameter(needs: &Requirements, c: &Constants, radius: f64, w: f64) -> Result<
         }
         return Ok(needs.not_negative("outer_diameter", Some(outer), "the diameter of the set of all x")?.hypot(others));
     }
-    let meaning = format!(
-        "D_Z, the diameter of the set of all (x, y, w), at least {} for y and w alone (or outer_diameter, that of x)",
-        short(others)
-    );
+    let meaning = "D_Z, the diameter of the set of all (x, y, w) (outer_diameter, the diameter of x, can replace it)";
+    let range = format!("a finite number, at least {} for y and w alone", short(others));
     // Nine digits are shown and must be accepted.
-    needs.number("diameter", c.diameter, &meaning, |v| v >= others * (1.0 - 1e-8))
+    needs.number("diameter", c.diameter, meaning, &range, |v| v >= others * (1.0 - 1e-8))
 }
 
 impl Bounds {
@@ -695,13 +692,24 @@ mod tests {
         let unknown = sg(&Constants { inner_curvature: None, ..usual() }, 0.1);
         assert_eq!(unknown.value_error, None);
         assert!(unknown.rows().iter().any(|r| r[2].starts_with("not known")) && !unknown.guarantee.contains("pessimistic"));
-        for (start, found) in [
-            ("value_error must be ", near.relaxation(0.0).unwrap_err()),
-            ("alpha must be ", near.error(&Relaxation { alpha: -1.0, xi: 1.0 }).unwrap_err()),
-            ("inner_curvature must be kappa, got 0", Approximation::new(1.0, 0.0, 1.0).unwrap_err()),
+        for (sentence, found) in [
+            (
+                "value_error must be a finite number larger than 0, got 0; it is the largest acceptable error in \
+                 value",
+                near.relaxation(0.0).unwrap_err(),
+            ),
+            (
+                "alpha must be a finite number larger than 0, got -1; it is the weight of the regularisation of \
+                 the inner problem",
+                near.error(&Relaxation { alpha: -1.0, xi: 1.0 }).unwrap_err(),
+            ),
+            (
+                "inner_curvature must be a finite number larger than 0, got 0; it is kappa, the smallest \
+                 curvature of g in y where its gradient in y is not 0",
+                Approximation::new(1.0, 0.0, 1.0).unwrap_err(),
+            ),
         ] {
-            let (start, got) = start.rsplit_once(", ").unwrap_or((start, ""));
-            assert!(found.to_string().starts_with(start) && found.to_string().contains(got), "{found}");
+            assert_eq!(found.to_string(), sentence);
         }
     }
 
@@ -827,48 +835,160 @@ mod tests {
     #[test]
     fn missing_and_senseless_constants_are_named() {
         let refuse = |c: Constants| plan(Inner::Pd, &c, 0.1, false).unwrap_err().to_string();
-        for (name, c) in [
-            ("objective_smoothness", Constants { objective_smoothness: None, ..usual() }),
-            ("inner_smoothness", Constants { inner_smoothness: None, ..usual() }),
-            ("objective_hessian_lipschitz", Constants { objective_hessian_lipschitz: None, ..usual() }),
-            ("inner_hessian_lipschitz", Constants { inner_hessian_lipschitz: None, ..usual() }),
-            ("inner_hessian_bound", Constants { inner_hessian_bound: None, ..usual() }),
-            ("inner_gap_lipschitz", Constants { inner_gap_lipschitz: None, ..usual() }),
-            ("lipschitz", Constants { lipschitz: None, ..usual() }),
-            ("inner_radius", Constants { inner_radius: None, ..usual() }),
-            ("diameter", Constants { diameter: None, ..usual() }),
-            ("objective_range", Constants { objective_range: None, ..usual() }),
-            ("multiplier_bound", Constants { multiplier_bound: None, ..usual() }),
-            ("constraints", Constants { constraints: None, ..usual() }),
-            ("alpha", Constants { alpha: None, ..usual() }),
-            ("xi", Constants { xi: None, ..usual() }),
-            ("inner_curvature", Constants { inner_curvature: None, alpha: None, xi: None, value_error: Some(1.0), ..usual() }),
+        for (sentence, c) in [
+            (
+                "objective_smoothness is missing; AdaProx with pd needs L_f, the Lipschitz constant of grad f, a \
+                 finite number, 0 or larger",
+                Constants { objective_smoothness: None, ..usual() },
+            ),
+            (
+                "inner_smoothness is missing; AdaProx with pd needs L_g, the Lipschitz constant of grad g, a \
+                 finite number larger than 0",
+                Constants { inner_smoothness: None, ..usual() },
+            ),
+            (
+                "objective_hessian_lipschitz is missing; AdaProx with pd needs rho_f, the Lipschitz constant of \
+                 the Hessian of f, a finite number, 0 or larger",
+                Constants { objective_hessian_lipschitz: None, ..usual() },
+            ),
+            (
+                "inner_hessian_lipschitz is missing; AdaProx with pd needs rho_g, the Lipschitz constant of the \
+                 Hessian of g, a finite number, 0 or larger",
+                Constants { inner_hessian_lipschitz: None, ..usual() },
+            ),
+            (
+                "inner_hessian_bound is missing; AdaProx with pd needs M_Hg, a bound on the Frobenius norm of \
+                 the Hessian of g, a finite number, 0 or larger",
+                Constants { inner_hessian_bound: None, ..usual() },
+            ),
+            (
+                "inner_gap_lipschitz is missing; AdaProx with pd needs M_g, a bound on the gradient of g minus \
+                 its regularised minimum, a finite number, 0 or larger",
+                Constants { inner_gap_lipschitz: None, ..usual() },
+            ),
+            (
+                "lipschitz is missing; AdaProx with pd needs max{M_f, M_h}, a bound on the gradients of f and of \
+                 every row of h, a finite number larger than 0",
+                Constants { lipschitz: None, ..usual() },
+            ),
+            (
+                "inner_radius is missing; AdaProx with pd needs D_Y, the radius of the ball of all y, a finite \
+                 number larger than 0",
+                Constants { inner_radius: None, ..usual() },
+            ),
+            (
+                "diameter is missing; AdaProx with pd needs D_Z, the diameter of the set of all (x, y, w) \
+                 (outer_diameter, the diameter of x, can replace it), a finite number, at least 2.82842712 for y \
+                 and w alone",
+                Constants { diameter: None, ..usual() },
+            ),
+            (
+                "objective_range is missing; AdaProx with pd needs Delta_f, the range of f, a finite number \
+                 larger than 0",
+                Constants { objective_range: None, ..usual() },
+            ),
+            (
+                "multiplier_bound is missing; AdaProx with pd needs B, a bound on the sum of the optimal \
+                 multipliers of every subproblem plus one, a finite number, 1 or larger",
+                Constants { multiplier_bound: None, ..usual() },
+            ),
+            (
+                "constraints is missing; AdaProx with pd needs q, the number of rows of h, a whole number larger \
+                 than 0",
+                Constants { constraints: None, ..usual() },
+            ),
+            (
+                "alpha is missing; AdaProx with pd needs the weight of the regularisation of the inner problem \
+                 (value_error can replace alpha and xi), a finite number larger than 0",
+                Constants { alpha: None, ..usual() },
+            ),
+            (
+                "xi is missing; AdaProx with pd needs the amount by which g may exceed its regularised minimum, \
+                 a finite number larger than 0",
+                Constants { xi: None, ..usual() },
+            ),
+            (
+                "inner_curvature is missing; AdaProx with pd needs kappa, the smallest curvature of g in y where \
+                 its gradient in y is not 0, a finite number larger than 0",
+                Constants { inner_curvature: None, alpha: None, xi: None, value_error: Some(1.0), ..usual() },
+            ),
         ] {
             let message = refuse(c);
-            assert!(message.starts_with(&format!("{name} is missing; it must be ")), "{message}");
-            assert!(message.ends_with("AdaProx with pd needs it"), "{message}");
+            assert_eq!(message, sentence);
         }
-        for (start, c) in [
-            ("inner_smoothness must be L_g, got 0", Constants { inner_smoothness: Some(0.0), ..usual() }),
-            ("objective_smoothness must be L_f, got -1", Constants { objective_smoothness: Some(-1.0), ..usual() }),
-            ("inner_hessian_bound must be M_Hg, got NaN", Constants { inner_hessian_bound: Some(f64::NAN), ..usual() }),
-            ("lipschitz must be max, got inf", Constants { lipschitz: Some(f64::INFINITY), ..usual() }),
-            ("objective_lipschitz must be M, got 0", Constants { objective_lipschitz: Some(0.0), ..usual() }),
-            ("multiplier_bound must be B, got 0.5", Constants { multiplier_bound: Some(0.5), ..usual() }),
-            ("inner_curvature must be kappa, got -1", Constants { inner_curvature: Some(-1.0), ..usual() }),
-            ("constraints must be q, got 2.5", Constants { constraints: Some(2.5), ..usual() }),
-            ("diameter must be D_Z, got 2.5", Constants { diameter: Some(2.5), ..usual() }),
-            ("outer_diameter cannot be given together with diameter", Constants { outer_diameter: Some(1.0), ..usual() }),
-            ("outer_diameter must be the diameter, got -1", Constants { diameter: None, outer_diameter: Some(-1.0), ..usual() }),
-            ("value_error cannot be given together with alpha or xi", Constants { value_error: Some(1.0), ..usual() }),
-            ("xi must be by how much, got 0", Constants { xi: Some(0.0), ..usual() }),
+        for (sentence, c) in [
+            (
+                "inner_smoothness must be a finite number larger than 0, got 0; it is L_g, the Lipschitz \
+                 constant of grad g",
+                Constants { inner_smoothness: Some(0.0), ..usual() },
+            ),
+            (
+                "objective_smoothness must be a finite number, 0 or larger, got -1; it is L_f, the Lipschitz \
+                 constant of grad f",
+                Constants { objective_smoothness: Some(-1.0), ..usual() },
+            ),
+            (
+                "inner_hessian_bound must be a finite number, 0 or larger, got NaN; it is M_Hg, a bound on the \
+                 Frobenius norm of the Hessian of g",
+                Constants { inner_hessian_bound: Some(f64::NAN), ..usual() },
+            ),
+            (
+                "lipschitz must be a finite number larger than 0, got inf; it is max{M_f, M_h}, a bound on the \
+                 gradients of f and of every row of h",
+                Constants { lipschitz: Some(f64::INFINITY), ..usual() },
+            ),
+            (
+                "objective_lipschitz must be a finite number larger than 0, got 0; it is M, the Lipschitz \
+                 constant of f in y",
+                Constants { objective_lipschitz: Some(0.0), ..usual() },
+            ),
+            (
+                "multiplier_bound must be a finite number, 1 or larger, got 0.5; it is B, a bound on the sum of \
+                 the optimal multipliers of every subproblem plus one",
+                Constants { multiplier_bound: Some(0.5), ..usual() },
+            ),
+            (
+                "inner_curvature must be a finite number larger than 0, got -1; it is kappa, the smallest \
+                 curvature of g in y where its gradient in y is not 0",
+                Constants { inner_curvature: Some(-1.0), ..usual() },
+            ),
+            (
+                "constraints must be a whole number larger than 0, got 2.5; it is q, the number of rows of h",
+                Constants { constraints: Some(2.5), ..usual() },
+            ),
+            (
+                "diameter must be a finite number, at least 2.82842712 for y and w alone, got 2.5; it is D_Z, \
+                 the diameter of the set of all (x, y, w) (outer_diameter, the diameter of x, can replace it)",
+                Constants { diameter: Some(2.5), ..usual() },
+            ),
+            (
+                "outer_diameter cannot be given together with diameter, from which it follows; got \
+                 outer_diameter = 1",
+                Constants { outer_diameter: Some(1.0), ..usual() },
+            ),
+            (
+                "outer_diameter must be a finite number, 0 or larger, got -1; it is the diameter of the set of \
+                 all x",
+                Constants { diameter: None, outer_diameter: Some(-1.0), ..usual() },
+            ),
+            (
+                "value_error cannot be given together with alpha or xi, from which it follows; got value_error = \
+                 1",
+                Constants { value_error: Some(1.0), ..usual() },
+            ),
+            (
+                "xi must be a finite number larger than 0, got 0; it is the amount by which g may exceed its \
+                 regularised minimum",
+                Constants { xi: Some(0.0), ..usual() },
+            ),
         ] {
             let message = refuse(c);
-            let (start, got) = start.rsplit_once(", ").unwrap_or((start, ""));
-            assert!(message.starts_with(start) && message.contains(got), "{message}");
+            assert_eq!(message, sentence);
         }
-        assert!(refuse(Constants { diameter: Some(2.5), ..usual() }).contains("at least 2.82842712 for y and w alone"));
-        assert!(plan(Inner::Sg, &usual(), 0.0, false).unwrap_err().to_string().starts_with("eps must be "));
+        assert_eq!(
+            plan(Inner::Sg, &usual(), 0.0, false).unwrap_err().to_string(),
+            "eps must be a finite number larger than 0, got 0"
+        );
         // sg does without the number of rows.
         assert!(plan(Inner::Sg, &Constants { constraints: None, ..usual() }, 0.1, false).is_ok());
     }

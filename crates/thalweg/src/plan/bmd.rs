@@ -15,7 +15,7 @@ use super::schedule::short;
 use super::{Readable, Requirements, accuracy, ceiling, row, whole};
 use crate::Result;
 
-const WHO: &str = "the plan of bmd";
+const THEOREM: &str = "the plan of bmd";
 
 /// Constants of the losses and the set of weights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ pub struct Constants {
     pub start_distance: Option<f64>,
     /// n: number of samples.
     pub samples: Option<f64>,
-    /// rho: how far weights may go from equal ones.
+    /// rho: radius of the chi-square ball of the weights.
     pub rho: Option<f64>,
     /// delta: no weight is below delta / n; 1e-5 if absent.
     pub delta: Option<f64>,
@@ -40,28 +40,29 @@ pub struct Constants {
 impl Constants {
     /// rho and delta.
     pub fn set(&self) -> Result<(f64, f64)> {
-        let needs = Requirements { theorem: WHO };
-        let rho = needs.positive("rho", self.rho, "rho, how far weights may go from equal ones")?;
-        let meaning = "delta, n times the smallest weight, larger than 0 and below 1";
-        let delta = needs.number("delta", self.delta.or(Some(1e-5)), meaning, |v| v > 0.0 && v < 1.0)?;
+        let needs = Requirements { theorem: THEOREM };
+        let rho = needs.positive("rho", self.rho, "the radius of the chi-square ball of the weights")?;
+        let range = "larger than 0 and below 1";
+        let delta =
+            needs.number("delta", self.delta.or(Some(1e-5)), "n times the smallest weight", range, |v| v > 0.0 && v < 1.0)?;
         Ok((rho, delta))
     }
 
     /// eta_theta and eta_P for T = iterations.
     pub fn steps(&self) -> Result<(f64, f64)> {
-        let needs = Requirements { theorem: WHO };
-        let meaning = "T, the number of steps, at least 1";
-        let root = needs.number("iterations", self.iterations, meaning, |v| v >= 1.0)?.sqrt();
-        let n = needs.number("samples", self.samples, "n, the number of samples, at least 1", |v| v >= 1.0)?;
+        let needs = Requirements { theorem: THEOREM };
+        let range = "a finite number, 1 or larger";
+        let root = needs.number("iterations", self.iterations, "T, the number of steps", range, |v| v >= 1.0)?.sqrt();
+        let n = needs.number("samples", self.samples, "n, the number of samples", range, |v| v >= 1.0)?;
         let ((rho, delta), [g, l, r]) = (self.set()?, self.bounds()?);
         Ok((r / (g * root), (2.0 * rho).sqrt() / n / (n * l * root / delta.sqrt())))
     }
 
     /// G, l_max and R.
     fn bounds(&self) -> Result<[f64; 3]> {
-        let needs = Requirements { theorem: WHO };
+        let needs = Requirements { theorem: THEOREM };
         Ok([
-            needs.positive("lipschitz", self.lipschitz, "G, a bound on subgradients of the losses")?,
+            needs.positive("lipschitz", self.lipschitz, "G, a bound on the norm of the subgradients of the losses")?,
             needs.positive("loss_bound", self.loss_bound, "l_max, a bound on the losses")?,
             needs.positive("start_distance", self.start_distance, "R, the distance from the start to a minimiser")?,
         ])
@@ -121,7 +122,7 @@ pub fn plan(constants: &Constants, eps: f64) -> Result<Plan> {
     let (variables_part, weights_part) = (r * g, l * (2.0 * rho / delta).sqrt());
     let wanted = ceiling(((variables_part + weights_part) / eps).powi(2)).max(1.0);
     let iterations = constants.iterations.unwrap_or(wanted);
-    Requirements { theorem: WHO }.finite(&[iterations], eps)?;
+    Requirements { theorem: THEOREM }.finite(&[iterations], eps)?;
     let (eta_theta, eta_p) = Constants { iterations: Some(iterations), ..*constants }.steps()?;
     let bound = (variables_part + weights_part) / iterations.sqrt();
     let guarantee = format!(
@@ -168,21 +169,47 @@ mod tests {
 
     #[test]
     fn what_it_refuses() {
-        for (start, c) in [
-            ("lipschitz is missing; it must be G", Constants { lipschitz: None, ..usual() }),
-            ("loss_bound must be l_max, got 0", Constants { loss_bound: Some(0.0), ..usual() }),
-            ("start_distance must be R, got -1", Constants { start_distance: Some(-1.0), ..usual() }),
-            ("samples must be n, got 0.5", Constants { samples: Some(0.5), ..usual() }),
-            ("rho is missing; it must be rho", Constants { rho: None, ..usual() }),
-            ("delta must be delta, got 1", Constants { delta: Some(1.0), ..usual() }),
+        for (sentence, c) in [
+            (
+                "lipschitz is missing; the plan of bmd needs G, a bound on the norm of the subgradients of the \
+                 losses, a finite number larger than 0",
+                Constants { lipschitz: None, ..usual() },
+            ),
+            (
+                "loss_bound must be a finite number larger than 0, got 0; it is l_max, a bound on the losses",
+                Constants { loss_bound: Some(0.0), ..usual() },
+            ),
+            (
+                "start_distance must be a finite number larger than 0, got -1; it is R, the distance from the \
+                 start to a minimiser",
+                Constants { start_distance: Some(-1.0), ..usual() },
+            ),
+            (
+                "samples must be a finite number, 1 or larger, got 0.5; it is n, the number of samples",
+                Constants { samples: Some(0.5), ..usual() },
+            ),
+            (
+                "rho is missing; the plan of bmd needs the radius of the chi-square ball of the weights, a \
+                 finite number larger than 0",
+                Constants { rho: None, ..usual() },
+            ),
+            (
+                "delta must be larger than 0 and below 1, got 1; it is n times the smallest weight",
+                Constants { delta: Some(1.0), ..usual() },
+            ),
         ] {
             let message = plan(&c, 0.1).unwrap_err().to_string();
-            let (start, got) = start.rsplit_once(", ").unwrap_or((start, ""));
-            assert!(message.starts_with(start) && message.contains(got), "{message}");
+            assert_eq!(message, sentence);
         }
-        assert!(plan(&usual(), 0.0).unwrap_err().to_string().starts_with("eps must be "));
-        assert!(usual().steps().unwrap_err().to_string().starts_with("iterations is missing; it must be T"));
-        let message = plan(&usual(), 1e-160).unwrap_err().to_string();
-        assert!(message.contains("choose a larger eps"), "{message}");
+        assert_eq!(plan(&usual(), 0.0).unwrap_err().to_string(), "eps must be a finite number larger than 0, got 0");
+        assert_eq!(
+            usual().steps().unwrap_err().to_string(),
+            "iterations is missing; the plan of bmd needs T, the number of steps, a finite number, 1 or larger"
+        );
+        assert_eq!(
+            plan(&usual(), 1e-160).unwrap_err().to_string(),
+            "the plan of bmd with eps = 1e-160 requires more iterations or samples than a number can hold: \
+             choose a larger eps"
+        );
     }
 }

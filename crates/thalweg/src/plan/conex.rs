@@ -187,23 +187,23 @@ pub fn plan(constants: &Constants, eps: f64) -> Result<Plan> {
 pub(super) fn plan_for(theorem: &str, constants: &Constants, eps: f64) -> Result<Plan> {
     accuracy(eps)?;
     let (needs, c) = (Requirements { theorem }, constants);
-    let m = needs.positive("constraint_lipschitz", c.constraint_lipschitz, "M, a bound on the subgradients of g")?;
-    let meaning = "B, a bound on ||y*|| + 1, the length of an optimal multiplier plus one, 1 or larger";
-    let b = needs.number("multiplier_bound", c.multiplier_bound, meaning, |v| v >= 1.0)?;
+    let m = needs.positive("constraint_lipschitz", c.constraint_lipschitz, "M, a bound on the norm of the subgradients of g")?;
+    let meaning = "B, a bound on ||y*|| + 1, the norm of an optimal multiplier plus one";
+    let b = needs.number("multiplier_bound", c.multiplier_bound, meaning, "a finite number, 1 or larger", |v| v >= 1.0)?;
     let d = needs.positive("diameter", c.diameter, "D, the diameter of the domain")?;
     if c.objective_smoothness.is_none() && c.objective_kink.is_none() {
-        let meaning = "H_f, the jump of subgradients of f at kinks, 2 l_f if f is not smooth (or objective_smoothness if it is)";
+        let meaning = "H_f, the jump of the subgradients of f at kinks, 2 l_f in general (objective_smoothness can replace it if f is smooth)";
         needs.not_negative("objective_kink", None, meaning)?;
     }
     let or_zero = |name: &str, value: Option<f64>, meaning: &str| needs.not_negative(name, value.or(Some(0.0)), meaning);
     let l_f = or_zero("objective_smoothness", c.objective_smoothness, "L_f, the Lipschitz constant of the gradient of f")?;
-    let h_f = or_zero("objective_kink", c.objective_kink, "H_f, the jump of subgradients of f at kinks")?;
+    let h_f = or_zero("objective_kink", c.objective_kink, "H_f, the jump of the subgradients of f at kinks")?;
     let l_g = or_zero("constraint_smoothness", c.constraint_smoothness, "L_g, the Lipschitz constant of the gradient of g")?;
     let h_g = or_zero("constraint_kink", c.constraint_kink, "H_g, the jump of subgradients of g at kinks")?;
     let (l, h) = (l_f + b * l_g, h_f + b * h_g);
 
     let (steps, iterations) = if c.strong_convexity.is_some() {
-        let alpha = needs.positive("strong_convexity", c.strong_convexity, "alpha, the strong convexity of f")?;
+        let alpha = needs.positive("strong_convexity", c.strong_convexity, "alpha, the strong-convexity constant of f")?;
         let t0 = 4.0 * l / alpha + 2.0;
         let coefficient = 96.0 * m * m / alpha;
         // eps (sum of gamma_t) >= start + T drift, where the sum is T (T + 2 t0 + 3)/2.
@@ -342,24 +342,51 @@ mod tests {
     #[test]
     fn missing_and_senseless_constants_are_named() {
         let refuse = |c: Constants| plan(&c, 0.1).unwrap_err().to_string();
-        for (name, c) in [
-            ("constraint_lipschitz", Constants { constraint_lipschitz: None, ..kinked() }),
-            ("multiplier_bound", Constants { multiplier_bound: None, ..kinked() }),
-            ("diameter", Constants { diameter: None, ..kinked() }),
-            ("objective_kink", Constants { objective_kink: None, ..kinked() }),
+        for (sentence, c) in [
+            (
+                "constraint_lipschitz is missing; ConEx needs M, a bound on the norm of the subgradients of g, a \
+                 finite number larger than 0",
+                Constants { constraint_lipschitz: None, ..kinked() },
+            ),
+            (
+                "multiplier_bound is missing; ConEx needs B, a bound on ||y*|| + 1, the norm of an optimal \
+                 multiplier plus one, a finite number, 1 or larger",
+                Constants { multiplier_bound: None, ..kinked() },
+            ),
+            (
+                "diameter is missing; ConEx needs D, the diameter of the domain, a finite number larger than 0",
+                Constants { diameter: None, ..kinked() },
+            ),
+            (
+                "objective_kink is missing; ConEx needs H_f, the jump of the subgradients of f at kinks, 2 l_f \
+                 in general (objective_smoothness can replace it if f is smooth), a finite number, 0 or larger",
+                Constants { objective_kink: None, ..kinked() },
+            ),
         ] {
             let message = refuse(c);
-            assert!(message.starts_with(&format!("{name} is missing; it must be ")), "{message}");
-            assert!(message.ends_with("ConEx needs it"), "{message}");
+            assert_eq!(message, sentence);
         }
-        assert!(refuse(Constants { multiplier_bound: Some(0.5), ..kinked() }).starts_with("multiplier_bound must be B, "));
-        let message = refuse(Constants { strong_convexity: Some(0.0), ..kinked() });
-        assert!(message.starts_with("strong_convexity must be ") && message.contains("got 0"), "{message}");
-        let message = refuse(Constants { constraint_kink: Some(-1.0), ..kinked() });
-        assert!(message.starts_with("constraint_kink must be ") && message.contains("got -1"), "{message}");
-        let message = plan(&kinked(), 0.0).unwrap_err().to_string();
-        assert!(message.starts_with("eps must be ") && message.contains("got 0"), "{message}");
-        assert!(plan(&kinked(), 1e-200).unwrap_err().to_string().contains("choose a larger eps"));
+        assert_eq!(
+            refuse(Constants { multiplier_bound: Some(0.5), ..kinked() }),
+            "multiplier_bound must be a finite number, 1 or larger, got 0.5; it is B, a bound on ||y*|| + 1, the \
+             norm of an optimal multiplier plus one"
+        );
+        assert_eq!(
+            refuse(Constants { strong_convexity: Some(0.0), ..kinked() }),
+            "strong_convexity must be a finite number larger than 0, got 0; it is alpha, the strong-convexity \
+             constant of f"
+        );
+        assert_eq!(
+            refuse(Constants { constraint_kink: Some(-1.0), ..kinked() }),
+            "constraint_kink must be a finite number, 0 or larger, got -1; it is H_g, the jump of subgradients \
+             of g at kinks"
+        );
+        assert_eq!(plan(&kinked(), 0.0).unwrap_err().to_string(), "eps must be a finite number larger than 0, got 0");
+        assert_eq!(
+            plan(&kinked(), 1e-200).unwrap_err().to_string(),
+            "ConEx with eps = 1e-200 requires more iterations or samples than a number can hold: choose a larger \
+             eps"
+        );
     }
 
     #[test]

@@ -126,15 +126,16 @@ const LINEAR: Schedule = Schedule::Power { c: 1.0, p: 1.0 };
 pub fn plan(inner: Inner, constants: &Constants, eps: f64) -> Result<Plan> {
     accuracy(eps)?;
     let (needs, c) = (Requirements { theorem: &format!("IPP with {inner}") }, constants);
-    let m = needs.positive("lipschitz", c.lipschitz, "M, a bound on the length of all subgradients")?;
+    let m = needs.positive("lipschitz", c.lipschitz, "M, a bound on the norm of all subgradients")?;
     let d = needs.positive("diameter", c.diameter, "D, the diameter of the domain")?;
     let rho = needs.not_negative("rho", c.rho, "the weak-convexity constant of f")?;
-    let meaning = format!("the proximal coefficient of the objective, larger than rho = {rho}");
-    let rho_hat = needs.number("rho_hat", c.rho_hat, &meaning, |v| v > rho)?;
+    let (meaning, range) = ("the proximal coefficient of the objective", format!("a finite number larger than rho = {rho}"));
+    let rho_hat = needs.number("rho_hat", c.rho_hat, meaning, &range, |v| v > rho)?;
     let rho_g = needs.not_negative("rho_g", c.rho_g.or(Some(0.0)), "the weak-convexity constant of g")?;
     let rho_hat_g = if rho_g > 0.0 || c.rho_hat_g.is_some() {
-        let meaning = format!("the proximal coefficient of the constraint, larger than rho_g = {rho_g}");
-        Some(needs.number("rho_hat_g", c.rho_hat_g, &meaning, |v| v > rho_g)?)
+        let (meaning, range) =
+            ("the proximal coefficient of the constraint", format!("a finite number larger than rho_g = {rho_g}"));
+        Some(needs.number("rho_hat_g", c.rho_hat_g, meaning, &range, |v| v > rho_g)?)
     } else {
         None
     };
@@ -252,22 +253,51 @@ mod tests {
     #[test]
     fn missing_and_senseless_constants_are_named() {
         let refuse = |inner, c: Constants| plan(inner, &c, 0.1).unwrap_err().to_string();
-        for (name, c) in [
-            ("lipschitz", Constants { lipschitz: None, ..unit() }),
-            ("diameter", Constants { diameter: None, ..unit() }),
-            ("rho", Constants { rho: None, ..unit() }),
-            ("rho_hat", Constants { rho_hat: None, ..unit() }),
-            ("rho_hat_g", Constants { rho_g: Some(1.0), rho_hat_g: None, ..unit() }),
-            ("multiplier_bound", Constants { multiplier_bound: None, ..unit() }),
+        for (sentence, c) in [
+            (
+                "lipschitz is missing; IPP with conex needs M, a bound on the norm of all subgradients, a finite \
+                 number larger than 0",
+                Constants { lipschitz: None, ..unit() },
+            ),
+            (
+                "diameter is missing; IPP with conex needs D, the diameter of the domain, a finite number larger \
+                 than 0",
+                Constants { diameter: None, ..unit() },
+            ),
+            (
+                "rho is missing; IPP with conex needs the weak-convexity constant of f, a finite number, 0 or \
+                 larger",
+                Constants { rho: None, ..unit() },
+            ),
+            (
+                "rho_hat is missing; IPP with conex needs the proximal coefficient of the objective, a finite \
+                 number larger than rho = 1",
+                Constants { rho_hat: None, ..unit() },
+            ),
+            (
+                "rho_hat_g is missing; IPP with conex needs the proximal coefficient of the constraint, a finite \
+                 number larger than rho_g = 1",
+                Constants { rho_g: Some(1.0), rho_hat_g: None, ..unit() },
+            ),
+            (
+                "multiplier_bound is missing; IPP with conex needs B, a bound on ||y*|| + 1, the norm of an \
+                 optimal multiplier plus one, a finite number, 1 or larger",
+                Constants { multiplier_bound: None, ..unit() },
+            ),
         ] {
             let message = refuse(Inner::Conex, c);
-            assert!(message.starts_with(&format!("{name} is missing; it must be ")), "{message}");
-            assert!(message.ends_with("IPP with conex needs it"), "{message}");
+            assert_eq!(message, sentence);
         }
-        let message = refuse(Inner::Ssg, Constants { rho_hat: Some(1.0), ..unit() });
-        assert!(message.contains("larger than rho = 1"), "{message}");
-        assert!(refuse(Inner::Ssg, Constants { rho_g: Some(2.0), ..unit() }).contains("rho_hat_g must be "));
-        let message = plan(Inner::Ssg, &unit(), -1.0).unwrap_err().to_string();
-        assert!(message.starts_with("eps must be ") && message.contains("got -1"), "{message}");
+        assert_eq!(
+            refuse(Inner::Ssg, Constants { rho_hat: Some(1.0), ..unit() }),
+            "rho_hat must be a finite number larger than rho = 1, got 1; it is the proximal coefficient of the \
+             objective"
+        );
+        assert_eq!(
+            refuse(Inner::Ssg, Constants { rho_g: Some(2.0), ..unit() }),
+            "rho_hat_g must be a finite number larger than rho_g = 2, got 2; it is the proximal coefficient of \
+             the constraint"
+        );
+        assert_eq!(plan(Inner::Ssg, &unit(), -1.0).unwrap_err().to_string(), "eps must be a finite number larger than 0, got -1");
     }
 }

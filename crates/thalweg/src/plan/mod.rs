@@ -58,21 +58,28 @@ struct Requirements<'a> {
 }
 
 impl Requirements<'_> {
-    /// Returns a given, finite number for which `good` holds.
-    fn number(&self, name: &str, value: Option<f64>, meaning: &str, good: impl Fn(f64) -> bool) -> Result<f64> {
+    /// Returns a given, finite number for which `good` holds. `range` describes these numbers.
+    fn number(&self, name: &str, value: Option<f64>, meaning: &str, range: &str, good: impl Fn(f64) -> bool) -> Result<f64> {
         match value {
-            None => Err(Error::setting(name, crate::error::NOT_GIVEN, format!("{meaning}: {} needs it", self.theorem))),
             Some(v) if v.is_finite() && good(v) => Ok(v),
-            Some(v) => Err(Error::setting(name, v, meaning)),
+            _ => Err(self.refused(name, value, meaning, range)),
         }
     }
 
+    fn refused(&self, name: &str, value: Option<f64>, meaning: &str, range: &str) -> Error {
+        Error::Constant { name: name.into(), value, meaning: meaning.into(), wanted: range.into(), theorem: self.theorem.into() }
+    }
+
     fn positive(&self, name: &str, value: Option<f64>, meaning: &str) -> Result<f64> {
-        self.number(name, value, &format!("{meaning}, larger than 0"), |v| v > 0.0)
+        self.number(name, value, meaning, "a finite number larger than 0", |v| v > 0.0)
     }
 
     fn not_negative(&self, name: &str, value: Option<f64>, meaning: &str) -> Result<f64> {
-        self.number(name, value, &format!("{meaning}, 0 or larger"), |v| v >= 0.0)
+        self.number(name, value, meaning, "a finite number, 0 or larger", |v| v >= 0.0)
+    }
+
+    fn count(&self, name: &str, value: Option<f64>, meaning: &str) -> Result<f64> {
+        self.number(name, value, meaning, "a whole number larger than 0", |v| v >= 1.0 && v.fract() == 0.0)
     }
 
     /// Checks that counts did not overflow.
@@ -81,7 +88,7 @@ impl Requirements<'_> {
             return Ok(());
         }
         Err(Error::Problem(format!(
-            "{} with eps = {eps} requires more iterations or samples than a number can hold: choose a larger eps",
+            "{} with eps = {eps:e} requires more iterations or samples than a number can hold: choose a larger eps",
             self.theorem
         )))
     }
@@ -97,7 +104,7 @@ fn accuracy(eps: f64) -> Result<()> {
     if eps > 0.0 && eps.is_finite() {
         return Ok(());
     }
-    Err(Error::setting("eps", eps, "a finite number larger than 0, the accuracy to reach"))
+    Err(Error::setting("eps", eps, "a finite number larger than 0"))
 }
 
 /// Largest number of rounded terms that are added one by one.

@@ -20,7 +20,7 @@ use super::schedule::short;
 use super::{Readable, Requirements, accuracy, exclusive, rounded_up, row, whole};
 use crate::{Error, Result};
 
-const WHO: &str = "Proposition 1";
+const THEOREM: &str = "Proposition 1";
 
 /// Constants of an inf-projection problem with smooth g and l. The step needs the first five alone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -54,9 +54,17 @@ pub struct Constants {
 impl Constants {
     /// L.
     pub fn smoothness(&self) -> Result<f64> {
-        let needs = Requirements { theorem: WHO };
-        let of_g = needs.not_negative("convex_smoothness", self.convex_smoothness, "L_g, the smoothness of g")?;
-        let of_l = needs.not_negative("mapping_smoothness", self.mapping_smoothness, "L_l, the smoothness of l")?;
+        let needs = Requirements { theorem: THEOREM };
+        let of_g = needs.not_negative(
+            "convex_smoothness",
+            self.convex_smoothness,
+            "L_g, the Lipschitz constant of the gradient of g",
+        )?;
+        let of_l = needs.not_negative(
+            "mapping_smoothness",
+            self.mapping_smoothness,
+            "L_l, the Lipschitz constant of the Jacobian of l",
+        )?;
         let lipschitz = needs.positive("mapping_lipschitz", self.mapping_lipschitz, "G_l, the Lipschitz constant of l")?;
         let bound = needs.positive("coupled_bound", self.coupled_bound, "D_y, a bound on the norm of y")?;
         let squares = 2.0 * of_g * of_g + 4.0 * of_l * of_l * bound * bound + lipschitz * lipschitz;
@@ -79,19 +87,21 @@ impl Constants {
     /// v and L_h*.
     fn holder(&self) -> Result<(f64, f64)> {
         let needs = Requirements { theorem: "Lemma 3" };
-        let meaning = "v, the exponent of the gradient of the conjugate of h, above 0 and at most 1";
-        let v = needs.number("holder_exponent", self.holder_exponent.or(Some(1.0)), meaning, |v| v > 0.0 && v <= 1.0)?;
+        let (meaning, range) = ("v, the Hoelder exponent of the gradient of the conjugate of h", "larger than 0 and at most 1");
+        let v = needs.number("holder_exponent", self.holder_exponent.or(Some(1.0)), meaning, range, |v| v > 0.0 && v <= 1.0)?;
         if let (Some(_), Some(rho)) = (self.holder_constant, self.uniform_convexity) {
             return Err(exclusive("uniform_convexity", rho, "holder_constant"));
         }
         let constant = match self.uniform_convexity {
             Some(_) => {
-                let rho = needs.positive("uniform_convexity", self.uniform_convexity, "rho_u, the uniform convexity of h")?;
+                let rho =
+                    needs.positive("uniform_convexity", self.uniform_convexity, "rho_u, the uniform-convexity constant of h")?;
                 // 1/(p - 1) = v
                 (1.0 / rho).powf(v)
             }
             None => {
-                let meaning = "L_h*, the constant of the gradient of the conjugate of h (or uniform_convexity)";
+                let meaning =
+                    "L_h*, the Hoelder constant of the gradient of the conjugate of h (uniform_convexity can replace it)";
                 needs.positive("holder_constant", self.holder_constant, meaning)?
             }
         };
@@ -163,15 +173,18 @@ impl Readable for Plan {
 /// smallest T for which this is proved.
 pub fn plan(constants: &Constants, eps: f64) -> Result<Plan> {
     accuracy(eps)?;
-    let (needs, known) = (Requirements { theorem: WHO }, constants);
+    let (needs, known) = (Requirements { theorem: THEOREM }, constants);
     let (c, smoothness, eta) = (known.share()?, known.smoothness()?, known.eta()?);
     let (v, constant) = known.holder()?;
     let lipschitz = needs.positive("mapping_lipschitz", known.mapping_lipschitz, "G_l, the Lipschitz constant of l")?;
-    let delta = needs.not_negative("objective_range", known.objective_range, "M_f, range of f over all x and y")?;
+    let delta = needs.not_negative("objective_range", known.objective_range, "M_f, the range of f over all x and y")?;
     let meaning = "sigma_0, the standard deviation of the gradient of one sample (0 if it is exact)";
     let noise = needs.not_negative("noise", known.noise, meaning)?;
-    let growth =
-        needs.positive("growth", known.growth.or(Some(1.0)), "b, the samples that an iteration reads more than the last")?;
+    let growth = needs.positive(
+        "growth",
+        known.growth.or(Some(1.0)),
+        "b, the number of samples that each iteration adds to its batches",
+    )?;
 
     let slack = 1.0 - 2.0 * c;
     let factors = [(2.0 * c * slack + 2.0) / (c * slack), (6.0 - 4.0 * c) / slack];
@@ -316,29 +329,68 @@ mod tests {
     #[test]
     fn what_it_refuses() {
         let refuse = |c: Constants| plan(&c, 0.1).unwrap_err().to_string();
-        for (start, c) in [
-            ("convex_smoothness is missing; it must be L_g", Constants { convex_smoothness: None, ..usual() }),
-            ("mapping_lipschitz must be G_l, got 0", Constants { mapping_lipschitz: Some(0.0), ..usual() }),
-            ("coupled_bound is missing; it must be D_y", Constants { coupled_bound: None, ..usual() }),
-            ("objective_range is missing; it must be M_f", Constants { objective_range: None, ..usual() }),
-            ("noise must be sigma_0, got -1", Constants { noise: Some(-1.0), ..usual() }),
-            ("growth must be b, got 0", Constants { growth: Some(0.0), ..usual() }),
-            ("c must be a number between 0 and 1/2, got 0.5", Constants { c: Some(0.5), ..usual() }),
-            ("holder_exponent must be v, got 1.5", Constants { holder_exponent: Some(1.5), ..usual() }),
-            ("holder_constant is missing; it must be L_h*", Constants { uniform_convexity: None, ..usual() }),
+        for (sentence, c) in [
             (
-                "uniform_convexity cannot be given together with holder_constant",
+                "convex_smoothness is missing; Proposition 1 needs L_g, the Lipschitz constant of the gradient \
+                 of g, a finite number, 0 or larger",
+                Constants { convex_smoothness: None, ..usual() },
+            ),
+            (
+                "mapping_lipschitz must be a finite number larger than 0, got 0; it is G_l, the Lipschitz \
+                 constant of l",
+                Constants { mapping_lipschitz: Some(0.0), ..usual() },
+            ),
+            (
+                "coupled_bound is missing; Proposition 1 needs D_y, a bound on the norm of y, a finite number \
+                 larger than 0",
+                Constants { coupled_bound: None, ..usual() },
+            ),
+            (
+                "objective_range is missing; Proposition 1 needs M_f, the range of f over all x and y, a finite \
+                 number, 0 or larger",
+                Constants { objective_range: None, ..usual() },
+            ),
+            (
+                "noise must be a finite number, 0 or larger, got -1; it is sigma_0, the standard deviation of \
+                 the gradient of one sample (0 if it is exact)",
+                Constants { noise: Some(-1.0), ..usual() },
+            ),
+            (
+                "growth must be a finite number larger than 0, got 0; it is b, the number of samples that each \
+                 iteration adds to its batches",
+                Constants { growth: Some(0.0), ..usual() },
+            ),
+            ("c must be a number between 0 and 1/2, got 0.5", Constants { c: Some(0.5), ..usual() }),
+            (
+                "holder_exponent must be larger than 0 and at most 1, got 1.5; it is v, the Hoelder exponent of \
+                 the gradient of the conjugate of h",
+                Constants { holder_exponent: Some(1.5), ..usual() },
+            ),
+            (
+                "holder_constant is missing; Lemma 3 needs L_h*, the Hoelder constant of the gradient of the \
+                 conjugate of h (uniform_convexity can replace it), a finite number larger than 0",
+                Constants { uniform_convexity: None, ..usual() },
+            ),
+            (
+                "uniform_convexity cannot be given together with holder_constant, from which it follows; got \
+                     uniform_convexity = 1",
                 Constants { holder_constant: Some(1.0), ..usual() },
             ),
-            ("uniform_convexity must be rho_u, got 0", Constants { uniform_convexity: Some(0.0), ..usual() }),
+            (
+                "uniform_convexity must be a finite number larger than 0, got 0; it is rho_u, the \
+                 uniform-convexity constant of h",
+                Constants { uniform_convexity: Some(0.0), ..usual() },
+            ),
         ] {
             let message = refuse(c);
-            let (start, got) = start.rsplit_once(", ").unwrap_or((start, ""));
-            assert!(message.starts_with(start) && message.contains(got), "{message}");
+            assert_eq!(message, sentence);
         }
-        assert!(plan(&usual(), 0.0).unwrap_err().to_string().starts_with("eps must be "));
-        let message = plan(&usual(), 1e-160).unwrap_err().to_string();
-        assert!(message.contains("Proposition 1 with eps") && message.contains("choose a larger eps"), "{message}");
+        assert_eq!(plan(&usual(), 0.0).unwrap_err().to_string(), "eps must be a finite number larger than 0, got 0");
+        assert_eq!(
+            plan(&usual(), 1e-160).unwrap_err().to_string(),
+            "Proposition 1 with eps = 1e-160 requires more iterations or samples than a number can hold: choose \
+             a larger eps"
+        );
     }
 
     #[test]

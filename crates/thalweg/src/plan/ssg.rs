@@ -205,8 +205,7 @@ fn convex(theorem: Theorem, needs: &Requirements, constants: &Constants, eps: f6
 
     let mut value_batch = None;
     if noisy_values {
-        let wanted = "sigma, the noise of one sample of the constraint value, 0 or larger";
-        let sigma = needs.number("noise", constants.noise, wanted, |v| v >= 0.0)?;
+        let sigma = needs.not_negative("noise", constants.noise, "sigma, the noise of one sample of the constraint value")?;
         let batch = if theorem == Theorem::T52I {
             let exponent = if as_printed { 2 } else { 4 };
             300.0 * sigma.powi(2) * (4.0 * iterations / delta).ln() * (lam + 1.0).powi(exponent) / (eps.powi(2) * gap).powi(2)
@@ -247,8 +246,7 @@ fn convex(theorem: Theorem, needs: &Requirements, constants: &Constants, eps: f6
 /// Theorem B.1.
 fn strongly_convex(theorem: Theorem, needs: &Requirements, constants: &Constants, eps: f64) -> Result<Plan> {
     let Common { m, d, gap, .. } = common(needs, constants)?;
-    let wanted = "mu, the strong-convexity constant of g";
-    let mu = needs.positive("strong_convexity", constants.strong_convexity, wanted)?;
+    let mu = needs.positive("strong_convexity", constants.strong_convexity, "mu, the strong-convexity constant of g")?;
     // eps^2 c with c = min(rho_hat - rho, mu / 2).
     let level = eps.powi(2) * gap.min(mu / 2.0);
     let scale = (m * d / level).powi(2);
@@ -287,16 +285,16 @@ struct Common {
 }
 
 fn common(needs: &Requirements, c: &Constants) -> Result<Common> {
-    let m = needs.positive("lipschitz", c.lipschitz, "M, a bound on the length of all subgradients")?;
+    let m = needs.positive("lipschitz", c.lipschitz, "M, a bound on the norm of all subgradients")?;
     let d = needs.positive("diameter", c.diameter, "D, the diameter of the domain")?;
     let rho = needs.not_negative("rho", c.rho, "the weak-convexity constant of f")?;
-    let above = format!("the proximal coefficient, larger than rho = {rho}");
-    let rho_hat = needs.number("rho_hat", c.rho_hat, &above, |v| v > rho)?;
+    let range = format!("a finite number larger than rho = {rho}");
+    let rho_hat = needs.number("rho_hat", c.rho_hat, "the proximal coefficient", &range, |v| v > rho)?;
     Ok(Common { m, d, rho_hat, gap: rho_hat - rho })
 }
 
 fn probability(needs: &Requirements, name: &str, value: Option<f64>) -> Result<f64> {
-    needs.number(name, value, "delta, a failure probability between 0 and 1", |v| v > 0.0 && v < 1.0)
+    needs.number(name, value, "delta, the failure probability", "between 0 and 1", |v| v > 0.0 && v < 1.0)
 }
 
 #[cfg(test)]
@@ -435,24 +433,58 @@ mod tests {
 
     #[test]
     fn missing_constants_are_named() {
-        let none = Constants::default();
         let refuse = |t: Theorem, c: Constants| plan(t, &c, 0.1, false).unwrap_err().to_string();
-        assert_eq!(
-            refuse(Theorem::T42I, Constants { slater: None, ..unit() }),
-            "slater is missing; it must be -g(x_feas), the margin of a strictly feasible point, larger than 0: Theorem 4.2-I needs it"
-        );
-        assert!(refuse(Theorem::B1I, none).starts_with("lipschitz is missing; it must be M"));
-        for (name, theorem, c) in [
-            ("diameter", Theorem::T42I, Constants { diameter: None, ..unit() }),
-            ("rho", Theorem::T42II, Constants { rho: None, ..unit() }),
-            ("rho_hat", Theorem::T43I, Constants { rho_hat: None, ..unit() }),
-            ("confidence", Theorem::T43II, Constants { confidence: None, ..unit() }),
-            ("noise", Theorem::T52I, Constants { noise: None, ..unit() }),
-            ("strong_convexity", Theorem::B1II, Constants { strong_convexity: None, ..unit() }),
+        for (sentence, theorem, c) in [
+            (
+                "slater is missing; Theorem 4.2-I needs -g(x_feas), the margin of a strictly feasible point, a \
+                 finite number larger than 0",
+                Theorem::T42I,
+                Constants { slater: None, ..unit() },
+            ),
+            (
+                "lipschitz is missing; Theorem B.1-I needs M, a bound on the norm of all subgradients, a finite \
+                 number larger than 0",
+                Theorem::B1I,
+                Constants::default(),
+            ),
+            (
+                "diameter is missing; Theorem 4.2-I needs D, the diameter of the domain, a finite number larger \
+                 than 0",
+                Theorem::T42I,
+                Constants { diameter: None, ..unit() },
+            ),
+            (
+                "rho is missing; Theorem 4.2-II needs the weak-convexity constant of f, a finite number, 0 or \
+                 larger",
+                Theorem::T42II,
+                Constants { rho: None, ..unit() },
+            ),
+            (
+                "rho_hat is missing; Theorem 4.3-I needs the proximal coefficient, a finite number larger than \
+                 rho = 1",
+                Theorem::T43I,
+                Constants { rho_hat: None, ..unit() },
+            ),
+            (
+                "confidence is missing; Theorem 4.3-II needs delta, the failure probability, between 0 and 1",
+                Theorem::T43II,
+                Constants { confidence: None, ..unit() },
+            ),
+            (
+                "noise is missing; Theorem 5.2-I needs sigma, the noise of one sample of the constraint value, a \
+                 finite number, 0 or larger",
+                Theorem::T52I,
+                Constants { noise: None, ..unit() },
+            ),
+            (
+                "strong_convexity is missing; Theorem B.1-II needs mu, the strong-convexity constant of g, a \
+                 finite number larger than 0",
+                Theorem::B1II,
+                Constants { strong_convexity: None, ..unit() },
+            ),
         ] {
             let message = refuse(theorem, c);
-            assert!(message.starts_with(&format!("{name} is missing; it must be ")), "{message}");
-            assert!(message.ends_with(&format!("Theorem {theorem} needs it")), "{message}");
+            assert_eq!(message, sentence);
         }
         // What a theorem does not need may be missing or senseless.
         let lean = Constants { noise: None, strong_convexity: Some(-1.0), confidence: None, ..unit() };
@@ -463,29 +495,55 @@ mod tests {
     fn bad_values_are_refused_with_a_sentence() {
         let refuse = |t: Theorem, c: Constants, eps| plan(t, &c, eps, false).unwrap_err().to_string();
         for eps in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let wanted = format!("eps must be a finite number larger than 0, the accuracy to reach, got {eps}");
+            let wanted = format!("eps must be a finite number larger than 0, got {eps}");
             assert_eq!(refuse(Theorem::T42I, unit(), eps), wanted);
         }
-        let message = refuse(Theorem::T42I, Constants { rho_hat: Some(1.0), ..unit() }, 0.1);
-        assert_eq!(message, "rho_hat must be the proximal coefficient, larger than rho = 1, got 1");
+        assert_eq!(
+            refuse(Theorem::T42I, Constants { rho_hat: Some(1.0), ..unit() }, 0.1),
+            "rho_hat must be a finite number larger than rho = 1, got 1; it is the proximal coefficient"
+        );
         for delta in [0.0, 1.0, -0.1, f64::NAN] {
             let message = refuse(Theorem::T43I, Constants { confidence: Some(delta), ..unit() }, 0.1);
-            assert_eq!(message, format!("confidence must be delta, a failure probability between 0 and 1, got {delta}"));
+            assert_eq!(message, format!("confidence must be between 0 and 1, got {delta}; it is delta, the failure probability"));
         }
-        for (name, got, c) in [
-            ("slater", "0", Constants { slater: Some(0.0), ..unit() }),
-            ("lipschitz", "-1", Constants { lipschitz: Some(-1.0), ..unit() }),
-            ("diameter", "inf", Constants { diameter: Some(f64::INFINITY), ..unit() }),
-            ("rho", "-1", Constants { rho: Some(-1.0), ..unit() }),
-            ("noise", "NaN", Constants { noise: Some(f64::NAN), ..unit() }),
+        for (sentence, c) in [
+            (
+                "slater must be a finite number larger than 0, got 0; it is -g(x_feas), the margin of a strictly \
+                 feasible point",
+                Constants { slater: Some(0.0), ..unit() },
+            ),
+            (
+                "lipschitz must be a finite number larger than 0, got -1; it is M, a bound on the norm of all \
+                 subgradients",
+                Constants { lipschitz: Some(-1.0), ..unit() },
+            ),
+            (
+                "diameter must be a finite number larger than 0, got inf; it is D, the diameter of the domain",
+                Constants { diameter: Some(f64::INFINITY), ..unit() },
+            ),
+            (
+                "rho must be a finite number, 0 or larger, got -1; it is the weak-convexity constant of f",
+                Constants { rho: Some(-1.0), ..unit() },
+            ),
+            (
+                "noise must be a finite number, 0 or larger, got NaN; it is sigma, the noise of one sample of \
+                 the constraint value",
+                Constants { noise: Some(f64::NAN), ..unit() },
+            ),
         ] {
             let message = refuse(Theorem::T52II, c, 0.1);
-            assert!(message.starts_with(&format!("{name} must be ")), "{message}");
-            assert!(message.ends_with(&format!(", got {got}")), "{message}");
+            assert_eq!(message, sentence);
         }
-        let message = refuse(Theorem::B1I, Constants { strong_convexity: Some(0.0), ..unit() }, 0.1);
-        assert!(message.starts_with("strong_convexity must be ") && message.contains("got 0"), "{message}");
-        assert!(refuse(Theorem::T42I, unit(), 1e-90).contains("more iterations or samples than a number can hold"));
+        assert_eq!(
+            refuse(Theorem::B1I, Constants { strong_convexity: Some(0.0), ..unit() }, 0.1),
+            "strong_convexity must be a finite number larger than 0, got 0; it is mu, the strong-convexity \
+             constant of g"
+        );
+        assert_eq!(
+            refuse(Theorem::T42I, unit(), 1e-90),
+            "Theorem 4.2-I with eps = 1e-90 requires more iterations or samples than a number can hold: choose a \
+             larger eps"
+        );
     }
 
     #[test]

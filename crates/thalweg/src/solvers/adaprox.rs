@@ -262,7 +262,7 @@ impl Adaprox {
             None => Err(Error::setting(
                 "sigma",
                 crate::error::NOT_GIVEN,
-                "a finite number larger than 0: the curvature of the objective and of the constraints is not known here",
+                "a finite number larger than 0: the weak-convexity constants of the objective and of the constraints are unknown",
             )),
         }
     }

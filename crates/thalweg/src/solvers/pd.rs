@@ -101,7 +101,11 @@ impl Pd {
     pub fn new(settings: Settings) -> Result<Self> {
         let settings = settings.resolve()?;
         let mu = settings.mu.ok_or_else(|| {
-            Error::setting("mu", crate::error::NOT_GIVEN, "the strong convexity, a finite number larger than 0")
+            Error::setting(
+                "mu",
+                crate::error::NOT_GIVEN,
+                "a finite number larger than 0: the strong-convexity constant of the problem",
+            )
         })?;
         let (d, work, h, lam) = (Aligned::default(), vec![], vec![], vec![]);
         Ok(Pd { settings, mu, s: Saved::default(), d, work, h, lam, full: Draw::full(), warm: Warm::default() })
