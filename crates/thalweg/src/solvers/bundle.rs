@@ -1,17 +1,19 @@
 //! Proximal bundle method with cuts of the convexified functions, which stay valid when the centre moves, and a stopping
 //! criterion that is a proof. The cuts and the master program are in `crate::cuts`.
 
+mod restoration;
+mod state;
+mod stopping;
 mod units;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Eval, Infeasible, Method, PointOrigin, Solver, State, Stationary, Step, StepKind, Verdict};
+use super::{Eval, Method, PointOrigin, Solver, SolverName, State, Step, StepKind, Verdict};
 use crate::cuts::constants::{Constants, estimate, too_small, usual_mu};
-use crate::cuts::noise::{Local, Noise, SAFETY, accuracy, opposite_points, size};
-use crate::cuts::{Contradiction, Convexification, Master, MasterObjective, Model, Norm, Owner};
-use crate::math::rng::{Purpose, Rng};
+use crate::cuts::noise::size;
+use crate::cuts::{Convexification, Master, MasterObjective, Model, Norm, Owner};
 use crate::math::vec;
-use crate::oracle::{Draw, Source, Warm};
+use crate::oracle::{Draw, Source};
 use crate::sets::{Scaled, Set};
 use crate::{Error, Note, Result};
 use units::Units;
@@ -221,32 +223,17 @@ struct Saved {
 /// Convexifications of the cuts: for the search, and for the stopping criterion.
 const SEARCH: usize = 0;
 const PROVE: usize = 1;
-/// The proof starts when the predicted decrease is about this many times the stopping value.
-const NEAR: f64 = 500.0;
 /// Largest length of the first step, in the norm of the search.
 const FIRST_STEP: f64 = 2.0 / 3.0;
 /// Largest price.
 const HIGHEST_PRICE: f64 = 1e10;
 /// Multiple of the initial price beyond which the largest violation is minimised alone.
 const HIGH_PRICE: f64 = 1e4;
-/// Convex constraints conflict if the mean of their cuts is this flat, relative to the steepest cut in each coordinate, and excludes
-/// feasible points within this many times the distance from the start. Neither depends on the units of the variables.
-const FLAT: f64 = 1e-3;
-const EXCLUDED: f64 = 1e3;
-/// Slope of the mean of the cuts of weakly convex constraints, relative to the steepest one, below which the point is stationary for
-/// the largest violation.
-const STATIONARY: f64 = 1e-4;
 /// Smallest proximal coefficient of the stopping criterion in measured units, which are those of the steepest direction. A function
 /// may be flatter in others; the coefficient of the search is then smaller, and the criterion takes it over.
 const LEAST_MU: f64 = 1.0 / 128.0;
 /// Largest number of times that units are replaced.
 const RENEWALS: u32 = 24;
-
-/// Points at which a stop with estimated constants is tested: fractions of the step that the constants suggest; distances in
-/// random directions, times 1 + the largest entry of the centre; total number of points.
-const SHARES: [f64; 4] = [1.0, 0.1, 1e-2, 1e-3];
-const AROUND: [f64; 2] = [0.1, 1e-2];
-const TRIALS: u32 = 16;
 
 /// Returns the index of the constant of `owner` in a convexification.
 fn constant_index(owner: Owner) -> usize {
@@ -256,138 +243,8 @@ fn constant_index(owner: Owner) -> usize {
     }
 }
 
-/// Returns the distance that ends a run, below eps if the proximal coefficients are estimates that sum up to `pull`.
-fn stopping_distance(eps: f64, pull: f64) -> f64 {
-    eps / pull.max(1.0)
-}
-
 fn violation(g: &[f64]) -> f64 {
     g.iter().fold(0.0, |most: f64, &g| most.max(g))
-}
-
-impl Saved {
-    fn any_estimated(&self) -> bool {
-        self.estimated.contains(&true)
-    }
-
-    /// Sets an estimated constant of the proof and the quantities that depend on it.
-    fn set_proved(&mut self, owner: Owner, rho: f64, settings: &Settings) {
-        let before = self.usual_gate(settings);
-        self.model.set_constant(PROVE, owner, rho);
-        self.ceilings[constant_index(owner)] = rho / self.least_scale;
-        if owner == Owner::Objective && settings.mu.is_none() {
-            self.stated = usual_mu(rho);
-        }
-        self.gate *= self.usual_gate(settings) / before;
-    }
-
-    /// Returns the initial gate.
-    fn usual_gate(&self, settings: &Settings) -> f64 {
-        NEAR * self.stated.max(0.4) * stopping_distance(settings.eps, self.pull_of_objective()).powi(2)
-    }
-
-    /// Returns the proximal coefficient of the objective if it rests on an estimate.
-    fn pull_of_objective(&self) -> f64 {
-        match self.estimated.first() {
-            Some(true) => self.model.convexification(PROVE).constants[0] + self.stated,
-            _ => 0.0,
-        }
-    }
-
-    /// Iterates over the estimated constants of constraints, with their indices.
-    fn estimated_constraints(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
-        let constants = self.model.convexification(PROVE).constants.iter().zip(&self.estimated).skip(1).enumerate();
-        constants.filter(|(_, (_, estimated))| **estimated).map(|(j, (rho, _))| (j, *rho))
-    }
-
-    /// Returns the bound on the error of f at the centre.
-    fn objective_error(&self) -> f64 {
-        self.model.noise(Owner::Objective).value + accuracy(self.centre.len()) * self.size
-    }
-
-    /// Returns the bound on the error of the largest constraint at the centre.
-    fn constraint_error(&self) -> f64 {
-        let error =
-            |(j, size): (usize, &f64)| self.model.noise(Owner::Constraint(j as u32)).value + accuracy(self.centre.len()) * size;
-        self.sizes.iter().enumerate().map(error).fold(0.0, f64::max)
-    }
-
-    /// Returns the relaxation of the constraints that the centre satisfies, in the units of the problem.
-    fn relaxation(&self) -> f64 {
-        let error = |j: usize| {
-            SAFETY * (self.model.noise(Owner::Constraint(j as u32)).value + accuracy(self.centre.len()) * self.sizes[j])
-        };
-        let values = self.g.iter().zip(&self.units.constraints).enumerate();
-        values.map(|(j, (g, unit))| (g + error(j)) * unit).fold(0.0, f64::max)
-    }
-
-    /// Returns the decrease that counts as rounding.
-    fn rounding(&self) -> f64 {
-        4.0 * (self.error + self.objective_error())
-    }
-
-    /// Returns a proximal coefficient or constant of `owner` in the units of the problem.
-    fn curvature(&self, owner: Owner, value: f64) -> f64 {
-        let unit = match owner {
-            Owner::Constraint(j) => self.units.constraints[j as usize],
-            _ => self.units.objective,
-        };
-        value * (unit / self.units.length) / self.units.length
-    }
-
-    /// Returns whether the constraints are satisfied within their tolerances.
-    fn feasible<E: Eval + ?Sized>(&self, ev: &E) -> bool {
-        match self.start.is_empty() {
-            true => ev.feasible(&self.g),
-            false => self.g.iter().all(|g| *g <= ev.feasibility()),
-        }
-    }
-
-    /// Returns the centre in the units of the problem.
-    fn centre_of_problem(&self) -> impl Iterator<Item = f64> + '_ {
-        self.centre.iter().map(|c| self.units.length * c)
-    }
-
-    /// Returns a pair of points in the units of the problem.
-    fn original_pair(&self, mut pair: Contradiction) -> Contradiction {
-        vec::scale(&mut pair.from, self.units.length);
-        vec::scale(&mut pair.at, self.units.length);
-        (pair.claimed, pair.needed) = (self.curvature(pair.owner, pair.claimed), self.curvature(pair.owner, pair.needed));
-        pair
-    }
-
-    /// Returns the `k`-th point around the centre at which a stop with estimated constants is tested: along the negative
-    /// subgradients, as far as the constants suggest and less, and in random directions. `None` if there is no such point.
-    fn trial(&self, k: usize) -> Option<Vec<f64>> {
-        let d = self.centre.len();
-        let unit = 1.0 + self.centre.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
-        let constants = &self.model.convexification(PROVE).constants;
-        let down = |at: usize, share: f64| {
-            let slope = &self.slopes[at * d..][..d];
-            let length = vec::norm(slope);
-            let step = (length / (constants[at] + self.stated)).min(unit);
-            (length > 0.0).then(|| slope.iter().map(|s| -share * step * s / length).collect::<Vec<f64>>())
-        };
-        let shares = SHARES.len();
-        let step = match k / shares {
-            0 => down(0, SHARES[k % shares]),
-            1 => {
-                // The active constraint, or the most violated one.
-                let by = if self.restoring { &self.g } else { &self.multipliers };
-                let (j, _) = vec::first_max(by).filter(|(_, weight)| *weight > 0.0)?;
-                down(1 + j, SHARES[k % shares])
-            }
-            _ => {
-                let (k, n) = (k - 2 * shares, 2 * AROUND.len());
-                let mut rng = Rng::new((k / n) as u64, Purpose::Directions);
-                let direction: Vec<f64> = (0..d).map(|_| 2.0 * rng.uniform() - 1.0).collect();
-                let length = vec::norm(&direction) * if k % 2 == 0 { 1.0 } else { -1.0 };
-                let radius = unit * AROUND[k % n / 2];
-                (length != 0.0).then(|| direction.iter().map(|v| radius * v / length).collect())
-            }
-        };
-        step.map(|step| self.centre.iter().zip(step).map(|(c, s)| c + s).collect())
-    }
 }
 
 impl Bundle {
@@ -574,81 +431,9 @@ impl Bundle {
             return Ok(false);
         }
         if done {
-            let s = &mut self.s;
-            let Convexification { constants, .. } = s.model.convexification(PROVE);
-            let rho = |owner: Owner| s.curvature(owner, constants[constant_index(owner)]);
-            s.verdict = Some(Verdict::Stationary(Stationary {
-                upper: s.upper * s.units.length,
-                mu: s.curvature(Owner::Objective, s.stated),
-                rho_f: rho(Owner::Objective),
-                rho_g: (0..s.g.len() as u32).map(|j| rho(Owner::Constraint(j))).collect(),
-                relaxed: s.relaxation(),
-                estimated: s.any_estimated(),
-            }));
+            self.s.verdict = Some(Verdict::Stationary(self.s.stationary()));
         }
         Ok(done)
-    }
-
-    /// Bounds the distance of the centre from its proximal point. Returns whether that ends the run.
-    fn state_bound(&mut self, master: Master, feasible: bool) -> bool {
-        let stuck = self.stuck();
-        let s = &mut self.s;
-        s.mean_cut = (master.linear, master.slope);
-        s.error = master.error;
-        // The centre satisfies constraints relaxed by its own violation, which costs the bound this much.
-        let over = violation(&s.g);
-        let over = if over + s.constraint_error() > 0.0 { over + s.constraint_error() } else { 0.0 };
-        let relaxed = over * s.multipliers.iter().sum::<f64>() - master.lower + s.objective_error();
-        s.upper = (2.0 * relaxed.max(0.0) / s.stated).sqrt() * (1.0 + accuracy(s.centre.len()));
-        s.bounded = feasible;
-        let of_constraints: f64 = s.estimated_constraints().map(|(j, rho)| s.multipliers[j] * rho).sum();
-        let wanted = stopping_distance(self.settings.eps, s.pull_of_objective() + of_constraints);
-        let near = s.upper <= self.settings.eps && feasible;
-        // Where only rounding is left to gain, the bound is as good as it can be.
-        let errors = s.rounding() + 4.0 * s.constraint_error() * s.multipliers.iter().sum::<f64>();
-        let rounding = feasible && relaxed <= errors;
-        (near && (s.upper <= wanted || stuck)) || rounding
-    }
-
-    /// Measures the errors of all functions at the centre.
-    fn measure_noise<E: Eval + ?Sized>(&mut self, ev: &mut E) -> Result<()> {
-        let x: Vec<f64> = self.s.centre_of_problem().collect();
-        let here = Local::at(ev, &x)?;
-        let s = &mut self.s;
-        for ((owner, ..), noise) in here.parts().zip(here.noise(ev, &x)?) {
-            let unit = match owner {
-                Owner::Constraint(j) => s.units.constraints[j as usize],
-                _ => s.units.objective,
-            };
-            s.model.raise_noise(owner, Noise { value: noise.value / unit, slope: noise.slope * (s.units.length / unit) });
-        }
-        s.noise_known = true;
-        opposite_points(&x).into_iter().try_for_each(|y| self.check_slopes(ev, y))
-    }
-
-    /// Compares the values at a point near the centre with the cuts there.
-    fn check_slopes<E: Eval + ?Sized>(&mut self, ev: &mut E, mut y: Vec<f64>) -> Result<()> {
-        ev.domain().project(&mut y, &mut Warm::default())?;
-        // Functions need not be defined at test points.
-        let Ok(there) = Local::at(ev, &y) else { return Ok(()) };
-        let s = &mut self.s;
-        vec::scale(&mut y, 1.0 / s.units.length);
-        for (owner, value, row) in there.parts() {
-            let unit = match owner {
-                Owner::Constraint(j) => s.units.constraints[j as usize],
-                _ => s.units.objective,
-            };
-            let row: Vec<f64> = row.iter().map(|v| v * (s.units.length / unit)).collect();
-            // Estimated constants have test points of their own.
-            if s.estimated[constant_index(owner)] {
-                continue;
-            }
-            if let Some(pair) = s.model.contradiction(PROVE, owner, &y, value / unit, &row) {
-                let pair = s.original_pair(pair);
-                return Err(Error::Problem(too_small(&pair, |j| ev.constraint_name(j as usize).into_owned())));
-            }
-        }
-        Ok(())
     }
 
     /// Measures the units again at the centre, where the run would end. Returns true if the run continues from there in new ones.
@@ -662,107 +447,6 @@ impl Bundle {
         self.begin(ev, &x, units)?;
         (self.s.start, self.s.renewals) = (start, renewals);
         Ok(true)
-    }
-
-    /// Chooses the next point for the largest constraint alone. Returns true if infeasibility is proved.
-    fn restore_feasibility<E: Eval + ?Sized>(&mut self, ev: &E) -> Result<bool> {
-        let s = &mut self.s;
-        let over = violation(&s.g);
-        let domain: &dyn Set = &Scaled::new(ev.domain(), s.units.length);
-        let domain = if s.units.length == 1.0 { ev.domain() } else { domain };
-        let objective = |mu: f64| MasterObjective { mu, penalty: 0.0, level: 0.0, feasibility: true };
-        // Lower bound on the violation.
-        let proof = s.model.solve_in(PROVE, domain, objective(s.stated), over, &mut s.y)?;
-        s.model.multipliers(PROVE, &mut self.multipliers);
-        let rho = s.model.convexification(PROVE).constants[1..].iter().fold(0.0, |most: f64, rho| most.max(*rho));
-        let distance = (2.0 * (-proof.lower).max(0.0) / s.stated).sqrt();
-        let tolerance = match s.start.is_empty() {
-            true => (0..s.g.len()).fold(0.0, |most: f64, j| most.max(ev.tolerance(j))),
-            false => ev.feasibility(),
-        };
-        // The mean of the cuts is also a bound away from the centre. With the constant it holds as far as the constant allows.
-        let left = over + proof.linear - tolerance;
-        let radius = if left > 0.0 { 2.0 * left / (proof.slope + (proof.slope.powi(2) + 2.0 * rho * left).sqrt()) } else { 0.0 };
-        let bounded = radius >= domain.diameter(s.centre.len());
-        let travelled = vec::distance(&s.centre, &s.origin);
-        let steepest = s.model.steepest_constraint(PROVE);
-        let guess = s.estimated_constraints().map(|(_, rho)| rho).reduce(f64::max);
-        let stationary = proof.slope <= STATIONARY * steepest && -proof.linear <= STATIONARY * over;
-        let end = radius > 0.0
-            && match guess {
-                // A flat convex constraint is nearly stationary everywhere and can still be satisfied.
-                None if rho == 0.0 => bounded || (s.model.flatness(PROVE) <= FLAT && radius >= EXCLUDED * travelled),
-                None => bounded || stationary,
-                Some(guess) => stationary && distance <= stopping_distance(self.settings.eps, guess + s.stated),
-            };
-        if end && self.choose_test_point(ev)? {
-            return Ok(false);
-        }
-        let s = &mut self.s;
-        if end {
-            let conflicting = (0..self.multipliers.len() as u32).filter(|&j| self.multipliers[j as usize] > 1e-6).collect();
-            s.upper = distance;
-            s.verdict = Some(Verdict::Infeasible(Infeasible {
-                violation: s.g.iter().zip(&s.units.constraints).map(|(g, unit)| g * unit).fold(0.0, f64::max),
-                conflicting,
-                upper: distance * s.units.length,
-                radius: radius * s.units.length,
-                everywhere: bounded && guess.is_none(),
-                estimated: guess.is_some(),
-            }));
-            return Ok(true);
-        }
-        let master = if s.proving { proof } else { s.model.solve_in(SEARCH, domain, objective(s.mu), over, &mut s.y)? };
-        s.predicted = -master.lower;
-        Ok(false)
-    }
-}
-
-impl Bundle {
-    /// Returns whether the master returned the point just visited, so that the remaining gain is rounding. Used only if the
-    /// stopping criterion may require more than is attainable.
-    fn stuck(&self) -> bool {
-        let s = &self.s;
-        s.any_estimated() && vec::distance(&s.y, &self.visited) <= 1e-6 * vec::distance(&s.y, &s.centre)
-    }
-
-    /// Chooses another test point before a stop that rests on estimates. Returns false if there were enough.
-    fn choose_test_point<E: Eval + ?Sized>(&mut self, ev: &E) -> Result<bool> {
-        let s = &mut self.s;
-        while s.any_estimated() && s.tried < TRIALS {
-            if let Some(mut y) = s.trial(s.tried as usize) {
-                Scaled::new(ev.domain(), s.units.length).project(&mut y, &mut Warm::default())?;
-                if y != s.centre {
-                    s.y = y;
-                    s.trying = true;
-                    return Ok(true);
-                }
-            }
-            s.tried += 1;
-        }
-        Ok(false)
-    }
-
-    /// Continues after a test point with the value `f`, if it has one.
-    fn tried<E: Eval + ?Sized>(&mut self, ev: &mut E, f: Option<f64>) -> Result<Step> {
-        let s = &mut self.s;
-        s.trying = false;
-        s.model.limit(PROVE, self.settings.max_cuts);
-        let mut serious = false;
-        match f {
-            Some(f) if s.raised => {
-                s.tried = 0;
-                let fall = violation(&s.g) - violation(&self.g);
-                serious = if s.restoring { fall > 0.0 } else { s.f - f + s.penalty * fall > 0.0 };
-                if serious {
-                    self.move_centre(f);
-                }
-            }
-            // If the test is passed, the centre stays: the model is right at this point and knows the possible gain.
-            _ => s.tried += 1,
-        }
-        let finished = self.look(ev)?;
-        Ok(Step { kind: if serious { StepKind::Objective } else { StepKind::Other }, finished })
     }
 
     /// Moves the centre to the last visited point.
@@ -919,7 +603,10 @@ impl<'e> Solver<dyn Eval + 'e> for Bundle {
     fn start(&mut self, ev: &mut (dyn Eval + 'e), x: &[f64]) -> Result<()> {
         let m = ev.num_constraints();
         if m > MOST_CONSTRAINTS {
-            let wanted = format!("at most {MOST_CONSTRAINTS} for bundle, or a method that draws constraints, such as dszog");
+            let wanted = format!(
+                "at most {MOST_CONSTRAINTS} for bundle, or a method that draws constraints, such as {}",
+                SolverName::Dszog
+            );
             return Err(Error::setting("number of constraints", m, wanted));
         }
         if ev.in_natural_units() {
