@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use thalweg::learn::{Argument, Bound, BoundedExpression, Expression, Learning};
+use thalweg::learn::{Bound, BoundedExpression, Expression, Learning};
 use thalweg::oracle::Description;
 use thalweg::run::{self, Metric};
 use thalweg::suggest::did_you_mean;
@@ -112,9 +112,7 @@ impl MetricKind {
 
     /// Returns whether it has thresholds computed from the empirical risk minimiser.
     pub(crate) fn needs_erm(&self) -> bool {
-        let Some(sum) = self.sum() else { return false };
-        let mut arguments = sum.pieces.iter().flat_map(|(_, call)| &call.arguments);
-        arguments.any(|(_, value)| matches!(value, Argument::Word(word) if word == "erm"))
+        self.sum().is_some_and(Expression::refers_to_erm)
     }
 }
 

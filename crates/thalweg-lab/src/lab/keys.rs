@@ -64,8 +64,7 @@ pub fn problem_key(run: &GridRun, data: &str, file: &Path) -> String {
         "seed": run.spec.data.depends_on_seed().then_some(run.seed),
     });
     // Hashed only if reference values are used: other stored runs do not depend on them.
-    let text = format!("{} {}", settings["problem"], settings["measure"]);
-    if text.contains("best(") || text.contains("erm") {
+    if run.spec.uses_references() {
         settings["references"] = json!(REFERENCES);
     }
     hash(&settings)

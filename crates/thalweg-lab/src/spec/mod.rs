@@ -79,7 +79,7 @@ impl Spec {
         self.data.source()?;
         self.data.split()?;
         self.data.equal_groups()?;
-        // A named set may have groups; if it has not, its own rows will tell.
+        // Whether a named set has groups is known only once it is loaded.
         let grouped = self.data.name.is_some() || self.data.group.is_some();
         let metric_kinds = self.metric_kinds()?;
         self.data.kernel()?;
@@ -113,7 +113,9 @@ impl Spec {
         let (data, problem) = (&self.data, &self.problem);
         let Some(value) = &data.bilevel else {
             if let Some(value) = &problem.bilevel {
-                return Err(wrong("bilevel", value, "it only where [data] has bilevel = the name of a problem"));
+                return Err(Error::Request(format!(
+                    "bilevel = {value} in [problem] needs bilevel = the name of a problem in [data]"
+                )));
             }
             if problem.minimize.is_empty() {
                 return Err(Error::Request(sentence("missing field `minimize`", "", "")));
@@ -133,6 +135,13 @@ impl Spec {
             return Err(Error::Request(format!("{key} beside a bilevel problem, which brings its own; expected one of the two")));
         }
         bilevel::BilevelSpec::read(value).map(Some)
+    }
+
+    /// Returns whether the problem or its metrics need reference values. A spec that cannot be parsed needs none, since it
+    /// never runs.
+    pub(crate) fn uses_references(&self) -> bool {
+        let uses = self.metric_kinds().and_then(|measured| self.problem.uses_references(&measured));
+        self.data.bilevel.is_none() && uses.unwrap_or(false)
     }
 
     /// Returns the metrics named in `measure`.

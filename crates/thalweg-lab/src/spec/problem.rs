@@ -16,8 +16,8 @@ use crate::metrics::MetricKind;
 use crate::{Error, Result};
 
 impl ProblemSpec {
-    /// Parses the terms of the model; a family of constraints is none of them. Metrics in `measured` may need the minimiser of
-    /// the loss too.
+    /// Parses the terms of the model, without a family of constraints. Metrics in `measured` may need the minimiser of the loss
+    /// too.
     pub(crate) fn terms(&self, measured: &[MetricKind]) -> Result<ModelTerms> {
         self.check_plan()?;
         let minimize = self.minimize.parse()?;
@@ -28,6 +28,17 @@ impl ProblemSpec {
             Some(_) => vec![],
         };
         Ok(ModelTerms { minimize, subject_to, intercept: self.intercept, domain, needs_erm })
+    }
+
+    /// Returns whether a bound, a threshold, the domain, the start or one of the metrics in `measured` is computed from a
+    /// reference value.
+    pub(crate) fn uses_references(&self, measured: &[MetricKind]) -> Result<bool> {
+        let terms = self.terms(measured)?;
+        let erm = |expression: &Expression| expression.refers_to_erm();
+        Ok(terms.needs_erm
+            || matches!(terms.domain, Some(Domain::TimesErm(_)))
+            || erm(&terms.minimize)
+            || terms.subject_to.iter().any(|c| c.bound.best.is_some() || erm(&c.expression)))
     }
 
     /// Returns the family of constraints, if there is one; it must be the only constraint.
@@ -55,7 +66,7 @@ impl ProblemSpec {
                 )));
             };
             if self.subject_to.len() > 1 {
-                return Err(Error::Request(format!("'{written}': a family of constraints stands alone in subject_to")));
+                return Err(Error::Request(format!("'{written}': a family of constraints must be the only entry of subject_to")));
             }
             if bounded.bound.best.is_some() {
                 return Err(Error::Request(format!("'{written}'; expected a number as the bound of a family of constraints")));
@@ -189,5 +200,33 @@ impl Family {
                 ));
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::spec::Spec;
+
+    #[test]
+    fn reference_values_are_found_in_the_parsed_problem() {
+        let uses = |problem: &str, measure: &str| {
+            let text = format!(
+                "measure = [{measure}]\n[data]\nname = 'a9a'\n[problem]\n{problem}\n[solver]\nname = 'auto'\n[budget]\niterations = 1\n"
+            );
+            toml::from_str::<Spec>(&text).unwrap().uses_references()
+        };
+        for problem in [
+            "minimize = 'l2'\nsubject_to = ['hinge <= 1.1 *best( hinge )']",
+            "minimize = 'hinge'\ndomain = { ball_times_erm = 5 }",
+            "minimize = 'hinge'\nstart = 'erm'",
+            "minimize = \"roc_gap(low = 'erm', high = 'erm')\"\nsubject_to = ['hinge <= 1']",
+            "minimize = 'hinge'\nsubject_to = [\"roc_gap(low = 'erm', high = 3) <= 1\"]",
+        ] {
+            assert!(uses(problem, ""), "{problem}");
+        }
+        let plain = "minimize = 'hinge'\nsubject_to = ['l2 <= 1', 'demographic_parity <= 0.1']\nstart = 'intermediate.json'";
+        assert!(!uses(plain, "'accuracy', 'logistic'"));
+        assert!(uses(plain, "\"roc_gap(low = 'erm', high = 'erm')\""));
+        assert!(!uses("minimize = 'hinge'\nsubject_to = ['covariance <= 0.1']", "") && !uses("minimize = 'no_such_term'", ""));
     }
 }

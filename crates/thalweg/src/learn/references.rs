@@ -29,8 +29,9 @@ impl RequiredReferences {
         for (_, expression) in constraints.iter().filter_map(|c| c.bound.best.as_ref()) {
             wanted.index(expression);
         }
-        let calls = || constraints.iter().map(|c| &c.expression).chain([objective]).flat_map(|e| &e.pieces).map(|(_, call)| call);
-        if erm || calls().any(|call| call.arguments.iter().any(|argument| is_erm(call, argument))) {
+        let expressions = || constraints.iter().map(|c| &c.expression).chain([objective]);
+        let calls = || expressions().flat_map(|e| &e.pieces).map(|(_, call)| call);
+        if erm || expressions().any(Expression::refers_to_erm) {
             // The loss in a bound is the loss of the problem, else the first loss over all rows: the smallest loss over one
             // label alone belongs to a constant model.
             let bounding = wanted.expressions.iter().position(|e| e.pieces.iter().any(|(_, call)| is_loss(call)));
@@ -82,6 +83,13 @@ impl RequiredReferences {
 
 fn is_loss(call: &Call) -> bool {
     call.name == "hinge" || call.name == "logistic"
+}
+
+impl Expression {
+    /// Returns whether a term has thresholds computed from the minimiser of the problem's loss.
+    pub fn refers_to_erm(&self) -> bool {
+        self.pieces.iter().any(|(_, call)| call.arguments.iter().any(|argument| is_erm(call, argument)))
+    }
 }
 
 fn is_erm(call: &Call, (name, value): &(String, Argument)) -> bool {
