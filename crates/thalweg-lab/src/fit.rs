@@ -190,7 +190,7 @@ impl Request {
         }
     }
 
-    /// Does the same as [`Request::prepare`] for a table in memory.
+    /// As [`Request::prepare`], for a table in memory.
     pub fn prepare_with(&self, table: &Table) -> Result<TrainingProblem> {
         let label = self.label.as_deref().ok_or_else(|| table.bad("needs a label column"))?;
         self.prepare_table(label, table, &self.terms()?)
@@ -231,12 +231,12 @@ impl Request {
         notes.extend(more);
         let names = encoding.names();
         if names.is_empty() {
-            return Err(all.bad("has no column to learn from"));
+            return Err(all.lacks("column to learn from"));
         }
         let input = Input::Table { encoding, labels, grouping };
         let data = |t: &Table, rows: &[usize]| -> Result<(Data, Vec<Note>)> {
             let Rows { features, labels, groups, notes } = input.rows(t)?;
-            let labels = labels.ok_or_else(|| t.bad(format!("has no labels in column '{label}'")))?;
+            let labels = labels.ok_or_else(|| t.lacks(format!("labels in column '{label}'")))?;
             let weights = weights.as_ref().map(|w| rows.iter().map(|&i| w[i]).collect());
             Ok((Data { features, labels, groups, weights }, notes))
         };
@@ -412,13 +412,9 @@ pub fn options(name: &str, table: toml::Table, base: FitOptions) -> Result<FitOp
     Ok(options)
 }
 
-/// Explains why a solver was chosen, and which options repeat the training.
-fn reasons(choice: &Choice, seed: u64) -> Vec<String> {
-    let name = choice.config.name();
-    let changed = solver::changes(&choice.config, &training_config(name));
-    let set: String = changed.iter().map(|(key, value)| format!(" --set {key}={value}")).collect();
-    let repeat = format!("to repeat: --solver {name}{set} --seed {seed}");
-    vec![choice.evidence.problem(), choice.evidence.decision(), repeat]
+/// Explains why a solver was chosen, and which settings repeat the training.
+fn reasons(choice: &Choice, seed: u64) -> Vec<Note> {
+    solver::explain(choice, &training_config(choice.config.name()), Some(seed))
 }
 
 /// Describes the default domain of the problem, if it is not the whole space.

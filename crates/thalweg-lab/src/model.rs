@@ -98,9 +98,9 @@ pub struct Training {
     pub solver: String,
     /// Step size, chosen or given; empty for a solver without one.
     pub eta: String,
-    /// Why the solver was chosen, if none was named.
+    /// Why the solver was chosen, if none was named. Older files have sentences, read as [`Note::Text`].
     #[serde(default)]
-    pub reasons: Vec<String>,
+    pub reasons: Vec<Note>,
     /// Solver settings that were given.
     pub settings: String,
     /// Random seed of the split and of the runs.

@@ -4,9 +4,23 @@
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
+use thalweg::Note;
 use thalweg::run::{ConstraintValue, Point};
 
 use crate::{Error, Result};
+
+/// Formats a note with the options of the command that it suggests.
+pub fn with_options(note: &Note) -> String {
+    match note {
+        Note::DomainChosen { .. } => format!("{note}; choose another with --domain RADIUS or --domain all"),
+        Note::FirstConstraintSwept { .. } => format!("{note}; choose another with --of"),
+        Note::Repeat { solver, settings, seed: Some(seed) } => {
+            let set: String = settings.iter().map(|(name, value)| format!(" --set {name}={value}")).collect();
+            format!("to repeat: --solver {solver}{set} --seed {seed}")
+        }
+        _ => note.to_string(),
+    }
+}
 
 /// Number of constraints above which only the worst are shown, and the others are counted.
 pub const CROWD: usize = 20;
@@ -86,6 +100,20 @@ mod tests {
         fn flush(&mut self) -> std::io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn notes_name_the_options_of_the_command() {
+        let swept = Note::FirstConstraintSwept { constraint: "l2".into(), constraints: 2 };
+        assert_eq!(swept.to_string(), "sweeping the bound of 'l2', the first of 2 constraints");
+        assert_eq!(with_options(&swept), "sweeping the bound of 'l2', the first of 2 constraints; choose another with --of");
+        let domain = with_options(&Note::DomainChosen { domain: "ball".into() });
+        assert!(domain.ends_with("has a variance; choose another with --domain RADIUS or --domain all"), "{domain}");
+        let settings = [("eta".to_string(), "0.5".to_string())].into();
+        let repeat = |seed| Note::Repeat { solver: thalweg::solvers::SolverName::Ssg, settings: Clone::clone(&settings), seed };
+        assert_eq!(with_options(&repeat(Some(3))), "to repeat: --solver ssg --set eta=0.5 --seed 3");
+        assert_eq!(with_options(&repeat(None)), "to repeat: name = \"ssg\", eta = 0.5");
+        assert_eq!(with_options(&Note::LastGoodPoint), Note::LastGoodPoint.to_string());
     }
 
     #[test]

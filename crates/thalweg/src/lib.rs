@@ -37,7 +37,7 @@ pub mod solvers;
 pub mod suggest;
 
 pub use error::{Error, Result};
-pub use note::{DropReason, Functions, Note, Quantity, StallCause};
+pub use note::{DropReason, Functions, Note, Quantity, StallCause, thousands};
 
 /// Runs the example of the README as a test.
 #[cfg(doctest)]

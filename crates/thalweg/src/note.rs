@@ -3,6 +3,7 @@
 //! Programs match on the variants; [`Display`](std::fmt::Display) gives the sentence. In JSON a note is an object with its
 //! `kind`, its numbers and names, and the sentence as `text`.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -10,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::auto::Evidence;
 use crate::bilevel::InnerIterations;
 use crate::learn::{Best, GroupComparison};
+use crate::solvers::SolverName;
 
 /// Note on a run, a fit or a returned point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -459,10 +461,15 @@ pub enum Note {
         /// Evidence for the choice.
         evidence: Box<Evidence>,
     },
-    /// Settings that repeat a choice.
+    /// Solver, settings and random seed that repeat a choice.
     Repeat {
-        /// Text for a spec.
-        settings: String,
+        /// The chosen solver.
+        solver: SolverName,
+        /// Settings that differ from the defaults, with their values in TOML.
+        settings: BTreeMap<String, String>,
+        /// Random seed; `None` where it is in the spec.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seed: Option<u64>,
     },
     /// The accuracy `beta` of a bilevel problem was chosen.
     BetaChosen {
@@ -735,7 +742,11 @@ impl Note {
                     StallCause::Rounding => "no step decreases the objective by more than rounding errors",
                     StallCause::Kink => "the objective has a kink there, and the point may be far from a solution",
                 };
-                write!(f, "lbfgs stalled at gradient norm {gradient:.2e}, above the tolerance {tolerance:.2e}: {cause}")
+                write!(
+                    f,
+                    "{} stalled at gradient norm {gradient:.2e}, above the tolerance {tolerance:.2e}: {cause}",
+                    SolverName::Lbfgs
+                )
             }
             Note::BallActive { radius, multiplier } => {
                 write!(f, "the ball of radius {radius} is active, with multiplier {multiplier:.6e}")
@@ -885,11 +896,9 @@ impl Note {
     fn fmt_model(&self, f: &mut Formatter) -> fmt::Result {
         match self {
             Note::ReferenceValue { best } => write!(f, "{best}"),
-            Note::DomainChosen { domain } => write!(
-                f,
-                "the weights and the intercept stay in a {domain} around 0, because the objective has a variance; use --domain \
-                 RADIUS or --domain all for another"
-            ),
+            Note::DomainChosen { domain } => {
+                write!(f, "the weights and the intercept stay in a {domain} around 0, because the objective has a variance")
+            }
             Note::ConstraintCount { constraints } => write!(f, "{constraints} constraints"),
             Note::TransportPlan { sides: [m, n], constant, published } => write!(
                 f,
@@ -915,10 +924,9 @@ impl Note {
             ),
             Note::PlanCompleted => write!(f, "the point has no transport plan; an optimal one for its model is used"),
             Note::OtherProblem { point, spec } => write!(f, "{point} is the outcome of another problem than that of {spec}"),
-            Note::FirstConstraintSwept { constraint, constraints } => write!(
-                f,
-                "sweeping the bound of '{constraint}', the first of {constraints} constraints; choose another with --of"
-            ),
+            Note::FirstConstraintSwept { constraint, constraints } => {
+                write!(f, "sweeping the bound of '{constraint}', the first of {constraints} constraints")
+            }
             Note::BoundRepeated { bound, tighter } => {
                 write!(f, "bound {bound} gave a worse objective than {tighter} and was run again from that point")
             }
@@ -946,7 +954,11 @@ impl Note {
         match self {
             Note::ChoiceProblem { evidence } => write!(f, "{}", evidence.problem()),
             Note::SolverChosen { evidence } => write!(f, "{}", evidence.decision()),
-            Note::Repeat { settings } => write!(f, "to repeat: {settings}"),
+            Note::Repeat { solver, settings, seed } => {
+                write!(f, "to repeat: name = \"{solver}\"")?;
+                settings.iter().try_for_each(|(name, value)| write!(f, ", {name} = {value}"))?;
+                seed.map_or(Ok(()), |seed| write!(f, ", seed = {seed}"))
+            }
             Note::BetaChosen { beta } => {
                 write!(f, "beta = {beta:.4}: 0.02 times the larger of 1 and the objective at the start")
             }
@@ -996,8 +1008,8 @@ fn rows_have(rows: usize) -> String {
     if rows == 1 { "1 row has".into() } else { format!("{} rows have", thousands(rows)) }
 }
 
-/// Formats a number with a comma after every three digits.
-fn thousands(n: usize) -> String {
+/// Formats a count with commas between thousands.
+pub fn thousands(n: usize) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -1077,6 +1089,13 @@ mod tests {
         let unit = serde_json::to_string(&Note::LastGoodPoint).unwrap();
         assert_eq!(unit, r#"{"kind":"last-good-point","text":"the point is the last one before the failure"}"#);
         assert_eq!(serde_json::from_str::<Note>(&unit).unwrap(), Note::LastGoodPoint);
+    }
+
+    #[test]
+    fn thousands_have_commas() {
+        for (n, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(thousands(n), text);
+        }
     }
 
     #[test]

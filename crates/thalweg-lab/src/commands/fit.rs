@@ -15,7 +15,7 @@ use crate::certificate::{basis, slope_words};
 use crate::console::{Bar, stop_on_signal};
 use crate::fit::{Directory, Request, TrainedModel};
 use crate::model::Quality;
-use crate::output::{align, json, print};
+use crate::output::{align, json, print, with_options};
 use crate::report::{self, of_fit};
 use crate::trace::{check_writable, write_whole};
 use crate::{Error, Result};
@@ -265,10 +265,10 @@ pub fn words(trained: &TrainedModel) -> String {
         );
     }
     for reason in &trained.model.training.reasons {
-        text += &format!("{reason}\n");
+        text += &format!("{}\n", with_options(reason));
     }
     for note in &trained.notes {
-        text += &format!("note: {note}\n");
+        text += &format!("note: {}\n", with_options(note));
     }
     text
 }

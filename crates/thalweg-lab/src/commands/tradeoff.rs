@@ -14,7 +14,7 @@ use crate::console::{Bar, stop_on_signal};
 use crate::data::catalogue;
 use crate::fit::Directory;
 use crate::job::Job;
-use crate::output::{align, json, print, short};
+use crate::output::{align, json, print, short, with_options};
 use crate::plot::{Mark, Plot, svg};
 use crate::report::{self, of_tradeoff};
 use crate::spec::Spec;
@@ -251,7 +251,7 @@ fn words(named: &SweepLabels, swept: &FinishedSweep, asked: usize, args: &Args) 
     }
     text.push('\n');
     for note in &swept.notes {
-        text += &format!("note: {note}\n");
+        text += &format!("note: {}\n", with_options(note));
     }
     let report = args.report.as_ref().map_or(String::new(), |file| format!(" and {}", file.display()));
     let and = if report.is_empty() { " and" } else { "," };

@@ -24,10 +24,10 @@ impl Encoding {
             first += column.width();
         }
         if let [only] = absent.as_slice() {
-            return Err(table.find(only).err().unwrap_or_else(|| table.bad(format!("has no column {}", quote(only)))));
+            return Err(table.find(only).err().unwrap_or_else(|| table.lacks(format!("column {}", quote(only)))));
         }
         if !absent.is_empty() {
-            return Err(table.bad(format!("has no columns {}", list(absent))));
+            return Err(table.lacks(format!("columns {}", list(absent))));
         }
         let (mut ptr, mut ids, mut values) = (Vec::with_capacity(table.rows() + 1), vec![], vec![]);
         ptr.push(0);
@@ -178,8 +178,8 @@ mod tests {
             ]
         );
         let error = |csv| encoding.encode(&read(csv)).unwrap_err().to_string();
-        assert_eq!(error("x,c\n1,2\n"), "my.csv: has no columns 'a', 'b'");
-        assert_eq!(error("A,b,c\n1,u,u\n"), "my.csv: has no column 'a' (did you mean A?): its columns are 'A', 'b', 'c'");
+        assert_eq!(error("x,c\n1,2\n"), "my.csv has no columns 'a', 'b'");
+        assert_eq!(error("A,b,c\n1,u,u\n"), "my.csv has no column 'a'; did you mean 'A'?");
         assert_eq!(error("a,b,c\n1,u,u\n1x,u,u\n"), "my.csv, line 3: '1x' in column 'a' is not a number");
         assert_eq!(error("a,b,c\ninf,u,u\n"), "my.csv, line 2: 'inf' in column 'a' is not a finite number");
         let (narrow, _) = Encoding::learn(&read("a,y\n1e-9,0\n2e-9,1\n"), "y", &[]).unwrap();

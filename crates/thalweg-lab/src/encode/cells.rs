@@ -81,19 +81,6 @@ pub(super) fn has_comma(text: &str) -> bool {
     text.matches(',').count() == 1 && number(&text.replace(',', ".")).is_some()
 }
 
-/// Formats a count with commas between thousands.
-pub(crate) fn thousands(n: usize) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (k, digit) in digits.chars().enumerate() {
-        if k > 0 && (digits.len() - k).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// Values of a column.
 pub(super) struct Values<'a> {
     /// Numbers in increasing order, then text in byte order.
@@ -166,7 +153,7 @@ pub(super) fn quote(text: &str) -> String {
     format!("'{}'", show(text.as_bytes()))
 }
 
-/// Says for an error why a cell is not a number.
+/// Explains in an error message why a cell is not a number.
 pub(super) fn no_number(kind: Cell) -> &'static str {
     if kind == Cell::NotFinite { "is not a finite number" } else { "is not a number" }
 }
@@ -213,13 +200,6 @@ mod tests {
             ["2024", "2024-13-01", "2024-05-32", "1.2.3", "10.0.0.2024", "a-b-c", "2024-05-01 noon", "12:30", "555-12-1234"]
         {
             assert!(!is_date(text), "{text}");
-        }
-    }
-
-    #[test]
-    fn thousands_have_commas() {
-        for (n, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(thousands(n), text);
         }
     }
 

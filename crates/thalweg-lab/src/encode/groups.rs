@@ -1,10 +1,10 @@
 //! Groups and weights of rows, each from a column of a table. The terms that use them are in the library.
 
 use serde::{Deserialize, Serialize};
-use thalweg::Note;
 use thalweg::learn::Groups;
+use thalweg::{Note, thousands};
 
-use super::cells::{Cell, MISSING_NAME, OTHER_NAME, cell, look_up, quote, same, thousands, values};
+use super::cells::{Cell, MISSING_NAME, OTHER_NAME, cell, look_up, quote, same, values};
 use crate::Result;
 use crate::data::source::list;
 use crate::data::table::Table;
@@ -12,7 +12,7 @@ use crate::data::table::Table;
 /// Maximum number of groups from a column of numbers, and of text.
 const MOST: (usize, usize) = (20, 100);
 
-/// How a column divides rows into groups. Different spellings of a number, such as `1` and `1.0`, are one value.
+/// Division of rows into groups by a column. Different spellings of a number, such as `1` and `1.0`, are one value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grouping {
@@ -188,7 +188,7 @@ mod tests {
             "the table: all rows are in one group of column 'g', 'a'; expected at least two groups"
         );
         assert!(error(&["a", "a"], "g=a").contains("all rows are in one group of column 'g', 'a'"));
-        assert_eq!(error(&["a", "b"], "h=a"), "the table: has no column 'h': its columns are 'g', 'z'");
+        assert_eq!(error(&["a", "b"], "h=a"), "the table has no column 'h'; its columns are 'g', 'z'");
         assert_eq!(
             error(&["Female", "Male"], "g=female"),
             "the table: no row has 'female' (did you mean Female?) in column 'g': its values are 'Female', 'Male'"
@@ -223,6 +223,6 @@ mod tests {
             assert_eq!(error(&["1", cell], "w"), wanted);
         }
         assert_eq!(error(&["0", "0"], "w"), "the table: all weights in column 'w' are 0; expected some above 0");
-        assert!(error(&["1"], "v").starts_with("the table: has no column 'v'"));
+        assert!(error(&["1"], "v").starts_with("the table has no column 'v'"));
     }
 }

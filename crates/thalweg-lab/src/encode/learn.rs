@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::cells::{Cell, cell, has_comma, is_date, is_missing, no_number, number, quote, thousands};
+use super::cells::{Cell, cell, has_comma, is_date, is_missing, no_number, number, quote};
 use super::{Column, Encoding, VERSION};
 use crate::data::table::Table;
 use crate::{Error, Result};
-use thalweg::{DropReason, Note};
+use thalweg::{DropReason, Note, thousands};
 
 /// Maximum number of frequent values in a column of text.
 const MOST_LEVELS: usize = 1_000;
@@ -322,8 +322,8 @@ mod tests {
             let leave_out: Vec<String> = leave_out.iter().map(|s| s.to_string()).collect();
             Encoding::learn(&table, label, &leave_out).unwrap_err().to_string()
         };
-        assert_eq!(error(&["d"], "y"), "my.csv: has no column 'd': its columns are 'a', 'b', 'c', 'y'");
-        assert_eq!(error(&[], "Y"), "my.csv: has no column 'Y' (did you mean y?): its columns are 'a', 'b', 'c', 'y'");
+        assert_eq!(error(&["d"], "y"), "my.csv has no column 'd'; its columns are 'a', 'b', 'c', 'y'");
+        assert_eq!(error(&[], "Y"), "my.csv has no column 'Y'; did you mean 'y'?");
         assert!(error(&["a", "b", "c"], "y").contains("has no column besides the label"));
         let mut twice = Table::new(["a", "y", "a"]);
         [["1", "0", "x"], ["2", "1", "y"]].into_iter().for_each(|row| twice.push(row));

@@ -1,6 +1,5 @@
-//! From the cells of a table to columns of numbers, and the description of how, which is part of a model file. An encoding is
-//! learned in `learn.rs` and applied in `apply.rs`. Reading tables is done in [`crate::data`]; what labels, groups and weights are
-//! made of is in the neighbouring modules.
+//! Encoding of table cells as numbers, which is stored in model files. `learn.rs` learns an encoding and `apply.rs` applies it;
+//! the neighbouring modules read labels, groups and weights. Tables are read in [`crate::data`].
 
 mod apply;
 mod cells;
@@ -12,7 +11,6 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-pub(crate) use cells::thousands;
 pub use cells::{MISSING, is_missing};
 pub use groups::{Grouping, weights};
 pub use labels::Labels;
@@ -23,7 +21,7 @@ use cells::{MISSING_NAME, OTHER_NAME};
 /// Version of the stored form.
 const VERSION: u32 = 1;
 
-/// How the columns of a table become numbers. Columns are found by name, and each row is encoded independently of the others,
+/// Encoding of the columns of a table. Columns are found by name, and each row is encoded independently of the others,
 /// so the order of columns does not matter.
 ///
 /// - A column whose cells are all numbers becomes one feature with mean 0 and standard deviation 1 over the cells that are not
@@ -41,7 +39,7 @@ pub struct Encoding {
     columns: Vec<Column>,
 }
 
-/// How one column becomes numbers.
+/// Encoding of one column.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Column {

@@ -1,8 +1,78 @@
 //! Selects the cell of a solver's grid on a data set from the recorded iterates of its runs, by the rule in the spec's
 //! `tune`.
 
+use std::fmt::{self, Display, Formatter};
+
+use serde::{Deserialize, Serialize};
+use toml::Table;
+
 use super::experiment::{After, By, FeasibilityRule, Tune};
+use super::grid::short;
 use super::store::Curve;
+
+/// How the cells of an experiment were selected.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Selection {
+    /// Rule of the spec.
+    Rule {
+        /// Criterion.
+        by: By,
+        /// Which cells qualified.
+        feasible: FeasibilityRule,
+        /// Where on the curve cells were compared.
+        after: After,
+        /// Limits of the pilot runs; `None` if cells were compared by their whole runs.
+        budget: Option<Table>,
+    },
+    /// Sentence in a store of an older version.
+    Text(String),
+}
+
+impl Selection {
+    /// Returns the rule of a spec.
+    pub fn by(tune: &Tune) -> Self {
+        let Tune { by, feasible, after, seeds: _, budget } = tune.clone();
+        Selection::Rule { by, feasible, after, budget }
+    }
+}
+
+impl Display for Selection {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (by, feasible, after, budget) = match self {
+            Selection::Text(text) => return write!(f, "{text}"),
+            Selection::Rule { by, feasible, after, budget } => (by, feasible, after, budget),
+        };
+        let what = match by {
+            By::Objective => "the smallest objective",
+            By::BestFeasible => "the smallest objective of a feasible recorded iterate",
+            By::Violation => "the smallest violation",
+            By::Validation => "the largest accuracy on the validation rows",
+        };
+        let limits = [
+            after.iterations.map(|n| format!("{n} iterations")),
+            after.passes.map(|n| format!("{n} passes")),
+            after.seconds.map(|n| format!("{n} seconds")),
+        ];
+        let limits: Vec<String> = limits.into_iter().flatten().collect();
+        let after = if limits.is_empty() { "at the end".into() } else { format!("after {}", limits.join(" and ")) };
+        write!(f, "For each solver and data set, the cell with {what} {after} was chosen")?;
+        match feasible {
+            FeasibilityRule::Required(true) => write!(f, ", among those that satisfy the constraints")?,
+            FeasibilityRule::Required(false) => {}
+            FeasibilityRule::Within(v) => write!(f, ", among those that satisfy the constraints within {v:e}")?,
+        }
+        write!(f, ".")?;
+        let Some(budget) = budget else { return Ok(()) };
+        let limits: Vec<String> = budget.iter().map(|(key, limit)| format!("{} {key}", short(limit))).collect();
+        write!(
+            f,
+            " Cells were compared in trial runs of {}, without targets and certificates; the chosen cell then ran with the whole \
+             budget. Only these runs count.",
+            limits.join(" or ")
+        )
+    }
+}
 
 /// Values of a run at the iterate where cells are compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -120,6 +190,23 @@ mod tests {
 
     fn tune(text: &str) -> Tune {
         toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_selection_is_stored_as_its_rule_and_shown_as_a_sentence() {
+        let text = "by = 'validation'\nfeasible = 0.01\nafter = { iterations = 30, seconds = 1.5 }\nbudget = { passes = 2 }";
+        let selection = Selection::by(&tune(text));
+        let json = serde_json::json!(selection);
+        assert_eq!((&json["by"], &json["feasible"], &json["budget"]["passes"]), (&"validation".into(), &0.01.into(), &2.into()));
+        assert_eq!(serde_json::from_value::<Selection>(json).unwrap(), selection);
+        assert_eq!(
+            selection.to_string(),
+            "For each solver and data set, the cell with the largest accuracy on the validation rows after 30 iterations and 1.5 \
+             seconds was chosen, among those that satisfy the constraints within 1e-2. Cells were compared in trial runs of 2 \
+             passes, without targets and certificates; the chosen cell then ran with the whole budget. Only these runs count."
+        );
+        let plain = Selection::by(&tune(""));
+        assert_eq!(serde_json::from_value::<Selection>(serde_json::json!(plain)).unwrap(), plain);
     }
 
     #[test]

@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use thalweg::assess::Measures;
 use thalweg::suggest::did_you_mean;
 use toml::{Table, Value};
@@ -163,7 +163,7 @@ pub struct Tune {
 }
 
 /// Criterion for selecting a cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
     /// Objective at that iterate.
@@ -178,7 +178,7 @@ pub enum By {
 }
 
 /// Feasibility required of the cells that qualify.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum FeasibilityRule {
     /// Feasible by the tolerances of the run (true), or all cells (false).
@@ -194,7 +194,7 @@ impl Default for FeasibilityRule {
 }
 
 /// Position on a curve: the last recorded iterate within all limits.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct After {
     /// Number of iterations.
@@ -319,7 +319,7 @@ impl Experiment {
             let how = experiment.run(0, 0, 0, 0, 0)?.spec.certificate()?;
             if how.is_empty() {
                 return Err(Error::Request(format!(
-                    "certificate.points must be bounds, ssg or penalised beside it, got {points}"
+                    "certificate.points = {points} needs bounds, switching or penalised beside it"
                 )));
             }
             experiment.common.remove("certificate");

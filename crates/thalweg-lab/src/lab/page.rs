@@ -210,7 +210,8 @@ impl<'a> LoadedExperiment<'a> {
         let stored = self.stored;
         let mut parts = vec![];
         let mut about = FactPart { title: "What was run".into(), ..FactPart::default() };
-        about.words.extend([&stored.about, &stored.facts.tuned].into_iter().filter(|w| !w.is_empty()).cloned());
+        let selection = stored.facts.tuned.as_ref().map(ToString::to_string);
+        about.words.extend([stored.about.clone()].into_iter().chain(selection).filter(|w| !w.is_empty()));
         about.rows.push(("runs".into(), format!("{} of {}", self.runs.len(), self.planned)));
         let seeds: BTreeSet<u64> = self.runs.iter().map(|(m, _)| m.seed).collect();
         about.rows.push(("seeds".into(), seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")));

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use super::choose::{NoChoice, choose, summarise};
-use super::experiment::{By, CertificateRequest, Experiment, FeasibilityRule, Tune};
-use super::grid::{GridRun, matches, short};
+use super::choose::{NoChoice, Selection, choose, summarise};
+use super::experiment::{CertificateRequest, Experiment};
+use super::grid::{GridRun, matches};
 use super::host::Host;
 use super::keys::{certificate_key, problem_key, run_key};
 use super::store::{Claim, Facts, Member, Owner, Part, Store, StoredExperiment};
@@ -325,7 +325,7 @@ impl Scheduler<'_> {
             panels: panels.collect(),
             solvers,
             stand_ins: e.data.iter().zip(&self.stand_ins).filter_map(|(d, why)| Some((d.label.clone(), why.clone()?))).collect(),
-            tuned: e.tune.as_ref().map_or(String::new(), in_words),
+            tuned: e.tune.as_ref().map(Selection::by),
             notes: choices.iter().filter_map(note).collect(),
             published: e.groups().into_iter().filter_map(published).collect(),
         };
@@ -459,38 +459,4 @@ impl Scheduler<'_> {
 fn selected(experiment: &Experiment, choices: &[Choice], job: &GridRun) -> bool {
     let chosen = |c: &Choice| c.group == [job.data, job.problem, job.solver] && c.cell == job.cell && !job.trial;
     experiment.tune.is_none() || choices.iter().any(chosen)
-}
-
-/// Describes the rule by which cells are selected.
-fn in_words(tune: &Tune) -> String {
-    let what = match tune.by {
-        By::Objective => "the smallest objective",
-        By::BestFeasible => "the smallest objective of a feasible recorded iterate",
-        By::Violation => "the smallest violation",
-        By::Validation => "the largest accuracy on the validation rows",
-    };
-    let among = match tune.feasible {
-        FeasibilityRule::Required(true) => ", among those that satisfy the constraints".into(),
-        FeasibilityRule::Required(false) => String::new(),
-        FeasibilityRule::Within(v) => format!(", among those that satisfy the constraints within {v:e}"),
-    };
-    let limits = [
-        tune.after.iterations.map(|n| format!("{n} iterations")),
-        tune.after.passes.map(|n| format!("{n} passes")),
-        tune.after.seconds.map(|n| format!("{n} seconds")),
-    ];
-    let limits: Vec<String> = limits.into_iter().flatten().collect();
-    let after = if limits.is_empty() { "at the end".into() } else { format!("after {}", limits.join(" and ")) };
-    let selected = format!("For each solver and data set, the cell with {what} {after} was chosen{among}");
-    match &tune.budget {
-        None => format!("{selected}."),
-        Some(budget) => {
-            let limits: Vec<String> = budget.iter().map(|(key, limit)| format!("{} {key}", short(limit))).collect();
-            let limits = limits.join(" or ");
-            format!(
-                "{selected}. Cells were compared in trial runs of {limits}, without targets and certificates; the chosen cell then ran \
-                 with the whole budget. Only these runs count."
-            )
-        }
-    }
 }

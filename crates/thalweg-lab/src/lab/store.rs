@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use thalweg::Note;
 use thalweg::learn::Best;
 
+use super::choose::Selection;
 use super::host::Host;
 use crate::job::{Certificates, Finished};
 use crate::metrics::present_name;
@@ -122,13 +123,20 @@ pub struct Facts {
     pub solvers: Vec<String>,
     /// Data sets that stand in for others, and why.
     pub stand_ins: Vec<(String, String)>,
-    /// How cells were selected; empty if they were not.
-    pub tuned: String,
+    /// How cells were selected; `None` if they were not.
+    #[serde(default, deserialize_with = "selection")]
+    pub tuned: Option<Selection>,
     /// Notes about the experiment.
     pub notes: Vec<Note>,
     /// Passes of objective and constraints per iteration as counted in a publication, by labels of data and solver.
     #[serde(default)]
     pub published: Vec<(String, String, [f64; 2])>,
+}
+
+/// Reads how cells were selected. Stores of older versions have a sentence, which is empty if they were not.
+fn selection<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Selection>, D::Error> {
+    let stored = Option::<Selection>::deserialize(deserializer)?;
+    Ok(stored.filter(|selection| !matches!(selection, Selection::Text(text) if text.is_empty())))
 }
 
 impl Facts {

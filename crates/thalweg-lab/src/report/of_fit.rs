@@ -9,10 +9,10 @@ use super::{BoundRow, Bounds, Experiment, FactPart, Facts, Groups, Page, Panel, 
 use crate::Result;
 use crate::certificate::stationary_words;
 use crate::data::catalogue::called;
-use crate::encode::thousands;
 use crate::fit::TrainedModel;
 use crate::model::{GroupQuality, Input, Model, Quality, Training};
-use crate::output::short;
+use crate::output::{short, with_options};
+use thalweg::thousands;
 
 /// Approximate number of bins of the histogram.
 const BINS: f64 = 60.0;
@@ -318,10 +318,10 @@ fn facts(trained: &TrainedModel) -> Facts {
             ("ended", m.ended.to_string()),
             ("made by", made_by()),
         ],
-        t.reasons.iter().cloned().chain(proved.map(|words| words.trim_end().into())).collect(),
+        t.reasons.iter().map(with_options).chain(proved.map(|words| words.trim_end().into())).collect(),
     );
     if !trained.notes.is_empty() {
-        part("Notes", vec![], trained.notes.iter().map(ToString::to_string).collect());
+        part("Notes", vec![], trained.notes.iter().map(with_options).collect());
     }
     Facts { title: "Settings and data".into(), parts }
 }

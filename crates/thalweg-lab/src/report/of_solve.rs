@@ -13,10 +13,10 @@ use super::{BoundRow, Bounds, Experiment, FactPart, Facts, Page, Panel, Run, Sec
 use crate::certificate::{
     basis, bounds_words, penalised_words, slope_words, stationary_words, switching_words, zeroth_order_words,
 };
-use crate::encode::thousands;
 use crate::job::Finished;
 use crate::output::{CROWD, few, short};
 use crate::spec::Spec;
+use thalweg::thousands;
 
 /// Number of constraints to show if there are many.
 const WORST: usize = 10;

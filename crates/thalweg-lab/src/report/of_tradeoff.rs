@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::of_fit::{made_by, percent};
 use super::{FactPart, Facts, Page, Section, Tradeoff, TradeoffPoint};
-use crate::output::short;
+use crate::output::{short, with_options};
 use crate::plot::Plot;
 use crate::tradeoff::{FinishedSweep, Row};
 
@@ -64,11 +64,7 @@ pub fn page(sweep: &Sweep, plot: &Plot) -> Page {
     };
     parts.push(FactPart { title: "Every bound".into(), rows: rows.iter().map(line).collect(), words: vec![] });
     if !sweep.swept.notes.is_empty() {
-        parts.push(FactPart {
-            title: "Notes".into(),
-            rows: vec![],
-            words: sweep.swept.notes.iter().map(ToString::to_string).collect(),
-        });
+        parts.push(FactPart { title: "Notes".into(), rows: vec![], words: sweep.swept.notes.iter().map(with_options).collect() });
     }
     Page {
         title: plot.title.clone(),

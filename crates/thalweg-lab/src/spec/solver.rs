@@ -74,19 +74,22 @@ pub(crate) struct PreparedSolver {
 
 /// Explains the choice of a solver, and what to write into `[solver]` to repeat the run.
 fn reasons(choice: &Choice) -> Vec<Note> {
-    let name = choice.config.name();
-    let changed = changes(&choice.config, &name.config());
-    let changed: String = changed.iter().map(|(key, value)| format!(", {key} = {value}")).collect();
+    explain(choice, &choice.config.name().config(), None)
+}
+
+/// Explains the choice of a solver, and lists the settings that differ from those of `usual`, which is the same solver.
+pub(crate) fn explain(choice: &Choice, usual: &Config, seed: Option<u64>) -> Vec<Note> {
+    let settings = changes(&choice.config, usual).into_iter().map(|(key, value)| (key, value.to_string())).collect();
     let evidence = || Box::new(choice.evidence.clone());
     vec![
         Note::ChoiceProblem { evidence: evidence() },
         Note::SolverChosen { evidence: evidence() },
-        Note::Repeat { settings: format!("name = \"{name}\"{changed}") },
+        Note::Repeat { solver: choice.config.name(), settings, seed },
     ]
 }
 
 /// Returns the settings of a solver that differ from those of `usual`, which is the same solver.
-pub fn changes(config: &Config, usual: &Config) -> toml::Table {
+fn changes(config: &Config, usual: &Config) -> toml::Table {
     let table = |config: &Config| toml::Table::try_from(config).unwrap_or_default();
     let usual = table(usual);
     table(config).into_iter().filter(|(key, value)| usual.get(key) != Some(value)).collect()
@@ -133,7 +136,7 @@ pub fn named(name: SolverName, table: toml::Table) -> Result<Config> {
 fn check_inner(outer: SolverName, mut inner: toml::Table, known: &[&str]) -> Result<()> {
     let name = take_name(&mut inner, "inner solver", known)?;
     if let (SolverName::Ipp, Some(output)) = (outer, inner.get("output")) {
-        return Err(wrong("output", output, "no such key here, but inner_output in [solver]"));
+        return Err(Error::Request(format!("output is called inner_output and belongs to [solver], got {output}")));
     }
     if !known.contains(&name.as_str()) {
         return Err(unknown(&name, "inner solver", known));

@@ -258,11 +258,13 @@ fn the_fields_of_a_model_file_are_documented() {
         match value {
             serde_json::Value::Object(fields) => {
                 for (name, value) in fields {
-                    // The passes and the ending are as in the outcome of a run.
+                    // The passes, the ending and the notes are as in the outcome of a run.
                     let here = !["version", "objective", "constraints", "budget"].contains(&name.as_str());
                     assert!(!here || text.contains(&format!("`{name}`")), "'{name}' is not in docs/fit.md");
                     names += 1;
-                    left.push(value);
+                    if name != "reasons" {
+                        left.push(value);
+                    }
                 }
             }
             serde_json::Value::Array(values) => left.extend(values),
@@ -287,7 +289,7 @@ fn every_term_and_argument_is_documented() {
     assert_documented("terms", &terms);
     for term in terms {
         let message = refusal(&format!("{term}(zzzzzz = 1)"));
-        if !message.contains("must be no argument") {
+        if !message.contains("takes no argument") {
             assert_documented(&term, &listed(&message));
         }
     }

@@ -9,6 +9,7 @@ use crate::common::{Place, Ran, cells};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::Value;
+use thalweg::Note;
 use thalweg::run::Budget;
 use thalweg_lab::data::adult;
 use thalweg_lab::fit::Request;
@@ -233,6 +234,12 @@ fn a_model_with_the_former_names_of_fields_is_read() {
     rename(&mut measured["held_out"], "measured", "counted");
     place.put("old.json", old.to_string());
     assert_eq!(Model::read(&place.path("old.json")).unwrap(), Model::read(&place.path("m/model.json")).unwrap());
+    // The reasons for the choice of a solver were sentences.
+    let sentences = ["2 constraints", "bundle, because", "to repeat: --solver bundle --seed 0"];
+    old["training"]["reasons"] = sentences.into();
+    place.put("old.json", old.to_string());
+    let reasons = Model::read(&place.path("old.json")).unwrap().training.reasons;
+    assert_eq!(reasons, sentences.map(|sentence| Note::Text(sentence.into())));
 }
 
 #[test]
@@ -524,7 +531,9 @@ fn quiet_prints_nothing_and_json_is_json() {
     let outcome = fit_people(&place, &["--json"]).ended(0).json();
     assert_eq!(outcome["training"]["file"], "people.csv");
     let reasons = outcome["training"]["reasons"].as_array().unwrap();
-    assert!(reasons.len() == 3 && reasons[2].as_str().unwrap().contains("--solver bundle"), "{outcome}");
+    let kinds: Vec<&str> = reasons.iter().map(|reason| reason["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["choice-problem", "solver-chosen", "repeat"]);
+    assert_eq!((&reasons[2]["solver"], &reasons[2]["seed"]), (&"bundle".into(), &0.into()));
     // The same command gives the same model.
     let first = Model::read(&place.path("m")).unwrap();
     fit_people(&place, &["--quiet", "--threads", "2"]).ended(0);
@@ -584,8 +593,8 @@ fn predict_says_which_columns_do_not_fit() {
         assert_eq!(place.files(), ["m", "new.csv", "people.csv"], "nothing was written");
         ran
     };
-    predict("age,sex,w\n30,f,1\n").refused(&["new.csv: has no columns 'job', 'region'"]);
-    predict("Age,sex,w,job,region\n30,f,1,,\n").refused(&["new.csv: has no column 'age' (did you mean Age?)"]);
+    predict("age,sex,w\n30,f,1\n").refused(&["new.csv has no columns 'job', 'region'"]);
+    predict("Age,sex,w,job,region\n30,f,1,,\n").refused(&["new.csv has no column 'age'; did you mean 'Age'?"]);
     predict("age,sex,w,job,region\n30,f,1,,\nold,m,1,,\n").refused(&["new.csv, line 3: 'old' in column 'age' is not a number"]);
     place.run(&["predict", "m", "none.csv"]).refused(&["none.csv: there is no such file"]);
 }

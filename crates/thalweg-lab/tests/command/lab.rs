@@ -11,6 +11,7 @@ use crate::common::{Place, published};
 use rusqlite::Connection;
 use rusqlite::types::Value as Cell;
 use serde_json::Value;
+use thalweg_lab::lab::choose::Selection;
 use thalweg_lab::lab::experiment::Experiment;
 use thalweg_lab::lab::frame::{curves, lines};
 use thalweg_lab::lab::schedule::{self, ProgressObserver, RunOptions};
@@ -998,12 +999,24 @@ fn a_store_of_an_older_build_is_read_and_its_runs_are_found_again() {
     let connection = Connection::open(place.path("thalweg.sqlite")).unwrap();
     connection.execute_batch(&std::fs::read_to_string(dump).unwrap()).unwrap();
     drop(connection);
+    let selection = || {
+        let experiments = Store::open(&place.path("thalweg.sqlite")).unwrap().experiments().unwrap();
+        experiments[0].facts.tuned.clone().unwrap()
+    };
+    // How cells were selected was a sentence. It is a rule once the experiment was described again.
+    let sentence = "For each solver and data set the cell with the smallest objective at the end was kept, among those that keep \
+                    the constraints.";
+    assert_eq!(selection(), Selection::Text(sentence.into()));
     // Keys have not changed: nothing is run again, except the four runs of the bundle method, which has a new version.
     let before = contents(&place.path("thalweg.sqlite"));
     let ran = place.run(&["lab", "run", "old.toml", "--quiet", "--json"]).json();
     assert_eq!((ran["worked"].as_u64(), ran["found"].as_u64()), (Some(4), Some(8)), "{ran}");
     let after = contents(&place.path("thalweg.sqlite"));
     assert!(before["runs"].iter().all(|run| after["runs"].contains(run)), "an old run has changed");
+    assert!(matches!(selection(), Selection::Rule { .. }));
+    let sentence = "For each solver and data set, the cell with the smallest objective at the end was chosen, among those that \
+                    satisfy the constraints.";
+    assert_eq!(selection().to_string(), sentence);
 
     let store = Store::open(&place.path("thalweg.sqlite")).unwrap();
     let lines = lines(&store, Some("old")).unwrap();
@@ -1045,6 +1058,7 @@ fn metrics_of_an_older_store_have_their_present_names() {
     let connection = Connection::open(place.path("thalweg.sqlite")).unwrap();
     connection.execute_batch(&std::fs::read_to_string(dump).unwrap()).unwrap();
     drop(connection);
+    assert_eq!(Store::open(&place.path("thalweg.sqlite")).unwrap().experiments().unwrap()[0].facts.tuned, None);
     let ran = place.run(&["lab", "run", "metrics.toml", "--quiet", "--json"]).json();
     assert_eq!((ran["worked"].as_u64(), ran["found"].as_u64()), (Some(0), Some(1)), "{ran}");
 

@@ -159,8 +159,11 @@ fn a_fit_is_shown_with_the_numbers_of_its_model() {
         (rows["file"].as_str(), rows["seed"].as_str(), rows["solver"].as_str()),
         ("people.csv", "0", t["solver"].as_str().unwrap())
     );
-    let said = ran["notes"].as_array().unwrap().iter().map(|note| &note["text"]).chain(t["reasons"].as_array().unwrap());
-    said.for_each(|sentence| assert!(words.iter().any(|w| w == sentence.as_str().unwrap()), "{sentence}"));
+    let notes = ran["notes"].as_array().unwrap().iter().chain(t["reasons"].as_array().unwrap());
+    for note in notes.map(|note| serde_json::from_value(note.clone()).unwrap()) {
+        let sentence = thalweg_lab::output::with_options(&note);
+        assert!(words.contains(&sentence), "{sentence}");
+    }
 }
 
 #[test]

@@ -101,11 +101,11 @@ pub(super) fn run_experiment(args: RunArgs) -> CommandResult {
     let mut text = format!("{}: {}\n\n", experiment.name, work_done(&rows, done.worked, done.found));
     let facts = store.experiments()?.into_iter().find(|e| e.name == experiment.name).map(|e| e.facts).unwrap_or_default();
     text += &summary(&rows, &facts);
-    if !facts.tuned.is_empty() || !facts.notes.is_empty() {
+    if facts.tuned.is_some() || !facts.notes.is_empty() {
         text += "\n";
     }
-    if !facts.tuned.is_empty() {
-        text += &format!("{}\n", facts.tuned);
+    if let Some(selection) = &facts.tuned {
+        text += &format!("{selection}\n");
     }
     for note in &facts.notes {
         text += &format!("note: {note}\n");
