@@ -73,20 +73,21 @@ fn main() -> Result<()> {
     let shared = st_spg::Settings { draws: st_spg::Draws::Shared, order, ..staged.clone() };
     let single = mspg::Settings { growth: 1e-9, order, ..mspg::Settings::default() };
     let blocks = Order::Blocks;
-    let methods: [(&str, Box<FirstOrder>); 8] = [
-        (SolverName::StSpg.as_str(), Box::new(StSpg::new(staged.clone())?)),
-        ("st-spg, shuffled", Box::new(StSpg::new(st_spg::Settings { order, ..staged.clone() })?)),
-        ("st-spg, blocks", Box::new(StSpg::new(st_spg::Settings { order: blocks, ..staged })?)),
-        ("st-spg, shuffled, shared", Box::new(StSpg::new(shared.clone())?)),
-        ("st-spg, blocks, shared", Box::new(StSpg::new(st_spg::Settings { order: blocks, ..shared })?)),
-        ("mspg, shuffled", Box::new(Mspg::new(single.clone())?)),
-        ("mspg, blocks", Box::new(Mspg::new(mspg::Settings { order: blocks, ..single })?)),
-        ("bmd, tree", Box::new(Bmd::new(bmd::Settings::default())?)),
+    let (of_st_spg, of_mspg) = (SolverName::StSpg.as_str(), SolverName::Mspg.as_str());
+    let methods: [(String, Box<FirstOrder>); 8] = [
+        (of_st_spg.into(), Box::new(StSpg::new(staged.clone())?)),
+        (format!("{of_st_spg}, shuffled"), Box::new(StSpg::new(st_spg::Settings { order, ..staged.clone() })?)),
+        (format!("{of_st_spg}, blocks"), Box::new(StSpg::new(st_spg::Settings { order: blocks, ..staged })?)),
+        (format!("{of_st_spg}, shuffled, shared"), Box::new(StSpg::new(shared.clone())?)),
+        (format!("{of_st_spg}, blocks, shared"), Box::new(StSpg::new(st_spg::Settings { order: blocks, ..shared })?)),
+        (format!("{of_mspg}, shuffled"), Box::new(Mspg::new(single.clone())?)),
+        (format!("{of_mspg}, blocks"), Box::new(Mspg::new(mspg::Settings { order: blocks, ..single })?)),
+        (format!("{}, tree", SolverName::Bmd), Box::new(Bmd::new(bmd::Settings::default())?)),
     ];
     // A word among the arguments selects the methods whose names contain it.
     let word = std::env::args().skip(1).find(|word| !word.starts_with('-') && word.parse::<usize>().is_err()).unwrap_or_default();
     for (name, mut solver) in methods.into_iter().filter(|(name, _)| name.contains(&word)) {
-        line(name, of_method(&problem, &mut *solver, steps)?);
+        line(&name, of_method(&problem, &mut *solver, steps)?);
     }
     Ok(())
 }

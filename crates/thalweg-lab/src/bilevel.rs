@@ -240,7 +240,7 @@ impl FormSpec {
         let usual = || Value::Table(toml::Table::from_iter([("name".to_string(), adaprox::Inner::NAMES[0].into())]));
         solver.entry("inner").or_insert_with(usual);
         let Config::Adaprox(solver) = solver::named(SolverName::Adaprox, solver)? else {
-            return Err(Error::Request("a bilevel problem is solved by adaprox alone".into()));
+            return Err(Error::Request(format!("only {} solves bilevel problems", SolverName::Adaprox)));
         };
         Ok(bilevel::Settings {
             form: self.form,

@@ -338,9 +338,9 @@ fn read_rows(model: &Model, file: &Path) -> Result<(Data, String, Vec<Note>)> {
         Input::Table { labels: known, grouping, .. } => {
             let table = Table::read(file)?;
             let Rows { features, labels, groups, notes } = model.input.rows(&table)?;
-            let labels = labels.ok_or_else(|| table.bad(format!("has no labels in column '{}'", known.column)))?;
+            let labels = labels.ok_or_else(|| table.lacks(format!("labels in column '{}'", known.column)))?;
             if let (Some(grouping), None) = (grouping, &groups) {
-                return Err(table.bad(format!("has no column '{}', which says who is in which group", grouping.column)));
+                return Err(table.lacks(format!("column '{}', which defines the groups", grouping.column)));
             }
             let weights = model.training.row_weights.as_ref().map(|column| weights(&table, column)).transpose()?;
             Ok((Data { features, labels, groups, weights }, table.fingerprint().into(), notes))

@@ -518,7 +518,7 @@ mod tests {
     #[test]
     fn a_column_or_all_rows_may_be_absent() {
         let error = from(&text().replacen("juv_fel_count", "juv_fel_cuont", 1)).unwrap_err().to_string();
-        assert!(error.starts_with("some.csv: has no column 'juv_fel_count' (did you mean juv_fel_cuont?)"), "{error}");
+        assert!(error.starts_with("some.csv has no column 'juv_fel_count'; did you mean 'juv_fel_cuont'?"), "{error}");
         assert!(!error.contains("dob"), "{error}");
         let error = from(&format!("{HEADER}\n{}\n{}\n", ROWS[2], ROWS[3])).unwrap_err().to_string();
         assert_eq!(
@@ -591,7 +591,7 @@ mod tests {
         assert_eq!(error("\r\n24;", "\r\n;"), "some.csv, line 3: age is ''; expected a number of at least 0");
         assert_eq!(error("2500;\"yes\"", "2500;\"maybe\""), "some.csv, line 3: y is 'maybe'; expected one of 'yes', 'no'");
         let error = error("\"euribor3m\"", "\"euribor\"");
-        assert!(error.starts_with("some.csv: has no column 'euribor3m' (did you mean euribor?)"), "{error}");
+        assert!(error.starts_with("some.csv has no column 'euribor3m'; did you mean 'euribor'?"), "{error}");
     }
 
     /// As in compas-scores.csv: a repeated name, a comma in quotes, and the original's columns of personal data.
@@ -626,7 +626,7 @@ mod tests {
         assert_eq!(error(",x,96", ",x,old"), "some.csv, line 4: age is 'old'; expected a number of at least 0");
         assert_eq!(error("M,,1", "M,,"), "some.csv, line 3: is_recid is ''; expected one of '1', '0', '-1'");
         let error = error("c_charge_degree", "c_degree");
-        assert!(error.starts_with("some.csv: has no column 'c_charge_degree'") && !error.contains("dob"), "{error}");
+        assert!(error.starts_with("some.csv has no column 'c_charge_degree'") && !error.contains("dob"), "{error}");
     }
 
     /// As in german.data: blanks and no header. A95 is a woman too.

@@ -201,6 +201,11 @@ impl Table {
         Error::File { file: self.file.clone(), what: what.into() }
     }
 
+    /// Returns the error that the table has no such part.
+    pub fn lacks(&self, what: impl std::fmt::Display) -> Error {
+        Error::Request(format!("{} has no {what}", self.file))
+    }
+
     /// Returns an error at row `i`, counted from 0.
     pub fn bad_at(&self, i: usize, what: impl Into<String>) -> Error {
         Error::Line { file: self.file.clone(), line: self.line(i), what: what.into() }
@@ -230,8 +235,11 @@ impl Table {
     pub fn find(&self, name: &str) -> Result<usize> {
         self.column(name).ok_or_else(|| {
             let names = || self.names.iter().map(String::as_str);
-            let guess = thalweg::suggest::did_you_mean(name, names());
-            self.bad(format!("has no column '{}'{guess}: its columns are {}", show(name.as_bytes()), list(names())))
+            let hint = match thalweg::suggest::nearest(name, names()) {
+                Some(near) => format!("did you mean '{}'?", show(near.as_bytes())),
+                None => format!("its columns are {}", list(names())),
+            };
+            self.lacks(format!("column '{}'; {hint}", show(name.as_bytes())))
         })
     }
 

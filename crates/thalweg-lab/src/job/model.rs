@@ -1,4 +1,4 @@
-//! From the terms of a model to its problem on some rows. Specs, `thalweg fit` and model files each parse their own notation;
+//! Builds the problem of the terms of a model on given rows. Specs, `thalweg fit` and model files each parse their own notation;
 //! the problem is built here for all of them.
 
 use std::sync::Arc;

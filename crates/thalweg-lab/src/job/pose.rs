@@ -64,11 +64,11 @@ impl Problem {
     pub(crate) fn terms(&self, command: &str) -> Result<&Learning> {
         match self {
             Problem::Many(problem) => Err(Error::Request(format!(
-                "{command} looks at constraints one by one, and this problem has a family of {}; expected terms, or thalweg solve",
+                "{command} needs constraints one by one, but this problem has a family of {}; use terms as constraints, or thalweg solve",
                 problem.num_constraints()
             ))),
             Problem::Bilevel(_) => Err(Error::Request(format!(
-                "{command} is about models, and this is a bilevel problem; expected terms, or thalweg solve"
+                "{command} needs a model, but this is a bilevel problem; use terms, or thalweg solve"
             ))),
             Problem::Model(problem) => Ok(problem),
             Problem::Joint(problem) => Ok(problem.model()),

@@ -95,16 +95,29 @@ fn a_strongly_convex_constraint_has_its_own_theorem() {
 fn missing_and_senseless_constants_are_named() {
     let place = Place::new();
     let run = |arguments: &str| place.run(&arguments.split(' ').collect::<Vec<_>>());
-    run("plan --eps 0.1").refused(&["lipschitz is missing", "it must be M"]);
+    run("plan --eps 0.1").refused_with(
+        "lipschitz is missing; Theorem 4.2-I needs M, a bound on the norm of all subgradients, a finite number larger than 0",
+    );
     let most = "plan --eps 0.1 --lipschitz 1 --diameter 1 --rho 1 --rho-hat 2";
-    run(&format!("{most} --theorem 4.2-I")).refused(&["slater is missing", "it must be -g(x_feas)", "Theorem 4.2-I needs it"]);
-    run(&format!("{most} --slater 1 --theorem 4.3-I")).refused(&["confidence is missing", "Theorem 4.3-I needs it"]);
-    run(&format!("{most} --slater 1 --confidence 0.1 --theorem 5.2-II")).refused(&["noise is missing"]);
-    run(&format!("{most} --theorem B.1-I")).refused(&["strong_convexity is missing"]);
-    run(&format!("{most} --slater -1")).refused(&["slater must be", "got -1", "larger than 0"]);
-    run(&most.replace("--eps 0.1", "--eps 0")).refused(&["eps must be", "got 0", "a finite number larger than 0"]);
-    run(&most.replace("--rho-hat 2", "--rho-hat 1")).refused(&["rho_hat must be", "got 1", "larger than rho = 1"]);
-    run(&most.replace("--rho 1", "--rho -1")).refused(&["rho must be", "got -1", "0 or larger"]);
+    run(&format!("{most} --theorem 4.2-I")).refused_with(
+        "slater is missing; Theorem 4.2-I needs -g(x_feas), the margin of a strictly feasible point, a finite number larger than 0",
+    );
+    run(&format!("{most} --slater 1 --theorem 4.3-I"))
+        .refused_with("confidence is missing; Theorem 4.3-I needs delta, the failure probability, between 0 and 1");
+    run(&format!("{most} --slater 1 --confidence 0.1 --theorem 5.2-II")).refused_with(
+        "noise is missing; Theorem 5.2-II needs sigma, the noise of one sample of the constraint value, a finite number, 0 or larger",
+    );
+    run(&format!("{most} --theorem B.1-I")).refused_with(
+        "strong_convexity is missing; Theorem B.1-I needs mu, the strong-convexity constant of g, a finite number larger than 0",
+    );
+    run(&format!("{most} --slater -1")).refused_with(
+        "slater must be a finite number larger than 0, got -1; it is -g(x_feas), the margin of a strictly feasible point",
+    );
+    run(&most.replace("--eps 0.1", "--eps 0")).refused_with("eps must be a finite number larger than 0, got 0");
+    run(&most.replace("--rho-hat 2", "--rho-hat 1"))
+        .refused_with("rho_hat must be a finite number larger than rho = 1, got 1; it is the proximal coefficient");
+    run(&most.replace("--rho 1", "--rho -1"))
+        .refused_with("rho must be a finite number, 0 or larger, got -1; it is the weak-convexity constant of f");
 }
 
 #[test]
@@ -210,7 +223,7 @@ fn ipp_plans_its_subproblems() {
     let plans = run(&format!("{IPP} --json")).ended(0).json();
     assert_eq!(plans.as_array().unwrap().len(), 1);
     assert_eq!((&plans[0]["settings"]["inner"], &plans[0]["settings"]["iterations"]), (&"ssg".into(), &160.0.into()));
-    run(&format!("{IPP} --inner conex")).refused(&["multiplier_bound is missing", "IPP with conex needs it"]);
+    run(&format!("{IPP} --inner conex")).refused(&["multiplier_bound is missing; IPP with conex needs B, "]);
     run(&format!("{IPP} --inner conx")).refused(&["inner solver 'conx'", "did you mean conex?"]);
 }
 
@@ -260,14 +273,18 @@ fn dszog_refuses_with_sentences() {
     for (from, to, words) in [
         ("--strong-concavity 2", "--strong-concavity 0", &["strong_concavity must be", "tau", "got 0"][..]),
         ("--eps 0.4", "--eps -0.4", &["eps must be", "larger than 0", "got -0.4"]),
-        ("--a 0.5", "--a 1.5", &["a must be", "at most 1", "got 1.5"]),
+        ("--a 0.5", "--a 1.5", &["a must be larger than 0 and at most 1, got 1.5; it is the share of the new p in the mixture"]),
         (
             "--variables-scale-max 2",
             "--variables-scale-max 0.2",
             &["variables_scale_max must be", "at least c1l = 0.5", "got 0.2"],
         ),
         ("--smoothness 4", "--smoothness 1", &["smoothness must be", "at least strong_concavity = 2", "got 1"]),
-        ("--weights-scale-min 0.25", "", &["weights_scale_min is missing", "or weights_largest_norm"]),
+        (
+            "--weights-scale-min 0.25",
+            "",
+            &["weights_scale_min is missing; Theorem 5.14 needs c2l, ", "(weights_largest_norm can replace it)"],
+        ),
         (
             "--gap 3",
             "--gap 3 --variables-largest-norm 1",
@@ -327,7 +344,7 @@ fn adaprox_has_the_values_of_its_theorems() {
 fn adaprox_refuses_with_sentences() {
     for (from, to, words) in [
         ("--inner-smoothness 1", "--inner-smoothness 0", &["inner_smoothness must be", "L_g", "got 0"][..]),
-        ("--inner-gap-lipschitz 2", "", &["inner_gap_lipschitz is missing", "AdaProx with sg needs it"]),
+        ("--inner-gap-lipschitz 2", "", &["inner_gap_lipschitz is missing; AdaProx with sg needs M_g, "]),
         ("--multiplier-bound 2", "--multiplier-bound 0.5", &["multiplier_bound must be", "1 or larger", "got 0.5"]),
         ("--diameter 3", "--diameter 2", &["diameter must be", "at least 2.82842712", "got 2"]),
         ("--xi 0.5", "", &["xi is missing", "regularised minimum"]),
@@ -341,7 +358,7 @@ fn adaprox_refuses_with_sentences() {
             "--diameter 3 --outer-diameter 1",
             &["outer_diameter cannot be given together with diameter", "got outer_diameter = 1"],
         ),
-        ("--eps 0.1", "--eps 0.1 --inner pd", &["constraints is missing", "AdaProx with pd needs it"]),
+        ("--eps 0.1", "--eps 0.1 --inner pd", &["constraints is missing; AdaProx with pd needs q, "]),
         ("--eps 0.1", "--eps 0.1 --inner ssg", &["inner solver 'ssg' has no planner", "expected sg, pd"]),
         ("--eps 0.1", "--eps 0.1 --rho 1", &["--rho is no constant of adaprox", "--inner-curvature"]),
         ("--eps 0.1", "--eps 0.1 --strict", &["--strict is for dszog", "adaprox"]),
@@ -366,8 +383,8 @@ fn mspg_has_the_values_of_its_proposition() {
     // eta = 1/5, c_2 = 22: 4 * 110/T.
     assert_eq!((&plan["eta"], &plan["iterations"], &plan["growth"]), (&0.2.into(), &44_000.0.into(), &2.0.into()));
     for (from, to, words) in [
-        ("--noise 0", "", &["noise is missing", "Proposition 1 needs it"][..]),
-        ("--uniform-convexity 1", "", &["holder_constant is missing", "Lemma 3 needs it"]),
+        ("--noise 0", "", &["noise is missing; Proposition 1 needs sigma_0, "][..]),
+        ("--uniform-convexity 1", "", &["holder_constant is missing; Lemma 3 needs L_h*, "]),
         ("--noise 0", "--noise 0 --c 0.5", &["c must be", "between 0 and 1/2", "got 0.5"]),
         ("--noise 0", "--noise 0 --gamma 1", &["--gamma is no constant of mspg", "--holder-exponent"]),
         ("--noise 0", "--noise 0 --inner sg", &["--inner is for ipp and adaprox", "mspg"]),
@@ -390,9 +407,9 @@ fn st_spg_has_the_values_of_its_theorem() {
     let plan = run(&format!("{ST_SPG} --stages 56 --json")).ended(0).json()[0].clone();
     assert_eq!((&plan["stages"], &plan["bound_x"], &plan["bound_y"]), (&56.0.into(), &20.0.into(), &40.0.into()));
     for (from, to, words) in [
-        ("--noise 1", "", &["noise is missing", "Theorem 3 needs it"][..]),
+        ("--noise 1", "", &["noise is missing; Theorem 3 needs sigma, "][..]),
         ("--mu 0.5", "--mu 0", &["mu must be", "the proximal coefficient in y", "got 0"]),
-        ("--mu 0.5", "--weight 0", &["weight must be", "at least 1", "got 0"]),
+        ("--mu 0.5", "--weight 0", &["weight must be a finite number, 1 or larger, got 0; it is alpha, "]),
         ("--mu 0.5", "--growth 1", &["--growth is no constant of st-spg", "--coupled-bound"]),
     ] {
         run(&ST_SPG.replace(from, to)).refused(words);
@@ -442,9 +459,10 @@ fn constants_and_choices_of_other_methods_are_refused() {
     run(&format!("{IPP} --strict")).refused(&["--strict is for dszog", "ipp"]);
     run("plan --eps 0.1 --inner ssg").refused(&["--inner is for ipp and adaprox"]);
     run(&format!("{THREES_ECON} --theorem 3.5")).refused(&["theorem must be", "got 3.5", "one of 2.5, 3.4, 3.7, 3.12"]);
-    run(&format!("{THREES_ECON} --theorem 3.4 --beta 10")).refused(&["nu is missing", "Theorem 3.4 needs it"]);
-    run(THREES_ECON).refused(&["regularity is missing", "theta", "Theorem 2.5 needs it"]);
-    run(CONEX).refused(&["objective_kink is missing", "ConEx needs it"]);
+    run(&format!("{THREES_ECON} --theorem 3.4 --beta 10"))
+        .refused(&["nu is missing; Theorem 3.4 needs the smoothing parameter, "]);
+    run(THREES_ECON).refused(&["regularity is missing; Theorem 2.5 needs theta, "]);
+    run(CONEX).refused(&["objective_kink is missing; ConEx needs H_f, "]);
     run(&CONEX.replace("--diameter 4", "--diameter inf")).refused(&["diameter must be", "got inf", "D"]);
     let ran = run("plan --method ssg");
     assert_eq!(ran.code, Some(2));

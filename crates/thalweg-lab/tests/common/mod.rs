@@ -1,4 +1,4 @@
-//! What the integration tests share. Tests themselves are in the files beside this folder; each uses its own part of this.
+//! Helpers of the integration tests; each test binary uses a part of them.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod chromium;
@@ -7,8 +7,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Says that a test is skipped, and why: in the file that THALWEG_SKIPS names, where `./test` collects these lines, or else on
-/// standard error (directly, so that the test harness does not swallow it). The test is to return.
+/// Reports that a test is skipped, and why: in the file named by THALWEG_SKIPS, where `./test` collects these lines, or else on
+/// standard error (directly, so that the test harness does not capture it). The caller returns afterwards.
 pub fn skipped(test: &str, why: &str) {
     let line = format!("skipped: {test}: {why}\n");
     let file = std::env::var_os("THALWEG_SKIPS").filter(|f| !f.is_empty());
@@ -20,7 +20,8 @@ pub fn skipped(test: &str, why: &str) {
     }
 }
 
-/// The path of a published data file, if the directory in THALWEG_DATA has it. If not, the test is skipped: it is to return.
+/// Returns the path of a published data file in the directory THALWEG_DATA. If it is absent, reports the test as skipped; the
+/// caller then returns.
 pub fn published(test: &str, file: &str) -> Option<PathBuf> {
     let path = std::env::var_os("THALWEG_DATA").map(|d| PathBuf::from(d).join(file)).filter(|p| p.is_file());
     if path.is_none() {
@@ -29,7 +30,7 @@ pub fn published(test: &str, file: &str) -> Option<PathBuf> {
     path
 }
 
-/// An empty directory in which the command runs as on a fresh machine: no data directory, no user's files.
+/// An empty directory in which the command runs as on a fresh machine, without a data directory or files of the user.
 pub struct Place(tempfile::TempDir);
 
 impl Place {
@@ -54,7 +55,7 @@ impl Place {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// Names of all files, sorted.
+    /// Returns the names of all files, sorted.
     pub fn files(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.0.path()).unwrap();
         let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().to_string_lossy().into_owned()).collect();
@@ -62,7 +63,7 @@ impl Place {
         names
     }
 
-    /// The command with these arguments, not yet started.
+    /// Returns the command with these arguments, not yet started.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
         command.args(arguments).current_dir(self.0.path());
@@ -77,7 +78,7 @@ impl Place {
     }
 }
 
-/// What a finished command left.
+/// Result of a finished command.
 #[derive(Debug)]
 pub struct Ran {
     pub code: Option<i32>,
@@ -93,14 +94,14 @@ impl From<Output> for Ran {
 }
 
 impl Ran {
-    /// Insists on an exit code and a quiet standard error.
+    /// Asserts the exit code, and that standard error is empty.
     #[track_caller]
     pub fn ended(self, code: i32) -> Self {
         assert_eq!((self.code, self.err.as_str()), (Some(code), ""), "{}", self.out);
         self
     }
 
-    /// Insists on a refusal: exit code 2, nothing on standard output, one sentence that contains every part.
+    /// Asserts a refusal: exit code 2, nothing on standard output, one sentence that contains every part.
     #[track_caller]
     pub fn refused(&self, parts: &[&str]) {
         assert_eq!((self.code, self.out.as_str()), (Some(2), ""), "{self:?}");
@@ -108,6 +109,24 @@ impl Ran {
         assert!(!self.err.contains("panicked"), "{self:?}");
         for part in parts {
             assert!(self.err.contains(part), "'{part}' is not in: {}", self.err);
+        }
+    }
+
+    /// Asserts a refusal with this sentence. An ellipsis in it stands for a path, a list of names or the rest of a message.
+    #[track_caller]
+    pub fn refused_with(&self, sentence: &str) {
+        self.refused(&[]);
+        let mut rest = self.err["thalweg: ".len()..].trim_end_matches('\n');
+        let (mut parts, mut first) = (sentence.split('…').peekable(), true);
+        while let Some(part) = parts.next() {
+            let at = match (first, parts.peek()) {
+                (true, Some(_)) => rest.starts_with(part).then_some(0),
+                (true, None) => (rest == part).then_some(0),
+                (false, None) => rest.ends_with(part).then(|| rest.len() - part.len()),
+                (false, Some(_)) => rest.find(part),
+            };
+            let at = at.unwrap_or_else(|| panic!("expected: {sentence}\n   found: {}", self.err));
+            (rest, first) = (&rest[at + part.len()..], false);
         }
     }
 

@@ -360,8 +360,11 @@ fn known(call: &Call) -> Result<()> {
     };
     for (argument, _) in &call.arguments {
         if !known.contains(&argument.as_str()) {
+            if known.is_empty() {
+                return Err(Error::Problem(format!("{name} takes no argument, got '{argument}'")));
+            }
             let hint = did_you_mean(argument, known.iter().copied());
-            let accepts = if known.is_empty() { "no argument".into() } else { format!("one of {}{hint}", known.join(", ")) };
+            let accepts = format!("one of {}{hint}", known.join(", "));
             return Err(Error::setting(format!("argument of {name}"), format!("'{argument}'"), accepts));
         }
     }

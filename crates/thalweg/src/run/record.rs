@@ -38,7 +38,7 @@ impl Record {
         let given = [("every", self.every.is_some()), ("at", self.at.is_some()), ("per_decade", self.per_decade.is_some())];
         let given: Vec<&str> = given.into_iter().filter_map(|(name, given)| given.then_some(name)).collect();
         if given.len() > 1 {
-            return Err(Error::setting("record", given.join(" and "), "one of them"));
+            return Err(Error::Problem(format!("record has {}; expected one of them", given.join(" and "))));
         }
         Ok(())
     }
@@ -189,9 +189,9 @@ mod tests {
             refused(Record { per_decade: Some(0), ..Record::default() }).contains("record.per_decade must be at least 1, got 0")
         );
         let all = refused(Record { every, at: at.clone(), per_decade });
-        assert!(all.contains("record must be one of them, got every and at and per_decade"), "{all}");
+        assert_eq!(all, "record has every and at and per_decade; expected one of them");
         let two = refused(Record { every: None, at, per_decade });
-        assert!(two.contains("record must be one of them, got at and per_decade"), "{two}");
+        assert_eq!(two, "record has at and per_decade; expected one of them");
         assert!(Record { per_decade, ..Record::default() }.validate().is_ok());
     }
 }

@@ -30,8 +30,8 @@ impl StoppingRule {
                 return Err(Error::setting("stop.certificate", v, "a finite number larger than 0"));
             }
             if measures.bounds.is_none() && measures.switching.is_none() {
-                let wanted = "a certificate that is measured beside it, with bounds or by switching";
-                return Err(Error::setting("stop.certificate", v, wanted));
+                let what = format!("stop.certificate = {v} needs a certificate with bounds or by switching");
+                return Err(Error::Problem(what));
             }
         }
         Ok(())

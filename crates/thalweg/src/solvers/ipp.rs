@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::proximal_point::Output;
 use super::proximal_point::{EmptyRunRule, InnerSolver, ProximalPoint, Relaxation, Saved, Subproblem};
-use super::{Bundle, Conex, Eval, Method, PointOrigin, Solver, Ssg, State, Step, ValueEval, bundle, conex, ssg};
+use super::{Bundle, Conex, Eval, Method, PointOrigin, Solver, SolverName, Ssg, State, Step, ValueEval, bundle, conex, ssg};
 use crate::oracle::Modulus;
 use crate::{Error, Functions, Note, Result};
 
@@ -86,7 +86,11 @@ impl Settings {
                     InnerOutput::Last => ssg::Output::Last,
                 };
                 if self.warm_multipliers {
-                    return Err(Error::setting("warm_multipliers", true, "false: the inner solver ssg has no multipliers"));
+                    return Err(Error::setting(
+                        "warm_multipliers",
+                        true,
+                        format!("false: the inner solver {} has no multipliers", SolverName::Ssg),
+                    ));
                 }
                 Inner::Ssg(inner.resolve()?)
             }

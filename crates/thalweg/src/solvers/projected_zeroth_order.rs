@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::output::Output;
-use super::{Step, StepKind, ValueEval};
+use super::{SolverName, Step, StepKind, ValueEval};
 use crate::estimate::{Law, Reservoir, TwoPoint};
 use crate::math::rng::Purpose;
 use crate::math::vec;
@@ -160,8 +160,9 @@ impl Subproblem {
 pub(super) fn can_project<E: ValueEval + ?Sized>(name: &str, ev: &E) -> Result<()> {
     if ev.num_constraints() > 0 && ev.region().is_none() {
         return Err(Error::Problem(format!(
-            "{name} projects onto the constraints, and this problem does not say how; expected one with a region, or dszog, which asks for \
-             values alone"
+            "{name} projects onto the constraints, but this problem has no projection; use a problem with a region, or {}, which \
+             needs only values",
+            SolverName::Dszog
         )));
     }
     Ok(())

@@ -513,7 +513,7 @@ fn what_cannot_be_meant_is_refused() {
         let mut start = |problem: &Problem| run::minimize_zeroth_order(problem, &mut *solver, &[0.0], &quiet(3), &mut ());
         let refused = start(&known).unwrap_err().to_string();
         let wanted =
-            format!("{name} projects onto the constraints, and this problem does not say how; expected one with a region");
+            format!("{name} projects onto the constraints, but this problem has no projection; use a problem with a region");
         assert!(refused.starts_with(&wanted), "{refused}");
         match start(&free) {
             Ok(_) => assert!(k == 0 || k == 2, "{name}"),

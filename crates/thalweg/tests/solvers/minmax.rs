@@ -444,7 +444,7 @@ fn what_cannot_be_done_is_said() {
         ("delta must be ", bmd::Settings { delta: 1.0, ..usual() }),
         ("batch must be ", bmd::Settings { batch: 0, ..usual() }),
         (
-            "lipschitz is missing; it must be",
+            "lipschitz is missing; the plan of bmd needs G, a bound on the norm of the subgradients of the losses",
             bmd::Settings {
                 theory: Some(plan::bmd::Constants {
                     iterations: Some(5.0),
