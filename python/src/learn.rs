@@ -82,7 +82,7 @@ impl Learning {
     /// centres. The variables stay in the ball of the given `radius` around 0, which may be infinite; without it, the problem
     /// uses its default.
     #[new]
-    #[pyo3(signature = (features, labels, minimize, subject_to, *, groups=None, weights=None, intercept=true, merge=false, like=None, kernel=None, radius=None))]
+    #[pyo3(signature = (features, labels, minimize, subject_to, *, groups=None, weights=None, intercept=true, merge=false, like=None, kernel=None, radius=None, column_scales=None))]
     fn new(
         py: Python<'_>,
         features: &Bound<'_, PyAny>,
@@ -96,6 +96,7 @@ impl Learning {
         like: Option<&Bound<'_, Learning>>,
         kernel: Option<(Bound<'_, PyAny>, f64)>,
         radius: Option<f64>,
+        column_scales: Option<Vec<f64>>,
     ) -> PyResult<Self> {
         let data = Data {
             features: matrix(features)?,
@@ -124,7 +125,7 @@ impl Learning {
                     Some(radius) => builder.domain(Ball::new(radius).map_err(of_library)?),
                 };
                 let builder = subject_to.into_iter().fold(builder, |builder, c| builder.subject_to(c));
-                let builder = match scales {
+                let builder = match column_scales.or(scales) {
                     Some(scales) => builder.column_scales(scales),
                     None => builder,
                 };
@@ -283,6 +284,11 @@ impl Learning {
         python(py, &found)
     }
 
+    /// Returns the scales of the columns that `ridge` uses; None if no expression contains it.
+    fn column_scales(&self, py: Python<'_>) -> PyResult<Option<Vec<f64>>> {
+        self.with(py, |problem| Ok(problem.column_scales().map(<[f64]>::to_vec)))
+    }
+
     /// Returns name and bound of every constraint.
     fn constraints<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let named = self.with(py, |problem| {
@@ -391,6 +397,24 @@ pub fn gaussian_kernel<'py>(
 #[pyfunction]
 pub fn check_expression(text: &str) -> PyResult<String> {
     Ok(text.parse::<Expression>().map_err(of_library)?.to_string())
+}
+
+/// Returns the factor of the `ridge` that is added to an objective on rows with these weights, and a note on it. `given` is the
+/// requested factor; None is 1 / n.
+#[pyfunction]
+#[pyo3(signature = (objective, given, rows, weights=None))]
+pub fn regularization<'py>(
+    py: Python<'py>,
+    objective: &str,
+    given: Option<f64>,
+    rows: usize,
+    weights: Option<PyReadonlyArray1<'py, f64>>,
+) -> PyResult<(f64, Bound<'py, PyAny>)> {
+    let objective: Expression = objective.parse().map_err(of_library)?;
+    let weights: Option<Vec<f64>> = weights.map(|w| w.as_array().iter().copied().collect());
+    let given = given.map_or(learn::Regularization::Auto, learn::Regularization::Factor);
+    let added = given.add_to(&objective, learn::count_rows(rows, weights.as_deref())).map_err(of_library)?;
+    Ok((added.factor, python(py, &added.note)?))
 }
 
 /// Checks that a text is a constraint; returns it in the library's notation.

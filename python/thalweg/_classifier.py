@@ -15,14 +15,23 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_random_state, validate_data
 
-from thalweg import _rows
-from thalweg._terms import as_term
+from thalweg import _core, _rows
+from thalweg._result import notes_of
+from thalweg._terms import _number, as_term
 from thalweg._train import TrainingProblem, TrainingResult, fit_html, train
+from thalweg.learn import ridge
 
 #: Parts of the class docstrings that several classifiers share. A placeholder such as ``{training}`` stands for each.
 _DOCS = {
     "intercept": """fit_intercept : bool, default=True
         Whether to add an intercept to the scores.""",
+    "regularization": """regularization : "auto" or float, default="auto"
+        Factor of :func:`thalweg.learn.ridge`, half the squared norm of the weights on standardised columns, that is added to the
+        objective. "auto" is 1 / n for n rows (times the factor of the loss), if the objective is a mean loss without a penalty of
+        its own: scikit-learn's ``LogisticRegression`` with ``C=1`` on standardised columns. 0 adds nothing. Whole-number sample
+        weights count as repeated rows; other weights do not change n.""",
+    "regularized": """regularization_ : float
+        Factor of the ridge that was added to the objective; 0 if none was.""",
     "enforce": """enforce : {"measured", "surrogate"}, default="measured"
         Whether the measured 0/1 rates on the training rows must satisfy the bounds, or their surrogates.
     max_iter : int, default=3000
@@ -128,6 +137,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """Return the objective."""
         return self.objective
 
+    def _regularize(self, rows: Rows) -> list:
+        """Decide what is added to the objective on these rows, and return notes on it."""
+        return []
+
     def _constraints(self, sensitive: Any) -> Any:
         """Return the constraints for the groups of the rows."""
         return ()
@@ -158,6 +171,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _train(self, rows: Rows, subject_to: Any = (), sensitive: Any = None) -> TrainingResult:
         """Train on validated rows and set the attributes of every classifier."""
         # scikit-learn requires that weight 2 equals a repeated row; merging makes the results the same to the last bit.
+        remarks = self._regularize(rows)
         posed = self._pose(rows, subject_to, sensitive, merge=True)
         trained = train(
             posed,
@@ -173,7 +187,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.n_iter_ = int(trained.fitted["iterations"])
         self.history_ = trained.history
         self.message_ = trained.message
-        self.notes_ = trained.notes
+        self.notes_ = remarks + trained.notes
         self._trained = trained.trained
         self._measure(posed, trained)
         if trained.interrupted:
@@ -373,3 +387,31 @@ class GroupConstrainedBase(ConstrainedBase):
 
     def _prepare(self, rows: Rows, sensitive: Any) -> None:
         """Set attributes that training needs."""
+
+
+class RegularizedBase(GroupConstrainedBase):
+    """Classifier under constraints with a default regularisation."""
+
+    regularization: Any
+
+    def _objective(self) -> Any:
+        factor = getattr(self, "regularization_", 0.0)
+        return as_term(self.objective) + factor * ridge() if factor > 0.0 else self.objective
+
+    def _space(self) -> dict:
+        # Rows for a certificate are measured with the scales of the training rows.
+        return {"column_scales": getattr(self, "_column_scales", None)}
+
+    def _regularize(self, rows: Rows) -> list:
+        given = self.regularization
+        number = _number(given)
+        if number is None and not (isinstance(given, str) and given == "auto"):
+            raise ValueError(f"regularization must be 'auto' or a finite number of at least 0, got {given!r}")
+        # Results of an earlier fit do not count.
+        self.regularization_, self._column_scales = 0.0, None
+        self.regularization_, note = _core.regularization(str(as_term(self.objective)), number, rows.count, rows.weights)
+        return [] if note is None else notes_of([note])
+
+    def _measure(self, posed: TrainingProblem, trained: TrainingResult) -> None:
+        self._column_scales = posed.core.column_scales()
+        super()._measure(posed, trained)

@@ -33,6 +33,7 @@ class TrainingProblem:
         like: Optional[TrainingProblem] = None,
         kernel: Optional[Tuple[Any, float]] = None,
         radius: Optional[float] = None,
+        column_scales: Optional[List[float]] = None,
     ):
         term, constraints = as_term(objective), as_constraints(subject_to)
         self.objective, self.subject_to = str(term), [text for text, _ in constraints]
@@ -51,6 +52,7 @@ class TrainingProblem:
             like=None if like is None else like.core,
             kernel=kernel,
             radius=radius,
+            column_scales=column_scales,
         )
 
 

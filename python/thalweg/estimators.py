@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import binom
 
 from thalweg import _rows
-from thalweg._classifier import ConstrainedBase, GroupConstrainedBase, Rows, documented
+from thalweg._classifier import ConstrainedBase, RegularizedBase, Rows, documented
 from thalweg._kernel import KernelConstrainedClassifier
 from thalweg._terms import Term
 from thalweg._variance import VarianceRegularizedClassifier
@@ -29,7 +29,7 @@ __all__ = [
 
 
 @documented
-class ConstrainedClassifier(GroupConstrainedBase):
+class ConstrainedClassifier(RegularizedBase):
     """Linear classifier that minimises a sum of terms subject to bounds on other terms.
 
     Parameters
@@ -38,6 +38,7 @@ class ConstrainedClassifier(GroupConstrainedBase):
         Objective; see :mod:`thalweg.learn` for the terms.
     subject_to : constraint, str, or a list or tuple of them, default=()
         Constraints, such as ``"false_positive_rate <= 0.1"``.
+    {regularization}
     {intercept}
     {solver}
     {enforce}
@@ -51,6 +52,7 @@ class ConstrainedClassifier(GroupConstrainedBase):
     classes_ : ndarray of shape (2,)
         Labels.
     {coef}
+    {regularized}
     {outcome}
     {features}
 
@@ -72,6 +74,7 @@ class ConstrainedClassifier(GroupConstrainedBase):
         objective: Any = "logistic",
         subject_to: Any = (),
         *,
+        regularization: Any = "auto",
         fit_intercept: bool = True,
         solver: str = "auto",
         options: Optional[dict] = None,
@@ -101,7 +104,7 @@ _FAIR = {
 
 
 @documented
-class FairClassifier(GroupConstrainedBase):
+class FairClassifier(RegularizedBase):
     """Linear classifier whose predictions differ between groups by at most a bound.
 
     Parameters
@@ -116,6 +119,7 @@ default="demographic_parity"
         rows instead, use a term, such as ``thalweg.learn.demographic_parity(compare="to_overall")``.
     objective : Term or str, default="logistic"
         Objective; see :mod:`thalweg.learn` for the terms.
+    {regularization}
     {intercept}
     {constrained_solver}
     {enforce}
@@ -131,6 +135,7 @@ default="demographic_parity"
     groups_ : list of str
         Names of the groups; empty without `sensitive_features`.
     {coef}
+    {regularized}
     {outcome}
     {features}
 
@@ -162,6 +167,7 @@ default="demographic_parity"
         bound: float = 0.05,
         *,
         objective: Any = "logistic",
+        regularization: Any = "auto",
         fit_intercept: bool = True,
         solver: str = "auto",
         options: Optional[dict] = None,

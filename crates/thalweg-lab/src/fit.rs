@@ -7,7 +7,10 @@ use std::sync::atomic::AtomicBool;
 
 use thalweg::Note;
 use thalweg::auto::{self, Choice};
-use thalweg::learn::{Data, Enforce, FitOptions, Groups, Learning, fit, hold_out, training_config, with_training_defaults};
+use thalweg::learn::{
+    Data, Enforce, FitOptions, Groups, Learning, Regularization, Regularized, count_rows, fit, hold_out, training_config,
+    with_training_defaults,
+};
 use thalweg::math::Matrix;
 use thalweg::math::sigmoid::sigmoid;
 use thalweg::oracle::Description;
@@ -40,6 +43,8 @@ pub struct Request {
     pub weights: Option<String>,
     /// Objective.
     pub minimize: String,
+    /// Regulariser that is added to the objective.
+    pub regularization: Regularization,
     /// Constraints.
     pub subject_to: Vec<String>,
     /// Set that the weights stay in, as parsed by [`Domain`]; `None` for the default of the problem.
@@ -124,10 +129,18 @@ pub struct TrainingProblem {
     held_out: Option<Learning>,
     fingerprint: String,
     stand_in: Option<String>,
+    /// Objective with its regularisation, and the factor of that.
+    minimize: String,
+    regularization: f64,
     notes: Vec<Note>,
 }
 
 impl TrainingProblem {
+    /// Returns the objective, with the regulariser that was added to it.
+    pub fn minimize(&self) -> &str {
+        &self.minimize
+    }
+
     /// Returns the training problem.
     pub fn problem(&self) -> &Learning {
         &self.problem
@@ -161,6 +174,7 @@ impl Request {
             leave_out: vec![],
             weights: None,
             minimize: "logistic".into(),
+            regularization: Regularization::Auto,
             subject_to: vec![],
             domain: None,
             solver: auto::NAME.into(),
@@ -180,6 +194,7 @@ impl Request {
         // Terms are parsed before the file, so that a typing error is reported before a million rows are read.
         let terms = self.terms()?;
         terms.on_sample(self.group.is_some())?.check().map_err(name_option)?;
+        self.regularization.add_to(&terms.minimize, 1.0)?;
         if !(0.0..1.0).contains(&self.test_fraction) {
             let what = format!("--test-fraction {}; expected a number from 0 to below 1", self.test_fraction);
             return Err(Error::Request(what));
@@ -204,6 +219,13 @@ impl Request {
             domain: self.domain.as_deref().map(parse_domain).transpose()?,
             needs_erm: false,
         })
+    }
+
+    /// Adds the regulariser to the objective, whose factor depends on the number of training rows.
+    fn regularized(&self, terms: &ModelTerms, training: &Data) -> Result<(ModelTerms, Regularized)> {
+        let rows = count_rows(training.labels.len(), training.weights.as_deref());
+        let added = self.regularization.add_to(&terms.minimize, rows)?;
+        Ok((ModelTerms { minimize: added.objective.clone(), ..terms.clone() }, added))
     }
 
     fn prepare_table(&self, label: &str, all: &Table, terms: &ModelTerms) -> Result<TrainingProblem> {
@@ -241,20 +263,23 @@ impl Request {
             Ok((Data { features, labels, groups, weights }, notes))
         };
         let (training, _) = data(&table, &training_rows)?;
-        let problem = build(training, terms, None).map_err(|e| {
+        let (terms, regularized) = self.regularized(terms, &training)?;
+        let problem = build(training, &terms, None).map_err(|e| {
             // Groups or labels may have too few rows for the requested terms.
             Error::Request(format!("{}: {e}", all.file()))
         })?;
         notes.extend(problem.references().iter().map(Note::reference));
-        notes.extend(chosen_domain(terms, &problem));
+        notes.extend(chosen_domain(&terms, &problem));
+        notes.extend(regularized.note);
         let held_out = if held.is_empty() { None } else { Some(data(&all.select(&held), &held)?) };
         let held_out = held_out.and_then(|(data, more)| {
             notes.extend(more.into_iter().map(|note| Note::OnHeldOutRows { note: Box::new(note) }));
-            let built = build(data, terms, Some(&problem));
+            let built = build(data, &terms, Some(&problem));
             built.map_err(|e| notes.push(Note::HeldOutNotMeasured { reason: e.to_string() })).ok()
         });
         let (fingerprint, stand_in) = (all.fingerprint().into(), None);
-        Ok(TrainingProblem { input, names, problem, held_out, fingerprint, stand_in, notes })
+        let (minimize, regularization) = (terms.minimize.to_string(), regularized.factor);
+        Ok(TrainingProblem { input, names, problem, held_out, fingerprint, stand_in, minimize, regularization, notes })
     }
 
     fn prepare_libsvm(&self, terms: &ModelTerms) -> Result<TrainingProblem> {
@@ -282,11 +307,13 @@ impl Request {
         let columns = training.features.cols();
         let (positive, negative) = loaded.classes;
         let mut notes = loaded.notes;
-        let problem = build(training, terms, None)?;
+        let (terms, regularized) = self.regularized(terms, &training)?;
+        let problem = build(training, &terms, None)?;
         notes.extend(problem.references().iter().map(Note::reference));
-        notes.extend(chosen_domain(terms, &problem));
+        notes.extend(chosen_domain(&terms, &problem));
+        notes.extend(regularized.note);
         let held_out = (!held.labels.is_empty())
-            .then(|| build(held, terms, Some(&problem)))
+            .then(|| build(held, &terms, Some(&problem)))
             .and_then(|built| built.map_err(|e| notes.push(Note::HeldOutNotMeasured { reason: e.to_string() })).ok());
         Ok(TrainingProblem {
             names: (1..=columns).map(|c| format!("column {c}")).collect(),
@@ -295,6 +322,8 @@ impl Request {
             held_out,
             fingerprint: loaded.fingerprint,
             stand_in: loaded.stand_in,
+            minimize: terms.minimize.to_string(),
+            regularization: regularized.factor,
             notes,
         })
     }
@@ -330,7 +359,8 @@ impl Request {
     pub fn train(&self, mut prepared: TrainingProblem, observer: &mut (dyn Observer + Send)) -> Result<TrainedModel> {
         let start = vec![0.0; prepared.problem.dim()];
         let fitted = fit(&mut prepared.problem, &start, &self.options()?, observer)?;
-        let TrainingProblem { input, names, problem, held_out, fingerprint, stand_in, mut notes } = prepared;
+        let TrainingProblem { input, names, problem, held_out, fingerprint, stand_in, minimize, regularization, mut notes } =
+            prepared;
         let x = fitted.point.x.clone();
         notes.extend(fitted.notes);
         // An error on held-out rows must not lose a trained model.
@@ -348,7 +378,8 @@ impl Request {
             weights: names.into_iter().zip(weights).map(|(feature, &weight)| Weight { feature, weight }).collect(),
             intercept: intercept[0],
             training: Training {
-                minimize: self.minimize.clone(),
+                minimize,
+                regularization: Some(regularization),
                 subject_to: self.subject_to.clone(),
                 domain: self.domain.clone(),
                 references: problem.references().iter().map(Reference::from).collect(),

@@ -82,8 +82,11 @@ pub struct Weight {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Training {
-    /// Objective.
+    /// Objective, with the regulariser that was added to it.
     pub minimize: String,
+    /// Factor of the `ridge` that was added to the requested objective; 0 if none was, absent in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regularization: Option<f64>,
     /// Constraints.
     pub subject_to: Vec<String>,
     /// Domain of the weights, if one was given.

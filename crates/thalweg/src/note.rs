@@ -388,6 +388,22 @@ pub enum Note {
         /// Description of the domain.
         domain: String,
     },
+    /// A regulariser was added to the objective by default.
+    Regularized {
+        /// Factor of `ridge`.
+        factor: f64,
+        /// Sum of the factors of the losses: `factor` is this number divided by `rows`.
+        numerator: f64,
+        /// Number of training rows, with whole-number weights as repetitions.
+        rows: f64,
+    },
+    /// No regulariser was added to the objective by default.
+    NotRegularized {
+        /// Term of the objective that is the reason.
+        term: String,
+        /// Whether the term is a penalty, or not a mean loss.
+        penalty: bool,
+    },
     /// Number of constraints of a family.
     ConstraintCount {
         /// Number of constraints.
@@ -899,6 +915,20 @@ impl Note {
             Note::DomainChosen { domain } => {
                 write!(f, "the weights and the intercept stay in a {domain} around 0, because the objective has a variance")
             }
+            Note::Regularized { factor, numerator, rows } => write!(
+                f,
+                "{factor:.3e} * ridge is added to the objective, {numerator} / n for n = {rows} training rows: the regularisation of \
+                 scikit-learn's LogisticRegression with C = 1 on standardised columns; regularization 0 adds nothing, another \
+                 number sets the factor"
+            ),
+            Note::NotRegularized { term, penalty: true } => {
+                write!(f, "no regularisation is added, because the objective has the penalty {term}")
+            }
+            Note::NotRegularized { term, penalty: false } => write!(
+                f,
+                "no regularisation is added, because {term} in the objective is not a mean loss; a number for regularization adds \
+                 it"
+            ),
             Note::ConstraintCount { constraints } => write!(f, "{constraints} constraints"),
             Note::TransportPlan { sides: [m, n], constant, published } => write!(
                 f,

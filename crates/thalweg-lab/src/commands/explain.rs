@@ -31,6 +31,9 @@ fn words(model: &Model, top: usize) -> String {
     let (yes, no) = model.answers();
     let constraints = if t.subject_to.is_empty() { "nothing".into() } else { t.subject_to.join(", ") };
     let mut text = format!("minimises {}, subject to {constraints}\n", t.minimize);
+    if let Some(factor) = t.regularization.filter(|factor| *factor > 0.0) {
+        text += &format!("of this, {factor} * ridge was added as regularisation\n");
+    }
     text += &format!("trained on {}, seed {}; answers '{yes}' for a score above 0, else '{no}'\n", t.file, t.seed);
     if !t.subject_to.is_empty() {
         let satisfied = "feasible; every constraint is satisfied on the training rows\n";

@@ -76,6 +76,10 @@ pub struct TrainingArgs {
     /// What to minimise
     #[arg(long, value_name = "TERM", default_value = "logistic")]
     minimize: String,
+    /// Factor of the ridge, the squared norm of the weights on standardised columns, that is added to what is minimised; auto is 1 / n
+    /// for n training rows where that is a mean loss without a penalty, as in scikit-learn with C = 1, and 0 adds nothing
+    #[arg(long, value_name = "auto|FACTOR", default_value = "auto")]
+    regularization: String,
     /// A constraint TERM <= BOUND (repeatable)
     #[arg(long, value_name = "TERM <= BOUND")]
     subject_to: Vec<String>,
@@ -138,6 +142,7 @@ impl TrainingArgs {
             leave_out: self.leave_out.clone(),
             weights: self.weights.clone(),
             minimize: self.minimize.clone(),
+            regularization: self.regularization.parse()?,
             subject_to: self.subject_to.clone(),
             domain: self.domain.clone(),
             solver: self.solver.clone(),
@@ -168,6 +173,7 @@ impl TrainingArgs {
             ("--leave-out", !self.leave_out.is_empty()),
             ("--weights", self.weights.is_some()),
             ("--minimize", self.minimize != "logistic"),
+            ("--regularization", self.regularization != "auto"),
             ("--subject-to", !self.subject_to.is_empty()),
             ("--domain", self.domain.is_some()),
             ("--solver", self.solver != auto::NAME),

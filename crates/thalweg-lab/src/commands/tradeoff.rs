@@ -150,7 +150,7 @@ fn of_table(args: &Args, values: &[f64]) -> Result<(SweepLabels, FinishedSweep)>
     }
     let mut prepared = request.prepare()?;
     let (which, note) = which(prepared.problem(), args.of.as_deref())?;
-    let named = SweepLabels::new(prepared.problem(), &request.minimize, which);
+    let named = SweepLabels::new(prepared.problem(), prepared.minimize(), which);
     let notes = prepared.notes().to_vec();
     let (problem, held_out) = prepared.problems();
     let mut fits = FitRuns { problem, held_out, options: request.options()?, which };

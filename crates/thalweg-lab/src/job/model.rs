@@ -10,6 +10,7 @@ use thalweg::sets::Set;
 use crate::Result;
 
 /// Objective, constraints and domain of a model.
+#[derive(Clone)]
 pub(crate) struct ModelTerms {
     pub(crate) minimize: Expression,
     pub(crate) subject_to: Vec<BoundedExpression>,
@@ -22,6 +23,7 @@ pub(crate) struct ModelTerms {
 }
 
 /// The domain of the variables.
+#[derive(Clone)]
 pub(crate) enum Domain {
     /// A given set.
     Set(Arc<dyn Set>),

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::Value;
 use thalweg::Note;
+use thalweg::learn::Regularization;
 use thalweg::run::Budget;
 use thalweg_lab::data::adult;
 use thalweg_lab::fit::Request;
@@ -113,7 +114,9 @@ fn adult_keeps_a_gap_of_two_hundredths_and_predicts_well() {
 
     let text = place.run(&["explain", "thalweg-model", "--top", "5"]).ended(0).out;
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "minimises logistic, subject to demographic_parity <= 0.02");
+    let factor = 1.0 / 39_076.0;
+    assert_eq!(lines[0], format!("minimises logistic + {factor} * ridge, subject to demographic_parity <= 0.02"));
+    assert_eq!(lines[1], format!("of this, {factor} * ridge was added as regularisation"));
     assert!(text.contains("largest of ") && text.contains("\ncapital-gain ") && text.contains("held-out rows\n"), "{text}");
     assert!(lines.iter().any(|l| l.starts_with("Female") && l.split_whitespace().count() == 5), "{text}");
 }
@@ -210,7 +213,10 @@ fn an_unconstrained_model_can_be_read_again() {
     assert!(ran.out.contains("\nsaved m/model.json and m/trace.csv\n"), "{}", ran.out);
     place.run(&["predict", "m", "people.csv"]).ended(0);
     let text = place.run(&["explain", "m"]).ended(0).out;
-    assert!(text.starts_with("minimises logistic, subject to nothing\n") && !text.contains("bound"), "{text}");
+    assert!(
+        text.starts_with("minimises logistic + ") && text.contains(" * ridge, subject to nothing\n") && !text.contains("bound"),
+        "{text}"
+    );
     assert!(text.contains("training rows: accuracy ") && text.contains("held-out rows: accuracy "), "{text}");
     let (header, rows) = (place.read("m/trace.csv"), place.read("m/trace.csv").lines().count());
     assert!(header.starts_with("iteration,objective,violation,") && rows > 5, "{header}");
@@ -377,11 +383,90 @@ fn the_label_may_have_any_two_values() {
     assert_eq!(ran.err.lines().count(), 1);
 }
 
+/// The gradient of the sum of the losses plus half the squared norm of the weights on standardised columns, worked out from the
+/// rows, is 0 at the model.
+#[test]
+fn the_default_regularisation_is_c_of_one_on_standardised_columns() {
+    let place = place();
+    for weights in [None, Some("w")] {
+        let request =
+            Request { test_fraction: 0.0, weights: weights.map(String::from), ..Request::new(place.path("people.csv"), "y") };
+        let slopes = |request: &Request, strength: f64| -> Vec<f64> {
+            let trained = request.train(request.prepare().unwrap(), &mut ()).unwrap();
+            let data = trained.problem.data();
+            let x: Vec<f64> = trained.model.weights.iter().map(|w| w.weight).collect();
+            let (n, d) = (data.labels.len(), x.len());
+            let weights = data.weights.clone().unwrap_or(vec![1.0; n]);
+            let total: f64 = weights.iter().sum();
+            let rows: Vec<Vec<f64>> = (0..n)
+                .map(|i| {
+                    let mut row = vec![0.0; d];
+                    data.features.visit_row(i, |c, v| row[c] = v);
+                    row
+                })
+                .collect();
+            let mean = |f: &dyn Fn(usize) -> f64| (0..n).map(|i| weights[i] * f(i)).sum::<f64>() / total;
+            let scores = trained.problem.scores(&[x.clone(), vec![trained.model.intercept]].concat()).unwrap();
+            (0..d)
+                .map(|j| {
+                    let centre = mean(&|i| rows[i][j]);
+                    let variance = mean(&|i| (rows[i][j] - centre).powi(2));
+                    let loss = mean(&|i| -data.labels[i] * rows[i][j] / (1.0 + (data.labels[i] * scores[i]).exp()));
+                    loss + strength * variance * x[j] / n as f64
+                })
+                .collect()
+        };
+        let largest = |slopes: Vec<f64>| slopes.iter().fold(0.0, |a: f64, b| a.max(b.abs()));
+        assert!(largest(slopes(&request, 1.0)) < 1e-5);
+        assert!(largest(slopes(&request, 0.5)) > 1e-4);
+        let none = Request { regularization: Regularization::Factor(0.0), ..request.clone() };
+        assert!(largest(slopes(&none, 0.0)) < 1e-5);
+        let ten = Request { regularization: Regularization::Factor(10.0 / 300.0), ..request.clone() };
+        assert!(largest(slopes(&ten, 10.0)) < 1e-5);
+    }
+}
+
+#[test]
+fn regularisation_is_recorded_and_can_be_turned_off() {
+    let place = place();
+    let fitted = |more: &[&str]| -> (serde_json::Value, String, String) {
+        let ran = fit_people(&place, &[&["--test-fraction", "0", "--json"], more].concat()).ended(0);
+        let explained = place.run(&["explain", "m"]).ended(0).out;
+        let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        (json["training"].clone(), json["notes"].to_string(), explained)
+    };
+    let factor = 1.0 / 300.0;
+    let (training, notes, explained) = fitted(&[]);
+    assert_eq!(training["minimize"], format!("logistic + {factor} * ridge"));
+    assert_eq!(training["regularization"], factor);
+    assert!(notes.contains("1 / n for n = 300 training rows") && explained.contains("was added as regularisation"), "{notes}");
+    let (training, notes, explained) = fitted(&["--regularization", "0"]);
+    assert_eq!((&training["minimize"], training["regularization"].as_f64()), (&"logistic".into(), Some(0.0)));
+    assert!(!notes.contains("regularisation") && !explained.contains("regularisation"), "{notes}");
+    let (training, notes, _) = fitted(&["--regularization", "0.25"]);
+    assert_eq!((&training["minimize"], training["regularization"].as_f64()), (&"logistic + 0.25 * ridge".into(), Some(0.25)));
+    assert!(!notes.contains("regularisation"), "{notes}");
+    let (training, notes, _) = fitted(&["--minimize", "logistic + 0.01 * l2"]);
+    assert_eq!((&training["minimize"], training["regularization"].as_f64()), (&"logistic + 0.01 * l2".into(), Some(0.0)));
+    assert!(notes.contains("no regularisation is added, because the objective has the penalty l2"), "{notes}");
+    // A certificate is about the same objective.
+    fitted(&[]);
+    let ran = place.run(&["certify", "m", "--json"]).ended(0);
+    let found: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert!(!found["notes"].to_string().contains("changed after training"), "{}", found["notes"]);
+    for (arguments, part) in [
+        (vec!["--regularization", "-1"], "regularization must be auto, or a finite number of at least 0, got '-1'"),
+        (vec!["--regularization", "1", "--minimize", "hinge + l1"], "which has the penalty l1"),
+    ] {
+        fit_people(&place, &arguments).refused(&[part]);
+    }
+}
+
 #[test]
 fn sums_of_terms_are_minimised() {
     let place = place();
     let with = |term: &str| {
-        fit_people(&place, &["--minimize", term, "--quiet"]).ended(0);
+        fit_people(&place, &["--minimize", term, "--regularization", "0", "--quiet"]).ended(0);
         let model = Model::read(&place.path("m")).unwrap();
         model.weights.iter().map(|w| w.weight.abs()).sum::<f64>()
     };

@@ -44,7 +44,7 @@ const TERMS: &[(&str, &[&str])] = &[
 ];
 
 /// Losses of single rows, which can be the argument of [`TERMS_OF_A_LOSS`].
-const LOSSES: &[&str] = &["hinge", "logistic", "welsch", "truncated_logistic"];
+pub(super) const LOSSES: &[&str] = &["hinge", "logistic", "welsch", "truncated_logistic"];
 
 /// Terms that take a loss as their argument.
 const TERMS_OF_A_LOSS: &[&str] = &[VARIANCE, "self_paced"];
@@ -55,7 +55,10 @@ const VARIANCE: &str = "variance";
 const COMPARE: &str = "compare";
 
 /// Regulariser with scales that are computed from the rows of losses.
-const RIDGE: &str = "ridge";
+pub(super) const RIDGE: &str = "ridge";
+
+/// Regularisers: functions of the weights alone.
+pub(super) const PENALTIES: &[&str] = &["l2", RIDGE, "l1", "scad"];
 
 /// Radius of the default domain if the objective contains a variance. The gradient of a variance grows with the losses, so that
 /// steps that suit the minimum can diverge from far away.
