@@ -35,12 +35,54 @@ def gap(model, X, group):
 
 def test_unconstrained_is_logistic_regression():
     X, y, _ = sample()
-    ours = ConstrainedClassifier("logistic", options={"eps": 1e-8}, solver="bundle").fit(X, y)
+    ours = ConstrainedClassifier("logistic", regularization=0, options={"eps": 1e-8}, solver="bundle").fit(X, y)
     theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(X, y)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-5)
     np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-5)
     np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-6)
     assert list(ours.classes_) == ["no", "yes"]
+
+
+@pytest.mark.parametrize("strength", ["auto", 4.0])
+def test_the_regularisation_is_that_of_logistic_regression_on_standardised_columns(strength):
+    X, y, _ = sample()
+    X = X * [1e-3, 1.0, 1e4] + [0.0, 5.0, 0.0]
+    given = strength if strength == "auto" else strength / len(y)
+    ours = ConstrainedClassifier(regularization=given, options={"eps": 1e-9}, solver="bundle").fit(X, y)
+    c = 1.0 if strength == "auto" else 1.0 / strength
+    theirs = make_pipeline(StandardScaler(), LogisticRegression(C=c, tol=1e-10, max_iter=1000)).fit(X, y)
+    np.testing.assert_allclose(ours.coef_[0] * X.std(axis=0), theirs[-1].coef_[0], atol=1e-4)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-3)
+    assert ours.regularization_ == pytest.approx(1.0 / (c * len(y)), rel=1e-15)
+
+
+def test_regularisation_follows_the_objective_and_the_weights():
+    X, y, group = sample(200)
+    factor = lambda model, **given: model.fit(X, y, **given).regularization_
+    assert factor(ConstrainedClassifier()) == 1 / 200 and factor(ConstrainedClassifier(2 * logistic())) == 1 / 100
+    assert factor(ConstrainedClassifier(regularization=0)) == 0.0
+    model = ConstrainedClassifier("logistic + 0.1 * l2")
+    assert factor(model) == 0.0
+    assert any(note.kind == "not-regularized" and note.data["term"] == "l2" for note in model.notes_)
+    twice, even = np.full(200, 2), np.full(200, 0.3)
+    assert factor(ConstrainedClassifier(), sample_weight=twice) == 1 / 400
+    assert factor(ConstrainedClassifier(), sample_weight=even) == 1 / 200
+    model = FairClassifier(bound=0.05).fit(X, y, sensitive_features=group)
+    assert model.regularization_ == 1 / 200 and any(note.kind == "regularized" for note in model.notes_)
+    # Other rows have the factor and the column scales of the training rows.
+    posed = model._pose_on(3.0 * X[:50], y[:50], None, group[:50])
+    assert posed.objective == "logistic + 0.005 * ridge"
+    np.testing.assert_allclose(posed.core.column_scales(), X.std(axis=0), rtol=1e-12)
+    # A second fit does not depend on the first.
+    model.set_params(regularization=0).fit(X, y, sensitive_features=group)
+    assert model.regularization_ == 0.0 and model._pose_on(X, y, None, group).objective == "logistic"
+    for wrong in ("some", None, True):
+        with pytest.raises(ValueError, match="regularization must be 'auto' or a finite number of at least 0, got"):
+            ConstrainedClassifier(regularization=wrong).fit(X, y)
+    with pytest.raises(ValueError, match="regularization must be auto, or a finite number of at least 0, got -1"):
+        ConstrainedClassifier(regularization=-1.0).fit(X, y)
+    with pytest.raises(ValueError, match="regularization must be auto or 0 beside the objective .*, which has the penalty l1"):
+        ConstrainedClassifier("hinge + 0.1 * l1", regularization=1.0).fit(X, y)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ def test_terms_render_to_the_library_syntax():
     assert str(hinge() + 0.02 * scad()) == "hinge + 0.02 * scad"
     assert str(2 * (logistic(on="positives") + l1() / 4)) == '2.0 * logistic(on = "positives") + 0.5 * l1'
     assert str(sum([hinge(), l2()])) == "hinge + l2"
+    assert str(hinge() + 0.5 * ridge()) == "hinge + 0.5 * ridge"
     assert str(np.float64(0.5) * hinge()) == "0.5 * hinge"
     assert str(demographic_parity(temperature=0.5) <= 0.02) == "demographic_parity(temperature = 0.5) <= 0.02"
     assert str(equalized_odds() <= 0.02) == "equalised_odds <= 0.02"

@@ -6,7 +6,7 @@ The objective and the constraints belong to the subclasses.
 from __future__ import annotations
 
 import warnings
-from typing import Any, Optional, Tuple, Type, TypeVar
+from typing import Any, List, Optional, Tuple, Type, TypeVar
 
 import numpy as np
 from scipy.special import expit
@@ -393,6 +393,7 @@ class RegularizedBase(GroupConstrainedBase):
     """Classifier under constraints with a default regularisation."""
 
     regularization: Any
+    _column_scales: Optional[List[float]]
 
     def _objective(self) -> Any:
         factor = getattr(self, "regularization_", 0.0)
