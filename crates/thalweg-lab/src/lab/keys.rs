@@ -6,13 +6,14 @@ use std::path::Path;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use thalweg::assess::Measures;
+use thalweg::learn::GroupComparison;
 
 use super::grid::GridRun;
 use crate::Result;
 use crate::metrics::former_name;
 
 /// Version of the results. Increased when terms or domains change the results of every solver.
-const RESULTS: u32 = 3;
+const RESULTS: u32 = 2;
 
 /// Version of reference values. Increased when their numbers change.
 const REFERENCES: u32 = 2;
@@ -66,6 +67,10 @@ pub fn problem_key(run: &GridRun, data: &str, file: &Path) -> String {
     // Hashed only if reference values are used: other stored runs do not depend on them.
     if run.spec.uses_references() {
         settings["references"] = json!(REFERENCES);
+    }
+    // Likewise: the default comparison of groups was another one.
+    if run.spec.compares_groups() {
+        settings["compare"] = json!(GroupComparison::default().as_str());
     }
     hash(&settings)
 }

@@ -144,6 +144,13 @@ impl Spec {
         self.data.bilevel.is_none() && uses.unwrap_or(false)
     }
 
+    /// Returns whether the problem or its metrics compare groups by default, without stating how. As for references, a spec that
+    /// cannot be parsed does not.
+    pub(crate) fn compares_groups(&self) -> bool {
+        let compares = self.metric_kinds().and_then(|measured| self.problem.compares_groups(&measured));
+        self.data.bilevel.is_none() && compares.unwrap_or(false)
+    }
+
     /// Returns the metrics named in `measure`.
     pub(crate) fn metric_kinds(&self) -> Result<Vec<MetricKind>> {
         MetricKind::read(self.measure.as_deref().unwrap_or_default())

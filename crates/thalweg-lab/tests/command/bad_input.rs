@@ -428,7 +428,7 @@ fn the_minimiser_of_a_loss_needs_a_loss() {
     for (from, to) in [("start = \"zero\"", "start = \"erm\""), ("{ ball = 5.0 }", "{ ball_times_erm = 5.0 }")] {
         let place = place(from, to);
         place.put("run.toml", place.read("run.toml").replace("minimize = \"hinge\"", "minimize = \"l2\""));
-        let parts = "\"erm\" means the minimiser of the problem's loss, but it has none; expected hinge or logistic \
+        let sentence = "\"erm\" means the minimiser of the problem's loss, but it has none; expected hinge or logistic \
                  over all rows in a constraint or in the objective, or a bound such as hinge <= 1.001 * \
                  best(hinge)";
         place.run(&["solve", "run.toml"]).refused_with(sentence);

@@ -429,10 +429,10 @@ fn the_default_regularisation_is_c_of_one_on_standardised_columns() {
 #[test]
 fn regularisation_is_recorded_and_can_be_turned_off() {
     let place = place();
-    let fitted = |more: &[&str]| -> (serde_json::Value, String, String) {
+    let fitted = |more: &[&str]| -> (Value, String, String) {
         let ran = fit_people(&place, &[&["--test-fraction", "0", "--json"], more].concat()).ended(0);
         let explained = place.run(&["explain", "m"]).ended(0).out;
-        let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        let json: Value = serde_json::from_str(&ran.out).unwrap();
         (json["training"].clone(), json["notes"].to_string(), explained)
     };
     let factor = 1.0 / 300.0;
@@ -452,7 +452,7 @@ fn regularisation_is_recorded_and_can_be_turned_off() {
     // A certificate is about the same objective.
     fitted(&[]);
     let ran = place.run(&["certify", "m", "--json"]).ended(0);
-    let found: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let found: Value = serde_json::from_str(&ran.out).unwrap();
     assert!(!found["notes"].to_string().contains("changed after training"), "{}", found["notes"]);
     for (arguments, part) in [
         (vec!["--regularization", "-1"], "regularization must be auto, or a finite number of at least 0, got '-1'"),
@@ -618,7 +618,7 @@ fn quiet_prints_nothing_and_json_is_json() {
     let reasons = outcome["training"]["reasons"].as_array().unwrap();
     let kinds: Vec<&str> = reasons.iter().map(|reason| reason["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["choice-problem", "solver-chosen", "repeat"]);
-    assert_eq!((&reasons[2]["solver"], &reasons[2]["seed"]), (&"bundle".into(), &0.into()));
+    assert_eq!((&reasons[2]["solver"], &reasons[2]["seed"]), (&"sqp".into(), &0.into()));
     // The same command gives the same model.
     let first = Model::read(&place.path("m")).unwrap();
     fit_people(&place, &["--quiet", "--threads", "2"]).ended(0);
@@ -747,7 +747,7 @@ fn wait_for_training(child: &mut Child, directory: &Path) {
 fn long_fit(place: &Place) -> Child {
     place.put("adult.csv", adult::csv().unwrap());
     let arguments = ["fit", "adult.csv", "--label", "income", "--group", "sex", "--subject-to", "demographic_parity <= 0.02"];
-    let limits = ["--iterations", "100000", "--seconds", "100", "--out", "m"];
+    let limits = ["--solver", "bundle", "--iterations", "100000", "--seconds", "100", "--out", "m"];
     let mut command = place.command(&[&arguments[..], &limits].concat());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for_training(&mut child, &place.path("m"));

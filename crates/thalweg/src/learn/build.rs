@@ -342,12 +342,23 @@ fn function(
     Ok(function)
 }
 
+impl Expression {
+    /// Returns whether a term compares groups without stating how, so that the default decides.
+    pub fn leaves_comparison_open(&self) -> bool {
+        self.pieces.iter().any(|(_, call)| leaves_comparison_open(call))
+    }
+}
+
+fn leaves_comparison_open(call: &Call) -> bool {
+    let takes = TERMS.iter().any(|(name, arguments)| *name == call.name && arguments.contains(&COMPARE));
+    takes && call.arguments.iter().all(|(name, _)| name != COMPARE)
+}
+
 /// States which differences count in each gap between three or more groups. They identify the problem: an unstated comparison
 /// had another meaning in earlier versions.
 fn state_comparison(expression: &mut Expression, groups: u32) {
     for (_, call) in expression.pieces.iter_mut().filter(|_| groups > 2) {
-        let takes = TERMS.iter().any(|(name, arguments)| *name == call.name && arguments.contains(&COMPARE));
-        if takes && call.arguments.iter().all(|(name, _)| name != COMPARE) {
+        if leaves_comparison_open(call) {
             call.arguments.push((COMPARE.into(), Argument::Word(GroupComparison::default().as_str().into())));
         }
     }

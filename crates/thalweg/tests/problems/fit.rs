@@ -78,9 +78,9 @@ fn a_method_is_chosen_with_reasons_and_can_be_named() {
     for (groups, term) in [(2, "demographic_parity"), (3, "equal_opportunity")] {
         let mut p = problem(data(groups, false), "logistic", &[&format!("{term} <= 0.03")]);
         let chosen = train(&mut p, &free(None));
-        assert_eq!((chosen.solver.as_str(), chosen.eta), ("bundle", None));
+        assert_eq!((chosen.solver.as_str(), chosen.eta), ("sqp", None));
         let choice = chosen.choice.as_ref().unwrap();
-        assert_eq!((choice.evidence.constraints, choice.evidence.reason), (1, Reason::ProvesStationarity));
+        assert_eq!((choice.evidence.constraints, choice.evidence.reason), (1, Reason::SmoothFunctions));
         let measured = p.measured(&chosen.point.x).unwrap()[0].unwrap();
         assert!(chosen.feasible && measured <= 0.03 + 1e-6, "{chosen:?}");
         let proved = chosen.stationary.as_ref().unwrap();

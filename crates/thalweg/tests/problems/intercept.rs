@@ -312,12 +312,12 @@ fn a_shift_is_used_if_nothing_else_satisfies_or_if_the_gain_exceeds_its_error() 
         (decision.cut.map(|cut| cut.shift), decision.reason)
     };
     for before in [false, true] {
-        assert_eq!(decide(&search(true, 0.0021, 0.0), before), (Some(0.4), Reason::GainExceedsError));
-        assert_eq!(decide(&search(true, 0.002, 0.0), before), (None, Reason::GainWithinError));
+        assert_eq!(decide(&search(true, 0.0041, 0.0), before), (Some(0.4), Reason::GainExceedsError));
+        assert_eq!(decide(&search(true, 0.004, 0.0), before), (None, Reason::GainWithinError));
     }
-    assert_eq!(decide(&search(false, 0.001, 0.0031), false), (Some(0.4), Reason::MostAccurateSatisfying));
-    assert_eq!(decide(&search(false, 0.001, 0.003), false), (Some(0.1), Reason::NearestSatisfying));
-    assert_eq!(decide(&search(false, 0.001, 0.0031), true), (None, Reason::GainWithinError));
+    assert_eq!(decide(&search(false, 0.001, 0.0061), false), (Some(0.4), Reason::MostAccurateSatisfying));
+    assert_eq!(decide(&search(false, 0.001, 0.006), false), (Some(0.1), Reason::NearestSatisfying));
+    assert_eq!(decide(&search(false, 0.003, 0.0061), true), (None, Reason::GainWithinError));
     let nothing = Search { best: None, nearest: None, best_over_nearest: None, ..search(false, 0.0, 0.0) };
     assert_eq!(decide(&nothing, false), (None, Reason::NothingSatisfies));
 }

@@ -69,15 +69,20 @@ impl Bracket {
 impl Trainer<'_> {
     /// Trains by rounds of `sqp`, each of which starts at the point and the multipliers of the one before.
     pub(super) fn train_smooth(&mut self, start: &[f64], settings: &sqp::Settings) -> Result<Fitted> {
-        let rough = sqp::Settings { tolerance: ROUGH * settings.tolerance, ..settings.clone() };
+        // Without 0/1 rates to satisfy there is one round.
+        let alone = self.options.enforce == Enforce::Surrogate || self.problem.measured(start)?.iter().all(Option::is_none);
+        let rough = match alone {
+            true => settings.clone(),
+            false => sqp::Settings { tolerance: ROUGH * settings.tolerance, ..settings.clone() },
+        };
         let mut bounds = self.asked.clone();
         let mut brackets = vec![Bracket::default(); bounds.len()];
         let mut multipliers = vec![];
         let mut x = start.to_vec();
         for _ in 0..ROUNDS {
             let last = self.solve(&x, &bounds, &rough, &mut multipliers)?;
-            if self.over() || self.hopeless(&last) || self.options.enforce == Enforce::Surrogate {
-                break;
+            if alone || self.over() || self.hopeless(&last) {
+                return self.end(start);
             }
             x.copy_from_slice(&last.point.x);
             let mut changed = false;
@@ -117,6 +122,10 @@ impl Trainer<'_> {
             }
             self.solve(&best.point.x.clone(), &best.bounds.clone(), settings, &mut multipliers)?;
         }
+        self.end(start)
+    }
+
+    fn end(&mut self, start: &[f64]) -> Result<Fitted> {
         let mut notes = vec![];
         self.shift_intercept(&mut notes)?;
         self.conclude(start, Schedule::Constant(0.0), notes)
