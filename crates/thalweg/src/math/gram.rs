@@ -9,6 +9,8 @@ use super::{vec, wide};
 
 /// Largest number of entries of the slots of a chunked sum. Beyond it there is one chunk.
 const SLOTS: usize = 1 << 22;
+/// Share of stored entries above which products of dense rows are faster.
+const FULL: f64 = 0.3;
 /// Rows that are multiplied at a time if rows are dense.
 const BLOCK: usize = 128;
 
@@ -30,13 +32,14 @@ pub(crate) fn add_gram(features: &Matrix, rows: Range<usize>, h: &[f64], interce
     let chunks = if chunks.count() * d * d > SLOTS { Chunks::single(rows.len()) } else { chunks };
     let mut slots = vec![0.0; chunks.count() * d * d];
     let first = rows.start;
+    let full = features.stored() as f64 > FULL * features.rows() as f64 * features.cols() as f64;
     reduce::for_each_chunk(chunks, &mut slots, |_, range, slot| {
         let h = &h[range.clone()];
         let rows = first + range.start..first + range.end;
         match features.compressed() {
-            Some(Compressed::ByteOnes(..) | Compressed::Ones(..)) => add_ones(features, rows, h, intercept, slot),
-            Some(Compressed::Valued(..)) => add_sparse(features, rows, h, intercept, slot),
-            None => add_dense(features, rows, h, intercept, slot),
+            Some(Compressed::ByteOnes(..) | Compressed::Ones(..)) if !full => add_ones(features, rows, h, intercept, slot),
+            Some(Compressed::Valued(..)) if !full => add_sparse(features, rows, h, intercept, slot),
+            _ => add_dense(features, rows, h, intercept, slot),
         }
     });
     reduce::add_slots(&slots, out);
@@ -83,6 +86,7 @@ fn add_dense(features: &Matrix, rows: Range<usize>, h: &[f64], intercept: bool, 
     let mut filled = 0;
     for (i, &h) in rows.zip(h).filter(|(_, h)| **h > 0.0) {
         let root = h.sqrt();
+        (0..features.cols()).for_each(|c| block[c * BLOCK + filled] = 0.0);
         features.visit_row(i, |c, v| block[c * BLOCK + filled] = root * v);
         if intercept {
             block[(d - 1) * BLOCK + filled] = root;
@@ -114,13 +118,13 @@ mod tests {
     use crate::math::rng::{Purpose, Rng};
 
     /// The same random rows in every form of storage.
-    fn forms(rows: usize, cols: usize, ones: bool, seed: u64) -> Vec<Matrix> {
+    fn forms(rows: usize, cols: usize, ones: bool, density: f64, seed: u64) -> Vec<Matrix> {
         let mut rng = Rng::new(seed, Purpose::Data);
         let (mut ptr, mut ids, mut values) = (vec![0], vec![], vec![]);
         let mut dense = vec![0.0; rows * cols];
         for i in 0..rows {
             for c in 0..cols {
-                if rng.uniform() < 0.4 {
+                if rng.uniform() < density {
                     let v = if ones { 1.0 } else { 2.0 * rng.uniform() - 1.0 };
                     ids.push(c as u32);
                     values.push(v);
@@ -135,10 +139,16 @@ mod tests {
 
     #[test]
     fn every_form_equals_the_plain_loop() {
-        for (rows, cols, ones, seed) in [(7, 1, false, 1), (300, 9, false, 2), (300, 9, true, 3), (2500, 5, false, 4)] {
+        for (rows, cols, ones, density, seed) in [
+            (7, 1, false, 0.5, 1),
+            (300, 9, false, 0.2, 2),
+            (300, 9, true, 0.2, 3),
+            (300, 9, true, 0.6, 3),
+            (2500, 5, false, 0.5, 4),
+        ] {
             let mut rng = Rng::new(seed, Purpose::Sampling);
             let h: Vec<f64> = (0..rows - 2).map(|i| if i % 5 == 0 { 0.0 } else { rng.uniform() }).collect();
-            for matrix in forms(rows, cols, ones, seed) {
+            for matrix in forms(rows, cols, ones, density, seed) {
                 for intercept in [false, true] {
                     let d = cols + usize::from(intercept);
                     let mut want = vec![0.0; d * d];
@@ -164,7 +174,7 @@ mod tests {
 
     #[test]
     fn one_and_two_threads_give_the_same_bits() {
-        for matrix in forms(9000, 6, false, 5) {
+        for matrix in forms(9000, 6, false, 0.2, 5) {
             let h = vec![0.25; 9000];
             let gram = |threads| {
                 let mut out = vec![0.0; 49];

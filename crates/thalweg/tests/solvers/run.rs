@@ -244,11 +244,7 @@ fn targets_that_cannot_be_meant_are_refused() {
     let message = refused(near(0.1), none);
     assert_eq!(message, "stop.certificate = 0.1 needs a certificate with bounds or by switching");
     let penalised = Measures { penalised: Some(Penalised::default()), ..Measures::default() };
-    let message = refused(near(0.1), penalised);
-    assert!(
-        message.contains("stop.certificate must be a certificate that is measured") && message.contains("got 0.1"),
-        "{message}"
-    );
+    assert_eq!(refused(near(0.1), penalised), "stop.certificate = 0.1 needs a certificate with bounds or by switching");
     let objective = StoppingRule { objective: Some(f64::NAN), ..StoppingRule::default() };
     assert!(refused(objective, none).contains("stop.objective must be a finite number, got NaN"));
 }
