@@ -80,6 +80,8 @@ class Problem:
     differences: list = field(default_factory=list)
     #: Names of the constraints with equalities.
     equalities: list = field(default_factory=list)
+    #: Whether the domain is the whole space or a box.
+    is_box: bool = True
 
     @property
     def names(self) -> list:
@@ -153,10 +155,12 @@ def problem(
     rho: Any = None,
     eq_tol: float = 1e-6,
     values_only: bool = False,
+    warn: bool = True,
 ) -> Problem:
     """Validate the description of a problem and build it.
 
-    Functions without a gradient get finite differences, unless the solver uses `values_only`.
+    Functions without a gradient get finite differences, unless the solver uses `values_only`. `warn` is whether to warn of
+    equalities.
     """
     if not callable(fun):
         raise TypeError(f"fun must be a function of x, got {type(fun).__name__}")
@@ -173,7 +177,7 @@ def problem(
         raise TypeError(f"jac must be a function, True, or one of {', '.join(SCHEMES)}, got {type(jac).__name__}")
     if n_samples is not None:
         count(n_samples, "n_samples")
-    built = Problem(core=None, x0=x0)
+    built = Problem(core=None, x0=x0, is_box=within is None or "low" in within)
 
     def slope(name: str, function: Callable, given: Any) -> Any:
         """Return the gradient of a function: the one that is given, or finite differences."""
@@ -196,12 +200,6 @@ def problem(
         equal = (low == high) & np.isfinite(low)
         if np.any(equal):
             built.equalities.append(name)
-            warnings.warn(
-                f"the equality {name} becomes two inequalities with tolerance {eq_tol:g} (eq_tol), which leave almost no "
-                "interior; methods whose theory needs a strictly feasible point (ssg, conex, ipp, threes-econ) then have no "
-                "guarantee",
-                stacklevel=4,
-            )
         for i in range(size):
             label = name if size == 1 else f"{name}[{i}]"
             slack = eq_tol if equal[i] else 0.0
@@ -212,8 +210,21 @@ def problem(
                 built.inequalities.append((label + (" >= lb" if both else ""), k, i, -1.0, low[i] - slack, abs(low[i])))
     given = [(name, k, i, sign, shift, max(1.0, scale)) for name, k, i, sign, shift, scale in built.inequalities]
     built.inequalities = [(name, k, i, sign) for name, k, i, sign, _, _ in built.inequalities]
+    if warn:
+        warn_of_equalities(built, eq_tol, stacklevel=4)
     built.core = _core.Callables(len(x0), (fun, objective_slope), functions, given, within, n_samples, constants(rho))
     return built
+
+
+def warn_of_equalities(posed: Problem, eq_tol: float, stacklevel: int) -> None:
+    """Warn that equalities become inequalities, for methods other than 'sqp'."""
+    for name in posed.equalities:
+        warnings.warn(
+            f"the equality {name} becomes two inequalities with tolerance {eq_tol:g} (eq_tol), which leave almost no "
+            "interior; methods whose theory needs a strictly feasible point (ssg, conex, ipp, threes-econ) then have no "
+            "guarantee",
+            stacklevel=stacklevel,
+        )
 
 
 def constants(rho: Any) -> Optional[tuple]:

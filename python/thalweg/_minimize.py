@@ -8,12 +8,15 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from thalweg import _core
-from thalweg._functions import Problem, problem
+from thalweg._functions import Problem, problem, warn_of_equalities
 from thalweg._result import Callback, Certificate, History, Note, Result, finish, named, notes_of, raise_with, settings
 from thalweg._running import StopReason, name_of, run_options, running
 
 #: Names of the methods.
 METHODS = ("auto", *_core.solvers("minimize"))
+#: Method for small problems with equality constraints, the largest number of their variables, and the method that continues where
+#: its run stalls.
+SMOOTH, SMALL, FALLBACK = "sqp", 200, "bundle"
 
 
 class MinimizeResult(Result):
@@ -97,13 +100,16 @@ def minimize(
         them, and a certificate is then not proved. 'dszog' uses values only and needs none.
     constraints : NonlinearConstraint, LinearConstraint, dict, or a list of them
         As in ``scipy.optimize``: ``lb <= fun(x) <= ub``, or ``fun(x) >= 0`` for a dict with type 'ineq'. An equality becomes two
-        inequalities with tolerance `eq_tol`, on which the solvers converge slowly: for small smooth problems with equalities use
-        ``scipy.optimize.minimize``. '2-point' of a NonlinearConstraint is the default of scipy and means the same as no ``jac``.
+        inequalities with tolerance `eq_tol`. 'sqp' solves problems with equalities if all functions are smooth; the other methods
+        converge slowly on them. '2-point' of a NonlinearConstraint is the default of scipy and means the same as no ``jac``.
     bounds : Bounds, pairs (low, high), Ball or Simplex, optional
         Simple set that contains every iterate.
     method : str
-        Solver; one of ``thalweg.solvers("minimize")``, or 'auto', which chooses one and gives the reason in ``notes``. 'dszog' is
-        a zeroth-order penalty method: its point may violate the constraints slightly, unless the options have a ``margin``.
+        Solver; one of ``thalweg.solvers("minimize")``, or 'auto', which chooses one and gives the reason in ``notes``. It chooses
+        'sqp' for problems with equality constraints and at most 200 variables over the whole space or a box; if that stalls or ends
+        at an infeasible point without a proof, 'bundle' continues with the remaining budget, and the better point is returned.
+        'sqp' needs smooth functions. 'dszog' is a zeroth-order penalty method: its point may violate the constraints slightly,
+        unless the options have a ``margin``.
     callback : callable, optional
         Called as ``callback(intermediate)`` with an object that has x, fun, maxcv, nit, seconds, passes_f, passes_g, the value of
         every inequality by name in ``signed`` and, if the method provides them, dual variables by name in ``dual`` and a bound on
@@ -170,16 +176,40 @@ def minimize(
         rho=rho,
         eq_tol=eq_tol,
         values_only=name in METHODS[1:] and _core.solver_needs(name) == "values",
+        warn=False,
     )
     certificate = settings(given.pop("certificate", None), "options['certificate']")
     how = run_options(given, seed, feasibility, {"every": 1} if callback is not None else None)
-    solver = {"name": name, **given}
+    # 'auto' has no settings; the core rejects them.
+    smooth = name == "auto" and not given and _is_small_with_equalities(posed, n_samples)
+    if smooth:
+        name = SMOOTH
+    if name != SMOOTH:
+        warn_of_equalities(posed, eq_tol, stacklevel=3)
     watch = None if callback is None else Callback(callback, posed.names, feasibility)
-    with running(verbose, "minimize") as run:
-        outcome, told, choice, raised = _core.minimize(posed.core, posed.x0, solver, how, run.interrupt, watch, run.on_progress)
     result = None
-    if outcome is not None and told is not None:
-        ended = StopReason(outcome["ended"], told, watch is not None and watch.stopped)
+    with running(verbose, "minimize") as run:
+
+        def perform(solver: dict, start: np.ndarray, how: dict) -> tuple:
+            outcome, told, choice, raised = _core.minimize(posed.core, start, solver, how, run.interrupt, watch, run.on_progress)
+            if outcome is None or told is None:
+                return None, None, choice, raised
+            return outcome, _stop_reason(outcome, told, watch), choice, raised
+
+        outcome, ended, choice, raised = perform({"name": name, **given}, posed.x0, how)
+        if smooth and outcome is not None:
+            reasons = [_smooth_reason(posed)]
+            left = _remaining(how["budget"], outcome) if raised is None and _needs_fallback(outcome, ended) else None
+            if left is None:
+                choice = (reasons, SMOOTH, {})
+            else:
+                if watch is not None:
+                    watch.before = _work(outcome)
+                again = perform({"name": FALLBACK}, np.array(outcome["point"]["x"]), {**how, "budget": left})
+                raised = again[-1]
+                outcome, ended = _better((outcome, ended), again[:2])
+                outcome["notes"] = reasons + outcome["notes"]
+    if outcome is not None:
         result = _result(posed, outcome, ended, choice, feasibility)
     if raised is not None:
         raise_with(raised, result)
@@ -192,6 +222,92 @@ def minimize(
         result.certificate_refused = "no weak-convexity constant was given; set rho, or rho='estimate' to estimate it"
     finish(callback, result)
     return result
+
+
+def _is_small_with_equalities(posed: Problem, n_samples: Optional[int]) -> bool:
+    """Return whether 'sqp' is the default: few variables, equality constraints, and the whole space or a box as domain."""
+    return bool(posed.equalities) and len(posed.x0) <= SMALL and posed.is_box and n_samples is None
+
+
+def _smooth_reason(posed: Problem) -> str:
+    equal = "an equality constraint" if len(posed.equalities) == 1 else "equality constraints"
+    variables = f"{len(posed.x0)} variable{'' if len(posed.x0) == 1 else 's'}"
+    return (
+        f"the problem has {variables} and {equal}; chose {SMOOTH}: equality constraints need smooth functions, whose curvature it uses"
+    )
+
+
+def _stop_reason(outcome: dict, told: tuple, watch: Optional[Callback]) -> StopReason:
+    """Return why a run ended. A run of 'sqp' that stalled has not met its stopping criterion."""
+    if outcome["solver"] == SMOOTH and outcome["ended"] == "finished":
+        if any(note["kind"] == "line-search-stalled" for note in outcome["notes"]):
+            told = ("the line search stalled before convergence", "unfinished")
+        elif not outcome["point"]["feasible"]:
+            told = ("no step reduces the violation", "unfinished")
+    return StopReason(outcome["ended"], told, watch is not None and watch.stopped)
+
+
+def _needs_fallback(outcome: dict, ended: StopReason) -> bool:
+    """Return whether a run of 'sqp' ended without convergence, a proof that the constraints conflict, or another reason to stop."""
+    return ended.unfinished and ended.kind == "finished" and bool(np.all(np.isfinite(outcome["point"]["x"])))
+
+
+def _work(outcome: dict) -> dict:
+    """Return the work of a run by the names of a row of its trace."""
+    passes = outcome["passes"]
+    samples = outcome["trace"][-1]["samples"] if outcome["trace"] else 0
+    return {
+        "iteration": outcome["iterations"],
+        "passes_f": passes["objective"],
+        "passes_g": passes["constraints"],
+        "samples": samples,
+        "seconds": outcome["seconds"],
+    }
+
+
+def _remaining(budget: dict, outcome: dict) -> Optional[dict]:
+    """Return the budget that a run left; None if there is nothing left of some limit."""
+    work = _work(outcome)
+    used = {
+        "iterations": work["iteration"],
+        "passes": work["passes_f"] + work["passes_g"],
+        "samples": work["samples"],
+        "seconds": work["seconds"],
+    }
+    left = {key: limit - used[key] for key, limit in budget.items() if limit is not None}
+    return left if all(limit > 0 for limit in left.values()) else None
+
+
+def _better(first: tuple, second: tuple) -> tuple:
+    """Return outcome and stop reason of the run with the better point, with the work and the notes of both.
+
+    A feasible point is better than an infeasible one, then the smaller objective decides, for infeasible ones the violation.
+    """
+    (before, _), (after, _) = first, second
+    if after is None:
+        return first
+
+    def score(outcome: dict) -> tuple:
+        point = outcome["point"]
+        if not point["feasible"] and outcome["best_feasible"] is not None:
+            point = outcome["best_feasible"]
+        feasible = bool(point["feasible"])
+        return (not feasible, point["objective"] if feasible else point["violation"])
+
+    kept = second if score(after) <= score(before) else first
+    work = _work(before)
+    of = "its point" if kept is second else f"the point of {SMOOTH}, which is better,"
+    text = f"{SMOOTH} ended without convergence ({first[1].reason}); {FALLBACK} continued, and {of} is returned"
+    trace = before["trace"] + [{**row, **{key: row[key] + offset for key, offset in work.items()}} for row in after["trace"]]
+    both = {
+        **kept[0],
+        "notes": [*before["notes"], Note(text, "continued-by-bundle"), *after["notes"]],
+        "trace": trace,
+        "iterations": before["iterations"] + after["iterations"],
+        "passes": {key: value + after["passes"][key] for key, value in before["passes"].items()},
+        "seconds": before["seconds"] + after["seconds"],
+    }
+    return both, kept[1]
 
 
 def _reasons(choice: Optional[tuple]) -> list:
@@ -211,10 +327,10 @@ def _result(posed: Problem, outcome: dict, ended: StopReason, choice: Optional[t
         point, multipliers, zeroth_order = best, None, None
         text = "the output of the method is not feasible; the best feasible recorded iterate is returned instead"
         notes.append(Note(text, "best-feasible"))
-    if posed.equalities and ended.kind == "budget" and not ended.success(point["feasible"]):
+    if posed.equalities and outcome["solver"] != SMOOTH and ended.kind == "budget" and not ended.success(point["feasible"]):
         text = (
-            "the solver converges slowly on equalities, which it treats as two inequalities each; for small smooth problems use "
-            'scipy.optimize.minimize with method="SLSQP" or method="trust-constr"'
+            "the solver converges slowly on equalities, which it treats as two inequalities each; for smooth functions use "
+            f'method="{SMOOTH}"'
         )
         notes.append(Note(text, "equalities-unfinished", {"constraints": posed.equalities}))
     signed = {c["name"]: c["value"] for c in point["constraints"]}

@@ -265,6 +265,8 @@ class Callback:
         self._call, self._names, self._feasibility = call, list(names), feasibility
         #: Whether the callback stopped the run.
         self.stopped = False
+        #: Work of an earlier run, which is added to that of the iterates.
+        self.before: Dict[str, Any] = {}
 
     def __call__(self, row: dict, x: np.ndarray, multipliers: Optional[np.ndarray], upper: Optional[float]) -> bool:
         try:
@@ -274,6 +276,7 @@ class Callback:
         return self.stopped
 
     def _intermediate(self, row: dict, x: np.ndarray, multipliers: Optional[np.ndarray], upper: Optional[float]) -> Result:
+        row = {**row, **{key: row[key] + work for key, work in self.before.items() if key in row}}
         return Result(
             x=x,
             fun=row["objective"],

@@ -130,11 +130,11 @@ pub enum Note {
         /// Number, from 0, and constant of each constraint whose constant was estimated.
         constraints: Vec<(usize, f64)>,
     },
-    /// `lbfgs` stopped making progress before it reached its tolerance.
+    /// `lbfgs` or `sqp` stopped making progress before it reached its tolerance.
     LineSearchStalled {
-        /// Gradient norm.
+        /// Norm of the gradient, of the Lagrangian for `sqp`.
         gradient: f64,
-        /// Tolerance on the gradient norm.
+        /// Tolerance on the gradient norm, or the setting of `sqp`.
         tolerance: f64,
         /// Cause.
         cause: StallCause,
@@ -673,6 +673,8 @@ pub enum StallCause {
     Rounding,
     /// The objective has a kink at the point.
     Kink,
+    /// No point along the direction decreases the merit function of `sqp`: a function has a kink there, or gradients are inexact.
+    NoDecrease,
 }
 
 /// Number of constraints up to which the note on estimated constants lists each one.
@@ -753,9 +755,14 @@ impl Note {
                 "weak-convexity constants were estimated from visited points ({}); conclusions that depend on them are not proved",
                 estimates(*objective, constraints)
             ),
+            Note::LineSearchStalled { gradient, cause: StallCause::NoDecrease, .. } => write!(
+                f,
+                "sqp stalled at gradient norm {gradient:.2e} of the Lagrangian: no point along its direction decreases the merit \
+                 function, because a function has a kink or gradients are inexact"
+            ),
             Note::LineSearchStalled { gradient, tolerance, cause } => {
                 let cause = match cause {
-                    StallCause::Rounding => "no step decreases the objective by more than rounding errors",
+                    StallCause::Rounding | StallCause::NoDecrease => "no step decreases the objective by more than rounding errors",
                     StallCause::Kink => "the objective has a kink there, and the point may be far from a solution",
                 };
                 write!(

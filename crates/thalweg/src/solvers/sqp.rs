@@ -647,19 +647,15 @@ fn conflict(s: &Saved, values: &[f64], ev: &dyn Eval, rows: &Rows) -> Option<Inf
     let one = vec![1.0; s.units.len()];
     let gradient = lagrangian(rows, &one, &z, &vec![0.0; s.x.len()], &s.jacobian, s.x.len());
     let mut conflicting: Vec<u32> = vec![];
-    let (mut level, mut rho, mut estimated) = (0.0, 0.0, false);
+    let (mut level, mut rho) = (0.0, 0.0);
     for ((row, z), value) in rows.rows.iter().zip(&z).zip(values).filter(|((_, z), _)| **z > 1e-6) {
         if !conflicting.contains(&row.constraint) {
             conflicting.push(row.constraint);
         }
         level += z * value;
-        match ev.constraint_modulus(row.constraint as usize) {
-            Some(modulus) => {
-                rho += z * modulus.value;
-                estimated |= modulus.source == Source::Estimated;
-            }
-            None => return None,
-        }
+        // A constant that is to be estimated says nothing yet.
+        let modulus = ev.constraint_modulus(row.constraint as usize).filter(|rho| rho.source != Source::Estimated)?;
+        rho += z * modulus.value;
     }
     conflicting.sort_unstable();
     let largest = s.g.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -673,7 +669,7 @@ fn conflict(s: &Saved, values: &[f64], ev: &dyn Eval, rows: &Rows) -> Option<Inf
         upper: distance_bound(norm, largest - level, mu),
         radius,
         everywhere: false,
-        estimated,
+        estimated: false,
     })
 }
 
@@ -707,7 +703,7 @@ impl Method for Sqp {
         match self.s.end {
             Some(End::Stalled) => {
                 let tolerance = self.settings.tolerance;
-                vec![Note::LineSearchStalled { gradient: self.s.residual, tolerance, cause: StallCause::Rounding }]
+                vec![Note::LineSearchStalled { gradient: self.s.residual, tolerance, cause: StallCause::NoDecrease }]
             }
             _ => vec![],
         }
