@@ -125,8 +125,9 @@ def test_two_sides_and_vectors():
 
 def test_an_equality_is_two_inequalities_with_a_warning():
     line = NonlinearConstraint(lambda x: x[0] + x[1], 1.0, 1.0, jac=lambda x: [1.0, 1.0])
-    with pytest.warns(UserWarning, match="the equality constraint 1 becomes two inequalities with tolerance 1e-05"):
-        result = minimize(lambda x: x @ x, [3.0, 0.0], jac=lambda x: 2 * x, constraints=line, eq_tol=1e-5)
+    with pytest.warns(UserWarning, match="the equality constraint 1 becomes two inequalities with tolerance 1e-05") as caught:
+        result = minimize(lambda x: x @ x, [3.0, 0.0], jac=lambda x: 2 * x, constraints=line, eq_tol=1e-5, method="bundle")
+    assert [warning.filename for warning in caught] == [__file__]
     assert result.success
     np.testing.assert_allclose(result.x, [0.5, 0.5], atol=1e-3)
     assert abs(result.constr[0][0] - 1.0) <= 1e-5 + 2e-6
@@ -134,9 +135,13 @@ def test_an_equality_is_two_inequalities_with_a_warning():
 
 def test_tolerances():
     line = NonlinearConstraint(lambda x: x[0] + x[1], 1.0, 1.0, jac=lambda x: [1.0, 1.0])
-    with pytest.warns(UserWarning, match="with tolerance 0.1"):
-        wide = minimize(lambda x: x @ x, [3.0, 0.0], jac=lambda x: 2 * x, constraints=line, eq_tol=0.1, rho=(0.0, 0.0))
-    np.testing.assert_allclose(wide.x, [0.45, 0.45], atol=1e-4)
+    for method in ("auto", "bundle"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore" if method == "bundle" else "error")
+            wide = minimize(
+                lambda x: x @ x, [3.0, 0.0], jac=lambda x: 2 * x, constraints=line, eq_tol=0.1, rho=(0.0, 0.0), method=method
+            )
+        np.testing.assert_allclose(wide.x, [0.45, 0.45], atol=1e-4)
     # Violated by a tenth of its unit, the change of the constraint over the norm of the point.
     cap = NonlinearConstraint(lambda x: x[0], -np.inf, 0.9, jac=lambda x: [1.0])
     for scale in (1e-6, 1.0, 1e6):
@@ -644,11 +649,145 @@ def test_no_success_away_from_the_optimum(run, minimum):
     for given in ({}, {"rho": "estimate"}, {"method": "bundle", "options": {"maxiter": 1000}}):
         result = run(**given)
         assert not result.success or result.fun == pytest.approx(minimum, abs=1e-3), given
-    short = run(options={"maxiter": 20})
-    assert not short.success and short.status == 6
-    assert short.message in [f"{state}, not finished: stopped at the iteration limit" for state in ("feasible", "not feasible")]
-    (note,) = [note for note in short.notes if note.kind == "equalities-unfinished"]
-    assert 'scipy.optimize.minimize with method="SLSQP" or method="trust-constr"' in note
+    for method in ("bundle", "auto"):
+        short = run(method=method, options={"maxiter": 20 if method == "bundle" else 2})
+        assert not short.success and short.status == 6
+        ends = [f"{state}, not finished: stopped at the iteration limit" for state in ("feasible", "not feasible")]
+        assert short.message in ends
+        noted = [note for note in short.notes if note.kind == "equalities-unfinished"]
+        assert len(noted) == (method == "bundle")
+        assert all('method="sqp"' in note for note in noted)
+
+
+#: Problems of Hock and Schittkowski with equality constraints: minimum, start, objective, equalities.
+EQUALITIES = {
+    "6": (0.0, [-1.2, 1.0], lambda x: (1 - x[0]) ** 2, lambda x: [10 * (x[1] - x[0] ** 2)]),
+    "7": (-np.sqrt(3), [2.0, 2.0], lambda x: np.log(1 + x[0] ** 2) - x[1], lambda x: [(1 + x[0] ** 2) ** 2 + x[1] ** 2 - 4]),
+    "26": (
+        0.0,
+        [-2.6, 2.0, 2.0],
+        lambda x: (x[0] - x[1]) ** 2 + (x[1] - x[2]) ** 4,
+        lambda x: [(1 + x[1] ** 2) * x[0] + x[2] ** 4 - 3],
+    ),
+    "27": (
+        0.04,
+        [2.0, 2.0, 2.0],
+        lambda x: 0.01 * (x[0] - 1) ** 2 + (x[1] - x[0] ** 2) ** 2,
+        lambda x: [x[0] + x[2] ** 2 + 1],
+    ),
+    "39": (-1.0, [2.0] * 4, lambda x: -x[0], lambda x: [x[1] - x[0] ** 3 - x[2] ** 2, x[0] ** 2 - x[1] - x[3] ** 2]),
+    "40": (
+        -0.25,
+        [0.8] * 4,
+        lambda x: -x[0] * x[1] * x[2] * x[3],
+        lambda x: [x[0] ** 3 + x[1] ** 2 - 1, x[0] ** 2 * x[3] - x[2], x[3] ** 2 - x[1]],
+    ),
+    "78": (
+        -2.91970041,
+        [-2.0, 1.5, 2.0, -1.0, -1.0],
+        lambda x: x[0] * x[1] * x[2] * x[3] * x[4],
+        lambda x: [sum(v**2 for v in x) - 10, x[1] * x[2] - 5 * x[3] * x[4], x[0] ** 3 + x[1] ** 3 + 1],
+    ),
+}
+
+
+def complex_steps(function):
+    """Return the derivative of a function of complex arguments, exact up to rounding."""
+
+    def derivative(x):
+        columns = [np.asarray(function(x + 1e-30j * unit)).imag / 1e-30 for unit in np.eye(len(x))]
+        return np.array(columns).T
+
+    return derivative
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("derivatives", [True, False])
+@pytest.mark.parametrize("number", EQUALITIES)
+def test_equalities_are_solved_in_a_few_calls(number, derivatives, scale):
+    minimum, start, function, equalities = EQUALITIES[number]
+    fun = lambda x: scale * function(x)
+    jac = complex_steps(fun) if derivatives else None
+    constraint = {"type": "eq", "fun": equalities}
+    if derivatives:
+        constraint["jac"] = complex_steps(equalities)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = minimize(fun, start, jac=jac, constraints=constraint)
+    assert result.success and result.status == 0 and result.method == "sqp", result.message
+    assert result.fun == pytest.approx(scale * minimum, abs=2e-5 * scale)
+    assert np.abs(result.constr[0]).max() <= 1e-4
+    assert result.nfev < (100 if derivatives else 800)
+    assert any(note.startswith("the problem has") and "chose sqp" in note for note in result.notes)
+    assert 'to repeat: method="sqp"' in result.notes
+
+
+def test_hs71_with_bounds_by_both_kinds_of_gradients():
+    result = hs71()
+    assert result.success and result.method == "sqp" and result.nfev < 50
+    np.testing.assert_allclose(result.x, [1.0, 4.743, 3.82115, 1.37941], atol=1e-4)
+    product = {"type": "ineq", "fun": lambda x: np.prod(x) - 25.0}
+    sphere = {"type": "eq", "fun": lambda x: x @ x - 40.0}
+    fun = lambda x: x[0] * x[3] * x[:3].sum() + x[2]
+    without = minimize(fun, [1.0, 5.0, 5.0, 1.0], constraints=[product, sphere], bounds=[(1, 5)] * 4)
+    assert without.success and without.fun == pytest.approx(17.0140173, abs=1e-4) and without.nfev < 300
+
+
+def test_sqp_by_name_takes_bounds_and_inequalities():
+    smooth = {"fun": lambda x: ((x - 2) ** 2).sum(), "jac": lambda x: 2 * (x - 2)}
+    result = solve(**smooth, method="sqp", rho=0.0)
+    assert result.success and result.method == "sqp"
+    np.testing.assert_allclose(result.x, [0.6, 0.8], atol=1e-6)
+    # At (0.6, 0.8) the second entry of 2 (x - 2) + multiplier * 2 x is 0.
+    np.testing.assert_allclose(result.multipliers[0], [1.5], atol=1e-5)
+    assert result.certificate.certified and result.certificate.upper < 1e-3
+    with pytest.raises(ValueError, match="sqp takes the whole space or a box as domain"):
+        solve(**smooth, method="sqp", bounds=thalweg.Ball(1.0))
+
+
+def test_kinks_are_left_to_the_bundle():
+    # The smallest sum of absolute values on the line 2 x + y = 2: 1 at (1, 0), a kink.
+    line = NonlinearConstraint(lambda x: 2 * x[0] + x[1], 2.0, 2.0, jac=lambda x: [2.0, 1.0])
+    given = {"jac": np.sign, "constraints": line}
+    seen = []
+    result = minimize(
+        lambda x: np.abs(x).sum(), [3.0, 0.3], callback=lambda found: seen.append((found.nit, found.seconds)), **given
+    )
+    (note,) = [note for note in result.notes if note.kind == "continued-by-bundle"]
+    assert "sqp ended without convergence" in note and "bundle continued" in note
+    assert result.fun == pytest.approx(1.0, abs=1e-3) and result.method == "bundle"
+    assert result.success == (result.status == 0)
+    assert [nit for nit, _ in seen] == sorted(nit for nit, _ in seen) and seen[-1][0] <= result.nit
+    assert list(result.history.nit) == [nit for nit, _ in seen] and np.all(np.diff(result.history.seconds) >= 0)
+    # By name there is no second method, and a stall is no success.
+    alone = minimize(lambda x: np.abs(x).sum(), [3.0, 0.3], method="sqp", **given)
+    assert not alone.success and alone.status == 6 and "the line search stalled before convergence" in alone.message
+    # Both share one budget.
+    for limit in (5, 30):
+        assert minimize(lambda x: np.abs(x).sum(), [3.0, 0.3], options={"maxiter": limit}, **given).nit <= limit
+
+
+def test_the_default_for_equalities_is_limited():
+    small = lambda n, **given: minimize(
+        lambda x: x @ x, np.ones(n), jac=lambda x: 2 * x, constraints=LinearConstraint(np.ones((1, n)), 1.0, 1.0), **given
+    )
+    assert small(200).method == "sqp"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert small(201, options={"maxiter": 3}).method == "bundle"
+        assert small(2, bounds=thalweg.Ball(3.0), options={"maxiter": 3}).method == "bundle"
+        assert small(2, method="bundle", options={"maxiter": 3}).method == "bundle"
+    free = minimize(lambda x: x @ x, [1.0], jac=lambda x: 2 * x)
+    assert free.method == "bundle"
+
+
+def test_conflicting_equalities_are_no_success():
+    sides = [{"type": "eq", "fun": lambda x, b=b: x[0] + x[1] - b, "jac": lambda x, b=b: [1.0, 1.0]} for b in (0.0, 1.0)]
+    proved = minimize(lambda x: x @ x, [0.3, 0.1], jac=lambda x: 2 * x, constraints=sides, rho=0.0)
+    assert not proved.success and proved.status == 2 and proved.message.startswith("infeasible")
+    # Without constants nothing is proved by multipliers; the bundle estimates them.
+    found = minimize(lambda x: x @ x, [0.3, 0.1], jac=lambda x: 2 * x, constraints=sides, options={"maxiter": 300})
+    assert not found.success and found.status in (2, 6)
 
 
 def test_a_solver_without_a_stopping_criterion_says_so():
