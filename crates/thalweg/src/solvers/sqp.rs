@@ -24,6 +24,11 @@ const DECREASE: f64 = 1e-4;
 /// Factor of the penalty when it is raised, and its largest multiple of the first one.
 const RAISE: f64 = 10.0;
 const MOST_RAISED: f64 = 1e10;
+/// Multiple of the sum of the multipliers that the penalty is lowered towards where units are measured, largest number of times, and
+/// smallest multiple of the first one.
+const AMPLE: f64 = 2.0;
+const MOST_LOWERED: u32 = 30;
+const LOWEST: f64 = 1e-4;
 /// Share of the violation that a step may leave before the penalty is raised.
 const LEFT: f64 = 0.5;
 /// Shortest step of the line search.
@@ -101,8 +106,9 @@ impl Settings {
 /// the method ends there; the conflicting constraints and the radius within which no point is feasible follow from the multipliers.
 ///
 /// **Deviations.** The textbook's penalty is the sum of violations; here it is the largest, as in the bundle method. The objective that
-/// decreases are compared with is at least 1e-3 for a problem in natural units; otherwise it is the decrease since the start, so that
-/// constants added to f do not matter.
+/// decreases are compared with is at least 1e-3 for a problem in natural units; otherwise it is the change since the start, or the largest
+/// decrease of the merit function in a step, so that constants added to f do not matter. If units are measured, nu is also lowered, at
+/// most 30 times, halfway to twice the sum of the multipliers (Powell): the first value can be far too large.
 ///
 /// **Settings.** [`Settings`]: tolerance, penalty, memory, mu.
 ///
@@ -180,7 +186,9 @@ struct Saved {
     pairs: Pairs,
     metric: Vec<f64>,
     initial: f64,
-    /// Largest decrease predicted so far.
+    /// Number of times that the penalty was lowered.
+    lowered: u32,
+    /// Largest decrease of the merit function so far, with the first penalty.
     largest: f64,
     first_value: f64,
     idle: u32,
@@ -307,25 +315,37 @@ impl Sqp {
         rows.values(parts, &mut work.values, &mut work.trial_g);
         heights(rows, &work.values, x, units, &mut work.heights);
         let before = violation(g, units);
+        let natural = ev.in_natural_units();
         let s = &mut self.s;
         loop {
             let solution = work.subproblem.solve(&work.heights, s.penalty, &mut s.rows, rows.rows.len());
             s.excess = solution.excess;
             let capped = solution.total >= s.penalty * (1.0 - 1e-9);
             let most = s.first_penalty * MOST_RAISED;
-            if !(capped && s.excess > LEFT * before && s.penalty < most) {
-                break;
+            if capped && s.excess > LEFT * before && s.penalty < most {
+                s.penalty *= RAISE;
+                continue;
             }
-            s.penalty *= RAISE;
+            let ample = (AMPLE * solution.total).max(LOWEST * s.first_penalty);
+            if !natural && s.penalty > ample && s.lowered < MOST_LOWERED {
+                // The ratio of gradients at the start can be far from the multipliers, and too large a penalty allows only short steps
+                // along curved constraints (Powell).
+                s.penalty = 0.5 * (s.penalty + ample);
+                s.lowered += 1;
+            }
+            break;
         }
         direction(rows, &s.units, &s.rows, &s.inverse, &mut s.weights, &mut s.d);
+        if !natural {
+            // Badly scaled programs are solved with errors that the line search must not depend on.
+            s.excess = linear_excess(rows, &s.units, &work.heights, &s.jacobian, &s.d);
+        }
         s.lagrangian = lagrangian(rows, &s.units, &s.rows, &s.grad, &s.jacobian, d);
         s.merit = s.f + s.penalty * before;
         let along = vec::dot(&s.grad, &s.d);
         s.slope = along - s.penalty * (before - s.excess);
         let curvature = -vec::dot(&s.d, &s.lagrangian);
         let predicted = -(s.slope + 0.5 * curvature);
-        s.largest = s.largest.max(predicted);
         s.multipliers.clear();
         s.multipliers.resize(s.g.len(), 0.0);
         for (row, z) in rows.rows.iter().zip(&s.rows) {
@@ -335,7 +355,7 @@ impl Sqp {
         self.prove(ev, rows);
         let s = &mut self.s;
         (s.length, s.phase) = (1.0, Phase::Full);
-        let size = if ev.in_natural_units() { s.f.abs().max(NATURAL) } else { (s.first_value - s.f).abs().max(s.largest) };
+        let size = if natural { s.f.abs().max(NATURAL) } else { (s.first_value - s.f).abs().max(s.largest) };
         let rounding = NOISE * s.merit.abs();
         let small = predicted <= (self.settings.tolerance * size).max(rounding) || s.idle >= IDLE;
         if small && rows.feasible(ev, &s.g, &s.x, &s.start, &s.jacobian) {
@@ -347,6 +367,10 @@ impl Sqp {
                 s.idle = 0;
             }
             return self.replan(rows);
+        } else if !natural && !s.pairs.is_empty() && !(s.slope < 0.0) {
+            // Without memory, the subproblem is better conditioned.
+            s.pairs.clear();
+            return self.plan(ev, rows);
         } else if small || !(s.slope < 0.0) {
             s.end = Some(if before > 0.0 && s.excess > LEFT * before { End::Conflict } else { End::Stalled });
         }
@@ -497,6 +521,8 @@ impl Sqp {
         let noise = NOISE * s.merit.abs().max(s.f.abs());
         if merit <= s.merit + DECREASE * s.length * s.slope + noise {
             s.idle = if merit < s.merit - noise { 0 } else { s.idle + 1 };
+            let repaired = violation(&s.g, &s.units) - violation(&work.trial_g, &s.units);
+            s.largest = s.largest.max(s.f - f + s.first_penalty * repaired);
             self.accept(ev, rows)?;
             return Ok(true);
         }
@@ -573,6 +599,18 @@ fn heights(rows: &Rows, values: &[f64], x: &[f64], units: &[f64], out: &mut Vec<
     out.clear();
     out.extend(rows.rows.iter().zip(values).map(|(row, v)| v / units[row.constraint as usize]));
     out.extend(rows.sides.iter().map(|&(i, sign, bound)| sign * x[i as usize] - bound));
+}
+
+/// Computes the largest violation of the linearised rows of constraints after the step `d`, in their units.
+fn linear_excess(rows: &Rows, units: &[f64], heights: &[f64], jacobian: &[f64], d: &[f64]) -> f64 {
+    let mut gradient = vec![0.0; d.len()];
+    let mut most = 0.0_f64;
+    for (i, (row, height)) in rows.rows.iter().zip(heights).enumerate() {
+        gradient.fill(0.0);
+        rows.add_gradient(i, 1.0, jacobian, &mut gradient);
+        most = most.max(height + vec::dot(&gradient, d) / units[row.constraint as usize]);
+    }
+    most
 }
 
 /// Computes the weights of the parts in the Lagrangian from multipliers of the rows.
