@@ -762,7 +762,9 @@ impl Note {
             ),
             Note::LineSearchStalled { gradient, tolerance, cause } => {
                 let cause = match cause {
-                    StallCause::Rounding | StallCause::NoDecrease => "no step decreases the objective by more than rounding errors",
+                    StallCause::Rounding | StallCause::NoDecrease => {
+                        "no step decreases the objective by more than rounding errors"
+                    }
                     StallCause::Kink => "the objective has a kink there, and the point may be far from a solution",
                 };
                 write!(
@@ -924,9 +926,8 @@ impl Note {
             }
             Note::Regularized { factor, numerator, rows } => write!(
                 f,
-                "{factor:.3e} * ridge is added to the objective, {numerator} / n for n = {rows} training rows: the regularisation of \
-                 scikit-learn's LogisticRegression with C = 1 on standardised columns; regularization 0 adds nothing, another \
-                 number sets the factor"
+                "{factor} * ridge is added to the objective, which is {numerator} / n for {rows} training rows, as in scikit-learn's \
+                 LogisticRegression with C = 1 on standardised columns"
             ),
             Note::NotRegularized { term, penalty: true } => {
                 write!(f, "no regularisation is added, because the objective has the penalty {term}")

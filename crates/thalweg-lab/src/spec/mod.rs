@@ -144,11 +144,10 @@ impl Spec {
         self.data.bilevel.is_none() && uses.unwrap_or(false)
     }
 
-    /// Returns whether the problem or its metrics compare groups by default, without stating how. As for references, a spec that
-    /// cannot be parsed does not.
+    /// Returns whether the problem compares groups by default, without stating how. As for references, a spec that cannot be
+    /// parsed does not.
     pub(crate) fn compares_groups(&self) -> bool {
-        let compares = self.metric_kinds().and_then(|measured| self.problem.compares_groups(&measured));
-        self.data.bilevel.is_none() && compares.unwrap_or(false)
+        self.data.bilevel.is_none() && self.problem.compares_groups().unwrap_or(false)
     }
 
     /// Returns the metrics named in `measure`.

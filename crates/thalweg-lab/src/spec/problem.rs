@@ -41,16 +41,11 @@ impl ProblemSpec {
             || terms.subject_to.iter().any(|c| c.bound.best.is_some() || erm(&c.expression)))
     }
 
-    /// Returns whether a term of the problem or one of the metrics in `measured` compares groups without stating how.
-    pub(crate) fn compares_groups(&self, measured: &[MetricKind]) -> Result<bool> {
-        let terms = self.terms(measured)?;
-        let metrics = measured.iter().map(|kind| match kind {
-            MetricKind::Sum(expression) | MetricKind::Measured(expression) => expression.leaves_comparison_open(),
-            MetricKind::MeasuredRocGap => true,
-            MetricKind::Accuracy => false,
-        });
-        let constraints = terms.subject_to.iter().map(|c| c.expression.leaves_comparison_open());
-        Ok(metrics.chain(constraints).any(|open| open) || terms.minimize.leaves_comparison_open())
+    /// Returns whether a term of the problem compares groups without stating how.
+    pub(crate) fn compares_groups(&self) -> Result<bool> {
+        let terms = self.terms(&[])?;
+        let constraints = terms.subject_to.iter().any(|c| c.expression.leaves_comparison_open());
+        Ok(constraints || terms.minimize.leaves_comparison_open())
     }
 
     /// Returns the family of constraints, if there is one; it must be the only constraint.

@@ -151,7 +151,7 @@ fn a_broken_spec_is_refused_with_a_sentence() {
         (
             "demographic_parity <=",
             "demographic_parity(temprature = 2) <=",
-            "argument of demographic_parity must be one of temperature (did you mean temperature?), got \
+            "argument of demographic_parity must be one of temperature, compare (did you mean temperature?), got \
                  'temprature'",
         ),
         ("minimize = \"hinge\"", "minimize = \"l2(on = 3)\"", "l2 takes no argument, got 'on'"),

@@ -219,7 +219,7 @@ fn an_unconstrained_model_can_be_read_again() {
     );
     assert!(text.contains("training rows: accuracy ") && text.contains("held-out rows: accuracy "), "{text}");
     let (header, rows) = (place.read("m/trace.csv"), place.read("m/trace.csv").lines().count());
-    assert!(header.starts_with("iteration,objective,violation,") && rows > 5, "{header}");
+    assert!(header.starts_with("iteration,objective,violation,") && rows > 4, "{header}");
 }
 
 /// In models of older builds the field `measured` of a set of rows was `counted`, and `satisfied` was `kept`.

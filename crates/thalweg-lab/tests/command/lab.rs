@@ -704,7 +704,7 @@ fn a_slip_in_a_spec_is_a_sentence_and_makes_no_store() {
         ("seeds = 2", "tune = { budget = { itertions = 9 } }", &["tune.budget: ", "itertions", "did you mean iterations"]),
         ("seeds = 2", "tune = { budget = {} }", &["tune.budget: ", "iterations"]),
         ("seeds = 2", "tune = { budget = 5000 }", &["budget", "5000", "[tune]"]),
-        ("seeds = 2", "certificate = { points = 5 }", &["certificate.points must be", "got 5"]),
+        ("seeds = 2", "certificate = { points = 5 }", &["certificate.points = 5 needs bounds, switching or penalised beside it"]),
         ("[0.1, 0.2]", "[]", &["solver 'ssg'", "eta must be", "got []"]),
         ("[0.1, 0.2]", "[0.1, -1]", &["solver 'ssg' (eta = -1)", "eta"]),
         ("eta = [0.1, 0.2]", "etta = 1", &["etta", "did you mean eta"]),

@@ -1056,6 +1056,10 @@ fn bilevel_problems_are_solved_and_judged() {
         let args: &[&str] = if command == "certify" { &point } else { &["tradeoff", "shop.toml", "--bounds", "0.1..0.2:2"] };
         let ran = place.run(args);
         assert_eq!(ran.code, Some(2), "{command}: {}", ran.out);
-        assert!(ran.err.contains("this is a bilevel problem; expected terms, or thalweg solve"), "{command}: {}", ran.err);
+        assert!(
+            ran.err.contains("needs a model, but this is a bilevel problem; use terms, or thalweg solve"),
+            "{command}: {}",
+            ran.err
+        );
     }
 }

@@ -70,7 +70,7 @@ fn adult_costs_more_the_tighter_the_bound_is() {
     let ran = place.run(&[&arguments[..], &more].concat()).ended(0);
     let lines: Vec<&str> = ran.out.lines().collect();
     assert_eq!(lines[0], "feasible; every constraint is satisfied at every point");
-    assert_eq!(lines[1], "logistic subject to demographic_parity <= bound");
+    assert_eq!(lines[1], "logistic + 0.0000256 * ridge subject to demographic_parity <= bound");
     let header: Vec<&str> = lines[3].split_whitespace().collect();
     assert_eq!(header[..5], ["bound", "objective", "surrogate", "measured", "(held"], "{}", ran.out);
     for (line, bound) in lines[4..7].iter().zip(["0.2", "0.06325", "0.02"]) {

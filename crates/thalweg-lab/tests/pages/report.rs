@@ -100,7 +100,7 @@ fn a_fit_is_shown_with_the_numbers_of_its_model() {
 
     let kinds: Vec<&str> = page["sections"].as_array().unwrap().iter().map(|s| s["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["bounds", "groups", "scores", "experiment", "facts"]);
-    assert_eq!((&page["title"], &page["alerts"]), (&json!("logistic on people.csv"), &json!([])));
+    assert_eq!((&page["title"], &page["alerts"]), (&json!("logistic + 0.00413 * ridge on people.csv"), &json!([])));
     let lead = page["lead"].as_str().unwrap();
     let accuracy =
         format!("{:.2}% on {} held-out rows", 100.0 * m["held_out"]["accuracy"].as_f64().unwrap(), m["held_out"]["rows"]);
@@ -370,7 +370,7 @@ fn what_a_user_writes_stays_text() {
     let html = place.read("page.html");
     assert!(!html.contains("<b>x"), "{html}");
     let page = data_of(&html);
-    assert_eq!(page["title"], "logistic on <b>x.csv");
+    assert_eq!(page["title"], "logistic + 0.00413 * ridge on <b>x.csv");
     let names = &section(&page, "groups").unwrap()["groups"];
     assert!(names.as_array().unwrap().iter().any(|g| g[0] == evil), "{names}");
     assert!(facts(&page).0["groups"].contains(&group));

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// Factor of the `ridge` that is added to an objective.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Regularization {
-    /// 1 / n for n training rows, times the factor of the loss. The minimiser of a mean loss over n rows is then that of the sum
+    /// 1 / n for n training rows, to three digits, times the factor of the loss. The minimiser of a mean loss over n rows is then that of the sum
     /// of the losses plus half the squared norm of the weights on standardised columns: scikit-learn's `LogisticRegression` with
     /// C = 1 on such columns, a Gaussian prior of variance 1 on each of their weights. Its influence vanishes with n.
     ///
@@ -64,7 +64,7 @@ impl Regularization {
                     return Ok(unchanged(Some(Note::NotRegularized { term: other.to_string(), penalty: false })));
                 }
                 let numerator: f64 = objective.pieces.iter().map(|(factor, _)| factor).sum();
-                let factor = numerator / rows;
+                let factor = three_digits(numerator / rows);
                 Ok(if factor > 0.0 && factor.is_finite() {
                     with(factor, Some(Note::Regularized { factor, numerator, rows }))
                 } else {
@@ -73,6 +73,11 @@ impl Regularization {
             }
         }
     }
+}
+
+/// Rounds to three digits, which keeps expressions readable.
+fn three_digits(v: f64) -> f64 {
+    format!("{v:.2e}").parse().unwrap_or(v)
 }
 
 fn wrong(found: impl fmt::Display) -> Error {
@@ -123,7 +128,7 @@ mod tests {
         let added = add("auto", "logistic", 400.0);
         assert_eq!((added.objective.to_string().as_str(), added.factor), ("logistic + 0.0025 * ridge", 0.0025));
         let text = added.note.unwrap().to_string();
-        assert!(text.contains("2.500e-3 * ridge") && text.contains("1 / n for n = 400 training rows"), "{text}");
+        assert!(text.contains("0.0025 * ridge") && text.contains("1 / n for 400 training rows"), "{text}");
         // A multiple of the objective has the same minimiser.
         assert_eq!(add("auto", "2 * hinge + 3 * logistic(on = 'positives')", 400.0).factor, 0.0125);
     }
