@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::check_point;
+use super::record::{ActiveCut, ProximityRecord, Recorder};
 use crate::cuts::constants::{Constants, estimate, too_small};
 use crate::cuts::noise::{Local, NEIGHBOURS, SAFETY, accuracy, opposite_points, size};
 use crate::cuts::{Convexification, Master, MasterObjective, Model, Norm, Owner};
@@ -134,16 +135,18 @@ impl Certificate {
 struct Candidate {
     y: Vec<f64>,
     value: f64,
+    /// If `y` lies between two visited points and a record is kept: the share of the second one, and both points.
+    between: Option<(f64, [Vec<f64>; 2])>,
 }
 
 /// Values of all functions at a point with bounds on their errors.
 #[derive(Clone)]
-struct Visit {
-    y: Vec<f64>,
-    f: f64,
-    f_error: f64,
-    g: Vec<f64>,
-    g_error: Vec<f64>,
+pub(super) struct Visit {
+    pub(super) y: Vec<f64>,
+    pub(super) f: f64,
+    pub(super) f_error: f64,
+    pub(super) g: Vec<f64>,
+    pub(super) g_error: Vec<f64>,
 }
 
 /// Certifies near-stationarity of a point.
@@ -166,6 +169,23 @@ struct Visit {
 /// # Ok(()) }
 /// ```
 pub fn certify(problem: &dyn Subgradients, x: &[f64], how: &Bounds) -> Result<Certificate> {
+    search(problem, x, how, None).map(|(found, _)| found)
+}
+
+/// As [`certify`], with a record of the values, cuts and multipliers that the interval follows from.
+///
+/// The certificate is the same, unless more than 400 cuts are needed: with a record none of them are merged.
+pub fn certify_with_record(problem: &dyn Subgradients, x: &[f64], how: &Bounds) -> Result<(Certificate, ProximityRecord)> {
+    let (found, record) = search(problem, x, how, Some(Recorder::default()))?;
+    Ok((found, record.unwrap_or_default()))
+}
+
+fn search(
+    problem: &dyn Subgradients,
+    x: &[f64],
+    how: &Bounds,
+    recorder: Option<Recorder>,
+) -> Result<(Certificate, Option<ProximityRecord>)> {
     check_point(problem, x)?;
     how.validate()?;
     let outside = problem.domain().distance(x)?;
@@ -196,6 +216,7 @@ pub fn certify(problem: &dyn Subgradients, x: &[f64], how: &Bounds) -> Result<Ce
         evaluations: 0,
         constants,
         how,
+        recorder,
     };
     search.pose();
     // The second convexification uses the constants themselves; every pair of points is checked against it.
@@ -257,6 +278,7 @@ struct Search<'x> {
     /// Points that satisfy the subproblem's constraints strictly: point, objective relative to `f`, largest constraint value.
     inner: Vec<(Vec<f64>, f64, f64)>,
     evaluations: u64,
+    recorder: Option<Recorder>,
 }
 
 impl Search<'_> {
@@ -366,6 +388,9 @@ impl Search<'_> {
             if master.lower > self.lower {
                 (self.lower, self.error) = (master.lower, master.error);
                 self.model.multipliers(0, &mut self.multipliers);
+                if let Some(recorder) = &mut self.recorder {
+                    recorder.cuts = self.model.active(0).map(ActiveCut::from).collect();
+                }
             }
             let interval = self.interval();
             let (lower, upper, _) = interval;
@@ -373,7 +398,8 @@ impl Search<'_> {
             if precise || self.is_rounding() || self.evaluations >= how.evaluations {
                 return Ok(interval);
             }
-            self.model.limit(0, LIMIT);
+            // Merged cuts could not be traced back to visited points.
+            self.model.limit(0, if self.recorder.is_some() { usize::MAX } else { LIMIT });
             if self.visit(ev, &y)? {
                 penalty = 10.0;
             }
@@ -455,6 +481,9 @@ impl Search<'_> {
     fn absorb<P: Subgradients + ?Sized>(&mut self, ev: &Evaluator<'_, P>, visit: Visit, there: &Local) -> Result<bool> {
         let y = visit.y.as_slice();
         let mut raised = false;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.visits.push((visit.clone(), there.clone()));
+        }
         for (owner, value, row) in there.parts() {
             raised |= self.check_constant(ev, owner, y, value, row)?;
             self.model.add(owner, y, (value, value), row);
@@ -479,9 +508,9 @@ impl Search<'_> {
         let largest = largest.map(|((g, error), rho)| g + error + rho * half - self.level);
         let largest = largest.fold(f64::NEG_INFINITY, f64::max);
         if largest <= 0.0 {
-            self.offer(y.clone(), value);
+            self.offer(y.clone(), value, None);
         } else if self.nearest.as_ref().is_none_or(|(_, least)| largest < *least) {
-            self.nearest = Some((Candidate { y: y.clone(), value }, largest));
+            self.nearest = Some((Candidate { y: y.clone(), value, between: None }, largest));
         }
         if largest < 0.0 {
             if self.inner.len() == INNER {
@@ -496,14 +525,15 @@ impl Search<'_> {
                 let share = (largest / (largest - deep) * (1.0 + 4.0 * f64::EPSILON)).min(1.0);
                 let mixed = y.iter().zip(inside).map(|(y, z)| (1.0 - share) * y + share * z).collect();
                 let value = (1.0 - share) * value + share * inner_value;
-                self.offer(mixed, value + 4.0 * f64::EPSILON * value.abs());
+                let between = self.recorder.is_some().then(|| (share, [y.clone(), inside.clone()]));
+                self.offer(mixed, value + 4.0 * f64::EPSILON * value.abs(), between);
             }
         }
     }
 
-    fn offer(&mut self, y: Vec<f64>, value: f64) {
+    fn offer(&mut self, y: Vec<f64>, value: f64, between: Option<(f64, [Vec<f64>; 2])>) {
         if self.best.as_ref().is_none_or(|best| value < best.value) {
-            self.best = Some(Candidate { y, value });
+            self.best = Some(Candidate { y, value, between });
         }
     }
 
@@ -561,16 +591,17 @@ impl Search<'_> {
         ev: &mut Evaluator<'_, P>,
         point: Point,
         (lower, upper, relaxed): (f64, f64, bool),
-    ) -> Result<Certificate> {
+    ) -> Result<(Certificate, Option<ProximityRecord>)> {
         let (how, resolution) = (self.how, self.resolution());
-        let (proximal, more) = match (self.best, self.nearest) {
-            (Some(best), _) => (best.y, 0.0),
-            (None, Some((nearest, excess))) => (nearest.y, excess),
-            (None, None) => (self.centre.to_vec(), 0.0),
+        let (proximal, between, more) = match (self.best, self.nearest) {
+            (Some(best), _) => (best.y, best.between, 0.0),
+            (None, Some((nearest, excess))) => (nearest.y, nearest.between, excess),
+            (None, None) => (self.centre.to_vec(), None, 0.0),
         };
+        let record = self.recorder.map(|r| r.finish(self.centre, &proximal, between, |owner| self.model.noise(owner), ev.domain()));
         let there = measure(ev.problem(), &proximal, how.feasibility)?;
         let pull = self.multipliers.iter().zip(&self.convexification.constants[1..]).map(|(l, rho)| l * rho).sum::<f64>();
-        Ok(Certificate {
+        let certificate = Certificate {
             lower,
             upper,
             residual: (self.convexification.constants[0] + self.mu + pull) * upper,
@@ -587,6 +618,7 @@ impl Search<'_> {
             reached: upper <= how.target || upper - lower <= how.width * upper,
             resolution,
             point,
-        })
+        };
+        Ok((certificate, record))
     }
 }

@@ -4,11 +4,13 @@
 mod bounds;
 mod multipliers;
 mod pair;
+mod record;
 mod zeroth_order;
 
-pub use bounds::{Bounds, Certificate, certify};
+pub use bounds::{Bounds, Certificate, certify, certify_with_record};
 pub use multipliers::{distance_bound, infeasible_radius};
 pub use pair::{PairBound, of_pair, slope};
+pub use record::{DomainCut, DomainRecord, ProximityRecord, RecordedCut, RecordedVisit};
 pub use zeroth_order::{Estimate, PenaltyWeights, ZerothOrderCheck, ZerothOrderReport, check_zeroth_order};
 
 use crate::Result;

@@ -557,6 +557,16 @@ impl Model {
         ratios.fold(0.0, f64::max)
     }
 
+    /// Iterates over the cuts with a positive multiplier in the last master program of a view: function, multiplier, subgradient,
+    /// and the offset of the point of the cut from the centre.
+    pub(crate) fn active(&self, view: usize) -> impl Iterator<Item = (Owner, f64, &[f64], Vec<f64>)> {
+        let weights = self.views[view].weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0);
+        weights.map(|(i, weight)| {
+            let offset = row(&self.offsets, self.dim, i).to_vec();
+            (self.cuts[i].owner, *weight, row(&self.subgradients, self.dim, i), offset)
+        })
+    }
+
     /// Iterates over the subgradients of the cuts.
     pub fn subgradients(&self) -> impl Iterator<Item = &[f64]> {
         self.subgradients.chunks(self.dim.max(1))
