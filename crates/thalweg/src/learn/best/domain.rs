@@ -56,7 +56,7 @@ pub(super) fn minimise(problem: &Learning) -> Result<(Found, Model, u64)> {
             if lower < 0.0 {
                 (lower, scope) = (0.0, Scope::Everywhere);
             }
-            let found = Found { x, value, lower: lower.min(value), scope };
+            let found = Found { x, value, lower: lower.min(value), scope, dual: None };
             return Ok((found, solver.into_model(), evaluations));
         }
     }

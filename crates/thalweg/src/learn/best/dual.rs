@@ -50,8 +50,21 @@ struct Rates {
     rows: Vec<f64>,
 }
 
-/// Computes a lower bound from multipliers in [0, 1], one list for each term, and counts passes over the rows.
-pub(super) fn bound(sum: &Sum, alphas: &[Vec<f64>], evaluations: &mut u64) -> DualBound {
+/// Multipliers that a lower bound follows from.
+#[derive(Debug)]
+pub(super) struct DualRecord {
+    /// Multipliers times weights, one list for each term.
+    pub(super) multipliers: Vec<Vec<(f64, f64)>>,
+    /// Columns that are exact linear combinations of others: column, and the coefficients of the others.
+    pub(super) combinations: Combinations,
+}
+
+/// A column, and the coefficients of the columns that it is a combination of.
+type Combinations = Vec<(usize, Vec<(usize, f64)>)>;
+
+/// Computes a lower bound from multipliers in [0, 1], one list for each term, and counts passes over the rows. Also returns the
+/// multipliers after corrections.
+pub(super) fn bound(sum: &Sum, alphas: &[Vec<f64>], evaluations: &mut u64) -> (DualBound, DualRecord) {
     let mut multipliers = Multipliers::of(sum, alphas);
     // Variables without regulariser.
     let free: Vec<usize> = (0..sum.dim()).filter(|&j| !sum.penalises(j)).collect();
@@ -68,10 +81,17 @@ pub(super) fn bound(sum: &Sum, alphas: &[Vec<f64>], evaluations: &mut u64) -> Du
     let none: Vec<Vec<f64>> = multipliers.terms.iter().map(|values| vec![0.0; values.len()]).collect();
     let at_zero = multipliers.value(&none, &residual);
     let exact = bases.iter().filter_map(|(rates, basis)| basis.changes(&multipliers, rates, &residual));
-    let everywhere = exact.map(|changes| multipliers.value(&changes, &residual)).fold(f64::NEG_INFINITY, f64::max);
+    let (mut everywhere, mut combinations) = (f64::NEG_INFINITY, vec![]);
+    for (changes, dependent) in exact {
+        let bound = multipliers.value(&changes, &residual);
+        if bound > everywhere {
+            (everywhere, combinations) = (bound, dependent);
+        }
+    }
     let everywhere = if slope == 0.0 { everywhere.max(at_zero) } else { everywhere };
     // No loss and no regulariser is negative.
-    DualBound { at_zero, slope, everywhere: everywhere.max(0.0) }
+    let bound = DualBound { at_zero, slope, everywhere: everywhere.max(0.0) };
+    (bound, DualRecord { multipliers: multipliers.terms, combinations })
 }
 
 impl<'a> Multipliers<'a> {
@@ -289,7 +309,12 @@ impl<'a> Basis<'a> {
     /// second moments of the chosen columns is positive definite, which a Cholesky factor in floating point proves (Rump,
     /// Verification of positive definiteness, 2006), and if the other columns are exact linear combinations of the chosen ones.
     /// Returns `None` if that is not proved.
-    fn changes(&self, multipliers: &Multipliers, rates: &Rates, residual: &[ExactSum]) -> Option<Vec<Vec<f64>>> {
+    fn changes(
+        &self,
+        multipliers: &Multipliers,
+        rates: &Rates,
+        residual: &[ExactSum],
+    ) -> Option<(Vec<Vec<f64>>, Combinations)> {
         let sum = multipliers.sum;
         let k = self.chosen.len();
         let size = k as f64;
@@ -303,7 +328,7 @@ impl<'a> Basis<'a> {
         let matrix = select(&self.moments, self.free.len(), &self.chosen);
         Cholesky::shifted(&matrix, k, shift)?;
         let least = 0.5 * shift;
-        self.others_depend(multipliers, residual)?;
+        let combinations = self.others_depend(multipliers, residual)?;
         let length = self.chosen.iter().map(|&i| (self.scale[i] * residual[self.free[i]].magnitude()).powi(2)).sum::<f64>();
         // Squares of tiny residuals underflow.
         let length = if k == 0 { 0.0 } else { (length.sqrt() + 1e-150) / least * UP };
@@ -322,11 +347,12 @@ impl<'a> Basis<'a> {
                 })
                 .collect()
         };
-        Some(sum.terms.iter().zip(&rates.terms).map(one).collect())
+        Some((sum.terms.iter().zip(&rates.terms).map(one).collect(), combinations))
     }
 
-    /// Checks that every free column outside the basis is an exact linear combination of the basis on all rows with multipliers.
-    fn others_depend(&self, multipliers: &Multipliers, residual: &[ExactSum]) -> Option<()> {
+    /// Checks that every free column outside the basis is an exact linear combination of the basis on all rows with multipliers,
+    /// and returns the coefficients, for the columns as they are stored.
+    fn others_depend(&self, multipliers: &Multipliers, residual: &[ExactSum]) -> Option<Combinations> {
         let sum = multipliers.sum;
         let others: Vec<usize> =
             (0..self.free.len()).filter(|i| !self.chosen.contains(i) && residual[self.free[*i]].terms > 0).collect();
@@ -361,7 +387,14 @@ impl<'a> Basis<'a> {
                 }
             }
         }
-        alive.iter().all(|both| both[0] || both[1]).then_some(())
+        let unscaled = |column: usize, combination: Vec<(usize, f64)>| {
+            // Coefficients of scaled columns, in the units of the stored ones; scales are powers of two.
+            (column, combination.into_iter().map(|(j, c)| (j, c * sum.scale[column] / sum.scale[j])).collect())
+        };
+        let chosen = combinations.into_iter().zip(&alive).map(|((column, [stored, scaled]), alive)| {
+            if alive[0] { Some(unscaled(column, stored)) } else { alive[1].then(|| unscaled(column, scaled)) }
+        });
+        chosen.collect()
     }
 }
 

@@ -13,7 +13,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use self::dual::DualBound;
+use self::dual::{DualBound, DualRecord};
 use self::interior::Interior;
 use self::newton::Newton;
 use self::sum::Sum;
@@ -165,10 +165,33 @@ fn downwards(x: f64) -> f64 {
 /// of 1e-7. Over another domain, and for hinge losses with more than 1024 columns, the bundle method is used, whose bound
 /// holds for weights of limited norm only.
 pub fn best(problem: &Learning) -> Result<Best> {
+    solve(problem, false).map(|(best, _)| best)
+}
+
+/// As [`best`], with a record of the multipliers that the lower bound follows from; `None` if the bound is a mean of cuts.
+pub fn best_with_record(problem: &Learning) -> Result<(Best, Option<BestRecord>)> {
+    solve(problem, true)
+}
+
+/// Multipliers that the lower bound of a [`Best`] follows from.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BestRecord {
+    /// A point with the smallest value found.
+    pub point: Vec<f64>,
+    /// For each loss of the sum, a multiplier times the row's share of the loss for each of its rows, as an unevaluated sum of
+    /// two numbers.
+    pub multipliers: Vec<Vec<(f64, f64)>>,
+    /// Columns that are exact linear combinations of others on the rows with multipliers: column, and the coefficients of the
+    /// others. They matter for a bound that holds for all weights.
+    pub combinations: Vec<(usize, Vec<(usize, f64)>)>,
+}
+
+fn solve(problem: &Learning, recorded: bool) -> Result<(Best, Option<BestRecord>)> {
     refuse(problem)?;
     let expression = problem.objective_text().to_string();
-    let finish = |found: Found, minimizer: Vec<f64>, evaluations: u64| {
-        Ok(Best {
+    let finish = |mut found: Found, minimizer: Vec<f64>, evaluations: u64| {
+        let dual = if recorded { found.dual.take() } else { None };
+        let best = Best {
             expression,
             value: found.value,
             lower: found.lower,
@@ -177,7 +200,9 @@ pub fn best(problem: &Learning) -> Result<Best> {
             scores: problem.loss_score_range(&minimizer)?,
             minimizer,
             evaluations,
-        })
+        };
+        let record = dual.map(|DualRecord { multipliers, combinations }| BestRecord { point: found.x, multipliers, combinations });
+        Ok((best, record))
     };
     let whole = problem.domain().ball_around_origin() == Some(f64::INFINITY);
     let sum = Sum::of(problem).filter(|sum| whole && (!sum.has_kinks() || sum.dense(sum.dim())));
@@ -203,6 +228,7 @@ struct Found {
     value: f64,
     lower: f64,
     scope: Scope,
+    dual: Option<DualRecord>,
 }
 
 impl Found {
@@ -271,9 +297,10 @@ impl Attempts {
     fn add(&mut self, problem: &Learning, sum: &Sum, u: &[f64], multipliers: &[Vec<f64>], evaluations: &mut u64) -> Result<bool> {
         let x = sum.model(u);
         let value = Evaluator::new(problem, 0, 0.0).objective(&x, &Draw::full())?;
-        let (lower, scope) = claim(value, vec::norm(&x), dual::bound(sum, multipliers, evaluations));
+        let (bound, dual) = dual::bound(sum, multipliers, evaluations);
+        let (lower, scope) = claim(value, vec::norm(&x), bound);
         self.count += 1;
-        let found = Found { x, value, lower: lower.min(value), scope };
+        let found = Found { x, value, lower: lower.min(value), scope, dual: Some(dual) };
         let proved = found.proved_everywhere();
         if found.value.is_finite() && self.best.as_ref().is_none_or(|best| found.rank() > best.rank()) {
             self.best = Some(found);
@@ -288,7 +315,7 @@ impl Attempts {
             None => {
                 let x = vec![0.0; problem.dim()];
                 let value = Evaluator::new(problem, 0, 0.0).objective(&x, &Draw::full())?;
-                Ok(Found { x, value, lower: 0.0, scope: Scope::Everywhere })
+                Ok(Found { x, value, lower: 0.0, scope: Scope::Everywhere, dual: None })
             }
         }
     }
