@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use serde::{Deserialize, Serialize};
 use thalweg::auto;
-use thalweg::certify::{Bounds, certify};
+use thalweg::certify::Bounds;
 use thalweg::error::check_length;
 use thalweg::eval::{Evaluator, ValueEval};
 use thalweg::learn::{self, BoundedExpression, Data, Enforce, Expression, FitOptions, Groups, intervals};
@@ -21,7 +21,7 @@ use thalweg_lab::tradeoff::{self, FitRuns};
 
 use crate::arrays::matrix;
 use crate::error::{broken, of_lab, of_library};
-use crate::minimize::{StopReply, stop_reason};
+use crate::minimize::{StopReply, certified, stop_reason, with_file};
 use crate::values::{python, settings, table};
 use crate::watch::{Interrupt, RaisedError, Watcher, alone};
 
@@ -246,13 +246,15 @@ impl Learning {
     }
 
     /// Certifies a point for the trained problem: with its surrogate bounds, and temperatures lowered by its factors.
-    #[pyo3(signature = (x, bounds, trained=None))]
+    /// With `record`, `file` of the result is the text of the certificate's file.
+    #[pyo3(signature = (x, bounds, trained=None, record=false))]
     fn certify<'py>(
         &self,
         py: Python<'py>,
         x: PyReadonlyArray1<'py, f64>,
         bounds: &Bound<'py, PyDict>,
         trained: Option<Vec<(f64, f64)>>,
+        record: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let x: Vec<f64> = x.as_array().iter().copied().collect();
         let how: Bounds = settings(bounds)?;
@@ -265,7 +267,7 @@ impl Learning {
                     problem.scale_temperature(j, factor);
                 }
             }
-            let found = certify(problem, &x, &how).map_err(of_library);
+            let found = certified(problem, &x, &how, record, Some(problem));
             for (j, &(_, factor)) in trained.iter().enumerate().take(asked.len()) {
                 problem.set_bound(j, asked[j]);
                 if factor != 1.0 {
@@ -274,7 +276,7 @@ impl Learning {
             }
             found
         })?;
-        python(py, &found)
+        with_file(py, found)
     }
 
     /// Returns confidence intervals of each constraint on unseen rows, if these rows were not used in training.

@@ -36,6 +36,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(command::command, module)?)?;
     module.add_function(wrap_pyfunction!(minimize::minimize, module)?)?;
     module.add_function(wrap_pyfunction!(minimize::certify, module)?)?;
+    module.add_function(wrap_pyfunction!(minimize::check, module)?)?;
     module.add_function(wrap_pyfunction!(minimize::length_at, module)?)?;
     module.add_function(wrap_pyfunction!(blackbox::minimize_zeroth_order, module)?)?;
     module.add_function(wrap_pyfunction!(learn::regularization, module)?)?;

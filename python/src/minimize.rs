@@ -4,12 +4,16 @@
 use std::sync::Arc;
 
 use numpy::PyReadonlyArray1;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::Deserialize;
 use thalweg::auto::{self, Choice};
 use thalweg::certify as certificates;
+use thalweg::learn::Learning;
+use thalweg::oracle::{Description, Subgradients};
 use thalweg::run::{self, Budget, Options, Outcome, Record, StopReason, StoppingRule};
+use thalweg_lab::proof::Proof;
 use thalweg_lab::spec::solver as spec;
 use thalweg_lab::verdict::Completion;
 
@@ -131,20 +135,57 @@ pub fn length_at(x: PyReadonlyArray1<'_, f64>, start: PyReadonlyArray1<'_, f64>)
     thalweg::eval::length_at(&x, &start)
 }
 
-/// Certifies a point of a problem in callables.
+/// Certifies a point of a problem in callables. With `record`, `file` of the result is the text of the certificate's file.
 #[pyfunction]
+#[pyo3(signature = (problem, x, bounds, record=false))]
 pub fn certify<'py>(
     py: Python<'py>,
     problem: &Bound<'py, Callables>,
     x: PyReadonlyArray1<'py, f64>,
     bounds: &Bound<'py, PyDict>,
+    record: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     let problem = problem.get();
     let x: Vec<f64> = x.as_array().iter().copied().collect();
     let how = settings(bounds)?;
-    let found = alone(|| certificates::certify(problem, &x, &how).map_err(of_library));
+    let found = alone(|| certified(problem, &x, &how, record, None));
     match problem.raised.take() {
         Some(raised) => Err(raised),
-        None => python(py, &found?),
+        None => with_file(py, found?),
+    }
+}
+
+/// Certifies a point and, with `record`, formats the certificate's file; `model` is the problem if its rows are known.
+pub fn certified(
+    problem: &dyn Subgradients,
+    x: &[f64],
+    how: &certificates::Bounds,
+    record: bool,
+    model: Option<&Learning>,
+) -> PyResult<(certificates::Certificate, Option<String>)> {
+    if !record {
+        return Ok((certificates::certify(problem, x, how).map_err(of_library)?, None));
+    }
+    let (found, record) = certificates::certify_with_record(problem, x, how).map_err(of_library)?;
+    let proof = Proof::new(problem.fingerprint(), x, Some((&found, record)), model).map_err(of_lab)?;
+    Ok((found, Some(proof.to_json().map_err(of_lab)?)))
+}
+
+/// Converts a certificate, with the text of its file as `file`.
+pub fn with_file<'py>(
+    py: Python<'py>,
+    (found, text): (certificates::Certificate, Option<String>),
+) -> PyResult<Bound<'py, PyAny>> {
+    let found = python(py, &found)?;
+    found.set_item("file", text)?;
+    Ok(found)
+}
+
+/// Checks the text of a certificate's file.
+#[pyfunction]
+pub fn check(py: Python<'_>, text: Vec<u8>) -> PyResult<Bound<'_, PyAny>> {
+    match py.detach(|| thalweg_lab::check::check(&text)) {
+        Ok(verdict) => python(py, &verdict),
+        Err(what) => Err(PyValueError::new_err(format!("the certificate {what}"))),
     }
 }

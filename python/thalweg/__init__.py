@@ -3,8 +3,8 @@
 ``minimize`` takes Python functions with the conventions of scipy.optimize; :mod:`thalweg.blackbox` takes functions with values
 only, under any number of constraints. :mod:`thalweg.learn` trains linear classifiers whose objective and constraints are terms
 such as ``hinge()`` and ``demographic_parity() <= 0.02``; ``FairClassifier`` and the other classifiers follow the rules of
-scikit-learn. :mod:`thalweg.bilevel` solves pessimistic bilevel problems. ``certify`` verifies a point, ``tradeoff`` varies a
-bound, ``plan`` gives the parameters that theorems prescribe. :mod:`thalweg.lab` runs experiments, :mod:`thalweg.datasets` loads
+scikit-learn. :mod:`thalweg.bilevel` solves pessimistic bilevel problems. ``certify`` verifies a point, ``check`` a
+certificate, ``tradeoff`` varies a bound, ``plan`` gives the parameters that theorems prescribe. :mod:`thalweg.lab` runs experiments, :mod:`thalweg.datasets` loads
 data, and :mod:`thalweg.callbacks` logs runs. ``thalweg.torch`` has an optimiser for PyTorch and must be imported explicitly.
 """
 
@@ -17,7 +17,7 @@ from thalweg._core import __version__
 
 if TYPE_CHECKING:
     from thalweg import bilevel, blackbox, callbacks, datasets, lab, learn
-    from thalweg._certify import ModelCertificate, certify
+    from thalweg._certify import ModelCertificate, Verdict, certify, check
     from thalweg._functions import Ball, Simplex
     from thalweg._minimize import MinimizeResult, minimize
     from thalweg._plan import Plan, complexity, plan
@@ -48,10 +48,12 @@ _MODULES = {
     "Simplex": "_functions",
     "Tradeoff": "_tradeoff",
     "VarianceRegularizedClassifier": "estimators",
+    "Verdict": "_certify",
     "bilevel": "",
     "blackbox": "",
     "callbacks": "",
     "certify": "_certify",
+    "check": "_certify",
     "complexity": "_plan",
     "datasets": "",
     "lab": "",
@@ -77,11 +79,13 @@ __all__ = [
     "Simplex",
     "Tradeoff",
     "VarianceRegularizedClassifier",
+    "Verdict",
     "__version__",
     "bilevel",
     "blackbox",
     "callbacks",
     "certify",
+    "check",
     "complexity",
     "datasets",
     "lab",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from os import PathLike
+from pathlib import Path
+from typing import Any, Optional, Union
+
+from scipy.optimize import OptimizeResult
 
 from thalweg import _core, _rows
 from thalweg._functions import problem, vector
@@ -44,6 +48,7 @@ def certify(
     mu: Optional[float] = None,
     width: float = 0.1,
     evaluations: int = 500,
+    record: bool = False,
 ) -> Certificate:
     """Measure a point and bound its distance from stationarity, independently of the solver.
 
@@ -70,6 +75,9 @@ def certify(
         Target length of the interval as a fraction of its upper end.
     evaluations : int
         Maximum number of evaluations.
+    record : bool
+        Keep the values, cuts and multipliers that the bounds follow from, and for a model its rows, so that
+        :meth:`Certificate.save` can write them for :func:`thalweg.check`.
 
     Returns
     -------
@@ -95,16 +103,75 @@ def certify(
     if hasattr(target, "_pose_on") or (hasattr(target, "subject_to") and hasattr(target, "coef")):
         if y is None:
             raise TypeError("a model is certified on rows; call certify(model, X, y, …)")
-        return _model(target, x, y, sensitive_features, sample_weight, how, confidence)
+        return _model(target, x, y, sensitive_features, sample_weight, how, confidence, record)
     if rho is None:
         raise ValueError("rho is required: a weak-convexity constant (0 for convex functions), or 'estimate' to estimate it")
     posed = problem(
         target, x, args=args, jac=jac, constraints=constraints, bounds=bounds, n_samples=n_samples, rho=rho, eq_tol=eq_tol
     )
-    return Certificate.of(_core.certify(posed.core, posed.x0, how), differences=bool(posed.differences))
+    return Certificate.of(_core.certify(posed.core, posed.x0, how, bool(record)), differences=bool(posed.differences))
 
 
-def _model(model: Any, X: Any, y: Any, sensitive: Any, weights: Any, how: dict, confidence: Optional[float]) -> ModelCertificate:
+class Verdict(OptimizeResult):
+    """Result of :func:`thalweg.check`.
+
+    Attributes
+    ----------
+    confirmed : bool
+        Whether every claim follows from the file.
+    sentence : str
+        The result in one sentence: what is confirmed and what is assumed, or why not.
+    assumed, refusals : list of str
+        Assumptions that the file cannot prove; what contradicts the claims.
+    proximity : dict or None
+        The claimed interval, the one that follows, and how much was recomputed.
+    references : list of dict
+        Claimed and derived lower bounds of reference values.
+    """
+
+    def __repr__(self) -> str:
+        return f"<{self.sentence}>"
+
+
+def check(file: Union[str, PathLike]) -> Verdict:
+    """Check a certificate that :meth:`Certificate.save` or ``thalweg certify --out`` wrote.
+
+    The checker shares no code with the solver. It derives the claims again in exact arithmetic: from the rows for models, from
+    the recorded values and subgradients for other functions, which ``sentence`` then names as an assumption.
+
+    Parameters
+    ----------
+    file : str or path
+        File of the certificate. One that cannot be read as a certificate is a ``ValueError``.
+
+    Returns
+    -------
+    Verdict
+        With ``confirmed``, ``sentence`` and more.
+
+    Examples
+    --------
+    >>> import os, tempfile, thalweg
+    >>> proof = thalweg.certify(lambda x: abs(x[0]), [0.5], jac=lambda x: [1.0 if x[0] > 0 else -1.0], rho=0.0, record=True)
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     proof.save(os.path.join(directory, "certificate.json"))
+    ...     verdict = thalweg.check(os.path.join(directory, "certificate.json"))
+    >>> verdict.confirmed
+    True
+    """
+    return Verdict(_core.check(Path(file).read_bytes()))
+
+
+def _model(
+    model: Any,
+    X: Any,
+    y: Any,
+    sensitive: Any,
+    weights: Any,
+    how: dict,
+    confidence: Optional[float],
+    record: bool,
+) -> ModelCertificate:
     if hasattr(model, "_pose_on"):
         posed = model._pose_on(X, y, weights, sensitive)
         point, trained, enforce = model._point(), model._trained, getattr(model, "enforce", "surrogate")
@@ -123,7 +190,7 @@ def _model(model: Any, X: Any, y: Any, sensitive: Any, weights: Any, how: dict, 
         point, enforce = model.x, model.enforce
         trained = [(c["surrogate_bound"], c["sharpened"]) for c in model.constraints]
     point = vector(point, "the model")
-    found = ModelCertificate(certificate_of(posed, point, trained, how))
+    found = ModelCertificate(certificate_of(posed, point, trained, how, bool(record)))
     quality = posed.core.quality(point)
     found.constraints = []
     for named, value, measured in zip(posed.core.constraints(), quality["constraints"], quality["measured"]):

@@ -182,7 +182,17 @@ class Certificate(OptimizeResult):
             estimated="Estimated" in sources,
             differences=differences,
             reached=found["reached"],
+            _file=found.get("file"),
         )
+
+    def save(self, file: Union[str, PathLike]) -> None:
+        """Write everything that the bounds follow from, for :func:`thalweg.check` or ``thalweg check``.
+
+        Requires ``thalweg.certify(..., record=True)``.
+        """
+        if self._file is None:
+            raise ValueError("the certificate has no record to save; call thalweg.certify(..., record=True)")
+        Path(file).write_text(self._file, encoding="utf-8")
 
     @property
     def certified(self) -> bool:

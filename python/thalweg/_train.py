@@ -161,9 +161,9 @@ class TrainingResult:
         return constraint["surrogate"] if measured is None or self.enforce == "surrogate" else measured
 
 
-def certificate_of(posed: TrainingProblem, x: np.ndarray, trained: list, how: dict) -> Certificate:
+def certificate_of(posed: TrainingProblem, x: np.ndarray, trained: list, how: dict, record: bool = False) -> Certificate:
     """Certify a point for the problem that was trained."""
-    return Certificate.of(posed.core.certify(np.ascontiguousarray(x), how, trained))
+    return Certificate.of(posed.core.certify(np.ascontiguousarray(x), how, trained, record))
 
 
 def constraint_rows(constraints: list) -> list:

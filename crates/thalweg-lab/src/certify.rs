@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::Value;
 use thalweg::Note;
-use thalweg::certify::{Bounds, Certificate, certify};
+use thalweg::certify::{Bounds, Certificate, certify, certify_with_record};
 use thalweg::learn::{Data, Enforce, Interval, Learning, intervals};
 use thalweg::oracle::Description;
 use thalweg::run;
@@ -17,6 +17,7 @@ use crate::encode::weights;
 use crate::fit::parse_domain;
 use crate::job::{Instance, ModelTerms, Problem, pose};
 use crate::model::{Input, Model, Rows};
+use crate::proof::Proof;
 use crate::spec::{Spec, read_numbers};
 use crate::{Error, Result};
 
@@ -34,6 +35,8 @@ pub struct Subject {
     /// Whether the measured rate or its surrogate must satisfy the bound.
     enforce: Enforce,
     source: Source,
+    /// Name of the data, with a fingerprint.
+    data: String,
     notes: Vec<Note>,
 }
 
@@ -192,6 +195,7 @@ impl Subject {
             trained: model.measured.constraints.iter().map(|c| (c.surrogate_bound, c.sharpened)).collect(),
             enforce: t.enforce,
             source: Source::Model,
+            data: format!("{} (sha256 {fingerprint})", file.display()),
             problem: Problem::Model(Box::new(problem)),
             held_out,
             held_out_refused,
@@ -228,7 +232,7 @@ impl Subject {
         let spec = Spec::read(path)?;
         let bounds = spec.bounds()?;
         let (mut x, of) = read_point(point)?;
-        let Instance { problem, held_out, mut notes, .. } = pose(&spec, path, options)?;
+        let Instance { problem, held_out, mut notes, data_name, fingerprint, .. } = pose(&spec, path, options)?;
         problem.terms("certify")?;
         let variables = problem.oracle().dim();
         match &problem {
@@ -247,11 +251,12 @@ impl Subject {
         }
         let trained = (0..problem.oracle().num_constraints()).map(|j| (problem.bound(j), 1.0)).collect();
         let enforce = Enforce::Surrogate;
-        Ok((Subject { problem, held_out, held_out_refused: None, x, trained, enforce, source: Source::Spec, notes }, bounds))
+        let (source, data) = (Source::Spec, format!("{data_name} (sha256 {fingerprint})"));
+        Ok((Subject { problem, held_out, held_out_refused: None, x, trained, enforce, source, data, notes }, bounds))
     }
 
-    /// Measures the point. `confidence` requests intervals from held-out rows.
-    pub fn examine(mut self, how: &Bounds, confidence: Option<f64>) -> Result<Findings> {
+    /// Measures the point. `confidence` requests intervals from held-out rows, `recorded` what the certificate follows from.
+    pub fn examine(mut self, how: &Bounds, confidence: Option<f64>, recorded: bool) -> Result<(Findings, Option<Proof>)> {
         let held_out = match (confidence, &self.held_out) {
             (None, _) => None,
             (Some(confidence), Some(held)) => {
@@ -309,11 +314,29 @@ impl Subject {
         for (j, &(bound, _)) in self.trained.iter().enumerate() {
             self.problem.model_mut().into_iter().for_each(|model| model.set_bound(j, bound));
         }
-        let (certificate, certificate_refused) = match certify(self.problem.oracle(), &self.x, how) {
-            Ok(certificate) => (Some(certificate), None),
-            Err(e) => (None, Some(e.to_string())),
+        let oracle = self.problem.oracle();
+        let found = match recorded {
+            true => certify_with_record(oracle, &self.x, how).map(|(certificate, record)| (certificate, Some(record))),
+            false => certify(oracle, &self.x, how).map(|certificate| (certificate, None)),
         };
-        Ok(Findings {
+        let (certificate, record, certificate_refused) = match found {
+            Ok((certificate, record)) => (Some(certificate), record, None),
+            Err(e) => (None, None, Some(e.to_string())),
+        };
+        let proof = recorded.then(|| {
+            let model = match &self.problem {
+                Problem::Model(model) => Some(&**model),
+                _ => None,
+            };
+            let proof = Proof::new(oracle.fingerprint(), &self.x, certificate.as_ref().zip(record), model)?;
+            if proof.is_empty() {
+                let why = certificate_refused.as_deref().unwrap_or_default();
+                return Err(Error::Request(format!("--out: there is no certificate to write: {why}")));
+            }
+            Ok(proof.with_data(Some(self.data.clone())))
+        });
+        let proof = proof.transpose()?;
+        let findings = Findings {
             feasible: inside && point.objective.is_finite() && constraints.iter().all(|c| c.satisfied),
             source: self.source,
             problem: self.problem.oracle().fingerprint(),
@@ -328,7 +351,8 @@ impl Subject {
             certificate_refused,
             held_out,
             notes: self.notes,
-        })
+        };
+        Ok((findings, proof))
     }
 }
 

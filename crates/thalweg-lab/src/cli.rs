@@ -27,6 +27,7 @@ enum Command {
     Predict(commands::predict::Args),
     Explain(commands::explain::Args),
     Certify(commands::certify::Args),
+    Check(commands::check::Args),
     /// Run one experiment described in a TOML file
     Solve(commands::solve::Args),
     Lab(commands::lab::Args),
@@ -48,6 +49,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Predict(args) => commands::predict::run(args),
         Command::Explain(args) => commands::explain::run(args),
         Command::Certify(args) => commands::certify::run(args),
+        Command::Check(args) => commands::check::run(args),
         Command::Solve(args) => commands::solve::run(args),
         Command::Lab(args) => commands::lab::run(args),
         Command::Plan(args) => commands::plan::run(*args),

@@ -3,6 +3,7 @@
 pub mod bilevel;
 pub mod certificate;
 pub mod certify;
+pub mod check;
 pub mod cli;
 pub mod commands;
 pub mod console;
@@ -18,6 +19,7 @@ pub mod model;
 pub mod output;
 pub mod plan;
 pub mod plot;
+pub mod proof;
 pub mod report;
 pub mod spec;
 #[cfg(test)]

@@ -22,7 +22,7 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, clap::Args)]
 #[command(
     allow_negative_numbers = true,
-    after_help = "Examples:\n  thalweg certify model --holdout\n  thalweg certify run.toml --point outcome.json"
+    after_help = "Examples:\n  thalweg certify model --holdout\n  thalweg certify run.toml --point outcome.json\n  thalweg certify model --out certificate.json"
 )]
 pub struct Args {
     /// model.json or the directory it is in, or the description of a run (its name ends in .toml)
@@ -43,6 +43,9 @@ pub struct Args {
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
+    /// Write everything that the bounds follow from to this file, for thalweg check
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
     /// Proximal coefficient beyond the weak-convexity constant of the objective
     #[arg(long, value_name = "X")]
     mu: Option<f64>,
@@ -61,7 +64,10 @@ pub fn run(args: Args) -> CommandResult {
     let (subject, bounds) = if is_spec { args.of_spec()? } else { (args.of_model()?, Bounds::default()) };
     let how = Bounds { mu: args.mu.or(bounds.mu), evaluations: args.evaluations.unwrap_or(bounds.evaluations), ..bounds };
     how.validate()?;
-    let findings = subject.examine(&how, args.holdout.then_some(args.confidence))?;
+    let (findings, proof) = subject.examine(&how, args.holdout.then_some(args.confidence), args.out.is_some())?;
+    if let (Some(file), Some(proof)) = (&args.out, proof) {
+        proof.write(file)?;
+    }
     let exit_code = Status::of_all(false, findings.feasible).exit_code();
     if args.json {
         print(&json(&Report { exit_code, findings: &findings })?)?;

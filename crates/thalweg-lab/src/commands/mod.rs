@@ -2,6 +2,7 @@
 
 pub mod bilevel;
 pub mod certify;
+pub mod check;
 pub mod completions;
 pub mod data;
 pub mod demo;

@@ -598,7 +598,8 @@ impl Search<'_> {
             (None, Some((nearest, excess))) => (nearest.y, nearest.between, excess),
             (None, None) => (self.centre.to_vec(), None, 0.0),
         };
-        let record = self.recorder.map(|r| r.finish(self.centre, &proximal, between, |owner| self.model.noise(owner), ev.domain()));
+        let record =
+            self.recorder.map(|r| r.finish(self.centre, &proximal, between, |owner| self.model.noise(owner), ev.domain()));
         let there = measure(ev.problem(), &proximal, how.feasibility)?;
         let pull = self.multipliers.iter().zip(&self.convexification.constants[1..]).map(|(l, rho)| l * rho).sum::<f64>();
         let certificate = Certificate {

@@ -73,6 +73,13 @@ pub enum DomainRecord {
         /// Its radius.
         radius: f64,
     },
+    /// Box; an infinite side is `None`.
+    Box {
+        /// Lower bounds.
+        low: Vec<Option<f64>>,
+        /// Upper bounds.
+        high: Vec<Option<f64>>,
+    },
     /// Another set.
     Other {
         /// Description of the set.
@@ -81,11 +88,17 @@ pub enum DomainRecord {
 }
 
 impl DomainRecord {
-    fn of(domain: &dyn Set) -> Self {
-        match domain.ball_around_origin() {
-            Some(f64::INFINITY) => DomainRecord::Whole,
-            Some(radius) => DomainRecord::Ball { radius },
-            None => DomainRecord::Other { description: domain.describe() },
+    fn of(domain: &dyn Set, dim: usize) -> Self {
+        let finite = |x: f64| x.is_finite().then_some(x);
+        let sides: Option<Vec<(f64, f64)>> = (0..dim).map(|i| domain.sides(i)).collect();
+        match (domain.ball_around_origin(), sides) {
+            (Some(f64::INFINITY), _) => DomainRecord::Whole,
+            (Some(radius), _) => DomainRecord::Ball { radius },
+            (None, Some(sides)) => {
+                let (low, high) = sides.into_iter().map(|(low, high)| (finite(low), finite(high))).unzip();
+                DomainRecord::Box { low, high }
+            }
+            (None, None) => DomainRecord::Other { description: domain.describe() },
         }
     }
 }
@@ -122,7 +135,7 @@ impl Recorder {
         noise: impl Fn(Owner) -> Noise,
         domain: &dyn Set,
     ) -> ProximityRecord {
-        let mut record = ProximityRecord { domain: DomainRecord::of(domain), ..ProximityRecord::default() };
+        let mut record = ProximityRecord { domain: DomainRecord::of(domain, centre.len()), ..ProximityRecord::default() };
         // Position of a visited point in the record.
         let mut listed: Vec<usize> = vec![];
         let mut place = |at: Option<usize>| -> Option<usize> {

@@ -102,6 +102,11 @@ impl Learning {
         }
     }
 
+    /// Copies the objective.
+    pub fn record_of_objective(&self) -> FunctionRecord {
+        self.function_record(&self.objective)
+    }
+
     fn function_record(&self, function: &Function) -> FunctionRecord {
         FunctionRecord {
             expression: function.expression.clone(),

@@ -309,12 +309,7 @@ impl<'a> Basis<'a> {
     /// second moments of the chosen columns is positive definite, which a Cholesky factor in floating point proves (Rump,
     /// Verification of positive definiteness, 2006), and if the other columns are exact linear combinations of the chosen ones.
     /// Returns `None` if that is not proved.
-    fn changes(
-        &self,
-        multipliers: &Multipliers,
-        rates: &Rates,
-        residual: &[ExactSum],
-    ) -> Option<(Vec<Vec<f64>>, Combinations)> {
+    fn changes(&self, multipliers: &Multipliers, rates: &Rates, residual: &[ExactSum]) -> Option<(Vec<Vec<f64>>, Combinations)> {
         let sum = multipliers.sum;
         let k = self.chosen.len();
         let size = k as f64;

@@ -201,7 +201,8 @@ fn solve(problem: &Learning, recorded: bool) -> Result<(Best, Option<BestRecord>
             minimizer,
             evaluations,
         };
-        let record = dual.map(|DualRecord { multipliers, combinations }| BestRecord { point: found.x, multipliers, combinations });
+        let record =
+            dual.map(|DualRecord { multipliers, combinations }| BestRecord { point: found.x, multipliers, combinations });
         Ok((best, record))
     };
     let whole = problem.domain().ball_around_origin() == Some(f64::INFINITY);
