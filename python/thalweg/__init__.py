@@ -3,9 +3,10 @@
 ``minimize`` takes Python functions with the conventions of scipy.optimize; :mod:`thalweg.blackbox` takes functions with values
 only, under any number of constraints. :mod:`thalweg.learn` trains linear classifiers whose objective and constraints are terms
 such as ``hinge()`` and ``demographic_parity() <= 0.02``; ``FairClassifier`` and the other classifiers follow the rules of
-scikit-learn. :mod:`thalweg.bilevel` solves pessimistic bilevel problems. ``certify`` verifies a point, ``check`` a
-certificate, ``tradeoff`` varies a bound, ``plan`` gives the parameters that theorems prescribe. :mod:`thalweg.lab` runs experiments, :mod:`thalweg.datasets` loads
-data, and :mod:`thalweg.callbacks` logs runs. ``thalweg.torch`` has an optimiser for PyTorch and must be imported explicitly.
+scikit-learn. :mod:`thalweg.bilevel` solves pessimistic bilevel problems. ``certify`` verifies a point, ``check`` the file
+of a certificate, ``tradeoff`` varies a bound, ``plan`` gives the parameters that theorems prescribe. :mod:`thalweg.lab` runs
+experiments, :mod:`thalweg.datasets` loads data, and :mod:`thalweg.callbacks` logs runs. ``thalweg.torch`` has an optimiser for
+PyTorch and must be imported explicitly.
 """
 
 from __future__ import annotations

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import html
-from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+from os import PathLike
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple, Union
 
 import numpy as np
 from scipy.optimize import OptimizeResult

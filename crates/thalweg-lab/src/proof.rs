@@ -255,7 +255,7 @@ mod tests {
             verdict.sentence
         );
         // The ball cuts the way to the proximal point short, so that a half-space has a multiplier.
-        let ball = problem().weak_convexity(2.0, 0.0).domain(Ball::new(0.5).unwrap());
+        let ball = problem().weak_convexity(2.0, 0.0).domain(Ball::new(0.4).unwrap());
         let (_, proof) = proved(&ball, &[0.25], &how, None);
         confirmed(&proof);
         let halves = proof["proximity"]["record"]["domain_cuts"].as_array().unwrap();
@@ -377,7 +377,7 @@ mod tests {
         let builder = builder
             .subject_to("demographic_parity <= 0.1".parse().unwrap())
             .subject_to("hinge <= 1.1 * best(hinge)".parse().unwrap());
-        let problem = builder.build().unwrap();
+        let problem = builder.intercept(true).build().unwrap();
         let (_, proof) = proved(&problem, &[0.2; 4], &Bounds::default(), Some(&problem));
         confirmed(&proof);
         let refused = |change: &dyn Fn(&mut Value), why: &str| {
@@ -456,6 +456,6 @@ mod tests {
             }
             files += 1;
         }
-        assert_eq!(files, 5);
+        assert_eq!(files, 6);
     }
 }

@@ -180,6 +180,11 @@ fn the_outcome_of_a_spec_goes_round() {
     // The solver proved that its point is near-stationary; the certificate must not contradict it.
     let proved = outcome["stationary"]["upper"].as_f64().unwrap();
     assert!(found["certificate"]["lower"].as_f64().unwrap() <= proved, "{found}");
+    let sentence = place.checked(&["run.toml", "--point", "run.json"]);
+    assert!(
+        sentence.starts_with("confirmed: the proximal point is ")
+            && sentence.contains("the rows in the file are those of rows.svm")
+    );
     // The same numbers without JSON around them.
     let x: Vec<String> = outcome["point"]["x"].as_array().unwrap().iter().map(Value::to_string).collect();
     place.put("x.txt", x.join("\n"));
@@ -199,6 +204,7 @@ fn the_outcome_of_a_spec_goes_round() {
     place.put("zero.txt", "0 0 0");
     let found = place.run(&["certify", "run.toml", "--point", "zero.txt", "--json"]).ended(0).json();
     assert!(found["certificate"]["lower"].as_f64().unwrap() > 0.01, "{found}");
+    assert!(place.checked(&["run.toml", "--point", "zero.txt"]).starts_with("confirmed: the proximal point is between "));
     // Outside the domain there is no certificate, and the rest is told all the same.
     place.put("far.txt", "6 0 0");
     let ran = place.run(&["certify", "run.toml", "--point", "far.txt"]).ended(1);

@@ -9,6 +9,7 @@ mod bad_input;
 mod bad_tables;
 mod bilevel;
 mod certify;
+mod check;
 mod docs;
 mod fit;
 mod lab;

@@ -72,6 +72,15 @@ impl Place {
         command
     }
 
+    /// Certifies with these arguments, and insists that the checker confirms the certificate file. Returns the checker's sentence.
+    #[track_caller]
+    pub fn checked(&self, arguments: &[&str]) -> String {
+        let ran = self.run(&[&["certify"], arguments, &["--out", "certificate.json"]].concat());
+        assert!(matches!(ran.code, Some(0 | 1)) && ran.err.is_empty(), "{ran:?}");
+        let ran = self.run(&["check", "certificate.json"]).ended(0);
+        ran.out.lines().next().unwrap_or_default().to_string()
+    }
+
     /// Runs the command to its end.
     pub fn run(&self, arguments: &[&str]) -> Ran {
         Ran::from(self.command(arguments).output().unwrap())

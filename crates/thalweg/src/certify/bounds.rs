@@ -172,9 +172,8 @@ pub fn certify(problem: &dyn Subgradients, x: &[f64], how: &Bounds) -> Result<Ce
     search(problem, x, how, None).map(|(found, _)| found)
 }
 
-/// As [`certify`], with a record of the values, cuts and multipliers that the interval follows from.
-///
-/// The certificate is the same, unless more than 400 cuts are needed: with a record none of them are merged.
+/// As [`certify`], with a record of the values, cuts and multipliers that the interval follows from. Fails if more than 400 cuts have
+/// a multiplier, some of which are then merged and cannot be traced back to visited points.
 pub fn certify_with_record(problem: &dyn Subgradients, x: &[f64], how: &Bounds) -> Result<(Certificate, ProximityRecord)> {
     let (found, record) = search(problem, x, how, Some(Recorder::default()))?;
     Ok((found, record.unwrap_or_default()))
@@ -398,8 +397,7 @@ impl Search<'_> {
             if precise || self.is_rounding() || self.evaluations >= how.evaluations {
                 return Ok(interval);
             }
-            // Merged cuts could not be traced back to visited points.
-            self.model.limit(0, if self.recorder.is_some() { usize::MAX } else { LIMIT });
+            self.model.limit(0, LIMIT);
             if self.visit(ev, &y)? {
                 penalty = 10.0;
             }
@@ -600,6 +598,7 @@ impl Search<'_> {
         };
         let record =
             self.recorder.map(|r| r.finish(self.centre, &proximal, between, |owner| self.model.noise(owner), ev.domain()));
+        let record = record.transpose()?;
         let there = measure(ev.problem(), &proximal, how.feasibility)?;
         let pull = self.multipliers.iter().zip(&self.convexification.constants[1..]).map(|(l, rho)| l * rho).sum::<f64>();
         let certificate = Certificate {

@@ -8,6 +8,7 @@ use crate::cuts::Owner;
 use crate::cuts::noise::{Local, Noise, accuracy};
 use crate::math::vec;
 use crate::sets::Set;
+use crate::{Error, Result};
 
 /// Values, cuts and multipliers that the interval of a [`Certificate`](super::Certificate) follows from.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -134,7 +135,7 @@ impl Recorder {
         between: Option<(f64, [Vec<f64>; 2])>,
         noise: impl Fn(Owner) -> Noise,
         domain: &dyn Set,
-    ) -> ProximityRecord {
+    ) -> Result<ProximityRecord> {
         let mut record = ProximityRecord { domain: DomainRecord::of(domain, centre.len()), ..ProximityRecord::default() };
         // Position of a visited point in the record.
         let mut listed: Vec<usize> = vec![];
@@ -162,9 +163,11 @@ impl Recorder {
                 let offset: Vec<f64> = visit.y.iter().zip(centre).map(|(y, c)| y - c).collect();
                 same(&offset, &cut.offset) && there.parts().nth(function).is_some_and(|(.., slope)| same(slope, &cut.slope))
             });
-            if let Some(visit) = place(at) {
-                record.cuts.push(RecordedCut { function, visit, weight: cut.weight });
-            }
+            let Some(visit) = place(at) else {
+                let what = "the certificate cannot be recorded, because some of its cuts were merged; expected fewer evaluations";
+                return Err(Error::Problem(what.into()));
+            };
+            record.cuts.push(RecordedCut { function, visit, weight: cut.weight });
         }
         let shares = match between {
             Some((share, [from, to])) => vec![(1.0 - share, from), (share, to)],
@@ -172,7 +175,7 @@ impl Recorder {
         };
         record.upper = shares.into_iter().filter_map(|(share, y)| Some((share, place(visited(&y))?))).collect();
         record.visits = listed.iter().map(|&at| recorded(&self.visits[at], &noise)).collect();
-        record
+        Ok(record)
     }
 }
 
