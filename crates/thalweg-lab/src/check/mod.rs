@@ -126,7 +126,8 @@ pub fn check(text: &[u8]) -> Result<Verdict, String> {
         let scope =
             r.radius.map_or_else(|| "for all weights".to_string(), |radius| format!("for weights of norm up to {radius:e}"));
         let expression = r.function.expression.clone();
-        claims.push(format!("best({expression}) is at least {:.9} {scope} and at most {:.9}", r.lower, r.value));
+        let (low, high) = ((r.lower * 1e9).floor() / 1e9, (r.value * 1e9).ceil() / 1e9);
+        claims.push(format!("best({expression}) is at least {low} {scope} and at most {high}"));
         refusals.extend(why);
         references.push(Reference { expression, value: r.value, lower: r.lower, radius: r.radius, derived });
     }

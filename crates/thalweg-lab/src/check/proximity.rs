@@ -185,8 +185,10 @@ pub fn check(p: &Proximity, model: Option<&Model>) -> Result<Derived, String> {
     // A ball around a point whose objective is at most `value` has mu^2 radius^2 = 2 mu (value - H) + ||P||^2.
     let mu = Dyadic::from(p.mu);
     let mut discs = vec![];
-    let ball = |value: &Dyadic| -> Dyadic {
+    let mut contradiction = false;
+    let mut ball = |value: &Dyadic| -> Dyadic {
         let square = &(&(&mu * &Dyadic::from(2.0)) * &(value - &bottom)) + &(&steep * &steep);
+        contradiction |= square < Dyadic::zero();
         square.max(Dyadic::zero()).root()
     };
     let here = &r.visits[0];
@@ -202,6 +204,9 @@ pub fn check(p: &Proximity, model: Option<&Model>) -> Result<Derived, String> {
         inside(&r.domain, &y, &mut refusals);
     }
     inside(&r.domain, &centre, &mut refusals);
+    if contradiction {
+        refusals.push("a recorded cut or value is wrong: the lower bound of the subproblem is above its upper bound".into());
+    }
 
     // All lengths times mu.
     let low = discs.iter().map(|(near, _, radius)| &(near * &mu) - radius).fold(Dyadic::zero(), Dyadic::max);
