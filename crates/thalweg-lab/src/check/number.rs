@@ -62,6 +62,9 @@ impl Dyadic {
 
     /// Upper bound on the square root.
     pub fn root(&self) -> Self {
+        if self.sign() == Ordering::Equal {
+            return Dyadic::zero();
+        }
         // An even power leaves enough digits.
         let power = (self.power + self.digits.bits() as i64 - 2 * BITS as i64).min(self.power).div_euclid(2) * 2;
         Dyadic { digits: self.on_grid(power).magnitude().sqrt().into(), power: power / 2 } + Dyadic::power_of_two(power / 2)
