@@ -357,7 +357,18 @@ impl Sqp {
         (s.length, s.phase) = (1.0, Phase::Full);
         let size = if natural { s.f.abs().max(NATURAL) } else { (s.first_value - s.f).abs().max(s.largest) };
         let rounding = NOISE * s.merit.abs();
-        let small = predicted <= (self.settings.tolerance * size).max(rounding) || s.idle >= IDLE;
+        let least = (self.settings.tolerance * size).max(rounding);
+        // A lowered penalty does not make a violation small.
+        let lowered = if natural { 0.0 } else { (s.first_penalty - s.penalty).max(0.0) };
+        if s.idle < IDLE
+            && lowered > 0.0
+            && (predicted <= least || !(s.slope < 0.0))
+            && predicted + lowered * (before - s.excess) > least
+        {
+            (s.penalty, s.lowered) = (s.first_penalty, s.lowered + 1);
+            return self.replan(ev, rows);
+        }
+        let small = predicted <= least || s.idle >= IDLE;
         if small && rows.feasible(ev, &s.g, &s.x, &s.start, &s.jacobian) {
             s.end = Some(End::Converged);
         } else if small && s.penalty < s.first_penalty * MOST_RAISED {
@@ -366,7 +377,7 @@ impl Sqp {
             if s.idle >= IDLE {
                 s.idle = 0;
             }
-            return self.replan(rows);
+            return self.replan(ev, rows);
         } else if !natural && !s.pairs.is_empty() && !(s.slope < 0.0) {
             // Without memory, the subproblem is better conditioned.
             s.pairs.clear();
@@ -379,13 +390,16 @@ impl Sqp {
     }
 
     /// Solves the subproblem again with the current penalty, without other changes.
-    fn replan(&mut self, rows: &Rows) -> Result<()> {
+    fn replan(&mut self, ev: &dyn Eval, rows: &Rows) -> Result<()> {
         let before = violation(&self.s.g, &self.s.units);
         let work = &mut self.work;
         let s = &mut self.s;
         let solution = work.subproblem.solve(&work.heights, s.penalty, &mut s.rows, rows.rows.len());
         s.excess = solution.excess;
         direction(rows, &s.units, &s.rows, &s.inverse, &mut s.weights, &mut s.d);
+        if !ev.in_natural_units() {
+            s.excess = linear_excess(rows, &s.units, &work.heights, &s.jacobian, &s.d);
+        }
         s.lagrangian = lagrangian(rows, &s.units, &s.rows, &s.grad, &s.jacobian, s.x.len());
         s.merit = s.f + s.penalty * before;
         s.slope = vec::dot(&s.grad, &s.d) - s.penalty * (before - s.excess);
