@@ -39,6 +39,11 @@ const NOISE: f64 = 1e-14;
 const FACTORED: usize = 1024;
 /// Smallest size of an objective of order 1 that predicted decreases are compared with.
 const NATURAL: f64 = 1e-3;
+/// Change over the length of the run that the gradient of the Lagrangian may predict at the end, relative to the size of the objective
+/// and to its value, where there are no second derivatives, and number of times that the pairs are dropped because it predicts more.
+const STEEP: f64 = 1e-2;
+const ERROR: f64 = 1e-7;
+const MOST_DROPPED: u32 = 3;
 /// Number of steps in a row that gain nothing beyond rounding, after which the method ends.
 const IDLE: u32 = 3;
 
@@ -101,7 +106,8 @@ impl Settings {
 /// A largest difference between several groups, `max_k r_k - min_k r_k <= b`, is the rows `+-(r_k - t) <= b / 2` with a free centre t.
 ///
 /// **Guarantee.** At the end, the predicted decrease of the merit function is below the tolerance, relative to the objective, and the
-/// point is feasible. If weak-convexity constants of the functions are known, the multipliers prove a bound on the distance to the
+/// point is feasible. At a kink this can happen far from a solution, with a large approximation of the curvature; where units are measured,
+/// such an end counts as stalled if the gradient of the Lagrangian is large. If weak-convexity constants of the functions are known, the multipliers prove a bound on the distance to the
 /// proximal point ([`distance_bound`]): no other run is needed. If nu has grown 1e10 times and a violation is left that no step reduces,
 /// the method ends there; the conflicting constraints and the radius within which no point is feasible follow from the multipliers.
 ///
@@ -186,8 +192,9 @@ struct Saved {
     pairs: Pairs,
     metric: Vec<f64>,
     initial: f64,
-    /// Number of times that the penalty was lowered.
+    /// Number of times that the penalty was lowered, and that the pairs were dropped.
     lowered: u32,
+    dropped: u32,
     /// Largest decrease of the merit function so far, with the first penalty.
     largest: f64,
     first_value: f64,
@@ -370,7 +377,15 @@ impl Sqp {
         }
         let small = predicted <= least || s.idle >= IDLE;
         if small && rows.feasible(ev, &s.g, &s.x, &s.start, &s.jacobian) {
-            s.end = Some(End::Converged);
+            // At a kink the pairs show a large curvature, and decreases that are predicted with it are small.
+            let length = vec::norm(&s.x).max(vec::distance(&s.x, &s.start));
+            let steep = !natural && s.residual * length > (STEEP * size).max(ERROR * s.f.abs());
+            if steep && !s.pairs.is_empty() && s.dropped < MOST_DROPPED {
+                s.pairs.clear();
+                (s.dropped, s.idle) = (s.dropped + 1, 0);
+                return self.plan(ev, rows);
+            }
+            s.end = Some(if steep { End::Stalled } else { End::Converged });
         } else if small && s.penalty < s.first_penalty * MOST_RAISED {
             // The violation that is left is worth more than the penalty says.
             s.penalty *= RAISE;
