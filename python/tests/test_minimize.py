@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, OptimizeResult
+from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, OptimizeResult, linprog
 from scipy.optimize import minimize as scipy_minimize
 
 import thalweg
@@ -746,25 +746,31 @@ def test_sqp_by_name_takes_bounds_and_inequalities():
 
 
 def test_kinks_are_left_to_the_bundle():
-    # The smallest sum of absolute values on the line 2 x + y = 2: 1 at (1, 0), a kink.
-    line = NonlinearConstraint(lambda x: 2 * x[0] + x[1], 2.0, 2.0, jac=lambda x: [2.0, 1.0])
-    given = {"jac": np.sign, "constraints": line}
+    # The sum of absolute deviations of 15 random rows on a plane; linear programming finds the minimum.
+    rng = np.random.default_rng([5, 0])
+    A, b = rng.normal(size=(15, 5)), rng.normal(size=15)
+    plane = LinearConstraint(np.ones((1, 5)), 1.0, 1.0)
+    cost = np.r_[np.zeros(5), np.ones(15)]
+    sides = np.block([[A, -np.eye(15)], [-A, -np.eye(15)]])
+    best = linprog(cost, sides, np.r_[b, -b], np.r_[np.ones(5), np.zeros(15)][None], [1.0], [(None, None)] * 5 + [(0, None)] * 15)
+    fun = lambda x: np.abs(A @ x - b).sum()
+    given = {"jac": lambda x: np.sign(A @ x - b) @ A, "constraints": plane}
     seen = []
-    result = minimize(
-        lambda x: np.abs(x).sum(), [3.0, 0.3], callback=lambda found: seen.append((found.nit, found.seconds)), **given
-    )
+    result = minimize(fun, np.zeros(5), callback=lambda found: seen.append((found.nit, found.seconds)), **given)
     (note,) = [note for note in result.notes if note.kind == "continued-by-bundle"]
     assert "sqp ended without convergence" in note and "bundle continued" in note
-    assert result.fun == pytest.approx(1.0, abs=1e-3) and result.method == "bundle"
-    assert result.success == (result.status == 0)
+    assert result.success and result.fun == pytest.approx(best.fun, abs=1e-4) and result.method == "bundle"
     assert [nit for nit, _ in seen] == sorted(nit for nit, _ in seen) and seen[-1][0] <= result.nit
     assert list(result.history.nit) == [nit for nit, _ in seen] and np.all(np.diff(result.history.seconds) >= 0)
     # By name there is no second method, and a stall is no success.
-    alone = minimize(lambda x: np.abs(x).sum(), [3.0, 0.3], method="sqp", **given)
+    alone = minimize(fun, np.zeros(5), method="sqp", **given)
     assert not alone.success and alone.status == 6 and "the line search stalled before convergence" in alone.message
     # Both share one budget.
-    for limit in (5, 30):
-        assert minimize(lambda x: np.abs(x).sum(), [3.0, 0.3], options={"maxiter": limit}, **given).nit <= limit
+    for limit in (5, alone.nit + 20):
+        short = minimize(fun, np.zeros(5), options={"maxiter": limit}, **given)
+        assert short.nit == limit and short.status == 6
+    # A limit that leaves nothing ends the run.
+    assert minimize(fun, np.zeros(5), options={"maxiter": alone.nit}, **given).method == "sqp"
 
 
 def test_the_default_for_equalities_is_limited():

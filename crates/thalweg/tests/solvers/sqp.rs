@@ -10,6 +10,7 @@ use thalweg::run::{Options, Outcome, Record, StopReason};
 use thalweg::sets;
 use thalweg::solvers::Sqp;
 use thalweg::solvers::sqp::Settings;
+use thalweg::{Note, StallCause};
 
 fn run(problem: &Problem, start: &[f64]) -> Outcome {
     solve(problem, Box::new(Sqp::new(Settings::default()).unwrap()), start, &Options::iterations(500))
@@ -138,6 +139,101 @@ fn units_of_functions_and_variables_do_not_matter() {
             }
         }
     }
+}
+
+#[test]
+fn steps_along_curved_constraints_are_long() {
+    // Hock and Schittkowski 27: the gradients at the start suggest a penalty 400 times the multiplier 0.04, with which steps along the
+    // parabola are short.
+    let curve = |sign: f64| {
+        (
+            move |x: &[f64]| sign * (x[0] + x[2] * x[2] + 1.0) - 1e-6,
+            move |x: &[f64], s: &mut [f64]| s.copy_from_slice(&[sign, 0.0, 2.0 * sign * x[2]]),
+        )
+    };
+    let ((above, above_slope), (below, below_slope)) = (curve(1.0), curve(-1.0));
+    let problem = Problem::new(3)
+        .objective(
+            |x| 0.01 * (x[0] - 1.0).powi(2) + (x[1] - x[0] * x[0]).powi(2),
+            |x, s| {
+                let t = x[1] - x[0] * x[0];
+                s.copy_from_slice(&[0.02 * (x[0] - 1.0) - 4.0 * t * x[0], 2.0 * t, 0.0]);
+            },
+        )
+        .constraint("above", above, above_slope)
+        .constraint("below", below, below_slope);
+    let found = run(&problem, &[2.0, 2.0, 2.0]);
+    assert!(found.point.feasible && (found.point.objective - 0.04).abs() < 1e-5, "{:?}", found.point);
+    assert!(found.iterations < 60, "{}", found.iterations);
+}
+
+#[test]
+fn a_start_at_the_origin_says_nothing_about_units() {
+    // Hock and Schittkowski 12 with x in units of 1e-6: the first subproblem predicts a million times the possible decrease.
+    let unit = 1e-6;
+    let problem = Problem::new(2)
+        .objective(
+            move |x| {
+                let (a, b) = (x[0] / unit, x[1] / unit);
+                0.5 * a * a + b * b - a * b - 7.0 * a - 7.0 * b
+            },
+            move |x, s| {
+                let (a, b) = (x[0] / unit, x[1] / unit);
+                s.copy_from_slice(&[(a - b - 7.0) / unit, (2.0 * b - a - 7.0) / unit]);
+            },
+        )
+        .constraint(
+            "ellipse",
+            move |x| 4.0 * (x[0] / unit).powi(2) + (x[1] / unit).powi(2) - 25.0,
+            move |x, s| s.copy_from_slice(&[8.0 * x[0] / unit / unit, 2.0 * x[1] / unit / unit]),
+        );
+    let found = run(&problem, &[0.0, 0.0]);
+    assert!(found.point.feasible && (found.point.objective + 30.0).abs() < 1e-4, "{:?}", found.point);
+}
+
+#[test]
+fn kinks_are_no_convergence() {
+    // Sums of absolute deviations: the differences of gradients at kinks look like curvature.
+    for seed in 0..20 {
+        let mut rng = Rng::new(seed, Purpose::Data);
+        let d = 2 + (seed % 7) as usize;
+        let rows: Vec<Vec<f64>> = (0..3 * d).map(|_| (0..=d).map(|_| 2.0 * rng.uniform() - 1.0).collect()).collect();
+        let residual = |row: &[f64], x: &[f64]| row.iter().zip(x).map(|(a, x)| a * x).sum::<f64>() - row[x.len()];
+        let same = rows.clone();
+        let problem = Problem::new(d).objective(
+            move |x| rows.iter().map(|row| residual(row, x).abs()).sum(),
+            move |x, s| {
+                s.fill(0.0);
+                for row in &same {
+                    let sign = residual(row, x).signum();
+                    s.iter_mut().zip(row).for_each(|(s, a)| *s += sign * a);
+                }
+            },
+        );
+        let found = run(&problem, &vec![0.0; d]);
+        let stalled =
+            found.notes.iter().any(|note| matches!(note, Note::LineSearchStalled { cause: StallCause::NoDecrease, .. }));
+        assert!(
+            stalled && found.notes.iter().any(|note| note.to_string().starts_with("sqp stalled")),
+            "{seed}: {:?}",
+            found.notes
+        );
+    }
+}
+
+#[test]
+fn conflicts_need_constants_for_a_proof() {
+    let conflict = |constants: bool| {
+        let problem = Problem::new(1)
+            .objective(|x| x[0] * x[0], |x, s| s[0] = 2.0 * x[0])
+            .constraint("low", |x| x[0] + 1.0, |_, s| s[0] = 1.0)
+            .constraint("high", |x| 1.0 - x[0], |_, s| s[0] = -1.0);
+        run(&if constants { problem.weak_convexity(0.0, 0.0) } else { problem.estimate_weak_convexity() }, &[0.3])
+    };
+    assert!(matches!(conflict(true).ended, StopReason::Infeasible { .. }));
+    let found = conflict(false);
+    assert_eq!(found.ended, StopReason::Finished);
+    assert!(!found.point.feasible);
 }
 
 #[test]
