@@ -106,8 +106,8 @@ def minimize(
         Simple set that contains every iterate.
     method : str
         Solver; one of ``thalweg.solvers("minimize")``, or 'auto', which chooses one and gives the reason in ``notes``. It chooses
-        'sqp' for problems with equality constraints and at most 200 variables over the whole space or a box; if that stalls or ends
-        at an infeasible point without a proof, 'bundle' continues with the remaining budget, and the better point is returned.
+        'sqp' for problems with equality constraints and at most 200 variables over the whole space or a box; if that stalls or
+        ends at an infeasible point without a proof, 'bundle' continues with the remaining budget, and the better point is returned.
         'sqp' needs smooth functions. 'dszog' is a zeroth-order penalty method: its point may violate the constraints slightly,
         unless the options have a ``margin``.
     callback : callable, optional
@@ -232,9 +232,7 @@ def _is_small_with_equalities(posed: Problem, n_samples: Optional[int]) -> bool:
 def _smooth_reason(posed: Problem) -> str:
     equal = "an equality constraint" if len(posed.equalities) == 1 else "equality constraints"
     variables = f"{len(posed.x0)} variable{'' if len(posed.x0) == 1 else 's'}"
-    return (
-        f"the problem has {variables} and {equal}; chose {SMOOTH}: equality constraints need smooth functions, whose curvature it uses"
-    )
+    return f"the problem has {variables} and {equal}; chose {SMOOTH}, because equality constraints need smooth functions"
 
 
 def _stop_reason(outcome: dict, told: tuple, watch: Optional[Callback]) -> StopReason:
@@ -248,7 +246,7 @@ def _stop_reason(outcome: dict, told: tuple, watch: Optional[Callback]) -> StopR
 
 
 def _needs_fallback(outcome: dict, ended: StopReason) -> bool:
-    """Return whether a run of 'sqp' ended without convergence, a proof that the constraints conflict, or another reason to stop."""
+    """Return whether a run of 'sqp' ended by itself without convergence or a proof that constraints conflict."""
     return ended.unfinished and ended.kind == "finished" and bool(np.all(np.isfinite(outcome["point"]["x"])))
 
 
