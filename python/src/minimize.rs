@@ -11,7 +11,7 @@ use serde::Deserialize;
 use thalweg::auto::{self, Choice};
 use thalweg::certify as certificates;
 use thalweg::learn::Learning;
-use thalweg::oracle::{Description, Subgradients};
+use thalweg::oracle::Subgradients;
 use thalweg::run::{self, Budget, Options, Outcome, Record, StopReason, StoppingRule};
 use thalweg_lab::proof::Proof;
 use thalweg_lab::spec::solver as spec;

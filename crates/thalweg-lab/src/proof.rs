@@ -116,6 +116,9 @@ fn reference(model: &Learning, known: &Best) -> Result<Option<Reference>> {
         Scope::Within { radius } => Some(radius),
     };
     let function = problem.record_of_objective();
+    if function.pieces.is_none() {
+        return Ok(None);
+    }
     Ok(Some(Reference { function, value: found.value, lower: found.lower, radius, point, multipliers, combinations }))
 }
 

@@ -121,7 +121,8 @@ pub enum Penalty {
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Comparison {
-    Gap,
+    BetweenGroups,
+    ToOverall,
     Share,
     Rest,
 }

@@ -124,8 +124,20 @@ impl Model {
         let one = |c: f64| Interval::from(c);
         match (comparison, groups.len()) {
             (Comparison::Share | Comparison::Rest, _) => vec![vec![one(1.0)]],
-            (Comparison::Gap, 2) => vec![vec![one(1.0), one(-1.0)]],
-            (Comparison::Gap, k) => {
+            (Comparison::BetweenGroups, k) => {
+                let sign = |i: usize, j: usize, at: usize| {
+                    one(if at == i {
+                        1.0
+                    } else if at == j {
+                        -1.0
+                    } else {
+                        0.0
+                    })
+                };
+                let pairs = (0..k).flat_map(|j| (0..j).map(move |i| (i, j)));
+                pairs.map(|(i, j)| (0..k).map(|at| sign(i, j, at)).collect()).collect()
+            }
+            (Comparison::ToOverall, k) => {
                 let totals: Vec<Dyadic> = groups.iter().map(|rows| self.population(Some(rows)).1).collect();
                 let all = totals.iter().cloned().sum();
                 let share = |j: usize| Interval::from(totals[j].clone()).over(&all);
@@ -186,7 +198,9 @@ impl<'a> Evaluation<'a> {
                 let means: Vec<Interval> = groups.iter().map(|rows| self.mean_rate(rows, *temperature)).collect();
                 let gaps = self.gaps(*comparison, groups, &means);
                 let value = match comparison {
-                    Comparison::Gap => gaps.iter().map(Interval::abs).reduce(Interval::max).unwrap_or_else(|| 0.0.into()),
+                    Comparison::BetweenGroups | Comparison::ToOverall => {
+                        gaps.iter().map(Interval::abs).reduce(Interval::max).unwrap_or_else(|| 0.0.into())
+                    }
                     Comparison::Share => means[0].clone(),
                     Comparison::Rest => &Interval::from(1.0) - &means[0],
                 };
@@ -314,7 +328,7 @@ impl<'a> Evaluation<'a> {
                 let mut all = vec![];
                 for (row, gap) in self.model.contrasts(*comparison, groups).iter().zip(gaps) {
                     let signs: &[f64] = match comparison {
-                        Comparison::Gap => &[1.0, -1.0],
+                        Comparison::BetweenGroups | Comparison::ToOverall => &[1.0, -1.0],
                         Comparison::Share => &[1.0],
                         Comparison::Rest => &[-1.0],
                     };
@@ -329,7 +343,7 @@ impl<'a> Evaluation<'a> {
                         all.push(linear);
                     }
                 }
-                if *comparison == Comparison::Gap {
+                if matches!(comparison, Comparison::BetweenGroups | Comparison::ToOverall) {
                     // A gap is never negative.
                     all.push(zero());
                 }

@@ -89,7 +89,7 @@ pub(crate) fn explain(choice: &Choice, usual: &Config, seed: Option<u64>) -> Vec
 }
 
 /// Returns the settings of a solver that differ from those of `usual`, which is the same solver.
-fn changes(config: &Config, usual: &Config) -> toml::Table {
+pub fn changes(config: &Config, usual: &Config) -> toml::Table {
     let table = |config: &Config| toml::Table::try_from(config).unwrap_or_default();
     let usual = table(usual);
     table(config).into_iter().filter(|(key, value)| usual.get(key) != Some(value)).collect()

@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::function::{Function, Piece, Summand};
+use super::gap::GroupComparison;
 use super::loss::Loss;
 use super::penalty::Penalty;
 use super::problem::Learning;
@@ -64,7 +65,7 @@ pub enum PieceRecord {
         factor: f64,
         /// The temperature.
         temperature: f64,
-        /// "gap": for two groups the absolute difference, for more the largest absolute difference between one and all of them.
+        /// "between-groups": the largest absolute difference between two groups. "to-overall": that between a group and all rows.
         /// "share": the mean of the only group. "rest": 1 minus it.
         comparison: &'static str,
         /// Rows of each group.
@@ -121,6 +122,7 @@ impl Learning {
             Piece::Penalty(penalty) => {
                 let penalty = match penalty {
                     Penalty::L2 => "l2",
+                    Penalty::Ridge(_) => return None,
                     Penalty::L1 => "l1",
                     Penalty::Scad => "scad",
                 };
@@ -141,7 +143,10 @@ impl Learning {
         }
         let Some(Rates { thresholds: [0.0], temperature, comparison }) = term.rates() else { return None };
         let comparison = match comparison {
-            Comparison::Gap(_) => "gap",
+            Comparison::Gap(contrast) => match contrast.comparison() {
+                GroupComparison::BetweenGroups => "between-groups",
+                GroupComparison::ToOverall => "to-overall",
+            },
             Comparison::Share => "share",
             Comparison::Rest => "rest",
             Comparison::Larger(_) => return None,
