@@ -107,7 +107,7 @@ def minimize(
     method : str
         Solver; one of ``thalweg.solvers("minimize")``, or 'auto', which chooses one and gives the reason in ``notes``. It chooses
         'sqp' for problems with equality constraints and at most 200 variables over the whole space or a box; if that stalls or
-        ends at an infeasible point without a proof, 'bundle' continues with the remaining budget, and the better point is returned.
+        ends at an infeasible point without a proof, 'bundle' continues with the remaining budget. The better point is returned.
         'sqp' needs smooth functions. 'dszog' is a zeroth-order penalty method: its point may violate the constraints slightly,
         unless the options have a ``margin``.
     callback : callable, optional
