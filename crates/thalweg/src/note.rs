@@ -10,7 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::auto::Evidence;
 use crate::bilevel::InnerIterations;
-use crate::learn::{Best, GroupComparison};
+use crate::learn::{Best, Degeneracy, GroupComparison, GroupSize};
+use crate::run::StopReason;
 use crate::solvers::SolverName;
 
 /// Note on a run, a fit or a returned point.
@@ -214,6 +215,37 @@ pub enum Note {
         constraint: String,
         /// Factor on the temperature.
         factor: f64,
+    },
+    /// Training ended before its solver converged. A warning.
+    NotConverged {
+        /// Why it ended.
+        ended: StopReason,
+    },
+    /// The model predicts no better than a constant. A warning.
+    DegenerateModel {
+        /// In what way.
+        cause: Degeneracy,
+    },
+    /// A rate on the rows of some groups is more uncertain than the bound on its gap. A warning.
+    SmallGroups {
+        /// Name of the constraint.
+        constraint: String,
+        /// Bound on the gap.
+        bound: f64,
+        /// These groups.
+        groups: Vec<GroupSize>,
+    },
+    /// A gap compares very many groups. A warning.
+    ManyGroups {
+        /// Their number.
+        groups: usize,
+    },
+    /// A feature alone separates the labels almost perfectly. A warning.
+    LabelGivenAway {
+        /// Name of the feature.
+        feature: String,
+        /// Balanced accuracy of the best threshold on it.
+        balanced_accuracy: f64,
     },
     /// Which differences count in a gap between three or more groups.
     GapMeaning {
@@ -677,6 +709,8 @@ pub enum StallCause {
     NoDecrease,
 }
 
+/// Maximum number of groups listed in a warning.
+const LISTED_GROUPS: usize = 6;
 /// Number of constraints up to which the note on estimated constants lists each one.
 const LISTED_CONSTANTS: usize = 8;
 
@@ -804,8 +838,11 @@ impl Note {
             Note::DefaultStepSize { eta } => write!(f, "step size {eta}: too few iterations to try others"),
             Note::StepSizeChosen { eta, tried } => write!(f, "step size {eta}: the best of {tried} in pilot runs"),
             Note::SurrogateBoundMoved { constraint, bound, surrogate_bound } => {
-                let moved = if surrogate_bound < bound { "tightened" } else { "loosened" };
-                write!(f, "'{constraint}': the surrogate bound was {moved} from {bound} to {surrogate_bound:.4}")
+                write!(
+                    f,
+                    "'{constraint}': so that the measured value uses the bound {bound}, training bounded the smooth surrogate by \
+                     {surrogate_bound:.4}"
+                )
             }
             Note::InterceptShifted { shift, gain, standard_error, satisfied_before } => {
                 let gain = 100.0 * gain;
@@ -823,8 +860,38 @@ impl Note {
                 }
             }
             Note::TemperatureLowered { constraint, factor } => {
-                write!(f, "'{constraint}': the temperature of the surrogate was multiplied by {factor}")
+                write!(
+                    f,
+                    "'{constraint}': the surrogate was too smooth to keep the bound and was made {:.0} times steeper (temperature \
+                     multiplied by {factor})",
+                    1.0 / factor
+                )
             }
+            Note::NotConverged { ended } => {
+                write!(f, "training did not converge ({ended}); allow more iterations or time, or scale the columns")
+            }
+            Note::DegenerateModel { cause } => fmt_degeneracy(cause, f),
+            Note::SmallGroups { constraint, bound, groups } => {
+                write!(
+                    f,
+                    "'{constraint}' <= {bound} says little about new rows of small groups, whose rates are uncertain by more: "
+                )?;
+                let shown: Vec<String> = groups.iter().take(LISTED_GROUPS).map(group_size).collect();
+                write!(f, "{}", shown.join(", "))?;
+                let rest = groups.len() - shown.len();
+                if rest > 0 { write!(f, " and {rest} more") } else { Ok(()) }
+            }
+            Note::ManyGroups { groups } => write!(
+                f,
+                "{} groups are compared; training is slow and most groups are too small to say anything; merge groups or use COLUMN=VALUE",
+                thousands(*groups)
+            ),
+            Note::LabelGivenAway { feature, balanced_accuracy } => write!(
+                f,
+                "feature {} alone predicts the label with a balanced accuracy of {balanced_accuracy:.3}; leave it out if it is not \
+                 known when predictions are made",
+                quote(feature)
+            ),
             Note::GapMeaning { function, groups, comparison } => {
                 write!(f, "'{function}' is the {} ({groups} groups)", comparison.describe())
             }
@@ -1024,10 +1091,55 @@ impl Note {
         }
     }
 
+    /// Returns whether the note is a warning: the result may be useless or mean less than it seems to.
+    pub fn is_warning(&self) -> bool {
+        matches!(
+            self,
+            Note::NotConverged { .. }
+                | Note::DegenerateModel { .. }
+                | Note::SmallGroups { .. }
+                | Note::ManyGroups { .. }
+                | Note::LabelGivenAway { .. }
+        )
+    }
+
     /// Returns the note on a reference value. The minimiser is left out.
     pub fn reference(best: &Best) -> Self {
         Note::ReferenceValue { best: Box::new(Best { minimizer: vec![], ..best.clone() }) }
     }
+}
+
+fn fmt_degeneracy(cause: &Degeneracy, f: &mut Formatter) -> fmt::Result {
+    match cause {
+        Degeneracy::ConstantScore { objective, constant, score } => write!(
+            f,
+            "the model is no better than the same score for every row: its objective is {objective:.4}, that of the constant score \
+             {score:.3} is {constant:.4}"
+        ),
+        Degeneracy::NearlyConstant { rarer, rows, positive, label_share } => write!(
+            f,
+            "the predictions are nearly constant: {} of {} rows are predicted {}, but {:.1}% have the rarer label",
+            thousands(*rarer),
+            thousands(*rows),
+            if *positive { "positive" } else { "negative" },
+            100.0 * label_share
+        ),
+        Degeneracy::Guessing { balanced_accuracy, standard_error } => write!(
+            f,
+            "the predictions are no better than guessing: the balanced accuracy on the training rows is {balanced_accuracy:.3} \
+             (standard error {standard_error:.3})"
+        ),
+    }
+}
+
+fn group_size(size: &GroupSize) -> String {
+    let label = match size.label {
+        Some(label) if label > 0 => " with positive label",
+        Some(_) => " with negative label",
+        None => "",
+    };
+    let rows = if size.rows == 1 { "1 row".into() } else { format!("{} rows", thousands(size.rows)) };
+    format!("{}{label} ({rows}, ±{:.3})", quote(&size.group), size.uncertainty)
 }
 
 /// Quotes a name or a cell of a table: short and printable.
@@ -1079,6 +1191,8 @@ struct Labelled<'a> {
     #[serde(flatten, with = "Note")]
     note: &'a Note,
     text: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    warning: bool,
 }
 
 #[derive(Serialize)]
@@ -1091,7 +1205,7 @@ impl Serialize for Note {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Note::Text(text) => Sentence { kind: "text", text }.serialize(serializer),
-            note => Labelled { note, text: note.to_string() }.serialize(serializer),
+            note => Labelled { note, text: note.to_string(), warning: note.is_warning() }.serialize(serializer),
         }
     }
 }

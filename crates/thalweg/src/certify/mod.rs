@@ -2,12 +2,14 @@
 //! are in [`crate::assess`].
 
 mod bounds;
+mod intervals;
 mod multipliers;
 mod pair;
 mod record;
 mod zeroth_order;
 
 pub use bounds::{Bounds, Certificate, certify, certify_with_record};
+pub use intervals::{clopper_pearson, rate_half_width};
 pub use multipliers::{distance_bound, infeasible_radius};
 pub use pair::{PairBound, of_pair, slope};
 pub use record::{DomainCut, DomainRecord, ProximityRecord, RecordedCut, RecordedVisit};

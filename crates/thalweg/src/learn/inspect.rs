@@ -1,6 +1,8 @@
 //! Details of a problem's constraints at a point: measured 0/1 rates, statistics and the rows behind each value. Nothing here
 //! is used during a run.
 
+use serde::{Deserialize, Serialize};
+
 use super::function::{Function, Piece, Summand};
 use super::gap::{Contrast, GroupComparison};
 use super::passes::Buffers;
@@ -8,8 +10,55 @@ use super::population::describe;
 use super::problem::Learning;
 use super::roc::{Scored, largest_measured_gap};
 use super::term::{RowNorms, Subpopulation, View};
+use crate::certify::rate_half_width;
 use crate::oracle::{At, Description, Draw, Values, Warm};
 use crate::{Error, Note, Result};
+
+/// Number of groups above which a gap is slow to bound and says little about any one group.
+const MANY_GROUPS: usize = 50;
+/// Confidence of the uncertainty of rates by group.
+const CONFIDENCE: f64 = 0.95;
+
+/// Number of rows of a group, or of its rows with one label, and what it means for a rate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GroupSize {
+    /// Name of the group.
+    pub group: String,
+    /// Label of the rows that count, +1 or -1; `None` if all do.
+    pub label: Option<i8>,
+    /// Number of rows.
+    pub rows: usize,
+    /// Half the length of the exact 95% interval of a rate of one half on as many rows
+    /// ([`rate_half_width`](crate::certify::rate_half_width)).
+    pub uncertainty: f64,
+}
+
+/// Number of rows behind a weighted mean.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RowCount {
+    /// Rows of positive weight; with whole weights their sum, since a weight of 2 means two equal rows.
+    pub rows: usize,
+    /// Number of rows of equal weight whose mean is as uncertain: with whole weights the same, otherwise `(sum of weights)^2 / sum
+    /// of squared weights`.
+    pub effective: f64,
+}
+
+impl RowCount {
+    /// Counts rows with these weights.
+    pub fn of(weights: impl Iterator<Item = f64>) -> Self {
+        let (mut whole, mut present, mut sum, mut squares) = (true, 0, 0.0, 0.0);
+        for w in weights.filter(|w| *w > 0.0) {
+            whole &= w.fract() == 0.0;
+            present += 1;
+            sum += w;
+            squares += w * w;
+        }
+        if whole {
+            return RowCount { rows: sum as usize, effective: sum };
+        }
+        RowCount { rows: present, effective: sum * sum / squares }
+    }
+}
 
 /// Value of a constraint at a point, with its summands.
 pub(super) struct ConstraintDetail<'a> {
@@ -69,6 +118,51 @@ impl Learning {
         }
         let norms: Vec<RowNorms> = totals.iter().map(|&weight| RowNorms { weight, mean_square: 0.0 }).collect();
         Ok(largest_measured_gap(&mut rows, &Contrast::new(GroupComparison::BetweenGroups, &norms), &totals))
+    }
+
+    /// Returns warnings about groups, which are known before training: bounds on gaps that are smaller than the uncertainty of a
+    /// rate on the rows of a group, with the numbers of rows, and very many groups.
+    pub fn group_notes(&self) -> Result<Vec<Note>> {
+        let mut notes = vec![];
+        let mut most = 0;
+        for function in &self.constraints {
+            for summand in &function.pieces {
+                let Piece::Term(term) = &summand.piece else { continue };
+                let Some((groups, _)) = term.rates().and_then(|rates| rates.comparison.of_groups()) else { continue };
+                most = most.max(groups);
+                let bound = function.bound / summand.factor;
+                let sizes: Vec<GroupSize> = summand.populations.iter().map(|&p| self.group_size(p)).collect::<Result<_>>()?;
+                let small: Vec<GroupSize> = sizes.into_iter().filter(|size| size.uncertainty > bound).collect();
+                if !small.is_empty() {
+                    notes.push(Note::SmallGroups { constraint: function.name.clone(), bound, groups: small });
+                }
+            }
+        }
+        if most > MANY_GROUPS {
+            notes.push(Note::ManyGroups { groups: most });
+        }
+        Ok(notes)
+    }
+
+    fn group_size(&self, p: usize) -> Result<GroupSize> {
+        let population = &self.populations[p];
+        let (group, label) = match population.subpopulation {
+            Subpopulation::Group(k) => (k, None),
+            Subpopulation::GroupPositives(k) => (k, Some(1)),
+            Subpopulation::GroupNegatives(k) => (k, Some(-1)),
+            _ => (u32::MAX, None),
+        };
+        let size = population.size(&self.parts);
+        let start = self.parts[population.part].start;
+        let row = |i: usize| start + population.members.as_ref().map_or(i, |members| members[i] as usize);
+        let counted = RowCount::of((0..size).map(|i| self.data.weights.as_ref().map_or(1.0, |w| w[row(i)])));
+        let names = self.data.groups.as_ref().map(|groups| &groups.names);
+        Ok(GroupSize {
+            group: names.and_then(|names| names.get(group as usize)).cloned().unwrap_or_default(),
+            label,
+            rows: counted.rows,
+            uncertainty: rate_half_width(counted.effective, CONFIDENCE)?,
+        })
     }
 
     /// Returns a note for each gap between three or more groups, in the objective and in the constraints, that says which

@@ -8,6 +8,7 @@ mod expression;
 mod fit;
 mod function;
 mod gap;
+mod giveaway;
 mod inf_projection;
 mod inspect;
 mod interval;
@@ -37,9 +38,12 @@ pub use best::{Best, BestRecord, Scope, best, best_with_record, proof};
 pub use build::Builder;
 pub use data::{Data, Groups, Parts, Split, hold_out};
 pub use expression::{Argument, Bound, BoundedExpression, Call, Expression};
-pub use fit::{Enforce, FitOptions, Fitted, FittedConstraint, fit, intercept, training_config, with_training_defaults};
+pub use fit::{
+    Degeneracy, Enforce, FitOptions, Fitted, FittedConstraint, fit, intercept, training_config, with_training_defaults,
+};
 pub use gap::{EqualisedOdds, GroupComparison, RateGap};
 pub use inf_projection::{LARGEST_MEAN_LOSS, LossForm};
+pub use inspect::{GroupSize, RowCount};
 pub use interval::{Interval, MeasuredInterval, intervals};
 pub use joint::JointWasserstein;
 pub use kernel::gaussian_kernel;

@@ -14,3 +14,4 @@ mod joint;
 mod loss_form;
 mod ridge;
 mod terms;
+mod warnings;

@@ -4,12 +4,14 @@
 mod budget;
 pub mod intercept;
 mod options;
+mod quality;
 mod rounds;
 mod trainer;
 
 use serde::{Deserialize, Serialize};
 
 pub use options::{Enforce, FitOptions, training_config, with_training_defaults};
+pub use quality::Degeneracy;
 
 use self::trainer::Trainer;
 use super::problem::Learning;
@@ -86,7 +88,11 @@ const PASSES: f64 = 30.0;
 /// restored afterwards.
 pub fn fit(problem: &mut Learning, start: &[f64], options: &FitOptions, observer: &mut (dyn Observer + Send)) -> Result<Fitted> {
     options.validate()?;
+    let mut notes = problem.group_notes()?;
     let mut fitted = train(problem, start, options, observer)?;
+    notes.extend(quality::warnings(problem, &fitted, options.feasibility)?);
+    notes.append(&mut fitted.notes);
+    fitted.notes = notes;
     fitted.notes.extend(problem.comparison_notes());
     Ok(fitted)
 }
