@@ -7,9 +7,10 @@ use std::sync::atomic::AtomicBool;
 
 use thalweg::Note;
 use thalweg::auto::{self, Choice};
+use thalweg::certify::clopper_pearson;
 use thalweg::learn::{
-    Data, Enforce, FitOptions, Groups, Learning, Regularization, Regularized, count_rows, fit, hold_out, training_config,
-    with_training_defaults,
+    Data, Enforce, FitOptions, Groups, Learning, Regularization, Regularized, RowCount, count_rows, fit, hold_out,
+    training_config, with_training_defaults,
 };
 use thalweg::math::Matrix;
 use thalweg::math::sigmoid::sigmoid;
@@ -22,9 +23,12 @@ use crate::data::catalogue::load_file;
 use crate::data::table::Table;
 use crate::encode::{Encoding, Grouping, Labels, weights};
 use crate::job::{self, ModelTerms};
-use crate::model::{GroupQuality, Input, Measurements, Model, Quality, Reference, Rows, Training, Weight};
+use crate::model::{CellQuality, GroupQuality, Input, Measurements, Model, Quality, Reference, Rows, Training, Weight};
 use crate::spec::solver;
 use crate::{Error, Result};
+
+/// Confidence of the intervals of rates by group.
+const CONFIDENCE: f64 = 0.95;
 
 /// Training request.
 #[derive(Debug, Clone)]
@@ -39,6 +43,8 @@ pub struct Request {
     pub group: Option<String>,
     /// Columns to exclude.
     pub leave_out: Vec<String>,
+    /// Columns of numbers that are codes of categories.
+    pub categorical: Vec<String>,
     /// Column of row weights.
     pub weights: Option<String>,
     /// Objective.
@@ -151,6 +157,13 @@ impl TrainingProblem {
         (&mut self.problem, self.held_out.as_ref())
     }
 
+    /// Returns the warnings that are known before training.
+    pub fn warnings(&self) -> Result<Vec<Note>> {
+        let mut found = self.problem.group_notes()?;
+        found.extend(self.notes.iter().filter(|note| note.is_warning()).cloned());
+        Ok(found)
+    }
+
     /// Returns messages for the user.
     pub fn notes(&self) -> &[Note] {
         &self.notes
@@ -172,6 +185,7 @@ impl Request {
             positive: None,
             group: None,
             leave_out: vec![],
+            categorical: vec![],
             weights: None,
             minimize: "logistic".into(),
             regularization: Regularization::Auto,
@@ -249,7 +263,7 @@ impl Request {
         let mut leave_out = self.leave_out.clone();
         leave_out.extend(self.weights.clone());
         // The encoding is learned from the training rows alone, so that nothing leaks from the held-out rows.
-        let (encoding, more) = Encoding::learn(&table, label, &leave_out)?;
+        let (encoding, more) = Encoding::learn_with(&table, label, &leave_out, &self.categorical)?;
         notes.extend(more);
         let names = encoding.names();
         if names.is_empty() {
@@ -269,6 +283,7 @@ impl Request {
             Error::Request(format!("{}: {e}", all.file()))
         })?;
         notes.extend(problem.references().iter().map(Note::reference));
+        notes.extend(giveaways(&problem, &names));
         notes.extend(chosen_domain(&terms, &problem));
         notes.extend(regularized.note);
         let held_out = if held.is_empty() { None } else { Some(data(&all.select(&held), &held)?) };
@@ -283,8 +298,9 @@ impl Request {
     }
 
     fn prepare_libsvm(&self, terms: &ModelTerms) -> Result<TrainingProblem> {
-        if self.positive.is_some() || self.weights.is_some() || !self.leave_out.is_empty() {
-            let what = "--positive, --weights and --leave-out speak of columns of a table; expected --label COL beside them";
+        if self.positive.is_some() || self.weights.is_some() || !self.leave_out.is_empty() || !self.categorical.is_empty() {
+            let what = "--positive, --weights, --leave-out and --categorical speak of columns of a table; expected --label COL \
+                        beside them";
             return Err(Error::Request(what.into()));
         }
         let group = match &self.group {
@@ -310,13 +326,15 @@ impl Request {
         let (terms, regularized) = self.regularized(terms, &training)?;
         let problem = build(training, &terms, None)?;
         notes.extend(problem.references().iter().map(Note::reference));
+        let names: Vec<String> = (1..=columns).map(|c| format!("column {c}")).collect();
+        notes.extend(giveaways(&problem, &names));
         notes.extend(chosen_domain(&terms, &problem));
         notes.extend(regularized.note);
         let held_out = (!held.labels.is_empty())
             .then(|| build(held, &terms, Some(&problem)))
             .and_then(|built| built.map_err(|e| notes.push(Note::HeldOutNotMeasured { reason: e.to_string() })).ok());
         Ok(TrainingProblem {
-            names: (1..=columns).map(|c| format!("column {c}")).collect(),
+            names,
             input: Input::Libsvm { columns, positive: positive.to_string(), negative: negative.to_string(), group },
             problem,
             held_out,
@@ -405,6 +423,7 @@ impl Request {
                 iterations: fitted.iterations,
                 passes: fitted.passes,
                 seconds: fitted.seconds,
+                warnings: notes.iter().filter(|note| note.is_warning()).cloned().collect(),
                 training: quality(&problem, &x)?,
                 held_out: of_held_out,
             },
@@ -448,6 +467,12 @@ fn reasons(choice: &Choice, seed: u64) -> Vec<Note> {
     solver::explain(choice, &training_config(choice.config.name()), Some(seed))
 }
 
+/// Returns a warning for each feature that gives the label away.
+fn giveaways(problem: &Learning, names: &[String]) -> impl Iterator<Item = Note> {
+    let found = problem.features_that_give_the_label_away().into_iter();
+    found.map(|(j, balanced_accuracy)| Note::LabelGivenAway { feature: names[j].clone(), balanced_accuracy })
+}
+
 /// Describes the default domain of the problem, if it is not the whole space.
 fn chosen_domain(terms: &ModelTerms, problem: &Learning) -> Option<Note> {
     let domain = problem.domain();
@@ -483,6 +508,12 @@ pub fn quality(problem: &Learning, x: &[f64]) -> Result<Quality> {
         rows.iter().filter(|&&i| holds(i)).map(|&i| weight(i)).sum::<f64>() / rows.iter().map(|&i| weight(i)).sum::<f64>()
     };
     let right = |i: usize| (scores[i] > 0.0) == (data.labels[i] > 0.0);
+    let counted = |rows: &[usize]| RowCount::of(rows.iter().map(|&i| weight(i)));
+    let interval = |rows: &[usize], rate: f64| {
+        let effective = counted(rows).effective;
+        // Rounding may put the share of all rows above 1.
+        clopper_pearson((rate * effective).clamp(0.0, effective), effective, CONFIDENCE).ok()
+    };
     let everyone: Vec<usize> = (0..scores.len()).collect();
     let of_group = |groups: &Groups, k: usize| -> Vec<usize> {
         everyone.iter().copied().filter(|&i| groups.of_row[i] as usize == k).collect()
@@ -490,12 +521,25 @@ pub fn quality(problem: &Learning, x: &[f64]) -> Result<Quality> {
     let groups = data.groups.iter().flat_map(|g| (0..g.names.len()).map(move |k| (g, k))).filter_map(|(g, k)| {
         let rows = of_group(g, k);
         // A group without rows, or with only zero weights, has no rates.
-        rows.iter().any(|&i| weight(i) > 0.0).then(|| GroupQuality {
-            group: g.names[k].clone(),
-            rows: rows.len(),
-            positive: share(&rows, &|i| data.labels[i] > 0.0),
-            predicted: share(&rows, &|i| scores[i] > 0.0),
-            accuracy: share(&rows, &right),
+        let cell = |positive: bool| {
+            let rows: Vec<usize> = rows.iter().copied().filter(|&i| (data.labels[i] > 0.0) == positive).collect();
+            let predicted = share(&rows, &|i| scores[i] > 0.0);
+            interval(&rows, predicted).map(|interval| CellQuality { rows: counted(&rows).rows, predicted, interval })
+        };
+        rows.iter().any(|&i| weight(i) > 0.0).then(|| {
+            let predicted = share(&rows, &|i| scores[i] > 0.0);
+            let accuracy = share(&rows, &right);
+            GroupQuality {
+                group: g.names[k].clone(),
+                rows: counted(&rows).rows,
+                positive: share(&rows, &|i| data.labels[i] > 0.0),
+                predicted,
+                predicted_interval: interval(&rows, predicted),
+                accuracy,
+                accuracy_interval: interval(&rows, accuracy),
+                positives: cell(true),
+                negatives: cell(false),
+            }
         })
     });
     Ok(Quality {
@@ -510,11 +554,31 @@ pub fn quality(problem: &Learning, x: &[f64]) -> Result<Quality> {
     })
 }
 
-/// Formats score, probability-like value and label of each row as CSV.
-pub fn predictions(model: &Model, features: &Matrix) -> String {
+/// Column of a table that identifies its rows.
+pub struct Identifiers {
+    /// Name of the column.
+    pub name: String,
+    /// Its cells.
+    pub cells: Vec<String>,
+}
+
+/// Formats score, logistic function of the score, and label of each row as CSV, after the identifier of the row, if there are
+/// identifiers.
+pub fn predictions(model: &Model, features: &Matrix, identifiers: Option<&Identifiers>) -> String {
     let (yes, no) = model.answers();
-    let mut text = String::from("score,probability,label\n");
-    for score in model.scores(features) {
+    let mut text = String::new();
+    let start = |text: &mut String, cell: &str| {
+        text.push_str(&crate::data::table::quote_cell(cell));
+        text.push(',');
+    };
+    if let Some(Identifiers { name, .. }) = identifiers {
+        start(&mut text, name);
+    }
+    text += "score,probability,label\n";
+    for (i, score) in model.scores(features).into_iter().enumerate() {
+        if let Some(Identifiers { cells, .. }) = identifiers {
+            start(&mut text, &cells[i]);
+        }
         let label = crate::data::table::quote_cell(if score > 0.0 { yes } else { no });
         text += &format!("{score},{},{label}\n", sigmoid(score));
     }

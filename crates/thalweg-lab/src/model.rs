@@ -179,6 +179,9 @@ pub struct Measurements {
     pub passes: Passes,
     /// Time of all runs in seconds, without measuring.
     pub seconds: f64,
+    /// Warnings: the model may be useless or mean less than it seems to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Note>,
     /// Quality on the training rows.
     pub training: Quality,
     /// Quality on the held-out rows.
@@ -241,8 +244,32 @@ pub struct GroupQuality {
     pub positive: f64,
     /// Share of rows with a positive prediction.
     pub predicted: f64,
+    /// Exact 95% interval of that share; absent in files of earlier versions. Weights count by the effective number of rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted_interval: Option<[f64; 2]>,
     /// Share of rows with a correct prediction.
     pub accuracy: f64,
+    /// Its interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accuracy_interval: Option<[f64; 2]>,
+    /// Rows with a positive label, and the predictions for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub positives: Option<CellQuality>,
+    /// Rows with a negative label, and the predictions for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub negatives: Option<CellQuality>,
+}
+
+/// Predictions for the rows of a group that have one label.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CellQuality {
+    /// Number of rows.
+    pub rows: usize,
+    /// Share with a positive prediction: the true- or the false-positive rate.
+    pub predicted: f64,
+    /// Exact 95% interval of that share.
+    pub interval: [f64; 2],
 }
 
 /// Rows with features, labels and groups.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::CommandResult;
-use crate::model::{Input, Model, Quality};
+use crate::model::{CellQuality, Input, Model, Quality};
 use crate::output::{align, print};
 use crate::verdict::DONE;
 
@@ -61,11 +61,35 @@ fn groups(title: &str, quality: &Quality) -> String {
         return format!("\n{title}: accuracy {:.2}%\n", 100.0 * quality.accuracy);
     }
     let percent = |v: f64| format!("{:.2}%", 100.0 * v);
-    let mut rows = vec![["", "rows", "positive labels", "positive predictions", "accuracy"].map(String::from)];
+    let rate = |v: f64, interval: Option<[f64; 2]>| {
+        let range = |[low, high]: [f64; 2]| format!(" ({:.1} to {:.1})", 100.0 * low, 100.0 * high);
+        percent(v) + &interval.map_or(String::new(), range)
+    };
+    let cell = |found: Option<CellQuality>| {
+        found.map_or("none".into(), |c| format!("{} of {}", rate(c.predicted, Some(c.interval)), c.rows))
+    };
+    let title_row =
+        ["", "rows", "positive labels", "positive predictions", "accuracy", "of positive labels", "of negative labels"];
+    let mut rows = vec![title_row.map(String::from)];
     for g in &quality.groups {
-        rows.push([g.group.clone(), g.rows.to_string(), percent(g.positive), percent(g.predicted), percent(g.accuracy)]);
+        rows.push([
+            g.group.clone(),
+            g.rows.to_string(),
+            percent(g.positive),
+            rate(g.predicted, g.predicted_interval),
+            rate(g.accuracy, g.accuracy_interval),
+            cell(g.positives),
+            cell(g.negatives),
+        ]);
     }
     let q = quality;
-    rows.push(["all".into(), q.rows.to_string(), percent(q.positive), percent(q.predicted), percent(q.accuracy)]);
-    format!("\n{title}\n{}", align(&rows, &[1, 2, 3, 4]))
+    let all = [q.rows.to_string(), percent(q.positive), percent(q.predicted), percent(q.accuracy)];
+    let [n, positive, predicted, accuracy] = all;
+    rows.push(["all".into(), n, positive, predicted, accuracy, String::new(), String::new()]);
+    let mut text = format!("\n{title}\n{}", align(&rows, &[1, 2, 3, 4, 5, 6]));
+    if quality.groups.iter().any(|g| g.predicted_interval.is_some()) {
+        text +=
+            "(exact 95% intervals of the shares in brackets; the last columns are the share of positive predictions by label)\n";
+    }
+    text
 }

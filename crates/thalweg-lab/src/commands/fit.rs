@@ -1,5 +1,6 @@
 //! `thalweg fit`: a constrained model from a table.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -7,7 +8,7 @@ use serde::Serialize;
 use thalweg::Note;
 use thalweg::auto;
 use thalweg::learn::Enforce;
-use thalweg::run::Budget;
+use thalweg::run::{Budget, StopReason};
 use thalweg::solvers::{Interface, SolverName};
 
 use super::CommandResult;
@@ -50,6 +51,9 @@ pub struct Args {
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
+    /// Also print what the solver proved, why it was chosen, and what was adjusted on the way
+    #[arg(long)]
+    explain: bool,
     /// Show no progress bar and print nothing but errors
     #[arg(long)]
     quiet: bool,
@@ -70,6 +74,9 @@ pub struct TrainingArgs {
     /// Leave a column out of the features (repeatable); the group column is a feature unless it is left out
     #[arg(long, value_name = "COL")]
     leave_out: Vec<String>,
+    /// Columns whose numbers are codes of categories, with commas between them (repeatable)
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    categorical: Vec<String>,
     /// Column with a weight for each row
     #[arg(long, value_name = "COL")]
     weights: Option<String>,
@@ -140,6 +147,7 @@ impl TrainingArgs {
             positive: self.positive.clone(),
             group: self.group.clone(),
             leave_out: self.leave_out.clone(),
+            categorical: self.categorical.clone(),
             weights: self.weights.clone(),
             minimize: self.minimize.clone(),
             regularization: self.regularization.parse()?,
@@ -171,6 +179,7 @@ impl TrainingArgs {
             ("--positive", self.positive.is_some()),
             ("--group", self.group.is_some()),
             ("--leave-out", !self.leave_out.is_empty()),
+            ("--categorical", !self.categorical.is_empty()),
             ("--weights", self.weights.is_some()),
             ("--minimize", self.minimize != "logistic"),
             ("--regularization", self.regularization != "auto"),
@@ -197,6 +206,12 @@ pub fn run(args: Args) -> CommandResult {
     if let Some(file) = &args.report {
         check_report(file, &[("the table", args.data.as_path())], &directory, &["model.json", "trace.csv"])?;
     }
+    if !args.quiet {
+        // Before training, which may take long; standard output is reserved for the result.
+        for note in prepared.warnings()? {
+            writeln!(std::io::stderr(), "warning: {note}").map_err(|e| Error::Request(format!("standard error: {e}")))?;
+        }
+    }
     let mut bar = Bar::new(!args.quiet);
     let trained = request.train(prepared, &mut bar)?;
     bar.finish();
@@ -208,9 +223,15 @@ pub fn run(args: Args) -> CommandResult {
     let measured = &trained.model.measured;
     let code = measured.status().exit_code();
     if args.json {
-        print(&json(&Summary { exit_code: code, notes: &trained.notes, measured, training: &trained.model.training })?)?;
+        print(&json(&Summary {
+            exit_code: code,
+            warnings: &measured.warnings,
+            notes: &trained.notes,
+            measured,
+            training: &trained.model.training,
+        })?)?;
     } else if !args.quiet {
-        print(&words(&trained))?;
+        print(&words(&trained, args.explain))?;
         let report = args.report.as_ref().map_or(String::new(), |file| format!(" and {}", file.display()));
         let (model, trace) = (file.display(), directory.file("trace.csv"));
         let and = if report.is_empty() { " and" } else { "," };
@@ -236,15 +257,19 @@ pub(super) fn check_report(file: &Path, read: &[(&str, &Path)], directory: &Dire
 #[derive(Serialize)]
 struct Summary<'a> {
     exit_code: u8,
+    warnings: &'a [Note],
     notes: &'a [Note],
     measured: &'a crate::model::Measurements,
     training: &'a crate::model::Training,
 }
 
-/// Describes the outcome.
-pub fn words(trained: &TrainedModel) -> String {
+/// Describes the outcome, with the details of the solver if `explain` is set.
+pub fn words(trained: &TrainedModel, explain: bool) -> String {
     let m = &trained.model.measured;
     let mut text = m.verdict() + "\n";
+    for warning in &m.warnings {
+        text += &format!("warning: {warning}\n");
+    }
     text += "\n";
     text += &table(trained);
     text += "\n";
@@ -261,7 +286,34 @@ pub fn words(trained: &TrainedModel) -> String {
         m.seconds,
         trained.model.training.seed,
     );
-    text += &m.slope.map_or(String::new(), slope_words);
+    if m.ended == StopReason::Finished {
+        text += "the solver converged";
+        text += if explain { "\n" } else { " (--explain shows what it proved and adjusted)\n" };
+    }
+    if explain {
+        text += &details(trained);
+    }
+    for note in trained.notes.iter().filter(|note| !note.is_warning() && (explain || !is_detail(note))) {
+        text += &format!("note: {}\n", with_options(note));
+    }
+    text
+}
+
+/// Returns whether a note is about how the solver was set up rather than about the result.
+fn is_detail(note: &Note) -> bool {
+    matches!(
+        note,
+        Note::SurrogateBoundMoved { .. }
+            | Note::TemperatureLowered { .. }
+            | Note::StepSizeChosen { .. }
+            | Note::DefaultStepSize { .. }
+    )
+}
+
+/// Describes what the solver proved and why it was chosen.
+fn details(trained: &TrainedModel) -> String {
+    let m = &trained.model.measured;
+    let mut text = m.slope.map_or(String::new(), slope_words);
     if let Some(proved) = &m.stationary {
         text += &format!(
             "{}: stationary for the surrogate problem to within {:.1e} (proximal coefficient {:.3})\n",
@@ -272,9 +324,6 @@ pub fn words(trained: &TrainedModel) -> String {
     }
     for reason in &trained.model.training.reasons {
         text += &format!("{}\n", with_options(reason));
-    }
-    for note in &trained.notes {
-        text += &format!("note: {}\n", with_options(note));
     }
     text
 }

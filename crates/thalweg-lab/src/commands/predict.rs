@@ -4,25 +4,33 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use thalweg::Note;
+use thalweg::math::Matrix;
+
 use super::CommandResult;
-use crate::Error;
-use crate::fit::predictions;
-use crate::model::Model;
+use crate::data::table::Table;
+use crate::fit::{Identifiers, predictions};
+use crate::model::{Input, Model};
 use crate::output::print;
 use crate::trace::write_whole;
 use crate::verdict::DONE;
+use crate::{Error, Result};
 
-/// Score new rows with a trained model: score, probability-like value and label for each.
+/// Score new rows with a trained model: score, logistic function of the score, and label for each.
 ///
 /// Columns are found by name, so their order does not matter and further ones are ignored. A row is predicted positive if its
-/// score is above 0; the probability is the logistic function of the score.
+/// score is above 0. The column "probability" is the logistic function of the score; under constraints it is not the frequency of
+/// positive labels, in none of the groups.
 #[derive(Debug, Clone, clap::Args)]
-#[command(after_help = "Example:\n  thalweg predict model new.csv --out scores.csv")]
+#[command(after_help = "Example:\n  thalweg predict model new.csv --id customer --out scores.csv")]
 pub struct Args {
     /// model.json, or the directory it is in
     model: PathBuf,
     /// The rows
     data: PathBuf,
+    /// Copy this column of the table in front of the predictions, to tell the rows apart
+    #[arg(long, value_name = "COL")]
+    id: Option<String>,
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -31,8 +39,14 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> CommandResult {
     let model = Model::read(&args.model)?;
-    let (features, notes) = model.input.read(&args.data)?;
-    let text = predictions(&model, &features);
+    let (features, notes, identifiers) = match &args.id {
+        None => {
+            let (features, notes) = model.input.read(&args.data)?;
+            (features, notes, None)
+        }
+        Some(column) => with_identifiers(&model, &Table::read(&args.data)?, column)?,
+    };
+    let text = predictions(&model, &features, identifiers.as_ref());
     match &args.out {
         Some(file) => write_whole(file, &text)?,
         None => print(&text)?,
@@ -42,4 +56,16 @@ pub fn run(args: Args) -> CommandResult {
         writeln!(std::io::stderr(), "note: {note}").map_err(|e| Error::Request(format!("standard error: {e}")))?;
     }
     Ok(ExitCode::from(DONE))
+}
+
+/// Encodes the rows of a table and copies the column that identifies them.
+fn with_identifiers(model: &Model, table: &Table, column: &str) -> Result<(Matrix, Vec<Note>, Option<Identifiers>)> {
+    let Input::Table { encoding, .. } = &model.input else {
+        let what = format!("--id {column}; expected none, because the model was trained on LIBSVM rows, which have no names");
+        return Err(Error::Request(what));
+    };
+    let j = table.find(column)?;
+    let (features, notes) = encoding.encode(table)?;
+    let cells = (0..table.rows()).map(|i| table.cell(i, j).to_string()).collect();
+    Ok((features, notes, Some(Identifiers { name: column.into(), cells })))
 }

@@ -239,8 +239,24 @@ impl Table {
                 Some(near) => format!("did you mean '{}'?", show(near.as_bytes())),
                 None => format!("its columns are {}", list(names())),
             };
-            self.lacks(format!("column '{}'; {hint}", show(name.as_bytes())))
+            let headerless = if self.has_values_as_names() {
+                "; the first line looks like a row of values: if the file has no header line, add one with the names of the columns"
+            } else {
+                ""
+            };
+            self.lacks(format!("column '{}'; {hint}{headerless}", show(name.as_bytes())))
         })
+    }
+
+    /// Returns whether the names look like a row of values: some are numbers or occur as cells of their own column.
+    fn has_values_as_names(&self) -> bool {
+        /// Rows that are compared with the names.
+        const ROWS: usize = 1000;
+        let is_value = |(j, name): (usize, &String)| {
+            let repeated = || (0..self.rows().min(ROWS)).any(|i| self.cell(i, j) == name);
+            name.parse::<f64>().is_ok_and(f64::is_finite) || repeated()
+        };
+        self.names.iter().enumerate().any(is_value)
     }
 
     /// Returns the cell in row `i` and column `j`, both counted from 0.

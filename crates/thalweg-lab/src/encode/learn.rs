@@ -30,6 +30,12 @@ impl Encoding {
     /// dropped, each with a message for the user, which is returned too. Dates, numbers with typing errors and text with too
     /// many values are errors.
     pub fn learn(table: &Table, label: &str, leave_out: &[String]) -> Result<(Encoding, Vec<Note>)> {
+        Self::learn_with(table, label, leave_out, &[])
+    }
+
+    /// Does the same as [`Encoding::learn`], with each value of the columns `categorical` as a category even if all are numbers.
+    pub fn learn_with(table: &Table, label: &str, leave_out: &[String], categorical: &[String]) -> Result<(Encoding, Vec<Note>)> {
+        let categorical: Vec<usize> = categorical.iter().map(|name| table.find(name)).collect::<Result<_>>()?;
         let mut skip = vec![false; table.columns()];
         for name in leave_out.iter().map(String::as_str).chain([label]) {
             skip[table.find(name)?] = true;
@@ -42,6 +48,7 @@ impl Encoding {
             let learned = match table.column(name) {
                 // Only tables of the catalogue have repeated names.
                 Some(first) if first != j => LearnedColumn::Dropped(DropReason::RepeatedName),
+                _ if categorical.contains(&j) => learn_category(table, j)?,
                 _ => learn_column(table, j)?,
             };
             match learned {
@@ -310,6 +317,18 @@ mod tests {
         );
         cells[0] = "zip 1";
         assert_eq!(learn(&cells).unwrap().0.features(), 1001);
+    }
+
+    #[test]
+    fn numbers_can_be_categories() {
+        let table = read("code,z,y\n3,1.5,0\n1,0,1\n3,2,1\n2,1,0\n");
+        let learn = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|s| s.to_string()).collect();
+            Encoding::learn_with(&table, "y", &[], &names)
+        };
+        assert_eq!(learn(&[]).unwrap().0.names(), ["code", "z"]);
+        assert_eq!(learn(&["code"]).unwrap().0.names(), ["code = 1", "code = 2", "code = 3", "z"]);
+        assert!(learn(&["cod"]).unwrap_err().to_string().contains("column 'cod'; did you mean 'code'?"));
     }
 
     #[test]

@@ -574,10 +574,14 @@ fn settings_reach_the_solver() {
     let place = place();
     let ran = fit_people(&place, &["--solver", "ssg", "--set", "eta=0.25"]).ended(0);
     assert!(!ran.out.contains("step size"), "{}", ran.out);
+    let chosen = fit_people(&place, &["--solver", "ssg", "--explain"]).ended(0);
+    assert!(chosen.out.contains("note: step size "), "{}", chosen.out);
+    let ran = fit_people(&place, &["--solver", "ssg", "--set", "eta=0.25", "--explain"]).ended(0);
+    assert!(!ran.out.contains("step size"), "{}", ran.out);
     let model = Model::read(&place.path("m")).unwrap();
     assert_eq!((model.training.eta.as_str(), model.training.settings.as_str()), ("0.25", "eta=0.25"));
     let ran = fit_people(&place, &["--solver", "ssg", "--set", "batch_f=20", "--set", "output=average"]).ended(0);
-    assert!(ran.out.contains("note: step size "), "{}", ran.out);
+    assert!(!ran.out.contains("note: step size "), "{}", ran.out);
     assert_eq!(Model::read(&place.path("m")).unwrap().training.settings, "batch_f=20, output=average");
 }
 
@@ -813,4 +817,113 @@ fn bounds_that_no_model_keeps_are_named_as_such() {
     let outcome = fit_people(&place, &["--json", "--subject-to", "logistic <= 0.01"]).ended(1).json();
     assert_eq!(outcome["measured"]["ended"]["infeasible"]["conflicting"][0], "logistic", "{outcome}");
     assert_eq!(outcome["measured"]["rounds"], 1, "nothing is left to try");
+}
+
+/// A table of which the last column is a copy of the label under another name, with one error.
+#[test]
+fn warnings_are_printed_before_training_and_stored() {
+    let place = place();
+    let bound = ["--group", "region", "--subject-to", "equalized_odds <= 0.05"];
+    let ran = fit_people(&place, &[&bound[..], &["--iterations", "2"]].concat());
+    assert!(ran.err.contains("warning: 'equalised_odds' <= 0.05 says little about new rows of small groups"), "{}", ran.err);
+    for words in ["'east' with positive label (", " rows, ±0."] {
+        assert!(ran.err.contains(words) && ran.out.contains(words), "{words}: {} {}", ran.out, ran.err);
+    }
+    assert!(ran.out.contains("\nwarning: training did not converge (stopped at the iteration limit); "), "{}", ran.out);
+    let outcome = fit_people(&place, &[&bound[..], &["--iterations", "2", "--json"]].concat()).json();
+    let stored: Value = serde_json::from_str(&place.read("m/model.json")).unwrap();
+    for warnings in [&outcome["warnings"], &stored["measured"]["warnings"]] {
+        let kinds: Vec<&str> = warnings.as_array().unwrap().iter().map(|w| w["kind"].as_str().unwrap()).collect();
+        assert!(kinds.contains(&"small-groups") && kinds.contains(&"not-converged"), "{kinds:?}");
+        assert!(warnings.as_array().unwrap().iter().all(|w| w["warning"] == true));
+    }
+    // Nothing is said of a model without groups that converged; --quiet says nothing of any.
+    let ran = fit_people(&place, &["--iterations", "2000"]);
+    assert!(!ran.out.contains("warning") && !ran.err.contains("warning"), "{} {}", ran.out, ran.err);
+    assert_eq!(fit_people(&place, &[&bound[..], &["--quiet"]].concat()).err, "");
+
+    let copied: String = people()
+        .lines()
+        .enumerate()
+        .map(|(i, l)| format!("{l},{}\n", ["late", if l.ends_with("good") ^ (i == 9) { "u" } else { "v" }][usize::from(i > 0)]))
+        .collect();
+    place.put("people.csv", copied);
+    let ran = fit_people(&place, &[]);
+    assert!(
+        ran.err.contains("warning: feature 'late = u' alone predicts the label with a balanced accuracy of 0.99"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn technical_lines_are_behind_explain() {
+    let place = place();
+    let fair = ["--group", "sex", "--subject-to", "demographic_parity <= 0.05", "--iterations", "2000"];
+    let (plain, explained) = (fit_people(&place, &fair).out, fit_people(&place, &[&fair[..], &["--explain"]].concat()).out);
+    for words in ["proximal coefficient", "smooth surrogate by", "to repeat: "] {
+        assert!(!plain.contains(words), "{words}: {plain}");
+    }
+    assert!(
+        explained.contains("to repeat: ") && explained.contains("so that the measured value uses the bound 0.05"),
+        "{explained}"
+    );
+    assert!(plain.contains("the solver converged (--explain shows what it proved and adjusted)"), "{plain}");
+}
+
+#[test]
+fn rates_by_group_have_counts_and_intervals() {
+    let place = place();
+    let ran = fit_people(&place, &["--group", "region", "--test-fraction", "0", "--json"]).ended(0);
+    let groups = ran.json()["measured"]["training"]["groups"].clone();
+    let mut rows = 0;
+    for group in groups.as_array().unwrap() {
+        let number = |value: &Value| value.as_f64().unwrap();
+        let (n, rate) = (number(&group["rows"]), number(&group["predicted"]));
+        let [low, high] = thalweg::certify::clopper_pearson((rate * n).round(), n, 0.95).unwrap();
+        let interval = &group["predicted_interval"];
+        assert!((number(&interval[0]) - low).abs() < 1e-9 && (number(&interval[1]) - high).abs() < 1e-9, "{group}");
+        let cells = [&group["positives"], &group["negatives"]];
+        assert_eq!(cells.map(|c| number(&c["rows"])).iter().sum::<f64>(), n);
+        let mean: f64 = cells.iter().map(|c| number(&c["rows"]) * number(&c["predicted"])).sum::<f64>() / n;
+        assert!((mean - rate).abs() < 1e-12);
+        rows += n as usize;
+    }
+    assert_eq!(rows, 300);
+    let text = place.run(&["explain", "m"]).ended(0).out;
+    assert!(text.contains("exact 95% intervals") && text.contains("of positive labels"), "{text}");
+}
+
+#[test]
+fn codes_are_categories_on_request_and_identifiers_are_kept() {
+    let place = place();
+    fit_people(&place, &["--categorical", "age,w"]).ended(0);
+    let stored = place.read("m/model.json");
+    assert!(stored.contains("\"age = 20\"") || stored.contains("\"age = other\""), "{stored}");
+    let ran = fit_people(&place, &["--categorical", "aged"]);
+    assert!(ran.code == Some(2) && ran.err.contains("column 'aged'; did you mean 'age'?"), "{}", ran.err);
+
+    fit_people(&place, &[]).ended(0);
+    let plain = place.run(&["predict", "m", "people.csv"]).ended(0).out;
+    let kept = place.run(&["predict", "m", "people.csv", "--id", "region"]).ended(0).out;
+    let (header, rows) = cells(&kept);
+    assert_eq!(header, ["region", "score", "probability", "label"]);
+    let regions: Vec<String> = people().lines().skip(1).map(|l| l.rsplit(',').nth(2).unwrap().to_string()).collect();
+    assert_eq!(rows.iter().map(|row| row[0]).collect::<Vec<_>>(), regions);
+    let without: Vec<Vec<&str>> = rows.iter().map(|row| row[1..].to_vec()).collect();
+    assert_eq!(without, cells(&plain).1);
+    // Cells with commas and quotes are quoted.
+    let kept = place.run(&["predict", "m", "people.csv", "--id", "job"]).ended(0).out;
+    assert!(kept.contains("\n\"smith, \"\"old\"\"\","), "{kept}");
+    let ran = place.run(&["predict", "m", "people.csv", "--id", "jobs"]);
+    assert!(ran.code == Some(2) && ran.err.contains("column 'jobs'; did you mean 'job'?"), "{}", ran.err);
+}
+
+#[test]
+fn a_file_without_a_header_line_gets_a_hint() {
+    let place = place();
+    let body: String = people().lines().skip(1).map(|l| format!("{l}\n")).collect();
+    place.put("people.csv", body);
+    let ran = fit_people(&place, &[]);
+    assert!(ran.code == Some(2) && ran.err.contains("if the file has no header line, add one with the names"), "{}", ran.err);
 }
