@@ -7,6 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use serde::{Deserialize, Serialize};
+use thalweg::Note;
 use thalweg::auto;
 use thalweg::certify::Bounds;
 use thalweg::error::check_length;
@@ -220,6 +221,21 @@ impl Learning {
         python(py, &found)
     }
 
+    /// Returns the warnings about the data that are known before training. Features without names are numbered from 0.
+    #[pyo3(signature = (names=None))]
+    fn warnings<'py>(&self, py: Python<'py>, names: Option<Vec<String>>) -> PyResult<Bound<'py, PyAny>> {
+        let found = self.with(py, |problem| {
+            let mut notes = problem.group_notes().map_err(of_library)?;
+            for (j, balanced_accuracy) in problem.features_that_give_the_label_away() {
+                let name = names.as_ref().and_then(|names| names.get(j)).cloned();
+                let feature = name.unwrap_or_else(|| format!("x{j}"));
+                notes.push(Note::LabelGivenAway { feature, balanced_accuracy });
+            }
+            Ok(notes)
+        })?;
+        python(py, &found)
+    }
+
     /// Returns the method that is chosen for the problem if none is named.
     fn chosen(&self, py: Python<'_>) -> PyResult<&'static str> {
         self.with(py, |problem| Ok(auto::choose(problem).config.name().as_str()))
@@ -417,6 +433,13 @@ pub fn regularization<'py>(
     let given = given.map_or(learn::Regularization::Auto, learn::Regularization::Factor);
     let added = given.add_to(&objective, learn::count_rows(rows, weights.as_deref())).map_err(of_library)?;
     Ok((added.factor, python(py, &added.note)?))
+}
+
+/// Splits a sum of terms into factors and calls, in the library's notation.
+#[pyfunction]
+pub fn split_expression(text: &str) -> PyResult<Vec<(f64, String)>> {
+    let expression = text.parse::<Expression>().map_err(of_library)?;
+    Ok(expression.pieces.iter().map(|(factor, call)| (*factor, call.to_string())).collect())
 }
 
 /// Checks that a text is a constraint; returns it in the library's notation.

@@ -42,6 +42,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(learn::regularization, module)?)?;
     module.add_function(wrap_pyfunction!(learn::check_expression, module)?)?;
     module.add_function(wrap_pyfunction!(learn::check_constraint, module)?)?;
+    module.add_function(wrap_pyfunction!(learn::split_expression, module)?)?;
     module.add_function(wrap_pyfunction!(learn::gaussian_kernel, module)?)?;
     module.add_function(wrap_pyfunction!(learn::sweep_bounds, module)?)?;
     module.add_function(wrap_pyfunction!(datasets::dataset, module)?)?;

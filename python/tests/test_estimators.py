@@ -5,9 +5,12 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
+from scipy.stats import binomtest
 from sklearn import config_context
+from sklearn import exceptions as sklearn_exceptions
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -334,3 +337,103 @@ def test_plot():
     X, y, group = sample(200)
     axes = FairClassifier(bound=0.1).fit(X, y, sensitive_features=group).plot(against="nit")
     assert len(axes) == 2
+
+
+def people(rows=2000, seed=0, signal=1.0):
+    rng = np.random.default_rng(seed)
+    group = np.array(["a", "b", "c"])[rng.choice(3, rows, p=[0.55, 0.42, 0.03])]
+    X = rng.normal(size=(rows, 3)) + (group == "b")[:, None]
+    y = np.where(signal * X.sum(axis=1) + rng.normal(size=rows) > 1.0, "yes", "no")
+    return X, y, group
+
+
+def test_unfinished_and_useless_models_give_warnings_of_their_own():
+    X, y, _ = people()
+    assert issubclass(thalweg.ConvergenceWarning, sklearn_exceptions.ConvergenceWarning)
+    with pytest.warns(thalweg.ConvergenceWarning, match="training did not converge"):
+        ConstrainedClassifier(max_iter=2).fit(X, y)
+    noise = np.random.default_rng(1).random(len(y)) < 0.3
+    with pytest.warns(thalweg.DegenerateModelWarning, match="no better than"):
+        ConstrainedClassifier("logistic + l2").fit(X, noise)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ConstrainedClassifier().fit(X, y)
+
+
+def test_small_groups_and_leaks_are_named_before_training():
+    X, y, group = people()
+    with pytest.warns(thalweg.DataWarning, match=r"'demographic_parity' <= 0.05 says little .*'c' \((\d+) rows, ±0\.") as found:
+        FairClassifier(bound=0.05, max_iter=50).fit(X, y, sensitive_features=group)
+    assert f"'c' ({np.sum(group == 'c')} rows" in str(found[0].message)
+    assert found[0].filename == __file__
+    leak = pd.DataFrame(np.c_[X, np.where(y == "yes", 2.0, 3.0)], columns=["p", "q", "r", "outcome"])
+    with pytest.warns(thalweg.DataWarning, match="feature 'outcome' alone predicts the label with a balanced accuracy of 1.000"):
+        ConstrainedClassifier("logistic + 0.1 * l2").fit(leak, y)
+
+
+def test_class_weights_are_those_of_scikit_learn():
+    X, y, group = people()
+    for weights in ("balanced", {"no": 1.0, "yes": 5.0}):
+        ours = ConstrainedClassifier("logistic + 0.01 * l2", class_weight=weights).fit(X, y)
+        theirs = LogisticRegression(C=1 / (0.01 * len(y)), class_weight=weights, tol=1e-10, max_iter=1000).fit(X, y)
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=2e-3)
+        np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=2e-3)
+    # Constraints keep their meaning.
+    two = group != "c"
+    fair = FairClassifier(bound=0.03, class_weight="balanced").fit(X[two], y[two], sensitive_features=group[two])
+    said = fair.predict(X[two]) == "yes"
+    assert abs(said[group[two] == "a"].mean() - said[group[two] == "b"].mean()) <= 0.03 + 1e-9
+    with pytest.raises(ValueError, match="class_weight needs an objective with a loss over all rows, such as 'logistic', got 'l2'"):
+        ConstrainedClassifier("l2", "hinge <= 0.9", class_weight="balanced").fit(X, y)
+
+
+def test_a_warm_start_continues_and_callbacks_see_every_iterate():
+    X, y, _ = people()
+    seen, ended = [], []
+
+    class Watch:
+        def __call__(self, intermediate):
+            seen.append(intermediate.fun)
+
+        def finish(self, result):
+            ended.append(result.message)
+
+    model = ConstrainedClassifier("logistic + 0.01 * l2", callbacks=[Watch()], warm_start=True).fit(X, y)
+    first, start = len(seen), seen[0]
+    assert first > 1 and ended == [model.message_] and start == pytest.approx(np.log(2))
+    model.fit(X, y)
+    assert seen[first] == pytest.approx(min(seen[:first]), abs=1e-6)
+    with pytest.raises(TypeError, match="callbacks must be callables, got int"):
+        ConstrainedClassifier(callbacks=[3]).fit(X, y)
+
+
+def test_the_report_has_rates_and_intervals_by_group():
+    X, y, group = people()
+    model = FairClassifier(bound=0.2).fit(X, y, sensitive_features=group)
+    frame = model.report().set_index("group")
+    said = model.predict(X) == "yes"
+    for name in "abc":
+        own = group == name
+        row = frame.loc[name]
+        assert row["rows"] == own.sum() and row["selection_rate"] == pytest.approx(said[own].mean())
+        interval = binomtest(int(said[own].sum()), int(own.sum())).proportion_ci(0.95)
+        assert (row["selection_rate_low"], row["selection_rate_high"]) == pytest.approx((interval.low, interval.high), abs=1e-9)
+        positives = own & (y == "yes")
+        assert row["true_positive_rate_rows"] == positives.sum()
+        assert row["true_positive_rate"] == pytest.approx(said[positives].mean())
+    other = people(seed=5)
+    fresh = model.report(other[0], other[1], sensitive_features=other[2]).set_index("group")
+    assert fresh.loc["b", "rows"] == np.sum(other[2] == "b")
+    fairlearn = pytest.importorskip("fairlearn.metrics")
+    found = model.metric_frame(X, y, group)
+    assert isinstance(found, fairlearn.MetricFrame)
+    assert found.by_group.loc["a", "selection_rate"] == pytest.approx(frame.loc["a", "selection_rate"])
+
+
+def test_no_probabilities_are_offered_under_constraints():
+    X, y, group = people()
+    fair = FairClassifier(bound=0.2).fit(X, y, sensitive_features=group)
+    assert not hasattr(fair, "predict_proba")
+    with pytest.raises(AttributeError, match="predict_proba needs a model without constraints"):
+        _ = fair.predict_proba
+    assert hasattr(ConstrainedClassifier().fit(X, y), "predict_proba")

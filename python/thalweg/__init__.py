@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from thalweg._result import Certificate, History, Note
     from thalweg._solvers import solvers
     from thalweg._tradeoff import Tradeoff, tradeoff
+    from thalweg._warnings import ConvergenceWarning, DataWarning, DegenerateModelWarning
     from thalweg.estimators import (
         ConstrainedClassifier,
         FairClassifier,
@@ -38,6 +39,9 @@ _MODULES = {
     "Ball": "_functions",
     "Certificate": "_result",
     "ConstrainedClassifier": "estimators",
+    "ConvergenceWarning": "_warnings",
+    "DataWarning": "_warnings",
+    "DegenerateModelWarning": "_warnings",
     "FairClassifier": "estimators",
     "History": "_result",
     "KernelConstrainedClassifier": "estimators",
@@ -69,6 +73,9 @@ __all__ = [
     "Ball",
     "Certificate",
     "ConstrainedClassifier",
+    "ConvergenceWarning",
+    "DataWarning",
+    "DegenerateModelWarning",
     "FairClassifier",
     "History",
     "KernelConstrainedClassifier",

@@ -11,13 +11,15 @@ from typing import Any, List, Optional, Tuple, Type, TypeVar
 import numpy as np
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_random_state, validate_data
 
 from thalweg import _core, _rows
-from thalweg._result import notes_of
-from thalweg._terms import _number, as_term
+from thalweg._frames import frame_or_rows
+from thalweg._result import Several, finish, notes_of
+from thalweg._terms import _number, as_term, weigh_classes
 from thalweg._train import TrainingProblem, TrainingResult, fit_html, train
 from thalweg.learn import ridge
 
@@ -42,6 +44,12 @@ _DOCS = {
         Feasibility tolerance: a constraint is satisfied if it exceeds its bound by at most ``feasibility * max(1, |bound|)``.""",
     "threads": """n_threads : int, default=1
         Number of threads for sums over rows. The result does not depend on it.""",
+    "people": """class_weight : dict, "balanced" or None, default=None
+        Weight of each class in the losses of the objective, as in scikit-learn; constraints are not weighted.
+    warm_start : bool, default=False
+        Whether to start training from the weights of the previous fit.
+    callbacks : list of callables, default=None
+        Called with each recorded iterate, as in :func:`thalweg.learn.fit`; ``StopIteration`` ends training.""",
     "verbose": """verbose : int, default=0
         1 shows progress.""",
     "solver": """solver : str, default="auto"
@@ -94,7 +102,12 @@ def documented(cls: Type[_Class]) -> Type[_Class]:
 
 
 def _is_logistic(self: Any) -> bool:
-    """Check that the scores can be read as log-odds, which needs the logistic loss."""
+    """Check that the scores can be read as log-odds, which needs the logistic loss and no constraints."""
+    if getattr(self, "constraints_", None):
+        raise AttributeError(
+            "predict_proba needs a model without constraints: they move scores away from log-odds, by different amounts in "
+            "different groups; use decision_function, or calibrate it with sklearn.calibration.CalibratedClassifierCV"
+        )
     text = str(as_term(self._objective()))
     if "logistic" not in text or "hinge" in text or "gap" in text:
         raise AttributeError(f"predict_proba needs the logistic loss; the scores of objective {text!r} are not log-odds")
@@ -126,6 +139,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
     n_threads: int
     random_state: Any
     verbose: int
+    # Of some classifiers.
+    class_weight: Any = None
+    warm_start: bool = False
+    callbacks: Any = None
 
     def _store(self, arguments: dict) -> None:
         """Store the arguments of a constructor, given as its ``locals()``, as attributes of the same names."""
@@ -156,7 +173,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _pose(self, rows: Rows, subject_to: Any, sensitive: Any = None, *, merge: bool = False) -> TrainingProblem:
         """Pose the problem of this classifier on validated rows."""
         return TrainingProblem(
-            self._objective(),
+            self._weighted_objective(),
             subject_to,
             rows.payload,
             rows.count,
@@ -165,14 +182,44 @@ class Classifier(ClassifierMixin, BaseEstimator):
             weights=rows.weights,
             intercept=self.fit_intercept,
             merge=merge,
+            names=self._names(),
             **self._space(),
         )
+
+    def _names(self) -> Optional[list]:
+        """Return the names of the features, if X had any."""
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else list(names)
+
+    def _weighted_objective(self) -> Any:
+        """Return the objective with the class weights in its losses."""
+        factors = getattr(self, "_class_factors", None)
+        return self._objective() if factors is None else weigh_classes(as_term(self._objective()), *factors)
+
+    def _weigh_classes(self, rows: Rows) -> None:
+        """Store the factors of the losses on negative and positive rows: class weight times share of the class."""
+        self._class_factors: Optional[Tuple[float, float]] = None
+        if self.class_weight is not None:
+            labels = self.classes_[(rows.labels > 0).astype(int)]
+            weights = compute_class_weight(self.class_weight, classes=self.classes_, y=labels)
+            of_row = np.ones(rows.count) if rows.weights is None else rows.weights
+            positive = float(of_row[rows.labels > 0].sum() / of_row.sum())
+            self._class_factors = (float(weights[0]) * (1.0 - positive), float(weights[1]) * positive)
+
+    def _start(self, posed: TrainingProblem) -> Optional[np.ndarray]:
+        """Return the point to start from: the weights of the previous fit for a warm start."""
+        if not self.warm_start or not hasattr(self, "coef_"):
+            return None
+        point = self._point()
+        return point if len(point) == posed.columns + int(posed.intercept) else None
 
     def _train(self, rows: Rows, subject_to: Any = (), sensitive: Any = None) -> TrainingResult:
         """Train on validated rows and set the attributes of every classifier."""
         # scikit-learn requires that weight 2 equals a repeated row; merging makes the results the same to the last bit.
         remarks = self._regularize(rows)
+        self._weigh_classes(rows)
         posed = self._pose(rows, subject_to, sensitive, merge=True)
+        callback = None if not self.callbacks else Several(self.callbacks)
         trained = train(
             posed,
             solver=self.solver,
@@ -181,14 +228,18 @@ class Classifier(ClassifierMixin, BaseEstimator):
             max_time=self.max_time,
             n_threads=self.n_threads,
             verbose=self.verbose,
+            start=self._start(posed),
+            callback=callback,
             **self._training_options(posed),
         )
+        finish(callback, trained.summary())
         self._keep_weights(trained.x)
         self.n_iter_ = int(trained.fitted["iterations"])
         self.history_ = trained.history
         self.message_ = trained.message
         self.notes_ = remarks + trained.notes
         self._trained = trained.trained
+        self._quality = posed.core.quality(np.ascontiguousarray(trained.x))
         self._measure(posed, trained)
         if trained.interrupted:
             # The fitted attributes are set, but a search over many fits must end.
@@ -285,9 +336,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     @available_if(_is_logistic)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the logistic function of the scores, if the objective is the logistic loss.
+        """Return the logistic function of the scores, if the objective is the logistic loss and the model has no constraints.
 
-        Constraints move scores away from log-odds, so use the probabilities for ranking rather than as frequencies.
+        Constraints move scores away from log-odds, by different amounts in different groups, so that no probabilities are
+        offered; use `decision_function`.
 
         Parameters
         ----------
@@ -359,8 +411,82 @@ class ConstrainedBase(Classifier):
         return [("message", self.message_), ("violation", self.violation_), ("iterations", self.n_iter_)]
 
 
+def _interval(name: str, found: Any) -> dict:
+    low, high = (np.nan, np.nan) if found is None else found
+    return {f"{name}_low": low, f"{name}_high": high}
+
+
+def _group_row(group: dict) -> dict:
+    """Return a row of the report by group."""
+    row = {"group": group["group"], "rows": group["rows"], "positive_labels": group["positive"]}
+    row["selection_rate"] = group["predicted"]
+    row.update(_interval("selection_rate", group.get("predicted_interval")))
+    row["accuracy"] = group["accuracy"]
+    row.update(_interval("accuracy", group.get("accuracy_interval")))
+    for name, cell in (("true_positive_rate", group.get("positives")), ("false_positive_rate", group.get("negatives"))):
+        cell = cell or {"rows": 0, "predicted": np.nan, "interval": None}
+        row[f"{name}_rows"], row[name] = cell["rows"], cell["predicted"]
+        row.update(_interval(name, cell["interval"]))
+    return row
+
+
 class GroupConstrainedBase(ConstrainedBase):
     """Classifier whose constraints may compare groups of rows."""
+
+    def report(self, X: Any = None, y: Any = None, sample_weight: Any = None, sensitive_features: Any = None) -> Any:
+        """Return counts, rates and their 95% intervals by group, as a data frame if pandas is installed.
+
+        The intervals are exact (Clopper and Pearson) for the rates behind independent rows that were not used in training. On
+        the training rows they only show how much rows of that number can say.
+
+        Parameters
+        ----------
+        X, y, sample_weight, sensitive_features : array_like, default=None
+            Rows as in `fit`, better ones that were not used in training. By default the training rows.
+
+        Returns
+        -------
+        pandas.DataFrame or list of dict
+            One row for each group: number of rows, share of positive labels, rate of positive predictions among all rows
+            (``selection_rate``), accuracy, and the rates among rows of either label with their numbers of rows.
+        """
+        check_is_fitted(self)
+        quality = self._quality
+        if X is not None:
+            quality = self._pose_on(X, y, sample_weight, sensitive_features).core.quality(np.ascontiguousarray(self._point()))
+        return frame_or_rows([_group_row(group) for group in quality["groups"]])
+
+    def metric_frame(self, X: Any, y: Any, sensitive_features: Any, metrics: Any = None) -> Any:
+        """Return the ``MetricFrame`` of fairlearn for the predictions, if fairlearn is installed.
+
+        Parameters
+        ----------
+        X, y, sensitive_features : array_like
+            Rows as in `fit`.
+        metrics : dict or callable, default=None
+            Metrics of the frame; counts, selection rate, accuracy and the rates among rows of either label by default.
+
+        Returns
+        -------
+        fairlearn.metrics.MetricFrame
+            The frame.
+        """
+        from fairlearn import metrics as known
+        from sklearn.metrics import accuracy_score
+
+        if metrics is None:
+            metrics = {
+                "count": known.count,
+                "selection_rate": known.selection_rate,
+                "accuracy": accuracy_score,
+                "true_positive_rate": known.true_positive_rate,
+                "false_positive_rate": known.false_positive_rate,
+            }
+        positive = np.asarray(y) == self.classes_[1]
+        predicted = self.decision_function(X) > 0
+        return known.MetricFrame(
+            metrics=metrics, y_true=positive.astype(int), y_pred=predicted.astype(int), sensitive_features=sensitive_features
+        )
 
     def fit(self: _Self, X: Any, y: Any, sample_weight: Any = None, sensitive_features: Any = None) -> _Self:
         """Fit the classifier.

@@ -304,6 +304,25 @@ class Callback:
         )
 
 
+class Several:
+    """Several callbacks as one."""
+
+    def __init__(self, callbacks: Any):
+        self._callbacks = [callbacks] if callable(callbacks) else list(callbacks)
+        for given in self._callbacks:
+            if not callable(given):
+                raise TypeError(f"callbacks must be callables, got {type(given).__name__}")
+
+    def __call__(self, intermediate: Result) -> None:
+        for callback in self._callbacks:
+            callback(intermediate)
+
+    def finish(self, result: Optional[Result]) -> None:
+        """Call ``finish`` of the callbacks that have it."""
+        for callback in self._callbacks:
+            finish(callback, result)
+
+
 def finish(callback: Optional[Callable], result: Optional[Result]) -> None:
     """Call ``callback.finish(result)`` if it exists; its exceptions carry the result."""
     ending = getattr(callback, "finish", None)

@@ -48,6 +48,11 @@ def features(X: Any, what: str = "X") -> Tuple[Any, int, int]:
     return array, array.shape[0], array.shape[1]
 
 
+def columns_of(payload: Any) -> int:
+    """Return the number of columns of a matrix for the core."""
+    return int(payload[3] if isinstance(payload, tuple) else payload.shape[1])
+
+
 def labels(y: Any, rows: int, what: str = "y") -> np.ndarray:
     """Validate the labels."""
     found = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)

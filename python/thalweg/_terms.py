@@ -171,6 +171,31 @@ def as_term(given: Union[Term, str], what: str = "objective") -> Term:
     raise TypeError(f"the {what} must be a term such as hinge() or text such as 'hinge', got {type(given).__name__}")
 
 
+#: Losses of single rows.
+_LOSSES = ("hinge", "logistic", "welsch", "truncated_logistic")
+
+
+def weigh_classes(term: Term, negative: float, positive: float) -> Term:
+    """Divide each loss over all rows into its means over the negative and the positive rows, with these factors."""
+    pieces: list = []
+    found = False
+    for factor, text in term._pieces:
+        # A term from text may be a sum; it is split where the grammar splits it.
+        for own, call in _core.split_expression(text):
+            name, _, rest = call.partition("(")
+            if name not in _LOSSES or "on = " in rest:
+                pieces.append((factor * own, call))
+                continue
+            found = True
+            inside = rest[:-1] + ", " if rest else ""
+            for share, label in ((negative, "negatives"), (positive, "positives")):
+                if share > 0:
+                    pieces.append((factor * own * share, f'{name}({inside}on = "{label}")'))
+    if not found:
+        raise ValueError(f"class_weight needs an objective with a loss over all rows, such as 'logistic', got '{term}'")
+    return Term(pieces, term._groups)
+
+
 def as_constraints(given: Any) -> list:
     """Return the text and the groups of each constraint."""
     if isinstance(given, (Constraint, str)):

@@ -7,9 +7,10 @@ from typing import Any, Callable, List, Optional, Tuple
 import numpy as np
 
 from thalweg import _core, _rows
-from thalweg._result import Callback, Certificate, History, named, notes_of, raise_with, settings, table_html
+from thalweg._result import Callback, Certificate, History, Result, named, notes_of, raise_with, settings, table_html
 from thalweg._running import StopReason, running, seed_of, whole
 from thalweg._terms import as_constraints, as_term
+from thalweg._warnings import ConvergenceWarning, DataWarning, DegenerateModelWarning, warn_of
 
 #: Names of the solvers. Those of ``thalweg.solvers("fit", constraints=False)`` need an objective without constraints.
 SOLVERS = ("auto", *_core.solvers("fit"))
@@ -34,12 +35,15 @@ class TrainingProblem:
         kernel: Optional[Tuple[Any, float]] = None,
         radius: Optional[float] = None,
         column_scales: Optional[List[float]] = None,
+        names: Optional[List[str]] = None,
     ):
         term, constraints = as_term(objective), as_constraints(subject_to)
+        self.columns = _rows.columns_of(payload)
         self.objective, self.subject_to = str(term), [text for text, _ in constraints]
         own = list(term._groups) + [g for _, given in constraints for g in given]
         self.groups = _one_grouping(own if own else ([] if sensitive is None else [sensitive]), rows)
         self.intercept = intercept
+        self.names = names
         self.core: _core.Learning = _core.Learning(
             payload,
             labels,
@@ -54,6 +58,10 @@ class TrainingProblem:
             radius=radius,
             column_scales=column_scales,
         )
+
+    def warn(self) -> None:
+        """Warn, before training, of small groups and of features that give the label away."""
+        warn_of(notes_of(self.core.warnings(self.names)), (DataWarning,))
 
 
 def _one_grouping(given: list, rows: int) -> Optional[Tuple[np.ndarray, List[str]]]:
@@ -116,6 +124,7 @@ def train(
     """Train and measure the result."""
     how = training(solver, enforce, seed, max_iter, max_time, feasibility, n_threads, max_passes)
     watch = None if callback is None else Callback(callback, [c["name"] for c in posed.core.constraints()], feasibility)
+    posed.warn()
     from_point = None if start is None else np.ascontiguousarray(start, dtype=np.float64)
     with running(verbose, "fit") as run:
         fitted, told, raised = posed.core.fit(solver, settings(options), how, run.interrupt, from_point, watch, run.on_progress)
@@ -123,6 +132,7 @@ def train(
     trained = TrainingResult(posed, fitted, enforce, ended, run.interrupted)
     if raised is not None:
         raise_with(raised, trained)
+    warn_of(trained.notes, (ConvergenceWarning, DegenerateModelWarning))
     return trained
 
 
@@ -154,6 +164,22 @@ class TrainingResult:
         self.dual = None if multipliers is None else named(self.signed, multipliers)
         #: Bound and temperature factor with which each constraint was trained.
         self.trained = [(c["surrogate_bound"], c["sharpened"]) for c in self.constraints]
+
+    def summary(self) -> Result:
+        """Return the result as callbacks see it when training ends."""
+        return Result(
+            x=self.x,
+            fun=self.fitted["point"]["objective"],
+            maxcv=self.violation,
+            nit=self.fitted["iterations"],
+            passes_f=self.fitted["passes"]["objective"],
+            passes_g=self.fitted["passes"]["constraints"],
+            signed=self.signed,
+            dual=self.dual,
+            stationary=self.stationary,
+            success=self.success,
+            message=self.message,
+        )
 
     def enforced(self, constraint: dict) -> float:
         """Return the value that had to satisfy the bound."""

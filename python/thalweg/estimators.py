@@ -43,6 +43,7 @@ class ConstrainedClassifier(RegularizedBase):
     {solver}
     {enforce}
     {threads}
+    {people}
     random_state : int, RandomState or None, default=None
         Random seed; None is 0.
     {verbose}
@@ -83,6 +84,9 @@ class ConstrainedClassifier(RegularizedBase):
         max_time: Optional[float] = None,
         feasibility: float = 1e-6,
         n_threads: int = 1,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        callbacks: Any = None,
         random_state: Any = None,
         verbose: int = 0,
     ):
@@ -124,6 +128,7 @@ default="demographic_parity"
     {constrained_solver}
     {enforce}
     {threads}
+    {people}
     random_state : int, RandomState or None, default=None
         Random seed; None is 0.
     {verbose}
@@ -176,6 +181,9 @@ default="demographic_parity"
         max_time: Optional[float] = None,
         feasibility: float = 1e-6,
         n_threads: int = 1,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        callbacks: Any = None,
         random_state: Any = None,
         verbose: int = 0,
     ):
@@ -222,6 +230,7 @@ class NeymanPearsonClassifier(ConstrainedBase):
     {constrained_solver}
     {enforce}
     {threads}
+    {people}
     random_state : int, RandomState or None, default=None
         Random seed, also for the held-out rows; None is 0.
     {verbose}
@@ -277,6 +286,9 @@ class NeymanPearsonClassifier(ConstrainedBase):
         max_time: Optional[float] = None,
         feasibility: float = 1e-6,
         n_threads: int = 1,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        callbacks: Any = None,
         random_state: Any = None,
         verbose: int = 0,
     ):

@@ -458,6 +458,7 @@ def fit(
         sensitive=sensitive,
         weights=_rows.weights(sample_weight, rows),
         intercept=intercept,
+        names=_rows.feature_names(X),
     )
     trained = train(
         posed,
