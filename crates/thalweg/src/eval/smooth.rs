@@ -61,10 +61,10 @@ impl<'a> SmoothView<'a> {
     }
 
     /// Computes the lower triangle of the Hessian of the Lagrangian. Counts as one subgradient of the objective.
-    pub fn hessian(&mut self, x: &[f64], weights: &[f64], out: &mut [f64]) -> Result<()> {
+    pub fn hessian(&mut self, x: &[f64], weights: &[f64], damping: f64, out: &mut [f64]) -> Result<()> {
         self.counts.objective_subgradients.add(1, self.samples[0]);
         let draw = Draw::full();
-        self.form.hessian(At { x, draw: &draw, warm: self.warm }, weights, out, self.scratch)?;
+        self.form.hessian(At { x, draw: &draw, warm: self.warm }, weights, damping, out, self.scratch)?;
         check_gradient("the gradient of the Lagrangian", out)
     }
 }

@@ -1,6 +1,8 @@
 //! The smooth form of a learning problem: gradients of every statistic and Hessians of the Lagrangian. Which statistics a constraint
 //! combines is decided by its terms.
 
+use std::ops::Range;
+
 use super::function::{Function, Piece};
 use super::passes::Buffers;
 use super::penalty::Penalty;
@@ -191,7 +193,7 @@ impl SmoothForm for Learning {
         Ok(value)
     }
 
-    fn hessian(&self, at: At, weights: &[f64], out: &mut [f64], scratch: &mut Scratch) -> Result<()> {
+    fn hessian(&self, at: At, weights: &[f64], damping: f64, out: &mut [f64], scratch: &mut Scratch) -> Result<()> {
         let buffers: &mut Buffers = scratch.get()?;
         let (d, features) = (self.dim(), self.data.features.cols());
         out.fill(0.0);
@@ -208,7 +210,13 @@ impl SmoothForm for Learning {
                 }
             }
         }
-        let floors: Vec<Vec<f64>> = curvatures.iter().map(|h| h.iter().map(|h| (FLOOR * h).max(0.0)).collect()).collect();
+        // A row has at least its share of the damping: rows without a loss would have no curvature at all.
+        let floor = |range: &Range<usize>, h: &[f64]| -> Vec<f64> {
+            let weight = |i: usize| self.data.weights.as_ref().map_or(1.0, |w| w[i]);
+            let total: f64 = range.clone().map(weight).sum();
+            range.clone().zip(h).map(|(i, h)| (FLOOR * h).max(damping * weight(i) / total)).collect()
+        };
+        let floors: Vec<Vec<f64>> = self.parts.iter().zip(&curvatures).map(|(range, h)| floor(range, h)).collect();
         for f in &self.constraints {
             f.pieces.iter().flat_map(|s| &s.populations).for_each(|&p| self.score(p, at, buffers));
         }
@@ -370,7 +378,7 @@ mod tests {
             // And the solver's is above it: the difference is positive semidefinite on random directions.
             let mut solver = vec![0.0; d * d];
             let at = At { x: &x, draw: &draw, warm: &warm };
-            problem.hessian(at, &weights, &mut solver, &mut problem.scratch()).unwrap();
+            problem.hessian(at, &weights, 1e-3, &mut solver, &mut problem.scratch()).unwrap();
             let mut rng = Rng::new(3, Purpose::Directions);
             for _ in 0..50 {
                 let v: Vec<f64> = (0..d).map(|_| 2.0 * rng.uniform() - 1.0).collect();
@@ -428,7 +436,7 @@ mod tests {
                 let at = At { x: &[0.4, -1.0, 0.3], draw: &draw, warm: &warm };
                 let (mut parts, mut grad, mut jacobian, mut h) = ([0.0; 2], [0.0; 3], [0.0; 6], [0.0; 9]);
                 problem.gradients(at, &mut parts, &mut grad, &mut jacobian, &mut scratch).unwrap();
-                problem.hessian(at, &[0.1, 0.2], &mut h, &mut scratch).unwrap();
+                problem.hessian(at, &[0.1, 0.2], 1e-3, &mut h, &mut scratch).unwrap();
                 (parts, grad, jacobian, h)
             })
             .unwrap()

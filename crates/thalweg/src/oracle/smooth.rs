@@ -38,8 +38,9 @@ pub trait SmoothForm: Send + Sync {
     /// Computes f, every r_k and their gradients; `jacobian` has one row per r_k.
     fn gradients(&self, at: At, parts: &mut [f64], grad: &mut [f64], jacobian: &mut [f64], scratch: &mut Scratch) -> Result<f64>;
     /// Sets the lower triangle of `out`, a matrix by rows, to a positive semidefinite approximation of the second derivative of
-    /// `f + sum_k weights_k r_k`. Negative curvature may be left out.
-    fn hessian(&self, at: At, weights: &[f64], out: &mut [f64], scratch: &mut Scratch) -> Result<()>;
+    /// `f + sum_k weights_k r_k`. Negative curvature may be left out. `damping` adds curvature in proportion, in a metric that does not
+    /// depend on the units of the variables.
+    fn hessian(&self, at: At, weights: &[f64], damping: f64, out: &mut [f64], scratch: &mut Scratch) -> Result<()>;
     /// Returns the number of products of a Hessian, which a solver compares with its other work.
     fn hessian_products(&self) -> f64;
     /// Returns a bound on the norm of the rounding errors in the gradient of `f + sum_k weights_k r_k`.

@@ -288,6 +288,26 @@ fn many_groups_end_within_their_bounds() {
 }
 
 #[test]
+fn rows_without_a_loss_have_a_curvature() {
+    // The loss is that of the positives. Columns 0 and 1 are 0 there, so that only the constraint depends on their weights.
+    let rows = people(900, 2, 6);
+    let mut entries = vec![];
+    for (i, y) in rows.labels.iter().enumerate() {
+        rows.features.visit_row(i, |c, v| entries.push(if c < 2 && *y > 0.0 { 0.0 } else { v }));
+    }
+    let data = Data { features: Matrix::dense(900, 4, entries).unwrap(), ..rows };
+    for bound in [0.1, 0.02, 0.005] {
+        let builder =
+            Learning::on(data.clone()).intercept(true).minimize("logistic(on = 'positives') + 0.001 * l2".parse().unwrap());
+        let problem = builder.subject_to(format!("false_positive_rate <= {bound}").parse().unwrap()).build().unwrap();
+        let outcome = train(&problem, 300);
+        assert_eq!(outcome.ended, StopReason::Finished, "{bound}");
+        assert!(outcome.point.feasible && outcome.iterations < 200, "{bound}: {:?}", outcome.point);
+        assert!(outcome.stationary.is_some_and(|stated| stated.upper < 1e-3), "{bound}");
+    }
+}
+
+#[test]
 fn conflicts_are_named_with_their_radius() {
     let problem = Problem::new(2)
         .objective(|x| x[0] * x[0] + x[1] * x[1], |x, s| s.iter_mut().zip(x).for_each(|(s, x)| *s = 2.0 * x))
