@@ -54,9 +54,10 @@ def test_the_regularisation_is_that_of_logistic_regression_on_standardised_colum
     ours = ConstrainedClassifier(regularization=given, options={"eps": 1e-9}, solver="bundle").fit(X, y)
     c = 1.0 if strength == "auto" else 1.0 / strength
     theirs = make_pipeline(StandardScaler(), LogisticRegression(C=c, tol=1e-10, max_iter=1000)).fit(X, y)
-    np.testing.assert_allclose(ours.coef_[0] * X.std(axis=0), theirs[-1].coef_[0], atol=1e-4)
-    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-3)
-    assert ours.regularization_ == pytest.approx(1.0 / (c * len(y)), rel=1e-15)
+    np.testing.assert_allclose(ours.coef_[0] * X.std(axis=0), theirs[-1].coef_[0], atol=1e-3)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=5e-3)
+    # The default is rounded to three digits.
+    assert ours.regularization_ == pytest.approx(1.0 / (c * len(y)), rel=5e-3 if strength == "auto" else 1e-15)
 
 
 def test_regularisation_follows_the_objective_and_the_weights():
