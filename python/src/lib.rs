@@ -38,6 +38,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(minimize::certify, module)?)?;
     module.add_function(wrap_pyfunction!(minimize::check, module)?)?;
     module.add_function(wrap_pyfunction!(minimize::length_at, module)?)?;
+    module.add_function(wrap_pyfunction!(minimize::compare, module)?)?;
     module.add_function(wrap_pyfunction!(blackbox::minimize_zeroth_order, module)?)?;
     module.add_function(wrap_pyfunction!(learn::regularization, module)?)?;
     module.add_function(wrap_pyfunction!(learn::check_expression, module)?)?;

@@ -135,6 +135,24 @@ pub fn length_at(x: PyReadonlyArray1<'_, f64>, start: PyReadonlyArray1<'_, f64>)
     thalweg::eval::length_at(&x, &start)
 }
 
+/// Compares the stop reason of a run with a certificate of its point. Returns the stop reason that replaces a verdict of
+/// infeasibility which the certificate contradicts.
+#[pyfunction]
+pub fn compare<'py>(
+    py: Python<'py>,
+    solver: &str,
+    ended: &Bound<'py, PyAny>,
+    certificate: &Bound<'py, PyAny>,
+) -> PyResult<Option<(Bound<'py, PyAny>, StopReply<'py>)>> {
+    let before: StopReason = pythonize::depythonize(ended)?;
+    let mut after = before.clone();
+    after.compare_with(&pythonize::depythonize(certificate)?);
+    if after == before {
+        return Ok(None);
+    }
+    Ok(Some((python(py, &after)?, stop_reason(py, solver, &after)?)))
+}
+
 /// Certifies a point of a problem in callables. With `record`, `file` of the result is the text of the certificate's file.
 #[pyfunction]
 #[pyo3(signature = (problem, x, bounds, record=false))]

@@ -34,7 +34,8 @@ class MinimizeResult(Result):
         limit; its success is no statement about optimality. ``status`` and ``message`` tell why the run stopped.
     status : int
         0 finished or reached the target, 1 reached a limit with a solver without a stopping criterion, 2 found the constraints
-        infeasible, 3 stopped by the callback, 4 interrupted, 5 failed, 6 reached a limit before the stopping criterion was met.
+        infeasible, 3 stopped by the callback, 4 interrupted, 5 failed, 6 reached a limit before the stopping criterion was met,
+        7 withdrew the finding that the constraints are infeasible, because a feasible point is known.
     message : str
         Description of ``success`` and ``status``.
     nit, nfev, njev : int
@@ -217,7 +218,7 @@ def minimize(
     if outcome["zeroth_order"] is not None:
         result.certificate_refused = "a zeroth-order method gives no certificate; see zeroth_order"
     elif rho is not None and np.all(np.isfinite(result.x)):
-        _certify(posed, result, certificate)
+        _certify(posed, result, outcome["ended"], certificate)
     else:
         result.certificate_refused = "no weak-convexity constant was given; set rho, or rho='estimate' to estimate it"
     finish(callback, result)
@@ -367,7 +368,7 @@ def _result(posed: Problem, outcome: dict, ended: StopReason, choice: Optional[t
     )
 
 
-def _certify(posed: Problem, result: MinimizeResult, how: dict) -> None:
+def _certify(posed: Problem, result: MinimizeResult, ended: Any, how: dict) -> None:
     try:
         # The tolerances of the run, which knows where it started.
         length = _core.length_at(result.x, posed.x0)
@@ -376,3 +377,8 @@ def _certify(posed: Problem, result: MinimizeResult, how: dict) -> None:
         result.certificate_refused = str(refused)
     else:
         result.certificate = Certificate.of(found, differences=bool(posed.differences))
+        contradicted = _core.compare(result.method, ended, found)
+        if contradicted is not None:
+            reason = StopReason(*contradicted)
+            result.success, result.status = reason.success(found["point"]["feasible"]), reason.status
+            result.message = reason.headline(found["point"]["feasible"])

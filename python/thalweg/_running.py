@@ -23,6 +23,8 @@ MAXITER = 10_000
 FAILED = 5
 #: Status of a run that a limit ended before the stopping criterion of its solver was met.
 UNFINISHED = 6
+#: Status of a run whose finding that the constraints are infeasible was withdrawn.
+WITHDRAWN = 7
 
 
 def name_of(method: Any, known: Sequence[str]) -> str:
@@ -85,6 +87,8 @@ class StopReason:
             self.status = FAILED
         elif self.kind == "interrupted":
             self.status = 3 if stopped else 4
+        elif self.kind == "withdrawn":
+            self.status = WITHDRAWN
         elif self.unfinished:
             self.status = UNFINISHED
         else:

@@ -203,7 +203,7 @@ impl Measurements {
             (StopReason::Failed { .. }, _) => self.ended.headline(false),
             (_, true) if self.constraints.is_empty() => "trained without constraints".into(),
             (_, true) => "feasible; every constraint is satisfied on the training rows".into(),
-            (StopReason::Infeasible { .. }, false) => self.ended.headline(false),
+            (StopReason::Infeasible { .. } | StopReason::Withdrawn { .. }, false) => self.ended.headline(false),
             (_, false) => "not feasible; the best model found violates a constraint".into(),
         }
     }

@@ -24,6 +24,8 @@ pub enum Status {
     Feasible,
     /// The returned point violates a constraint.
     Infeasible,
+    /// The returned point violates a constraint, and the solver called the constraints conflicting, but a feasible point is known.
+    Withdrawn,
     /// A value was not finite or could not be computed.
     Failed,
     /// The user interrupted the run.
@@ -38,6 +40,7 @@ impl Status {
         match (ended, feasible) {
             (StopReason::Interrupted, _) => Status::Interrupted,
             (StopReason::Failed { .. }, _) => Status::Failed,
+            (StopReason::Withdrawn { .. }, false) => Status::Withdrawn,
             (StopReason::Infeasible { .. }, _) | (_, false) => Status::Infeasible,
             (_, true) => Status::Feasible,
         }
@@ -57,6 +60,7 @@ impl Status {
         match self {
             Status::Feasible => "feasible",
             Status::Infeasible => "infeasible",
+            Status::Withdrawn => "withdrawn",
             Status::Failed => "failed",
             Status::Interrupted => "interrupted",
             Status::Refused => "refused",
@@ -65,7 +69,7 @@ impl Status {
 
     /// Parses the word of a status.
     pub fn from_word(word: &str) -> Option<Self> {
-        let all = [Status::Feasible, Status::Infeasible, Status::Failed, Status::Interrupted, Status::Refused];
+        let all = [Status::Feasible, Status::Infeasible, Status::Withdrawn, Status::Failed, Status::Interrupted, Status::Refused];
         all.into_iter().find(|status| status.word() == word)
     }
 
@@ -78,7 +82,7 @@ impl Status {
     pub fn exit_code(self) -> u8 {
         match self {
             Status::Feasible => DONE,
-            Status::Infeasible | Status::Failed => MISSED,
+            Status::Infeasible | Status::Withdrawn | Status::Failed => MISSED,
             Status::Refused => REFUSED,
             Status::Interrupted => INTERRUPTED,
         }
@@ -98,7 +102,7 @@ pub enum Completion {
     Finished,
     /// The run used its budget as planned: its solver has no stopping criterion.
     Planned,
-    /// A limit ended the run before the stopping criterion of its solver was met.
+    /// A limit ended the run before the stopping criterion of its solver was met, or a verdict of infeasibility is withdrawn.
     Unfinished,
     /// The run was interrupted or failed.
     Aborted,
@@ -109,6 +113,7 @@ impl Completion {
     pub fn of(solver: &str, ended: &StopReason) -> Self {
         match ended {
             StopReason::Finished | StopReason::Target(_) | StopReason::Infeasible { .. } => Completion::Finished,
+            StopReason::Withdrawn { .. } => Completion::Unfinished,
             StopReason::Interrupted | StopReason::Failed { .. } => Completion::Aborted,
             StopReason::Budget(_) if solver.parse().is_ok_and(SolverName::has_stopping_criterion) => Completion::Unfinished,
             StopReason::Budget(_) => Completion::Planned,
@@ -140,6 +145,7 @@ impl Completion {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg::run::Evidence;
 
     #[test]
     fn every_ending_has_one_sentence_and_one_code() {
@@ -150,6 +156,13 @@ mod tests {
             (StopReason::Budget(Limit::Seconds), false, "not feasible, not finished: stopped at the time limit", MISSED),
             (StopReason::Finished, true, "feasible; the solver finished", DONE),
             (conflict, false, "infeasible; constraints 'a' and 'b' conflict near this point", MISSED),
+            (
+                StopReason::Withdrawn { conflicting: vec!["a".into()], evidence: Evidence::FeasiblePoint { distance: 0.5 } },
+                false,
+                "not feasible, not finished: the solver's verdict that constraint 'a' cannot be satisfied is withdrawn, because a \
+                 point 5.0e-1 away is feasible",
+                MISSED,
+            ),
             (failed, true, "failed at iteration 3: the objective is inf", MISSED),
             (StopReason::Interrupted, true, "feasible; interrupted", INTERRUPTED),
             (StopReason::Interrupted, false, "not feasible; interrupted", INTERRUPTED),
@@ -175,7 +188,9 @@ mod tests {
 
     #[test]
     fn stored_words_are_read_back() {
-        for status in [Status::Feasible, Status::Infeasible, Status::Failed, Status::Interrupted, Status::Refused] {
+        for status in
+            [Status::Feasible, Status::Infeasible, Status::Withdrawn, Status::Failed, Status::Interrupted, Status::Refused]
+        {
             assert_eq!(Status::from_word(status.word()), Some(status));
         }
         assert_eq!(Status::from_word("fine"), None);

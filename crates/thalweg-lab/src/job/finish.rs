@@ -93,7 +93,7 @@ impl Certificates {
 /// worst and the best follower response.
 pub fn finish(instance: &Instance, setup: &RunSetup, mut outcome: Outcome) -> Finished {
     let problem = &instance.problem;
-    let status = Status::of(&outcome.ended, outcome.point.feasible);
+    let mut status = Status::of(&outcome.ended, outcome.point.feasible);
     let x = &outcome.point.x;
     let mut notes = vec![];
     // The run is over: an error in a measurement becomes a note, so that the point is not lost.
@@ -105,6 +105,12 @@ pub fn finish(instance: &Instance, setup: &RunSetup, mut outcome: Outcome) -> Fi
     let ended = matches!(status, Status::Interrupted | Status::Failed);
     let measures = &setup.options.certificate;
     let certificate = (!measures.is_empty() && !ended).then(|| Certificates::compute(measures, problem, x));
+    if let Some(certificates) = &certificate {
+        let Certificates { bounds, switching, .. } = certificates.clone();
+        outcome.compare(&MeasuredStationarity { bounds, switching, penalised: None });
+        status = Status::of(&outcome.ended, outcome.point.feasible);
+    }
+    let x = &outcome.point.x;
     if let Some(reason) = certificate.as_ref().and_then(|c| c.refused.as_ref()) {
         notes.push(Note::CertificateFailed { reason: reason.clone() });
     }
@@ -182,5 +188,39 @@ impl Finished {
         let Rest { problem, problem_notes, bounds, references, bilevel, held_out, certificate } = lenient::read(value)?;
         let status = Status::of(&outcome.ended, outcome.point.feasible);
         Ok(Finished { status, problem, problem_notes, bounds, references, outcome, bilevel, held_out, certificate })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use thalweg::certify::Bounds;
+    use thalweg::run::{Evidence, StopReason};
+
+    use super::*;
+    use crate::job::{Job, execute};
+    use crate::spec::Spec;
+
+    #[test]
+    fn a_verdict_that_the_requested_certificate_contradicts_is_withdrawn() {
+        let text = "[data]\nname = 'a9a'\nsample = 50\n[problem]\nminimize = 'l2'\nsubject_to = ['hinge <= 0.9']\n\
+                    [solver]\nname = 'ssg'\neta = 1e-9\n[budget]\niterations = 1\n";
+        let file = Path::new("run.toml");
+        let spec = Spec::parse(text, file).unwrap();
+        let mut job = Job::new(&spec, file, &Default::default()).unwrap();
+        let mut outcome = execute(&job.instance, &mut job.setup, &mut ()).unwrap();
+        assert!(!outcome.point.feasible, "the hinge loss is 1 at the start");
+        outcome.ended = StopReason::Infeasible { conflicting: vec!["hinge".into()], everywhere: true, radius: None };
+        let plain = finish(&job.instance, &job.setup, outcome.clone());
+        assert_eq!(plain.status, Status::Infeasible);
+        job.setup.options.certificate.bounds = Some(Bounds::default());
+        let finished = finish(&job.instance, &job.setup, outcome);
+        assert!(finished.certificate.as_ref().and_then(|c| c.bounds.as_ref()).is_some_and(|c| c.proximal_feasible));
+        assert_eq!(finished.status, Status::Withdrawn);
+        assert_eq!(finished.status.exit_code(), 1);
+        assert!(matches!(finished.outcome.ended, StopReason::Withdrawn { evidence: Evidence::FeasiblePoint { .. }, .. }));
+        let sentence = finished.sentence();
+        assert!(sentence.contains("the solver's verdict that constraint 'hinge' cannot be satisfied is withdrawn"), "{sentence}");
     }
 }

@@ -9,7 +9,7 @@ use super::record::{ActiveCut, ProximityRecord, Recorder};
 use crate::cuts::constants::{Constants, estimate, too_small};
 use crate::cuts::noise::{Local, NEIGHBOURS, SAFETY, accuracy, opposite_points, size};
 use crate::cuts::{Convexification, Master, MasterObjective, Model, Norm, Owner};
-use crate::eval::{Evaluator, Point, ValueEval, measure, measure_in_units};
+use crate::eval::{Evaluator, Point, ValueEval, measure_in_units};
 use crate::math::rng::{Purpose, Rng};
 use crate::math::vec;
 use crate::oracle::{Modulus, Source, Subgradients, Warm};
@@ -93,6 +93,9 @@ pub struct Certificate {
     pub proximal: Vec<f64>,
     /// The largest constraint value of the problem there, signed; minus infinity without constraints.
     pub proximal_violation: f64,
+    /// Whether the proximal point satisfies the constraints of the problem within their tolerances.
+    #[serde(default)]
+    pub proximal_feasible: bool,
     /// The multiplier of each constraint in the subproblem.
     pub multipliers: Vec<f64>,
     /// Absolute value of multiplier times constraint at the proximal point, for each constraint.
@@ -599,13 +602,15 @@ impl Search<'_> {
         let record =
             self.recorder.map(|r| r.finish(self.centre, &proximal, between, |owner| self.model.noise(owner), ev.domain()));
         let record = record.transpose()?;
-        let there = measure(ev.problem(), &proximal, how.feasibility)?;
+        let length = how.length.unwrap_or_else(|| vec::norm(self.centre));
+        let there = measure_in_units(ev.problem(), &proximal, how.feasibility, length)?;
         let pull = self.multipliers.iter().zip(&self.convexification.constants[1..]).map(|(l, rho)| l * rho).sum::<f64>();
         let certificate = Certificate {
             lower,
             upper,
             residual: (self.convexification.constants[0] + self.mu + pull) * upper,
             proximal_violation: there.violation,
+            proximal_feasible: there.feasible,
             complementarity: self.multipliers.iter().zip(&there.constraints).map(|(l, g)| (l * g.value).abs()).collect(),
             proximal,
             multipliers: self.multipliers,

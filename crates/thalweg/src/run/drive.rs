@@ -6,7 +6,8 @@ use super::driver::Driver;
 use super::metric::Metrics;
 use super::{Diagnostics, MAX_LISTED_CONSTRAINTS};
 use super::{Limit, MetricValue, Observer, Options, Outcome, Point, Progress, Row, StopReason, checkpoint, repair};
-use crate::certify::ZerothOrderReport;
+use crate::assess::{MeasuredStationarity, Measures};
+use crate::certify::{Bounds, ZerothOrderReport};
 use crate::error::check_length;
 use crate::eval::{Evaluator, Measure, length_at};
 use crate::math::vec;
@@ -17,6 +18,9 @@ use crate::{Error, Note, Result};
 /// Minimum interval between checkpoints, as a multiple of the time that the last one took. Without it, a run with millions of
 /// variables and a slow disk would spend most of its time writing checkpoints.
 const CHECKPOINT_INTERVAL: u32 = 10;
+
+/// Number of evaluations of the certificate that a verdict of infeasibility is compared with.
+const COMPARISON: u64 = 100;
 
 /// Runs a solver from `start` until it stops.
 pub(super) fn drive<P: Values + ?Sized>(
@@ -107,6 +111,8 @@ impl ReturnedPoint {
 struct Assessment {
     zeroth_order: Option<ZerothOrderReport>,
     slope: Option<f64>,
+    /// Certificate of a point whose constraints were called conflicting.
+    feasibility: Option<MeasuredStationarity>,
 }
 
 impl<'a, P: Values + ?Sized> Run<'a, P> {
@@ -338,15 +344,20 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
             if self.options.repair {
                 self.repair(&mut returned);
             }
-            assessment = self.assess(&mut returned);
+            assessment = self.assess(&mut returned, &ended);
         }
         self.renew_units();
         let point = self.points.point(&self.x).unwrap_or_else(|_| self.points.unknown(&self.x));
         self.update_best(point.clone());
+        // A feasible point that contradicts the verdict is returned beside the solver's.
+        let proximal = assessment.feasibility.iter().filter_map(|found| found.bounds.as_ref()).find(|c| c.proximal_feasible);
+        if let Some(point) = proximal.and_then(|found| self.points.point(&found.proximal).ok()) {
+            self.update_best(point);
+        }
         let values = self.metrics.read(&self.x, None);
         self.notes.extend(self.metrics.failure);
         let metrics = self.metrics.names.into_iter().zip(values).map(|(name, value)| MetricValue { name, value }).collect();
-        Outcome {
+        let mut outcome = Outcome {
             point,
             returned: returned.origin,
             multipliers: returned.multipliers,
@@ -364,7 +375,12 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
             trace: self.trace,
             metrics,
             notes: self.notes,
+        };
+        outcome.compare_with_points();
+        if let (StopReason::Infeasible { .. }, Some(measured)) = (&outcome.ended, &assessment.feasibility) {
+            outcome.compare(measured);
         }
+        outcome
     }
 
     /// Writes the point to return into `x`.
@@ -413,7 +429,7 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
     }
 
     /// Computes the diagnostics of the returned point that the options ask for.
-    fn assess(&mut self, returned: &mut ReturnedPoint) -> Assessment {
+    fn assess(&mut self, returned: &mut ReturnedPoint, ended: &StopReason) -> Assessment {
         let mut assessment = Assessment::default();
         let own = !matches!(returned.origin, PointOrigin::Target | PointOrigin::Repaired);
         let weights = self.driver.method().penalty_weights().filter(|_| own);
@@ -424,6 +440,13 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
         match self.driver.slope(self.problem, &self.x) {
             Ok(found) => assessment.slope = found,
             Err(e) => self.notes.push(Note::SlopeFailed { reason: e.to_string() }),
+        }
+        if matches!(ended, StopReason::Infeasible { .. }) {
+            let (feasibility, length) = (self.options.feasibility, Some(length_at(&self.x, &self.start)));
+            let bounds = Bounds { feasibility, length, evaluations: COMPARISON, ..Bounds::default() };
+            let measures = Measures { bounds: Some(bounds), ..Measures::default() };
+            // Where no certificate can be computed, there is nothing to compare the verdict with.
+            assessment.feasibility = self.driver.certify(self.problem, &self.x, &measures).ok();
         }
         let constraints = self.problem.num_constraints();
         if let (None, Some(found)) = (&returned.multipliers, &assessment.zeroth_order)

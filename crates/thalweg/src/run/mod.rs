@@ -21,7 +21,7 @@ pub use driver::{minimize, minimize_with, minimize_zeroth_order};
 pub use metric::{Metric, MetricValue};
 pub use observer::{Diagnostics, Observer, Progress};
 pub use options::{Checkpoint, Options};
-pub use outcome::{Limit, Outcome, StopReason, Target};
+pub use outcome::{Evidence, Limit, Outcome, StopReason, Target};
 pub use record::{Record, Row};
 pub use stop::StoppingRule;
 

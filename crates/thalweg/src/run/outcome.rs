@@ -5,8 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{MetricValue, Point, Row};
 use crate::Note;
-use crate::certify::ZerothOrderReport;
+use crate::assess::MeasuredStationarity;
+use crate::certify::{Certificate, ZerothOrderReport};
 use crate::eval::{Counts, Passes};
+use crate::math::vec;
 use crate::solvers::{PointOrigin, Stationary};
 
 /// A limit of the budget.
@@ -53,6 +55,13 @@ pub enum StopReason {
         #[serde(default)]
         radius: Option<f64>,
     },
+    /// The solver ended with [`Infeasible`](StopReason::Infeasible), but what is known about the problem contradicts that.
+    Withdrawn {
+        /// Names of the constraints that the solver called conflicting.
+        conflicting: Vec<String>,
+        /// What contradicts the verdict.
+        evidence: Evidence,
+    },
     /// The interrupt flag was set.
     Interrupted,
     /// A value, gradient or iterate was not finite, or an oracle failed.
@@ -64,7 +73,62 @@ pub enum StopReason {
     },
 }
 
+/// Contradiction of a verdict of infeasibility.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Evidence {
+    /// A feasible point is known.
+    FeasiblePoint {
+        /// Its distance from the returned point.
+        distance: f64,
+    },
+    /// The subproblem of a certificate has a solution within the radius in which no point was called feasible.
+    Bound {
+        /// Upper bound on the distance of that solution from the returned point.
+        upper: f64,
+    },
+}
+
+impl std::fmt::Display for Evidence {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Evidence::FeasiblePoint { distance: 0.0 } => write!(f, "the returned point is feasible"),
+            Evidence::FeasiblePoint { distance } => write!(f, "a point {distance:.1e} away is feasible"),
+            Evidence::Bound { upper } => write!(f, "the certificate proves that a point within {upper:.1e} is feasible"),
+        }
+    }
+}
+
 impl StopReason {
+    /// Withdraws a verdict of infeasibility. Other reasons stay.
+    fn withdraw(&mut self, evidence: Evidence) {
+        if let StopReason::Infeasible { conflicting, .. } = self {
+            *self = StopReason::Withdrawn { conflicting: std::mem::take(conflicting), evidence };
+        }
+    }
+
+    /// Compares a verdict of infeasibility with a certificate of the returned point, and withdraws it if the certificate contains
+    /// a feasible point, or proves that there is one where the verdict excludes it.
+    pub fn compare_with(&mut self, certificate: &Certificate) {
+        let StopReason::Infeasible { everywhere, radius, .. } = *self else { return };
+        if certificate.proximal_feasible || certificate.point.feasible {
+            let distance = match certificate.point.feasible {
+                true => 0.0,
+                false => vec::distance(&certificate.proximal, &certificate.point.x),
+            };
+            return self.withdraw(Evidence::FeasiblePoint { distance });
+        }
+        let tolerance = certificate.point.constraints.iter().fold(f64::INFINITY, |least, c| least.min(c.tolerance));
+        let reach = if everywhere { f64::INFINITY } else { radius.unwrap_or(0.0) };
+        if !certificate.estimated()
+            && certificate.upper.is_finite()
+            && certificate.upper <= reach
+            && certificate.relaxed <= tolerance
+        {
+            self.withdraw(Evidence::Bound { upper: certificate.upper });
+        }
+    }
+
     /// Returns the headline of a result: whether its point is feasible, and why the run stopped.
     pub fn headline(&self, feasible: bool) -> String {
         match self {
@@ -87,21 +151,29 @@ impl std::fmt::Display for StopReason {
             StopReason::Target(Target::Certificate) => write!(f, "reached the target near-stationarity"),
             StopReason::Finished => write!(f, "the solver finished"),
             StopReason::Infeasible { conflicting, everywhere, radius } => {
-                let names: Vec<String> = conflicting.iter().map(|name| format!("'{name}'")).collect();
-                match names.as_slice() {
-                    [one] => write!(f, "constraint {one} cannot be satisfied")?,
-                    [others @ .., last] => write!(f, "constraints {} and {last} conflict", others.join(", "))?,
-                    [] => write!(f, "the constraints conflict")?,
-                }
+                write!(f, "{}", conflict(conflicting))?;
                 match radius {
                     _ if *everywhere => Ok(()),
                     Some(radius) => write!(f, "; no point within {radius:.1e} of this one is feasible"),
                     None => write!(f, " near this point"),
                 }
             }
+            StopReason::Withdrawn { conflicting, evidence } => {
+                write!(f, "the solver's verdict that {} is withdrawn, because {evidence}", conflict(conflicting))
+            }
             StopReason::Interrupted => write!(f, "interrupted"),
             StopReason::Failed { iteration, reason } => write!(f, "failed at iteration {iteration}: {reason}"),
         }
+    }
+}
+
+/// Describes a conflict of the named constraints.
+fn conflict(conflicting: &[String]) -> String {
+    let names: Vec<String> = conflicting.iter().map(|name| format!("'{name}'")).collect();
+    match names.as_slice() {
+        [one] => format!("constraint {one} cannot be satisfied"),
+        [others @ .., last] => format!("constraints {} and {last} conflict", others.join(", ")),
+        [] => "the constraints conflict".into(),
     }
 }
 
@@ -151,6 +223,26 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Withdraws a verdict of infeasibility that the outcome itself contradicts: the returned or a recorded point is feasible.
+    pub(super) fn compare_with_points(&mut self) {
+        let feasible = [Some(&self.point), self.best_feasible.as_ref()].into_iter().flatten().find(|point| point.feasible);
+        if let Some(point) = feasible {
+            self.ended.withdraw(Evidence::FeasiblePoint { distance: vec::distance(&point.x, &self.point.x) });
+        }
+    }
+
+    /// Compares a verdict of infeasibility with measures of stationarity at the returned point, and withdraws it if they
+    /// contradict it.
+    pub fn compare(&mut self, measured: &MeasuredStationarity) {
+        if let Some(certificate) = &measured.bounds {
+            self.ended.compare_with(certificate);
+        }
+        if let Some(found) = measured.switching.as_ref().filter(|found| found.violation <= 0.0) {
+            // A point that satisfies the constraints of the subproblem satisfies those of the problem.
+            self.ended.withdraw(Evidence::FeasiblePoint { distance: found.distance });
+        }
+    }
+
     /// Returns whether the point is feasible and the run did not fail.
     pub fn success(&self) -> bool {
         self.point.feasible && !matches!(self.ended, StopReason::Failed { .. })

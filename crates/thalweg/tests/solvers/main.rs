@@ -21,3 +21,4 @@ mod sqp;
 mod ssg;
 mod threes_econ;
 mod units;
+mod verdict;

@@ -399,7 +399,12 @@ impl<'a> Trainer<'a> {
         if trace {
             self.trace.extend(outcome.trace.into_iter().map(|row| whole.row(row)));
         }
-        self.ended = outcome.ended;
+        self.ended = match outcome.ended {
+            StopReason::Infeasible { conflicting, .. } if !self.concerns_request(&conflicting, bounds, &outcome.point)? => {
+                StopReason::Finished
+            }
+            ended => ended,
+        };
 
         // A run that is cut short may stop at an iterate that its output rule would not return.
         let (point, multipliers) = match outcome.best_feasible {
@@ -407,6 +412,18 @@ impl<'a> Trainer<'a> {
             _ => (outcome.point, outcome.multipliers),
         };
         self.candidate(point, bounds, multipliers, outcome.stationary)
+    }
+
+    /// Returns whether a conflict of constraints in a round with these surrogate bounds is one of the requested bounds: none was
+    /// moved, and no surrogate stands for a 0/1 rate that must satisfy its bound.
+    fn concerns_request(&self, conflicting: &[String], bounds: &[f64], point: &Point) -> Result<bool> {
+        let moved = bounds != self.asked || self.sharpened.iter().any(|factor| *factor != 1.0);
+        let measured = self.problem.measured(&point.x)?;
+        let stands_for_rate = |name: &String| {
+            let mut constraints = point.constraints.iter().zip(&measured);
+            self.options.enforce == Enforce::Measured && constraints.any(|(c, rate)| c.name == *name && rate.is_some())
+        };
+        Ok(!moved && !conflicting.iter().any(stands_for_rate))
     }
 
     /// Builds a candidate from a point, measured under the current bounds of the problem.
