@@ -229,7 +229,7 @@ fn search(
     }
     search.check_slopes(&mut ev)?;
     let mut interval = search.close(&mut ev)?;
-    // A constant that is too small may satisfy every cut and still fail on the way to the proximal point.
+    // A constant that is too small may satisfy every cut and still fail between or beyond the visited points.
     while search.check_segment(&mut ev)? {
         interval = search.close(&mut ev)?;
     }
@@ -247,8 +247,14 @@ const RADII: [f64; 4] = [1e-3, 1e-2, 0.1, 0.5];
 const DIRECTIONS: usize = 4;
 /// Maximum share of the evaluations spent on testing constants.
 const TRIED: f64 = 0.25;
-/// Test points between the centre and the proximal point, as shares of the way.
-const SHARES: [f64; 3] = [0.25, 0.5, 0.75];
+/// Test points on the line through the centre and the proximal point, as shares of the way: between them, beyond the proximal
+/// point, and on the other side.
+const SHARES: [f64; 7] = [0.25, 0.5, 0.75, 1.5, 2.0, -1.0, -2.0];
+/// Number of these that lie between.
+const BETWEEN: usize = 3;
+/// Test points on the line through the centre and the point of a cut, likewise, and the number of cuts.
+const CUT_SHARES: [f64; 2] = [2.0, -1.0];
+const CUTS: usize = 4;
 /// Smallest number of evaluations for which errors are measured.
 const ENOUGH: u64 = 8;
 
@@ -415,19 +421,34 @@ impl Search<'_> {
         opposite_points(self.centre).into_iter().try_for_each(|y| self.visit_test(ev, y).map(drop))
     }
 
-    /// Checks the constants between the centre and the proximal point. Returns whether an estimated one was raised.
+    /// Checks the constants on the way from the centre to the proximal point and beyond, in both directions, and on the lines through
+    /// the points of the first cuts, which lead far away. Returns whether an estimated one was raised.
     fn check_segment<P: Subgradients + ?Sized>(&mut self, ev: &mut Evaluator<'_, P>) -> Result<bool> {
         let proximal = match (&self.best, &self.nearest) {
             (Some(best), _) => &best.y,
             (None, Some((nearest, _))) => &nearest.y,
             (None, None) => return Ok(false),
         };
-        let points = SHARES.map(|share| self.centre.iter().zip(proximal).map(|(c, y)| c + share * (y - c)).collect::<Vec<f64>>());
+        let on_line =
+            |to: &[f64], share: f64| -> Vec<f64> { self.centre.iter().zip(to).map(|(c, y)| c + share * (y - c)).collect() };
+        // Estimated constants were tested far away, and rise to any size at a concave kink.
+        let (estimated, shares) = (self.constants.estimated(), &SHARES);
+        let shares = if estimated { &shares[..BETWEEN] } else { shares };
+        let mut points: Vec<Vec<f64>> = shares.iter().map(|&share| on_line(proximal, share)).collect();
+        // On a line, the points of cuts would repeat the ones above.
+        if self.centre.len() > 1 && !estimated {
+            for visited in self.model.cut_points(Owner::Objective).take(CUTS) {
+                points.extend(CUT_SHARES.iter().map(|&share| on_line(&visited, share)));
+            }
+        }
         let apart = vec::distance(proximal, self.centre) > 1e-9 * vec::norm(self.centre);
         if !apart || self.how.evaluations < ENOUGH || self.evaluations >= self.how.evaluations {
             return Ok(false);
         }
         for y in points {
+            if self.evaluations >= self.how.evaluations {
+                break;
+            }
             if self.visit_test(ev, y)? {
                 return Ok(true);
             }

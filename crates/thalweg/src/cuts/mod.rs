@@ -540,6 +540,20 @@ impl Model {
         cuts.fold(0.0, |most: f64, (i, _)| most.max(view.gram[i * view.stride + i])).sqrt()
     }
 
+    /// Computes the mean slope of the cuts, without those of the domain, in the last master program of a view with the plain norm,
+    /// and the mean of their heights at the centre.
+    pub fn mean_of_functions(&self, view: usize, reference: f64, level: f64, slope: &mut [f64]) -> f64 {
+        let view = &self.views[view];
+        slope.fill(0.0);
+        let mut height = 0.0;
+        for (i, cut) in self.cuts.iter().enumerate().filter(|(i, cut)| view.weights[*i] > 0.0 && cut.owner != Owner::Domain) {
+            let own = cut.linear - view.convexification.constant(cut.owner) * cut.half[0];
+            height += view.weights[i] * (own - if cut.owner == Owner::Objective { reference } else { level });
+            vec::add_scaled(slope, view.weights[i], view.row(self.dim, i));
+        }
+        height
+    }
+
     /// Returns the largest entry of the mean slope of the last master program, relative to the largest entry of a constraint's
     /// subgradient in the same coordinate: how flat the mean is, whatever the units of the variables.
     pub fn flatness(&self, view: usize) -> f64 {
@@ -565,6 +579,13 @@ impl Model {
             let offset = row(&self.offsets, self.dim, i).to_vec();
             (self.cuts[i].owner, *weight, row(&self.subgradients, self.dim, i), offset)
         })
+    }
+
+    /// Iterates over the points of the cuts of `owner` that differ from the centre, the oldest first.
+    pub fn cut_points(&self, owner: Owner) -> impl Iterator<Item = Vec<f64>> + '_ {
+        let cuts = self.cuts.iter().enumerate().filter(move |(_, cut)| cut.owner == owner && cut.value.is_some());
+        let offsets = cuts.map(|(i, _)| row(&self.offsets, self.dim, i)).filter(|d| d.iter().any(|d| *d != 0.0));
+        offsets.map(|d| self.centre.iter().zip(d).map(|(c, d)| c + d).collect())
     }
 
     /// Iterates over the subgradients of the cuts.

@@ -379,3 +379,36 @@ fn intervals_contain_the_truth_in_spite_of_rounding() {
         assert!(found.lower <= truth && truth <= found.upper, "{off}: {truth} {found:?}");
     }
 }
+
+/// `x^2 - 3 |x - 1/2|` is convex between 0.9 and its proximal point 1.3, and has a concave kink on the other side.
+#[test]
+fn a_constant_that_is_wrong_beyond_the_proximal_point_is_refused() {
+    let problem = |rho: f64| {
+        Problem::new(1)
+            .objective(|x| x[0] * x[0] - 3.0 * (x[0] - 0.5).abs(), |x, s| s[0] = 2.0 * x[0] - 3.0 * (x[0] - 0.5).signum())
+            .weak_convexity(rho, 0.0)
+    };
+    let bounds = Bounds { mu: Some(1.0), ..Bounds::default() };
+    let refused = certify(&problem(0.0), &[0.9], &bounds).unwrap_err().to_string();
+    assert!(refused.contains("the weak-convexity constant 0 of the objective is too small"), "{refused}");
+    // In two variables the kink lies beside the line to the proximal point, on one to a visited point.
+    let beside = Problem::new(2)
+        .objective(
+            |x| (x[0] - 2.0).abs().max((x[1] - 1.0).abs()) - 3.0 * (x[1] + 1.2).abs().min(1.0),
+            |x, s| {
+                s.fill(0.0);
+                let (a, b) = (x[0] - 2.0, x[1] - 1.0);
+                if a.abs() >= b.abs() {
+                    s[0] = a.signum()
+                } else {
+                    s[1] = b.signum()
+                }
+                if (x[1] + 1.2).abs() < 1.0 {
+                    s[1] -= 3.0 * (x[1] + 1.2).signum();
+                }
+            },
+        )
+        .weak_convexity(0.0, 0.0);
+    let found = certify(&beside, &[0.0, 0.0], &bounds);
+    assert!(found.is_err() || found.is_ok_and(|found| found.evaluations <= bounds.evaluations), "spends no more than it may");
+}
