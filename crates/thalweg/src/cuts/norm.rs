@@ -20,6 +20,8 @@ pub enum Norm {
 
 /// Fraction of the mean scale that is added to every scale, so that steps stay bounded in directions without data.
 const FLOOR: f64 = 0.1;
+/// Ratio of the widths of a box above which its variables have different units.
+const UNEQUAL: f64 = 16.0;
 
 impl Norm {
     /// Builds the norm from the scales of a problem's variables. Also returns a lower bound on the smallest eigenvalue of M.
@@ -37,6 +39,15 @@ impl Norm {
                 (Norm::Full(cholesky(m, d, floor)), floor)
             }
         }
+    }
+
+    /// Builds the norm in which a box with these widths is a cube, if they are finite and differ much. Also returns the smallest
+    /// eigenvalue of M.
+    pub fn of_widths(widths: &[f64]) -> Option<(Self, f64)> {
+        let least = widths.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = widths.iter().copied().fold(0.0, f64::max);
+        let differ = least > 0.0 && most.is_finite() && most > UNEQUAL * least;
+        differ.then(|| (Norm::Diagonal(widths.iter().map(|w| 1.0 / w).collect()), (1.0 / most).powi(2)))
     }
 
     /// Computes `out <- L' x`, a step in the variables in which the norm is plain.

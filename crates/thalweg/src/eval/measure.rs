@@ -10,6 +10,7 @@ use crate::cuts::noise::{Local, accuracy, size};
 use crate::error::check_length;
 use crate::math::vec;
 use crate::oracle::{Draw, Pick, Subgradients, Values};
+use crate::sets::Set;
 
 /// Number of constraints up to which each one is listed by default; beyond it, only the ten worst are.
 pub const MAX_LISTED_CONSTRAINTS: usize = 200;
@@ -127,8 +128,19 @@ pub fn constraint_units<P: Subgradients + ?Sized>(problem: &P, x: &[f64], length
     let here = Local::at(&mut Evaluator::new(problem, 0, 0.0), x)?;
     // No tolerance is below the rounding errors of the constraint.
     let rounding = |value: f64, row: &[f64]| ROUNDING * accuracy(x.len()) * size(value, x, row);
-    let unit = |(_, value, row): (Owner, f64, &[f64])| (vec::norm(row) * length).max(rounding(value, row));
+    let unit = |(_, value, row): (Owner, f64, &[f64])| reach(row, length, problem.domain()).max(rounding(value, row));
     Ok(Some(here.parts().skip(1).map(unit).collect()))
+}
+
+/// Returns the change that a subgradient predicts over a length, and over no more than the width of a box in each coordinate:
+/// variables of very different units are comparable only by the widths that they are given.
+pub(crate) fn reach(row: &[f64], length: f64, domain: &dyn Set) -> f64 {
+    vec::sum_by(row.len(), |k| (row[k] * length.min(width(domain, k))).powi(2)).sqrt()
+}
+
+/// Returns the width of a box in coordinate `i`; infinite if the set is no box.
+pub(crate) fn width(domain: &dyn Set, i: usize) -> f64 {
+    domain.sides(i).map_or(f64::INFINITY, |(low, high)| high - low)
 }
 
 /// Multiple of the rounding error of a constraint that its unit is at least, which makes the tolerance a few errors.

@@ -21,7 +21,7 @@ use crate::sets::{Set, Warm};
 use crate::{Error, Result};
 pub use counts::{Counts, Passes, Tally};
 pub use measure::{ConstraintValue, MAX_LISTED_CONSTRAINTS, Point, constraint_units, length_at, measure};
-pub(crate) use measure::{Measure, measure_in_units};
+pub(crate) use measure::{Measure, measure_in_units, reach, width};
 pub use proximal::Proximal;
 pub use smooth::SmoothView;
 pub(crate) use views::{AHEAD, LossRowReading, RowSample};

@@ -12,6 +12,7 @@ use super::{Eval, Method, PointOrigin, Solver, SolverName, State, Step, StepKind
 use crate::cuts::constants::{Constants, estimate, too_small, usual_mu};
 use crate::cuts::noise::size;
 use crate::cuts::{Convexification, Master, MasterObjective, Model, Norm, Owner};
+use crate::eval::width;
 use crate::math::vec;
 use crate::oracle::{Draw, Source};
 use crate::sets::{Scaled, Set};
@@ -232,6 +233,10 @@ const HIGH_PRICE: f64 = 1e4;
 /// Smallest proximal coefficient of the stopping criterion in measured units, which are those of the steepest direction. A function
 /// may be flatter in others; the coefficient of the search is then smaller, and the criterion takes it over.
 const LEAST_MU: f64 = 1.0 / 128.0;
+/// Decrease that a run on a bounded domain may leave, relative to that which the linearisation at the start predicts there, and
+/// the smallest coefficient that is tried.
+const GAP: f64 = 1e-5;
+const SMALLEST_MU: f64 = 1e-12;
 /// Largest number of times that units are replaced.
 const RENEWALS: u32 = 24;
 
@@ -241,6 +246,14 @@ fn constant_index(owner: Owner) -> usize {
         Owner::Constraint(j) => 1 + j as usize,
         _ => 0,
     }
+}
+
+/// Returns the largest decrease of a linear function from a point over a set, if it is known and finite.
+fn fall(domain: &dyn Set, slope: &[f64], from: &[f64]) -> Option<f64> {
+    let mut to = vec![0.0; from.len()];
+    domain.linear_minimizer(slope, &mut to)?;
+    let decrease: f64 = slope.iter().zip(from.iter().zip(&to)).map(|(s, (from, to))| s * (from - to)).sum();
+    decrease.is_finite().then_some(decrease)
 }
 
 fn violation(g: &[f64]) -> f64 {
@@ -427,6 +440,12 @@ impl Bundle {
         if (done || self.stuck()) && self.choose_test_point(ev)? {
             return Ok(false);
         }
+        // A smaller coefficient allows longer steps where the variables have very different units.
+        while done && self.may_decrease(ev)? {
+            self.s.stated *= 0.25;
+            let master = self.master(ev, PROVE)?;
+            done = self.state_bound(master, feasible);
+        }
         if done && self.renew_units(ev)? {
             return Ok(false);
         }
@@ -434,6 +453,27 @@ impl Bundle {
             self.s.verdict = Some(Verdict::Stationary(self.s.stationary()));
         }
         Ok(done)
+    }
+
+    /// Returns whether the cuts of convex functions allow a decrease on a bounded domain that counts, compared with what the
+    /// linearisation at the start predicts there. The distance to the proximal point may be short all the same, if the domain is
+    /// long in some variables and short in others.
+    fn may_decrease<E: Eval + ?Sized>(&self, ev: &mut E) -> Result<bool> {
+        let s = &self.s;
+        let convex = s.model.convexification(PROVE).constants.iter().all(|rho| *rho == 0.0);
+        if s.start.is_empty() || self.settings.mu.is_some() || !convex || s.stated < SMALLEST_MU {
+            return Ok(false);
+        }
+        let mut slope = vec![0.0; s.centre.len()];
+        let height = s.model.mean_of_functions(PROVE, s.f, 0.0, &mut slope);
+        let Some(decrease) = fall(&Scaled::new(ev.domain(), s.units.length), &slope, &s.centre) else { return Ok(false) };
+        let allowed = decrease - height;
+        if allowed <= s.rounding() {
+            return Ok(false);
+        }
+        ev.objective_grad(&s.start, &Draw::full(), &mut slope)?;
+        let predicted = fall(ev.domain(), &slope, &s.start).map(|decrease| decrease / s.units.objective);
+        Ok(predicted.is_some_and(|predicted| predicted > 0.0 && allowed > GAP * predicted))
     }
 
     /// Measures the units again at the centre, where the run would end. Returns true if the run continues from there in new ones.
@@ -558,7 +598,14 @@ impl Bundle {
             buffer.clear();
             buffer.resize(length, 0.0);
         }
-        let (norm, least) = Norm::of(ev.scales().filter(|_| self.settings.adapt));
+        let (norm, least) = match ev.scales().filter(|_| self.settings.adapt) {
+            // In measured units, the domain may show that of each variable.
+            None if self.settings.adapt && !ev.in_natural_units() => {
+                let widths: Vec<f64> = (0..x.len()).map(|k| width(ev.domain(), k) / units.length).collect();
+                Norm::of_widths(&widths).unwrap_or((Norm::Plain, 1.0))
+            }
+            scales => Norm::of(scales),
+        };
         let mut model = std::mem::take(&mut self.s.model);
         let mut proved = constants.convexification();
         let scales = std::iter::once(&units.objective).chain(&units.constraints);

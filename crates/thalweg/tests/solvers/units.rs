@@ -161,6 +161,42 @@ fn the_answer_does_not_depend_on_the_units() {
     }
 }
 
+/// Each variable has a unit of its own, which the domain shows: the optimum of `-3 u - 2 v - w` with `u + v + w <= 1.5` over the
+/// unit cube is -4, at (1, 0.5, 0).
+#[test]
+fn every_variable_may_have_a_unit_of_its_own() {
+    let weights = [3.0, 2.0, 1.0];
+    for widths in [[1e-3, 1e3, 1.0], [1e3, 1e-3, 1.0], [1.0, 1e-3, 1e3], [1e3, 1.0, 1e-3], [1.0, 1e3, 1e-3], [1e-3, 1.0, 1e3]] {
+        for unit in [1e-5, 1.0, 1e5] {
+            let scaled = move |x: &[f64]| (0..3).map(|k| x[k] / widths[k]).collect::<Vec<f64>>();
+            let problem = Problem::new(3)
+                .objective(
+                    move |x| -scaled(x).iter().zip(weights).map(|(u, w)| w * u).sum::<f64>(),
+                    move |_, s| (0..3).for_each(|k| s[k] = -weights[k] / widths[k]),
+                )
+                .constraint(
+                    "budget",
+                    move |x| unit * (scaled(x).iter().sum::<f64>() - 1.5),
+                    move |_, s| (0..3).for_each(|k| s[k] = unit / widths[k]),
+                )
+                .weak_convexity(0.0, 0.0)
+                .domain(sets::Bounds::each(vec![0.0; 3], widths.to_vec()).unwrap());
+            let mut solver = Bundle::new(Settings::default()).unwrap();
+            let outcome = minimize(&problem, &mut solver, &[0.0; 3], &Options::iterations(1_000), &mut ()).unwrap();
+            let say = format!("{widths:?} {unit:e}: {:?} {:?}", outcome.ended, outcome.point);
+            assert_eq!(outcome.ended, StopReason::Finished, "{say}");
+            assert!(outcome.point.feasible && (outcome.point.objective + 4.0).abs() < 1e-3, "{say}");
+        }
+    }
+    // Feasible means satisfied in the units of the variables: u + v <= 1 is violated by 1e-3 here.
+    let flat = Problem::new(2)
+        .constraint("sum", |x| 1e3 * x[0] + 1e-3 * x[1] - 1.0, |_, s| s.copy_from_slice(&[1e3, 1e-3]))
+        .weak_convexity(0.0, 0.0)
+        .domain(sets::Bounds::each(vec![0.0, 0.0], vec![1e-3, 1e3]).unwrap());
+    let found = certify(&flat, &[5.01e-4, 500.0], &Bounds::default()).unwrap();
+    assert!(!found.point.feasible, "{found:?}");
+}
+
 /// The optimum is a million units away from the start.
 #[test]
 fn a_solution_that_is_far_away_is_found() {

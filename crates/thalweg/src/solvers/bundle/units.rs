@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::cuts::noise::Local;
-use crate::eval::{Eval, length_at};
+use crate::eval::{Eval, length_at, reach};
 use crate::math::rng::{Purpose, Rng};
 use crate::math::vec;
 use crate::oracle::{Draw, Pick, Warm};
@@ -45,7 +45,7 @@ impl Units {
         let guess = here.length(x, ev.domain());
         let length = here.valid_length(ev, x, guess)?.max(1e-6 * vec::norm(x));
         let change = here.change(ev, x, length)?;
-        Ok(here.units(length, change))
+        Ok(here.units(length, change, ev.domain()))
     }
 
     /// Measures the units again at a point that may be the solution. Returns `None` if these are still valid.
@@ -55,10 +55,10 @@ impl Units {
         let length = if typical > 0.0 { self.length.min(typical) } else { self.length };
         let length = if length * STALE < self.length { power_of_two(length) } else { self.length };
         let change = here.change(ev, x, length)?;
-        let now = here.units(length, change);
+        let now = here.units(length, change, ev.domain());
         let stale = |old: f64, new: f64| new * STALE < old;
         // The tolerances of the returned point are those at this point.
-        let tolerances = here.row_norms().map(|norm| ev.feasibility() * norm * typical);
+        let tolerances = here.reaches(typical, ev.domain()).map(|reach| ev.feasibility() * reach);
         let violated = here.g.iter().zip(tolerances).any(|(g, tolerance)| *g > tolerance);
         let changed = (violated && self.constraints != now.constraints)
             || stale(self.length, now.length)
@@ -73,11 +73,17 @@ impl Local {
         self.rows.chunks(self.slope.len().max(1)).map(vec::norm)
     }
 
-    fn units(&self, length: f64, change: f64) -> Units {
+    /// Returns the change of each constraint over a length, limited by the widths of the domain.
+    fn reaches<'a>(&'a self, length: f64, domain: &'a dyn Set) -> impl Iterator<Item = f64> + 'a {
+        self.rows.chunks(self.slope.len().max(1)).map(move |row| reach(row, length, domain))
+    }
+
+    fn units(&self, length: f64, change: f64, domain: &dyn Set) -> Units {
         let length = power_of_two(length);
         let objective = if change > 0.0 { change } else { self.f.abs() };
-        let constraint = |(norm, g): (f64, &f64)| power_of_two(if norm > 0.0 { norm * length } else { g.abs() });
-        Units { length, objective: power_of_two(objective), constraints: self.row_norms().zip(&self.g).map(constraint).collect() }
+        let constraint = |(reach, g): (f64, &f64)| power_of_two(if reach > 0.0 { reach } else { g.abs() });
+        let constraints = self.reaches(length, domain).zip(&self.g).map(constraint).collect();
+        Units { length, objective: power_of_two(objective), constraints }
     }
 
     /// Returns the violated constraint that is farthest from being satisfied by its linearisation, and its distance.
