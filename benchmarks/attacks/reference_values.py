@@ -15,6 +15,7 @@ from typing import Iterator, Tuple
 
 import numpy as np
 from scipy.optimize import linprog
+from scipy.sparse import csr_matrix, eye, hstack
 
 from ._judge import Row, interval, no_claim
 
@@ -56,6 +57,22 @@ def reference_values(seed: int, quick: bool) -> Iterator[Row]:
         units = 10.0 ** rng.uniform(-4, 4, size=columns)
         term = str(rng.choice(["hinge", "logistic", "logistic + 0.01 * l2"]))
         yield _check(f"{term}, random units (seed {seed}, draw {draw})", term, rows, labels, units)
+    for draw in range(1 if quick else 3):
+        for term in ("hinge", "hinge + 0.01 * l1"):
+            yield _wide(seed, draw, term)
+
+
+def _wide(seed: int, draw: int, term: str) -> Row:
+    """Draw 300 sparse rows with 1,500 columns in random units; noise in the labels makes some rows repeat with both."""
+    rng = np.random.default_rng([seed, 2000, draw])
+    count, columns = 300, 1500
+    rows = np.where(rng.uniform(size=(count, columns)) < 0.01, rng.normal(size=(count, columns)), 0.0)
+    rows[:60] = rows[60:120]
+    labels = np.where(rows @ rng.normal(size=columns) > 0, 1.0, -1.0)
+    labels[:60] *= np.where(rng.uniform(size=60) < 0.5, 1.0, -1.0)
+    labels[:2] = 1.0, -1.0
+    units = 10.0 ** rng.uniform(-1 if "l1" in term else -4, 1 if "l1" in term else 4, size=columns)
+    return _check(f"{term}, 300 rows and 1,500 columns (seed {seed}, draw {draw})", term, rows, labels, units)
 
 
 def _two_columns(rng: np.random.Generator) -> Tuple[np.ndarray, np.ndarray]:
@@ -65,11 +82,14 @@ def _two_columns(rng: np.random.Generator) -> Tuple[np.ndarray, np.ndarray]:
 
 
 def _check(name: str, term: str, rows: np.ndarray, labels: np.ndarray, units: np.ndarray) -> Row:
-    truth = _smallest_hinge(rows, labels) if term == "hinge" else _smallest_logistic(rows, labels, units, 0.01 * ("l2" in term))
+    if term.startswith("hinge"):
+        truth = _smallest_hinge(rows, labels, 0.01 * ("l1" in term) / units)
+    else:
+        truth = _smallest_logistic(rows, labels, units, 0.01 * ("l2" in term))
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
         lines = (
-            f"{int(label):+d} " + " ".join(f"{j + 1}:{value!r}" for j, value in enumerate((row * units).tolist()))
+            f"{int(label):+d} " + " ".join(f"{j + 1}:{value!r}" for j, value in enumerate((row * units).tolist()) if value)
             for label, row in zip(labels, rows)
         )
         (folder / "rows.svm").write_text("\n".join(lines) + "\n")
@@ -88,15 +108,15 @@ def _check(name: str, term: str, rows: np.ndarray, labels: np.ndarray, units: np
     return interval(name, lower, found["value"], truth, 1e-7 * max(abs(truth), 1e-3), "reference value")
 
 
-def _smallest_hinge(rows: np.ndarray, labels: np.ndarray) -> float:
-    """Return the smallest mean hinge loss, by a linear program."""
+def _smallest_hinge(rows: np.ndarray, labels: np.ndarray, l1: np.ndarray) -> float:
+    """Return the smallest mean hinge loss plus the absolute weights times `l1`, by a linear program."""
     count, columns = rows.shape
-    signed = labels[:, None] * rows
-    cost = np.concatenate([np.zeros(columns), np.full(count, 1.0 / count)])
-    system = np.hstack([-signed, -np.eye(count)])
-    limits = [(None, None)] * columns + [(0.0, None)] * count
-    found = linprog(cost, A_ub=system, b_ub=-np.ones(count), bounds=limits, method="highs")
-    return float(np.maximum(0.0, 1.0 - signed @ found.x[:columns]).mean())
+    signed = csr_matrix(labels[:, None] * rows)
+    cost = np.concatenate([l1, l1, np.full(count, 1.0 / count)])
+    system = hstack([-signed, signed, -eye(count)], format="csr")
+    found = linprog(cost, A_ub=system, b_ub=-np.ones(count), bounds=(0.0, None), method="highs")
+    weights = found.x[:columns] - found.x[columns : 2 * columns]
+    return float(np.maximum(0.0, 1.0 - signed @ weights).mean() + l1 @ np.abs(weights))
 
 
 def _smallest_logistic(rows: np.ndarray, labels: np.ndarray, units: np.ndarray, l2: float) -> float:
