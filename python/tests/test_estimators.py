@@ -51,7 +51,7 @@ def test_the_regularisation_is_that_of_logistic_regression_on_standardised_colum
     X, y, _ = sample()
     X = X * [1e-3, 1.0, 1e4] + [0.0, 5.0, 0.0]
     given = strength if strength == "auto" else strength / len(y)
-    ours = ConstrainedClassifier(regularization=given, options={"eps": 1e-9}, solver="bundle").fit(X, y)
+    ours = ConstrainedClassifier(regularization=given, options={"tolerance": 1e-14}, solver="sqp").fit(X, y)
     c = 1.0 if strength == "auto" else 1.0 / strength
     theirs = make_pipeline(StandardScaler(), LogisticRegression(C=c, tol=1e-10, max_iter=1000)).fit(X, y)
     np.testing.assert_allclose(ours.coef_[0] * X.std(axis=0), theirs[-1].coef_[0], atol=1e-3)

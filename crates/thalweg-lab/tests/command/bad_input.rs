@@ -229,7 +229,7 @@ fn a_broken_spec_is_refused_with_a_sentence() {
             "parity <= 0.2",
             "parity <= best(equal_opportunity)",
             "best(equal_opportunity) cannot be computed, because equal_opportunity is not convex; expected a \
-                 sum of hinge, logistic, l2 and l1",
+                 sum of hinge, logistic, l2, ridge and l1",
         ),
         (
             "demographic_parity <= 0.2",

@@ -129,7 +129,8 @@ fn features_that_give_the_label_away_are_found() {
     let mut data = data(400, 0.4, 0.3, &[]);
     let labels = data.labels.clone();
     // The second column is the label with one error, the first is no more than informative.
-    let values = (0..400).flat_map(|i| [data.features.row_dot(i, &[1.0, 0.0]), if i == 7 { 0.0 } else { -3.0 * labels[i] }]);
+    let values =
+        (0..400).flat_map(|i| [data.features.row_dot(i, &[1.0, 0.0]), if i == 7 { 3.0 * labels[i] } else { -3.0 * labels[i] }]);
     data.features = Matrix::dense(400, 2, values.collect()).unwrap();
     for matrix in [data.features.clone(), sparse(&data.features)] {
         let p = problem(Data { features: matrix, ..data.clone() }, "logistic", &[]);

@@ -17,9 +17,10 @@ use self::trainer::Trainer;
 use super::problem::Learning;
 use crate::auto::{self, Choice};
 use crate::eval::Passes;
+use crate::oracle::Description;
 use crate::run::{self, Budget, Observer, Options, Point, Row, StopReason};
 use crate::solvers::{AnySolver, Config, FirstOrder, Needs, Schedule, SolverName, Stationary, ssg};
-use crate::{Error, Result};
+use crate::{Error, Result, error::check_length};
 
 /// Constraint of a trained model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -88,6 +89,7 @@ const PASSES: f64 = 30.0;
 /// restored afterwards.
 pub fn fit(problem: &mut Learning, start: &[f64], options: &FitOptions, observer: &mut (dyn Observer + Send)) -> Result<Fitted> {
     options.validate()?;
+    check_length("the start", start.len(), problem.dim())?;
     let mut notes = problem.group_notes()?;
     let mut fitted = train(problem, start, options, observer)?;
     notes.extend(quality::warnings(problem, &fitted, options.feasibility)?);
