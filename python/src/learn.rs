@@ -109,9 +109,8 @@ impl Learning {
         let subject_to =
             subject_to.iter().map(|c| c.parse().map_err(of_library)).collect::<PyResult<Vec<BoundedExpression>>>()?;
         let kernel = kernel.map(|(centres, gamma)| Ok::<_, PyErr>((matrix(&centres)?, gamma))).transpose()?;
-        let known = like.map(|like| {
-            like.get().with(py, |like| Ok((like.references().to_vec(), like.column_scales().map(<[f64]>::to_vec))))
-        });
+        let known = like
+            .map(|like| like.get().with(py, |like| Ok((like.references().to_vec(), like.column_scales().map(<[f64]>::to_vec)))));
         let (references, scales) = known.transpose()?.unwrap_or_default();
         py.detach(|| {
             alone(|| {

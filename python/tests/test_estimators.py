@@ -131,7 +131,7 @@ def test_a_violated_bound_gives_a_warning():
         model = ConstrainedClassifier(
             "logistic", ["false_positive_rate <= 0.01", "false_negative_rate <= 0.01"], max_iter=300
         ).fit(X, y)
-    assert model.violation_ > 0 and "infeasible" in model.message_
+    assert model.violation_ > 0 and model.message_.startswith(("not feasible", "infeasible"))
 
 
 def test_sparse_dense_and_frames_agree():
@@ -384,7 +384,9 @@ def test_class_weights_are_those_of_scikit_learn():
     fair = FairClassifier(bound=0.03, class_weight="balanced").fit(X[two], y[two], sensitive_features=group[two])
     said = fair.predict(X[two]) == "yes"
     assert abs(said[group[two] == "a"].mean() - said[group[two] == "b"].mean()) <= 0.03 + 1e-9
-    with pytest.raises(ValueError, match="class_weight needs an objective with a loss over all rows, such as 'logistic', got 'l2'"):
+    with pytest.raises(
+        ValueError, match="class_weight needs an objective with a loss over all rows, such as 'logistic', got 'l2'"
+    ):
         ConstrainedClassifier("l2", "hinge <= 0.9", class_weight="balanced").fit(X, y)
 
 
@@ -435,6 +437,7 @@ def test_no_probabilities_are_offered_under_constraints():
     X, y, group = people()
     fair = FairClassifier(bound=0.2).fit(X, y, sensitive_features=group)
     assert not hasattr(fair, "predict_proba")
-    with pytest.raises(AttributeError, match="predict_proba needs a model without constraints"):
+    with pytest.raises(AttributeError, match="has no attribute 'predict_proba'") as refused:
         _ = fair.predict_proba
+    assert "predict_proba needs a model without constraints" in str(refused.value.__cause__)
     assert hasattr(ConstrainedClassifier().fit(X, y), "predict_proba")

@@ -195,9 +195,18 @@ def test_numpy_numbers_and_absent_constants_are_fine():
         ({"method": "ssg", "eps": 0.1, "inner": "ssg"}, "inner is for ipp and adaprox: ssg has no such choice"),
         ({"method": "conex", "eps": 0.1, "as_printed": True}, "as_printed is for ssg and adaprox: conex has no such choice"),
         ({"method": "ssg", "eps": 0.1, "strict": True}, "strict is for dszog: ssg has no such choice"),
-        ({"method": "dszog", "eps": 0.1, **DSZOG, "strong_concavity": 0}, r"^strong_concavity must be a finite number larger than 0, got 0; it is tau, "),
-        ({"method": "dszog", "eps": 0.1, **DSZOG, "a": 1.5}, "^a must be larger than 0 and at most 1, got 1.5; it is the share of the new p in the mixture$"),
-        ({"method": "adaprox", "eps": 0.1, **ADAPROX, "alpha": 1}, "^xi is missing; AdaProx with sg needs the amount by which g may exceed"),
+        (
+            {"method": "dszog", "eps": 0.1, **DSZOG, "strong_concavity": 0},
+            r"^strong_concavity must be a finite number larger than 0, got 0; it is tau, ",
+        ),
+        (
+            {"method": "dszog", "eps": 0.1, **DSZOG, "a": 1.5},
+            "^a must be larger than 0 and at most 1, got 1.5; it is the share of the new p in the mixture$",
+        ),
+        (
+            {"method": "adaprox", "eps": 0.1, **ADAPROX, "alpha": 1},
+            "^xi is missing; AdaProx with sg needs the amount by which g may exceed",
+        ),
         ({"eps": -1.0, **SSG}, "eps"),
         ({"eps": 0.1}, "lipschitz"),
     ],

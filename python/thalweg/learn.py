@@ -174,9 +174,7 @@ def false_negative_rate(temperature: Optional[float] = None) -> Term:
     return _call("false_negative_rate", temperature=temperature)
 
 
-def demographic_parity(
-    sensitive: Any = None, *, temperature: Optional[float] = None, compare: Optional[str] = None
-) -> Term:
+def demographic_parity(sensitive: Any = None, *, temperature: Optional[float] = None, compare: Optional[str] = None) -> Term:
     """Largest difference between groups in the rate of positive predictions.
 
     Parameters
@@ -198,16 +196,12 @@ def demographic_parity(
     return _call("demographic_parity", sensitive, temperature=temperature, compare=compare)
 
 
-def equal_opportunity(
-    sensitive: Any = None, *, temperature: Optional[float] = None, compare: Optional[str] = None
-) -> Term:
+def equal_opportunity(sensitive: Any = None, *, temperature: Optional[float] = None, compare: Optional[str] = None) -> Term:
     """Like :func:`demographic_parity`, among the rows with a positive label."""
     return _call("equal_opportunity", sensitive, temperature=temperature, compare=compare)
 
 
-def equalised_odds(
-    sensitive: Any = None, *, temperature: Optional[float] = None, compare: Optional[str] = None
-) -> Term:
+def equalised_odds(sensitive: Any = None, *, temperature: Optional[float] = None, compare: Optional[str] = None) -> Term:
     """Larger of the gaps among the rows with a positive and with a negative label."""
     return _call("equalised_odds", sensitive, temperature=temperature, compare=compare)
 

@@ -357,7 +357,7 @@ mod tests {
     /// The addition theorem of the exponential holds within the intervals, which sees an error that floating point cannot.
     #[test]
     fn exponentials_multiply() {
-        for (x, y) in [(0.1, 0.7), (3.0, 11.25), (40.0, 1e-5), (0.693147, 0.693147)] {
+        for (x, y) in [(0.1, 0.7), (3.0, 11.25), (40.0, 1e-5), (0.69, 0.69)] {
             let product = &exp_minus(&x.into()) * &exp_minus(&y.into());
             let both = exp_minus(&(&Dyadic::from(x) + &Dyadic::from(y)));
             assert!(product.low <= both.high && both.low <= product.high, "{x} {y}");

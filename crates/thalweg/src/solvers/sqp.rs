@@ -221,6 +221,13 @@ struct Saved {
     residual: f64,
 }
 
+impl Saved {
+    /// Returns whether the merit function does not decrease along the step, up to rounding.
+    fn ascends(&self) -> bool {
+        self.slope >= 0.0 || self.slope.is_nan()
+    }
+}
+
 #[derive(Default)]
 struct Work {
     trial: Vec<f64>,
@@ -383,7 +390,7 @@ impl Sqp {
         let lowered = if natural { 0.0 } else { (s.first_penalty - s.penalty).max(0.0) };
         if s.idle < IDLE
             && lowered > 0.0
-            && (predicted <= least || !(s.slope < 0.0))
+            && (predicted <= least || s.ascends())
             && predicted + lowered * (before - s.excess) > least
         {
             (s.penalty, s.lowered) = (s.first_penalty, s.lowered + 1);
@@ -412,11 +419,11 @@ impl Sqp {
                 s.idle = 0;
             }
             return self.replan(ev, rows);
-        } else if !natural && !s.pairs.is_empty() && !(s.slope < 0.0) {
+        } else if !natural && !s.pairs.is_empty() && s.ascends() {
             // Without memory, the subproblem is better conditioned.
             s.pairs.clear();
             return self.plan(ev, rows);
-        } else if small || !(s.slope < 0.0) {
+        } else if small || s.ascends() {
             s.end = Some(if before > 0.0 && s.excess > LEFT * before { End::Conflict } else { End::Stalled });
         }
         self.conclude(ev, rows);
@@ -737,7 +744,7 @@ fn conflict(s: &Saved, values: &[f64], ev: &dyn Eval, rows: &Rows) -> Option<Inf
     z[rows.rows.len()..].fill(0.0);
     rows.rows.iter().zip(&mut z).for_each(|(row, z)| *z /= s.units[row.constraint as usize]);
     let total = vec::sum(&z);
-    if !(total > 0.0) {
+    if total <= 0.0 || total.is_nan() {
         return None;
     }
     z.iter_mut().for_each(|z| *z /= total);

@@ -206,8 +206,13 @@ impl<'a> Trainer<'a> {
                     standard_error: cut.gain.standard_error,
                     satisfied_before: best.feasible,
                 });
-                // The shifted point is not stationary for the surrogates.
-                self.candidate(point, &best.bounds, None, None)?
+                // The shifted point is not stationary for the surrogates. Their bounds are those that it satisfies.
+                let shifted = self.candidate(point, &best.bounds, None, None)?;
+                let loosened = |j: usize| match shifted.measured[j] {
+                    Some(_) => best.bounds[j].max(shifted.surrogates[j]),
+                    None => best.bounds[j],
+                };
+                Candidate { bounds: (0..best.bounds.len()).map(loosened).collect(), ..shifted.clone() }
             }
             None => best,
         });
