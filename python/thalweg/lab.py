@@ -147,8 +147,8 @@ def read(
         A row for each run: its identity (``experiment``, ``run`` for its key, ``data``, ``problem``, ``solver``, ``cell``,
         ``seed``, and ``tuned`` if its cell was selected), ``method``, ``status`` ("feasible", "infeasible", "withdrawn",
         "failed", "refused", or missing if unfinished), ``ended``, ``objective``, ``violation``, ``iterations``, ``passes_f``,
-        ``passes_g``, ``samples``, ``seconds``, ``certificate_lower``, ``certificate_upper``, ``settings`` of the solver (a dict), ``notes``,
-        and ``finished`` (a time).
+        ``passes_g``, ``samples``, ``seconds``, ``certificate_lower``, ``certificate_upper``, ``settings`` of the solver (a
+        dict), ``notes``, and ``finished`` (a time).
         With `curves`, a row for each iterate of each run: the run's identity and a column for each quantity and constraint.
     """
     file = os.fspath(store)
