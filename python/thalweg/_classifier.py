@@ -44,9 +44,9 @@ _DOCS = {
         Feasibility tolerance: a constraint is satisfied if it exceeds its bound by at most ``feasibility * max(1, |bound|)``.""",
     "threads": """n_threads : int, default=1
         Number of threads for sums over rows. The result does not depend on it.""",
-    "people": """class_weight : dict, "balanced" or None, default=None
-        Weight of each class in the losses of the objective, as in scikit-learn; constraints are not weighted.
-    warm_start : bool, default=False
+    "class_weight": """class_weight : dict, "balanced" or None, default=None
+        Weight of each class in the losses of the objective, as in scikit-learn; constraints are not weighted.""",
+    "continuation": """warm_start : bool, default=False
         Whether to start training from the weights of the previous fit.
     callbacks : list of callables, default=None
         Called with each recorded iterate, as in :func:`thalweg.learn.fit`; ``StopIteration`` ends training.""",
@@ -103,7 +103,7 @@ def documented(cls: Type[_Class]) -> Type[_Class]:
 
 def _is_logistic(self: Any) -> bool:
     """Check that the scores can be read as log-odds, which needs the logistic loss and no constraints."""
-    if getattr(self, "constraints_", None):
+    if self._always_constrained or getattr(self, "constraints_", None):
         raise AttributeError(
             "predict_proba needs a model without constraints: they move scores away from log-odds, by different amounts in "
             "different groups; use decision_function, or calibrate it with sklearn.calibration.CalibratedClassifierCV"
@@ -140,6 +140,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     random_state: Any
     verbose: int
     # Of some classifiers.
+    _always_constrained = False
     class_weight: Any = None
     warm_start: bool = False
     callbacks: Any = None

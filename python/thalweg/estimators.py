@@ -43,7 +43,8 @@ class ConstrainedClassifier(RegularizedBase):
     {solver}
     {enforce}
     {threads}
-    {people}
+    {class_weight}
+    {continuation}
     random_state : int, RandomState or None, default=None
         Random seed; None is 0.
     {verbose}
@@ -128,7 +129,8 @@ default="demographic_parity"
     {constrained_solver}
     {enforce}
     {threads}
-    {people}
+    {class_weight}
+    {continuation}
     random_state : int, RandomState or None, default=None
         Random seed; None is 0.
     {verbose}
@@ -165,6 +167,8 @@ default="demographic_parity"
 
     # Metadata routing passes the groups on without being asked, because the constraint needs them.
     __metadata_request__fit: ClassVar[dict] = {"sensitive_features": True}
+
+    _always_constrained = True
 
     def __init__(
         self,
@@ -230,7 +234,7 @@ class NeymanPearsonClassifier(ConstrainedBase):
     {constrained_solver}
     {enforce}
     {threads}
-    {people}
+    {continuation}
     random_state : int, RandomState or None, default=None
         Random seed, also for the held-out rows; None is 0.
     {verbose}
@@ -270,6 +274,7 @@ class NeymanPearsonClassifier(ConstrainedBase):
     max_fpr: float
     delta: float
     holdout: float
+    _always_constrained = True
 
     def __init__(
         self,
@@ -286,7 +291,6 @@ class NeymanPearsonClassifier(ConstrainedBase):
         max_time: Optional[float] = None,
         feasibility: float = 1e-6,
         n_threads: int = 1,
-        class_weight: Any = None,
         warm_start: bool = False,
         callbacks: Any = None,
         random_state: Any = None,
