@@ -358,6 +358,7 @@ mod tests {
     use super::*;
     use flate2::{Compression, write::GzEncoder};
     use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
     use std::io::Write;
 
     fn from(text: &str, columns: Option<usize>) -> Result<Rows> {
@@ -462,6 +463,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
         fn written_rows_are_read_back(
             ones in any::<bool>(),

@@ -6,6 +6,7 @@ use clarabel::solver::{
     DefaultSettingsBuilder, DefaultSolver, ExponentialConeT, IPSolver, NonnegativeConeT, SolverStatus, SupportedConeT,
 };
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use thalweg::learn::{Best, Builder, Data, Groups, Learning, Scope, Split, best};
 use thalweg::math::Matrix;
 use thalweg::oracle::Description;
@@ -599,7 +600,8 @@ fn lower_bounds_stay_below_rational_optima() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    // The same cases in every run: a failure that another seed shows belongs in a test of its own.
+    #![proptest_config(ProptestConfig { cases: 60, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn lower_bounds_are_below_the_optimum_of_another_solver(
         seed in 0_u64..1_000_000,

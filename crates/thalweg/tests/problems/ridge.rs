@@ -1,6 +1,7 @@
 //! The scale-free regulariser: scales of columns in every form of a matrix, and values that do not depend on units.
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use thalweg::eval::{Eval, Evaluator};
 use thalweg::learn::{Builder, Data, Learning, Split};
 use thalweg::math::{Matrix, reduce};
@@ -90,7 +91,8 @@ fn large_means_cost_no_digits() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    // The same cases in every run: a failure that another seed shows belongs in a test of its own.
+    #![proptest_config(ProptestConfig { cases: 60, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn every_form_of_a_matrix_has_the_same_scales(
         entries in prop::collection::vec(prop_oneof![Just(0.0), Just(1.0), -3.0_f64..3.0], 7 * 24),
