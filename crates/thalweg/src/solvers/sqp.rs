@@ -31,12 +31,15 @@ const MOST_LOWERED: u32 = 30;
 const LOWEST: f64 = 1e-4;
 /// Share of the violation that a step may leave before the penalty is raised.
 const LEFT: f64 = 0.5;
-/// Smallest damping of Hessians, relative to the curvature of losses of order 1; factors by which it rises after shortened steps and
-/// falls after full ones; its largest value.
+/// First damping of Hessians, relative to the curvature of losses of order 1; factors by which it rises after shortened steps, from at
+/// least its first value, and falls after full ones; its smallest and largest values; number of full steps in a row after which it
+/// falls below its first value.
 const DAMPING: f64 = 2.5e-3;
 const DAMP: f64 = 10.0;
 const RELAX: f64 = 0.2;
+const LEAST_DAMPED: f64 = 1e-6;
 const MOST_DAMPED: f64 = 1e8;
+const MANY: u32 = 8;
 /// Length of a step below which the damping rises.
 const SHORT: f64 = 0.2;
 /// Shortest step of the line search.
@@ -103,15 +106,17 @@ impl Settings {
 /// **Iteration** (Nocedal & Wright, chapter 18). With A the gradients of the rows, c their values, and H a positive definite
 /// approximation of the second derivative of the Lagrangian, the step d solves `min <grad f, d> + <d, H d> / 2 + nu max(0, max_i (c_i + <a_i,
 /// d>))` by its dual: multipliers `lambda >= 0` with `sum lambda <= nu` and the matrix `A H^-1 A'`, so `d = -H^-1 (grad f + A' lambda)`. Such a
-/// subproblem always has a solution. nu is multiplied by 10 while a step leaves more than half of the violation. Then `x <- x + a d` with
-/// Armijo's condition on the merit function `f + nu max(0, max_j g_j)`, a halved until it holds; before the first halving, one
-/// second-order correction is tried, with the row values at `x + d`. One step of the method tries one point.
+/// subproblem always has a solution. nu is multiplied by 10 while a step that is not shortened by damping leaves more than half of the
+/// violation. Then `x <- x + a d` with Armijo's condition on the merit function `f + nu max(0, max_j g_j)`, a halved until it holds;
+/// before the first halving, one second-order correction is tried, with the row values at `x + d`. One step of the method tries one
+/// point.
 ///
 /// H is the Hessian of the problem's smooth form, in which the curvature of each row of data is limited from below by a twentieth of the
 /// curvature of its loss and by a damping, plus 1e-8 of its diagonal. Steps and results then do not depend on the units of the
-/// variables. The damping is 0.0025, the curvature of a loss of a row that is nearly certain; it is multiplied by 10, in place of
-/// further halving, when a step is shortened to less than a fifth, and falls again after full steps. Without second
-/// derivatives, and beyond 1,024 variables, H is a limited-memory BFGS matrix with Powell's damping.
+/// variables. The first damping is 0.0025, the curvature of a loss of a row that is nearly certain. It is multiplied by 10, in place of
+/// further halving, when a step is shortened to less than a fifth, and by 0.2 after full steps, below its first value only after eight
+/// of them in a row. Before the method ends, the predicted decrease is computed with a damping of 1e-6. Without second derivatives, and
+/// beyond 1,024 variables, H is a limited-memory BFGS matrix with Powell's damping.
 ///
 /// A largest difference between several groups, `max_k r_k - min_k r_k <= b`, is the rows `+-(r_k - t) <= b / 2` with a free centre t.
 ///
@@ -202,6 +207,8 @@ struct Saved {
     /// Damping of Hessians, and whether it was reset because the predicted decrease was small.
     damping: f64,
     reset: bool,
+    /// Number of full steps in a row.
+    full: u32,
     pairs: Pairs,
     metric: Vec<f64>,
     initial: f64,
@@ -336,6 +343,7 @@ impl Sqp {
     fn plan(&mut self, ev: &mut dyn Eval, rows: &Rows) -> Result<()> {
         self.invert(ev, rows)?;
         let (d, width) = (self.s.x.len(), 1 + rows.parts + rows.sides.len());
+        let factored = self.factors(rows, d);
         let Saved { x, g, units, base, parts, .. } = &self.s;
         let work = &mut self.work;
         work.subproblem.assemble(rows, units, base, width);
@@ -350,7 +358,7 @@ impl Sqp {
             s.excess = solution.excess;
             let capped = solution.total >= s.penalty * (1.0 - 1e-9);
             let most = s.first_penalty * MOST_RAISED;
-            if capped && s.excess > LEFT * before && s.penalty < most {
+            if capped && s.excess > LEFT * before && s.penalty < most && s.damping <= DAMPING {
                 s.penalty *= RAISE;
                 continue;
             }
@@ -397,9 +405,10 @@ impl Sqp {
             return self.replan(ev, rows);
         }
         let small = predicted <= least || s.idle >= IDLE;
-        if small && s.damping > DAMPING && !s.reset {
-            // The decrease may be small because of the damping.
-            (s.damping, s.reset) = (DAMPING, true);
+        // With less damping, the predicted decrease is at most larger in the same proportion.
+        let hidden = factored && predicted * (s.damping / LEAST_DAMPED) > least;
+        if small && hidden && s.damping > LEAST_DAMPED && !s.reset {
+            (s.damping, s.reset) = (LEAST_DAMPED, true);
             return self.plan(ev, rows);
         }
         if small && rows.feasible(ev, &s.g, &s.x, &s.start, &s.jacobian) {
@@ -605,7 +614,7 @@ impl Sqp {
         }
         if s.length < SHORT && s.damping < MOST_DAMPED && self.factors(rows, self.s.x.len()) {
             // A direction in which the model is trusted this little is not worth shorter trials.
-            self.s.damping *= DAMP;
+            self.s.damping = DAMP * self.s.damping.max(DAMPING);
             self.plan(ev, rows)?;
             return Ok(false);
         }
@@ -646,8 +655,9 @@ impl Sqp {
             let zero = vec![0.0; y.len()];
             s.pairs.push(self.settings.memory, 1.0, &step, &y, &zero);
         }
-        if s.length == 1.0 {
-            s.damping = (RELAX * s.damping).max(DAMPING);
+        s.full = if s.length == 1.0 { s.full + 1 } else { 0 };
+        if s.full > 0 {
+            s.damping = (RELAX * s.damping).max(if s.full > MANY { LEAST_DAMPED } else { DAMPING.min(s.damping) });
         }
         s.reset = false;
         s.f = f;
