@@ -236,6 +236,11 @@ fn search(
     search.report(&mut ev, point, interval)
 }
 
+/// Excess of the constraints' cuts over their level that counts as rounding, and the largest penalty that it is reduced with.
+const EXCESS: f64 = 1e-12;
+const MOST: f64 = 1e10;
+/// Number of evaluations after which the search ends if the cuts themselves leave an excess: more cuts cannot reduce it.
+const PATIENCE: u32 = 20;
 /// Maximum number of cuts stored.
 const LIMIT: usize = 400;
 /// Maximum number of strictly feasible points stored.
@@ -390,9 +395,10 @@ impl Search<'_> {
     /// Visits points until the interval is as short as requested, rounding allows no shorter one, or the evaluations are spent.
     fn close<P: Subgradients + ?Sized>(&mut self, ev: &mut Evaluator<'_, P>) -> Result<(f64, f64, bool)> {
         let how = self.how;
-        let (mut y, mut penalty) = (self.centre.to_vec(), 10.0);
+        let (mut y, mut penalty, mut conflicts) = (self.centre.to_vec(), 10.0, 0);
         loop {
             let master = self.master(ev, &mut penalty, &mut y)?;
+            conflicts += u32::from(self.best.is_none() && master.excess > EXCESS);
             if master.lower > self.lower {
                 (self.lower, self.error) = (master.lower, master.error);
                 self.model.multipliers(0, &mut self.multipliers);
@@ -403,7 +409,7 @@ impl Search<'_> {
             let interval = self.interval();
             let (lower, upper, _) = interval;
             let precise = upper <= how.target || upper - lower <= how.width * upper;
-            if precise || self.is_rounding() || self.evaluations >= how.evaluations {
+            if precise || self.is_rounding() || self.evaluations >= how.evaluations || conflicts >= PATIENCE {
                 return Ok(interval);
             }
             self.model.limit(0, LIMIT);
@@ -564,7 +570,7 @@ impl Search<'_> {
         loop {
             let aim = MasterObjective { mu: self.mu, penalty: *penalty, level: self.level, feasibility: false };
             let master = self.model.solve_in(0, ev.domain(), aim, self.f, y)?;
-            if master.excess <= 1e-12 || *penalty >= 1e10 {
+            if master.excess <= EXCESS || *penalty >= MOST {
                 return Ok(master);
             }
             *penalty *= 4.0;
