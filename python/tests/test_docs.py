@@ -16,6 +16,8 @@ GUIDE = sorted(f"docs/guide/{page.name}" for page in (ROOT / "docs" / "guide").g
 PAGES = ["README.md", "python/README.md", "docs/python.md", *GUIDE]
 #: Lines of shell blocks that set something up, by their first words. All others are lines of the command.
 SET_UP = ("pip install ", "cargo add ", "cargo run ", "git clone ")
+#: Whether to write the output of today into the pages in place of comparing it.
+UPDATE = bool(os.environ.get("THALWEG_UPDATE_DOCS"))
 
 
 def blocks(page):
@@ -56,7 +58,7 @@ def shell(text, place, where):
 
 def run_blocks(page, place):
     """Run the blocks of a page in order, compare their output with the following text block, and return their number."""
-    names, said, ran = {}, None, 0
+    names, said, ran, renewed = {}, None, 0, (ROOT / page).read_text()
     for language, text, line in blocks(page):
         where = f"{page}:{line}"
         if language == "python":
@@ -67,9 +69,12 @@ def run_blocks(page, place):
         elif language == "sh" and page in GUIDE:
             said, plain, ran = shell(text, place, where), without_times, ran + 1
         else:
-            if language == "text" and said is not None:
-                assert plain(said) == plain(text), where
+            if language == "text" and said is not None and plain(said) != plain(text):
+                assert UPDATE, f"{where} prints {plain(said)!r}, the page has {plain(text)!r}"
+                renewed = renewed.replace(f"```text\n{text}```", f"```text\n{said.rstrip()}\n```", 1)
             said = None
+    if UPDATE:
+        (ROOT / page).write_text(renewed)
     return ran
 
 
