@@ -9,7 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyTuple};
 use thalweg::math::Matrix;
-use thalweg::oracle::{At, Description, Modulus, Pick, Scratch, Source, Subgradients, Values};
+use thalweg::oracle::{At, Description, Modulus, Pick, Scratch, Source, Structure, Subgradients, Values};
 use thalweg::sets::Set;
 use thalweg::{Error, Result};
 
@@ -48,6 +48,8 @@ pub struct Callables {
     /// Number of samples, if functions accept sample indices.
     samples: Option<[usize; 1]>,
     every: Option<Indices>,
+    /// Number of equality constraints, each of which is two inequalities.
+    equalities: usize,
     moduli: (Modulus, Modulus),
     /// Exception raised by a callable.
     pub raised: RaisedError,
@@ -94,9 +96,9 @@ impl Callables {
     /// Builds a problem. `objective` is (fun, jac): jac is None, True (fun returns both) or a callable. `functions` has (name,
     /// fun, jac, values) for callables and (matrix,) for linear ones; `inequalities` has (name, function, value, sign, shift,
     /// scale). `domain` is a dictionary with bounds, a ball or a simplex. `rho` is (rho_f, rho_g), or None if they are to be
-    /// estimated.
+    /// estimated. `equalities` is the number of equality constraints among the inequalities.
     #[new]
-    #[pyo3(signature = (dim, objective, functions, inequalities, domain=None, samples=None, rho=None))]
+    #[pyo3(signature = (dim, objective, functions, inequalities, domain=None, samples=None, rho=None, equalities=0))]
     fn new(
         py: Python<'_>,
         dim: usize,
@@ -106,6 +108,7 @@ impl Callables {
         domain: Option<&Bound<'_, PyDict>>,
         samples: Option<usize>,
         rho: Option<(f64, f64)>,
+        equalities: usize,
     ) -> PyResult<Self> {
         let objective = Callable::new("fun".into(), objective.0, objective.1);
         let functions = functions.iter().map(|given| Function::read(given, dim)).collect::<PyResult<Vec<_>>>()?;
@@ -128,6 +131,7 @@ impl Callables {
             domain: crate::answers::domain(domain)?.boxed(),
             samples: samples.map(|n| [n]),
             every: samples.map(|n| Indices::new(py, n)).transpose()?,
+            equalities,
             moduli: (modulus(rho.map(|r| r.0)), modulus(rho.map(|r| r.1))),
             raised: RaisedError::default(),
             values: AtomicU64::new(0),
@@ -289,6 +293,9 @@ impl Description for Callables {
     fn in_natural_units(&self) -> bool {
         false
     }
+    fn structure(&self) -> &dyn Structure {
+        self
+    }
     fn domain(&self) -> &dyn Set {
         &*self.domain
     }
@@ -306,6 +313,12 @@ impl Description for Callables {
             Function::Linear(_) => Some(Modulus { value: 0.0, source: Source::Proved }),
             Function::Call(_) => Some(self.moduli.1),
         }
+    }
+}
+
+impl Structure for Callables {
+    fn equalities(&self) -> usize {
+        self.equalities
     }
 }
 

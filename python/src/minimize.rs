@@ -83,8 +83,9 @@ pub fn hand_back<'py>(py: Python<'py>, outcome: thalweg::Result<Outcome>, raised
     }
 }
 
-/// Reasons for the choice of a solver, its name, and its settings that differ from the defaults.
-type ChoiceReply<'py> = (Vec<String>, &'static str, Bound<'py, PyAny>);
+/// Reasons for the choice of a solver, its name, its settings that differ from the defaults, and the name of the solver that continues
+/// if its run stalls.
+type ChoiceReply<'py> = (Vec<String>, &'static str, Bound<'py, PyAny>, Option<&'static str>);
 
 /// Outcome, stop reason, the choice of the solver if none was named, and the Python exception, if any.
 type ChosenRunReply<'py> = (Option<Bound<'py, PyAny>>, Option<StopReply<'py>>, Option<ChoiceReply<'py>>, Option<PyErr>);
@@ -92,7 +93,8 @@ type ChosenRunReply<'py> = (Option<Bound<'py, PyAny>>, Option<StopReply<'py>>, O
 fn chosen<'py>(py: Python<'py>, choice: &Choice) -> PyResult<ChoiceReply<'py>> {
     let (name, evidence) = (choice.config.name(), &choice.evidence);
     let settings = python(py, &spec::changes(&choice.config, &name.config()))?;
-    Ok((vec![evidence.problem(), evidence.decision()], name.as_str(), settings))
+    let fallback = choice.fallback().map(|config| config.name().as_str());
+    Ok((vec![evidence.problem(), evidence.decision()], name.as_str(), settings, fallback))
 }
 
 /// Runs a solver from `start`. After an exception there may be no outcome.

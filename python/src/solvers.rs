@@ -18,7 +18,7 @@ pub fn solvers(interface: &str, constraints: Option<bool>) -> PyResult<Vec<&'sta
     Ok(taken.map(|name| name.as_str()).collect())
 }
 
-/// Returns what a solver requires of a problem: "values", "subgradients", "inf-projection" or "sample-losses".
+/// Returns what a solver requires of a problem: "values", "subgradients", "smooth-functions", "inf-projection" or "sample-losses".
 #[pyfunction]
 pub fn solver_needs<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     python(py, &name.parse::<SolverName>().map_err(of_library)?.needs())

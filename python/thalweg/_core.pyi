@@ -49,6 +49,8 @@ _OnRecord = Optional[Callable[[Dict[str, Any], _Floats, Optional[_Floats], Optio
 
 # Why a run ended, and whether it met the stopping criterion of its solver: "finished", "planned", "unfinished" or "aborted".
 _StopReason = Tuple[str, str]
+# Reasons, name and changed settings of a chosen solver, and the name of the solver that continues if its run stalls.
+_Choice = Tuple[List[str], str, Dict[str, Any], Optional[str]]
 # The exception raised by a Python function during the run, or None.
 _Raised = Any
 
@@ -70,6 +72,7 @@ class Callables:
         domain: Optional[Dict[str, Any]] = None,
         samples: Optional[int] = None,
         rho: Optional[Tuple[float, float]] = None,
+        equalities: int = 0,
     ) -> Callables: ...
     def calls(self) -> Tuple[int, int]: ...
     def function_values(self, x: _Floats) -> List[_Floats]: ...
@@ -189,7 +192,7 @@ def minimize(
     interrupt: Interrupt,
     on_record: _OnRecord = None,
     on_progress: _OnProgress = None,
-) -> Tuple[Optional[Dict[str, Any]], Optional[_StopReason], Optional[Tuple[List[str], str, Dict[str, Any]]], _Raised]: ...
+) -> Tuple[Optional[Dict[str, Any]], Optional[_StopReason], Optional[_Choice], _Raised]: ...
 def minimize_zeroth_order(
     problem: BlackBox,
     start: _Floats,

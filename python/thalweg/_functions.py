@@ -80,8 +80,6 @@ class Problem:
     differences: list = field(default_factory=list)
     #: Names of the constraints with equalities.
     equalities: list = field(default_factory=list)
-    #: Whether the domain is the whole space or a box.
-    is_box: bool = True
 
     @property
     def names(self) -> list:
@@ -177,7 +175,7 @@ def problem(
         raise TypeError(f"jac must be a function, True, or one of {', '.join(SCHEMES)}, got {type(jac).__name__}")
     if n_samples is not None:
         count(n_samples, "n_samples")
-    built = Problem(core=None, x0=x0, is_box=within is None or "low" in within)
+    built = Problem(core=None, x0=x0)
 
     def slope(name: str, function: Callable, given: Any) -> Any:
         """Return the gradient of a function: the one that is given, or finite differences."""
@@ -190,6 +188,7 @@ def problem(
     objective_slope = True if jac is True else slope(OBJECTIVE, fun, with_arguments(jac, args) if callable(jac) else None)
     functions: list = []
     rest = () if n_samples is None else (np.arange(n_samples),)
+    equalities = 0
     # Functions are not evaluated outside the bounds.
     inside = np.clip(x0, within["low"], within["high"]) if within is not None and "low" in within else x0
     for k, constraint in enumerate(as_list(constraints)):
@@ -200,6 +199,7 @@ def problem(
         equal = (low == high) & np.isfinite(low)
         if np.any(equal):
             built.equalities.append(name)
+            equalities += int(np.sum(equal))
         for i in range(size):
             label = name if size == 1 else f"{name}[{i}]"
             slack = eq_tol if equal[i] else 0.0
@@ -212,12 +212,12 @@ def problem(
     built.inequalities = [(name, k, i, sign) for name, k, i, sign, _, _ in built.inequalities]
     if warn:
         warn_of_equalities(built, eq_tol, stacklevel=4)
-    built.core = _core.Callables(len(x0), (fun, objective_slope), functions, given, within, n_samples, constants(rho))
+    built.core = _core.Callables(len(x0), (fun, objective_slope), functions, given, within, n_samples, constants(rho), equalities)
     return built
 
 
 def warn_of_equalities(posed: Problem, eq_tol: float, stacklevel: int) -> None:
-    """Warn that equalities become inequalities, for methods other than 'sqp'."""
+    """Warn that equalities become inequalities, for methods that do not assume smooth functions."""
     for name in posed.equalities:
         warnings.warn(
             f"the equality {name} becomes two inequalities with tolerance {eq_tol:g} (eq_tol), which leave almost no "

@@ -14,9 +14,6 @@ from thalweg._running import StopReason, name_of, run_options, running
 
 #: Names of the methods.
 METHODS = ("auto", *_core.solvers("minimize"))
-#: Method for small problems with equality constraints, the largest number of their variables, and the method that continues where
-#: its run stalls.
-SMOOTH, SMALL, FALLBACK = "sqp", 200, "bundle"
 
 
 class MinimizeResult(Result):
@@ -181,12 +178,6 @@ def minimize(
     )
     certificate = settings(given.pop("certificate", None), "options['certificate']")
     how = run_options(given, seed, feasibility, {"every": 1} if callback is not None else None)
-    # 'auto' has no settings; the core rejects them.
-    smooth = name == "auto" and not given and _is_small_with_equalities(posed, n_samples)
-    if smooth:
-        name = SMOOTH
-    if name != SMOOTH:
-        warn_of_equalities(posed, eq_tol, stacklevel=3)
     watch = None if callback is None else Callback(callback, posed.names, feasibility)
     result = None
     with running(verbose, "minimize") as run:
@@ -198,18 +189,19 @@ def minimize(
             return outcome, _stop_reason(outcome, told, watch), choice, raised
 
         outcome, ended, choice, raised = perform({"name": name, **given}, posed.x0, how)
-        if smooth and outcome is not None:
-            reasons = [_smooth_reason(posed)]
-            left = _remaining(how["budget"], outcome) if raised is None and _needs_fallback(outcome, ended) else None
-            if left is None:
-                choice = (reasons, SMOOTH, {})
-            else:
+        if outcome is not None and not _assumes_smooth(outcome["solver"]):
+            warn_of_equalities(posed, eq_tol, stacklevel=3)
+        fallback = None if choice is None else choice[-1]
+        if fallback is not None and outcome is not None and raised is None and _needs_fallback(outcome, ended):
+            left = _remaining(how["budget"], outcome)
+            if left is not None:
                 if watch is not None:
                     watch.before = _work(outcome)
-                again = perform({"name": FALLBACK}, np.array(outcome["point"]["x"]), {**how, "budget": left})
+                again = perform({"name": fallback}, np.array(outcome["point"]["x"]), {**how, "budget": left})
                 raised = again[-1]
                 outcome, ended = _better((outcome, ended), again[:2])
-                outcome["notes"] = reasons + outcome["notes"]
+                # No single method repeats the two runs.
+                outcome["notes"], choice = choice[0] + outcome["notes"], None
     if outcome is not None:
         result = _result(posed, outcome, ended, choice, feasibility)
     if raised is not None:
@@ -225,20 +217,14 @@ def minimize(
     return result
 
 
-def _is_small_with_equalities(posed: Problem, n_samples: Optional[int]) -> bool:
-    """Return whether 'sqp' is the default: few variables, equality constraints, and the whole space or a box as domain."""
-    return bool(posed.equalities) and len(posed.x0) <= SMALL and posed.is_box and n_samples is None
-
-
-def _smooth_reason(posed: Problem) -> str:
-    equal = "an equality constraint" if len(posed.equalities) == 1 else "equality constraints"
-    variables = f"{len(posed.x0)} variable{'' if len(posed.x0) == 1 else 's'}"
-    return f"the problem has {variables} and {equal}; chose {SMOOTH}, because equality constraints need smooth functions"
+def _assumes_smooth(solver: str) -> bool:
+    """Return whether a method assumes smooth functions, and therefore takes equality constraints."""
+    return _core.solver_needs(solver) == "smooth-functions"
 
 
 def _stop_reason(outcome: dict, told: tuple, watch: Optional[Callback]) -> StopReason:
-    """Return why a run ended. A run of 'sqp' that stalled has not met its stopping criterion."""
-    if outcome["solver"] == SMOOTH and outcome["ended"] == "finished":
+    """Return why a run ended. A run whose line search stalled has not met its stopping criterion."""
+    if _assumes_smooth(outcome["solver"]) and outcome["ended"] == "finished":
         if any(note["kind"] == "line-search-stalled" for note in outcome["notes"]):
             told = ("the line search stalled before convergence", "unfinished")
         elif not outcome["point"]["feasible"]:
@@ -247,7 +233,7 @@ def _stop_reason(outcome: dict, told: tuple, watch: Optional[Callback]) -> StopR
 
 
 def _needs_fallback(outcome: dict, ended: StopReason) -> bool:
-    """Return whether a run of 'sqp' ended by itself without convergence or a proof that constraints conflict."""
+    """Return whether a run ended by itself without convergence or a proof that constraints conflict."""
     return ended.unfinished and ended.kind == "finished" and bool(np.all(np.isfinite(outcome["point"]["x"])))
 
 
@@ -295,12 +281,13 @@ def _better(first: tuple, second: tuple) -> tuple:
 
     kept = second if score(after) <= score(before) else first
     work = _work(before)
-    of = "its point" if kept is second else f"the point of {SMOOTH}, which is better,"
-    text = f"{SMOOTH} ended without convergence ({first[1].reason}); {FALLBACK} continued, and {of} is returned"
+    solver, fallback = before["solver"], after["solver"]
+    of = "its point" if kept is second else f"the point of {solver}, which is better,"
+    text = f"{solver} ended without convergence ({first[1].reason}); {fallback} continued, and {of} is returned"
     trace = before["trace"] + [{**row, **{key: row[key] + offset for key, offset in work.items()}} for row in after["trace"]]
     both = {
         **kept[0],
-        "notes": [*before["notes"], Note(text, "continued-by-bundle"), *after["notes"]],
+        "notes": [*before["notes"], Note(text, "continued"), *after["notes"]],
         "trace": trace,
         "iterations": before["iterations"] + after["iterations"],
         "passes": {key: value + after["passes"][key] for key, value in before["passes"].items()},
@@ -313,7 +300,7 @@ def _reasons(choice: Optional[tuple]) -> list:
     """Return why a solver was chosen, and the arguments that repeat the run."""
     if choice is None:
         return []
-    sentences, name, changed = choice
+    sentences, name, changed, _ = choice
     options = ", ".join(f"{json.dumps(key)}: {value!r}" for key, value in changed.items())
     return [*sentences, f"to repeat: method={json.dumps(name)}" + (f", options={{{options}}}" if options else "")]
 
@@ -326,10 +313,15 @@ def _result(posed: Problem, outcome: dict, ended: StopReason, choice: Optional[t
         point, multipliers, zeroth_order = best, None, None
         text = "the output of the method is not feasible; the best feasible recorded iterate is returned instead"
         notes.append(Note(text, "best-feasible"))
-    if posed.equalities and outcome["solver"] != SMOOTH and ended.kind == "budget" and not ended.success(point["feasible"]):
+    if (
+        posed.equalities
+        and not _assumes_smooth(outcome["solver"])
+        and ended.kind == "budget"
+        and not ended.success(point["feasible"])
+    ):
         text = (
             "the solver converges slowly on equalities, which it treats as two inequalities each; for smooth functions use "
-            f'method="{SMOOTH}"'
+            + " or ".join(f'method="{name}"' for name in METHODS[1:] if _assumes_smooth(name))
         )
         notes.append(Note(text, "equalities-unfinished", {"constraints": posed.equalities}))
     signed = {c["name"]: c["value"] for c in point["constraints"]}

@@ -74,6 +74,8 @@ pub enum Reason {
     SmoothObjective,
     /// All functions are smooth, or maxima of smooth functions, with second derivatives.
     SmoothFunctions,
+    /// A small deterministic problem has equality constraints.
+    Equalities,
 }
 
 /// Pilot runs and their work.
@@ -91,6 +93,8 @@ const MANY_SAMPLES: u64 = 20_000_000;
 const MANY_VARIABLES: usize = 200_000;
 /// Number of variables beyond which twenty pairs of vectors are too large to store.
 const MANY_FOR_PAIRS: usize = 4_000_000;
+/// Number of variables up to which full approximations of Hessians are cheap beside calls of the user's functions.
+const FEW_VARIABLES: usize = 200;
 
 /// Chooses a solver for a problem with subgradients, without running anything. Settings that [`prepare`] finds by pilot runs have
 /// the value that is tried first.
@@ -104,6 +108,7 @@ pub fn choose(problem: &dyn Subgradients) -> Choice {
         Some(_) if variables > MANY_FOR_PAIRS => (SolverName::StSpg, Reason::ManyVariables),
         Some(_) if problem.domain().ball_around_origin().is_none() => (SolverName::StSpg, Reason::Domain),
         Some(_) => (SolverName::Lbfgs, Reason::SmoothObjective),
+        None if has_few_equalities(problem, samples) => (SolverName::Sqp, Reason::Equalities),
         None => match constants {
             Constants::NoneOfObjective | Constants::NoneOfConstraint(_) => (SolverName::Ssg, Reason::NoConstant),
             _ if samples > MANY_SAMPLES => (SolverName::ThreesEcon, Reason::ManySamples),
@@ -120,6 +125,12 @@ pub fn choose(problem: &dyn Subgradients) -> Choice {
 /// Returns whether a problem has a smooth form over the whole space or a box.
 fn is_smooth(problem: &dyn Subgradients) -> bool {
     problem.structure().smooth().is_some() && problem.domain().sides(0).is_some()
+}
+
+/// Returns whether a problem is small and deterministic, over the whole space or a box, with equality constraints.
+fn has_few_equalities(problem: &dyn Subgradients, samples: u64) -> bool {
+    let small = samples == 0 && problem.dim() <= FEW_VARIABLES;
+    small && problem.structure().equalities() > 0 && problem.domain().sides(0).is_some()
 }
 
 fn constants(problem: &dyn Subgradients) -> Constants {
@@ -222,6 +233,12 @@ impl Choice {
     pub fn work(&self) -> Work {
         self.evidence.trials.as_ref().map_or_else(Work::default, |trials| trials.work)
     }
+
+    /// Returns the solver that continues if a run of the chosen one stalls, because the choice assumes what only a run can show:
+    /// that the functions of a problem with equality constraints are smooth.
+    pub fn fallback(&self) -> Option<Config> {
+        (self.evidence.reason == Reason::Equalities).then(|| SolverName::Bundle.config())
+    }
 }
 
 impl Evidence {
@@ -261,6 +278,7 @@ impl Evidence {
             (Reason::SmoothFunctions, _) => {
                 "all functions are smooth or maxima of smooth functions, and second derivatives are available"
             }
+            (Reason::Equalities, _) => "equality constraints need smooth functions",
             (Reason::SmoothObjective, _) => "the objective is smooth and there are no constraints",
         };
         format!("chose {}{tuned}: {why}", self.solver)
@@ -292,6 +310,7 @@ mod tests {
     use super::*;
     use crate::oracle::Problem;
     use crate::run::{self, Budget};
+    use crate::sets::Ball;
 
     /// Returns a problem without a weak-convexity constant, whose step size is chosen by pilot runs.
     fn problem() -> Problem {
@@ -338,6 +357,24 @@ mod tests {
         let outcome = run::minimize_with(&slow, solver, &[1.0], &left, &mut ()).unwrap();
         // The step that reaches a limit is the last one; on a busy machine a step can take long.
         assert!(outcome.iterations <= 100 - work.iterations, "{} after {work:?}", outcome.iterations);
+    }
+
+    #[test]
+    fn equalities_of_few_variables_over_a_box_are_for_smooth_solvers() {
+        let with_equality = |dim: usize| Problem::new(dim).equality("sum", |x| x.iter().sum::<f64>() - 1.0, |_, s| s.fill(1.0));
+        let choice = choose(&with_equality(FEW_VARIABLES));
+        assert_eq!((choice.config.clone(), choice.evidence.reason), (SolverName::Sqp.config(), Reason::Equalities));
+        assert_eq!(choice.fallback(), Some(SolverName::Bundle.config()));
+        assert_eq!(
+            choice.evidence.to_string(),
+            "the problem has 200 variables, 2 constraints and no samples; the objective has no weak-convexity constant; \
+             chose sqp: equality constraints need smooth functions"
+        );
+        let ball = with_equality(2).domain(Ball::new(1.0).unwrap());
+        for other in [with_equality(FEW_VARIABLES + 1), ball, problem()] {
+            let choice = choose(&other);
+            assert_eq!((choice.evidence.reason, choice.fallback()), (Reason::NoConstant, None));
+        }
     }
 
     /// Descriptions of settings identify checkpoints of runs whose solver was chosen automatically.

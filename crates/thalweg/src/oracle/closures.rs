@@ -2,8 +2,9 @@
 //! the traits instead.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use super::{At, Description, Modulus, Pick, Scratch, Source, Subgradients, Values, WeightFunction};
+use super::{At, Description, Modulus, Pick, Scratch, Source, Structure, Subgradients, Values, WeightFunction};
 use crate::Result;
 use crate::sets::{Set, WholeSpace};
 
@@ -22,6 +23,7 @@ pub struct Problem {
     dim: usize,
     objective: Piece,
     constraints: Vec<(String, Piece)>,
+    equalities: usize,
     domain: Box<dyn Set>,
 }
 
@@ -43,7 +45,8 @@ impl Piece {
 impl Problem {
     /// Creates a problem in `dim` variables with objective 0, no constraints and no bounds on x.
     pub fn new(dim: usize) -> Self {
-        Problem { dim, objective: Piece::new(|_| 0.0, |_, s| s.fill(0.0)), constraints: vec![], domain: Box::new(WholeSpace) }
+        let objective = Piece::new(|_| 0.0, |_, s| s.fill(0.0));
+        Problem { dim, objective, constraints: vec![], equalities: 0, domain: Box::new(WholeSpace) }
     }
 
     /// Sets the objective and its subgradient. The slice for the subgradient is filled with zeros before the call.
@@ -64,6 +67,45 @@ impl Problem {
         gradient: impl Fn(&[f64], &mut [f64]) + Send + Sync + 'static,
     ) -> Self {
         self.constraints.push((name.into(), Piece::new(value, gradient)));
+        self
+    }
+
+    /// Adds a constraint `value(x) = 0` as two inequalities, named `NAME <= 0` and `NAME >= 0`. The function should be smooth:
+    /// at a kink, no multipliers of the two exist in general.
+    ///
+    /// ```
+    /// use thalweg::auto;
+    /// use thalweg::oracle::Problem;
+    /// use thalweg::run::{self, Options};
+    ///
+    /// // The point of the unit circle nearest to (2, 0).
+    /// let problem = Problem::new(2)
+    ///     .objective(
+    ///         |x| (x[0] - 2.0).powi(2) + x[1].powi(2),
+    ///         |x, s| s.copy_from_slice(&[2.0 * (x[0] - 2.0), 2.0 * x[1]]),
+    ///     )
+    ///     .equality("circle", |x| x[0] * x[0] + x[1] * x[1] - 1.0, |x, s| s.copy_from_slice(&[2.0 * x[0], 2.0 * x[1]]));
+    /// let (start, options) = ([0.1, 0.5], Options::iterations(100));
+    /// let mut solver = auto::prepare(&problem, &start, &options)?.config.build()?;
+    /// let outcome = run::minimize_with(&problem, &mut solver, &start, &options, &mut ())?;
+    /// assert!(outcome.point.feasible && (outcome.point.x[0] - 1.0).abs() < 1e-6);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn equality(
+        mut self,
+        name: impl Into<String>,
+        value: impl Fn(&[f64]) -> f64 + Send + Sync + 'static,
+        gradient: impl Fn(&[f64], &mut [f64]) + Send + Sync + 'static,
+    ) -> Self {
+        let (name, value, gradient) = (name.into(), Arc::new(value), Arc::new(gradient));
+        let (opposite, opposite_gradient) = (Arc::clone(&value), Arc::clone(&gradient));
+        self.constraints.push((format!("{name} <= 0"), Piece::new(move |x| value(x), move |x, s| gradient(x, s))));
+        let negative = move |x: &[f64], s: &mut [f64]| {
+            opposite_gradient(x, s);
+            s.iter_mut().for_each(|s| *s = -*s);
+        };
+        self.constraints.push((format!("{name} >= 0"), Piece::new(move |x| -opposite(x), negative)));
+        self.equalities += 1;
         self
     }
 
@@ -104,6 +146,9 @@ impl Description for Problem {
     fn in_natural_units(&self) -> bool {
         false
     }
+    fn structure(&self) -> &dyn Structure {
+        self
+    }
     fn domain(&self) -> &dyn Set {
         &*self.domain
     }
@@ -112,6 +157,12 @@ impl Description for Problem {
     }
     fn constraint_modulus(&self, j: usize) -> Option<Modulus> {
         self.constraints[j].1.modulus
+    }
+}
+
+impl Structure for Problem {
+    fn equalities(&self) -> usize {
+        self.equalities
     }
 }
 

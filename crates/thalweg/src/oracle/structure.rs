@@ -40,6 +40,10 @@ pub trait Structure: Send + Sync {
     fn smooth(&self) -> Option<&dyn SmoothForm> {
         None
     }
+    /// Returns the number of equality constraints. Each is two constraints, `h(x) <= 0` and `-h(x) <= 0`.
+    fn equalities(&self) -> usize {
+        0
+    }
     /// Returns the typical curvature of the variables, up to a common factor. For a linear model these are the second moments of
     /// the columns. Solvers may use it for preconditioning. `None` if all variables have the same scale.
     fn scales(&self) -> Option<&Scales> {

@@ -19,6 +19,8 @@ pub enum Needs {
     Values,
     /// Values and subgradients.
     Subgradients,
+    /// Values and gradients of smooth functions, or of maxima of them. Only these methods take equality constraints as such.
+    SmoothFunctions,
     /// The inf-projection form, see [`crate::oracle::InfProjection`].
     InfProjection,
     /// The loss of each sample, whose worst weighted mean is minimised.
@@ -198,7 +200,7 @@ register! {
     Bundle: "bundle", First, bundle, needs: Subgradients, constraints: true, stops: true, offered: [Solve, Fit, Minimize, Ipp], citation: "Thalweg's own proximal bundle method with proved bounds; docs/solve.md describes it";
     Adaprox: "adaprox", First, adaprox, needs: Subgradients, constraints: true, stops: true, offered: [Solve, Plan], citation: "Z. Guan, D. Sow, S. Lin, Y. Liang: AdaProx: A Novel Method for Bilevel Optimization under Pessimistic Framework, Conference on Parsimony and Learning, 2025";
     Lbfgs: "lbfgs", First, lbfgs, needs: Subgradients, constraints: false, stops: true, offered: [Solve, Fit], citation: "D. C. Liu, J. Nocedal: On the Limited Memory BFGS Method for Large Scale Optimization, Mathematical Programming, 1989";
-    Sqp: "sqp", First, sqp, needs: Subgradients, constraints: true, stops: true, offered: [Solve, Fit, Minimize], citation: "J. Nocedal, S. J. Wright: Numerical Optimization, Springer, 2006, chapter 18: sequential quadratic programming";
+    Sqp: "sqp", First, sqp, needs: SmoothFunctions, constraints: true, stops: true, offered: [Solve, Fit, Minimize], citation: "J. Nocedal, S. J. Wright: Numerical Optimization, Springer, 2006, chapter 18: sequential quadratic programming";
     StSpg: "st-spg", First, st_spg, needs: InfProjection, constraints: false, stops: false, offered: [Solve, Fit, Plan], citation: "Y. Yan, Y. Xu, L. Zhang, X. Wang, T. Yang: Stochastic Optimization for Non-convex Inf-Projection Problems, ICML, 2020";
     Mspg: "mspg", First, mspg, needs: InfProjection, constraints: false, stops: false, offered: [Solve, Fit, Plan], citation: "Y. Yan, Y. Xu, L. Zhang, X. Wang, T. Yang: Stochastic Optimization for Non-convex Inf-Projection Problems, ICML, 2020";
     Spg: "spg", First, spg, needs: Subgradients, constraints: false, stops: false, offered: [Solve], citation: "Y. Yan, Y. Xu, L. Zhang, X. Wang, T. Yang: Stochastic Optimization for Non-convex Inf-Projection Problems, ICML, 2020: the proximal subgradient steps of a stage";
