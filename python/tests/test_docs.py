@@ -14,6 +14,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = sorted(f"docs/guide/{page.name}" for page in (ROOT / "docs" / "guide").glob("*.md"))
 PAGES = ["README.md", "python/README.md", "docs/python.md", *GUIDE]
+#: Pages of the command. Their shell blocks run if the next block has the output, in a directory with the table and the model of
+#: `ADULT`.
+REFERENCE = ["README.md", "docs/fit.md", "docs/certify.md", "docs/tradeoff.md", "docs/plan.md", "docs/bilevel.md"]
+ADULT = """thalweg data table adult --out adult.csv
+thalweg fit adult.csv --label income --group sex --subject-to "demographic_parity <= 0.02" --out model --quiet
+"""
 #: Lines of shell blocks that set something up, by their first words. All others are lines of the command.
 SET_UP = ("pip install ", "cargo add ", "cargo run ", "git clone ")
 #: Whether to write the output of today into the pages in place of comparing it.
@@ -28,10 +34,12 @@ def blocks(page):
 
 
 def without_times(text):
-    """Mask seconds in a text: numbers before ` s`, and the last column of a table whose header ends with `seconds`."""
+    """Mask seconds in a text: numbers before ` s`, rows that begin with `seconds`, and the last column of a table whose header ends
+    with `seconds`."""
     lines, timed = [], False
     for line in text.rstrip().splitlines():
         line = re.sub(r"\b\d+(\.\d+)? s\b", "# s", line.rstrip())
+        line = re.sub(r"^seconds .*", "seconds #", line)
         if timed and line:
             line = re.sub(r" +\S+$", " #", line)
         timed = line.endswith(" seconds") or (timed and bool(line))
@@ -43,7 +51,7 @@ def shell(text, place, where):
     """Run the command lines of a shell block in a directory that is also the home, and return their output."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("THALWEG_", "XDG_"))}
     printed = ""
-    for line in text.replace("\\\n", " ").splitlines():
+    for line in text.replace("\\\n", " ").replace("cargo run --release -- ", "thalweg ").splitlines():
         words = shlex.split(line, comments=True)
         if not words or line.startswith(SET_UP):
             continue
@@ -56,17 +64,20 @@ def shell(text, place, where):
     return printed
 
 
-def run_blocks(page, place):
+def run_blocks(page, place, languages):
     """Run the blocks of a page in order, compare their output with the following text block, and return their number."""
     names, said, ran, renewed = {}, None, 0, (ROOT / page).read_text()
-    for language, text, line in blocks(page):
+    found = list(blocks(page))
+    for (language, text, line), (following, _, _) in zip(found, [*found[1:], ("", "", 0)]):
         where = f"{page}:{line}"
-        if language == "python":
+        if language not in (*languages, "text"):
+            said = None
+        elif language == "python":
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
                 exec(compile(text, where, "exec"), names)
             said, plain, ran = printed.getvalue(), str.rstrip, ran + 1
-        elif language == "sh" and page in GUIDE:
+        elif language == "sh" and (page in GUIDE or (following == "text" and "./test" not in text)):
             said, plain, ran = shell(text, place, where), without_times, ran + 1
         else:
             if language == "text" and said is not None and plain(said) != plain(text):
@@ -82,7 +93,16 @@ def run_blocks(page, place):
 def test_examples(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pytest.importorskip("matplotlib").use("Agg")
-    assert run_blocks(page, tmp_path) > 0
+    assert run_blocks(page, tmp_path, ("python", "sh") if page in GUIDE else ("python",)) > 0
+
+
+@pytest.mark.parametrize("page", REFERENCE)
+def test_commands(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
+    if re.search(r"^thalweg (fit adult|tradeoff adult|certify)", (ROOT / page).read_text(), re.M):
+        shell(ADULT, tmp_path, "the table and the model")
+    assert run_blocks(page, tmp_path, ("sh",)) > 0
 
 
 def anchors(text):
