@@ -34,8 +34,7 @@ def blocks(page):
 
 
 def without_times(text):
-    """Mask seconds in a text: numbers before ` s`, rows that begin with `seconds`, and the last column of a table whose header ends
-    with `seconds`."""
+    """Mask seconds in a text: numbers before ` s`, rows that begin with `seconds`, and a last column of that name."""
     lines, timed = [], False
     for line in text.rstrip().splitlines():
         line = re.sub(r"\b\d+(\.\d+)? s\b", "# s", line.rstrip())
