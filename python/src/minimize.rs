@@ -175,6 +175,9 @@ pub fn certify<'py>(
     }
 }
 
+/// Certificate of a point, the proof that its constraints conflict, and the text of the certificate's file.
+type Certified = (certificates::Certificate, Option<certificates::Conflict>, Option<String>);
+
 /// Certifies a point and, with `record`, formats the certificate's file; `model` is the problem if its rows are known.
 pub fn certified(
     problem: &dyn Subgradients,
@@ -182,21 +185,29 @@ pub fn certified(
     how: &certificates::Bounds,
     record: bool,
     model: Option<&Learning>,
-) -> PyResult<(certificates::Certificate, Option<String>)> {
-    if !record {
-        return Ok((certificates::certify(problem, x, how).map_err(of_library)?, None));
-    }
-    let (found, record) = certificates::certify_with_record(problem, x, how).map_err(of_library)?;
-    let proof = Proof::new(problem.fingerprint(), x, Some((&found, record)), model).map_err(of_lab)?;
-    Ok((found, Some(proof.to_json().map_err(of_lab)?)))
+) -> PyResult<Certified> {
+    let (found, proved) = match record {
+        true => {
+            let (found, proved) = certificates::certify_with_record(problem, x, how).map_err(of_library)?;
+            (found, Some(proved))
+        }
+        false => (certificates::certify(problem, x, how).map_err(of_library)?, None),
+    };
+    let conflict = match found.point.feasible {
+        true => None,
+        false => certificates::certify_conflict(problem, x, how).map_err(of_library)?,
+    };
+    let Some(proved) = proved else { return Ok((found, conflict.map(|(conflict, _)| conflict), None)) };
+    let proof = Proof::new(problem.fingerprint(), x, Some((&found, proved)), model).map_err(of_lab)?;
+    let (conflict, record) = conflict.unzip();
+    let text = proof.with_conflict(x, conflict.as_ref().zip(record)).to_json().map_err(of_lab)?;
+    Ok((found, conflict, Some(text)))
 }
 
-/// Converts a certificate, with the text of its file as `file`.
-pub fn with_file<'py>(
-    py: Python<'py>,
-    (found, text): (certificates::Certificate, Option<String>),
-) -> PyResult<Bound<'py, PyAny>> {
+/// Converts a certificate, with the proof of a conflict as `conflict` and the text of its file as `file`.
+pub fn with_file<'py>(py: Python<'py>, (found, conflict, text): Certified) -> PyResult<Bound<'py, PyAny>> {
     let found = python(py, &found)?;
+    found.set_item("conflict", python(py, &conflict)?)?;
     found.set_item("file", text)?;
     Ok(found)
 }

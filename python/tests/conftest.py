@@ -1,4 +1,4 @@
-"""Setup of all tests, and the fixture that presses Ctrl-C."""
+"""Setup of all tests, the check of every certificate, and the fixture that presses Ctrl-C."""
 
 import os
 import signal
@@ -53,3 +53,22 @@ def ctrl_c():
     for thread in threads:
         thread.cancelled = True
         thread.join()
+
+
+@pytest.fixture(autouse=True)
+def checked_certificates(monkeypatch):
+    """Record every certificate of :func:`thalweg.certify`, and let the independent checker confirm it."""
+    from thalweg import _certify, _core
+    from thalweg._result import Certificate
+
+    make = Certificate.of.__func__
+
+    def made(cls, found, **given):
+        certificate = make(cls, found, **given)
+        if certificate._file is not None:
+            verdict = _core.check(certificate._file.encode())
+            assert verdict["confirmed"], verdict["refusals"]
+        return certificate
+
+    monkeypatch.setitem(_certify.certify.__kwdefaults__, "record", True)
+    monkeypatch.setattr(Certificate, "of", classmethod(made))

@@ -76,8 +76,8 @@ def certify(
     evaluations : int
         Maximum number of evaluations.
     record : bool
-        Keep the values, cuts and multipliers that the bounds follow from, and for a model its rows, so that
-        :meth:`Certificate.save` can write them for :func:`thalweg.check`.
+        Keep the values, cuts and multipliers that the bounds, and a proof that the constraints conflict, follow from, and for a
+        model its rows, so that :meth:`Certificate.save` can write them for :func:`thalweg.check`.
 
     Returns
     -------
@@ -125,6 +125,8 @@ class Verdict(OptimizeResult):
         Assumptions that the file cannot prove; what contradicts the claims.
     proximity : dict or None
         The claimed interval, the one that follows, and how much was recomputed.
+    conflict : dict or None
+        The claimed distance within which no point satisfies all constraints, and how much was recomputed.
     references : list of dict
         Claimed and derived lower bounds of reference values.
     """

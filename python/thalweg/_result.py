@@ -159,6 +159,9 @@ class Certificate(OptimizeResult):
         Whether gradients are finite differences, in which case the bounds are no proof either.
     multipliers : ndarray
         Dual variable of each inequality.
+    infeasible_radius : float or None
+        Distance from the point within which no point satisfies all constraints within their tolerances, if the gradients are right
+        and the weak-convexity constants hold; infinite if that is proved for a bounded domain. ``None`` without such a proof.
     """
 
     @classmethod
@@ -184,6 +187,7 @@ class Certificate(OptimizeResult):
             estimated="Estimated" in sources,
             differences=differences,
             reached=found["reached"],
+            infeasible_radius=None if differences else _radius(found.get("conflict")),
             _file=found.get("file"),
         )
 
@@ -209,7 +213,17 @@ class Certificate(OptimizeResult):
         }
         how = "from finite differences, not proved" if self.differences else by[self.source]
         state = "feasible" if self.feasible else f"infeasible: '{self.worst}' is violated by {self.maxcv:.3g}"
+        if self.infeasible_radius is not None:
+            place = "of the domain" if np.isinf(self.infeasible_radius) else f"within {self.infeasible_radius:.3g}"
+            state = f"infeasible: no point {place} satisfies all constraints ({how})"
         return f"<{state}; distance to the proximal point between {self.lower:.3g} and {self.upper:.3g} ({how})>"
+
+
+def _radius(conflict: Optional[dict]) -> Optional[float]:
+    """Return the radius that the proof of a conflict excludes; infinite for the whole domain."""
+    if conflict is None:
+        return None
+    return float(np.inf) if conflict["radius"] is None else float(conflict["radius"])
 
 
 class Result(OptimizeResult):

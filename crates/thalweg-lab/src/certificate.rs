@@ -1,7 +1,7 @@
 //! Descriptions of certificates as text. The certificates are computed in the library.
 
 use thalweg::assess::{NearStationarity, PenalisedStationarity};
-use thalweg::certify::{Certificate, ZerothOrderReport};
+use thalweg::certify::{Certificate, Conflict, ZerothOrderReport};
 use thalweg::oracle::Source;
 use thalweg::solvers::Stationary;
 
@@ -40,6 +40,19 @@ pub fn bounds_words(c: &Certificate) -> String {
         text += if c.estimated() { "\n" } else { "; the interval is still valid\n" };
     }
     text
+}
+
+/// Describes a proof that constraints conflict; `names` are those of the constraints.
+pub fn conflict_words(c: &Conflict, names: &[&str]) -> String {
+    let of: Vec<String> = c.conflicting.iter().filter_map(|&j| names.get(j as usize)).map(|name| format!("'{name}'")).collect();
+    let place = c.radius.map_or("of the domain".into(), |radius| format!("within {radius:.2e} of this one"));
+    let claimed = c.rho_g.iter().any(|rho| rho.source == Source::Claimed);
+    let basis = if claimed { " and the claimed constants hold" } else { "" };
+    format!(
+        "no point {place} satisfies the constraints within their tolerances: {} (proved if the gradients are right{basis}, {} evaluations)\n",
+        of.join(", "),
+        c.evaluations
+    )
 }
 
 /// Returns what a bound of a solver rests on.
@@ -130,9 +143,90 @@ fn short(v: f64) -> String {
 #[cfg(test)]
 mod tests {
     use thalweg::certify::{Bounds, certify};
-    use thalweg::oracle::Problem;
+    use thalweg::learn::{Scope, proof};
+    use thalweg::oracle::{Modulus, Problem};
+    use thalweg::run::{Evidence, StopReason};
 
     use super::*;
+
+    /// The sentences that state a claim, as this crate and the library print them.
+    fn sentences() -> Vec<String> {
+        let square = || Problem::new(1).objective(|x| x[0] * x[0], |x, s| s[0] = 2.0 * x[0]);
+        let bounds = |problem: &Problem| bounds_words(&certify(problem, &[0.5], &Bounds::default()).unwrap());
+        let mut all = vec![bounds(&square().weak_convexity(0.0, 0.0)), bounds(&square().estimate_weak_convexity())];
+        let proved = |source| Modulus { value: 0.0, source };
+        let mut found = certify(&square().weak_convexity(0.0, 0.0), &[0.5], &Bounds::default()).unwrap();
+        found.rho_f = proved(Source::Proved);
+        all.push(bounds_words(&found));
+        for source in [Source::Proved, Source::Claimed] {
+            for radius in [None, Some(3.0)] {
+                let (tolerances, multipliers, conflicting) = (vec![0.0], vec![1.0], vec![0]);
+                let rho_g = vec![proved(source)];
+                let conflict = Conflict { radius, tolerances, multipliers, conflicting, rho_g, evaluations: 1 };
+                all.push(conflict_words(&conflict, &["a"]));
+            }
+        }
+        for estimated in [false, true] {
+            let bound = Stationary { upper: 1e-5, mu: 1.0, rho_f: 0.0, rho_g: vec![], relaxed: 0.0, estimated };
+            all.push(stationary_words(&bound));
+        }
+        for (everywhere, radius) in [(false, Some(1.0)), (true, Some(1.0)), (false, None)] {
+            let ended = StopReason::Infeasible { conflicting: vec!["a".into()], everywhere, radius };
+            all.push(ended.headline(false));
+        }
+        let evidence = Evidence::Bound { upper: 1.0 };
+        all.push(StopReason::Withdrawn { conflicting: vec!["a".into()], evidence }.headline(false));
+        let (distance, envelope, violation, iterations, coefficients) = (1.0, 0.0, 0.0, 1, (1.0, 1.0));
+        let switching = NearStationarity { distance, xhat: vec![], envelope, violation, iterations, coefficients };
+        all.push(switching_words(&switching));
+        for scope in [Scope::Everywhere, Scope::Within { radius: 3.0 }] {
+            all.extend([proof(0.5, 0.5, scope), proof(0.5, 0.4, scope)]);
+        }
+        all
+    }
+
+    /// Whether a sentence has the parts of a pattern, in their order; "…" stands for any text.
+    fn matches(pattern: &str, sentence: &str) -> bool {
+        let mut rest = sentence;
+        pattern.split('…').enumerate().all(|(k, part)| {
+            let part = part.trim();
+            match rest.find(part) {
+                Some(at) if k > 0 || at == 0 => {
+                    rest = &rest[at + part.len()..];
+                    true
+                }
+                _ => false,
+            }
+        })
+    }
+
+    #[test]
+    fn every_claim_names_what_it_rests_on() {
+        let page = include_str!("../../../docs/results/trust.md");
+        let table = page.split("## The sentences").nth(1).unwrap().split("\n## ").next().unwrap();
+        let rows: Vec<Vec<&str>> = table
+            .lines()
+            .filter(|line| line.starts_with("| ") && !line.starts_with("| sentence"))
+            .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
+            .collect();
+        assert!(rows.len() > 20 && rows.iter().all(|row| row.len() == 3), "{rows:?}");
+        for row in &rows {
+            let words = row[2].split('"').nth(1).unwrap();
+            assert!(row[0].contains(words), "'{}' does not name '{words}'", row[0]);
+        }
+        let sentences = sentences();
+        for sentence in &sentences {
+            assert!(rows.iter().any(|row| matches(row[0], sentence)), "trust.md has no row for '{sentence}'");
+        }
+        // Rows of the command that are not printed by the functions above have their words in the source.
+        let sources =
+            concat!(include_str!("commands/certify.rs"), include_str!("commands/tradeoff.rs"), include_str!("check/mod.rs"));
+        for row in rows.iter().filter(|row| !row[1].starts_with("Python") && !row[0].contains("smoothed penalty")) {
+            let last = row[0].rsplit('…').map(str::trim).find(|part| part.len() > 12).unwrap_or_default();
+            let printed = sentences.iter().any(|sentence| matches(row[0], sentence));
+            assert!(printed || (!last.is_empty() && sources.contains(last)), "nothing prints '{}'", row[0]);
+        }
+    }
 
     #[test]
     fn an_estimate_is_not_called_a_proof() {

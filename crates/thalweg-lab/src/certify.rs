@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::Value;
 use thalweg::Note;
-use thalweg::certify::{Bounds, Certificate, certify, certify_with_record};
+use thalweg::certify::{Bounds, Certificate, Conflict, certify, certify_conflict, certify_with_record};
 use thalweg::learn::{Data, Enforce, Interval, Learning, intervals};
 use thalweg::oracle::Description;
 use thalweg::run;
@@ -77,6 +77,8 @@ pub struct Findings {
     pub certificate: Option<Certificate>,
     /// Why there is no certificate.
     pub certificate_refused: Option<String>,
+    /// Proof that no point near this one, or of the domain, satisfies the constraints of the trained problem.
+    pub conflict: Option<Conflict>,
     /// Constraints on held-out rows, if requested.
     pub held_out: Option<HeldOut>,
     /// Notes about the point.
@@ -323,12 +325,16 @@ impl Subject {
             Ok((certificate, record)) => (Some(certificate), record, None),
             Err(e) => (None, None, Some(e.to_string())),
         };
+        // Where a function fails near the point, there is no proof.
+        let conflict = certify_conflict(oracle, &self.x, how).ok().flatten();
+        let (conflict, conflict_record) = conflict.unzip();
         let proof = recorded.then(|| {
             let model = match &self.problem {
                 Problem::Model(model) => Some(&**model),
                 _ => None,
             };
-            let proof = Proof::new(oracle.fingerprint(), &self.x, certificate.as_ref().zip(record), model)?;
+            let proof = Proof::new(oracle.fingerprint(), &self.x, certificate.as_ref().zip(record), model)?
+                .with_conflict(&self.x, conflict.as_ref().zip(conflict_record));
             if proof.is_empty() {
                 let why = certificate_refused.as_deref().unwrap_or_default();
                 return Err(Error::Request(format!("--out: there is no certificate to write: {why}")));
@@ -349,6 +355,7 @@ impl Subject {
             constraints,
             certificate,
             certificate_refused,
+            conflict,
             held_out,
             notes: self.notes,
         };

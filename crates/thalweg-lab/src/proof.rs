@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use serde::Serialize;
-use thalweg::certify::{Certificate, ProximityRecord};
+use thalweg::certify::{Certificate, Conflict as FoundConflict, ProximityRecord};
 use thalweg::learn::{Best, BestRecord, FunctionRecord, Learning, ModelRecord, Scope, best_with_record};
 use thalweg::oracle::Modulus;
 
 use crate::{Error, Result};
 
 /// Format of the file.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// Largest number of entries of rows that a file includes.
 pub const ENTRIES: usize = 10_000_000;
 
@@ -23,6 +23,7 @@ pub struct Proof {
     problem: String,
     data: Option<String>,
     proximity: Option<Proximity>,
+    conflict: Option<Conflict>,
     references: Vec<Reference>,
     model: Option<ModelRecord>,
 }
@@ -36,6 +37,15 @@ struct Proximity {
     mu: f64,
     mu_g: f64,
     rho_f: Modulus,
+    rho_g: Vec<Modulus>,
+    record: ProximityRecord,
+}
+
+#[derive(Debug, Serialize)]
+struct Conflict {
+    point: Vec<f64>,
+    radius: Option<f64>,
+    tolerances: Vec<f64>,
     rho_g: Vec<Modulus>,
     record: ProximityRecord,
 }
@@ -77,12 +87,26 @@ impl Proof {
             record,
         });
         let model = model.map(Learning::record);
-        Ok(Proof { format: FORMAT, thalweg: env!("CARGO_PKG_VERSION"), problem, data: None, proximity, references, model })
+        let version = env!("CARGO_PKG_VERSION");
+        Ok(Proof { format: FORMAT, thalweg: version, problem, data: None, proximity, conflict: None, references, model })
+    }
+
+    /// Adds the proof that the constraints conflict around the point `x`.
+    #[must_use]
+    pub fn with_conflict(mut self, x: &[f64], found: Option<(&FoundConflict, ProximityRecord)>) -> Self {
+        self.conflict = found.map(|(c, record)| Conflict {
+            point: x.to_vec(),
+            radius: c.radius,
+            tolerances: c.tolerances.clone(),
+            rho_g: c.rho_g.clone(),
+            record,
+        });
+        self
     }
 
     /// Returns whether there is no claim.
     pub fn is_empty(&self) -> bool {
-        self.proximity.is_none() && self.references.is_empty()
+        self.proximity.is_none() && self.conflict.is_none() && self.references.is_empty()
     }
 
     /// Names the data that the rows come from.
@@ -125,12 +149,12 @@ fn reference(model: &Learning, known: &Best) -> Result<Option<Reference>> {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use thalweg::certify::{Bounds, certify, certify_with_record};
+    use thalweg::certify::{Bounds, certify, certify_conflict, certify_with_record};
     use thalweg::learn::{Data, Groups};
     use thalweg::math::Matrix;
     use thalweg::math::rng::{Purpose, Rng};
     use thalweg::oracle::{Description, Problem, Subgradients};
-    use thalweg::sets::Ball;
+    use thalweg::sets::{Ball, Bounds as Sides};
 
     use super::*;
     use crate::check::{Verdict, check};
@@ -321,7 +345,7 @@ mod tests {
         assert!(damaged(&|p| p["proximity"]["point"] = json!([0.0])).contains("do not fit together"));
         assert!(damaged(&|p| p["proximity"]["record"]["cuts"][0]["visit"] = json!(1000)).contains("do not fit together"));
         assert!(damaged(&|p| p["proximity"]["record"]["cuts"][0]["weight"] = json!(-1.0)).contains("do not fit together"));
-        assert!(damaged(&|p| p["format"] = json!(2)).contains("has format 2"));
+        assert!(damaged(&|p| p["format"] = json!(1)).contains("has format 1"));
         assert!(damaged(&|p| p["proximity"] = Value::Null).contains("contains no claim"));
         assert!(check(b"{").unwrap_err().starts_with("is not JSON"));
         assert!(check(b"{}").unwrap_err().contains("has no number 'format'"));
@@ -352,6 +376,11 @@ mod tests {
             ("logistic", vec!["equal_opportunity <= 0.1", "false_negative_rate <= 0.6"]),
             ("0.5 * hinge + 0.1 * l1", vec!["logistic <= 1.5 * best(logistic + 0.01 * l2)"]),
             ("hinge", vec!["hinge <= 1.1 * best(hinge + 0.01 * l1)"]),
+            ("logistic + 0.001 * ridge", vec!["equalised_odds <= 0.1"]),
+            ("truncated_logistic", vec!["roc_gap(thresholds = 5, low = -1, high = 1) <= 0.1"]),
+            ("truncated_logistic(scale = 2)", vec!["demographic_parity(compare = 'to-overall', temperature = 0.5) <= 0.02"]),
+            ("ridge", vec!["hinge <= 1.2 * best(hinge + 0.01 * ridge)", "equalised_odds(compare = 'to-overall') <= 0.05"]),
+            ("logistic(on = 'positives')", vec!["logistic(on = 'negatives') <= 1.5 * best(logistic + 0.1 * ridge + 0.01 * l1)"]),
         ]
         .into_iter()
         .enumerate()
@@ -442,6 +471,144 @@ mod tests {
         }
     }
 
+    /// Proves a conflict, and returns it with the file.
+    fn conflicting(problem: &dyn Subgradients, x: &[f64], model: Option<&Learning>) -> (FoundConflict, Value) {
+        let (found, record) = certify_conflict(problem, x, &Bounds::default()).unwrap().unwrap();
+        let proof = Proof::new(problem.fingerprint(), x, None, model).unwrap().with_conflict(x, Some((&found, record)));
+        (found, serde_json::from_str(&proof.to_json().unwrap()).unwrap())
+    }
+
+    #[test]
+    fn conflicts_are_confirmed_and_changed_ones_refused() {
+        // |x - a_j| <= b_j for three points of the plane that have no common point: the nearest such circles leave a gap.
+        let centres = [[0.0, 0.0], [4.0, 0.0], [0.0, 3.0]];
+        let circles = |bend: f64, wide: f64| {
+            let mut problem = Problem::new(2).objective(|x| x[0], |_, s| s.copy_from_slice(&[1.0, 0.0]));
+            for (j, c) in centres.into_iter().enumerate() {
+                let distance = move |x: &[f64]| f64::hypot(x[0] - c[0], x[1] - c[1]);
+                problem = problem.constraint(
+                    format!("circle {}", j + 1),
+                    move |x| distance(x) - wide - 0.5 * bend * dot(x, x),
+                    move |x, s| (0..2).for_each(|k| s[k] = (x[k] - c[k]) / distance(x) - bend * x[k]),
+                );
+            }
+            problem.weak_convexity(0.0, bend)
+        };
+        for (bend, wide) in [(0.0, 1.5), (0.0, 2.4), (0.01, 1.5)] {
+            let problem = circles(bend, wide);
+            let (found, proof) = conflicting(&problem, &[2.0, 1.5], None);
+            let verdict = confirmed(&proof);
+            let radius = found.radius.unwrap();
+            assert!(radius > if bend > 0.0 { 5.0 } else { 1e3 }, "{radius}");
+            assert!(verdict.sentence.contains(" satisfies all constraints within their tolerances; assuming that the recorded"));
+            assert_eq!(verdict.conflict.unwrap().functions, 3);
+            let refused = |change: &dyn Fn(&mut Value), why: &str| {
+                let verdict = changed(&proof, |p| change(&mut p["conflict"]));
+                assert!(!verdict.confirmed && verdict.refusals.iter().any(|r| r.contains(why)), "{why}: {}", verdict.sentence);
+            };
+            let excluded = "the recorded cuts do not exclude";
+            refused(&|c| c["radius"] = json!(if bend > 0.0 { 1.001 * radius } else { 1e20 }), excluded);
+            refused(&|c| c["radius"] = Value::Null, "not a bounded box or ball");
+            refused(&|c| c["tolerances"][0] = json!(10.0), excluded);
+            refused(&|c| scale(&mut c["record"]["cuts"][0]["weight"], 3.0), excluded);
+            refused(&|c| c["record"]["cuts"][0]["function"] = json!(0), "must be those of constraints");
+            refused(&|c| c["record"]["cuts"] = json!([]), "must be those of constraints");
+            let at = proof["conflict"]["record"]["cuts"][0]["visit"].as_u64().unwrap() as usize;
+            refused(&|c| c["record"]["visits"][at]["slope_errors"] = json!([0.1, 0.1, 0.1, 0.1]), excluded);
+            refused(&|c| c["record"]["visits"][at]["value_errors"] = json!([9.0, 9.0, 9.0, 9.0]), excluded);
+            if bend > 0.0 {
+                refused(&|c| (0..3).for_each(|j| scale(&mut c["rho_g"][j]["value"], 1.1)), excluded);
+            }
+        }
+        // Circles of this size have a common point.
+        assert!(certify_conflict(&circles(0.0, 2.6), &[2.0, 1.5], &Bounds::default()).unwrap().is_none());
+        assert!(certify_conflict(&circles(0.0, 2.6), &[9.0, 9.0], &Bounds::default()).unwrap().is_none());
+    }
+
+    #[test]
+    fn conflicts_in_a_domain_are_confirmed() {
+        // x^2 + y^2 >= 9 has no point in the ball of radius 2, nor in a box of side 2, and -x^2 is weakly convex.
+        let outside = || {
+            Problem::new(2)
+                .objective(|x| x[0], |_, s| s.copy_from_slice(&[1.0, 0.0]))
+                .constraint("outside", |x| 9.0 - dot(x, x), |x, s| (0..2).for_each(|k| s[k] = -2.0 * x[k]))
+                .weak_convexity(0.0, 2.0)
+        };
+        let (found, proof) = conflicting(&outside(), &[0.0, 0.0], None);
+        assert!((found.radius.unwrap() - 3.0).abs() < 1e-5, "{found:?}");
+        confirmed(&proof);
+        for x in [[0.0, 0.0], [0.1, 0.2]] {
+            let (found, proof) = conflicting(&outside().domain(Ball::new(2.0).unwrap()), &x, None);
+            assert_eq!(found.radius, None);
+            let verdict = confirmed(&proof);
+            assert!(verdict.sentence.contains("no point of the domain satisfies all constraints"), "{}", verdict.sentence);
+            let verdict = changed(&proof, |p| p["conflict"]["record"]["domain"]["ball"]["radius"] = json!(3.1));
+            assert!(!verdict.confirmed, "{}", verdict.sentence);
+            let square = Sides::uniform(-1.0, 1.0).unwrap();
+            let (found, proof) = conflicting(&outside().domain(square), &x, None);
+            assert_eq!(found.radius, None);
+            confirmed(&proof);
+            let verdict = changed(&proof, |p| p["conflict"]["record"]["domain"]["box"]["high"][0] = json!(3.1));
+            assert!(!verdict.confirmed, "{}", verdict.sentence);
+            let verdict = changed(&proof, |p| p["conflict"]["record"]["domain"]["box"]["high"][0] = Value::Null);
+            assert!(!verdict.confirmed, "{}", verdict.sentence);
+        }
+        // A linear constraint needs half-spaces of the domain in the proof: x + y >= 3 in the unit ball and the unit square.
+        let linear = || {
+            Problem::new(2)
+                .objective(|x| x[0], |_, s| s.copy_from_slice(&[1.0, 0.0]))
+                .constraint("far", |x| 3.0 - x[0] - x[1], |_, s| s.fill(-1.0))
+                .weak_convexity(0.0, 0.0)
+        };
+        let (_, proof) = conflicting(&linear().domain(Ball::new(1.0).unwrap()), &[0.3, -0.2], None);
+        confirmed(&proof);
+        let (_, proof) = conflicting(&linear().domain(Sides::uniform(0.0, 1.0).unwrap()), &[0.3, 0.2], None);
+        confirmed(&proof);
+    }
+
+    #[test]
+    fn conflicts_of_models_are_recomputed_from_the_rows() {
+        let mut rng = Rng::new(11, Purpose::Data);
+        for (trial, subject_to) in [
+            vec!["logistic <= 0.2", "l2 <= 0.01"],
+            vec!["hinge <= 0.9 * best(hinge)"],
+            vec!["false_positive_rate <= 0.05", "false_negative_rate <= 0.05"],
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let builder = Learning::on(data(&mut rng, 40, trial == 1)).minimize("hinge".parse().unwrap());
+            let builder = subject_to.iter().fold(builder, |b, c| b.subject_to(c.parse().unwrap()));
+            let problem = builder.build().unwrap();
+            let (found, proof) = conflicting(&problem, &[0.1, 0.0, 0.05], Some(&problem));
+            let verdict = confirmed(&proof);
+            assert_eq!(verdict.assumed, ["the rows in the file are those of the data"]);
+            let conflict = verdict.conflict.unwrap();
+            assert_eq!((conflict.recomputed, conflict.functions), (subject_to.len(), subject_to.len()));
+            assert_eq!(conflict.radius, found.radius);
+            let verdict = changed(&proof, |p| scale(&mut p["model"]["functions"][1]["bound"], 3.0));
+            assert!(verdict.refusals.iter().any(|why| why.contains("follows from the rows")), "{}", verdict.sentence);
+        }
+    }
+
+    #[test]
+    fn changed_scales_are_refused() {
+        let mut rng = Rng::new(12, Purpose::Data);
+        let builder = Learning::on(data(&mut rng, 30, true)).minimize("logistic + 0.1 * ridge".parse().unwrap());
+        let problem = builder.intercept(true).build().unwrap();
+        let (_, proof) = proved(&problem, &[0.1, -0.3, 0.2, 0.4], &Bounds::default(), Some(&problem));
+        confirmed(&proof);
+        let verdict = changed(&proof, |p| scale(&mut p["model"]["scales"]["values"][1], 1.0 + 1e-6));
+        assert!(
+            verdict.refusals.iter().any(|why| why.contains("of column 2 is not its standard deviation")),
+            "{:?}",
+            verdict.refusals
+        );
+        // Scales that are part of the problem are named as an assumption.
+        let verdict = changed(&proof, |p| p["model"]["scales"]["given"] = json!(true));
+        assert!(verdict.sentence.contains("the scales of ridge are those of the training rows"), "{}", verdict.sentence);
+    }
+
     /// The checker must not use the code that it checks.
     #[test]
     fn the_checker_shares_no_code_with_the_solver() {
@@ -454,7 +621,7 @@ mod tests {
                 assert!(!line.contains("thalweg") && !line.contains("crate::"), "{line}");
             }
             for line in text.lines().filter(|line| line.trim_start().starts_with("use ")) {
-                let own = ["use super::", "use std::", "use num_bigint::", "use serde::", "use format::"];
+                let own = ["use super::", "use std::", "use num_bigint::", "use serde::", "use format::", "use model::"];
                 assert!(
                     own.iter().any(|prefix| line.trim_start().starts_with(prefix)) && !line.contains("super::super"),
                     "{line}"
@@ -462,6 +629,6 @@ mod tests {
             }
             files += 1;
         }
-        assert_eq!(files, 6);
+        assert_eq!(files, 10);
     }
 }

@@ -155,7 +155,12 @@ mod tests {
             (StopReason::Budget(Limit::Iterations), true, "feasible, not finished: stopped at the iteration limit", DONE),
             (StopReason::Budget(Limit::Seconds), false, "not feasible, not finished: stopped at the time limit", MISSED),
             (StopReason::Finished, true, "feasible; the solver finished", DONE),
-            (conflict, false, "infeasible; constraints 'a' and 'b' conflict near this point", MISSED),
+            (
+                conflict,
+                false,
+                "infeasible; constraints 'a' and 'b' conflict near this point, by estimated constants, not proved",
+                MISSED,
+            ),
             (
                 StopReason::Withdrawn { conflicting: vec!["a".into()], evidence: Evidence::FeasiblePoint { distance: 0.5 } },
                 false,

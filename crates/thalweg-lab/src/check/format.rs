@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 /// Formats that this program reads.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 #[derive(Debug, Deserialize)]
 pub struct File {
@@ -12,6 +12,7 @@ pub struct File {
     pub data: Option<String>,
     pub model: Option<Model>,
     pub proximity: Option<Proximity>,
+    pub conflict: Option<Conflict>,
     #[serde(default)]
     pub references: Vec<Reference>,
 }
@@ -77,6 +78,18 @@ pub enum Domain {
     Other { description: String },
 }
 
+/// Claim that no point near a point, or of the domain, satisfies all constraints within their tolerances.
+#[derive(Debug, Deserialize)]
+pub struct Conflict {
+    pub point: Vec<f64>,
+    /// Distance from the point within which no point does; the whole domain if there is none.
+    pub radius: Option<f64>,
+    /// Tolerance of each constraint.
+    pub tolerances: Vec<f64>,
+    pub rho_g: Vec<Constant>,
+    pub record: Record,
+}
+
 /// Rows and functions of a linear model.
 #[derive(Debug, Deserialize)]
 pub struct Model {
@@ -85,7 +98,18 @@ pub struct Model {
     pub labels: Vec<f64>,
     pub weights: Option<Vec<f64>>,
     pub rows: Vec<Vec<(usize, f64)>>,
+    /// Scales of the columns in `ridge`.
+    pub scales: Option<Scales>,
     pub functions: Vec<Function>,
+}
+
+/// Scales of the columns: their standard deviations over the rows from `first` to before `end`, unless they are part of the problem.
+#[derive(Debug, Deserialize)]
+pub struct Scales {
+    pub values: Vec<f64>,
+    pub given: bool,
+    pub first: usize,
+    pub end: usize,
 }
 
 #[derive(Debug, Deserialize)]
@@ -98,9 +122,9 @@ pub struct Function {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Piece {
-    Loss { factor: f64, loss: Loss, rows: Option<Vec<usize>> },
+    Loss { factor: f64, loss: Loss, scale: Option<f64>, rows: Option<Vec<usize>> },
     Penalty { factor: f64, penalty: Penalty },
-    Rates { factor: f64, temperature: f64, comparison: Comparison, groups: Vec<Vec<usize>> },
+    Rates { factor: f64, temperature: f64, thresholds: Vec<f64>, comparison: Comparison, families: Vec<Vec<Vec<usize>>> },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
@@ -108,12 +132,14 @@ pub enum Piece {
 pub enum Loss {
     Hinge,
     Logistic,
+    TruncatedLogistic,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Penalty {
     L2,
+    Ridge,
     L1,
     Scad,
 }

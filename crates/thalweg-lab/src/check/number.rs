@@ -23,8 +23,12 @@ impl Dyadic {
         Dyadic::power_of_two(0).times(0)
     }
 
+    pub fn new(digits: i128, power: i64) -> Self {
+        Dyadic { digits: digits.into(), power }
+    }
+
     pub fn power_of_two(power: i64) -> Self {
-        Dyadic { digits: BigInt::from(1), power }
+        Dyadic::new(1, power)
     }
 
     fn times(mut self, factor: i64) -> Self {
@@ -74,6 +78,13 @@ impl Dyadic {
     pub fn root_below(&self) -> Self {
         let power = (self.power + self.digits.bits() as i64 - 2 * BITS as i64).min(self.power).div_euclid(2) * 2;
         Dyadic { digits: self.on_grid(power).magnitude().sqrt().into(), power: power / 2 }
+    }
+
+    /// Sign, at most 120 leading digits of the absolute value, and their power.
+    pub fn leading(&self) -> (bool, u128, i64) {
+        let excess = (self.digits.bits() as i64 - 120).max(0);
+        let digits: BigInt = self.abs().on_grid(self.power + excess);
+        (self.sign() == Ordering::Less, u128::try_from(digits).unwrap_or(0), self.power + excess)
     }
 
     /// Nearly the number, for messages and for choices that need no proof.
@@ -269,6 +280,7 @@ fn log1p_grid(t: &BigInt) -> BigInt {
 }
 
 /// Interval of `exp(-x)` for x of at least 0.
+#[cfg(test)]
 pub fn exp_minus(x: &Dyadic) -> Interval {
     if *x > Dyadic::from(4096.0) {
         return Interval { low: Dyadic::zero(), high: Dyadic::power_of_two(-4096) };
@@ -293,6 +305,7 @@ pub fn exp_minus(x: &Dyadic) -> Interval {
 }
 
 /// Interval of `log(1 + exp(-x))`.
+#[cfg(test)]
 pub fn softplus_minus(x: &Dyadic) -> Interval {
     let tail = exp_minus(&x.abs());
     let log = |t: &Dyadic| t.on_grid(GRID).min(BigInt::from(1) << BITS);
@@ -302,6 +315,7 @@ pub fn softplus_minus(x: &Dyadic) -> Interval {
 }
 
 /// Interval of `1 / (1 + exp(-x))`.
+#[cfg(test)]
 pub fn sigmoid(x: &Dyadic) -> Interval {
     let tail = exp_minus(&x.abs());
     let one = Interval::from(1.0);

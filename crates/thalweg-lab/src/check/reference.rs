@@ -1,15 +1,15 @@
 //! Does the lower bound of a reference value follow from its multipliers?
 //!
 //! A multiplier p with 0 <= p <= q for every loss, q its share of the sum, gives `q hinge(m) >= p (1 - m)` and `q logistic(m) >= q
-//! H(p/q) - p m`, so that the sum is at least `V - <r, w> + l2/2 ||w||^2 + l1 ||w||_1` with r the sum of p times label times row. A
+//! H(p/q) - p m`, so that the sum is at least `V - <r, w> + sum_j q_j/2 w_j^2 + l1 ||w||_1` with r the sum of p times label times row. A
 //! bound for all weights needs r = 0 in the columns that no regulariser bounds.
 
 use super::format::{Loss, Model, Penalty, Piece, Reference};
-use super::model::Evaluation;
+use super::model::Rowwise;
 use super::number::{Dyadic, Interval, entropy};
 
-/// Accuracy of the value, relative to the value or 1e-3: a hundredth of the gap at which it is called proved.
-const VALUE: f64 = 1e-9;
+/// Accuracy of the value, which is a sum over the rows in floating point, relative to the value or 1e-3.
+const VALUE: f64 = 1e-12;
 
 /// Multiplier of one row in one loss.
 struct Multiplier {
@@ -22,21 +22,78 @@ struct Multiplier {
     change: Dyadic,
 }
 
-/// Derives the lower bound and lists what contradicts the claim. An error means that the file is damaged.
-pub fn check(model: &Model, reference: &Reference) -> Result<(f64, Vec<String>), String> {
-    let name = &reference.function.expression;
-    model.validate()?;
+/// What follows from a record.
+pub struct Derived {
+    /// Lower bound, rounded.
+    pub lower: f64,
+    /// Upper bound on the value at the recorded point, rounded.
+    pub value: f64,
+    /// What contradicts the claim.
+    pub refusals: Vec<String>,
+}
+
+/// Coefficient of `w_j^2 / 2` for every weight, and of the sum of absolute values. Weights with neither are not bounded.
+struct Penalties {
+    squares: Vec<Dyadic>,
+    l1: Dyadic,
+}
+
+impl Penalties {
+    fn new(model: &Model, pieces: &[Piece]) -> Self {
+        let mut all = Penalties { squares: vec![Dyadic::zero(); model.dim()], l1: Dyadic::zero() };
+        for piece in pieces {
+            let Piece::Penalty { factor, penalty } = piece else { continue };
+            let factor = Dyadic::from(*factor);
+            match (penalty, &model.scales) {
+                (Penalty::L1, _) => all.l1 = &all.l1 + &factor,
+                (Penalty::L2, _) => all.squares[..model.columns].iter_mut().for_each(|q| *q = &*q + &factor),
+                (Penalty::Ridge, Some(scales)) => {
+                    for (q, scale) in all.squares.iter_mut().zip(&scales.values) {
+                        *q = &*q + &(&factor * &(&Dyadic::from(*scale) * &(*scale).into()));
+                    }
+                }
+                _ => {}
+            }
+        }
+        all
+    }
+
+    fn bounds(&self, model: &Model, j: usize) -> bool {
+        j < model.columns && (self.l1 > Dyadic::zero() || self.squares[j] > Dyadic::zero())
+    }
+
+    /// The smallest value of `value - <r, w>` plus the penalties, for residuals of at most `sizes`, after all multipliers are divided
+    /// by a number that brings residuals without a square to at most `l1`.
+    fn lowest(&self, model: &Model, value: &Dyadic, sizes: &[Dyadic]) -> Dyadic {
+        let bounded = || (0..model.columns).filter(|j| self.bounds(model, *j));
+        let linear = bounded().filter(|j| self.squares[*j] == Dyadic::zero());
+        let over = linear.map(|j| sizes[j].clone()).fold(self.l1.clone(), Dyadic::max);
+        let share = if self.l1 > Dyadic::zero() { Interval::from(self.l1.clone()).over(&over) } else { 1.0.into() };
+        let share = if over == self.l1 { Dyadic::from(1.0) } else { share.low };
+        let mut bound = value * &share;
+        for j in bounded().filter(|j| self.squares[*j] > Dyadic::zero()) {
+            let excess = (&(&sizes[j] * &share) - &self.l1).max(Dyadic::zero());
+            bound = &bound - &Interval::from((&excess * &excess).half()).over(&self.squares[j]).high;
+        }
+        bound
+    }
+}
+
+/// Derives the bounds and lists what contradicts the claim. An error means that the file is damaged.
+pub fn check(rowwise: &Rowwise, reference: &Reference) -> Result<Derived, String> {
+    let (model, name) = (rowwise.model(), &reference.function.expression);
     model.validate_function(&reference.function)?;
-    let (Some(pieces), true) = (&reference.function.pieces, reference.point.len() == model.dim()) else {
+    let prepared = model.prepare(&reference.function);
+    let (Some(pieces), Some(prepared), true) = (&reference.function.pieces, &prepared, reference.point.len() == model.dim())
+    else {
         return Err(format!("best({name}) has an unknown form, or a point of the wrong length"));
     };
     let mut refusals = vec![];
-    let (mut l2, mut l1, mut all, mut lists) = (Dyadic::zero(), Dyadic::zero(), vec![], reference.multipliers.iter());
+    let (mut all, mut lists) = (vec![], reference.multipliers.iter());
     for piece in pieces {
         match piece {
-            Piece::Penalty { factor, penalty: Penalty::L2 } => l2 = &l2 + &(*factor).into(),
-            Piece::Penalty { factor, penalty: Penalty::L1 } => l1 = &l1 + &(*factor).into(),
-            Piece::Loss { factor, loss, rows } => {
+            Piece::Penalty { penalty: Penalty::L1 | Penalty::L2 | Penalty::Ridge, .. } => {}
+            Piece::Loss { factor, loss: loss @ (Loss::Hinge | Loss::Logistic), rows, .. } => {
                 let (rows, total) = model.population(rows.as_ref());
                 let Some(list) = lists.next().filter(|list| list.len() == rows.len()) else {
                     return Err(format!("best({name}) does not have a multiplier for every row"));
@@ -44,25 +101,23 @@ pub fn check(model: &Model, reference: &Reference) -> Result<(f64, Vec<String>),
                 for (row, (high, low)) in rows.into_iter().zip(list) {
                     let share = &Interval::from(model.weight(row)).over(&total) * &(*factor).into();
                     let p = &Dyadic::from(*high) + &(*low).into();
-                    if p > Dyadic::zero() || p < Dyadic::zero() {
+                    if p != Dyadic::zero() {
                         all.push(Multiplier { row, loss: *loss, share, p, change: Dyadic::zero() });
                     }
                 }
             }
-            _ => return Err(format!("best({name}) is not a sum of hinge, logistic, l2 and l1")),
+            _ => return Err(format!("best({name}) is not a sum of hinge, logistic, l2, ridge and l1")),
         }
     }
-    if let Some(value) = Evaluation::new(model, &reference.point).value(&reference.function)
-        && value.high > (reference.value + VALUE * reference.value.abs().max(1e-3)).into()
-    {
-        let truth = value.high.approximate();
+    let found = rowwise.at(&reference.point, &[Some(prepared)]).local(prepared).value.high;
+    if found > (reference.value + VALUE * reference.value.abs().max(1e-3)).into() {
+        let truth = found.approximate();
         refusals
             .push(format!("the recorded value {} of '{name}' is below {truth}, which follows from the rows", reference.value));
     }
-    let bounded = l2 > Dyadic::zero() || l1 > Dyadic::zero();
-    let first = if bounded { model.columns } else { 0 };
+    let penalties = Penalties::new(model, pieces);
     let residual = residual(model, &all);
-    let free: Vec<usize> = (first..model.dim()).collect();
+    let free: Vec<usize> = (0..model.dim()).filter(|j| !penalties.bounds(model, *j)).collect();
     let square: Dyadic = free.iter().map(|j| &residual[*j] * &residual[*j]).sum();
     let mut tilt = Dyadic::zero();
     if square > Dyadic::zero() {
@@ -87,36 +142,26 @@ pub fn check(model: &Model, reference: &Reference) -> Result<(f64, Vec<String>),
         refusals.push(format!("a multiplier of best({name}) is negative or above its share"));
     }
     // V, and the residual of the columns with a regulariser.
-    let (mut value, mut size): (Dyadic, Vec<Dyadic>) = (Dyadic::zero(), residual.iter().map(Dyadic::abs).collect());
+    let (mut value, mut sizes): (Dyadic, Vec<Dyadic>) = (Dyadic::zero(), residual.iter().map(Dyadic::abs).collect());
     for m in &all {
         let ends = Interval { low: (&m.p - &m.change).max(Dyadic::zero()), high: &m.p + &m.change };
         let own = match m.loss {
-            Loss::Hinge => ends.low,
             Loss::Logistic => &entropy(&ends.divided(&m.share)) * &m.share.low,
+            _ => ends.low,
         };
         value = &value + &own;
         if m.change > Dyadic::zero() {
-            model.visit(m.row, |j, x| size[j] = &size[j] + &(&m.change * &Dyadic::from(x).abs()));
+            model.visit(m.row, |j, x| sizes[j] = &sizes[j] + &(&m.change * &Dyadic::from(x).abs()));
         }
     }
-    let bound = if !bounded {
-        value
-    } else if l2 > Dyadic::zero() {
-        let over = size[..first].iter().map(|r| (r - &l1).max(Dyadic::zero()));
-        &value - &Interval::from(over.map(|x| &x * &x).sum::<Dyadic>().half()).over(&l2).high
-    } else {
-        // All multipliers are divided by the same number, which makes the residual at most l1.
-        let over = size[..first].iter().cloned().fold(l1.clone(), Dyadic::max);
-        Interval::from(&value * &l1).over(&over).low
-    };
     // No loss and no regulariser is negative.
-    let bound = (&bound - &tilt).max(Dyadic::zero());
+    let bound = (&penalties.lowest(model, &value, &sizes) - &tilt).max(Dyadic::zero());
     if Dyadic::from(reference.lower) > bound {
         let (claimed, found) = (reference.lower, bound.approximate());
         refusals
             .push(format!("the lower bound {claimed} of best({name}) is above {found}, the largest that its multipliers give"));
     }
-    Ok((bound.approximate(), refusals))
+    Ok(Derived { lower: bound.approximate(), value: found.approximate(), refusals })
 }
 
 /// The sum of multiplier times label times row.

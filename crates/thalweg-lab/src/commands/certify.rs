@@ -8,7 +8,7 @@ use thalweg::certify::Bounds;
 use thalweg::learn::{Enforce, Interval};
 
 use super::CommandResult;
-use crate::certificate::bounds_words;
+use crate::certificate::{bounds_words, conflict_words};
 use crate::certify::{Findings, HeldOut, MeasuredConstraint, Source, Subject, Worst};
 use crate::data::catalogue;
 use crate::output::{align, json, print};
@@ -136,6 +136,10 @@ fn words(f: &Findings) -> String {
     text += &table(f);
     text += "\n";
     text += &stationarity(f);
+    if let Some(conflict) = &f.conflict {
+        let names: Vec<&str> = f.constraints.iter().map(|c| c.name.as_str()).collect();
+        text += &conflict_words(conflict, &names);
+    }
     if let Some(held) = &f.held_out {
         text += "\n";
         text += &held_out(held, &f.constraints);

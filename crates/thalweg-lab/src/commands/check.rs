@@ -60,6 +60,11 @@ fn words(verdict: &Verdict) -> String {
             rows.push([name.into(), end(p.claimed[at]), end(p.derived[at])]);
         }
     }
+    if let Some(c) = &verdict.conflict {
+        let radius = c.radius.map_or("the domain".into(), |radius| format!("{radius:.9e}"));
+        let follows = if c.margin.is_some_and(|margin| margin > 0.0) { radius.clone() } else { "less".into() };
+        rows.push(["no feasible point within".into(), radius, follows]);
+    }
     for r in &verdict.references {
         rows.push([format!("best({}), lower bound", r.expression), end(Some(r.lower)), end(Some(r.derived))]);
     }
@@ -69,6 +74,16 @@ fn words(verdict: &Verdict) -> String {
         text += &format!(
             "\n{} cuts of {} functions, {} recomputed from the rows; constraints relaxed by {:.2e}{violation}\n",
             p.cuts, p.functions, p.recomputed, p.relaxed
+        );
+    }
+    if let Some(c) = &verdict.conflict {
+        let violation = c.violation.map_or(String::new(), |g| format!("; largest constraint at the point {g:.2e}"));
+        text += &format!(
+            "{}{} cuts of {} constraints, {} recomputed from the rows{violation}\n",
+            if verdict.proximity.is_some() { "" } else { "\n" },
+            c.cuts,
+            c.functions,
+            c.recomputed
         );
     }
     text += &format!("problem: {}\n", verdict.problem);

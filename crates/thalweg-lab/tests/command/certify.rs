@@ -21,8 +21,14 @@ fn model(place: &Place) -> Value {
     serde_json::from_str(&place.read("m/model.json")).unwrap()
 }
 
+/// Certifies the model, and checks the certificate's file if there is a certificate.
 fn certify(place: &Place, more: &[&str]) -> Ran {
-    place.run(&[&["certify", "m", "--evaluations", "20"], more].concat())
+    let command = [&["certify", "m", "--evaluations", "20"], more].concat();
+    let ran = place.run(&command);
+    if place.run(&[&command[..], &["--out", "certificate.json"]].concat()).code.is_some_and(|code| code < 2) {
+        place.run(&["check", "certificate.json"]).ended(0);
+    }
+    ran
 }
 
 fn near(value: &Value, want: &Value) {
@@ -295,4 +301,65 @@ fn what_cannot_be_certified_is_refused_with_a_sentence() {
     for (arguments, parts) in cases {
         place.run(&[&["certify"], *arguments].concat()).refused(parts);
     }
+}
+
+#[test]
+fn a_certificate_of_adult_is_confirmed_from_its_rows() {
+    let place = Place::new();
+    place.put("adult.csv", adult::csv().unwrap());
+    for bounds in [["demographic_parity <= 0.02", "l2 <= 50"], ["equalised_odds <= 0.05", "false_positive_rate <= 0.04"]] {
+        let fit = ["fit", "adult.csv", "--label", "income", "--group", "sex", "--out", "m", "--quiet"];
+        place.run(&[&fit[..], &["--subject-to", bounds[0], "--subject-to", bounds[1]]].concat()).ended(0);
+        place.run(&["certify", "m", "--out", "certificate.json"]).ended(0);
+        let verdict = place.run(&["check", "certificate.json", "--json"]).ended(0).json();
+        let assumed = verdict["assumed"].as_array().unwrap();
+        assert!(assumed.len() == 1 && assumed[0].as_str().unwrap().starts_with("the rows in the file are those of"), "{verdict}");
+        assert_eq!((&verdict["proximity"]["recomputed"], &verdict["proximity"]["functions"]), (&json!(3), &json!(3)));
+        let mut file: Value = serde_json::from_str(&place.read("certificate.json")).unwrap();
+        let row = &mut file["model"]["rows"][17][0][1];
+        *row = json!(row.as_f64().unwrap() + 0.01);
+        place.put("certificate.json", file.to_string());
+        let verdict = place.run(&["check", "certificate.json"]).ended(1);
+        assert!(verdict.out.starts_with("not confirmed: "), "{}", verdict.out);
+    }
+}
+
+#[test]
+fn a_conflict_is_recorded_and_checked() {
+    let place = Place::new();
+    let rows: String = (0..40).map(|i| format!("{} 1:{} 2:{}\n", if i % 3 == 0 { 1 } else { -1 }, i % 7, i % 5)).collect();
+    place.put("rows.svm", rows);
+    place.put(
+        "run.toml",
+        r#"
+        [data]
+        file = "rows.svm"
+        [problem]
+        minimize = "hinge"
+        subject_to = ["logistic <= 0.3", "l2 <= 0.01"]
+        [solver]
+        name = "bundle"
+        "#,
+    );
+    let solved = place.run(&["solve", "run.toml", "--out", "outcome.json", "--quiet"]);
+    assert_eq!(solved.code, Some(1), "{solved:?}");
+    let certified = place.run(&["certify", "run.toml", "--point", "outcome.json", "--out", "certificate.json"]).ended(1);
+    let line = certified.out.lines().find(|line| line.starts_with("no point within ")).unwrap();
+    assert!(line.contains("of this one satisfies the constraints within their tolerances: 'logistic <= 0.3'"), "{line}");
+    assert!(line.contains("(proved if the gradients are right, "), "{line}");
+    let verdict = place.run(&["check", "certificate.json", "--json"]).ended(0).json();
+    // The radius is at least the one that the solver states.
+    let outcome: Value = serde_json::from_str(&place.read("outcome.json")).unwrap();
+    let stated = outcome["ended"]["infeasible"]["radius"].as_f64().unwrap();
+    assert!(verdict["conflict"]["radius"].as_f64().unwrap() >= stated, "{stated} {verdict}");
+    assert_eq!((&verdict["conflict"]["recomputed"], &verdict["conflict"]["functions"]), (&json!(2), &json!(2)));
+    let text = place.run(&["check", "certificate.json"]).ended(0);
+    assert!(text.out.contains("satisfies all constraints within their tolerances"), "{}", text.out);
+    assert!(text.out.contains("no feasible point within"), "{}", text.out);
+    let mut file: Value = serde_json::from_str(&place.read("certificate.json")).unwrap();
+    let tampered = 1e6 * file["conflict"]["radius"].as_f64().unwrap();
+    file["conflict"]["radius"] = json!(tampered);
+    place.put("certificate.json", file.to_string());
+    let refused = place.run(&["check", "certificate.json"]).ended(1);
+    assert!(refused.out.starts_with("not confirmed: the recorded cuts do not exclude the radius"), "{}", refused.out);
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::check_point;
 use super::record::{ActiveCut, ProximityRecord, Recorder};
 use crate::cuts::constants::{Constants, estimate, too_small};
-use crate::cuts::noise::{Local, NEIGHBOURS, SAFETY, accuracy, opposite_points, size};
+use crate::cuts::noise::{Local, NEIGHBOURS, Noise, SAFETY, accuracy, opposite_points, size};
 use crate::cuts::{Convexification, Master, MasterObjective, Model, Norm, Owner};
 use crate::eval::{Evaluator, Point, ValueEval, measure_in_units};
 use crate::math::rng::{Purpose, Rng};
@@ -138,6 +138,9 @@ impl Certificate {
 struct Candidate {
     y: Vec<f64>,
     value: f64,
+    /// Distance from the centre, and a bound on its error.
+    far: f64,
+    far_error: f64,
     /// If `y` lies between two visited points and a record is kept: the share of the second one, and both points.
     between: Option<(f64, [Vec<f64>; 2])>,
 }
@@ -236,6 +239,8 @@ fn search(
     search.report(&mut ev, point, interval)
 }
 
+/// Relative error of a sum or product of a few numbers, more than four roundings.
+const SUM: f64 = 4.0 * f64::EPSILON;
 /// Excess of the constraints' cuts over their level that counts as rounding, and the largest penalty that it is reduced with.
 const EXCESS: f64 = 1e-12;
 const MOST: f64 = 1e10;
@@ -375,6 +380,7 @@ impl Search<'_> {
             }
             self.evaluations += NEIGHBOURS;
         }
+        self.raise_errors(ev, centre, &here);
         let visit = self.with_errors(centre, &here);
         self.f_error = visit.f_error;
         let unit = SAFETY * visit.g_error.iter().fold(0.0, |most: f64, e| most.max(*e));
@@ -382,6 +388,14 @@ impl Search<'_> {
         // Without a strictly feasible centre, the only candidates may be points at which a constraint is active.
         self.level = if self.feasible { (largest + unit).max(0.0) } else { unit };
         self.absorb(ev, visit, &here).map(drop)
+    }
+
+    /// Takes over the bounds on rounding errors that the problem states.
+    fn raise_errors<P: Subgradients + ?Sized>(&mut self, ev: &Evaluator<'_, P>, y: &[f64], there: &Local) {
+        let values: Vec<f64> = there.parts().map(|(_, value, _)| value).collect();
+        for ((owner, ..), stated) in there.parts().zip(ev.problem().rounding(y, &values)) {
+            self.model.raise_noise(owner, Noise { value: stated.value, slope: stated.slope });
+        }
     }
 
     /// Returns the values at a point with bounds on their errors.
@@ -399,8 +413,9 @@ impl Search<'_> {
         loop {
             let master = self.master(ev, &mut penalty, &mut y)?;
             conflicts += u32::from(self.best.is_none() && master.excess > EXCESS);
-            if master.lower > self.lower {
-                (self.lower, self.error) = (master.lower, master.error);
+            let rounding = self.rounding_of(&master);
+            if master.lower - rounding > self.lower {
+                (self.lower, self.error) = (master.lower - rounding, master.error + rounding);
                 self.model.multipliers(0, &mut self.multipliers);
                 if let Some(recorder) = &mut self.recorder {
                     recorder.cuts = self.model.active(0).map(ActiveCut::from).collect();
@@ -502,6 +517,7 @@ impl Search<'_> {
     fn visit<P: Subgradients + ?Sized>(&mut self, ev: &mut Evaluator<'_, P>, y: &[f64]) -> Result<bool> {
         let there = Local::at(ev, y)?;
         self.evaluations += 1;
+        self.raise_errors(ev, y, &there);
         let visit = self.with_errors(y, &there);
         self.absorb(ev, visit, &there)
     }
@@ -527,18 +543,26 @@ impl Search<'_> {
         Ok(raised)
     }
 
-    /// Updates the best, nearest and strictly feasible points with a visited point. Values include their errors.
+    /// Updates the best, nearest and strictly feasible points with a visited point. Values include their errors and the rounding of
+    /// these sums.
     fn judge(&mut self, visit: &Visit) {
         let y = &visit.y;
-        let half = 0.5 * vec::distance(y, self.centre).powi(2) * (1.0 + 2.0 * accuracy(y.len()));
-        let value = visit.f - self.f + visit.f_error + (self.convexification.constants[0] + self.mu) * half;
+        let step: Vec<f64> = y.iter().zip(self.centre).map(|(y, c)| y - c).collect();
+        let far = vec::norm(&step);
+        let half = 0.5 * far * far * (1.0 + 4.0 * accuracy(y.len()));
+        let (difference, curved) = (visit.f - self.f, (self.convexification.constants[0] + self.mu) * half);
+        let value = difference + visit.f_error + curved + SUM * (difference.abs() + visit.f_error + curved);
         let largest = visit.g.iter().zip(&visit.g_error).zip(&self.convexification.constants[1..]);
-        let largest = largest.map(|((g, error), rho)| g + error + rho * half - self.level);
+        let largest = largest.map(|((g, error), rho)| {
+            let curved = rho * half;
+            g + error + curved - self.level + SUM * (g.abs() + error + curved + self.level)
+        });
         let largest = largest.fold(f64::NEG_INFINITY, f64::max);
+        let candidate = || Candidate { y: y.clone(), value, far, far_error: 2.0 * accuracy(y.len()) * far, between: None };
         if largest <= 0.0 {
-            self.offer(y.clone(), value, None);
+            self.offer(candidate());
         } else if self.nearest.as_ref().is_none_or(|(_, least)| largest < *least) {
-            self.nearest = Some((Candidate { y: y.clone(), value, between: None }, largest));
+            self.nearest = Some((candidate(), largest));
         }
         if largest < 0.0 {
             if self.inner.len() == INNER {
@@ -552,16 +576,21 @@ impl Search<'_> {
                 let (inside, inner_value, deep) = &self.inner[k];
                 let share = (largest / (largest - deep) * (1.0 + 4.0 * f64::EPSILON)).min(1.0);
                 let mixed = y.iter().zip(inside).map(|(y, z)| (1.0 - share) * y + share * z).collect();
-                let value = (1.0 - share) * value + share * inner_value;
+                let size = (1.0 - share) * value.abs() + share * inner_value.abs();
+                let value = (1.0 - share) * value + share * inner_value + SUM * size;
+                // The steps from the centre are more accurate than the mean of the points.
+                let inward: Vec<f64> = inside.iter().zip(self.centre).map(|(z, c)| z - c).collect();
+                let mean: Vec<f64> = step.iter().zip(&inward).map(|(d, e)| (1.0 - share) * d + share * e).collect();
+                let far_error = 2.0 * accuracy(y.len()) * (far + vec::norm(&inward));
                 let between = self.recorder.is_some().then(|| (share, [y.clone(), inside.clone()]));
-                self.offer(mixed, value + 4.0 * f64::EPSILON * value.abs(), between);
+                self.offer(Candidate { y: mixed, value, far: vec::norm(&mean), far_error, between });
             }
         }
     }
 
-    fn offer(&mut self, y: Vec<f64>, value: f64, between: Option<(f64, [Vec<f64>; 2])>) {
-        if self.best.as_ref().is_none_or(|best| value < best.value) {
-            self.best = Some(Candidate { y, value, between });
+    fn offer(&mut self, candidate: Candidate) {
+        if self.best.as_ref().is_none_or(|best| candidate.value < best.value) {
+            self.best = Some(candidate);
         }
     }
 
@@ -577,6 +606,14 @@ impl Search<'_> {
         }
     }
 
+    /// Bounds what the arithmetic of the master program, and of the cuts themselves, adds to the errors of their values and slopes.
+    fn rounding_of(&self, master: &Master) -> f64 {
+        let (dim, curved) = (self.centre.len(), master.slope * master.slope / self.mu);
+        // The height of a cut is a sum of as many products as there are variables, and errors of sums grow like the root.
+        let sums = (2.0 + (dim as f64).sqrt()) * f64::EPSILON * self.model.mean_size(0);
+        sums + 4.0 * accuracy(dim) * curved + 16.0 * f64::EPSILON * (master.linear.abs() + master.lower.abs())
+    }
+
     /// Returns the smallest upper end that rounding allows.
     fn resolution(&self) -> f64 {
         (2.0 * (self.f_error + self.error) / self.mu).sqrt().max(f64::MIN_POSITIVE)
@@ -590,24 +627,26 @@ impl Search<'_> {
 
     /// Returns bounds on the distance, and whether the constraints had to be relaxed for them.
     fn interval(&self) -> (f64, f64, bool) {
-        let around = |value: f64, y: &[f64], lower: f64| {
-            let (radius, far) = ((2.0 * (value - lower).max(0.0) / self.mu).sqrt(), vec::distance(y, self.centre));
-            let rounding = 2.0 * accuracy(y.len()) * (far + radius) + f64::MIN_POSITIVE;
+        let around = |value: f64, (far, far_error): (f64, f64), lower: f64| {
+            let radius = (2.0 * (value - lower).max(0.0) / self.mu).sqrt();
+            let rounding = far_error + SUM * (far + radius) + f64::MIN_POSITIVE;
             ((far - radius - rounding).max(0.0), far + radius + rounding)
         };
         match (&self.best, &self.nearest) {
             (Some(best), _) => {
-                let (mut low, mut high) = around(best.value, &best.y, self.lower);
+                let (mut low, mut high) = around(best.value, (best.far, best.far_error), self.lower);
                 // The centre is a feasible point too, if it satisfies the constraints.
                 if self.feasible {
-                    let (low_too, high_too) = around(self.f_error, self.centre, self.lower);
+                    let (low_too, high_too) = around(self.f_error, (0.0, 0.0), self.lower);
                     (low, high) = (low.max(low_too), high.min(high_too));
                 }
                 (low.min(high), high, false)
             }
             (None, Some((nearest, excess))) => {
-                let relaxed = self.lower - excess * self.multipliers.iter().sum::<f64>();
-                let (low, high) = around(nearest.value, &nearest.y, relaxed);
+                // The right-hand side is rounded upwards in the report.
+                let price: f64 = self.multipliers.iter().sum();
+                let relaxed = self.lower - price * (excess + SUM * (excess + self.level));
+                let (low, high) = around(nearest.value, (nearest.far, nearest.far_error), relaxed - SUM * relaxed.abs());
                 (low, high, true)
             }
             (None, None) => (0.0, f64::INFINITY, false),
@@ -641,7 +680,7 @@ impl Search<'_> {
             complementarity: self.multipliers.iter().zip(&there.constraints).map(|(l, g)| (l * g.value).abs()).collect(),
             proximal,
             multipliers: self.multipliers,
-            relaxed: self.level + if relaxed { more } else { 0.0 },
+            relaxed: if relaxed { (self.level + more) * (1.0 + f64::EPSILON) } else { self.level },
             evaluations: self.evaluations,
             rho_f: self.constants.objective,
             rho_g: self.constants.constraints,

@@ -2,6 +2,7 @@
 //! are in [`crate::assess`].
 
 mod bounds;
+mod conflict;
 mod intervals;
 mod multipliers;
 mod pair;
@@ -9,6 +10,7 @@ mod record;
 mod zeroth_order;
 
 pub use bounds::{Bounds, Certificate, certify, certify_with_record};
+pub use conflict::{Conflict, certify_conflict};
 pub use intervals::{clopper_pearson, rate_half_width};
 pub use multipliers::{distance_bound, infeasible_radius};
 pub use pair::{PairBound, of_pair, slope};

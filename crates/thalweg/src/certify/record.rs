@@ -89,7 +89,7 @@ pub enum DomainRecord {
 }
 
 impl DomainRecord {
-    fn of(domain: &dyn Set, dim: usize) -> Self {
+    pub(super) fn of(domain: &dyn Set, dim: usize) -> Self {
         let finite = |x: f64| x.is_finite().then_some(x);
         let sides: Option<Vec<(f64, f64)>> = (0..dim).map(|i| domain.sides(i)).collect();
         match (domain.ball_around_origin(), sides) {

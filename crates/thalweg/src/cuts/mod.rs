@@ -588,6 +588,12 @@ impl Model {
         offsets.map(|d| self.centre.iter().zip(d).map(|(c, d)| c + d).collect())
     }
 
+    /// Returns the weighted mean of the sums of absolute values that the heights of the cuts were computed from, in the last master
+    /// program of a view.
+    pub fn mean_size(&self, view: usize) -> f64 {
+        self.cuts.iter().zip(&self.views[view].weights).map(|(cut, weight)| weight * (cut.size + cut.linear.abs())).sum()
+    }
+
     /// Iterates over the subgradients of the cuts.
     pub fn subgradients(&self) -> impl Iterator<Item = &[f64]> {
         self.subgradients.chunks(self.dim.max(1))

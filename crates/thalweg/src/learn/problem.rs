@@ -16,8 +16,8 @@ use super::references::References;
 use super::sample_losses::RowLosses;
 use super::term::{Constant, Part, RowNorms, Subpopulation, Work};
 use crate::oracle::{
-    At, Composite, Description, InfProjection, Modulus, Pick, SampleLosses, Scales, Scratch, SmoothForm, Source, Structure,
-    Subgradients, Values,
+    At, Composite, Description, InfProjection, Modulus, Pick, Rounding, SampleLosses, Scales, Scratch, SmoothForm, Source,
+    Structure, Subgradients, Values,
 };
 use crate::sets::Set;
 use crate::{Error, Result};
@@ -347,6 +347,10 @@ impl Description for Learning {
 
     fn constraint_modulus(&self, j: usize) -> Option<Modulus> {
         self.constraints[j].modulus(&self.populations, Constant::Sharp).map(|value| Modulus { value, source: Source::Proved })
+    }
+
+    fn rounding(&self, x: &[f64], values: &[f64]) -> Vec<Rounding> {
+        self.rounding_at(x, values)
     }
 
     fn fingerprint(&self) -> String {

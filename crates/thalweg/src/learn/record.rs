@@ -4,7 +4,6 @@
 use serde::Serialize;
 
 use super::function::{Function, Piece, Summand};
-use super::gap::GroupComparison;
 use super::loss::Loss;
 use super::penalty::Penalty;
 use super::problem::Learning;
@@ -24,8 +23,23 @@ pub struct ModelRecord {
     pub weights: Option<Vec<f64>>,
     /// Entries of each row that are not 0: column, counted from 0, and value.
     pub rows: Vec<Vec<(usize, f64)>>,
+    /// Scales of the columns, if `ridge` uses them.
+    pub scales: Option<ScalesRecord>,
     /// The objective, then each constraint.
     pub functions: Vec<FunctionRecord>,
+}
+
+/// Scales of the columns for `ridge`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ScalesRecord {
+    /// The scales.
+    pub values: Vec<f64>,
+    /// Whether they were given. Otherwise they are standard deviations over the rows below.
+    pub given: bool,
+    /// The first of these rows.
+    pub first: usize,
+    /// The row after the last of them.
+    pub end: usize,
 }
 
 /// Sum of terms minus a bound.
@@ -47,8 +61,10 @@ pub enum PieceRecord {
     Loss {
         /// The factor.
         factor: f64,
-        /// "hinge" or "logistic".
+        /// "hinge", "logistic" or "truncated-logistic".
         loss: &'static str,
+        /// Scale of the truncated logistic loss.
+        scale: Option<f64>,
         /// The rows; `None` for all.
         rows: Option<Vec<usize>>,
     },
@@ -56,20 +72,22 @@ pub enum PieceRecord {
     Penalty {
         /// The factor.
         factor: f64,
-        /// "l2", "l1" or "scad".
+        /// "l2", "ridge", "l1" or "scad".
         penalty: &'static str,
     },
-    /// Factor times a comparison of weighted means of `sigmoid(score / temperature)` over groups of rows.
+    /// Factor times the largest comparison of weighted means of `sigmoid((score - threshold) / temperature)` over groups of rows.
     Rates {
         /// The factor.
         factor: f64,
         /// The temperature.
         temperature: f64,
+        /// The thresholds.
+        thresholds: Vec<f64>,
         /// "between-groups": the largest absolute difference between two groups. "to-overall": that between a group and all rows.
         /// "share": the mean of the only group. "rest": 1 minus it.
         comparison: &'static str,
-        /// Rows of each group.
-        groups: Vec<Vec<usize>>,
+        /// Families of groups: only groups of the same family are compared. Rows of each group.
+        families: Vec<Vec<Vec<usize>>>,
     },
 }
 
@@ -99,6 +117,12 @@ impl Learning {
             labels: self.data.labels.clone(),
             weights: self.data.weights.clone(),
             rows: (0..features.rows()).map(row).collect(),
+            scales: self.column_scales.as_ref().map(|scales| ScalesRecord {
+                values: scales.to_vec(),
+                given: self.given_scales,
+                first: self.parts[0].start,
+                end: self.parts[0].end,
+            }),
             functions: std::iter::once(&self.objective).chain(&self.constraints).map(|f| self.function_record(f)).collect(),
         }
     }
@@ -122,7 +146,7 @@ impl Learning {
             Piece::Penalty(penalty) => {
                 let penalty = match penalty {
                     Penalty::L2 => "l2",
-                    Penalty::Ridge(_) => return None,
+                    Penalty::Ridge(_) => "ridge",
                     Penalty::L1 => "l1",
                     Penalty::Scad => "scad",
                 };
@@ -131,28 +155,27 @@ impl Learning {
             Piece::Term(term) => term,
         };
         if let Some(LossFunction { loss, statistic: LossStatistic::Mean }) = term.loss_function() {
-            let loss = match loss {
-                Loss::Hinge => "hinge",
-                Loss::Logistic => "logistic",
-                Loss::Welsch(_) | Loss::TruncatedLogistic(_) => return None,
+            let (loss, scale) = match loss {
+                Loss::Hinge => ("hinge", None),
+                Loss::Logistic => ("logistic", None),
+                Loss::TruncatedLogistic(Some(scale)) => ("truncated-logistic", Some(scale)),
+                Loss::Welsch(_) | Loss::TruncatedLogistic(None) => return None,
             };
             let [population] = s.populations[..] else { return None };
             let rows = self.members(population);
             let rows = (rows.len() < self.data.labels.len()).then_some(rows);
-            return Some(PieceRecord::Loss { factor, loss, rows });
+            return Some(PieceRecord::Loss { factor, loss, scale, rows });
         }
-        let Some(Rates { thresholds: [0.0], temperature, comparison }) = term.rates() else { return None };
-        let comparison = match comparison {
-            Comparison::Gap(contrast) => match contrast.comparison() {
-                GroupComparison::BetweenGroups => "between-groups",
-                GroupComparison::ToOverall => "to-overall",
-            },
-            Comparison::Share => "share",
-            Comparison::Rest => "rest",
-            Comparison::Larger(_) => return None,
+        let Rates { thresholds, temperature, comparison } = term.rates()?;
+        let (comparison, families) = match comparison {
+            Comparison::Gap(contrast) => (contrast.comparison().as_str(), 1),
+            Comparison::Larger([contrast, _]) => (contrast.comparison().as_str(), 2),
+            Comparison::Share => ("share", 1),
+            Comparison::Rest => ("rest", 1),
         };
-        let groups = s.populations.iter().map(|&p| self.members(p)).collect();
-        Some(PieceRecord::Rates { factor, temperature, comparison, groups })
+        let groups: Vec<Vec<usize>> = s.populations.iter().map(|&p| self.members(p)).collect();
+        let families = groups.chunks(groups.len() / families).map(<[_]>::to_vec).collect();
+        Some(PieceRecord::Rates { factor, temperature, thresholds: thresholds.to_vec(), comparison, families })
     }
 
     /// Returns the rows of a population.

@@ -36,6 +36,15 @@ pub enum Source {
     Estimated,
 }
 
+/// Bounds on the rounding errors of a function at a point.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Rounding {
+    /// Bound on the error of the value.
+    pub value: f64,
+    /// Bound on the norm of the error of the subgradient.
+    pub slope: f64,
+}
+
 /// Description of a problem `min f(x)` over a domain subject to `g_j(x) <= 0`. Only the two sizes are required.
 pub trait Description: Send + Sync {
     /// Returns the number of variables.
@@ -78,6 +87,11 @@ pub trait Description: Send + Sync {
     /// Returns the weak-convexity constant of constraint `j`.
     fn constraint_modulus(&self, _j: usize) -> Option<Modulus> {
         None
+    }
+    /// Returns bounds on the rounding errors of the objective and of each constraint at `x`, where `values` are their values, beyond the
+    /// few roundings of every function. Empty by default.
+    fn rounding(&self, _x: &[f64], _values: &[f64]) -> Vec<Rounding> {
+        vec![]
     }
     /// Returns a string that identifies the problem. A checkpoint written for a different problem is rejected.
     fn fingerprint(&self) -> String {

@@ -23,7 +23,7 @@ pub use crate::sets::Warm;
 use crate::{Error, Result};
 pub use black_box::BlackBox;
 pub use closures::Problem;
-pub use description::{Description, Modulus, Source};
+pub use description::{Description, Modulus, Rounding, Source};
 pub use draw::{Draw, Pick, Replacement};
 pub use eliminated::Eliminated;
 pub(crate) use functions::point_by_point;

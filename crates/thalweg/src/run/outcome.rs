@@ -89,12 +89,17 @@ pub enum Evidence {
     },
 }
 
+/// What a statement about points that were not visited rests on.
+const ASSUMED: &str = "if the gradients are right and the constants hold";
+
 impl std::fmt::Display for Evidence {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         match self {
             Evidence::FeasiblePoint { distance: 0.0 } => write!(f, "the returned point is feasible"),
             Evidence::FeasiblePoint { distance } => write!(f, "a point {distance:.1e} away is feasible"),
-            Evidence::Bound { upper } => write!(f, "the certificate proves that a point within {upper:.1e} is feasible"),
+            Evidence::Bound { upper } => {
+                write!(f, "the certificate proves that a point within {upper:.1e} is feasible, {ASSUMED}")
+            }
         }
     }
 }
@@ -153,9 +158,9 @@ impl std::fmt::Display for StopReason {
             StopReason::Infeasible { conflicting, everywhere, radius } => {
                 write!(f, "{}", conflict(conflicting))?;
                 match radius {
-                    _ if *everywhere => Ok(()),
-                    Some(radius) => write!(f, "; no point within {radius:.1e} of this one is feasible"),
-                    None => write!(f, " near this point"),
+                    None => write!(f, " near this point, by estimated constants, not proved"),
+                    Some(_) if *everywhere => write!(f, "; no point of the domain is feasible, {ASSUMED}"),
+                    Some(radius) => write!(f, "; no point within {radius:.1e} of this one is feasible, {ASSUMED}"),
                 }
             }
             StopReason::Withdrawn { conflicting, evidence } => {
