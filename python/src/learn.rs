@@ -17,6 +17,7 @@ use thalweg::oracle::{Description, Draw};
 use thalweg::run::{self, Budget};
 use thalweg::sets::{Ball, WholeSpace};
 use thalweg::solvers::{Method, Mspg, SolverName, State};
+use thalweg_lab::encode::CoarserGroups;
 use thalweg_lab::fit::{options, quality};
 use thalweg_lab::tradeoff::{self, FitRuns};
 
@@ -209,13 +210,22 @@ impl Learning {
         Ok((python(py, &swept.rows)?, points, python(py, &swept.notes)?, swept.interrupted, raised.take()))
     }
 
-    /// Returns the quality of a point on all rows: accuracy, objective, constraints, groups.
-    fn quality<'py>(&self, py: Python<'py>, x: PyReadonlyArray1<'py, f64>) -> PyResult<Bound<'py, PyAny>> {
+    /// Returns the quality of a point on all rows: accuracy, objective, constraints, groups, and groups by each of several columns,
+    /// given as name, groups, and group of each combination.
+    #[pyo3(signature = (x, by_column=None))]
+    fn quality<'py>(
+        &self,
+        py: Python<'py>,
+        x: PyReadonlyArray1<'py, f64>,
+        by_column: Option<Vec<(String, Vec<String>, Vec<u32>)>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let coarser = |(column, names, of_group)| CoarserGroups { column, names, of_group };
+        let by_column: Vec<CoarserGroups> = by_column.unwrap_or_default().into_iter().map(coarser).collect();
         let x: Vec<f64> = x.as_array().iter().copied().collect();
         let found = self.with(py, |problem| {
             // Rejects a point of another length with a message.
             run::measure(problem, &x, 0.0).map_err(of_library)?;
-            quality(problem, &x).map_err(of_lab)
+            quality(problem, &x, &by_column).map_err(of_lab)
         })?;
         python(py, &found)
     }

@@ -16,6 +16,7 @@ mod error;
 mod lab;
 mod learn;
 mod minimize;
+mod model;
 mod plan;
 mod solvers;
 mod values;
@@ -33,6 +34,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<blackbox::BlackBox>()?;
     module.add_class::<learn::Learning>()?;
     module.add_class::<learn::Incremental>()?;
+    module.add_class::<model::Model>()?;
+    module.add_function(wrap_pyfunction!(model::by_group, module)?)?;
+    module.add_function(wrap_pyfunction!(model::missing_cells, module)?)?;
     module.add_function(wrap_pyfunction!(command::command, module)?)?;
     module.add_function(wrap_pyfunction!(minimize::minimize, module)?)?;
     module.add_function(wrap_pyfunction!(minimize::certify, module)?)?;

@@ -278,7 +278,7 @@ def test_certificates():
     result = solve(options=QUICK, certificate={"evaluations": 300})
     assert result.certificate is not None or any("near-stationarity was not computed" in note for note in result.notes)
     assert result.certificate.estimated and result.certificate.feasible and result.certificate.upper >= result.certificate.lower
-    with pytest.raises(ValueError, match="key 'widht' is not known .did you mean width"):
+    with pytest.raises(ValueError, match="unknown key 'widht'; did you mean 'width'"):
         solve(options=SHORT, certificate={"widht": 0.1})
 
 
@@ -473,16 +473,16 @@ def test_sets_and_inner_solvers():
         ({"outer_grad": True}, "outer returned a float.*; expected a pair, value and gradients"),
         ({"constraints_jac": lambda x, y: (np.eye(2), y)}, "constraints_jac returned for x an array of 2 x 2; expected 1 x 1"),
         ({"second": {**SECOND, "inner": lambda x, y, b: b}}, r'second\["inner"\] returned a ndarray; expected a pair'),
-        ({"options": {"sigam": 1.0}}, "key 'sigam' is not known .did you mean sigma"),
+        ({"options": {"sigam": 1.0}}, "unknown key 'sigam'; did you mean 'sigma'"),
         ({"options": {"sigma": -1.0}}, "sigma must be a finite number larger than 0, got -1"),
         ({"options": {"outer": 5}}, r"sigma is missing; it must be a finite number larger than 0"),
-        ({"options": {"inner": "newton"}}, "inner solver 'newton' is not known"),
-        ({"options": {"inner": {"name": "sg", "epps": 1.0}}}, "key 'epps' is not known .did you mean eps"),
-        ({"options": {"form": {"alhpa": 1.0}}}, "key 'alhpa' is not known .did you mean alpha"),
+        ({"options": {"inner": "newton"}}, "unknown inner solver 'newton'"),
+        ({"options": {"inner": {"name": "sg", "epps": 1.0}}}, "unknown key 'epps'; did you mean 'eps'"),
+        ({"options": {"form": {"alhpa": 1.0}}}, "unknown key 'alhpa'; did you mean 'alpha'"),
         ({"options": {"form": {"xi": 0.0}}}, "xi must be a finite number larger than 0, got 0"),
         ({"options": {"form": 3}}, r"options\['form'\] must be a dict, got int"),
         ({"options": {"slack": -1.0}}, "slack must be a finite number larger than 0, got -1.0"),
-        ({"options": {"budget": {"hours": 1}}}, "key 'hours' is not known"),
+        ({"options": {"budget": {"hours": 1}}}, "unknown key 'hours'"),
         ({"options": 3}, "options must be a dict, got int"),
         ({"certificate": 3}, "certificate must be a dict, got int"),
         ({"seed": -1}, r"seed must be an integer from 0 to 2\^63 - 1, got -1"),

@@ -104,7 +104,7 @@ def test_numbers_with_missing_cells_are_floats(tmp_path):
 
 
 def test_unknown_names():
-    with pytest.raises(ValueError, match=r'^there is no data set "a9" \(did you mean a9a\?\): known are a9a, adult,'):
+    with pytest.raises(ValueError, match=r"^unknown data set 'a9'; did you mean 'a9a'\?$"):
         datasets.load("a9")
     with pytest.raises(ValueError, match="adult is a raw table, not rows of numbers: sets that can be loaded are a9a"):
         datasets.load("adult")

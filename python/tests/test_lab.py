@@ -241,7 +241,7 @@ def test_invalid_arguments(tmp_path):
         lab.run(file, store=store, jobs=0)
     assert not store.exists()
     lab.run(file, store=store, verbose=0)
-    with pytest.raises(ValueError, match=r"^experiment 'smal' is not known \(did you mean small\?\); expected one of small$"):
+    with pytest.raises(ValueError, match=r"^unknown experiment 'smal'; did you mean 'small'\?$"):
         lab.read(store, "smal")
     with pytest.raises(TypeError, match="^experiment must be a string, got int$"):
         lab.read(store, 1)

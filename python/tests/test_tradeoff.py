@@ -218,7 +218,7 @@ def test_other_threads_run_in_the_meantime(ctrl_c):
         (
             {"solver": "adam"},
             ValueError,
-            f"^solver 'adam' is not known; expected one of auto, {', '.join(thalweg.solvers('fit'))}$",
+            f"^unknown solver 'adam'; expected one of auto, {', '.join(thalweg.solvers('fit'))}$",
         ),
         (
             {"enforce": "both"},

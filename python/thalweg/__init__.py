@@ -3,10 +3,10 @@
 ``minimize`` takes Python functions with the conventions of scipy.optimize; :mod:`thalweg.blackbox` takes functions with values
 only, under any number of constraints. :mod:`thalweg.learn` trains linear classifiers whose objective and constraints are terms
 such as ``hinge()`` and ``demographic_parity() <= 0.02``; ``FairClassifier`` and the other classifiers follow the rules of
-scikit-learn. :mod:`thalweg.bilevel` solves pessimistic bilevel problems. ``certify`` verifies a point, ``check`` the file
-of a certificate, ``tradeoff`` varies a bound, ``plan`` gives the parameters that theorems prescribe. :mod:`thalweg.lab` runs
-experiments, :mod:`thalweg.datasets` loads data, and :mod:`thalweg.callbacks` logs runs. ``thalweg.torch`` has an optimiser for
-PyTorch and must be imported explicitly.
+scikit-learn, and ``load`` reads a saved model. :mod:`thalweg.bilevel` solves pessimistic bilevel problems. ``certify`` verifies a
+point, ``check`` the file of a certificate, ``tradeoff`` varies a bound, ``plan`` gives the parameters that theorems prescribe.
+:mod:`thalweg.lab` runs experiments, :mod:`thalweg.datasets` loads data, and :mod:`thalweg.callbacks` logs runs. ``thalweg.torch``
+has an optimiser for PyTorch and must be imported explicitly.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from thalweg._certify import ModelCertificate, Verdict, certify, check
     from thalweg._functions import Ball, Simplex
     from thalweg._minimize import MinimizeResult, minimize
+    from thalweg._model import LinearModel, load
     from thalweg._plan import Plan, complexity, plan
     from thalweg._result import Certificate, History, Note
     from thalweg._solvers import solvers
@@ -45,6 +46,7 @@ _MODULES = {
     "FairClassifier": "estimators",
     "History": "_result",
     "KernelConstrainedClassifier": "estimators",
+    "LinearModel": "_model",
     "MinimizeResult": "_minimize",
     "ModelCertificate": "_certify",
     "NeymanPearsonClassifier": "estimators",
@@ -63,6 +65,7 @@ _MODULES = {
     "datasets": "",
     "lab": "",
     "learn": "",
+    "load": "_model",
     "minimize": "_minimize",
     "plan": "_plan",
     "solvers": "_solvers",
@@ -79,6 +82,7 @@ __all__ = [
     "FairClassifier",
     "History",
     "KernelConstrainedClassifier",
+    "LinearModel",
     "MinimizeResult",
     "ModelCertificate",
     "NeymanPearsonClassifier",
@@ -98,6 +102,7 @@ __all__ = [
     "datasets",
     "lab",
     "learn",
+    "load",
     "minimize",
     "plan",
     "solvers",

@@ -193,7 +193,7 @@ def _model(
         trained = [(c["surrogate_bound"], c["sharpened"]) for c in model.constraints]
     point = vector(point, "the model")
     found = ModelCertificate(certificate_of(posed, point, trained, how, bool(record)))
-    quality = posed.core.quality(point)
+    quality = posed.quality(point)
     found.constraints = []
     for named, value, measured in zip(posed.core.constraints(), quality["constraints"], quality["measured"]):
         enforced = value if measured is None or enforce == "surrogate" else measured

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_random_state, validate_data
 
 from thalweg import _core, _rows
-from thalweg._frames import frame_or_rows
+from thalweg._report import report_of
 from thalweg._result import Several, finish, notes_of
 from thalweg._terms import _number, as_term, weigh_classes
 from thalweg._train import TrainingProblem, TrainingResult, fit_html, train
@@ -240,8 +240,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.message_ = trained.message
         self.notes_ = remarks + trained.notes
         self._trained = trained.trained
-        self._quality = posed.core.quality(np.ascontiguousarray(trained.x))
+        self._quality = posed.quality(trained.x)
         self._measure(posed, trained)
+        self._remember(rows, trained)
         if trained.interrupted:
             # The fitted attributes are set, but a search over many fits must end.
             raise KeyboardInterrupt
@@ -266,6 +267,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _measure(self, posed: TrainingProblem, trained: TrainingResult) -> None:
         """Set the attributes that not every classifier has."""
 
+    def _remember(self, rows: Rows, trained: TrainingResult) -> None:
+        """Keep what a file of the model needs, if there can be one."""
+
     def _seed(self) -> int:
         """Return the random seed given by `random_state`."""
         if self.random_state is None:
@@ -276,6 +280,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Rows:
         """Validate the training rows and set the attributes that describe them."""
+        self._label_name = _rows.name_of(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_classification_targets(y)
         self.classes_, code = np.unique(y, return_inverse=True)
@@ -412,25 +417,6 @@ class ConstrainedBase(Classifier):
         return [("message", self.message_), ("violation", self.violation_), ("iterations", self.n_iter_)]
 
 
-def _interval(name: str, found: Any) -> dict:
-    low, high = (np.nan, np.nan) if found is None else found
-    return {f"{name}_low": low, f"{name}_high": high}
-
-
-def _group_row(group: dict) -> dict:
-    """Return a row of the report by group."""
-    row = {"group": group["group"], "rows": group["rows"], "positive_labels": group["positive"]}
-    row["selection_rate"] = group["predicted"]
-    row.update(_interval("selection_rate", group.get("predicted_interval")))
-    row["accuracy"] = group["accuracy"]
-    row.update(_interval("accuracy", group.get("accuracy_interval")))
-    for name, cell in (("true_positive_rate", group.get("positives")), ("false_positive_rate", group.get("negatives"))):
-        cell = cell or {"rows": 0, "predicted": np.nan, "interval": None}
-        row[f"{name}_rows"], row[name] = cell["rows"], cell["predicted"]
-        row.update(_interval(name, cell["interval"]))
-    return row
-
-
 class GroupConstrainedBase(ConstrainedBase):
     """Classifier whose constraints may compare groups of rows."""
 
@@ -449,13 +435,14 @@ class GroupConstrainedBase(ConstrainedBase):
         -------
         pandas.DataFrame or list of dict
             One row for each group: number of rows, share of positive labels, rate of positive predictions among all rows
-            (``selection_rate``), accuracy, and the rates among rows of either label with their numbers of rows.
+            (``selection_rate``), accuracy, and the rates among rows of either label with their numbers of rows. If several
+            columns define the groups, the column ``by`` names them, and rows for the groups of each column follow.
         """
         check_is_fitted(self)
         quality = self._quality
         if X is not None:
-            quality = self._pose_on(X, y, sample_weight, sensitive_features).core.quality(np.ascontiguousarray(self._point()))
-        return frame_or_rows([_group_row(group) for group in quality["groups"]])
+            quality = self._pose_on(X, y, sample_weight, sensitive_features).quality(self._point())
+        return report_of(quality["groups"], quality.get("by_column", []))
 
     def metric_frame(self, X: Any, y: Any, sensitive_features: Any, metrics: Any = None) -> Any:
         """Return the ``MetricFrame`` of fairlearn for the predictions, if fairlearn is installed.

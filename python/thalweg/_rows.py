@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 from scipy import sparse
@@ -82,18 +82,52 @@ def signs(y: Any, rows: int, known: np.ndarray, what: str = "y") -> np.ndarray:
     return np.where(given == known[1], 1.0, -1.0)
 
 
-def groups(sensitive: Any, rows: int, what: str = "sensitive_features") -> Tuple[np.ndarray, List[str]]:
-    """Return the group index of each row and the names of the groups. Several columns define groups by their combinations."""
+class Division(NamedTuple):
+    """Division of rows into groups."""
+
+    #: Group of each row, an index into `names`.
+    codes: np.ndarray
+    #: Names of the groups.
+    names: List[str]
+    #: For several columns: name, groups, and for each combination the index of its group.
+    by_column: List[Tuple[str, List[str], List[int]]]
+    #: Names of the columns.
+    columns: List[str]
+
+
+def division(sensitive: Any, rows: int, what: str = "sensitive_features") -> Division:
+    """Divide rows into groups. Several columns define groups by the combinations of their values that occur."""
     table = sensitive.to_numpy() if hasattr(sensitive, "to_numpy") else np.asarray(sensitive)
-    if table.ndim == 2 and table.shape[1] == 1:
-        table = table[:, 0]
-    if table.ndim == 2:
-        words = np.array([", ".join(str(v) for v in row) for row in table], dtype=object)
-        missing = np.array([any(_absent(v) for v in row) for row in table], dtype=bool)
-    else:
-        words, missing = table, _missing(table)
+    own = name_of(sensitive)
+    named = feature_names(sensitive) or ([] if own is None else [own])
+    if table.ndim != 2 or table.shape[1] == 1:
+        codes, names = _codes(table[:, 0] if table.ndim == 2 else table, rows, what)
+        return Division(codes, names, [], named or ["group"])
+    columns = named or [f"group{j}" for j in range(1, table.shape[1] + 1)]
+    divided = [_codes(table[:, j], rows, what) for j in range(table.shape[1])]
+    found, codes = np.unique(np.stack([codes for codes, _ in divided], axis=1), axis=0, return_inverse=True)
+    names = [", ".join(parts[k] for (_, parts), k in zip(divided, key)) for key in found]
+    by_column = [(name, parts, found[:, j].tolist()) for j, (name, (_, parts)) in enumerate(zip(columns, divided))]
+    return Division(codes.ravel().astype(np.uint32), names, by_column, columns)
+
+
+def groups(sensitive: Any, rows: int, what: str = "sensitive_features") -> Tuple[np.ndarray, List[str]]:
+    """Return the group index of each row and the names of the groups."""
+    divided = division(sensitive, rows, what)
+    return divided.codes, divided.names
+
+
+def name_of(column: Any) -> Optional[str]:
+    """Return the name of a series, or None."""
+    name = getattr(column, "name", None)
+    return name if isinstance(name, str) and name else None
+
+
+def _codes(words: np.ndarray, rows: int, what: str) -> Tuple[np.ndarray, List[str]]:
+    """Return the index of the value of each row, and the values in order as text."""
     if words.ndim != 1 or len(words) != rows:
-        raise ValueError(f"{what} must have {rows} entries, one for each row of X, got shape {table.shape}")
+        raise ValueError(f"{what} must have {rows} entries, one for each row of X, got shape {words.shape}")
+    missing = _missing(words)
     if np.any(missing):
         raise ValueError(f"{what} is missing in row {int(np.argmax(missing)) + 1}; every row needs a group")
     try:
@@ -108,11 +142,12 @@ def _missing(table: np.ndarray) -> np.ndarray:
     if table.dtype.kind == "f":
         return np.isnan(table)
     if table.dtype.kind == "O" and table.ndim == 1:
-        return np.array([_absent(value) for value in table], dtype=bool)
+        return np.array([is_absent(value) for value in table], dtype=bool)
     return np.zeros(0, dtype=bool)
 
 
-def _absent(value: Any) -> bool:
+def is_absent(value: Any) -> bool:
+    """Return whether a cell of a frame is missing."""
     return (
         value is None
         or (isinstance(value, (float, np.floating)) and np.isnan(value))

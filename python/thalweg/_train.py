@@ -41,7 +41,9 @@ class TrainingProblem:
         self.columns = _rows.columns_of(payload)
         self.objective, self.subject_to = str(term), [text for text, _ in constraints]
         own = list(term._groups) + [g for _, given in constraints for g in given]
-        self.groups = _one_grouping(own if own else ([] if sensitive is None else [sensitive]), rows)
+        #: Division of the rows into groups, or None.
+        self.division = _one_grouping(own if own else ([] if sensitive is None else [sensitive]), rows)
+        self.groups = None if self.division is None else (self.division.codes, self.division.names)
         self.intercept = intercept
         self.names = names
         self.core: _core.Learning = _core.Learning(
@@ -59,17 +61,21 @@ class TrainingProblem:
             column_scales=column_scales,
         )
 
+    def quality(self, x: np.ndarray) -> dict:
+        """Measure a point on all rows, also by each of several columns that define the groups."""
+        return self.core.quality(np.ascontiguousarray(x), [] if self.division is None else self.division.by_column)
+
     def warn(self) -> None:
         """Warn, before training, of small groups and of features that give the label away."""
         warn_of(notes_of(self.core.warnings(self.names)), (DataWarning,))
 
 
-def _one_grouping(given: list, rows: int) -> Optional[Tuple[np.ndarray, List[str]]]:
+def _one_grouping(given: list, rows: int) -> Optional[_rows.Division]:
     """Return the groups of the rows. Several terms may give them, but they must agree."""
-    known: Optional[Tuple[np.ndarray, List[str]]] = None
+    known: Optional[_rows.Division] = None
     for one in given:
-        found = _rows.groups(one, rows, "sensitive")
-        if known is not None and not (np.array_equal(found[0], known[0]) and found[1] == known[1]):
+        found = _rows.division(one, rows, "sensitive")
+        if known is not None and not (np.array_equal(found.codes, known.codes) and found.names == known.names):
             raise ValueError(
                 "two terms compare different groups; use the same groups for all terms, or their combinations, "
                 "for example sensitive=frame[['sex', 'race']]"
@@ -140,7 +146,7 @@ class TrainingResult:
     """Result of training."""
 
     def __init__(self, posed: TrainingProblem, fitted: dict, enforce: str, ended: StopReason, interrupted: bool):
-        self.fitted, self.enforce, self.interrupted = fitted, enforce, interrupted
+        self.posed, self.fitted, self.enforce, self.interrupted = posed, fitted, enforce, interrupted
         self.x: np.ndarray = fitted["point"]["x"]
         self.coef = self.x[:-1] if posed.intercept else self.x
         self.intercept = float(self.x[-1]) if posed.intercept else 0.0

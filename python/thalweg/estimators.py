@@ -15,6 +15,7 @@ from scipy.stats import binom
 from thalweg import _rows
 from thalweg._classifier import ConstrainedBase, RegularizedBase, Rows, documented
 from thalweg._kernel import KernelConstrainedClassifier
+from thalweg._model import SavesModel
 from thalweg._terms import Term
 from thalweg._variance import VarianceRegularizedClassifier
 from thalweg.learn import demographic_parity, equal_opportunity, equalised_odds, false_positive_rate, roc_gap, wasserstein_gap
@@ -29,7 +30,7 @@ __all__ = [
 
 
 @documented
-class ConstrainedClassifier(RegularizedBase):
+class ConstrainedClassifier(SavesModel, RegularizedBase):
     """Linear classifier that minimises a sum of terms subject to bounds on other terms.
 
     Parameters
@@ -109,7 +110,7 @@ _FAIR = {
 
 
 @documented
-class FairClassifier(RegularizedBase):
+class FairClassifier(SavesModel, RegularizedBase):
     """Linear classifier whose predictions differ between groups by at most a bound.
 
     Parameters
@@ -212,7 +213,7 @@ default="demographic_parity"
 
 
 @documented
-class NeymanPearsonClassifier(ConstrainedBase):
+class NeymanPearsonClassifier(SavesModel, ConstrainedBase):
     """Linear classifier with a bound on the false-positive rate that also holds on unseen rows drawn like the held-out ones.
 
     The loss on the positives is minimised subject to a bound on the false-positive rate. The threshold is then set to an order
@@ -335,7 +336,7 @@ class NeymanPearsonClassifier(ConstrainedBase):
         held = np.random.RandomState(self._seed()).permutation(negatives)[:count]
         keep = np.ones(rows.count, dtype=bool)
         keep[held] = False
-        self._train(rows.some(keep), self._constraints(None))
+        trained = self._train(rows.some(keep), self._constraints(None))
         scores = np.sort(self._scores(rows.X[held]))
         # The smallest rank k with P(at least k of the negatives lie below the (1 - max_fpr)-quantile) <= delta.
         failing = binom.sf(np.arange(count), count, 1.0 - self.max_fpr)
@@ -345,6 +346,10 @@ class NeymanPearsonClassifier(ConstrainedBase):
         # Rounding must not lift the row at the threshold above it.
         while np.sum(self._scores(rows.X[held]) > 0) > np.sum(scores > scores[rank]):
             self.intercept_ = self.intercept_ - 1e-15 * (1.0 + np.abs(self.intercept_) + abs(scores[rank]))
+        # A saved model records what the moved one is worth, and no proof about the trained one.
+        self._quality = trained.posed.quality(self._point())
+        trained.fitted["stationary"] = None
+        self._remember(rows, trained)
         return self
 
     def _constraints(self, sensitive: Any) -> Any:

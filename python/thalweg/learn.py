@@ -469,7 +469,7 @@ def fit(
         callback=callback,
         verbose=verbose,
     )
-    quality = posed.core.quality(trained.x)
+    quality = posed.quality(trained.x)
     fitted = trained.fitted
     result = FitResult(
         x=trained.x,

@@ -11,7 +11,7 @@ use thalweg::math::rng::{Purpose, Rng};
 use thalweg::run::Metric;
 use thalweg::run::Options as RunOptions;
 use thalweg::solvers::{Config, SolverName, adaprox};
-use thalweg::suggest::did_you_mean;
+use thalweg::suggest::did_you_mean_one_of;
 use toml::Value;
 
 use crate::data::catalogue;
@@ -144,11 +144,7 @@ impl BilevelSpec {
             other => return Err(Error::Request(format!("bilevel must be {wanted}, got {other}"))),
         };
         if !NAMES.contains(&name.as_str()) {
-            let hint = did_you_mean(&name, NAMES);
-            return Err(Error::Request(format!(
-                "bilevel problem '{name}' is not known{hint}; expected one of {}",
-                NAMES.join(", ")
-            )));
+            return Err(Error::Request(format!("unknown bilevel problem '{name}'{}", did_you_mean_one_of(&name, &NAMES))));
         }
         Ok(BilevelSpec { name, keys })
     }
@@ -356,11 +352,8 @@ fn measured(list: Option<&[String]>) -> Result<Vec<BilevelMetric>> {
         let known = MEASURED.iter().find(|(name, _)| name == word).map(|(_, what)| *what);
         let names = MEASURED.map(|(name, _)| name);
         let Some(what) = known else {
-            let hint = did_you_mean(word, names);
-            return Err(Error::Request(format!(
-                "measure must be {} for a bilevel problem, got '{word}'{hint}",
-                names.join(", ")
-            )));
+            let hint = did_you_mean_one_of(word, &names);
+            return Err(Error::Request(format!("unknown measure '{word}' of a bilevel problem{hint}")));
         };
         if found.contains(&what) {
             return Err(Error::Request(format!("measure has '{word}' twice; expected each once")));

@@ -19,16 +19,10 @@ pub fn bounds_words(c: &Certificate) -> String {
         (false, true) => format!("the proximal point is at most {:.2e} away", c.upper),
         (true, true) => format!("the proximal point is between {:.2e} and {:.2e} away", c.lower, c.upper),
     };
-    let claimed = std::iter::once(&c.rho_f).chain(&c.rho_g).any(|rho| rho.source == Source::Claimed);
     let rho_g: Vec<f64> = c.rho_g.iter().map(|rho| rho.value).collect();
     let mut text = format!(
         "near-stationarity: {place} ({}{} evaluations, {})\n",
-        match (c.upper.is_finite(), c.estimated(), claimed) {
-            (false, ..) => "",
-            (true, true, _) => "by estimated constants, not proved, ",
-            (true, false, false) => "proved if the gradients are right, ",
-            (true, false, true) => "proved if the gradients are right and the claimed constants hold, ",
-        },
+        if c.upper.is_finite() { format!("{}, ", certificate_basis(c)) } else { String::new() },
         c.evaluations,
         constants(c.rho_f.value, &rho_g, c.mu, c.mu_g)
     );
@@ -53,6 +47,16 @@ pub fn conflict_words(c: &Conflict, names: &[&str]) -> String {
         of.join(", "),
         c.evaluations
     )
+}
+
+/// Returns what the bounds of a certificate rest on.
+pub fn certificate_basis(c: &Certificate) -> &'static str {
+    let claimed = std::iter::once(&c.rho_f).chain(&c.rho_g).any(|rho| rho.source == Source::Claimed);
+    match (c.estimated(), claimed) {
+        (true, _) => "by estimated constants, not proved",
+        (false, false) => "proved if the gradients are right",
+        (false, true) => "proved if the gradients are right and the claimed constants hold",
+    }
 }
 
 /// Returns what a bound of a solver rests on.

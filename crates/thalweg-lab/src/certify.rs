@@ -142,12 +142,8 @@ impl Subject {
         let model = Model::read(path)?;
         let damaged = |what: String| Error::file(path, format!("is a damaged model: {what}"));
         let t = &model.training;
-        if model.measured.constraints.len() != t.subject_to.len() {
-            let (said, measured) = (t.subject_to.len(), model.measured.constraints.len());
-            return Err(damaged(format!("it has {said} constraints and measures {measured}")));
-        }
-        if let Some(c) = model.measured.constraints.iter().find(|c| !(c.sharpened > 0.0 && c.sharpened.is_finite())) {
-            return Err(damaged(format!("'{}' is sharpened by {}; expected a number above 0", c.name, c.sharpened)));
+        if t.file.is_empty() && data.is_none() {
+            return Err(Error::file(path, "was trained on rows in memory, not on a file; give a file of rows with --data FILE"));
         }
         let file = data.map_or_else(|| PathBuf::from(&t.file), Path::to_path_buf);
         let (all, fingerprint, mut notes) = read_rows(&model, &file).map_err(|e| match e {
@@ -157,7 +153,7 @@ impl Subject {
             other => other,
         })?;
         let same = fingerprint == t.fingerprint;
-        if !same {
+        if !same && !t.fingerprint.is_empty() {
             notes.push(Note::OtherData { file: file.display().to_string() });
         }
         let (training, held) = all.hold_out(t.test_fraction, t.seed)?;
@@ -165,7 +161,7 @@ impl Subject {
             t.subject_to.iter().map(|c| c.parse()).collect::<thalweg::Result<_>>().map_err(|e| damaged(e.to_string()))?;
         let domain = t.domain.as_deref().map(parse_domain).transpose().map_err(|e| damaged(e.to_string()))?;
         let minimize = t.minimize.parse().map_err(|e: thalweg::Error| Error::file(&file, e.to_string()))?;
-        let terms = ModelTerms { minimize, subject_to, intercept: true, domain, needs_erm: false };
+        let terms = ModelTerms { minimize, subject_to, intercept: t.intercept, domain, needs_erm: false };
         let build = |data: Data, trained: Option<&Learning>| -> Result<Learning> {
             let builder = terms.on(data);
             let mut problem = match trained {
@@ -371,7 +367,8 @@ fn read_rows(model: &Model, file: &Path) -> Result<(Data, String, Vec<Note>)> {
             let Rows { features, labels, groups, notes } = model.input.rows(&table)?;
             let labels = labels.ok_or_else(|| table.lacks(format!("labels in column '{}'", known.column)))?;
             if let (Some(grouping), None) = (grouping, &groups) {
-                return Err(table.lacks(format!("column '{}', which defines the groups", grouping.column)));
+                let absent = grouping.columns().iter().map(|c| c.column.as_str()).find(|name| table.column(name).is_none());
+                return Err(table.lacks(format!("column '{}', which defines the groups", absent.unwrap_or_default())));
             }
             let weights = model.training.row_weights.as_ref().map(|column| weights(&table, column)).transpose()?;
             Ok((Data { features, labels, groups, weights }, table.fingerprint().into(), notes))

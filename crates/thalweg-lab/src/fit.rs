@@ -7,9 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use thalweg::Note;
 use thalweg::auto::{self, Choice};
-use thalweg::certify::clopper_pearson;
 use thalweg::learn::{
-    Data, Enforce, FitOptions, Groups, Learning, Regularization, Regularized, RowCount, count_rows, fit, hold_out,
+    Data, Enforce, FitOptions, Groups, Learning, Regularization, Regularized, count_rows, fit, hold_out,
     training_config, with_training_defaults,
 };
 use thalweg::math::Matrix;
@@ -21,14 +20,12 @@ use thalweg::solvers::{Config, Interface, Schedule, registry};
 
 use crate::data::catalogue::load_file;
 use crate::data::table::Table;
-use crate::encode::{Encoding, Grouping, Labels, weights};
+use crate::by_group::ScoredRows;
+use crate::encode::{CoarserGroups, Encoding, Grouping, Labels, weights};
 use crate::job::{self, ModelTerms};
-use crate::model::{CellQuality, GroupQuality, Input, Measurements, Model, Quality, Reference, Rows, Training, Weight};
+use crate::model::{ColumnQuality, Input, Measurements, Model, Quality, Reference, Rows, Training, Weight};
 use crate::spec::solver;
 use crate::{Error, Result};
-
-/// Confidence of the intervals of rates by group.
-const CONFIDENCE: f64 = 0.95;
 
 /// Training request.
 #[derive(Debug, Clone)]
@@ -39,8 +36,8 @@ pub struct Request {
     pub label: Option<String>,
     /// Value of the positive label.
     pub positive: Option<String>,
-    /// Group column, or `COL=VALUE`; for LIBSVM the number of a column.
-    pub group: Option<String>,
+    /// Columns whose combinations are the groups, each as `COL` or `COL=VALUE`; for LIBSVM the number of one column.
+    pub group: Vec<String>,
     /// Columns to exclude.
     pub leave_out: Vec<String>,
     /// Columns of numbers that are codes of categories.
@@ -172,7 +169,9 @@ impl TrainingProblem {
     /// Measures another model of the same features on the training and held-out rows.
     pub fn measure(&self, model: &Model) -> Result<(Quality, Option<Quality>)> {
         let x: Vec<f64> = model.weights.iter().map(|w| w.weight).chain([model.intercept]).collect();
-        Ok((quality(&self.problem, &x)?, self.held_out.as_ref().map(|held| quality(held, &x)).transpose()?))
+        let columns = self.input.by_column();
+        let of = |problem| quality(problem, &x, &columns);
+        Ok((of(&self.problem)?, self.held_out.as_ref().map(of).transpose()?))
     }
 }
 
@@ -183,7 +182,7 @@ impl Request {
             file: file.into(),
             label: Some(label.into()),
             positive: None,
-            group: None,
+            group: vec![],
             leave_out: vec![],
             categorical: vec![],
             weights: None,
@@ -207,7 +206,7 @@ impl Request {
         self.options()?;
         // Terms are parsed before the file, so that a typing error is reported before a million rows are read.
         let terms = self.terms()?;
-        terms.on_sample(self.group.is_some())?.check().map_err(name_option)?;
+        terms.on_sample(!self.group.is_empty())?.check().map_err(name_option)?;
         self.regularization.add_to(&terms.minimize, 1.0)?;
         if !(0.0..1.0).contains(&self.test_fraction) {
             let what = format!("--test-fraction {}; expected a number from 0 to below 1", self.test_fraction);
@@ -244,16 +243,12 @@ impl Request {
 
     fn prepare_table(&self, label: &str, all: &Table, terms: &ModelTerms) -> Result<TrainingProblem> {
         let (labels, signs, mut notes) = Labels::learn(all, label, self.positive.as_deref())?;
-        let mut groups = None;
-        let grouping = match &self.group {
-            None => None,
-            Some(spec) => {
-                let (grouping, of_rows, more) = Grouping::learn(all, spec)?;
-                notes.extend(more);
-                groups = Some(of_rows);
-                Some(grouping)
-            }
-        };
+        let (mut grouping, mut groups) = (None, None);
+        if !self.group.is_empty() {
+            let (found, of_rows, more) = Grouping::learn(all, &self.group)?;
+            notes.extend(more);
+            (grouping, groups) = (Some(found), Some(of_rows));
+        }
         // Checked on all rows, so that messages do not depend on which ones are held out.
         let weights = self.weights.as_ref().map(|c| weights(all, c)).transpose()?;
         let group = |i: usize| groups.as_ref().map_or(0, |g| g.of_row[i]);
@@ -289,8 +284,7 @@ impl Request {
         let held_out = if held.is_empty() { None } else { Some(data(&all.select(&held), &held)?) };
         let held_out = held_out.and_then(|(data, more)| {
             notes.extend(more.into_iter().map(|note| Note::OnHeldOutRows { note: Box::new(note) }));
-            let built = build(data, &terms, Some(&problem));
-            built.map_err(|e| notes.push(Note::HeldOutNotMeasured { reason: e.to_string() })).ok()
+            build_held_out(data, &terms, &problem, &mut notes)
         });
         let (fingerprint, stand_in) = (all.fingerprint().into(), None);
         let (minimize, regularization) = (terms.minimize.to_string(), regularized.factor);
@@ -303,13 +297,17 @@ impl Request {
                         beside them";
             return Err(Error::Request(what.into()));
         }
-        let group = match &self.group {
-            None => None,
-            Some(spec) => Some(spec.parse::<usize>().ok().filter(|&g| g > 0).ok_or_else(|| {
+        let group = match self.group.as_slice() {
+            [] => None,
+            [spec] => Some(spec.parse::<usize>().ok().filter(|&g| g > 0).ok_or_else(|| {
                 Error::Request(format!(
                     "--group {spec}; expected the number of a column, because without --label the file is LIBSVM"
                 ))
             })?),
+            [_, second, ..] => {
+                let what = format!("--group {second} is the second group column; expected one, because without --label the file is LIBSVM");
+                return Err(Error::Request(what));
+            }
         };
         let read_as_libsvm = |e: Error| match e {
             Error::Line { file, line, what } => {
@@ -330,9 +328,8 @@ impl Request {
         notes.extend(giveaways(&problem, &names));
         notes.extend(chosen_domain(&terms, &problem));
         notes.extend(regularized.note);
-        let held_out = (!held.labels.is_empty())
-            .then(|| build(held, &terms, Some(&problem)))
-            .and_then(|built| built.map_err(|e| notes.push(Note::HeldOutNotMeasured { reason: e.to_string() })).ok());
+        let held_out =
+            if held.labels.is_empty() { None } else { build_held_out(held, &terms, &problem, &mut notes) };
         Ok(TrainingProblem {
             names,
             input: Input::Libsvm { columns, positive: positive.to_string(), negative: negative.to_string(), group },
@@ -381,9 +378,10 @@ impl Request {
             prepared;
         let x = fitted.point.x.clone();
         notes.extend(fitted.notes);
+        let columns = input.by_column();
         // An error on held-out rows must not lose a trained model.
         let held_out = held_out.and_then(|held| {
-            let measured = quality(&held, &x);
+            let measured = quality(&held, &x, &columns);
             measured.map(|q| (held, q)).map_err(|e| notes.push(Note::HeldOutNotMeasured { reason: e.to_string() })).ok()
         });
         let (held_out, of_held_out) = held_out.unzip();
@@ -412,6 +410,7 @@ impl Request {
                 stand_in,
                 test_fraction: self.test_fraction,
                 row_weights: self.weights.clone(),
+                intercept: true,
             },
             measured: Measurements {
                 feasible: fitted.feasible,
@@ -424,7 +423,7 @@ impl Request {
                 passes: fitted.passes,
                 seconds: fitted.seconds,
                 warnings: notes.iter().filter(|note| note.is_warning()).cloned().collect(),
-                training: quality(&problem, &x)?,
+                training: quality(&problem, &x, &columns)?,
                 held_out: of_held_out,
             },
         };
@@ -490,6 +489,23 @@ fn build(data: Data, terms: &ModelTerms, trained: Option<&Learning>) -> Result<L
     builder.build().map_err(name_option)
 }
 
+/// Builds the problem on held-out rows. Without a row of every group there the constraints may not be defined; it then has none,
+/// so that accuracies and rates by group are measured all the same.
+fn build_held_out(data: Data, terms: &ModelTerms, trained: &Learning, notes: &mut Vec<Note>) -> Option<Learning> {
+    let spare = data.groups.is_some().then(|| data.clone());
+    let error = match build(data, terms, Some(trained)) {
+        Ok(problem) => return Some(problem),
+        Err(error) => error.to_string(),
+    };
+    let unconstrained = ModelTerms { subject_to: vec![], ..terms.clone() };
+    let built = spare.and_then(|data| build(data, &unconstrained, Some(trained)).ok());
+    notes.push(match built {
+        Some(_) => Note::HeldOutConstraintsNotMeasured { reason: error },
+        None => Note::HeldOutNotMeasured { reason: error },
+    });
+    built
+}
+
 /// Adds the option that would resolve the error.
 fn name_option(error: thalweg::Error) -> Error {
     match error {
@@ -498,59 +514,27 @@ fn name_option(error: thalweg::Error) -> Error {
     }
 }
 
-/// Measures a model on the rows of a problem.
-pub fn quality(problem: &Learning, x: &[f64]) -> Result<Quality> {
+/// Measures a model on the rows of a problem, also by coarser groups than those of the problem.
+pub fn quality(problem: &Learning, x: &[f64], by_column: &[CoarserGroups]) -> Result<Quality> {
     let point = run::measure(problem, x, 0.0)?;
     let scores = problem.scores(x)?;
     let data = problem.data();
-    let weight = |i: usize| data.weights.as_ref().map_or(1.0, |w| w[i]);
-    let share = |rows: &[usize], holds: &dyn Fn(usize) -> bool| {
-        rows.iter().filter(|&&i| holds(i)).map(|&i| weight(i)).sum::<f64>() / rows.iter().map(|&i| weight(i)).sum::<f64>()
+    let rows = ScoredRows { scores: &scores, labels: &data.labels, weights: data.weights.as_deref() };
+    let all = rows.all();
+    let coarser = |groups: &Groups, column: &CoarserGroups| ColumnQuality {
+        column: column.column.clone(),
+        groups: rows.by_group(&column.names, groups.of_row.iter().map(|&k| column.of_group[k as usize])),
     };
-    let right = |i: usize| (scores[i] > 0.0) == (data.labels[i] > 0.0);
-    let counted = |rows: &[usize]| RowCount::of(rows.iter().map(|&i| weight(i)));
-    let interval = |rows: &[usize], rate: f64| {
-        let effective = counted(rows).effective;
-        // Rounding may put the share of all rows above 1.
-        clopper_pearson((rate * effective).clamp(0.0, effective), effective, CONFIDENCE).ok()
-    };
-    let everyone: Vec<usize> = (0..scores.len()).collect();
-    let of_group = |groups: &Groups, k: usize| -> Vec<usize> {
-        everyone.iter().copied().filter(|&i| groups.of_row[i] as usize == k).collect()
-    };
-    let groups = data.groups.iter().flat_map(|g| (0..g.names.len()).map(move |k| (g, k))).filter_map(|(g, k)| {
-        let rows = of_group(g, k);
-        // A group without rows, or with only zero weights, has no rates.
-        let cell = |positive: bool| {
-            let rows: Vec<usize> = rows.iter().copied().filter(|&i| (data.labels[i] > 0.0) == positive).collect();
-            let predicted = share(&rows, &|i| scores[i] > 0.0);
-            interval(&rows, predicted).map(|interval| CellQuality { rows: counted(&rows).rows, predicted, interval })
-        };
-        rows.iter().any(|&i| weight(i) > 0.0).then(|| {
-            let predicted = share(&rows, &|i| scores[i] > 0.0);
-            let accuracy = share(&rows, &right);
-            GroupQuality {
-                group: g.names[k].clone(),
-                rows: counted(&rows).rows,
-                positive: share(&rows, &|i| data.labels[i] > 0.0),
-                predicted,
-                predicted_interval: interval(&rows, predicted),
-                accuracy,
-                accuracy_interval: interval(&rows, accuracy),
-                positives: cell(true),
-                negatives: cell(false),
-            }
-        })
-    });
     Ok(Quality {
         rows: scores.len(),
-        positive: share(&everyone, &|i| data.labels[i] > 0.0),
-        predicted: share(&everyone, &|i| scores[i] > 0.0),
-        accuracy: share(&everyone, &right),
+        positive: all.positive(),
+        predicted: all.predicted(),
+        accuracy: all.accuracy(),
         objective: point.objective,
         constraints: point.constraints.iter().enumerate().map(|(j, c)| c.value + problem.bound(j)).collect(),
         measured: problem.measured(x)?,
-        groups: groups.collect(),
+        groups: data.groups.iter().flat_map(|g| rows.by_group(&g.names, g.of_row.iter().copied())).collect(),
+        by_column: data.groups.iter().flat_map(|g| by_column.iter().map(|column| coarser(g, column))).collect(),
     })
 }
 

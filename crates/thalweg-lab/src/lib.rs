@@ -1,6 +1,7 @@
 //! The implementation of the `thalweg` command as a library: data sets, encodings, specs, and one module per subcommand.
 
 pub mod bilevel;
+pub mod by_group;
 pub mod certificate;
 pub mod certify;
 pub mod check;

@@ -13,7 +13,7 @@ use thalweg::solvers::Stationary;
 
 use crate::data::cache;
 use crate::data::table::Table;
-use crate::encode::{Encoding, Grouping, Labels};
+use crate::encode::{CoarserGroups, Encoding, Grouping, Labels};
 use crate::output::json;
 use crate::trace::write_whole;
 use crate::verdict::Status;
@@ -52,7 +52,7 @@ pub enum Input {
         encoding: Encoding,
         /// Label column.
         labels: Labels,
-        /// Group column.
+        /// Columns that define the groups.
         grouping: Option<Grouping>,
     },
     /// Rows in LIBSVM format, used unchanged.
@@ -108,7 +108,7 @@ pub struct Training {
     pub settings: String,
     /// Random seed of the split and of the runs.
     pub seed: u64,
-    /// Data file.
+    /// Data file; empty for a model that was fitted to rows in memory.
     pub file: String,
     /// sha256 of the file's text.
     pub fingerprint: String,
@@ -120,6 +120,17 @@ pub struct Training {
     /// Column with a weight for each row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row_weights: Option<String>,
+    /// Whether the intercept was trained; without, it is 0. Absent if it was.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub intercept: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 /// Reference value, without its minimiser.
@@ -230,6 +241,19 @@ pub struct Quality {
     pub measured: Vec<Option<f64>>,
     /// Quality for each group.
     pub groups: Vec<GroupQuality>,
+    /// Quality by each of several columns whose combinations are the groups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_column: Vec<ColumnQuality>,
+}
+
+/// Quality of a model by the groups of one column.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ColumnQuality {
+    /// Name of the column.
+    pub column: String,
+    /// Quality for each of its groups.
+    pub groups: Vec<GroupQuality>,
 }
 
 /// Quality of a model on one group.
@@ -307,11 +331,39 @@ impl Model {
         }
         let damaged = |e: &dyn std::fmt::Display| Error::file(&file, format!("is a damaged model: {e}"));
         let model: Model = serde_json::from_slice(&bytes).map_err(|e| damaged(&e))?;
-        let features = model.input.features();
-        if features != model.weights.len() {
-            return Err(damaged(&format!("it has {} weights for {features} features", model.weights.len())));
-        }
+        model.check().map_err(|e| damaged(&e))?;
         Ok(model)
+    }
+
+    /// Checks that the parts belong together.
+    pub fn check(&self) -> Result<(), String> {
+        let features = self.input.features();
+        if features != self.weights.len() {
+            return Err(format!("it has {} weights for {features} features", self.weights.len()));
+        }
+        let names = self.input.feature_names();
+        if let Some((weight, name)) = self.weights.iter().zip(&names).find(|(weight, name)| weight.feature != **name) {
+            return Err(format!("it has a weight of '{}' where its encoding has the feature '{name}'", weight.feature));
+        }
+        if let Some(weight) = self.weights.iter().find(|weight| !weight.weight.is_finite()) {
+            return Err(format!("the weight of '{}' is {}; expected a finite number", weight.feature, weight.weight));
+        }
+        if !self.intercept.is_finite() || (self.intercept != 0.0 && !self.training.intercept) {
+            let wanted = if self.training.intercept { "a finite number" } else { "0, because it was not trained" };
+            return Err(format!("the intercept is {}; expected {wanted}", self.intercept));
+        }
+        let (yes, no) = self.answers();
+        if yes == no {
+            return Err(format!("both labels are '{yes}'; expected two"));
+        }
+        let (given, measured) = (self.training.subject_to.len(), self.measured.constraints.len());
+        if given != measured {
+            return Err(format!("it has {given} constraints and measures {measured}"));
+        }
+        match self.measured.constraints.iter().find(|c| !(c.sharpened > 0.0 && c.sharpened.is_finite())) {
+            Some(c) => Err(format!("'{}' is sharpened by {}; expected a number above 0", c.name, c.sharpened)),
+            None => Ok(()),
+        }
     }
 
     /// Writes the model, completely or not at all.
@@ -319,9 +371,14 @@ impl Model {
         write_whole(file, &json(self)?)
     }
 
-    /// Returns the variables of its problem: the weights, then the intercept.
+    /// Returns the variables of its problem: the weights, then the intercept if it was trained.
     pub fn point(&self) -> Vec<f64> {
-        self.weights.iter().map(|w| w.weight).chain([self.intercept]).collect()
+        self.weights.iter().map(|w| w.weight).chain(self.training.intercept.then_some(self.intercept)).collect()
+    }
+
+    /// Describes the rows that it was trained on.
+    pub fn origin(&self) -> &str {
+        if self.training.file.is_empty() { "rows in memory" } else { &self.training.file }
     }
 
     /// Computes the scores of rows, bit for bit as at the end of training.
@@ -351,12 +408,28 @@ impl Input {
         }
     }
 
+    /// Returns the names of the features.
+    pub fn feature_names(&self) -> Vec<String> {
+        match self {
+            Input::Table { encoding, .. } => encoding.names(),
+            Input::Libsvm { columns, .. } => (1..=*columns).map(|c| format!("column {c}")).collect(),
+        }
+    }
+
     /// Reads the features of a file with the columns of the model's, and returns them with messages for the user. Labels and
     /// groups are ignored: new rows may have none, or others.
     pub fn read(&self, file: &Path) -> Result<(Matrix, Vec<Note>)> {
         match self {
             Input::Table { encoding, .. } => encoding.encode(&Table::read(file)?),
             Input::Libsvm { columns, .. } => Ok((cache::read_features(file, *columns)?, vec![])),
+        }
+    }
+
+    /// Returns the divisions by each of several columns whose combinations are the groups.
+    pub fn by_column(&self) -> Vec<CoarserGroups> {
+        match self {
+            Input::Table { grouping: Some(grouping), .. } => grouping.by_column(),
+            _ => vec![],
         }
     }
 

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use thalweg::plan::{self, Readable};
 use thalweg::solvers::complexity::{self, Complexity};
 use thalweg::solvers::{Interface, SolverName, registry};
+use thalweg::suggest::did_you_mean_one_of;
 
 use crate::{Error, Result};
 
@@ -82,8 +83,7 @@ fn with_planner(method: &str) -> Result<SolverName> {
     if known.contains(&method) {
         return Ok(method.parse()?);
     }
-    let hint = thalweg::suggest::did_you_mean(method, known.iter().copied());
-    Err(Error::Request(format!("method '{method}' has no planner{hint}; expected {}", known.join(", "))))
+    Err(Error::Request(format!("method '{method}' has no planner{}", did_you_mean_one_of(method, &known))))
 }
 
 /// Computes the plans of the method that the constants allow. `constants` has a number for each known constant, by its name in
@@ -165,8 +165,8 @@ pub fn complexity(method: Option<&str>) -> Result<Vec<&'static Complexity>> {
 fn inner<I: Copy + std::fmt::Display>(name: &str, all: &[I]) -> Result<I> {
     all.iter().copied().find(|i| i.to_string() == name).ok_or_else(|| {
         let known: Vec<String> = all.iter().map(I::to_string).collect();
-        let hint = thalweg::suggest::did_you_mean(name, known.iter().map(String::as_str));
-        Error::Request(format!("inner solver '{name}' has no planner{hint}; expected {}", known.join(", ")))
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        Error::Request(format!("inner solver '{name}' has no planner{}", did_you_mean_one_of(name, &known)))
     })
 }
 
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(refused(&printed, ""), "as_printed is for ssg and adaprox: ipp has no such choice");
         let strict = PlanRequest { strict: true, ..asked("ssg") };
         assert_eq!(refused(&strict, ""), "strict is for dszog: ssg has no such choice");
-        assert!(refused(&asked("sgs"), "").starts_with("method 'sgs' has no planner (did you mean ssg?)"));
+        assert!(refused(&asked("sgs"), "").starts_with("method 'sgs' has no planner; did you mean 'ssg'?"));
         assert!(complexity(Some("sgs")).is_err());
         assert!(complexity(None).unwrap().len() > complexity(Some("ssg")).unwrap().len());
     }

@@ -111,7 +111,8 @@ pub fn which(problem: &Learning, of: Option<&str>) -> Result<(usize, Option<Note
         [j] => Ok((*j, None)),
         [] => {
             let hint = did_you_mean(of, names.iter().map(String::as_str));
-            Err(Error::Request(format!("--of {of}: there is no such constraint{hint}; expected one of {}", list())))
+            let hint = if hint.is_empty() { format!("; expected one of {}", list()) } else { hint };
+            Err(Error::Request(format!("--of {of}: there is no such constraint{hint}")))
         }
         _ => Err(Error::Request(format!("--of {of}: {} constraints begin so; expected one of {}", found.len(), list()))),
     }
@@ -244,8 +245,8 @@ pub struct FitRuns<'a> {
 
 impl FitRuns<'_> {
     fn row(&self, bound: f64, x: &[f64]) -> Result<Row> {
-        let training = quality(self.problem, x)?;
-        let held = self.held_out.map(|held| quality(held, x)).transpose()?;
+        let training = quality(self.problem, x, &[])?;
+        let held = self.held_out.map(|held| quality(held, x, &[])).transpose()?;
         let value = |q: &Quality| q.constraints.get(self.which).copied();
         let measured = |q: &Quality| q.measured.get(self.which).copied().flatten();
         Ok(Row {

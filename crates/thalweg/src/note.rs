@@ -465,6 +465,11 @@ pub enum Note {
         /// The error.
         reason: String,
     },
+    /// The model was measured on the held-out rows, but not its constraints.
+    HeldOutConstraintsNotMeasured {
+        /// The error.
+        reason: String,
+    },
     /// The data are not those of training.
     OtherData {
         /// The file.
@@ -1013,6 +1018,9 @@ impl Note {
             Note::OnHeldOutRows { note } => write!(f, "held-out rows: {note}"),
             Note::HeldOutUnusable { reason } => write!(f, "the held-out rows cannot be used: {reason}"),
             Note::HeldOutNotMeasured { reason } => write!(f, "held-out rows are not measured: {reason}"),
+            Note::HeldOutConstraintsNotMeasured { reason } => {
+                write!(f, "constraints are not measured on the held-out rows: {reason}")
+            }
             Note::OtherData { file } => write!(
                 f,
                 "{file} is not the file that the model was trained on (its sha256 differs): its rows are divided in the same way, and \

@@ -21,9 +21,15 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     best.map(|(_, candidate)| candidate).or(longer)
 }
 
-/// Returns the suffix " (did you mean x?)", or an empty string.
+/// Returns the end of a sentence about an unknown name: "; did you mean 'x'?", or an empty string if no known word is near.
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    nearest(word, known).map(|near| format!(" (did you mean {near}?)")).unwrap_or_default()
+    nearest(word, known).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default()
+}
+
+/// As [`did_you_mean`], with the list "; expected one of a, b" if no known word is near.
+pub fn did_you_mean_one_of(word: &str, known: &[&str]) -> String {
+    let hint = did_you_mean(word, known.iter().copied());
+    if hint.is_empty() { format!("; expected one of {}", known.join(", ")) } else { hint }
 }
 
 /// Returns the edit distance from `a` to `b`: insertions, deletions, replacements and transpositions of neighbours.
@@ -78,8 +84,10 @@ mod tests {
         ] {
             assert_eq!(nearest(word, known), wanted, "{word}");
         }
-        assert_eq!(did_you_mean("bnak", known), " (did you mean bank?)");
+        assert_eq!(did_you_mean("bnak", known), "; did you mean 'bank'?");
         assert_eq!(did_you_mean("zebra", known), "");
+        assert_eq!(did_you_mean_one_of("bnak", &known), "; did you mean 'bank'?");
+        assert_eq!(did_you_mean_one_of("zebra", &["a", "b"]), "; expected one of a, b");
         assert_eq!(nearest("any", []), None);
     }
 }

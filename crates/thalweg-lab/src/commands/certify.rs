@@ -8,12 +8,15 @@ use thalweg::certify::Bounds;
 use thalweg::learn::{Enforce, Interval};
 
 use super::CommandResult;
-use crate::certificate::{bounds_words, conflict_words};
+use crate::certificate::{bounds_words, certificate_basis, conflict_words};
 use crate::certify::{Findings, HeldOut, MeasuredConstraint, Source, Subject, Worst};
 use crate::data::catalogue;
 use crate::output::{align, json, print};
 use crate::verdict::Status;
 use crate::{Error, Result};
+
+/// Distance, relative to the norm of the point, up to which a point counts as nearly stationary.
+const NEAR: f64 = 0.01;
 
 /// Check a model, or a point of a spec, anew: is it feasible, which constraint is worst, how near is it to stationary?
 ///
@@ -43,6 +46,9 @@ pub struct Args {
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
+    /// Also print the distance, the constants and the evaluations behind the line on near-stationarity
+    #[arg(long)]
+    explain: bool,
     /// Write everything that the bounds follow from to this file, for thalweg check
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -72,7 +78,7 @@ pub fn run(args: Args) -> CommandResult {
     if args.json {
         print(&json(&Report { exit_code, findings: &findings })?)?;
     } else {
-        print(&words(&findings))?;
+        print(&words(&findings, args.explain))?;
     }
     Ok(ExitCode::from(exit_code))
 }
@@ -126,8 +132,8 @@ struct Report<'a> {
     findings: &'a Findings,
 }
 
-/// Describes the findings.
-fn words(f: &Findings) -> String {
+/// Describes the findings; `explain` adds what the line on near-stationarity follows from.
+fn words(f: &Findings, explain: bool) -> String {
     let mut text = verdict(f);
     if let Some(worst) = &f.worst {
         text += &worst_words(worst);
@@ -135,7 +141,7 @@ fn words(f: &Findings) -> String {
     text += "\n";
     text += &table(f);
     text += "\n";
-    text += &stationarity(f);
+    text += &stationarity(f, explain);
     if let Some(conflict) = &f.conflict {
         let names: Vec<&str> = f.constraints.iter().map(|c| c.name.as_str()).collect();
         text += &conflict_words(conflict, &names);
@@ -156,10 +162,10 @@ fn words(f: &Findings) -> String {
 fn verdict(f: &Findings) -> String {
     let rows = f.rows;
     match (f.feasible, f.outside_domain > 0.0, f.constraints.is_empty()) {
-        (_, true, _) => format!("infeasible; the point is {:.2e} outside the domain ({})\n", f.outside_domain, f.domain),
+        (_, true, _) => format!("not feasible; the point is {:.2e} outside the domain ({})\n", f.outside_domain, f.domain),
         (true, _, true) => format!("feasible; there are no constraints ({rows} rows)\n"),
         (true, _, false) => format!("feasible; every constraint is satisfied on the {rows} training rows\n"),
-        (false, ..) => format!("infeasible; a constraint is violated on the {rows} training rows\n"),
+        (false, ..) => format!("not feasible; a constraint is violated on the {rows} training rows\n"),
     }
 }
 
@@ -190,18 +196,43 @@ fn table(f: &Findings) -> String {
     align(&rows, &[1, 2])
 }
 
-fn stationarity(f: &Findings) -> String {
+/// Describes how close the point is to stationary in one sentence, and what that follows from if `explain` is set.
+fn stationarity(f: &Findings, explain: bool) -> String {
+    let whose = if f.source == Source::Model { "the model" } else { "the point" };
     let Some(c) = &f.certificate else {
         return format!("near-stationarity: unknown: {}\n", f.certificate_refused.as_deref().unwrap_or_default());
     };
-    let mut text = bounds_words(c);
+    let (small, norm) = (NEAR * f.norm.max(1.0), f.norm);
+    let mut text = if !c.point.feasible && f.outside_domain == 0.0 {
+        let by = c.point.violation;
+        format!("not certified as stationary; {whose} exceeds the constraints of the certified problem by {by:.2e}\n")
+    } else if c.upper <= small {
+        format!(
+            "nearly stationary; {whose}, of norm {norm:.3}, is within {:.1e} of a point where no small change improves the objective \
+             noticeably ({})\n",
+            c.upper,
+            certificate_basis(c)
+        )
+    } else if c.lower > small {
+        format!(
+            "not stationary; a proximal step moves {whose}, of norm {norm:.3}, by at least {:.1e} ({}); train longer or with another \
+             solver\n",
+            c.lower,
+            certificate_basis(c)
+        )
+    } else {
+        let most = if c.upper.is_finite() { format!("at most {:.1e}", c.upper) } else { "any distance".into() };
+        format!(
+            "not known to be stationary; a proximal step moves {whose}, of norm {norm:.3}, by at least {:.1e} and {most}; more \
+             --evaluations may narrow this\n",
+            c.lower
+        )
+    };
     let softened = f.source == Source::Model && f.constraints.iter().any(|c| c.measured.is_some());
-    let whose = if softened { "for the problem that was trained, with surrogates" } else { "for the problem" };
-    text += &format!("(distance 0 is stationary {whose}; the point has norm {:.3})\n", f.norm);
-    if !c.point.feasible && f.outside_domain == 0.0 {
-        text += &format!("the point exceeds the constraints there by {:.2e}, so it is not certified\n", c.point.violation);
+    if softened {
+        text += "(this is about the problem that was trained, with surrogates in place of rates)\n";
     }
-    text
+    if explain { text + &bounds_words(c) } else { text }
 }
 
 fn held_out(held: &HeldOut, trained: &[MeasuredConstraint]) -> String {

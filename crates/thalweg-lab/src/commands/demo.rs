@@ -25,7 +25,7 @@ pub fn run(_: Args) -> CommandResult {
     let table = adult::table()?;
     let stop = stop_on_signal()?;
     let free = Request {
-        group: Some("sex".into()),
+        group: vec!["sex".into()],
         budget: Budget { iterations: Some(2000), ..Budget::default() },
         stop: Some(stop),
         ..Request::new("embedded Adult", "income")

@@ -12,6 +12,7 @@ use thalweg::run::{Budget, StopReason};
 use thalweg::solvers::{Interface, SolverName};
 
 use super::CommandResult;
+use crate::by_group::{Extent, tables};
 use crate::certificate::{basis, slope_words};
 use crate::console::{Bar, stop_on_signal};
 use crate::fit::{Directory, Request, TrainedModel};
@@ -68,9 +69,10 @@ pub struct TrainingArgs {
     /// Value of the label that counts as positive
     #[arg(long, value_name = "VALUE")]
     positive: Option<String>,
-    /// Column with the groups, or COL=VALUE for that value against all others
+    /// Column with the groups, or COL=VALUE for that value against all others (repeatable: the groups are then the combinations of
+    /// the columns)
     #[arg(long, value_name = "COL")]
-    group: Option<String>,
+    group: Vec<String>,
     /// Leave a column out of the features (repeatable); the group column is a feature unless it is left out
     #[arg(long, value_name = "COL")]
     leave_out: Vec<String>,
@@ -177,7 +179,7 @@ impl TrainingArgs {
         let options = [
             ("--label", self.label.is_some()),
             ("--positive", self.positive.is_some()),
-            ("--group", self.group.is_some()),
+            ("--group", !self.group.is_empty()),
             ("--leave-out", !self.leave_out.is_empty()),
             ("--categorical", !self.categorical.is_empty()),
             ("--weights", self.weights.is_some()),
@@ -272,6 +274,10 @@ pub fn words(trained: &TrainedModel, explain: bool) -> String {
     }
     text += "\n";
     text += &table(trained);
+    text += &match &m.held_out {
+        Some(held) => tables("held-out rows", held, Extent::Short),
+        None => tables("training rows", &m.training, Extent::Short),
+    };
     text += "\n";
     let held = m.held_out.as_ref().map_or(String::new(), |h| format!(", {} held out", h.rows));
     text += &format!(

@@ -171,10 +171,9 @@ pub struct GroupCount {
 
 /// Returns the data set of that name, or an error that suggests the most similar one.
 pub fn get(name: &str) -> Result<&'static Set> {
-    let names = || SETS.iter().map(|s| s.name);
     SETS.iter().find(|s| s.name == name).ok_or_else(|| {
-        let guess = thalweg::suggest::did_you_mean(name, names());
-        Error::Request(format!("there is no data set {name:?}{guess}: known are {}", names().collect::<Vec<_>>().join(", ")))
+        let known: Vec<&str> = SETS.iter().map(|s| s.name).collect();
+        Error::Request(format!("unknown data set '{name}'{}", thalweg::suggest::did_you_mean_one_of(name, &known)))
     })
 }
 
@@ -593,7 +592,7 @@ mod tests {
     fn unknown_names_get_a_suggestion_and_tables_are_refused() {
         let options = Options::default();
         let error = load("w8", &options).unwrap_err().to_string();
-        assert!(error.starts_with("there is no data set \"w8\" (did you mean w8a?): known are a9a, adult,"), "{error}");
+        assert!(error.starts_with("unknown data set 'w8'; did you mean 'w8a'?"), "{error}");
         let error = load("adult", &options).unwrap_err();
         assert!(matches!(&error, Error::Request(_)));
         let loadable = "sets that can be loaded are a9a, bank, compas, compas-two-years, german, german-numer, w8a,";

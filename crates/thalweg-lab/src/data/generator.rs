@@ -5,7 +5,7 @@ use thalweg::Note;
 use thalweg::learn::Data;
 use thalweg::math::rng::Purpose;
 use thalweg::math::{Matrix, Rng};
-use thalweg::suggest::did_you_mean;
+use thalweg::suggest::did_you_mean_one_of;
 
 use super::catalogue::LoadedData;
 use super::source::sha256;
@@ -40,10 +40,9 @@ pub const GENERATORS: &[Generator] = &[
 
 /// Returns the generator of that name, or an error that suggests the most similar one.
 pub fn get(name: &str) -> Result<&'static Generator> {
-    let names = || GENERATORS.iter().map(|s| s.name);
     GENERATORS.iter().find(|s| s.name == name).ok_or_else(|| {
-        let known: Vec<&str> = names().collect();
-        Error::Request(format!("generator must be one of {}, got {name:?}{}", known.join(", "), did_you_mean(name, names())))
+        let known: Vec<&str> = GENERATORS.iter().map(|s| s.name).collect();
+        Error::Request(format!("unknown generator '{name}'{}", did_you_mean_one_of(name, &known)))
     })
 }
 

@@ -62,6 +62,8 @@ enum Kind<'a> {
         id: u32,
         mean: f64,
         deviation: f64,
+        /// Whether a missing cell is an error.
+        complete: bool,
     },
     Category {
         ids: HashMap<&'a str, u32>,
@@ -77,8 +79,8 @@ impl<'a> Coder<'a> {
     fn new(column: &'a Column, place: usize, first: usize) -> Self {
         let first = first as u32;
         let (kind, missing, next) = match column {
-            Column::Number { mean, deviation, missing, .. } => {
-                (Kind::Number { id: first, mean: *mean, deviation: *deviation }, missing, first + 1)
+            Column::Number { mean, deviation, missing, complete, .. } => {
+                (Kind::Number { id: first, mean: *mean, deviation: *deviation, complete: *complete }, missing, first + 1)
             }
             Column::Category { levels, other, missing, .. } => {
                 let ids: HashMap<&str, u32> = levels.iter().map(String::as_str).zip(first..).collect();
@@ -93,7 +95,7 @@ impl<'a> Coder<'a> {
     /// Returns the feature that a cell sets, if any, and its value.
     fn code(&mut self, text: &str) -> Result<Option<(u32, f64)>, String> {
         let is_missing = match &mut self.kind {
-            Kind::Number { id, mean, deviation } => match cell(text) {
+            Kind::Number { id, mean, deviation, complete } => match cell(text) {
                 Cell::Number(v) => {
                     let value = (v - *mean) / *deviation;
                     if !value.is_finite() {
@@ -101,6 +103,9 @@ impl<'a> Coder<'a> {
                         return Err(format!("{cell} in column {name} is too far from the numbers that the model was trained on"));
                     }
                     return Ok((value != 0.0).then_some((*id, value)));
+                }
+                Cell::Missing if *complete => {
+                    return Err(format!("the cell in column {} is missing; the model was fitted to complete rows", quote(self.name)));
                 }
                 Cell::Missing => true,
                 kind => return Err(format!("{} in column {} {}", quote(text), quote(self.name), no_number(kind))),

@@ -1,6 +1,8 @@
 //! Groups and weights of rows, each from a column of a table. The terms that use them are in the library.
 
-use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use thalweg::learn::Groups;
 use thalweg::{Note, thousands};
 
@@ -12,10 +14,18 @@ use crate::data::table::Table;
 /// Maximum number of groups from a column of numbers, and of text.
 const MOST: (usize, usize) = (20, 100);
 
+/// Division of rows into groups: by a column, or by the combinations of the groups of several columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grouping {
+    columns: Vec<GroupColumn>,
+    /// For each group, the group of each column that it consists of. With one column these are its groups in order.
+    combinations: Vec<Vec<u32>>,
+}
+
 /// Division of rows into groups by a column. Different spellings of a number, such as `1` and `1.0`, are one value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Grouping {
+pub struct GroupColumn {
     /// Name of the column.
     pub column: String,
     /// Value that is compared with all others; `None` if each value is a group.
@@ -24,11 +34,189 @@ pub struct Grouping {
     pub groups: Vec<String>,
 }
 
+/// One of several columns whose combinations are the groups, as a coarser division of the same rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CoarserGroups {
+    /// Name of the column.
+    pub column: String,
+    /// Names of its groups.
+    pub names: Vec<String>,
+    /// For each combination, an index into `names`.
+    pub of_group: Vec<u32>,
+}
+
 impl Grouping {
+    /// Learns groups from one or more columns, each as in [`GroupColumn::learn`]. Several columns divide the rows by the
+    /// combinations that occur, in the order of the columns and of their groups. Also returns the groups of the rows, and messages
+    /// for the user.
+    pub fn learn(table: &Table, specs: &[impl AsRef<str>]) -> Result<(Grouping, Groups, Vec<Note>)> {
+        let (mut columns, mut divisions, mut notes) = (vec![], vec![], vec![]);
+        for spec in specs {
+            let (column, groups, more): (GroupColumn, Groups, _) = GroupColumn::learn(table, spec.as_ref())?;
+            if columns.iter().any(|known: &GroupColumn| known.column == column.column) {
+                return Err(table.bad(format!("column {} is named twice for the groups; expected it once", quote(&column.column))));
+            }
+            columns.push(column);
+            divisions.push(groups);
+            notes.extend(more);
+        }
+        if let ([only], [groups]) = (columns.as_slice(), divisions.as_slice()) {
+            return Ok((Grouping::of(only.clone()), groups.clone(), notes));
+        }
+        let mut counts: BTreeMap<Vec<u32>, usize> = BTreeMap::new();
+        for i in 0..table.rows() {
+            *counts.entry(combination(&divisions, i)).or_default() += 1;
+        }
+        let grouping = Grouping { columns, combinations: counts.keys().cloned().collect() };
+        if counts.len() > MOST.1 {
+            let (names, found) = (grouping.list_columns(), thousands(counts.len()));
+            return Err(table.bad(format!(
+                "columns {names} have {found} different combinations; expected at most {} groups; COLUMN=VALUE sets one value of a \
+                 column against all others",
+                MOST.1
+            )));
+        }
+        let column = grouping.title();
+        let small = grouping.names().into_iter().zip(counts.values()).filter(|(_, rows)| **rows < 2);
+        let notes = small.map(|(group, _)| Note::SmallGroup { column: column.clone(), group }).collect();
+        let groups = grouping.combined(table, &divisions)?;
+        Ok((grouping, groups, notes))
+    }
+
+    /// Returns the grouping by one column.
+    pub fn of(column: GroupColumn) -> Self {
+        let combinations = (0..column.groups.len() as u32).map(|k| vec![k]).collect();
+        Grouping { columns: vec![column], combinations }
+    }
+
+    /// Returns the columns.
+    pub fn columns(&self) -> &[GroupColumn] {
+        &self.columns
+    }
+
+    /// Returns the names of the columns, with commas between them.
+    pub fn title(&self) -> String {
+        self.columns.iter().map(|c| c.column.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    fn list_columns(&self) -> String {
+        list(self.columns.iter().map(|c| c.column.as_str()))
+    }
+
+    /// Returns the names of the groups; those of combinations have commas between their parts.
+    pub fn names(&self) -> Vec<String> {
+        self.combinations.iter().map(|key| self.name(key)).collect()
+    }
+
+    fn name(&self, key: &[u32]) -> String {
+        let part = |(column, k): (&GroupColumn, &u32)| column.groups.get(*k as usize).cloned().unwrap_or_default();
+        self.columns.iter().zip(key).map(part).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns the divisions by each of several columns; empty for one column, whose groups are the groups.
+    pub fn by_column(&self) -> Vec<CoarserGroups> {
+        if self.columns.len() < 2 {
+            return vec![];
+        }
+        let coarser = |(j, column): (usize, &GroupColumn)| CoarserGroups {
+            column: column.column.clone(),
+            names: column.groups.clone(),
+            of_group: self.combinations.iter().map(|key| key[j]).collect(),
+        };
+        self.columns.iter().enumerate().map(coarser).collect()
+    }
+
+    /// Returns the groups of the rows of another table; `None` if it lacks one of the columns. A value or combination that is no
+    /// group is an error.
+    pub fn read(&self, table: &Table) -> Result<Option<Groups>> {
+        let divisions: Option<Vec<Groups>> = self.columns.iter().map(|c| c.read(table).transpose()).collect::<Option<Result<_>>>().transpose()?;
+        match divisions {
+            Some(divisions) if self.columns.len() > 1 => self.combined(table, &divisions).map(Some),
+            divisions => Ok(divisions.and_then(|mut one| one.pop())),
+        }
+    }
+
+    /// Returns the combination of each row.
+    fn combined(&self, table: &Table, divisions: &[Groups]) -> Result<Groups> {
+        let known: HashMap<&[u32], u32> = self.combinations.iter().map(Vec::as_slice).zip(0..).collect();
+        let of_row = (0..table.rows()).map(|i| {
+            let key = combination(divisions, i);
+            known.get(key.as_slice()).copied().ok_or_else(|| {
+                let (name, columns) = (quote(&self.name(&key)), self.list_columns());
+                table.bad_at(i, format!("the combination {name} of columns {columns} did not occur in training, so it is no group"))
+            })
+        });
+        Ok(Groups { names: self.names(), of_row: of_row.collect::<Result<_>>()? })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let key = |key: &Vec<u32>| {
+            key.len() == self.columns.len() && key.iter().zip(&self.columns).all(|(k, column)| (*k as usize) < column.groups.len())
+        };
+        let sound = self.columns.len() > 1 && self.combinations.iter().all(key) && self.combinations.is_sorted_by(|a, b| a < b);
+        let columns = self.list_columns();
+        if sound {
+            Ok(())
+        } else {
+            Err(format!("the groups of columns {columns} are damaged; expected combinations of their groups in order, each once"))
+        }
+    }
+}
+
+/// Returns the groups of row `i` in each division.
+fn combination(divisions: &[Groups], i: usize) -> Vec<u32> {
+    divisions.iter().map(|groups| groups.of_row[i]).collect()
+}
+
+/// Stored form: the column itself if there is one.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Stored<'a> {
+    One(&'a GroupColumn),
+    Several { columns: &'a [GroupColumn], combinations: &'a [Vec<u32>] },
+}
+
+/// Fields of both stored forms.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    column: Option<String>,
+    value: Option<String>,
+    groups: Option<Vec<String>>,
+    columns: Option<Vec<GroupColumn>>,
+    combinations: Option<Vec<Vec<u32>>>,
+}
+
+impl Serialize for Grouping {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.columns.as_slice() {
+            [only] => Stored::One(only).serialize(serializer),
+            columns => Stored::Several { columns, combinations: &self.combinations }.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Grouping {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Fields::deserialize(deserializer)? {
+            Fields { column: Some(column), value, groups: Some(groups), columns: None, combinations: None } => {
+                Ok(Grouping::of(GroupColumn { column, value, groups }))
+            }
+            Fields { column: None, value: None, groups: None, columns: Some(columns), combinations: Some(combinations) } => {
+                let grouping = Grouping { columns, combinations };
+                grouping.check().map_err(de::Error::custom)?;
+                Ok(grouping)
+            }
+            _ => Err(de::Error::custom("the groups need either a column and its groups, or columns and their combinations")),
+        }
+    }
+}
+
+impl GroupColumn {
     /// Learns groups from `COL`, where each value is a group, or `COL=VALUE`, where that value is compared with all others.
     /// Values are sorted, numbers before text, and missing cells are a group; of two groups of `COL` the smaller comes first.
     /// Also returns the groups of the rows, and messages for the user.
-    pub fn learn(table: &Table, spec: &str) -> Result<(Grouping, Groups, Vec<Note>)> {
+    pub fn learn(table: &Table, spec: &str) -> Result<(GroupColumn, Groups, Vec<Note>)> {
         let (column, value) = parts(table, spec)?;
         let (name, found) = (quote(&table.names()[column]), values(table, column));
         let mut counts: Vec<(&str, usize)> = found.list.iter().map(|v| (v.text, v.rows)).collect();
@@ -39,8 +227,8 @@ impl Grouping {
                 if rows == 0 {
                     let known = || counts.iter().map(|(text, _)| *text);
                     let guess = thalweg::suggest::did_you_mean(value, known());
-                    let (value, known) = (quote(value), list(known()));
-                    return Err(table.bad(format!("no row has {value}{guess} in column {name}: its values are {known}")));
+                    let hint = if guess.is_empty() { format!("; its values are {}", list(known())) } else { guess };
+                    return Err(table.bad(format!("no row has {} in column {name}{hint}", quote(value))));
                 }
                 let other = if value == OTHER_NAME { "the rest" } else { OTHER_NAME };
                 vec![(value, rows), (other, table.rows() - rows)]
@@ -76,7 +264,7 @@ impl Grouping {
         let small = groups.iter().filter(|(_, rows)| *rows < 2);
         let notes =
             small.map(|(text, _)| Note::SmallGroup { column: table.names()[column].clone(), group: text.to_string() }).collect();
-        let grouping = Grouping {
+        let grouping = GroupColumn {
             column: table.names()[column].clone(),
             value: value.map(String::from),
             groups: groups.iter().map(|(text, _)| text.to_string()).collect(),
@@ -139,8 +327,8 @@ mod tests {
     use super::*;
 
     fn learn(cells: &[&str], spec: &str) -> (Vec<String>, Vec<u32>, Vec<Note>) {
-        let (grouping, groups, notes) = Grouping::learn(&table("g", cells), spec).unwrap();
-        assert_eq!(grouping.groups, groups.names);
+        let (grouping, groups, notes) = Grouping::learn(&table("g", cells), &[spec]).unwrap();
+        assert_eq!(grouping.names(), groups.names);
         assert_eq!(grouping.read(&table("g", cells)).unwrap(), Some(groups.clone()));
         let json = serde_json::to_string(&grouping).unwrap();
         assert_eq!(serde_json::from_str::<Grouping>(&json).unwrap(), grouping);
@@ -148,7 +336,7 @@ mod tests {
     }
 
     fn error(cells: &[&str], spec: &str) -> String {
-        Grouping::learn(&table("g", cells), spec).unwrap_err().to_string()
+        Grouping::learn(&table("g", cells), &[spec]).unwrap_err().to_string()
     }
 
     #[test]
@@ -177,8 +365,8 @@ mod tests {
         assert_eq!(learn(&["NA", "x"], "g=NA").1, [0, 1]);
         let mut odd = Table::new(["a=b", "c"]);
         [["x", "1"], ["y", "2"]].into_iter().for_each(|row| odd.push(row));
-        assert_eq!(Grouping::learn(&odd, "a=b").unwrap().1.names, ["x", "y"]);
-        assert_eq!(Grouping::learn(&odd, "a=b=y").unwrap().1.names, ["y", "other"]);
+        assert_eq!(Grouping::learn(&odd, &["a=b"]).unwrap().1.names, ["x", "y"]);
+        assert_eq!(Grouping::learn(&odd, &["a=b=y"]).unwrap().1.names, ["y", "other"]);
     }
 
     #[test]
@@ -191,7 +379,7 @@ mod tests {
         assert_eq!(error(&["a", "b"], "h=a"), "the table has no column 'h'; its columns are 'g', 'z'");
         assert_eq!(
             error(&["Female", "Male"], "g=female"),
-            "the table: no row has 'female' (did you mean Female?) in column 'g': its values are 'Female', 'Male'"
+            "the table: no row has 'female' in column 'g'; did you mean 'Female'?"
         );
         let many: Vec<String> = (0..101).map(|i| (1000 + i).to_string()).collect();
         let mut many: Vec<&str> = many.iter().map(String::as_str).collect();
@@ -206,7 +394,8 @@ mod tests {
 
     #[test]
     fn other_tables_are_read_with_the_same_groups() {
-        let grouping = Grouping { column: "g".into(), value: None, groups: vec!["1".into(), "0".into()] };
+        let column = GroupColumn { column: "g".into(), value: None, groups: vec!["1".into(), "0".into()] };
+        let grouping = Grouping::of(column);
         assert_eq!(grouping.read(&table("g", &["0", "1.0"])).unwrap().unwrap().of_row, [1, 0]);
         assert_eq!(grouping.read(&table("h", &["0"])).unwrap(), None);
         let error = |cells: &[&str]| grouping.read(&table("g", cells)).unwrap_err().to_string();

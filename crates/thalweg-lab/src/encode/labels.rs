@@ -49,11 +49,8 @@ impl Labels {
             Some(wanted) if same(wanted.trim(), b.text) => (b, a),
             Some(wanted) => {
                 let guess = thalweg::suggest::did_you_mean(wanted, [a.text, b.text]);
-                return Err(table.bad(format!(
-                    "no row has the label {}{guess} in column {name}; expected {}",
-                    quote(wanted),
-                    all()
-                )));
+                let hint = if guess.is_empty() { format!("; expected {}", all()) } else { guess };
+                return Err(table.bad(format!("no row has the label {} in column {name}{hint}", quote(wanted))));
             }
             None => usual(a, b).unwrap_or_else(|| {
                 let (rare, common) = if b.rows <= a.rows { (b, a) } else { (a, b) };
@@ -188,7 +185,7 @@ mod tests {
         assert_eq!(error(&["a", "", "b"], None), "the table, line 3: the label in column 'y' is missing (the cell is empty)");
         assert_eq!(
             error(&[">50K", "<=50K"], Some(">50k")),
-            "the table: no row has the label '>50k' (did you mean >50K?) in column 'y'; expected '<=50K', '>50K'"
+            "the table: no row has the label '>50k' in column 'y'; did you mean '>50K'?"
         );
         let error = Labels::learn(&table("income", &["a", "b"]), "incme", None).unwrap_err().to_string();
         assert_eq!(error, "the table has no column 'incme'; did you mean 'income'?");

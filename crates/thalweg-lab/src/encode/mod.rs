@@ -3,6 +3,7 @@
 
 mod apply;
 mod cells;
+mod frame;
 mod groups;
 mod labels;
 mod learn;
@@ -12,7 +13,8 @@ use std::collections::HashSet;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 pub use cells::{MISSING, is_missing};
-pub use groups::{Grouping, weights};
+pub use frame::FrameCells;
+pub use groups::{CoarserGroups, GroupColumn, Grouping, weights};
 pub use labels::Labels;
 
 use crate::Result;
@@ -53,6 +55,9 @@ pub enum Column {
         deviation: f64,
         /// Whether there is a feature for missing cells.
         missing: bool,
+        /// Whether a missing cell is an error: rows of models fitted in Python have none.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        complete: bool,
     },
     /// One feature for each value.
     Category {
@@ -85,11 +90,13 @@ impl Column {
 
     fn check(&self) -> Result<(), String> {
         let sound = match self {
-            Column::Number { mean, deviation, .. } => mean.is_finite() && deviation.is_finite() && *deviation > 0.0,
+            Column::Number { mean, deviation, missing, complete, .. } => {
+                mean.is_finite() && deviation.is_finite() && *deviation > 0.0 && !(*missing && *complete)
+            }
             Column::Category { levels, .. } => self.width() > 0 && levels.is_sorted_by(|a, b| a < b),
         };
         let wanted = match self {
-            Column::Number { .. } => "a finite mean and a deviation above 0",
+            Column::Number { .. } => "a finite mean, a deviation above 0, and a feature for missing cells only where they are allowed",
             Column::Category { .. } => "levels in order, each once",
         };
         if sound { Ok(()) } else { Err(format!("the encoding of column '{}' is damaged; expected {wanted}", self.name())) }
@@ -97,6 +104,17 @@ impl Column {
 }
 
 impl Encoding {
+    /// Returns the encoding of columns of numbers as they are, in this order; missing cells are errors.
+    pub fn of_numbers(names: impl IntoIterator<Item = String>) -> Self {
+        let column = |name| Column::Number { name, mean: 0.0, deviation: 1.0, missing: false, complete: true };
+        Encoding { version: VERSION, columns: names.into_iter().map(column).collect() }
+    }
+
+    /// Returns whether the weights of columns of numbers refer to their units and not to standard deviations.
+    pub fn keeps_units(&self) -> bool {
+        self.columns.iter().any(|column| matches!(column, Column::Number { complete: true, .. }))
+    }
+
     /// Returns the columns in use, in the order of the features.
     pub fn columns(&self) -> &[Column] {
         &self.columns
@@ -271,7 +289,7 @@ mod tests {
         );
         assert!(error(r#""mean""#, r#""men""#).contains("unknown field `men`"));
         assert!(error(r#""version""#, r#""of":1,"version""#).contains("unknown field `of`"));
-        assert!(error("1.5", "0").contains("column 'a' is damaged; expected a finite mean and a deviation above 0"));
+        assert!(error("1.5", "0").contains("column 'a' is damaged; expected a finite mean, a deviation above 0, "));
         assert!(error(r#"["u"]"#, r#"["v","u"]"#).contains("column 'b' is damaged; expected levels in order, each once"));
         assert!(error(r#""name":"b""#, r#""name":"a""#).contains("has column 'a' twice"));
     }
@@ -303,8 +321,8 @@ mod tests {
         let (rows, notes) = encoding.encode(&table).unwrap();
         assert!(notes.is_empty());
         assert_eq!((rows.rows(), rows.cols()), (48_842, names.len()));
-        let (grouping, groups, _) = Grouping::learn(&table, "sex").unwrap();
-        assert_eq!(grouping.groups, ["Female", "Male"]);
+        let (grouping, groups, _) = Grouping::learn(&table, &["sex"]).unwrap();
+        assert_eq!(grouping.names(), ["Female", "Male"]);
         assert_eq!(groups.of_row.iter().filter(|k| **k == 0).count(), 16_192);
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thalweg::assess::Measures;
-use thalweg::suggest::did_you_mean;
+use thalweg::suggest::did_you_mean_one_of;
 use toml::{Table, Value};
 
 use super::grid::expand;
@@ -334,9 +334,8 @@ impl Experiment {
             for label in solver.on.iter().flatten() {
                 if !all.iter().any(|d| d.label == *label) {
                     let labels: Vec<&str> = all.iter().map(|d| d.label.as_str()).collect();
-                    let hint = did_you_mean(label, labels.iter().copied());
-                    let what =
-                        format!("solver '{}' is for data '{label}'{hint}; expected one of {}", solver.label, labels.join(", "));
+                    let hint = did_you_mean_one_of(label, &labels);
+                    let what = format!("solver '{}' is for unknown data '{label}'{hint}", solver.label);
                     return Err(Error::Request(what));
                 }
             }
@@ -409,8 +408,7 @@ impl Experiment {
 fn known<'a>(what: &str, keys: impl Iterator<Item = &'a String>, list: &[&str]) -> Result<()> {
     for key in keys {
         if !list.contains(&key.as_str()) {
-            let hint = did_you_mean(key, list.iter().copied());
-            return Err(Error::Request(format!("{what} '{key}' is not known{hint}; expected one of {}", list.join(", "))));
+            return Err(Error::Request(format!("unknown {what} '{key}'{}", did_you_mean_one_of(key, list))));
         }
     }
     Ok(())

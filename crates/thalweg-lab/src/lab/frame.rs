@@ -140,10 +140,10 @@ pub fn chosen(store: &Store, name: Option<&str>) -> Result<Vec<StoredExperiment>
     let names: Vec<String> = all.iter().map(|e| e.name.clone()).collect();
     let found: Vec<StoredExperiment> = all.into_iter().filter(|e| e.name == name).collect();
     if found.is_empty() {
-        let hint = thalweg::suggest::did_you_mean(name, names.iter().map(String::as_str));
-        let wanted =
-            if names.is_empty() { "there is none in the store".into() } else { format!("expected one of {}", names.join(", ")) };
-        return Err(Error::Request(format!("experiment '{name}' is not known{hint}; {wanted}")));
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let hint =
+            if names.is_empty() { "; there is none in the store".into() } else { thalweg::suggest::did_you_mean_one_of(name, &names) };
+        return Err(Error::Request(format!("unknown experiment '{name}'{hint}")));
     }
     Ok(found)
 }

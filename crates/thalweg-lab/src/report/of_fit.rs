@@ -9,6 +9,7 @@ use super::{BoundRow, Bounds, Experiment, FactPart, Facts, Groups, Page, Panel, 
 use crate::Result;
 use crate::certificate::stationary_words;
 use crate::data::catalogue::called;
+use crate::data::source::list;
 use crate::fit::TrainedModel;
 use crate::model::{GroupQuality, Input, Model, Quality, Training};
 use crate::output::{short, with_options};
@@ -258,7 +259,10 @@ fn facts(trained: &TrainedModel) -> Facts {
     };
     let (yes, no) = model.answers();
     let group = match &model.input {
-        Input::Table { grouping, .. } => grouping.as_ref().map(|g| format!("column '{}'", g.column)),
+        Input::Table { grouping, .. } => grouping.as_ref().map(|g| match g.columns() {
+            [only] => format!("column '{}'", only.column),
+            columns => format!("combinations of the columns {}", list(columns.iter().map(|c| c.column.as_str()))),
+        }),
         Input::Libsvm { group, .. } => group.map(|column| format!("column {column}")),
     };
     part(

@@ -1,7 +1,7 @@
 //! Reading TOML, with errors in the wording of this program.
 
 use serde::de::DeserializeOwned;
-use thalweg::suggest::did_you_mean;
+use thalweg::suggest::{did_you_mean, did_you_mean_one_of};
 use toml::Value;
 
 use super::schema::Spec;
@@ -56,8 +56,7 @@ pub(super) fn sentence(message: &str, key: &str, value: &str) -> String {
         if let Some((_, now)) = RENAMED.iter().find(|(old, now)| old == unknown && known.contains(now)) {
             return format!("key '{unknown}' is now called '{now}'");
         }
-        let hint = did_you_mean(unknown, known.iter().copied());
-        return format!("key '{unknown}' is not known{hint}; expected one of {}", known.join(", "));
+        return format!("unknown key '{unknown}'{}", did_you_mean_one_of(unknown, known));
     }
     if let (true, [unknown, known @ ..]) = (message.starts_with("unknown variant"), quoted.as_slice()) {
         let hint = did_you_mean(unknown, known.iter().copied());

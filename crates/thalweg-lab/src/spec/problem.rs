@@ -59,10 +59,7 @@ impl ProblemSpec {
                 for (_, call) in &bounded.expression.pieces {
                     let hint = did_you_mean(&call.name, [PAIRS, COVARIANCE]);
                     if !hint.is_empty() {
-                        return Err(Error::Request(format!(
-                            "'{}' is not known{hint}; expected a term, or one of the families {PAIRS} and {COVARIANCE}",
-                            call.name
-                        )));
+                        return Err(Error::Request(format!("unknown term or family '{}'{hint}", call.name)));
                     }
                 }
                 continue;
@@ -80,7 +77,7 @@ impl ProblemSpec {
             }
             let known = if call.name == COVARIANCE { "as_printed" } else { "collapsed" };
             if let Some((argument, _)) = call.arguments.iter().find(|(name, _)| name != known) {
-                return Err(Error::Request(format!("argument of {} must be {known}, got '{argument}'", call.name)));
+                return Err(Error::Request(format!("unknown argument '{argument}' of {}; expected {known}", call.name)));
             }
             let yes = match call.arguments.first() {
                 None => false,

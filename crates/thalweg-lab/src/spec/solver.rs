@@ -6,7 +6,7 @@ use thalweg::auto::{self, Choice, Work};
 use thalweg::oracle::Description;
 use thalweg::run::{MAX_LISTED_CONSTRAINTS, Options};
 use thalweg::solvers::{AnySolver, Config, Interface, SolverName, registry};
-use thalweg::suggest::did_you_mean;
+use thalweg::suggest::did_you_mean_one_of;
 use toml::Value;
 
 use super::messages::{read_settings, wrong};
@@ -166,6 +166,5 @@ pub(crate) fn known_name(name: &str, what: &str, known: &[&str]) -> Result<Solve
 }
 
 fn unknown(name: &str, what: &str, known: &[&str]) -> Error {
-    let hint = did_you_mean(name, known.iter().copied());
-    Error::Request(format!("{what} '{name}' is not known{hint}; expected one of {}", known.join(", ")))
+    Error::Request(format!("unknown {what} '{name}'{}", did_you_mean_one_of(name, known)))
 }

@@ -59,8 +59,7 @@ fn a_broken_inner_solver_is_refused_with_a_sentence() {
         ("inner = 3", "run.toml, line 17: inner must be a table with the name of a solver and its settings, got 3"),
         (
             "rho_hatt = 3\n[solver.inner]\nname = \"ssg\"",
-            "run.toml, line 17: key 'rho_hatt' is not known (did you mean rho_hat?); expected one of rho_hat, \
-             rho_hat_g, inner_iterations, inner_output, warm_multipliers, output, inner",
+            "run.toml, line 17: unknown key 'rho_hatt'; did you mean 'rho_hat'?",
         ),
         (
             "rho_hat = -1\n[solver.inner]\nname = \"ssg\"",
@@ -68,12 +67,11 @@ fn a_broken_inner_solver_is_refused_with_a_sentence() {
         ),
         (
             "inner_output = \"best\"\n[solver.inner]\nname = \"ssg\"",
-            "run.toml, line 17: inner_output must be one of average, last, got \"best\" (did you mean last?)",
+            "run.toml, line 17: inner_output must be one of average, last, got \"best\"; did you mean 'last'?",
         ),
         (
             "[solver.inner]\nname = \"conx\"",
-            "run.toml, line 18: inner solver 'conx' is not known (did you mean conex?); expected one of ssg, \
-                 conex, bundle (in [solver.inner])",
+            "run.toml, line 18: unknown inner solver 'conx'; did you mean 'conex'? (in [solver.inner])",
         ),
         (
             "[solver.inner]\ntau = 1",
@@ -82,7 +80,7 @@ fn a_broken_inner_solver_is_refused_with_a_sentence() {
         ),
         (
             "[solver.inner]\nname = \"conex\"\ntol = 1",
-            "run.toml, line 19: key 'tol' is not known; expected one of eta, tau, theta, output, batch_f (in \
+            "run.toml, line 19: unknown key 'tol'; expected one of eta, tau, theta, output, batch_f (in \
                  [solver.inner])",
         ),
         (
@@ -115,44 +113,39 @@ fn a_broken_spec_is_refused_with_a_sentence() {
         (
             r#"name = "ssg""#,
             r#"name = "sgs""#,
-            "run.toml, line 16: solver 'sgs' is not known (did you mean ssg?); expected one of …",
+            "run.toml, line 16: unknown solver 'sgs'; did you mean 'ssg'?",
         ),
         (r#"name = "ssg""#, "name = 3", "run.toml, line 15: solver name must be a name in quotes, got 3"),
         (r#"name = "ssg""#, "", "run.toml, line 15: the solver has no name; expected name = one of …"),
-        ("seed = 1", "sed = 1", "run.toml, line 1: key 'sed' is not known (did you mean seed?); expected one of …"),
-        ("group = 3", "gruop = 3", "run.toml, line 7: key 'gruop' is not known (did you mean group?); expected one of …"),
+        ("seed = 1", "sed = 1", "run.toml, line 1: unknown key 'sed'; did you mean 'seed'?"),
+        ("group = 3", "gruop = 3", "run.toml, line 7: unknown key 'gruop'; did you mean 'group'?"),
         (
             "minimize =",
             "minimise =",
-            "run.toml, line 10: key 'minimise' is not known (did you mean minimize?); expected one of minimize, \
-             bilevel, plan, rescale, subject_to, domain, start, intercept",
+            "run.toml, line 10: unknown key 'minimise'; did you mean 'minimize'?",
         ),
-        ("eta = 0.05", "etta = 0.05", "run.toml, line 17: key 'etta' is not known (did you mean eta?); expected one of …"),
+        ("eta = 0.05", "etta = 0.05", "run.toml, line 17: unknown key 'etta'; did you mean 'eta'?"),
         (
             "iterations = 5",
             "iteration = 5",
-            "run.toml, line 21: key 'iteration' is not known (did you mean iterations?); expected one of \
-             iterations, passes, samples, seconds",
+            "run.toml, line 21: unknown key 'iteration'; did you mean 'iterations'?",
         ),
         (
             "every = 1",
             "evry = 1",
-            "run.toml, line 24: key 'evry' is not known (did you mean every?); expected one of every, at, \
-                 per_decade",
+            "run.toml, line 24: unknown key 'evry'; did you mean 'every'?",
         ),
-        ("[record]", "[recrod]", "run.toml, line 23: key 'recrod' is not known (did you mean record?); expected one of …"),
+        ("[record]", "[recrod]", "run.toml, line 23: unknown key 'recrod'; did you mean 'record'?"),
         (
             "seed = 1",
             "certificate = { ssg = { iteratons = 5 } }",
-            "key 'iteratons' is not known (did you mean iterations?); expected one of rho_hat, rho_hat_g, tol, \
-             iterations, step",
+            "unknown key 'iteratons'; did you mean 'iterations'?",
         ),
-        ("minimize = \"hinge\"", "minimize = \"hing\"", "term must be one of … (did you mean hinge?), got 'hing'"),
+        ("minimize = \"hinge\"", "minimize = \"hing\"", "unknown term 'hing'; did you mean 'hinge'?"),
         (
             "demographic_parity <=",
             "demographic_parity(temprature = 2) <=",
-            "argument of demographic_parity must be one of temperature, compare (did you mean temperature?), got \
-                 'temprature'",
+            "unknown argument 'temprature' of demographic_parity; did you mean 'temperature'?",
         ),
         ("minimize = \"hinge\"", "minimize = \"l2(on = 3)\"", "l2 takes no argument, got 'on'"),
         ("minimize = \"hinge\"", "minimize = \"hinge(on = 3)\"", "on of hinge must be \"positives\" or \"negatives\", got 3"),
@@ -217,7 +210,7 @@ fn a_broken_spec_is_refused_with_a_sentence() {
             "bound must be a finite number, or one with best(TERM) such as 1.001 * best(hinge), got \
              'bset(hinge)' in 'demographic_parity <= bset(hinge)'",
         ),
-        ("parity <= 0.2", "parity <= best(hing)", "term must be one of … (did you mean hinge?), got 'hing'"),
+        ("parity <= 0.2", "parity <= best(hing)", "unknown term 'hing'; did you mean 'hinge'?"),
         ("parity <= 0.2", "parity <= best(hinge", "'best(hinge' cannot be read; expected '+' or ')' in place of the end"),
         (
             "parity <= 0.2",
@@ -261,8 +254,7 @@ fn a_broken_spec_is_refused_with_a_sentence() {
         (
             "tol = 1e-5",
             "output = \"avrage\"",
-            "run.toml, line 18: output must be one of random, average, last, best-feasible, got \"avrage\" \
-                 (did you mean average?)",
+            "run.toml, line 18: output must be one of random, average, last, best-feasible, got \"avrage\"; did you mean 'average'?",
         ),
         ("tol = 1e-5", "batch_f = 0", "run.toml, line 18: batch_f must be at least 1 sample, got 0"),
         ("tol = 1e-5", "batch_f = 2.5", "run.toml, line 18: batch_f must be a whole number of at least 0, got 2.5"),
@@ -293,8 +285,7 @@ fn a_broken_spec_is_refused_with_a_sentence() {
         (
             "seed = 1",
             "certificate = { bounds = { evaluation = 5 } }",
-            "key 'evaluation' is not known (did you mean evaluations?); expected one of mu, mu_g, rho_f, \
-                 rho_g, width, target, evaluations, feasibility, length",
+            "unknown key 'evaluation'; did you mean 'evaluations'?",
         ),
         (
             "seed = 1",
@@ -310,8 +301,7 @@ fn a_broken_spec_is_refused_with_a_sentence() {
         (
             "every = 1",
             "every = 1\n[stop]\nobjectiv = 1",
-            "run.toml, line 26: key 'objectiv' is not known (did you mean objective?); expected one of \
-                 objective, certificate",
+            "run.toml, line 26: unknown key 'objectiv'; did you mean 'objective'?",
         ),
         ("every = 1", "every = 1\n[stop]\nobjective = inf", "stop.objective must be a finite number, got inf"),
         ("every = 1", "every = 1\n[stop]\nobjective = \"low\"", "run.toml, line 26: objective must be a number, got \"low\""),
@@ -326,10 +316,10 @@ fn a_broken_spec_is_refused_with_a_sentence() {
             "seed = 1",
             "measure = [\"acuracy\"]",
             "measure must be accuracy, measured_roc_gap, a sum of terms, or a sum inside measured(…), got \
-                 'acuracy' (did you mean accuracy?)",
+                 'acuracy'; did you mean 'accuracy'?",
         ),
-        ("seed = 1", "measure = [\"hing\"]", "term must be one of … (did you mean hinge?), got 'hing'"),
-        ("seed = 1", "measure = [\"hinge(of = 3)\"]", "argument of hinge must be one of on (did you mean on?), got 'of'"),
+        ("seed = 1", "measure = [\"hing\"]", "unknown term 'hing'; did you mean 'hinge'?"),
+        ("seed = 1", "measure = [\"hinge(of = 3)\"]", "unknown argument 'of' of hinge; did you mean 'on'?"),
         ("seed = 1", "measure = [\"hinge <= 3\"]", "'hinge <= 3' cannot be read; expected a term in place of '<'"),
         ("seed = 1", "measure = [\"l2\", \"accuracy\", \" l2\"]", "measure has 'l2' twice; expected each once"),
         ("seed = 1", "measure = \"accuracy\"", "run.toml, line 1: measure must be a list, got \"accuracy\""),
@@ -502,7 +492,7 @@ fn data_that_are_not_there_are_asked_for() {
     let named = |name: &str| GOOD.replace("file = \"rows.svm\"", &format!("name = \"{name}\"")).replace("group = 3\n", "");
     let place = Place::new();
     place.put("run.toml", named("a9"));
-    place.run(&["solve", "run.toml"]).refused_with("there is no data set \"a9\" (did you mean a9a?): known are …");
+    place.run(&["solve", "run.toml"]).refused_with("unknown data set 'a9'; did you mean 'a9a'?");
     place.put("run.toml", named("w8a"));
     let ran = place.run(&["solve", "run.toml", "--data-dir", "here"]);
     ran.refused_with(
@@ -703,7 +693,7 @@ const PAIRS: &str = "seed = 1\n[data]\ngenerator = 'gen'\nsample = 60\ntest_frac
 fn a_slip_about_many_constraints_is_a_sentence() {
     let place = Place::new();
     for (from, to, sentence) in [
-        ("'gen'", "'gem'", "generator must be one of gen, d1, d2, d3, d4, got \"gem\" (did you mean gen?)"),
+        ("'gen'", "'gem'", "unknown generator 'gem'; did you mean 'gen'?"),
         ("generator", "name = 'a9a'\ngenerator", "[data] has generator and name; expected one of them"),
         ("generator", "file = 'rows.svm'\ngenerator", "[data] has generator and file; expected one of them"),
         ("generator", "group = 1\ngenerator", "[data] has generator and group; expected one of them"),
@@ -755,7 +745,7 @@ fn a_slip_about_many_constraints_is_a_sentence() {
             "'hinge <= 1', 'pairs <= 0'",
             "'pairs <= 0': a family of constraints must be the only entry of subject_to",
         ),
-        ("'pairs <= 0'", "'pairs(foo = 1) <= 0'", "argument of pairs must be collapsed, got 'foo'"),
+        ("'pairs <= 0'", "'pairs(foo = 1) <= 0'", "unknown argument 'foo' of pairs; expected collapsed"),
         ("'pairs <= 0'", "'pairs(collapsed = 1) <= 0'", "collapsed of pairs must be \"yes\" or \"no\", got 1"),
         (
             "'pairs <= 0'",
@@ -765,14 +755,12 @@ fn a_slip_about_many_constraints_is_a_sentence() {
         (
             "'pairs <= 0'",
             "'pair <= 0'",
-            "'pair' is not known (did you mean pairs?); expected a term, or one of the families pairs and \
-             covariance",
+            "unknown term or family 'pair'; did you mean 'pairs'?",
         ),
         (
             "'pairs <= 0'",
             "'covarance <= 0.1'",
-            "'covarance' is not known (did you mean covariance?); expected a term, or one of the families pairs \
-             and covariance",
+            "unknown term or family 'covarance'; did you mean 'covariance'?",
         ),
         (
             "'pairs <= 0'",
@@ -785,7 +773,7 @@ fn a_slip_about_many_constraints_is_a_sentence() {
             "minimize = 'wasserstein_gap'\nplan = 'joint'",
             "a family of constraints and a transport plan as a variable do not go together",
         ),
-        ("'welsch'", "'pairs'", "term must be one of …, got 'pairs'"),
+        ("'welsch'", "'pairs'", "unknown term 'pairs'; expected one of …"),
         ("'welsch'", "'welsch(scale = 0)'", "scale of welsch must be a finite number above 0, got 0"),
         (
             "'dszog'",
@@ -801,7 +789,7 @@ fn a_slip_about_many_constraints_is_a_sentence() {
             "'dszog'\nlaw = 'normal'",
             "run.toml, line 12: law must be one of gaussian, sphere, coordinate, got \"normal\"",
         ),
-        ("'dszog'", "'dsog'", "run.toml, line 10: solver 'dsog' is not known (did you mean dszog?); expected one of …"),
+        ("'dszog'", "'dsog'", "run.toml, line 10: unknown solver 'dsog'; did you mean 'dszog'?"),
         ("'dszog'", "'zopsgd'\nbatch = 0", "run.toml, line 12: batch must be at least 1, got 0"),
         (
             "'dszog'",
@@ -851,8 +839,7 @@ fn a_slip_about_a_bilevel_problem_is_a_sentence() {
         (
             "'toy'",
             "'toi'",
-            "bilevel problem 'toi' is not known (did you mean toy?); expected one of toy, interval, quadratic, \
-             pricing, hyper-representation, group-weights",
+            "unknown bilevel problem 'toi'; did you mean 'toy'?",
         ),
         (
             "'toy'",
@@ -869,7 +856,7 @@ fn a_slip_about_a_bilevel_problem_is_a_sentence() {
         (
             "'toy'",
             "{ name = 'toy', radios = 1 }",
-            "key 'radios' is not known (did you mean radius?); expected one of radius (in bilevel = \"toy\")",
+            "unknown key 'radios'; did you mean 'radius'? (in bilevel = \"toy\")",
         ),
         ("'toy'", "{ name = 'toy', radius = -1 }", "lower bound of the box must be at most the upper bound -1, got 1"),
         ("'toy'", "'toy'\nname = 'a9a'", "name beside a bilevel problem, which brings its own; expected one of the two"),
@@ -881,15 +868,14 @@ fn a_slip_about_a_bilevel_problem_is_a_sentence() {
         ("[0.3]", "[0.3, 1.0]", "the start has 2 entries; expected 1"),
         ("[0.3]", "'zero'", "zero: there is no such file"),
         ("xi = 0.1", "xi = -0.1", "xi must be a finite number larger than 0, got -0.1"),
-        ("xi = 0.1", "alfa = 0.1", "key 'alfa' is not known (did you mean alpha?); expected one of …"),
+        ("xi = 0.1", "alfa = 0.1", "unknown key 'alfa'; did you mean 'alpha'?"),
         ("xi = 0.1", "inner_steps = 'many'", "inner_steps must be a whole number of at least 1, or \"adaptive\", got \"many\""),
         ("xi = 0.1", "slack = 0.0", "slack must be a finite number larger than 0, got 0.0"),
         ("sigma = 20", "sigma = 0", "run.toml, line 8: sigma must be a finite number larger than 0, got 0"),
         (
             "sigma = 20",
             "sigmo = 20",
-            "run.toml, line 8: key 'sigmo' is not known (did you mean sigma?); expected one of outer, \
-             inner_iterations, beta, sigma, shrink, settled, output, inner",
+            "run.toml, line 8: unknown key 'sigmo'; did you mean 'sigma'?",
         ),
         (
             "sigma = 20",
@@ -900,8 +886,7 @@ fn a_slip_about_a_bilevel_problem_is_a_sentence() {
         (
             "'sg'",
             "'sgd'",
-            "run.toml, line 9: inner solver 'sgd' is not known (did you mean sg?); expected one of sg, pd (in \
-             [solver.inner])",
+            "run.toml, line 9: unknown inner solver 'sgd'; did you mean 'sg'? (in [solver.inner])",
         ),
         ("'sg'", "'pd'\nt0 = 0", "run.toml, line 11: t0 must be at least 1, got 0 (in [solver.inner])"),
         (

@@ -111,9 +111,9 @@ fn a_label_column_is_suggested_by_its_spelling() {
 fn options_that_cannot_be_met_are_refused() {
     let fit = format!(" {} beside it", registry::offered_by(Interface::Fit).join(", "));
     let cases: &[(&[&str], &[&str])] = &[
-        (&["--minimize", "logistik"], &["term must be", "got 'logistik'", "did you mean logistic?"]),
+        (&["--minimize", "logistik"], &["unknown term 'logistik'; did you mean 'logistic'?"]),
         (&["--minimize", "l1(on = 'positives')"], &["l1 takes no argument, got 'on'"]),
-        (&["--solver", "sgs"], &["solver 'sgs' is not known (did you mean ssg?)"]),
+        (&["--solver", "sgs"], &["unknown solver 'sgs'; did you mean 'ssg'?"]),
         (&["--subject-to", "hinge < 3"], &["'hinge < 3'", "must be TERM <= NUMBER"]),
         (&["--subject-to", "hinge <= three"], &["bound must be", "got 'three'", "a finite number"]),
         (&["--subject-to", "hinge <= -1"], &["can never hold"]),
@@ -125,13 +125,13 @@ fn options_that_cannot_be_met_are_refused() {
         (&["--passes", "nan"], &["passes must be", "got NaN"]),
         (&["--set", "eta"], &["--set eta; expected name=value"]),
         (&["--set", "eta=1"], &["setting 'eta' belongs to a solver; expected one of the solvers", fit.as_str()]),
-        (&["--solver", "bundel"], &["solver 'bundel' is not known", "did you mean bundle?"]),
+        (&["--solver", "bundel"], &["unknown solver 'bundel'", "did you mean 'bundle'?"]),
         (&["--solver", "bundle", "--set", "eps=0"], &["eps must be a finite number larger than 0, got 0"]),
         (&["--solver", "ssg", "--set", "eta=-1"], &["eta must be a finite number larger than 0, got -1"]),
-        (&["--solver", "ssg", "--set", "etta=1"], &["key 'etta' is not known (did you mean eta?)"]),
+        (&["--solver", "ssg", "--set", "etta=1"], &["unknown key 'etta'; did you mean 'eta'?"]),
         (&["--solver", "ssg", "--set", "eta=fast"], &["eta must be", "got \"fast\"", "a number or a table"]),
         (&["--solver", "ssg", "--set", "tol=-1"], &["tol must be", "got -1"]),
-        (&["--solver", "ssg", "--set", "output=avrage"], &["output must be", "got \"avrage\"", "did you mean average?"]),
+        (&["--solver", "ssg", "--set", "output=avrage"], &["output must be", "got \"avrage\"", "did you mean 'average'?"]),
         (&["--solver", "ssg", "--set", "batch_f=0"], &["batch_f must be", "got 0"]),
         (&["--out", "my.csv"], &["--out my.csv: cannot be made"]),
         (&["--out", "my.csv/m"], &["--out my.csv/m: cannot be made"]),
@@ -167,5 +167,5 @@ fn a_slip_in_an_option_is_found_before_the_table_is_read() {
     let place = Place::new();
     let ran = place.run(&["fit", "none.csv", "--label", "y", "--minimize", "logistik"]);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.err.contains("did you mean logistic?"), "{}", ran.err);
+    assert!(ran.err.contains("did you mean 'logistic'?"), "{}", ran.err);
 }

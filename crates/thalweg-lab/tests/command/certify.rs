@@ -77,7 +77,14 @@ fn a_model_of_adult_is_measured_anew() {
         "{words}"
     );
     assert!(words.contains(" below its bound 0.1\n") && words.contains("\ndemographic_parity, surrogate "), "{words}");
-    assert!(words.contains("\nnear-stationarity: the proximal point is ") && words.contains(", mu = 2)\n"), "{words}");
+    // A plain sentence says how close the model is to stationary; distances, constants and evaluations need --explain.
+    let plain = words.lines().find(|line| line.contains("stationary; the model, of norm ") || line.contains("stationary; a proximal"));
+    assert!(plain.is_some_and(|line| !line.contains("rho_f")), "{words}");
+    assert!(words.contains("(this is about the problem that was trained, with surrogates in place of rates)\n"), "{words}");
+    assert!(!words.contains("rho_f") && !words.contains("evaluations, constants"), "{words}");
+    let explained = certify(&place, &["--mu", "2", "--explain"]).ended(0).out;
+    assert!(explained.contains("\nnear-stationarity: the proximal point is ") && explained.contains(", mu = 2)\n"), "{explained}");
+    assert!(explained.contains(plain.unwrap()), "{explained}");
 
     // Another copy of the rows is the same file if its text is; one row less is another one.
     let text = place.read("adult.csv");
@@ -134,7 +141,7 @@ fn a_model_that_was_tampered_with_is_found_out() {
     let weights = model["weights"].as_array().unwrap();
     let sex = weights.iter().position(|w| w["feature"] == "sex = Male").expect("a feature for men");
     let out = tampered(&place, |m| m["weights"][sex]["weight"] = json!(3.0)).ended(1).out;
-    assert!(out.starts_with("infeasible; a constraint is violated on the 39076 training rows\n"), "{out}");
+    assert!(out.starts_with("not feasible; a constraint is violated on the 39076 training rows\n"), "{out}");
     assert!(out.contains("\nworst constraint: 'demographic_parity', measured, is 0.") && out.contains(" above its bound 0.1\n"));
     assert!(out.contains("violated by ") && out.contains("the file was changed after training"), "{out}");
     // A bound that was made tighter in the words counts, whatever the record says.
@@ -204,17 +211,19 @@ fn the_outcome_of_a_spec_goes_round() {
     // A tighter bound: the point stays, the problem is another one.
     place.put("tight.toml", SPEC.replace("l2 <= 2", "l2 <= 0.001"));
     let words = place.run(&["certify", "tight.toml", "--point", "run.json"]).ended(1).out;
-    assert!(words.starts_with("infeasible; ") && words.contains("worst constraint: 'l2' is "), "{words}");
+    assert!(words.starts_with("not feasible; ") && words.contains("worst constraint: 'l2' is "), "{words}");
     assert!(words.contains("note: run.json is the outcome of another problem than that of tight.toml"), "{words}");
     // Zero keeps all constraints and is far from stationary.
     place.put("zero.txt", "0 0 0");
     let found = place.run(&["certify", "run.toml", "--point", "zero.txt", "--json"]).ended(0).json();
     assert!(found["certificate"]["lower"].as_f64().unwrap() > 0.01, "{found}");
     assert!(place.checked(&["run.toml", "--point", "zero.txt"]).starts_with("confirmed: the proximal point is between "));
+    let words = place.run(&["certify", "run.toml", "--point", "zero.txt"]).ended(0).out;
+    assert!(words.contains("\nnot stationary; a proximal step moves the point, of norm 0.000, by at least "), "{words}");
     // Outside the domain there is no certificate, and the rest is told all the same.
     place.put("far.txt", "6 0 0");
     let ran = place.run(&["certify", "run.toml", "--point", "far.txt"]).ended(1);
-    assert!(ran.out.starts_with("infeasible; the point is 1.00e0 outside the domain ("), "{}", ran.out);
+    assert!(ran.out.starts_with("not feasible; the point is 1.00e0 outside the domain ("), "{}", ran.out);
     assert!(ran.out.contains("\nobjective ") && ran.out.contains("near-stationarity: unknown: the point is "), "{}", ran.out);
     let found = place.run(&["certify", "run.toml", "--point", "far.txt", "--json"]).ended(1).json();
     assert!(found["certificate"].is_null() && found["certificate_refused"].is_string(), "{found}");

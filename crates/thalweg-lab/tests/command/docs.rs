@@ -244,7 +244,7 @@ fn every_command_of_the_lab_is_documented() {
 fn the_fields_of_a_model_file_are_documented() {
     let request = thalweg_lab::fit::Request {
         subject_to: vec!["demographic_parity <= 0.5".into(), "logistic <= 2 * best(logistic + l2)".into()],
-        group: Some("g".into()),
+        group: vec!["g".into()],
         budget: thalweg::run::Budget::iterations(5),
         ..thalweg_lab::fit::Request::new("none.csv", "y")
     };

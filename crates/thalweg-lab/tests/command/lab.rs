@@ -673,14 +673,14 @@ fn runs_are_listed_shown_exported_and_removed() {
     assert_eq!(recorded.iter().map(|(i, _)| *i).collect::<Vec<_>>(), [0, 1]);
     let curve = recorded[line].1.iter().find(|c| c.name == "objective").unwrap();
     assert_eq!((curve.role.as_str(), Some(curve.numbers[3])), ("value", objective));
-    assert!(lines(&store, Some("swep")).unwrap_err().to_string().contains("did you mean sweep?"));
+    assert!(lines(&store, Some("swep")).unwrap_err().to_string().contains("did you mean 'sweep'?"));
     drop(store);
     assert_eq!(place.run(&["lab", "rm", key]).ended(0).out, "1 runs removed\n");
     assert_eq!(lines(&Store::open(&place.path("thalweg.sqlite")).unwrap(), None).unwrap()[line].word(), "not run");
     place.run(&["lab", "rm"]).refused(&["nothing is named"]);
     assert_eq!(place.run(&["lab", "rm", "--experiment", "sweep"]).ended(0).out, "1 runs removed\n");
     assert_eq!(place.run(&["lab", "list"]).ended(0).out, "no runs\n");
-    place.run(&["lab", "list", "--experiment", "sweep"]).refused(&["experiment 'sweep' is not known"]);
+    place.run(&["lab", "list", "--experiment", "sweep"]).refused(&["unknown experiment 'sweep'"]);
 }
 
 #[test]
@@ -688,7 +688,7 @@ fn a_slip_in_a_spec_is_a_sentence_and_makes_no_store() {
     let good = one("seeds = 2", "name = 'ssg'\neta = [0.1, 0.2]");
     let place = place(&good);
     for (from, to, parts) in [
-        ("seeds = 2", "seds = 2", &["key 'seds' is not known", "did you mean seeds"][..]),
+        ("seeds = 2", "seds = 2", &["unknown key 'seds'", "did you mean 'seeds'"][..]),
         ("seeds = 2", "seeds = []", &["seeds", "at least one"]),
         ("seeds = 2", "seeds = [1, 1]", &["has 1 twice"]),
         ("seeds = 2", "seeds = 'many'", &["seeds must be", "got \"many\"", "a number of seeds or a list"]),
@@ -701,13 +701,13 @@ fn a_slip_in_a_spec_is_a_sentence_and_makes_no_store() {
             &["tune.by must be", "got \"validation\"", "'rows.svm' has no validation rows"],
         ),
         ("seeds = 2", "tune = { seeds = [9] }", &["tune.seeds has 9"]),
-        ("seeds = 2", "tune = { budget = { itertions = 9 } }", &["tune.budget: ", "itertions", "did you mean iterations"]),
+        ("seeds = 2", "tune = { budget = { itertions = 9 } }", &["tune.budget: ", "itertions", "did you mean 'iterations'"]),
         ("seeds = 2", "tune = { budget = {} }", &["tune.budget: ", "iterations"]),
         ("seeds = 2", "tune = { budget = 5000 }", &["budget", "5000", "[tune]"]),
         ("seeds = 2", "certificate = { points = 5 }", &["certificate.points = 5 needs bounds, switching or penalised beside it"]),
         ("[0.1, 0.2]", "[]", &["solver 'ssg'", "eta must be", "got []"]),
         ("[0.1, 0.2]", "[0.1, -1]", &["solver 'ssg' (eta = -1)", "eta"]),
-        ("eta = [0.1, 0.2]", "etta = 1", &["etta", "did you mean eta"]),
+        ("eta = [0.1, 0.2]", "etta = 1", &["etta", "did you mean 'eta'"]),
         ("name = 'ssg'", "name = 'sgs'", &["sgs", "did you mean"]),
         ("name = 'ssg'", "name = ['ssg', 'conex']", &["must be a name in quotes"]),
         ("[[solver]]", "[[solver]]\nname = 'ssg'\n[[solver]]", &["two of [[solver]] are called 'ssg'"]),

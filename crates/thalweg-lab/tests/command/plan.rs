@@ -126,7 +126,7 @@ fn unknown_theorems_and_methods_are_refused() {
     let ran = Place::new().run(&["plan", "--method", "sgs", "--eps", "0.1"]);
     ran.refused(&[
         "method 'sgs' has no planner",
-        "did you mean ssg?",
+        "did you mean 'ssg'?",
         &format!("expected {}", registry::offered_by(Interface::Plan).join(", ")),
     ]);
 }
@@ -224,7 +224,7 @@ fn ipp_plans_its_subproblems() {
     assert_eq!(plans.as_array().unwrap().len(), 1);
     assert_eq!((&plans[0]["settings"]["inner"], &plans[0]["settings"]["iterations"]), (&"ssg".into(), &160.0.into()));
     run(&format!("{IPP} --inner conex")).refused(&["multiplier_bound is missing; IPP with conex needs B, "]);
-    run(&format!("{IPP} --inner conx")).refused(&["inner solver 'conx'", "did you mean conex?"]);
+    run(&format!("{IPP} --inner conx")).refused(&["inner solver 'conx'", "did you mean 'conex'?"]);
 }
 
 const DSZOG: &str = "plan --method dszog --eps 0.4 --smoothness 4 --strong-concavity 2 --weights-lipschitz 2 --variables-noise 1 \
@@ -359,7 +359,7 @@ fn adaprox_refuses_with_sentences() {
             &["outer_diameter cannot be given together with diameter", "got outer_diameter = 1"],
         ),
         ("--eps 0.1", "--eps 0.1 --inner pd", &["constraints is missing; AdaProx with pd needs q, "]),
-        ("--eps 0.1", "--eps 0.1 --inner ssg", &["inner solver 'ssg' has no planner", "expected sg, pd"]),
+        ("--eps 0.1", "--eps 0.1 --inner ssg", &["inner solver 'ssg' has no planner", "expected one of sg, pd"]),
         ("--eps 0.1", "--eps 0.1 --rho 1", &["--rho is no constant of adaprox", "--inner-curvature"]),
         ("--eps 0.1", "--eps 0.1 --strict", &["--strict is for dszog", "adaprox"]),
     ] {
@@ -447,7 +447,7 @@ fn complexities_are_shown_for_one_or_all_methods() {
     assert!(text.contains("O(sqrt(N) eps^-4)"), "{text}");
     let rows = run("plan --complexity --method ssg --json").ended(0).json();
     assert_eq!(rows[1]["constraint_values"], "O(eps^-8)");
-    run("plan --complexity --method threes").refused(&["method 'threes' has no planner", "did you mean threes-econ?"]);
+    run("plan --complexity --method threes").refused(&["method 'threes' has no planner", "did you mean 'threes-econ'?"]);
 }
 
 #[test]

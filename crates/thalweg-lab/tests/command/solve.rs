@@ -655,7 +655,7 @@ fn rates_are_measured_beside_the_run() {
     assert_eq!(metrics[9]["name"], "held-out measured_roc_gap");
     for (list, says) in [
         ("'measured(hinge)'", "hinge has no surrogate of a rate"),
-        ("'measured_rocgap'", "did you mean measured_roc_gap?"),
+        ("'measured_rocgap'", "did you mean 'measured_roc_gap'?"),
         ("'measured(wasserstein_gap)'", "wasserstein_gap has no surrogate of a rate"),
         ("'measured(l2', 'l1'", "measured(l2"),
         ("'measured(l2)', 'l1', 'measured(l2)'", "twice"),

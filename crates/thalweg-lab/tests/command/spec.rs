@@ -186,7 +186,7 @@ fn a_loss_with_its_variance_has_a_ball_and_solvers_of_its_own() {
     ));
     let message = unknown.unwrap_err().to_string();
     assert!(
-        message.starts_with("solver 'stspg' is not known (did you mean st-spg?); expected one of ")
+        message.starts_with("unknown solver 'stspg'; did you mean 'st-spg'?")
             && message.ends_with(", auto"),
         "{message}"
     );

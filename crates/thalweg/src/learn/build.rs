@@ -19,7 +19,7 @@ use super::term::{Subpopulation, Term};
 use super::variance::Variance;
 use super::wasserstein::WassersteinGap;
 use crate::sets::{Ball, Set, WholeSpace};
-use crate::suggest::did_you_mean;
+use crate::suggest::{did_you_mean, did_you_mean_one_of};
 use crate::{Error, Result, error::check_length};
 
 /// Name and arguments of every term.
@@ -369,17 +369,15 @@ fn known(call: &Call) -> Result<()> {
     let name = call.name.as_str();
     let Some((_, known)) = TERMS.iter().find(|(n, _)| *n == name) else {
         let names: Vec<&str> = TERMS.iter().map(|(n, _)| *n).collect();
-        let hint = did_you_mean(name, names.iter().copied());
-        return Err(Error::setting("term", format!("'{name}'"), format!("one of {}{hint}", names.join(", "))));
+        return Err(Error::Problem(format!("unknown term '{name}'{}", did_you_mean_one_of(name, &names))));
     };
     for (argument, _) in &call.arguments {
         if !known.contains(&argument.as_str()) {
             if known.is_empty() {
                 return Err(Error::Problem(format!("{name} takes no argument, got '{argument}'")));
             }
-            let hint = did_you_mean(argument, known.iter().copied());
-            let accepts = format!("one of {}{hint}", known.join(", "));
-            return Err(Error::setting(format!("argument of {name}"), format!("'{argument}'"), accepts));
+            let hint = did_you_mean_one_of(argument, known);
+            return Err(Error::Problem(format!("unknown argument '{argument}' of {name}{hint}")));
         }
     }
     Ok(())
@@ -407,10 +405,11 @@ fn piece(call: &Call, context: &Context) -> Result<Piece> {
         (true, Some(of)) if LOSSES.contains(&of.name.as_str()) => Some(mean_loss(of)?),
         (false, None) => None,
         (true, of) => {
-            let found = of.as_ref().map_or("nothing".into(), |of| format!("'{}'", of.name));
-            let hint = of.as_ref().map_or(String::new(), |of| did_you_mean(&of.name, LOSSES.iter().copied()));
-            let wanted = format!("one of {}{hint}, as in {name}(logistic)", LOSSES.join(", "));
-            return Err(Error::setting(format!("loss of {name}"), found, wanted));
+            let wanted = format!("one of {}, as in {name}(logistic)", LOSSES.join(", "));
+            let Some(of) = of else { return Err(Error::setting(format!("loss of {name}"), "nothing", wanted)) };
+            let hint = did_you_mean(&of.name, LOSSES.iter().copied());
+            let hint = if hint.is_empty() { format!("; expected {wanted}") } else { hint };
+            return Err(Error::Problem(format!("unknown loss '{}' of {name}{hint}", of.name)));
         }
         (false, Some(of)) => {
             let wanted = format!("no term inside {name}; only {} hold one", TERMS_OF_A_LOSS.join(" and "));

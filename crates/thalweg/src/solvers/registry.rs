@@ -8,7 +8,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{AnySolver, adaprox};
-use crate::suggest::did_you_mean;
+use crate::suggest::did_you_mean_one_of;
 use crate::{Error, Result};
 
 /// Requirements of a solver on a problem.
@@ -60,10 +60,9 @@ impl FromStr for Interface {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        let known = || Self::NAMES.map(|(name, _)| name);
+        let known = Self::NAMES.map(|(name, _)| name);
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, interface)| *interface).ok_or_else(|| {
-            let hint = did_you_mean(name, known());
-            Error::Problem(format!("interface '{name}' is not known{hint}; expected one of {}", known().join(", ")))
+            Error::Problem(format!("unknown interface '{name}'{}", did_you_mean_one_of(name, &known)))
         })
     }
 }
@@ -240,8 +239,7 @@ impl FromStr for SolverName {
 
     fn from_str(name: &str) -> Result<Self> {
         SolverName::ALL.iter().copied().find(|known| known.as_str() == name).ok_or_else(|| {
-            let hint = did_you_mean(name, NAMES.iter().copied());
-            Error::Problem(format!("solver '{name}' is not known{hint}; expected one of {}", NAMES.join(", ")))
+            Error::Problem(format!("unknown solver '{name}'{}", did_you_mean_one_of(name, NAMES)))
         })
     }
 }
@@ -283,10 +281,10 @@ mod tests {
         }
         assert_eq!(offered_by(Interface::Solve), NAMES);
         assert_eq!(
-            Config::from_name("sgs").unwrap_err().to_string().split(';').next(),
-            Some("solver 'sgs' is not known (did you mean ssg?)")
+            Config::from_name("sgs").unwrap_err().to_string(),
+            "unknown solver 'sgs'; did you mean 'ssg'?"
         );
-        assert!("plans".parse::<Interface>().unwrap_err().to_string().contains("did you mean plan?"));
+        assert!("plans".parse::<Interface>().unwrap_err().to_string().contains("did you mean 'plan'?"));
     }
 
     #[test]

@@ -469,7 +469,7 @@ fn equalised_odds_is_the_larger_of_two_gaps() {
     assert!((f - want).abs() < 1e-14, "{f} {want}");
 
     let refused = Learning::on(scored(&rows)).minimize("equalisd_odds".parse().unwrap()).build().unwrap_err().to_string();
-    assert!(refused.contains("did you mean equalised_odds?"), "{refused}");
+    assert!(refused.contains("did you mean 'equalised_odds'?"), "{refused}");
 }
 
 /// Two rows of one group that cross between two of the other: `W = 1 - |s| / 2` for scores s, 0 against -1, 1.

@@ -346,7 +346,7 @@ mod tests {
     fn an_unknown_name_gets_a_suggestion() {
         for command in ["info", "path"] {
             let error = ask(&[command, "adlut"]).unwrap_err().to_string();
-            assert!(error.starts_with("there is no data set \"adlut\" (did you mean adult?)"), "{error}");
+            assert!(error.starts_with("unknown data set 'adlut'; did you mean 'adult'?"), "{error}");
         }
     }
 }
