@@ -11,14 +11,17 @@ use thalweg::learn::{Data, Enforce, Interval, Learning, intervals};
 use thalweg::oracle::Description;
 use thalweg::run;
 
-use crate::data::catalogue::{Options, load_file};
+use crate::data::catalogue::{Options, load_wide_file};
+use crate::data::columns::select_columns;
+use crate::data::source::read_file;
 use crate::data::table::Table;
 use crate::encode::weights;
 use crate::fit::parse_domain;
 use crate::job::{Instance, ModelTerms, Problem, pose};
 use crate::model::{Input, Model, Rows};
+use crate::output::message;
 use crate::proof::Proof;
-use crate::spec::{Spec, read_numbers};
+use crate::spec::{Spec, numbers_of};
 use crate::{Error, Result};
 
 /// Point and the problem at which it is measured.
@@ -146,14 +149,16 @@ impl Subject {
             return Err(Error::file(path, "was trained on rows in memory, not on a file; give a file of rows with --data FILE"));
         }
         let file = data.map_or_else(|| PathBuf::from(&t.file), Path::to_path_buf);
-        let (all, fingerprint, mut notes) = read_rows(&model, &file).map_err(|e| match e {
-            Error::File { file, what } if data.is_none() && !Path::new(&file).exists() => {
-                Error::File { file, what: format!("{what}, and the model was trained on it: give it with --data FILE") }
-            }
-            other => other,
-        })?;
+        let (all, fingerprint, mut notes) = match data {
+            Some(_) => read_rows(&model, &file)?,
+            None => read_named_rows(&model, &file)?,
+        };
         let same = fingerprint == t.fingerprint;
         if !same && !t.fingerprint.is_empty() {
+            if data.is_none() {
+                // They quote values, and the user did not name this file.
+                notes.clear();
+            }
             notes.push(Note::OtherData { file: file.display().to_string() });
         }
         let (training, held) = all.hold_out(t.test_fraction, t.seed)?;
@@ -359,6 +364,20 @@ impl Subject {
     }
 }
 
+/// Reads the rows of the file that a model names. A model may come from others and name any file that the user can read, so the
+/// file is announced before it is opened, and no error quotes it.
+fn read_named_rows(model: &Model, file: &Path) -> Result<(Data, String, Vec<Note>)> {
+    message(format_args!("reading {}, which the model names as its training data", file.display()));
+    let refuse = |what: String| Error::file(file, format!("{what}, and the model was trained on it: give it with --data FILE"));
+    if let Err(e) = std::fs::File::open(file) {
+        return Err(refuse(Error::io_reason(&e)));
+    }
+    read_rows(model, file).map_err(|_| {
+        let what = "does not fit the model, which names it as its training data; give it with --data FILE to see the reason";
+        Error::file(file, what)
+    })
+}
+
 /// Reads all rows of a file in the format of a model's input. Also returns the file's fingerprint, and messages for the user.
 fn read_rows(model: &Model, file: &Path) -> Result<(Data, String, Vec<Note>)> {
     match &model.input {
@@ -373,8 +392,11 @@ fn read_rows(model: &Model, file: &Path) -> Result<(Data, String, Vec<Note>)> {
             let weights = model.training.row_weights.as_ref().map(|column| weights(&table, column)).transpose()?;
             Ok((Data { features, labels, groups, weights }, table.fingerprint().into(), notes))
         }
-        Input::Libsvm { columns, positive, negative, group } => {
-            let loaded = load_file(file, Some(*columns), *group)?;
+        Input::Libsvm { columns, used, positive, negative, group } => {
+            let mut loaded = load_wide_file(file, Some(*columns), *group)?;
+            if !used.is_empty() {
+                loaded.data.features = select_columns(&loaded.data.features, used)?;
+            }
             let classes = (loaded.classes.0.to_string(), loaded.classes.1.to_string());
             if (&classes.0, &classes.1) != (positive, negative) {
                 let (plus, minus) = classes;
@@ -387,9 +409,9 @@ fn read_rows(model: &Model, file: &Path) -> Result<(Data, String, Vec<Note>)> {
 
 /// Reads a point: from an outcome in JSON, with the problem that it belongs to, or from plain numbers.
 fn read_point(file: &Path) -> Result<(Vec<f64>, Option<String>)> {
-    let bytes = std::fs::read(file).map_err(|e| Error::io(file, &e))?;
+    let bytes = read_file(file)?;
     if !bytes.trim_ascii_start().starts_with(b"{") {
-        return Ok((read_numbers(file)?, None));
+        return Ok((numbers_of(&bytes, file)?, None));
     }
     let wanted = "expected the outcome that thalweg solve --out wrote, or a file of numbers";
     let outcome: Value = serde_json::from_slice(&bytes).map_err(|e| Error::file(file, format!("is not JSON: {e}; {wanted}")))?;

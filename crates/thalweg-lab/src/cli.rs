@@ -1,13 +1,16 @@
 //! The `thalweg` command as a function of its arguments that returns an exit code. The subcommands are in [`crate::commands`].
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use crate::commands;
-use crate::verdict::REFUSED;
+use crate::data::limits::LimitArgs;
+use crate::output::{message, shortened, visible_lines};
+use crate::verdict::{DONE, REFUSED};
+use crate::{Error, commands};
 
 /// Optimisation under constraints where nothing is smooth or convex.
 #[derive(Debug, Parser)]
@@ -15,6 +18,8 @@ use crate::verdict::REFUSED;
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    limits: LimitArgs,
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 done and feasible; 1 done, but infeasible or a target missed; 2 error; 130 interrupted.";
@@ -39,10 +44,14 @@ enum Command {
     Completions(commands::completions::Args),
 }
 
-/// Runs the command with these arguments, the first of which is its own name. Invalid arguments and requests for help end the
-/// process.
+/// Runs the command with these arguments, the first of which is its own name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let ending = match Cli::parse_from(args).command {
+    let Cli { command, limits } = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(answer) => return answered(&answer),
+    };
+    limits.set();
+    let ending = match command {
         Command::Demo(args) => commands::demo::run(args),
         Command::Fit(args) => commands::fit::run(*args),
         Command::Tradeoff(args) => commands::tradeoff::run(*args),
@@ -58,9 +67,31 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Completions(args) => commands::completions::run(args, Cli::command()),
     };
     ending.unwrap_or_else(|error| {
-        // Messages are one line, even if quoted text has line breaks. A closed standard error cannot be reported.
-        let line = error.to_string().replace('\n', " ");
-        let _ = writeln!(std::io::stderr(), "thalweg: {line}");
+        failed(&error);
         ExitCode::from(REFUSED)
     })
+}
+
+/// Reports an error in one line, even if quoted text has line breaks.
+fn failed(error: &Error) {
+    message(format_args!("thalweg: {}", shortened(&error.to_string().replace('\n', " "))));
+}
+
+/// Prints help, the version or the error of a command line, and returns the exit code.
+fn answered(answer: &clap::Error) -> ExitCode {
+    let text = answer.render().to_string();
+    let safe = shortened(&visible_lines(&text)).into_owned();
+    let printed = match answer.use_stderr() {
+        // The message quotes arguments. Without a change, it may have colours.
+        true if safe == text && std::io::stderr().is_terminal() => answer.print(),
+        true => std::io::stderr().write_all(safe.as_bytes()),
+        false => answer.print().and_then(|()| std::io::stdout().flush()),
+    };
+    match printed {
+        Err(e) if !answer.use_stderr() && e.kind() != ErrorKind::BrokenPipe => {
+            failed(&Error::io(Path::new("standard output"), &e));
+            ExitCode::from(REFUSED)
+        }
+        _ => ExitCode::from(if answer.use_stderr() { REFUSED } else { DONE }),
+    }
 }

@@ -1,14 +1,15 @@
 //! Progress bars and tables of jobs on the terminal, and interruption by signals. Results are printed elsewhere.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use thalweg::run::{Diagnostics, Observer, Progress, Row};
 
 use crate::lab::schedule::ProgressObserver;
+use crate::output::{message, visible};
 use crate::verdict::INTERRUPTED;
 use crate::{Error, Result};
 
@@ -38,21 +39,42 @@ fn left(gone: Duration, first: f64, share: f64) -> Option<Duration> {
     (share > first).then(|| Duration::try_from_secs_f64(pace * (1.0 - share).max(0.0)).ok()).flatten()
 }
 
+/// Width of the bar of a run.
+const WIDTH: u16 = 32;
+
+fn terminal_width() -> u16 {
+    console::Term::stderr().size().1
+}
+
+/// Creates a line of a bar of up to `most` characters and a text, which is cut at the width of the terminal. Where that is small,
+/// the bar has half of it.
+fn line(most: u16, percent: &str, terminal: u16) -> Option<ProgressStyle> {
+    let bar = most.min(terminal.saturating_sub(8) / 2).max(1);
+    ProgressStyle::with_template(&format!("{{bar:{bar}}} {percent}{{wide_msg}}")).ok()
+}
+
+/// Creates the bar of one run: share, state and remaining time.
+fn bar(target: ProgressDrawTarget, terminal: u16) -> Option<ProgressBar> {
+    const STEPS: u64 = 10_000;
+    let style = line(WIDTH, "{percent:>3}%  ", terminal)?;
+    Some(ProgressBar::with_draw_target(Some(STEPS), target).with_style(style))
+}
+
 /// Progress bar on standard error, shown only on a terminal.
 pub struct Bar {
     bar: Option<ProgressBar>,
     /// When work started, and the share completed at that time, which is not 0 for a continued run.
     begun: OnceLock<(Instant, f64)>,
+    /// State of the run, and the remaining time.
+    words: Mutex<[String; 2]>,
 }
 
 impl Bar {
     /// Creates a bar, shown if `wanted` and if standard error is a terminal.
     pub fn new(wanted: bool) -> Self {
-        const STEPS: u64 = 10_000;
-        let style = ProgressStyle::with_template("{bar:32} {percent:>3}%  {msg}  {prefix}");
-        let visible = wanted && std::io::stderr().is_terminal();
-        let bar = style.ok().filter(|_| visible).map(|style| ProgressBar::new(STEPS).with_style(style));
-        Bar { bar, begun: OnceLock::new() }
+        let shown = wanted && std::io::stderr().is_terminal();
+        let bar = || bar(ProgressDrawTarget::stderr(), terminal_width());
+        Bar { bar: shown.then(bar).flatten(), begun: OnceLock::new(), words: [String::new(), String::new()].into() }
     }
 
     /// Shows the completed share, from 0 to 1.
@@ -62,10 +84,19 @@ impl Bar {
         let position = (share * bar.length().unwrap_or(0) as f64) as u64;
         if position != bar.position() {
             if let Some(left) = left(begun.elapsed(), first, share) {
-                bar.set_prefix(format!("{:#} left", indicatif::HumanDuration(left)));
+                self.show(1, format!("{:#} left", indicatif::HumanDuration(left)));
             }
             bar.set_position(position);
         }
+    }
+
+    /// Replaces one of the words beside the bar.
+    fn show(&self, which: usize, text: String) {
+        let Some(bar) = &self.bar else { return };
+        let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        words[which] = text;
+        let shown: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
+        bar.set_message(shown.join("  "));
     }
 
     /// Removes the bar.
@@ -78,9 +109,7 @@ impl Bar {
 
 impl Observer for Bar {
     fn recorded(&mut self, row: &Row, _: &[f64], _: &Diagnostics) {
-        if let Some(bar) = &self.bar {
-            bar.set_message(state(row));
-        }
+        self.show(0, state(row));
     }
 
     fn progressed(&mut self, progress: &Progress) {
@@ -113,9 +142,9 @@ impl Board {
     /// Creates a board for this many workers.
     pub fn new(wanted: bool, workers: usize) -> Self {
         const STEPS: u64 = 1000;
-        let style = |template: &str| ProgressStyle::with_template(template).ok();
-        let visible = wanted && std::io::stderr().is_terminal();
-        let lines = style("{bar:12} {wide_msg}").zip(style("{bar:32} {msg}")).filter(|_| visible).map(|(one, whole)| {
+        let shown = wanted && std::io::stderr().is_terminal();
+        let style = |most| shown.then(|| line(most, "", terminal_width())).flatten();
+        let lines = style(12).zip(style(WIDTH)).map(|(one, whole)| {
             let all = MultiProgress::new();
             let bar = |style: ProgressStyle| all.add(ProgressBar::new(STEPS).with_style(style));
             Lines { workers: (0..workers).map(|_| bar(one.clone())).collect(), whole: bar(whole), all }
@@ -176,7 +205,7 @@ impl ProgressObserver for Board {
         self.share(worker, 0.0);
         if let Some(bar) = self.lines.as_ref().and_then(|lines| lines.workers.get(worker)) {
             bar.set_position(0);
-            bar.set_message(name.to_string());
+            bar.set_message(visible(name).into_owned());
         }
         self.show();
     }
@@ -191,7 +220,7 @@ impl ProgressObserver for Board {
                 Some(words) => {
                     let message = bar.message();
                     let name = message.split("  ").next().unwrap_or_default();
-                    bar.set_message(format!("{name}  {words}"));
+                    bar.set_message(format!("{name}  {}", visible(&words)));
                 }
             }
         }
@@ -205,8 +234,7 @@ impl ProgressObserver for Board {
             self.worked.fetch_add(1, Ordering::Relaxed);
             if self.wanted && self.lines.is_none() {
                 let total = self.total.load(Ordering::Relaxed);
-                // A closed standard error is ignored.
-                let _ = writeln!(std::io::stderr(), "{done}/{total} {name}: {words}");
+                message(format_args!("{done}/{total} {name}: {words}"));
             }
         }
         self.show();
@@ -231,6 +259,59 @@ mod tests {
         // Continued at 50%.
         assert_eq!(left(second, 0.5, 0.75), Some(second));
         assert_eq!((left(second, 0.0, 0.0), left(second, 0.0, 1.0)), (None, Some(Duration::ZERO)));
+    }
+
+    /// Terminal that remembers what was written.
+    #[derive(Debug, Clone)]
+    struct Terminal(u16, Arc<Mutex<String>>);
+
+    impl indicatif::TermLike for Terminal {
+        fn width(&self) -> u16 {
+            self.0
+        }
+        fn move_cursor_up(&self, _: usize) -> std::io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> std::io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> std::io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> std::io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, text: &str) -> std::io::Result<()> {
+            self.write_str(&format!("{text}\n"))
+        }
+        fn write_str(&self, text: &str) -> std::io::Result<()> {
+            self.1.lock().unwrap().push_str(text);
+            Ok(())
+        }
+        fn clear_line(&self) -> std::io::Result<()> {
+            self.write_str("\n")
+        }
+        fn flush(&self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn bars_fit_the_terminal() {
+        for width in [10, 20, 40, 79, 120] {
+            let terminal = Terminal(width, Arc::default());
+            let bar = bar(ProgressDrawTarget::term_like_with_hz(Box::new(terminal.clone()), 255), width);
+            let mut bar = Bar { bar, begun: OnceLock::new(), words: [String::new(), String::new()].into() };
+            let row = Row { objective: 123_456.5, violation: -0.25, ..Row::default() };
+            bar.recorded(&row, &[], &Diagnostics::default());
+            bar.show(1, "3h left".into());
+            bar.share(0.5);
+            bar.bar.as_ref().unwrap().tick();
+            let written = terminal.1.lock().unwrap().clone();
+            let longest = written.lines().map(|line| line.chars().count()).max().unwrap();
+            assert!(longest <= usize::from(width), "{width}: {longest} in {written:?}");
+            assert_eq!(written.contains("objective 123456.500000  violation -2.5e-1  3h left"), width == 120, "{written:?}");
+        }
     }
 
     #[test]

@@ -38,12 +38,16 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// Returns an operating-system error about a file.
     pub fn io(file: &Path, error: &std::io::Error) -> Self {
-        let what = match error.kind() {
+        Error::File { file: file.display().to_string(), what: Self::io_reason(error) }
+    }
+
+    /// Describes an operating-system error.
+    pub fn io_reason(error: &std::io::Error) -> String {
+        match error.kind() {
             std::io::ErrorKind::NotFound => "there is no such file".to_string(),
             std::io::ErrorKind::IsADirectory => "is a directory; expected a file".to_string(),
             _ => error.to_string(),
-        };
-        Error::File { file: file.display().to_string(), what }
+        }
     }
 
     /// Returns an error about a whole file.

@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use thalweg::Note;
 use thalweg::auto::{self, Choice};
 use thalweg::learn::{
-    Data, Enforce, FitOptions, Groups, Learning, Regularization, Regularized, count_rows, fit, hold_out,
-    training_config, with_training_defaults,
+    Data, Enforce, FitOptions, Groups, Learning, Regularization, Regularized, count_rows, fit, hold_out, training_config,
+    with_training_defaults,
 };
 use thalweg::math::Matrix;
 use thalweg::math::sigmoid::sigmoid;
@@ -18,9 +18,11 @@ use thalweg::run::{self, Budget, Observer, Row};
 use thalweg::sets::{Ball, Set, WholeSpace};
 use thalweg::solvers::{Config, Interface, Schedule, registry};
 
-use crate::data::catalogue::load_file;
-use crate::data::table::Table;
 use crate::by_group::ScoredRows;
+use crate::data::catalogue::load_wide_file;
+use crate::data::columns::{select_columns, used_columns};
+use crate::data::limits;
+use crate::data::table::{CellFormat, Table};
 use crate::encode::{CoarserGroups, Encoding, Grouping, Labels, weights};
 use crate::job::{self, ModelTerms};
 use crate::model::{ColumnQuality, Input, Measurements, Model, Quality, Reference, Rows, Training, Weight};
@@ -305,7 +307,9 @@ impl Request {
                 ))
             })?),
             [_, second, ..] => {
-                let what = format!("--group {second} is the second group column; expected one, because without --label the file is LIBSVM");
+                let what = format!(
+                    "--group {second} is the second group column; expected one, because without --label the file is LIBSVM"
+                );
                 return Err(Error::Request(what));
             }
         };
@@ -316,23 +320,28 @@ impl Request {
             }
             other => other,
         };
-        let loaded = load_file(&self.file, None, group).map_err(read_as_libsvm)?;
-        let (training, held) = loaded.data.hold_out(self.test_fraction, self.seed)?;
-        let columns = training.features.cols();
+        let mut loaded = load_wide_file(&self.file, None, group).map_err(read_as_libsvm)?;
         let (positive, negative) = loaded.classes;
         let mut notes = loaded.notes;
+        let columns = loaded.data.features.cols();
+        let used = if columns > limits::columns() { used_columns(&loaded.data.features) } else { vec![] };
+        if !used.is_empty() {
+            loaded.data.features = select_columns(&loaded.data.features, &used)?;
+            notes.push(Note::ColumnsLeftOut { columns, used: used.len() });
+        }
+        let (training, held) = loaded.data.hold_out(self.test_fraction, self.seed)?;
         let (terms, regularized) = self.regularized(terms, &training)?;
         let problem = build(training, &terms, None)?;
         notes.extend(problem.references().iter().map(Note::reference));
-        let names: Vec<String> = (1..=columns).map(|c| format!("column {c}")).collect();
+        let input = Input::Libsvm { columns, used, positive: positive.to_string(), negative: negative.to_string(), group };
+        let names = input.feature_names();
         notes.extend(giveaways(&problem, &names));
         notes.extend(chosen_domain(&terms, &problem));
         notes.extend(regularized.note);
-        let held_out =
-            if held.labels.is_empty() { None } else { build_held_out(held, &terms, &problem, &mut notes) };
+        let held_out = if held.labels.is_empty() { None } else { build_held_out(held, &terms, &problem, &mut notes) };
         Ok(TrainingProblem {
             names,
-            input: Input::Libsvm { columns, positive: positive.to_string(), negative: negative.to_string(), group },
+            input,
             problem,
             held_out,
             fingerprint: loaded.fingerprint,
@@ -377,6 +386,7 @@ impl Request {
         let TrainingProblem { input, names, problem, held_out, fingerprint, stand_in, minimize, regularization, mut notes } =
             prepared;
         let x = fitted.point.x.clone();
+        notes.extend(Note::threads(self.threads));
         notes.extend(fitted.notes);
         let columns = input.by_column();
         // An error on held-out rows must not lose a trained model.
@@ -548,11 +558,11 @@ pub struct Identifiers {
 
 /// Formats score, logistic function of the score, and label of each row as CSV, after the identifier of the row, if there are
 /// identifiers.
-pub fn predictions(model: &Model, features: &Matrix, identifiers: Option<&Identifiers>) -> String {
+pub fn predictions(model: &Model, features: &Matrix, identifiers: Option<&Identifiers>, format: CellFormat) -> String {
     let (yes, no) = model.answers();
     let mut text = String::new();
     let start = |text: &mut String, cell: &str| {
-        text.push_str(&crate::data::table::quote_cell(cell));
+        text.push_str(&format.quote(cell));
         text.push(',');
     };
     if let Some(Identifiers { name, .. }) = identifiers {
@@ -563,7 +573,7 @@ pub fn predictions(model: &Model, features: &Matrix, identifiers: Option<&Identi
         if let Some(Identifiers { cells, .. }) = identifiers {
             start(&mut text, &cells[i]);
         }
-        let label = crate::data::table::quote_cell(if score > 0.0 { yes } else { no });
+        let label = format.quote(if score > 0.0 { yes } else { no });
         text += &format!("{score},{},{label}\n", sigmoid(score));
     }
     text
@@ -584,7 +594,7 @@ impl Directory {
         let directory = Directory { path: path.into(), made };
         let refuse = |what: String| Error::Request(format!("--out {}: {what}", path.display()));
         std::fs::create_dir_all(path).map_err(|e| refuse(format!("cannot be made: {e}")))?;
-        files.iter().try_for_each(|f| crate::trace::check_writable(&path.join(f)).map_err(refuse))?;
+        files.iter().try_for_each(|f| crate::output::check_writable(&path.join(f)).map_err(refuse))?;
         Ok(directory)
     }
 
@@ -597,7 +607,7 @@ impl Directory {
     pub fn write(&self, trained: &TrainedModel) -> Result<PathBuf> {
         let file = self.path.join("model.json");
         trained.model.write(&file)?;
-        crate::trace::write_whole(&self.path.join("trace.csv"), &crate::trace::csv(&trained.trace, &[]))?;
+        crate::output::write_whole(&self.path.join("trace.csv"), &crate::trace::csv(&trained.trace, &[]))?;
         Ok(file)
     }
 }

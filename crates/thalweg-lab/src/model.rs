@@ -12,10 +12,11 @@ use thalweg::run::StopReason;
 use thalweg::solvers::Stationary;
 
 use crate::data::cache;
+use crate::data::columns::{check_used_columns, select_columns};
+use crate::data::source::read_file;
 use crate::data::table::Table;
 use crate::encode::{CoarserGroups, Encoding, Grouping, Labels};
-use crate::output::json;
-use crate::trace::write_whole;
+use crate::output::{json, write_whole};
 use crate::verdict::Status;
 use crate::{Error, Result};
 
@@ -59,6 +60,9 @@ pub enum Input {
     Libsvm {
         /// Number of columns.
         columns: usize,
+        /// Columns that are features, counted from 1, if there are too many for all to be.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        used: Vec<u32>,
         /// Positive label, as text.
         positive: String,
         /// Negative label.
@@ -317,7 +321,7 @@ impl Model {
     /// Reads a model file, or `model.json` in a directory.
     pub fn read(path: &Path) -> Result<Self> {
         let file = if path.is_dir() { path.join("model.json") } else { path.to_path_buf() };
-        let bytes = std::fs::read(&file).map_err(|e| Error::io(&file, &e))?;
+        let bytes = read_file(&file)?;
         // The version is read first, since another one may have other fields.
         #[derive(Deserialize)]
         struct Version {
@@ -337,6 +341,7 @@ impl Model {
 
     /// Checks that the parts belong together.
     pub fn check(&self) -> Result<(), String> {
+        self.input.check()?;
         let features = self.input.features();
         if features != self.weights.len() {
             return Err(format!("it has {} weights for {features} features", self.weights.len()));
@@ -404,7 +409,21 @@ impl Input {
     pub fn features(&self) -> usize {
         match self {
             Input::Table { encoding, .. } => encoding.features(),
-            Input::Libsvm { columns, .. } => *columns,
+            Input::Libsvm { columns, used, .. } => {
+                if used.is_empty() {
+                    *columns
+                } else {
+                    used.len()
+                }
+            }
+        }
+    }
+
+    /// Checks what the type does not say.
+    fn check(&self) -> Result<(), String> {
+        match self {
+            Input::Libsvm { columns, used, .. } if !used.is_empty() => check_used_columns(*columns, used),
+            _ => Ok(()),
         }
     }
 
@@ -412,7 +431,8 @@ impl Input {
     pub fn feature_names(&self) -> Vec<String> {
         match self {
             Input::Table { encoding, .. } => encoding.names(),
-            Input::Libsvm { columns, .. } => (1..=*columns).map(|c| format!("column {c}")).collect(),
+            Input::Libsvm { columns, used, .. } if used.is_empty() => (1..=*columns).map(|c| format!("column {c}")).collect(),
+            Input::Libsvm { used, .. } => used.iter().map(|c| format!("column {c}")).collect(),
         }
     }
 
@@ -421,7 +441,10 @@ impl Input {
     pub fn read(&self, file: &Path) -> Result<(Matrix, Vec<Note>)> {
         match self {
             Input::Table { encoding, .. } => encoding.encode(&Table::read(file)?),
-            Input::Libsvm { columns, .. } => Ok((cache::read_features(file, *columns)?, vec![])),
+            Input::Libsvm { columns, used, .. } => {
+                let features = cache::read_features(file, *columns)?;
+                Ok((if used.is_empty() { features } else { select_columns(&features, used)? }, vec![]))
+            }
         }
     }
 

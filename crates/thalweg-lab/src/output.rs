@@ -1,10 +1,14 @@
-//! Writing to standard output: text, JSON and aligned columns in one locked write. A closed pipe (as with `head`) is not an
-//! error. Messages on standard error are written by the command's `main`.
+//! Writing: text, JSON and aligned columns to standard output in one locked write, messages to standard error, and files, which
+//! are written whole or not at all. A closed pipe (as with `head`) is not an error. Text for people never contains control
+//! characters other than line breaks, wherever it came from; data are written as they are, except to a terminal.
 
-use std::io::{ErrorKind, Write};
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
 use thalweg::Note;
+use thalweg::run::output_file;
 use thalweg::run::{ConstraintValue, Point};
 
 use crate::{Error, Result};
@@ -36,9 +40,111 @@ pub fn few<'p>(point: &'p Point, bounds: &[f64], worst: usize) -> Vec<(&'p Const
     all
 }
 
-/// Writes text to standard output.
+/// Name of standard output in place of a file.
+pub const STANDARD_OUTPUT: &str = "-";
+
+/// Writes text for people to standard output.
 pub fn print(text: &str) -> Result<()> {
-    write(&mut std::io::stdout().lock(), text)
+    write(&mut std::io::stdout().lock(), &visible_lines(text))
+}
+
+/// Writes data, such as CSV, to standard output: byte for byte, except that a terminal gets no control characters.
+pub fn print_data(text: &str) -> Result<()> {
+    if std::io::stdout().is_terminal() { print(text) } else { write(&mut std::io::stdout().lock(), text) }
+}
+
+/// Writes a message in one line to standard error. A closed standard error cannot be reported.
+pub fn message(text: impl Display) {
+    let _ = writeln!(std::io::stderr(), "{}", visible(&text.to_string()));
+}
+
+/// Returns whether a file is standard output.
+pub fn is_standard_output(file: &Path) -> bool {
+    file.as_os_str() == STANDARD_OUTPUT
+}
+
+/// Writes a file, completely or not at all; [`STANDARD_OUTPUT`], devices and pipes are written directly.
+pub fn write_whole(file: &Path, text: &str) -> Result<()> {
+    if is_standard_output(file) {
+        return print_data(text);
+    }
+    output_file::write_file(file, text.as_bytes()).map_err(|e| Error::io(file, &e))
+}
+
+/// Checks that [`write_whole`] could write this file, or returns why not. It leaves no file behind.
+pub fn check_writable(file: &Path) -> Result<(), String> {
+    if is_standard_output(file) {
+        return Ok(());
+    }
+    if file.is_dir() || file.file_name().is_none() {
+        return Err("is a directory; expected a file".into());
+    }
+    let parent = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !parent.is_dir() {
+        return Err(format!("there is no directory {}; expected one that exists", parent.display()));
+    }
+    output_file::check_writable(file).map_err(|e| format!("cannot be written: {e}"))
+}
+
+/// Checks that the file of an option can be written, and that it is none of the files that the command reads, each with its
+/// description.
+pub fn check_output(option: &str, file: &Path, read: &[(&str, &Path)]) -> Result<()> {
+    let refuse = |what: String| Error::Request(format!("{option} {}: {what}", file.display()));
+    match read.iter().find(|(_, other)| is_same_file(file, other)) {
+        Some((what, _)) => Err(refuse(format!("is {what}; expected another file"))),
+        None => check_writable(file).map_err(refuse),
+    }
+}
+
+/// Returns whether two paths name one regular file. Devices and pipes may be read and written at the same time.
+pub fn is_same_file(a: &Path, b: &Path) -> bool {
+    if is_standard_output(a) || is_standard_output(b) {
+        return false;
+    }
+    // A file may have several names; one that does not exist yet cannot be canonicalised.
+    match (a.canonicalize(), b.canonicalize()) {
+        (Ok(a), Ok(b)) => a == b && a.is_file(),
+        _ => a == b,
+    }
+}
+
+/// Checks that at most one of these outputs is standard output, and that nothing else is printed there.
+pub fn check_standard_output(outputs: &[(&str, Option<&Path>)], as_json: bool) -> Result<()> {
+    let json = as_json.then_some("--json");
+    let options = outputs.iter().filter(|(_, file)| file.is_some_and(is_standard_output)).map(|(option, _)| *option);
+    match options.chain(json).collect::<Vec<_>>()[..] {
+        [first, second, ..] => Err(Error::Request(format!(
+            "{first} {STANDARD_OUTPUT} and {second} both write to standard output; expected one of them"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether a character must not reach a terminal: control characters, and those that reorder text.
+fn is_hidden(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn escaped(text: &str, hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
+    // Bytes below 32 and 127 are controls; the others that are hidden are not ASCII.
+    if text.bytes().all(|b| (32..127).contains(&b)) || !text.chars().any(&hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if hidden(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    Cow::Owned(shown)
+}
+
+/// Escapes line breaks, other control characters, and characters that reorder text, as in `\n` and `\u{1b}`.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    escaped(text, is_hidden)
+}
+
+/// Escapes control characters as [`visible`] does, but keeps the line breaks.
+pub fn visible_lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| c != '\n' && is_hidden(c))
 }
 
 /// Writes a value to standard output as indented JSON and a line break.
@@ -46,9 +152,27 @@ pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
     print(&json(value)?)
 }
 
-/// Formats a value as indented JSON and a line break.
+/// Largest number of characters of one piece of input that a message quotes.
+pub use thalweg::error::QUOTED;
+
+/// Shortens words of more than [`QUOTED`] characters, which only input has.
+pub fn shortened(text: &str) -> Cow<'_, str> {
+    if text.len() <= QUOTED {
+        return Cow::Borrowed(text);
+    }
+    let words = text.split_inclusive(char::is_whitespace);
+    Cow::Owned(words.map(|word| thalweg::error::quoted(word)).collect())
+}
+
+/// Formats a value as indented JSON and a line break. The text has no control characters other than line breaks.
 pub fn json(value: &impl serde::Serialize) -> Result<String> {
-    let text = serde_json::to_string_pretty(value).map_err(|e| Error::Request(format!("cannot be written as JSON: {e}")))?;
+    let mut text = serde_json::to_string_pretty(value).map_err(|e| Error::Request(format!("cannot be written as JSON: {e}")))?;
+    let hidden = |c: char| c != '\n' && is_hidden(c);
+    if !text.is_ascii() || text.contains('\x7f') {
+        // All of them have four hexadecimal digits, and occur only within strings.
+        let escape = |c: char| if hidden(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+        text = if text.contains(hidden) { text.chars().map(escape).collect() } else { text };
+    }
     Ok(text + "\n")
 }
 
@@ -59,16 +183,17 @@ pub fn short(value: f64) -> String {
 }
 
 /// Formats rows of cells as lines with aligned columns, two spaces apart; the columns in `right` (counted from 0) are
-/// right-aligned.
+/// right-aligned. Line breaks within cells are escaped.
 pub fn align<R: AsRef<[String]>>(rows: &[R], right: &[usize]) -> String {
-    let width = |cell: &String| cell.chars().count();
-    let columns = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);
-    let widest = |j: usize| rows.iter().filter_map(|row| row.as_ref().get(j)).map(width).max().unwrap_or(0);
+    let rows: Vec<Vec<Cow<str>>> = rows.iter().map(|row| row.as_ref().iter().map(|cell| visible(cell)).collect()).collect();
+    let width = |cell: &Cow<str>| cell.chars().count();
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let widest = |j: usize| rows.iter().filter_map(|row| row.get(j)).map(width).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(widest).collect();
     let mut text = String::new();
-    for row in rows {
+    for row in &rows {
         let mut line = String::new();
-        for (j, cell) in row.as_ref().iter().enumerate() {
+        for (j, cell) in row.iter().enumerate() {
             let space = " ".repeat(widths[j] - width(cell));
             let (before, after) = if right.contains(&j) { (space.as_str(), "") } else { ("", space.as_str()) };
             line += &format!("{}{before}{cell}{after}", if j > 0 { "  " } else { "" });

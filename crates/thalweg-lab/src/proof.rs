@@ -123,7 +123,7 @@ impl Proof {
 
     /// Writes the file.
     pub fn write(&self, file: &Path) -> Result<()> {
-        std::fs::write(file, self.to_json()?).map_err(|e| Error::io(file, &e))
+        crate::output::write_whole(file, &self.to_json()?)
     }
 }
 

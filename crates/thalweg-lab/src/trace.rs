@@ -1,14 +1,12 @@
 //! The trace of a run as CSV: one row per recorded iterate, with 17 significant digits, so that it can be read back exactly.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
 use thalweg::run::Row;
 use thalweg::solvers::StepKind;
 
 use crate::data::table::quote_cell;
 use crate::output::CROWD;
-use crate::{Error, Result};
 
 /// Formats a trace. Columns with `stationarity` in their names are present only if some row has them, `violated` only if there
 /// are too many constraints to list. The metrics named in `metrics` come last.
@@ -57,41 +55,6 @@ pub fn csv(rows: &[Row], metrics: &[String]) -> String {
 /// Formats a number with 17 significant digits.
 pub(crate) fn digits(v: f64) -> String {
     format!("{v:.16e}")
-}
-
-/// Writes a file, completely or not at all.
-pub fn write_whole(file: &Path, text: &str) -> Result<()> {
-    let part = part_of(file);
-    std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, file)).map_err(|e| {
-        // An incomplete file is removed; if that fails too, the first error gives the reason.
-        let _ = std::fs::remove_file(&part);
-        Error::io(file, &e)
-    })
-}
-
-/// Checks that [`write_whole`] could write this file, or returns why not. It leaves no file behind.
-pub fn check_writable(file: &Path) -> Result<(), String> {
-    if file.is_dir() || file.file_name().is_none() {
-        return Err("is a directory; expected a file".into());
-    }
-    let parent = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if !parent.is_dir() {
-        return Err(format!("there is no directory {}; expected one that exists", parent.display()));
-    }
-    let part = part_of(file);
-    let removed = || match std::fs::remove_file(&part) {
-        // Another process doing the same check has removed it.
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    };
-    std::fs::File::create(&part).and_then(|_| removed()).map_err(|e| format!("cannot be written: {e}"))
-}
-
-/// Returns the temporary path of a file before it is renamed.
-fn part_of(file: &Path) -> PathBuf {
-    let mut part = file.to_path_buf().into_os_string();
-    part.push(".part");
-    part.into()
 }
 
 #[cfg(test)]

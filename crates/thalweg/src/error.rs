@@ -1,5 +1,7 @@
 //! The error type of the library. Every message names the thing, its value and what was expected.
 
+use std::borrow::Cow;
+
 /// Error of the library, raised before the first step or during a run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -70,12 +72,24 @@ impl Error {
     }
 }
 
+/// Largest number of characters of one piece of input that a message quotes.
+pub const QUOTED: usize = 200;
+
+/// Shortens a piece of input for a message: more than [`QUOTED`] characters are replaced by an ellipsis.
+pub fn quoted(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(QUOTED) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+    }
+}
+
 /// Value shown for a setting that was not given.
 pub const NOT_GIVEN: &str = "(not given)";
 
 /// Formats the sentence `eta must be a number above 0, got -1`. An explanation after a colon in `wanted` moves to the end of the
 /// sentence.
 pub fn setting_sentence(name: &str, value: &str, wanted: &str) -> String {
+    let (name, value) = (quoted(name), quoted(value));
     if value == NOT_GIVEN {
         return format!("{name} is missing; it must be {wanted}");
     }

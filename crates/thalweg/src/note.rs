@@ -25,6 +25,13 @@ pub enum Note {
         /// Iteration of the checkpoint.
         iteration: u64,
     },
+    /// More threads were requested than can be used.
+    ThreadsLimited {
+        /// Requested number.
+        requested: usize,
+        /// Number of threads that are used.
+        used: usize,
+    },
     /// There was no checkpoint to resume from.
     CheckpointMissing {
         /// Path of the checkpoint.
@@ -343,6 +350,13 @@ pub enum Note {
         file: String,
         /// The cached file.
         binary: String,
+    },
+    /// Columns without entries were left out, because there are very many.
+    ColumnsLeftOut {
+        /// Largest column of the file.
+        columns: usize,
+        /// Number of columns with an entry.
+        used: usize,
     },
     /// A large text file could not be cached.
     BinaryFileNotSaved {
@@ -723,6 +737,9 @@ impl Display for Note {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
         match self {
             Note::Continued { iteration } => write!(f, "continued from iteration {iteration}"),
+            Note::ThreadsLimited { requested, used } => {
+                write!(f, "{requested} threads were requested; {used} are used, because sums have at most {used} parts")
+            }
             Note::CheckpointMissing { file } => {
                 write!(f, "checkpoint {file} does not exist; the run started from the beginning")
             }
@@ -955,6 +972,9 @@ impl Note {
             }
             Note::NotPrepared { reason } => write!(f, "specs cannot use it: {reason}"),
             Note::BinaryFileReplaced { file, reason } => write!(f, "{file} {reason}; it was written again from the text"),
+            Note::ColumnsLeftOut { columns, used } => {
+                write!(f, "of {} columns, only the {} that have an entry are features", thousands(*columns), thousands(*used))
+            }
             Note::BinaryFileSaved { file, binary } => write!(f, "{file} is stored in binary form in {binary}"),
             Note::BinaryFileNotSaved { file, reason } => write!(f, "{file} is not stored in binary form: {reason}"),
             Note::StandInReplaced { reason } => write!(f, "{reason}; it was generated again"),
@@ -1109,6 +1129,12 @@ impl Note {
                 | Note::ManyGroups { .. }
                 | Note::LabelGivenAway { .. }
         )
+    }
+
+    /// Returns a note if more threads are requested than can be used.
+    pub fn threads(requested: usize) -> Option<Self> {
+        let used = crate::math::reduce::MAX_THREADS;
+        (requested > used).then_some(Note::ThreadsLimited { requested, used })
     }
 
     /// Returns the note on a reference value. The minimiser is left out.

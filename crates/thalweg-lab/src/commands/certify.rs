@@ -11,7 +11,7 @@ use super::CommandResult;
 use crate::certificate::{bounds_words, certificate_basis, conflict_words};
 use crate::certify::{Findings, HeldOut, MeasuredConstraint, Source, Subject, Worst};
 use crate::data::catalogue;
-use crate::output::{align, json, print};
+use crate::output::{align, check_output, check_standard_output, is_standard_output, json, print, visible};
 use crate::verdict::Status;
 use crate::{Error, Result};
 
@@ -77,7 +77,7 @@ pub fn run(args: Args) -> CommandResult {
     let exit_code = Status::of_all(false, findings.feasible).exit_code();
     if args.json {
         print(&json(&Report { exit_code, findings: &findings })?)?;
-    } else {
+    } else if !args.out.as_deref().is_some_and(is_standard_output) {
         print(&words(&findings, args.explain))?;
     }
     Ok(ExitCode::from(exit_code))
@@ -93,6 +93,17 @@ impl Args {
         if let Some(mu) = self.mu.filter(|mu| !(*mu > 0.0 && mu.is_finite())) {
             return refuse(format!("--mu {mu}; expected a finite number larger than 0"));
         }
+        if let Some(out) = &self.out {
+            let read = [
+                ("the model or spec", Some(&self.subject)),
+                ("the point", self.point.as_ref()),
+                ("the data", self.data.as_ref()),
+            ];
+            let read: Vec<_> = read.into_iter().filter_map(|(what, file)| Some((what, file?.as_path()))).collect();
+            check_output("--out", out, &read)?;
+            check_output("--out", out, &[("the model", &self.subject.join("model.json"))])?;
+        }
+        check_standard_output(&[("--out", self.out.as_deref())], self.json)?;
         if self.evaluations == Some(0) {
             return refuse("--evaluations 0; expected at least 1".into());
         }
@@ -154,7 +165,7 @@ fn words(f: &Findings, explain: bool) -> String {
         text += "\n";
     }
     for note in &f.notes {
-        text += &format!("note: {note}\n");
+        text += &format!("note: {}\n", visible(&note.to_string()));
     }
     text
 }
@@ -172,7 +183,7 @@ fn verdict(f: &Findings) -> String {
 fn worst_words(w: &Worst) -> String {
     let side = if w.measured { ", measured," } else { "" };
     let (word, by) = if w.excess > 0.0 { ("above", w.excess) } else { ("below", -w.excess) };
-    format!("worst constraint: '{}'{side} is {:.6}, {by:.2e} {word} its bound {}\n", w.name, w.value, w.bound)
+    format!("worst constraint: '{}'{side} is {:.6}, {by:.2e} {word} its bound {}\n", visible(&w.name), w.value, w.bound)
 }
 
 /// Lists objective and constraints, with measured rates and surrogates where they exist.
@@ -200,7 +211,7 @@ fn table(f: &Findings) -> String {
 fn stationarity(f: &Findings, explain: bool) -> String {
     let whose = if f.source == Source::Model { "the model" } else { "the point" };
     let Some(c) = &f.certificate else {
-        return format!("near-stationarity: unknown: {}\n", f.certificate_refused.as_deref().unwrap_or_default());
+        return format!("near-stationarity: unknown: {}\n", visible(f.certificate_refused.as_deref().unwrap_or_default()));
     };
     let (small, norm) = (NEAR * f.norm.max(1.0), f.norm);
     let mut text = if !c.point.feasible && f.outside_domain == 0.0 {
@@ -266,7 +277,7 @@ fn held_out(held: &HeldOut, trained: &[MeasuredConstraint]) -> String {
     text += &align(&rows, &[1, 2, 3, 4]);
     for interval in &held.constraints {
         if let Some(note) = &interval.note {
-            text += &format!("'{}': {note}\n", interval.name);
+            text += &format!("'{}': {}\n", visible(&interval.name), visible(&note.to_string()));
         }
     }
     text

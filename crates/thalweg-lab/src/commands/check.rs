@@ -46,7 +46,7 @@ pub fn run(args: Args) -> CommandResult {
 }
 
 fn read(file: &Path) -> crate::Result<Verdict> {
-    let text = std::fs::read(file).map_err(|e| Error::io(file, &e))?;
+    let text = crate::data::source::read_file(file)?;
     check(&text).map_err(|what| Error::file(file, what))
 }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::CommandResult;
 use crate::by_group::{Extent, tables};
 use crate::model::{Input, Model, Quality};
-use crate::output::{align, print};
+use crate::output::{align, print, visible};
 use crate::verdict::DONE;
 
 /// Show a trained model: its largest weights, and rates by group.
@@ -31,11 +31,13 @@ fn words(model: &Model, top: usize) -> String {
     let t = &model.training;
     let (yes, no) = model.answers();
     let constraints = if t.subject_to.is_empty() { "nothing".into() } else { t.subject_to.join(", ") };
-    let mut text = format!("minimises {}, subject to {constraints}\n", t.minimize);
+    let mut text = format!("minimises {}, subject to {}\n", visible(&t.minimize), visible(&constraints));
     if let Some(factor) = t.regularization.filter(|factor| *factor > 0.0) {
         text += &format!("of this, {factor} * ridge was added as regularisation\n");
     }
-    text += &format!("trained on {}, seed {}; answers '{yes}' for a score above 0, else '{no}'\n", model.origin(), t.seed);
+    let origin = model.origin();
+    let [origin, yes, no] = [&*origin, yes, no].map(visible);
+    text += &format!("trained on {origin}, seed {}; answers '{yes}' for a score above 0, else '{no}'\n", t.seed);
     if !t.subject_to.is_empty() {
         let satisfied = "feasible; every constraint is satisfied on the training rows\n";
         text += if model.measured.feasible { satisfied } else { "not feasible; a constraint is violated on the training rows\n" };

@@ -1,6 +1,5 @@
 //! `thalweg fit`: a constrained model from a table.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -17,9 +16,11 @@ use crate::certificate::{basis, slope_words};
 use crate::console::{Bar, stop_on_signal};
 use crate::fit::{Directory, Request, TrainedModel};
 use crate::model::Quality;
-use crate::output::{align, json, print, with_options};
+use crate::output::{
+    align, check_output, check_standard_output, is_same_file, is_standard_output, json, message, print, visible, with_options,
+    write_whole,
+};
 use crate::report::{self, of_fit};
-use crate::trace::{check_writable, write_whole};
 use crate::{Error, Result};
 
 /// Fit a linear classifier under constraints to a table.
@@ -202,6 +203,7 @@ impl TrainingArgs {
 
 /// Runs the command.
 pub fn run(args: Args) -> CommandResult {
+    check_standard_output(&[("--report", args.report.as_deref())], args.json)?;
     let request = args.asked.request(&args.data)?;
     let prepared = request.prepare()?;
     let directory = Directory::make(&args.out, &["model.json", "trace.csv"])?;
@@ -211,7 +213,7 @@ pub fn run(args: Args) -> CommandResult {
     if !args.quiet {
         // Before training, which may take long; standard output is reserved for the result.
         for note in prepared.warnings()? {
-            writeln!(std::io::stderr(), "warning: {note}").map_err(|e| Error::Request(format!("standard error: {e}")))?;
+            message(format_args!("warning: {note}"));
         }
     }
     let mut bar = Bar::new(!args.quiet);
@@ -232,7 +234,7 @@ pub fn run(args: Args) -> CommandResult {
             measured,
             training: &trained.model.training,
         })?)?;
-    } else if !args.quiet {
+    } else if !args.quiet && !args.report.as_deref().is_some_and(is_standard_output) {
         print(&words(&trained, args.explain))?;
         let report = args.report.as_ref().map_or(String::new(), |file| format!(" and {}", file.display()));
         let (model, trace) = (file.display(), directory.file("trace.csv"));
@@ -244,16 +246,11 @@ pub fn run(args: Args) -> CommandResult {
 
 /// Checks that a report can be written at the end and would not overwrite another file.
 pub(super) fn check_report(file: &Path, read: &[(&str, &Path)], directory: &Directory, written: &[&str]) -> Result<()> {
-    let refuse = |what: String| Error::Request(format!("--report {}: {what}", file.display()));
-    // A file may have several names; one that does not exist yet cannot be canonicalised.
-    let same = |other: &Path| file == other || file.canonicalize().is_ok_and(|f| other.canonicalize().is_ok_and(|o| f == o));
-    if let Some((what, _)) = read.iter().find(|(_, other)| same(other)) {
-        return Err(refuse(format!("is {what}; expected another file")));
+    if let Some(name) = written.iter().find(|name| is_same_file(file, &directory.file(name))) {
+        let what = format!("--report {}: is where {name} goes; expected another file", file.display());
+        return Err(Error::Request(what));
     }
-    if let Some(name) = written.iter().find(|name| same(&directory.file(name))) {
-        return Err(refuse(format!("is where {name} goes; expected another file")));
-    }
-    check_writable(file).map_err(refuse)
+    check_output("--report", file, read)
 }
 
 #[derive(Serialize)]
@@ -268,9 +265,9 @@ struct Summary<'a> {
 /// Describes the outcome, with the details of the solver if `explain` is set.
 pub fn words(trained: &TrainedModel, explain: bool) -> String {
     let m = &trained.model.measured;
-    let mut text = m.verdict() + "\n";
+    let mut text = visible(&m.verdict()).into_owned() + "\n";
     for warning in &m.warnings {
-        text += &format!("warning: {warning}\n");
+        text += &format!("warning: {}\n", visible(&warning.to_string()));
     }
     text += "\n";
     text += &table(trained);
@@ -300,7 +297,7 @@ pub fn words(trained: &TrainedModel, explain: bool) -> String {
         text += &details(trained);
     }
     for note in trained.notes.iter().filter(|note| !note.is_warning() && (explain || !is_detail(note))) {
-        text += &format!("note: {}\n", with_options(note));
+        text += &format!("note: {}\n", visible(&with_options(note)));
     }
     text
 }
@@ -329,7 +326,7 @@ fn details(trained: &TrainedModel) -> String {
         );
     }
     for reason in &trained.model.training.reasons {
-        text += &format!("{}\n", with_options(reason));
+        text += &format!("{}\n", visible(&with_options(reason)));
     }
     text
 }

@@ -1,18 +1,16 @@
 //! `thalweg predict`: scores of new rows by a trained model.
 
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use thalweg::Note;
 use thalweg::math::Matrix;
 
 use super::CommandResult;
-use crate::data::table::Table;
+use crate::data::table::{CellFormat, Table};
 use crate::fit::{Identifiers, predictions};
 use crate::model::{Input, Model};
-use crate::output::print;
-use crate::trace::write_whole;
+use crate::output::{STANDARD_OUTPUT, check_output, message, write_whole};
 use crate::verdict::DONE;
 use crate::{Error, Result};
 
@@ -34,10 +32,16 @@ pub struct Args {
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    cells: CellFormat,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> CommandResult {
+    if let Some(out) = &args.out {
+        let model = args.model.join("model.json");
+        check_output("--out", out, &[("the table", &args.data), ("the model", &args.model), ("the model", &model)])?;
+    }
     let model = Model::read(&args.model)?;
     let (features, notes, identifiers) = match &args.id {
         None => {
@@ -46,14 +50,11 @@ pub fn run(args: Args) -> CommandResult {
         }
         Some(column) => with_identifiers(&model, &Table::read(&args.data)?, column)?,
     };
-    let text = predictions(&model, &features, identifiers.as_ref());
-    match &args.out {
-        Some(file) => write_whole(file, &text)?,
-        None => print(&text)?,
-    }
+    let text = predictions(&model, &features, identifiers.as_ref(), args.cells);
+    write_whole(args.out.as_deref().unwrap_or(Path::new(STANDARD_OUTPUT)), &text)?;
     for note in &notes {
         // Standard output is reserved for the predictions.
-        writeln!(std::io::stderr(), "note: {note}").map_err(|e| Error::Request(format!("standard error: {e}")))?;
+        message(format_args!("note: {note}"));
     }
     Ok(ExitCode::from(DONE))
 }

@@ -12,10 +12,13 @@ use crate::certificate::{bounds_words, penalised_words, slope_words, stationary_
 use crate::console::{Bar, stop_on_signal};
 use crate::data::catalogue;
 use crate::job::{Finished, Job, execute, finish};
-use crate::output::{CROWD, align, few, json, print};
+use crate::output::{
+    CROWD, STANDARD_OUTPUT, align, check_output, check_standard_output, few, is_same_file, is_standard_output, json, print,
+    visible, write_whole,
+};
 use crate::report::of_solve::{self, SolvedRun};
-use crate::spec::Spec;
-use crate::trace::{check_writable, csv, write_whole};
+use crate::spec::{Spec, base_of};
+use crate::trace::csv;
 use crate::verdict::Completion;
 use crate::{Error, Result};
 
@@ -60,7 +63,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> CommandResult {
     let spec = Spec::read(&args.spec)?;
-    args.check_files()?;
+    args.check_files(&spec)?;
     let mut job = Job::new(&spec, &args.spec, &catalogue::Options { data_dir: args.data_dir.clone(), progress: !args.quiet })?;
     let every = Duration::try_from_secs_f64(args.checkpoint_every)
         .map_err(|_| Error::Request(format!("--checkpoint-every {}; expected a number of seconds", args.checkpoint_every)))?;
@@ -92,28 +95,34 @@ pub fn run(args: Args) -> CommandResult {
     if let Some(file) = args.report.as_ref().filter(|_| page.is_ok() && !args.json) {
         words += &format!("saved {}\n", file.display());
     }
-    let printed = print(&words);
+    let taken = [&args.trace, &args.out, &args.report].into_iter().flatten().any(|file| is_standard_output(file));
+    let printed = if taken { Ok(()) } else { print(&words) };
     traced.and(written).and(page).and(printed)?;
     Ok(ExitCode::from(report.exit_code))
 }
 
 impl Args {
-    /// Checks before the run that the output files can be written, so that no result is lost.
-    fn check_files(&self) -> Result<()> {
+    /// Checks before the run that the output files can be written and are none of the input files, so that nothing is lost.
+    fn check_files(&self, spec: &Spec) -> Result<()> {
+        let outputs = [("--trace", &self.trace), ("--out", &self.out), ("--report", &self.report)];
+        check_standard_output(&outputs.map(|(flag, file)| (flag, file.as_deref())), self.json)?;
+        if self.checkpoint.as_deref().is_some_and(is_standard_output) {
+            return Err(Error::Request(format!(
+                "--checkpoint {STANDARD_OUTPUT}: standard output cannot be read again; expected a file"
+            )));
+        }
+        let data = spec.data.file.as_ref().map(|file| base_of(&self.spec).join(file));
+        let read: Vec<(&str, &Path)> = std::iter::once(("the description of the run", self.spec.as_path()))
+            .chain(data.as_deref().map(|file| ("the data of the run", file)))
+            .collect();
         let files =
             [("--trace", &self.trace), ("--out", &self.out), ("--checkpoint", &self.checkpoint), ("--report", &self.report)];
         let files: Vec<_> = files.into_iter().filter_map(|(flag, file)| file.as_ref().map(|file| (flag, file))).collect();
         for (i, (flag, file)) in files.iter().enumerate() {
-            if *file == &self.spec {
-                return Err(Error::Request(format!(
-                    "{flag} {}: is the description of the run; expected another file",
-                    file.display()
-                )));
-            }
-            if let Some((other, _)) = files[..i].iter().find(|(_, f)| f == file) {
+            if let Some((other, _)) = files[..i].iter().find(|(_, f)| is_same_file(f, file)) {
                 return Err(Error::Request(format!("{flag} {}: is the file of {other}; expected another one", file.display())));
             }
-            check_writable(file).map_err(|what| Error::Request(format!("{flag} {}: {what}", file.display())))?;
+            check_output(flag, file, &read)?;
         }
         Ok(())
     }
@@ -159,9 +168,9 @@ impl Report {
 
     fn words(&self) -> String {
         let Finished { outcome: o, bounds, certificate, held_out, .. } = &self.finished;
-        let mut text = format!("{}\n", self.finished.sentence());
+        let mut text = format!("{}\n", visible(&self.finished.sentence()));
         if let (StopReason::Infeasible { .. }, Some(worst)) = (&o.ended, &o.point.worst) {
-            text += &format!("least violation found: {:.6}, of '{worst}'\n", o.point.violation);
+            text += &format!("least violation found: {:.6}, of '{}'\n", o.point.violation, visible(worst));
         }
         text += "\n";
         let mut rows = vec![["objective".to_string(), format!("{:.9}", o.point.objective), String::new(), String::new()]];
@@ -234,7 +243,7 @@ impl Report {
             None => text += "no recorded point was feasible\n",
         }
         for note in &o.notes {
-            text += &format!("note: {note}\n");
+            text += &format!("note: {}\n", visible(&note.to_string()));
         }
         text
     }

@@ -14,11 +14,10 @@ use crate::console::{Bar, stop_on_signal};
 use crate::data::catalogue;
 use crate::fit::Directory;
 use crate::job::Job;
-use crate::output::{align, json, print, short, with_options};
+use crate::output::{align, check_standard_output, is_standard_output, json, print, short, visible, with_options, write_whole};
 use crate::plot::{Mark, Plot, svg};
 use crate::report::{self, of_tradeoff};
 use crate::spec::Spec;
-use crate::trace::write_whole;
 use crate::tradeoff::{FinishedSweep, FitRuns, Row, SolveRuns, bounds, csv, sweep, which};
 use crate::verdict::Status;
 use crate::{Error, Result};
@@ -88,6 +87,7 @@ impl SweepLabels {
 pub fn run(args: Args) -> CommandResult {
     // Bounds are parsed before the data, so that a typing error is reported before a million rows are read.
     let values = bounds(&args.bounds).map_err(|e| Error::Request(format!("--bounds {}: {e}", args.bounds)))?;
+    check_standard_output(&[("--report", args.report.as_deref())], args.json)?;
     let is_spec = args.input.extension().is_some_and(|e| e.eq_ignore_ascii_case("toml"));
     let (named, swept) = if is_spec { of_spec(&args, &values)? } else { of_table(&args, &values)? };
 
@@ -102,7 +102,7 @@ pub fn run(args: Args) -> CommandResult {
             notes: &swept.notes,
             points: &swept.rows,
         })?)?;
-    } else if !args.quiet {
+    } else if !args.quiet && !args.report.as_deref().is_some_and(is_standard_output) {
         print(&words(&named, &swept, values.len(), &args))?;
     }
     Ok(ExitCode::from(code))
@@ -242,8 +242,8 @@ fn words(named: &SweepLabels, swept: &FinishedSweep, asked: usize, args: &Args) 
         (false, true) => "feasible; every constraint is satisfied at every point\n".into(),
         (false, false) => format!("infeasible; {} of {finished} points violate a constraint\n", finished - feasible),
     };
-    text += &format!("{} subject to {} <= bound", named.minimize, named.constraint);
-    named.others.iter().for_each(|other| text += &format!(", {other}"));
+    text += &format!("{} subject to {} <= bound", visible(&named.minimize), visible(&named.constraint));
+    named.others.iter().for_each(|other| text += &format!(", {}", visible(other)));
     text += "\n\n";
     text += &table(&swept.rows);
     if swept.rows.iter().any(|row| row.proved.is_some()) {
@@ -251,7 +251,7 @@ fn words(named: &SweepLabels, swept: &FinishedSweep, asked: usize, args: &Args) 
     }
     text.push('\n');
     for note in &swept.notes {
-        text += &format!("note: {}\n", with_options(note));
+        text += &format!("note: {}\n", visible(&with_options(note)));
     }
     let report = args.report.as_ref().map_or(String::new(), |file| format!(" and {}", file.display()));
     let and = if report.is_empty() { " and" } else { "," };

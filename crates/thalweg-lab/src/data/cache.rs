@@ -3,7 +3,8 @@
 //!
 //! Layout of the file: a header of fixed length with its own checksum, four strings (the path of the text, its sha256 as stored
 //! and as text, the data set that a stand-in is shaped like), then the sections `ids`, `values`, `ptr` and `labels`, each
-//! aligned to 64 bytes and with an xxh3 checksum. Row offsets (`ptr`) take 4 bytes each if that is enough, else 8; a label
+//! aligned to 64 bytes and with an xxh3 checksum. The padding between them is zeros, and nothing follows them, so that every byte
+//! of the file is checked. Row offsets (`ptr`) take 4 bytes each if that is enough, else 8; a label
 //! takes one bit. Numbers are in the byte order of the writing machine, which the header records.
 
 use std::collections::HashMap;
@@ -18,6 +19,7 @@ use bytemuck::{Pod, Zeroable};
 use memmap2::Mmap;
 use thalweg::Note;
 use thalweg::math::{Compressed, Matrix, Offsets};
+use thalweg::run::output_file::OutputFile;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::libsvm::{self, Rows};
@@ -133,34 +135,10 @@ impl Header {
     }
 }
 
-/// Temporary file beside the target, removed when dropped unless it was renamed.
-struct Part {
-    path: PathBuf,
-    file: BufWriter<File>,
-}
-
-impl Part {
-    fn beside(path: &Path, end: &str) -> Result<Self> {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{}.{end}", std::process::id()));
-        let path = PathBuf::from(name);
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
-        let file = file.map_err(|e| Error::io(&path, &e))?;
-        Ok(Part { path, file: BufWriter::with_capacity(BLOCK, file) })
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        // The file no longer exists if it was renamed; an error on removal cannot be reported here.
-        drop(std::fs::remove_file(&self.path));
-    }
-}
-
-/// File under construction, written section by section. It is renamed to its final name once it is complete.
+/// File under construction, written section by section.
 struct Draft {
     path: PathBuf,
-    part: Part,
+    file: BufWriter<OutputFile>,
     header: Header,
     words: Vec<u8>,
 }
@@ -189,18 +167,22 @@ impl Draft {
             ..Header::zeroed()
         };
         let words = words.concat().into_bytes();
-        let mut draft = Draft { path: path.into(), part: Part::beside(path, "part")?, header, words: vec![] };
+        let file = OutputFile::create(path).map_err(|e| Error::io(path, &e))?;
+        if file.is_direct() {
+            return Err(Error::file(path, "is a device or a pipe; expected a file, because its parts are not written in order"));
+        }
+        let mut draft = Draft { path: path.into(), file: BufWriter::with_capacity(BLOCK, file), header, words: vec![] };
         draft.put(&[0; HEADER])?;
         draft.put(&words)?;
         Ok(Draft { words, ..draft })
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        self.part.file.write_all(bytes).map_err(|e| Error::io(&self.path, &e))
+        self.file.write_all(bytes).map_err(|e| Error::io(&self.path, &e))
     }
 
     fn position(&mut self) -> Result<u64> {
-        self.part.file.stream_position().map_err(|e| Error::io(&self.path, &e))
+        self.file.stream_position().map_err(|e| Error::io(&self.path, &e))
     }
 
     /// Pads to the start of the next section and returns its offset.
@@ -217,7 +199,7 @@ impl Draft {
         Ok(section)
     }
 
-    /// Writes the sections after ids and values, completes the file and renames it. Returns its size in bytes.
+    /// Writes the sections after ids and values, and completes the file. Returns its size in bytes.
     fn finish(mut self, ptr: &Offsets, labels: &[u8]) -> Result<u64> {
         self.header.rows = ptr.count() as u64 - 1;
         self.header.stored = ptr.at(ptr.count() - 1) as u64;
@@ -229,12 +211,10 @@ impl Draft {
         let size = self.position()?;
         self.header.checksum = self.header.checksum_with(&self.words);
         let io = |e| Error::io(&self.path, &e);
-        let file = &mut self.part.file;
-        file.seek(SeekFrom::Start(0)).map_err(io)?;
-        file.write_all(bytemuck::bytes_of(&self.header)).map_err(io)?;
-        file.flush().map_err(io)?;
-        file.get_ref().sync_data().map_err(io)?;
-        std::fs::rename(&self.part.path, &self.path).map_err(io)?;
+        self.file.seek(SeekFrom::Start(0)).map_err(io)?;
+        self.file.write_all(bytemuck::bytes_of(&self.header)).map_err(io)?;
+        let file = self.file.into_inner().map_err(|e| io(e.into_error()))?;
+        file.commit(true).map_err(io)?;
         Ok(size)
     }
 }
@@ -262,7 +242,7 @@ impl Bits {
 pub struct Writer {
     draft: Draft,
     /// Values, which are appended after the columns at the end.
-    values: Part,
+    values: BufWriter<OutputFile>,
     ids_sum: Xxh3,
     values_sum: Xxh3,
     ptr: Offsets,
@@ -274,9 +254,10 @@ impl Writer {
     pub fn new(path: &Path, columns: usize, kind: Kind, classes: (f64, f64), origin: &Origin) -> Result<Self> {
         let mut draft = Draft::new(path, columns, kind, classes, origin)?;
         draft.header.ids.offset = draft.align()?;
+        let values = OutputFile::working_space(path).map_err(|e| Error::io(path, &e))?;
         Ok(Writer {
             draft,
-            values: Part::beside(path, "values")?,
+            values: BufWriter::with_capacity(BLOCK, values),
             ids_sum: Xxh3::new(),
             values_sum: Xxh3::new(),
             ptr: Offsets::new(),
@@ -291,13 +272,13 @@ impl Writer {
         self.ids_sum.update(ids_bytes);
         self.draft.put(ids_bytes)?;
         self.values_sum.update(value_bytes);
-        self.values.file.write_all(value_bytes).map_err(|e| Error::io(&self.draft.path, &e))?;
+        self.values.write_all(value_bytes).map_err(|e| Error::io(&self.draft.path, &e))?;
         self.labels.push(positive);
         self.ptr.push(self.ptr.at(self.ptr.count() - 1) + ids.len());
         Ok(())
     }
 
-    /// Completes the file and renames it. Returns its size in bytes.
+    /// Completes the file. Returns its size in bytes.
     pub fn finish(mut self) -> Result<u64> {
         let draft = &mut self.draft;
         let path = draft.path.clone();
@@ -305,7 +286,7 @@ impl Writer {
         draft.header.ids.length = draft.position()? - draft.header.ids.offset;
         draft.header.ids.checksum = self.ids_sum.digest();
         let offset = draft.align()?;
-        let (values, file) = (&mut self.values.file, &mut draft.part.file);
+        let (values, file) = (&mut self.values, &mut draft.file);
         values.rewind().map_err(io)?;
         file.flush().map_err(io)?;
         let length = std::io::copy(values.get_mut(), file.get_mut()).map_err(io)?;
@@ -352,7 +333,8 @@ pub fn open(path: &Path) -> Result<Rows> {
 pub fn is_cache(path: &Path) -> bool {
     let mut first = [0; MAGIC.len()];
     path.extension().is_some_and(|e| e == EXTENSION)
-        || File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok_and(|()| first == MAGIC)
+        // What a pipe has given cannot be read again.
+        || (path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok_and(|()| first == MAGIC))
 }
 
 /// Returns the data set that a file is a stand-in for, from its header alone; `None` also for a file that cannot be read.
@@ -413,14 +395,22 @@ fn map(path: &Path, file: &File) -> Result<OpenFile, String> {
     if let Some(known) = MAPPED.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return Ok(known.clone());
     }
+    let mut end = words_end;
     for (name, section) in header.sections() {
-        if !section.offset.is_multiple_of(ALIGN) {
+        if section.offset != end.next_multiple_of(ALIGN) {
             return Err(format!("is damaged: its section {name} begins at byte {}", section.offset));
         }
+        if mapped[end as usize..section.offset as usize].iter().any(|b| *b != 0) {
+            return Err(format!("is damaged: the padding before its section {name} is not zero"));
+        }
+        end = section.offset + section.length;
         let bytes = &mapped[section.offset as usize..(section.offset + section.length) as usize];
         if xxh3_64(bytes) != section.checksum {
             return Err(format!("is damaged: the checksum of its section {name} is another"));
         }
+    }
+    if end != length {
+        return Err(format!("is damaged: it has {length} bytes, and its sections end at byte {end}"));
     }
     let mut next = words;
     let words = header.words.map(|length| {

@@ -17,7 +17,7 @@ pub use super::sets::{SETS, Set, SetFile};
 use super::shaped_like::ShapedLike;
 use super::source::{Hashes, Source, sha256};
 use super::table::Table;
-use super::{adult, cache, covtype};
+use super::{adult, cache, covtype, limits};
 use crate::console::Bar;
 use crate::{Error, Result};
 
@@ -268,8 +268,17 @@ pub fn table(name: &str, options: &Options) -> Result<LoadedTable> {
 }
 
 /// Loads any LIBSVM file, plain or gzip, or a `.thw` file. `columns` is the number of columns; `None` uses the largest one
-/// present. `group` is a column counted from 1: rows with a non-zero entry there are the first group, the others the second.
+/// present, which has a limit. `group` is a column counted from 1: rows with a non-zero entry there are the first group, the
+/// others the second.
 pub fn load_file(path: &Path, columns: Option<usize>, group: Option<usize>) -> Result<LoadedData> {
+    let loaded = load_wide_file(path, columns, group)?;
+    limits::check_columns(path, loaded.data.features.cols())?;
+    Ok(loaded)
+}
+
+/// As [`load_file`], with any number of columns. Before anything has an entry for each of them, the caller must check or reduce
+/// their number.
+pub fn load_wide_file(path: &Path, columns: Option<usize>, group: Option<usize>) -> Result<LoadedData> {
     let (rows, notes) = cache::read(path, columns)?;
     of_rows(path, rows, notes, group)
 }
@@ -300,6 +309,11 @@ fn of_rows(path: &Path, rows: Rows, mut notes: Vec<Note>, group: Option<usize>) 
             ));
         }
         data.groups = Some(groups);
+    }
+    // A text with one label is refused with the line; this is for the binary form.
+    if let Some(one) = [1.0, -1.0].into_iter().find(|y| data.labels.iter().all(|label| label == y)) {
+        let label = if one > 0.0 { rows.classes.0 } else { rows.classes.1 };
+        return Err(Error::file(path, format!("all rows have the same label {label}; expected two different labels")));
     }
     data.validate()?;
     let (classes, fingerprint, stand_in) = (rows.classes, rows.hashes.text, rows.stand_in);

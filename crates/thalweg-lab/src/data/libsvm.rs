@@ -208,10 +208,9 @@ impl Labels {
     /// Maps the larger label to +1 and the smaller to -1, and returns both.
     fn signs(self, bad: impl Fn(usize, String) -> Error) -> Result<(Vec<i8>, (f64, f64))> {
         let (large, small) = match *self.distinct.as_slice() {
-            [(y, line)] if y.abs() != 1.0 => {
-                return Err(bad(line, format!("every row has the label {y}; expected two different labels, or +1 and -1")));
+            [(y, line)] => {
+                return Err(bad(line, format!("all rows have the same label {y}; expected two different labels")));
             }
-            [_] => (1.0, -1.0),
             [(a, _), (b, _)] => (a.max(b), a.min(b)),
             [_, _, (_, line), ..] => return Err(bad(line, self.too_many())),
             [] => (1.0, -1.0),
@@ -406,8 +405,12 @@ mod tests {
         assert_eq!(labels("1\n2\n"), [-1, 1]);
         assert_eq!(labels("+1\n-1"), [1, -1]);
         assert_eq!(labels("-3.5\n-7\n"), [1, -1]);
-        assert_eq!(labels("1\n+1\n1.0\n"), [1, 1, 1]);
-        assert_eq!(labels("-1\n"), [-1]);
+        let refused = |text: &str| from(text, Some(1)).unwrap_err().to_string();
+        assert_eq!(
+            refused("# one label\n1\n+1\n1.0\n"),
+            "rows.svm, line 2: all rows have the same label 1; expected two different labels"
+        );
+        assert_eq!(refused("-1\n"), "rows.svm, line 1: all rows have the same label -1; expected two different labels");
     }
 
     #[test]

@@ -4,9 +4,11 @@
 pub mod adult;
 pub mod cache;
 pub mod catalogue;
+pub mod columns;
 pub mod covtype;
 pub mod generator;
 pub mod libsvm;
+pub mod limits;
 pub mod prepared;
 pub mod sets;
 pub mod shaped_like;

@@ -7,7 +7,6 @@
 //! threshold, and is then flipped with a small probability. The threshold is the quantile of 100,000 other rows that gives the
 //! class ratio of the set.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
@@ -16,6 +15,7 @@ use serde::Deserialize;
 use thalweg::Note;
 use thalweg::math::rng::Purpose;
 use thalweg::math::{Matrix, Rng};
+use thalweg::run::output_file::OutputFile;
 
 use super::cache::{self, Kind, Origin, Writer};
 use super::libsvm::{Rows, STAND_IN};
@@ -114,6 +114,24 @@ const PLANTED: u64 = 10;
 /// First number of the pilot rows, beyond the rows of any file.
 const PILOT_FIRST: u64 = 1 << 63;
 
+/// Writer that counts the bytes.
+struct Counted<W> {
+    inner: W,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.inner.flush()
+    }
+}
+
 /// Row under construction, and the model.
 struct Generator {
     like: Like,
@@ -190,19 +208,19 @@ impl ShapedLike {
             }
             Some("svm" | "txt") => {
                 let io = |e| Error::io(path, &e);
-                let file = BufWriter::with_capacity(1 << 20, File::create(path).map_err(io)?);
+                let output = OutputFile::create(path).map_err(io)?;
+                let mut file = Counted { inner: BufWriter::with_capacity(1 << 20, output), bytes: 0 };
                 let counts = if gzip {
                     let mut zip = GzEncoder::new(file, Compression::fast());
                     let counts = self.text(path, &mut zip, told)?;
-                    zip.finish().and_then(|mut file| file.flush()).map_err(io)?;
+                    file = zip.finish().map_err(io)?;
                     counts
                 } else {
-                    let mut file = file;
-                    let counts = self.text(path, &mut file, told)?;
-                    file.flush().map_err(io)?;
-                    counts
+                    self.text(path, &mut file, told)?
                 };
-                (counts, std::fs::metadata(path).map_err(io)?.len())
+                let output = file.inner.into_inner().map_err(|e| io(e.into_error()))?;
+                output.commit(false).map_err(io)?;
+                (counts, file.bytes)
             }
             _ => {
                 return Err(Error::file(path, "is called neither .svm, .txt, .svm.gz, .txt.gz nor .thw; expected one of these"));

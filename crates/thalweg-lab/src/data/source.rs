@@ -7,6 +7,7 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 use sha2::{Digest, Sha256};
 
+use super::limits::{self, TextLimit};
 use crate::{Error, Result};
 
 /// Block size; large, since the files have up to millions of short lines.
@@ -27,8 +28,15 @@ pub struct Hashes {
 #[derive(Debug)]
 pub struct Source<R: Read> {
     name: String,
-    text: BufReader<Decoded<R>>,
+    text: BufReader<Limited<R>>,
     line: usize,
+}
+
+/// Text with a limit on its length.
+#[derive(Debug)]
+struct Limited<R: Read> {
+    text: Decoded<R>,
+    limit: TextLimit,
 }
 
 #[derive(Debug)]
@@ -42,35 +50,52 @@ enum Decoded<R: Read> {
 struct Hashing<R> {
     inner: R,
     state: Sha256,
+    count: u64,
+}
+
+impl<R> Hashing<R> {
+    fn new(inner: R) -> Self {
+        Hashing { inner, state: Sha256::new(), count: 0 }
+    }
 }
 
 impl Source<File> {
     /// Opens a file.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|e| Error::io(path, &e))?;
-        Self::new(&path.display().to_string(), file)
+        let io = |e| Error::io(path, &e);
+        let file = File::open(path).map_err(io)?;
+        let limit = if file.metadata().map_err(io)?.is_file() { TextLimit::None } else { TextLimit::Stream };
+        Self::limited(&path.display().to_string(), file, limit)
     }
 }
 
 impl<R: Read> Source<R> {
     /// Reads from any reader; `name` is used in messages.
     pub fn new(name: &str, from: R) -> Result<Self> {
+        Self::limited(name, from, TextLimit::None)
+    }
+
+    /// Reads from any reader; a gzip has a limit of its own.
+    fn limited(name: &str, from: R, limit: TextLimit) -> Result<Self> {
         let mut raw = BufReader::with_capacity(BLOCK, from);
         let gzip = raw.fill_buf().map_err(|e| Error::io(Path::new(name), &e))?.starts_with(&[0x1f, 0x8b]);
-        let raw = Hashing { inner: raw, state: Sha256::new() };
-        let decoded = if gzip {
-            Decoded::Gzip(Box::new(Hashing { inner: MultiGzDecoder::new(raw), state: Sha256::new() }))
+        let raw = Hashing::new(raw);
+        let limited = if gzip {
+            let text = Decoded::Gzip(Box::new(Hashing::new(MultiGzDecoder::new(raw))));
+            Limited { text, limit: TextLimit::Gzip }
         } else {
-            Decoded::Plain(raw)
+            Limited { text: Decoded::Plain(raw), limit }
         };
-        Ok(Source { name: name.into(), text: BufReader::with_capacity(BLOCK, decoded), line: 0 })
+        Ok(Source { name: name.into(), text: BufReader::with_capacity(BLOCK, limited), line: 0 })
     }
 
     /// Reads the next line, with its end, into `line`; false at the end of the source.
     pub fn next_line(&mut self, line: &mut Vec<u8>) -> Result<bool> {
         line.clear();
         self.line += 1;
-        match self.text.read_until(b'\n', line) {
+        let (most, too_long) = (limits::line(), limits::too_long);
+        match Read::by_ref(&mut self.text).take(most.saturating_add(1)).read_until(b'\n', line) {
+            Ok(got) if got as u64 > most => Err(self.bad(too_long(most))),
             Ok(got) => Ok(got > 0),
             Err(e) => Err(self.bad(format!("cannot be read any further: {e}"))),
         }
@@ -111,7 +136,7 @@ impl<R: Read> Source<R> {
 
     fn broken(&self, error: &io::Error) -> Error {
         let file = Path::new(&self.name);
-        match (self.text.get_ref(), error.kind()) {
+        match (&self.text.get_ref().text, error.kind()) {
             (Decoded::Gzip(_), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) => {
                 Error::file(file, format!("the gzip is damaged or cut short ({error})"))
             }
@@ -148,13 +173,13 @@ impl<R: Read> Source<R> {
     pub fn finish(self) -> Result<Hashes> {
         let Source { name, mut text, .. } = self;
         io::copy(&mut text, &mut io::sink()).map_err(|e| Error::io(Path::new(&name), &e))?;
-        Ok(match text.into_inner() {
+        Ok(match text.into_inner().text {
             Decoded::Plain(raw) => {
                 let placed = hex(&raw.state.finalize());
                 Hashes { text: placed.clone(), placed, gzip: false }
             }
             Decoded::Gzip(decoded) => {
-                let Hashing { inner, state } = *decoded;
+                let Hashing { inner, state, .. } = *decoded;
                 Hashes { placed: hex(&inner.into_inner().state.finalize()), text: hex(&state.finalize()), gzip: true }
             }
         })
@@ -170,12 +195,38 @@ impl<R: Read> Read for Decoded<R> {
     }
 }
 
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let got = self.text.read(into)?;
+        let (given, stored) = match &self.text {
+            Decoded::Plain(raw) => (raw.count, raw.count),
+            Decoded::Gzip(decoded) => (decoded.count, decoded.inner.get_ref().count),
+        };
+        self.limit.check(given, stored).map_err(io::Error::other)?;
+        Ok(got)
+    }
+}
+
 impl<R: Read> Read for Hashing<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let got = self.inner.read(into)?;
+        self.count += got as u64;
         self.state.update(&into[..got]);
         Ok(got)
     }
+}
+
+/// Reads a file of settings or of a model. What is not a regular file has a limit, since it may be endless.
+pub fn read_file(path: &Path) -> Result<Vec<u8>> {
+    let io = |e| Error::io(path, &e);
+    let file = File::open(path).map_err(io)?;
+    let most = if file.metadata().map_err(io)?.is_file() { u64::MAX } else { limits::small_stream() };
+    let mut bytes = vec![];
+    (&file).take(most).read_to_end(&mut bytes).map_err(io)?;
+    if bytes.len() as u64 == most {
+        return Err(Error::file(path, limits::too_much(most)));
+    }
+    Ok(bytes)
 }
 
 /// Computes the sha256 of bytes in memory, in lower-case hex.

@@ -273,12 +273,37 @@ impl Table {
 
     /// Formats the table as CSV text with a header line.
     pub fn to_csv(&self) -> String {
+        self.to_csv_with(CellFormat::default())
+    }
+
+    /// Formats the table as CSV text with a header line and this format of the cells.
+    pub fn to_csv_with(&self, format: CellFormat) -> String {
         let mut csv = String::with_capacity(self.text.len() + self.ends.len() + 1024);
-        write_record(&mut csv, self.names.iter().map(String::as_str));
+        write_record(&mut csv, self.names.iter().map(String::as_str), format);
         for i in 0..self.rows() {
-            write_record(&mut csv, self.row(i));
+            write_record(&mut csv, self.row(i), format);
         }
         csv
+    }
+}
+
+/// How text from the input is written to CSV.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::Args)]
+pub struct CellFormat {
+    /// Put an apostrophe before texts that begin with = + - @, which spreadsheets take for formulas
+    #[arg(long)]
+    pub spreadsheet_safe: bool,
+}
+
+impl CellFormat {
+    /// Formats a cell, as [`quote_cell`] does.
+    pub(crate) fn quote(self, cell: &str) -> Cow<'_, str> {
+        let is_formula = || cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && cell.parse::<f64>().is_err();
+        if self.spreadsheet_safe && is_formula() {
+            Cow::Owned(format!("\"'{}\"", cell.replace('"', "\"\"")))
+        } else {
+            quote_cell(cell)
+        }
     }
 }
 
@@ -291,13 +316,13 @@ pub(crate) fn quote_cell(cell: &str) -> Cow<'_, str> {
     }
 }
 
-fn write_record<'a>(csv: &mut String, cells: impl Iterator<Item = &'a str>) {
+fn write_record<'a>(csv: &mut String, cells: impl Iterator<Item = &'a str>, format: CellFormat) {
     for (j, cell) in cells.enumerate() {
         if j > 0 {
             csv.push(',');
         }
         // A row of one empty cell would look like a blank line.
-        if j == 0 && cell.is_empty() { csv.push_str("\"\"") } else { csv.push_str(&quote_cell(cell)) }
+        if j == 0 && cell.is_empty() { csv.push_str("\"\"") } else { csv.push_str(&format.quote(cell)) }
     }
     csv.push('\n');
 }

@@ -105,7 +105,10 @@ impl<'a> Coder<'a> {
                     return Ok((value != 0.0).then_some((*id, value)));
                 }
                 Cell::Missing if *complete => {
-                    return Err(format!("the cell in column {} is missing; the model was fitted to complete rows", quote(self.name)));
+                    return Err(format!(
+                        "the cell in column {} is missing; the model was fitted to complete rows",
+                        quote(self.name)
+                    ));
                 }
                 Cell::Missing => true,
                 kind => return Err(format!("{} in column {} {}", quote(text), quote(self.name), no_number(kind))),

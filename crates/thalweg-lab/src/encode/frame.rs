@@ -64,7 +64,8 @@ mod tests {
         let text = |cells: &[&str]| FrameCells::Text(cells.iter().map(|s| s.to_string()).collect());
         let numbers = FrameCells::Numbers(vec![0.1 + 0.2, f64::NAN, 1e300]);
         let frame = encoding.table_of_frame("X", vec![("b".into(), text(&[" u", "v", ""])), ("a".into(), numbers)]);
-        let bits = |t: &Table| -> Vec<u64> { dense(&encoding.encode(t).unwrap().0).concat().iter().map(|v| v.to_bits()).collect() };
+        let bits =
+            |t: &Table| -> Vec<u64> { dense(&encoding.encode(t).unwrap().0).concat().iter().map(|v| v.to_bits()).collect() };
         assert_eq!(bits(&frame), bits(&file));
         let infinite = FrameCells::Numbers(vec![1.0, f64::INFINITY]);
         let frame = encoding.table_of_frame("X", vec![("a".into(), infinite), ("b".into(), text(&["u", "u"]))]);

@@ -54,7 +54,9 @@ impl Grouping {
         for spec in specs {
             let (column, groups, more): (GroupColumn, Groups, _) = GroupColumn::learn(table, spec.as_ref())?;
             if columns.iter().any(|known: &GroupColumn| known.column == column.column) {
-                return Err(table.bad(format!("column {} is named twice for the groups; expected it once", quote(&column.column))));
+                return Err(
+                    table.bad(format!("column {} is named twice for the groups; expected it once", quote(&column.column)))
+                );
             }
             columns.push(column);
             divisions.push(groups);
@@ -129,7 +131,8 @@ impl Grouping {
     /// Returns the groups of the rows of another table; `None` if it lacks one of the columns. A value or combination that is no
     /// group is an error.
     pub fn read(&self, table: &Table) -> Result<Option<Groups>> {
-        let divisions: Option<Vec<Groups>> = self.columns.iter().map(|c| c.read(table).transpose()).collect::<Option<Result<_>>>().transpose()?;
+        let divisions: Option<Vec<Groups>> =
+            self.columns.iter().map(|c| c.read(table).transpose()).collect::<Option<Result<_>>>().transpose()?;
         match divisions {
             Some(divisions) if self.columns.len() > 1 => self.combined(table, &divisions).map(Some),
             divisions => Ok(divisions.and_then(|mut one| one.pop())),
@@ -143,7 +146,10 @@ impl Grouping {
             let key = combination(divisions, i);
             known.get(key.as_slice()).copied().ok_or_else(|| {
                 let (name, columns) = (quote(&self.name(&key)), self.list_columns());
-                table.bad_at(i, format!("the combination {name} of columns {columns} did not occur in training, so it is no group"))
+                table.bad_at(
+                    i,
+                    format!("the combination {name} of columns {columns} did not occur in training, so it is no group"),
+                )
             })
         });
         Ok(Groups { names: self.names(), of_row: of_row.collect::<Result<_>>()? })
@@ -151,7 +157,8 @@ impl Grouping {
 
     fn check(&self) -> Result<(), String> {
         let key = |key: &Vec<u32>| {
-            key.len() == self.columns.len() && key.iter().zip(&self.columns).all(|(k, column)| (*k as usize) < column.groups.len())
+            key.len() == self.columns.len()
+                && key.iter().zip(&self.columns).all(|(k, column)| (*k as usize) < column.groups.len())
         };
         let sound = self.columns.len() > 1 && self.combinations.iter().all(key) && self.combinations.is_sorted_by(|a, b| a < b);
         let columns = self.list_columns();

@@ -125,7 +125,13 @@ fn learn_numbers(table: &Table, j: usize, numbers: &[f64], missing: usize) -> Re
     let (scale, n) = (f64::from_bits(largest.to_bits() & f64::INFINITY.to_bits()), numbers.len() as f64);
     let mean = numbers.iter().map(|v| v / scale).sum::<f64>() / n;
     let deviation = (numbers.iter().map(|v| (v / scale - mean).powi(2)).sum::<f64>() / n).sqrt();
-    let column = Column::Number { name: name.clone(), mean: mean * scale, deviation: deviation * scale, missing: missing > 0, complete: false };
+    let column = Column::Number {
+        name: name.clone(),
+        mean: mean * scale,
+        deviation: deviation * scale,
+        missing: missing > 0,
+        complete: false,
+    };
     match column.check() {
         Ok(()) => Ok(LearnedColumn::Kept(column)),
         Err(_) => {

@@ -96,7 +96,9 @@ impl Column {
             Column::Category { levels, .. } => self.width() > 0 && levels.is_sorted_by(|a, b| a < b),
         };
         let wanted = match self {
-            Column::Number { .. } => "a finite mean, a deviation above 0, and a feature for missing cells only where they are allowed",
+            Column::Number { .. } => {
+                "a finite mean, a deviation above 0, and a feature for missing cells only where they are allowed"
+            }
             Column::Category { .. } => "levels in order, each once",
         };
         if sound { Ok(()) } else { Err(format!("the encoding of column '{}' is damaged; expected {wanted}", self.name())) }

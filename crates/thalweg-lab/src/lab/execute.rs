@@ -58,11 +58,9 @@ impl Scheduler<'_> {
         Ok(Some(words))
     }
 
-    /// Removes the checkpoint of a finished task, and any partial one left by a killed process.
+    /// Removes the checkpoint of a finished task. One that a killed process left incomplete is removed with the last owner.
     pub(super) fn remove_checkpoint(&self, task: &Task) {
-        for end in ["save", "save.part"] {
-            let _ = std::fs::remove_file(self.owner.file(&format!("{}.{end}", task.key)));
-        }
+        let _ = std::fs::remove_file(self.owner.file(&format!("{}.save", task.key)));
     }
 
     /// Sets up the run of a task. After an interrupt the choice of pilot runs is not the usual one, and a run with it would

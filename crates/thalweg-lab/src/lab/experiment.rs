@@ -13,6 +13,7 @@ use toml::{Table, Value};
 use super::grid::expand;
 use crate::data::catalogue;
 use crate::data::shaped_like::ShapedLike;
+use crate::data::source::read_file;
 use crate::spec::settings;
 
 use crate::{Error, Result};
@@ -243,7 +244,7 @@ pub struct CertificateRequest {
 impl Experiment {
     /// Reads a file. With `quick`, the keys of `[quick]` replace those of the experiment.
     pub fn read(file: &Path, quick: bool) -> Result<Self> {
-        let bytes = std::fs::read(file).map_err(|e| Error::io(file, &e))?;
+        let bytes = read_file(file)?;
         let text = String::from_utf8(bytes).map_err(|_| Error::file(file, "is not text; expected TOML in UTF-8"))?;
         Experiment::parse(&text, file, quick)
     }

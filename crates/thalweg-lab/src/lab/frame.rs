@@ -141,8 +141,11 @@ pub fn chosen(store: &Store, name: Option<&str>) -> Result<Vec<StoredExperiment>
     let found: Vec<StoredExperiment> = all.into_iter().filter(|e| e.name == name).collect();
     if found.is_empty() {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let hint =
-            if names.is_empty() { "; there is none in the store".into() } else { thalweg::suggest::did_you_mean_one_of(name, &names) };
+        let hint = if names.is_empty() {
+            "; there is none in the store".into()
+        } else {
+            thalweg::suggest::did_you_mean_one_of(name, &names)
+        };
         return Err(Error::Request(format!("unknown experiment '{name}'{hint}")));
     }
     Ok(found)

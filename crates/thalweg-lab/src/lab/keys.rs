@@ -53,7 +53,7 @@ pub fn problem_key(run: &GridRun, data: &str, file: &Path) -> String {
     }
     let problem = run.table.get("problem");
     let start = problem.and_then(|p| p.get("start")).and_then(toml::Value::as_str);
-    let start = start.and_then(|name| std::fs::read(file.parent().unwrap_or(Path::new("")).join(name)).ok());
+    let start = start.and_then(|name| crate::data::source::read_file(&file.parent().unwrap_or(Path::new("")).join(name)).ok());
     let mut settings = json!({
         "results": RESULTS,
         "fingerprint": data,

@@ -110,6 +110,9 @@ pub(super) struct Scheduler<'a> {
     broken: Mutex<Option<Error>>,
 }
 
+/// Largest number of runs at a time.
+pub const MAX_JOBS: usize = 256;
+
 /// Runs an experiment. Finished runs stay in the store, even if a later one fails or the process is killed.
 pub fn run(experiment: &Experiment, store: Store, how: &RunOptions, watch: &dyn ProgressObserver) -> Result<Progress> {
     let owner = store.enter()?;
@@ -351,10 +354,15 @@ impl Scheduler<'_> {
         // Tasks are taken from the end of the list.
         let pending: Mutex<Vec<&Task>> = Mutex::new(tasks.into_iter().rev().collect());
         let progress = Mutex::new(std::mem::take(done));
+        let workers = self.how.jobs.min(lock(&pending).len()).min(MAX_JOBS);
         std::thread::scope(|scope| {
-            for worker in 0..self.how.jobs {
+            for worker in 0..workers {
                 let (pending, progress) = (&pending, &progress);
-                scope.spawn(move || self.worker(worker, pending, progress));
+                let started = std::thread::Builder::new().spawn_scoped(scope, move || self.worker(worker, pending, progress));
+                // Fewer workers do the same work.
+                if let (0, Err(e)) = (worker, started) {
+                    self.give_up(Error::Request(format!("no thread can be started: {e}")));
+                }
             }
         });
         *done = progress.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thalweg::Note;
 use thalweg::learn::Best;
+use thalweg::run::output_file;
 
 use super::choose::Selection;
 use super::host::Host;
@@ -318,7 +319,7 @@ impl Store {
     /// Opens a store, or creates it if it does not exist.
     pub fn create(path: &Path) -> Result<Self> {
         if !path.exists() {
-            crate::trace::check_writable(path).map_err(|what| Error::file(path, what))?;
+            crate::output::check_writable(path).map_err(|what| Error::file(path, what))?;
         }
         Store::connect(path, true)
     }
@@ -405,7 +406,7 @@ impl Store {
         let name = format!("{OWNER}{name}");
         let enter = || -> std::io::Result<File> {
             std::fs::create_dir_all(&directory)?;
-            let lock = OpenOptions::new().create(true).truncate(true).write(true).open(&file)?;
+            let lock = OpenOptions::new().create_new(true).write(true).open(&file)?;
             // The file is locked before it is renamed, so that an unlocked file with the prefix of owners has no owner.
             lock.lock()?;
             std::fs::rename(&file, directory.join(&name))?;
@@ -623,7 +624,9 @@ impl Drop for Owner {
     fn drop(&mut self) {
         // Files that cannot be removed do no harm; the directory is removed with its last file.
         let _ = std::fs::remove_file(self.directory.join(&self.name));
-        clean(&self.directory);
+        if clean(&self.directory) == 0 {
+            remove_incomplete(&self.directory);
+        }
         let _ = std::fs::remove_dir(&self.directory);
     }
 }
@@ -635,11 +638,26 @@ fn alive(directory: &Path, owner: &str) -> bool {
 }
 
 /// Removes the files of dead processes: locks, and locks that were not yet renamed. A process whose file is removed before it is
-/// locked creates it again.
-fn clean(directory: &Path) {
+/// locked creates it again. Returns the number of processes that are alive.
+fn clean(directory: &Path) -> usize {
+    let mut living = 0;
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        if (name.starts_with(OWNER) || name.starts_with(BEGUN)) && !alive(directory, &name) {
+        if name.starts_with(OWNER) || name.starts_with(BEGUN) {
+            if alive(directory, &name) {
+                living += 1;
+            } else {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+    }
+    living
+}
+
+/// Removes the checkpoints that killed processes left incomplete. No process may be writing one.
+fn remove_incomplete(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        if output_file::is_incomplete(&entry.file_name().to_string_lossy()) {
             let _ = std::fs::remove_file(entry.path());
         }
     }

@@ -17,6 +17,7 @@ use toml::Value;
 
 use self::messages::{deserialise, sentence, solver_line};
 use crate::bilevel;
+use crate::data::source::{read_file, show};
 use crate::metrics::MetricKind;
 use crate::{Error, Result};
 
@@ -28,7 +29,7 @@ pub use self::schema::{DataSpec, Plan, ProblemSpec, Spec};
 impl Spec {
     /// Reads a spec from a file.
     pub fn read(file: &Path) -> Result<Self> {
-        let bytes = std::fs::read(file).map_err(|e| Error::io(file, &e))?;
+        let bytes = read_file(file)?;
         let text = String::from_utf8(bytes).map_err(|_| Error::file(file, "is not text; expected TOML in UTF-8"))?;
         Spec::parse(&text, file)
     }
@@ -211,14 +212,19 @@ pub(crate) fn base_of(file: &Path) -> &Path {
 
 /// Reads numbers separated by white space or commas; JSON brackets are skipped.
 pub(crate) fn read_numbers(file: &Path) -> Result<Vec<f64>> {
-    let text = std::fs::read_to_string(file).map_err(|e| Error::io(file, &e))?;
+    numbers_of(&read_file(file)?, file)
+}
+
+/// Parses the contents of a file of numbers.
+pub(crate) fn numbers_of(bytes: &[u8], file: &Path) -> Result<Vec<f64>> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Error::file(file, "is not text; expected numbers"))?;
     let mut numbers = vec![];
     for (i, line) in text.lines().enumerate() {
         for word in line.split(|c: char| c.is_whitespace() || ",[]".contains(c)).filter(|w| !w.is_empty()) {
             match word.parse::<f64>() {
                 Ok(v) if v.is_finite() => numbers.push(v),
                 _ => {
-                    let what = format!("'{word}' is not a finite number");
+                    let what = format!("'{}' is not a finite number", show(word.as_bytes()));
                     return Err(Error::Line { file: file.display().to_string(), line: i + 1, what });
                 }
             }

@@ -57,10 +57,7 @@ fn a_broken_inner_solver_is_refused_with_a_sentence() {
     let cases: &[(&str, &str)] = &[
         ("", "run.toml, line 15: the table [solver.inner] is missing; expected one with the name of a solver"),
         ("inner = 3", "run.toml, line 17: inner must be a table with the name of a solver and its settings, got 3"),
-        (
-            "rho_hatt = 3\n[solver.inner]\nname = \"ssg\"",
-            "run.toml, line 17: unknown key 'rho_hatt'; did you mean 'rho_hat'?",
-        ),
+        ("rho_hatt = 3\n[solver.inner]\nname = \"ssg\"", "run.toml, line 17: unknown key 'rho_hatt'; did you mean 'rho_hat'?"),
         (
             "rho_hat = -1\n[solver.inner]\nname = \"ssg\"",
             "run.toml, line 17: rho_hat must be a finite number larger than 0, got -1",
@@ -110,37 +107,17 @@ fn a_broken_inner_solver_is_refused_with_a_sentence() {
 fn a_broken_spec_is_refused_with_a_sentence() {
     let cases: &[(&str, &str, &str)] = &[
         // Unknown words, with the line and the nearest known one.
-        (
-            r#"name = "ssg""#,
-            r#"name = "sgs""#,
-            "run.toml, line 16: unknown solver 'sgs'; did you mean 'ssg'?",
-        ),
+        (r#"name = "ssg""#, r#"name = "sgs""#, "run.toml, line 16: unknown solver 'sgs'; did you mean 'ssg'?"),
         (r#"name = "ssg""#, "name = 3", "run.toml, line 15: solver name must be a name in quotes, got 3"),
         (r#"name = "ssg""#, "", "run.toml, line 15: the solver has no name; expected name = one of …"),
         ("seed = 1", "sed = 1", "run.toml, line 1: unknown key 'sed'; did you mean 'seed'?"),
         ("group = 3", "gruop = 3", "run.toml, line 7: unknown key 'gruop'; did you mean 'group'?"),
-        (
-            "minimize =",
-            "minimise =",
-            "run.toml, line 10: unknown key 'minimise'; did you mean 'minimize'?",
-        ),
+        ("minimize =", "minimise =", "run.toml, line 10: unknown key 'minimise'; did you mean 'minimize'?"),
         ("eta = 0.05", "etta = 0.05", "run.toml, line 17: unknown key 'etta'; did you mean 'eta'?"),
-        (
-            "iterations = 5",
-            "iteration = 5",
-            "run.toml, line 21: unknown key 'iteration'; did you mean 'iterations'?",
-        ),
-        (
-            "every = 1",
-            "evry = 1",
-            "run.toml, line 24: unknown key 'evry'; did you mean 'every'?",
-        ),
+        ("iterations = 5", "iteration = 5", "run.toml, line 21: unknown key 'iteration'; did you mean 'iterations'?"),
+        ("every = 1", "evry = 1", "run.toml, line 24: unknown key 'evry'; did you mean 'every'?"),
         ("[record]", "[recrod]", "run.toml, line 23: unknown key 'recrod'; did you mean 'record'?"),
-        (
-            "seed = 1",
-            "certificate = { ssg = { iteratons = 5 } }",
-            "unknown key 'iteratons'; did you mean 'iterations'?",
-        ),
+        ("seed = 1", "certificate = { ssg = { iteratons = 5 } }", "unknown key 'iteratons'; did you mean 'iterations'?"),
         ("minimize = \"hinge\"", "minimize = \"hing\"", "unknown term 'hing'; did you mean 'hinge'?"),
         (
             "demographic_parity <=",
@@ -282,11 +259,7 @@ fn a_broken_spec_is_refused_with_a_sentence() {
             "certificate = { bounds = { evaluations = 1.5 } }",
             "evaluations must be a whole number of at least 0, got 1.5",
         ),
-        (
-            "seed = 1",
-            "certificate = { bounds = { evaluation = 5 } }",
-            "unknown key 'evaluation'; did you mean 'evaluations'?",
-        ),
+        ("seed = 1", "certificate = { bounds = { evaluation = 5 } }", "unknown key 'evaluation'; did you mean 'evaluations'?"),
         (
             "seed = 1",
             "certificate = { ssg = { rho_hat = -3.0 } }",
@@ -298,11 +271,7 @@ fn a_broken_spec_is_refused_with_a_sentence() {
         ("every = 1", "every = 1\nper_decade = 3", "record has every and per_decade; expected one of them"),
         ("every = 1", "per_decade = 1.5", "run.toml, line 24: per_decade must be a whole number of at least 0, got 1.5"),
         // Targets.
-        (
-            "every = 1",
-            "every = 1\n[stop]\nobjectiv = 1",
-            "run.toml, line 26: unknown key 'objectiv'; did you mean 'objective'?",
-        ),
+        ("every = 1", "every = 1\n[stop]\nobjectiv = 1", "run.toml, line 26: unknown key 'objectiv'; did you mean 'objective'?"),
         ("every = 1", "every = 1\n[stop]\nobjective = inf", "stop.objective must be a finite number, got inf"),
         ("every = 1", "every = 1\n[stop]\nobjective = \"low\"", "run.toml, line 26: objective must be a number, got \"low\""),
         ("every = 1", "every = 1\n[stop]\ncertificate = 0", "stop.certificate must be a finite number larger than 0, got 0"),
@@ -752,16 +721,8 @@ fn a_slip_about_many_constraints_is_a_sentence() {
             "'pairs <= best(hinge)'",
             "'pairs <= best(hinge)'; expected a number as the bound of a family of constraints",
         ),
-        (
-            "'pairs <= 0'",
-            "'pair <= 0'",
-            "unknown term or family 'pair'; did you mean 'pairs'?",
-        ),
-        (
-            "'pairs <= 0'",
-            "'covarance <= 0.1'",
-            "unknown term or family 'covarance'; did you mean 'covariance'?",
-        ),
+        ("'pairs <= 0'", "'pair <= 0'", "unknown term or family 'pair'; did you mean 'pairs'?"),
+        ("'pairs <= 0'", "'covarance <= 0.1'", "unknown term or family 'covarance'; did you mean 'covariance'?"),
         (
             "'pairs <= 0'",
             "'covariance <= 0.1'",
@@ -836,11 +797,7 @@ fn a_slip_about_a_bilevel_problem_is_a_sentence() {
                 [solver.inner]\nname = 'sg'\n[budget]\niterations = 2\n";
     let place = Place::new();
     for (from, to, sentence) in [
-        (
-            "'toy'",
-            "'toi'",
-            "unknown bilevel problem 'toi'; did you mean 'toy'?",
-        ),
+        ("'toy'", "'toi'", "unknown bilevel problem 'toi'; did you mean 'toy'?"),
         (
             "'toy'",
             "3",
@@ -853,11 +810,7 @@ fn a_slip_about_a_bilevel_problem_is_a_sentence() {
             "bilevel must be one of toy, interval, quadratic, pricing, hyper-representation, group-weights, or a \
              table with such a name, got { radius = 1 }",
         ),
-        (
-            "'toy'",
-            "{ name = 'toy', radios = 1 }",
-            "unknown key 'radios'; did you mean 'radius'? (in bilevel = \"toy\")",
-        ),
+        ("'toy'", "{ name = 'toy', radios = 1 }", "unknown key 'radios'; did you mean 'radius'? (in bilevel = \"toy\")"),
         ("'toy'", "{ name = 'toy', radius = -1 }", "lower bound of the box must be at most the upper bound -1, got 1"),
         ("'toy'", "'toy'\nname = 'a9a'", "name beside a bilevel problem, which brings its own; expected one of the two"),
         (
@@ -872,22 +825,14 @@ fn a_slip_about_a_bilevel_problem_is_a_sentence() {
         ("xi = 0.1", "inner_steps = 'many'", "inner_steps must be a whole number of at least 1, or \"adaptive\", got \"many\""),
         ("xi = 0.1", "slack = 0.0", "slack must be a finite number larger than 0, got 0.0"),
         ("sigma = 20", "sigma = 0", "run.toml, line 8: sigma must be a finite number larger than 0, got 0"),
-        (
-            "sigma = 20",
-            "sigmo = 20",
-            "run.toml, line 8: unknown key 'sigmo'; did you mean 'sigma'?",
-        ),
+        ("sigma = 20", "sigmo = 20", "run.toml, line 8: unknown key 'sigmo'; did you mean 'sigma'?"),
         (
             "sigma = 20",
             "outer = 5",
             "sigma is missing; it must be a finite number larger than 0: the weak-convexity constants of the \
              objective and of the constraints are unknown",
         ),
-        (
-            "'sg'",
-            "'sgd'",
-            "run.toml, line 9: unknown inner solver 'sgd'; did you mean 'sg'? (in [solver.inner])",
-        ),
+        ("'sg'", "'sgd'", "run.toml, line 9: unknown inner solver 'sgd'; did you mean 'sg'? (in [solver.inner])"),
         ("'sg'", "'pd'\nt0 = 0", "run.toml, line 11: t0 must be at least 1, got 0 (in [solver.inner])"),
         (
             "[solver.inner]\nname = 'sg'\n",

@@ -78,12 +78,16 @@ fn a_model_of_adult_is_measured_anew() {
     );
     assert!(words.contains(" below its bound 0.1\n") && words.contains("\ndemographic_parity, surrogate "), "{words}");
     // A plain sentence says how close the model is to stationary; distances, constants and evaluations need --explain.
-    let plain = words.lines().find(|line| line.contains("stationary; the model, of norm ") || line.contains("stationary; a proximal"));
+    let plain =
+        words.lines().find(|line| line.contains("stationary; the model, of norm ") || line.contains("stationary; a proximal"));
     assert!(plain.is_some_and(|line| !line.contains("rho_f")), "{words}");
     assert!(words.contains("(this is about the problem that was trained, with surrogates in place of rates)\n"), "{words}");
     assert!(!words.contains("rho_f") && !words.contains("evaluations, constants"), "{words}");
     let explained = certify(&place, &["--mu", "2", "--explain"]).ended(0).out;
-    assert!(explained.contains("\nnear-stationarity: the proximal point is ") && explained.contains(", mu = 2)\n"), "{explained}");
+    assert!(
+        explained.contains("\nnear-stationarity: the proximal point is ") && explained.contains(", mu = 2)\n"),
+        "{explained}"
+    );
     assert!(explained.contains(plain.unwrap()), "{explained}");
 
     // Another copy of the rows is the same file if its text is; one row less is another one.

@@ -185,9 +185,5 @@ fn a_loss_with_its_variance_has_a_ball_and_solvers_of_its_own() {
         "[data]\nfile = 'rows.svm'\n[problem]\nminimize = 'l2'\n[solver]\nname = 'stspg'\n[budget]\niterations = 1\n",
     ));
     let message = unknown.unwrap_err().to_string();
-    assert!(
-        message.starts_with("unknown solver 'stspg'; did you mean 'st-spg'?")
-            && message.ends_with(", auto"),
-        "{message}"
-    );
+    assert!(message.starts_with("unknown solver 'stspg'; did you mean 'st-spg'?") && message.ends_with(", auto"), "{message}");
 }

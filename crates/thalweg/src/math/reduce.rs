@@ -11,6 +11,8 @@ use rayon::prelude::*;
 const SHORTEST: usize = 2048;
 /// Largest number of chunks, which bounds the memory of their slots.
 const MOST: usize = 32;
+/// Largest number of threads; more would have no chunk to work on.
+pub const MAX_THREADS: usize = MOST;
 
 /// Division of `n` rows into chunks of equal length (the last may be shorter).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +108,7 @@ impl Drop for Restore {
 }
 
 /// Runs `work` with `threads` threads: 1 is the calling thread itself, without a pool; more are a new pool, on one of whose
-/// threads `work` runs.
+/// threads `work` runs. Above [`MAX_THREADS`] the number has no effect.
 pub fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> crate::Result<T> {
     match threads {
         0 => Err(crate::Error::setting("threads", 0, "at least 1")),
@@ -116,7 +118,8 @@ pub fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) ->
         }
         // Threads of a new pool have no marker.
         _ => {
-            rayon::ThreadPoolBuilder::new().num_threads(threads).build().map(|pool| pool.install(work)).map_err(|e| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.min(MAX_THREADS));
+            pool.build().map(|pool| pool.install(work)).map_err(|e| {
                 crate::Error::setting("threads", threads, format!("a number of threads this machine can start ({e})"))
             })
         }
@@ -163,6 +166,7 @@ mod tests {
         assert_eq!(with_threads(1, id).unwrap(), here);
         assert_eq!(with_threads(1, || with_threads(1, id).unwrap()).unwrap(), here);
         assert_ne!(with_threads(2, id).unwrap(), here);
+        assert_eq!(with_threads(usize::MAX, rayon::current_num_threads).unwrap(), MAX_THREADS);
         let (outer, inner) = with_threads(2, || (id(), with_threads(1, id).unwrap())).unwrap();
         assert_eq!(outer, inner);
         assert_eq!(with_threads(0, id).unwrap_err().to_string(), crate::Error::setting("threads", 0, "at least 1").to_string());

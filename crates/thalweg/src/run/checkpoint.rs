@@ -1,12 +1,14 @@
-//! Checkpoints: the state of a run in a file. No other module of the library touches files. A checkpoint is written to a temporary
-//! file and renamed, so that killing the process at any moment leaves either the old checkpoint or the new one.
+//! Checkpoints: the state of a run in a file. No other module of the library touches files. A checkpoint is written whole, by
+//! [`output_file`], so that killing the process at any moment leaves either the old checkpoint or the new one.
 
-use std::ffi::OsString;
-use std::fs;
-use std::io::{ErrorKind, Write};
+pub mod output_file;
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
 
 use serde::{Deserialize, Serialize};
 
+use self::output_file::OutputFile;
 use super::{Checkpoint, Options, Point, Row};
 use crate::eval::{Evaluator, Memory};
 use crate::oracle::Values;
@@ -39,19 +41,13 @@ fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xCBF2_9CE4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01B3))
 }
 
-/// Name of the temporary file.
-fn temporary(plan: &Checkpoint) -> OsString {
-    let mut name = plan.file.clone().into_os_string();
-    name.push(".part");
-    name
-}
-
-/// Checks that the file can be written.
+/// Checks that the file can be written, and read again.
 pub(super) fn probe(plan: &Checkpoint) -> Result<()> {
-    let temporary = temporary(plan);
-    fs::File::create(&temporary)
-        .and_then(|_| fs::remove_file(&temporary))
-        .map_err(|e| Error::Checkpoint(format!("{} cannot be written: {e}", plan.file.display())))
+    let fail = |what: &dyn std::fmt::Display| Error::Checkpoint(format!("{} cannot be written: {what}", plan.file.display()));
+    if plan.file.metadata().is_ok_and(|about| !about.is_file() && !about.is_dir()) {
+        return Err(fail(&"a device or a pipe cannot be read again; expected a file"));
+    }
+    output_file::check_writable(&plan.file).map_err(|e| fail(&e))
 }
 
 /// The state of the loop, beside that of the solver and of the evaluator.
@@ -86,22 +82,16 @@ pub(super) fn save<P: Values + ?Sized>(
     let fail =
         |what: &str, e: &dyn std::fmt::Display| Error::Checkpoint(format!("{} cannot be {what}: {e}", plan.file.display()));
     let payload = postcard::to_stdvec(&saved).map_err(|e| fail("packed", &e))?;
-    let temporary = temporary(plan);
     let write = || -> std::io::Result<()> {
-        let mut file = fs::File::create(&temporary)?;
+        let mut file = OutputFile::create(&plan.file)?;
         file.write_all(MAGIC)?;
         file.write_all(&VERSION.to_le_bytes())?;
         file.write_all(&(payload.len() as u64).to_le_bytes())?;
         file.write_all(&checksum(&payload).to_le_bytes())?;
         file.write_all(&payload)?;
-        file.sync_data()?;
-        fs::rename(&temporary, &plan.file)
+        file.commit(true)
     };
-    write().map_err(|e| {
-        // If the partial file cannot be removed either, the error about writing is the one to report.
-        let _ = fs::remove_file(&temporary);
-        fail("written", &e)
-    })
+    write().map_err(|e| fail("written", &e))
 }
 
 /// Returns the settings that differ, if the two lists have the same length, and the whole lists otherwise.
@@ -121,13 +111,18 @@ pub(super) fn load<P: Values + ?Sized>(
     method: &dyn Method,
     options: &Options,
 ) -> Result<Option<Saved>> {
-    let file = plan.file.display();
-    let bad = |why: String| Error::Checkpoint(format!("{file} {why}"));
-    let bytes = match fs::read(&plan.file) {
+    let bad = |why: String| Error::Checkpoint(format!("{} {why}", plan.file.display()));
+    let unreadable = |e| bad(format!("cannot be read: {e}"));
+    let mut file = match File::open(&plan.file) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(bad(format!("cannot be read: {e}"))),
-        Ok(bytes) => bytes,
+        opened => opened.map_err(unreadable)?,
     };
+    // The rest of another file, or an endless device, is not read.
+    let mut bytes = vec![];
+    Read::by_ref(&mut file).take(HEADER as u64).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.starts_with(MAGIC) {
+        file.read_to_end(&mut bytes).map_err(unreadable)?;
+    }
     let number = |at: usize| bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
     if bytes.get(..16) != Some(MAGIC) {
         return Err(bad("is not a Thalweg checkpoint".into()));

@@ -124,7 +124,7 @@ impl<'a, P: Values + ?Sized> Run<'a, P> {
         options: &'a Options,
         observer: &'a mut (dyn Observer + Send),
     ) -> Result<Self> {
-        let mut notes = vec![];
+        let mut notes: Vec<Note> = Note::threads(options.threads).into_iter().collect();
         if options.repair {
             repair::check(problem)?;
         }

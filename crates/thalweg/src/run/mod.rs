@@ -17,6 +17,8 @@ mod repair;
 mod stop;
 
 pub use budget::Budget;
+#[doc(hidden)]
+pub use checkpoint::output_file;
 pub use driver::{minimize, minimize_with, minimize_zeroth_order};
 pub use metric::{Metric, MetricValue};
 pub use observer::{Diagnostics, Observer, Progress};

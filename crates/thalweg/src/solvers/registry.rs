@@ -61,9 +61,11 @@ impl FromStr for Interface {
 
     fn from_str(name: &str) -> Result<Self> {
         let known = Self::NAMES.map(|(name, _)| name);
-        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, interface)| *interface).ok_or_else(|| {
-            Error::Problem(format!("unknown interface '{name}'{}", did_you_mean_one_of(name, &known)))
-        })
+        Self::NAMES
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, interface)| *interface)
+            .ok_or_else(|| Error::Problem(format!("unknown interface '{name}'{}", did_you_mean_one_of(name, &known))))
     }
 }
 
@@ -238,9 +240,11 @@ impl FromStr for SolverName {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        SolverName::ALL.iter().copied().find(|known| known.as_str() == name).ok_or_else(|| {
-            Error::Problem(format!("unknown solver '{name}'{}", did_you_mean_one_of(name, NAMES)))
-        })
+        SolverName::ALL
+            .iter()
+            .copied()
+            .find(|known| known.as_str() == name)
+            .ok_or_else(|| Error::Problem(format!("unknown solver '{name}'{}", did_you_mean_one_of(name, NAMES))))
     }
 }
 
@@ -280,10 +284,7 @@ mod tests {
             assert!(name.offered_by(Interface::Solve), "{name}");
         }
         assert_eq!(offered_by(Interface::Solve), NAMES);
-        assert_eq!(
-            Config::from_name("sgs").unwrap_err().to_string(),
-            "unknown solver 'sgs'; did you mean 'ssg'?"
-        );
+        assert_eq!(Config::from_name("sgs").unwrap_err().to_string(), "unknown solver 'sgs'; did you mean 'ssg'?");
         assert!("plans".parse::<Interface>().unwrap_err().to_string().contains("did you mean 'plan'?"));
     }
 

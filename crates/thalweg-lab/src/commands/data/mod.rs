@@ -4,14 +4,15 @@
 mod inspect;
 mod write;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::CommandResult;
 use crate::Result;
 use crate::data::catalogue::{self, Options};
 use crate::data::shaped_like::{Like, ShapedLike};
-use crate::output::print;
+use crate::data::table::CellFormat;
+use crate::output::{STANDARD_OUTPUT, print};
 use crate::verdict::DONE;
 
 /// Known data sets: which there are, what is in them, and where their files are looked for.
@@ -43,6 +44,8 @@ enum What {
         /// Look in this directory first
         #[arg(long, value_name = "DIR")]
         data_dir: Option<PathBuf>,
+        #[command(flatten)]
+        cells: CellFormat,
     },
     /// Write a LIBSVM file in binary form, which is mapped instead of being read
     Convert {
@@ -114,7 +117,9 @@ fn answer(what: &What) -> Result<String> {
     match what {
         What::List(common) => inspect::list(common),
         What::Info { name, common } => inspect::info(catalogue::get(name)?, common),
-        What::Table { name, out, data_dir } => write::table(name, out.as_deref(), data_dir.clone()),
+        What::Table { name, out, data_dir, cells } => {
+            write::table(name, out.as_deref().unwrap_or(Path::new(STANDARD_OUTPUT)), data_dir.clone(), *cells)
+        }
         What::Convert { file, out, json } => write::convert(file, out, *json),
         What::Generate { like, out, rows, columns, seed, quiet, json } => {
             let rows = ShapedLike { like: *like, rows: *rows, columns: *columns, seed: *seed };
@@ -127,8 +132,6 @@ fn answer(what: &What) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::Error;
     use clap::Parser;

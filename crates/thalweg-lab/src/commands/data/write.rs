@@ -8,14 +8,17 @@ use crate::console::Bar;
 use crate::data::cache;
 use crate::data::catalogue::{self, Options};
 use crate::data::shaped_like::ShapedLike;
-use crate::output::{align, json};
-use crate::trace::write_whole;
+use crate::data::table::CellFormat;
+use crate::output::{align, check_output, is_standard_output, json, write_whole};
 use crate::{Error, Result};
 
-pub(super) fn table(name: &str, out: Option<&Path>, data_dir: Option<PathBuf>) -> Result<String> {
+/// Writes a raw table to a file, or to standard output. Returns the message to print.
+pub(super) fn table(name: &str, out: &Path, data_dir: Option<PathBuf>, cells: CellFormat) -> Result<String> {
     let table = catalogue::table(name, &Options { data_dir, ..Options::default() })?.table;
-    let Some(out) = out else { return Ok(table.to_csv()) };
-    write_whole(out, &table.to_csv())?;
+    write_whole(out, &table.to_csv_with(cells))?;
+    if is_standard_output(out) {
+        return Ok(String::new());
+    }
     Ok(format!("{}: {} rows, {} columns\n", out.display(), table.rows(), table.columns()))
 }
 
@@ -34,6 +37,7 @@ pub(super) fn convert(file: &Path, out: &Path, as_json: bool) -> Result<String> 
     if out.extension().is_none_or(|e| e != cache::EXTENSION) {
         return Err(Error::file(out, format!("expected a file called .{}", cache::EXTENSION)));
     }
+    check_output("the binary form", out, &[("the file that is read", file)])?;
     let (rows, bytes) = cache::convert(file, out)?;
     let features = &rows.features;
     let (columns, stored, form) = (features.cols(), features.stored(), features.form());

@@ -1,16 +1,15 @@
 //! `thalweg lab export`: writes runs, or their recorded iterates, as CSV.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::{CommandResult, RunFilter, StoreArg};
-use crate::Error;
-use crate::data::table::quote_cell;
+use crate::data::table::CellFormat;
 use crate::lab::frame::{Line, curves};
 use crate::lab::store::{Facts, Part, Store};
-use crate::output::print;
-use crate::trace::{check_writable, digits, write_whole};
+use crate::output::{STANDARD_OUTPUT, check_output, write_whole};
+use crate::trace::digits;
 use crate::verdict::DONE;
 
 /// Export runs, or the recorded iterates of runs, as CSV
@@ -29,12 +28,14 @@ pub(super) struct ExportArgs {
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    cells: CellFormat,
 }
 
 pub(super) fn export(args: ExportArgs) -> CommandResult {
     let store = Store::open(&args.store.store)?;
     if let Some(file) = &args.out {
-        check_writable(file).map_err(|what| Error::Request(format!("--out {}: {what}", file.display())))?;
+        check_output("--out", file, &[("the store", &args.store.store)])?;
     }
     let rows = args.which.rows(&store)?;
     let facts: HashMap<String, Facts> = store.experiments()?.into_iter().map(|e| (e.name, e.facts)).collect();
@@ -53,7 +54,8 @@ pub(super) fn export(args: ExportArgs) -> CommandResult {
     }
     for row in &rows {
         let m = &row.member;
-        let head = [&row.experiment, &m.run, &m.data, &m.problem, &m.solver, &m.cell].map(|cell| quote_cell(cell)).join(",");
+        let head =
+            [&row.experiment, &m.run, &m.data, &m.problem, &m.solver, &m.cell].map(|cell| args.cells.quote(cell)).join(",");
         let head = format!("{head},{},{}", m.seed, m.tuned);
         if !args.points {
             let number = |v: Option<f64>| v.map_or(String::new(), digits);
@@ -72,7 +74,7 @@ pub(super) fn export(args: ExportArgs) -> CommandResult {
                 number(row.seconds),
                 number(row.certificate_lower),
                 number(row.certificate_upper),
-                row.ended.as_deref().map(quote_cell).unwrap_or_default(),
+                row.ended.as_deref().map(|ended| args.cells.quote(ended)).unwrap_or_default(),
                 row.finished.as_deref().unwrap_or_default(),
                 if published { passes.as_str() } else { "" }
             );
@@ -85,15 +87,12 @@ pub(super) fn export(args: ExportArgs) -> CommandResult {
                 };
                 for curve in curves.iter().filter(|c| c.name != "iterations") {
                     for (t, v) in iterations.iter().zip(&curve.numbers) {
-                        text += &format!("{head},{word},{t},{},{}\n", quote_cell(&curve.name), digits(*v));
+                        text += &format!("{head},{word},{t},{},{}\n", args.cells.quote(&curve.name), digits(*v));
                     }
                 }
             }
         }
     }
-    match &args.out {
-        Some(file) => write_whole(file, &text)?,
-        None => print(&text)?,
-    }
+    write_whole(args.out.as_deref().unwrap_or(Path::new(STANDARD_OUTPUT)), &text)?;
     Ok(ExitCode::from(DONE))
 }

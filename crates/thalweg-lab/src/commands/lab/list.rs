@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{CommandResult, RunFilter, StoreArg};
 use crate::lab::frame::Line;
 use crate::lab::store::{Member, Store};
-use crate::output::{align, json, print};
+use crate::output::{align, json, print, visible};
 use crate::verdict::DONE;
 
 /// List the runs of the store
@@ -67,12 +67,12 @@ pub(super) fn list(args: ListArgs) -> CommandResult {
         if last != Some(row.experiment.as_str()) {
             text += &align(&std::mem::take(&mut lines), &[2, 3, 4]);
             let title = if row.experiment.is_empty() { "in no experiment" } else { &row.experiment };
-            text += &format!("{}{title}\n", if last.is_some() { "\n" } else { "" });
+            text += &format!("{}{}\n", if last.is_some() { "\n" } else { "" }, visible(title));
             last = Some(&row.experiment);
         }
         let number = |v: Option<f64>, words: fn(f64) -> String| v.map_or(String::new(), words);
         lines.push(vec![
-            format!("{}{}", &row.member.run[..row.member.run.len().min(10)], if row.member.tuned { " *" } else { "  " }),
+            format!("{}{}", row.member.run.chars().take(10).collect::<String>(), if row.member.tuned { " *" } else { "  " }),
             row.word().into(),
             number(row.objective, |v| format!("{v:.6}")),
             number(row.violation, |v| format!("{v:+.1e}")),

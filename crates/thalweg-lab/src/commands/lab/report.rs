@@ -7,9 +7,8 @@ use super::{CommandResult, StoreArg};
 use crate::lab::frame::chosen;
 use crate::lab::page;
 use crate::lab::store::Store;
-use crate::output::print;
+use crate::output::{STANDARD_OUTPUT, check_output, is_standard_output, print, write_whole};
 use crate::report::html;
-use crate::trace::{check_writable, write_whole};
 use crate::verdict::DONE;
 use crate::{Error, Result};
 
@@ -32,10 +31,15 @@ pub(super) struct ReportArgs {
 pub(super) fn report(args: ReportArgs) -> CommandResult {
     let store = Store::open(&args.store.store)?;
     let experiments = chosen(&store, args.experiment.as_deref())?;
-    check_writable(&args.out).map_err(|what| Error::Request(format!("--out {}: {what}", args.out.display())))?;
+    check_output("--out", &args.out, &[("the store", &args.store.store)])?;
+    if args.open && is_standard_output(&args.out) {
+        return Err(Error::Request(format!("--out {STANDARD_OUTPUT} leaves no file to open; expected a file with --open")));
+    }
     let page = page::page(&store, &experiments)?;
     write_whole(&args.out, &html(&page))?;
-    print(&format!("saved {}\n", args.out.display()))?;
+    if !is_standard_output(&args.out) {
+        print(&format!("saved {}\n", args.out.display()))?;
+    }
     if args.open {
         open(&args.out)?;
     }

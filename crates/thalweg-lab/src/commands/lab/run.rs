@@ -14,9 +14,9 @@ use crate::data::catalogue;
 use crate::lab::experiment::Experiment;
 use crate::lab::frame::{Line, lines};
 use crate::lab::grid::{describe, matches, panel};
-use crate::lab::schedule::{RunOptions, run as schedule};
+use crate::lab::schedule::{MAX_JOBS, RunOptions, run as schedule};
 use crate::lab::store::{Facts, Store};
-use crate::output::{align, json, print};
+use crate::output::{align, json, message, print, visible};
 use crate::verdict::{DONE, Status};
 
 /// Run an experiment: data x problems x solvers x seeds
@@ -80,7 +80,10 @@ pub(super) fn run_experiment(args: RunArgs) -> CommandResult {
         catalogue: catalogue::Options { data_dir: args.data_dir, progress: !args.quiet },
         interrupt: stop_on_signal()?,
     };
-    let board = Board::new(!args.quiet, args.jobs);
+    if args.jobs > MAX_JOBS {
+        message(format_args!("note: --jobs {}; {MAX_JOBS} runs at a time are the most", args.jobs));
+    }
+    let board = Board::new(!args.quiet, args.jobs.min(MAX_JOBS));
     let done = schedule(&experiment, store, &how, &board);
     board.finish();
     let done = done?;
@@ -98,21 +101,22 @@ pub(super) fn run_experiment(args: RunArgs) -> CommandResult {
         }))?)?;
         return Ok(ExitCode::from(code));
     }
-    let mut text = format!("{}: {}\n\n", experiment.name, work_done(&rows, done.worked, done.found));
+    let mut text = format!("{}: {}\n\n", visible(&experiment.name), work_done(&rows, done.worked, done.found));
     let facts = store.experiments()?.into_iter().find(|e| e.name == experiment.name).map(|e| e.facts).unwrap_or_default();
     text += &summary(&rows, &facts);
     if facts.tuned.is_some() || !facts.notes.is_empty() {
         text += "\n";
     }
     if let Some(selection) = &facts.tuned {
-        text += &format!("{selection}\n");
+        text += &format!("{}\n", visible(&selection.to_string()));
     }
     for note in &facts.notes {
-        text += &format!("note: {note}\n");
+        text += &format!("note: {}\n", visible(&note.to_string()));
     }
     for row in rows.iter().filter(|row| row.failed()) {
         let refused = if row.status == Some(Status::Refused) { "refused: " } else { "" };
-        text += &format!("{}: {refused}{}\n", row.name(), row.ended.as_deref().unwrap_or_default());
+        let line = format!("{}: {refused}{}", row.name(), row.ended.as_deref().unwrap_or_default());
+        text += &format!("{}\n", visible(&line));
     }
     let flag = match args.store.store == Path::new("thalweg.sqlite") {
         true => String::new(),
@@ -133,7 +137,7 @@ fn dry_run(experiment: &Experiment, only: Option<&str>) -> CommandResult {
     let mut add = |name: String| {
         if only.is_none_or(|only| matches(&name, only)) {
             count += 1;
-            text += &format!("{name}\n");
+            text += &format!("{}\n", visible(&name));
         }
     };
     for [d, p, s] in experiment.groups() {
