@@ -145,28 +145,51 @@ pub struct Reference {
     pub expression: String,
     /// Smallest value found.
     pub value: f64,
+    /// Unit of the expression; absent if it is 1.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub unit: f64,
     /// Lower bound on the value of all weights in `scope`.
     pub lower: f64,
     /// Weights that the lower bound holds for; absent in files of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
-    /// Norm of the shortest minimiser.
+    /// Norm of the minimiser.
     pub norm: f64,
+    /// Whether this is the least norm; absent if it is.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub shortest: bool,
     /// Number of evaluations of the expression.
     pub evaluations: u64,
 }
 
+fn yes() -> bool {
+    true
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+#[allow(clippy::float_cmp, reason = "the default itself")]
+fn is_one(value: &f64) -> bool {
+    *value == 1.0
+}
+
+fn is_true(value: &bool) -> bool {
+    *value
+}
+
 impl From<&Best> for Reference {
     fn from(best: &Best) -> Self {
-        let Best { value, lower, scope, norm, evaluations, .. } = *best;
-        Reference { expression: best.expression.clone(), value, lower, scope: Some(scope), norm, evaluations }
+        let Best { value, unit, lower, scope, norm, shortest, evaluations, .. } = *best;
+        Reference { expression: best.expression.clone(), value, unit, lower, scope: Some(scope), norm, shortest, evaluations }
     }
 }
 
 impl Reference {
     /// Describes what is proved about the value.
     pub fn proof(&self) -> String {
-        proof(self.value, self.lower, self.scope.unwrap_or(Scope::of_earlier_version(self.norm)))
+        proof(self.value, self.lower, self.scope.unwrap_or(Scope::of_earlier_version(self.norm)), self.unit)
     }
 }
 

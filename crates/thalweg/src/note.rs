@@ -1312,9 +1312,11 @@ mod tests {
         let best = Best {
             expression: "hinge".into(),
             value: 0.25,
+            unit: 1.0,
             lower: 0.25,
             scope: crate::learn::Scope::Everywhere,
             minimizer: vec![1.0],
+            shortest: true,
             norm: 1.0,
             scores: [-1.0, 1.0],
             evaluations: 7,

@@ -182,9 +182,10 @@ fn facts(solved: &SolvedRun) -> Facts {
     ];
     for r in &solved.finished.references {
         let value = format!(
-            "{}, {}; least norm {}, {} evaluations",
+            "{}, {}; {}norm {}, {} evaluations",
             short(r.value),
             r.proof(),
+            if r.shortest { "least " } else { "" },
             short(r.norm),
             thousands(r.evaluations as usize)
         );

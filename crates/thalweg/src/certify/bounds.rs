@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check_point;
 use super::record::{ActiveCut, ProximityRecord, Recorder};
-use crate::cuts::constants::{Constants, estimate, too_small};
+use crate::cuts::constants::{Constants, estimate, too_small, unit_of_curvature};
 use crate::cuts::noise::{Local, NEIGHBOURS, Noise, SAFETY, accuracy, opposite_points, size};
 use crate::cuts::{Convexification, Master, MasterObjective, Model, Norm, Owner};
 use crate::eval::{Evaluator, Point, ValueEval, measure_in_units};
@@ -20,7 +20,7 @@ use crate::{Error, Result};
 #[serde(default, deny_unknown_fields)]
 pub struct Bounds {
     /// Proximal coefficient on f in addition to its weak-convexity constant rho_f. By default rho_f, or whatever raises the sum
-    /// to 1.
+    /// to 1, or to [`KnownUnits::curvature`](crate::oracle::KnownUnits::curvature) for a problem that has one.
     pub mu: Option<f64>,
     /// Added to the proximal coefficient rho_j of every constraint. Default 0.
     pub mu_g: f64,
@@ -206,6 +206,7 @@ fn search(
         model: Model::default(),
         convexification: Convexification::default(),
         mu: 0.0,
+        unit: unit_of_curvature(&ev),
         seen: vec![],
         level: 0.0,
         centre: x,
@@ -276,6 +277,8 @@ struct Search<'x> {
     seen: Vec<Visit>,
     convexification: Convexification,
     mu: f64,
+    /// Unit of proximal coefficients.
+    unit: f64,
     /// Right-hand side of the subproblem's constraints.
     level: f64,
     centre: &'x [f64],
@@ -304,7 +307,7 @@ impl Search<'_> {
     fn pose(&mut self) {
         self.convexification = self.constants.convexification();
         self.convexification.constants[1..].iter_mut().for_each(|rho| *rho += self.how.mu_g);
-        self.mu = self.how.mu.unwrap_or_else(|| self.constants.usual_mu());
+        self.mu = self.how.mu.unwrap_or_else(|| self.constants.usual_mu(self.unit));
     }
 
     /// Raises an estimated constant. This changes the subproblem, so everything except cuts and visited points is discarded.

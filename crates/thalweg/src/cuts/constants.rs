@@ -3,7 +3,7 @@
 
 use super::{Contradiction, Convexification, Owner};
 use crate::eval::ValueEval;
-use crate::oracle::{Modulus, Source};
+use crate::oracle::{KnownUnits, Modulus, Source};
 use crate::{Error, Result};
 
 /// Weak-convexity constants of the functions of a problem: those of the problem, or those that the settings claim instead.
@@ -36,15 +36,19 @@ impl Constants {
         })
     }
 
-    /// The convexification with these constants in the plain norm.
-    pub(crate) fn convexification(&self) -> Convexification {
-        let constants = std::iter::once(self.objective).chain(self.constraints.iter().copied());
-        Convexification { constants: constants.map(|m| m.value).collect(), scaled: false }
+    /// All constants, that of the objective first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Modulus> {
+        std::iter::once(&self.objective).chain(&self.constraints)
     }
 
-    /// The coefficient beyond rho_f if none is given: rho_hat becomes twice rho_f, and at least 1.
-    pub(crate) fn usual_mu(&self) -> f64 {
-        usual_mu(self.objective.value)
+    /// The convexification with these constants in the plain norm.
+    pub(crate) fn convexification(&self) -> Convexification {
+        Convexification { constants: self.all().map(|m| m.value).collect(), scaled: false }
+    }
+
+    /// The coefficient beyond rho_f if none is given: rho_hat becomes twice rho_f, and at least the unit of coefficients.
+    pub(crate) fn usual_mu(&self, unit: f64) -> f64 {
+        usual_mu_in(unit, self.objective.value)
     }
 
     /// The constant of `owner`, which may be raised.
@@ -58,13 +62,23 @@ impl Constants {
 
     /// Whether some constant is estimated.
     pub(crate) fn estimated(&self) -> bool {
-        std::iter::once(&self.objective).chain(&self.constraints).any(|m| m.source == Source::Estimated)
+        self.all().any(|m| m.source == Source::Estimated)
     }
 }
 
 /// The proximal coefficient beyond rho_f that makes the sum twice rho_f, and at least 1.
 pub(crate) fn usual_mu(rho_f: f64) -> f64 {
-    rho_f.max(1.0 - rho_f)
+    usual_mu_in(1.0, rho_f)
+}
+
+/// The same with another unit of coefficients in place of 1.
+pub(crate) fn usual_mu_in(unit: f64, rho_f: f64) -> f64 {
+    rho_f.max(unit - rho_f)
+}
+
+/// The unit of proximal coefficients of the objective: 1 for a problem without known units.
+pub(crate) fn unit_of_curvature<E: ValueEval + ?Sized>(ev: &E) -> f64 {
+    ev.units().map_or(1.0, KnownUnits::curvature)
 }
 
 /// The new value of an estimated constant after a pair of points has shown that it must be at least `needed`.

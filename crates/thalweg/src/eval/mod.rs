@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::check_finite;
 use crate::math::rng::Purpose;
 use crate::math::{Rng, vec};
-use crate::oracle::{At, Draw, Modulus, Pick, Region, Replacement, Scales, Scratch, Subgradients, Values, WeightFunction};
+use crate::oracle::{At, Draw, KnownUnits, Modulus, Pick, Region, Replacement, Scales, Scratch, Subgradients, Values, WeightFunction};
 use crate::sets::polyhedron::SweepResult;
 use crate::sets::{Set, Warm};
 use crate::{Error, Result};
@@ -61,6 +61,11 @@ pub trait ValueEval {
     fn domain(&self) -> &dyn Set;
     /// Returns the typical curvature of the variables, see [`Structure::scales`](crate::oracle::Structure::scales).
     fn scales(&self) -> Option<&Scales>;
+    /// Returns the units of a problem in natural units if some are far from 1, see
+    /// [`Structure::units`](crate::oracle::Structure::units).
+    fn units(&self) -> Option<&KnownUnits> {
+        None
+    }
     /// Projects `x` onto the domain.
     fn project(&mut self, x: &mut [f64]) -> Result<()>;
     /// Finds a point of the domain that minimises `<slope, y>`. Counts as a projection.
@@ -387,6 +392,10 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
 
     fn scales(&self) -> Option<&Scales> {
         self.problem.structure().scales()
+    }
+
+    fn units(&self) -> Option<&KnownUnits> {
+        self.problem.structure().units()
     }
 
     fn project(&mut self, x: &mut [f64]) -> Result<()> {

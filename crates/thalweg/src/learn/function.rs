@@ -71,15 +71,25 @@ impl Function {
     }
 
     pub(super) fn modulus(&self, populations: &[Population], which: Constant) -> Option<f64> {
+        self.modulus_by(|p| populations[p].norms, Penalty::modulus, which)
+    }
+
+    /// Returns the weak-convexity constant for the given norms of the rows of each population, and constants of penalties.
+    pub(super) fn modulus_by(
+        &self,
+        norms: impl Fn(usize) -> RowNorms,
+        of_penalty: impl Fn(&Penalty) -> f64,
+        which: Constant,
+    ) -> Option<f64> {
         self.pieces
             .iter()
             .map(|s| {
                 let constant = match &s.piece {
                     Piece::Term(term) => {
-                        let norms: Vec<RowNorms> = s.populations.iter().map(|&p| populations[p].norms).collect();
+                        let norms: Vec<RowNorms> = s.populations.iter().map(|&p| norms(p)).collect();
                         term.modulus(&norms, which)?
                     }
-                    Piece::Penalty(penalty) => penalty.modulus(),
+                    Piece::Penalty(penalty) => of_penalty(penalty),
                 };
                 Some(s.factor * constant)
             })

@@ -32,6 +32,7 @@ mod sample_losses;
 mod self_paced;
 mod smooth;
 mod term;
+mod units;
 mod variance;
 mod wasserstein;
 

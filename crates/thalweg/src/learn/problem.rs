@@ -16,7 +16,7 @@ use super::references::References;
 use super::sample_losses::RowLosses;
 use super::term::{Constant, Part, RowNorms, Subpopulation, Work};
 use crate::oracle::{
-    At, Composite, Description, InfProjection, Modulus, Pick, Rounding, SampleLosses, Scales, Scratch, SmoothForm, Source,
+    At, Composite, Description, InfProjection, KnownUnits, Modulus, Pick, Rounding, SampleLosses, Scales, Scratch, SmoothForm, Source,
     Structure, Subgradients, Values,
 };
 use crate::sets::Set;
@@ -55,6 +55,8 @@ pub struct Learning {
     pub(super) given_scales: bool,
     pub(super) hash: OnceLock<u64>,
     pub(super) scales: OnceLock<Scales>,
+    pub(super) variable_units: OnceLock<Vec<f64>>,
+    pub(super) units: OnceLock<Option<KnownUnits>>,
     pub(super) loss_form: OnceLock<Option<LossForm>>,
     pub(super) row_losses: OnceLock<Option<RowLosses>>,
 }
@@ -106,6 +108,8 @@ impl Learning {
             given_scales: false,
             hash: OnceLock::new(),
             scales: OnceLock::new(),
+            variable_units: OnceLock::new(),
+            units: OnceLock::new(),
             loss_form: OnceLock::new(),
             row_losses: OnceLock::new(),
         };
@@ -254,6 +258,8 @@ impl Learning {
 
     /// Multiplies the temperature of the surrogate rates in constraint `j` by `factor`. Returns false if there are none.
     pub fn scale_temperature(&mut self, j: usize, factor: f64) -> bool {
+        // Constants depend on the temperature.
+        self.units = OnceLock::new();
         self.constraints[j].pieces.iter_mut().fold(false, |any, s| match &mut s.piece {
             Piece::Term(term) => term.scale_temperature(factor) || any,
             Piece::Penalty(_) => any,
@@ -322,7 +328,7 @@ impl Description for Learning {
     }
 
     fn constraint_scale(&self, j: usize) -> f64 {
-        self.constraints[j].bound.abs().max(1.0)
+        self.constraints[j].bound.abs().max(self.unit_of(&self.constraints[j]))
     }
 
     fn domain(&self) -> &dyn Set {
@@ -426,6 +432,10 @@ impl Structure for Learning {
 
     fn scales(&self) -> Option<&Scales> {
         Some(self.scales.get_or_init(|| self.moments()))
+    }
+
+    fn units(&self) -> Option<&KnownUnits> {
+        self.units.get_or_init(|| self.find_units()).as_ref()
     }
 
     fn composite(&self) -> Option<&dyn Composite> {

@@ -55,12 +55,13 @@ pub trait Description: Send + Sync {
     fn constraint_name(&self, j: usize) -> Cow<'_, str> {
         Cow::Owned(format!("constraint {}", j + 1))
     }
-    /// Returns the factor of the feasibility tolerance for constraint `j`: `max(1, |bound|)`.
+    /// Returns the factor of the feasibility tolerance for constraint `j`: `max(1, |bound|)`, with another unit in place of 1 if the
+    /// constraint [has one](super::Structure::units).
     fn constraint_scale(&self, _j: usize) -> f64 {
         1.0
     }
-    /// Returns whether the functions and the variables are of order 1, so that absolute tolerances make sense. If not, tolerances
-    /// are relative to units that are measured: see [`constraint_units`](crate::eval::constraint_units).
+    /// Returns whether the functions and the variables are of order 1, or of order 1 in [known units](super::Structure::units), so that
+    /// absolute tolerances make sense. If not, tolerances are relative to units that are measured: see [`constraint_units`](crate::eval::constraint_units).
     fn in_natural_units(&self) -> bool {
         true
     }

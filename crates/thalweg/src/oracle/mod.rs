@@ -35,7 +35,7 @@ pub use region::Region;
 pub use rows::ScoredRows;
 pub use sample_losses::{LossRows, SampleLosses};
 pub use smooth::{SmoothForm, SmoothRow};
-pub use structure::{Composite, NoStructure, Scales, Structure};
+pub use structure::{Composite, KnownUnits, NoStructure, Scales, Structure};
 
 /// Where a problem is evaluated: the point, the samples and the warm-start values.
 #[derive(Debug, Clone, Copy)]

@@ -13,6 +13,30 @@ pub enum Scales {
     Full(Vec<f64>),
 }
 
+/// Known units of a problem whose functions and variables would be of order 1 in them. All are powers of two, so that conversions are
+/// exact.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KnownUnits {
+    /// Unit of the objective.
+    pub objective: f64,
+    /// Unit of each constraint.
+    pub constraints: Vec<f64>,
+    /// Unit of each variable; all are the same if the domain is no box.
+    pub variables: Vec<f64>,
+    /// Weak-convexity constants in the units of the variables, of the objective and then of each constraint: `f + (rho / 2) sum_j (x_j /
+    /// unit_j)^2` is convex. `None` for a function that has none.
+    pub moduli: Vec<Option<f64>>,
+}
+
+impl KnownUnits {
+    /// Returns the unit of proximal coefficients in plain distances: that of the objective over the square of the smallest unit of a
+    /// variable.
+    pub fn curvature(&self) -> f64 {
+        let least = self.variables.iter().copied().fold(f64::INFINITY, f64::min);
+        if least.is_finite() { self.objective / least / least } else { self.objective }
+    }
+}
+
 /// Structure of a problem; every part is optional. Parts that are costly to compute can be computed on first use.
 ///
 /// A problem with structure implements this trait and returns itself from
@@ -47,6 +71,11 @@ pub trait Structure: Send + Sync {
     /// Returns the typical curvature of the variables, up to a common factor. For a linear model these are the second moments of
     /// the columns. Solvers may use it for preconditioning. `None` if all variables have the same scale.
     fn scales(&self) -> Option<&Scales> {
+        None
+    }
+    /// Returns the units of a problem [in natural units](super::Description::in_natural_units) if some are far from 1: terms with small
+    /// or large factors, columns of small or large numbers. `None` if all are 1.
+    fn units(&self) -> Option<&KnownUnits> {
         None
     }
 }

@@ -15,7 +15,7 @@ use crate::cuts::{Convexification, Master, MasterObjective, Model, Norm, Owner};
 use crate::eval::width;
 use crate::math::vec;
 use crate::oracle::{Draw, Source};
-use crate::sets::{Scaled, Set};
+use crate::sets::Set;
 use crate::{Error, Note, Result};
 use units::Units;
 
@@ -120,7 +120,8 @@ impl Settings {
 /// largest violation and names the constraints that conflict there.
 ///
 /// **Units.** The method works in units of length, of the objective and of each constraint. They are 1 for a problem in natural
-/// units. Otherwise they are measured at the start: the length over which the linearisation of the objective, or of a violated
+/// units, or known powers of two, one for each variable ([`crate::oracle::Structure::units`]); then eps is a distance in units of the
+/// variables, and the stated distance and coefficient are those of the plain norm that it implies. Otherwise they are measured at the start: the length over which the linearisation of the objective, or of a violated
 /// constraint, predicts a decrease well, and the changes that the gradients predict over it. Before the run ends, they are
 /// measured again at the centre; if one was too large, the method continues from there in the new units. So the result does not
 /// depend on the units of the functions and of the variables.
@@ -285,7 +286,9 @@ impl Bundle {
 
     /// Returns the weighted mean of cuts of the last proof at the centre, relative to f there, and the norm of its slope.
     pub(crate) fn mean_cut(&self) -> Option<(f64, f64)> {
-        self.s.proving.then_some(self.s.mean_cut)
+        let (linear, slope) = self.s.mean_cut;
+        let Units { objective, length, .. } = self.s.units;
+        self.s.proving.then_some((linear * objective, slope * (objective / length)))
     }
 
     /// Uses another coefficient in the stopping criterion from the next step on.
@@ -314,7 +317,8 @@ impl Bundle {
         s.raised = false;
         let d = x.len().max(1);
         self.at.clear();
-        self.at.extend(x.iter().map(|x| s.units.length * x));
+        self.at.extend_from_slice(x);
+        s.units.multiply(&mut self.at);
         ev.refresh(&self.at)?;
         let count = ev.objective_cuts(&self.at, &full, &mut self.values, &mut self.grad)?;
         if !self.which.is_empty() {
@@ -322,10 +326,10 @@ impl Bundle {
         }
         // Units are powers of two, so that nothing is rounded.
         vec::scale(&mut self.values, 1.0 / s.units.objective);
-        vec::scale(&mut self.grad, s.units.length / s.units.objective);
-        for ((g, row), unit) in self.g.iter_mut().zip(self.rows.chunks_mut(d)).zip(&s.units.constraints) {
-            *g /= unit;
-            vec::scale(row, s.units.length / unit);
+        self.grad.chunks_mut(d).for_each(|row| s.units.convert_slope(Owner::Objective, row));
+        for ((j, g), row) in self.g.iter_mut().enumerate().zip(self.rows.chunks_mut(d)) {
+            *g /= s.units.constraints[j];
+            s.units.convert_slope(Owner::Constraint(j as u32), row);
         }
         let f = self.values[0];
         let objective = self.values.iter().zip(self.grad.chunks(d)).take(count).map(|(&v, row)| (Owner::Objective, (v, f), row));
@@ -363,8 +367,8 @@ impl Bundle {
         let mu = if view == PROVE { s.stated } else { s.mu };
         let over = violation(&s.g);
         let wanted = if s.feasible(ev) { 0.0 } else { 0.5 * over };
-        let domain: &dyn Set = &Scaled::new(ev.domain(), s.units.length);
-        let domain = if s.units.length == 1.0 { ev.domain() } else { domain };
+        let domain: &dyn Set = &s.units.scaled(ev.domain());
+        let domain = if s.units.plain() { ev.domain() } else { domain };
         let mut before = f64::INFINITY;
         loop {
             let objective = MasterObjective { mu, penalty: s.penalty, level: 0.0, feasibility: false };
@@ -466,7 +470,7 @@ impl Bundle {
         }
         let mut slope = vec![0.0; s.centre.len()];
         let height = s.model.mean_of_functions(PROVE, s.f, 0.0, &mut slope);
-        let Some(decrease) = fall(&Scaled::new(ev.domain(), s.units.length), &slope, &s.centre) else { return Ok(false) };
+        let Some(decrease) = fall(&s.units.scaled(ev.domain()), &slope, &s.centre) else { return Ok(false) };
         let allowed = decrease - height;
         if allowed <= s.rounding() {
             return Ok(false);
@@ -604,12 +608,19 @@ impl Bundle {
                 let widths: Vec<f64> = (0..x.len()).map(|k| width(ev.domain(), k) / units.length).collect();
                 Norm::of_widths(&widths).unwrap_or((Norm::Plain, 1.0))
             }
-            scales => Norm::of(scales),
+            scales if units.plain() => Norm::of(scales),
+            scales => Norm::of(scales.map(|scales| units.convert_scales(scales)).as_ref()),
         };
         let mut model = std::mem::take(&mut self.s.model);
         let mut proved = constants.convexification();
         let scales = std::iter::once(&units.objective).chain(&units.constraints);
-        proved.constants.iter_mut().zip(scales).for_each(|(rho, unit)| *rho *= units.length * (units.length / unit));
+        let longest = units.longest();
+        proved.constants.iter_mut().zip(scales).for_each(|(rho, unit)| *rho *= longest * (longest / unit));
+        // Where the lengths differ, the constants in these units can be much smaller.
+        let known = ev.units().filter(|_| !units.lengths.is_empty());
+        for ((rho, modulus), known) in proved.constants.iter_mut().zip(constants.all()).zip(known.iter().flat_map(|k| &k.moduli)) {
+            *rho = known.filter(|_| modulus.source == Source::Proved).map_or(*rho, |known| known.min(*rho));
+        }
         let stated = match self.settings.mu {
             Some(mu) => mu * units.length * (units.length / units.objective),
             None => usual_mu(proved.constants[0]),
@@ -621,9 +632,9 @@ impl Bundle {
         // The plain norm is at most the scaled one divided by the smallest scale.
         let least_scale = least.min(1.0);
         let ceilings = proved.constants.iter().map(|rho| rho / least_scale).collect();
-        let moduli = std::iter::once(&constants.objective).chain(&constants.constraints);
-        let estimated = moduli.map(|m| m.source == Source::Estimated).collect();
-        let centre: Vec<f64> = x.iter().map(|x| x / units.length).collect();
+        let estimated = constants.all().map(|m| m.source == Source::Estimated).collect();
+        let mut centre = x.to_vec();
+        units.divide(&mut centre);
         model.begin(&centre, norm, &[search, proved]);
         self.s = Saved {
             units,
@@ -657,7 +668,9 @@ impl<'e> Solver<dyn Eval + 'e> for Bundle {
             return Err(Error::setting("number of constraints", m, wanted));
         }
         if ev.in_natural_units() {
-            return self.begin(ev, x, Units::natural(m));
+            // A proximal coefficient that was given belongs to the plain norm.
+            let units = Units::natural(ev, self.settings.adapt && self.settings.mu.is_none());
+            return self.begin(ev, x, units);
         }
         // Before anything is evaluated, so that a problem without constants is refused.
         Constants::of(ev, self.settings.rho_f, self.settings.rho_g)?;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::lbfgs::Pairs;
 use super::{Eval, Infeasible, Method, PointOrigin, Solver, State, Stationary, Step, StepKind, Verdict};
 use crate::certify::{distance_bound, infeasible_radius};
-use crate::cuts::constants::usual_mu;
+use crate::cuts::constants::{unit_of_curvature, usual_mu, usual_mu_in};
 use crate::cuts::noise::accuracy;
 use crate::math::vec;
 use crate::oracle::{Scales, Source};
@@ -70,7 +70,8 @@ pub struct Settings {
     pub penalty: f64,
     /// Number of stored pairs of steps and gradient differences where second derivatives are not available or too large. Default 40.
     pub memory: usize,
-    /// Proximal coefficient beyond rho_f of the bound on near-stationarity. If absent, `max(rho_f, 1 - rho_f)`.
+    /// Proximal coefficient beyond rho_f of the bound on near-stationarity. If absent, `max(rho_f, 1 - rho_f)`, with
+    /// [`KnownUnits::curvature`](crate::oracle::KnownUnits::curvature) in place of 1 for a problem that has one.
     pub mu: Option<f64>,
 }
 
@@ -127,8 +128,8 @@ impl Settings {
 /// the method ends there; the conflicting constraints and the radius within which no point is feasible follow from the multipliers.
 ///
 /// **Deviations.** The textbook's penalty is the sum of violations; here it is the largest, as in the bundle method. The objective that
-/// decreases are compared with is at least 1e-3 for a problem in natural units; otherwise it is the change since the start, or the largest
-/// decrease of the merit function in a step, so that constants added to f do not matter. If units are measured, nu is also lowered, at
+/// decreases are compared with is at least 1e-3 units for a problem in natural units; otherwise it is the change since the start, or the
+/// largest decrease of the merit function in a step, so that constants added to f do not matter. If units are measured, nu is also lowered, at
 /// most 30 times, halfway to twice the sum of the multipliers (Powell): the first value can be far too large.
 ///
 /// **Settings.** [`Settings`]: tolerance, penalty, memory, mu.
@@ -292,8 +293,9 @@ impl Sqp {
         s.f = rows.differentiate(ev, &s.x, &mut s.parts, &mut s.grad, &mut s.jacobian)?;
         rows.values(&s.parts, &mut self.work.values, &mut s.g);
         s.first_value = s.f;
-        s.units = vec![1.0; m];
-        s.penalty = self.settings.penalty;
+        let known = ev.units();
+        s.units = known.map_or_else(|| vec![1.0; m], |units| units.constraints.clone());
+        s.penalty = self.settings.penalty * known.map_or(1.0, |units| units.objective);
         if !ev.in_natural_units() {
             s.units = rows.steepness(m, &s.jacobian);
             let typical = s.units.iter().copied().fold(0.0, f64::max);
@@ -391,7 +393,8 @@ impl Sqp {
         self.prove(ev, rows);
         let s = &mut self.s;
         (s.length, s.phase) = (1.0, Phase::Full);
-        let size = if natural { s.f.abs().max(NATURAL) } else { (s.first_value - s.f).abs().max(s.largest) };
+        let least = NATURAL * ev.units().map_or(1.0, |units| units.objective);
+        let size = if natural { s.f.abs().max(least) } else { (s.first_value - s.f).abs().max(s.largest) };
         let rounding = NOISE * s.merit.abs();
         let least = (self.settings.tolerance * size).max(rounding);
         // A lowered penalty does not make a violation small.
@@ -462,10 +465,11 @@ impl Sqp {
         let Saved { x, weights, damping, grad, jacobian, inverse, base, pairs, metric, initial, .. } = &mut self.s;
         let Work { matrix, factors, .. } = &mut self.work;
         let d = x.len();
+        let unit = ev.units().map_or(1.0, |units| units.objective);
         let curvature = match ev.smooth().filter(|_| factored) {
             Some(mut form) => {
                 matrix.resize(d * d, 0.0);
-                form.hessian(x, weights, *damping, matrix)?;
+                form.hessian(x, weights, *damping * unit, matrix)?;
                 Curvature::factor(matrix, d)
             }
             None => Curvature::Pairs { pairs, metric, initial: *initial },
@@ -505,7 +509,7 @@ impl Sqp {
         if rho_g.len() < s.g.len() {
             return;
         }
-        let mu = self.settings.mu.unwrap_or_else(|| usual_mu(rho_f.value));
+        let mu = self.settings.mu.unwrap_or_else(|| usual_mu_in(unit_of_curvature(ev), rho_f.value));
         let z = balanced(rows, &s.rows);
         let relaxed = s.g.iter().copied().fold(0.0, f64::max);
         let gradient = lagrangian(rows, &s.units, &z, &s.grad, &s.jacobian, s.x.len());

@@ -29,18 +29,19 @@ pub(super) fn minimise(problem: &Learning) -> Result<(Found, Model, u64)> {
     let (mut stated, mut evaluations) = (FIRST_MU, 0);
     let (mut lower, mut scope) = (f64::NEG_INFINITY, Scope::Everywhere);
     let mut x = start.clone();
+    let unit = problem.objective_unit();
     solver.start(&mut ev as &mut dyn Eval, &start)?;
     loop {
         solver.step(&mut ev as &mut dyn Eval)?;
         evaluations += 1;
         solver.iterate(&mut x);
         let value = solver.value();
-        let wanted = wanted(value);
+        let wanted = wanted(value, unit);
         if let Some((linear, slope)) = solver.mean_cut() {
             let norm = vec::norm(&x);
             let distance = RADIUS * (1.0 + norm);
             let across = slope * distance.min(diameter);
-            let bound = value + linear - across - ROUNDING * value.abs().max(FLOOR);
+            let bound = value + linear - across - ROUNDING * value.abs().max(FLOOR * unit);
             if bound > lower {
                 lower = bound;
                 scope = if diameter <= distance { Scope::Everywhere } else { Scope::Within { radius: distance - norm } };
@@ -56,7 +57,7 @@ pub(super) fn minimise(problem: &Learning) -> Result<(Found, Model, u64)> {
             if lower < 0.0 {
                 (lower, scope) = (0.0, Scope::Everywhere);
             }
-            let found = Found { x, value, lower: lower.min(value), scope, dual: None };
+            let found = Found { x, value, unit, lower: lower.min(value), scope, dual: None };
             return Ok((found, solver.into_model(), evaluations));
         }
     }

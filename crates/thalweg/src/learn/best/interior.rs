@@ -10,7 +10,7 @@
 //!
 //! where g is the smooth part and tau goes to 0.
 
-use super::newton::PIVOT;
+use super::newton::{conjugate, least_pivot};
 use super::sum::Sum;
 use crate::math::cholesky::Cholesky;
 use crate::math::vec;
@@ -19,9 +19,13 @@ use crate::math::vec;
 const FRACTION: f64 = 0.99;
 /// Largest number of further correctors in a step (Gondzio, Multiple centrality corrections, 1996).
 const CORRECTORS: usize = 3;
-/// Part of the gap that is the coefficient of `u_j^2 / 2` while minimising. It keeps the variables finite in directions in which
-/// the sum is flat, and goes to 0 with the gap.
-const FLAT: f64 = 1e-3;
+/// Accuracy of a step with too many variables to factor its matrix, relative to the right-hand side.
+const CONJUGATE: f64 = 1e-3;
+/// Smallest gap to aim for, relative to what the smooth part can still decrease.
+const BALANCE: f64 = 0.1;
+/// Factor by which the residual may grow in a step, and largest number of halvings of a step for that.
+const GROWTH: f64 = 1.1;
+const HALVINGS: usize = 12;
 /// Half widths of kinks at the start.
 const START: f64 = 1.0;
 
@@ -58,14 +62,40 @@ pub(super) struct Interior<'a> {
     at: Vec<Pair>,
     /// Coefficient of an additional `||w||^2 / 2`, intercept included.
     pull: f64,
+    /// Whether the sum is piecewise linear, so that the multipliers may take steps of other lengths than the variables.
+    linear: bool,
+    logistic: bool,
     slopes: Vec<f64>,
     curvatures: Vec<f64>,
 }
 
-/// A factored system and its residual.
+/// The matrix of a step: factored, or the second moments with these weights plus a diagonal.
+enum Matrix {
+    Factored(Cholesky),
+    Products { weights: Vec<f64>, diagonal: Vec<f64>, squares: Vec<f64> },
+}
+
+/// A system and its residual.
 struct System {
-    factor: Cholesky,
+    matrix: Matrix,
     residual: Vec<f64>,
+}
+
+/// Lengths of a step in the variables, with `xi` and `s`, and in the multipliers.
+#[derive(Debug, Clone, Copy)]
+struct Lengths {
+    primal: f64,
+    dual: f64,
+}
+
+impl Lengths {
+    fn least(self) -> f64 {
+        self.primal.min(self.dual)
+    }
+
+    fn longer(self) -> Self {
+        Lengths { primal: (self.primal + 0.3).min(1.0), dual: (self.dual + 0.3).min(1.0) }
+    }
 }
 
 /// A step in all variables.
@@ -78,6 +108,7 @@ impl<'a> Interior<'a> {
     /// Starts at 0, with a coefficient of an additional `||w||^2 / 2`.
     pub(super) fn new(sum: &'a Sum<'a>, pull: f64) -> Self {
         let (n, d) = (sum.count(), sum.dim());
+        let logistic = sum.terms.iter().any(|t| t.logistic);
         let (mut kinks, mut q) = (vec![], vec![]);
         for (at, term) in sum.terms.iter().enumerate().filter(|(_, t)| !t.logistic) {
             // A row of weight 0 has no kink.
@@ -103,6 +134,8 @@ impl<'a> Interior<'a> {
             kinks,
             q,
             pull,
+            linear: pull == 0.0 && !logistic && (0..d).all(|j| sum.coefficients(j).0 == 0.0),
+            logistic,
             slopes: vec![0.0; n],
             curvatures: vec![0.0; n],
         };
@@ -163,7 +196,7 @@ impl<'a> Interior<'a> {
     fn smooth(&mut self) -> (f64, Vec<f64>) {
         let (mut value, mut grad) = (0.0, vec![0.0; self.u.len()]);
         self.curvatures.fill(0.0);
-        if self.sum.terms.iter().any(|t| t.logistic) {
+        if self.logistic {
             self.slopes.fill(0.0);
             value += self.sum.logistic(&self.scores, &mut self.slopes, &mut self.curvatures);
             self.sum.pull(&self.slopes, &mut grad);
@@ -201,44 +234,52 @@ impl<'a> Interior<'a> {
         let tau = gap / (2.0 * self.q.iter().sum::<f64>().max(f64::MIN_POSITIVE));
         let mut targets: Vec<(f64, f64)> = self.at.iter().map(|pair| (-pair.p * pair.s, -pair.rho * pair.xi)).collect();
         let predictor = self.solve(&system, &targets);
-        let after = self.gap_after(&predictor, self.length(&predictor, 1.0));
-        let tau = (after / gap).clamp(0.0, 1.0).powi(3) * tau;
+        let after = self.gap_after(&predictor, self.lengths(&predictor, 1.0));
+        let mut target = (after / gap).clamp(0.0, 1.0).powi(3) * tau;
+        if self.logistic {
+            // The smooth part converges at its own rate. Products that are much smaller than what it has left to gain would only
+            // make the system singular.
+            let left = vec::dot(&system.residual, &predictor.u).abs();
+            target = target.max((BALANCE * left / gap).min(1.0) * tau);
+        }
+        let tau = target;
         for ((target, step), q) in targets.iter_mut().zip(&predictor.pairs).zip(&self.q) {
             target.0 += q * tau - step.p * step.s;
             target.1 += q * tau - step.rho * step.xi;
         }
         let mut step = self.solve(&system, &targets);
-        let mut length = self.length(&step, FRACTION);
+        let mut lengths = self.lengths(&step, FRACTION);
         for _ in 0..CORRECTORS {
-            if length > 0.9 {
+            if lengths.least() > 0.9 {
                 break;
             }
             // Products far from the others limit the next steps.
-            let trial = (length + 0.3).min(1.0);
+            let trial = lengths.longer();
             let mut others = targets.clone();
             for (((pair, by), q), target) in self.at.iter().zip(&step.pairs).zip(&self.q).zip(&mut others) {
                 let towards = |product: f64| (product.clamp(0.1 * q * tau, 10.0 * q * tau) - product).max(-10.0 * q * tau);
-                target.0 += towards((pair.p + trial * by.p) * (pair.s + trial * by.s));
-                target.1 += towards((pair.rho + trial * by.rho) * (pair.xi + trial * by.xi));
+                target.0 += towards((pair.p + trial.dual * by.p) * (pair.s + trial.primal * by.s));
+                target.1 += towards((pair.rho + trial.dual * by.rho) * (pair.xi + trial.primal * by.xi));
             }
             let other = self.solve(&system, &others);
-            let reached = self.length(&other, FRACTION);
-            if reached <= length + 0.03 {
+            let reached = self.lengths(&other, FRACTION);
+            if reached.least() <= lengths.least() + 0.03 {
                 break;
             }
-            (step, length, targets) = (other, reached, others);
+            (step, lengths, targets) = (other, reached, others);
         }
-        if length <= 1e-10 || step.u.iter().any(|v| !v.is_finite()) {
+        if lengths.primal.max(lengths.dual) <= 1e-10 || step.u.iter().any(|v| !v.is_finite()) {
             return false;
         }
         self.decrement = vec::dot(&system.residual, &step.u).abs();
-        vec::add_scaled(&mut self.u, length, &step.u);
+        let Lengths { primal, dual } = self.shortened(&step, lengths, vec::norm(&system.residual));
+        vec::add_scaled(&mut self.u, primal, &step.u);
         self.sum.scores(&self.u, &mut self.scores);
         for (pair, by) in self.at.iter_mut().zip(&step.pairs) {
-            pair.xi += length * by.xi;
-            pair.s += length * by.s;
-            pair.p += length * by.p;
-            pair.rho += length * by.rho;
+            pair.xi += primal * by.xi;
+            pair.s += primal * by.s;
+            pair.p += dual * by.p;
+            pair.rho += dual * by.rho;
         }
         true
     }
@@ -250,11 +291,10 @@ impl<'a> Interior<'a> {
         let at = std::mem::take(&mut self.at);
         let mut residual = self.gather(|k| at[k].p);
         self.at = at;
-        let flat = if self.pull > 0.0 { 0.0 } else { FLAT * self.gap() };
         let mut diagonal = vec![0.0; d];
         for j in 0..d {
-            residual[j] += grad[j] + flat * self.u[j];
-            diagonal[j] = self.square(j) + flat;
+            residual[j] += grad[j];
+            diagonal[j] = self.square(j);
         }
         let mut weights = self.curvatures.clone();
         for (kink, pair) in self.kinks.iter().zip(&self.at) {
@@ -264,10 +304,15 @@ impl<'a> Interior<'a> {
                 Kink::Variable(j) => diagonal[j] += h,
             }
         }
-        let all: Vec<usize> = (0..d).collect();
-        let factor = Cholesky::semidefinite(&self.sum.moments(&weights, &all), &diagonal, PIVOT);
         self.evaluations += 2;
-        System { factor, residual }
+        let matrix = if self.sum.dense(d) {
+            let all: Vec<usize> = (0..d).collect();
+            Matrix::Factored(Cholesky::semidefinite(&self.sum.moments(&weights, &all), &diagonal, least_pivot(d)))
+        } else {
+            let squares = self.sum.squares(&weights);
+            Matrix::Products { weights, diagonal, squares }
+        };
+        System { matrix, residual }
     }
 
     /// Solves for a step that changes the products `p s` and `rho xi` of each kink by the targets, to first order.
@@ -280,7 +325,14 @@ impl<'a> Interior<'a> {
             .collect();
         let mut u = self.gather(|k| right[k]);
         u.iter_mut().zip(&system.residual).for_each(|(u, r)| *u = -r - *u);
-        system.factor.solve(&mut u);
+        match &system.matrix {
+            Matrix::Factored(factor) => factor.solve(&mut u),
+            // An error of the solution is part of the next residual.
+            Matrix::Products { weights, diagonal, squares } => {
+                let rhs = u.clone();
+                self.evaluations += conjugate(self.sum, weights, diagonal, squares, &rhs, CONJUGATE, &mut u);
+            }
+        }
         let mut scores = vec![0.0; self.scores.len()];
         self.sum.scores(&u, &mut scores);
         self.evaluations += 1;
@@ -297,27 +349,54 @@ impl<'a> Interior<'a> {
         Step { pairs: (0..self.kinks.len()).map(one).collect(), u }
     }
 
-    /// Returns the longest step, at most 1, that keeps everything positive, times `fraction` if it is limited.
-    fn length(&self, step: &Step, fraction: f64) -> f64 {
-        let mut most = f64::INFINITY;
-        let mut limit = |x: f64, by: f64| {
+    /// Returns the longest steps, at most 1, that keep everything positive, times `fraction` if they are limited.
+    fn lengths(&self, step: &Step, fraction: f64) -> Lengths {
+        let (mut primal, mut dual) = (f64::INFINITY, f64::INFINITY);
+        let limit = |most: &mut f64, x: f64, by: f64| {
             if by < 0.0 {
-                most = most.min(-x / by);
+                *most = most.min(-x / by);
             }
         };
         for (pair, by) in self.at.iter().zip(&step.pairs) {
-            limit(pair.xi, by.xi);
-            limit(pair.s, by.s);
-            limit(pair.p, by.p);
-            limit(pair.rho, by.rho);
+            limit(&mut primal, pair.xi, by.xi);
+            limit(&mut primal, pair.s, by.s);
+            limit(&mut dual, pair.p, by.p);
+            limit(&mut dual, pair.rho, by.rho);
         }
-        (fraction * most).min(1.0)
+        // The residual is linear in the multipliers and does not depend on the variables, or both must move together.
+        let (primal, dual) = if self.linear { (primal, dual) } else { (primal.min(dual), primal.min(dual)) };
+        Lengths { primal: (fraction * primal).min(1.0), dual: (fraction * dual).min(1.0) }
+    }
+
+    /// Shortens a step until the residual does not grow: far from the minimiser, the logistic losses are flatter than their second
+    /// derivatives tell.
+    fn shortened(&mut self, step: &Step, mut lengths: Lengths, before: f64) -> Lengths {
+        if !self.logistic {
+            return lengths;
+        }
+        let (u, at) = (self.u.clone(), self.at.clone());
+        for _ in 0..HALVINGS {
+            for ((to, from), by) in self.u.iter_mut().zip(&u).zip(&step.u) {
+                *to = from + lengths.primal * by;
+            }
+            self.sum.scores(&self.u, &mut self.scores);
+            let (_, grad) = self.smooth();
+            let mut residual = self.gather(|k| at[k].p + lengths.dual * step.pairs[k].p);
+            vec::add_scaled(&mut residual, 1.0, &grad);
+            self.evaluations += 2;
+            if vec::norm(&residual) <= GROWTH * before {
+                break;
+            }
+            lengths = Lengths { primal: 0.5 * lengths.primal, dual: 0.5 * lengths.dual };
+        }
+        self.u = u;
+        lengths
     }
 
     /// Returns the gap after part of a step.
-    fn gap_after(&self, step: &Step, length: f64) -> f64 {
+    fn gap_after(&self, step: &Step, Lengths { primal, dual }: Lengths) -> f64 {
         let one = |(pair, by): (&Pair, &Pair)| {
-            (pair.p + length * by.p) * (pair.s + length * by.s) + (pair.rho + length * by.rho) * (pair.xi + length * by.xi)
+            (pair.p + dual * by.p) * (pair.s + primal * by.s) + (pair.rho + dual * by.rho) * (pair.xi + primal * by.xi)
         };
         self.at.iter().zip(&step.pairs).map(one).sum()
     }

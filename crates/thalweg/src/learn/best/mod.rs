@@ -18,7 +18,6 @@ use self::interior::Interior;
 use self::newton::Newton;
 use self::sum::Sum;
 use super::problem::Learning;
-use crate::cuts::Model;
 use crate::eval::{Evaluator, ValueEval};
 use crate::math::vec;
 use crate::oracle::{Description, Draw, Modulus};
@@ -35,6 +34,8 @@ const RADIUS: f64 = 10.0;
 const LARGEST: f64 = 1e30;
 /// Largest number of steps of the interior point method, and of Newton's method.
 const STEPS: usize = 200;
+/// Number of passes over the rows after which a minimisation ends, if there are too many columns to factor matrices.
+const PASSES: u64 = 20_000;
 /// Largest number of lower bounds that are computed.
 const BOUNDS: usize = 8;
 
@@ -46,6 +47,9 @@ pub struct Best {
     pub expression: String,
     /// Smallest value found.
     pub value: f64,
+    /// Unit of the expression: 1 unless the factors of its terms are very small or large.
+    #[serde(skip_serializing_if = "is_one")]
+    pub unit: f64,
     /// Lower bound on the value of all weights in `scope`. Rounding is accounted for: the bound holds in exact arithmetic.
     pub lower: f64,
     /// Weights that `lower` holds for.
@@ -54,12 +58,24 @@ pub struct Best {
     /// intercept counts as a variable. The point always has such a value. On columns of very different units a shorter one may
     /// exist.
     pub minimizer: Vec<f64>,
+    /// Whether the search for the shortest point was made. With many columns it is cut short, and the minimiser is some short point.
+    #[serde(skip_serializing_if = "is_true")]
+    pub shortest: bool,
     /// Euclidean norm of the minimiser.
     pub norm: f64,
     /// Smallest and largest score of the minimiser over the rows that losses are computed on.
     pub scores: [f64; 2],
     /// Passes over the rows for values, derivatives and lower bounds, for the value and for the minimiser together.
     pub evaluations: u64,
+}
+
+fn is_true(value: &bool) -> bool {
+    *value
+}
+
+#[allow(clippy::float_cmp, reason = "the default itself")]
+fn is_one(value: &f64) -> bool {
+    *value == 1.0
 }
 
 /// Weights that a lower bound holds for.
@@ -99,9 +115,11 @@ impl fmt::Display for Scope {
 struct Stored {
     expression: String,
     value: f64,
+    unit: Option<f64>,
     lower: f64,
     scope: Option<Scope>,
     minimizer: Vec<f64>,
+    shortest: Option<bool>,
     norm: f64,
     scores: [f64; 2],
     evaluations: u64,
@@ -109,9 +127,10 @@ struct Stored {
 
 impl From<Stored> for Best {
     fn from(stored: Stored) -> Self {
-        let Stored { expression, value, lower, scope, minimizer, norm, scores, evaluations } = stored;
+        let Stored { expression, value, unit, lower, scope, minimizer, shortest, norm, scores, evaluations } = stored;
         let scope = scope.unwrap_or_else(|| Scope::of_earlier_version(norm));
-        Best { expression, value, lower, scope, minimizer, norm, scores, evaluations }
+        let (unit, shortest) = (unit.unwrap_or(1.0), shortest.unwrap_or(true));
+        Best { expression, value, unit, lower, scope, minimizer, shortest, norm, scores, evaluations }
     }
 }
 
@@ -127,25 +146,28 @@ impl Best {
 
 impl fmt::Display for Best {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let proof = proof(self.value, self.lower, self.scope);
-        write!(f, "best({}) = {:.6} ({proof}), least norm {:.6}, ", self.expression, self.value, self.norm)?;
+        let proof = proof(self.value, self.lower, self.scope, self.unit);
+        let least = if self.shortest { "least " } else { "" };
+        let value = if self.unit == 1.0 { format!("{:.6}", self.value) } else { format!("{:.6e}", self.value) };
+        write!(f, "best({}) = {value} ({proof}), {least}norm {:.6}, ", self.expression, self.norm)?;
         write!(f, "{} evaluations", self.evaluations)
     }
 }
 
 /// Describes what is proved about a smallest value: `proved to 1e-7 for all weights`, or the lower bound and its scope.
-pub fn proof(value: f64, lower: f64, scope: Scope) -> String {
-    if value - lower <= wanted(value) {
+/// `unit` is that of the expression.
+pub fn proof(value: f64, lower: f64, scope: Scope, unit: f64) -> String {
+    if value - lower <= wanted(value, unit) {
         format!("proved to {GAP:.0e} {scope}")
     } else {
         // Rounded downwards, so that what is printed is a bound too.
-        format!("at least {} {scope}", (lower * 1e6).floor() / 1e6)
+        format!("at least {} {scope}", (lower / unit * 1e6).floor() / 1e6 * unit)
     }
 }
 
-/// Returns the gap between value and lower bound at which a value counts as proved.
-fn wanted(value: f64) -> f64 {
-    GAP * value.abs().max(FLOOR)
+/// Returns the gap between value and lower bound at which a value counts as proved; `unit` is that of the expression.
+fn wanted(value: f64, unit: f64) -> f64 {
+    GAP * value.abs().max(FLOOR * unit)
 }
 
 /// Rounds a positive number to two digits, downwards.
@@ -162,8 +184,9 @@ fn downwards(x: f64) -> f64 {
 ///
 /// Over the whole space the value does not depend on the units of columns: an interior point method, or Newton's method if the
 /// losses are smooth, runs on scaled columns until a lower bound from the dual problem proves the value to a relative accuracy
-/// of 1e-7. Over another domain, and for hinge losses with more than 1024 columns, the bundle method is used, whose bound
-/// holds for weights of limited norm only.
+/// of 1e-7. With more than 1024 columns, systems of equations are solved by the conjugate gradient method, the number of passes
+/// over the rows is limited, and the bound usually holds for weights of limited norm only. Over another domain the bundle method is
+/// used, whose bound also does.
 pub fn best(problem: &Learning) -> Result<Best> {
     solve(problem, false).map(|(best, _)| best)
 }
@@ -189,16 +212,18 @@ pub struct BestRecord {
 fn solve(problem: &Learning, recorded: bool) -> Result<(Best, Option<BestRecord>)> {
     refuse(problem)?;
     let expression = problem.objective_text().to_string();
-    let finish = |mut found: Found, minimizer: Vec<f64>, evaluations: u64| {
+    let finish = |mut found: Found, (minimizer, shortest): (Vec<f64>, bool), evaluations: u64| {
         let dual = if recorded { found.dual.take() } else { None };
         let best = Best {
             expression,
             value: found.value,
+            unit: found.unit,
             lower: found.lower,
             scope: found.scope,
             norm: vec::norm(&minimizer),
             scores: problem.loss_score_range(&minimizer)?,
             minimizer,
+            shortest,
             evaluations,
         };
         let record =
@@ -206,27 +231,26 @@ fn solve(problem: &Learning, recorded: bool) -> Result<(Best, Option<BestRecord>
         Ok((best, record))
     };
     let whole = problem.domain().ball_around_origin() == Some(f64::INFINITY);
-    let sum = Sum::of(problem).filter(|sum| whole && (!sum.has_kinks() || sum.dense(sum.dim())));
-    let Some(sum) = sum else {
+    let Some(sum) = Sum::of(problem).filter(|_| whole) else {
         let (found, cuts, evaluations) = domain::minimise(problem)?;
-        let (minimizer, more) = shortest::by_cuts(problem, &cuts, &found)?;
-        return finish(found, minimizer, evaluations + more);
+        let (shortest, more) = shortest::by_cuts(problem, &cuts, &found)?;
+        return finish(found, shortest, evaluations + more);
     };
     let (found, mut evaluations) = if sum.has_kinks() { with_kinks(problem, &sum)? } else { smooth(problem, &sum)? };
-    let minimizer = if sum.dense(sum.dim()) {
-        shortest::by_path(problem, &sum, &found, &mut evaluations)?
+    let shortest = if sum.has_kinks() && !sum.dense(sum.dim()) {
+        shortest::towards_origin(problem, &found, &mut evaluations)?
     } else {
-        let (minimizer, more) = shortest::by_cuts(problem, &Model::default(), &found)?;
-        evaluations += more;
-        minimizer
+        shortest::by_path(problem, &sum, &found, &mut evaluations)?
     };
-    finish(found, minimizer, evaluations)
+    finish(found, shortest, evaluations)
 }
 
 /// A point with a small value and a lower bound.
 struct Found {
     x: Vec<f64>,
     value: f64,
+    /// Unit of the expression.
+    unit: f64,
     lower: f64,
     scope: Scope,
     dual: Option<DualRecord>,
@@ -234,13 +258,13 @@ struct Found {
 
 impl Found {
     fn proved_everywhere(&self) -> bool {
-        self.scope == Scope::Everywhere && self.value - self.lower <= wanted(self.value)
+        self.scope == Scope::Everywhere && self.value - self.lower <= wanted(self.value, self.unit)
     }
 
     /// Returns how much is proved: the radius if the gap is small enough, else minus the gap.
     fn rank(&self) -> f64 {
         match self.scope {
-            _ if self.value - self.lower > wanted(self.value) => self.lower - self.value,
+            _ if self.value - self.lower > wanted(self.value, self.unit) => self.lower - self.value,
             Scope::Everywhere => f64::INFINITY,
             Scope::Within { radius } => radius,
         }
@@ -248,19 +272,21 @@ impl Found {
 
     /// Returns the largest value of a minimiser.
     fn bound(&self) -> f64 {
-        self.value + wanted(self.value)
+        self.value + wanted(self.value, self.unit)
     }
 }
 
 /// Minimises a sum with kinks by an interior point method until the gap between value and lower bound is small enough. Also
 /// returns the passes over the rows.
 fn with_kinks(problem: &Learning, sum: &Sum) -> Result<(Found, u64)> {
+    let passes = if sum.dense(sum.dim()) { u64::MAX } else { PASSES };
+    let unit = problem.objective_unit();
     let mut interior = Interior::new(sum, 0.0);
     let mut best = Attempts::default();
     for step in 1..=STEPS {
         let moved = interior.step();
-        let last = !moved || step == STEPS;
-        if last || interior.distance() <= 0.3 * wanted(interior.value()) {
+        let last = !moved || step == STEPS || interior.evaluations > passes;
+        if last || interior.distance() <= 0.3 * wanted(interior.value(), unit) {
             let multipliers = interior.multipliers();
             let done = best.add(problem, sum, &interior.u, &multipliers, &mut interior.evaluations)?;
             if done || last {
@@ -274,10 +300,11 @@ fn with_kinks(problem: &Learning, sum: &Sum) -> Result<(Found, u64)> {
 /// Minimises a smooth sum by Newton's method, likewise.
 fn smooth(problem: &Learning, sum: &Sum) -> Result<(Found, u64)> {
     let mut newton = Newton::new(sum);
+    newton.most = if sum.dense(sum.dim()) { u64::MAX } else { PASSES };
     let mut best = Attempts::default();
-    let mut accuracy = 1e-2;
+    let (mut accuracy, unit) = (1e-2, problem.objective_unit());
     loop {
-        let reached = newton.descend(STEPS, |value| accuracy * wanted(value));
+        let reached = newton.descend(STEPS, |value| accuracy * wanted(value, unit));
         let multipliers: Vec<Vec<f64>> = sum.terms.iter().map(|term| Sum::multipliers(term, &newton.scores)).collect();
         if best.add(problem, sum, &newton.u, &multipliers, &mut newton.evaluations)? || !reached {
             return Ok((best.finish(problem)?, newton.evaluations));
@@ -298,10 +325,11 @@ impl Attempts {
     fn add(&mut self, problem: &Learning, sum: &Sum, u: &[f64], multipliers: &[Vec<f64>], evaluations: &mut u64) -> Result<bool> {
         let x = sum.model(u);
         let value = Evaluator::new(problem, 0, 0.0).objective(&x, &Draw::full())?;
+        let unit = problem.objective_unit();
         let (bound, dual) = dual::bound(sum, multipliers, evaluations);
-        let (lower, scope) = claim(value, vec::norm(&x), bound);
+        let (lower, scope) = claim(value, unit, vec::norm(&x), bound);
         self.count += 1;
-        let found = Found { x, value, lower: lower.min(value), scope, dual: Some(dual) };
+        let found = Found { x, value, unit, lower: lower.min(value), scope, dual: Some(dual) };
         let proved = found.proved_everywhere();
         if found.value.is_finite() && self.best.as_ref().is_none_or(|best| found.rank() > best.rank()) {
             self.best = Some(found);
@@ -316,7 +344,8 @@ impl Attempts {
             None => {
                 let x = vec![0.0; problem.dim()];
                 let value = Evaluator::new(problem, 0, 0.0).objective(&x, &Draw::full())?;
-                Ok(Found { x, value, lower: 0.0, scope: Scope::Everywhere, dual: None })
+                let unit = problem.objective_unit();
+                Ok(Found { x, value, unit, lower: 0.0, scope: Scope::Everywhere, dual: None })
             }
         }
     }
@@ -324,8 +353,8 @@ impl Attempts {
 
 /// Returns the lower bound to state, and its scope: one for all weights if it is close enough to the value, else one that holds
 /// as far as half of the target gap allows, else the better of a weaker one for all weights and one around the minimiser.
-fn claim(value: f64, norm: f64, bound: DualBound) -> (f64, Scope) {
-    let wanted = wanted(value);
+fn claim(value: f64, unit: f64, norm: f64, bound: DualBound) -> (f64, Scope) {
+    let wanted = wanted(value, unit);
     if value - bound.everywhere <= wanted {
         return (bound.everywhere, Scope::Everywhere);
     }
@@ -347,9 +376,11 @@ pub(super) fn placeholder(problem: &Learning) -> Result<Best> {
     Ok(Best {
         expression: problem.objective_text().into(),
         value: LARGE,
+        unit: 1.0,
         lower: 0.0,
         scope: Scope::Everywhere,
         minimizer: vec![0.0; problem.dim()],
+        shortest: true,
         norm: LARGE,
         scores: [-LARGE, LARGE],
         evaluations: 0,

@@ -5,8 +5,11 @@ use super::sum::Sum;
 use crate::math::cholesky::Cholesky;
 use crate::math::vec;
 
-/// A variable does not move if its pivot is at most this fraction of its diagonal entry.
-pub(super) const PIVOT: f64 = 1e-12;
+/// A variable does not move if its pivot is at most this fraction of its diagonal entry: a few roundings.
+pub(super) fn least_pivot(dim: usize) -> f64 {
+    (8.0 + dim as f64) * f64::EPSILON
+}
+
 /// Fraction of the gradient's norm that is added to the diagonal, which keeps steps finite where there is no curvature.
 const DAMPING: f64 = 1e-2;
 /// A line search ends where the slope is at most this fraction of the first one.
@@ -24,8 +27,9 @@ pub(super) struct Newton<'a> {
     pub(super) scores: Vec<f64>,
     /// Coefficient of an additional `||w||^2 / 2`, intercept included.
     pub(super) pull: f64,
-    /// Passes over the rows.
+    /// Passes over the rows, and their number after which no step is begun.
     pub(super) evaluations: u64,
+    pub(super) most: u64,
     slopes: Vec<f64>,
     curvatures: Vec<f64>,
     grad: Vec<f64>,
@@ -41,6 +45,7 @@ impl<'a> Newton<'a> {
             scores: vec![0.0; n],
             pull: 0.0,
             evaluations: 0,
+            most: u64::MAX,
             slopes: vec![0.0; n],
             curvatures: vec![0.0; n],
             grad: vec![0.0; d],
@@ -56,6 +61,9 @@ impl<'a> Newton<'a> {
     /// `tolerance` of the value. Returns whether that was reached.
     pub(super) fn descend(&mut self, steps: usize, tolerance: impl Fn(f64) -> f64) -> bool {
         for _ in 0..steps {
+            if self.evaluations > self.most {
+                return false;
+            }
             self.evaluations += 1;
             self.slopes.fill(0.0);
             self.curvatures.fill(0.0);
@@ -85,7 +93,7 @@ impl<'a> Newton<'a> {
             let m = sum.moments(&self.curvatures, &all);
             self.evaluations += 1;
             diagonal.iter_mut().for_each(|v| *v += damping);
-            Cholesky::semidefinite(&m, &diagonal, PIVOT).solve(&mut step);
+            Cholesky::semidefinite(&m, &diagonal, least_pivot(d)).solve(&mut step);
         } else {
             let rhs = step.clone();
             let squares = sum.squares(&self.curvatures);

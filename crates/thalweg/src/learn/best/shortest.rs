@@ -1,5 +1,5 @@
 //! The minimiser of least norm: the projection of the origin onto the points whose value is at most a bound. A multiple of the
-//! squared norm is added to the sum and minimised with it; with too many variables for that, cutting planes are used.
+//! squared norm is added to the sum and minimised with it; over a domain, cutting planes are used.
 
 use super::Found;
 use super::interior::Interior;
@@ -23,6 +23,10 @@ const ROUNDING: f64 = 1e-14;
 const FIRST: f64 = 1000.0;
 /// Factor between coefficients until the value exceeds the bound.
 const FACTOR: f64 = 10.0;
+/// Number of passes over the rows after which the search ends, if there are too many columns to factor matrices.
+const PASSES: u64 = 3000;
+/// Number of bisections along the way to the origin.
+const BISECTIONS: usize = 20;
 /// Largest number of evaluations of the cutting-plane method.
 const EVALUATIONS: u64 = 4000;
 /// Largest number of cuts.
@@ -30,20 +34,24 @@ const CUTS: usize = 400;
 
 /// Finds the shortest point with a value of at most [`Found::bound`], and counts passes over the rows. For a coefficient c the
 /// minimiser of `f(w) + c ||w||^2 / 2` is the shortest point with its value; c is changed until that value is the bound.
-pub(super) fn by_path(problem: &Learning, sum: &Sum, found: &Found, evaluations: &mut u64) -> Result<Vec<f64>> {
+/// Also returns whether the search came to its end: with many columns it has a limited number of passes.
+pub(super) fn by_path(problem: &Learning, sum: &Sum, found: &Found, evaluations: &mut u64) -> Result<(Vec<f64>, bool)> {
     let mut ev = Evaluator::new(problem, 0, 0.0);
     let full = Draw::full();
     let bound = found.bound();
     let origin = vec![0.0; found.x.len()];
     let at_origin = ev.objective(&origin, &full)?;
     if at_origin <= bound {
-        return Ok(origin);
+        return Ok((origin, true));
     }
     let mut best = Shortest::new(found);
     let mut newton = Newton::new(sum);
-    let mut coefficient = FIRST * 2.0 * (bound - found.value) / vec::norm_squared(&found.x);
+    newton.most = if sum.dense(sum.dim()) { u64::MAX } else { PASSES };
+    let first = |half: f64| FIRST * (bound - found.value) / half;
+    let mut coefficient = first(best.half);
     // Coefficients whose minimisers have values below and above the bound.
     let (mut low, mut high) = (None, None);
+    let mut complete = true;
     for _ in 0..COEFFICIENTS {
         let wanted = f64::max(0.05 * ACCURACY * coefficient * best.half, ROUNDING * found.value);
         let (u, gap) = if sum.has_kinks() {
@@ -60,6 +68,11 @@ pub(super) fn by_path(problem: &Learning, sum: &Sum, found: &Found, evaluations:
         let x = sum.model(&u);
         let value = ev.objective(&x, &full)?;
         *evaluations += 1;
+        if newton.evaluations > newton.most {
+            best.offer(x, value, bound);
+            complete = false;
+            break;
+        }
         best.lower = best.lower.max(0.5 * vec::norm_squared(&x) + (value - bound - gap) / coefficient);
         best.offer(x, value, bound);
         if best.done() {
@@ -80,12 +93,28 @@ pub(super) fn by_path(problem: &Learning, sum: &Sum, found: &Found, evaluations:
                 let share = ((bound - found.value) / at_low).ln() / (at_high / at_low).ln();
                 low * (high / low).powf(share.clamp(0.1, 0.9))
             }
-            (_, None) => FACTOR * coefficient,
+            // The minimiser of the value may be far longer than the shortest one.
+            (_, None) => f64::max(FACTOR * coefficient, first(best.half)),
             (None, _) => coefficient / FACTOR,
         };
     }
     *evaluations += newton.evaluations;
-    best.finish(&mut ev, found)
+    Ok((best.finish(&mut ev, found)?, complete))
+}
+
+/// Finds the shortest multiple of the minimiser with a value of at most [`Found::bound`]. Also returns that it is not known to be
+/// the shortest point.
+pub(super) fn towards_origin(problem: &Learning, found: &Found, evaluations: &mut u64) -> Result<(Vec<f64>, bool)> {
+    let mut ev = Evaluator::new(problem, 0, 0.0);
+    let multiple = |share: f64| found.x.iter().map(|x| share * x).collect::<Vec<f64>>();
+    // The value is convex along the way.
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..BISECTIONS {
+        let share = 0.5 * (low + high);
+        *evaluations += 1;
+        if ev.objective(&multiple(share), &Draw::full())? <= found.bound() { high = share } else { low = share }
+    }
+    Ok((multiple(high), high * vec::norm(&found.x) == 0.0))
 }
 
 /// The shortest point so far.
@@ -154,7 +183,7 @@ fn mix(from: &[f64], to: &[f64], share: f64) -> Vec<f64> {
 }
 
 /// Finds the same point by cutting planes, among them those of a minimisation. Also returns the number of evaluations.
-pub(super) fn by_cuts(problem: &Learning, known: &Model, found: &Found) -> Result<(Vec<f64>, u64)> {
+pub(super) fn by_cuts(problem: &Learning, known: &Model, found: &Found) -> Result<((Vec<f64>, bool), u64)> {
     let mut ev = Evaluator::new(problem, 0, 0.0);
     let full = Draw::full();
     let bound = found.bound();
@@ -187,5 +216,5 @@ pub(super) fn by_cuts(problem: &Learning, known: &Model, found: &Found) -> Resul
         model.add(Owner::Constraint(0), &y, (value - bound, value - bound), &slope);
         model.limit(0, CUTS);
     }
-    Ok((best.finish(&mut ev, found)?, evaluations))
+    Ok(((best.finish(&mut ev, found)?, true), evaluations))
 }

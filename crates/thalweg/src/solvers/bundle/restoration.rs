@@ -7,7 +7,7 @@ use crate::Result;
 use crate::cuts::MasterObjective;
 use crate::eval::Eval;
 use crate::math::vec;
-use crate::sets::{Scaled, Set};
+use crate::sets::Set;
 use crate::solvers::{Infeasible, Verdict};
 
 /// Convex constraints conflict if the mean of their cuts is this flat, relative to the steepest cut in each coordinate, and excludes
@@ -22,8 +22,8 @@ impl Bundle {
     pub(super) fn restore_feasibility<E: Eval + ?Sized>(&mut self, ev: &E) -> Result<bool> {
         let s = &mut self.s;
         let over = violation(&s.g);
-        let domain: &dyn Set = &Scaled::new(ev.domain(), s.units.length);
-        let domain = if s.units.length == 1.0 { ev.domain() } else { domain };
+        let domain: &dyn Set = &s.units.scaled(ev.domain());
+        let domain = if s.units.plain() { ev.domain() } else { domain };
         let objective = |mu: f64| MasterObjective { mu, penalty: 0.0, level: 0.0, feasibility: true };
         // Lower bound on the violation.
         let proof = s.model.solve_in(PROVE, domain, objective(s.stated), over, &mut s.y)?;
@@ -31,7 +31,7 @@ impl Bundle {
         let rho = s.model.convexification(PROVE).constants[1..].iter().fold(0.0, |most: f64, rho| most.max(*rho));
         let distance = (2.0 * (-proof.lower).max(0.0) / s.stated).sqrt();
         let tolerance = match s.start.is_empty() {
-            true => (0..s.g.len()).fold(0.0, |most: f64, j| most.max(ev.tolerance(j))),
+            true => s.units.constraints.iter().enumerate().fold(0.0, |most: f64, (j, unit)| most.max(ev.tolerance(j) / unit)),
             false => ev.feasibility(),
         };
         // The mean of the cuts is also a bound away from the centre. With the constant it holds as far as the constant allows.
@@ -53,6 +53,8 @@ impl Bundle {
             return Ok(false);
         }
         let s = &mut self.s;
+        let domain: &dyn Set = &s.units.scaled(ev.domain());
+        let domain = if s.units.plain() { ev.domain() } else { domain };
         if end {
             let conflicting = (0..self.multipliers.len() as u32).filter(|&j| self.multipliers[j as usize] > 1e-6).collect();
             s.upper = distance;

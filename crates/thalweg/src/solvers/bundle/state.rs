@@ -7,7 +7,6 @@ use crate::cuts::constants::usual_mu;
 use crate::cuts::noise::{SAFETY, accuracy};
 use crate::cuts::{Contradiction, Owner};
 use crate::eval::Eval;
-use crate::math::vec;
 use crate::solvers::Stationary;
 
 impl Saved {
@@ -73,30 +72,26 @@ impl Saved {
 
     /// Returns a proximal coefficient or constant of `owner` in the units of the problem.
     pub(super) fn curvature(&self, owner: Owner, value: f64) -> f64 {
-        let unit = match owner {
-            Owner::Constraint(j) => self.units.constraints[j as usize],
-            _ => self.units.objective,
-        };
-        value * (unit / self.units.length) / self.units.length
+        value * (self.units.of(owner) / self.units.length) / self.units.length
     }
 
     /// Returns whether the constraints are satisfied within their tolerances.
     pub(super) fn feasible<E: Eval + ?Sized>(&self, ev: &E) -> bool {
         match self.start.is_empty() {
-            true => ev.feasible(&self.g),
+            true => self.g.iter().zip(&self.units.constraints).enumerate().all(|(j, (g, unit))| g * unit <= ev.tolerance(j)),
             false => self.g.iter().all(|g| *g <= ev.feasibility()),
         }
     }
 
     /// Returns the centre in the units of the problem.
     pub(super) fn centre_of_problem(&self) -> impl Iterator<Item = f64> + '_ {
-        self.centre.iter().map(|c| self.units.length * c)
+        self.centre.iter().enumerate().map(|(i, c)| self.units.length_of(i) * c)
     }
 
     /// Returns a pair of points in the units of the problem.
     pub(super) fn original_pair(&self, mut pair: Contradiction) -> Contradiction {
-        vec::scale(&mut pair.from, self.units.length);
-        vec::scale(&mut pair.at, self.units.length);
+        self.units.multiply(&mut pair.from);
+        self.units.multiply(&mut pair.at);
         (pair.claimed, pair.needed) = (self.curvature(pair.owner, pair.claimed), self.curvature(pair.owner, pair.needed));
         pair
     }

@@ -4,12 +4,12 @@
 use super::{Bundle, PROVE, Saved, constant_index, violation};
 use crate::cuts::constants::too_small;
 use crate::cuts::noise::{Local, Noise, accuracy, opposite_points};
-use crate::cuts::{Master, Owner};
+use crate::cuts::Master;
 use crate::eval::Eval;
 use crate::math::rng::{Purpose, Rng};
 use crate::math::vec;
 use crate::oracle::Warm;
-use crate::sets::{Scaled, Set};
+use crate::sets::Set;
 use crate::solvers::{Step, StepKind};
 use crate::{Error, Result};
 
@@ -90,11 +90,8 @@ impl Bundle {
         let here = Local::at(ev, &x)?;
         let s = &mut self.s;
         for ((owner, ..), noise) in here.parts().zip(here.noise(ev, &x)?) {
-            let unit = match owner {
-                Owner::Constraint(j) => s.units.constraints[j as usize],
-                _ => s.units.objective,
-            };
-            s.model.raise_noise(owner, Noise { value: noise.value / unit, slope: noise.slope * (s.units.length / unit) });
+            let unit = s.units.of(owner);
+            s.model.raise_noise(owner, Noise { value: noise.value / unit, slope: noise.slope * (s.units.longest() / unit) });
         }
         s.noise_known = true;
         opposite_points(&x).into_iter().try_for_each(|y| self.check_slopes(ev, y))
@@ -106,13 +103,11 @@ impl Bundle {
         // Functions need not be defined at test points.
         let Ok(there) = Local::at(ev, &y) else { return Ok(()) };
         let s = &mut self.s;
-        vec::scale(&mut y, 1.0 / s.units.length);
+        s.units.divide(&mut y);
         for (owner, value, row) in there.parts() {
-            let unit = match owner {
-                Owner::Constraint(j) => s.units.constraints[j as usize],
-                _ => s.units.objective,
-            };
-            let row: Vec<f64> = row.iter().map(|v| v * (s.units.length / unit)).collect();
+            let unit = s.units.of(owner);
+            let mut row = row.to_vec();
+            s.units.convert_slope(owner, &mut row);
             // Estimated constants have test points of their own.
             if s.estimated[constant_index(owner)] {
                 continue;
@@ -137,7 +132,7 @@ impl Bundle {
         let s = &mut self.s;
         while s.any_estimated() && s.tried < TRIALS {
             if let Some(mut y) = s.trial(s.tried as usize) {
-                Scaled::new(ev.domain(), s.units.length).project(&mut y, &mut Warm::default())?;
+                s.units.scaled(ev.domain()).project(&mut y, &mut Warm::default())?;
                 if y != s.centre {
                     s.y = y;
                     s.trying = true;

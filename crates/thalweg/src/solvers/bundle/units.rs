@@ -4,17 +4,22 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
+use crate::cuts::Owner;
 use crate::cuts::noise::Local;
 use crate::eval::{Eval, length_at, reach};
 use crate::math::rng::{Purpose, Rng};
 use crate::math::vec;
-use crate::oracle::{Draw, Pick, Warm};
-use crate::sets::Set;
+use crate::oracle::{Draw, Pick, Scales, Warm};
+use crate::sets::{Scaled, Set};
 
 /// Units of the variables and of the functions. Each is a power of two, so that conversions are exact.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Units {
+    /// Length of the variables, the smallest one if they differ: a distance in units, times this length, bounds a plain distance from
+    /// below, and what is proved with a proximal term in units holds for one in plain distances that is at least as large.
     pub(super) length: f64,
+    /// Length of each variable; empty if they do not differ.
+    pub(super) lengths: Vec<f64>,
     pub(super) objective: f64,
     pub(super) constraints: Vec<f64>,
 }
@@ -33,9 +38,76 @@ fn power_of_two(value: f64) -> f64 {
 }
 
 impl Units {
-    /// Units of a problem whose functions and variables are of order 1.
-    pub(super) fn natural(constraints: usize) -> Self {
-        Units { length: 1.0, objective: 1.0, constraints: vec![1.0; constraints] }
+    /// Units of a problem whose functions and variables are of order 1, or of order 1 in known units. Those of the variables are used
+    /// only `with_variables`.
+    pub(super) fn natural<E: Eval + ?Sized>(ev: &E, with_variables: bool) -> Self {
+        let Some(known) = ev.units() else {
+            return Units { length: 1.0, lengths: vec![], objective: 1.0, constraints: vec![1.0; ev.num_constraints()] };
+        };
+        let least = known.variables.iter().copied().fold(f64::INFINITY, f64::min);
+        let differ = known.variables.iter().any(|length| *length != least);
+        Units {
+            length: if with_variables && least.is_finite() { least } else { 1.0 },
+            lengths: if with_variables && differ { known.variables.clone() } else { vec![] },
+            objective: known.objective,
+            constraints: known.constraints.clone(),
+        }
+    }
+
+    /// Returns the length of variable `i`.
+    pub(super) fn length_of(&self, i: usize) -> f64 {
+        self.lengths.get(i).copied().unwrap_or(self.length)
+    }
+
+    /// Returns the largest length of a variable.
+    pub(super) fn longest(&self) -> f64 {
+        self.lengths.iter().copied().fold(self.length, f64::max)
+    }
+
+    /// Returns the unit of the objective or of a constraint.
+    pub(super) fn of(&self, owner: Owner) -> f64 {
+        match owner {
+            Owner::Constraint(j) => self.constraints[j as usize],
+            _ => self.objective,
+        }
+    }
+
+    /// Converts a point from these units.
+    pub(super) fn multiply(&self, x: &mut [f64]) {
+        x.iter_mut().enumerate().for_each(|(i, x)| *x *= self.length_of(i));
+    }
+
+    /// Converts a point to these units.
+    pub(super) fn divide(&self, x: &mut [f64]) {
+        x.iter_mut().enumerate().for_each(|(i, x)| *x /= self.length_of(i));
+    }
+
+    /// Converts a subgradient of `owner` to these units.
+    pub(super) fn convert_slope(&self, owner: Owner, slope: &mut [f64]) {
+        let unit = self.of(owner);
+        slope.iter_mut().enumerate().for_each(|(i, s)| *s *= self.length_of(i) / unit);
+    }
+
+    /// Converts typical curvatures to units of the variables.
+    pub(super) fn convert_scales(&self, scales: &Scales) -> Scales {
+        match scales {
+            Scales::Diagonal(m) => Scales::Diagonal(m.iter().enumerate().map(|(i, m)| m * self.length_of(i).powi(2)).collect()),
+            Scales::Full(m) => {
+                let d = m.len().isqrt().max(1);
+                let entry = |(k, m): (usize, &f64)| m * self.length_of(k / d) * self.length_of(k % d);
+                Scales::Full(m.iter().enumerate().map(entry).collect())
+            }
+        }
+    }
+
+    /// Returns the domain in these units.
+    pub(super) fn scaled<'a>(&'a self, domain: &'a dyn Set) -> Scaled<'a> {
+        if self.lengths.is_empty() { Scaled::new(domain, self.length) } else { Scaled::each(domain, &self.lengths) }
+    }
+
+    /// Returns whether the variables are in the units of the problem.
+    pub(super) fn plain(&self) -> bool {
+        self.length == 1.0 && self.lengths.is_empty()
     }
 
     /// Measures the units at the start of a run: the length over which the linearisation of the objective, or of a violated
@@ -83,7 +155,7 @@ impl Local {
         let objective = if change > 0.0 { change } else { self.f.abs() };
         let constraint = |(reach, g): (f64, &f64)| power_of_two(if reach > 0.0 { reach } else { g.abs() });
         let constraints = self.reaches(length, domain).zip(&self.g).map(constraint).collect();
-        Units { length, objective: power_of_two(objective), constraints }
+        Units { length, lengths: vec![], objective: power_of_two(objective), constraints }
     }
 
     /// Returns the violated constraint that is farthest from being satisfied by its linearisation, and its distance.
