@@ -5,7 +5,7 @@ use thalweg::certify::clopper_pearson;
 use thalweg::learn::RowCount;
 
 use crate::model::{CellQuality, GroupQuality, Quality};
-use crate::output::align;
+use crate::output::{align, between};
 
 /// Confidence of the intervals.
 const CONFIDENCE: f64 = 0.95;
@@ -167,8 +167,7 @@ fn percent(v: f64) -> String {
 }
 
 fn rate(v: f64, interval: Option<[f64; 2]>) -> String {
-    let range = |[low, high]: [f64; 2]| format!(" ({:.1} to {:.1})", 100.0 * low, 100.0 * high);
-    percent(v) + &interval.map_or(String::new(), range)
+    percent(v) + &interval.map_or(String::new(), |ends| format!(" ({})", between(ends, 1, 100.0)))
 }
 
 fn cell(found: Option<CellQuality>, with_rows: bool) -> String {

@@ -184,7 +184,7 @@ mod tests {
         let switching = NearStationarity { distance, xhat: vec![], envelope, violation, iterations, coefficients };
         all.push(switching_words(&switching));
         for scope in [Scope::Everywhere, Scope::Within { radius: 3.0 }] {
-            all.extend([proof(0.5, 0.5, scope), proof(0.5, 0.4, scope)]);
+            all.extend([proof(0.5, 0.5, scope, 1.0), proof(0.5, 0.4, scope, 1.0)]);
         }
         all
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use thalweg::Note;
 use thalweg::certify::{Bounds, Certificate, Conflict, certify, certify_conflict, certify_with_record};
-use thalweg::learn::{Data, Enforce, Interval, Learning, intervals};
+use thalweg::learn::{Coverage, Data, Enforce, Interval, Learning, RowSplit, intervals};
 use thalweg::oracle::Description;
 use thalweg::run;
 
@@ -133,8 +133,10 @@ pub struct Worst {
 pub struct HeldOut {
     /// Number of rows.
     pub rows: usize,
-    /// Probability that an interval contains the value on unseen rows, for each interval separately.
+    /// Probability that an interval contains the value on unseen rows, or that all of them do.
     pub confidence: f64,
+    /// Which of the two it is.
+    pub coverage: Coverage,
     /// Confidence intervals.
     pub constraints: Vec<Interval>,
 }
@@ -161,7 +163,8 @@ impl Subject {
             }
             notes.push(Note::OtherData { file: file.display().to_string() });
         }
-        let (training, held) = all.hold_out(t.test_fraction, t.seed)?;
+        let split = RowSplit::new(&all.labels, all.groups.as_ref(), t.test_fraction, t.safety_fraction, t.seed)?;
+        let [training, held] = [&split.training, &split.test].map(|rows| all.select(rows));
         let subject_to =
             t.subject_to.iter().map(|c| c.parse()).collect::<thalweg::Result<_>>().map_err(|e| damaged(e.to_string()))?;
         let domain = t.domain.as_deref().map(parse_domain).transpose().map_err(|e| damaged(e.to_string()))?;
@@ -258,13 +261,19 @@ impl Subject {
         Ok((Subject { problem, held_out, held_out_refused: None, x, trained, enforce, source, data, notes }, bounds))
     }
 
-    /// Measures the point. `confidence` requests intervals from held-out rows, `recorded` what the certificate follows from.
-    pub fn examine(mut self, how: &Bounds, confidence: Option<f64>, recorded: bool) -> Result<(Findings, Option<Proof>)> {
+    /// Measures the point. `confidence` requests intervals from held-out rows, for each line or for all, and `recorded` what the
+    /// certificate follows from.
+    pub fn examine(
+        mut self,
+        how: &Bounds,
+        confidence: Option<(f64, Coverage)>,
+        recorded: bool,
+    ) -> Result<(Findings, Option<Proof>)> {
         let held_out = match (confidence, &self.held_out) {
             (None, _) => None,
-            (Some(confidence), Some(held)) => {
-                let constraints = intervals(held, self.problem.of_model(&self.x), confidence)?;
-                Some(HeldOut { rows: held.data().labels.len(), confidence, constraints })
+            (Some((confidence, coverage)), Some(held)) => {
+                let constraints = intervals(held, self.problem.of_model(&self.x), confidence, coverage)?;
+                Some(HeldOut { rows: held.data().labels.len(), confidence, coverage, constraints })
             }
             (Some(_), None) => {
                 let why = self

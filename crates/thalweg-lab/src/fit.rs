@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use thalweg::Note;
 use thalweg::auto::{self, Choice};
 use thalweg::learn::{
-    Data, Enforce, FitOptions, Groups, Learning, Regularization, Regularized, count_rows, fit, hold_out, training_config,
-    with_training_defaults,
+    Data, Enforce, FitOptions, Groups, Learning, Regularization, Regularized, RowSplit, Unseen, count_rows, fit, fit_unseen,
+    training_config, with_training_defaults,
 };
 use thalweg::math::Matrix;
 use thalweg::math::sigmoid::sigmoid;
@@ -64,6 +64,8 @@ pub struct Request {
     pub budget: Budget,
     /// Whether measured rates or surrogates must satisfy their bounds.
     pub enforce: Enforce,
+    /// Promise about unseen rows, with the share of the rows for its safety set; `None` for bounds on the training rows.
+    pub unseen: Option<(Unseen, f64)>,
     /// Random seed of the split and of the runs.
     pub seed: u64,
     /// Number of threads for sums over rows.
@@ -131,6 +133,8 @@ pub struct TrainingProblem {
     input: Input,
     names: Vec<String>,
     problem: Learning,
+    /// Problem on the safety set, and what is to be promised.
+    safety: Option<(Learning, Unseen)>,
     held_out: Option<Learning>,
     fingerprint: String,
     stand_in: Option<String>,
@@ -158,7 +162,10 @@ impl TrainingProblem {
 
     /// Returns the warnings that are known before training.
     pub fn warnings(&self) -> Result<Vec<Note>> {
-        let mut found = self.problem.group_notes()?;
+        let mut found = match &self.safety {
+            Some((safety, unseen)) => safety.promise_notes(unseen.confidence)?,
+            None => self.problem.group_notes()?,
+        };
         found.extend(self.notes.iter().filter(|note| note.is_warning()).cloned());
         Ok(found)
     }
@@ -197,6 +204,7 @@ impl Request {
             test_fraction: 0.2,
             budget: Budget::default(),
             enforce: Enforce::Measured,
+            unseen: None,
             seed: 0,
             threads: 1,
             stop: None,
@@ -210,6 +218,12 @@ impl Request {
         let terms = self.terms()?;
         terms.on_sample(!self.group.is_empty())?.check().map_err(name_option)?;
         self.regularization.add_to(&terms.minimize, 1.0)?;
+        if let Some((unseen, fraction)) = &self.unseen {
+            unseen.validate()?;
+            if !(*fraction > 0.0 && *fraction < 1.0) {
+                return Err(Error::Request(format!("--safety-fraction {fraction}; expected a number between 0 and 1")));
+            }
+        }
         if !(0.0..1.0).contains(&self.test_fraction) {
             let what = format!("--test-fraction {}; expected a number from 0 to below 1", self.test_fraction);
             return Err(Error::Request(what));
@@ -253,13 +267,11 @@ impl Request {
         }
         // Checked on all rows, so that messages do not depend on which ones are held out.
         let weights = self.weights.as_ref().map(|c| weights(all, c)).transpose()?;
-        let group = |i: usize| groups.as_ref().map_or(0, |g| g.of_row[i]);
-        let strata: Vec<u32> = signs.iter().enumerate().map(|(i, s)| 2 * group(i) + u32::from(*s > 0.0)).collect();
-        let (training_rows, held) = hold_out(&strata, self.test_fraction, self.seed)?;
+        let RowSplit { training: training_rows, safety, test: held } = self.split(&signs, groups.as_ref())?;
         let table = all.select(&training_rows);
         let mut leave_out = self.leave_out.clone();
         leave_out.extend(self.weights.clone());
-        // The encoding is learned from the training rows alone, so that nothing leaks from the held-out rows.
+        // The encoding is learned from the training rows alone, so that nothing leaks from the others.
         let (encoding, more) = Encoding::learn_with(&table, label, &leave_out, &self.categorical)?;
         notes.extend(more);
         let names = encoding.names();
@@ -283,6 +295,10 @@ impl Request {
         notes.extend(giveaways(&problem, &names));
         notes.extend(chosen_domain(&terms, &problem));
         notes.extend(regularized.note);
+        let safety = match self.unseen {
+            None => None,
+            Some((unseen, _)) => Some((safety_set(data(&all.select(&safety), &safety)?.0, &terms, &problem)?, unseen)),
+        };
         let held_out = if held.is_empty() { None } else { Some(data(&all.select(&held), &held)?) };
         let held_out = held_out.and_then(|(data, more)| {
             notes.extend(more.into_iter().map(|note| Note::OnHeldOutRows { note: Box::new(note) }));
@@ -290,7 +306,7 @@ impl Request {
         });
         let (fingerprint, stand_in) = (all.fingerprint().into(), None);
         let (minimize, regularization) = (terms.minimize.to_string(), regularized.factor);
-        Ok(TrainingProblem { input, names, problem, held_out, fingerprint, stand_in, minimize, regularization, notes })
+        Ok(TrainingProblem { input, names, problem, safety, held_out, fingerprint, stand_in, minimize, regularization, notes })
     }
 
     fn prepare_libsvm(&self, terms: &ModelTerms) -> Result<TrainingProblem> {
@@ -329,7 +345,8 @@ impl Request {
             loaded.data.features = select_columns(&loaded.data.features, &used)?;
             notes.push(Note::ColumnsLeftOut { columns, used: used.len() });
         }
-        let (training, held) = loaded.data.hold_out(self.test_fraction, self.seed)?;
+        let split = self.split(&loaded.data.labels, loaded.data.groups.as_ref())?;
+        let [training, safety, held] = [&split.training, &split.safety, &split.test].map(|rows| loaded.data.select(rows));
         let (terms, regularized) = self.regularized(terms, &training)?;
         let problem = build(training, &terms, None)?;
         notes.extend(problem.references().iter().map(Note::reference));
@@ -338,11 +355,16 @@ impl Request {
         notes.extend(giveaways(&problem, &names));
         notes.extend(chosen_domain(&terms, &problem));
         notes.extend(regularized.note);
+        let safety = match self.unseen {
+            None => None,
+            Some((unseen, _)) => Some((safety_set(safety, &terms, &problem)?, unseen)),
+        };
         let held_out = if held.labels.is_empty() { None } else { build_held_out(held, &terms, &problem, &mut notes) };
         Ok(TrainingProblem {
             names,
             input,
             problem,
+            safety,
             held_out,
             fingerprint: loaded.fingerprint,
             stand_in: loaded.stand_in,
@@ -350,6 +372,12 @@ impl Request {
             regularization: regularized.factor,
             notes,
         })
+    }
+
+    /// Splits the rows for training, the safety set, and measuring.
+    fn split(&self, labels: &[f64], groups: Option<&Groups>) -> Result<RowSplit> {
+        let safety_fraction = self.unseen.map(|(_, fraction)| fraction);
+        Ok(RowSplit::new(labels, groups, self.test_fraction, safety_fraction, self.seed)?)
     }
 
     /// Returns the options of training.
@@ -382,9 +410,17 @@ impl Request {
     /// Trains the model.
     pub fn train(&self, mut prepared: TrainingProblem, observer: &mut (dyn Observer + Send)) -> Result<TrainedModel> {
         let start = vec![0.0; prepared.problem.dim()];
-        let fitted = fit(&mut prepared.problem, &start, &self.options()?, observer)?;
-        let TrainingProblem { input, names, problem, held_out, fingerprint, stand_in, minimize, regularization, mut notes } =
-            prepared;
+        let options = self.options()?;
+        let (fitted, promise) = match &prepared.safety {
+            Some((safety, unseen)) => {
+                let (fitted, promise) = fit_unseen(&mut prepared.problem, safety, &start, &options, unseen, observer)?;
+                (fitted, Some(promise))
+            }
+            None => (fit(&mut prepared.problem, &start, &options, observer)?, None),
+        };
+        let TrainingProblem {
+            input, names, problem, held_out, fingerprint, stand_in, minimize, regularization, mut notes, ..
+        } = prepared;
         let x = fitted.point.x.clone();
         notes.extend(Note::threads(self.threads));
         notes.extend(fitted.notes);
@@ -419,11 +455,13 @@ impl Request {
                 fingerprint,
                 stand_in,
                 test_fraction: self.test_fraction,
+                safety_fraction: self.unseen.map(|(_, fraction)| fraction),
                 row_weights: self.weights.clone(),
                 intercept: true,
             },
             measured: Measurements {
                 feasible: fitted.feasible,
+                promise,
                 constraints: fitted.constraints,
                 ended: fitted.ended,
                 stationary: fitted.stationary,
@@ -514,6 +552,14 @@ fn build_held_out(data: Data, terms: &ModelTerms, trained: &Learning, notes: &mu
         None => Note::HeldOutNotMeasured { reason: error },
     });
     built
+}
+
+/// Builds the problem on the safety set.
+fn safety_set(data: Data, terms: &ModelTerms, trained: &Learning) -> Result<Learning> {
+    if data.labels.is_empty() {
+        return Err(Error::Request("the safety set has no rows; expected a larger --safety-fraction or more rows".into()));
+    }
+    build(data, terms, Some(trained)).map_err(|e| Error::Request(format!("safety set: {e}")))
 }
 
 /// Adds the option that would resolve the error.

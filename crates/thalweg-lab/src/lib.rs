@@ -20,6 +20,7 @@ pub mod model;
 pub mod output;
 pub mod plan;
 pub mod plot;
+pub mod promise;
 pub mod proof;
 pub mod report;
 pub mod spec;

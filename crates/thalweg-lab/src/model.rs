@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use thalweg::Note;
 use thalweg::eval::Passes;
-use thalweg::learn::{Best, Enforce, FittedConstraint, Groups, Scope, proof};
+use thalweg::learn::{Best, Enforce, FittedConstraint, Groups, Promise, Scope, proof};
 use thalweg::math::Matrix;
 use thalweg::run::StopReason;
 use thalweg::solvers::Stationary;
@@ -16,7 +16,7 @@ use crate::data::columns::{check_used_columns, select_columns};
 use crate::data::source::read_file;
 use crate::data::table::Table;
 use crate::encode::{CoarserGroups, Encoding, Grouping, Labels};
-use crate::output::{json, write_whole};
+use crate::output::{json, short, write_whole};
 use crate::verdict::Status;
 use crate::{Error, Result};
 
@@ -121,20 +121,15 @@ pub struct Training {
     pub stand_in: Option<String>,
     /// Share of held-out rows.
     pub test_fraction: f64,
+    /// Share of the other rows in the safety set, for a model with a promise about unseen rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub safety_fraction: Option<f64>,
     /// Column with a weight for each row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row_weights: Option<String>,
     /// Whether the intercept was trained; without, it is 0. Absent if it was.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub intercept: bool,
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn is_true(value: &bool) -> bool {
-    *value
 }
 
 /// Reference value, without its minimiser.
@@ -197,8 +192,11 @@ impl Reference {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measurements {
-    /// Whether every constraint is satisfied on the training rows.
+    /// Whether every constraint is satisfied on the training rows, or promised for unseen rows if that was asked for.
     pub feasible: bool,
+    /// Promise about unseen rows, if one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<Promise>,
     /// Constraints with the requested bound, the measured value and the surrogate.
     pub constraints: Vec<FittedConstraint>,
     /// Why training ended.
@@ -226,6 +224,11 @@ pub struct Measurements {
     pub held_out: Option<Quality>,
 }
 
+/// Formats the confidence of a promise.
+pub fn confidence(promise: &Promise) -> String {
+    format!("{}%", short(100.0 * promise.confidence))
+}
+
 impl Measurements {
     /// Returns the status of the training.
     pub fn status(&self) -> Status {
@@ -234,6 +237,16 @@ impl Measurements {
 
     /// Describes the verdict on the training, in one line without a full stop.
     pub fn verdict(&self) -> String {
+        if let (Some(promise), false) = (&self.promise, matches!(self.ended, StopReason::Interrupted | StopReason::Failed { .. }))
+        {
+            return match (promise.confirmed, self.feasible) {
+                (true, true) => {
+                    format!("feasible; the bounds are promised for unseen rows with {} confidence", confidence(promise))
+                }
+                (true, false) => "not feasible; the bounds on rates are promised, but another constraint is violated".into(),
+                (false, _) => "not feasible; nothing is promised about unseen rows".into(),
+            };
+        }
         match (&self.ended, self.feasible) {
             (StopReason::Interrupted, true) if self.constraints.is_empty() => "interrupted; best model so far".into(),
             (StopReason::Interrupted, true) => "interrupted; best model so far, every constraint is satisfied".into(),

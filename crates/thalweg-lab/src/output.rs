@@ -182,6 +182,11 @@ pub fn short(value: f64) -> String {
     if rounded == 0.0 || (1e-4..1e6).contains(&f64::abs(rounded)) { format!("{rounded}") } else { format!("{rounded:e}") }
 }
 
+/// Formats an interval, with its ends multiplied by `factor`.
+pub fn between([low, high]: [f64; 2], decimals: usize, factor: f64) -> String {
+    format!("{:.decimals$} to {:.decimals$}", factor * low, factor * high)
+}
+
 /// Formats rows of cells as lines with aligned columns, two spaces apart; the columns in `right` (counted from 0) are
 /// right-aligned. Line breaks within cells are escaped.
 pub fn align<R: AsRef<[String]>>(rows: &[R], right: &[usize]) -> String {

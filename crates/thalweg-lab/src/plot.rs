@@ -11,6 +11,8 @@ pub struct Mark {
     pub y: f64,
     /// Whether the point is filled and joined by the line; otherwise hollow.
     pub good: bool,
+    /// Ends of a horizontal bar at the height of the point.
+    pub across: Option<[f64; 2]>,
     /// Tooltip.
     pub title: String,
 }
@@ -28,6 +30,8 @@ pub struct Plot {
     pub legend: [String; 2],
     /// Whether vertical coordinates are shares, shown in per cent.
     pub percent: bool,
+    /// Horizontal coordinate of a dashed line.
+    pub limit: Option<f64>,
     /// Points, in the order in which good ones are joined.
     pub marks: Vec<Mark>,
 }
@@ -38,6 +42,9 @@ const LEFT: f64 = 84.0;
 const RIGHT: f64 = 24.0;
 const TOP: f64 = 62.0;
 const BOTTOM: f64 = 58.0;
+/// Colours of filled and hollow points.
+const GOOD: &str = "#1f6fb2";
+const BAD: &str = "#c0392b";
 /// Maximum number of characters in a line of text.
 const LINE: usize = 74;
 
@@ -128,7 +135,8 @@ fn text(words: &str) -> String {
 /// Draws the plot as SVG.
 pub fn svg(plot: &Plot) -> String {
     let marks: Vec<&Mark> = plot.marks.iter().filter(|m| m.x.is_finite() && m.y.is_finite()).collect();
-    let x = Axis::of(&marks.iter().map(|m| m.x).collect::<Vec<_>>(), true);
+    let across_axis = marks.iter().flat_map(|m| m.across.into_iter().flatten().chain([m.x])).chain(plot.limit);
+    let x = Axis::of(&across_axis.filter(|v| v.is_finite()).collect::<Vec<_>>(), true);
     let y = Axis::of(&marks.iter().map(|m| m.y).collect::<Vec<_>>(), false);
     let (right, floor) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
     let across = |v: f64| LEFT + x.share(v) * (right - LEFT);
@@ -193,6 +201,28 @@ pub fn svg(plot: &Plot) -> String {
             joined.join(" ")
         );
     }
+    if let Some(limit) = plot.limit.filter(|limit| limit.is_finite()) {
+        let at = across(limit);
+        let _ = writeln!(
+            out,
+            "<line x1=\"{at:.1}\" y1=\"{TOP}\" x2=\"{at:.1}\" y2=\"{floor}\" stroke=\"#666\" stroke-dasharray=\"5 4\"/>\
+             <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">bound</text>",
+            TOP - 6.0
+        );
+    }
+    for m in &marks {
+        if let Some([low, high]) = m.across.filter(|ends| ends.iter().all(|end| end.is_finite())) {
+            let (from, to, at) = (across(low), across(high), up(m.y));
+            let colour = if m.good { GOOD } else { BAD };
+            let _ = writeln!(
+                out,
+                "<path d=\"M{from:.1} {at:.1}H{to:.1}M{from:.1} {:.1}v8M{to:.1} {:.1}v8\" fill=\"none\" stroke=\"{colour}\" \
+                 stroke-opacity=\"0.55\" stroke-width=\"1.5\"/>",
+                at - 4.0,
+                at - 4.0
+            );
+        }
+    }
     for m in &marks {
         let _ = writeln!(out, "{}", circle(across(m.x), up(m.y), !m.good, &m.title));
     }
@@ -205,7 +235,7 @@ pub fn svg(plot: &Plot) -> String {
 
 /// Draws a marker; filling distinguishes it as well as colour.
 fn circle(x: f64, y: f64, hollow: bool, title: &str) -> String {
-    let (fill, stroke) = if hollow { ("#fff", "#c0392b") } else { ("#1f6fb2", "#1f6fb2") };
+    let (fill, stroke) = if hollow { ("#fff", BAD) } else { (GOOD, GOOD) };
     let title = if title.is_empty() { String::new() } else { format!("<title>{}</title>", text(title)) };
     format!(
         "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.5\" fill=\"{fill}\" stroke=\"{stroke}\" stroke-width=\"1.8\">{title}</circle>"
@@ -230,7 +260,8 @@ mod tests {
 
     #[test]
     fn anything_can_be_plotted() {
-        let mark = |x, y, good| Mark { x, y, good, title: "a < b & \"c\"".into() };
+        let mark =
+            |x: f64, y, good| Mark { x, y, good, across: good.then_some([x, 2.0 * x + 1.0]), title: "a < b & \"c\"".into() };
         for marks in [
             vec![],
             vec![mark(0.0, 0.0, true)],
@@ -244,6 +275,7 @@ mod tests {
                 y_label: "y".into(),
                 legend: ["satisfied".into(), "violated".into()],
                 percent: false,
+                limit: Some(0.5),
                 marks,
             };
             let svg = svg(&plot);

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use thalweg::Note;
 use thalweg::certify::{Bounds, certify};
-use thalweg::learn::{Enforce, FitOptions, Learning, fit};
+use thalweg::learn::{Coverage, Enforce, FitOptions, Learning, fit, intervals};
 use thalweg::oracle::{Description, Subgradients};
 use thalweg::run::{self, Observer, Progress, StopReason};
 use thalweg::suggest::did_you_mean;
@@ -18,6 +18,8 @@ use crate::model::Quality;
 use crate::trace::digits;
 use crate::{Error, Result};
 
+/// Confidence of the intervals on unseen rows.
+const CONFIDENCE: f64 = 0.95;
 /// Maximum number of bounds in a sweep; each is a run.
 const MOST: usize = 1000;
 /// Relative difference above which a looser bound has a worse objective than a tighter one.
@@ -139,6 +141,8 @@ pub struct Row {
     pub held_out_value: Option<f64>,
     /// Left-hand side with measured rates on held-out rows.
     pub held_out_measured: Option<f64>,
+    /// Interval of the shown left-hand side on unseen rows with 95% confidence, from the held-out rows and for each row by itself.
+    pub held_out_interval: Option<[f64; 2]>,
     /// Share of held-out rows with a correct prediction.
     pub held_out_accuracy: Option<f64>,
     /// Upper bound on the distance to the proximal point, proved if the gradients are right and the constants hold.
@@ -173,6 +177,7 @@ impl Row {
             held_out_objective: None,
             held_out_value: None,
             held_out_measured: None,
+            held_out_interval: None,
             held_out_accuracy: None,
             proved: None,
             iterations: 0,
@@ -247,6 +252,11 @@ impl FitRuns<'_> {
     fn row(&self, bound: f64, x: &[f64]) -> Result<Row> {
         let training = quality(self.problem, x, &[])?;
         let held = self.held_out.map(|held| quality(held, x, &[])).transpose()?;
+        let found = self.held_out.map(|held| intervals(held, x, CONFIDENCE, Coverage::EachLine)).transpose()?;
+        let interval = found.as_ref().and_then(|all| all.get(self.which)).and_then(|found| {
+            let (low, high) = found.measured.map_or((found.low, found.high), |measured| (measured.low, measured.high));
+            Some([low?, high?])
+        });
         let value = |q: &Quality| q.constraints.get(self.which).copied();
         let measured = |q: &Quality| q.measured.get(self.which).copied().flatten();
         Ok(Row {
@@ -257,6 +267,7 @@ impl FitRuns<'_> {
             held_out_objective: held.as_ref().map(|q| q.objective),
             held_out_value: held.as_ref().and_then(value),
             held_out_measured: held.as_ref().and_then(measured),
+            held_out_interval: interval,
             held_out_accuracy: held.as_ref().map(|q| q.accuracy),
             x: Some(x.to_vec()),
             ..Row::new(bound)
@@ -493,7 +504,7 @@ impl Observer for Part<'_> {
 pub fn csv(rows: &[Row]) -> String {
     let mut text = String::from(
         "bound,feasible,objective,value,measured,accuracy,held_out_objective,held_out_value,held_out_measured,\
-         held_out_accuracy,proved,iterations,passes,seconds,ended\n",
+         held_out_low,held_out_high,held_out_accuracy,proved,iterations,passes,seconds,ended\n",
     );
     for r in rows {
         let optional = [
@@ -504,6 +515,8 @@ pub fn csv(rows: &[Row]) -> String {
             r.held_out_objective,
             r.held_out_value,
             r.held_out_measured,
+            r.held_out_interval.map(|[low, _]| low),
+            r.held_out_interval.map(|[_, high]| high),
             r.held_out_accuracy,
             r.proved,
         ];

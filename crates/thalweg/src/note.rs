@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::auto::Evidence;
 use crate::bilevel::InnerIterations;
-use crate::learn::{Best, Degeneracy, GroupComparison, GroupSize};
+use crate::learn::{Best, Degeneracy, GroupComparison, GroupSize, PromiseSize, PromisedConstraint, percent};
 use crate::run::StopReason;
 use crate::solvers::SolverName;
 
@@ -241,6 +241,26 @@ pub enum Note {
         bound: f64,
         /// These groups.
         groups: Vec<GroupSize>,
+    },
+    /// Some groups are so small in the safety set that a bound can hardly be promised for unseen rows. A warning.
+    SafetySetTooSmall {
+        /// Name of the constraint.
+        constraint: String,
+        /// Its bound.
+        bound: f64,
+        /// Confidence of the promise.
+        confidence: f64,
+        /// These groups.
+        groups: Vec<PromiseSize>,
+    },
+    /// The tests on the safety set did not confirm the strictest candidate, so that nothing is promised about unseen rows.
+    PromiseNotConfirmed {
+        /// Confidence of the tests.
+        confidence: f64,
+        /// Rows in the safety set.
+        rows: usize,
+        /// Constraints that were not confirmed.
+        constraints: Vec<PromisedConstraint>,
     },
     /// A gap compares very many groups. A warning.
     ManyGroups {
@@ -903,6 +923,38 @@ impl Note {
                 let rest = groups.len() - shown.len();
                 if rest > 0 { write!(f, " and {rest} more") } else { Ok(()) }
             }
+            Note::SafetySetTooSmall { constraint, bound, confidence, groups } => {
+                write!(f, "'{constraint}' <= {bound} can hardly be promised with {} confidence: ", percent(*confidence))?;
+                let shown: Vec<String> = groups.iter().take(LISTED_GROUPS).map(promise_size).collect();
+                write!(f, "{}", shown.join(", "))?;
+                let rest = groups.len() - shown.len();
+                if rest > 0 { write!(f, " and {rest} more") } else { Ok(()) }
+            }
+            Note::PromiseNotConfirmed { confidence, rows, constraints } => {
+                write!(f, "no bound is promised for unseen rows: ")?;
+                for (i, c) in constraints.iter().enumerate() {
+                    let and = if i > 0 { "; " } else { "" };
+                    write!(
+                        f,
+                        "{and}'{}' is {:.4} on the {} rows of the safety set, with {} confidence at most {:.4}, above its bound {}; ",
+                        c.name,
+                        c.value,
+                        thousands(*rows),
+                        percent(*confidence),
+                        c.at_most,
+                        c.bound
+                    )?;
+                    match c.rows_needed {
+                        Some(needed) => write!(
+                            f,
+                            "at these rates about {} more rows in the safety set would be needed",
+                            thousands(needed.saturating_sub(*rows))
+                        )?,
+                        None => write!(f, "more rows with these rates would not help")?,
+                    }
+                }
+                Ok(())
+            }
             Note::ManyGroups { groups } => write!(
                 f,
                 "{} groups are compared; training is slow and most groups are too small to say anything; merge groups or use COLUMN=VALUE",
@@ -1126,6 +1178,8 @@ impl Note {
             Note::NotConverged { .. }
                 | Note::DegenerateModel { .. }
                 | Note::SmallGroups { .. }
+                | Note::SafetySetTooSmall { .. }
+                | Note::PromiseNotConfirmed { .. }
                 | Note::ManyGroups { .. }
                 | Note::LabelGivenAway { .. }
         )
@@ -1167,13 +1221,29 @@ fn fmt_degeneracy(cause: &Degeneracy, f: &mut Formatter) -> fmt::Result {
 }
 
 fn group_size(size: &GroupSize) -> String {
-    let label = match size.label {
+    format!("{}{} ({}, ±{:.3})", quote(&size.group), with_label(size.label), some_rows(size.rows), size.uncertainty)
+}
+
+fn promise_size(size: &PromiseSize) -> String {
+    let whom = match &size.group {
+        group if group.is_empty() => "the safety set".into(),
+        group => format!("group {}", quote(group)),
+    };
+    let (rows, needed) = (some_rows(size.rows), thousands(size.needed));
+    let place = if size.group.is_empty() { "" } else { " in the safety set" };
+    format!("{whom} has {rows}{}{place} and needs about {needed}", with_label(size.label))
+}
+
+fn with_label(label: Option<i8>) -> &'static str {
+    match label {
         Some(label) if label > 0 => " with positive label",
         Some(_) => " with negative label",
         None => "",
-    };
-    let rows = if size.rows == 1 { "1 row".into() } else { format!("{} rows", thousands(size.rows)) };
-    format!("{}{label} ({rows}, ±{:.3})", quote(&size.group), size.uncertainty)
+    }
+}
+
+fn some_rows(rows: usize) -> String {
+    if rows == 1 { "1 row".into() } else { format!("{} rows", thousands(rows)) }
 }
 
 /// Quotes a name or a cell of a table: short and printable.

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use thalweg::certify::Bounds;
-use thalweg::learn::{Enforce, Interval};
+use thalweg::learn::{Coverage, Enforce, Interval};
 
 use super::CommandResult;
 use crate::certificate::{bounds_words, certificate_basis, conflict_words};
 use crate::certify::{Findings, HeldOut, MeasuredConstraint, Source, Subject, Worst};
 use crate::data::catalogue;
-use crate::output::{align, check_output, check_standard_output, is_standard_output, json, print, visible};
+use crate::output::{align, check_output, check_standard_output, is_standard_output, json, print, short, visible};
 use crate::verdict::Status;
 use crate::{Error, Result};
 
@@ -43,6 +43,9 @@ pub struct Args {
     /// Probability with which such a bound holds
     #[arg(long, value_name = "P", default_value_t = 0.95, requires = "holdout")]
     confidence: f64,
+    /// Let all bounds hold at once with that probability, not each of them
+    #[arg(long, requires = "holdout")]
+    together: bool,
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
@@ -70,7 +73,8 @@ pub fn run(args: Args) -> CommandResult {
     let (subject, bounds) = if is_spec { args.of_spec()? } else { (args.of_model()?, Bounds::default()) };
     let how = Bounds { mu: args.mu.or(bounds.mu), evaluations: args.evaluations.unwrap_or(bounds.evaluations), ..bounds };
     how.validate()?;
-    let (findings, proof) = subject.examine(&how, args.holdout.then_some(args.confidence), args.out.is_some())?;
+    let coverage = if args.together { Coverage::AllLines } else { Coverage::EachLine };
+    let (findings, proof) = subject.examine(&how, args.holdout.then_some((args.confidence, coverage)), args.out.is_some())?;
     if let (Some(file), Some(proof)) = (&args.out, proof) {
         proof.write(file)?;
     }
@@ -247,9 +251,13 @@ fn stationarity(f: &Findings, explain: bool) -> String {
 }
 
 fn held_out(held: &HeldOut, trained: &[MeasuredConstraint]) -> String {
-    let percent = 100.0 * held.confidence;
+    let percent = short(100.0 * held.confidence);
+    let lines = match held.coverage {
+        Coverage::EachLine => "per line",
+        Coverage::AllLines => "that hold for all lines together,",
+    };
     let mut text =
-        format!("on {} held-out rows, with {percent}% confidence intervals per line for new rows drawn like these:\n", held.rows);
+        format!("on {} held-out rows, with {percent}% confidence intervals {lines} for new rows drawn like these:\n", held.rows);
     let number = |v: f64| format!("{v:.6}");
     let mut rows = vec![["", "bound", "value", "at least", "at most", ""].map(String::from)];
     // The bound and the verdict are in the row of the value that must satisfy it; a surrogate with a surrogate bound has none.

@@ -40,7 +40,11 @@ fn words(model: &Model, top: usize) -> String {
     text += &format!("trained on {origin}, seed {}; answers '{yes}' for a score above 0, else '{no}'\n", t.seed);
     if !t.subject_to.is_empty() {
         let satisfied = "feasible; every constraint is satisfied on the training rows\n";
-        text += if model.measured.feasible { satisfied } else { "not feasible; a constraint is violated on the training rows\n" };
+        let violated = "not feasible; a constraint is violated on the training rows\n";
+        match &model.measured.promise {
+            Some(promise) => text += &format!("{}\n", visible(&promise.sentence)),
+            None => text += if model.measured.feasible { satisfied } else { violated },
+        }
     }
 
     let mut order: Vec<_> = model.weights.iter().collect();

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use thalweg::Note;
 use thalweg::auto;
-use thalweg::learn::Enforce;
+use thalweg::learn::{Enforce, Unseen};
 use thalweg::run::{Budget, StopReason};
 use thalweg::solvers::{Interface, SolverName};
 
@@ -20,6 +20,8 @@ use crate::output::{
     align, check_output, check_standard_output, is_same_file, is_standard_output, json, message, print, visible, with_options,
     write_whole,
 };
+use crate::plot::svg;
+use crate::promise;
 use crate::report::{self, of_fit};
 use crate::{Error, Result};
 
@@ -28,7 +30,8 @@ use crate::{Error, Result};
 /// The table is CSV (any usual separator, quotes, gzip) with a header line, or a LIBSVM file if no label column is given.
 /// Columns of numbers are standardised, other columns become one feature per value, missing cells a feature of their own.
 /// A constraint on a rate is trained on a surrogate, whose bound is tightened until the measured rate on the training rows satisfies
-/// the bound (see --enforce). Writes DIR/model.json and DIR/trace.csv.
+/// the bound (see --enforce); with --enforce unseen until tests on a safety set confirm it for unseen rows. Writes DIR/model.json and
+/// DIR/trace.csv, and DIR/path.svg with the tests.
 #[derive(Debug, Clone, clap::Args)]
 #[command(
     allow_negative_numbers = true,
@@ -114,9 +117,16 @@ pub struct TrainingArgs {
     /// End after this many seconds
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
-    /// Which value of a rate must satisfy its bound: the measured rate on the training rows, or its surrogate
+    /// What must satisfy a bound on a rate: the measured rate on the training rows, its surrogate, or the rate on unseen rows, as far
+    /// as tests on a safety set confirm it; the limits on training are then for each candidate that is tested
     #[arg(long, value_enum, default_value = "measured")]
     enforce: EnforceArg,
+    /// Probability with which a bound on unseen rows holds (with --enforce unseen)
+    #[arg(long, value_name = "P", default_value_t = Unseen::default().confidence)]
+    confidence: f64,
+    /// Share of the rows that are not held out for the safety set (with --enforce unseen)
+    #[arg(long, value_name = "SHARE", default_value_t = Unseen::SAFETY_FRACTION)]
+    safety_fraction: f64,
     /// Seed of the split and of the runs
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -129,6 +139,7 @@ pub struct TrainingArgs {
 enum EnforceArg {
     Measured,
     Surrogate,
+    Unseen,
 }
 
 /// Lists the solvers, with and without constraints.
@@ -144,6 +155,7 @@ fn solver_help() -> String {
 impl TrainingArgs {
     /// Returns the training request for this file; the first interrupt stops it.
     pub(super) fn request(&self, file: &Path) -> Result<Request> {
+        self.check_promise()?;
         Ok(Request {
             file: file.into(),
             label: self.label.clone(),
@@ -161,13 +173,41 @@ impl TrainingArgs {
             test_fraction: self.test_fraction,
             budget: Budget { iterations: self.iterations, passes: self.passes, seconds: self.seconds, samples: None },
             enforce: match self.enforce {
-                EnforceArg::Measured => Enforce::Measured,
+                EnforceArg::Measured | EnforceArg::Unseen => Enforce::Measured,
                 EnforceArg::Surrogate => Enforce::Surrogate,
             },
+            unseen: self.promises().then(|| (Unseen { confidence: self.confidence, ..Unseen::default() }, self.safety_fraction)),
             seed: self.seed,
             threads: self.threads,
             stop: Some(stop_on_signal()?),
         })
+    }
+
+    /// Returns whether the bounds are to hold on unseen rows.
+    pub(super) fn promises(&self) -> bool {
+        self.enforce == EnforceArg::Unseen
+    }
+
+    /// Checks the options of a promise before any file is read.
+    fn check_promise(&self) -> Result<()> {
+        let refuse = |what: String| Err(Error::Request(what));
+        if !(self.confidence > 0.0 && self.confidence < 1.0) {
+            return refuse(format!("--confidence {}; expected a number between 0 and 1, for example 0.95", self.confidence));
+        }
+        if !(self.safety_fraction > 0.0 && self.safety_fraction < 1.0) {
+            return refuse(format!("--safety-fraction {}; expected a number between 0 and 1", self.safety_fraction));
+        }
+        if self.promises() {
+            return Ok(());
+        }
+        let needs = "; expected --enforce unseen beside it";
+        if self.confidence != Unseen::default().confidence {
+            return refuse(format!("--confidence {}{needs}", self.confidence));
+        }
+        if self.safety_fraction != Unseen::SAFETY_FRACTION {
+            return refuse(format!("--safety-fraction {}{needs}", self.safety_fraction));
+        }
+        Ok(())
     }
 
     /// Returns the number of threads.
@@ -195,6 +235,8 @@ impl TrainingArgs {
             ("--iterations", self.iterations.is_some()),
             ("--seconds", self.seconds.is_some()),
             ("--enforce", self.enforce != EnforceArg::Measured),
+            ("--confidence", self.confidence != Unseen::default().confidence),
+            ("--safety-fraction", self.safety_fraction != Unseen::SAFETY_FRACTION),
             ("--seed", self.seed != 0),
         ];
         options.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
@@ -206,9 +248,10 @@ pub fn run(args: Args) -> CommandResult {
     check_standard_output(&[("--report", args.report.as_deref())], args.json)?;
     let request = args.asked.request(&args.data)?;
     let prepared = request.prepare()?;
-    let directory = Directory::make(&args.out, &["model.json", "trace.csv"])?;
+    let files: &[&str] = if args.asked.promises() { &["model.json", "trace.csv", PATH] } else { &["model.json", "trace.csv"] };
+    let directory = Directory::make(&args.out, files)?;
     if let Some(file) = &args.report {
-        check_report(file, &[("the table", args.data.as_path())], &directory, &["model.json", "trace.csv"])?;
+        check_report(file, &[("the table", args.data.as_path())], &directory, files)?;
     }
     if !args.quiet {
         // Before training, which may take long; standard output is reserved for the result.
@@ -220,6 +263,9 @@ pub fn run(args: Args) -> CommandResult {
     let trained = request.train(prepared, &mut bar)?;
     bar.finish();
     let file = directory.write(&trained)?;
+    if let Some(plot) = promise::plot(&trained.model) {
+        write_whole(&directory.file(PATH), &svg(&plot))?;
+    }
     if let Some(file) = &args.report {
         write_whole(file, &report::html(&of_fit::page(&trained)?))?;
     }
@@ -238,8 +284,9 @@ pub fn run(args: Args) -> CommandResult {
         print(&words(&trained, args.explain))?;
         let report = args.report.as_ref().map_or(String::new(), |file| format!(" and {}", file.display()));
         let (model, trace) = (file.display(), directory.file("trace.csv"));
-        let and = if report.is_empty() { " and" } else { "," };
-        print(&format!("\nsaved {model}{and} {}{report}\n", trace.display()))?;
+        let path = if args.asked.promises() { format!(", {}", directory.file(PATH).display()) } else { String::new() };
+        let and = if report.is_empty() && path.is_empty() { " and" } else { "," };
+        print(&format!("\nsaved {model}{and} {}{path}{report}\n", trace.display()))?;
     }
     Ok(ExitCode::from(code))
 }
@@ -266,6 +313,9 @@ struct Summary<'a> {
 pub fn words(trained: &TrainedModel, explain: bool) -> String {
     let m = &trained.model.measured;
     let mut text = visible(&m.verdict()).into_owned() + "\n";
+    if let Some(promise) = &m.promise {
+        text += &format!("{}\n", visible(&promise.sentence));
+    }
     for warning in &m.warnings {
         text += &format!("warning: {}\n", visible(&warning.to_string()));
     }
@@ -276,6 +326,7 @@ pub fn words(trained: &TrainedModel, explain: bool) -> String {
         None => tables("training rows", &m.training, Extent::Short),
     };
     text += "\n";
+    text += &m.promise.as_ref().map_or(String::new(), promise::words);
     let held = m.held_out.as_ref().map_or(String::new(), |h| format!(", {} held out", h.rows));
     text += &format!(
         "{} rows for training{held}; {} features and an intercept\n{} iterations of {} in {} round{}, {:.0} passes, {:.1} s, seed {}\n",
@@ -301,6 +352,9 @@ pub fn words(trained: &TrainedModel, explain: bool) -> String {
     }
     text
 }
+
+/// File of the picture of the tested candidates.
+const PATH: &str = "path.svg";
 
 /// Returns whether a note is about how the solver was set up rather than about the result.
 fn is_detail(note: &Note) -> bool {

@@ -148,6 +148,11 @@ fn of_table(args: &Args, values: &[f64]) -> Result<(SweepLabels, FinishedSweep)>
         let what = "there is no constraint; expected --subject-to \"TERM <= BOUND\", whose bound is swept";
         return Err(Error::Request(what.into()));
     }
+    if args.asked.promises() {
+        let what =
+            "--enforce unseen: a sweep shows intervals on unseen rows but promises nothing; expected measured or surrogate";
+        return Err(Error::Request(what.into()));
+    }
     let mut prepared = request.prepare()?;
     let (which, note) = which(prepared.problem(), args.of.as_deref())?;
     let named = SweepLabels::new(prepared.problem(), prepared.minimize(), which);
@@ -214,10 +219,13 @@ fn plot(named: &SweepLabels, rows: &[Row]) -> Plot {
             x,
             y,
             good: row.feasible,
+            across: row.held_out_interval,
             title: format!("bound {}: {}", short(row.bound), if row.feasible { "satisfied" } else { &row.ended }),
         })
     };
+    let intervals = rows.iter().any(|row| row.held_out_interval.is_some());
     let x_label = match (accuracy, measured) {
+        _ if intervals => format!("{}: training rows (points), 95% on unseen rows (bars)", named.constraint),
         (_, true) => format!("{}, measured on the training rows", named.constraint),
         (true, false) => format!("{}, training rows", named.constraint),
         (false, false) => named.constraint.clone(),
@@ -228,6 +236,7 @@ fn plot(named: &SweepLabels, rows: &[Row]) -> Plot {
         y_label: if accuracy { "accuracy on held-out rows".into() } else { named.minimize.clone() },
         legend: ["every constraint satisfied".into(), "a constraint violated".into()],
         percent: accuracy,
+        limit: None,
         marks: rows.iter().filter_map(mark).collect(),
     }
 }

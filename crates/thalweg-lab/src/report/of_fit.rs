@@ -1,7 +1,7 @@
 //! The page of a trained model. The numbers come from [`crate::model`] and the trained problem; this module formats them and
 //! computes histograms.
 
-use thalweg::learn::{Enforce, FitOptions, Learning};
+use thalweg::learn::{Enforce, FitOptions, Learning, Promise};
 use thalweg::run::StopReason;
 
 use super::curves::{Limit, traces};
@@ -11,7 +11,7 @@ use crate::certificate::stationary_words;
 use crate::data::catalogue::called;
 use crate::data::source::list;
 use crate::fit::TrainedModel;
-use crate::model::{GroupQuality, Input, Model, Quality, Training};
+use crate::model::{GroupQuality, Input, Model, Quality, Training, confidence};
 use crate::output::{short, with_options};
 use thalweg::thousands;
 
@@ -88,6 +88,9 @@ pub fn bounds(model: &Model) -> Vec<BoundRow> {
 fn lead(model: &Model) -> String {
     let m = &model.measured;
     let mut text = capital(&m.verdict()) + ".";
+    if let Some(promise) = &m.promise {
+        text += &format!(" {}.", capital(&promise.sentence));
+    }
     text += &match &m.held_out {
         Some(held) => format!(
             " The accuracy is {} on {} held-out rows and {} on the training rows.",
@@ -274,6 +277,7 @@ fn facts(trained: &TrainedModel) -> Facts {
                 "value of a rate that must satisfy its bound",
                 match t.enforce {
                     _ if m.constraints.iter().all(|c| c.measured.is_none()) => String::new(),
+                    Enforce::Measured if m.promise.is_some() => "the rate on unseen rows".into(),
                     Enforce::Measured => "the measured rate on the training rows".into(),
                     Enforce::Surrogate => "its surrogate".into(),
                 },
@@ -298,11 +302,15 @@ fn facts(trained: &TrainedModel) -> Facts {
             ("sha256", t.fingerprint.clone()),
             ("row weights", t.row_weights.as_ref().map_or(String::new(), |column| format!("column '{column}'"))),
             ("share held out", short(t.test_fraction)),
+            ("share of the others in the safety set", t.safety_fraction.map_or(String::new(), short)),
             ("training rows", quality(&m.training)),
             ("held-out rows", m.held_out.as_ref().map_or(String::new(), quality)),
         ],
         vec![],
     );
+    if let Some(promise) = &m.promise {
+        part("Promise", promise_rows(promise), vec![capital(&promise.sentence) + "."]);
+    }
     let proved = m
         .stationary
         .as_ref()
@@ -328,6 +336,21 @@ fn facts(trained: &TrainedModel) -> Facts {
         part("Notes", vec![], trained.notes.iter().map(with_options).collect());
     }
     Facts { title: "Settings and data".into(), parts }
+}
+
+/// Lists the tests of a promise.
+fn promise_rows(promise: &Promise) -> Vec<(&'static str, String)> {
+    let tests = promise.constraints.iter().map(|c| {
+        let (value, at_most) = (c.value, c.at_most);
+        format!("{} <= {}: {value:.4} on the safety set, at most {at_most:.4}", c.name, short(c.bound))
+    });
+    let confirmed = promise.path.iter().filter(|c| c.confirmed == Some(true)).count();
+    vec![
+        ("confidence", confidence(promise)),
+        ("rows in the safety set", thousands(promise.rows)),
+        ("tests", tests.collect::<Vec<_>>().join("; ")),
+        ("candidates confirmed", format!("{confirmed} of {}, from strict to loose", promise.path.len())),
+    ]
 }
 
 fn quality(q: &Quality) -> String {

@@ -19,3 +19,4 @@ mod plan;
 mod solve;
 mod spec;
 mod tradeoff;
+mod unseen;

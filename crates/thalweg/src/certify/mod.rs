@@ -11,7 +11,11 @@ mod zeroth_order;
 
 pub use bounds::{Bounds, Certificate, certify, certify_with_record};
 pub use conflict::{Conflict, certify_conflict};
-pub use intervals::{clopper_pearson, rate_half_width};
+pub use intervals::{
+    Counts, ScoreThreshold, clopper_pearson, difference_at_most, distribution_half_width, mean_half_width, rate_at_least,
+    rate_at_most, rate_half_width, score_threshold,
+};
+pub(crate) use intervals::{Difference, check_confidence, split_error};
 pub use multipliers::{distance_bound, infeasible_radius};
 pub use pair::{PairBound, of_pair, slope};
 pub use record::{DomainCut, DomainRecord, ProximityRecord, RecordedCut, RecordedVisit};

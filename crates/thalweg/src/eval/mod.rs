@@ -15,7 +15,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::check_finite;
 use crate::math::rng::Purpose;
 use crate::math::{Rng, vec};
-use crate::oracle::{At, Draw, KnownUnits, Modulus, Pick, Region, Replacement, Scales, Scratch, Subgradients, Values, WeightFunction};
+use crate::oracle::{
+    At, Draw, KnownUnits, Modulus, Pick, Region, Replacement, Scales, Scratch, Subgradients, Values, WeightFunction,
+};
 use crate::sets::polyhedron::SweepResult;
 use crate::sets::{Set, Warm};
 use crate::{Error, Result};

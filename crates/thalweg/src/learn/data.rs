@@ -220,10 +220,50 @@ impl Data {
     /// Splits off a random fraction of the rows, the same for every group and label. Returns the remaining and the held-out
     /// rows.
     pub fn hold_out(&self, fraction: f64, seed: u64) -> Result<(Data, Data)> {
-        let group = |i: usize| self.groups.as_ref().map_or(0, |g| g.of_row[i]);
-        let strata: Vec<u32> = (0..self.labels.len()).map(|i| 2 * group(i) + u32::from(self.labels[i] > 0.0)).collect();
-        let (kept, held) = hold_out(&strata, fraction, seed)?;
-        Ok((self.select(&kept), self.select(&held)))
+        let split = RowSplit::new(&self.labels, self.groups.as_ref(), fraction, None, seed)?;
+        Ok((self.select(&split.training), self.select(&split.test)))
+    }
+}
+
+/// Rows of a data set by what they are used for, each list in ascending order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowSplit {
+    /// Rows to train on.
+    pub training: Vec<usize>,
+    /// Rows that bounds on unseen rows are tested on ([`fit_unseen`](super::fit_unseen)).
+    pub safety: Vec<usize>,
+    /// Rows that are only measured.
+    pub test: Vec<usize>,
+}
+
+impl RowSplit {
+    /// Splits off random fractions of the rows: first the test rows, then, if asked for, the safety set from what is left.
+    ///
+    /// Without a safety set the fractions are the same for every group and label, with one for every group only. Then the rows of
+    /// a group in the safety set are a random sample of that group, and a rate on them has a binomial distribution. If labels
+    /// were balanced too, the numbers of either label would follow those of the other rows, and the tests would not be exact.
+    pub fn new(
+        labels: &[f64],
+        groups: Option<&Groups>,
+        test_fraction: f64,
+        safety_fraction: Option<f64>,
+        seed: u64,
+    ) -> Result<Self> {
+        let group = |i: usize| groups.map_or(0, |g| g.of_row[i]);
+        let stratum = |i: usize| match safety_fraction {
+            None => 2 * group(i) + u32::from(labels[i] > 0.0),
+            Some(_) => group(i),
+        };
+        let strata: Vec<u32> = (0..labels.len()).map(stratum).collect();
+        let (rest, test) = hold_out(&strata, test_fraction, seed)?;
+        let Some(fraction) = safety_fraction else { return Ok(RowSplit { training: rest, safety: vec![], test }) };
+        if !(fraction > 0.0 && fraction < 1.0) {
+            return Err(Error::setting("safety_fraction", fraction, "a number between 0 and 1"));
+        }
+        let strata: Vec<u32> = rest.iter().map(|&i| strata[i]).collect();
+        let (training, safety) = hold_out(&strata, fraction, seed)?;
+        let pick = |chosen: Vec<usize>| chosen.into_iter().map(|i| rest[i]).collect();
+        Ok(RowSplit { training: pick(training), safety: pick(safety), test })
     }
 }
 
@@ -368,6 +408,23 @@ mod tests {
         assert_eq!(other.clone().merged().unwrap(), other);
         // Nothing to merge: not even the order changes.
         assert_eq!(rows(&[5, 1, 3]).merged().unwrap(), rows(&[5, 1, 3]));
+    }
+
+    #[test]
+    fn training_safety_and_test_rows_are_everything() {
+        let data = Data { labels: (0..90).map(|i| if i % 5 == 0 { 1.0 } else { -1.0 }).collect(), ..numbered(90) };
+        let split = |seed| RowSplit::new(&data.labels, data.groups.as_ref(), 0.2, Some(1.0 / 3.0), seed).unwrap();
+        let RowSplit { training, safety, test } = split(4);
+        assert_eq!((training.len(), safety.len(), test.len()), (48, 24, 18));
+        let mut all: Vec<usize> = [&training[..], &safety, &test].concat();
+        all.sort_unstable();
+        assert_eq!(all, (0..90).collect::<Vec<_>>());
+        // Groups are balanced, labels are left to chance.
+        assert_eq!(safety.iter().filter(|i| *i % 2 == 0).count(), 12);
+        let positives = |seed| split(seed).safety.iter().filter(|i| data.labels[**i] > 0.0).count();
+        assert!((0..10).map(positives).any(|n| n != positives(4)));
+        let error = RowSplit::new(&data.labels, None, 0.2, Some(1.0), 0).unwrap_err().to_string();
+        assert_eq!(error, "safety_fraction must be a number between 0 and 1, got 1");
     }
 
     #[test]

@@ -422,24 +422,6 @@ impl Contrast {
         })
     }
 
-    /// Returns the interval of the largest absolute difference if the mean of group `k` lies in `range(k, position)`,
-    /// independently of the other means.
-    pub(super) fn enclosure(&self, positions: usize, range: impl Fn(usize, usize) -> [f64; 2]) -> [f64; 2] {
-        let mut ends = [0.0_f64; 2];
-        for position in 0..positions {
-            for row in 0..self.rows() {
-                let (mut low, mut high) = (0.0, 0.0);
-                for (k, c) in self.coefficients(row) {
-                    let [a, b] = range(k, position).map(|mean| c * mean);
-                    low += a.min(b);
-                    high += a.max(b);
-                }
-                ends = [ends[0].max(low).max(-high), ends[1].max(high).max(-low)];
-            }
-        }
-        ends
-    }
-
     /// Selects branches other than the largest ([`Term::branches`]): first the peaks of every difference along the grid by
     /// value, since the maximum can jump to the next largest one; then the neighbours of the largest at 1, 2, 3, … times
     /// `stride` positions, since it can also move along the grid. Branches closer than half a stride to a selected one are

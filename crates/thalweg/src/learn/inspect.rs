@@ -10,7 +10,7 @@ use super::population::describe;
 use super::problem::Learning;
 use super::roc::{Scored, largest_measured_gap};
 use super::term::{RowNorms, Subpopulation, View};
-use crate::certify::rate_half_width;
+use crate::certify::{rate_at_most, rate_half_width};
 use crate::oracle::{At, Description, Draw, Values, Warm};
 use crate::{Error, Note, Result};
 
@@ -31,6 +31,19 @@ pub struct GroupSize {
     /// Half the length of the exact 95% interval of a rate of one half on as many rows
     /// ([`rate_half_width`](crate::certify::rate_half_width)).
     pub uncertainty: f64,
+}
+
+/// Rows that a bound on unseen rows is tested on, and about how many it needs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PromiseSize {
+    /// Name of the group; empty if the rate is of no group.
+    pub group: String,
+    /// Label of the rows that count, +1 or -1; `None` if all do.
+    pub label: Option<i8>,
+    /// Number of rows in the safety set.
+    pub rows: usize,
+    /// Number of rows on which a rate as in the labels, or of 0 where the bound is on the rate itself, is known to within the bound.
+    pub needed: usize,
 }
 
 /// Number of rows behind a weighted mean.
@@ -144,13 +157,58 @@ impl Learning {
         Ok(notes)
     }
 
+    /// Returns whether constraint `j` is a sum of rates, or of their differences, and penalties.
+    pub(super) fn is_of_rates(&self, j: usize) -> bool {
+        let rates = |s: &Summand| match &s.piece {
+            Piece::Term(term) => term.rates().is_some(),
+            Piece::Penalty(_) => true,
+        };
+        let pieces = &self.constraints[j].pieces;
+        pieces.iter().all(rates) && pieces.iter().any(|s| matches!(s.piece, Piece::Term(_)))
+    }
+
+    /// Returns warnings about groups of these rows, as the safety set of [`fit_unseen`](super::fit_unseen), that are too small to
+    /// promise a bound with this confidence. They are known before training.
+    pub fn promise_notes(&self, confidence: f64) -> Result<Vec<Note>> {
+        let labels = &self.data.labels;
+        let positive = labels.iter().filter(|y| **y > 0.0).count() as f64 / labels.len().max(1) as f64;
+        let mut notes = vec![];
+        for (j, function) in self.constraints.iter().enumerate().filter(|(j, _)| self.is_of_rates(*j)) {
+            let mut small = vec![];
+            for summand in &self.constraints[j].pieces {
+                let Piece::Term(term) = &summand.piece else { continue };
+                let gap = term.rates().is_some_and(|rates| rates.comparison.of_groups().is_some());
+                let rate = if gap { positive } else { 0.0 };
+                let bound = function.bound / summand.factor;
+                let Some(needed) = rows_needed(rate, bound, confidence)? else { continue };
+                for &p in &summand.populations {
+                    let GroupSize { group, label, rows, .. } = self.group_size(p)?;
+                    if rows < needed {
+                        small.push(PromiseSize { group, label, rows, needed });
+                    }
+                }
+            }
+            if !small.is_empty() {
+                notes.push(Note::SafetySetTooSmall {
+                    constraint: function.name.clone(),
+                    bound: function.bound,
+                    confidence,
+                    groups: small,
+                });
+            }
+        }
+        Ok(notes)
+    }
+
     fn group_size(&self, p: usize) -> Result<GroupSize> {
         let population = &self.populations[p];
         let (group, label) = match population.subpopulation {
             Subpopulation::Group(k) => (k, None),
             Subpopulation::GroupPositives(k) => (k, Some(1)),
             Subpopulation::GroupNegatives(k) => (k, Some(-1)),
-            _ => (u32::MAX, None),
+            Subpopulation::Positives => (u32::MAX, Some(1)),
+            Subpopulation::Negatives => (u32::MAX, Some(-1)),
+            Subpopulation::Everyone => (u32::MAX, None),
         };
         let size = population.size(&self.parts);
         let start = self.parts[population.part].start;
@@ -227,4 +285,27 @@ impl Learning {
         }
         Ok(())
     }
+}
+
+/// Returns the smallest number of rows on which the upper bound on an observed rate exceeds it by at most `room`; `None` if that
+/// is not positive or no number is enough.
+fn rows_needed(rate: f64, room: f64, confidence: f64) -> Result<Option<usize>> {
+    /// More rows than this are not worth a number.
+    const MOST: usize = 1 << 40;
+    if room.is_nan() || room <= 0.0 {
+        return Ok(None);
+    }
+    let enough = |n: usize| Ok::<_, Error>(rate_at_most(rate * n as f64, n as f64, confidence)? <= rate + room);
+    let (mut low, mut high) = (0, 1);
+    while !enough(high)? {
+        if high >= MOST {
+            return Ok(None);
+        }
+        (low, high) = (high, 2 * high);
+    }
+    while high > low + 1 {
+        let middle = usize::midpoint(low, high);
+        if enough(middle)? { high = middle } else { low = middle }
+    }
+    Ok(Some(high))
 }

@@ -38,15 +38,17 @@ mod wasserstein;
 
 pub use best::{Best, BestRecord, Scope, best, best_with_record, proof};
 pub use build::Builder;
-pub use data::{Data, Groups, Parts, Split, hold_out};
+pub use data::{Data, Groups, Parts, RowSplit, Split, hold_out};
 pub use expression::{Argument, Bound, BoundedExpression, Call, Expression};
+pub(crate) use fit::percent;
 pub use fit::{
-    Degeneracy, Enforce, FitOptions, Fitted, FittedConstraint, fit, intercept, training_config, with_training_defaults,
+    Degeneracy, Enforce, FitOptions, Fitted, FittedConstraint, Promise, PromisedConstraint, TestedCandidate, Unseen, fit,
+    fit_unseen, intercept, training_config, with_training_defaults,
 };
 pub use gap::{EqualisedOdds, GroupComparison, RateGap};
 pub use inf_projection::{LARGEST_MEAN_LOSS, LossForm};
-pub use inspect::{GroupSize, RowCount};
-pub use interval::{Interval, MeasuredInterval, intervals};
+pub use inspect::{GroupSize, PromiseSize, RowCount};
+pub use interval::{Coverage, Interval, MeasuredInterval, intervals};
 pub use joint::JointWasserstein;
 pub use kernel::gaussian_kernel;
 pub use loss::{Loss, MeanLoss, truncate};

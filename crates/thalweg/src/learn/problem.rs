@@ -16,8 +16,8 @@ use super::references::References;
 use super::sample_losses::RowLosses;
 use super::term::{Constant, Part, RowNorms, Subpopulation, Work};
 use crate::oracle::{
-    At, Composite, Description, InfProjection, KnownUnits, Modulus, Pick, Rounding, SampleLosses, Scales, Scratch, SmoothForm, Source,
-    Structure, Subgradients, Values,
+    At, Composite, Description, InfProjection, KnownUnits, Modulus, Pick, Rounding, SampleLosses, Scales, Scratch, SmoothForm,
+    Source, Structure, Subgradients, Values,
 };
 use crate::sets::Set;
 use crate::{Error, Result};

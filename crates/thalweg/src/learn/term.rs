@@ -138,24 +138,6 @@ pub(super) enum Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// Returns the interval of the term's value if the mean of population `k` lies in `range(k, position)`, independently of
-    /// the other means.
-    pub(super) fn enclosure(&self, positions: usize, range: impl Fn(usize, usize) -> [f64; 2]) -> [f64; 2] {
-        match self {
-            Comparison::Gap(contrast) => contrast.enclosure(positions, range),
-            Comparison::Larger([one, other]) => {
-                let [low, high] = one.enclosure(positions, &range);
-                let [least, most] = other.enclosure(positions, |k, position| range(one.groups() + k, position));
-                [low.max(least), high.max(most)]
-            }
-            Comparison::Share => range(0, 0),
-            Comparison::Rest => {
-                let [low, high] = range(0, 0);
-                [1.0 - high, 1.0 - low]
-            }
-        }
-    }
-
     /// Returns the number of groups and which of their differences count; `None` for a rate of one population.
     pub(super) fn of_groups(&self) -> Option<(usize, GroupComparison)> {
         match self {

@@ -68,7 +68,11 @@ impl Learning {
             // A column of zeros has the unit of the others.
             let used = || units.iter().zip(&largest).filter(|(_, v)| **v > 0.0).map(|(unit, _)| *unit);
             let (least, most) = (used().fold(f64::INFINITY, f64::min), used().fold(0.0, f64::max));
-            units.iter_mut().zip(&largest).filter(|(_, v)| **v == 0.0).for_each(|(unit, _)| *unit = if most > 0.0 { most } else { 1.0 });
+            units
+                .iter_mut()
+                .zip(&largest)
+                .filter(|(_, v)| **v == 0.0)
+                .for_each(|(unit, _)| *unit = if most > 0.0 { most } else { 1.0 });
             if self.intercept {
                 units.push(1.0);
             }
@@ -92,9 +96,9 @@ impl Learning {
         let norms: Vec<RowNorms> = (0..self.populations.len()).map(|p| self.scaled_norms(p, &variables)).collect();
         let longest = variables.iter().copied().fold(0.0, f64::max);
         let penalties = |penalty: &Penalty| penalty.modulus() * longest * longest;
-        let moduli = functions().zip(std::iter::once(&objective).chain(&constraints)).map(|(f, unit)| {
-            f.modulus_by(|p| norms[p], penalties, Constant::Sharp).map(|rho| rho / unit)
-        });
+        let moduli = functions()
+            .zip(std::iter::once(&objective).chain(&constraints))
+            .map(|(f, unit)| f.modulus_by(|p| norms[p], penalties, Constant::Sharp).map(|rho| rho / unit));
         let moduli = moduli.collect();
         Some(KnownUnits { objective, constraints, variables, moduli })
     }

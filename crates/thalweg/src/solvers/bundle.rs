@@ -618,7 +618,8 @@ impl Bundle {
         proved.constants.iter_mut().zip(scales).for_each(|(rho, unit)| *rho *= longest * (longest / unit));
         // Where the lengths differ, the constants in these units can be much smaller.
         let known = ev.units().filter(|_| !units.lengths.is_empty());
-        for ((rho, modulus), known) in proved.constants.iter_mut().zip(constants.all()).zip(known.iter().flat_map(|k| &k.moduli)) {
+        for ((rho, modulus), known) in proved.constants.iter_mut().zip(constants.all()).zip(known.iter().flat_map(|k| &k.moduli))
+        {
             *rho = known.filter(|_| modulus.source == Source::Proved).map_or(*rho, |known| known.min(*rho));
         }
         let stated = match self.settings.mu {

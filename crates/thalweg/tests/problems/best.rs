@@ -695,7 +695,8 @@ fn hostile_rows_have_values_that_are_proved() {
     let (mut cases, mut unproved) = (0, vec![]);
     for seed in 0..4000 {
         let small = hostile(seed);
-        let [expression, l1] = [["hinge", "0"], ["hinge + 0.05 * l1", "0.05"], ["logistic", ""], ["hinge + logistic", ""]][seed as usize % 4];
+        let [expression, l1] =
+            [["hinge", "0"], ["hinge + 0.05 * l1", "0.05"], ["logistic", ""], ["hinge + logistic", ""]][seed as usize % 4];
         let found = small.best(expression);
         assert!(found.lower <= found.value && found.lower >= 0.0, "{seed}: {found}");
         let proved = found.to_string().contains("(proved to 1e-7 for ");
@@ -704,7 +705,10 @@ fn hostile_rows_have_values_that_are_proved() {
             if found.scope == Scope::Everywhere {
                 assert!(found.lower <= truth * (1.0 + 1e-12) + 1e-15, "{seed}: {found}, {truth}");
             }
-            assert!(found.value >= truth - 1e-15 - 1e-12 * truth && found.value <= truth + 2e-7 * truth.max(1e-3), "{seed}: {found}, {truth}");
+            assert!(
+                found.value >= truth - 1e-15 - 1e-12 * truth && found.value <= truth + 2e-7 * truth.max(1e-3),
+                "{seed}: {found}, {truth}"
+            );
             assert!(proved, "{seed}: {found}");
         }
         cases += 1;

@@ -14,4 +14,5 @@ mod joint;
 mod loss_form;
 mod ridge;
 mod terms;
+mod unseen;
 mod warnings;

@@ -7,11 +7,14 @@ mod options;
 mod quality;
 mod rounds;
 mod trainer;
+mod unseen;
 
 use serde::{Deserialize, Serialize};
 
 pub use options::{Enforce, FitOptions, training_config, with_training_defaults};
 pub use quality::Degeneracy;
+pub(crate) use unseen::percent;
+pub use unseen::{Promise, PromisedConstraint, TestedCandidate, Unseen, fit_unseen};
 
 use self::trainer::Trainer;
 use super::problem::Learning;

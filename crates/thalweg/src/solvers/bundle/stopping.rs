@@ -2,9 +2,9 @@
 //! functions that the bound must allow for, and the points at which estimated constants are tested before a stop.
 
 use super::{Bundle, PROVE, Saved, constant_index, violation};
+use crate::cuts::Master;
 use crate::cuts::constants::too_small;
 use crate::cuts::noise::{Local, Noise, accuracy, opposite_points};
-use crate::cuts::Master;
 use crate::eval::Eval;
 use crate::math::rng::{Purpose, Rng};
 use crate::math::vec;
