@@ -5,10 +5,12 @@
 use std::sync::LazyLock;
 
 use crate::common::{Place, cells};
-use thalweg::learn::{Builder, Data, Learning, Split};
+use thalweg::learn::{Builder, Data, Learning, Split, best};
+use thalweg::math::Matrix;
 use thalweg::oracle::{At, Composite, Description, Draw, Pick, Scratch, Structure, Subgradients, Values, Warm};
-use thalweg::run::{Options, Record, minimize};
-use thalweg::solvers::{Bundle, Mspg, bundle, mspg, st_spg};
+use thalweg::run::{Options, Record, StopReason, minimize};
+use thalweg::sets::Ball;
+use thalweg::solvers::{Bundle, Lbfgs, Mspg, bundle, lbfgs, mspg, st_spg};
 use thalweg_lab::data::adult;
 
 const COLUMNS: usize = adult::COLUMNS;
@@ -332,6 +334,73 @@ fn the_bundle_reaches_the_best_known_gaps() {
         assert!(outcome.point.feasible, "{say}");
         assert!(found >= best - 1e-6 && found <= 1.01 * best, "{say}");
         assert!((outcome.multipliers.unwrap()[0] / multiplier - 1.0).abs() < 0.05, "{say}");
+    }
+}
+
+/// The rows with other units in their columns.
+fn with_columns(units: &[f64]) -> Data {
+    let data = adult::a9a().unwrap();
+    let (mut ptr, mut ids, mut values) = (vec![0_usize], vec![], vec![]);
+    for i in 0..data.features.rows() {
+        data.features.visit_row(i, |column, v| {
+            ids.push(column as u32);
+            values.push(v * units[column % units.len()]);
+        });
+        ptr.push(ids.len());
+    }
+    Data { features: Matrix::sparse(COLUMNS, ptr, ids, values).unwrap(), ..data }
+}
+
+/// The smallest hinge loss and the best known gap do not depend on factors of the terms and on the units of the columns.
+#[test]
+fn reference_values_do_not_depend_on_units() {
+    const SMALLEST: f64 = 0.350_806_043_123_351_84;
+    let (best_gap, multiplier) = (0.105_305_47, 6.6717);
+    let mixed = [1e-6, 1.0, 1e3, 1e6, 1e-3];
+    for (f, g, columns) in [
+        (1e-6, 1e-6, &[1.0][..]),
+        (1e6, 1e6, &[1.0]),
+        (1e-6, 1e6, &[1.0]),
+        (1.0, 1.0, &[1e-6]),
+        (1.0, 1.0, &[1e6]),
+        (1.0, 1.0, &mixed),
+    ] {
+        let say = format!("{f:e} {g:e} {columns:?}");
+        let rows = with_columns(columns);
+        let on = |objective: &str| Builder::new(rows.clone()).split(Split::Ordered).minimize(objective.parse().unwrap());
+        let found = best(&on(&format!("{g:e} * hinge")).build().unwrap()).unwrap();
+        assert!(found.lower <= g * SMALLEST && found.lower >= g * SMALLEST * (1.0 - 2e-7), "{say}: {found}");
+        assert!(found.value >= g * SMALLEST * (1.0 - 1e-14) && found.value <= g * SMALLEST * (1.0 + 2e-7), "{say}: {found}");
+        let problem = on(&format!("{f:e} * {ROC}")).subject_to(format!("{g:e} * hinge <= {:e}", g * 0.36).parse().unwrap());
+        let problem = problem.build().unwrap();
+        let mut solver = Bundle::new(bundle::Settings::default()).unwrap();
+        let outcome = minimize(&problem, &mut solver, &[0.0; COLUMNS], &Options::iterations(600), &mut ()).unwrap();
+        let gap = outcome.point.objective / f;
+        assert!(outcome.point.feasible && outcome.point.violation <= 1e-6 * g, "{say}: {:?}", outcome.point.violation);
+        assert_eq!(outcome.ended, StopReason::Finished, "{say}");
+        assert!(gap >= best_gap - 1e-6 && gap <= 1.01 * best_gap, "{say}: {gap}");
+        assert!((outcome.multipliers.unwrap()[0] * g / f / multiplier - 1.0).abs() < 0.05, "{say}");
+    }
+}
+
+/// The objective with its variance and a factor, minimised by L-BFGS over a ball and with a regulariser.
+#[test]
+fn the_variance_of_a_loss_does_not_depend_on_units() {
+    let all = adult::a9a().unwrap();
+    let rows = all.select(&(0..32_561).collect::<Vec<_>>());
+    for f in [1e-6, 1.0, 1e6] {
+        let text = |more: &str| format!("{f:e} * logistic + {:e} * variance(logistic){more}", 0.05 * f);
+        let on = |text: String| Builder::new(rows.clone()).minimize(text.parse().unwrap());
+        for (problem, value) in [
+            (on(text("")).domain(Ball::new(5.0).unwrap()), 0.336_135_839_778_977_6),
+            (on(text("")).domain(Ball::new(2.0).unwrap()), 0.364_279_827_997_898_3),
+            (on(text(&format!(" + {:e} * l2", 1e-4 * f))), 0.337_385_079_886_628_5),
+        ] {
+            let mut solver = Lbfgs::new(lbfgs::Settings::default()).unwrap();
+            let outcome = minimize(&problem.build().unwrap(), &mut solver, &[0.0; COLUMNS], &quiet(1_000), &mut ()).unwrap();
+            assert_eq!(outcome.ended, StopReason::Finished, "{f:e}");
+            close(&format!("{f:e}"), outcome.point.objective / f, value, 1e-10);
+        }
     }
 }
 

@@ -31,7 +31,8 @@ pub struct Settings {
     /// Number of stored pairs of steps and gradient differences, m in the paper. Default 20.
     pub memory: usize,
     /// Norm of the gradient (in a ball, of its part that can still decrease F) that finishes the method, times the norm of the
-    /// first gradient if that is above 1. Default 1e-9.
+    /// first gradient if that is above 1, or above the unit of the objective over the largest unit of a variable for a problem that has
+    /// [units](crate::oracle::Structure::units). Default 1e-9.
     pub tolerance: f64,
 }
 
@@ -204,6 +205,8 @@ struct Saved {
     pairs: Pairs,
     /// Norm of the first gradient, and the first value.
     first_gradient: f64,
+    /// Unit of gradients.
+    gradient_unit: f64,
     first_value: f64,
     /// Smallest value and smallest residual so far, and the number of iterations since one of them decreased.
     least_value: f64,
@@ -372,7 +375,7 @@ impl Lbfgs {
     }
 
     fn tolerance(&self) -> f64 {
-        self.settings.tolerance * self.s.first_gradient.max(1.0)
+        self.settings.tolerance * self.s.first_gradient.max(self.s.gradient_unit)
     }
 
     /// Computes value and gradient at the start.
@@ -526,6 +529,10 @@ impl<'e> Solver<dyn Eval + 'e> for Lbfgs {
         };
         let s = &mut self.s;
         s.x.set(x);
+        s.gradient_unit = ev.units().map_or(1.0, |units| {
+            let longest = units.variables.iter().copied().fold(0.0, f64::max);
+            if longest > 0.0 { units.objective / longest } else { units.objective }
+        });
         s.g.zeros(x.len());
         s.pairs.clear();
         if s.pairs.places.first().is_some_and(|pair| pair.s.len() != x.len()) {

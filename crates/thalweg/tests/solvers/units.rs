@@ -4,11 +4,14 @@
 use std::sync::Arc;
 
 use thalweg::certify::{Bounds, certify};
-use thalweg::oracle::Problem;
+use thalweg::learn::{Data, Groups, Learning};
+use thalweg::math::Matrix;
+use thalweg::math::rng::{Purpose, Rng};
+use thalweg::oracle::{Description, Problem};
 use thalweg::run::{Options, Outcome, StopReason, measure, minimize};
 use thalweg::sets;
-use thalweg::solvers::Bundle;
 use thalweg::solvers::bundle::Settings;
+use thalweg::solvers::{Bundle, Sqp, sqp};
 
 type Value = Arc<dyn Fn(&[f64]) -> f64 + Send + Sync>;
 type Slope = Arc<dyn Fn(&[f64], &mut [f64]) + Send + Sync>;
@@ -243,4 +246,95 @@ fn a_constraint_is_violated_in_its_own_units() {
     let outcome =
         minimize(&pair, &mut Bundle::new(Settings::default()).unwrap(), &[0.0], &Options::iterations(100), &mut ()).unwrap();
     assert!(!outcome.point.feasible && matches!(outcome.ended, StopReason::Infeasible { .. }), "{outcome:?}");
+}
+
+/// Rows with three columns, one of them rare, and two groups that differ.
+fn rows(columns: [f64; 3]) -> Data {
+    let mut rng = Rng::new(11, Purpose::Data);
+    let mut gauss = || (0..12).map(|_| rng.uniform()).sum::<f64>() - 6.0;
+    let (mut features, mut labels, mut of_row) = (vec![], vec![], vec![]);
+    for i in 0..240_u32 {
+        let group = i % 2;
+        let row = [gauss() + 0.6 * f64::from(group), gauss(), f64::from(u8::from(i % 9 == 0))];
+        labels.push(if row[0] - 0.5 * row[1] + row[2] + 0.8 * gauss() > 0.2 { 1.0 } else { -1.0 });
+        features.extend(row.iter().zip(columns).map(|(v, by)| v * by));
+        of_row.push(group);
+    }
+    let groups = Some(Groups { names: vec!["a".into(), "b".into()], of_row });
+    Data { features: Matrix::dense(labels.len(), 3, features).unwrap(), labels, groups, weights: None }
+}
+
+fn terms(columns: [f64; 3], (f, objective): (f64, &str), (g, constraint, bound): (f64, &str, f64)) -> Learning {
+    let builder = Learning::on(rows(columns)).intercept(true).minimize(format!("{f:e} * {objective}").parse().unwrap());
+    builder.subject_to(format!("{g:e} * {constraint} <= {:e}", g * bound).parse().unwrap()).build().unwrap()
+}
+
+/// Factors on the objective, on the constraint, and on the columns.
+fn scales_of_terms() -> Vec<(f64, f64, [f64; 3])> {
+    let mut all = vec![];
+    for s in [1e-6, 1e-3, 1e3, 1e6] {
+        all.extend([
+            (s, 1.0, [1.0; 3]),
+            (1.0, s, [1.0; 3]),
+            (s, 1.0 / s, [1.0; 3]),
+            (s, s, [s, 1.0, 1.0 / s]),
+            (1.0, 1.0, [s; 3]),
+        ]);
+    }
+    all
+}
+
+/// Terms with kinks by the bundle method, smooth terms by sequential quadratic programming.
+#[test]
+fn terms_on_data_do_not_depend_on_factors_and_columns() {
+    let solve = |bundle: bool, problem: &Learning| {
+        let options = Options::iterations(2_000);
+        let start = vec![0.0; problem.dim()];
+        if bundle {
+            minimize(problem, &mut Bundle::new(Settings::default()).unwrap(), &start, &options, &mut ()).unwrap()
+        } else {
+            minimize(problem, &mut Sqp::new(sqp::Settings::default()).unwrap(), &start, &options, &mut ()).unwrap()
+        }
+    };
+    for (bundle, objective, constraint, bound) in [
+        (true, "hinge", "demographic_parity", 0.05),
+        (true, "roc_gap(thresholds = 9, low = -2, high = 2)", "hinge", 0.7),
+        (false, "logistic", "demographic_parity", 0.05),
+        (false, "demographic_parity", "logistic", 0.5),
+        // Proved to be impossible within some distance, whatever the units.
+        (true, "hinge", "hinge", 0.2),
+    ] {
+        let usual = solve(bundle, &terms([1.0; 3], (1.0, objective), (1.0, constraint, bound)));
+        for (f, g, columns) in scales_of_terms() {
+            let outcome = solve(bundle, &terms(columns, (f, objective), (g, constraint, bound)));
+            let say = format!(
+                "{objective} {constraint} {f:e} {g:e} {columns:?}: {:?} {:?}, {:?}",
+                outcome.ended, outcome.point, usual.point
+            );
+            assert_eq!(std::mem::discriminant(&outcome.ended), std::mem::discriminant(&usual.ended), "{say}");
+            assert_eq!(outcome.point.feasible, usual.point.feasible, "{say}");
+            if !usual.point.feasible {
+                assert!((outcome.point.violation / g - usual.point.violation).abs() <= 1e-3, "{say}");
+                continue;
+            }
+            assert!((outcome.point.objective / f - usual.point.objective).abs() <= 2e-4, "{say}");
+            assert!(outcome.point.violation <= 1e-6 * g, "{say}");
+            let [got, want] = [&outcome, &usual].map(|o| o.multipliers.as_ref().unwrap()[0]);
+            assert!((got * g / f - want).abs() <= 0.02 * want + 1e-6, "{got} {want} {say}");
+        }
+    }
+}
+
+/// A violation of a hundredth of a term with a small factor is not feasible.
+#[test]
+fn a_constraint_on_a_term_is_violated_in_units_of_its_factor() {
+    for factor in [1e-8, 1e-3, 1.0, 1e6] {
+        let problem = terms([1.0; 3], (1.0, "l2"), (factor, "hinge", 0.99));
+        let point = measure(&problem, &[0.0; 4], 1e-6).unwrap();
+        assert!(!point.feasible && (point.violation / factor - 0.01).abs() < 1e-9, "{factor}: {point:?}");
+        assert!(measure(&terms([1.0; 3], (1.0, "l2"), (factor, "hinge", 1.0)), &[0.0; 4], 1e-6).unwrap().feasible);
+    }
+    // Weights of columns of a million are of the order of 1e-6.
+    let sparse = terms([1e6; 3], (1.0, "hinge"), (1.0, "l1", 1e-7));
+    assert!(!measure(&sparse, &[3e-7, 0.0, 0.0, 0.0], 1e-6).unwrap().feasible);
 }
