@@ -31,8 +31,8 @@ pub struct Settings {
     /// Number of stored pairs of steps and gradient differences, m in the paper. Default 20.
     pub memory: usize,
     /// Norm of the gradient (in a ball, of its part that can still decrease F) that finishes the method, times the norm of the
-    /// first gradient if that is above 1, or above the unit of the objective over the largest unit of a variable for a problem that has
-    /// [units](crate::oracle::Structure::units). Default 1e-9.
+    /// first gradient if that is above the unit of gradients: 1 for a problem in natural units, the unit of the objective over the
+    /// largest unit of a variable if it [has units](crate::oracle::Structure::units), 0 for other problems. Default 1e-9.
     pub tolerance: f64,
 }
 
@@ -529,10 +529,11 @@ impl<'e> Solver<dyn Eval + 'e> for Lbfgs {
         };
         let s = &mut self.s;
         s.x.set(x);
-        s.gradient_unit = ev.units().map_or(1.0, |units| {
-            let longest = units.variables.iter().copied().fold(0.0, f64::max);
-            if longest > 0.0 { units.objective / longest } else { units.objective }
-        });
+        s.gradient_unit = match ev.units() {
+            Some(units) => units.objective / units.variables.iter().copied().fold(f64::MIN_POSITIVE, f64::max),
+            // Without units only the first gradient is known.
+            None => f64::from(u8::from(ev.in_natural_units())),
+        };
         s.g.zeros(x.len());
         s.pairs.clear();
         if s.pairs.places.first().is_some_and(|pair| pair.s.len() != x.len()) {

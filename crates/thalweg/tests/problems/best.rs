@@ -720,24 +720,53 @@ fn hostile_rows_have_values_that_are_proved() {
     assert!(unproved.len() * 200 <= cases, "{} of {cases}: {unproved:#?}", unproved.len());
 }
 
-#[test]
-fn more_columns_than_are_factored_still_give_a_bound() {
+/// Sparse rows with more columns than are factored, in units of their own.
+fn wide(rows: usize, cols: usize, units: &[f64]) -> Vec<f64> {
     let mut next = noise(9);
-    let (rows, cols) = (60, 1100);
     let mut features = vec![0.0; rows * cols];
     for i in 0..rows {
         (0..20).for_each(|k| features[i * cols + (i * 37 + k * 53) % cols] = next());
         features[i * cols] = 1.0;
     }
-    // Every row also has the other label, so that no value is below that of 0.
-    let both = [features.clone(), features].concat();
-    let labels: Vec<f64> = (0..2 * rows).map(|i| if i < rows { 1.0 } else { -1.0 }).collect();
-    let data = table(cols, &both, &labels);
-    for (expression, value) in [("logistic", 2.0_f64.ln()), ("hinge", 1.0)] {
-        let found = best(&build(data.clone(), expression, &[]).build().unwrap()).unwrap();
-        near(found.value, value, 1e-7);
-        assert!(found.lower <= value && found.lower >= value - 2e-7, "{found}");
-        assert!(matches!(found.scope, Scope::Within { radius } if radius >= 10.0), "{found}");
+    features.iter_mut().enumerate().for_each(|(k, v)| *v *= units[k % cols % units.len()]);
+    features
+}
+
+#[test]
+fn more_columns_than_are_factored_still_give_a_bound() {
+    let (rows, cols) = (60, 1100);
+    for units in [&[1.0][..], &[1e-6, 1.0, 1e4]] {
+        let features = wide(rows, cols, units);
+        // Every row also has the other label, so that no value is below that of 0.
+        let both = [features.clone(), features].concat();
+        let labels: Vec<f64> = (0..2 * rows).map(|i| if i < rows { 1.0 } else { -1.0 }).collect();
+        let data = table(cols, &both, &labels);
+        let values = [("logistic", 2.0_f64.ln()), ("hinge", 1.0), ("hinge + 0.01 * l1", 1.0), ("hinge + 0.01 * ridge", 1.0)];
+        for (expression, value) in values {
+            let found = best(&build(data.clone(), expression, &[]).build().unwrap()).unwrap();
+            near(found.value, value, 1e-7);
+            assert!(found.lower <= value && found.lower >= value - 2e-7, "{found}");
+            assert!(!matches!(found.scope, Scope::Within { radius } if radius < 10.0), "{found}");
+        }
+    }
+}
+
+#[test]
+fn more_columns_than_are_factored_separate_rows_in_any_units() {
+    let (rows, cols) = (60, 1100);
+    let labels: Vec<f64> = (0..rows).map(|i| if i % 3 == 0 { 1.0 } else { -1.0 }).collect();
+    for units in [&[1.0][..], &[1e-6, 1.0, 1e4]] {
+        let data = table(cols, &wide(rows, cols, units), &labels);
+        for expression in ["hinge", "logistic", "hinge + logistic"] {
+            let problem = build(data.clone(), expression, &[]).build().unwrap();
+            let found = best(&problem).unwrap();
+            assert!(found.value <= 1e-10 && (found.lower, found.scope) == (0.0, Scope::Everywhere), "{found}");
+            // The minimiser has the value that it promises, and only a search that ended calls its norm the least.
+            let value = measure(&problem, &found.minimizer, 0.0).unwrap().objective;
+            assert!(value <= found.value + 1e-10, "{value} {found}");
+            assert_eq!(found.to_string().contains("least norm"), found.shortest);
+            assert!(expression == "logistic" || !found.shortest, "{found}");
+        }
     }
 }
 
