@@ -34,8 +34,6 @@ const RADIUS: f64 = 10.0;
 const LARGEST: f64 = 1e30;
 /// Largest number of steps of the interior point method, and of Newton's method.
 const STEPS: usize = 200;
-/// Number of passes over the rows after which a minimisation ends, if there are too many columns to factor matrices.
-const PASSES: u64 = 20_000;
 /// Largest number of lower bounds that are computed.
 const BOUNDS: usize = 8;
 
@@ -184,7 +182,7 @@ fn downwards(x: f64) -> f64 {
 ///
 /// Over the whole space the value does not depend on the units of columns: an interior point method, or Newton's method if the
 /// losses are smooth, runs on scaled columns until a lower bound from the dual problem proves the value to a relative accuracy
-/// of 1e-7. With more than 1024 columns, systems of equations are solved by the conjugate gradient method, the number of passes
+/// of 1e-7. With more than 1024 columns, or very many dense rows, systems of equations are solved by the conjugate gradient method, the number of passes
 /// over the rows is limited, and the bound usually holds for weights of limited norm only. Over another domain the bundle method is
 /// used, whose bound also does.
 pub fn best(problem: &Learning) -> Result<Best> {
@@ -279,7 +277,7 @@ impl Found {
 /// Minimises a sum with kinks by an interior point method until the gap between value and lower bound is small enough. Also
 /// returns the passes over the rows.
 fn with_kinks(problem: &Learning, sum: &Sum) -> Result<(Found, u64)> {
-    let passes = if sum.dense(sum.dim()) { u64::MAX } else { PASSES };
+    let passes = sum.passes();
     let unit = problem.objective_unit();
     let mut interior = Interior::new(sum, 0.0);
     let mut best = Attempts::default();
@@ -300,7 +298,7 @@ fn with_kinks(problem: &Learning, sum: &Sum) -> Result<(Found, u64)> {
 /// Minimises a smooth sum by Newton's method, likewise.
 fn smooth(problem: &Learning, sum: &Sum) -> Result<(Found, u64)> {
     let mut newton = Newton::new(sum);
-    newton.most = if sum.dense(sum.dim()) { u64::MAX } else { PASSES };
+    newton.most = sum.passes();
     let mut best = Attempts::default();
     let (mut accuracy, unit) = (1e-2, problem.objective_unit());
     loop {

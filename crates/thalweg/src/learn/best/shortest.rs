@@ -23,8 +23,8 @@ const ROUNDING: f64 = 1e-14;
 const FIRST: f64 = 1000.0;
 /// Factor between coefficients until the value exceeds the bound.
 const FACTOR: f64 = 10.0;
-/// Number of passes over the rows after which the search ends, if there are too many columns to factor matrices.
-const PASSES: u64 = 3000;
+/// Fraction of the passes of a minimisation that the search may take, if there are too many columns to factor matrices.
+const SHARE: u64 = 6;
 /// Number of bisections along the way to the origin.
 const BISECTIONS: usize = 20;
 /// Largest number of evaluations of the cutting-plane method.
@@ -46,7 +46,7 @@ pub(super) fn by_path(problem: &Learning, sum: &Sum, found: &Found, evaluations:
     }
     let mut best = Shortest::new(found);
     let mut newton = Newton::new(sum);
-    newton.most = if sum.dense(sum.dim()) { u64::MAX } else { PASSES };
+    newton.most = sum.passes() / SHARE;
     let first = |half: f64| FIRST * (bound - found.value) / half;
     let mut coefficient = first(best.half);
     // Coefficients whose minimisers have values below and above the bound.

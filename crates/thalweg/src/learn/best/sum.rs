@@ -18,6 +18,10 @@ use crate::oracle::Description;
 const DENSE: usize = 1024;
 /// Largest number of products for one such matrix.
 const PRODUCTS: f64 = 4e9;
+/// Number of entries that may be read while minimising without such matrices, and limits on the number of passes.
+const READS: f64 = 2e10;
+const LEAST_PASSES: f64 = 1000.0;
+const MOST_PASSES: f64 = 20_000.0;
 /// Rows that are multiplied at a time if rows are dense.
 const BLOCK: usize = 256;
 /// Exponents of column scales are limited to this absolute value, so that their squares are finite.
@@ -33,7 +37,8 @@ pub(super) struct Sum<'a> {
     pub(super) scale: Vec<f64>,
     pub(super) terms: Vec<MeanLoss<'a>>,
     pub(super) penalties: Convex,
-    /// Number of products of a matrix of second moments.
+    /// Number of entries of the rows, and of products of a matrix of second moments.
+    entries: f64,
     products: f64,
     /// Whether dividing the entries by the scales is exact.
     pub(super) exact: bool,
@@ -99,6 +104,7 @@ impl<'a> Sum<'a> {
             scale: vec![1.0; problem.dim()],
             terms,
             penalties: Convex::of(penalties)?,
+            entries: 0.0,
             products: 0.0,
             exact: true,
         };
@@ -123,6 +129,7 @@ impl<'a> Sum<'a> {
                 }
             });
             products += entries * entries;
+            self.entries += entries;
         }
         self.products = products;
         for (scale, (largest, squares)) in self.scale.iter_mut().zip(largest.iter().zip(&squares)) {
@@ -151,6 +158,12 @@ impl<'a> Sum<'a> {
     /// Returns whether matrices of second moments of `columns` columns are small enough to be computed and factored.
     pub(super) fn dense(&self, columns: usize) -> bool {
         columns <= DENSE && (self.products <= PRODUCTS || columns <= 8)
+    }
+
+    /// Returns the number of passes over the rows that a minimisation may take: no limit if its matrices are factored.
+    pub(super) fn passes(&self) -> u64 {
+        let affordable = (READS / self.entries.max(1.0)).clamp(LEAST_PASSES, MOST_PASSES);
+        if self.dense(self.dim()) { u64::MAX } else { affordable as u64 }
     }
 
     /// Returns whether variable `j` is penalised. The intercept never is.
