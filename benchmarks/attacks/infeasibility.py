@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+import tempfile
+from pathlib import Path
+from typing import Any, Callable, Iterator, Optional
 
 import numpy as np
 from scipy.optimize import LinearConstraint, NonlinearConstraint, linprog
+from thalweg import certify, check
 from thalweg.learn import fit, hinge, l2, logistic
 
-from ._judge import Row, feasible, infeasible, no_claim
+from ._judge import WRONG, Row, feasible, infeasible, no_claim
 from ._run import Truth, attempt, minimize
 
 #: Iterations of random problems.
@@ -26,6 +29,23 @@ def infeasibility(seed: int, quick: bool) -> Iterator[Row]:
         yield from _linear_program(seed, draw)
         yield from _discs(seed, draw)
         yield from _contradiction(seed, draw)
+
+
+def _radius(name: str, fun: Callable, start: np.ndarray, planted: Optional[np.ndarray], **given: Any) -> Iterator[Row]:
+    """Certify the start: the radius without feasible points excludes the planted one, and the checker confirms it."""
+    proof = attempt(certify, fun, start, rho=0.0, record=True, **given)
+    if isinstance(proof, Exception) or proof.infeasible_radius is None:
+        yield no_claim(name, "infeasible", proof)
+        return
+    claimed = f"no feasible point within {proof.infeasible_radius:.3g}"
+    with tempfile.TemporaryDirectory() as directory:
+        proof.save(Path(directory) / "certificate.json")
+        verdict = check(Path(directory) / "certificate.json")
+    if not verdict.confirmed:
+        yield Row(name, "infeasible", claimed, verdict.sentence, WRONG, np.inf)
+        return
+    exists = planted is not None and float(np.linalg.norm(planted - start)) <= proof.infeasible_radius
+    yield infeasible(name, exists, claimed)
 
 
 def _separable(seed: int, draw: int) -> Iterator[Row]:
@@ -85,17 +105,14 @@ def _linear_program(seed: int, draw: int) -> Iterator[Row]:
     units = 10.0 ** rng.uniform(-5, 5, size=m)
     violation = lambda x: float(max((rows @ (x / columns) - limit).max(), (np.abs(x / columns) - 5.0).max()))
     truth = Truth(violation, True, lambda x: float(cost @ (x / columns)), lambda _: float(solved.fun), max(1.0, abs(solved.fun)))
-    yield from minimize(
-        f"linear program in random units (seed {seed}, draw {draw})",
-        truth,
-        lambda x: cost @ (x / columns),
-        np.zeros(n),
-        jac=lambda x: cost / columns,
-        bounds=[(-5.0 * c, 5.0 * c) for c in columns],
-        constraints=LinearConstraint(units[:, None] * rows / columns, -np.inf, units * limit),
-        rho=(None, 0.0)[draw % 2],
-        maxiter=LIMIT,
-    )
+    name, fun = f"linear program in random units (seed {seed}, draw {draw})", lambda x: cost @ (x / columns)
+    given: dict = {
+        "jac": lambda x: cost / columns,
+        "bounds": [(-5.0 * c, 5.0 * c) for c in columns],
+        "constraints": LinearConstraint(units[:, None] * rows / columns, -np.inf, units * limit),
+    }
+    yield from minimize(name, truth, fun, np.zeros(n), rho=(None, 0.0)[draw % 2], maxiter=LIMIT, **given)
+    yield from _radius(f"certificate of a {name}", fun, columns * rng.uniform(-5.0, 5.0, size=n), inside * columns, **given)
 
 
 def _discs(seed: int, draw: int) -> Iterator[Row]:
@@ -110,16 +127,11 @@ def _discs(seed: int, draw: int) -> Iterator[Row]:
     fun = lambda x: unit * (((x / size - centres) ** 2).sum(axis=1) - radii**2)
     jac = lambda x: unit * 2.0 * (x / size - centres) / size
     truth = Truth(lambda x: float((fun(x) / unit).max()))
-    yield from minimize(
-        f"discs of size {size:.1e} in units of {unit:.1e} (seed {seed}, draw {draw})",
-        truth,
-        lambda x: float(np.abs(x / size).sum()),
-        size * 10.0 * rng.normal(size=n),
-        jac=lambda x: np.sign(x) / size,
-        constraints=NonlinearConstraint(fun, -np.inf, 0.0, jac=jac),
-        rho=(None, 0.0)[draw % 2],
-        maxiter=LIMIT,
-    )
+    name, start = f"discs of size {size:.1e} in units of {unit:.1e} (seed {seed}, draw {draw})", size * 10.0 * rng.normal(size=n)
+    total = lambda x: float(np.abs(x / size).sum())
+    given: dict = {"jac": lambda x: np.sign(x) / size, "constraints": NonlinearConstraint(fun, -np.inf, 0.0, jac=jac)}
+    yield from minimize(name, truth, total, start, rho=(None, 0.0)[draw % 2], maxiter=LIMIT, **given)
+    yield from _radius(f"certificate of {name}", total, start, size * inside, **given)
 
 
 def _contradiction(seed: int, draw: int) -> Iterator[Row]:
@@ -131,16 +143,14 @@ def _contradiction(seed: int, draw: int) -> Iterator[Row]:
     level = rng.normal()
     units = 10.0 ** rng.uniform(-8, 4, size=2)
     violation = lambda x: float(max(level + 0.5 - row @ x, row @ x - level + 0.5))
-    yield from minimize(
-        f"contradiction in units of {units[0]:.1e} and {units[1]:.1e} (seed {seed}, draw {draw})",
-        Truth(violation, exists=False),
-        lambda x: float(x @ x),
-        rng.normal(size=n),
-        jac=lambda x: 2.0 * x,
-        constraints=[
+    name = f"contradiction in units of {units[0]:.1e} and {units[1]:.1e} (seed {seed}, draw {draw})"
+    fun, start = lambda x: float(x @ x), rng.normal(size=n)
+    given: dict = {
+        "jac": lambda x: 2.0 * x,
+        "constraints": [
             LinearConstraint(units[0] * row[None, :], units[0] * (level + 0.5), np.inf),
             LinearConstraint(units[1] * row[None, :], -np.inf, units[1] * (level - 0.5)),
         ],
-        rho=(None, 0.0)[draw % 2],
-        maxiter=LIMIT,
-    )
+    }
+    yield from minimize(name, Truth(violation, exists=False), fun, start, rho=(None, 0.0)[draw % 2], maxiter=LIMIT, **given)
+    yield from _radius(f"certificate of a {name}", fun, start, None, **given)

@@ -55,7 +55,7 @@ def test_a_saved_certificate_is_confirmed(tmp_path):
     assert verdict.confirmed and not verdict.refusals
     assert verdict.sentence.startswith("confirmed: the proximal point is ")
     assert "the recorded values, subgradients and their errors of all functions are right" in verdict.sentence
-    assert verdict.proximity["claimed"] == [proof.lower, proof.upper]
+    assert list(verdict.proximity["claimed"]) == [proof.lower, proof.upper]
     low, high = verdict.proximity["derived"]
     assert proof.lower <= low <= high <= proof.upper
     assert repr(verdict) == f"<{verdict.sentence}>"
@@ -99,7 +99,10 @@ def test_files_that_are_no_certificates(tmp_path):
     for text, sentence in [
         ("{", "the certificate is not JSON"),
         ("[]", "the certificate has no number 'format'"),
-        (json.dumps({**json.loads(proof._file), "format": 1}), "the certificate has format 1; expected a certificate of format 2"),
+        (
+            json.dumps({**json.loads(proof._file), "format": 1}),
+            "the certificate has format 1; expected a certificate of format 2",
+        ),
         (json.dumps({**json.loads(proof._file), "proximity": 3}), "the certificate is a damaged certificate"),
         (json.dumps({**json.loads(proof._file), "proximity": None}), "the certificate contains no claim"),
     ]:
@@ -115,7 +118,7 @@ def test_certificates_of_models_are_recomputed(tmp_path, weighted):
     X, y, group = rows()
     weights = np.where(np.arange(len(y)) % 3 == 0, 2.0, 1.0) if weighted else None
     constraints = [demographic_parity() <= 0.05, equalized_odds() <= 0.2]
-    model = fit(logistic() + 0.01 * ridge(), constraints, X, y, sensitive_features=group, sample_weight=weights)
+    model = fit(logistic() + 0.01 * ridge(), constraints, X=X, y=y, sensitive=group, sample_weight=weights)
     proof = thalweg.certify(model, X, y, sensitive_features=group, sample_weight=weights, record=True)
     proof.save(tmp_path / "certificate.json")
     verdict = thalweg.check(tmp_path / "certificate.json")
@@ -152,6 +155,7 @@ def test_a_verdict_of_infeasibility_is_recorded_and_checked(tmp_path, method, bo
     place = "of the domain" if bounds is not None else "within "
     assert f"no point {place}" in verdict.sentence
     assert verdict.conflict["functions"] == 3 and verdict.conflict["margin"] > 0
+
     # The proof does not exclude more than it says, nor without one of the conflicting constraints.
     def wider(content):
         content["conflict"].update(radius=1e30)

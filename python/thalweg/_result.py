@@ -160,8 +160,8 @@ class Certificate(OptimizeResult):
     multipliers : ndarray
         Dual variable of each inequality.
     infeasible_radius : float or None
-        Distance from the point within which no point satisfies all constraints within their tolerances, if the gradients are right
-        and the weak-convexity constants hold; infinite if that is proved for a bounded domain. ``None`` without such a proof.
+        Distance from the point within which no point satisfies all constraints within their tolerances, if the gradients are
+        right and the weak-convexity constants hold; infinite if that is proved for a bounded domain. ``None`` without a proof.
     """
 
     @classmethod

@@ -35,8 +35,9 @@ pub struct Conflict {
     pub evaluations: u64,
 }
 
-/// The search ends at a radius of this many times 1 + the norm of the point.
-const FAR: f64 = 1e6;
+/// The search ends if this many visits in a row raise the radius by less than this share.
+const PATIENCE: u32 = 8;
+const RAISE: f64 = 0.1;
 /// Factor of the proximal coefficient after each visit: small coefficients let cuts far away balance each other.
 const SHRINK: f64 = 0.5;
 /// Smallest coefficient relative to the first one.
@@ -152,13 +153,15 @@ impl Search<'_> {
         let steepest = self.model.steepest_constraint(0);
         let first = if steepest > 0.0 { steepest * steepest / over } else { 1.0 };
         let (mut mu, mut y) = (first, self.centre.to_vec());
-        let wanted = self.reach.min(FAR * (1.0 + vec::norm(self.centre)));
+        let mut idle = 0;
         loop {
             let objective = MasterObjective { mu, penalty: 0.0, level: 0.0, feasibility: true };
             let master = self.model.solve_in(0, ev.domain(), objective, over, &mut y)?;
+            let before = self.radius();
             self.consider(over, &master);
+            idle = if before == 0.0 || self.radius() > (1.0 + RAISE) * before { 0 } else { idle + 1 };
             let full = self.evaluations >= how.evaluations || self.recorder.visits.len() >= CUTS;
-            if full || self.best.as_ref().is_some_and(|best| best.radius >= wanted) {
+            if full || idle >= PATIENCE || self.radius() >= self.reach {
                 return Ok(());
             }
             self.evaluations += 1;
@@ -171,6 +174,8 @@ impl Search<'_> {
                 there => there?,
             };
             if !self.absorb(ev, &y, &there)? {
+                // What was proved up to there holds, but the constraints do not conflict.
+                self.best = None;
                 return Ok(());
             }
             mu = f64::max(mu * SHRINK, LEAST * first);
@@ -200,6 +205,11 @@ impl Search<'_> {
         Ok(true)
     }
 
+    /// The largest radius so far.
+    fn radius(&self) -> f64 {
+        self.best.as_ref().map_or(0.0, |best| best.radius)
+    }
+
     /// Computes the radius that the last master program proves.
     fn consider(&mut self, over: f64, master: &Master) {
         let mut multipliers = vec![0.0; self.rho_g.len()];
@@ -211,7 +221,7 @@ impl Search<'_> {
         let rounding = sums + 16.0 * f64::EPSILON * (over + master.linear.abs() + tolerance);
         let level = over + master.linear - tolerance - rounding;
         let radius = (1.0 - SHORTER) * infeasible_radius(level, up * master.slope, up * rho);
-        if radius.is_finite() && radius > self.best.as_ref().map_or(0.0, |best| best.radius) {
+        if radius.is_finite() && radius > self.radius() {
             let cuts = self.model.active(0).map(ActiveCut::from).collect();
             self.best = Some(Best { radius, multipliers, cuts });
         }

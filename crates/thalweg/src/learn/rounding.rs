@@ -111,3 +111,65 @@ impl Learning {
         (scale, n)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // helpers of tests may give up like tests
+
+    use crate::learn::{Data, Learning};
+    use crate::math::exact::{ExactSum, two_product};
+    use crate::math::rng::{Purpose, Rng};
+    use crate::math::{Matrix, vec};
+    use crate::oracle::{At, Description, Draw, Subgradients, Values, Warm};
+
+    /// Entries of rows with an intercept, and labels.
+    fn rows(n: usize, cols: usize, seed: u64) -> (Vec<f64>, Vec<f64>) {
+        let mut rng = Rng::new(seed, Purpose::Data);
+        let entries: Vec<f64> = (0..n * cols).map(|_| 4.0 * rng.uniform() - 1.5).collect();
+        let labels = (0..n).map(|_| if rng.uniform() < 0.4 { 1.0 } else { -1.0 }).collect();
+        (entries, labels)
+    }
+
+    /// Value and subgradient of the hinge loss in twice the working precision.
+    fn hinge(entries: &[f64], labels: &[f64], x: &[f64]) -> (f64, Vec<f64>) {
+        let (cols, n) = (x.len() - 1, labels.len() as f64);
+        let (mut value, mut slope) = (ExactSum::default(), vec![ExactSum::default(); x.len()]);
+        for (row, y) in entries.chunks(cols).zip(labels) {
+            let mut left = ExactSum::default();
+            left.add(1.0);
+            left.add(-y * x[cols]);
+            for (v, w) in row.iter().zip(x) {
+                let (product, error) = two_product(*v, *w);
+                left.add_parts(-y * product, -y * error);
+            }
+            if left.value() > 0.0 {
+                value.add(left.value());
+                row.iter().chain([&1.0]).zip(&mut slope).for_each(|(v, sum)| sum.add(-y * v));
+            }
+        }
+        (value.value() / n, slope.iter().map(|sum| sum.value() / n).collect())
+    }
+
+    #[test]
+    fn errors_of_a_mean_over_rows_are_within_the_stated_ones() {
+        for (seed, n) in [(1, 30), (2, 5_000), (3, 80_000)] {
+            let (entries, labels) = rows(n, 6, seed);
+            let features = Matrix::dense(n, 6, entries.clone()).unwrap();
+            let data = Data { features, labels: labels.clone(), groups: None, weights: None };
+            let problem = Learning::on(data).minimize("hinge".parse().unwrap()).intercept(true).build().unwrap();
+            let mut rng = Rng::new(seed, Purpose::Directions);
+            for size in [1e-3, 0.3, 20.0] {
+                let x: Vec<f64> = (0..7).map(|_| size * (2.0 * rng.uniform() - 1.0)).collect();
+                let (warm, draw, mut scratch, mut slope) = (Warm::default(), Draw::full(), problem.scratch(), vec![0.0; 7]);
+                let at = At { x: &x, draw: &draw, warm: &warm };
+                let value = problem.objective_grad(at, &mut slope, &mut scratch).unwrap();
+                let (exact, exact_slope) = hinge(&entries, &labels, &x);
+                let stated = problem.rounding(&x, &[value])[0];
+                assert!((value - exact).abs() <= stated.value, "{n} {size}: {value} {exact} {stated:?}");
+                assert!(vec::distance(&slope, &exact_slope) <= stated.slope, "{n} {size}: {stated:?}");
+                // The bounds are of use: some hundred roundings.
+                assert!(stated.value <= 1e-13 * (1.0 + size * 10.0) && stated.slope <= 1e-12, "{n} {size}: {stated:?}");
+            }
+        }
+    }
+}
