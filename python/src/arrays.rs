@@ -30,9 +30,17 @@ pub fn matrix(features: &Bound<'_, PyAny>) -> PyResult<Matrix> {
 
 fn dense<T: Element + Copy>(array: ArrayView2<'_, T>, number: impl Fn(T) -> f64) -> PyResult<Matrix> {
     let (rows, columns) = array.dim();
-    let filled = array.iter().filter(|v| number(**v) != 0.0).count();
+    let filled = match array.as_slice() {
+        Some(entries) => entries.iter().filter(|v| number(**v) != 0.0).count(),
+        None => array.iter().filter(|v| number(**v) != 0.0).count(),
+    };
     if filled as f64 > SPARSE * (rows * columns) as f64 || u32::try_from(columns).is_err() {
-        return Matrix::dense(rows, columns, array.iter().map(|v| number(*v)).collect()).map_err(of_library);
+        // Iterating over the memory is several times faster than over the elements of an array of any layout.
+        let entries = match array.as_slice() {
+            Some(entries) => entries.iter().map(|v| number(*v)).collect(),
+            None => array.iter().map(|v| number(*v)).collect(),
+        };
+        return Matrix::dense(rows, columns, entries).map_err(of_library);
     }
     let (mut ptr, mut ids, mut values) = (Vec::with_capacity(rows + 1), Vec::with_capacity(filled), Vec::with_capacity(filled));
     ptr.push(0);

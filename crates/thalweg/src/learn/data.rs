@@ -279,6 +279,8 @@ struct Column {
     mean: f64,
     /// Power of two that deviations are divided by, so that their squares neither overflow nor underflow.
     unit: f64,
+    /// Its inverse, which is exact.
+    per_unit: f64,
     /// Weighted sums of the deviations from the mean and of their squares.
     first: f64,
     second: f64,
@@ -287,7 +289,7 @@ struct Column {
 impl Default for Column {
     fn default() -> Self {
         let (low, high) = (f64::INFINITY, f64::NEG_INFINITY);
-        Column { stored: 0, weight: 0.0, low, high, mean: 0.0, unit: 1.0, first: 0.0, second: 0.0 }
+        Column { stored: 0, weight: 0.0, low, high, mean: 0.0, unit: 1.0, per_unit: 1.0, first: 0.0, second: 0.0 }
     }
 }
 
@@ -311,6 +313,7 @@ impl Column {
         let largest = self.high.abs().max(self.low.abs());
         if largest > 0.0 && largest.is_finite() {
             self.unit = largest.log2().floor().clamp(-1000.0, 1000.0).exp2();
+            self.per_unit = 1.0 / self.unit;
         }
         if absent > 0 {
             self.add(0.0, (total - self.weight).max(0.0));
@@ -319,7 +322,7 @@ impl Column {
 
     /// Adds an entry in the second pass.
     fn add(&mut self, v: f64, weight: f64) {
-        let deviation = (v - self.mean) / self.unit;
+        let deviation = (v - self.mean) * self.per_unit;
         self.first += weight * deviation;
         self.second += weight * deviation * deviation;
     }

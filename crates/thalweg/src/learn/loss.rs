@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::term::{Constant, LossFunction, LossStatistic, Part, RowNorms, SmoothTerm, Subpopulation, Term, TermRow, View, Work};
 use crate::math::reduce::{self, Chunks};
-use crate::math::sigmoid::{log1p_exp, logistic_pass, sigmoid, sigmoid_slope};
+use crate::math::sigmoid::{add_logistic_curvatures, log1p_exp, logistic_pass, sigmoid, sigmoid_slope};
 use crate::math::vec;
 
 /// A loss as a function of the margin, label times score.
@@ -230,6 +230,11 @@ impl Term for MeanLoss {
     fn add_curvatures(&self, _: usize, view: View, weight: f64, out: &mut [f64]) {
         let loss = self.loss;
         reduce::fill_rows(Chunks::of(view.scores.len()), out, |range, out| {
+            if loss == Loss::Logistic {
+                // Even in the margin, so that labels do not matter.
+                let weights = view.weights.map(|w| &w[range.clone()]);
+                return add_logistic_curvatures(&view.scores[range], weights, weight, out);
+            }
             for (i, out) in range.zip(out) {
                 *out += weight * view.weight(i) * loss.bend(view.labels[i] * view.scores[i]);
             }

@@ -35,6 +35,29 @@ pub(super) struct Buffers {
     pub(super) branches: Vec<Branch>,
     pub(super) weights: Vec<f64>,
     pub(super) work: Work,
+    pub(super) smooth: SmoothValues,
+}
+
+/// Values of the smooth form at the point where they were last computed.
+#[derive(Default)]
+pub(super) struct SmoothValues {
+    /// The point; empty if there are no values yet.
+    pub(super) x: Vec<f64>,
+    /// Statistics of the objective.
+    pub(super) objective: Vec<f64>,
+    pub(super) parts: Vec<f64>,
+}
+
+impl SmoothValues {
+    /// Returns whether the values are those at `x`, to the bit.
+    pub(super) fn are_at(&self, x: &[f64]) -> bool {
+        same(&self.x, x) && !x.is_empty()
+    }
+}
+
+/// Returns whether two points have the same bits.
+fn same(a: &[f64], b: &[f64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
 }
 
 /// Scores of all rows of a part at the last visited point, and slopes for the backward pass.
@@ -53,7 +76,6 @@ pub(super) struct PartBuffer {
 impl PartBuffer {
     /// Fills the scores unless they belong to `x` already. Comparing x is cheap next to a pass over the rows.
     fn visit(&mut self, x: &[f64], fill: impl FnOnce(&mut [f64])) {
-        let same = |a: &[f64], b: &[f64]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits());
         if self.visits == 0 || !same(&self.x, x) {
             self.x.clear();
             self.x.extend_from_slice(x);

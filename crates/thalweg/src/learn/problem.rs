@@ -10,7 +10,7 @@ use super::build::Builder;
 use super::data::{Data, Parts};
 use super::function::{Function, Piece, Summand};
 use super::inf_projection::LossForm;
-use super::passes::{BufferContent, Buffers, Outer, PartBuffer, PopulationBuffer};
+use super::passes::{BufferContent, Buffers, Outer, PartBuffer, PopulationBuffer, SmoothValues};
 use super::population::Population;
 use super::references::References;
 use super::sample_losses::RowLosses;
@@ -403,6 +403,7 @@ impl Values for Learning {
             branches: vec![],
             weights: vec![0.0; self.constraints.len()],
             work: Work::default(),
+            smooth: SmoothValues::default(),
         })
     }
 

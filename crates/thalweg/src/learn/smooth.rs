@@ -4,14 +4,15 @@
 use std::ops::Range;
 
 use super::function::{Function, Piece};
-use super::passes::Buffers;
+use super::passes::{Buffers, Outer};
 use super::penalty::Penalty;
 use super::problem::Learning;
 use super::term::{SmoothTerm, Term, View};
 use crate::Result;
+use crate::math::matrix::Pull;
 use crate::math::reduce::{self, Chunks};
 use crate::math::{gram, vec};
-use crate::oracle::{At, Description, Scratch, SmoothForm, SmoothRow, Subgradients};
+use crate::oracle::{At, Description, Scratch, SmoothForm, SmoothRow};
 
 /// Curvature of a row is at least this fraction of that of its loss, so that the Hessian is positive definite.
 const FLOOR: f64 = 0.05;
@@ -89,6 +90,60 @@ impl Learning {
         }
     }
 
+    /// Fills the buffer of the values at the point of `at`, unless they are there already.
+    fn find_values(&self, at: At, buffers: &mut Buffers) {
+        if buffers.smooth.are_at(at.x) {
+            // Something else may have computed the scores of another point since.
+            let functions = std::iter::once(&self.objective).chain(&self.constraints);
+            functions.flat_map(|f| &f.pieces).flat_map(|s| &s.populations).for_each(|&p| self.score(p, at, buffers));
+            return;
+        }
+        let mut found = std::mem::take(&mut buffers.smooth);
+        found.objective.resize(self.objective.statistics, 0.0);
+        found.parts.resize(self.num_parts(), 0.0);
+        self.measure(&self.objective, at, &mut found.objective, buffers);
+        for (f, &first) in self.constraints.iter().zip(&self.offsets) {
+            self.measure(f, at, &mut found.parts[first..first + f.statistics], buffers);
+        }
+        found.x.clear();
+        found.x.extend_from_slice(at.x);
+        buffers.smooth = found;
+    }
+
+    /// Adds the gradients of the objective, whose slopes are in the buffers, and of the parts in one pass over the rows. Returns
+    /// false, and does nothing, if that is not possible.
+    fn pull_together(&self, parts: &[PartSlopes], grad: &mut [f64], jacobian: &mut [f64], buffers: &mut Buffers) -> bool {
+        let (d, cols) = (self.dim(), self.data.features.cols());
+        if self.data.features.dense_entries().is_none() || cols == 0 {
+            return false;
+        }
+        let mut slots = vec![];
+        for (index, (buffer, range)) in buffers.parts.iter_mut().zip(&self.parts).enumerate() {
+            let divisor = buffer.divisor.take();
+            let own: Vec<&PartSlopes> = parts.iter().filter(|one| self.populations[one.population].part == index).collect();
+            let mut pulls: Vec<Pull> = own
+                .iter()
+                .map(|one| Pull { members: self.populations[one.population].members.as_deref(), slopes: &one.slopes })
+                .collect();
+            pulls.extend(divisor.map(|_| Pull { members: None, slopes: &buffer.slopes }));
+            let mut sums = vec![0.0; pulls.len() * cols];
+            if pulls.is_empty() || !self.data.features.pull_several(range.clone(), &pulls, &mut sums, &mut slots) {
+                continue;
+            }
+            for (at, (pull, sum)) in pulls.iter().zip(sums.chunks_exact(cols)).enumerate() {
+                let (out, rows) = match own.get(at) {
+                    Some(one) => (&mut jacobian[one.part * d..(one.part + 1) * d], one.slopes.len() as f64),
+                    None => (&mut *grad, divisor.unwrap_or(1.0)),
+                };
+                out.iter_mut().zip(sum).for_each(|(out, sum)| *out += sum / rows);
+                if self.intercept {
+                    out[cols] += vec::sum(pull.slopes) / rows;
+                }
+            }
+        }
+        true
+    }
+
     /// Computes `out += sum_i slopes_i a_i / rows` over the rows of population `p`.
     fn pull_population(&self, p: usize, slopes: &[f64], out: &mut [f64], slots: &mut Vec<f64>) {
         let population = &self.populations[p];
@@ -137,6 +192,13 @@ impl Learning {
     }
 }
 
+/// Derivatives of a statistic with respect to the scores of its population.
+struct PartSlopes {
+    part: usize,
+    population: usize,
+    slopes: Vec<f64>,
+}
+
 /// What a statistic is computed from.
 #[derive(Clone, Copy)]
 enum PartOf<'a> {
@@ -157,39 +219,40 @@ impl SmoothForm for Learning {
 
     fn values(&self, at: At, parts: &mut [f64], scratch: &mut Scratch) -> Result<f64> {
         let buffers: &mut Buffers = scratch.get()?;
-        let mut statistics = std::mem::take(&mut buffers.objective);
-        self.measure(&self.objective, at, &mut statistics, buffers);
-        let value = self.objective.value(&statistics);
-        buffers.objective = statistics;
-        for (f, &first) in self.constraints.iter().zip(&self.offsets) {
-            self.measure(f, at, &mut parts[first..first + f.statistics], buffers);
-        }
-        Ok(value)
+        self.find_values(at, buffers);
+        parts.copy_from_slice(&buffers.smooth.parts);
+        Ok(self.objective.value(&buffers.smooth.objective))
     }
 
     fn gradients(&self, at: At, parts: &mut [f64], grad: &mut [f64], jacobian: &mut [f64], scratch: &mut Scratch) -> Result<f64> {
-        let value = self.objective_grad(at, grad, scratch)?;
         let buffers: &mut Buffers = scratch.get()?;
-        for (f, &first) in self.constraints.iter().zip(&self.offsets) {
-            self.measure(f, at, &mut parts[first..first + f.statistics], buffers);
-        }
-        let (d, features) = (self.dim(), self.data.features.cols());
+        self.find_values(at, buffers);
+        parts.copy_from_slice(&buffers.smooth.parts);
+        grad.fill(0.0);
         jacobian.fill(0.0);
-        let (mut slopes, mut slots) = (vec![], vec![]);
-        self.each_part(|part, of| {
-            let row = &mut jacobian[part * d..(part + 1) * d];
-            match of {
-                PartOf::Penalty(penalty) => penalty.add_slope(self.weights(at.x), 1.0, &mut row[..features]),
-                PartOf::Term(term, k, p) => {
-                    let Buffers { parts, populations, work, .. } = &mut *buffers;
-                    let view = self.view(p, &populations[p], &parts[self.populations[p].part]);
-                    slopes.clear();
-                    slopes.resize(view.scores.len(), 0.0);
-                    term.slopes(k, view, &[1.0], work, &mut slopes);
-                    self.pull_population(p, &slopes, row, &mut slots);
-                }
+        let statistics = std::mem::take(&mut buffers.smooth.objective);
+        self.push(&self.objective, at, Outer::at(&statistics), 1.0, grad, buffers);
+        let value = self.objective.value(&statistics);
+        buffers.smooth.objective = statistics;
+        let (d, features) = (self.dim(), self.data.features.cols());
+        let mut pulls: Vec<PartSlopes> = vec![];
+        self.each_part(|part, of| match of {
+            PartOf::Penalty(penalty) => penalty.add_slope(self.weights(at.x), 1.0, &mut jacobian[part * d..][..features]),
+            PartOf::Term(term, k, population) => {
+                let Buffers { parts, populations, work, .. } = &mut *buffers;
+                let view = self.view(population, &populations[population], &parts[self.populations[population].part]);
+                let mut slopes = vec![0.0; view.scores.len()];
+                term.slopes(k, view, &[1.0], work, &mut slopes);
+                pulls.push(PartSlopes { part, population, slopes });
             }
         });
+        if !self.pull_together(&pulls, grad, jacobian, buffers) {
+            self.pull(grad, buffers);
+            let mut slots = vec![];
+            for PartSlopes { part, population, slopes } in &pulls {
+                self.pull_population(*population, slopes, &mut jacobian[part * d..(part + 1) * d], &mut slots);
+            }
+        }
         Ok(value)
     }
 
@@ -212,9 +275,17 @@ impl SmoothForm for Learning {
         }
         // A row has at least its share of the damping: rows without a loss would have no curvature at all.
         let floor = |range: &Range<usize>, h: &[f64]| -> Vec<f64> {
-            let weight = |i: usize| self.data.weights.as_ref().map_or(1.0, |w| w[i]);
-            let total: f64 = range.clone().map(weight).sum();
-            range.clone().zip(h).map(|(i, h)| (FLOOR * h).max(damping * weight(i) / total)).collect()
+            match &self.data.weights {
+                None => {
+                    let share = damping / range.len() as f64;
+                    h.iter().map(|h| (FLOOR * h).max(share)).collect()
+                }
+                Some(weights) => {
+                    let weights = &weights[range.clone()];
+                    let share = damping / vec::sum(weights);
+                    weights.iter().zip(h).map(|(w, h)| (FLOOR * h).max(share * w)).collect()
+                }
+            }
         };
         let floors: Vec<Vec<f64>> = self.parts.iter().zip(&curvatures).map(|(range, h)| floor(range, h)).collect();
         for f in &self.constraints {

@@ -3,16 +3,18 @@
 
 use std::ops::Range;
 
+use super::aligned::Aligned;
 use super::matrix::{Compressed, Matrix};
 use super::reduce::{self, Chunks};
+use super::wide::PANEL;
 use super::{vec, wide};
 
 /// Largest number of entries of the slots of a chunked sum. Beyond it there is one chunk.
 const SLOTS: usize = 1 << 22;
 /// Share of stored entries above which products of dense rows are faster.
-const FULL: f64 = 0.3;
+const FULL: f64 = 0.2;
 /// Rows that are multiplied at a time if rows are dense.
-const BLOCK: usize = 128;
+const BLOCK: usize = 64;
 
 /// Returns the number of products that [`add_gram`] computes.
 pub(crate) fn products(features: &Matrix, intercept: bool) -> f64 {
@@ -79,36 +81,38 @@ fn add_sparse(features: &Matrix, rows: Range<usize>, h: &[f64], intercept: bool,
     }
 }
 
-/// Adds dense rows in blocks that are stored by columns, so that every product is one of contiguous vectors.
+/// Adds dense rows in blocks that are stored by panels of columns, so that all products of a block with a few columns stay in
+/// registers.
 fn add_dense(features: &Matrix, rows: Range<usize>, h: &[f64], intercept: bool, out: &mut [f64]) {
-    let d = features.cols() + usize::from(intercept);
-    let (mut block, mut products) = (vec![0.0; d * BLOCK], vec![0.0; d]);
-    let mut filled = 0;
-    for (i, &h) in rows.zip(h).filter(|(_, h)| **h > 0.0) {
-        let root = h.sqrt();
-        (0..features.cols()).for_each(|c| block[c * BLOCK + filled] = 0.0);
-        features.visit_row(i, |c, v| block[c * BLOCK + filled] = root * v);
-        if intercept {
-            block[(d - 1) * BLOCK + filled] = root;
+    let (cols, d) = (features.cols(), features.cols() + usize::from(intercept));
+    let width = d.div_ceil(PANEL) * PANEL;
+    let [mut plain, mut weighted, mut products] = [(); 3].map(|()| Aligned::default());
+    plain.zeros(BLOCK * width);
+    weighted.zeros(BLOCK * width);
+    products.zeros(width * width);
+    let mut unpacked = vec![];
+    for start in rows.clone().step_by(BLOCK) {
+        let block = start..(start + BLOCK).min(rows.end);
+        let h = &h[start - rows.start..block.end - rows.start];
+        let entries = match features.dense_entries() {
+            Some(entries) => &entries[block.start * cols..block.end * cols],
+            None => {
+                unpacked.clear();
+                unpacked.resize(h.len() * cols, 0.0);
+                for (k, i) in block.enumerate() {
+                    features.visit_row(i, |c, v| unpacked[k * cols + c] = v);
+                }
+                &unpacked
+            }
+        };
+        wide::pack_rows(entries, cols, intercept, h, BLOCK, [&mut plain, &mut weighted]);
+        if h.len() < BLOCK {
+            weighted.chunks_mut(BLOCK * PANEL).for_each(|panel| panel[h.len() * PANEL..].fill(0.0));
         }
-        filled += 1;
-        if filled == BLOCK {
-            add_block(&block, d, &mut products, out);
-            filled = 0;
-        }
+        wide::add_lower_products(&weighted, &plain, BLOCK, &mut products);
     }
-    if filled > 0 {
-        (0..d).for_each(|c| block[c * BLOCK + filled..(c + 1) * BLOCK].fill(0.0));
-        add_block(&block, d, &mut products, out);
-    }
-}
-
-/// Adds the products of all columns of a block.
-fn add_block(block: &[f64], d: usize, products: &mut [f64], out: &mut [f64]) {
-    for c in 0..d {
-        let products = &mut products[..=c];
-        wide::apply(&block[..(c + 1) * BLOCK], &block[c * BLOCK..(c + 1) * BLOCK], products);
-        vec::add_scaled(&mut out[c * d..=c * d + c], 1.0, products);
+    for (c, row) in products.chunks(width.max(1)).take(d).enumerate() {
+        vec::add_scaled(&mut out[c * d..=c * d + c], 1.0, &row[..=c]);
     }
 }
 

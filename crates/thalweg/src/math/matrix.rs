@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::fetch::{fetch, fetch_one};
 use super::offsets::Offsets;
 use super::reduce::{self, Chunks};
-use super::vec;
+use super::{vec, wide};
 use crate::{Error, Result};
 
 /// Size in bytes above which a selection refers to the rows of its source instead of copying them. A copy has contiguous rows,
@@ -77,6 +77,17 @@ impl<F: FnMut(usize, usize, f64)> Visit for F {
         self(lane, column, value);
     }
 }
+
+/// Slopes of selected rows in [`Matrix::pull_several`].
+pub(crate) struct Pull<'a> {
+    /// Increasing positions within the range of rows; `None` for all of them.
+    pub(crate) members: Option<&'a [u32]>,
+    /// A slope for each.
+    pub(crate) slopes: &'a [f64],
+}
+
+/// Rows that several products share while they are in the first-level cache.
+const SHARED: usize = 32;
 
 impl Store {
     fn stored(&self) -> usize {
@@ -324,6 +335,9 @@ impl Matrix {
 
     /// Computes the squared Euclidean norm of row `i`.
     pub fn row_norm_squared(&self, i: usize) -> f64 {
+        if let Store::Dense(e) = &*self.store {
+            return vec::norm_squared(&e[self.line(i)]);
+        }
         let mut total = 0.0;
         self.visit_row(i, |_, v| total += v * v);
         total
@@ -362,12 +376,58 @@ impl Matrix {
                     }
                 });
             }
+            Store::Dense(e) if self.picked.is_none() && self.cols < vec::LONG => reduce::fill_rows(chunks, out, |range, out| {
+                let rows = shift(range);
+                wide::row_products(&e[rows.start * self.cols..rows.end * self.cols], &x[..self.cols], out);
+            }),
             _ => reduce::fill_rows(chunks, out, |range, out| {
                 for (i, o) in shift(range).zip(out) {
                     *o = self.row_dot(i, x);
                 }
             }),
         }
+    }
+
+    /// Returns the entries, row after row, if the matrix is dense and no selection of rows.
+    pub(crate) fn dense_entries(&self) -> Option<&[f64]> {
+        match &*self.store {
+            Store::Dense(e) if self.picked.is_none() => Some(e),
+            _ => None,
+        }
+    }
+
+    /// Computes several products with the transpose in one pass over the rows of a dense matrix: row j of `out` becomes the sum of
+    /// `slopes_j[k]` times the k-th row of the j-th selection. Returns false, and computes nothing, if the matrix is not dense.
+    pub(crate) fn pull_several(&self, rows: Range<usize>, pulls: &[Pull], out: &mut [f64], slots: &mut Vec<f64>) -> bool {
+        let Some(entries) = self.dense_entries().filter(|_| self.cols > 0) else { return false };
+        let width = pulls.len() * self.cols;
+        let chunks = Chunks::of(rows.len());
+        let chunks = if chunks.count() * width > rows.len() * self.cols / 2 { Chunks::single(rows.len()) } else { chunks };
+        slots.clear();
+        slots.resize(chunks.count() * width, 0.0);
+        reduce::for_each_chunk(chunks, slots, |_, range, slot| {
+            let below = |members: &[u32], end: usize| members.partition_point(|&m| (m as usize) < end);
+            let mut done: Vec<usize> = pulls.iter().map(|pull| pull.members.map_or(0, |m| below(m, range.start))).collect();
+            for start in range.clone().step_by(SHARED) {
+                let end = (start + SHARED).min(range.end);
+                for ((pull, done), out) in pulls.iter().zip(&mut done).zip(slot.chunks_exact_mut(self.cols)) {
+                    match pull.members {
+                        None => {
+                            let block = &entries[(rows.start + start) * self.cols..(rows.start + end) * self.cols];
+                            wide::add_all_rows(block, &pull.slopes[start..end], out);
+                        }
+                        Some(members) => {
+                            let here = *done..*done + below(&members[*done..], end);
+                            wide::add_picked_rows(entries, rows.start, &members[here.clone()], &pull.slopes[here.clone()], out);
+                            *done = here.end;
+                        }
+                    }
+                }
+            }
+        });
+        out.fill(0.0);
+        reduce::add_slots(slots, out);
+        true
     }
 
     /// Returns the number of entries of working space that [`Matrix::pull`] requires for `rows` rows.
@@ -386,6 +446,10 @@ impl Matrix {
             let rows = first + range.start..first + range.end;
             match &*self.store {
                 Store::Ones8 { ptr, ids } => scatter_bytes(ids, rows.map(|i| self.span(ptr, i)), part, slot),
+                Store::Dense(e) if self.picked.is_none() && self.cols > 0 => {
+                    slot.fill(0.0);
+                    wide::add_all_rows(&e[rows.start * self.cols..rows.end * self.cols], part, slot);
+                }
                 _ => {
                     slot.fill(0.0);
                     for (i, &s) in rows.zip(part) {
@@ -647,6 +711,30 @@ mod tests {
                 assert_eq!(some.row_norm_squared(2), m.row_norm_squared(5));
             }
         }
+    }
+
+    #[test]
+    fn several_products_with_the_transpose_equal_single_ones() {
+        let (_, matrices) = forms(5_000, 11, true, 8);
+        let all: Vec<f64> = (0..4_900).map(|i| (i as f64 * 0.7).sin()).collect();
+        let selections: Vec<Vec<u32>> = vec![(0..4_900).step_by(3).collect(), vec![], (4_000..4_900).collect()];
+        let mut pulls = vec![Pull { members: None, slopes: &all }];
+        pulls.extend(selections.iter().map(|members| Pull { members: Some(members), slopes: &all[..members.len()] }));
+        let several = |threads| {
+            let mut out = vec![9.0; 4 * 11];
+            reduce::with_threads(threads, || assert!(matrices[0].pull_several(50..4_950, &pulls, &mut out, &mut vec![])))
+                .unwrap();
+            out
+        };
+        let found = several(1);
+        assert_eq!(found, several(2));
+        for (pull, found) in pulls.iter().zip(found.chunks_exact(11)) {
+            let mut plain = vec![0.0; 11];
+            let members: Vec<u32> = pull.members.map_or_else(|| (0..4_900).collect(), <[u32]>::to_vec);
+            members.iter().zip(pull.slopes).for_each(|(&i, s)| matrices[0].add_row(50 + i as usize, *s, &mut plain));
+            found.iter().zip(&plain).for_each(|(found, plain)| assert!((found - plain).abs() < 1e-11, "{found} {plain}"));
+        }
+        assert!(!matrices[1].pull_several(0..100, &[], &mut [], &mut vec![]));
     }
 
     #[test]

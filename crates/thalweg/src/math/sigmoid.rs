@@ -6,6 +6,7 @@ mod means;
 pub use means::{SigmoidMeans, SigmoidScratch};
 
 use super::vec;
+use super::wide::widest;
 
 /// Entries per block: long enough to amortise the loop, short enough for the first-level cache.
 const BLOCK: usize = 64;
@@ -106,6 +107,11 @@ fn sigmoid_fast(z: f64) -> f64 {
 
 /// Computes `out[i] = sigmoid((scores[i] - threshold) / temperature)`.
 pub fn sigmoids_at(scores: &[f64], threshold: f64, temperature: f64, out: &mut [f64]) {
+    widest!(sigmoids_at_here(scores: &[f64], threshold: f64, temperature: f64, out: &mut [f64]))
+}
+
+#[inline(always)]
+fn sigmoids_at_here(scores: &[f64], threshold: f64, temperature: f64, out: &mut [f64]) {
     let per = 1.0 / temperature;
     for (o, s) in out.iter_mut().zip(scores) {
         *o = sigmoid_fast((s - threshold) * per);
@@ -115,6 +121,11 @@ pub fn sigmoids_at(scores: &[f64], threshold: f64, temperature: f64, out: &mut [
 /// Computes `out[i] = factor * sigmoid'((scores[i] - threshold) / temperature) / temperature`, the derivative of `factor *
 /// sigmoid` with respect to the score.
 pub fn slopes_at(scores: &[f64], threshold: f64, temperature: f64, factor: f64, out: &mut [f64]) {
+    widest!(slopes_at_here(scores: &[f64], threshold: f64, temperature: f64, factor: f64, out: &mut [f64]))
+}
+
+#[inline(always)]
+fn slopes_at_here(scores: &[f64], threshold: f64, temperature: f64, factor: f64, out: &mut [f64]) {
     let per = 1.0 / temperature;
     let factor = factor * per;
     for (o, s) in out.iter_mut().zip(scores) {
@@ -127,16 +138,45 @@ pub fn slopes_at(scores: &[f64], threshold: f64, temperature: f64, factor: f64, 
 /// Adds `factor * weights[i]` times the second derivative of `sigmoid(score / temperature)` with respect to the score to `out[i]`,
 /// with weights 1 by default.
 pub fn add_curvatures_at(scores: &[f64], weights: Option<&[f64]>, temperature: f64, factor: f64, out: &mut [f64]) {
+    widest!(add_curvatures_at_here(
+        scores: &[f64], weights: Option<&[f64]>, temperature: f64, factor: f64, out: &mut [f64]
+    ))
+}
+
+#[inline(always)]
+fn add_curvatures_at_here(scores: &[f64], weights: Option<&[f64]>, temperature: f64, factor: f64, out: &mut [f64]) {
     let per = 1.0 / temperature;
-    let factor = factor * per * per;
-    for (i, (o, s)) in out.iter_mut().zip(scores).enumerate() {
+    add_products(scores, weights, factor * per * per, out, |s| {
         let z = s * per;
         let e = exp(-z.abs());
         let d = 1.0 + e;
         // sigmoid' (1 - 2 sigmoid), which is odd.
         let bend = e * (1.0 - e) / (d * d * d);
-        let signed = if z > 0.0 { -bend } else { bend };
-        *o += factor * weights.map_or(1.0, |w| w[i]) * signed;
+        if z > 0.0 { -bend } else { bend }
+    });
+}
+
+/// Adds `factor * weights[i]` times the derivative of the sigmoid at `scores[i]` to `out[i]`, with weights 1 by default: the second
+/// derivative of `log(1 + exp(z))`, and of `log(1 + exp(-z))`, with respect to z.
+pub fn add_logistic_curvatures(scores: &[f64], weights: Option<&[f64]>, factor: f64, out: &mut [f64]) {
+    widest!(add_logistic_curvatures_here(scores: &[f64], weights: Option<&[f64]>, factor: f64, out: &mut [f64]))
+}
+
+#[inline(always)]
+fn add_logistic_curvatures_here(scores: &[f64], weights: Option<&[f64]>, factor: f64, out: &mut [f64]) {
+    add_products(scores, weights, factor, out, |s| {
+        let e = exp(-s.abs());
+        let d = 1.0 + e;
+        e / (d * d)
+    });
+}
+
+/// Adds `factor * weights[i]` times a function of `scores[i]` to `out[i]`. One loop for each case vectorises.
+#[inline(always)]
+fn add_products(scores: &[f64], weights: Option<&[f64]>, factor: f64, out: &mut [f64], function: impl Fn(f64) -> f64) {
+    match weights {
+        None => out.iter_mut().zip(scores).for_each(|(o, s)| *o += factor * function(*s)),
+        Some(w) => out.iter_mut().zip(scores).zip(w).for_each(|((o, s), w)| *o += factor * w * function(*s)),
     }
 }
 
@@ -165,6 +205,11 @@ pub fn mean_at(scores: &[f64], weights: Option<&[f64]>, threshold: f64, temperat
 
 /// Computes `loss[i] = log(1 + exp(z[i]))` and its derivative `slope[i] = sigmoid(z[i])`.
 pub fn logistic_pass(z: &[f64], loss: &mut [f64], slope: &mut [f64]) {
+    widest!(logistic_pass_here(z: &[f64], loss: &mut [f64], slope: &mut [f64]))
+}
+
+#[inline(always)]
+fn logistic_pass_here(z: &[f64], loss: &mut [f64], slope: &mut [f64]) {
     for ((z, loss), slope) in z.iter().zip(loss).zip(slope) {
         let e = exp(-z.abs());
         *loss = (if *z > 0.0 { *z } else { 0.0 }) + log1p_unit(e);
@@ -249,6 +294,37 @@ mod tests {
         }
         assert_eq!(mean_at(&[], None, 0.0, 1.0), 0.0);
         assert!((mean_at(&vec![0.3; 1_000_000], None, 0.0, 1.0) - sigmoid(0.3)).abs() < 1e-15);
+    }
+
+    #[test]
+    fn curvatures_agree_with_the_scalar_functions() {
+        let scores = arguments();
+        let mut out = vec![0.5; scores.len()];
+        add_logistic_curvatures(&scores, None, 3.0, &mut out);
+        for (s, o) in scores.iter().zip(&out) {
+            assert!((o - (0.5 + 3.0 * sigmoid_slope(*s))).abs() < 1e-15, "{s} {o}");
+        }
+        out.fill(0.5);
+        add_curvatures_at(&scores, None, 0.5, 3.0, &mut out);
+        for (s, o) in scores.iter().zip(&out) {
+            let z = s / 0.5;
+            let wanted = 0.5 + 3.0 / 0.25 * sigmoid_slope(z) * (1.0 - 2.0 * sigmoid(z));
+            assert!((o - wanted).abs() < 1e-13, "{s} {o} {wanted}");
+        }
+        let weights: Vec<f64> = (0..scores.len()).map(|i| (i % 3) as f64).collect();
+        let (mut plain, mut weighted) = (vec![0.0; scores.len()], vec![0.0; scores.len()]);
+        for add in [
+            |s: &[f64], w: Option<&[f64]>, out: &mut [f64]| add_logistic_curvatures(s, w, 2.0, out),
+            |s: &[f64], w: Option<&[f64]>, out: &mut [f64]| add_curvatures_at(s, w, 0.5, 2.0, out),
+        ] {
+            plain.fill(0.0);
+            weighted.fill(0.0);
+            add(&scores, None, &mut plain);
+            add(&scores, Some(&weights), &mut weighted);
+            for ((plain, weighted), w) in plain.iter().zip(&weighted).zip(&weights) {
+                assert!((w * plain - weighted).abs() <= 1e-15 * weighted.abs(), "{plain} {weighted} {w}");
+            }
+        }
     }
 
     #[test]

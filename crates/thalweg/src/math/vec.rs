@@ -3,17 +3,18 @@
 
 use super::wide;
 
-const LANES: usize = 8;
+/// Lanes of a sum.
+pub(super) const LANES: usize = 8;
 
 /// Length from which sums use the lanes of `wide`.
-const LONG: usize = 4096;
+pub(super) const LONG: usize = 4096;
 
 /// Length from which detecting the processor's features pays off; the bits are the same either way.
 const ASK: usize = 128;
 
 /// Adds eight lanes in a fixed order.
-#[inline]
-fn fold(lanes: [f64; LANES]) -> f64 {
+#[inline(always)]
+pub(super) fn fold(lanes: [f64; LANES]) -> f64 {
     ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]))
 }
 
@@ -47,11 +48,17 @@ fn sum_pairs(x: &[f64], y: &[f64], term: impl Fn(f64, f64) -> f64) -> f64 {
             *lane += term(*x, *y);
         }
     }
+    fold(lanes) + rest(x_rest, y_rest, term)
+}
+
+/// Sums the remaining entries that do not fill the lanes.
+#[inline(always)]
+pub(super) fn rest(x: &[f64], y: &[f64], term: impl Fn(f64, f64) -> f64) -> f64 {
     let mut rest = 0.0;
-    for (x, y) in x_rest.iter().zip(y_rest) {
+    for (x, y) in x.iter().zip(y) {
         rest += term(*x, *y);
     }
-    fold(lanes) + rest
+    rest
 }
 
 /// Computes the sum of the entries.

@@ -33,6 +33,8 @@ macro_rules! widest {
     }};
 }
 
+pub(super) use widest;
+
 /// Calls the function of the same name that is written for the processor's vector width, or else the portable one.
 macro_rules! written_out {
     ($name:ident, $here:ident($($argument:ident),*)) => {{
@@ -58,6 +60,10 @@ macro_rules! written_out {
 const ROW_LANES: usize = 16;
 const LANES: usize = 32;
 
+/// Columns of a panel, in which matrices that are multiplied with themselves are stored: the first entries of a panel are those of
+/// its columns in the first row, the next ones those in the second row.
+pub(crate) const PANEL: usize = 8;
+
 /// Computes `out = matrix u`, with as many rows as `out` is long.
 pub(crate) fn apply(matrix: &[f64], u: &[f64], out: &mut [f64]) {
     written_out!(apply, apply_here(matrix, u, out))
@@ -66,6 +72,34 @@ pub(crate) fn apply(matrix: &[f64], u: &[f64], out: &mut [f64]) {
 /// Computes `out += matrix^T t`.
 pub(crate) fn add_combined(matrix: &[f64], t: &[f64], out: &mut [f64]) {
     written_out!(add_combined, add_combined_here(matrix, t, out))
+}
+
+/// Adds the products `left^T right` of two matrices of `rows` rows to the lower triangle of `out`, row after row of the factors. Both
+/// are stored by panels of [`PANEL`] columns, and `out` by rows of as many columns as all panels have. Above the diagonal, `out`
+/// has unspecified values.
+pub(super) fn add_lower_products(left: &[f64], right: &[f64], rows: usize, out: &mut [f64]) {
+    written_out!(add_lower_products, add_lower_products_here(left, right, rows, out))
+}
+
+/// Stores consecutive rows of a dense matrix by panels for [`add_lower_products`], after them a column of ones if `ones`, and the same
+/// rows times `h`. Both results have space for `capacity` rows; columns of the last panel beyond the matrix are 0.
+pub(super) fn pack_rows(matrix: &[f64], cols: usize, ones: bool, h: &[f64], capacity: usize, to: [&mut [f64]; 2]) {
+    widest!(pack_rows_here(matrix: &[f64], cols: usize, ones: bool, h: &[f64], capacity: usize, to: [&mut [f64]; 2]))
+}
+
+/// Computes the products of the rows of a dense matrix, at most 4,095 columns wide, with `x`, with the bits of `vec::dot`.
+pub(super) fn row_products(matrix: &[f64], x: &[f64], out: &mut [f64]) {
+    written_out!(row_products, row_products_here(matrix, x, out))
+}
+
+/// Computes `out += sum_k t[k] (row members[k])`, one row after the other. Rows are those of a dense matrix, counted from `first`.
+pub(super) fn add_picked_rows(matrix: &[f64], first: usize, members: &[u32], t: &[f64], out: &mut [f64]) {
+    widest!(add_picked_rows_here(matrix: &[f64], first: usize, members: &[u32], t: &[f64], out: &mut [f64]))
+}
+
+/// Computes `out += matrix^T t`, one row after the other.
+pub(super) fn add_all_rows(matrix: &[f64], t: &[f64], out: &mut [f64]) {
+    widest!(add_all_rows_here(matrix: &[f64], t: &[f64], out: &mut [f64]))
 }
 
 /// Computes `x . y` of two vectors of the same length.
@@ -125,6 +159,50 @@ fn all_finite_here(x: &[f64]) -> bool {
 fn add_scaled_here(y: &mut [f64], a: f64, x: &[f64]) {
     for (y, x) in y.iter_mut().zip(x) {
         *y += a * x;
+    }
+}
+
+fn row_products_here(matrix: &[f64], x: &[f64], out: &mut [f64]) {
+    for (out, row) in out.iter_mut().zip(matrix.chunks_exact(x.len().max(1))) {
+        *out = super::vec::dot(row, x);
+    }
+}
+
+#[inline(always)]
+fn add_all_rows_here(matrix: &[f64], t: &[f64], out: &mut [f64]) {
+    for (t, row) in t.iter().zip(matrix.chunks_exact(out.len().max(1))) {
+        add_scaled_here(out, *t, row);
+    }
+}
+
+#[inline(always)]
+fn add_picked_rows_here(matrix: &[f64], first: usize, members: &[u32], t: &[f64], out: &mut [f64]) {
+    for (t, &i) in t.iter().zip(members) {
+        let start = (first + i as usize) * out.len();
+        add_scaled_here(out, *t, &matrix[start..start + out.len()]);
+    }
+}
+
+/// Rows are read from beginning to end, which the processor prefetches.
+#[inline(always)]
+fn pack_rows_here(matrix: &[f64], cols: usize, ones: bool, h: &[f64], capacity: usize, to: [&mut [f64]; 2]) {
+    let [plain, weighted] = to.map(|to| to.as_chunks_mut::<PANEL>().0);
+    let panels = plain.len() / capacity;
+    for (k, h) in h.iter().enumerate() {
+        let (whole, rest) = matrix[k * cols..(k + 1) * cols].as_chunks::<PANEL>();
+        for (p, entries) in whole.iter().enumerate() {
+            plain[p * capacity + k] = *entries;
+            weighted[p * capacity + k] = entries.map(|v| h * v);
+        }
+        if whole.len() < panels {
+            let mut last = [0.0; PANEL];
+            last[..rest.len()].copy_from_slice(rest);
+            if ones {
+                last[rest.len()] = 1.0;
+            }
+            plain[whole.len() * capacity + k] = last;
+            weighted[whole.len() * capacity + k] = last.map(|v| h * v);
+        }
     }
 }
 
@@ -240,6 +318,18 @@ fn add_combined_here(matrix: &[f64], t: &[f64], out: &mut [f64]) {
     }
 }
 
+fn add_lower_products_here(left: &[f64], right: &[f64], rows: usize, out: &mut [f64]) {
+    let width = left.len() / rows.max(1);
+    for k in 0..rows {
+        for (c, out) in out.chunks_exact_mut(width.max(1)).enumerate() {
+            let factor = left[(c / PANEL * rows + k) * PANEL + c % PANEL];
+            for (right, out) in right.chunks_exact(rows * PANEL).zip(out.chunks_exact_mut(PANEL)).take(c / PANEL + 1) {
+                add_scaled_here(out, factor, &right[k * PANEL..][..PANEL]);
+            }
+        }
+    }
+}
+
 #[inline(always)]
 fn halves(rows: &[f64]) -> (&[f64], &[f64]) {
     rows.split_at(rows.len() / 2)
@@ -248,12 +338,13 @@ fn halves(rows: &[f64]) -> (&[f64], &[f64]) {
 /// Loops with sums, written out for one vector width, since the compiler does not vectorise lanes across several rows.
 #[cfg(target_arch = "x86_64")]
 macro_rules! kernels {
-    ($name:ident, $feature:literal, $vector:ident of $width:literal, $rows:literal rows,
+    ($name:ident, $feature:literal, $vector:ident of $width:literal, $rows:literal rows, $tall:literal rows of a panel,
      $load:ident, $store:ident, $spread:ident, $add:ident, $sub:ident, $mul:ident) => {
         mod $name {
             use std::arch::x86_64::{$add as add, $load, $mul as mul, $spread as spread, $store, $sub as sub, $vector};
 
-            use super::{LANES, ROW_LANES, fold, rest};
+            use super::super::vec;
+            use super::{LANES, PANEL, ROW_LANES, fold, rest};
 
             #[inline]
             #[target_feature(enable = $feature)]
@@ -324,6 +415,26 @@ macro_rules! kernels {
                 }
             }
 
+            /// The lanes are those of `vec::dot`. Rows are independent, so that the processor overlaps them.
+            #[target_feature(enable = $feature)]
+            pub(super) fn row_products(matrix: &[f64], x: &[f64], out: &mut [f64]) {
+                let (xs, x_rest) = x.as_chunks::<{ vec::LANES }>();
+                for (out, row) in out.iter_mut().zip(matrix.chunks_exact(x.len().max(1))) {
+                    let (rows, row_rest) = row.as_chunks::<{ vec::LANES }>();
+                    let mut sums = [spread(0.0); vec::LANES / $width];
+                    for (row, x) in rows.iter().zip(xs) {
+                        for ((sum, row), x) in sums.iter_mut().zip(row.as_chunks().0).zip(x.as_chunks().0) {
+                            *sum = add(*sum, mul(load(row), load(x)));
+                        }
+                    }
+                    let mut lanes = [0.0; vec::LANES];
+                    for (lanes, sum) in lanes.as_chunks_mut().0.iter_mut().zip(sums) {
+                        store(lanes, sum);
+                    }
+                    *out = vec::fold(lanes) + vec::rest(row_rest, x_rest, |x, y| x * y);
+                }
+            }
+
             #[target_feature(enable = $feature)]
             pub(super) fn add_combined(matrix: &[f64], t: &[f64], out: &mut [f64]) {
                 let m = out.len().max(1);
@@ -346,6 +457,44 @@ macro_rules! kernels {
                 }
                 for (row, t) in fours.remainder().chunks_exact(m).zip(weights.remainder()) {
                     super::add_scaled_here(out, *t, row);
+                }
+            }
+
+            /// Processes a block of products that fits into the registers for all rows of the factors.
+            #[target_feature(enable = $feature)]
+            pub(super) fn add_lower_products(left: &[f64], right: &[f64], rows: usize, out: &mut [f64]) {
+                const VECTORS: usize = PANEL / $width;
+                let width = left.len() / rows.max(1);
+                for (p, left) in left.chunks_exact((rows * PANEL).max(1)).enumerate() {
+                    let left = left.as_chunks::<PANEL>().0;
+                    for (q, right) in right.chunks_exact(rows * PANEL).take(p + 1).enumerate() {
+                        let right = right.as_chunks::<PANEL>().0;
+                        for part in 0..PANEL / $tall {
+                            let first = (p * PANEL + part * $tall) * width + q * PANEL;
+                            let mut sums = [[spread(0.0); VECTORS]; $tall];
+                            for (sums, out) in sums.iter_mut().zip(out[first..].chunks(width)) {
+                                for (sum, out) in sums.iter_mut().zip(out.as_chunks().0) {
+                                    *sum = load(out);
+                                }
+                            }
+                            for (left, right) in left.iter().zip(right) {
+                                let mut columns = [spread(0.0); VECTORS];
+                                for (column, right) in columns.iter_mut().zip(right.as_chunks().0) {
+                                    *column = load(right);
+                                }
+                                for (sums, left) in sums.iter_mut().zip(&left.as_chunks::<$tall>().0[part]) {
+                                    for (sum, column) in sums.iter_mut().zip(columns) {
+                                        *sum = add(*sum, mul(spread(*left), column));
+                                    }
+                                }
+                            }
+                            for (sums, out) in sums.into_iter().zip(out[first..].chunks_mut(width)) {
+                                for (sum, out) in sums.into_iter().zip(out.as_chunks_mut().0) {
+                                    store(out, sum);
+                                }
+                            }
+                        }
+                    }
                 }
             }
 
@@ -397,12 +546,12 @@ macro_rules! kernels {
 // As many rows at a time as the registers allow.
 #[cfg(target_arch = "x86_64")]
 kernels!(
-    avx512, "avx512f", __m512d of 8, 4 rows,
+    avx512, "avx512f", __m512d of 8, 4 rows, 8 rows of a panel,
     _mm512_loadu_pd, _mm512_storeu_pd, _mm512_set1_pd, _mm512_add_pd, _mm512_sub_pd, _mm512_mul_pd
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
-    avx2, "avx2", __m256d of 4, 2 rows,
+    avx2, "avx2", __m256d of 4, 2 rows, 4 rows of a panel,
     _mm256_loadu_pd, _mm256_storeu_pd, _mm256_set1_pd, _mm256_add_pd, _mm256_sub_pd, _mm256_mul_pd
 );
 
@@ -468,6 +617,28 @@ mod tests {
     }
 
     #[test]
+    fn all_forms_of_lower_products_have_the_same_bits() {
+        for (rows, panels) in [(0, 2), (1, 1), (3, 1), (5, 2), (64, 3), (7, 9)] {
+            let width = panels * PANEL;
+            let (left, right, start) = (numbers(rows * width, 0.7), numbers(rows * width, 1.1), numbers(width * width, 0.4));
+            let mut each = vec![];
+            forms!(
+                add_lower_products,
+                add_lower_products_here(&left, &right, rows, {
+                    each.push(start.clone());
+                    each.last_mut().unwrap()
+                })
+            );
+            let at = |m: &[f64], k: usize, c: usize| m[(c / PANEL * rows + k) * PANEL + c % PANEL];
+            for (c, j) in (0..width).flat_map(|c| (0..=c).map(move |j| (c, j))) {
+                let entry = c * width + j;
+                let plain = (0..rows).fold(start[entry], |sum, k| sum + at(&left, k, c) * at(&right, k, j));
+                assert!(each.iter().all(|out| out[entry] == plain), "{rows} {panels} {c} {j}");
+            }
+        }
+    }
+
+    #[test]
     fn all_forms_of_sums_have_the_same_bits() {
         for len in [0, 1, 31, 32, 33, 100, 5003] {
             let (x, y, start) = (numbers(len, 0.7), numbers(len, 1.1), numbers(len, 0.2));
@@ -493,6 +664,56 @@ mod tests {
             );
             assert!(both.iter().all(|b| b.to_bits() == away[0].to_bits()));
             assert!(each.iter().all(|out| (0..len).all(|i| out[i] == start[i] + 0.3 * (x[i] - y[i]))));
+        }
+    }
+
+    #[test]
+    fn products_with_rows_have_the_bits_of_single_rows() {
+        for (rows, cols) in [(0, 3), (1, 1), (7, 8), (40, 53), (9, 200)] {
+            let (matrix, x, t) = (numbers(rows * cols, 0.7), numbers(cols, 1.1), numbers(rows, 0.4));
+            let row = |i: usize| &matrix[i * cols..(i + 1) * cols];
+            let mut each = vec![];
+            forms!(
+                row_products,
+                row_products_here(&matrix, &x, {
+                    each.push(vec![0.0; rows]);
+                    each.last_mut().unwrap()
+                })
+            );
+            let dot = |i: usize| crate::math::vec::dot(row(i), &x).to_bits();
+            assert!(each.iter().all(|products| (0..rows).all(|i| products[i].to_bits() == dot(i))));
+            let mut plain = x.clone();
+            (0..rows).for_each(|i| crate::math::vec::add_scaled(&mut plain, t[i], row(i)));
+            let mut all = x.clone();
+            add_all_rows(&matrix, &t, &mut all);
+            assert_eq!(all, plain);
+            let members: Vec<u32> = (2..rows as u32).step_by(3).collect();
+            let (mut plain, mut picked) = (x.clone(), x.clone());
+            members.iter().zip(&t).for_each(|(&i, t)| crate::math::vec::add_scaled(&mut plain, *t, row(i as usize)));
+            let from_second: Vec<u32> = members.iter().map(|i| i - 2).collect();
+            add_picked_rows(&matrix, 2, &from_second, &t, &mut picked);
+            assert_eq!(picked, plain);
+        }
+    }
+
+    #[test]
+    fn packed_rows_are_those_of_the_matrix() {
+        for (cols, ones) in [(1, false), (7, true), (8, false), (8, true), (13, true)] {
+            let (matrix, h) = (numbers(5 * cols, 0.7), numbers(5, 0.3));
+            let (capacity, width) = (6, (cols + usize::from(ones)).div_ceil(PANEL) * PANEL);
+            let (mut plain, mut weighted) = (vec![9.0; capacity * width], vec![9.0; capacity * width]);
+            pack_rows(&matrix, cols, ones, &h, capacity, [&mut plain, &mut weighted]);
+            for (k, c) in (0..capacity).flat_map(|k| (0..width).map(move |c| (k, c))) {
+                let at = (c / PANEL * capacity + k) * PANEL + c % PANEL;
+                let want = match c {
+                    _ if k >= 5 => 9.0,
+                    c if c < cols => matrix[k * cols + c],
+                    c if c == cols && ones => 1.0,
+                    _ => 0.0,
+                };
+                assert_eq!(plain[at], want);
+                assert!(k >= 5 || weighted[at] == h[k] * want);
+            }
         }
     }
 
