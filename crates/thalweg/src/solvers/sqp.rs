@@ -12,6 +12,7 @@ use super::{Eval, Infeasible, Method, PointOrigin, Solver, State, Stationary, St
 use crate::certify::{distance_bound, infeasible_radius};
 use crate::cuts::constants::{unit_of_curvature, usual_mu, usual_mu_in};
 use crate::cuts::noise::accuracy;
+use crate::math::cholesky::Cholesky;
 use crate::math::vec;
 use crate::oracle::{Scales, Source};
 use crate::{Error, Note, Result, StallCause};
@@ -46,6 +47,11 @@ const SHORT: f64 = 0.2;
 const SHORTEST: f64 = 1e-10;
 /// Relative difference of merits that counts as rounding.
 const NOISE: f64 = 1e-14;
+/// Predicted decrease relative to the objective up to which a Hessian serves further steps, the number of steps that it serves at most, and
+/// the factor by which the prediction must then fall with each.
+const CALM: f64 = 1e-2;
+const SERVED: u32 = 3;
+const FALL: f64 = 0.1;
 /// Largest number of variables for which Hessians are factored.
 const FACTORED: usize = 1024;
 /// Smallest size of an objective of order 1 that predicted decreases are compared with.
@@ -116,8 +122,9 @@ impl Settings {
 /// curvature of its loss and by a damping, plus 1e-8 of its diagonal. Steps and results then do not depend on the units of the
 /// variables. The first damping is 0.0025, the curvature of a loss of a row that is nearly certain. It is multiplied by 10, in place of
 /// further halving, when a step is shortened to less than a fifth, and by 0.2 after full steps, below its first value only after eight
-/// of them in a row. Before the method ends, the predicted decrease is computed with a damping of 1e-6. Without second derivatives, and
-/// beyond 1,024 variables, H is a limited-memory BFGS matrix with Powell's damping.
+/// of them in a row. Before the method ends, the predicted decrease is computed with a damping of 1e-6. After a full step whose
+/// predicted decrease was below a hundredth of the objective, a Hessian serves up to three steps, as long as the prediction falls to a
+/// tenth with each; the last one is computed at the end. Without second derivatives, and beyond 1,024 variables, H is a limited-memory BFGS matrix with Powell's damping.
 ///
 /// A largest difference between several groups, `max_k r_k - min_k r_k <= b`, is the rows `+-(r_k - t) <= b / 2` with a free centre t.
 ///
@@ -138,10 +145,32 @@ impl Settings {
 /// optimization calculations*, for the damping.
 pub struct Sqp {
     settings: Settings,
-    /// Multipliers of the rows to start from.
-    warm: Vec<f64>,
+    warm: WarmStart,
+    /// Whether the end need not be checked with a current Hessian.
+    rough: bool,
     s: Saved,
     work: Work,
+}
+
+/// Results of a run on the same data that a run on a similar problem can start from: the multipliers of the rows, and the values,
+/// gradients and Hessian at the last point. They are copied where the new run starts at that point.
+#[derive(Debug, Clone, Default)]
+pub struct WarmStart {
+    multipliers: Vec<f64>,
+    x: Vec<f64>,
+    f: f64,
+    parts: Vec<f64>,
+    grad: Vec<f64>,
+    jacobian: Vec<f64>,
+    hessian: Vec<f64>,
+    damped: f64,
+}
+
+impl WarmStart {
+    /// Keeps the multipliers only: for a problem whose functions are others. Bounds of constraints may differ without that.
+    pub fn forget_values(&mut self) {
+        *self = WarmStart { multipliers: std::mem::take(&mut self.multipliers), ..WarmStart::default() };
+    }
 }
 
 /// The point that the next step tries.
@@ -205,6 +234,14 @@ struct Saved {
     /// Products of the inverse Hessian with the gradients of f and of the parts, and with the coordinates of the box.
     inverse: Vec<f64>,
     base: Vec<f64>,
+    /// The Hessian, its damping, the number of points it has served beyond the one that it was computed at, and whether it serves the next
+    /// one too.
+    hessian: Vec<f64>,
+    damped: f64,
+    age: u32,
+    reuse: bool,
+    /// Predicted decrease of the last quadratic program.
+    predicted: f64,
     /// Damping of Hessians, and whether it was reset because the predicted decrease was small.
     damping: f64,
     reset: bool,
@@ -243,7 +280,8 @@ struct Work {
     trial_g: Vec<f64>,
     values: Vec<f64>,
     heights: Vec<f64>,
-    matrix: Vec<f64>,
+    /// Factor of the Hessian; `None` if it is not that of the current one.
+    factor: Option<Cholesky>,
     factors: Vec<f64>,
     grad: Vec<f64>,
     jacobian: Vec<f64>,
@@ -264,19 +302,29 @@ fn violation(g: &[f64], units: &[f64]) -> f64 {
 impl Sqp {
     /// Creates a solver with checked settings.
     pub fn new(settings: Settings) -> Result<Self> {
-        Ok(Sqp { settings: settings.resolve()?, warm: vec![], s: Saved::default(), work: Work::default() })
+        let (warm, s, work) = (WarmStart::default(), Saved::default(), Work::default());
+        Ok(Sqp { settings: settings.resolve()?, warm, rough: false, s, work })
     }
 
-    /// Uses multipliers of the rows, from a run on a similar problem, in the first Hessian. Ignored if their number is another one.
+    /// Starts from the results of a run on a similar problem. Multipliers whose number is another one are ignored, and so are values
+    /// at another point than the start.
     #[must_use]
-    pub fn with_multipliers(mut self, rows: Vec<f64>) -> Self {
-        self.warm = rows;
+    pub fn with_warm_start(mut self, warm: WarmStart) -> Self {
+        self.warm = warm;
         self
     }
 
-    /// Returns the multiplier of each row of the smooth form, in the units of the constraints.
-    pub fn row_multipliers(&self) -> &[f64] {
-        &self.s.rows
+    /// Ends without computing the Hessian once more with less damping: for a run whose result is a start for another one.
+    #[must_use]
+    pub fn with_rough_end(mut self) -> Self {
+        self.rough = true;
+        self
+    }
+
+    /// Returns what a run on a similar problem can start from.
+    pub fn into_warm_start(self) -> WarmStart {
+        let Saved { x, f, parts, grad, jacobian, hessian, damped, rows: multipliers, .. } = self.s;
+        WarmStart { multipliers, x, f, parts, grad, jacobian, hessian, damped }
     }
 
     /// Evaluates the start and chooses units.
@@ -289,8 +337,20 @@ impl Sqp {
         s.g = vec![0.0; m];
         s.rows = vec![0.0; rows.count()];
         s.weights = vec![0.0; rows.parts];
-        rows.evaluate(ev, &s.x, &mut s.parts)?;
-        s.f = rows.differentiate(ev, &s.x, &mut s.parts, &mut s.grad, &mut s.jacobian)?;
+        let warm = &self.warm;
+        let same = |a: &[f64], b: &[f64]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits());
+        if same(&warm.x, &s.x) && warm.parts.len() == rows.parts && warm.jacobian.len() == s.jacobian.len() {
+            s.f = warm.f;
+            s.parts.clone_from(&warm.parts);
+            s.grad.clone_from(&warm.grad);
+            s.jacobian.clone_from(&warm.jacobian);
+            s.hessian.clone_from(&warm.hessian);
+            (s.damped, s.reuse) = (warm.damped, !warm.hessian.is_empty());
+        } else {
+            rows.evaluate(ev, &s.x, &mut s.parts)?;
+            s.f = rows.differentiate(ev, &s.x, &mut s.parts, &mut s.grad, &mut s.jacobian)?;
+        }
+        s.predicted = f64::INFINITY;
         rows.values(&s.parts, &mut self.work.values, &mut s.g);
         s.first_value = s.f;
         let known = ev.units();
@@ -310,8 +370,8 @@ impl Sqp {
         }
         s.first_penalty = s.penalty;
         s.damping = DAMPING;
-        if self.warm.len() == s.rows.len() {
-            s.rows.copy_from_slice(&self.warm);
+        if self.warm.multipliers.len() == s.rows.len() {
+            s.rows.copy_from_slice(&self.warm.multipliers);
             weigh(rows, &s.units, &s.rows, &mut s.weights);
         }
         s.metric.clear();
@@ -360,7 +420,7 @@ impl Sqp {
             s.excess = solution.excess;
             let capped = solution.total >= s.penalty * (1.0 - 1e-9);
             let most = s.first_penalty * MOST_RAISED;
-            if capped && s.excess > LEFT * before && s.penalty < most && s.damping <= DAMPING {
+            if capped && s.excess > LEFT * before && s.penalty < most && s.damped <= DAMPING {
                 s.penalty *= RAISE;
                 continue;
             }
@@ -384,6 +444,10 @@ impl Sqp {
         s.slope = along - s.penalty * (before - s.excess);
         let curvature = -vec::dot(&s.d, &s.lagrangian);
         let predicted = -(s.slope + 0.5 * curvature);
+        if s.age > 0 && !(predicted <= FALL * s.predicted) {
+            return self.plan(ev, rows);
+        }
+        s.predicted = predicted;
         s.multipliers.clear();
         s.multipliers.resize(s.g.len(), 0.0);
         for (row, z) in rows.rows.iter().zip(&s.rows) {
@@ -409,9 +473,13 @@ impl Sqp {
         }
         let small = predicted <= least || s.idle >= IDLE;
         // With less damping, the predicted decrease is at most larger in the same proportion.
-        let hidden = factored && predicted * (s.damping / LEAST_DAMPED) > least;
-        if small && hidden && s.damping > LEAST_DAMPED && !s.reset {
+        let hidden = factored && predicted * (s.damped / LEAST_DAMPED) > least;
+        let checked = !(self.rough && s.damped <= DAMPING);
+        if small && checked && hidden && s.damped > LEAST_DAMPED && !s.reset {
             (s.damping, s.reset) = (LEAST_DAMPED, true);
+            return self.plan(ev, rows);
+        }
+        if small && checked && s.age > 0 {
             return self.plan(ev, rows);
         }
         if small && rows.feasible(ev, &s.g, &s.x, &s.start, &s.jacobian) {
@@ -462,15 +530,22 @@ impl Sqp {
     /// Computes the products with the inverse of the Hessian.
     fn invert(&mut self, ev: &mut dyn Eval, rows: &Rows) -> Result<()> {
         let factored = self.factors(rows, self.s.x.len());
-        let Saved { x, weights, damping, grad, jacobian, inverse, base, pairs, metric, initial, .. } = &mut self.s;
-        let Work { matrix, factors, .. } = &mut self.work;
+        let Saved {
+            x, weights, grad, jacobian, inverse, base, pairs, metric, initial, hessian, damping, damped, age, reuse, ..
+        } = &mut self.s;
+        let Work { factor, factors, .. } = &mut self.work;
         let d = x.len();
         let unit = ev.units().map_or(1.0, |units| units.objective);
         let curvature = match ev.smooth().filter(|_| factored) {
             Some(mut form) => {
-                matrix.resize(d * d, 0.0);
-                form.hessian(x, weights, *damping * unit, matrix)?;
-                Curvature::factor(matrix, d)
+                if std::mem::take(reuse) {
+                    *age += 1;
+                } else {
+                    hessian.resize(d * d, 0.0);
+                    form.hessian(x, weights, *damping * unit, hessian)?;
+                    (*damped, *age, *factor) = (*damping, 0, None);
+                }
+                Curvature::Factor(factor.get_or_insert_with(|| curvature::factor(hessian, d)))
             }
             None => Curvature::Pairs { pairs, metric, initial: *initial },
         };
@@ -594,6 +669,9 @@ impl Sqp {
             self.accept(ev, rows)?;
             return Ok(true);
         }
+        if s.age > 0 {
+            return self.plan(ev, rows).map(|()| false);
+        }
         match s.phase {
             Phase::Full if merit.is_finite() && violation(&work.trial_g, &s.units) > s.excess => {
                 // The rows at x + d, linearised with the gradients at x.
@@ -663,6 +741,8 @@ impl Sqp {
         if s.full > 0 {
             s.damping = (RELAX * s.damping).max(if s.full > MANY { LEAST_DAMPED } else { DAMPING.min(s.damping) });
         }
+        let size = f.abs().max(NATURAL);
+        s.reuse = ev.in_natural_units() && s.full > 0 && s.age + 1 < SERVED && s.predicted <= CALM * size;
         s.reset = false;
         s.f = f;
         std::mem::swap(&mut s.x, &mut work.trial);
@@ -796,6 +876,10 @@ impl Method for Sqp {
         "sqp"
     }
 
+    fn version(&self) -> u32 {
+        2
+    }
+
     fn iterate(&self, out: &mut [f64]) {
         out.copy_from_slice(&self.s.x);
     }
@@ -833,6 +917,7 @@ impl Method for Sqp {
 
     fn restore(&mut self, state: &State) -> Result<()> {
         self.s = state.unpack()?;
+        self.work.factor = None;
         Ok(())
     }
 }
@@ -842,6 +927,7 @@ impl<'e> Solver<dyn Eval + 'e> for Sqp {
         // Fails early for a domain that is not supported.
         Rows::of(ev)?;
         self.s = Saved { x: x.to_vec(), start: x.to_vec(), ..Saved::default() };
+        self.work.factor = None;
         Ok(())
     }
 

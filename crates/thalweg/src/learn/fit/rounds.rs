@@ -5,6 +5,7 @@ use super::trainer::{Candidate, Trainer};
 use super::{Enforce, Fitted};
 use crate::Result;
 use crate::run::{Options, Record};
+use crate::solvers::sqp::WarmStart;
 use crate::solvers::{Schedule, Sqp, sqp};
 
 /// Largest number of rounds.
@@ -77,10 +78,10 @@ impl Trainer<'_> {
         };
         let mut bounds = self.asked.clone();
         let mut brackets = vec![Bracket::default(); bounds.len()];
-        let mut multipliers = vec![];
+        let mut warm = WarmStart::default();
         let mut x = start.to_vec();
         for _ in 0..ROUNDS {
-            let last = self.solve(&x, &bounds, &rough, &mut multipliers)?;
+            let last = self.solve(&x, &bounds, &rough, !alone, &mut warm)?;
             if alone || self.over() || self.hopeless(&last) {
                 return self.end(start);
             }
@@ -105,6 +106,7 @@ impl Trainer<'_> {
                 if brackets[j].satisfied.is_none() && bounds[j] < TOO_TIGHT * asked && self.sharpened[j] > SHARPEST {
                     // Tightening does not help: the surrogate is too far from the 0/1 rate.
                     if self.sharpen(j, 0.5) {
+                        warm.forget_values();
                         (bounds[j], brackets[j]) = (asked, Bracket::default());
                         changed = true;
                     }
@@ -118,9 +120,11 @@ impl Trainer<'_> {
             && let Some(best) = self.best.clone()
         {
             for (j, factor) in best.sharpened.iter().enumerate() {
-                self.sharpen(j, factor / self.sharpened[j]);
+                if self.sharpen(j, factor / self.sharpened[j]) {
+                    warm.forget_values();
+                }
             }
-            self.solve(&best.point.x.clone(), &best.bounds.clone(), settings, &mut multipliers)?;
+            self.solve(&best.point.x, &best.bounds, settings, false, &mut warm)?;
         }
         self.end(start)
     }
@@ -131,26 +135,31 @@ impl Trainer<'_> {
         self.conclude(start, Schedule::Constant(0.0), notes)
     }
 
-    /// Performs one round and updates the best point. `multipliers` are those of the rows, before and after.
+    /// Performs one round and updates the best point. `warm` is what the round starts from, and then what the next one can start from.
     fn solve(
         &mut self,
         start: &[f64],
         bounds: &[f64],
         settings: &sqp::Settings,
-        multipliers: &mut Vec<f64>,
+        rough: bool,
+        warm: &mut WarmStart,
     ) -> Result<Candidate> {
         bounds.iter().enumerate().for_each(|(j, &bound)| self.problem.set_bound(j, bound));
-        let mut solver = Sqp::new(settings.clone())?.with_multipliers(std::mem::take(multipliers));
+        let mut solver = Sqp::new(settings.clone())?.with_warm_start(std::mem::take(warm));
+        if rough {
+            solver = solver.with_rough_end();
+        }
         let options = Options {
             budget: self.runs.share(1.0),
-            record: Record::default(),
+            // Of the later rounds, which take a few steps each, the start and the end.
+            record: if self.rounds == 0 { Record::default() } else { Record { every: Some(u64::MAX), ..Record::default() } },
             seed: self.options.seed,
             feasibility: self.options.feasibility,
             threads: self.options.threads,
             ..Options::default()
         };
         let candidate = self.perform(&mut solver, start, bounds, &options, true)?;
-        *multipliers = solver.row_multipliers().to_vec();
+        *warm = solver.into_warm_start();
         self.rounds += 1;
         self.compete(&candidate);
         Ok(candidate)

@@ -14,18 +14,18 @@ const DAMPED: f64 = 0.2;
 /// Positive definite approximation of the second derivative.
 pub(super) enum Curvature<'a> {
     /// Factor of the matrix.
-    Factor(Cholesky),
+    Factor(&'a Cholesky),
     /// Quasi-Newton pairs; `metric` is a diagonal inverse without pairs, the identity if empty.
     Pairs { pairs: &'a Pairs, metric: &'a [f64], initial: f64 },
 }
 
-impl Curvature<'_> {
-    /// Factors a matrix given by its lower triangle, with a small multiple of its diagonal added.
-    pub(super) fn factor(m: &[f64], dim: usize) -> Self {
-        let diagonal: Vec<f64> = (0..dim).map(|i| DAMPING * m[i * dim + i]).collect();
-        Curvature::Factor(Cholesky::semidefinite(m, &diagonal, PIVOT))
-    }
+/// Factors a matrix given by its lower triangle, with a small multiple of its diagonal added.
+pub(super) fn factor(m: &[f64], dim: usize) -> Cholesky {
+    let diagonal: Vec<f64> = (0..dim).map(|i| DAMPING * m[i * dim + i]).collect();
+    Cholesky::semidefinite(m, &diagonal, PIVOT)
+}
 
+impl Curvature<'_> {
     /// Computes `v <- H^-1 v`.
     pub(super) fn solve(&self, v: &mut [f64], factors: &mut Vec<f64>) {
         match self {
