@@ -47,9 +47,9 @@ impl Model {
 
     /// Makes a model from its parts, by the names of the file without `format` and `thalweg`. The encoding of `numbers`, names of
     /// columns of numbers as they are, belongs to models of frames and dense arrays.
-    #[staticmethod]
+    #[new]
     #[pyo3(signature = (parts, numbers=None))]
-    fn from_parts(parts: &Bound<'_, PyDict>, numbers: Option<Vec<String>>) -> PyResult<Self> {
+    fn new(parts: &Bound<'_, PyDict>, numbers: Option<Vec<String>>) -> PyResult<Self> {
         let (format, thalweg) = model::Model::current();
         let parts = parts.copy()?;
         parts.set_item("format", format)?;
@@ -72,6 +72,11 @@ impl Model {
     /// Returns the model by the names of the file.
     fn parts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         python(py, &self.0)
+    }
+
+    /// Returns whether the scores are log-odds.
+    fn has_probabilities(&self) -> bool {
+        self.0.has_probabilities()
     }
 
     /// Returns the names of the features.

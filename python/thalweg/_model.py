@@ -7,12 +7,20 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from scipy import sparse
+from scipy.special import expit
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from thalweg import _core, _rows
 from thalweg._report import report_of
 from thalweg._result import notes_of
 from thalweg._warnings import DataWarning, warn
+
+#: Why a model has no ``predict_proba``.
+NO_PROBABILITIES = (
+    "predict_proba needs the logistic loss without constraints: they move scores away from log-odds, by different amounts in "
+    "different groups; use decision_function, or calibrate it with sklearn.calibration.CalibratedClassifierCV"
+)
 
 _Path = Union[str, "os.PathLike[str]"]
 
@@ -82,6 +90,13 @@ def _columns(X: Any, wanted: Sequence[str], optional: Sequence[str] = ()) -> Lis
         for j, name in enumerate(names)
         if name in used or not complete
     ]
+
+
+def _has_probabilities(self: Any) -> bool:
+    """Check that the scores are log-odds."""
+    if not self._core.has_probabilities():
+        raise AttributeError(NO_PROBABILITIES)
+    return True
 
 
 class LinearModel:
@@ -183,6 +198,23 @@ class LinearModel:
         """
         return self.classes_[(self.decision_function(X) > 0).astype(int)]
 
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the logistic function of the scores, for a model of the logistic loss without constraints.
+
+        Parameters
+        ----------
+        X : frame, or array or sparse matrix
+            Rows as in :meth:`decision_function`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2)
+            Probability of each class.
+        """
+        above = expit(self.decision_function(X))
+        return np.c_[1.0 - above, above]
+
     def report(self, X: Any = None, y: Any = None, sample_weight: Any = None, sensitive_features: Any = None) -> Any:
         """Return counts, rates and their exact 95% intervals by group, as the ``report`` of the classifiers.
 
@@ -218,7 +250,7 @@ class LinearModel:
             where = "" if self._label_column is None else f"; X has no column '{self._label_column}' with them"
             raise ValueError(f"y must have the labels of the rows{where}")
         if sensitive_features is not None:
-            codes, names, by_column = _rows.division(sensitive_features, rows)
+            codes, names, by_column, _ = _rows.division(sensitive_features, rows)
         elif groups is not None:
             codes, names = np.array(groups["of_row"], dtype=np.uint32), groups["names"]
             by_column = groups["by_column"]
@@ -281,7 +313,7 @@ class LinearModel:
 
 def _from_parts(parts: dict) -> LinearModel:
     """Make a model from the contents of its file, for pickling."""
-    return LinearModel(_core.Model.from_parts({k: v for k, v in parts.items() if k not in ("format", "thalweg")}))
+    return LinearModel(_core.Model({k: v for k, v in parts.items() if k not in ("format", "thalweg")}))
 
 
 #: Parts of ``measured`` in a model file that are results of training as they are.
@@ -377,7 +409,7 @@ class SavesModel:
             "training": training,
             "measured": record["measured"],
         }
-        return LinearModel(_core.Model.from_parts(model, None if "libsvm" in parts else names))
+        return LinearModel(_core.Model(model, None if "libsvm" in parts else names))
 
     def save(self, path: _Path, *, label: Optional[str] = None, group: Any = None, weights: Optional[str] = None) -> str:
         """Write the trained model to a file that :func:`thalweg.load` and ``thalweg predict``, ``explain`` and ``certify`` read.

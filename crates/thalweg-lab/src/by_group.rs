@@ -131,8 +131,8 @@ pub fn tables(title: &str, quality: &Quality, extent: Extent) -> String {
         text += &table(&format!("{title} by {}", column.column), &column.groups, None, extent);
     }
     if quality.groups.iter().any(|g| g.predicted_interval.is_some()) {
-        text += "(exact 95% intervals of the shares in brackets; the last two columns are the shares of positive predictions among rows \
-                 with either label)\n";
+        text +=
+            "(exact 95% intervals of the shares in brackets; the last columns are the share of positive predictions by label)\n";
     }
     text
 }

@@ -602,8 +602,8 @@ pub struct Identifiers {
     pub cells: Vec<String>,
 }
 
-/// Formats score, logistic function of the score, and label of each row as CSV, after the identifier of the row, if there are
-/// identifiers.
+/// Formats score and label of each row as CSV, after the identifier of the row, if there are identifiers. If the scores are
+/// log-odds, their logistic function is between the two.
 pub fn predictions(model: &Model, features: &Matrix, identifiers: Option<&Identifiers>, format: CellFormat) -> String {
     let (yes, no) = model.answers();
     let mut text = String::new();
@@ -614,13 +614,15 @@ pub fn predictions(model: &Model, features: &Matrix, identifiers: Option<&Identi
     if let Some(Identifiers { name, .. }) = identifiers {
         start(&mut text, name);
     }
-    text += "score,probability,label\n";
+    let probabilities = model.has_probabilities();
+    text += if probabilities { "score,probability,label\n" } else { "score,label\n" };
     for (i, score) in model.scores(features).into_iter().enumerate() {
         if let Some(Identifiers { cells, .. }) = identifiers {
             start(&mut text, &cells[i]);
         }
         let label = format.quote(if score > 0.0 { yes } else { no });
-        text += &format!("{score},{},{label}\n", sigmoid(score));
+        let probability = if probabilities { format!("{},", sigmoid(score)) } else { String::new() };
+        text += &format!("{score},{probability}{label}\n");
     }
     text
 }

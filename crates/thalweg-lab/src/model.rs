@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use thalweg::Note;
 use thalweg::eval::Passes;
-use thalweg::learn::{Best, Enforce, FittedConstraint, Groups, Promise, Scope, proof};
+use thalweg::learn::{Best, Call, Enforce, Expression, FittedConstraint, Groups, Promise, Scope, proof};
 use thalweg::math::Matrix;
 use thalweg::run::StopReason;
 use thalweg::solvers::Stationary;
@@ -415,6 +415,16 @@ impl Model {
     /// Returns the variables of its problem: the weights, then the intercept if it was trained.
     pub fn point(&self) -> Vec<f64> {
         self.weights.iter().map(|w| w.weight).chain(self.training.intercept.then_some(self.intercept)).collect()
+    }
+
+    /// Returns whether the scores are log-odds: the objective is the logistic loss, with or without a penalty, and there are no
+    /// constraints. They move scores away from log-odds, by different amounts in different groups.
+    pub fn has_probabilities(&self) -> bool {
+        let Ok(objective) = self.training.minimize.parse::<Expression>() else { return false };
+        let penalty = |call: &Call| ["l2", "ridge", "l1", "scad"].contains(&call.name.as_str());
+        let logistic = |call: &Call| call.name == "logistic" && call.arguments.is_empty();
+        let mut calls = objective.pieces.iter().map(|(_, call)| call);
+        self.training.subject_to.is_empty() && calls.clone().any(logistic) && calls.all(|call| penalty(call) || logistic(call))
     }
 
     /// Describes the rows that it was trained on.

@@ -882,8 +882,8 @@ impl Note {
             Note::SurrogateBoundMoved { constraint, bound, surrogate_bound } => {
                 write!(
                     f,
-                    "'{constraint}': so that the measured value uses the bound {bound}, training bounded the smooth surrogate by \
-                     {surrogate_bound:.4}"
+                    "'{constraint}': training bounded the surrogate by {surrogate_bound:.4}, so that the measured value makes full use of \
+                     the bound {bound}"
                 )
             }
             Note::InterceptShifted { shift, gain, standard_error, satisfied_before } => {
@@ -910,13 +910,13 @@ impl Note {
                 )
             }
             Note::NotConverged { ended } => {
-                write!(f, "training did not converge ({ended}); allow more iterations or time, or scale the columns")
+                write!(f, "training did not converge ({ended}); allow more iterations or time")
             }
             Note::DegenerateModel { cause } => fmt_degeneracy(cause, f),
             Note::SmallGroups { constraint, bound, groups } => {
                 write!(
                     f,
-                    "'{constraint}' <= {bound} says little about new rows of small groups, whose rates are uncertain by more: "
+                    "'{constraint}' <= {bound} need not hold for new rows of small groups, whose rates are uncertain by more: "
                 )?;
                 let shown: Vec<String> = groups.iter().take(LISTED_GROUPS).map(group_size).collect();
                 write!(f, "{}", shown.join(", "))?;
@@ -957,7 +957,8 @@ impl Note {
             }
             Note::ManyGroups { groups } => write!(
                 f,
-                "{} groups are compared; training is slow and most groups are too small to say anything; merge groups or use COLUMN=VALUE",
+                "{} groups are compared; training is slow, and most groups are too small for a bound to hold for new rows; merge groups, or \
+                 compare one value of a column with all others",
                 thousands(*groups)
             ),
             Note::LabelGivenAway { feature, balanced_accuracy } => write!(

@@ -247,6 +247,9 @@ fn stationarity(f: &Findings, explain: bool) -> String {
     if softened {
         text += "(this is about the problem that was trained, with surrogates in place of rates)\n";
     }
+    if c.relaxed > 1e-6 {
+        text += &format!("(the constraints are relaxed by {:.1e} for this)\n", c.relaxed);
+    }
     if explain { text + &bounds_words(c) } else { text }
 }
 

@@ -14,11 +14,12 @@ use crate::output::{STANDARD_OUTPUT, check_output, message, write_whole};
 use crate::verdict::DONE;
 use crate::{Error, Result};
 
-/// Score new rows with a trained model: score, logistic function of the score, and label for each.
+/// Score new rows with a trained model: the score and the label of each.
 ///
 /// Columns are found by name, so their order does not matter and further ones are ignored. A row is predicted positive if its
-/// score is above 0. The column "probability" is the logistic function of the score; under constraints it is not the frequency of
-/// positive labels, in none of the groups.
+/// score is above 0. For a model of the logistic loss without constraints there is a column "probability" too, the logistic function
+/// of the score. Constraints move scores away from log-odds, by different amounts in different groups, so that models under constraints
+/// have no probabilities.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Example:\n  thalweg predict model new.csv --id customer --out scores.csv")]
 pub struct Args {

@@ -156,7 +156,8 @@ fn of_table(args: &Args, values: &[f64]) -> Result<(SweepLabels, FinishedSweep)>
     let mut prepared = request.prepare()?;
     let (which, note) = which(prepared.problem(), args.of.as_deref())?;
     let named = SweepLabels::new(prepared.problem(), prepared.minimize(), which);
-    let notes = prepared.notes().to_vec();
+    let mut notes = prepared.problem().group_notes()?;
+    notes.extend(prepared.notes().iter().cloned());
     let (problem, held_out) = prepared.problems();
     let mut fits = FitRuns { problem, held_out, options: request.options()?, which };
     let swept = swept(args, &named, values, &mut fits, notes.into_iter().chain(note))?;
@@ -249,7 +250,7 @@ fn words(named: &SweepLabels, swept: &FinishedSweep, asked: usize, args: &Args) 
         (true, _) if finished == 0 => return "interrupted; no point was finished, nothing was saved\n".into(),
         (true, _) => format!("interrupted; {finished} of {asked} points were finished\n"),
         (false, true) => "feasible; every constraint is satisfied at every point\n".into(),
-        (false, false) => format!("infeasible; {} of {finished} points violate a constraint\n", finished - feasible),
+        (false, false) => format!("not feasible; {} of {finished} points violate a constraint\n", finished - feasible),
     };
     text += &format!("{} subject to {} <= bound", visible(&named.minimize), visible(&named.constraint));
     named.others.iter().for_each(|other| text += &format!(", {}", visible(other)));
@@ -260,7 +261,8 @@ fn words(named: &SweepLabels, swept: &FinishedSweep, asked: usize, args: &Args) 
     }
     text.push('\n');
     for note in &swept.notes {
-        text += &format!("note: {}\n", visible(&with_options(note)));
+        let kind = if note.is_warning() { "warning" } else { "note" };
+        text += &format!("{kind}: {}\n", visible(&with_options(note)));
     }
     let report = args.report.as_ref().map_or(String::new(), |file| format!(" and {}", file.display()));
     let and = if report.is_empty() { " and" } else { "," };

@@ -842,8 +842,8 @@ fn a_slip_about_a_bilevel_problem_is_a_sentence() {
         (
             "[data]",
             "measure = ['accuracy']\n[data]",
-            "measure must be inner_gap, pessimistic_value, optimistic_value for a bilevel problem, got \
-                 'accuracy'",
+            "unknown measure 'accuracy' of a bilevel problem; expected one of inner_gap, pessimistic_value, \
+             optimistic_value",
         ),
         (
             "bilevel = 'toy'",

@@ -79,10 +79,10 @@ fn cells_that_cannot_be_used_are_refused() {
 fn labels_groups_and_weights_that_cannot_be_used_are_refused() {
     refused(good(), &["--label", "why"], &["my.csv has no column 'why'; its columns are 'age', 'sex', 'job', 'w', 'y'"]);
     refused(good().replace(",yes\n", ",no\n"), &[], &["my.csv: all rows have the same label 'no' in column 'y'"]);
-    refused(good(), &["--positive", "yess"], &["no row has the label 'yess'", "expected 'no', 'yes'"]);
+    refused(good(), &["--positive", "yess"], &["no row has the label 'yess' in column 'y'; did you mean 'yes'?"]);
     refused(with_line(9, "30,f,clerk,1,"), &[], &["my.csv, line 9: ", "'y'"]);
     refused(good(), &["--group", "sexx"], &["has no column 'sexx'; did you mean 'sex'?"]);
-    refused(good(), &["--group", "sex=q"], &["no row has 'q' in column 'sex': its values are 'f', 'm'"]);
+    refused(good(), &["--group", "sex=q"], &["no row has 'q' in column 'sex'; its values are 'f', 'm'"]);
     refused(with_line(5, "30,f,clerk,-2,no"), &["--weights", "w"], &["my.csv, line 5: the weight in column 'w' is '-2'"]);
     refused(good(), &["--weights", "v"], &["has no column 'v'"]);
     refused(good(), &["--leave-out", "v"], &["has no column 'v'"]);

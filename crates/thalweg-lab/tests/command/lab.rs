@@ -715,7 +715,7 @@ fn a_slip_in_a_spec_is_a_sentence_and_makes_no_store() {
         ("[[solver]]", "[[solver]]\npublished = { f = 1 }", &["solver 'ssg'", "'g'"]),
         ("[[solver]]", "[[solver]]\npublished = { f = 1, g = 2, per = 0 }", &["solver 'ssg'", "published.per must be", "got 0"]),
         ("group = 1", "group = 1\ncertificate = { points = 5 }", &["certificate"]),
-        ("[[solver]]", "[[solver]]\non = 'rows'", &["is for data 'rows'", "rows.svm"]),
+        ("[[solver]]", "[[solver]]\non = 'rows'", &["is for unknown data 'rows'; did you mean 'rows.svm'?"]),
         ("[[solver]]", "[[solver]]\nname = 'ssg'\non = 'rows.svm'\n[[solver]]", &["two of [[solver]] are called 'ssg'"]),
         ("'rows.svm'", "'absent.svm'", &["absent.svm", "no such file"]),
         ("every = 20", "evry = 20", &["evry"]),

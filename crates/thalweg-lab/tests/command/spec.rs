@@ -68,8 +68,8 @@ fn a_check_needs_no_data() {
         ),
         ("seed = 3", "certificate = { bounds = { mu = 0.0 } }", "mu must be a finite number larger than 0, got 0"),
         ("seed = 3", "threads = 0", "threads must be at least 1, got 0"),
-        ("minimize = 'l2'", "minimize = 'l3'", "got 'l3'"),
-        ("'logistic'", "'logistik'", "got 'logistik'"),
+        ("minimize = 'l2'", "minimize = 'l3'", "unknown term 'l3'; did you mean "),
+        ("'logistic'", "'logistik'", "unknown term 'logistik'; did you mean 'logistic'?"),
         ("minimize = 'l2'", "minimize = 'demographic_parity'", "the data have none"),
         ("split = 'shared'", "split = 'half'", "split must be \"ordered\", \"shared\" or { shuffle = SEED }, got \"half\""),
     ] {
@@ -185,5 +185,5 @@ fn a_loss_with_its_variance_has_a_ball_and_solvers_of_its_own() {
         "[data]\nfile = 'rows.svm'\n[problem]\nminimize = 'l2'\n[solver]\nname = 'stspg'\n[budget]\niterations = 1\n",
     ));
     let message = unknown.unwrap_err().to_string();
-    assert!(message.starts_with("unknown solver 'stspg'; did you mean 'st-spg'?") && message.ends_with(", auto"), "{message}");
+    assert_eq!(message, "unknown solver 'stspg'; did you mean 'st-spg'?");
 }

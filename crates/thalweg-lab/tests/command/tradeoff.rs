@@ -116,7 +116,7 @@ fn a_spec_is_swept_with_its_solver() {
 fn a_bound_that_cannot_be_kept_is_a_row_like_the_others() {
     let (place, ran) = sweep(&spec(ROC, "'hinge <= 0.45'", "name = 'bundle'"), &["--bounds", "0.05,0.5,0.6"]);
     let ran = ran.ended(1);
-    assert!(ran.out.starts_with("infeasible; 1 of 3 points violate a constraint\n"), "{}", ran.out);
+    assert!(ran.out.starts_with("not feasible; 1 of 3 points violate a constraint\n"), "{}", ran.out);
     let rows = rows(&place.read("tradeoff/tradeoff.csv"));
     assert_eq!(rows.iter().map(|r| r["feasible"].as_str()).collect::<Vec<_>>(), ["true", "true", "false"]);
     assert!(rows[2]["proved"].is_empty() && !rows[2]["ended"].is_empty(), "{:?}", rows[2]);

@@ -14,7 +14,7 @@ use crate::certify::{rate_at_most, rate_half_width};
 use crate::oracle::{At, Description, Draw, Values, Warm};
 use crate::{Error, Note, Result};
 
-/// Number of groups above which a gap is slow to bound and says little about any one group.
+/// Number of groups above which a gap is slow to bound, and a bound on it need not hold for new rows of any one group.
 const MANY_GROUPS: usize = 50;
 /// Confidence of the uncertainty of rates by group.
 const CONFIDENCE: f64 = 0.95;

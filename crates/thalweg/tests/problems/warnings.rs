@@ -52,7 +52,7 @@ fn a_run_that_is_cut_short_did_not_converge() {
     assert!(matches!(fitted.ended, StopReason::Budget(_)));
     let [note @ Note::NotConverged { ended }] = warnings(&fitted)[..] else { panic!("{:?}", fitted.notes) };
     assert_eq!(*ended, fitted.ended);
-    let text = "training did not converge (stopped at the iteration limit); allow more iterations or time, or scale the columns";
+    let text = "training did not converge (stopped at the iteration limit); allow more iterations or time";
     assert_eq!(note.to_string(), text);
     let json = serde_json::json!(note);
     assert_eq!((&json["kind"], &json["warning"]), (&"not-converged".into(), &true.into()));
