@@ -12,7 +12,7 @@ use thalweg::auto;
 use thalweg::certify::Bounds;
 use thalweg::error::check_length;
 use thalweg::eval::{Evaluator, ValueEval};
-use thalweg::learn::{self, BoundedExpression, Data, Enforce, Expression, FitOptions, Groups, intervals};
+use thalweg::learn::{self, BoundedExpression, Coverage, Data, Enforce, Expression, FitOptions, Groups, RowSplit, Unseen, intervals};
 use thalweg::oracle::{Description, Draw};
 use thalweg::run::{self, Budget};
 use thalweg::sets::{Ball, WholeSpace};
@@ -136,8 +136,10 @@ impl Learning {
         })
     }
 
-    /// Trains from `start`, or from zero. Returns the result, its stop reason, and the Python exception, if any.
-    #[pyo3(signature = (solver, settings_of_solver, training, interrupt, start=None, on_record=None, on_progress=None))]
+    /// Trains from `start`, or from zero. Returns the result, its stop reason, and the Python exception, if any. With `unseen`, the
+    /// problem on the safety set and the settings of the promise, the result has a `promise`.
+    #[pyo3(signature = (solver, settings_of_solver, training, interrupt, start=None, on_record=None, on_progress=None, unseen=None))]
+    #[allow(clippy::too_many_arguments)]
     fn fit<'py>(
         &self,
         py: Python<'py>,
@@ -148,20 +150,32 @@ impl Learning {
         start: Option<PyReadonlyArray1<'py, f64>>,
         on_record: Option<Py<PyAny>>,
         on_progress: Option<Py<PyAny>>,
+        unseen: Option<(Bound<'py, Learning>, Bound<'py, PyDict>)>,
     ) -> PyResult<(Bound<'py, PyAny>, StopReply<'py>, Option<PyErr>)> {
         let mut options = settings::<Training>(training)?.options(solver, settings_of_solver)?;
         options.interrupt = Some(Arc::clone(&interrupt.get().flag));
         let start: Option<Vec<f64>> = start.map(|x| x.as_array().iter().copied().collect());
         let raised = RaisedError::default();
         let mut watcher = Watcher::new(interrupt.get(), raised.clone(), on_record, on_progress);
-        let mut fitted = self.with(py, |problem| {
+        let unseen = unseen.map(|(safety, given)| Ok::<_, PyErr>((safety, settings::<Unseen>(&given)?))).transpose()?;
+        let unseen = unseen.as_ref().map(|(safety, unseen)| (safety.get(), *unseen));
+        if unseen.is_some_and(|(safety, _)| std::ptr::eq(safety, self)) {
+            return Err(PyValueError::new_err("the safety set is the training rows; expected another problem"));
+        }
+        let (mut fitted, promise) = self.with(py, |problem| {
             let start = start.unwrap_or_else(|| vec![0.0; problem.dim()]);
-            learn::fit(problem, &start, &options, &mut watcher).map_err(of_library)
+            let Some((safety, unseen)) = unseen else {
+                return Ok((learn::fit(problem, &start, &options, &mut watcher).map_err(of_library)?, None));
+            };
+            let safety = safety.lock()?;
+            let found = learn::fit_unseen(problem, &safety, &start, &options, &unseen, &mut watcher).map_err(of_library)?;
+            Ok((found.0, Some(found.1)))
         })?;
         // Millions of numbers are returned as an array, not as a list of objects.
         let x = PyArray1::from_vec(py, std::mem::take(&mut fitted.point.x));
         let told = python(py, &fitted)?;
         told.get_item("point")?.set_item("x", x)?;
+        told.set_item("promise", python(py, &promise)?)?;
         let evidence = fitted.choice.as_ref().map(|choice| &choice.evidence);
         told.set_item("reasons", evidence.map_or_else(Vec::new, |evidence| vec![evidence.problem(), evidence.decision()]))?;
         Ok((told, stop_reason(py, &fitted.solver, &fitted.ended)?, raised.take()))
@@ -245,6 +259,11 @@ impl Learning {
         python(py, &found)
     }
 
+    /// Returns the warnings about groups that are too small in these rows, as a safety set, to promise a bound.
+    fn promise_warnings<'py>(&self, py: Python<'py>, confidence: f64) -> PyResult<Bound<'py, PyAny>> {
+        python(py, &self.with(py, |problem| problem.promise_notes(confidence).map_err(of_library))?)
+    }
+
     /// Returns the method that is chosen for the problem if none is named.
     fn chosen(&self, py: Python<'_>) -> PyResult<&'static str> {
         self.with(py, |problem| Ok(auto::choose(problem).config.name().as_str()))
@@ -304,10 +323,18 @@ impl Learning {
         with_file(py, found)
     }
 
-    /// Returns confidence intervals of each constraint on unseen rows, if these rows were not used in training.
-    fn intervals<'py>(&self, py: Python<'py>, x: PyReadonlyArray1<'py, f64>, confidence: f64) -> PyResult<Bound<'py, PyAny>> {
+    /// Returns confidence intervals of each constraint on unseen rows, if these rows were not used in training. The confidence is
+    /// that of each interval, or of all of them `together`.
+    fn intervals<'py>(
+        &self,
+        py: Python<'py>,
+        x: PyReadonlyArray1<'py, f64>,
+        confidence: f64,
+        together: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let x: Vec<f64> = x.as_array().iter().copied().collect();
-        let found = self.with(py, |problem| intervals(problem, &x, confidence).map_err(of_library))?;
+        let coverage = if together { Coverage::AllLines } else { Coverage::EachLine };
+        let found = self.with(py, |problem| intervals(problem, &x, confidence, coverage).map_err(of_library))?;
         python(py, &found)
     }
 
@@ -442,6 +469,31 @@ pub fn regularization<'py>(
     let given = given.map_or(learn::Regularization::Auto, learn::Regularization::Factor);
     let added = given.add_to(&objective, learn::count_rows(rows, weights.as_deref())).map_err(of_library)?;
     Ok((added.factor, python(py, &added.note)?))
+}
+
+/// Splits off a safety set, a random fraction of the rows of every group. Returns the indices of the training rows and of the safety
+/// set.
+#[pyfunction]
+#[pyo3(signature = (labels, codes, fraction, seed))]
+pub fn split_off<'py>(
+    py: Python<'py>,
+    labels: PyReadonlyArray1<'_, f64>,
+    codes: Option<PyReadonlyArray1<'_, u32>>,
+    fraction: f64,
+    seed: u64,
+) -> PyResult<(Bound<'py, PyArray1<usize>>, Bound<'py, PyArray1<usize>>)> {
+    let labels: Vec<f64> = labels.as_array().iter().copied().collect();
+    let groups = codes.map(|codes| Groups { names: vec![], of_row: codes.as_array().iter().copied().collect() });
+    let split = RowSplit::new(&labels, groups.as_ref(), 0.0, Some(fraction), seed).map_err(of_library)?;
+    Ok((PyArray1::from_vec(py, split.training), PyArray1::from_vec(py, split.safety)))
+}
+
+/// Returns the position, among so many ordered scores of negatives, of the threshold that bounds the rate of new scores above it with
+/// this confidence, and the probability that it fails; None if there are too few scores.
+#[pyfunction]
+pub fn score_threshold(rows: usize, bound: f64, confidence: f64) -> PyResult<Option<(usize, f64)>> {
+    let found = thalweg::certify::score_threshold(rows, bound, confidence).map_err(of_library)?;
+    Ok(found.map(|found| (found.rank, found.failure_probability)))
 }
 
 /// Splits a sum of terms into factors and calls, in the library's notation.

@@ -50,6 +50,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(learn::split_expression, module)?)?;
     module.add_function(wrap_pyfunction!(learn::gaussian_kernel, module)?)?;
     module.add_function(wrap_pyfunction!(learn::sweep_bounds, module)?)?;
+    module.add_function(wrap_pyfunction!(learn::split_off, module)?)?;
+    module.add_function(wrap_pyfunction!(learn::score_threshold, module)?)?;
     module.add_function(wrap_pyfunction!(datasets::dataset, module)?)?;
     module.add_function(wrap_pyfunction!(datasets::dataset_table, module)?)?;
     module.add_function(wrap_pyfunction!(datasets::datasets, module)?)?;

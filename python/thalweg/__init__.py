@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from thalweg._result import Certificate, History, Note
     from thalweg._solvers import solvers
     from thalweg._tradeoff import Tradeoff, tradeoff
-    from thalweg._warnings import ConvergenceWarning, DataWarning, DegenerateModelWarning
+    from thalweg._warnings import ConvergenceWarning, DataWarning, DegenerateModelWarning, PromiseWarning
     from thalweg.estimators import (
         ConstrainedClassifier,
         FairClassifier,
@@ -42,6 +42,7 @@ _MODULES = {
     "ConstrainedClassifier": "estimators",
     "ConvergenceWarning": "_warnings",
     "DataWarning": "_warnings",
+    "PromiseWarning": "_warnings",
     "DegenerateModelWarning": "_warnings",
     "FairClassifier": "estimators",
     "History": "_result",
@@ -88,6 +89,7 @@ __all__ = [
     "NeymanPearsonClassifier",
     "Note",
     "Plan",
+    "PromiseWarning",
     "Simplex",
     "Tradeoff",
     "VarianceRegularizedClassifier",

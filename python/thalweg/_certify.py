@@ -45,6 +45,7 @@ def certify(
     sensitive_features: Any = None,
     sample_weight: Any = None,
     confidence: Optional[float] = None,
+    together: bool = False,
     mu: Optional[float] = None,
     width: float = 0.1,
     evaluations: int = 500,
@@ -69,6 +70,8 @@ def certify(
     confidence : float, optional
         Confidence level of intervals for the constraints on unseen rows drawn like these, for a model that was not trained on
         them.
+    together : bool
+        Whether all intervals hold at once with that confidence, instead of each of them.
     mu : float, optional
         Proximal coefficient beyond the weak-convexity constant of the objective.
     width : float
@@ -103,7 +106,7 @@ def certify(
     if hasattr(target, "_pose_on") or (hasattr(target, "subject_to") and hasattr(target, "coef")):
         if y is None:
             raise TypeError("a model is certified on rows; call certify(model, X, y, …)")
-        return _model(target, x, y, sensitive_features, sample_weight, how, confidence, record)
+        return _model(target, x, y, sensitive_features, sample_weight, how, confidence, together, record)
     if rho is None:
         raise ValueError("rho is required: a weak-convexity constant (0 for convex functions), or 'estimate' to estimate it")
     posed = problem(
@@ -172,6 +175,7 @@ def _model(
     weights: Any,
     how: dict,
     confidence: Optional[float],
+    together: bool,
     record: bool,
 ) -> ModelCertificate:
     if hasattr(model, "_pose_on"):
@@ -203,5 +207,5 @@ def _model(
     excess = [(c["enforced"] - c["bound"], c["name"]) for c in found.constraints]
     found.maxcv, found.worst = max([(0.0, None), *excess], key=lambda e: e[0])
     found.accuracy = quality["accuracy"]
-    found.intervals = None if confidence is None else posed.core.intervals(point, float(confidence))
+    found.intervals = None if confidence is None else posed.core.intervals(point, float(confidence), bool(together))
     return found

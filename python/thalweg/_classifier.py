@@ -20,7 +20,7 @@ from thalweg import _core, _rows
 from thalweg._report import report_of
 from thalweg._result import Several, finish, notes_of
 from thalweg._terms import _number, as_term, weigh_classes
-from thalweg._train import TrainingProblem, TrainingResult, fit_html, train
+from thalweg._train import TrainingProblem, TrainingResult, fit_html, grouping, train
 from thalweg.learn import ridge
 
 #: Parts of the class docstrings that several classifiers share. A placeholder such as ``{training}`` stands for each.
@@ -42,6 +42,19 @@ _DOCS = {
         Time limit in seconds over all rounds of training. Results that stop at it differ between machines.
     feasibility : float, default=1e-6
         Feasibility tolerance: a constraint is satisfied if it exceeds its bound by at most ``feasibility * max(1, |bound|)``.""",
+    "promise": """holds_on : {"training", "population"}, default="training"
+        Where the bounds must hold: on the training rows, or with the given confidence on unseen rows drawn like these. For
+        "population", a part of the rows is used for tests alone, the limits on training are for each of the candidates that
+        are tested, and rows must not have weights that differ. Only bounds on rates can be promised.
+    confidence : float, default=0.95
+        Probability with which bounds hold in the population.
+    safety_fraction : float, default=1/3
+        Fraction of the rows of every group that is used for the tests of bounds in the population.""",
+    "promised": """promise_ : dict or None
+        What is promised about unseen rows, if the bounds must hold in the population: ``sentence``, ``confirmed``,
+        ``confidence``, ``rows`` of the safety set, ``constraints`` with their tests, and the ``path`` of candidates. If it is
+        not confirmed, the model is the strictest candidate and a :class:`thalweg.PromiseWarning` says how many rows would be
+        needed.""",
     "threads": """n_threads : int, default=1
         Number of threads for sums over rows. The result does not depend on it.""",
     "class_weight": """class_weight : dict, "balanced" or None, default=None
@@ -126,6 +139,13 @@ class Rows:
         return Rows(self.X[which], self.labels[which], None if self.weights is None else self.weights[which])
 
 
+class SafetySet:
+    """Rows that only the tests of bounds in the population see, with their groups."""
+
+    def __init__(self, rows: Rows, division: Optional[_rows.Division]):
+        self.rows, self.division = rows, division
+
+
 class Classifier(ClassifierMixin, BaseEstimator):
     """Binary classifier that scores rows with trained weights."""
 
@@ -144,6 +164,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
     class_weight: Any = None
     warm_start: bool = False
     callbacks: Any = None
+    holds_on: str = "training"
+    confidence: float = 0.95
+    safety_fraction: float = 1.0 / 3.0
 
     def _store(self, arguments: dict) -> None:
         """Store the arguments of a constructor, given as its ``locals()``, as attributes of the same names."""
@@ -171,7 +194,16 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """Return arguments of :func:`train` that not every classifier has."""
         raise NotImplementedError
 
-    def _pose(self, rows: Rows, subject_to: Any, sensitive: Any = None, *, merge: bool = False) -> TrainingProblem:
+    def _pose(
+        self,
+        rows: Rows,
+        subject_to: Any,
+        sensitive: Any = None,
+        *,
+        merge: bool = False,
+        division: Optional[_rows.Division] = None,
+        like: Optional[TrainingProblem] = None,
+    ) -> TrainingProblem:
         """Pose the problem of this classifier on validated rows."""
         return TrainingProblem(
             self._weighted_objective(),
@@ -183,7 +215,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
             weights=rows.weights,
             intercept=self.fit_intercept,
             merge=merge,
+            like=like,
             names=self._names(),
+            division=division,
             **self._space(),
         )
 
@@ -214,12 +248,23 @@ class Classifier(ClassifierMixin, BaseEstimator):
         point = self._point()
         return point if len(point) == posed.columns + int(posed.intercept) else None
 
-    def _train(self, rows: Rows, subject_to: Any = (), sensitive: Any = None) -> TrainingResult:
+    def _train(
+        self,
+        rows: Rows,
+        subject_to: Any = (),
+        sensitive: Any = None,
+        *,
+        division: Optional[_rows.Division] = None,
+        safety: Optional[SafetySet] = None,
+    ) -> TrainingResult:
         """Train on validated rows and set the attributes of every classifier."""
         # scikit-learn requires that weight 2 equals a repeated row; merging makes the results the same to the last bit.
         remarks = self._regularize(rows)
         self._weigh_classes(rows)
-        posed = self._pose(rows, subject_to, sensitive, merge=True)
+        posed = self._pose(rows, subject_to, sensitive, merge=True, division=division)
+        unseen = None
+        if safety is not None:
+            unseen = (self._pose(safety.rows, subject_to, division=safety.division, like=posed), float(self.confidence))
         callback = None if not self.callbacks else Several(self.callbacks)
         trained = train(
             posed,
@@ -231,6 +276,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             verbose=self.verbose,
             start=self._start(posed),
             callback=callback,
+            unseen=unseen,
             **self._training_options(posed),
         )
         finish(callback, trained.summary())
@@ -403,6 +449,9 @@ class ConstrainedBase(Classifier):
         self.violation_ = trained.violation
         self.certificate_ = trained.stationary
         self.constraints_ = trained.constraints
+        self.promise_ = trained.promise
+        if trained.promise is not None and not trained.promise["confirmed"]:
+            return  # The warning of training has the reason.
         if not trained.feasible:
             worst = max(trained.constraints, key=lambda c: trained.enforced(c) - c["bound"])
             missed = (note for note in trained.notes if note.kind == "bound-missed" and note.data["constraint"] == worst["name"])
@@ -494,10 +543,33 @@ class GroupConstrainedBase(ConstrainedBase):
         -------
         self
         """
+        if self.holds_on not in ("training", "population"):
+            raise ValueError(f"holds_on must be 'training' or 'population', got {self.holds_on!r}")
         rows = self._read(X, y, sample_weight)
-        self._prepare(rows, sensitive_features)
-        self._train(rows, self._constraints(sensitive_features), sensitive_features)
+        subject_to = self._constraints(sensitive_features)
+        division: Optional[_rows.Division] = None
+        safety: Optional[SafetySet] = None
+        if self.holds_on == "population":
+            rows, division, safety = self._split_off(rows, subject_to, sensitive_features)
+        names = sensitive_features if division is None else np.array(division.names, dtype=object)[division.codes]
+        self._prepare(rows, names)
+        self._train(rows, subject_to, sensitive_features, division=division, safety=safety)
         return self
+
+    def _split_off(self, rows: Rows, subject_to: Any, sensitive: Any) -> Tuple[Rows, Optional[_rows.Division], SafetySet]:
+        """Split off the safety set; return the training rows with their groups, and the safety set."""
+        known = grouping(self._objective(), subject_to, sensitive, rows.count)
+        codes = None if known is None else known.codes
+        training, safety = _core.split_off(rows.labels, codes, float(self.safety_fraction), self._seed())
+
+        def part(chosen: np.ndarray) -> Tuple[Rows, Optional[_rows.Division]]:
+            return rows.some(chosen), None if known is None else known._replace(codes=known.codes[chosen])
+
+        kept, division = part(training)
+        for name, sign in zip(self.classes_, (-1.0, 1.0)):
+            if not np.any(kept.labels == sign):
+                raise ValueError(f"no training row of class {name!r} is left beside the safety set; give more rows")
+        return kept, division, SafetySet(*part(safety))
 
     def _prepare(self, rows: Rows, sensitive: Any) -> None:
         """Set attributes that training needs."""

@@ -58,6 +58,7 @@ class KernelConstrainedClassifier(GroupConstrainedBase):
     {intercept}
     {solver}
     {enforce}
+    {promise}
     {threads}
     random_state : int, RandomState or None, default=None
         Random seed, also for the centres; None is 0.
@@ -76,6 +77,7 @@ class KernelConstrainedClassifier(GroupConstrainedBase):
     intercept_ : ndarray of shape (1,)
         Intercept of the scores.
     {outcome}
+    {promised}
     {features}
 
     Examples
@@ -101,6 +103,9 @@ class KernelConstrainedClassifier(GroupConstrainedBase):
         solver: str = "auto",
         options: Optional[dict] = None,
         enforce: str = "measured",
+        holds_on: str = "training",
+        confidence: float = 0.95,
+        safety_fraction: float = 1.0 / 3.0,
         max_iter: Optional[int] = 3000,
         max_time: Optional[float] = None,
         feasibility: float = 1e-6,

@@ -113,7 +113,7 @@ class Tradeoff:
     def plot(self, ax: Any = None) -> Any:
         """Plot the held-out accuracy, or the objective without a held-out set, against the constrained quantity.
 
-        Infeasible points are hollow. Returns the matplotlib axes.
+        Infeasible points are hollow; bars are 95% confidence intervals on unseen rows, each by itself. Returns the axes.
         """
         pyplot = need("matplotlib.pyplot", "plotting")
         if ax is None:
@@ -121,12 +121,14 @@ class Tradeoff:
         accuracy = any(row["held_out_accuracy"] is not None for row in self._rows)
         measured = any(row["measured"] is not None for row in self._rows)
         marks = []
+        colour = "#2a6f97"
         for row in self._rows:
             seen = row["value"] if row["measured"] is None else row["measured"]
             height = row["held_out_accuracy"] if accuracy else row["objective"]
             if seen is not None and height is not None:
                 marks.append((seen, height, row["feasible"]))
-        colour = "#2a6f97"
+                if row["held_out_interval"] is not None:
+                    ax.plot(row["held_out_interval"], [height, height], "-|", color=colour, alpha=0.45, linewidth=1.0)
         inside = sorted((x, y) for x, y, feasible in marks if feasible)
         outside = [(x, y) for x, y, feasible in marks if not feasible]
         if inside:

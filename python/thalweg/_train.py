@@ -10,7 +10,7 @@ from thalweg import _core, _rows
 from thalweg._result import Callback, Certificate, History, Result, named, notes_of, raise_with, settings, table_html
 from thalweg._running import StopReason, running, seed_of, whole
 from thalweg._terms import as_constraints, as_term
-from thalweg._warnings import ConvergenceWarning, DataWarning, DegenerateModelWarning, warn_of
+from thalweg._warnings import ConvergenceWarning, DataWarning, DegenerateModelWarning, PromiseWarning, warn_of
 
 #: Names of the solvers. Those of ``thalweg.solvers("fit", constraints=False)`` need an objective without constraints.
 SOLVERS = ("auto", *_core.solvers("fit"))
@@ -36,13 +36,13 @@ class TrainingProblem:
         radius: Optional[float] = None,
         column_scales: Optional[List[float]] = None,
         names: Optional[List[str]] = None,
+        division: Optional[_rows.Division] = None,
     ):
         term, constraints = as_term(objective), as_constraints(subject_to)
         self.columns = _rows.columns_of(payload)
         self.objective, self.subject_to = str(term), [text for text, _ in constraints]
-        own = list(term._groups) + [g for _, given in constraints for g in given]
         #: Division of the rows into groups, or None.
-        self.division = _one_grouping(own if own else ([] if sensitive is None else [sensitive]), rows)
+        self.division = grouping(objective, subject_to, sensitive, rows) if division is None else division
         self.groups = None if self.division is None else (self.division.codes, self.division.names)
         self.intercept = intercept
         self.names = names
@@ -68,6 +68,12 @@ class TrainingProblem:
     def warn(self) -> None:
         """Warn, before training, of small groups and of features that give the label away."""
         warn_of(notes_of(self.core.warnings(self.names)), (DataWarning,))
+
+
+def grouping(objective: Any, subject_to: Any, sensitive: Any, rows: int) -> Optional[_rows.Division]:
+    """Return the groups of the rows: those of the terms, or else the sensitive features."""
+    own = list(as_term(objective)._groups) + [g for _, given in as_constraints(subject_to) for g in given]
+    return _one_grouping(own if own else ([] if sensitive is None else [sensitive]), rows)
 
 
 def _one_grouping(given: list, rows: int) -> Optional[_rows.Division]:
@@ -126,19 +132,26 @@ def train(
     start: Any = None,
     callback: Optional[Callable] = None,
     verbose: int = 0,
+    unseen: Optional[Tuple[TrainingProblem, float]] = None,
 ) -> TrainingResult:
-    """Train and measure the result."""
+    """Train and measure the result. `unseen` has the problem on a safety set and the confidence of a promise."""
     how = training(solver, enforce, seed, max_iter, max_time, feasibility, n_threads, max_passes)
     watch = None if callback is None else Callback(callback, [c["name"] for c in posed.core.constraints()], feasibility)
-    posed.warn()
+    if unseen is None:
+        posed.warn()
+    else:
+        warn_of(notes_of(unseen[0].core.promise_warnings(unseen[1])), (DataWarning,))
+    promise = None if unseen is None else (unseen[0].core, {"confidence": unseen[1]})
     from_point = None if start is None else np.ascontiguousarray(start, dtype=np.float64)
     with running(verbose, "fit") as run:
-        fitted, told, raised = posed.core.fit(solver, settings(options), how, run.interrupt, from_point, watch, run.on_progress)
+        fitted, told, raised = posed.core.fit(
+            solver, settings(options), how, run.interrupt, from_point, watch, run.on_progress, promise
+        )
     ended = StopReason(fitted["ended"], told, watch is not None and watch.stopped)
     trained = TrainingResult(posed, fitted, enforce, ended, run.interrupted)
     if raised is not None:
         raise_with(raised, trained)
-    warn_of(trained.notes, (ConvergenceWarning, DegenerateModelWarning))
+    warn_of(trained.notes, (ConvergenceWarning, DegenerateModelWarning, PromiseWarning))
     return trained
 
 
@@ -154,10 +167,14 @@ class TrainingResult:
         self.constraints = fitted["constraints"]
         self.history = History(fitted["trace"], [c["name"] for c in self.constraints])
         self.stationary = fitted["stationary"]
+        #: What is promised about unseen rows, if a promise was asked for.
+        self.promise: Optional[dict] = fitted["promise"]
         self.success = ended.success(self.feasible)
         if self.constraints or ended.failed:
             claim = "every constraint is satisfied on the training rows"
-            if not self.feasible:
+            if self.promise is not None:
+                claim = self.promise["sentence"]
+            elif not self.feasible:
                 claim = "the best model found violates a constraint"
             self.message = ended.headline(self.feasible, claim)
         else:

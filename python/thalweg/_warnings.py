@@ -21,11 +21,17 @@ class DataWarning(UserWarning):
     """The result means less than it seems to: groups are too small for a bound, or a feature gives the label away."""
 
 
+class PromiseWarning(UserWarning):
+    """Nothing is promised about unseen rows: tests did not confirm a bound that was to hold in the population."""
+
+
 _KINDS = {
     "not-converged": ConvergenceWarning,
     "degenerate-model": DegenerateModelWarning,
     "small-groups": DataWarning,
     "many-groups": DataWarning,
+    "safety-set-too-small": DataWarning,
+    "promise-not-confirmed": PromiseWarning,
     "label-given-away": DataWarning,
 }
 

@@ -10,9 +10,8 @@ import warnings
 from typing import Any, ClassVar, Optional
 
 import numpy as np
-from scipy.stats import binom
 
-from thalweg import _rows
+from thalweg import _core, _rows
 from thalweg._classifier import ConstrainedBase, RegularizedBase, Rows, documented
 from thalweg._kernel import KernelConstrainedClassifier
 from thalweg._model import SavesModel
@@ -43,6 +42,7 @@ class ConstrainedClassifier(SavesModel, RegularizedBase):
     {intercept}
     {solver}
     {enforce}
+    {promise}
     {threads}
     {class_weight}
     {continuation}
@@ -57,6 +57,7 @@ class ConstrainedClassifier(SavesModel, RegularizedBase):
     {coef}
     {regularized}
     {outcome}
+    {promised}
     {features}
 
     Examples
@@ -82,6 +83,9 @@ class ConstrainedClassifier(SavesModel, RegularizedBase):
         solver: str = "auto",
         options: Optional[dict] = None,
         enforce: str = "measured",
+        holds_on: str = "training",
+        confidence: float = 0.95,
+        safety_fraction: float = 1.0 / 3.0,
         max_iter: Optional[int] = 3000,
         max_time: Optional[float] = None,
         feasibility: float = 1e-6,
@@ -129,6 +133,7 @@ default="demographic_parity"
     {intercept}
     {constrained_solver}
     {enforce}
+    {promise}
     {threads}
     {class_weight}
     {continuation}
@@ -145,6 +150,7 @@ default="demographic_parity"
     {coef}
     {regularized}
     {outcome}
+    {promised}
     {features}
 
     Notes
@@ -182,6 +188,9 @@ default="demographic_parity"
         solver: str = "auto",
         options: Optional[dict] = None,
         enforce: str = "measured",
+        holds_on: str = "training",
+        confidence: float = 0.95,
+        safety_fraction: float = 1.0 / 3.0,
         max_iter: Optional[int] = 3000,
         max_time: Optional[float] = None,
         feasibility: float = 1e-6,
@@ -249,6 +258,9 @@ class NeymanPearsonClassifier(SavesModel, ConstrainedBase):
     failure_probability_ : float
         Probability with which the bound may fail, at most `delta`, if unseen rows are drawn like the held-out ones; 1 if the
         bound is not guaranteed.
+    promise_ : dict or None
+        What is promised about unseen rows: ``sentence``, ``confirmed``, ``confidence``, and the ``rows`` behind it; None if
+        there are too few rows.
     {coef}
     {outcome}
     {features}
@@ -323,8 +335,9 @@ class NeymanPearsonClassifier(SavesModel, ConstrainedBase):
         negatives = np.flatnonzero(present)
         # With fewer negatives, even the largest score does not give a bound with probability 1 - delta.
         least = math.ceil(math.log(self.delta) / math.log1p(-self.max_fpr))
+        least += _core.score_threshold(least, self.max_fpr, 1.0 - self.delta) is None
         count = max(least, round(self.holdout * len(negatives)))
-        self.n_holdout_, self.failure_probability_ = 0, 1.0
+        self.n_holdout_, self.failure_probability_, self.promise_ = 0, 1.0, None
         if 2 * least > len(negatives):
             warnings.warn(
                 f"a bound of {self.max_fpr:g} that fails with probability {self.delta:g} needs {2 * least} negative rows, got "
@@ -338,10 +351,16 @@ class NeymanPearsonClassifier(SavesModel, ConstrainedBase):
         keep[held] = False
         trained = self._train(rows.some(keep), self._constraints(None))
         scores = np.sort(self._scores(rows.X[held]))
-        # The smallest rank k with P(at least k of the negatives lie below the (1 - max_fpr)-quantile) <= delta.
-        failing = binom.sf(np.arange(count), count, 1.0 - self.max_fpr)
-        rank = int(np.argmax(failing <= self.delta))
-        self.n_holdout_, self.failure_probability_ = count, float(failing[rank])
+        found = _core.score_threshold(count, self.max_fpr, 1.0 - self.delta)
+        assert found is not None, "as many negatives as a threshold needs are held out"
+        rank, failing = found
+        self.n_holdout_, self.failure_probability_ = count, failing
+        sentence = (
+            f"with {100 * (1 - self.delta):.6g}% confidence, the false-positive rate is at most {self.max_fpr:g} among "
+            f"negatives drawn at random from the same population as the {count} negatives that set the threshold and were not "
+            "trained on; not promised: anything about the other class, other or later populations, or a single row"
+        )
+        self.promise_ = {"confirmed": True, "confidence": 1.0 - self.delta, "rows": count, "sentence": sentence}
         self.intercept_ = self.intercept_ - scores[rank]
         # Rounding must not lift the row at the threshold above it.
         while np.sum(self._scores(rows.X[held]) > 0) > np.sum(scores > scores[rank]):
