@@ -1,8 +1,10 @@
-//! The `thalweg` command in the Python package.
+//! The `thalweg` command in the Python package, and its way to write files.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
 /// Runs the `thalweg` command; returns its exit code.
@@ -10,4 +12,11 @@ use pyo3::prelude::*;
 pub fn command(py: Python<'_>, args: Vec<OsString>) -> u8 {
     let ended = py.detach(|| thalweg_lab::cli::run(args));
     (0..=u8::MAX).find(|&code| ExitCode::from(code) == ended).unwrap_or(1)
+}
+
+/// Writes a text file, completely or not at all.
+#[pyfunction]
+pub fn write_file(file: PathBuf, text: &str) -> PyResult<()> {
+    thalweg::run::output_file::write_file(&file, text.as_bytes())
+        .map_err(|e| PyOSError::new_err(thalweg_lab::Error::io(&file, &e).to_string()))
 }

@@ -38,6 +38,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(model::by_group, module)?)?;
     module.add_function(wrap_pyfunction!(model::missing_cells, module)?)?;
     module.add_function(wrap_pyfunction!(command::command, module)?)?;
+    module.add_function(wrap_pyfunction!(command::write_file, module)?)?;
     module.add_function(wrap_pyfunction!(minimize::minimize, module)?)?;
     module.add_function(wrap_pyfunction!(minimize::certify, module)?)?;
     module.add_function(wrap_pyfunction!(minimize::check, module)?)?;

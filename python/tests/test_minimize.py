@@ -206,6 +206,20 @@ def test_success_is_never_claimed_for_an_infeasible_point():
     assert not cut.success and cut.status == 1 and cut.maxcv > 1
 
 
+def test_certificate_files_are_written_whole(tmp_path):
+    found = thalweg.certify(distance, [0.0, 0.0], jac=distance_slope, rho=0.0, record=True)
+    file = tmp_path / "certificate.json"
+    file.write_text("old")
+    file.chmod(0o600)
+    (tmp_path / "link.json").symlink_to(file)
+    found.save(tmp_path / "link.json")
+    assert thalweg.check(file) and (tmp_path / "link.json").is_symlink()
+    assert os.name != "posix" or file.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(OSError, match="there is no such file"):
+        found.save(tmp_path / "none" / "certificate.json")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["certificate.json", "link.json"]
+
+
 def test_certificates_need_a_constant():
     free = solve()
     assert free.certificate is None and "no weak-convexity constant was given" in free.certificate_refused

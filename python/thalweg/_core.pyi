@@ -34,6 +34,7 @@ __all__ = [
     "regularization",
     "split_expression",
     "sweep_bounds",
+    "write_file",
 ]
 
 __version__: str
@@ -186,6 +187,7 @@ class Incremental:
     def learn(self, problem: Learning, start: Optional[_Floats] = None) -> Tuple[int, _Floats, List[Dict[str, Any]]]: ...
 
 def command(args: Sequence[str]) -> int: ...
+def write_file(file: _Path, text: str) -> None: ...
 def minimize(
     problem: Callables,
     start: _Floats,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import html
 from os import PathLike
-from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple, Union
 
 import numpy as np
 from scipy.optimize import OptimizeResult
+
+from thalweg import _core
 
 
 class Note(str):
@@ -198,7 +199,7 @@ class Certificate(OptimizeResult):
         """
         if self._file is None:
             raise ValueError("the certificate has no record to save; call thalweg.certify(..., record=True)")
-        Path(file).write_text(self._file, encoding="utf-8")
+        _core.write_file(file, self._file)
 
     @property
     def certified(self) -> bool:

@@ -21,7 +21,7 @@ use crate::job::{Instance, ModelTerms, Problem, pose};
 use crate::model::{Input, Model, Rows};
 use crate::output::message;
 use crate::proof::Proof;
-use crate::spec::{Spec, numbers_of};
+use crate::spec::{Spec, base_of, numbers_of};
 use crate::{Error, Result};
 
 /// Point and the problem at which it is measured.
@@ -38,6 +38,8 @@ pub struct Subject {
     /// Whether the measured rate or its surrogate must satisfy the bound.
     enforce: Enforce,
     source: Source,
+    /// File of the data, if it has one.
+    file: Option<PathBuf>,
     /// Name of the data, with a fingerprint.
     data: String,
     notes: Vec<Note>,
@@ -202,6 +204,7 @@ impl Subject {
             enforce: t.enforce,
             source: Source::Model,
             data: format!("{} (sha256 {fingerprint})", file.display()),
+            file: Some(file),
             problem: Problem::Model(Box::new(problem)),
             held_out,
             held_out_refused,
@@ -258,7 +261,13 @@ impl Subject {
         let trained = (0..problem.oracle().num_constraints()).map(|j| (problem.bound(j), 1.0)).collect();
         let enforce = Enforce::Surrogate;
         let (source, data) = (Source::Spec, format!("{data_name} (sha256 {fingerprint})"));
-        Ok((Subject { problem, held_out, held_out_refused: None, x, trained, enforce, source, data, notes }, bounds))
+        let file = spec.data.file.as_ref().map(|file| base_of(path).join(file));
+        Ok((Subject { problem, held_out, held_out_refused: None, x, trained, enforce, source, file, data, notes }, bounds))
+    }
+
+    /// Returns the file of the data, if it has one.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
     }
 
     /// Measures the point. `confidence` requests intervals from held-out rows, for each line or for all, and `recorded` what the

@@ -26,6 +26,7 @@ use crate::data::table::{CellFormat, Table};
 use crate::encode::{CoarserGroups, Encoding, Grouping, Labels, weights};
 use crate::job::{self, ModelTerms};
 use crate::model::{ColumnQuality, Input, Measurements, Model, Quality, Reference, Rows, Training, Weight};
+use crate::output::{check_writable, is_same_file, write_whole};
 use crate::spec::solver;
 use crate::{Error, Result};
 
@@ -635,14 +636,21 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Creates the directory, and checks that these files can be written to it.
-    pub fn make(path: &Path, files: &[&str]) -> Result<Self> {
+    /// Creates the directory, and checks that these files can be written to it and that none of them is a file that the command
+    /// reads, each with its description.
+    pub fn make(path: &Path, files: &[&str], read: &[(&str, &Path)]) -> Result<Self> {
         let absent = |p: &&Path| !p.as_os_str().is_empty() && !p.exists();
         let made = path.ancestors().take_while(absent).map(Path::to_path_buf).collect();
         let directory = Directory { path: path.into(), made };
         let refuse = |what: String| Error::Request(format!("--out {}: {what}", path.display()));
         std::fs::create_dir_all(path).map_err(|e| refuse(format!("cannot be made: {e}")))?;
-        files.iter().try_for_each(|f| crate::output::check_writable(&path.join(f)).map_err(refuse))?;
+        for name in files {
+            let file = path.join(name);
+            if let Some((what, _)) = read.iter().find(|(_, other)| is_same_file(&file, other)) {
+                return Err(refuse(format!("{name} there is {what}; expected another directory")));
+            }
+            check_writable(&file).map_err(refuse)?;
+        }
         Ok(directory)
     }
 
@@ -655,7 +663,7 @@ impl Directory {
     pub fn write(&self, trained: &TrainedModel) -> Result<PathBuf> {
         let file = self.path.join("model.json");
         trained.model.write(&file)?;
-        crate::output::write_whole(&self.path.join("trace.csv"), &crate::trace::csv(&trained.trace, &[]))?;
+        write_whole(&self.path.join("trace.csv"), &crate::trace::csv(&trained.trace, &[]))?;
         Ok(file)
     }
 }

@@ -357,20 +357,24 @@ impl Model {
     /// Reads a model file, or `model.json` in a directory.
     pub fn read(path: &Path) -> Result<Self> {
         let file = if path.is_dir() { path.join("model.json") } else { path.to_path_buf() };
-        let bytes = read_file(&file)?;
+        Model::parse(&read_file(&file)?, &file)
+    }
+
+    /// Parses the contents of a model file; `file` is used in messages.
+    pub fn parse(bytes: &[u8], file: &Path) -> Result<Self> {
         // The version is read first, since another one may have other fields.
         #[derive(Deserialize)]
         struct Version {
             format: u32,
         }
-        let Version { format } = serde_json::from_slice(&bytes)
-            .map_err(|e| Error::file(&file, format!("is not a model: {e}; expected a model.json that thalweg fit wrote")))?;
+        let Version { format } = serde_json::from_slice(bytes)
+            .map_err(|e| Error::file(file, format!("is not a model: {e}; expected a model.json that thalweg fit wrote")))?;
         if format != FORMAT {
             let newer = if format > FORMAT { "; a newer thalweg wrote it" } else { "" };
-            return Err(Error::file(&file, format!("has model format {format}: this one reads format {FORMAT}{newer}")));
+            return Err(Error::file(file, format!("has model format {format}: this one reads format {FORMAT}{newer}")));
         }
-        let damaged = |e: &dyn std::fmt::Display| Error::file(&file, format!("is a damaged model: {e}"));
-        let model: Model = serde_json::from_slice(&bytes).map_err(|e| damaged(&e))?;
+        let damaged = |e: &dyn std::fmt::Display| Error::file(file, format!("is a damaged model: {e}"));
+        let model: Model = serde_json::from_slice(bytes).map_err(|e| damaged(&e))?;
         model.check().map_err(|e| damaged(&e))?;
         Ok(model)
     }

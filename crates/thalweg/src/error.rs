@@ -116,3 +116,26 @@ pub fn check_length(what: &str, got: usize, wanted: usize) -> Result<()> {
 pub fn check_finite(what: &str, value: f64) -> Result<()> {
     if value.is_finite() { Ok(()) } else { Err(Error::NotFinite { what: what.into(), value }) }
 }
+
+/// Largest number of samples that memory is allocated for before the first step.
+const MAX_COUNT: usize = 10_000_000;
+/// Largest number of entries of a list that a setting multiplies with the number of variables.
+const MAX_ENTRIES: usize = 1 << 28;
+
+/// Checks that a number that memory is allocated for is not above [`MAX_COUNT`].
+pub(crate) fn check_count(name: &str, count: usize) -> Result<()> {
+    if count <= MAX_COUNT {
+        return Ok(());
+    }
+    Err(Error::setting(name, count, format!("at most {}", crate::thousands(MAX_COUNT))))
+}
+
+/// Checks that a list with `count` vectors of `dim` entries fits into memory.
+pub(crate) fn check_entries(name: &str, count: usize, dim: usize) -> Result<()> {
+    let most = MAX_ENTRIES / dim.max(1);
+    if count <= most {
+        return Ok(());
+    }
+    let wanted = format!("at most {} for {} variables", crate::thousands(most), crate::thousands(dim));
+    Err(Error::setting(name, count, wanted))
+}

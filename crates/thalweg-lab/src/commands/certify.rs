@@ -71,6 +71,9 @@ pub fn run(args: Args) -> CommandResult {
     args.check()?;
     let is_spec = args.subject.extension().is_some_and(|e| e.eq_ignore_ascii_case("toml")) && !args.subject.is_dir();
     let (subject, bounds) = if is_spec { args.of_spec()? } else { (args.of_model()?, Bounds::default()) };
+    if let (Some(out), Some(data)) = (&args.out, subject.file()) {
+        check_output("--out", out, &[("the data", data)])?;
+    }
     let how = Bounds { mu: args.mu.or(bounds.mu), evaluations: args.evaluations.unwrap_or(bounds.evaluations), ..bounds };
     how.validate()?;
     let coverage = if args.together { Coverage::AllLines } else { Coverage::EachLine };

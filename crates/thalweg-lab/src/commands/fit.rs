@@ -248,10 +248,11 @@ pub fn run(args: Args) -> CommandResult {
     check_standard_output(&[("--report", args.report.as_deref())], args.json)?;
     let request = args.asked.request(&args.data)?;
     let prepared = request.prepare()?;
-    let files: &[&str] = if args.asked.promises() { &["model.json", "trace.csv", PATH] } else { &["model.json", "trace.csv"] };
-    let directory = Directory::make(&args.out, files)?;
+    let written: &[&str] = if args.asked.promises() { &["model.json", "trace.csv", PATH] } else { &["model.json", "trace.csv"] };
+    let read = [("the table", args.data.as_path())];
+    let directory = Directory::make(&args.out, written, &read)?;
     if let Some(file) = &args.report {
-        check_report(file, &[("the table", args.data.as_path())], &directory, files)?;
+        check_report(file, &read, &directory, written)?;
     }
     if !args.quiet {
         // Before training, which may take long; standard output is reserved for the result.

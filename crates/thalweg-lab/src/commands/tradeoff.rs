@@ -1,6 +1,6 @@
 //! `thalweg tradeoff`: the cost of a bound.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -17,7 +17,7 @@ use crate::job::Job;
 use crate::output::{align, check_standard_output, is_standard_output, json, print, short, visible, with_options, write_whole};
 use crate::plot::{Mark, Plot, svg};
 use crate::report::{self, of_tradeoff};
-use crate::spec::Spec;
+use crate::spec::{Spec, base_of};
 use crate::tradeoff::{FinishedSweep, FitRuns, Row, SolveRuns, bounds, csv, sweep, which};
 use crate::verdict::Status;
 use crate::{Error, Result};
@@ -132,7 +132,8 @@ fn of_spec(args: &Args, values: &[f64]) -> Result<(SweepLabels, FinishedSweep)> 
     options.metrics = None;
     options.interrupt = Some(stop_on_signal()?);
     let notes = job.notes().cloned().collect::<Vec<_>>();
-    let swept = swept(args, &named, values, &mut SolveRuns { job, which }, notes.into_iter().chain(note))?;
+    let data = spec.data.file.as_ref().map(|file| base_of(&args.input).join(file));
+    let swept = swept(args, data.as_deref(), &named, values, &mut SolveRuns { job, which }, notes.into_iter().chain(note))?;
     Ok((named, swept))
 }
 
@@ -160,21 +161,24 @@ fn of_table(args: &Args, values: &[f64]) -> Result<(SweepLabels, FinishedSweep)>
     notes.extend(prepared.notes().iter().cloned());
     let (problem, held_out) = prepared.problems();
     let mut fits = FitRuns { problem, held_out, options: request.options()?, which };
-    let swept = swept(args, &named, values, &mut fits, notes.into_iter().chain(note))?;
+    let swept = swept(args, None, &named, values, &mut fits, notes.into_iter().chain(note))?;
     Ok((named, swept))
 }
 
 /// Runs the sweep and writes the files.
 fn swept(
     args: &Args,
+    data: Option<&Path>,
     named: &SweepLabels,
     values: &[f64],
     problem: &mut dyn crate::tradeoff::Sweeps,
     notes: impl Iterator<Item = Note>,
 ) -> Result<FinishedSweep> {
-    let directory = Directory::make(&args.out, &[TABLE, PICTURE])?;
+    let read = std::iter::once(("the file that is read", args.input.as_path()));
+    let read: Vec<_> = read.chain(data.map(|file| ("the data of the run", file))).collect();
+    let directory = Directory::make(&args.out, &[TABLE, PICTURE], &read)?;
     if let Some(file) = &args.report {
-        check_report(file, &[("the file that is read", args.input.as_path())], &directory, &[TABLE, PICTURE])?;
+        check_report(file, &read, &directory, &[TABLE, PICTURE])?;
     }
     let mut bar = Bar::new(!args.quiet);
     let mut swept = sweep(problem, values, &mut bar);

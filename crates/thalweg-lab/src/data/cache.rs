@@ -167,10 +167,7 @@ impl Draft {
             ..Header::zeroed()
         };
         let words = words.concat().into_bytes();
-        let file = OutputFile::create(path).map_err(|e| Error::io(path, &e))?;
-        if file.is_direct() {
-            return Err(Error::file(path, "is a device or a pipe; expected a file, because its parts are not written in order"));
-        }
+        let file = OutputFile::create_seekable(path).map_err(|e| Error::io(path, &e))?;
         let mut draft = Draft { path: path.into(), file: BufWriter::with_capacity(BLOCK, file), header, words: vec![] };
         draft.put(&[0; HEADER])?;
         draft.put(&words)?;
@@ -646,6 +643,27 @@ mod tests {
             writer.finish().unwrap();
             let error = words(open(&path));
             assert!(error.contains("is damaged: ") && error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_any_byte_is_found() {
+        let here = tempfile::tempdir().unwrap();
+        let whole = here.path().join("whole.thw");
+        for text in [VALUED, "+1 1:1 256:1\n-1 3:1\n"] {
+            write(&whole, &parsed(text), &Origin::default()).unwrap();
+            let bytes = std::fs::read(&whole).unwrap();
+            let path = here.path().join("changed.thw");
+            for at in 0..bytes.len() {
+                let mut changed = bytes.clone();
+                changed[at] ^= 0x20;
+                std::fs::write(&path, changed).unwrap();
+                assert!(open(&path).is_err(), "byte {at} of {}", bytes.len());
+                std::fs::remove_file(&path).unwrap();
+            }
+            std::fs::write(&path, [&bytes[..], b"more"].concat()).unwrap();
+            assert!(words(open(&path)).contains("and its sections end at byte "));
+            std::fs::remove_file(&path).unwrap();
         }
     }
 

@@ -76,7 +76,7 @@ impl Place {
     #[track_caller]
     pub fn checked(&self, arguments: &[&str]) -> String {
         let ran = self.run(&[&["certify"], arguments, &["--out", "certificate.json"]].concat());
-        assert!(matches!(ran.code, Some(0 | 1)) && ran.err.is_empty(), "{ran:?}");
+        assert!(matches!(ran.code, Some(0 | 1)) && ran.err.lines().all(is_announcement), "{ran:?}");
         let ran = self.run(&["check", "certificate.json"]).ended(0);
         ran.out.lines().next().unwrap_or_default().to_string()
     }
@@ -95,6 +95,11 @@ pub struct Ran {
     pub err: String,
 }
 
+/// Returns whether a line says which file a model names, before it is opened.
+fn is_announcement(line: &str) -> bool {
+    line.starts_with("reading ") && line.ends_with(", which the model names as its training data")
+}
+
 impl From<Output> for Ran {
     fn from(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -103,10 +108,11 @@ impl From<Output> for Ran {
 }
 
 impl Ran {
-    /// Asserts the exit code, and that standard error is empty except for warnings.
+    /// Asserts the exit code, and that standard error is empty except for warnings and for the file that a model names.
     #[track_caller]
     pub fn ended(self, code: i32) -> Self {
-        let others: Vec<&str> = self.err.lines().filter(|line| !line.starts_with("warning: ")).collect();
+        let expected = |line: &&str| line.starts_with("warning: ") || is_announcement(line);
+        let others: Vec<&str> = self.err.lines().filter(|line| !expected(line)).collect();
         assert_eq!((self.code, others), (Some(code), vec![]), "{}", self.out);
         self
     }
@@ -115,7 +121,8 @@ impl Ran {
     #[track_caller]
     pub fn refused(&self, parts: &[&str]) {
         assert_eq!((self.code, self.out.as_str()), (Some(2), ""), "{self:?}");
-        assert!(self.err.starts_with("thalweg: ") && self.err.ends_with('\n') && self.err.lines().count() == 1, "{self:?}");
+        let lines: Vec<&str> = self.err.lines().filter(|line| !is_announcement(line)).collect();
+        assert!(lines.len() == 1 && lines[0].starts_with("thalweg: ") && self.err.ends_with('\n'), "{self:?}");
         assert!(!self.err.contains("panicked"), "{self:?}");
         for part in parts {
             assert!(self.err.contains(part), "'{part}' is not in: {}", self.err);
@@ -138,6 +145,13 @@ impl Ran {
             let at = at.unwrap_or_else(|| panic!("expected: {sentence}\n   found: {}", self.err));
             (rest, first) = (&rest[at + part.len()..], false);
         }
+    }
+
+    /// Asserts that the command line was refused with a message that contains this.
+    #[track_caller]
+    pub fn refused_arguments(&self, part: &str) {
+        assert_eq!((self.code, self.out.as_str()), (Some(2), ""), "{self:?}");
+        assert!(self.err.starts_with("error: ") && self.err.contains(part), "{self:?}");
     }
 
     /// Standard output as JSON.

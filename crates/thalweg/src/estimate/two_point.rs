@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::check_entries;
 use crate::math::{Rng, vec};
 use crate::{Error, Result};
 
@@ -38,9 +39,10 @@ pub struct TwoPoint {
 }
 
 impl TwoPoint {
-    /// Allocates the buffers for `directions` directions in `dim` variables.
-    pub fn start(&mut self, dim: usize, directions: usize, mu: f64, law: Law, antithetic: bool) {
+    /// Allocates the buffers for `directions` directions in `dim` variables; an error if they are too many.
+    pub fn start(&mut self, dim: usize, directions: usize, mu: f64, law: Law, antithetic: bool) -> Result<()> {
         let count = if law == Law::Coordinate { dim } else { directions };
+        check_entries("directions", count, dim)?;
         (self.law, self.antithetic, self.mu, self.count, self.dim) = (law, antithetic, mu, count, dim);
         self.directions.clear();
         self.directions.resize(count * dim, 0.0);
@@ -49,6 +51,7 @@ impl TwoPoint {
         if law == Law::Coordinate {
             (0..dim).for_each(|i| self.directions[i * dim + i] = 1.0);
         }
+        Ok(())
     }
 
     /// Returns the number of directions.
@@ -136,7 +139,7 @@ mod tests {
     /// Returns the mean of many estimates of the gradient of `f` at `w`.
     fn mean(f: impl Fn(&[f64]) -> f64, w: &[f64], mu: f64, law: Law, antithetic: bool, rounds: usize) -> Vec<f64> {
         let mut estimator = TwoPoint::default();
-        estimator.start(w.len(), 20, mu, law, antithetic);
+        estimator.start(w.len(), 20, mu, law, antithetic).unwrap();
         let mut rng = Rng::new(3, Purpose::Directions);
         let mut total = vec![0.0; w.len()];
         for _ in 0..rounds {
@@ -168,7 +171,7 @@ mod tests {
         let f = |x: &[f64]| vec::dot(&a, x);
         for mu in [1e-3, 1.0, 10.0] {
             let mut estimator = TwoPoint::default();
-            estimator.start(3, 1, mu, Law::Gaussian, false);
+            estimator.start(3, 1, mu, Law::Gaussian, false).unwrap();
             estimator.draw(&mut Rng::new(1, Purpose::Directions));
             let points = estimator.around(&[0.3, 0.2, 0.1]).unwrap().to_vec();
             let u: Vec<f64> = (0..3).map(|i| (points[3 + i] - points[i]) / mu).collect();
@@ -183,7 +186,7 @@ mod tests {
     #[test]
     fn a_radius_that_moves_nothing_is_refused() {
         let mut estimator = TwoPoint::default();
-        estimator.start(1, 1, 1e-9, Law::Gaussian, false);
+        estimator.start(1, 1, 1e-9, Law::Gaussian, false).unwrap();
         assert!(estimator.around(&[1.0]).is_ok());
         let refused = estimator.around(&[1e6]).unwrap_err().to_string();
         assert!(
@@ -197,7 +200,7 @@ mod tests {
     #[test]
     fn opposites_come_in_pairs() {
         let mut estimator = TwoPoint::default();
-        estimator.start(4, 5, 1.0, Law::Sphere, true);
+        estimator.start(4, 5, 1.0, Law::Sphere, true).unwrap();
         estimator.draw(&mut Rng::new(0, Purpose::Directions));
         let rows: Vec<&[f64]> = estimator.directions.chunks(4).collect();
         assert!(rows.iter().all(|u| (vec::norm(u) - 1.0).abs() < 1e-12));

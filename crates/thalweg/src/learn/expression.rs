@@ -4,6 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::error::quoted;
 use crate::{Error, Result};
 
 /// A sum of multiples of terms.
@@ -365,7 +366,7 @@ fn usual_word(name: String, value: Argument) -> (String, Argument) {
 }
 
 fn wrong(text: &str, wanted: impl fmt::Display) -> Error {
-    Error::Problem(format!("'{}' cannot be read; expected {wanted}", text.trim()))
+    Error::Problem(format!("'{}' cannot be read; expected {wanted}", quoted(text.trim())))
 }
 
 /// Returns the length of the number that `text` starts with, including sign and exponent.

@@ -158,8 +158,8 @@ impl<'e> Solver<dyn ValueEval + 'e> for Accszofw {
         let n = ev.streams().iter().copied().max().unwrap_or(1).max(1);
         let root = (n as f64).sqrt().ceil() as usize;
         (self.b1, self.b2) = (b1.unwrap_or(n), b2.unwrap_or(root));
-        self.small.start(x.len(), common);
-        self.large.start(x.len(), Common { law: if coordinate { Law::Coordinate } else { common.law }, ..common });
+        self.small.start(x.len(), common)?;
+        self.large.start(x.len(), Common { law: if coordinate { Law::Coordinate } else { common.law }, ..common })?;
         self.s.walk.start(0, x);
         for point in [&mut self.s.x, &mut self.s.previous] {
             projected_zeroth_order::copy(point, x);

@@ -143,7 +143,7 @@ walks!(Acczomda, "acczomda");
 impl<'e> Solver<dyn ValueEval + 'e> for Acczomda {
     fn start(&mut self, ev: &mut (dyn ValueEval + 'e), x: &[f64]) -> Result<()> {
         projected_zeroth_order::can_project("acczomda", ev)?;
-        self.gradient.start(x.len(), self.settings.common());
+        self.gradient.start(x.len(), self.settings.common())?;
         self.s.walk.start(1, x);
         projected_zeroth_order::copy(&mut self.s.previous, x);
         for buffer in [&mut self.now, &mut self.then, &mut self.next] {

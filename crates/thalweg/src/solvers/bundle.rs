@@ -12,6 +12,7 @@ use super::{Eval, Method, PointOrigin, Solver, SolverName, State, Step, StepKind
 use crate::cuts::constants::{Constants, estimate, too_small, usual_mu};
 use crate::cuts::noise::size;
 use crate::cuts::{Convexification, Master, MasterObjective, Model, Norm, Owner};
+use crate::error::check_entries;
 use crate::eval::width;
 use crate::math::vec;
 use crate::oracle::{Draw, Source};
@@ -590,6 +591,7 @@ impl Bundle {
     fn begin<E: Eval + ?Sized>(&mut self, ev: &mut E, x: &[f64], units: Units) -> Result<()> {
         let constants = Constants::of(ev, self.settings.rho_f, self.settings.rho_g)?;
         let m = ev.num_constraints();
+        check_entries("cuts_per_visit", self.settings.cuts_per_visit, x.len())?;
         self.which.clear();
         self.which.extend(0..m as u32);
         for (buffer, length) in [

@@ -6,6 +6,7 @@ mod weights;
 use serde::{Deserialize, Serialize};
 
 use super::{Method, PenaltyWeights, PointOrigin, Schedule, Solver, State, Step, StepKind, ValueEval};
+use crate::error::check_count;
 use crate::estimate::{Law, TwoPoint};
 use crate::math::rng::Purpose;
 use crate::math::vec;
@@ -102,6 +103,7 @@ impl Settings {
                 return Err(Error::setting(name, 0, "at least 1"));
             }
         }
+        check_count("m2", self.m2)?;
         Ok(self)
     }
 }
@@ -317,7 +319,7 @@ impl Method for Dszog {
 impl<'e> Solver<dyn ValueEval + 'e> for Dszog {
     fn start(&mut self, ev: &mut (dyn ValueEval + 'e), x: &[f64]) -> Result<()> {
         let Settings { directions, mu, law, antithetic, .. } = self.settings;
-        self.estimator.start(x.len(), directions, mu, law, antithetic);
+        self.estimator.start(x.len(), directions, mu, law, antithetic)?;
         (self.s.begun, self.s.t) = (false, 0);
         self.s.w.clear();
         self.s.w.extend_from_slice(x);
@@ -329,7 +331,7 @@ impl<'e> Solver<dyn ValueEval + 'e> for Dszog {
         self.constraints.clear();
         self.constraints.reserve(((self.estimator.count() + 1) * m2.min(m)).max(m3.min(m)));
         self.drawn.reserve(m2);
-        self.times.reserve(m2);
+        self.times.reserve(m2.min(m));
         self.s.weights.reserve(m3.min(m));
         Ok(())
     }

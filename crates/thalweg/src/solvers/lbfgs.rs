@@ -548,7 +548,8 @@ impl<'e> Solver<dyn Eval + 'e> for Lbfgs {
             buffer.zeros(x.len());
         }
         factors.clear();
-        factors.reserve(self.settings.memory);
+        // Grows with the stored pairs, which are never more than the iterations.
+        factors.reserve(self.settings.memory.min(x.len().max(100)));
         Ok(())
     }
 

@@ -48,11 +48,12 @@ pub(super) struct Gradient {
 }
 
 impl Gradient {
-    pub(super) fn start(&mut self, dim: usize, common: Common) {
+    pub(super) fn start(&mut self, dim: usize, common: Common) -> Result<()> {
         let Common { directions, mu, law, antithetic, .. } = common;
-        self.estimator.start(dim, directions, mu, law, antithetic);
+        self.estimator.start(dim, directions, mu, law, antithetic)?;
         self.values.clear();
         self.values.resize(self.estimator.count() + 1, 0.0);
+        Ok(())
     }
 
     /// Draws `batch` samples, or all if there are fewer, and new directions.

@@ -86,7 +86,7 @@ walks!(Zopsgd, "zopsgd");
 impl<'e> Solver<dyn ValueEval + 'e> for Zopsgd {
     fn start(&mut self, ev: &mut (dyn ValueEval + 'e), x: &[f64]) -> Result<()> {
         projected_zeroth_order::can_project("zopsgd", ev)?;
-        self.gradient.start(x.len(), self.settings.common());
+        self.gradient.start(x.len(), self.settings.common())?;
         self.s.walk.start(0, x);
         self.g.resize(x.len(), 0.0);
         self.next.resize(x.len(), 0.0);

@@ -104,7 +104,7 @@ walks!(Zoscgd, "zoscgd");
 impl<'e> Solver<dyn ValueEval + 'e> for Zoscgd {
     fn start(&mut self, ev: &mut (dyn ValueEval + 'e), x: &[f64]) -> Result<()> {
         projected_zeroth_order::can_minimize("zoscgd", ev)?;
-        self.gradient.start(x.len(), self.settings.common());
+        self.gradient.start(x.len(), self.settings.common())?;
         self.s.walk.start(0, x);
         for buffer in [&mut self.g, &mut self.aim, &mut self.next] {
             buffer.resize(x.len(), 0.0);

@@ -5,12 +5,16 @@ use std::sync::Arc;
 
 use super::least_squares::{LeastSquares, check_rows};
 use crate::bilevel::{Bilevel, Derivatives, Pair, Pull};
+use crate::error::check_entries;
 use crate::math::rng::{Purpose, Rng};
 use crate::math::wide::{add_combined, apply, outer_products};
 use crate::math::{Matrix, vec};
 use crate::oracle::Scratch;
 use crate::sets::{Ball, Set};
 use crate::{Error, Result};
+
+/// Largest number of rows or columns of a square matrix.
+const MAX_SIDE: usize = 1 << 14;
 
 /// Robust hyper-representation: `f = c_1 ||X_1 Lambda u - Y_1||^2` on validation rows and `g = c_2 ||X_2 Lambda u - Y_2||^2` on
 /// training rows. The outer variable is Lambda (d x m, row after row), the inner variable u.
@@ -80,6 +84,14 @@ impl HyperRepresentation {
                 return Err(Error::setting(name, value, "at least 1"));
             }
         }
+        // Matrices with d and m rows and columns, and with n1 and n2 rows of d entries.
+        for (name, value) in [("d", d), ("m", m)] {
+            if value > MAX_SIDE {
+                return Err(Error::setting(name, value, format!("at most {}", crate::thousands(MAX_SIDE))));
+            }
+        }
+        check_entries("n1", n1, d)?;
+        check_entries("n2", n2, d)?;
         if !(noise >= 0.0 && noise.is_finite()) {
             return Err(Error::setting("noise", noise, "a finite number, 0 or larger"));
         }

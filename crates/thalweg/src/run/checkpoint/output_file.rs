@@ -65,15 +65,19 @@ impl OutputFile {
         }
     }
 
+    /// Begins a file that is not written in order, which devices and pipes cannot be. They are not opened.
+    pub fn create_seekable(path: &Path) -> io::Result<Self> {
+        if let Destination::Direct = destination(path)? {
+            let what = "is a device or a pipe; expected a file, because its parts are not written in order";
+            return Err(io::Error::new(ErrorKind::InvalidInput, what));
+        }
+        OutputFile::create(path)
+    }
+
     /// Creates a file for working space beside `path`. It cannot be committed and is removed when dropped.
     pub fn working_space(path: &Path) -> io::Result<Self> {
         let (incomplete, file) = create_beside(path, None)?;
         Ok(OutputFile { file, incomplete: Some(incomplete), target: None })
-    }
-
-    /// Returns whether the bytes go directly to a device, a pipe or a descriptor, where seeking is not possible.
-    pub fn is_direct(&self) -> bool {
-        self.incomplete.is_none()
     }
 
     /// Gives the file its name, in place of an existing file of that name. With `durable`, the contents reach the disk first, so
@@ -234,4 +238,66 @@ fn check_link(link: &Path, about: &Metadata) -> io::Result<()> {
 #[cfg(not(unix))]
 fn check_link(_: &Path, _: &Metadata) -> io::Result<()> {
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory that is removed at the end.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("thalweg-output-{name}-{}", std::process::id()));
+            fs::create_dir_all(&folder).unwrap();
+            Folder(folder)
+        }
+
+        fn names(&self) -> Vec<String> {
+            let mut names: Vec<String> =
+                fs::read_dir(&self.0).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_file_appears_when_it_is_committed() {
+        let here = Folder::new("commit");
+        let path = here.0.join("file");
+        let mut output = OutputFile::create(&path).unwrap();
+        output.write_all(b"text").unwrap();
+        assert!(!path.exists() && is_incomplete(&here.names()[0]));
+        output.commit(true).unwrap();
+        assert_eq!((fs::read(&path).unwrap(), here.names()), (b"text".to_vec(), vec!["file".to_string()]));
+        // What is not committed leaves the old file.
+        OutputFile::create(&path).unwrap().write_all(b"other").unwrap();
+        assert_eq!((fs::read(&path).unwrap(), here.names().len()), (b"text".to_vec(), 1));
+        write_file(&path, b"new").unwrap();
+        check_writable(&path).unwrap();
+        assert_eq!((fs::read(&path).unwrap(), here.names().len()), (b"new".to_vec(), 1));
+        let mut space = OutputFile::working_space(&path).unwrap();
+        space.write_all(b"scratch").unwrap();
+        space.rewind().unwrap();
+        let mut text = String::new();
+        space.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "scratch");
+        space.commit(false).unwrap();
+        assert_eq!(here.names(), ["file"]);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_refused() {
+        let here = Folder::new("refuse");
+        assert_eq!(check_writable(&here.0).unwrap_err().kind(), ErrorKind::IsADirectory);
+        assert_eq!(write_file(&here.0.join("no/file"), b"").unwrap_err().kind(), ErrorKind::NotFound);
+        assert!(here.names().is_empty());
+    }
 }
