@@ -12,6 +12,9 @@ const WIDTH: i32 = 126;
 /// additions.
 const SUM: f64 = 1.0 + 1e-6;
 
+/// Weights of rows, factors and the digits of entries raise the smallest exponential by less than this power of two.
+const SLACK: i64 = 200;
+
 /// Entry of a row: column, digits, and the power of its digits below the largest one of its column.
 struct Entry {
     column: u32,
@@ -127,7 +130,8 @@ impl Rows {
             let power = i64::from(top) + i64::from(self.tops[j].unwrap_or(0));
             let rounding = &units * &Dyadic::power_of_two(power + i64::from(lift));
             let error = &Dyadic::from(sizes[j] * SUM * relative) * &Dyadic::power_of_two(power);
-            (Dyadic::new(sums[j], power + i64::from(lift)), error + rounding)
+            let underflow = &units * &Dyadic::power_of_two(UNDERFLOW + SLACK + power - i64::from(top));
+            (Dyadic::new(sums[j], power + i64::from(lift)), error + rounding + underflow)
         };
         (0..dim).map(column).unzip()
     }
@@ -209,7 +213,8 @@ impl Total {
         let sum: Dyadic = self.cells.iter().map(one).sum();
         let error = &sum * &relative.into();
         // Exponentials that are too small to be computed.
-        let underflow = &Dyadic::new(i128::from(self.count), 0) * &Dyadic::power_of_two(UNDERFLOW + 64);
-        Interval { low: (&sum - &error).max(Dyadic::zero()), high: &(&sum + &error) + &underflow }
+        let underflow = &Dyadic::new(i128::from(self.count), 0) * &Dyadic::power_of_two(UNDERFLOW + SLACK);
+        let error = &error + &underflow;
+        Interval { low: (&sum - &error).max(Dyadic::zero()), high: &sum + &error }
     }
 }
