@@ -108,12 +108,12 @@ pub fn check(p: &Proximity, rowwise: Option<&Rowwise>, functions: &[Option<&Prep
     let approximate = |x: &Dyadic| x.approximate() / p.mu;
     let (lower, upper) = (approximate(&low), high.as_ref().map_or(f64::INFINITY, approximate));
     if &Dyadic::from(p.lower) * &mu > low {
-        refusals.push(format!("the lower end {:.17e} is above {lower:.17e}, the largest that the recorded cuts allow", p.lower));
+        refusals.push(format!("the lower end {:e} is above {lower:e}, the largest that the recorded cuts allow", p.lower));
     }
     if let Some(claimed) = p.upper
         && high.is_none_or(|high| &Dyadic::from(claimed) * &mu < high)
     {
-        refusals.push(format!("the upper end {claimed:.17e} is below {upper:.17e}, the smallest that the recorded cuts allow"));
+        refusals.push(format!("the upper end {claimed:e} is below {upper:e}, the smallest that the recorded cuts allow"));
     }
     let violation = here.values[1..].iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let assumed_domain = match &r.domain {
