@@ -164,7 +164,7 @@ def test_a_fitted_classifier_is_used_by_the_command(tmp_path):
     assert loaded.classes_.tolist() == [0, 1] and loaded.classes_.dtype.kind == "i"
     assert np.array_equal(loaded.decision_function(X), predictions["score"].to_numpy())
     text = command(tmp_path, "explain", "model.json")
-    assert "trained on rows in memory, seed 0; answers '1' for a score above 0, else '0'" in text
+    assert "trained on rows in memory, seed 0; predicts '1' for a score above 0, else '0'" in text
     assert "(the weight of a column of numbers is per unit)" in text and "\nf " in text
     # Everything is measured again on the rows, which the file of the classifier does not have.
     refused = command(tmp_path, "certify", "model.json", code=2)

@@ -18,10 +18,12 @@ use crate::{Error, Result};
 /// Distance, relative to the norm of the point, up to which a point counts as nearly stationary.
 const NEAR: f64 = 0.01;
 
-/// Check a model, or a point of a spec, anew: is it feasible, which constraint is worst, how near is it to stationary?
+/// Check a model, or a point of a spec, independently of its solver: whether it is feasible, which constraint is worst, and how close
+/// it is to stationary.
 ///
-/// Nothing that the file records is believed: constraints are measured on all training rows, as measured rates and as surrogates, and
-/// near-stationarity is bounded from both sides. With --holdout the constraints are also bounded for unseen rows.
+/// Everything that the file records is computed again: constraints are measured on all training rows, as measured rates and as
+/// surrogates, and the distance to stationarity is bounded from both sides. With --holdout the constraints are also bounded for unseen
+/// rows.
 #[derive(Debug, Clone, clap::Args)]
 #[command(
     allow_negative_numbers = true,
@@ -37,7 +39,7 @@ pub struct Args {
     /// The rows for a model; without it the file that it was trained on
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
-    /// Bound the constraints on unseen rows, from the rows that were held out
+    /// Bound the constraints on unseen rows, from the held-out rows
     #[arg(long)]
     holdout: bool,
     /// Probability with which such a bound holds

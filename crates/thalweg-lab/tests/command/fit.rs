@@ -569,7 +569,7 @@ fn libsvm_rows_are_fitted_and_predicted_with_their_own_labels() {
     let out = place.run(&spread).ended(0).out;
     assert!(out.contains("logistic + 0.1 * variance(logistic)") && out.contains("ball of radius 10"), "{out}");
     let text = place.run(&["explain", "m"]).ended(0).out;
-    assert!(text.contains("\ncolumn 1 ") && text.contains("answers '2' for a score above 0, else '0'"), "{text}");
+    assert!(text.contains("\ncolumn 1 ") && text.contains("predicts '2' for a score above 0, else '0'"), "{text}");
 }
 
 #[test]
