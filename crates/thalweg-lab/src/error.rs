@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use thalweg::error::quoted;
+
 /// Error of the command.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -10,7 +12,7 @@ pub enum Error {
     #[error(transparent)]
     Library(#[from] thalweg::Error),
     /// Error in a line of a file.
-    #[error("{file}, line {line}: {what}")]
+    #[error("{}, line {line}: {what}", quoted(file))]
     Line {
         /// File as named by the user.
         file: String,
@@ -20,7 +22,7 @@ pub enum Error {
         what: String,
     },
     /// Error about a whole file.
-    #[error("{file}: {what}")]
+    #[error("{}: {what}", quoted(file))]
     File {
         /// File as named by the user.
         file: String,

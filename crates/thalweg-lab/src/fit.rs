@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use thalweg::Note;
 use thalweg::auto::{self, Choice};
+use thalweg::error::quoted;
 use thalweg::learn::{
     Data, Enforce, FitOptions, Groups, Learning, Regularization, Regularized, RowSplit, Unseen, count_rows, fit, fit_unseen,
     training_config, with_training_defaults,
@@ -108,8 +109,9 @@ impl FromStr for Domain {
             return Ok(Domain::All);
         }
         let radius = text.parse().ok().filter(|&radius: &f64| radius > 0.0 && radius.is_finite());
-        let wanted =
-            || Error::Request(format!("--domain {text}; expected all, or the radius of a ball, a finite number above 0"));
+        let wanted = || {
+            Error::Request(format!("--domain {}; expected all, or the radius of a ball, a finite number above 0", quoted(text)))
+        };
         radius.map(Domain::Ball).ok_or_else(wanted)
     }
 }
@@ -386,9 +388,9 @@ impl Request {
         let defaults = FitOptions::default();
         let mut table = toml::Table::new();
         for pair in &self.set {
-            let (name, value) = pair
-                .split_once('=')
-                .ok_or_else(|| Error::Request(format!("--set {pair}; expected name=value, for example --set eta=0.5")))?;
+            let (name, value) = pair.split_once('=').ok_or_else(|| {
+                Error::Request(format!("--set {}; expected name=value, for example --set eta=0.5", quoted(pair)))
+            })?;
             // A bare word is a string; everything else is TOML.
             let value = format!("v = {value}")
                 .parse::<toml::Table>()

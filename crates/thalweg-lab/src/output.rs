@@ -155,13 +155,40 @@ pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
 /// Largest number of characters of one piece of input that a message quotes.
 pub use thalweg::error::QUOTED;
 
-/// Shortens words of more than [`QUOTED`] characters, which only input has.
+/// Largest number of characters of a message; its middle is left out.
+const MESSAGE: usize = 1500;
+
+/// Shortens words and quoted passages of more than [`QUOTED`] characters, which only input has, and the whole message where many
+/// pieces of input are in it.
 pub fn shortened(text: &str) -> Cow<'_, str> {
     if text.len() <= QUOTED {
         return Cow::Borrowed(text);
     }
-    let words = text.split_inclusive(char::is_whitespace);
-    Cow::Owned(words.map(|word| thalweg::error::quoted(word)).collect())
+    let mut short = String::with_capacity(text.len().min(4 * MESSAGE));
+    let mut rest = text;
+    while let Some(open) = rest.find(['\'', '"', '`']) {
+        let (before, passage) = rest.split_at(open);
+        let mark = &passage[..1];
+        // An apostrophe within a word opens nothing.
+        let opens = !before.ends_with(|c: char| c.is_alphanumeric());
+        let Some(length) = passage[1..].find(mark).filter(|_| opens) else {
+            short += before;
+            short += mark;
+            rest = &passage[1..];
+            continue;
+        };
+        short += before;
+        short += &format!("{mark}{}{mark}", thalweg::error::quoted(&passage[1..=length]));
+        rest = &passage[length + 2..];
+    }
+    short += rest;
+    let mut short: String = short.split_inclusive(char::is_whitespace).map(thalweg::error::quoted).collect();
+    let count = short.chars().count();
+    if count > MESSAGE {
+        let head: String = short.chars().take(MESSAGE / 2).collect();
+        short = format!("{head} … {}", short.chars().skip(count - MESSAGE / 2).collect::<String>());
+    }
+    Cow::Owned(short)
 }
 
 /// Formats a value as indented JSON and a line break. The text has no control characters other than line breaks.
@@ -251,6 +278,47 @@ mod tests {
         let rows = [["é", "10", "x"], ["long", "5", ""]].map(|row| row.map(String::from));
         assert_eq!(align(&rows, &[1]), "é     10  x\nlong   5\n");
         assert_eq!(align::<[String; 2]>(&[], &[]), "");
+    }
+
+    #[test]
+    fn hidden_characters_become_visible() {
+        assert!(matches!(visible("plain é 表"), Cow::Borrowed(_)));
+        assert_eq!(visible("a\u{1b}[31m\n\t\u{7f}\u{9b}\u{202e}b"), "a\\u{1b}[31m\\n\\t\\u{7f}\\u{9b}\\u{202e}b");
+        assert_eq!(visible_lines("a\n\u{1b}b"), "a\n\\u{1b}b");
+        assert_eq!(align(&[["a\nb", "c"].map(String::from)], &[]), "a\\nb  c\n");
+        let text = "\u{1b}\n\u{7f}\u{9b}\u{2066}é";
+        let written = json(&[text]).unwrap();
+        assert_eq!(written, "[\n  \"\\u001b\\n\\u007f\\u009b\\u2066é\"\n]\n");
+        assert_eq!(serde_json::from_str::<Vec<String>>(&written).unwrap(), [text]);
+    }
+
+    #[test]
+    fn long_words_are_shortened() {
+        let long = "é".repeat(QUOTED + 1);
+        assert_eq!(shortened(&format!("a {long} b")), format!("a {}… b", "é".repeat(QUOTED)));
+        assert!(matches!(shortened("a b"), Cow::Borrowed(_)));
+        let many = "ab ".repeat(300);
+        let start: String = many.chars().take(QUOTED).collect();
+        for mark in ["'", "\"", "`"] {
+            let message = format!("the solver's name {mark}{many}{mark} is not {mark}ssg{mark}");
+            assert_eq!(shortened(&message), format!("the solver's name {mark}{start}…{mark} is not {mark}ssg{mark}"));
+        }
+        // Without quotes, or with quotes in it, the whole is shortened.
+        for text in [many.repeat(10), "'ab' ".repeat(3000)] {
+            let short = shortened(&text);
+            assert!(short.chars().count() == MESSAGE + 3 && short.contains(" … "), "{short}");
+        }
+    }
+
+    #[test]
+    fn one_output_can_be_standard_output() {
+        let (dash, file) = (Some(Path::new("-")), Some(Path::new("f")));
+        assert!(check_standard_output(&[("--out", dash), ("--report", file), ("--trace", None)], false).is_ok());
+        assert!(check_standard_output(&[("--out", file)], true).is_ok());
+        let error = check_standard_output(&[("--out", dash), ("--report", dash)], false).unwrap_err().to_string();
+        assert_eq!(error, "--out - and --report both write to standard output; expected one of them");
+        assert!(check_standard_output(&[("--out", dash)], true).is_err());
+        assert!(!is_same_file(Path::new("-"), Path::new("-")));
     }
 
     #[test]

@@ -144,7 +144,7 @@ fn continued(file: &Path) {
         .objective(|x| (x[0] - 2.0).abs() + x[1] * x[1], |x, s| (s[0], s[1]) = ((x[0] - 2.0).signum(), 2.0 * x[1]))
         .constraint("at most one", |x| x[0] - 1.0, |_, s| s[0] = 1.0);
     let settings = ssg::Settings { eta: 0.1.into(), tol: 0.1.into(), ..ssg::Settings::default() };
-    let mut solver = Config::from(settings).build().expect("valid settings");
+    let mut solver = Config::Ssg(settings).build().expect("valid settings");
     let options = Options {
         budget: Budget { iterations: Some(6), ..Budget::default() },
         checkpoint: Some(Checkpoint { file: file.into(), every: Duration::ZERO, resume: true, settings: "s".into() }),
@@ -237,7 +237,8 @@ thread_local! {
 
 fn rows() -> Data {
     let make = || Data {
-        features: Matrix::dense(6, 2, vec![1.0, 0.0, 0.5, 1.0, -1.0, 2.0, 0.0, 1.0, 2.0, 2.0, -0.5, 0.25]).expect("finite entries"),
+        features: Matrix::dense(6, 2, vec![1.0, 0.0, 0.5, 1.0, -1.0, 2.0, 0.0, 1.0, 2.0, 2.0, -0.5, 0.25])
+            .expect("finite entries"),
         labels: vec![1.0, -1.0, 1.0, -1.0, 1.0, -1.0],
         groups: Some(Groups { names: vec!["a".into(), "b".into()], of_row: vec![0, 0, 1, 1, 0, 1] }),
         weights: None,

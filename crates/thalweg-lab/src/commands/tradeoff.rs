@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use thalweg::Note;
 use thalweg::assess::Measures;
+use thalweg::error::quoted;
 use thalweg::oracle::Description;
 
 use super::CommandResult;
@@ -86,7 +87,7 @@ impl SweepLabels {
 /// Runs the command.
 pub fn run(args: Args) -> CommandResult {
     // Bounds are parsed before the data, so that a typing error is reported before a million rows are read.
-    let values = bounds(&args.bounds).map_err(|e| Error::Request(format!("--bounds {}: {e}", args.bounds)))?;
+    let values = bounds(&args.bounds).map_err(|e| Error::Request(format!("--bounds {}: {e}", quoted(&args.bounds))))?;
     check_standard_output(&[("--report", args.report.as_deref())], args.json)?;
     let is_spec = args.input.extension().is_some_and(|e| e.eq_ignore_ascii_case("toml"));
     let (named, swept) = if is_spec { of_spec(&args, &values)? } else { of_table(&args, &values)? };

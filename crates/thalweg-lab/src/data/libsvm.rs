@@ -440,7 +440,7 @@ mod tests {
             ("", 1, "the file has no rows"),
             ("# nothing\n\n", 3, "the file has no rows"),
             ("1\n2\n1\n3\n0.5\n", 4, "more than two different labels (1, 2, 3, 0.5); expected two"),
-            ("2 1:1\n2 1:1\n", 1, "every row has the label 2"),
+            ("2 1:1\n2 1:1\n", 1, "all rows have the same label 2"),
         ] {
             let error = from(text, Some(5)).unwrap_err();
             assert!(matches!(&error, Error::Line { file, line: l, .. } if file == "rows.svm" && *l == line), "{text:?}: {error}");
@@ -472,8 +472,9 @@ mod tests {
             ones in any::<bool>(),
             plain in prop::collection::vec((any::<bool>(), prop::collection::btree_map(0_u32..300, -1e3_f64..1e3, 0..12)), 1..30),
         ) {
-            let mut text = String::new();
-            let (mut ptr, mut ids, mut values, mut labels) = (vec![0], vec![], vec![], vec![]);
+            // Both labels occur, whatever is drawn.
+            let mut text = String::from("+1\n-1\n");
+            let (mut ptr, mut ids, mut values, mut labels) = (vec![0, 0, 0], vec![], vec![], vec![1, -1]);
             for (label, row) in &plain {
                 text += if *label { "+1" } else { "-1" };
                 labels.push(if *label { 1 } else { -1 });

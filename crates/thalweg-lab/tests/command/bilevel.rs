@@ -112,7 +112,7 @@ fn help_reads_well_and_other_words_are_refused() {
     for (arguments, said) in [
         (&["bilevel", "dmo"][..], "unrecognized subcommand 'dmo'"),
         (&["bilevel", "demo", "toy"], "unexpected argument 'toy'"),
-        (&["bilevel"], "Usage: thalweg bilevel <COMMAND>"),
+        (&["bilevel"], "Usage: thalweg bilevel [OPTIONS] <COMMAND>"),
     ] {
         let ran = place.run(arguments);
         assert!(ran.code == Some(2) && ran.out.is_empty() && ran.err.contains(said), "{arguments:?}: {ran:?}");

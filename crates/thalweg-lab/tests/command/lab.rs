@@ -182,8 +182,9 @@ fn files_of_killed_processes_are_removed() {
     place.run(&arguments).ended(0);
     let key = finished(&place.path("thalweg.sqlite")).into_keys().next().unwrap();
     std::fs::create_dir(place.path("thalweg.sqlite.running")).unwrap();
-    // Left by a kill between storing a result and removing its checkpoint, and by one between creating and locking a lock.
-    for name in [format!("{key}.save"), format!("{key}.save.part"), "begun-1-2".into(), "owner-1-2".into()] {
+    // Left by a kill between storing a result and removing its checkpoint, by one while a checkpoint is written, and by one between
+    // creating and locking a lock.
+    for name in [format!("{key}.save"), ".thalweg-0123456789abcdef.part".into(), "begun-1-2".into(), "owner-1-2".into()] {
         place.put(&format!("thalweg.sqlite.running/{name}"), "");
     }
     place.run(&arguments).ended(0);

@@ -21,8 +21,30 @@ impl Random {
 
 /// Pieces that readers react to.
 const WORDS: [&str; 24] = [
-    "\"", ",", ";", "\n", "\r", "\t", "|", "#", ":", "0:", "4294967295", "18446744073709551615", "-1", "1e400", "nan", "inf", "best(", "(",
-    ")", "'", "null", "[", "{\"", "\u{feff}",
+    "\"",
+    ",",
+    ";",
+    "\n",
+    "\r",
+    "\t",
+    "|",
+    "#",
+    ":",
+    "0:",
+    "4294967295",
+    "18446744073709551615",
+    "-1",
+    "1e400",
+    "nan",
+    "inf",
+    "best(",
+    "(",
+    ")",
+    "'",
+    "null",
+    "[",
+    "{\"",
+    "\u{feff}",
 ];
 
 /// Changes an input in one to eight places; `other` is one to take pieces from.
@@ -83,7 +105,12 @@ fn run((name, target, seeds): Target, time: Duration, seed: u64) -> Result<u64, 
         count += 1;
         // Some mutated inputs are mutated further.
         if random.below(50) == 0 {
-            if corpus.len() < 500 { corpus.push(input) } else { let at = first + random.below(500 - first); corpus[at] = input }
+            if corpus.len() < 500 {
+                corpus.push(input)
+            } else {
+                let at = first + random.below(500 - first);
+                corpus[at] = input
+            }
         }
     }
     Ok(count)
@@ -91,7 +118,9 @@ fn run((name, target, seeds): Target, time: Duration, seed: u64) -> Result<u64, 
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [option, directory] = arguments.as_slice() && option == "--seeds" {
+    if let [option, directory] = arguments.as_slice()
+        && option == "--seeds"
+    {
         for (name, _, seeds) in TARGETS {
             let below = std::path::Path::new(directory).join(name);
             std::fs::create_dir_all(&below).expect("a directory for the inputs");
