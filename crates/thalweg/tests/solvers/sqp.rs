@@ -6,7 +6,7 @@ use thalweg::learn::{Builder, Data, Groups, Learning};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::oracle::{Description, Problem};
-use thalweg::run::{Options, Outcome, Record, StopReason};
+use thalweg::run::{self, Options, Outcome, Record, StopReason};
 use thalweg::sets;
 use thalweg::solvers::Sqp;
 use thalweg::solvers::sqp::Settings;
@@ -342,6 +342,36 @@ fn runs_continue_bit_for_bit() {
     continues_bit_for_bit_at(&stops, 7, &valley, &[-1.2, 1.0], "sqp-valley", &[&make]);
     let fair = fair(people(300, 3, 2), "equalised_odds <= 0.03");
     continues_bit_for_bit_at(&[1, 2, 4, 6], 3, &fair, &[0.0; 5], "sqp-fair", &[&make]);
+}
+
+#[test]
+fn a_warm_start_repeats_no_evaluation() {
+    let mut problem = fair(people(600, 2, 4), "demographic_parity <= 0.02");
+    let minimize = |problem: &Learning, solver: &mut Sqp, start: &[f64]| {
+        run::minimize(problem, solver, start, &Options::iterations(100), &mut ()).unwrap()
+    };
+    let sqp = || Sqp::new(Settings::default()).unwrap();
+    let mut solver = sqp();
+    let start = minimize(&problem, &mut solver, &[0.0; 5]).point.x;
+    let warm = solver.into_warm_start();
+    let mut only_multipliers = warm.clone();
+    only_multipliers.forget_values();
+    // Only the bound is another one; functions and derivatives at the start are known.
+    problem.set_bound(0, 0.015);
+    let again = minimize(&problem, &mut sqp().with_warm_start(warm.clone()), &start);
+    let cold = minimize(&problem, &mut sqp().with_warm_start(only_multipliers), &start);
+    assert!(again.ended == StopReason::Finished && again.point.feasible && again.iterations > 1, "{again:?}");
+    assert_eq!(again.counts.objective_values.calls, again.iterations - 1);
+    assert_eq!(cold.counts.objective_values.calls, cold.iterations);
+    assert!(again.counts.objective_subgradients.calls < cold.counts.objective_subgradients.calls);
+    // Within 1e-8 of the objective, which is flat around its minimiser, points agree to about its square root.
+    let agree =
+        |a: &Outcome, b: &Outcome| (a.point.objective - b.point.objective).abs() < 1e-7 && near(&a.point.x, &b.point.x, 2e-3);
+    assert!(agree(&again, &cold), "{:?} {:?}", again.point.x, cold.point.x);
+    // Values at another point are not used.
+    let elsewhere = minimize(&problem, &mut sqp().with_warm_start(warm), &[0.0; 5]);
+    assert_eq!(elsewhere.counts.objective_values.calls, elsewhere.iterations);
+    assert!(agree(&elsewhere, &cold), "{:?} {:?}", elsewhere.point.x, cold.point.x);
 }
 
 #[test]
