@@ -444,7 +444,7 @@ impl Sqp {
         s.slope = along - s.penalty * (before - s.excess);
         let curvature = -vec::dot(&s.d, &s.lagrangian);
         let predicted = -(s.slope + 0.5 * curvature);
-        if s.age > 0 && !(predicted <= FALL * s.predicted) {
+        if s.age > 0 && (predicted.is_nan() || predicted > FALL * s.predicted) {
             return self.plan(ev, rows);
         }
         s.predicted = predicted;
