@@ -407,7 +407,7 @@ struct Form {
 }
 
 impl Form {
-    fn from_ends(&self, side: Side, end: impl Fn(usize, usize, Side) -> f64) -> f64 {
+    fn at_ends(&self, side: Side, end: impl Fn(usize, usize, Side) -> f64) -> f64 {
         let opposite = if side == Side::High { Side::Low } else { Side::High };
         let term = |(place, &(i, c)): (usize, &(usize, f64))| c * end(place, i, if c > 0.0 { side } else { opposite });
         self.constant + self.means.iter().enumerate().map(term).sum::<f64>()
@@ -479,11 +479,11 @@ impl Forms<'_> {
     /// Returns a bound on a form from bounds on its means.
     fn end(&self, form: &Form, method: &Method, side: Side, error: f64) -> f64 {
         match method {
-            Method::Shared(ends) => form.from_ends(side, |_, i, side| ends[i][usize::from(side == Side::High)]),
+            Method::Shared(ends) => form.at_ends(side, |_, i, side| ends[i][usize::from(side == Side::High)]),
             Method::Each => {
                 let widths: Vec<f64> = form.means.iter().map(|&(i, c)| c.abs() / (self.means[i].rows as f64).sqrt()).collect();
                 let errors = split_error(&widths, error);
-                form.from_ends(side, |place, i, side| self.means[i].end(side, errors[place]))
+                form.at_ends(side, |place, i, side| self.means[i].end(side, errors[place]))
             }
         }
     }
@@ -546,6 +546,6 @@ impl Forms<'_> {
         let populations = (self.means.len() / self.positions.max(1)).max(1);
         let off = |mean: &Mean| distribution_half_width(mean.rows, error / populations as f64);
         let end = |_: usize, i: usize, side: Side| self.means[i].within(side, off(&self.means[i]));
-        forms.iter().map(|form| form.from_ends(Side::Low, end)).fold(0.0, f64::max)
+        forms.iter().map(|form| form.at_ends(Side::Low, end)).fold(0.0, f64::max)
     }
 }
