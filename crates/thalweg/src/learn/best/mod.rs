@@ -325,9 +325,15 @@ impl Attempts {
         let value = Evaluator::new(problem, 0, 0.0).objective(&x, &Draw::full())?;
         let unit = problem.objective_unit();
         let (bound, dual) = dual::bound(sum, multipliers, evaluations);
-        let (lower, scope) = claim(value, unit, vec::norm(&x), bound);
+        let mut found = Found { x, value, unit, lower: 0.0, scope: Scope::Everywhere, dual: Some(dual) };
+        let norm = match sum.has_kinks() && !sum.dense(sum.dim()) {
+            // Steps by the conjugate gradient method may have gone far in directions that are flat.
+            true => vec::norm(&shortest::towards_origin(problem, &found, evaluations)?.0),
+            false => vec::norm(&found.x),
+        };
+        let (lower, scope) = claim(value, unit, norm, bound);
+        (found.lower, found.scope) = (lower.min(value), scope);
         self.count += 1;
-        let found = Found { x, value, unit, lower: lower.min(value), scope, dual: Some(dual) };
         let proved = found.proved_everywhere();
         if found.value.is_finite() && self.best.as_ref().is_none_or(|best| found.rank() > best.rank()) {
             self.best = Some(found);
