@@ -57,6 +57,9 @@ impl Training {
     }
 }
 
+/// One of several columns that define the groups: name, groups, and the group of each combination.
+type GroupColumn = (String, Vec<String>, Vec<u32>);
+
 /// Constraint with its current bound.
 #[derive(Serialize)]
 struct Named {
@@ -231,7 +234,7 @@ impl Learning {
         &self,
         py: Python<'py>,
         x: PyReadonlyArray1<'py, f64>,
-        by_column: Option<Vec<(String, Vec<String>, Vec<u32>)>>,
+        by_column: Option<Vec<GroupColumn>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let coarser = |(column, names, of_group)| CoarserGroups { column, names, of_group };
         let by_column: Vec<CoarserGroups> = by_column.unwrap_or_default().into_iter().map(coarser).collect();
