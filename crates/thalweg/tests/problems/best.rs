@@ -677,9 +677,9 @@ fn hostile(seed: u64) -> Small {
     let label = |row: &[f64], by: f64| if row[cols - 1] + by > 0.0 { 1.0 } else { -1.0 };
     let noisy = [0.0, 0.3, 2.0][seed as usize % 3];
     let mut labels: Vec<f64> = features.chunks(cols).map(|row| label(row, noisy * next())).collect();
-    if seed % 5 == 0 && rows > 2 {
+    if seed.is_multiple_of(5) && rows > 2 {
         features.copy_within(0..cols, cols);
-        labels[1] = if seed % 2 == 0 { -labels[0] } else { labels[0] };
+        labels[1] = if seed.is_multiple_of(2) { -labels[0] } else { labels[0] };
     }
     let weights: Option<Vec<f64>> = match weighting {
         0 => None,
