@@ -397,7 +397,6 @@ fn wrong_settings_and_domains_are_refused() {
     }
     let problem = Problem::new(1).domain(sets::Ball::new(2.0).unwrap());
     let mut solver = Sqp::new(Settings::default()).unwrap();
-    let refused =
-        thalweg::run::minimize(&problem, &mut solver, &[0.0], &Options::iterations(1), &mut ()).unwrap_err().to_string();
+    let refused = run::minimize(&problem, &mut solver, &[0.0], &Options::iterations(1), &mut ()).unwrap_err().to_string();
     assert_eq!(refused, "sqp takes the whole space or a box as domain, got another set (ball of radius 2)");
 }
