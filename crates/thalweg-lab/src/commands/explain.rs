@@ -36,7 +36,7 @@ fn words(model: &Model, top: usize) -> String {
         text += &format!("of this, {factor} * ridge was added as regularisation\n");
     }
     let origin = model.origin();
-    let [origin, yes, no] = [&*origin, yes, no].map(visible);
+    let [origin, yes, no] = [origin, yes, no].map(visible);
     text += &format!("trained on {origin}, seed {}; predicts '{yes}' for a score above 0, else '{no}'\n", t.seed);
     if !t.subject_to.is_empty() {
         let satisfied = "feasible; every constraint is satisfied on the training rows\n";
