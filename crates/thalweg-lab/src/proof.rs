@@ -509,7 +509,7 @@ mod tests {
             let excluded = "the recorded cuts do not exclude";
             refused(&|c| c["radius"] = json!(if bend > 0.0 { 1.001 * radius } else { 1e20 }), excluded);
             refused(&|c| c["radius"] = Value::Null, "not a bounded box or ball");
-            refused(&|c| c["tolerances"][0] = json!(10.0), excluded);
+            refused(&|c| c["tolerances"] = json!([10.0, 10.0, 10.0]), excluded);
             refused(&|c| scale(&mut c["record"]["cuts"][0]["weight"], 3.0), excluded);
             refused(&|c| c["record"]["cuts"][0]["function"] = json!(0), "must be those of constraints");
             refused(&|c| c["record"]["cuts"] = json!([]), "must be those of constraints");

@@ -153,6 +153,8 @@ pub(super) struct Visit {
     pub(super) f_error: f64,
     pub(super) g: Vec<f64>,
     pub(super) g_error: Vec<f64>,
+    /// Bounds on the errors of the subgradients that were known at this visit; later bounds on the means of cuts use at least these.
+    pub(super) slope_errors: Vec<f64>,
 }
 
 /// Certifies near-stationarity of a point.
@@ -406,7 +408,9 @@ impl Search<'_> {
         let error = |owner, value: f64, row: &[f64]| self.model.noise(owner).value + accuracy(y.len()) * size(value, y, row);
         let mut errors = there.parts().map(|(owner, value, row)| error(owner, value, row));
         let f_error = errors.next().unwrap_or(0.0);
-        Visit { y: y.to_vec(), f: there.f, f_error, g: there.g.clone(), g_error: errors.collect() }
+        let tilt = |(owner, _, row): (Owner, f64, &[f64])| self.model.noise(owner).slope + accuracy(y.len()) * vec::norm(row);
+        let slope_errors = there.parts().map(tilt).collect();
+        Visit { y: y.to_vec(), f: there.f, f_error, g: there.g.clone(), g_error: errors.collect(), slope_errors }
     }
 
     /// Visits points until the interval is as short as requested, rounding allows no shorter one, or the evaluations are spent.
@@ -668,8 +672,7 @@ impl Search<'_> {
             (None, Some((nearest, excess))) => (nearest.y, nearest.between, excess),
             (None, None) => (self.centre.to_vec(), None, 0.0),
         };
-        let record =
-            self.recorder.map(|r| r.finish(self.centre, &proximal, between, |owner| self.model.noise(owner), ev.domain()));
+        let record = self.recorder.map(|r| r.finish(self.centre, &proximal, between, ev.domain()));
         let record = record.transpose()?;
         let length = how.length.unwrap_or_else(|| vec::norm(self.centre));
         let there = measure_in_units(ev.problem(), &proximal, how.feasibility, length)?;

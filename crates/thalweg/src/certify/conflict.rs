@@ -88,9 +88,9 @@ pub fn certify_conflict(problem: &dyn Subgradients, x: &[f64], how: &Bounds) -> 
         Search { centre: x, rho_g, tolerances, reach, model, recorder: Recorder::default(), best: None, evaluations: 0 };
     search.run(&mut ev, how)?;
     let Some(best) = search.best.take() else { return Ok(None) };
-    let Search { model, mut recorder, rho_g, tolerances, evaluations, .. } = search;
+    let Search { mut recorder, rho_g, tolerances, evaluations, .. } = search;
     recorder.cuts = best.cuts;
-    let mut record = recorder.finish(x, x, None, |owner| model.noise(owner), problem.domain())?;
+    let mut record = recorder.finish(x, x, None, problem.domain())?;
     record.upper.clear();
     let conflicting = (0..best.multipliers.len() as u32).filter(|&j| best.multipliers[j as usize] > 1e-6).collect();
     let radius = (best.radius < reach).then_some(best.radius);
@@ -194,7 +194,9 @@ impl Search<'_> {
         let error = |owner, value: f64, row: &[f64]| self.model.noise(owner).value + accuracy(y.len()) * size(value, y, row);
         let mut errors = there.parts().map(|(owner, value, row)| error(owner, value, row));
         let f_error = errors.next().unwrap_or(0.0);
-        let visit = Visit { y: y.to_vec(), f: there.f, f_error, g: there.g.clone(), g_error: errors.collect() };
+        let slope_errors =
+            there.parts().map(|(owner, _, row)| self.model.noise(owner).slope + accuracy(y.len()) * vec::norm(row)).collect();
+        let visit = Visit { y: y.to_vec(), f: there.f, f_error, g: there.g.clone(), g_error: errors.collect(), slope_errors };
         self.recorder.visits.push((visit, there.clone()));
         for (owner, value, row) in there.parts().skip(1) {
             if let Some(pair) = self.model.contradiction(0, owner, y, value, row) {

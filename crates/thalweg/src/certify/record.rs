@@ -5,8 +5,7 @@ use serde::Serialize;
 
 use super::bounds::Visit;
 use crate::cuts::Owner;
-use crate::cuts::noise::{Local, Noise, accuracy};
-use crate::math::vec;
+use crate::cuts::noise::Local;
 use crate::sets::Set;
 use crate::{Error, Result};
 
@@ -133,7 +132,6 @@ impl Recorder {
         centre: &[f64],
         proximal: &[f64],
         between: Option<(f64, [Vec<f64>; 2])>,
-        noise: impl Fn(Owner) -> Noise,
         domain: &dyn Set,
     ) -> Result<ProximityRecord> {
         let mut record = ProximityRecord { domain: DomainRecord::of(domain, centre.len()), ..ProximityRecord::default() };
@@ -174,19 +172,18 @@ impl Recorder {
             None => vec![(1.0, proximal.to_vec())],
         };
         record.upper = shares.into_iter().filter_map(|(share, y)| Some((share, place(visited(&y))?))).collect();
-        record.visits = listed.iter().map(|&at| recorded(&self.visits[at], &noise)).collect();
+        record.visits = listed.iter().map(|&at| recorded(&self.visits[at])).collect();
         Ok(record)
     }
 }
 
-fn recorded((visit, there): &(Visit, Local), noise: impl Fn(Owner) -> Noise) -> RecordedVisit {
+fn recorded((visit, there): &(Visit, Local)) -> RecordedVisit {
     let slopes: Vec<Vec<f64>> = there.parts().map(|(.., slope)| slope.to_vec()).collect();
-    let errors = there.parts().map(|(owner, _, slope)| noise(owner).slope + accuracy(slope.len()) * vec::norm(slope));
     RecordedVisit {
         point: visit.y.clone(),
         values: std::iter::once(visit.f).chain(visit.g.iter().copied()).collect(),
         value_errors: std::iter::once(visit.f_error).chain(visit.g_error.iter().copied()).collect(),
-        slope_errors: errors.collect(),
+        slope_errors: visit.slope_errors.clone(),
         slopes,
     }
 }
