@@ -571,7 +571,7 @@ mod tests {
         let mut rng = Rng::new(11, Purpose::Data);
         for (trial, subject_to) in [
             vec!["logistic <= 0.2", "l2 <= 0.01"],
-            vec!["hinge <= 0.9 * best(hinge)"],
+            vec!["hinge <= 1.01 * best(hinge)", "l2 <= 0.0001"],
             vec!["false_positive_rate <= 0.05", "false_negative_rate <= 0.05"],
         ]
         .into_iter()
