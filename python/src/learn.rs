@@ -474,6 +474,9 @@ pub fn regularization<'py>(
     Ok((added.factor, python(py, &added.note)?))
 }
 
+/// Indices of some rows.
+type RowIndices<'py> = Bound<'py, PyArray1<usize>>;
+
 /// Splits off a safety set, a random fraction of the rows of every group. Returns the indices of the training rows and of the safety
 /// set.
 #[pyfunction]
@@ -484,7 +487,7 @@ pub fn split_off<'py>(
     codes: Option<PyReadonlyArray1<'_, u32>>,
     fraction: f64,
     seed: u64,
-) -> PyResult<(Bound<'py, PyArray1<usize>>, Bound<'py, PyArray1<usize>>)> {
+) -> PyResult<(RowIndices<'py>, RowIndices<'py>)> {
     let labels: Vec<f64> = labels.as_array().iter().copied().collect();
     let groups = codes.map(|codes| Groups { names: vec![], of_row: codes.as_array().iter().copied().collect() });
     let split = RowSplit::new(&labels, groups.as_ref(), 0.0, Some(fraction), seed).map_err(of_library)?;
