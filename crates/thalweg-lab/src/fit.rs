@@ -380,7 +380,11 @@ impl Request {
     /// Splits the rows for training, the safety set, and measuring.
     fn split(&self, labels: &[f64], groups: Option<&Groups>) -> Result<RowSplit> {
         let safety_fraction = self.unseen.map(|(_, fraction)| fraction);
-        Ok(RowSplit::new(labels, groups, self.test_fraction, safety_fraction, self.seed)?)
+        let split = RowSplit::new(labels, groups, self.test_fraction, safety_fraction, self.seed)?;
+        if safety_fraction.is_some() && split.safety.is_empty() {
+            return Err(Error::Request("the safety set has no rows; expected a larger --safety-fraction or more rows".into()));
+        }
+        Ok(split)
     }
 
     /// Returns the options of training.
@@ -559,9 +563,6 @@ fn build_held_out(data: Data, terms: &ModelTerms, trained: &Learning, notes: &mu
 
 /// Builds the problem on the safety set.
 fn safety_set(data: Data, terms: &ModelTerms, trained: &Learning) -> Result<Learning> {
-    if data.labels.is_empty() {
-        return Err(Error::Request("the safety set has no rows; expected a larger --safety-fraction or more rows".into()));
-    }
     build(data, terms, Some(trained)).map_err(|e| Error::Request(format!("safety set: {e}")))
 }
 

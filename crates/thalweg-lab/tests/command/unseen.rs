@@ -71,7 +71,7 @@ fn too_few_rows_end_with_code_1_and_the_number_that_is_missing() {
             .starts_with("not feasible; nothing is promised about unseen rows\nnothing is promised about unseen rows, not that")
     );
     // Groups that are too small are named before training, on standard error.
-    let small = "warning: 'demographic_parity' <= 0.02 can hardly be promised with 95% confidence: group 'f' has ";
+    let small = "warning: 'demographic_parity' <= 0.02 can hardly be promised with 95% confidence: group 'm' has ";
     assert!(ran.err.contains(small) && ran.err.contains(" rows in the safety set and needs about "), "{}", ran.err);
     let failed = ran.out.lines().find(|l| l.starts_with("warning: no bound is promised for unseen rows: ")).unwrap();
     assert!(failed.contains("more rows"), "{failed}");
