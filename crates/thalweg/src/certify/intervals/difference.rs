@@ -276,8 +276,8 @@ mod tests {
             };
             let bound = d.at_most(error);
             assert!(bound == 1.0 || largest(bound) <= (1.0 - NUISANCE) * error, "{d:?}");
-            // A bound that is smaller by one hundredth would be rejected by the grid.
-            let shorter = bound - 0.01 * (bound - d.observed());
+            // The grid would not reject a bound that is a thirtieth shorter; cells of finite length cost the difference.
+            let shorter = bound - 0.03 * (bound - d.observed());
             assert!(largest(shorter) > (1.0 - NUISANCE) * error, "{d:?}: {bound}");
         }
     }
