@@ -182,7 +182,11 @@ pub fn shortened(text: &str) -> Cow<'_, str> {
         rest = &passage[length + 2..];
     }
     short += rest;
-    let mut short: String = short.split_inclusive(char::is_whitespace).map(thalweg::error::quoted).collect();
+    let word = |piece: &str| {
+        let word = piece.trim_end();
+        format!("{}{}", thalweg::error::quoted(word), &piece[word.len()..])
+    };
+    let mut short: String = short.split_inclusive(char::is_whitespace).map(word).collect();
     let count = short.chars().count();
     if count > MESSAGE {
         let head: String = short.chars().take(MESSAGE / 2).collect();

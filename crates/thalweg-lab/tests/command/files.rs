@@ -228,6 +228,14 @@ mod unix {
     }
 
     #[test]
+    fn standard_output_gets_what_a_file_gets() {
+        let place = Place::new();
+        place.run(&["data", "table", "german", "--out", "german.csv"]).ended(0);
+        let printed = place.run(&["data", "table", "german"]).ended(0).out;
+        assert_eq!(printed, std::fs::read_to_string(place.dir().join("german.csv")).unwrap());
+    }
+
+    #[test]
     fn a_full_disk_leaves_the_old_file_or_the_new_one() {
         let place = writers();
         for (file, arguments) in WRITERS {

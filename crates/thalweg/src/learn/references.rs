@@ -128,7 +128,7 @@ impl References {
         if value.is_finite() {
             Ok(value)
         } else {
-            Err(Error::setting("bound", format!("'{bound}', which is {value}"), "a finite number"))
+            Err(Error::setting("bound", value, format!("a finite number: it is '{bound}'")))
         }
     }
 

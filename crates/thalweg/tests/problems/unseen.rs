@@ -190,12 +190,13 @@ fn what_cannot_be_promised_is_refused() {
 #[test]
 fn a_promise_is_kept_in_the_population() {
     let (mut confirmed, mut broken) = (0, 0);
+    let (bound, unseen) = ("demographic_parity <= 0.2", Unseen { candidates: 4, ..Unseen::default() });
     for seed in 0..40 {
-        let (fitted, promise, problem) = trained(300, &[PARITY], Unseen { candidates: 4, ..Unseen::default() }, 100 + seed);
+        let (fitted, promise, problem) = trained(300, &[bound], unseen, 100 + seed);
         assert_eq!(problem.num_constraints(), 1);
         if promise.confirmed {
             confirmed += 1;
-            broken += u32::from(gap(&fitted.point.x) > 0.1);
+            broken += u32::from(gap(&fitted.point.x) > 0.2);
         }
     }
     assert!(confirmed >= 10 && broken <= 6, "{broken} of {confirmed}");
