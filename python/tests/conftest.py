@@ -63,8 +63,8 @@ def checked_certificates(monkeypatch):
 
     make = Certificate.of.__func__
 
-    def made(cls, found, **given):
-        certificate = make(cls, found, **given)
+    def made(cls, *found, **given):
+        certificate = make(cls, *found, **given)
         if certificate._file is not None:
             verdict = _core.check(certificate._file.encode())
             assert verdict["confirmed"], verdict["refusals"]

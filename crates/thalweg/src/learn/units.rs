@@ -17,10 +17,12 @@ fn unit(size: f64) -> f64 {
 }
 
 impl Function {
-    /// Returns the largest factor of a term; `None` if there are only penalties.
-    fn largest_factor(&self) -> Option<f64> {
+    /// Returns the geometric mean of the largest and the smallest factor of a term; `None` if there are only penalties. In the unit
+    /// of the largest alone, a term with a small factor would not count, though it decides where the others can be satisfied.
+    fn middle_factor(&self) -> Option<f64> {
         let terms = self.pieces.iter().filter(|s| matches!(s.piece, Piece::Term(_)));
-        terms.map(|s| s.factor.abs()).reduce(f64::max)
+        let factors = terms.map(|s| s.factor.abs()).filter(|f| *f > 0.0).map(|f| [f, f]);
+        factors.reduce(|[a, b], [c, d]| [a.min(c), b.max(d)]).map(|[least, most]| (least.log2() / 2.0 + most.log2() / 2.0).exp2())
     }
 
     /// Returns the size of the penalties where no weight exceeds `length`.
@@ -43,7 +45,7 @@ impl Learning {
     /// Returns the unit of the objective or of a constraint. Terms are of order 1; a sum of penalties has the size that it has where
     /// every weight is a unit.
     pub(super) fn unit_of(&self, function: &Function) -> f64 {
-        unit(function.largest_factor().unwrap_or_else(|| {
+        unit(function.middle_factor().unwrap_or_else(|| {
             let variables = self.variable_units();
             function.penalty_size(variables[..self.data.features.cols()].iter().copied().fold(0.0, f64::max))
         }))
