@@ -231,7 +231,7 @@ fn plot(named: &SweepLabels, rows: &[Row]) -> Plot {
     };
     let intervals = rows.iter().any(|row| row.held_out_interval.is_some());
     let x_label = match (accuracy, measured) {
-        _ if intervals => format!("{}: training rows (points), 95% on unseen rows (bars)", named.constraint),
+        _ if intervals => format!("{}: training rows; bars: 95% on unseen", named.constraint),
         (_, true) => format!("{}, measured on the training rows", named.constraint),
         (true, false) => format!("{}, training rows", named.constraint),
         (false, false) => named.constraint.clone(),

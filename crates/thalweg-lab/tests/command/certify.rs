@@ -352,6 +352,8 @@ fn a_conflict_is_recorded_and_checked() {
         subject_to = ["logistic <= 0.3", "l2 <= 0.01"]
         [solver]
         name = "bundle"
+        [budget]
+        iterations = 300
         "#,
     );
     let solved = place.run(&["solve", "run.toml", "--out", "outcome.json", "--quiet"]);

@@ -94,11 +94,14 @@ pub(super) fn save<P: Values + ?Sized>(
     write().map_err(|e| fail("written", &e))
 }
 
-/// Returns the settings that differ, if the two lists have the same length, and the whole lists otherwise.
+/// Returns the settings that differ, if the two lists have the same length. Otherwise returns the lists from the setting before the first
+/// one that differs.
 fn difference(theirs: &str, ours: &str) -> (String, String) {
     let (a, b): (Vec<&str>, Vec<&str>) = (theirs.split(", ").collect(), ours.split(", ").collect());
     if a.len() != b.len() {
-        return (theirs.into(), ours.into());
+        let start = a.iter().zip(&b).take_while(|(a, b)| a == b).count().saturating_sub(1);
+        let from = |list: &[&str]| if start > 0 { format!("…, {}", list[start..].join(", ")) } else { list.join(", ") };
+        return (from(&a), from(&b));
     }
     let (a, b): (Vec<&str>, Vec<&str>) = a.into_iter().zip(b).filter(|(a, b)| a != b).unzip();
     (a.join(", "), b.join(", "))

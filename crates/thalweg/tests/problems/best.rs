@@ -221,7 +221,7 @@ fn what_cannot_be_a_reference_value_is_refused() {
         ("hinge <= 0.9 * best(hinge)", "'hinge <= 0.9 * best(hinge)', with a bound of 0.5625"),
         ("hinge <= best(hinge) + -0.1", "can never hold: hinge is never below 0.62"),
         ("l2 <= best(hinge) + -1", "can never hold: l2 is never below 0"),
-        ("l2 <= 1e308 * best(hinge) + 1.7e308", "bound must be a finite number, got inf; it is '1000"),
+        ("l2 <= 1e308 * best(hinge) + 1.7e308", "bound must be a finite number, got inf: it is '1000"),
     ] {
         let refusal = build(column(KINK), "hinge", &[constraint]).build().unwrap_err().to_string();
         assert!(refusal.contains(part), "{constraint}: {refusal}");
