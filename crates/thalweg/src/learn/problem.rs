@@ -208,6 +208,11 @@ impl Learning {
         &self.objective.expression
     }
 
+    /// Returns whether every term of the objective is over all rows.
+    pub(super) fn objective_is_over_all_rows(&self) -> bool {
+        self.objective.pieces.iter().flat_map(|s| &s.populations).all(|&p| self.populations[p].members.is_none())
+    }
+
     /// Returns the stream and the rows of both populations if the objective is `expression` alone, a term of two populations.
     pub(super) fn objective_populations(&self, expression: &str) -> Option<[(usize, Vec<usize>); 2]> {
         let [Summand { factor: 1.0, populations, .. }] = &self.objective.pieces[..] else { return None };

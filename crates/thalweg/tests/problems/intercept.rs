@@ -149,7 +149,7 @@ fn the_search_finds_what_brute_force_finds() {
         // Some terms need rows in every cell.
         let Ok(problem) = build(data, &constraints, split) else { continue };
         let x: Vec<f64> = (0..3).map(|_| (rng.below(7) as f64 - 3.0) / 4.0).collect();
-        let Search { unshifted, best, nearest, best_over_nearest, satisfying, cuts, evaluated } =
+        let Search { unshifted, best, nearest, best_over_nearest, accuracy_counts: _, satisfying, cuts, evaluated } =
             intercept::search(&problem, &x, &bounds, FEASIBILITY).unwrap().unwrap();
         searched[family] += 1;
         let rows = losses(&problem, split);
@@ -303,6 +303,7 @@ fn a_shift_is_used_if_nothing_else_satisfies_or_if_the_gain_exceeds_its_error() 
         best: Some(cut(0.4, true, gain, 0.002)),
         nearest: Some(if unshifted { cut(0.0, true, 0.0, 0.0) } else { cut(0.1, true, -0.01, 0.002) }),
         best_over_nearest: Some(Gain { accuracy: between, standard_error: 0.003, changed: 9 }),
+        accuracy_counts: true,
         satisfying: vec![],
         cuts: 9,
         evaluated: 9,
@@ -318,6 +319,10 @@ fn a_shift_is_used_if_nothing_else_satisfies_or_if_the_gain_exceeds_its_error() 
     assert_eq!(decide(&search(false, 0.001, 0.0061), false), (Some(0.4), Reason::MostAccurateSatisfying));
     assert_eq!(decide(&search(false, 0.001, 0.006), false), (Some(0.1), Reason::NearestSatisfying));
     assert_eq!(decide(&search(false, 0.003, 0.0061), true), (None, Reason::GainWithinError));
+    // Class weights give errors other prices.
+    let other = |unshifted: bool| Search { accuracy_counts: false, ..search(unshifted, 0.1, 0.1) };
+    assert_eq!(decide(&other(true), true), (None, Reason::OtherObjective));
+    assert_eq!(decide(&other(false), false), (Some(0.1), Reason::NearestSatisfying));
     let nothing = Search { best: None, nearest: None, best_over_nearest: None, ..search(false, 0.0, 0.0) };
     assert_eq!(decide(&nothing, false), (None, Reason::NothingSatisfies));
 }

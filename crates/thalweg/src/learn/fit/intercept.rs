@@ -80,6 +80,9 @@ pub struct Search {
     pub nearest: Option<Cut>,
     /// Accuracy gained by the best cut over the nearest one.
     pub best_over_nearest: Option<Gain>,
+    /// Whether the losses of the objective are over all rows. A loss of some rows, or class weights, give errors other prices than
+    /// accuracy does.
+    pub accuracy_counts: bool,
     /// Intervals of the shift on which every bound on rates is satisfied, from low to high. Their ends are scores. Constraints
     /// with other terms than rates and penalties are not taken into account. Only cuts that were evaluated count.
     pub satisfying: Vec<[f64; 2]>,
@@ -159,7 +162,8 @@ pub fn search(problem: &Learning, x: &[f64], bounds: &[f64], feasibility: f64) -
         _ => None,
     };
     let [nearest, best] = [nearest, best].map(|found| found.map(|(cut, _)| cut));
-    Ok(Some(Search { unshifted, best, nearest, best_over_nearest, satisfying, cuts, evaluated }))
+    let accuracy_counts = problem.objective_is_over_all_rows();
+    Ok(Some(Search { unshifted, best, nearest, best_over_nearest, accuracy_counts, satisfying, cuts, evaluated }))
 }
 
 /// Computes the difference in accuracy between the models `x` and `y` on the rows of losses.
@@ -188,6 +192,8 @@ pub enum Reason {
     GainExceedsError,
     /// The gain does not exceed two standard errors.
     GainWithinError,
+    /// The objective does not count the errors of all rows alike, so that accuracy is no reason for a shift.
+    OtherObjective,
 }
 
 /// Whether to shift the intercept, with the numbers that decided.
@@ -208,17 +214,20 @@ pub struct Decision {
 /// - If neither a round of training (`satisfied_before`) nor the unshifted model satisfied the bounds, a shift is used whenever
 ///   one satisfies them: the nearest one, or the most accurate one if its gain over the nearest exceeds two standard errors.
 /// - Otherwise the most accurate shift is used if its gain over the unshifted model exceeds two standard errors.
+///
+/// Gains in accuracy count only if [`Search::accuracy_counts`].
 pub fn choose(search: &Search, satisfied_before: bool) -> Decision {
     let (Some(nearest), Some(best)) = (&search.nearest, &search.best) else {
         return Decision { cut: None, reason: Reason::NothingSatisfies, gain: None };
     };
     let (gain, on_gain, otherwise) = if satisfied_before || search.unshifted.satisfied {
-        (Some(best.gain), Reason::GainExceedsError, (None, Reason::GainWithinError))
+        let stays = if search.accuracy_counts { Reason::GainWithinError } else { Reason::OtherObjective };
+        (Some(best.gain), Reason::GainExceedsError, (None, stays))
     } else {
         (search.best_over_nearest, Reason::MostAccurateSatisfying, (Some(nearest.clone()), Reason::NearestSatisfying))
     };
     let (cut, reason) = match &gain {
-        Some(gain) if gain.exceeds_error() => (Some(best.clone()), on_gain),
+        Some(gain) if search.accuracy_counts && gain.exceeds_error() => (Some(best.clone()), on_gain),
         _ => otherwise,
     };
     Decision { cut, reason, gain }
