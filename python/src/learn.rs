@@ -12,7 +12,9 @@ use thalweg::auto;
 use thalweg::certify::Bounds;
 use thalweg::error::check_length;
 use thalweg::eval::{Evaluator, ValueEval};
-use thalweg::learn::{self, BoundedExpression, Coverage, Data, Enforce, Expression, FitOptions, Groups, RowSplit, Unseen, intervals};
+use thalweg::learn::{
+    self, BoundedExpression, Coverage, Data, Enforce, Expression, FitOptions, Groups, RowSplit, Unseen, intervals,
+};
 use thalweg::oracle::{Description, Draw};
 use thalweg::run::{self, Budget};
 use thalweg::sets::{Ball, WholeSpace};
