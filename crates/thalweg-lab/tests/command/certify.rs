@@ -360,7 +360,7 @@ fn a_conflict_is_recorded_and_checked() {
     assert_eq!(solved.code, Some(1), "{solved:?}");
     let certified = place.run(&["certify", "run.toml", "--point", "outcome.json", "--out", "certificate.json"]).ended(1);
     let line = certified.out.lines().find(|line| line.starts_with("no point within ")).unwrap();
-    assert!(line.contains("of this one satisfies the constraints within their tolerances: 'logistic <= 0.3'"), "{line}");
+    assert!(line.contains("of this one satisfies the constraints within their tolerances: 'logistic' ("), "{line}");
     assert!(line.contains("(proved if the gradients are right, "), "{line}");
     let verdict = place.run(&["check", "certificate.json", "--json"]).ended(0).json();
     // The radius is at least the one that the solver states.
