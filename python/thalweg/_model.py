@@ -434,7 +434,7 @@ class SavesModel:
         return self._model(label, group, weights).save(path)
 
     def to_onnx(self, path: Optional[_Path] = None) -> Any:
-        """Return the trained model as an ONNX model; see :meth:`LinearModel.to_onnx`.
+        """Return the trained model as an ONNX model; see :meth:`thalweg.LinearModel.to_onnx`.
 
         Parameters
         ----------
