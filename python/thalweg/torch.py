@@ -23,11 +23,12 @@ except ImportError:
 
 __all__ = ["ConstrainedOptimizer"]
 
-#: Name of the step size and default settings of each method, as in the library.
-_METHODS: Dict[str, Tuple[str, Dict[str, Any]]] = {
-    "ssg": ("eta", {"eta": 0.01, "tol": 1e-5, "infeasible_step": "fixed"}),
-    "threes-econ": ("alpha", {"alpha": 0.01, "beta": 10.0, "nu": 1e-5, "q": 1, "s1": None, "s2": None}),
+#: Name of the step size, default settings and step of each method; names and settings are those of the library.
+_METHODS: Dict[str, Tuple[str, Dict[str, Any], str]] = {
+    "ssg": ("eta", {"eta": 0.01, "tol": 1e-5, "infeasible_step": "fixed"}, "_switch"),
+    "threes-econ": ("alpha", {"alpha": 0.01, "beta": 10.0, "nu": 1e-5, "q": 1, "s1": None, "s2": None}, "_penalise"),
 }
+_DEFAULT = next(iter(_METHODS))
 
 
 class _PlainOptimizer:
@@ -134,10 +135,10 @@ class ConstrainedOptimizer(_Base):
             optimizer.step(lambda: parts(model, X[rows], y[rows]))
     """
 
-    def __init__(self, params: Iterable, method: str = "ssg", **settings: Any):
+    def __init__(self, params: Iterable, method: str = _DEFAULT, **settings: Any):
         if method not in _METHODS:
-            raise ValueError(f"method must be 'ssg' or 'threes-econ', got {method!r}")
-        step, defaults = _METHODS[method]
+            raise ValueError(f"method must be {' or '.join(map(repr, _METHODS))}, got {method!r}")
+        step, defaults, _ = _METHODS[method]
         for name in settings:
             if name not in defaults:
                 hint = f", and its step size is {step}" if name == "lr" else ""
@@ -147,9 +148,14 @@ class ConstrainedOptimizer(_Base):
         super().__init__(params, {"method": method, "lr": chosen.pop(step), **chosen})
 
     @property
+    def _estimates(self) -> bool:
+        """Whether the method has batches and an estimate of the constraints."""
+        return "q" in self.defaults
+
+    @property
     def resets(self) -> bool:
         """Whether the next step of "threes-econ" recomputes its estimate."""
-        if self._of("method") != "threes-econ":
+        if not self._estimates:
             return False
         if self._of("q") == 1:
             return True
@@ -159,7 +165,7 @@ class ConstrainedOptimizer(_Base):
     @property
     def batch_size(self) -> Optional[int]:
         """Batch size of the next step: s1 if the estimate is recomputed, otherwise s2. None means all rows, or any for "ssg"."""
-        if self._of("method") != "threes-econ":
+        if not self._estimates:
             return None
         if self.resets:
             return self._of("s1")
@@ -209,7 +215,8 @@ class ConstrainedOptimizer(_Base):
         if closure is None:
             raise TypeError("step() needs a closure that returns objective and constraints")
         with _no_grad():
-            return self._switch(closure) if self._of("method") == "ssg" else self._penalise(closure)
+            _, _, step = _METHODS[self._of("method")]
+            return getattr(self, step)(closure)
 
     def _switch(self, closure: Callable) -> Tuple[Any, Any]:
         objective, constraints, given = _ask(closure)

@@ -489,13 +489,13 @@ fn compare(instance: &str, effort: &Effort) -> Vec<String> {
         }
     }
     (own.published, _) = own.first_certified(&coarse, effort.certificates);
-    eprintln!("{instance}: bundle {} iterations, {:.2} s, {:?}", own.t, own.seconds, own.ended);
+    eprintln!("{instance}: {} {} iterations, {:.2} s, {:?}", OWN.solver, own.t, own.seconds, own.ended);
 
     // A longer run gives the best known value; it is not part of the comparison.
     let mut long = Run::begin(problem, start, OWN, &format!("mu = {rho}, eps = 1e-5"));
     long.cell = "mu = rho_f, eps = 1e-5".into();
     long.advance(effort.own.0, effort.own.1);
-    eprintln!("{instance}: long bundle {} iterations, {:.2} s, {:?}", long.t, long.seconds, long.ended);
+    eprintln!("{instance}: long {} {} iterations, {:.2} s, {:?}", OWN.solver, long.t, long.seconds, long.ended);
 
     let clock = Instant::now();
     let mut runs: Vec<Run> = vec![];

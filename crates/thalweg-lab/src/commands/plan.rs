@@ -57,14 +57,12 @@ fn method_help() -> String {
 }
 
 const SEVERAL: &str = "Constants of several methods";
-const SSG: &str = "Constants of ssg";
-const CONEX: &str = "Constants of conex";
-const IPP: &str = "Constants of ipp";
-const THREES_ECON: &str = "Constants of threes-econ";
-const DSZOG: &str = "Constants of dszog";
-const ADAPROX: &str = "Constants of adaprox";
-const INFPROJ: &str = "Constants of mspg and st-spg";
-const BMD: &str = "Constants of bmd";
+
+/// Returns the heading of the constants of some methods.
+fn constants_of(methods: &[SolverName]) -> String {
+    let names: Vec<&str> = methods.iter().map(|method| method.as_str()).collect();
+    format!("Constants of {}", names.join(" and "))
+}
 
 /// The constants of all methods, by the names that the planners use.
 #[derive(Debug, Clone, clap::Args, Serialize)]
@@ -123,188 +121,188 @@ struct ConstantArgs {
     samples: Option<f64>,
 
     /// delta: admitted probability of failure
-    #[arg(long, value_name = "DELTA", help_heading = SSG)]
+    #[arg(long, value_name = "DELTA", help_heading = constants_of(&[SolverName::Ssg]))]
     confidence: Option<f64>,
 
     /// H_f: jump of the objective's subgradients at kinks, twice their bound if it is not smooth
-    #[arg(long, value_name = "H_F", help_heading = CONEX)]
+    #[arg(long, value_name = "H_F", help_heading = constants_of(&[SolverName::Conex]))]
     objective_kink: Option<f64>,
     /// L_g: the same as L_f for the constraint
-    #[arg(long, value_name = "L_G", help_heading = CONEX)]
+    #[arg(long, value_name = "L_G", help_heading = constants_of(&[SolverName::Conex]))]
     constraint_smoothness: Option<f64>,
     /// H_g: the same as H_f for the constraint
-    #[arg(long, value_name = "H_G", help_heading = CONEX)]
+    #[arg(long, value_name = "H_G", help_heading = constants_of(&[SolverName::Conex]))]
     constraint_kink: Option<f64>,
 
     /// Proximal coefficient of the constraint, larger than rho_g
-    #[arg(long, help_heading = IPP)]
+    #[arg(long, help_heading = constants_of(&[SolverName::Ipp]))]
     rho_hat_g: Option<f64>,
 
     /// L_g: mean-square Lipschitz constant of samples of the constraint
-    #[arg(long, value_name = "L_G", help_heading = THREES_ECON)]
+    #[arg(long, value_name = "L_G", help_heading = constants_of(&[SolverName::ThreesEcon]))]
     mean_square_lipschitz: Option<f64>,
     /// sigma_1: spread of the objective's stochastic subgradients, 0 if exact
-    #[arg(long, value_name = "SIGMA_1", help_heading = THREES_ECON)]
+    #[arg(long, value_name = "SIGMA_1", help_heading = constants_of(&[SolverName::ThreesEcon]))]
     objective_subgradient_noise: Option<f64>,
     /// sigma_2: spread of the constraint's stochastic subgradients, 0 if exact
-    #[arg(long, value_name = "SIGMA_2", help_heading = THREES_ECON)]
+    #[arg(long, value_name = "SIGMA_2", help_heading = constants_of(&[SolverName::ThreesEcon]))]
     constraint_subgradient_noise: Option<f64>,
     /// theta: constant of sharpness or gradient-away; from Slater's condition if absent
-    #[arg(long, value_name = "THETA", help_heading = THREES_ECON)]
+    #[arg(long, value_name = "THETA", help_heading = constants_of(&[SolverName::ThreesEcon]))]
     regularity: Option<f64>,
     /// B_g: constraint value up to which regularity holds
-    #[arg(long, value_name = "B_G", help_heading = THREES_ECON)]
+    #[arg(long, value_name = "B_G", help_heading = constants_of(&[SolverName::ThreesEcon]))]
     level: Option<f64>,
     /// B: margin of the uniform Slater condition
-    #[arg(long, value_name = "B", help_heading = THREES_ECON)]
+    #[arg(long, value_name = "B", help_heading = constants_of(&[SolverName::ThreesEcon]))]
     slater_margin: Option<f64>,
     /// rho_bar: curvature of the uniform Slater condition, larger than rho_g
-    #[arg(long, value_name = "RHO_BAR", help_heading = THREES_ECON)]
+    #[arg(long, value_name = "RHO_BAR", help_heading = constants_of(&[SolverName::ThreesEcon]))]
     slater_curvature: Option<f64>,
     /// Delta: by how much the envelope of the penalty problem can fall from the start
-    #[arg(long, value_name = "DELTA", help_heading = THREES_ECON)]
+    #[arg(long, value_name = "DELTA", help_heading = constants_of(&[SolverName::ThreesEcon]))]
     envelope_gap: Option<f64>,
     /// Smoothing, if it is not to be chosen
-    #[arg(long, help_heading = THREES_ECON)]
+    #[arg(long, help_heading = constants_of(&[SolverName::ThreesEcon]))]
     nu: Option<f64>,
 
     /// L: Lipschitz constant of the gradient of the penalty function, and of its maximum over the weights
-    #[arg(long, value_name = "L", help_heading = DSZOG)]
+    #[arg(long, value_name = "L", help_heading = constants_of(&[SolverName::Dszog]))]
     smoothness: Option<f64>,
     /// tau: strong concavity in the weights, lambda of the solver
-    #[arg(long, value_name = "TAU", help_heading = DSZOG)]
+    #[arg(long, value_name = "TAU", help_heading = constants_of(&[SolverName::Dszog]))]
     strong_concavity: Option<f64>,
     /// L_g: Lipschitz constant of the best weights; L / tau if absent
-    #[arg(long, value_name = "L_G", help_heading = DSZOG)]
+    #[arg(long, value_name = "L_G", help_heading = constants_of(&[SolverName::Dszog]))]
     weights_lipschitz: Option<f64>,
     /// sigma_1: spread of the estimated gradient in the variables
-    #[arg(long, value_name = "SIGMA_1", help_heading = DSZOG)]
+    #[arg(long, value_name = "SIGMA_1", help_heading = constants_of(&[SolverName::Dszog]))]
     variables_noise: Option<f64>,
     /// sigma_2: spread of the estimated gradient in the weights
-    #[arg(long, value_name = "SIGMA_2", help_heading = DSZOG)]
+    #[arg(long, value_name = "SIGMA_2", help_heading = constants_of(&[SolverName::Dszog]))]
     weights_noise: Option<f64>,
     /// c1l: smallest 1 / (sqrt(||z_w||) + c)
-    #[arg(long, value_name = "C1L", help_heading = DSZOG)]
+    #[arg(long, value_name = "C1L", help_heading = constants_of(&[SolverName::Dszog]))]
     variables_scale_min: Option<f64>,
     /// c1u: largest 1 / (sqrt(||z_w||) + c); 1 / c if absent
-    #[arg(long, value_name = "C1U", help_heading = DSZOG)]
+    #[arg(long, value_name = "C1U", help_heading = constants_of(&[SolverName::Dszog]))]
     variables_scale_max: Option<f64>,
     /// Largest ||z_w||, in place of c1l
-    #[arg(long, value_name = "NORM", help_heading = DSZOG)]
+    #[arg(long, value_name = "NORM", help_heading = constants_of(&[SolverName::Dszog]))]
     variables_largest_norm: Option<f64>,
     /// c2l: smallest 1 / (sqrt(||z_p||) + c)
-    #[arg(long, value_name = "C2L", help_heading = DSZOG)]
+    #[arg(long, value_name = "C2L", help_heading = constants_of(&[SolverName::Dszog]))]
     weights_scale_min: Option<f64>,
     /// c2u: largest 1 / (sqrt(||z_p||) + c); 1 / c if absent
-    #[arg(long, value_name = "C2U", help_heading = DSZOG)]
+    #[arg(long, value_name = "C2U", help_heading = constants_of(&[SolverName::Dszog]))]
     weights_scale_max: Option<f64>,
     /// Largest ||z_p||, in place of c2l
-    #[arg(long, value_name = "NORM", help_heading = DSZOG)]
+    #[arg(long, value_name = "NORM", help_heading = constants_of(&[SolverName::Dszog]))]
     weights_largest_norm: Option<f64>,
     /// By how much the maximum over the weights can fall from the start
-    #[arg(long, help_heading = DSZOG)]
+    #[arg(long, help_heading = constants_of(&[SolverName::Dszog]))]
     gap: Option<f64>,
     /// d: number of variables
-    #[arg(long, value_name = "D", help_heading = DSZOG)]
+    #[arg(long, value_name = "D", help_heading = constants_of(&[SolverName::Dszog]))]
     dimension: Option<f64>,
     /// Q: directions of each estimate [default: 10]
-    #[arg(long, value_name = "Q", help_heading = DSZOG)]
+    #[arg(long, value_name = "Q", help_heading = constants_of(&[SolverName::Dszog]))]
     directions: Option<f64>,
     /// Samples of the objective in each estimate [default: 128]
-    #[arg(long, help_heading = DSZOG)]
+    #[arg(long, help_heading = constants_of(&[SolverName::Dszog]))]
     m1: Option<f64>,
     /// Constraints drawn by weight in each estimate [default: 128]
-    #[arg(long, help_heading = DSZOG)]
+    #[arg(long, help_heading = constants_of(&[SolverName::Dszog]))]
     m2: Option<f64>,
     /// Constraints drawn uniformly in each estimate [default: 128]
-    #[arg(long, help_heading = DSZOG)]
+    #[arg(long, help_heading = constants_of(&[SolverName::Dszog]))]
     m3: Option<f64>,
     /// Share of the new weights in the mixture; the one with the fewest iterations if absent
-    #[arg(long, help_heading = DSZOG)]
+    #[arg(long, help_heading = constants_of(&[SolverName::Dszog]))]
     a: Option<f64>,
 
     /// L_g: Lipschitz constant of the gradient of the inner objective
-    #[arg(long, value_name = "L_G", help_heading = ADAPROX)]
+    #[arg(long, value_name = "L_G", help_heading = constants_of(&[SolverName::Adaprox]))]
     inner_smoothness: Option<f64>,
     /// rho_f: Lipschitz constant of the Hessian of the objective
-    #[arg(long, value_name = "RHO_F", help_heading = ADAPROX)]
+    #[arg(long, value_name = "RHO_F", help_heading = constants_of(&[SolverName::Adaprox]))]
     objective_hessian_lipschitz: Option<f64>,
     /// rho_g: Lipschitz constant of the Hessian of the inner objective
-    #[arg(long, value_name = "RHO_G", help_heading = ADAPROX)]
+    #[arg(long, value_name = "RHO_G", help_heading = constants_of(&[SolverName::Adaprox]))]
     inner_hessian_lipschitz: Option<f64>,
     /// M_Hg: bound on the Frobenius norm of the Hessian of the inner objective
-    #[arg(long, value_name = "M_HG", help_heading = ADAPROX)]
+    #[arg(long, value_name = "M_HG", help_heading = constants_of(&[SolverName::Adaprox]))]
     inner_hessian_bound: Option<f64>,
     /// M_g: bound on the gradient of the inner objective minus its regularised minimum
-    #[arg(long, value_name = "M_G", help_heading = ADAPROX)]
+    #[arg(long, value_name = "M_G", help_heading = constants_of(&[SolverName::Adaprox]))]
     inner_gap_lipschitz: Option<f64>,
     /// kappa: smallest curvature of the inner objective where its gradient is not 0
-    #[arg(long, value_name = "KAPPA", help_heading = ADAPROX)]
+    #[arg(long, value_name = "KAPPA", help_heading = constants_of(&[SolverName::Adaprox]))]
     inner_curvature: Option<f64>,
     /// D_Y: radius of the ball of the inner variables
-    #[arg(long, value_name = "D_Y", help_heading = ADAPROX)]
+    #[arg(long, value_name = "D_Y", help_heading = constants_of(&[SolverName::Adaprox]))]
     inner_radius: Option<f64>,
     /// Diameter of the set of the outer variables, in place of D
-    #[arg(long, value_name = "D_X", help_heading = ADAPROX)]
+    #[arg(long, value_name = "D_X", help_heading = constants_of(&[SolverName::Adaprox]))]
     outer_diameter: Option<f64>,
     /// Weight of the regularisation of the inner problem
-    #[arg(long, help_heading = ADAPROX)]
+    #[arg(long, help_heading = constants_of(&[SolverName::Adaprox]))]
     alpha: Option<f64>,
     /// By how much the inner objective may exceed its regularised minimum
-    #[arg(long, help_heading = ADAPROX)]
+    #[arg(long, help_heading = constants_of(&[SolverName::Adaprox]))]
     xi: Option<f64>,
     /// Admitted error in value of the reformulation, in place of alpha and xi
-    #[arg(long, value_name = "ERROR", help_heading = ADAPROX)]
+    #[arg(long, value_name = "ERROR", help_heading = constants_of(&[SolverName::Adaprox]))]
     value_error: Option<f64>,
 
     /// L_g: Lipschitz constant of the gradient of g (mspg)
-    #[arg(long, value_name = "L_G", help_heading = INFPROJ)]
+    #[arg(long, value_name = "L_G", help_heading = constants_of(&[SolverName::Mspg, SolverName::StSpg]))]
     convex_smoothness: Option<f64>,
     /// L_l: Lipschitz constant of the Jacobian of l (mspg)
-    #[arg(long, value_name = "L_L", help_heading = INFPROJ)]
+    #[arg(long, value_name = "L_L", help_heading = constants_of(&[SolverName::Mspg, SolverName::StSpg]))]
     mapping_smoothness: Option<f64>,
     /// G_l: Lipschitz constant of l (mspg)
-    #[arg(long, value_name = "G_L", help_heading = INFPROJ)]
+    #[arg(long, value_name = "G_L", help_heading = constants_of(&[SolverName::Mspg, SolverName::StSpg]))]
     mapping_lipschitz: Option<f64>,
     /// Bound on the norm of y: D_y of mspg; D of st-spg, which bounds sampled values of l as well
-    #[arg(long, value_name = "D", help_heading = INFPROJ)]
+    #[arg(long, value_name = "D", help_heading = constants_of(&[SolverName::Mspg, SolverName::StSpg]))]
     coupled_bound: Option<f64>,
     /// b: iteration t reads b t samples (mspg) [default: 1]
-    #[arg(long, value_name = "B", help_heading = INFPROJ)]
+    #[arg(long, value_name = "B", help_heading = constants_of(&[SolverName::Mspg, SolverName::StSpg]))]
     growth: Option<f64>,
     /// v: the gradient of the conjugate of h is Hoelder continuous with this exponent (mspg) [default: 1]
-    #[arg(long, value_name = "V", help_heading = INFPROJ)]
+    #[arg(long, value_name = "V", help_heading = constants_of(&[SolverName::Mspg, SolverName::StSpg]))]
     holder_exponent: Option<f64>,
     /// L_h*: and with this constant (mspg); from the uniform convexity if absent
-    #[arg(long, value_name = "L", help_heading = INFPROJ)]
+    #[arg(long, value_name = "L", help_heading = constants_of(&[SolverName::Mspg, SolverName::StSpg]))]
     holder_constant: Option<f64>,
     /// rho_u: uniform convexity of h, strong convexity where v = 1, in place of L_h* (mspg)
-    #[arg(long, value_name = "RHO_U", help_heading = INFPROJ)]
+    #[arg(long, value_name = "RHO_U", help_heading = constants_of(&[SolverName::Mspg, SolverName::StSpg]))]
     uniform_convexity: Option<f64>,
     /// Proximal coefficient of the stages in x (st-spg) [default: 1]
-    #[arg(long, help_heading = INFPROJ)]
+    #[arg(long, help_heading = constants_of(&[SolverName::Mspg, SolverName::StSpg]))]
     gamma: Option<f64>,
     /// Proximal coefficient of the stages in y (st-spg) [default: 1]
-    #[arg(long, help_heading = INFPROJ)]
+    #[arg(long, help_heading = constants_of(&[SolverName::Mspg, SolverName::StSpg]))]
     mu: Option<f64>,
     /// alpha: stage k is drawn with a probability proportional to k^alpha (st-spg) [default: 1]
-    #[arg(long, value_name = "ALPHA", help_heading = INFPROJ)]
+    #[arg(long, value_name = "ALPHA", help_heading = constants_of(&[SolverName::Mspg, SolverName::StSpg]))]
     weight: Option<f64>,
     /// K: stages, in place of those that eps asks for (st-spg)
-    #[arg(long, value_name = "K", help_heading = INFPROJ)]
+    #[arg(long, value_name = "K", help_heading = constants_of(&[SolverName::Mspg, SolverName::StSpg]))]
     stages: Option<f64>,
 
     /// l_max: every loss is at most this large
-    #[arg(long, value_name = "L_MAX", help_heading = BMD)]
+    #[arg(long, value_name = "L_MAX", help_heading = constants_of(&[SolverName::Bmd]))]
     loss_bound: Option<f64>,
     /// R: distance from the start to a minimiser
-    #[arg(long, value_name = "R", help_heading = BMD)]
+    #[arg(long, value_name = "R", help_heading = constants_of(&[SolverName::Bmd]))]
     start_distance: Option<f64>,
     /// No weight is below delta / n [default: 1e-5]
-    #[arg(long, help_heading = BMD)]
+    #[arg(long, help_heading = constants_of(&[SolverName::Bmd]))]
     delta: Option<f64>,
     /// T: steps, in place of those that eps asks for
-    #[arg(long, value_name = "T", help_heading = BMD)]
+    #[arg(long, value_name = "T", help_heading = constants_of(&[SolverName::Bmd]))]
     iterations: Option<f64>,
 }
 

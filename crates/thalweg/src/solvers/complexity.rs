@@ -40,7 +40,8 @@ const SMOOTH: &str =
 const BILEVEL: &str =
     "a bounded multiplier; eps bounds squares of distance and residual; log(1/eps) inner gradients for each value";
 const PAIR: &str = "g and l smooth, h uniformly convex, v the exponent of its conjugate's gradient; eps bounds the gradient";
-const STAGES: &str = "g and l convex, h as for mspg; eps bounds the gradient at a point near by";
+const STAGES: &str =
+    "g and l convex, h uniformly convex, v the exponent of its conjugate's gradient; eps bounds the gradient at a point near by";
 const WEIGHTS: &str = "convex losses; eps bounds what the worst case is above the best one, for each choice of weights";
 const AWAY: &str = "gradient-away and B_g > rho_g D^2";
 

@@ -103,7 +103,8 @@ impl Settings {
             }
             Inner::Bundle(inner) => {
                 if self.warm_multipliers {
-                    return Err(Error::setting("warm_multipliers", true, "false: the inner solver bundle finds them anew"));
+                    let wanted = format!("false: the inner solver {} finds them anew", SolverName::Bundle);
+                    return Err(Error::setting("warm_multipliers", true, wanted));
                 }
                 Inner::Bundle(inner.resolve()?)
             }
