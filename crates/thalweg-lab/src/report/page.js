@@ -562,60 +562,40 @@ function verdict(e, all, panel, level) {
   return h('div.verdict', { 'data-panel': panel }, h('h3', e.panels[panel].label), h('dl', facts));
 }
 
-// ---- experiment: the section ----
+// ---- experiment: the curves ----
 
-let experiments = 0;
+// Range of what is drawn. A run that failed, or a cell that was not chosen, must not flatten all others.
+function extent(runs, log) {
+  const range = (some, values, positive) => {
+    let lo = Infinity, hi = -Infinity, least = Infinity;
+    for (const { points: p } of some) for (let i = 0; i < p.x.length; i++) {
+      if (log.x && !(p.x[i] > 0)) continue;
+      for (const v of values(p, i)) {
+        least = min(least, v);
+        if (positive ? v > 0 : known(v)) [lo, hi] = [min(lo, v), max(hi, v)];
+      }
+    }
+    return lo <= hi ? [lo, hi, least] : [1e-3, 1, least];
+  };
+  const good = runs.filter(r => r.tuned && !r.failed && r.points.x.length);
+  let [lo, hi, least] = range(good.length ? good : runs, (p, i) => p.low && known(p.low[i]) ? [p.y[i], p.low[i]] : [p.y[i]], log.y);
+  // More than 14 decades are not worth the room.
+  if (log.y) lo = max(lo, hi * 1e-14);
+  // Nor is a solver that flew off.
+  const usual = median(good.map(r => max(...r.points.y)));
+  if (!log.y && hi - lo > 20 * (usual - lo)) hi = lo + 2 * (usual - lo);
+  const y = spread(lo, hi, log.y), highest = range(runs, (p, i) => [p.y[i]], log.y)[1], [a, b] = range(runs, (p, i) => [p.x[i]], log.x);
+  return { x: a < b ? [a, b] : spread(a, b, log.x), y, below: log.y && least < lo, zero: least === 0, beyond: highest > y[1] ? highest : 0 };
+}
 
-function experiment(e) {
-  const order = ++experiments, id = name => order > 1 ? `${name}-${order}` : name;
-  e.runs = e.runs.filter(r => e.panels[r.panel]);
-  for (const run of e.runs) {
-    run.columns = columnsOf(run.trace);
-    run.certified = columnsOf(run.certified);
-    run.best ??= NaN;
-  }
-  const solvers = [...new Set(e.runs.map(r => r.solver))], tops = quantities(e.runs);
-  const bottoms = BOTTOMS.filter(([name]) => e.runs.some(r => (r.columns.get(name) || []).some(v => v > 0)));
-  const state = { y: tops[0]?.[0] || '', x: bottoms[0]?.[0] || '', logs: {}, all: false, level: 1, only: null, sort: null, cost: 0 };
-  const isLog = name => state.logs[name] ?? ['infeasibility', 'gap', CERTIFIED].includes(name);
-  const visible = solver => state.only === null || state.only === solver;
+// The charts of the problems. `view` has the data of the section and the state of its controls, which the functions below share.
+function curvesOf(view) {
+  const { e, order, solvers, tops, bottoms, state, isLog, visible } = view;
   const shown = panel => e.runs.filter(r => r.panel === panel && (state.all || r.tuned));
   const wordsOf = (list, name) => (list.find(l => l[0] === name) || ['', ''])[1];
-
-  const verdicts = h('div.verdicts', { id: id('verdicts') }), keys = h('div'), tableBox = h('div.scroll'), profile = { plot: h('div.plot'), svg: null };
-  const holders = e.panels.map((_, panel) => ({ panel, plot: h('div.plot'), svg: null }));
+  const keys = h('div'), holders = e.panels.map((_, panel) => ({ panel, plot: h('div.plot'), svg: null }));
   const figures = holders.map(({ plot, panel }) => h('figure', h('figcaption', h('h3', e.panels[panel].label), h('p.note', e.panels[panel].words)), plot));
 
-  // Controls; not filled in by a browser that remembers them, because the charts start anew.
-  const select = (name, words, pairs, change) => h('label', words, h('select', { id: id(name), autocomplete: 'off', onchange: event => change(event.target.value) }, options(pairs)));
-  const check = (axis, words) => {
-    const box = h('input', { type: 'checkbox', id: id('log-' + axis), autocomplete: 'off', onchange: () => { state.logs[state[axis]] = box.checked; drawPanels(); } });
-    return [box, h('label.check', box, words)];
-  };
-  const [boxX, logX] = check('x', 'log x'), [boxY, logY] = check('y', 'log y');
-  const sync = () => { [boxX.checked, boxY.checked] = [isLog(state.x), isLog(state.y)]; };
-  const axis = name => value => { state[name] = value; sync(); drawPanels(); };
-  const levels = e.levels.map((tau, i) => [i, `within ${about(tau)} of the best`]);
-  const several = e.runs.some(r => !r.tuned);
-  const bar = h('div.bar', select('y-axis', 'y axis', tops, axis('y')), select('x-axis', 'x axis', bottoms, axis('x')), logX, logY,
-    several ? select('cells', 'cells', [['tuned', 'tuned only'], ['all', 'all cells']], v => { state.all = v === 'all'; drawPanels(); drawTable(); }) : null,
-    select('level', 'solved means', levels, v => { state.level = Number(v); drawTable(); drawProfile(); }));
-  bar.querySelector('#' + id('level')).value = '1';
-  sync();
-
-  // Legend.
-  const buttons = solvers.map((solver, i) => button(solver, {
-    'data-solver': solver, 'aria-pressed': 'false', onclick: () => { state.only = state.only === solver ? null : solver; isolate(); },
-  }));
-  buttons.forEach((b, i) => b.prepend(glyph(i)));
-  const legend = h('div.legend', { id: id('legend'), role: 'group', 'aria-label': 'Solvers: press one to see it alone' }, buttons);
-  function isolate() {
-    buttons.forEach((b, i) => b.setAttribute('aria-pressed', String(state.only === solvers[i])));
-    legend.classList.toggle('isolating', state.only !== null);
-    for (const part of section.querySelectorAll('svg.chart [data-solver]')) part.setAttribute('display', visible(part.dataset.solver) ? 'inline' : 'none');
-  }
-
-  // Curves.
   function drawPanels() {
     for (const holder of holders) drawPanel(holder, holder.plot.clientWidth);
     const tuned = e.runs.filter(r => r.tuned), seeds = new Set(tuned.map(r => r.panel + r.solver)).size < tuned.length;
@@ -644,31 +624,7 @@ function experiment(e) {
     if (span.beyond) svg.append(label(box.right, 13, `↑ beyond: up to ${number(span.beyond, 2)}`, 'end'));
     holder.plot.replaceChildren(holder.svg = svg);
     hover(holder.plot, svg, box, k => `${number(p.x.inverse(box.left + k))} ${wordsOf(bottoms, state.x)}`, rows);
-    if (state.only !== null) isolate();
-  }
-
-  // Range of what is drawn. A run that failed, or a cell that was not chosen, must not flatten all others.
-  function extent(runs, log) {
-    const range = (some, values, positive) => {
-      let lo = Infinity, hi = -Infinity, least = Infinity;
-      for (const { points: p } of some) for (let i = 0; i < p.x.length; i++) {
-        if (log.x && !(p.x[i] > 0)) continue;
-        for (const v of values(p, i)) {
-          least = min(least, v);
-          if (positive ? v > 0 : known(v)) [lo, hi] = [min(lo, v), max(hi, v)];
-        }
-      }
-      return lo <= hi ? [lo, hi, least] : [1e-3, 1, least];
-    };
-    const good = runs.filter(r => r.tuned && !r.failed && r.points.x.length);
-    let [lo, hi, least] = range(good.length ? good : runs, (p, i) => p.low && known(p.low[i]) ? [p.y[i], p.low[i]] : [p.y[i]], log.y);
-    // More than 14 decades are not worth the room.
-    if (log.y) lo = max(lo, hi * 1e-14);
-    // Nor is a solver that flew off.
-    const usual = median(good.map(r => max(...r.points.y)));
-    if (!log.y && hi - lo > 20 * (usual - lo)) hi = lo + 2 * (usual - lo);
-    const y = spread(lo, hi, log.y), highest = range(runs, (p, i) => [p.y[i]], log.y)[1], [a, b] = range(runs, (p, i) => [p.x[i]], log.x);
-    return { x: a < b ? [a, b] : spread(a, b, log.x), y, below: log.y && least < lo, zero: least === 0, beyond: highest > y[1] ? highest : 0 };
+    if (state.only !== null) view.isolate();
   }
 
   const pixels = (q, p) => q.x.map((v, i) => [p.x(v), p.y(q.y[i]), q.feasible[i]]).filter(point => known(point[0]));
@@ -705,7 +661,24 @@ function experiment(e) {
     return { index, name: solver, hidden: () => !visible(solver), at: k => [value(k), words(k)] };
   }
 
-  // Table.
+  return { keys, holders, figures, shown, draw: drawPanels, drawPanel };
+}
+
+// ---- experiment: the table ----
+
+// What is missing comes last in both directions.
+function sorter(column, sign) {
+  const missing = v => typeof v === 'number' ? !known(v) : !v;
+  return (a, b) => {
+    const [p, q] = [column.of(a), column.of(b)];
+    if (missing(p) || missing(q)) return missing(p) - missing(q);
+    return sign * (typeof p === 'string' ? p.localeCompare(q, 'en', { numeric: true }) : p - q);
+  };
+}
+
+// Verdicts and results.
+function tableOf(view) {
+  const { e, solvers, state, id } = view, verdicts = h('div.verdicts', { id: id('verdicts') }), tableBox = h('div.scroll');
   let current = [[], []];
   function drawTable() {
     const tuned = results(e, false, state.level), rows = results(e, state.all, state.level), columns = tableColumns(e, rows, state.level);
@@ -726,16 +699,6 @@ function experiment(e) {
     tableBox.querySelector(`[data-sort="${name}"]`).focus();
   }
 
-  // What is missing comes last in both directions.
-  function sorter(column, sign) {
-    const missing = v => typeof v === 'number' ? !known(v) : !v;
-    return (a, b) => {
-      const [p, q] = [column.of(a), column.of(b)];
-      if (missing(p) || missing(q)) return missing(p) - missing(q);
-      return sign * (typeof p === 'string' ? p.localeCompare(q, 'en', { numeric: true }) : p - q);
-    };
-  }
-
   function tableRow(columns, row, before) {
     const fresh = !before || before.panel !== row.panel;
     const cells = columns.map(c => {
@@ -749,7 +712,14 @@ function experiment(e) {
     return h(fresh && before && !state.sort ? 'tr.first' : 'tr', { 'data-panel': row.panel, 'data-solver': row.solver, 'data-cell': row.cell }, cells);
   }
 
-  // Profile: of all problems and seeds, which share is solved within a factor of the fastest.
+  return { verdicts, tableBox, draw: drawTable, current: () => current };
+}
+
+// ---- experiment: the profile ----
+
+// Of all problems and seeds, which share is solved within a factor of the fastest.
+function profileOf(view) {
+  const { e, solvers, state, visible } = view, profile = { plot: h('div.plot'), svg: null };
   const instances = new Map();
   for (const run of e.runs.filter(r => r.tuned)) {
     const name = run.panel + '/' + run.seed;
@@ -785,7 +755,59 @@ function experiment(e) {
     });
     profile.plot.replaceChildren(profile.svg = svg);
     hover(profile.plot, svg, box, k => `within ${number(x.inverse(box.left + k), 3)}× of the fastest`, rows);
-    if (state.only !== null) isolate();
+    if (state.only !== null) view.isolate();
+  }
+
+  return { profile, count: instances.size, draw: drawProfile };
+}
+
+// ---- experiment: the section ----
+
+let experiments = 0;
+
+function experiment(e) {
+  const order = ++experiments, id = name => order > 1 ? `${name}-${order}` : name;
+  e.runs = e.runs.filter(r => e.panels[r.panel]);
+  for (const run of e.runs) {
+    run.columns = columnsOf(run.trace);
+    run.certified = columnsOf(run.certified);
+    run.best ??= NaN;
+  }
+  const solvers = [...new Set(e.runs.map(r => r.solver))], tops = quantities(e.runs);
+  const bottoms = BOTTOMS.filter(([name]) => e.runs.some(r => (r.columns.get(name) || []).some(v => v > 0)));
+  const state = { y: tops[0]?.[0] || '', x: bottoms[0]?.[0] || '', logs: {}, all: false, level: 1, only: null, sort: null, cost: 0 };
+  const isLog = name => state.logs[name] ?? ['infeasibility', 'gap', CERTIFIED].includes(name);
+  const visible = solver => state.only === null || state.only === solver;
+  const view = { e, order, id, solvers, tops, bottoms, state, isLog, visible, isolate };
+  const curves = curvesOf(view), table = tableOf(view), ranking = profileOf(view), { holders } = curves, { profile } = ranking;
+
+  // Controls; not filled in by a browser that remembers them, because the charts start anew.
+  const select = (name, words, pairs, change) => h('label', words, h('select', { id: id(name), autocomplete: 'off', onchange: event => change(event.target.value) }, options(pairs)));
+  const check = (axis, words) => {
+    const box = h('input', { type: 'checkbox', id: id('log-' + axis), autocomplete: 'off', onchange: () => { state.logs[state[axis]] = box.checked; curves.draw(); } });
+    return [box, h('label.check', box, words)];
+  };
+  const [boxX, logX] = check('x', 'log x'), [boxY, logY] = check('y', 'log y');
+  const sync = () => { [boxX.checked, boxY.checked] = [isLog(state.x), isLog(state.y)]; };
+  const axis = name => value => { state[name] = value; sync(); curves.draw(); };
+  const levels = e.levels.map((tau, i) => [i, `within ${about(tau)} of the best`]);
+  const several = e.runs.some(r => !r.tuned);
+  const bar = h('div.bar', select('y-axis', 'y axis', tops, axis('y')), select('x-axis', 'x axis', bottoms, axis('x')), logX, logY,
+    several ? select('cells', 'cells', [['tuned', 'tuned only'], ['all', 'all cells']], v => { state.all = v === 'all'; curves.draw(); table.draw(); }) : null,
+    select('level', 'solved means', levels, v => { state.level = Number(v); table.draw(); ranking.draw(); }));
+  bar.querySelector('#' + id('level')).value = '1';
+  sync();
+
+  // Legend.
+  const buttons = solvers.map((solver, i) => button(solver, {
+    'data-solver': solver, 'aria-pressed': 'false', onclick: () => { state.only = state.only === solver ? null : solver; isolate(); },
+  }));
+  buttons.forEach((b, i) => b.prepend(glyph(i)));
+  const legend = h('div.legend', { id: id('legend'), role: 'group', 'aria-label': 'Solvers: press one to see it alone' }, buttons);
+  function isolate() {
+    buttons.forEach((b, i) => b.setAttribute('aria-pressed', String(state.only === solvers[i])));
+    legend.classList.toggle('isolating', state.only !== null);
+    for (const part of section.querySelectorAll('svg.chart [data-solver]')) part.setAttribute('display', visible(part.dataset.solver) ? 'inline' : 'none');
   }
 
   // Downloads: what is shown at the moment.
@@ -796,22 +818,22 @@ function experiment(e) {
     ].filter(c => c.svg),
     rows: () => {
       const bounds = state.y === CERTIFIED, out = [['panel', 'solver', 'cell', 'seed', state.x, ...(bounds ? ['lower', 'upper'] : [state.y.replace('column:', '')]), 'feasible']];
-      for (const [i, panel] of e.panels.entries()) for (const run of shown(i).filter(r => visible(r.solver))) {
+      for (const [i, panel] of e.panels.entries()) for (const run of curves.shown(i).filter(r => visible(r.solver))) {
         const p = points(run, state.x, state.y);
         p.x.forEach((x, k) => out.push([panel.label, run.solver, run.cell, run.seed, x, ...(bounds ? [p.low[k]] : []), p.y[k], p.feasible[k]]));
       }
       return out;
     },
   };
-  const copy = (kind, words) => button(words, { 'data-copy': kind, onclick: event => copyText(tableText(kind, ...current), tableHead, event.currentTarget) });
+  const copy = (kind, words) => button(words, { 'data-copy': kind, onclick: event => copyText(tableText(kind, ...table.current()), tableHead, event.currentTarget) });
   const tableHead = h('div.head', h('h3', 'Results'), h('div.tools', copy('markdown', 'Copy as Markdown'), copy('latex', 'Copy as LaTeX')));
-  const cost = h('select', { id: id('profile-cost'), autocomplete: 'off', 'aria-label': 'Cost', onchange: event => { state.cost = Number(event.target.value); drawProfile(); } }, options([[0, 'passes'], [1, 'seconds']]));
-  const section = h('section', { 'data-kind': 'experiment' }, heading(e.title, parts), e.runs.length > 1 ? verdicts : null, bar, legend, keys, h('div.panels', figures),
-    h('section', tableHead, tableBox, h('p.note', '★ best of this problem; an objective counts only if every seed is feasible. Medians over seeds, quartiles below. “To 1 %”: the first feasible point within 1 % of the way from the start to the best feasible objective of all runs.')),
-    instances.size < 3 ? null : h('section', h('div.head', h('h3', 'Performance profile'), h('div.tools', cost)),
+  const cost = h('select', { id: id('profile-cost'), autocomplete: 'off', 'aria-label': 'Cost', onchange: event => { state.cost = Number(event.target.value); ranking.draw(); } }, options([[0, 'passes'], [1, 'seconds']]));
+  const section = h('section', { 'data-kind': 'experiment' }, heading(e.title, parts), e.runs.length > 1 ? table.verdicts : null, bar, legend, curves.keys, h('div.panels', curves.figures),
+    h('section', tableHead, table.tableBox, h('p.note', '★ best of this problem; an objective counts only if every seed is feasible. Medians over seeds, quartiles below. “To 1 %”: the first feasible point within 1 % of the way from the start to the best feasible objective of all runs.')),
+    ranking.count < 3 ? null : h('section', h('div.head', h('h3', 'Performance profile'), h('div.tools', cost)),
       h('div.panels', profile.plot, h('p.note', 'Share of problems and seeds that a method solves within a factor of the fastest: higher and further left is better.'))));
-  const checks = [...holders.map(o => responsive(o.plot, width => drawPanel(o, width))), responsive(profile.plot, drawProfile)];
-  const ready = () => { drawTable(); drawPanels(); checks.forEach(c => c()); };
+  const checks = [...holders.map(o => responsive(o.plot, width => curves.drawPanel(o, width))), responsive(profile.plot, ranking.draw)];
+  const ready = () => { table.draw(); curves.draw(); checks.forEach(c => c()); };
   return { section, ready };
 }
 
