@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use thalweg::certify::{self, Certificate};
 use thalweg::learn::{Data, Groups, Learning};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};
@@ -10,6 +11,26 @@ use thalweg::oracle::{Problem, Subgradients};
 use thalweg::run::{self, Checkpoint, Options, Outcome, Record};
 use thalweg::sets::{Ball, Bounds};
 use thalweg::solvers::FirstOrder;
+use thalweg_lab::check::check;
+use thalweg_lab::proof::Proof;
+
+/// Certifies a point. The independent checker of the command has to confirm the certificate from its record.
+#[track_caller]
+pub fn certify(problem: &dyn Subgradients, x: &[f64], how: &certify::Bounds) -> thalweg::Result<Certificate> {
+    let plain = certify::certify(problem, x, how);
+    let (found, record) = match certify::certify_with_record(problem, x, how) {
+        Ok(recorded) => recorded,
+        Err(e) => {
+            assert_eq!(plain.unwrap_err(), e);
+            return Err(e);
+        }
+    };
+    assert_eq!(plain.unwrap(), found, "a record must not change the certificate");
+    let proof = Proof::new(problem.fingerprint(), x, Some((&found, record)), None).unwrap();
+    let verdict = check(proof.to_json().unwrap().as_bytes()).unwrap();
+    assert!(verdict.confirmed, "{}: {:?}", verdict.sentence, verdict.refusals);
+    Ok(found)
+}
 
 /// f = -x1 - x2 in the unit disc with x1 <= 0.5: solution (0.5, 0.8660254), multipliers 0.5773503 and 0.4226497.
 pub fn disc() -> Problem {

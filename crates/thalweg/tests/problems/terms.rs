@@ -475,8 +475,9 @@ fn equalised_odds_is_the_larger_of_two_gaps() {
 /// Two rows of one group that cross between two of the other: `W = 1 - |s| / 2` for scores s, 0 against -1, 1.
 #[test]
 fn the_wasserstein_gap_has_a_concave_kink_and_no_constant() {
+    use crate::common::certify;
     use thalweg::auto;
-    use thalweg::certify::{Bounds, certify};
+    use thalweg::certify::Bounds;
     use thalweg::solvers::{Bundle, Solver, SolverName, bundle};
     let data = Data {
         features: Matrix::dense(4, 2, vec![1.0, 0.0, 0.0, 0.0, 0.0, -1.0, 0.0, 1.0]).unwrap(),

@@ -1,6 +1,6 @@
 //! The proximal bundle method and the certificate with bounds, on problems with known answers.
-use crate::common::{continues_bit_for_bit, same_bits_on_two_threads};
-use thalweg::certify::{Bounds, certify};
+use crate::common::{certify, continues_bit_for_bit, same_bits_on_two_threads};
+use thalweg::certify::Bounds;
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::oracle::Problem;
 use thalweg::run::{Diagnostics, Observer, Options, Outcome, Record, Row, StopReason, minimize};

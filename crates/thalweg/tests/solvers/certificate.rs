@@ -1,7 +1,8 @@
 //! The certificate with bounds against brute force on small random problems, and what it refuses.
 use std::sync::Arc;
 
-use thalweg::certify::{Bounds, Certificate, certify};
+use crate::common::certify;
+use thalweg::certify::{Bounds, Certificate};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::oracle::{Problem, Source};
 use thalweg::sets;

@@ -1,9 +1,9 @@
 //! Weak-convexity constants that nobody knows: the bundle method and the certificate estimate them, and say so.
-use crate::common::{bits, continues_bit_for_bit_on};
+use crate::common::{bits, certify, continues_bit_for_bit_on};
 use thalweg::Note;
 use thalweg::assess::{Measures, Penalised, Switching, by_switching, of_penalty};
 use thalweg::auto::{self, Choice, Reason};
-use thalweg::certify::{Bounds, certify};
+use thalweg::certify::Bounds;
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::oracle::{Problem, Source, check};
 use thalweg::run::{Checkpoint, Options, Outcome, Record, StopReason, minimize};

@@ -1,7 +1,7 @@
 //! Sequential quadratic programming: first steps by hand, classical problems, units, certificates, conflicts, checkpoints.
 
-use crate::common::{bits, continues_bit_for_bit_at, solve};
-use thalweg::certify::{Bounds, certify};
+use crate::common::{bits, certify, continues_bit_for_bit_at, solve};
+use thalweg::certify::Bounds;
 use thalweg::learn::{Builder, Data, Groups, Learning};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};

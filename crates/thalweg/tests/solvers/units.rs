@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use thalweg::certify::{Bounds, certify};
+use crate::common::certify;
+use thalweg::certify::Bounds;
 use thalweg::learn::{Data, Groups, Learning};
 use thalweg::math::Matrix;
 use thalweg::math::rng::{Purpose, Rng};

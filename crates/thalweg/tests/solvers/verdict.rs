@@ -1,8 +1,9 @@
 //! A verdict of infeasibility is compared with what is known about the problem before it is returned, and withdrawn if a feasible
 //! point is known or proved to exist.
 
+use crate::common::certify;
 use thalweg::Result;
-use thalweg::certify::{Bounds, certify};
+use thalweg::certify::Bounds;
 use thalweg::oracle::Problem;
 use thalweg::run::{Evidence, Options, Outcome, StopReason, minimize};
 use thalweg::solvers::{Bundle, Eval, Infeasible, Method, PointOrigin, Solver, State, Step, Verdict, bundle};
