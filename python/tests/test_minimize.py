@@ -123,6 +123,23 @@ def test_two_sides_and_vectors():
     assert result.x[0] * result.x[1] <= 2.0 + 1e-6 and result.x[0] <= 1.0 + 1e-6
 
 
+@pytest.mark.parametrize("method", ["auto", "bundle"])
+@pytest.mark.parametrize("unit", [1e-8, 1e-4, 1.0, 1e6])
+def test_an_equality_is_satisfied_in_its_own_units(unit, method):
+    forms = [
+        LinearConstraint([[unit]], unit, unit),
+        NonlinearConstraint(lambda x: unit * (x[0] - 1.0), 0.0, 0.0, jac=lambda x: [[unit]]),
+    ]
+    for form in forms:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = minimize(lambda x: x @ x, [0.0], jac=lambda x: 2 * x, constraints=form, rho=0.0, method=method)
+            assert result.success and abs(result.x[0] - 1.0) < 1e-5, (unit, method, result.x)
+            # 0 is not feasible, however small the unit is.
+            found = thalweg.certify(lambda x: x @ x, [0.0], jac=lambda x: 2 * x, constraints=form, rho=0.0)
+            assert not found.feasible, found
+
+
 def test_an_equality_is_two_inequalities_with_a_warning():
     line = NonlinearConstraint(lambda x: x[0] + x[1], 1.0, 1.0, jac=lambda x: [1.0, 1.0])
     with pytest.warns(UserWarning, match="the equality constraint 1 becomes two inequalities with tolerance 1e-05") as caught:

@@ -40,7 +40,7 @@ def certify(
     args: tuple = (),
     n_samples: Optional[int] = None,
     rho: Any = None,
-    eq_tol: float = 1e-6,
+    eq_tol: Optional[float] = None,
     feasibility: float = 1e-6,
     sensitive_features: Any = None,
     sample_weight: Any = None,
@@ -110,7 +110,16 @@ def certify(
     if rho is None:
         raise ValueError("rho is required: a weak-convexity constant (0 for convex functions), or 'estimate' to estimate it")
     posed = problem(
-        target, x, args=args, jac=jac, constraints=constraints, bounds=bounds, n_samples=n_samples, rho=rho, eq_tol=eq_tol
+        target,
+        x,
+        args=args,
+        jac=jac,
+        constraints=constraints,
+        bounds=bounds,
+        n_samples=n_samples,
+        rho=rho,
+        eq_tol=eq_tol,
+        feasibility=feasibility,
     )
     return Certificate.of(_core.certify(posed.core, posed.x0, how, bool(record)), differences=bool(posed.differences))
 

@@ -151,7 +151,8 @@ def problem(
     bounds: Any = None,
     n_samples: Optional[int] = None,
     rho: Any = None,
-    eq_tol: float = 1e-6,
+    eq_tol: Optional[float] = None,
+    feasibility: float = 1e-6,
     values_only: bool = False,
     warn: bool = True,
 ) -> Problem:
@@ -162,7 +163,7 @@ def problem(
     """
     if not callable(fun):
         raise TypeError(f"fun must be a function of x, got {type(fun).__name__}")
-    if not (isinstance(eq_tol, (int, float)) and 0 < eq_tol < np.inf):
+    if eq_tol is not None and not (isinstance(eq_tol, (int, float)) and 0 < eq_tol < np.inf):
         raise ValueError(f"eq_tol must be positive and finite, got {eq_tol}")
     x0 = vector(x0, "x0")
     if not isinstance(args, tuple):
@@ -200,9 +201,12 @@ def problem(
         if np.any(equal):
             built.equalities.append(name)
             equalities += int(np.sum(equal))
+        slacks = (
+            _room(constraint, np.where(equal, high, 0.0), within, feasibility) if eq_tol is None else np.where(equal, eq_tol, 0.0)
+        )
         for i in range(size):
             label = name if size == 1 else f"{name}[{i}]"
-            slack = eq_tol if equal[i] else 0.0
+            slack = float(slacks[i])
             both = np.isfinite(low[i]) and np.isfinite(high[i])
             if np.isfinite(high[i]):
                 built.inequalities.append((label + (" <= ub" if both else ""), k, i, 1.0, -high[i] - slack, abs(high[i])))
@@ -216,13 +220,32 @@ def problem(
     return built
 
 
-def warn_of_equalities(posed: Problem, eq_tol: float, stacklevel: int) -> None:
+def _room(constraint: Any, right: np.ndarray, within: Optional[dict], feasibility: float) -> np.ndarray:
+    """Return how far each equality may be from its right side, for methods that need some room.
+
+    A solution of ``a @ x = b`` has at least the norm ``|b| / |a|``. So the change of ``a @ x`` over that length within the bounds
+    is no larger than the unit of the equality at any solution, and the room no larger than the tolerance there. The units of
+    other functions have no such bound.
+    """
+    # The core refuses a wrong tolerance.
+    tolerance = feasibility if isinstance(feasibility, (int, float)) and 0 < feasibility < np.inf else 0.0
+    if not isinstance(constraint, LinearConstraint) or not (within is None or "low" in within):
+        return np.zeros(len(right))
+    rows = constraint.A.toarray() if sparse.issparse(constraint.A) else np.atleast_2d(np.asarray(constraint.A, dtype=np.float64))
+    widths = np.full(rows.shape[1], np.inf) if within is None else within["high"] - within["low"]
+    norms = np.linalg.norm(rows, axis=1)
+    lengths = np.divide(np.abs(right), norms, out=np.zeros(len(rows)), where=norms > 0.0)
+    units = np.linalg.norm(rows * np.minimum(lengths[:, None], widths), axis=1)
+    return np.asarray(tolerance * np.minimum(1.0, units))
+
+
+def warn_of_equalities(posed: Problem, eq_tol: Optional[float], stacklevel: int) -> None:
     """Warn that equalities become inequalities, for methods that do not assume smooth functions."""
+    given = ", which leave almost no" if eq_tol is None else f" with tolerance {eq_tol:g} (eq_tol), which leave almost no"
     for name in posed.equalities:
         warnings.warn(
-            f"the equality {name} becomes two inequalities with tolerance {eq_tol:g} (eq_tol), which leave almost no "
-            "interior; methods whose theory needs a strictly feasible point (ssg, conex, ipp, threes-econ) then have no "
-            "guarantee",
+            f"the equality {name} becomes two inequalities{given} interior; methods whose theory needs a strictly feasible "
+            "point then have no guarantee",
             stacklevel=stacklevel,
         )
 

@@ -78,7 +78,7 @@ def minimize(
     seed: Optional[int] = None,
     rho: Any = None,
     feasibility: float = 1e-6,
-    eq_tol: float = 1e-6,
+    eq_tol: Optional[float] = None,
     verbose: int = 0,
 ) -> MinimizeResult:
     """Minimise a function subject to constraints. Neither needs to be smooth or convex.
@@ -98,8 +98,8 @@ def minimize(
         them, and a certificate is then not proved. 'dszog' uses values only and needs none.
     constraints : NonlinearConstraint, LinearConstraint, dict, or a list of them
         As in ``scipy.optimize``: ``lb <= fun(x) <= ub``, or ``fun(x) >= 0`` for a dict with type 'ineq'. An equality becomes two
-        inequalities with tolerance `eq_tol`. 'sqp' solves problems with equalities if all functions are smooth; the other methods
-        converge slowly on them. '2-point' of a NonlinearConstraint is the default of scipy and means the same as no ``jac``.
+        inequalities. 'sqp' solves problems with equalities if all functions are smooth; the other methods converge slowly on
+        them. '2-point' of a NonlinearConstraint is the default of scipy and means the same as no ``jac``.
     bounds : Bounds, pairs (low, high), Ball or Simplex, optional
         Simple set that contains every iterate.
     method : str
@@ -129,9 +129,11 @@ def minimize(
         largest constant that the visited points require, and the certificate is marked as estimated. Without it there is no
         certificate.
     feasibility : float
-        Feasibility tolerance: a constraint is satisfied if its violation is at most ``feasibility * max(1, |bound|)``.
-    eq_tol : float
-        Tolerance of equalities.
+        Feasibility tolerance: a constraint is satisfied if its violation is at most `feasibility` times its unit, the change that
+        its gradient predicts over the length of x. With a solver that uses values only, the unit is ``max(1, |bound|)``.
+    eq_tol : float, optional
+        Replace ``h(x) = b`` by ``|h(x) - b| <= eq_tol``, which gives methods that need a strictly feasible point some room. By
+        default an equality has no room beyond `feasibility`.
     verbose : int
         1 shows progress.
 
@@ -173,6 +175,7 @@ def minimize(
         n_samples=n_samples,
         rho=rho,
         eq_tol=eq_tol,
+        feasibility=feasibility,
         values_only=name in METHODS[1:] and _core.solver_needs(name) == "values",
         warn=False,
     )
