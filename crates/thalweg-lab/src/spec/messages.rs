@@ -5,7 +5,6 @@ use thalweg::suggest::{did_you_mean, did_you_mean_one_of};
 use toml::Value;
 
 use super::schema::Spec;
-use super::solver::IN_INNER;
 use crate::{Error, Result};
 
 pub(crate) fn number(value: &Value) -> Option<f64> {
@@ -30,19 +29,63 @@ pub(super) fn deserialise(text: &str) -> Result<Spec, (usize, String)> {
     })
 }
 
+/// Error in a table of settings.
+pub(super) struct TableError {
+    /// Key that the error is about; `None` for the whole table.
+    pub(super) key: Option<String>,
+    /// Whether the table is that of an inner solver.
+    pub(super) inner: bool,
+    pub(super) error: Box<Error>,
+}
+
+impl TableError {
+    pub(super) fn at(key: impl Into<String>, error: Error) -> Self {
+        TableError { key: Some(key.into()), inner: false, error: Box::new(error) }
+    }
+}
+
+impl From<Error> for TableError {
+    fn from(error: Error) -> Self {
+        TableError { key: None, inner: false, error: Box::new(error) }
+    }
+}
+
+impl From<thalweg::Error> for TableError {
+    fn from(error: thalweg::Error) -> Self {
+        // Settings of a schedule are named by the key of the schedule and their own, with a dot between them.
+        let key = match &error {
+            thalweg::Error::Setting { name, .. } => name.split('.').next().map(str::to_owned),
+            _ => None,
+        };
+        TableError { key, inner: false, error: Box::new(error.into()) }
+    }
+}
+
+impl From<TableError> for Error {
+    fn from(wrong: TableError) -> Self {
+        *wrong.error
+    }
+}
+
 /// Reads settings from a table. Every setting has a default.
 pub fn settings<T: DeserializeOwned>(table: toml::Table) -> Result<T> {
-    read_settings(table, |table| Value::Table(table).try_into())
+    Ok(read_settings(table, |table| Value::Table(table).try_into())?)
 }
 
 /// Reads a table of settings. Each key is read on its own first, since an error about the whole table would not name the key.
-pub(super) fn read_settings<T>(table: toml::Table, read: impl Fn(toml::Table) -> Result<T, toml::de::Error>) -> Result<T> {
+pub(super) fn read_settings<T>(
+    table: toml::Table,
+    read: impl Fn(toml::Table) -> Result<T, toml::de::Error>,
+) -> Result<T, TableError> {
     for (key, value) in &table {
         let alone = toml::Table::from_iter([(key.clone(), value.clone())]);
-        read(alone).map_err(|e| Error::Request(sentence(e.message(), key, &value.to_string())))?;
+        read(alone).map_err(|e| TableError::at(key.clone(), Error::Request(sentence(e.message(), key, &value.to_string()))))?;
     }
-    read(table).map_err(|e| Error::Request(sentence(e.message(), "", "")))
+    read(table).map_err(|e| Error::Request(sentence(e.message(), "", "")).into())
 }
+
+/// Message about a problem without an objective.
+pub(super) const NO_MINIMIZE: &str = "the problem has no minimize; expected a term, for example minimize = \"hinge\"";
 
 /// Keys that were renamed: old and new name.
 const RENAMED: [(&str, &str); 2] = [("synth", "shaped_like"), ("synthetic", "generator")];
@@ -68,7 +111,7 @@ pub(super) fn sentence(message: &str, key: &str, value: &str) -> String {
             "problem" => "the table [problem] is missing; expected one with minimize and subject_to".into(),
             "solver" => "the table [solver] is missing; expected one with the name of a solver and its settings".into(),
             "budget" => "the table [budget] is missing; expected one with iterations, passes, samples or seconds".into(),
-            "minimize" => "the problem has no minimize; expected a term, for example minimize = \"hinge\"".into(),
+            "minimize" => NO_MINIMIZE.into(),
             other => format!("the key '{other}' is missing"),
         };
     }
@@ -98,11 +141,9 @@ fn key_before(text: &str) -> &str {
     left.rsplit(['{', ',']).next().unwrap_or_default().trim()
 }
 
-/// Returns the line of `[solver]`, or of the key there that a message starts with or quotes.
-pub(super) fn solver_line(text: &str, message: &str) -> usize {
-    let first = message.split([' ', '.', ':']).next().unwrap_or_default();
-    let quoted = message.split('\'').nth(1).unwrap_or(first);
-    let table = if message.ends_with(IN_INNER) { "[solver.inner" } else { "[solver" };
+/// Returns the line of the key in `[solver]`, or in `[solver.inner]`; that of the table if there is no such key.
+pub(super) fn solver_line(text: &str, wrong: &TableError) -> usize {
+    let table = if wrong.inner { "[solver.inner" } else { "[solver" };
     let mut inside = false;
     let mut section = 1;
     for (i, line) in text.lines().enumerate() {
@@ -112,7 +153,9 @@ pub(super) fn solver_line(text: &str, message: &str) -> usize {
             if line.starts_with("[solver]") || line.starts_with(&format!("{table}]")) {
                 section = i + 1;
             }
-        } else if inside && line.split('=').any(|part| [first, quoted].contains(&part.trim().trim_matches('"'))) {
+        } else if inside
+            && line.split_once('=').is_some_and(|(key, _)| Some(key.trim().trim_matches('"')) == wrong.key.as_deref())
+        {
             return i + 1;
         }
     }

@@ -13,9 +13,10 @@ use std::sync::Arc;
 use thalweg::assess::{Measures, Switching};
 use thalweg::certify;
 use thalweg::run::{self, Metric};
+use thalweg::solvers::SolverName;
 use toml::Value;
 
-use self::messages::{deserialise, sentence, solver_line};
+use self::messages::{NO_MINIMIZE, deserialise, sentence, solver_line};
 use crate::bilevel;
 use crate::data::source::{read_file, show};
 use crate::metrics::MetricKind;
@@ -39,13 +40,10 @@ impl Spec {
         let at = |line, what| Error::Line { file: file.display().to_string(), line, what };
         let spec = deserialise(text).map_err(|(line, what)| at(line, what))?;
         // The settings are checked against the named solver now, so that a wrong key is reported with its line.
-        spec.solver().map_err(|e| {
-            let what = e.to_string();
-            at(solver_line(text, &what), what)
-        })?;
+        solver::read(spec.solver.clone()).map_err(|wrong| at(solver_line(text, &wrong), wrong.error.to_string()))?;
         if spec.data.bilevel.is_none() && spec.problem.minimize.is_empty() {
             let line = text.lines().position(|line| line.trim() == "[problem]").map_or(1, |i| i + 1);
-            return Err(at(line, sentence("missing field `minimize`", "", "")));
+            return Err(at(line, NO_MINIMIZE.into()));
         }
         Ok(spec)
     }
@@ -119,7 +117,7 @@ impl Spec {
                 )));
             }
             if problem.minimize.is_empty() {
-                return Err(Error::Request(sentence("missing field `minimize`", "", "")));
+                return Err(Error::Request(NO_MINIMIZE.into()));
             }
             return Ok(None);
         };
@@ -203,7 +201,7 @@ impl Spec {
 }
 
 /// Names of the certificate by the switching subgradient method; the second is from older specs.
-const SWITCHING: [&str; 2] = ["switching", "ssg"];
+const SWITCHING: [&str; 2] = ["switching", SolverName::Ssg.as_str()];
 
 /// Returns the directory where relative paths in a spec start.
 pub(crate) fn base_of(file: &Path) -> &Path {

@@ -9,13 +9,10 @@ use thalweg::solvers::{AnySolver, Config, Interface, SolverName, registry};
 use thalweg::suggest::did_you_mean_one_of;
 use toml::Value;
 
-use super::messages::{read_settings, wrong};
+use super::messages::{TableError, read_settings, wrong};
 use super::schema::Spec;
 use crate::job::Problem;
 use crate::{Error, Result};
-
-/// End of messages about the inner solver.
-pub(super) const IN_INNER: &str = "(in [solver.inner])";
 
 impl Spec {
     /// Returns the version of the solver's code, or of the selection rule for "auto".
@@ -102,30 +99,50 @@ pub fn names(interface: Interface) -> Vec<&'static str> {
 
 /// Reads and checks a table with the `name` of a solver and its settings. Returns `None` for "auto", which has no settings: the
 /// solver is chosen when the problem is available.
-pub fn config(mut table: toml::Table) -> Result<Option<Config>> {
+pub fn config(table: toml::Table) -> Result<Option<Config>> {
+    Ok(read(table)?)
+}
+
+/// Does the work of [`config`]; errors name the key.
+pub(super) fn read(mut table: toml::Table) -> Result<Option<Config>, TableError> {
     let known = names(Interface::Solve);
     let name = take_name(&mut table, "solver", &known)?;
     if name != auto::NAME {
-        return named(known_name(&name, "solver", &known)?, table).map(Some);
+        let solver = known_name(&name, "solver", &known).map_err(|e| TableError::at("name", e))?;
+        return read_named(solver, table).map(Some);
     }
     match table.iter().next() {
         None => Ok(None),
-        Some((key, value)) => Err(wrong(key, value, "no setting, because the solver is chosen: name one to set it")),
+        Some((key, value)) => {
+            let error = wrong(key, value, "no setting, because the solver is chosen: name one to set it");
+            Err(TableError::at(key.clone(), error))
+        }
     }
 }
 
 /// Reads and checks a table with the settings of the named solver.
 pub fn named(name: SolverName, table: toml::Table) -> Result<Config> {
+    Ok(read_named(name, table)?)
+}
+
+fn read_named(name: SolverName, table: toml::Table) -> Result<Config, TableError> {
     if let Some(known) = name.inner() {
         let inner = match table.get("inner").cloned() {
             Some(Value::Table(inner)) => inner,
-            Some(other) => return Err(wrong("inner", &other, "a table with the name of a solver and its settings")),
+            Some(other) => {
+                let error = wrong("inner", &other, "a table with the name of a solver and its settings");
+                return Err(TableError::at("inner", error));
+            }
             None => {
-                return Err(Error::Request("the table [solver.inner] is missing; expected one with the name of a solver".into()));
+                let missing = "the table [solver.inner] is missing; expected one with the name of a solver";
+                return Err(Error::Request(missing.into()).into());
             }
         };
         // Checked separately, so that messages name the table.
-        check_inner(name, inner, &known).map_err(|e| Error::Request(format!("{e} {IN_INNER}")))?;
+        check_inner(name, inner, &known).map_err(|wrong| {
+            let error = Error::Request(format!("{} (in [solver.inner])", wrong.error));
+            TableError { key: wrong.key, inner: true, error: Box::new(error) }
+        })?;
     }
     let config = read_settings(table, |table| name.deserialize_settings(Value::Table(table)))?;
     config.build()?;
@@ -133,13 +150,14 @@ pub fn named(name: SolverName, table: toml::Table) -> Result<Config> {
 }
 
 /// Checks the table of an inner solver.
-fn check_inner(outer: SolverName, mut inner: toml::Table, known: &[&str]) -> Result<()> {
+fn check_inner(outer: SolverName, mut inner: toml::Table, known: &[&str]) -> Result<(), TableError> {
     let name = take_name(&mut inner, "inner solver", known)?;
     if let (SolverName::Ipp, Some(output)) = (outer, inner.get("output")) {
-        return Err(Error::Request(format!("output is called inner_output and belongs to [solver], got {output}")));
+        let error = Error::Request(format!("output is called inner_output and belongs to [solver], got {output}"));
+        return Err(TableError::at("output", error));
     }
     if !known.contains(&name.as_str()) {
-        return Err(unknown(&name, "inner solver", known));
+        return Err(TableError::at("name", unknown(&name, "inner solver", known)));
     }
     let config = read_settings(inner, |mut inner| {
         inner.insert("name".into(), name.clone().into());
@@ -152,11 +170,14 @@ fn check_inner(outer: SolverName, mut inner: toml::Table, known: &[&str]) -> Res
 }
 
 /// Removes the name from a solver's table.
-fn take_name(table: &mut toml::Table, what: &str, known: &[&str]) -> Result<String> {
+fn take_name(table: &mut toml::Table, what: &str, known: &[&str]) -> Result<String, TableError> {
     match table.remove("name") {
         Some(Value::String(name)) => Ok(name),
-        Some(other) => Err(Error::Request(format!("{what} name must be a name in quotes, got {other}"))),
-        None => Err(Error::Request(format!("the {what} has no name; expected name = one of {}", known.join(", ")))),
+        Some(other) => {
+            let error = Error::Request(format!("{what} name must be a name in quotes, got {other}"));
+            Err(TableError::at("name", error))
+        }
+        None => Err(Error::Request(format!("the {what} has no name; expected name = one of {}", known.join(", "))).into()),
     }
 }
 

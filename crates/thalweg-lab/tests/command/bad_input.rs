@@ -108,7 +108,7 @@ fn a_broken_spec_is_refused_with_a_sentence() {
     let cases: &[(&str, &str, &str)] = &[
         // Unknown words, with the line and the nearest known one.
         (r#"name = "ssg""#, r#"name = "sgs""#, "run.toml, line 16: unknown solver 'sgs'; did you mean 'ssg'?"),
-        (r#"name = "ssg""#, "name = 3", "run.toml, line 15: solver name must be a name in quotes, got 3"),
+        (r#"name = "ssg""#, "name = 3", "run.toml, line 16: solver name must be a name in quotes, got 3"),
         (r#"name = "ssg""#, "", "run.toml, line 15: the solver has no name; expected name = one of …"),
         ("seed = 1", "sed = 1", "run.toml, line 1: unknown key 'sed'; did you mean 'seed'?"),
         ("group = 3", "gruop = 3", "run.toml, line 7: unknown key 'gruop'; did you mean 'group'?"),
@@ -750,7 +750,7 @@ fn a_slip_about_many_constraints_is_a_sentence() {
             "'dszog'\nlaw = 'normal'",
             "run.toml, line 12: law must be one of gaussian, sphere, coordinate, got \"normal\"",
         ),
-        ("'dszog'", "'dsog'", "run.toml, line 10: unknown solver 'dsog'; did you mean 'dszog'?"),
+        ("'dszog'", "'dsog'", "run.toml, line 11: unknown solver 'dsog'; did you mean 'dszog'?"),
         ("'dszog'", "'zopsgd'\nbatch = 0", "run.toml, line 12: batch must be at least 1, got 0"),
         (
             "'dszog'",
@@ -832,7 +832,7 @@ fn a_slip_about_a_bilevel_problem_is_a_sentence() {
             "sigma is missing; it must be a finite number larger than 0: the weak-convexity constants of the \
              objective and of the constraints are unknown",
         ),
-        ("'sg'", "'sgd'", "run.toml, line 9: unknown inner solver 'sgd'; did you mean 'sg'? (in [solver.inner])"),
+        ("'sg'", "'sgd'", "run.toml, line 10: unknown inner solver 'sgd'; did you mean 'sg'? (in [solver.inner])"),
         ("'sg'", "'pd'\nt0 = 0", "run.toml, line 11: t0 must be at least 1, got 0 (in [solver.inner])"),
         (
             "[solver.inner]\nname = 'sg'\n",
