@@ -278,6 +278,56 @@ def test_neyman_pearson_failure_rate_is_at_most_delta():
     assert np.mean(found) > 0.35
 
 
+def test_neyman_pearson_misses_no_more_positives_than_a_model_without_the_bound(tmp_path):
+    """Counts with a long tail and rare indicators, with which training under the bound can end at a bad stationary point."""
+
+    def sample(rng, rows, chance, factor):
+        y = (rng.random(rows) < 0.45).astype(int)
+        counts = rng.poisson(rng.gamma(0.3, np.where(y == 1, 3.5, 1.6)))
+        rare = rng.random((rows, len(chance))) < chance * np.where(y[:, None] == 1, 1.0, factor)
+        return np.c_[counts / 3.0, rng.gamma(2.0, 1.0, rows), rare], y
+
+    kept = 0
+    for seed in (2, 4, 8, 9, 12, 13):
+        rng = np.random.default_rng(seed)
+        chance, factor = 0.1 * rng.random(20), rng.choice([0.0, 0.5, 1.0, 2.0], 20)
+        X, y = sample(rng, 3000, chance, factor)
+        fresh, truth = sample(rng, 20_000, chance, factor)
+        model = NeymanPearsonClassifier(max_fpr=0.1, delta=0.05).fit(X, y)
+        plain = LogisticRegression(max_iter=1000).fit(X, y)
+        missed = []
+        for scores in (model.decision_function(fresh), plain.decision_function(fresh)):
+            missed.append(np.mean(scores[truth == 1] <= np.quantile(scores[truth == 0], 0.9)))
+        assert missed[0] <= missed[1] + 0.01, (seed, missed)
+        told = [note for note in model.notes_ if note.kind == "model-without-bound-kept"]
+        if told:
+            kept += 1
+            assert told[0].data["missed"] < told[0].data["missed_with_bound"]
+            assert model.multipliers_ is None and model.certificate_ is None and model.violation_ == 0.0
+            assert model.constraints_[0]["measured"] <= 0.1 and model.constraints_[0]["satisfied"]
+            saved = thalweg.load(model.save(tmp_path / "model.json"))
+            assert np.allclose(saved.decision_function(fresh[:50]), model.decision_function(fresh[:50]))
+            assert saved.measured_["training"]["measured"][0] <= 0.1
+    assert kept > 0
+
+
+def test_neyman_pearson_counts_with_weights_and_without_an_intercept():
+    from thalweg.estimators import _missed
+
+    scores = np.array([5.0, 4.0, 3.0, 2.0, 1.0, 4.5, 3.5, 0.5])
+    negative = np.array([True] * 5 + [False] * 3)
+    threshold, missed = _missed(scores, negative, np.ones(8), 0.4)
+    assert 3.0 < threshold < 3.5 and missed == pytest.approx(1 / 3)
+    # The first negative has half of the weight of all.
+    weights = np.array([4.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 2.0])
+    threshold, missed = _missed(scores, negative, weights, 0.4)
+    assert threshold > 5.0 and missed == 1.0
+    assert _missed(scores, negative, weights, 0.5)[1] == 0.75
+    X, y, _ = sample(2000)
+    weighted = NeymanPearsonClassifier(max_fpr=0.1, fit_intercept=False).fit(X, y, sample_weight=np.linspace(0.5, 2.0, len(y)))
+    assert weighted.n_holdout_ > 0 and weighted.n_iter_ > 0
+
+
 def test_neyman_pearson_with_too_few_rows_has_no_guarantee():
     X, y, _ = sample(40)
     with pytest.warns(UserWarning, match="a bound of 0.1 that fails with probability 0.1 needs 44 negative rows"):

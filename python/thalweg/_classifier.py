@@ -203,10 +203,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
         merge: bool = False,
         division: Optional[_rows.Division] = None,
         like: Optional[TrainingProblem] = None,
+        objective: Any = None,
     ) -> TrainingProblem:
-        """Pose the problem of this classifier on validated rows."""
+        """Pose the problem of this classifier on validated rows, with its own objective unless another one is given."""
         return TrainingProblem(
-            self._weighted_objective(),
+            self._weighted_objective() if objective is None else objective,
             subject_to,
             rows.payload,
             rows.count,
@@ -256,8 +257,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
         *,
         division: Optional[_rows.Division] = None,
         safety: Optional[SafetySet] = None,
+        start: Optional[np.ndarray] = None,
     ) -> TrainingResult:
-        """Train on validated rows and set the attributes of every classifier."""
+        """Train on validated rows and set the attributes of every classifier. A warm start goes before `start`."""
         # scikit-learn requires that weight 2 equals a repeated row; merging makes the results the same to the last bit.
         remarks = self._regularize(rows)
         self._weigh_classes(rows)
@@ -266,6 +268,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if safety is not None:
             unseen = (self._pose(safety.rows, subject_to, division=safety.division, like=posed), float(self.confidence))
         callback = None if not self.callbacks else Several(self.callbacks)
+        warm = self._start(posed)
         trained = train(
             posed,
             solver=self.solver,
@@ -274,7 +277,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             max_time=self.max_time,
             n_threads=self.n_threads,
             verbose=self.verbose,
-            start=self._start(posed),
+            start=start if warm is None else warm,
             callback=callback,
             unseen=unseen,
             **self._training_options(posed),

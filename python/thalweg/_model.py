@@ -320,7 +320,7 @@ def _from_parts(parts: dict) -> LinearModel:
 _MEASURED = ("ended", "stationary", "slope", "rounds", "iterations", "passes", "seconds")
 
 
-def _constraints(trained: Any, quality: dict, feasibility: float) -> List[dict]:
+def constraints_at(trained: Any, quality: dict, feasibility: float) -> List[dict]:
     """Return the constraints with the values of a point, which may be another one than the trained one."""
     found = []
     for c, surrogate, measured in zip(trained.constraints, quality["constraints"], quality["measured"]):
@@ -351,7 +351,7 @@ class SavesModel:
         measured = {name: fitted[name] for name in _MEASURED if fitted.get(name) is not None}
         warned = [note for note in fitted["notes"] if isinstance(note, dict) and note.get("warning")]
         measured.update(
-            constraints=_constraints(trained, quality, self.feasibility), warnings=warned, training=quality, held_out=None
+            constraints=constraints_at(trained, quality, self.feasibility), warnings=warned, training=quality, held_out=None
         )
         measured["feasible"] = all(c["satisfied"] for c in measured["constraints"])
         training = {

@@ -196,6 +196,16 @@ def weigh_classes(term: Term, negative: float, positive: float) -> Term:
     return Term(pieces, term._groups)
 
 
+def with_negatives(term: Term, share: float) -> Term:
+    """Add to each loss on the positive rows `share` times the same loss on the negative rows."""
+    pieces = list(term._pieces)
+    for factor, text in term._pieces:
+        for own, call in _core.split_expression(text):
+            if call.partition("(")[0] in _LOSSES and 'on = "positives"' in call:
+                pieces.append((share * factor * own, call.replace('on = "positives"', 'on = "negatives"')))
+    return Term(pieces, term._groups)
+
+
 def as_constraints(given: Any) -> list:
     """Return the text and the groups of each constraint."""
     if isinstance(given, (Constraint, str)):

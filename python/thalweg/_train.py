@@ -133,13 +133,14 @@ def train(
     callback: Optional[Callable] = None,
     verbose: int = 0,
     unseen: Optional[Tuple[TrainingProblem, float]] = None,
+    warns: bool = True,
 ) -> TrainingResult:
     """Train and measure the result. `unseen` has the problem on a safety set and the confidence of a promise."""
     how = training(solver, enforce, seed, max_iter, max_time, feasibility, n_threads, max_passes)
     watch = None if callback is None else Callback(callback, [c["name"] for c in posed.core.constraints()], feasibility)
-    if unseen is None:
+    if unseen is None and warns:
         posed.warn()
-    else:
+    elif unseen is not None:
         warn_of(notes_of(unseen[0].core.promise_warnings(unseen[1])), (DataWarning,))
     promise = None if unseen is None else (unseen[0].core, {"confidence": unseen[1]})
     from_point = None if start is None else np.ascontiguousarray(start, dtype=np.float64)
@@ -151,7 +152,8 @@ def train(
     trained = TrainingResult(posed, fitted, enforce, ended, run.interrupted)
     if raised is not None:
         raise_with(raised, trained)
-    warn_of(trained.notes, (ConvergenceWarning, DegenerateModelWarning, PromiseWarning))
+    if warns:
+        warn_of(trained.notes, (ConvergenceWarning, DegenerateModelWarning, PromiseWarning))
     return trained
 
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar, Optional, Tuple
 
 import numpy as np
 
 from thalweg import _core, _rows
 from thalweg._classifier import ConstrainedBase, RegularizedBase, Rows, documented
 from thalweg._kernel import KernelConstrainedClassifier
-from thalweg._model import SavesModel
-from thalweg._terms import Term
+from thalweg._model import SavesModel, constraints_at
+from thalweg._result import Note
+from thalweg._terms import Term, as_term, with_negatives
+from thalweg._train import TrainingResult, train
 from thalweg._variance import VarianceRegularizedClassifier
 from thalweg.learn import demographic_parity, equal_opportunity, equalised_odds, false_positive_rate, roc_gap, wasserstein_gap
 
@@ -225,10 +227,12 @@ default="demographic_parity"
 class NeymanPearsonClassifier(SavesModel, ConstrainedBase):
     """Linear classifier with a bound on the false-positive rate that also holds on unseen rows drawn like the held-out ones.
 
-    The loss on the positives is minimised subject to a bound on the false-positive rate. The threshold is then set to an order
-    statistic of the scores of held-out negatives: with probability at least ``1 - delta`` over those rows, the false-positive
-    rate on unseen rows is at most ``max_fpr``, for any distribution (Tong, Feng and Li, 2018). This assumes that the held-out and
-    the unseen negatives are drawn independently from the same distribution; it does not hold for shifted or dependent rows.
+    A first model is trained without a bound, on the losses of all rows. From there, the loss on the positives is minimised
+    subject to a bound on the false-positive rate. Of the two models, the one that misses fewer positive training rows at the same
+    false-positive rate is kept. The threshold is then set to an order statistic of the scores of held-out negatives: with
+    probability at least ``1 - delta`` over those rows, the false-positive rate on unseen rows is at most ``max_fpr``, for any
+    distribution (Tong, Feng and Li, 2018). This assumes that the held-out and the unseen negatives are drawn independently from
+    the same distribution; it does not hold for shifted or dependent rows.
 
     Parameters
     ----------
@@ -269,6 +273,11 @@ class NeymanPearsonClassifier(SavesModel, ConstrainedBase):
     -----
     The threshold is part of ``intercept_``. ``violation_``, ``constraints_`` and the other results of training refer to the
     model before the threshold is set.
+
+    Training under the bound is not convex, and where most positives must be missed, their mean loss says little about how many
+    are: a stationary point can rank rows worse than chance. The first model minimises the same loss on all rows (logistic
+    regression, by default), which is convex; ``notes_`` says when it is kept. ``max_iter`` and ``max_time`` hold for each of the
+    two, and ``n_iter_`` is the sum. The choice sees training rows alone, so that the bound is not affected.
 
     The bound refers to unweighted rows: weights matter in training but not for the threshold, except that rows of weight 0 are
     left out.
@@ -344,16 +353,20 @@ class NeymanPearsonClassifier(SavesModel, ConstrainedBase):
                 f"{len(negatives)}; the false-positive rate is bounded on the training rows only",
                 stacklevel=2,
             )
-            self._train(rows, self._constraints(None))
+            if self.fit_intercept:
+                self._train_two(rows, self.max_fpr)
+            else:
+                # Nothing would move the threshold of a second model.
+                self._train(rows, self._constraints(None))
             return self
         held = np.random.RandomState(self._seed()).permutation(negatives)[:count]
         keep = np.ones(rows.count, dtype=bool)
         keep[held] = False
-        trained = self._train(rows.some(keep), self._constraints(None))
-        scores = np.sort(self._scores(rows.X[held]))
         found = _core.score_threshold(count, self.max_fpr, 1.0 - self.delta)
         assert found is not None, "as many negatives as a threshold needs are held out"
         rank, failing = found
+        trained = self._train_two(rows.some(keep), (count - 1 - rank) / count)
+        scores = np.sort(self._scores(rows.X[held]))
         self.n_holdout_, self.failure_probability_ = count, failing
         sentence = (
             f"with {100 * (1 - self.delta):.6g}% confidence, the false-positive rate is at most {self.max_fpr:g} among "
@@ -371,5 +384,75 @@ class NeymanPearsonClassifier(SavesModel, ConstrainedBase):
         self._remember(rows, trained)
         return self
 
+    def _train_two(self, rows: Rows, share: float) -> TrainingResult:
+        """Train without the bound, and from there with it; keep the model that misses fewer positives when at most `share` of
+        the negatives are above the threshold. The one with the bound is kept if both miss as many."""
+        weights = np.ones(rows.count) if rows.weights is None else rows.weights
+        negative = rows.labels < 0
+        ratio = float(weights[negative].sum() / weights[~negative].sum())
+        plain = train(
+            self._pose(rows, (), merge=True, objective=with_negatives(as_term(self.objective), ratio)),
+            seed=self._seed(),
+            max_iter=self.max_iter,
+            max_time=self.max_time,
+            feasibility=self.feasibility,
+            n_threads=self.n_threads,
+            verbose=self.verbose,
+            warns=False,
+        )
+        if plain.interrupted:
+            raise KeyboardInterrupt
+        scores = np.asarray(rows.X @ plain.coef).ravel() + plain.intercept
+        threshold, missed = _missed(scores, negative, weights, share)
+        x = plain.x.copy()
+        if self.fit_intercept:
+            x[-1] -= threshold
+        trained = self._train(rows, self._constraints(None), start=x)
+        self.n_iter_ += int(plain.fitted["iterations"])
+        _, missed_with_bound = _missed(self._scores(rows.X), negative, weights, share)
+        if missed < missed_with_bound:
+            self._replace(trained, x)
+            sentence = (
+                f"the model without the bound in training is kept: at a false-positive rate of at most {share:.4g} it misses "
+                f"{missed:.1%} of the positive training rows, the one with the bound {missed_with_bound:.1%}"
+            )
+            data = {"missed": missed, "missed_with_bound": missed_with_bound, "false_positive_rate": share}
+            self.notes_ = [note for note in self.notes_ if note.kind not in _OF_THE_POINT]
+            self.notes_.append(Note(sentence, "model-without-bound-kept", data))
+            self._remember(rows, trained)
+        return trained
+
+    def _replace(self, trained: TrainingResult, x: np.ndarray) -> None:
+        """Put another point, which was trained without the bound, in place of the trained one."""
+        self._keep_weights(x)
+        self._quality = trained.posed.quality(x)
+        # Nothing was proved about this model; its surrogate bound is the value that it satisfies.
+        trained.fitted["stationary"] = None
+        found = constraints_at(trained, self._quality, self.feasibility)
+        self.constraints_ = [{**c, "surrogate_bound": max(c["bound"], c["surrogate"]), "sharpened": 1.0} for c in found]
+        self.multipliers_, self.certificate_ = None, None
+        self.violation_ = max([0.0] + [trained.enforced(c) - c["bound"] for c in self.constraints_])
+        self._trained = [(c["surrogate_bound"], c["sharpened"]) for c in self.constraints_]
+
     def _constraints(self, sensitive: Any) -> Any:
         return (false_positive_rate() <= self.max_fpr,)
+
+
+#: Kinds of notes that describe the trained point, which another one may replace.
+_OF_THE_POINT = ("intercept-shifted", "surrogate-bound-moved", "temperature-lowered", "bound-missed")
+
+
+def _missed(scores: np.ndarray, negative: np.ndarray, weights: np.ndarray, share: float) -> Tuple[float, float]:
+    """Return a threshold that at most `share` of the negative rows exceed, but no further one, and the share of the positive rows
+    that do not exceed it."""
+    present = weights > 0
+    scores, negative, weights = scores[present], negative[present], weights[present]
+    order = np.argsort(-scores[negative], kind="stable")
+    ordered, above = scores[negative][order], np.cumsum(weights[negative][order])
+    # The tolerance is for the rounding of the sum.
+    place = min(int(np.searchsorted(above, share * above[-1] * (1.0 + 1e-12), side="right")), len(ordered) - 1)
+    at_most, positive = ordered[place], weights[~negative]
+    above_it = scores[scores > at_most]
+    # In the middle of two scores, so that no prediction is decided by rounding.
+    threshold = 0.5 * (at_most + above_it.min()) if len(above_it) else at_most + 1.0
+    return float(threshold), float(positive[scores[~negative] <= at_most].sum() / positive.sum())
