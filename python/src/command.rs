@@ -14,9 +14,9 @@ pub fn command(py: Python<'_>, args: Vec<OsString>) -> u8 {
     (0..=u8::MAX).find(|&code| ExitCode::from(code) == ended).unwrap_or(1)
 }
 
-/// Writes a text file, completely or not at all.
+/// Writes a file, completely or not at all.
 #[pyfunction]
-pub fn write_file(file: PathBuf, text: &str) -> PyResult<()> {
-    thalweg::run::output_file::write_file(&file, text.as_bytes())
+pub fn write_file(file: PathBuf, contents: &[u8]) -> PyResult<()> {
+    thalweg::run::output_file::write_file(&file, contents)
         .map_err(|e| PyOSError::new_err(thalweg_lab::Error::io(&file, &e).to_string()))
 }

@@ -86,7 +86,7 @@ def to_onnx(
     )
     onnx.checker.check_model(model)
     if path is not None:
-        onnx.save(model, os.fspath(path))
+        _core.write_file(os.fspath(path), model.SerializeToString())
     return model
 
 

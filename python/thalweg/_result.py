@@ -199,7 +199,7 @@ class Certificate(OptimizeResult):
         """
         if self._file is None:
             raise ValueError("the certificate has no record to save; call thalweg.certify(..., record=True)")
-        _core.write_file(file, self._file)
+        _core.write_file(file, self._file.encode())
 
     @property
     def certified(self) -> bool:
