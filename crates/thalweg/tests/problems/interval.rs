@@ -136,6 +136,44 @@ fn intervals_hold_the_truth_as_often_as_they_say() {
     }
 }
 
+/// Rates among rows of one label, the larger of two gaps, gaps to the overall rate, and sums with factors, from groups of 20 rows on.
+/// Labels do not depend on the scores, and every group has the same share of each label.
+#[test]
+fn intervals_of_every_kind_hold_the_truth_as_often_as_they_say() {
+    let mut rng = Rng::new(23, Purpose::Data);
+    let kinds = [
+        "false_positive_rate <= 0.5",
+        "false_negative_rate <= 0.5",
+        "equal_opportunity <= 0.5",
+        "equalised_odds <= 0.5",
+        "demographic_parity(compare = 'to-overall') <= 0.5",
+        "0.5 * demographic_parity + false_positive_rate + 0.01 * l2 <= 2",
+    ];
+    let rates = |value: fn(f64, f64) -> f64| {
+        [0, 1].map(|k: usize| CHANCES[k].iter().zip(SCORES).map(|(c, s)| c * value(s, 0.0)).sum::<f64>())
+    };
+    let wanted = |value: fn(f64, f64) -> f64| {
+        let [a, b] = rates(value);
+        let (mean, gap) = (0.5 * (a + b), (a - b).abs());
+        [mean, 1.0 - mean, gap, gap, 0.5 * gap, 0.5 * gap + mean + 0.01]
+    };
+    let want: Vec<f64> = wanted(soft).into_iter().zip(wanted(hard)).flat_map(|(soft, hard)| [soft, hard]).collect();
+    let draws = 300;
+    for rows in [60, 600] {
+        let (mut held, mut widths) = (vec![0; want.len()], vec![0.0; want.len()]);
+        for _ in 0..draws {
+            let found = intervals(&problem(drawn(rows, 2, &mut rng), &kinds), &[1.0], 0.9, EachLine).unwrap();
+            for (line, [low, high]) in found.iter().flat_map(|i| [ends(i), measured_ends(i)]).enumerate() {
+                held[line] += u32::from(low <= want[line] && want[line] <= high);
+                widths[line] += (high - low) / f64::from(draws);
+            }
+        }
+        // Three standard errors below 90%.
+        assert!(held.iter().all(|&h| h >= 254), "{rows} rows: {held:?}");
+        assert!(rows == 60 || widths.iter().all(|&w| w < 0.6), "{rows} rows: {widths:?}");
+    }
+}
+
 #[test]
 fn widths_shrink_with_the_root_of_the_number_of_rows() {
     // The same rows four times over: only their number changes.
