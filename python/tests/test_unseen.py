@@ -30,7 +30,7 @@ def test_a_fair_classifier_says_what_it_promises():
     assert promise["confirmed"] and promise["confidence"] == 0.95 and promise["rows"] == 999
     test = promise["constraints"][0]
     assert test["value"] < test["at_most"] <= test["bound"] == 0.1 and sum(test["rows"]) == 999
-    assert promise["sentence"] in model.message_ and "demographic_parity is at most 0.1 among people" in promise["sentence"]
+    assert promise["sentence"] in model.message_ and "positive predictions) is at most 0.1 among people" in promise["sentence"]
     assert [c["confirmed"] for c in promise["path"]].count(True) >= 1
     assert model.constraints_[0]["bound"] == 0.1 and model.constraints_[0]["satisfied"]
     # Rows that nothing has seen.

@@ -95,8 +95,8 @@ fn a_promise_says_what_was_tested() {
     assert_eq!(promise.path[last].tests, [[test.value, test.at_most]]);
     assert_eq!(
         promise.sentence,
-        "with 95% confidence, demographic_parity is at most 0.1 among people drawn at random from the same population as the 2,000 \
-         people of the safety set, who were used for this test alone; not promised: anything about other or later populations, \
+        "with 95% confidence, demographic_parity (the largest difference between two groups in the share of positive predictions) is \
+         at most 0.1 among people drawn at random from the same population as the 2,000 people of the safety set, who were used for this test alone; not promised: anything about other or later populations, \
          about smaller groups within these, or about a single person"
     );
     // The result is relative to the requested bound, and the problem is as before.
@@ -119,7 +119,8 @@ fn too_few_rows_promise_nothing_and_say_how_many_are_needed() {
     assert!(
         promise
             .sentence
-            .starts_with("nothing is promised about unseen rows, not that demographic_parity is at most 0.05: the 60 rows")
+            .starts_with("nothing is promised about unseen rows, not that demographic_parity (the largest difference")
+            && promise.sentence.contains(") is at most 0.05: the 60 rows")
     );
     let small = fitted.notes.iter().find(|n| matches!(n, Note::SafetySetTooSmall { .. })).unwrap();
     assert!(
@@ -151,7 +152,9 @@ fn several_constraints_are_confirmed_together_and_losses_are_not_promised() {
     assert!(promise.constraints.iter().map(|c| &c.name[..]).eq(["demographic_parity", "false_negative_rate"]));
     assert!(promise.constraints.iter().all(|c| c.at_most <= c.bound));
     assert_eq!(promise.not_promised, ["logistic"]);
-    assert!(promise.sentence.contains("demographic_parity is at most 0.15 and false_negative_rate is at most 0.5 among"));
+    let missed =
+        "false_negative_rate (the share of negative predictions among those whose label is positive) is at most 0.5 among";
+    assert!(promise.sentence.contains(&format!("is at most 0.15 and {missed}")), "{}", promise.sentence);
     assert!(promise.sentence.contains("not promised: the bound on logistic, anything"), "{}", promise.sentence);
 }
 
@@ -159,6 +162,9 @@ fn several_constraints_are_confirmed_together_and_losses_are_not_promised() {
 fn shares_of_groups_are_an_assumption() {
     let bound = "demographic_parity(compare = 'to-overall') <= 0.15";
     let (_, promise, _) = trained(1500, &[bound], Unseen { candidates: 2, ..Unseen::default() }, 4);
+    assert!(
+        promise.sentence.contains(" (the largest difference of a group from all people in the share of positive predictions)")
+    );
     assert!(promise.confirmed && promise.sentence.contains("; the groups' shares in the overall rate are taken as fixed; not"));
 }
 

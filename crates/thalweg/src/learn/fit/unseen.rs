@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Enforce, FitOptions, Fitted, quality, train};
 use crate::certify::check_confidence;
 use crate::error::check_length;
+use crate::learn::Expression;
 use crate::learn::interval::{UpperBound, upper_bounds};
 use crate::learn::problem::Learning;
 use crate::oracle::Description;
@@ -362,7 +363,11 @@ impl Promise {
     /// Describes what is promised, with which confidence, for whom, from how many rows, and what is not.
     fn words(&self) -> String {
         let percent = percent(self.confidence);
-        let bounds: Vec<String> = self.constraints.iter().map(|c| format!("{} is at most {}", c.name, c.bound)).collect();
+        let bound = |c: &PromisedConstraint| match meaning(&c.name) {
+            Some(meaning) => format!("{} ({meaning}) is at most {}", c.name, c.bound),
+            None => format!("{} is at most {}", c.name, c.bound),
+        };
+        let bounds: Vec<String> = self.constraints.iter().map(bound).collect();
         let rows = thousands(self.rows);
         if !self.confirmed {
             let what = if bounds.is_empty() { "no bound".into() } else { format!("not that {}", join(&bounds)) };
@@ -384,6 +389,26 @@ impl Promise {
         text += "anything about other or later populations, about smaller groups within these, or about a single person";
         text
     }
+}
+
+/// Describes a constraint for readers who do not know the names of terms; `None` for sums and multiples.
+fn meaning(name: &str) -> Option<String> {
+    let parsed: Expression = name.parse().ok()?;
+    let [(factor, call)] = &parsed.pieces[..] else { return None };
+    let share = match call.name.as_str() {
+        _ if *factor != 1.0 => return None,
+        "false_positive_rate" => return Some("the share of positive predictions among those whose label is negative".into()),
+        "false_negative_rate" => return Some("the share of negative predictions among those whose label is positive".into()),
+        "demographic_parity" => "in the share of positive predictions",
+        "equal_opportunity" => "in the share of positive predictions among those whose label is positive",
+        "equalised_odds" => "in the share of positive predictions among those of either label",
+        "roc_gap" => "in the share of scores above a threshold, whichever it is of those that were given",
+        _ => return None,
+    };
+    let overall = name.contains("to-overall");
+    let of =
+        if overall { "the largest difference of a group from all people" } else { "the largest difference between two groups" };
+    Some(format!("{of} {share}"))
 }
 
 fn join(items: &[String]) -> String {
