@@ -767,3 +767,23 @@ fn broken(path: &Path, e: &rusqlite::Error) -> Error {
     };
     Error::file(path, what)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_another_process_holds_is_named() {
+        let here = tempfile::tempdir().unwrap();
+        let path = here.path().join("store.sqlite");
+        let mut store = Store::create(&path).unwrap();
+        store.connection.busy_timeout(Duration::from_millis(10)).unwrap();
+        let other = Connection::open(&path).unwrap();
+        other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+        for error in [store.keys().unwrap_err(), store.forget(&["k".into()]).unwrap_err()] {
+            assert!(error.to_string().ends_with("store.sqlite: is in use: another process has held it for a minute"), "{error}");
+        }
+        other.execute_batch("COMMIT").unwrap();
+        assert!(store.keys().unwrap().is_empty());
+    }
+}
