@@ -13,6 +13,7 @@ def test_the_quick_form_keeps_the_promises_and_writes_its_page(tmp_path, capsys)
     text = (tmp_path / "unseen.md").read_text()
     assert text in capsys.readouterr().out
     assert "| german | 2 | 0.05 |" in text and "| german | 0.1 |" in text and text.count('holds_on="population"') == 1
+    assert "| `equalised_odds <= 0.15` | 12 |" in text and "`KernelConstrainedClassifier` | 12 |" in text
 
 
 def test_rates_in_the_population_are_those_of_a_large_draw():
