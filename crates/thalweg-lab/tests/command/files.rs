@@ -198,7 +198,7 @@ mod unix {
     }
 
     /// Every command that writes a file, and the file.
-    const WRITERS: [(&str, &[&str]); 12] = [
+    const WRITERS: [(&str, &[&str]); 13] = [
         ("out.csv", &["predict", "m", "big.csv", "--out", "out.csv"]),
         ("adult.csv", &["data", "table", "adult", "--out", "adult.csv"]),
         ("rows.svm", &["data", "generate", "--like", "covtype", "--rows", "3000", "--quiet", "--out", "rows.svm"]),
@@ -211,6 +211,7 @@ mod unix {
         ("run.csv", &["solve", "run.toml", "--quiet", "--trace", "run.csv"]),
         ("lab.html", &["lab", "report", "--out", "lab.html"]),
         ("proof.json", &["certify", "big", "--out", "proof.json"]),
+        ("points.csv", &["lab", "export", "--points", "--out", "points.csv"]),
     ];
 
     /// A place where every writer has a file of more than eight kilobytes to write.
@@ -222,7 +223,7 @@ mod unix {
         let spec = "[data]\nfile = 'given.svm'\nsplit = 'shared'\n[problem]\nminimize = 'logistic'\n[solver]\nname = 'ssg'\n\
                     eta = 0.1\ntol = 0.1\n[budget]\niterations = 100\n[record]\nevery = 1\n";
         place.put("run.toml", spec);
-        place.put("lab.toml", spec.replace("iterations = 100", "iterations = 3"));
+        place.put("lab.toml", spec.replace("iterations = 100", "iterations = 40"));
         place.run(&["lab", "run", "lab.toml", "--quiet"]).ended(0);
         place
     }
@@ -282,6 +283,229 @@ mod unix {
         place.run(&["lab", "run", "lab.toml", "--quiet"]).ended(0);
     }
 
+    /// Commands that write several files, and the files.
+    const WRITERS_OF_SEVERAL: [(&[&str], &[&str]); 4] = [
+        (&["n/model.json", "n/trace.csv", "n.html"], &["fit", "big.csv", "--label", "y", "--out", "n", "--report", "n.html"]),
+        (
+            &["p/model.json", "p/trace.csv", "p/path.svg"],
+            &[
+                "fit",
+                "big.csv",
+                "--label",
+                "y",
+                "--group",
+                "sex",
+                "--subject-to",
+                "demographic_parity <= 0.9",
+                "--enforce",
+                "unseen",
+                "--out",
+                "p",
+            ],
+        ),
+        (
+            &["w/tradeoff.csv", "w/tradeoff.svg", "w.html"],
+            &[
+                "tradeoff",
+                "big.csv",
+                "--label",
+                "y",
+                "--group",
+                "sex",
+                "--subject-to",
+                "demographic_parity <= 0.9",
+                "--bounds",
+                "0.2,0.9",
+                "--out",
+                "w",
+                "--report",
+                "w.html",
+            ],
+        ),
+        (
+            &["s.csv", "s.json", "s.html"],
+            &["solve", "run.toml", "--quiet", "--trace", "s.csv", "--out", "s.json", "--report", "s.html"],
+        ),
+    ];
+
+    /// The old text of a file in the tests of full disks.
+    const OLD: &str = "the old file\n";
+
+    /// Asserts that a file is absent, the old one, or as complete as the one in `reference`.
+    #[track_caller]
+    fn assert_whole(file: &std::path::Path, reference: &std::path::Path, about: &str) {
+        let Ok(bytes) = std::fs::read(file) else { return };
+        let expected = std::fs::read(reference).unwrap();
+        let ends = |end: &str| bytes.trim_ascii_end().ends_with(end.as_bytes());
+        let whole = match file.extension().and_then(|e| e.to_str()) {
+            Some("json") => serde_json::from_slice::<serde_json::Value>(&bytes).is_ok(),
+            Some("html") => ends("</html>"),
+            Some("svg") => ends("</svg>"),
+            // Seconds have more or fewer digits.
+            Some("csv") => {
+                bytes.ends_with(b"\n") && bytes.split(|b| *b == b'\n').count() == expected.split(|b| *b == b'\n').count()
+            }
+            _ => bytes == expected,
+        };
+        assert!(whole || bytes == OLD.as_bytes(), "{} is incomplete: {about}", file.display());
+    }
+
+    #[test]
+    fn limits_on_file_sizes_leave_whole_files_of_commands_that_write_several() {
+        let place = writers();
+        let reference = place.path("reference");
+        for (files, arguments) in WRITERS_OF_SEVERAL {
+            let ran = place.run(arguments);
+            assert!(matches!(ran.code, Some(0 | 1)), "{arguments:?}: {ran:?}");
+            for file in files {
+                let kept = reference.join(file);
+                std::fs::create_dir_all(kept.parent().unwrap()).unwrap();
+                std::fs::rename(place.path(file), kept).unwrap();
+            }
+            for (round, limit) in ["-f 0", "-f 1", "-f 2", "-f 4", "-f 8", "-f 16"].into_iter().enumerate() {
+                let prepare = |file: &&str| {
+                    if round % 2 == 0 { place.put(file, OLD) } else { drop(std::fs::remove_file(place.path(file))) }
+                };
+                files.iter().for_each(prepare);
+                let Some(ran) = limited(&place, limit, arguments) else {
+                    let test = "limits_on_file_sizes_leave_whole_files_of_commands_that_write_several";
+                    return crate::common::skipped(test, "needs bash with ulimit");
+                };
+                assert!(
+                    ran.code.is_some_and(|code| code <= 2) && !ran.err.contains("panicked"),
+                    "{limit}, {arguments:?}: {ran:?}"
+                );
+                assert!(ran.code == Some(2) || round > 0, "{limit}, {arguments:?}: {ran:?}");
+                files.iter().for_each(|file| assert_whole(&place.path(file), &reference.join(file), limit));
+                assert!(!incomplete(place.dir()), "{limit}, {arguments:?}");
+            }
+        }
+    }
+
+    /// A file system of eight megabytes with the files of `writers`. It is unmounted at the end.
+    struct SmallDisk {
+        path: std::path::PathBuf,
+        place: Place,
+    }
+
+    impl SmallDisk {
+        /// `None` where the user may not mount file systems.
+        fn new() -> Option<Self> {
+            let place = writers();
+            let path = place.path("disk");
+            std::fs::create_dir(&path).unwrap();
+            let mut mount = Command::new("mount");
+            mount.args(["-t", "tmpfs", "-o", "size=8m,mode=755", "tmpfs"]).arg(&path).stderr(Stdio::null());
+            if !mount.status().is_ok_and(|status| status.success()) {
+                return None;
+            }
+            let disk = SmallDisk { path, place };
+            for name in disk.place.files().iter().filter(|name| *name != "disk") {
+                let copied = Command::new("cp").arg("-r").arg(disk.place.path(name)).arg(&disk.path).status();
+                assert!(copied.unwrap().success(), "{name}");
+            }
+            Some(disk)
+        }
+
+        /// Fills the disk but for some pages.
+        fn fill(&self, pages: u64) {
+            use std::io::Write;
+            let mut filler = std::fs::File::create(self.path.join("filler")).unwrap();
+            let mut length = 0;
+            while filler.write_all(&[0; 4096]).is_ok() {
+                length += 4096;
+            }
+            filler.set_len(length - 4096 * pages).unwrap();
+        }
+
+        fn free(&self) {
+            std::fs::remove_file(self.path.join("filler")).unwrap();
+        }
+
+        fn run(&self, arguments: &[&str]) -> Ran {
+            let mut command = self.place.command(arguments);
+            Ran::from(command.current_dir(&self.path).env("THALWEG_CACHE", "off").output().unwrap())
+        }
+    }
+
+    impl Drop for SmallDisk {
+        fn drop(&mut self) {
+            // A lazy unmount works while a file is open.
+            drop(Command::new("umount").arg("-l").arg(&self.path).status());
+        }
+    }
+
+    #[test]
+    fn a_disk_without_space_leaves_the_old_file_or_the_new_one() {
+        let Some(disk) = SmallDisk::new() else {
+            return crate::common::skipped("a_disk_without_space_leaves_the_old_file_or_the_new_one", "needs the right to mount");
+        };
+        let one = WRITERS.iter().map(|(file, arguments)| (std::slice::from_ref(file), *arguments));
+        for (files, arguments) in one.chain(WRITERS_OF_SEVERAL) {
+            let ran = disk.run(arguments);
+            assert!(matches!(ran.code, Some(0 | 1)), "{arguments:?}: {ran:?}");
+            let reference = disk.place.path("reference");
+            for file in files {
+                let kept = reference.join(file);
+                std::fs::create_dir_all(kept.parent().unwrap()).unwrap();
+                std::fs::copy(disk.path.join(file), kept).unwrap();
+            }
+            for pages in [0, 1, 3] {
+                for old in [false, true] {
+                    for file in files {
+                        let path = disk.path.join(file);
+                        if old { std::fs::write(path, OLD).unwrap() } else { drop(std::fs::remove_file(path)) }
+                    }
+                    disk.fill(pages);
+                    let ran = disk.run(arguments);
+                    disk.free();
+                    let about = format!("{pages} pages, {arguments:?}: {ran:?}");
+                    let refused = ran.code == Some(2) && ran.err.contains("No space left on device");
+                    assert!(refused || (pages > 0 && matches!(ran.code, Some(0 | 1))), "{about}");
+                    files.iter().for_each(|file| assert_whole(&disk.path.join(file), &reference.join(file), &about));
+                    assert!(!incomplete(&disk.path), "{about}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_disk_without_space_keeps_checkpoints_and_stores_sound() {
+        let Some(disk) = SmallDisk::new() else {
+            let test = "a_disk_without_space_keeps_checkpoints_and_stores_sound";
+            return crate::common::skipped(test, "needs the right to mount");
+        };
+        let solve = ["solve", "run.toml", "--quiet", "--checkpoint", "run.save", "--checkpoint-every", "0"];
+        disk.fill(0);
+        let ran = disk.run(&solve);
+        disk.free();
+        assert!(ran.code == Some(0) && ran.out.contains("run.save cannot be written: No space left on device"), "{ran:?}");
+        assert!(!disk.path.join("run.save").exists() && !incomplete(&disk.path));
+        disk.run(&solve).ended(0);
+        let saved = std::fs::read(disk.path.join("run.save")).unwrap();
+        disk.fill(0);
+        let ran = disk.run(&solve);
+        disk.free();
+        assert!(ran.code == Some(0) && std::fs::read(disk.path.join("run.save")).unwrap() == saved, "{ran:?}");
+        disk.run(&[&solve[..], &["--resume"]].concat()).ended(0);
+        // Pages that SQLite has in the file already are not a new run.
+        for pages in [0, 1, 2, 5] {
+            let before = disk.run(&["lab", "list", "--json"]).ended(0).json();
+            disk.fill(pages);
+            let ran = disk.run(&["lab", "run", "lab.toml", "--fresh", "--quiet"]);
+            disk.free();
+            assert!(ran.code.is_some_and(|code| code <= 2) && !ran.err.contains("panicked"), "{pages}: {ran:?}");
+            assert!(
+                ran.code != Some(2) || ran.err.contains("space left") || ran.err.contains("disk is full"),
+                "{pages}: {ran:?}"
+            );
+            let after = disk.run(&["lab", "list", "--json"]).ended(0).json();
+            let count = |runs: &serde_json::Value| runs.as_array().unwrap().len();
+            assert!(count(&after) >= count(&before), "{pages}: {before} {after}");
+        }
+        disk.run(&["lab", "run", "lab.toml", "--fresh", "--quiet"]).ended(0);
+    }
+
     #[test]
     fn little_memory_is_an_error_with_a_sentence() {
         let place = trained();
@@ -295,26 +519,63 @@ mod unix {
     }
 
     #[test]
+    fn little_memory_never_ends_the_process_abnormally() {
+        let place = writers();
+        let commands: [&[&str]; 7] = [
+            &["fit", "big.csv", "--label", "y", "--out", "n", "--threads", "8"],
+            &["predict", "big", "big.csv", "--out", "out.csv"],
+            &["solve", "run.toml", "--quiet", "--report", "run.html", "--threads", "8"],
+            &["certify", "big", "--out", "proof.json"],
+            &["lab", "run", "lab.toml", "--fresh", "--quiet", "--jobs", "4"],
+            &["data", "convert", "given.svm", "made.thw"],
+            &["lab", "report", "--out", "lab.html"],
+        ];
+        let least = (8..100).map(|megabytes| 1000 * megabytes).find_map(|kilobytes| {
+            let ran = limited(&place, &format!("-v {kilobytes}"), &["--version"])?;
+            (ran.code == Some(0)).then_some(kilobytes)
+        });
+        let Some(least) = least else {
+            return crate::common::skipped("little_memory_never_ends_the_process_abnormally", "needs bash with ulimit");
+        };
+        for arguments in commands {
+            // From what the program itself takes up to enough; below that, the system does not start it.
+            for more in [0, 1, 2, 3, 5, 8, 12, 20, 40, 80] {
+                let kilobytes = least + 1000 * more;
+                let ran = limited(&place, &format!("-v {kilobytes}"), arguments).unwrap();
+                let refused = ran.code == Some(2) && ran.err.lines().last().is_some_and(|line| line.starts_with("thalweg: "));
+                assert!(refused || matches!(ran.code, Some(0 | 1)), "{kilobytes}, {arguments:?}: {ran:?}");
+                assert!(!ran.err.contains("panicked"), "{kilobytes}, {arguments:?}: {ran:?}");
+            }
+        }
+        place.run(&["lab", "list"]).ended(0);
+    }
+
+    #[test]
     fn killed_writers_leave_whole_files() {
         let place = writers();
-        let commands: [(&str, &[&str]); 3] = [
-            ("k/model.json", &["fit", "big.csv", "--label", "y", "--out", "k", "--report", "k.html"]),
-            ("k.csv", &["predict", "big", "big.csv", "--out", "k.csv"]),
-            ("lab.html", &["lab", "report", "--out", "lab.html"]),
-        ];
-        for (file, arguments) in commands {
-            place.run(arguments).ended(0);
-            let whole = |text: String| match file {
-                "k/model.json" => serde_json::from_str::<serde_json::Value>(&text).is_ok(),
-                "k.csv" => text.lines().count() == 601 && text.ends_with('\n'),
-                _ => text.trim_end().ends_with("</html>"),
-            };
-            for delay in 0..20 {
+        let reference = place.path("reference");
+        let one = WRITERS.iter().map(|(file, arguments)| (std::slice::from_ref(file), *arguments));
+        for (files, arguments) in one.chain(WRITERS_OF_SEVERAL) {
+            let begun = std::time::Instant::now();
+            let ran = place.run(arguments);
+            assert!(matches!(ran.code, Some(0 | 1)), "{arguments:?}: {ran:?}");
+            let taken = begun.elapsed();
+            for file in files {
+                let kept = reference.join(file);
+                std::fs::create_dir_all(kept.parent().unwrap()).unwrap();
+                std::fs::copy(place.path(file), kept).unwrap();
+            }
+            // Most of the moments are near the end, where files are written.
+            for moment in [0.3, 0.7, 0.8, 0.85, 0.9, 0.94, 0.97, 1.0] {
                 let mut child = place.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-                std::thread::sleep(std::time::Duration::from_micros(700 * delay * delay));
+                std::thread::sleep(taken.mul_f64(moment));
                 child.kill().unwrap();
                 child.wait().unwrap();
-                assert!(whole(place.read(file)), "{file} after {delay}");
+                let about = format!("{moment} of {arguments:?}");
+                for file in files {
+                    assert!(place.path(file).exists(), "{file}: {about}");
+                    assert_whole(&place.path(file), &reference.join(file), &about);
+                }
             }
         }
     }
@@ -363,17 +624,59 @@ mod unix {
     #[test]
     fn files_without_permission_are_named() {
         let place = trained();
-        std::fs::set_permissions(place.dir(), PermissionsExt::from_mode(0o755)).unwrap();
+        place.put("rows.svm", "1 1:1\n-1 2:1\n1 1:2\n-1 2:2\n");
+        let spec = "[data]\nfile = 'rows.svm'\nsplit = 'shared'\n[problem]\nminimize = 'logistic'\n[solver]\nname = 'ssg'\n\
+                    eta = 0.1\ntol = 0.1\n[budget]\niterations = 2\n[record]\nevery = 1\n";
+        place.put("run.toml", spec);
+        place.run(&["solve", "run.toml", "--quiet", "--checkpoint", "run.save"]).ended(0);
+        place.run(&["lab", "run", "run.toml", "--quiet"]).ended(0);
+        let mode = |name: &str, bits| std::fs::set_permissions(place.path(name), PermissionsExt::from_mode(bits)).unwrap();
+        let commands: [(&str, u32, &[&str], &str); 9] = [
+            ("secret.csv", 0o600, &["predict", "m", "secret.csv", "--out", "/dev/null"], "secret.csv: Permission denied"),
+            ("m/model.json", 0o600, &["predict", "m", "t.csv", "--out", "/dev/null"], "m/model.json: Permission denied"),
+            ("m/model.json", 0o600, &["explain", "m"], "m/model.json: Permission denied"),
+            ("rows.svm", 0o600, &["solve", "run.toml", "--quiet"], "rows.svm: Permission denied"),
+            ("run.toml", 0o600, &["solve", "run.toml", "--quiet"], "run.toml: Permission denied"),
+            ("run.save", 0o600, &["solve", "run.toml", "--checkpoint", "run.save", "--resume"], "run.save"),
+            ("thalweg.sqlite", 0o600, &["lab", "list"], "thalweg.sqlite: cannot be opened"),
+            ("thalweg.sqlite", 0o644, &["lab", "run", "run.toml", "--fresh"], "Permission denied"),
+            ("protected.csv", 0o644, &["predict", "m", "t.csv", "--out", "protected.csv"], "protected.csv: cannot be written"),
+        ];
         place.put("secret.csv", TABLE);
-        std::fs::set_permissions(place.path("secret.csv"), PermissionsExt::from_mode(0o600)).unwrap();
-        let command = place.command(&["predict", "m", "secret.csv", "--out", "/dev/null"]);
-        // The superuser may read everything, so that the command runs as another user where it can.
-        let mut other = Command::new("setpriv");
-        other.args(["--reuid", "65534", "--clear-groups"]).arg(command.get_program()).args(command.get_args());
-        let ran = other.current_dir(place.dir()).output().ok().map(Ran::from);
-        let Some(ran) = ran.filter(|ran| ran.err.contains("thalweg: ")) else {
-            return crate::common::skipped("files_without_permission_are_named", "needs root and setpriv");
-        };
-        ran.refused(&["secret.csv: Permission denied"]);
+        place.put("protected.csv", "old\n");
+        mode(".", 0o755);
+        for (name, bits, arguments, sentence) in commands {
+            let before = std::fs::read(place.path(name)).unwrap();
+            mode(name, bits);
+            let command = place.command(arguments);
+            // The superuser may read everything, so that the command runs as another user where it can.
+            let mut other = Command::new("setpriv");
+            other.args(["--reuid", "65534", "--clear-groups"]).arg(command.get_program()).args(command.get_args());
+            let ran = other.current_dir(place.dir()).env("THALWEG_CACHE", "off").output().ok().map(Ran::from);
+            let Some(ran) = ran.filter(|ran| ran.err.contains("thalweg: ")) else {
+                return crate::common::skipped("files_without_permission_are_named", "needs root and setpriv");
+            };
+            ran.refused(&[sentence]);
+            mode(name, 0o644);
+            assert_eq!(std::fs::read(place.path(name)).unwrap(), before, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_locked_store_is_waited_for() {
+        let place = Place::new();
+        place.put("rows.svm", "1 1:1\n-1 2:1\n1 1:2\n-1 2:2\n");
+        let spec = "[data]\nfile = 'rows.svm'\nsplit = 'shared'\n[problem]\nminimize = 'logistic'\n[solver]\nname = 'ssg'\n\
+                    eta = 0.1\ntol = 0.1\n[budget]\niterations = 2\n[record]\nevery = 1\n";
+        place.put("lab.toml", spec);
+        place.run(&["lab", "run", "lab.toml", "--quiet"]).ended(0);
+        for arguments in [&["lab", "list"][..], &["lab", "run", "lab.toml", "--fresh", "--quiet"], &["lab", "export"]] {
+            let store = rusqlite::Connection::open(place.path("thalweg.sqlite")).unwrap();
+            store.execute_batch("BEGIN EXCLUSIVE").unwrap();
+            let waiting = place.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            store.execute_batch("COMMIT").unwrap();
+            Ran::from(waiting.wait_with_output().unwrap()).ended(0);
+        }
     }
 }

@@ -248,6 +248,39 @@ fn is_clean(text: &str) -> bool {
 }
 
 #[test]
+fn deep_nesting_is_refused() {
+    let place = Place::new();
+    place.put("t.csv", TABLE);
+    for open in ["variance(", "self_paced(", "best(", "(", "l2 <= best(", "2 * "] {
+        let deep = open.repeat(100_000 / open.len());
+        for option in ["--minimize", "--subject-to", "--domain"] {
+            place.run(&["fit", "t.csv", "--label", "y", option, &deep]).refused(&[]);
+        }
+    }
+    let n = 100_000;
+    for (file, text) in [
+        ("list.toml", format!("a = {}{}", "[".repeat(n), "]".repeat(n))),
+        ("table.toml", format!("a = {}1{}", "{a = ".repeat(n), "}".repeat(n))),
+        ("header.toml", format!("[{}]\nx = 1\n", vec!["a"; n].join("."))),
+        ("key.toml", format!("{} = 1\n", vec!["a"; n].join("."))),
+    ] {
+        place.put(file, text);
+        for command in [&["solve", file][..], &["lab", "run", file]] {
+            place.run(command).refused(&[file]);
+        }
+    }
+    for (file, text) in [
+        ("list.json", format!("{}{}", "[".repeat(n), "]".repeat(n))),
+        ("object.json", format!("{}1{}", "{\"a\":".repeat(n), "}".repeat(n))),
+    ] {
+        place.put(file, text);
+        for command in ["explain", "check", "certify"] {
+            place.run(&[command, file]).refused(&[file]);
+        }
+    }
+}
+
+#[test]
 fn control_characters_of_input_do_not_reach_the_terminal() {
     let place = Place::new();
     let table = TABLE.replace("age,sex,y", &format!("age,\"{EVIL}\nsex\",y")).replace(",f,", &format!(",{EVIL},"));
