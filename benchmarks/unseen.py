@@ -184,7 +184,8 @@ def pooled_repetition(given: Tuple[int, int]) -> List[Optional[float]]:
     number, rows = given
     warnings.simplefilter("ignore")
     rng = np.random.default_rng([number, 1])
-    X, y, group = (part[rng.integers(0, POOL, rows)] for part in pool())
+    drawn = rng.integers(0, POOL, rows)
+    X, y, group = (part[drawn] for part in pool())
     bounds = [f"demographic_parity <= {BOUND}", f"false_positive_rate <= {1.5 * BOUND}"]
     how: dict = {"subject_to": bounds, "holds_on": "population", "confidence": CONFIDENCE}
     values: List[Optional[float]] = []
