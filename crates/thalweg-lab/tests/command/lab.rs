@@ -822,14 +822,17 @@ fn the_experiments_of_wasserstein_fairness_run_in_their_quick_forms() {
     let eliminated = quick(&place, "wasserstein-eliminated.toml", &more);
     let sets = if directory.is_some() { 2 } else { 1 };
     assert_eq!((joint["runs"].as_array().unwrap().len(), eliminated["runs"].as_array().unwrap().len()), (12 * sets, 6 * sets));
-    let german = |ran: &Value| ran["runs"].as_array().unwrap().iter().filter(|r| r["data"] == "german").cloned().collect::<Vec<_>>();
+    let german =
+        |ran: &Value| ran["runs"].as_array().unwrap().iter().filter(|r| r["data"] == "german").cloned().collect::<Vec<_>>();
     // The uniform plan at the minimiser of the loss costs 1.2497, the best one 0.3308.
     for run in german(&joint) {
         let (cost, bundle) = (run["objective"].as_f64().unwrap(), run["solver"] == "bundle");
         assert!(if bundle { cost < 0.3308 } else { cost > 0.3308 && cost < 1.251 }, "{run}");
     }
     let of = |ran: &Value, solver: &str| {
-        german(ran).iter().find(|r| r["solver"] == solver).unwrap_or_else(|| panic!("{solver}: {ran}"))["objective"].as_f64().unwrap()
+        german(ran).iter().find(|r| r["solver"] == solver).unwrap_or_else(|| panic!("{solver}: {ran}"))["objective"]
+            .as_f64()
+            .unwrap()
     };
     assert!(of(&joint, "SSG diminishing") < 1.22);
     assert!(of(&eliminated, "auto") < 0.285 && of(&eliminated, "SSG static") < 0.29, "{eliminated}");
