@@ -62,6 +62,8 @@ impl fmt::Display for Argument {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Argument::Number(v) => write!(f, "{v}"),
+            // A word that was read has at most one kind of quotes.
+            Argument::Word(w) if w.contains('"') => write!(f, "'{w}'"),
             Argument::Word(w) => write!(f, "\"{w}\""),
         }
     }
@@ -406,6 +408,8 @@ mod tests {
             "roc_gap(thresholds = 400, low = -3, high = 3)"
         );
         assert_eq!(round_trip("logistic(on = 'positives')"), "logistic(on = \"positives\")");
+        assert_eq!(round_trip("logistic(on = '\"ositives')"), "logistic(on = '\"ositives')");
+        assert_eq!(round_trip("logistic(on = \"it's\")"), "logistic(on = \"it's\")");
         assert_eq!(round_trip("1e-3 * l1 + hinge()"), "0.001 * l1 + hinge");
         assert_eq!(round_trip("2 * equalized_odds"), "2 * equalised_odds");
         assert_eq!(round_trip("demographic_parity(compare = 'to_overall')"), "demographic_parity(compare = \"to-overall\")");
