@@ -9,7 +9,7 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use thalweg::bilevel::{self, Bilevel, Derivatives, Pair, differences};
+use thalweg::bilevel::{self, Bilevel, Derivatives, InnerRow, Pair, differences};
 use thalweg::math::vec;
 use thalweg::oracle::Scratch;
 use thalweg::run::Options;
@@ -24,6 +24,8 @@ use crate::minimize::{RunReply, options, stop_reason};
 use crate::values::{python, settings, table};
 use crate::watch::{Interrupt, RaisedError, Watcher, alone};
 
+/// Step of differences of values, relative to the size of a variable.
+const STEP: f64 = 6e-6;
 /// Number of cached points of each function: (x, y), the inner solution at x, and both sides of a difference.
 const POINTS: usize = 4;
 
@@ -49,6 +51,7 @@ struct Functions {
     outer: Level,
     inner: Level,
     constraints: Level,
+    rows: Vec<InnerRow>,
     raised: RaisedError,
     /// Ends the current work: set by its holder, or here after a Python exception.
     interrupt: Py<Interrupt>,
@@ -227,8 +230,40 @@ impl Functions {
                 visit.slopes.known = true;
                 Ok(())
             }
-            Slope::None => Err(Error::Oracle(format!("{} has no gradient", level.callable.name))),
+            Slope::None => {
+                let Visit { values, slopes, .. } = visit;
+                self.differences_of_values(level, at, values, slopes)
+            }
         }
+    }
+
+    /// Sets gradients to central differences of values, with a step for each variable relative to its size and to its set.
+    fn differences_of_values(&self, level: &Level, at: Pair, values: &CachedValues, slopes: &mut CachedValues) -> Result<()> {
+        let (count, (n, m)) = (level.count(), self.dims);
+        let rows = slopes.room(count * (n + m));
+        let (mut x, mut y) = (at.x.to_vec(), at.y.to_vec());
+        let (mut above, mut below) = (values.numbers.clone(), values.numbers.clone());
+        above.resize(count, 0.0);
+        below.resize(count, 0.0);
+        for i in 0..n + m {
+            let (set, j, columns, from) = if i < n { (&self.sets.0, i, n, 0) } else { (&self.sets.1, i - n, m, count * n) };
+            let value = if i < n { x[j] } else { y[j] };
+            let width = set.sides(j).map_or_else(|| set.diameter(columns), |(low, high)| high - low);
+            let step = STEP * value.abs().max(0.1 * width);
+            for (sign, out) in [(1.0, &mut above), (-1.0, &mut below)] {
+                let moved = if i < n { &mut x[j] } else { &mut y[j] };
+                *moved = value + sign * step;
+                level.values.fetch_add(1, Ordering::Relaxed);
+                let at = Pair { x: &x, y: &y };
+                self.ask(&level.callable.value, at, &[], |answer| level.read_values(answer, out))?;
+            }
+            *(if i < n { &mut x[j] } else { &mut y[j] }) = value;
+            for (k, (above, below)) in above.iter().zip(&below).enumerate() {
+                rows[from + k * columns + j] = if step > 0.0 { (above - below) / (2.0 * step) } else { 0.0 };
+            }
+        }
+        slopes.known = true;
+        Ok(())
     }
 
     /// Computes one value and the requested parts of its gradient.
@@ -342,6 +377,14 @@ impl Bilevel for Functions {
         Ok(())
     }
 
+    fn inner_rows(&self) -> &[InnerRow] {
+        &self.rows
+    }
+    fn gradients(&self) -> Derivatives {
+        let mut used = [&self.outer, &self.inner, &self.constraints].into_iter().filter(|level| level.count() > 0);
+        if used.any(|level| matches!(level.callable.slope, Slope::None)) { Derivatives::Differences } else { Derivatives::Exact }
+    }
+
     fn derivatives(&self) -> Derivatives {
         let mut used = [&self.outer, &self.inner, &self.constraints].into_iter().filter(|level| level.count() > 0);
         if used.all(|level| level.second.is_some()) { Derivatives::Exact } else { Derivatives::Differences }
@@ -421,8 +464,9 @@ type ExtremesReply<'py> = (Option<Bound<'py, PyAny>>, String, Option<PyErr>);
 #[pymethods]
 impl BilevelCallables {
     /// Builds a problem. Each function is (function, gradient, product): the gradient is a callable or True (the function
-    /// returns both), the product a callable or None. `constraints` also has the number of values. `interrupt` ends any work on
-    /// this problem.
+    /// returns both), or None for differences of values; the product a callable or None. `constraints` also has the number of values.
+    /// `rows` are the follower's linear constraints: coefficients of x and of y, and the bound. `interrupt` ends any work on this
+    /// problem.
     #[new]
     fn new(
         dims: (usize, usize),
@@ -430,6 +474,7 @@ impl BilevelCallables {
         outer: CallableTriple<'_>,
         inner: CallableTriple<'_>,
         constraints: Option<(CallableTriple<'_>, usize)>,
+        rows: Vec<(Vec<f64>, Vec<f64>, f64)>,
         interrupt: Py<Interrupt>,
     ) -> PyResult<Self> {
         let none = || -> CallableTriple<'_> {
@@ -449,6 +494,7 @@ impl BilevelCallables {
             sets: (bounded(&domains.0, dims.0, "outer_bounds")?, bounded(&domains.1, dims.1, "inner_bounds")?),
             dims,
             constraints: Level::new("constraints", constraints, Some(count)),
+            rows: rows.into_iter().map(|(by_x, by_y, bound)| InnerRow { by_x, by_y, bound }).collect(),
             outer: Level::new("outer", outer, None),
             inner: Level::new("inner", inner, None),
             raised: RaisedError::default(),
@@ -463,13 +509,15 @@ impl BilevelCallables {
     }
 
     /// Solves the problem from x. `form` has the keys of the reformulation and `slack`, `solver` those of the solver,
-    /// `certificate` those of a certificate, if requested. The worst and the best follower response are not computed.
-    #[pyo3(signature = (x, form, solver, conduct, certificate=None, on_record=None, on_progress=None))]
+    /// `certificate` those of a certificate, if requested. The worst and the best follower response are computed by the direct search
+    /// only.
+    #[pyo3(signature = (x, form, method, solver, conduct, certificate=None, on_record=None, on_progress=None))]
     fn solve<'py>(
         &self,
         py: Python<'py>,
         x: PyReadonlyArray1<'py, f64>,
         form: &Bound<'py, PyDict>,
+        method: &str,
         solver: &Bound<'py, PyDict>,
         conduct: &Bound<'py, PyDict>,
         certificate: Option<&Bound<'py, PyDict>>,
@@ -479,8 +527,8 @@ impl BilevelCallables {
         let x: Vec<f64> = x.as_array().iter().copied().collect();
         let interrupt = self.0.interrupt.get();
         let wanted = FormSpec::read(Some(&Value::Table(table(form)?))).map_err(of_lab)?;
-        let how = wanted.settings(table(solver)?).map_err(of_lab)?;
-        let how = bilevel::Settings { slack: None, certificate: certificate.map(settings).transpose()?, ..how };
+        let how = wanted.settings(table(solver)?, method.parse().map_err(of_library)?).map_err(of_lab)?;
+        let how = bilevel::Settings { extremes: false, certificate: certificate.map(settings).transpose()?, ..how };
         // The caller's arrays have an entry for each row.
         let options = Options { listed: usize::MAX, ..options(conduct, interrupt)? };
         let mut watcher = Watcher::new(interrupt, self.0.raised.clone(), on_record, on_progress);

@@ -6,20 +6,21 @@ The mathematics is in ``docs/bilevel.md``.
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 import numpy as np
-from scipy.optimize import Bounds
+from scipy.optimize import Bounds, LinearConstraint
 
 from thalweg import _core
 from thalweg._derivatives import LIBRARIES, derived, precision
-from thalweg._differences import SCHEMES
 from thalweg._functions import Ball, Simplex, domain, vector
 from thalweg._result import Callback, Certificate, History, Note, Result, finish, notes_of, raise_with, settings
-from thalweg._running import StopReason, run_options, running
+from thalweg._running import StopReason, name_of, run_options, running
 
 __all__ = ["BilevelResult", "minimize_pessimistic"]
 
+#: Methods.
+METHODS = ("auto", "direct", "adaprox", "sipba")
 #: Default interval between recorded iterates with a callback.
 EVERY = 100
 
@@ -37,15 +38,18 @@ class BilevelResult(Result):
         Pessimistic and optimistic value at x: ``value``, ``y``, ``feasible``, ``violation`` and ``finished`` (whether the search
         converged). If no inner solution was found that satisfies the constraints, ``feasible`` is False and ``value`` None. None
         if they were not computed; ``notes`` give the reason.
+    method : str
+        The method: 'direct', 'adaprox' or 'sipba'.
     violation, beta : float
-        Largest constraint of the reformulation, and its tolerance.
+        Largest constraint of the reformulation, and its tolerance; for the direct search, the excess of g(x, y) over its minimum.
     inner_gap : float
-        Excess of g(x, y) over its regularised minimum, at most about xi + beta.
+        Excess of g(x, y) over its (for 'adaprox' and 'sipba' regularised) minimum.
     inner_multipliers : ndarray
-        Dual variables of the constraints and, last, of the follower; empty for the optimistic form.
+        Dual variables of the constraints and, last, of the follower; empty unless 'adaprox' solves the pessimistic form.
     success : bool
-        Whether every constraint of the reformulation is satisfied within ``beta``, and the run neither failed nor reached a
-        limit before the solver finished. Not a statement about optimality of x.
+        Whether every constraint is satisfied within ``beta``, the run neither failed nor reached a limit before the solver
+        finished, and ``fun``, the value that the leader counts on, agrees with ``worst`` (``best`` in the optimistic form):
+        within a tenth of the gap between the two, and ``beta``. Not a statement about optimality of x.
     status : int
         0 finished or reached the target, 3 stopped by the callback, 4 interrupted, 5 failed, 6 reached a limit before the solver
         finished.
@@ -60,9 +64,9 @@ class BilevelResult(Result):
         Bounds on the distance from stationarity in the problem relaxed by ``beta``, if requested. They assume that the gradients
         are right and the constants hold, and are not proved if second derivatives are differences.
     derivatives : {'exact', 'differences'}
-        How second derivatives are computed.
+        How second derivatives are computed. If gradients are differences too, a note says so.
     settings : dict
-        Settings of the solver, usable as `options` of another run.
+        Settings of AdaProx, usable as `options` of another run; empty for the other methods.
     start_violation : float
         Largest constraint of the reformulation at the starting point.
     history : History
@@ -74,7 +78,7 @@ class BilevelResult(Result):
     """
 
     _shown: Tuple[str, ...] = (
-        *("success", "message", "x", "fun", "worst", "best", "violation", "beta", "inner_gap", "nit", "derivatives"),
+        *("success", "message", "method", "x", "fun", "worst", "best", "violation", "beta", "inner_gap", "nit", "derivatives"),
         *("certificate", "seconds"),
     )
 
@@ -109,8 +113,10 @@ def minimize_pessimistic(
     outer_grad: Any = None,
     inner_grad: Any = None,
     constraints_jac: Any = None,
+    inner_constraints: Any = None,
     second: Optional[dict] = None,
     derivatives: Optional[str] = None,
+    method: str = "auto",
     optimistic: bool = False,
     check_gradients: bool = True,
     certificate: Any = None,
@@ -121,14 +127,16 @@ def minimize_pessimistic(
 ) -> BilevelResult:
     """Minimise over x the largest ``outer(x, y)`` over all minimisers y of ``inner(x, y)`` with ``constraints(x, y) <= 0``.
 
-    The follower's optimal response need not be unique; the worst one counts. A reformulation with a small slack for the follower
-    is solved by AdaProx.
+    The follower's optimal response need not be unique; the worst one counts. For up to five outer variables nothing has to be
+    set: x is found by a search in which every point is judged by the worst response to it. For more, a reformulation with a small
+    slack for the follower is solved by AdaProx.
 
     Parameters
     ----------
     outer, inner : callable
-        ``outer(x, y)``, the leader's objective f, and ``inner(x, y)``, the follower's objective g, minimised over **all** y. Both
-        should be twice continuously differentiable, f concave and g convex in y. Arguments are new arrays in each call.
+        ``outer(x, y)``, the leader's objective f, and ``inner(x, y)``, the follower's objective g, minimised over **all** y,
+        unless `inner_constraints` restricts it. Both should be twice continuously differentiable, f concave and g convex in y.
+        Arguments are new arrays in each call.
     x0 : array_like
         Starting point. It is projected onto `outer_bounds`.
     outer_bounds, inner_bounds : Bounds, pairs (low, high), Ball or Simplex
@@ -139,7 +147,11 @@ def minimize_pessimistic(
         constrained by it.
     outer_grad, inner_grad : callable or True
         ``outer_grad(x, y)`` returns the gradients with respect to x and y. True if ``outer`` itself returns
-        ``(value, (dx, dy))``.
+        ``(value, (dx, dy))``. Without a gradient, the direct search uses differences of values, and a note says so.
+    inner_constraints : LinearConstraint, Bounds or a list of them, optional
+        Constraints of the follower: ``LinearConstraint(A, lb, ub)`` on y, or on x and y together if A has a column for each, and
+        Bounds on y. They are covered by the direct search only; for more than five outer variables, write them as a penalty in
+        ``inner``.
     constraints_jac : callable or True
         The pair of Jacobians of the constraints, with one row for each constraint.
     second : dict, optional
@@ -150,6 +162,11 @@ def minimize_pessimistic(
     derivatives : {'jax', 'autograd'}, optional
         Library for automatic differentiation, if the functions are written with jax.numpy or autograd.numpy. With jax they are
         compiled and run with 64 bits, whatever the global configuration.
+    method : {'auto', 'direct', 'adaprox', 'sipba'}
+        'direct' searches over x by the worst response to each point, without any setting, for up to five outer variables;
+        'adaprox' solves a reformulation; 'sipba' takes first-order steps in one loop, for problems without `constraints`. 'auto'
+        is 'direct' if there are at most five outer variables and no settings of the reformulation, of AdaProx or of a
+        certificate, otherwise 'adaprox'.
     optimistic : bool
         Whether to solve the optimistic form, with the best response in place of the worst.
     check_gradients : bool
@@ -164,7 +181,8 @@ def minimize_pessimistic(
         (of the inner solutions in ``worst`` and ``best``), settings of AdaProx with the names of specs (sigma, outer,
         inner_iterations, beta, shrink, settled, output, and ``inner``, which is 'sg', 'pd', or a dict with such a name and its
         settings), ``maxiter``, ``budget`` (iterations, seconds), ``record``, ``stop``. Without settings of AdaProx other than
-        ``inner``, pilot runs choose them.
+        ``inner``, pilot runs choose them. For 'sipba': rho, sigma, beta, alpha, p, q, s, steps and tolerance. The direct search
+        takes none of these except ``slack``.
     seed : int, optional
         Random seed, 0 by default.
     verbose : int
@@ -180,7 +198,8 @@ def minimize_pessimistic(
     An exception in a function stops the run and is raised again, unchanged, with the result so far, or None, as its attribute
     ``result``. Ctrl-C stops the run, or the pilot runs, after the current function call.
 
-    The solution is local; start from several x0 and compare ``worst``.
+    The direct search samples all of `outer_bounds` first; the solutions of the other methods are local: start from several x0 and
+    compare ``worst``.
 
     Examples
     --------
@@ -195,12 +214,11 @@ def minimize_pessimistic(
     >>> found = minimize_pessimistic(
     ...     lambda x, y: (-x[0] * y[0], (-y, -x)), follower, [0.3],
     ...     outer_grad=True, inner_grad=True, outer_bounds=[(-2, 2)], inner_bounds=[(-2, 2)],
-    ...     options={"sigma": 20, "outer": 60, "inner_iterations": 200, "beta": 0.05, "inner": {"name": "sg", "eps": 0.02}},
     ... )
-    >>> found.success, found.worst.value < 0.01
-    (True, True)
-    >>> found.derivatives
-    'differences'
+    >>> found.success, found.worst.value < 1e-4, abs(found.x[0]) < 0.01
+    (True, True, True)
+    >>> found.method, found.derivatives
+    ('direct', 'differences')
     """
     began = time.perf_counter()
     given = settings(options)
@@ -214,7 +232,9 @@ def minimize_pessimistic(
         **({} if constraints is None else {"constraints": (constraints, constraints_jac)}),
     }
     products = settings(second, "second")
+    chosen = name_of(method, METHODS)
     _check(levels, constraints_jac, products, derivatives)
+    rows = _rows(inner_constraints, sizes)
     form = settings(given.pop("form", None), "options['form']")
     if optimistic:
         form["optimistic"] = True
@@ -229,26 +249,26 @@ def minimize_pessimistic(
     with running(verbose, "minimize_pessimistic") as run, precision(derivatives or ""):
         try:
             functions = _levels(levels, products, derivatives, start, domains)
-            core = _core.BilevelCallables(sizes, domains, *functions, interrupt=run.interrupt)
+            core = _core.BilevelCallables(sizes, domains, *functions, rows, interrupt=run.interrupt)
             if check_gradients:
                 core.check(start, how["seed"])
         except Exception as early:
             raise_with(early, None)
-        found, told, raised = core.solve(start, form, given, how, bounds, watch, run.on_progress)
-        extremes, refused = None, "interrupted"
+        found, told, raised = core.solve(start, form, chosen, given, how, bounds, watch, run.on_progress)
+        extremes, refused = None if found is None else found["extremes"], "interrupted"
         stopped = watch is not None and watch.stopped
-        if found is not None and raised is None and not run.interrupted:
+        if found is not None and extremes is None and raised is None and not run.interrupted:
             if stopped:
                 run.interrupt.clear()
             extremes, refused, raised = core.extremes(np.array(found["x"]), form)
     result = None
     if found is not None and told is not None:
-        if extremes is None:
+        if extremes is None and not any(note["kind"] == "extremes-failed" for note in found["notes"]):
             text = f"the pessimistic and optimistic values were not computed: {refused}"
             found["notes"].append({"kind": "extremes-failed", "reason": refused, "text": text})
         # An exception in the pilot runs stops the run before its first step.
         ended = StopReason(found["outcome"]["ended"], told, stopped, raised)
-        result = _result(found, ended, extremes, core.calls())
+        result = _result(found, ended, extremes, core.calls(), optimistic or bool(form.get("optimistic")))
         result.seconds = time.perf_counter() - began
     if raised is not None:
         raise_with(raised, result)
@@ -294,11 +314,6 @@ def _check(levels: dict, constraints_jac: Any, products: dict, derivatives: Any)
     for name, function in products.items():
         if not callable(function):
             raise TypeError(f"second['{name}'] must be a function, got {type(function).__name__}")
-    if derivatives in SCHEMES:
-        raise ValueError(
-            f"derivatives must be 'jax' or 'autograd', got {derivatives!r}; differences of differences have at most four digits, "
-            "which is too few for the method"
-        )
     if derivatives is not None and derivatives not in LIBRARIES:
         raise ValueError(f"derivatives must be one of {', '.join(LIBRARIES)}, got {derivatives!r}")
     for name, (function, slope) in levels.items():
@@ -308,13 +323,39 @@ def _check(levels: dict, constraints_jac: Any, products: dict, derivatives: Any)
         if derivatives is not None and (slope is not None or name in products):
             given = called if slope is not None else f"second['{name}']"
             raise ValueError(f"{given} and derivatives = {derivatives!r} are both given; give one of them")
-        if derivatives is None and slope is None:
-            raise ValueError(
-                f"{name} has no gradient; give {called}, {called}=True if {name} returns value and gradients together, or "
-                "derivatives='jax' or 'autograd' for functions written with one of these"
-            )
         if slope is not None and slope is not True and not callable(slope):
             raise TypeError(f"{called} must be a function of x and y or True, got {type(slope).__name__}")
+
+
+def _rows(given: Any, sizes: Tuple[int, int]) -> List[tuple]:
+    """Return the follower's linear constraints: coefficients of x and of y, and the bound."""
+    n, m = sizes
+    rows: List[tuple] = []
+    listed = given if isinstance(given, (list, tuple)) else [] if given is None else [given]
+    for one in listed:
+        if isinstance(one, Bounds):
+            matrix = np.hstack([np.zeros((m, n)), np.eye(m)])
+        elif isinstance(one, LinearConstraint):
+            matrix = np.atleast_2d(np.asarray(one.A.toarray() if hasattr(one.A, "toarray") else one.A, dtype=float))
+            if matrix.shape[1] == m:
+                matrix = np.hstack([np.zeros((len(matrix), n)), matrix])
+            if matrix.shape[1] != n + m:
+                raise ValueError(
+                    f"inner_constraints must have {m} columns, for y, or {n + m}, for x and y, got {matrix.shape[1]}"
+                )
+        else:
+            raise TypeError(
+                "inner_constraints must be a LinearConstraint, Bounds or a list of them, got "
+                f"{type(one).__name__}; write other constraints as a penalty in inner"
+            )
+        low, high = (np.broadcast_to(np.asarray(side, dtype=float), len(matrix)) for side in (one.lb, one.ub))
+        if np.isnan(low).any() or np.isnan(high).any() or not np.isfinite(matrix).all():
+            raise ValueError("inner_constraints must have finite coefficients and bounds that are numbers")
+        for row, lowest, highest in zip(matrix, low, high):
+            for sign, bound in ((1.0, highest), (-1.0, -lowest)):
+                if np.isfinite(bound):
+                    rows.append(((sign * row[:n]).tolist(), (sign * row[n:]).tolist(), float(bound)))
+    return rows
 
 
 def _levels(
@@ -363,7 +404,15 @@ def _extreme(found: dict, slack: float) -> _Extreme:
     )
 
 
-def _result(found: dict, ended: StopReason, extremes: Optional[dict], calls: dict) -> BilevelResult:
+def _agrees(found: dict, extremes: dict, optimistic: bool) -> bool:
+    """Whether the value that the leader counts on agrees with the value measured, see ``BilevelSolution::agrees`` in Rust."""
+    meant = extremes["optimistic" if optimistic else "pessimistic"]["value"]
+    gap = abs(extremes["pessimistic"]["value"] - extremes["optimistic"]["value"])
+    rounding = 1e-6 * (abs(found["objective"]) + gap)
+    return abs(found["objective"] - meant) <= 0.1 * gap + found["beta"] + rounding
+
+
+def _result(found: dict, ended: StopReason, extremes: Optional[dict], calls: dict, optimistic: bool) -> BilevelResult:
     outcome = found["outcome"]
     point = outcome["point"]
     names = [c["name"] for c in point["constraints"]]
@@ -374,6 +423,14 @@ def _result(found: dict, ended: StopReason, extremes: Optional[dict], calls: dic
     if worst is not None and not worst.feasible:
         text = "no inner solution was found that satisfies the constraints; worst and best have the nearest y and no value"
         notes.append(Note(text, "no-feasible-inner"))
+    success = ended.success(point["feasible"])
+    if extremes is not None and success and not _agrees(found, extremes, optimistic):
+        success = False
+        text = (
+            f"not a success: the leader counts on {found['objective']:.6g}, but the {'best' if optimistic else 'worst'} response "
+            f"measured gives {extremes['optimistic' if optimistic else 'pessimistic']['value']:.6g}"
+        )
+        notes.append(Note(text, "values-disagree"))
     (nfev, njev, _), (inner_nfev, inner_njev, _) = calls["outer"], calls["inner"]
     return BilevelResult(
         x=np.array(found["x"]),
@@ -386,9 +443,10 @@ def _result(found: dict, ended: StopReason, extremes: Optional[dict], calls: dic
         beta=found["beta"],
         inner_gap=found["inner_gap"],
         inner_multipliers=np.array(found["inner_multipliers"]),
-        success=ended.success(point["feasible"]),
+        success=success,
+        method=found["method"],
         status=ended.status,
-        message=ended.headline(point["feasible"], within=" within beta"),
+        message=ended.headline(point["feasible"], within=" within beta" if found["method"] == "adaprox" else ""),
         nit=outcome["iterations"],
         nfev=nfev,
         njev=njev,
@@ -397,7 +455,7 @@ def _result(found: dict, ended: StopReason, extremes: Optional[dict], calls: dic
         nhev=sum(products for _, _, products in calls.values()),
         certificate=None if certificate is None else Certificate.of(certificate, differences),
         derivatives=found["derivatives"],
-        settings=_without_none(found["settings"]),
+        settings=_without_none(found["settings"] or {}),
         start_violation=found["start_violation"],
         history=History(outcome["trace"], names),
         signed={c["name"]: c["value"] for c in point["constraints"]},

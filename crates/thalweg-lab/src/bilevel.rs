@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use thalweg::Note;
-use thalweg::bilevel::problems::{GroupWeights, HyperRepresentation, Interval, Pricing, Quadratic, Toy};
+use thalweg::bilevel::problems::{GroupWeights, HyperRepresentation, Interval, NormSum, Pricing, Quadratic, Toy};
 use thalweg::bilevel::{self, Bilevel, Derivatives, Extremes, Form, FromFormulas, PreparedProblem, SingleLevel};
 use thalweg::math::rng::{Purpose, Rng};
 use thalweg::run::Metric;
@@ -20,7 +20,7 @@ use crate::spec::{settings, solver};
 use crate::{Error, Result};
 
 /// Names of the problems in a spec.
-pub const NAMES: [&str; 6] = ["toy", "interval", "quadratic", "pricing", "hyper-representation", "group-weights"];
+pub const NAMES: [&str; 7] = ["toy", "interval", "quadratic", "pricing", "norm-sum", "hyper-representation", "group-weights"];
 
 /// Default slack of the follower responses at which a point is evaluated.
 const SLACK: f64 = 1e-6;
@@ -42,6 +42,19 @@ struct ToyKeys {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct NoKeys {}
+
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct NormSumKeys {
+    /// Number of outer and of inner variables.
+    n: usize,
+}
+
+impl Default for NormSumKeys {
+    fn default() -> Self {
+        NormSumKeys { n: 100 }
+    }
+}
 
 /// Sizes of made-up data for a hyper-representation.
 #[derive(Debug, Deserialize)]
@@ -173,6 +186,10 @@ impl BilevelSpec {
             "quadratic" => {
                 plain().and_then(|_| Ok((Arc::new(FromFormulas(Quadratic::new()?)) as Arc<dyn Bilevel>, vec![1.0])))?
             }
+            "norm-sum" => {
+                let NormSumKeys { n } = settings(keys.clone()).map_err(wrong)?;
+                (Arc::new(NormSum::new(n).map_err(Error::from).map_err(wrong)?), vec![1.0; n])
+            }
             "hyper-representation" => {
                 let problem = settings::<HyperKeys>(keys.clone()).and_then(HyperKeys::build).map_err(wrong)?;
                 let start = problem.start().to_vec();
@@ -230,8 +247,19 @@ impl FormSpec {
     }
 
     /// Returns the settings for a solve, where `solver` has the keys of `[solver]` except its name: practical mode if it is
-    /// empty or has only the inner solver.
-    pub fn settings(&self, mut solver: toml::Table) -> Result<bilevel::Settings> {
+    /// empty or has only the inner solver. With the method "sipba" the keys are those of that solver.
+    pub fn settings(&self, mut solver: toml::Table, method: bilevel::Method) -> Result<bilevel::Settings> {
+        if method == bilevel::Method::Sipba {
+            let Config::Sipba(sipba) = solver::named(SolverName::Sipba, solver)? else {
+                return Err(Error::Request("the settings are not those of sipba".into()));
+            };
+            return Ok(bilevel::Settings { method, form: self.form, sipba, slack: self.slack, ..bilevel::Settings::default() });
+        }
+        // The inner solver belongs to adaprox too.
+        let method = match method {
+            bilevel::Method::Auto if !solver.is_empty() => bilevel::Method::Adaprox,
+            other => other,
+        };
         let chosen = solver.keys().all(|key| key == "inner");
         let usual = || Value::Table(toml::Table::from_iter([("name".to_string(), adaprox::Inner::NAMES[0].into())]));
         solver.entry("inner").or_insert_with(usual);
@@ -239,18 +267,30 @@ impl FormSpec {
             return Err(Error::Request(format!("only {} solves bilevel problems", SolverName::Adaprox)));
         };
         Ok(bilevel::Settings {
+            method,
             form: self.form,
             inner: solver.inner.clone(),
             solver: (!chosen).then_some(solver),
-            slack: Some(self.slack()),
-            certificate: None,
+            slack: self.slack,
+            ..bilevel::Settings::default()
         })
     }
 
-    /// Reformulates the problem and finds its start.
-    pub fn pose(&self, named: &BilevelSpec, start: Option<Vec<f64>>, options: &catalogue::Options) -> Result<BilevelInstance> {
+    /// Reformulates the problem and finds its start. A method without multipliers, such as `sipba`, is measured by the rows that
+    /// concern x and y alone and starts at x and the point of Y nearest to 0.
+    pub fn pose(
+        &self,
+        named: &BilevelSpec,
+        start: Option<Vec<f64>>,
+        multipliers: bool,
+        options: &catalogue::Options,
+    ) -> Result<BilevelInstance> {
         let (problem, usual) = named.build(options)?;
-        let prepared = bilevel::prepare(&problem, self.form, &start.unwrap_or(usual))?;
+        let start = start.unwrap_or(usual);
+        let prepared = match multipliers {
+            true => bilevel::prepare(&problem, self.form, &start)?,
+            false => bilevel::prepare_plain(&problem, self.form, &start)?,
+        };
         Ok(BilevelInstance { prepared, slack: self.slack() })
     }
 }

@@ -115,7 +115,10 @@ impl Completion {
             StopReason::Finished | StopReason::Target(_) | StopReason::Infeasible { .. } => Completion::Finished,
             StopReason::Withdrawn { .. } => Completion::Unfinished,
             StopReason::Interrupted | StopReason::Failed { .. } => Completion::Aborted,
-            StopReason::Budget(_) if solver.parse().is_ok_and(SolverName::has_stopping_criterion) => Completion::Unfinished,
+            // The direct search of bilevel problems is in no list of solvers.
+            StopReason::Budget(_) if solver == "direct" || solver.parse().is_ok_and(SolverName::has_stopping_criterion) => {
+                Completion::Unfinished
+            }
             StopReason::Budget(_) => Completion::Planned,
         }
     }

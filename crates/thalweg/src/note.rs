@@ -661,6 +661,15 @@ pub enum Note {
     },
     /// Hessian-vector products are finite differences of gradients.
     FiniteDifferences,
+    /// A bilevel problem was solved in units of its own, which slacks, rows and settings are in.
+    BilevelUnits {
+        /// Unit of the outer objective.
+        outer: f64,
+        /// Unit of the inner objective.
+        inner: f64,
+    },
+    /// Gradients of a bilevel problem are differences of values.
+    GradientDifferences,
     /// A multiplier of the inner maximisation is at its bound.
     InnerMultiplierAtBound {
         /// The bound.
@@ -980,6 +989,13 @@ impl Note {
                 write!(f, "the worst and the best inner solution were not computed: {reason}")
             }
             Note::CertificateFailed { reason } => write!(f, "near-stationarity was not computed: {reason}"),
+            Note::BilevelUnits { outer, inner } => write!(
+                f,
+                "slacks, rows and settings are in units of the problem: {outer:.3e} of the outer objective, {inner:.3e} of the inner one"
+            ),
+            Note::GradientDifferences => {
+                write!(f, "gradients are differences of values; give gradients for more accuracy and fewer calls")
+            }
             Note::FiniteDifferences => {
                 write!(f, "products with second derivatives are differences of gradients, exact to about eight digits")
             }

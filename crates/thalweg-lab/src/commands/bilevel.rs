@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use thalweg::bilevel::problems::{Pricing, Toy};
-use thalweg::bilevel::{self, Bilevel, BilevelSolution, Extreme, Extremes, Form, FromFormulas, Settings};
+use thalweg::bilevel::{self, Bilevel, BilevelSolution, Extreme, Extremes, Form, FromFormulas, Method, Settings};
 use thalweg::run::Options;
 use thalweg::solvers::{adaprox, pd};
 
@@ -122,7 +122,12 @@ fn solve(problem: &Arc<dyn Bilevel>, x: f64, inner: &[adaprox::Inner], stop: &Ar
     let mut runs = vec![];
     for (optimistic, first) in [(false, "cautious (pessimistic)"), (true, "optimist")] {
         for (i, inner) in inner.iter().enumerate() {
-            let settings = Settings { form: Form { optimistic, ..Form::default() }, inner: inner.clone(), ..Settings::default() };
+            let settings = Settings {
+                form: Form { optimistic, ..Form::default() },
+                inner: inner.clone(),
+                method: Method::Adaprox,
+                ..Settings::default()
+            };
             let begun = Instant::now();
             let found = bilevel::solve(problem, &[x], &settings, &options, &mut bar)?;
             let title = if i == 0 { first } else { "the same by pd" };

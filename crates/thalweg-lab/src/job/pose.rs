@@ -5,6 +5,7 @@ use std::path::Path;
 use thalweg::Note;
 use thalweg::learn::{Best, Data, JointWasserstein, Learning, ManyConstraints, Split};
 use thalweg::oracle::{Description, Subgradients};
+use thalweg::solvers::Config;
 use toml::Value;
 
 use crate::bilevel;
@@ -171,7 +172,8 @@ fn pose_bilevel(spec: &Spec, named: &bilevel::BilevelSpec, file: &Path, options:
             return Err(wrong("start", other, "a list of numbers, one for each outer variable, or a file of them"));
         }
     };
-    let posed = bilevel::FormSpec::read(spec.problem.bilevel.as_ref())?.pose(named, start, options)?;
+    let multipliers = !matches!(spec.solver()?, Some(Config::Sipba(_)));
+    let posed = bilevel::FormSpec::read(spec.problem.bilevel.as_ref())?.pose(named, start, multipliers, options)?;
     let (fingerprint, notes, data_name) = (named.fingerprint(), posed.notes(), spec.data.called());
     let problem = Problem::Bilevel(Box::new(posed));
     Ok(Instance { problem, held_out: None, validation: None, fingerprint, data_name, notes })

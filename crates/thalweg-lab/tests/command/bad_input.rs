@@ -801,13 +801,13 @@ fn a_slip_about_a_bilevel_problem_is_a_sentence() {
         (
             "'toy'",
             "3",
-            "bilevel must be one of toy, interval, quadratic, pricing, hyper-representation, group-weights, or a \
+            "bilevel must be one of toy, interval, quadratic, pricing, norm-sum, hyper-representation, group-weights, or a \
              table with such a name, got 3",
         ),
         (
             "'toy'",
             "{ radius = 1 }",
-            "bilevel must be one of toy, interval, quadratic, pricing, hyper-representation, group-weights, or a \
+            "bilevel must be one of toy, interval, quadratic, pricing, norm-sum, hyper-representation, group-weights, or a \
              table with such a name, got { radius = 1 }",
         ),
         ("'toy'", "{ name = 'toy', radios = 1 }", "unknown key 'radios'; did you mean 'radius'? (in bilevel = \"toy\")"),

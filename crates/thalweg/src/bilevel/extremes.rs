@@ -2,13 +2,15 @@
 //! found by a separate optimisation. No reformulation is used, so that results of solvers can be assessed independently.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bilevel, Pair};
-use crate::error::{check_finite, check_length};
+use super::follower::{Minimum, minimum};
+use super::{Bilevel, INTERRUPTED, Pair, Stop, is_set};
+use crate::error::check_length;
 use crate::math::vec;
 use crate::oracle::{At, Description, Modulus, Pick, Scratch, Source, Subgradients, Values};
 use crate::run::{self, Options, Record, StopReason};
@@ -51,22 +53,15 @@ impl Extremes {
     }
 }
 
-/// Largest number of gradient steps on g, and the gradient norm that ends them.
-const STEPS: usize = 20_000;
-const SHORT: f64 = 1e-10;
 /// Largest number of iterations of the search for an extreme.
 const ITERATIONS: u64 = 1_000;
-
-/// Flag that interrupts the computation when set, as in [`Options`].
-pub(super) type Stop<'a> = Option<&'a Arc<AtomicBool>>;
-
-/// Reason for a missing result after an interruption.
-pub(super) const INTERRUPTED: &str = "interrupted";
-
-/// Returns whether the flag is set.
-pub(super) fn set(interrupt: Stop) -> bool {
-    interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed))
-}
+/// Slacks of the stages of a search as multiples of the last one, and the largest slack of a stage.
+const STAGES: [f64; 2] = [1e8, 1e4];
+const COARSEST: f64 = 1e-3;
+/// Feasibility tolerance of the search as a share of the slack.
+const TOLERANCE: f64 = 1e-2;
+/// Smallest slack of constraints other than that on g, whose tolerance need not be as small.
+pub(super) const TIGHTEST: f64 = 1e-7;
 
 /// Finds the worst and the best inner solution at `x`. Inner solutions are all y with `g(x, y) <= g*(x) + slack`; the error of
 /// f is of the order of a root of the slack.
@@ -80,71 +75,15 @@ pub fn extremes_until(problem: &dyn Bilevel, x: &[f64], slack: f64, interrupt: O
     if !(slack > 0.0 && slack.is_finite()) {
         return Err(Error::setting("slack", slack, "a finite number larger than 0"));
     }
-    let (solution, inner_value) = minimum(problem, x, interrupt)?;
-    let search = |sign: f64| {
-        let found = Search::new(problem, x, inner_value + slack, slack, sign).run(&[&solution], interrupt)?;
-        if set(interrupt) { Err(Error::Problem(INTERRUPTED.into())) } else { Ok(found) }
-    };
+    let Minimum { y, value: inner_value } = minimum(problem, x, &vec![0.0; problem.inner_dim()], interrupt)?;
+    let least = Minimum { y, value: inner_value };
+    let search = |sign: f64| Search::staged(problem, x, &least, slack, sign, interrupt);
     Ok(Extremes { inner_value, slack, pessimistic: search(-1.0)?, optimistic: search(1.0)? })
 }
 
-/// Finds a minimiser of g at x and its value by gradient descent with Nesterov's momentum from 0, restarted if the value
-/// increases.
-fn minimum(problem: &dyn Bilevel, x: &[f64], interrupt: Stop) -> Result<(Vec<f64>, f64)> {
-    let m = problem.inner_dim();
-    let (mut s, mut gradient) = (problem.scratch(), vec![0.0; m]);
-    let (mut y, mut ahead, mut momentum) = (vec![0.0; m], vec![0.0; m], 1.0_f64);
-    let mut ask = |y: &[f64], gradient: Option<&mut [f64]>| -> Result<f64> {
-        let at = Pair { x, y };
-        problem.visit(at, &mut s)?;
-        let g = problem.inner_grad(at, None, gradient, &mut s)?;
-        check_finite("the inner objective", g)?;
-        Ok(g)
-    };
-    let mut smoothness = problem.inner_smoothness(x).unwrap_or(1.0).max(1e-12);
-    let mut value = ask(&y, None)?;
-    for _ in 0..STEPS {
-        if set(interrupt) {
-            return Err(Error::Problem(INTERRUPTED.into()));
-        }
-        let at_ahead = ask(&ahead, Some(&mut gradient))?;
-        if let Some((i, value)) = vec::first_not_finite(&gradient) {
-            return Err(Error::NotFinite { what: format!("entry {} of the inner gradient", i + 1), value });
-        }
-        let squared = vec::norm_squared(&gradient);
-        if squared.sqrt() <= SHORT {
-            if at_ahead <= value {
-                (y, value) = (ahead, at_ahead);
-            }
-            break;
-        }
-        let mut next = vec![0.0; m];
-        let reached = loop {
-            next.iter_mut().zip(&ahead).zip(&gradient).for_each(|((n, a), g)| *n = a - g / smoothness);
-            let reached = ask(&next, None)?;
-            // The decrease guaranteed by a smoothness constant, up to rounding.
-            if reached <= at_ahead - 0.5 * squared / smoothness + 1e-15 * at_ahead.abs() || smoothness > 1e15 {
-                break reached;
-            }
-            smoothness *= 2.0;
-        };
-        if reached > value {
-            if momentum == 1.0 {
-                break; // a plain gradient step gains nothing any more
-            }
-            (momentum, ahead) = (1.0, y.clone());
-            continue;
-        }
-        let larger = 0.5 * (1.0 + (1.0 + 4.0 * momentum * momentum).sqrt());
-        let share = (momentum - 1.0) / larger;
-        ahead.iter_mut().zip(&next).zip(&y).for_each(|((a, n), y)| *a = n + share * (n - y));
-        (y, value, momentum) = (next, reached, larger);
-        smoothness *= 0.99;
-    }
-    Ok((y, value))
-}
-
-/// The problem `min sign f(x, y)` over Y subject to `C_i <= slack` and `g <= level`, in y alone.
+/// The problem `min sign f(x, y)` over Y subject to `C_i <= slack`, `g <= level` and the constraints of the follower, in y alone.
+///
+/// Constraints are divided by the slack, and C_i and the follower's own constraints by no less than [`TIGHTEST`].
 pub(super) struct Search<'p> {
     problem: &'p dyn Bilevel,
     x: &'p [f64],
@@ -157,6 +96,7 @@ pub(super) struct Search<'p> {
 /// Buffers of one evaluation.
 struct Buffers {
     problem: Scratch,
+    all: Vec<f64>,
     weights: Vec<f64>,
     slope: Vec<f64>,
 }
@@ -164,6 +104,29 @@ struct Buffers {
 impl<'p> Search<'p> {
     pub(super) fn new(problem: &'p dyn Bilevel, x: &'p [f64], level: f64, slack: f64, sign: f64) -> Self {
         Search { problem, x, level, slack, sign, set: problem.inner_set() }
+    }
+
+    /// Finds the worst or the best inner solution, given a minimiser of g. A small slack makes the constraint on g so steep that a
+    /// search from far away may end early: the slack is approached in stages, each from the result of the one before. If the last one
+    /// does not converge, the minimiser is tried as a start too.
+    pub(super) fn staged(
+        problem: &'p dyn Bilevel,
+        x: &'p [f64],
+        least: &Minimum,
+        slack: f64,
+        sign: f64,
+        interrupt: Stop,
+    ) -> Result<Extreme> {
+        let at = |slack: f64| Search::new(problem, x, least.value + slack, slack, sign);
+        let mut start = least.y.clone();
+        for stage in STAGES.into_iter().filter(|stage| slack * stage <= COARSEST) {
+            start = at(slack * stage).run(&[&start], interrupt)?.y;
+        }
+        let mut found = at(slack).run(&[&start], interrupt)?;
+        if (!found.finished || found.violation > TOLERANCE * slack) && start != least.y {
+            found = at(slack).run(&[&start, &least.y], interrupt)?;
+        }
+        if is_set(interrupt) { Err(Error::Problem(INTERRUPTED.into())) } else { Ok(found) }
     }
 
     /// Runs from each start and returns the best feasible point, or the one with the smallest violation. After an interruption
@@ -174,20 +137,22 @@ impl<'p> Search<'p> {
             let mut solver = Bundle::new(bundle::Settings { eps: 1e-5, ..bundle::Settings::default() })?;
             let options = Options {
                 record: Record::nothing(),
-                feasibility: self.tolerance(),
+                feasibility: TOLERANCE,
                 interrupt: interrupt.cloned(),
                 ..Options::iterations(ITERATIONS)
             };
             let outcome = run::minimize(self, &mut solver, start, &options, &mut ())?;
             let point = outcome.best_feasible.as_ref().filter(|_| !outcome.point.feasible).unwrap_or(&outcome.point);
+            let r = self.problem.num_constraints();
+            let scaled = outcome.multipliers.clone().unwrap_or_else(|| vec![0.0; self.num_constraints()]);
             let found = Extreme {
                 value: self.sign * point.objective,
                 y: point.x.clone(),
-                multipliers: outcome.multipliers.clone().unwrap_or_else(|| vec![0.0; self.num_constraints()]),
-                violation: point.violation,
+                multipliers: scaled.iter().take(r + 1).enumerate().map(|(j, w)| w / self.scale(j)).collect(),
+                violation: self.slack * point.violation,
                 finished: outcome.ended == StopReason::Finished,
             };
-            let rank = |e: &Extreme| (e.violation.max(self.tolerance()), self.sign * e.value);
+            let rank = |e: &Extreme| (e.violation.max(TOLERANCE * self.slack), self.sign * e.value);
             if best.as_ref().is_none_or(|b| rank(&found) < rank(b)) {
                 best = Some(found);
             }
@@ -197,9 +162,9 @@ impl<'p> Search<'p> {
         })
     }
 
-    /// Returns the feasibility tolerance, small against the slack.
-    fn tolerance(&self) -> f64 {
-        1e-2 * self.slack
+    /// Returns the number that constraint `j` is divided by.
+    fn scale(&self, j: usize) -> f64 {
+        if j == self.problem.num_constraints() { self.slack } else { self.slack.max(TIGHTEST) }
     }
 
     fn at<'a>(&'a self, y: &'a [f64]) -> Pair<'a> {
@@ -212,10 +177,15 @@ impl Description for Search<'_> {
         self.problem.inner_dim()
     }
     fn num_constraints(&self) -> usize {
-        self.problem.num_constraints() + 1
+        self.problem.num_constraints() + 1 + self.problem.inner_rows().len()
     }
     fn constraint_name(&self, j: usize) -> Cow<'_, str> {
-        if j == self.problem.num_constraints() { "inner value".into() } else { format!("constraint {}", j + 1).into() }
+        let r = self.problem.num_constraints();
+        match j.cmp(&r) {
+            Ordering::Less => format!("constraint {}", j + 1).into(),
+            Ordering::Equal => "inner value".into(),
+            Ordering::Greater => format!("constraint {} of the follower", j - r).into(),
+        }
     }
     fn domain(&self) -> &dyn Set {
         &self.set
@@ -223,7 +193,7 @@ impl Description for Search<'_> {
     fn objective_modulus(&self) -> Option<Modulus> {
         Some(Modulus { value: 0.0, source: Source::Estimated })
     }
-    /// g and C_i are convex in y by assumption.
+    /// g and C_i are convex in y by assumption, and constraints of the follower are linear.
     fn constraint_modulus(&self, _: usize) -> Option<Modulus> {
         Some(Modulus { value: 0.0, source: Source::Claimed })
     }
@@ -231,8 +201,9 @@ impl Description for Search<'_> {
 
 impl Values for Search<'_> {
     fn scratch(&self) -> Scratch {
-        let (r, m) = (self.problem.num_constraints(), self.problem.inner_dim());
-        Scratch::new(Buffers { problem: self.problem.scratch(), weights: vec![0.0; r + 1], slope: vec![0.0; m] })
+        let m = self.problem.inner_dim();
+        let all = vec![0.0; self.num_constraints()];
+        Scratch::new(Buffers { problem: self.problem.scratch(), weights: all.clone(), all, slope: vec![0.0; m] })
     }
     fn objective(&self, at: At, scratch: &mut Scratch) -> Result<f64> {
         let b = scratch.get::<Buffers>()?;
@@ -243,11 +214,15 @@ impl Values for Search<'_> {
         let b = scratch.get::<Buffers>()?;
         let (r, pair) = (self.problem.num_constraints(), self.at(at.x));
         self.problem.visit(pair, &mut b.problem)?;
-        let mut all = vec![0.0; r + 1];
-        self.problem.constraint_values(pair, &mut all[..r], &mut b.problem)?;
-        all[..r].iter_mut().for_each(|c| *c -= self.slack);
-        all[r] = self.problem.inner(pair, &mut b.problem)? - self.level;
-        which.each(r + 1, |k, j| g[k] = all[j]);
+        self.problem.constraint_values(pair, &mut b.all[..r], &mut b.problem)?;
+        b.all[r] = self.problem.inner(pair, &mut b.problem)? - self.level;
+        for (value, row) in b.all[r + 1..].iter_mut().zip(self.problem.inner_rows()) {
+            *value = row.value(pair);
+        }
+        for (j, value) in b.all.iter_mut().enumerate() {
+            *value = if j == r { *value / self.slack } else { *value / self.scale(j) - 1.0 };
+        }
+        which.each(b.all.len(), |k, j| g[k] = b.all[j]);
         Ok(())
     }
 }
@@ -277,7 +252,11 @@ impl Subgradients for Search<'_> {
             return Ok(());
         }
         let (r, pair) = (self.problem.num_constraints(), self.at(at.x));
+        b.weights.iter_mut().enumerate().for_each(|(j, w)| *w /= self.scale(j));
         grad.fill(0.0);
+        for (row, weight) in self.problem.inner_rows().iter().zip(&b.weights[r + 1..]) {
+            vec::add_scaled(grad, *weight, &row.by_y);
+        }
         if b.weights[r] != 0.0 {
             self.problem.inner_grad(pair, None, Some(&mut b.slope), &mut b.problem)?;
             vec::add_scaled(grad, b.weights[r], &b.slope);

@@ -3,27 +3,46 @@
 //! [`crate::solvers::Adaprox`].
 
 mod check;
+mod direct;
 mod extremes;
+mod follower;
 mod formulas;
 pub mod number;
 pub mod problems;
+mod responses;
 mod single_level;
 mod solve;
+mod units;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
 pub use check::check;
 pub use extremes::{Extreme, Extremes, extremes, extremes_until};
+pub use follower::InnerRow;
 pub use formulas::{Formulas, FromFormulas};
 pub use number::{Dual, Number};
 pub use single_level::{Form, InnerSteps, SingleLevel};
-pub use solve::{BilevelSolution, InnerIterations, PreparedProblem, Settings, Tuning, choose, inner_gap, prepare, solve};
+pub use solve::{
+    BilevelSolution, InnerIterations, Method, PreparedProblem, Settings, Tuning, choose, inner_gap, prepare, prepare_plain, solve,
+};
 
 use crate::Result;
 use crate::oracle::Scratch;
 use crate::sets::Set;
+
+/// Flag that interrupts a computation when set, as in [`crate::run::Options`].
+type Stop<'a> = Option<&'a Arc<AtomicBool>>;
+
+/// Reason for a missing result after an interruption.
+const INTERRUPTED: &str = "interrupted";
+
+/// Returns whether the flag is set.
+fn is_set(interrupt: Stop) -> bool {
+    interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed))
+}
 
 /// A point (x, y).
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +96,14 @@ pub trait Bilevel: Send + Sync {
     fn outer_set(&self) -> Arc<dyn Set>;
     /// Y, a bounded convex set that contains every inner solution.
     fn inner_set(&self) -> Arc<dyn Set>;
+    /// Whether the follower is confined to Y. By default it is not, and Y is a search region.
+    fn inner_set_binds(&self) -> bool {
+        false
+    }
+    /// Linear constraints of the follower: it minimises g over all y that satisfy them. None by default.
+    fn inner_rows(&self) -> &[InnerRow] {
+        &[]
+    }
     /// Number of constraints C_i.
     fn num_constraints(&self) -> usize {
         0
@@ -116,6 +143,10 @@ pub trait Bilevel: Send + Sync {
         _scratch: &mut Scratch,
     ) -> Result<()> {
         Ok(())
+    }
+    /// Returns how gradients are computed: [`Derivatives::Exact`] by default.
+    fn gradients(&self) -> Derivatives {
+        Derivatives::Exact
     }
     /// Returns how the three products below are computed: [`Derivatives::Exact`] if they are implemented.
     fn derivatives(&self) -> Derivatives {

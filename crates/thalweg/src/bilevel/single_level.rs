@@ -14,7 +14,7 @@ use super::{Bilevel, Pair, Pull};
 use crate::error::check_finite;
 use crate::math::rng::{Purpose, Rng};
 use crate::math::vec;
-use crate::oracle::{At, Description, Modulus, Pick, Scratch, Source, Subgradients, Values, Warm};
+use crate::oracle::{At, Description, Modulus, Pick, Scratch, Source, Structure, Subgradients, Values, Warm};
 use crate::sets::{Bounds, Product, Set};
 use crate::{Error, Result};
 
@@ -181,6 +181,16 @@ struct Buffers {
     products: u64,
 }
 
+/// Returns the error of an inner problem whose squared gradient is not small enough after the largest number of steps.
+fn not_converged(limit: u64, squared: f64, small: f64) -> Error {
+    Error::Problem(format!(
+        "the inner problem has not converged: after {limit} gradient steps its gradient is {:.3e} long, wanted at most {:.3e}; a larger \
+         alpha or inner_accuracy needs fewer",
+        squared.sqrt(),
+        small.sqrt()
+    ))
+}
+
 /// Layout of the value function's state in the memory of a run: yhat, then the smoothness constant and the value.
 const SMOOTHNESS: usize = 0;
 const VALUE: usize = 1;
@@ -262,6 +272,9 @@ impl SingleLevel {
 
     /// Minimises `g + (alpha / 2) ||y||^2` at x starting from `yhat`, and stores the smoothness constant and the value.
     fn descend(&self, x: &[f64], yhat: &mut [f64], found: &mut [f64], b: &mut Buffers) -> Result<u64> {
+        if self.problem.inner_set_binds() {
+            return self.descend_within(x, yhat, found, b);
+        }
         let Form { alpha, inner_steps, inner_limit, .. } = self.form;
         let (limit, small) = match inner_steps {
             InnerSteps::Fixed(n) => (n, 0.0),
@@ -288,12 +301,7 @@ impl SingleLevel {
                 return Ok(steps.max(1));
             }
             if steps >= limit {
-                return Err(Error::Problem(format!(
-                    "the inner problem has not converged: after {limit} gradient steps its gradient is {:.3e} long, wanted at most \
-                     {:.3e}; a larger alpha or inner_accuracy needs fewer",
-                    squared.sqrt(),
-                    small.sqrt()
-                )));
+                return Err(not_converged(limit, squared, small));
             }
             // If L is large enough, gradients of a convex function never grow; the first one has no predecessor.
             if squared > before * (1.0 + 1e-9) || found[SMOOTHNESS].is_nan() {
@@ -309,6 +317,40 @@ impl SingleLevel {
             vec::add_scaled(yhat, -2.0 / (found[SMOOTHNESS] + 2.0 * alpha), &b.g_y);
             steps += 1;
         }
+    }
+
+    /// The same by projected steps, for a follower that is confined to Y. The length of a step, divided by its size, takes the place of
+    /// the gradient.
+    fn descend_within(&self, x: &[f64], yhat: &mut [f64], found: &mut [f64], b: &mut Buffers) -> Result<u64> {
+        let Form { alpha, inner_steps, inner_limit, .. } = self.form;
+        let (limit, small) = match inner_steps {
+            InnerSteps::Fixed(n) => (n, 0.0),
+            InnerSteps::Adaptive => (inner_limit, 2.0 * alpha * self.form.accuracy()),
+        };
+        let (set, mut warm) = (self.problem.inner_set(), Warm::default());
+        set.project(yhat, &mut warm)?;
+        if found[SMOOTHNESS].is_nan() {
+            found[SMOOTHNESS] = self.smoothness(Pair { x, y: yhat }, b)?;
+        }
+        let step = 1.0 / (found[SMOOTHNESS] + alpha);
+        let mut next = yhat.to_vec();
+        for steps in 0..=limit {
+            let at = Pair { x, y: yhat };
+            self.problem.visit(at, &mut b.problem)?;
+            let g = self.problem.inner_grad(at, None, Some(&mut b.g_y), &mut b.problem)?;
+            check_finite("the inner objective", g)?;
+            found[VALUE] = g + 0.5 * alpha * vec::norm_squared(yhat);
+            next.copy_from_slice(yhat);
+            vec::add_scaled(&mut next, -step * alpha, yhat);
+            vec::add_scaled(&mut next, -step, &b.g_y);
+            set.project(&mut next, &mut warm)?;
+            let squared = (vec::distance(&next, yhat) / step).powi(2);
+            if squared <= small || steps == limit {
+                return if small > 0.0 && squared > small { Err(not_converged(limit, squared, small)) } else { Ok(steps.max(1)) };
+            }
+            yhat.copy_from_slice(&next);
+        }
+        Ok(limit)
     }
 
     fn count(&self) -> (usize, usize) {
@@ -455,8 +497,18 @@ impl Description for SingleLevel {
         Some(Modulus { value: 0.0, source: Source::Estimated })
     }
 
+    fn structure(&self) -> &dyn Structure {
+        self
+    }
+
     fn fingerprint(&self) -> String {
         format!("{}, {:?}, relaxed by {}, domain {}", self.problem.fingerprint(), self.form, self.relaxed, self.domain.describe())
+    }
+}
+
+impl Structure for SingleLevel {
+    fn bilevel(&self) -> Option<&dyn Bilevel> {
+        Some(&*self.problem)
     }
 }
 

@@ -1,12 +1,18 @@
-//! From a bilevel problem and a first x to an answer that can be judged: a start that keeps the rows, settings by pilot runs where
-//! none are given, the run, and what is measured at its end.
+//! From a bilevel problem and a first x to an answer that can be judged: the method, a start that satisfies the rows, settings by pilot
+//! runs where none are given, the run, and what is measured at its end.
 
+use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::extremes::{INTERRUPTED, Search, Stop, set};
-use super::{Bilevel, Derivatives, Extremes, Form, SingleLevel, extremes_until};
+use super::direct::{DirectSearch, FEW};
+use super::extremes::Search;
+use super::follower::minimum;
+use super::responses::Responses;
+use super::units::{InUnits, Units};
+use super::{Bilevel, Derivatives, Extremes, Form, INTERRUPTED, SingleLevel, Stop, extremes_until, is_set};
 use crate::auto::{BudgetedRuns, Work};
 use crate::certify::{self, Certificate};
 use crate::error::check_length;
@@ -14,31 +20,149 @@ use crate::eval::{Eval, Evaluator, ValueEval};
 use crate::math::rng::{Purpose, Rng};
 use crate::math::vec;
 use crate::oracle::{Description, Draw, Pick, Warm};
-use crate::run::{self, Budget, Observer, Options, Outcome, Record, StopReason};
-use crate::solvers::{Adaprox, adaprox};
+use crate::run::{self, Budget, Diagnostics, Observer, Options, Outcome, Progress, Record, Row, StopReason};
+use crate::solvers::{Adaprox, Sipba, adaprox, sipba};
+use crate::suggest::did_you_mean_one_of;
 use crate::{Error, Note, Result};
+
+/// Method for bilevel problems.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// "direct" for up to five outer variables without settings of a reformulation or of its solver, otherwise "adaprox".
+    #[default]
+    Auto,
+    /// Search over x by the worst response to each point. Nothing has to be set.
+    Direct,
+    /// [`Adaprox`] on the single-level reformulation.
+    Adaprox,
+    /// [`Sipba`], for problems without constraints that couple x and y.
+    Sipba,
+}
+
+impl Method {
+    /// Names of the methods.
+    pub const NAMES: [(&str, Method); 4] =
+        [("auto", Method::Auto), ("direct", Method::Direct), ("adaprox", Method::Adaprox), ("sipba", Method::Sipba)];
+}
+
+impl FromStr for Method {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let known = Self::NAMES.map(|(name, _)| name);
+        let found = Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, method)| *method);
+        found.ok_or_else(|| {
+            let hint = did_you_mean_one_of(name, &known);
+            Error::Problem(format!("unknown method '{name}' for bilevel problems{hint}"))
+        })
+    }
+}
 
 /// How a bilevel problem is solved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
+    /// The method. Default [`Method::Auto`].
+    pub method: Method,
     /// The reformulation.
     pub form: Form,
     /// The solver; if absent, chosen by pilot runs with the inner solver of [`Settings::inner`].
     pub solver: Option<adaprox::Settings>,
     /// The inner solver where the rest is chosen.
     pub inner: adaprox::Inner,
-    /// Slack of the inner solutions at which the answer is judged, see [`extremes`](super::extremes()); none to leave that out. Default 1e-6.
+    /// The settings of [`Sipba`], for [`Method::Sipba`].
+    pub sipba: sipba::Settings,
+    /// Slack of the inner solutions at which the answer is judged, see [`extremes`](super::extremes()). If absent, 1e-12 times a small
+    /// excess of g over Y for the direct search, which uses it for every point, and 1e-6 otherwise.
     pub slack: Option<f64>,
+    /// Whether the worst and the best response to the answer are computed. The direct search always computes them. Default true.
+    pub extremes: bool,
     /// Near-stationarity of the answer in the problem relaxed by beta; none by default.
     pub certificate: Option<certify::Bounds>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        let inner = adaprox::Inner::Sg(adaprox::Sg::default());
-        Settings { form: Form::default(), solver: None, inner, slack: Some(1e-6), certificate: None }
+        Settings {
+            method: Method::Auto,
+            form: Form::default(),
+            solver: None,
+            inner: adaprox::Inner::Sg(adaprox::Sg::default()),
+            sipba: sipba::Settings::default(),
+            slack: None,
+            extremes: true,
+            certificate: None,
+        }
     }
 }
+
+impl Settings {
+    /// Returns whether no setting of the reformulation, of its solver or of a certificate is given.
+    fn is_plain(&self) -> bool {
+        let form = Form { optimistic: self.form.optimistic, ..Form::default() };
+        form == self.form && self.solver.is_none() && self.certificate.is_none()
+    }
+
+    /// Returns the method for a problem.
+    fn chosen(&self, problem: &dyn Bilevel) -> Result<Method> {
+        let constrained = problem.inner_set_binds() || !problem.inner_rows().is_empty();
+        let few = problem.outer_dim() <= FEW;
+        let reformulated = !self.is_plain();
+        match self.method {
+            Method::Adaprox | Method::Auto if constrained && (reformulated || self.method == Method::Adaprox) => {
+                Err(Error::Problem(
+                    "the reformulation that adaprox solves has no constraints of the follower; leave out the settings of adaprox for \
+                     the direct search, or write the constraints as a penalty in the inner objective"
+                        .into(),
+                ))
+            }
+            Method::Auto if constrained && !few => Err(Error::Problem(format!(
+                "a follower with constraints is covered for up to {FEW} outer variables, got {}; write the constraints as a penalty in \
+                 the inner objective",
+                problem.outer_dim()
+            ))),
+            Method::Auto if few && !reformulated => Ok(Method::Direct),
+            Method::Auto => Ok(Method::Adaprox),
+            Method::Direct if !few => Err(Error::setting(
+                "method",
+                "direct",
+                format!("\"adaprox\" for {} outer variables; the direct search takes up to {FEW}", problem.outer_dim()),
+            )),
+            Method::Direct if reformulated => Err(Error::setting(
+                "method",
+                "direct",
+                "\"adaprox\" with a certificate or with settings of the reformulation or its solver, which the direct search does not use",
+            )),
+            Method::Sipba if self.form.optimistic || self.certificate.is_some() => Err(Error::setting(
+                "method",
+                "sipba",
+                "\"adaprox\" for the optimistic form and for certificates; sipba solves the pessimistic form only",
+            )),
+            given => Ok(given),
+        }
+    }
+
+    /// Returns the method for a problem, after checking that it can use its derivatives.
+    fn method(&self, problem: &dyn Bilevel) -> Result<Method> {
+        let method = self.chosen(problem)?;
+        if method != Method::Direct && problem.gradients() == Derivatives::Differences {
+            return Err(Error::Problem(
+                "some function has no gradient; adaprox and sipba need gradients, because differences of differences have at most four \
+                 digits, and the direct search takes no settings of theirs"
+                    .into(),
+            ));
+        }
+        Ok(method)
+    }
+}
+
+/// Slack of inner solutions after a run of [`Adaprox`].
+const SLACK: f64 = 1e-6;
+/// Slack of the direct search in the unit of g, and the same for rounding errors of g.
+const DIRECT_SLACK: f64 = 1e-12;
+const ROUNDING: f64 = 1e6 * f64::EPSILON;
+/// The same where gradients are differences of values.
+const DIFFERENCES_SLACK: f64 = 1e-8;
 
 /// Settings that were chosen by pilot runs, and why.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,13 +229,29 @@ pub struct BilevelSolution {
     pub start_violation: f64,
     /// How second derivatives were computed.
     pub derivatives: Derivatives,
-    /// The settings that were used.
-    pub settings: adaprox::Settings,
+    /// The method.
+    pub method: Method,
+    /// The settings of [`Adaprox`], if it was used.
+    pub settings: Option<adaprox::Settings>,
     /// What a careful reader should know, beside the notes of the run.
     pub notes: Vec<Note>,
     /// The run itself; its point is z.
     pub outcome: Outcome,
 }
+
+impl BilevelSolution {
+    /// Returns whether the value that the leader counts on agrees with the worst response (or the best, in the optimistic form) that
+    /// was found: within a tenth of the gap between the two, and beta. `None` if they were not computed.
+    pub fn agrees(&self, optimistic: bool) -> Option<bool> {
+        let found = self.extremes.as_ref()?;
+        let meant = if optimistic { &found.optimistic } else { &found.pessimistic };
+        let rounding = 1e-6 * (self.objective.abs() + found.gap().abs());
+        Some((self.objective - meant.value).abs() <= AGREE * found.gap().abs() + self.beta + rounding)
+    }
+}
+
+/// Share of the gap between the worst and the best response up to which values agree.
+const AGREE: f64 = 0.1;
 
 /// A problem that is ready to be solved.
 pub struct PreparedProblem {
@@ -129,15 +269,21 @@ pub fn prepare(problem: &Arc<dyn Bilevel>, form: Form, x: &[f64]) -> Result<Prep
     prepare_until(problem, form, x, None)
 }
 
-/// The same; once interrupted, the start is the inner solution that the search has reached.
-fn prepare_until(problem: &Arc<dyn Bilevel>, form: Form, x: &[f64], interrupt: Stop) -> Result<PreparedProblem> {
+/// Returns the first x, projected onto X.
+fn first(problem: &Arc<dyn Bilevel>, x: &[f64]) -> Result<Vec<f64>> {
     check_length("the start", x.len(), problem.outer_dim())?;
     if let Some((i, value)) = vec::first_not_finite(x) {
         return Err(Error::NotFinite { what: format!("entry {} of the start", i + 1), value });
     }
-    let single = SingleLevel::new(problem.clone(), form)?;
     let mut x = x.to_vec();
     problem.outer_set().project(&mut x, &mut Warm::default())?;
+    Ok(x)
+}
+
+/// The same as [`prepare`]; once interrupted, the start is the inner solution that the search has reached.
+fn prepare_until(problem: &Arc<dyn Bilevel>, form: Form, x: &[f64], interrupt: Stop) -> Result<PreparedProblem> {
+    let x = first(problem, x)?;
+    let single = SingleLevel::new(problem.clone(), form)?;
     let mut z = x.clone();
     z.resize(single.dim(), 0.0);
     let (solution, value) = {
@@ -167,6 +313,23 @@ fn prepare_until(problem: &Arc<dyn Bilevel>, form: Form, x: &[f64], interrupt: S
     }
     let violation = vec::first_max(&rows).map_or(f64::NEG_INFINITY, |(_, v)| v);
     Ok(PreparedProblem { problem: single, start: z, violation })
+}
+
+/// Writes a problem in x and y alone, for methods without multipliers of the inner maximum. The start is x and the point of Y nearest
+/// to 0.
+pub fn prepare_plain(problem: &Arc<dyn Bilevel>, form: Form, x: &[f64]) -> Result<PreparedProblem> {
+    let mut start = first(problem, x)?;
+    let single = SingleLevel::new(Arc::clone(problem), Form { optimistic: true, ..form })?;
+    start.resize(single.dim(), 0.0);
+    single.domain().project(&mut start, &mut Warm::default())?;
+    let mut rows = vec![0.0; single.num_constraints()];
+    {
+        let mut ev = Evaluator::new(&single, 0, 0.0);
+        ev.refresh(&start)?;
+        ev.constraint_values(&start, &Draw::full(), Pick::All, &mut rows)?;
+    }
+    let violation = vec::first_max(&rows).map_or(f64::NEG_INFINITY, |(_, v)| v);
+    Ok(PreparedProblem { problem: single, start, violation })
 }
 
 /// Points around the start at which the curvature is looked at, and how far away they are.
@@ -263,7 +426,7 @@ fn bending<E: Eval + ?Sized>(ev: &mut E, z: &[f64], interrupt: Stop) -> Result<f
     let mut rng = Rng::new(0, Purpose::Directions);
     let (mut h, mut largest) = (vec![0.0; q], 0.0_f64);
     // Random mixtures of rows with weights that add up to 1 bend no more than the rows themselves, and single ones are among them.
-    for probe in (0..PROBES).take_while(|_| !set(interrupt)) {
+    for probe in (0..PROBES).take_while(|_| !is_set(interrupt)) {
         let mut weights = vec![0.0; q];
         if probe % 2 == 0 || q == 0 {
             weights.iter_mut().skip(probe / 2 % q.max(1)).take(1).for_each(|w| *w = 1.0);
@@ -297,7 +460,7 @@ fn bending<E: Eval + ?Sized>(ev: &mut E, z: &[f64], interrupt: Stop) -> Result<f
 
 /// Solves `problem` from the outer variables `x`.
 ///
-/// `options` conduct the run of [`Adaprox`]; a feasibility below what the relaxation leaves is raised to that. Their interrupt also ends
+/// `options` conduct the run of the method; a feasibility below what the relaxation leaves is raised to that. Their interrupt also ends
 /// the search for a start and the short runs before, and what is computed after the run: the outcome then has what was reached.
 /// `Err` means refused before the first step; whatever happens later ends in the outcome, with the last good point.
 ///
@@ -309,10 +472,228 @@ fn bending<E: Eval + ?Sized>(ev: &mut E, z: &[f64], interrupt: Stop) -> Result<f
 /// let shop: Arc<dyn Bilevel> = Arc::new(FromFormulas(Pricing::new()?));
 /// let found = bilevel::solve(&shop, &[1.25], &bilevel::Settings::default(), &Options::default(), &mut ())?;
 /// // The cautious price is 3/4.
-/// assert!((found.x[0] - 0.75).abs() < 0.1, "{:?}", found.x);
+/// assert!((found.x[0] - 0.75).abs() < 0.01, "{:?}", found.x);
 /// # Ok(()) }
 /// ```
 pub fn solve(
+    problem: &Arc<dyn Bilevel>,
+    x: &[f64],
+    settings: &Settings,
+    options: &Options,
+    observer: &mut (dyn Observer + Send),
+) -> Result<BilevelSolution> {
+    match settings.method(&**problem)? {
+        Method::Direct => by_direct_search(problem, x, settings, options, observer),
+        Method::Sipba => by_sipba(problem, x, settings, options, observer),
+        Method::Adaprox if settings.method == Method::Auto && settings.is_plain() => {
+            in_stages(problem, x, settings, options, observer)
+        }
+        _ => by_adaprox(problem, x, settings, options, observer),
+    }
+}
+
+/// Solves a problem by [`DirectSearch`].
+fn by_direct_search(
+    problem: &Arc<dyn Bilevel>,
+    x: &[f64],
+    settings: &Settings,
+    options: &Options,
+    observer: &mut (dyn Observer + Send),
+) -> Result<BilevelSolution> {
+    let x = first(problem, x)?;
+    let interrupt = options.interrupt.as_ref();
+    let optimistic = settings.form.optimistic;
+    let (n, m) = (problem.outer_dim(), problem.inner_dim());
+    let scaled = match InUnits::measure(problem, &x, interrupt) {
+        Err(_) if is_set(interrupt) => InUnits::plain(problem),
+        measured => measured?,
+    };
+    let (units, scaled) = (scaled.units.clone(), Arc::new(scaled));
+    let least = minimum(&*scaled, &units.to_x(&x), &vec![0.0; m], None)?;
+    let exact = problem.gradients() == Derivatives::Exact;
+    let smallest = if exact { DIRECT_SLACK } else { DIFFERENCES_SLACK }.max(ROUNDING * least.value.abs());
+    let slack = settings.slack.map_or(smallest, |slack| slack / units.g());
+    let responses = Responses::new(Arc::clone(&scaled), slack)?;
+    let mut solver = DirectSearch::new(Arc::clone(&scaled), slack, optimistic, interrupt);
+    let start: Vec<f64> = x.iter().copied().chain(units.original_y(&least.y)).collect();
+    // Values of constraints are multiples of their slack.
+    let mut options = Options { feasibility: 1.0, ..options.clone() };
+    if options.budget == Budget::default() {
+        options.budget.iterations = Some(solver.most());
+    }
+    let outcome = run::minimize_zeroth_order(&responses, &mut solver, &start, &options, observer)?;
+    let (x, y) = outcome.point.x.split_at(n);
+    let mut notes: Vec<Note> = vec![];
+    if !exact {
+        notes.push(Note::GradientDifferences);
+    }
+    let extremes = match extremes_until(&*scaled, &units.to_x(x), slack, interrupt) {
+        Ok(found) => Some(units.extremes(found)),
+        Err(e) => {
+            notes.push(Note::ExtremesFailed { reason: e.to_string() });
+            None
+        }
+    };
+    let (x, y) = (x.to_vec(), y.to_vec());
+    let violation = (outcome.point.violation + 1.0).max(0.0) * slack * units.g();
+    Ok(BilevelSolution {
+        inner_multipliers: vec![],
+        objective: outcome.point.objective,
+        violation,
+        beta: 2.0 * slack * units.g(),
+        inner_gap: violation,
+        extremes,
+        certificate: None,
+        start_violation: 0.0,
+        derivatives: problem.derivatives(),
+        method: Method::Direct,
+        settings: None,
+        x,
+        y,
+        notes,
+        outcome,
+    })
+}
+
+/// Solves a problem by [`Sipba`]. The point is measured by the rows of the reformulation that concern x and y alone.
+fn by_sipba(
+    problem: &Arc<dyn Bilevel>,
+    x: &[f64],
+    settings: &Settings,
+    options: &Options,
+    observer: &mut (dyn Observer + Send),
+) -> Result<BilevelSolution> {
+    let PreparedProblem { problem: single, start, violation: start_violation } = prepare_plain(problem, settings.form, x)?;
+    let mut solver = Sipba::new(settings.sipba.clone())?;
+    let mut options = options.clone();
+    if options.budget == Budget::default() {
+        options.budget.iterations = Some(settings.sipba.steps);
+    }
+    let outcome = run::minimize(&single, &mut solver, &start, &options, observer)?;
+    let pair = single.pair(&outcome.point.x);
+    let (x, y) = (pair.x.to_vec(), pair.y.to_vec());
+    let interrupt = options.interrupt.as_ref();
+    let mut notes: Vec<Note> = vec![];
+    let extremes = measured(problem, &x, settings, interrupt, &mut notes);
+    Ok(BilevelSolution {
+        inner_multipliers: vec![],
+        objective: outcome.point.objective,
+        violation: outcome.point.violation,
+        beta: options.feasibility,
+        inner_gap: inner_gap(&single, &outcome.point.x).unwrap_or(f64::NAN),
+        extremes,
+        certificate: None,
+        start_violation,
+        derivatives: problem.derivatives(),
+        method: Method::Sipba,
+        settings: None,
+        x,
+        y,
+        notes,
+        outcome,
+    })
+}
+
+/// Returns the worst and the best response to x, if they are wanted; a failure becomes a note.
+fn measured(
+    problem: &Arc<dyn Bilevel>,
+    x: &[f64],
+    settings: &Settings,
+    interrupt: Stop,
+    notes: &mut Vec<Note>,
+) -> Option<Extremes> {
+    if !settings.extremes {
+        return None;
+    }
+    match extremes_until(&**problem, x, settings.slack.unwrap_or(SLACK), interrupt) {
+        Ok(found) => Some(found),
+        Err(e) => {
+            notes.push(Note::ExtremesFailed { reason: e.to_string() });
+            None
+        }
+    }
+}
+
+/// Slacks xi of the stages of [`in_stages`], in the unit of g.
+const STAGES: [f64; 3] = [0.1, 0.01, 0.001];
+
+/// Solves a problem by [`Adaprox`] in units of its own, with a slack that becomes smaller from stage to stage, and returns the stage with
+/// the best value at its worst response. The stages share the time limit; other limits apply to each.
+fn in_stages(
+    problem: &Arc<dyn Bilevel>,
+    x: &[f64],
+    settings: &Settings,
+    options: &Options,
+    observer: &mut (dyn Observer + Send),
+) -> Result<BilevelSolution> {
+    let begun = Instant::now();
+    let x = first(problem, x)?;
+    let interrupt = options.interrupt.as_ref();
+    let scaled = match InUnits::measure(problem, &x, interrupt) {
+        Err(_) if is_set(interrupt) => InUnits::plain(problem),
+        measured => measured?,
+    };
+    let units = scaled.units.clone();
+    let scaled: Arc<dyn Bilevel> = Arc::new(scaled);
+    let mut observer = InOriginalUnits { observer, units: &units };
+    let (mut at, mut best): (Vec<f64>, Option<BilevelSolution>) = (units.to_x(&x), None);
+    for (k, xi) in STAGES.into_iter().enumerate() {
+        let form = Form { xi, ..settings.form };
+        let slack = Some(settings.slack.map_or(SLACK, |slack| slack / units.g()));
+        let stage = Settings { form, slack, extremes: true, ..settings.clone() };
+        let mut options = options.clone();
+        let left = |limit: f64| (limit - begun.elapsed().as_secs_f64()).max(0.0) / (STAGES.len() - k) as f64;
+        options.budget.seconds = options.budget.seconds.map(left);
+        let found = match (by_adaprox(&scaled, &at, &stage, &options, &mut observer), &best) {
+            (Ok(found), _) => found,
+            (Err(error), None) => return Err(error),
+            // The earlier stage stands.
+            (Err(_), Some(_)) => break,
+        };
+        let over = matches!(found.outcome.ended, StopReason::Interrupted | StopReason::Failed { .. });
+        at.clone_from(&found.x);
+        let value = |found: &BilevelSolution| {
+            let Some(measured) = &found.extremes else { return f64::INFINITY };
+            let meant = if settings.form.optimistic { &measured.optimistic } else { &measured.pessimistic };
+            if meant.violation <= 0.1 * measured.slack { meant.value } else { f64::INFINITY }
+        };
+        if best.as_ref().is_none_or(|best| value(&found) < value(best)) {
+            best = Some(found);
+        }
+        if over {
+            break;
+        }
+    }
+    let mut found = best.ok_or_else(|| Error::Problem("no stage of the bilevel method was run".into()))?;
+    found.x = units.original_x(&found.x);
+    found.y = units.original_y(&found.y);
+    found.objective = units.original_f(found.objective);
+    found.extremes = found.extremes.map(|extremes| units.extremes(extremes));
+    found.outcome.point.objective = found.objective;
+    found.outcome.trace.iter_mut().for_each(|row| row.objective = units.original_f(row.objective));
+    found.notes.insert(0, Note::BilevelUnits { outer: units.f(), inner: units.g() });
+    Ok(found)
+}
+
+/// Passes records of a run in other units on in the original ones.
+struct InOriginalUnits<'o> {
+    observer: &'o mut (dyn Observer + Send),
+    units: &'o Units,
+}
+
+impl Observer for InOriginalUnits<'_> {
+    fn recorded(&mut self, row: &Row, z: &[f64], diagnostics: &Diagnostics) {
+        let row = Row { objective: self.units.original_f(row.objective), ..row.clone() };
+        self.observer.recorded(&row, &self.units.original_point(z), diagnostics);
+    }
+
+    fn progressed(&mut self, progress: &Progress) {
+        self.observer.progressed(progress);
+    }
+}
+
+/// Solves a problem by [`Adaprox`] on its reformulation.
+fn by_adaprox(
     problem: &Arc<dyn Bilevel>,
     x: &[f64],
     settings: &Settings,
@@ -343,17 +724,11 @@ pub fn solve(
     let (x, y) = (pair.x.to_vec(), pair.y.to_vec());
     let inner_gap = inner_gap(&single, &point.x).unwrap_or(f64::NAN);
     let interrupt = options.interrupt.as_ref();
-    let extremes = settings.slack.and_then(|slack| match extremes_until(&**problem, &x, slack, interrupt) {
-        Ok(found) => Some(found),
-        Err(e) => {
-            notes.push(Note::ExtremesFailed { reason: e.to_string() });
-            None
-        }
-    });
+    let extremes = measured(problem, &x, settings, interrupt, &mut notes);
     let certificate = settings.certificate.as_ref().and_then(|how| {
         let relaxed = SingleLevel::new(problem.clone(), *single.form()).map(|single| single.relaxed(beta));
         let relaxed =
-            relaxed.and_then(|relaxed| if set(interrupt) { Err(Error::Problem(INTERRUPTED.into())) } else { Ok(relaxed) });
+            relaxed.and_then(|relaxed| if is_set(interrupt) { Err(Error::Problem(INTERRUPTED.into())) } else { Ok(relaxed) });
         match relaxed.and_then(|relaxed| certify::certify(&relaxed, &point.x, how)) {
             Ok(found) => Some(found),
             Err(e) => {
@@ -380,7 +755,8 @@ pub fn solve(
         certificate,
         start_violation,
         derivatives: problem.derivatives(),
-        settings: solver_settings,
+        method: Method::Adaprox,
+        settings: Some(solver_settings),
         x,
         y,
         notes,

@@ -27,7 +27,7 @@ pub(crate) use measure::{Measure, measure_in_units, reach, width};
 pub use proximal::Proximal;
 pub use smooth::SmoothView;
 pub(crate) use views::{AHEAD, LossRowReading, RowSample};
-pub use views::{FixedScalarProblem, InfProjectionReading, InfProjectionView, LossReading, SampleLossesView};
+pub use views::{BilevelView, FixedScalarProblem, InfProjectionReading, InfProjectionView, LossReading, SampleLossesView};
 
 /// Operations available to a zeroth-order solver. The trait has no gradients, so the compiler rules out their use.
 pub trait ValueEval {
@@ -83,6 +83,11 @@ pub trait ValueEval {
     /// Returns the sample losses, see [`Structure::sample_losses`](crate::oracle::Structure::sample_losses). The view counts the
     /// samples that it reads.
     fn sample_losses(&mut self) -> Option<SampleLossesView<'_>> {
+        None
+    }
+    /// Returns the bilevel problem behind this one, see [`Structure::bilevel`](crate::oracle::Structure::bilevel). The view counts
+    /// gradients.
+    fn bilevel(&mut self) -> Option<BilevelView<'_>> {
         None
     }
     /// Starts projecting `target` onto the region linearised at `at`.
@@ -425,6 +430,11 @@ impl<P: Values + ?Sized> ValueEval for Evaluator<'_, P> {
     fn sample_losses(&mut self) -> Option<SampleLossesView<'_>> {
         let losses = self.problem.structure().sample_losses()?;
         Some(SampleLossesView::new(losses, &mut self.memory.counts))
+    }
+
+    fn bilevel(&mut self) -> Option<BilevelView<'_>> {
+        let problem = self.problem.structure().bilevel()?;
+        Some(BilevelView::new(problem, &mut self.memory.counts))
     }
 
     fn region_begin(&mut self, at: &[f64], target: &[f64]) -> Result<()> {

@@ -5,10 +5,11 @@ use std::cell::Cell;
 
 use super::Tally;
 use super::counts::Counts;
+use crate::bilevel::{Bilevel, Pair};
 use crate::error::check_finite;
 use crate::math::lazy::{DataRow, Unit};
 use crate::math::{Matrix, vec};
-use crate::oracle::{Case, InfProjection, InfProjectionRows, LossRows, Pick, Power, SampleLosses, ScoredRows};
+use crate::oracle::{Case, InfProjection, InfProjectionRows, LossRows, Pick, Power, SampleLosses, ScoredRows, Scratch};
 use crate::sets::Set;
 use crate::{Error, Result};
 
@@ -22,6 +23,44 @@ pub struct FixedScalarProblem(Box<dyn InfProjection>);
 impl std::fmt::Debug for FixedScalarProblem {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         f.debug_struct("Held").finish_non_exhaustive()
+    }
+}
+
+/// View of a bilevel problem. Gradients of f count as subgradients of the objective, those of g as inner iterations.
+pub struct BilevelView<'a> {
+    problem: &'a dyn Bilevel,
+    counts: &'a mut Counts,
+}
+
+impl<'a> BilevelView<'a> {
+    pub(super) fn new(problem: &'a dyn Bilevel, counts: &'a mut Counts) -> Self {
+        BilevelView { problem, counts }
+    }
+
+    /// Returns the problem.
+    pub fn problem(&self) -> &'a dyn Bilevel {
+        self.problem
+    }
+
+    /// Computes the requested parts of the gradient of f.
+    pub fn outer_grad(&mut self, at: Pair, dx: Option<&mut [f64]>, dy: Option<&mut [f64]>, scratch: &mut Scratch) -> Result<f64> {
+        self.counts.objective_subgradients.add(1, 1);
+        let f = self.problem.outer_grad(at, dx, dy, scratch)?;
+        check_finite("the outer objective", f)?;
+        Ok(f)
+    }
+
+    /// Computes the requested parts of the gradient of g.
+    pub fn inner_grad(&mut self, at: Pair, dx: Option<&mut [f64]>, dy: Option<&mut [f64]>, scratch: &mut Scratch) -> Result<f64> {
+        self.counts.inner += 1;
+        let g = self.problem.inner_grad(at, dx, dy, scratch)?;
+        check_finite("the inner objective", g)?;
+        Ok(g)
+    }
+
+    /// Counts projections.
+    pub fn count_projections(&mut self, projections: u64) {
+        self.counts.projections += projections;
     }
 }
 

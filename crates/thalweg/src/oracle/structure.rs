@@ -3,6 +3,7 @@
 
 use super::{At, InfProjection, Region, SampleLosses, Scratch, SmoothForm};
 use crate::Result;
+use crate::bilevel::Bilevel;
 
 /// Typical curvature of a problem's functions, as a positive semidefinite matrix.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,6 +54,10 @@ pub trait Structure: Send + Sync {
     /// Returns the sample losses, if the objective is a mean of losses, or such a mean with its variance. Min-max methods weight
     /// them.
     fn sample_losses(&self) -> Option<&dyn SampleLosses> {
+        None
+    }
+    /// Returns the bilevel problem whose x and y, in this order, begin the variables.
+    fn bilevel(&self) -> Option<&dyn Bilevel> {
         None
     }
     /// Returns the statistics that the constraints are functions of. Without them, the constraints themselves are means over

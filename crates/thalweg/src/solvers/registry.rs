@@ -23,6 +23,8 @@ pub enum Needs {
     SmoothFunctions,
     /// The inf-projection form, see [`crate::oracle::InfProjection`].
     InfProjection,
+    /// A pessimistic bilevel problem, see [`crate::bilevel`].
+    Bilevel,
     /// The loss of each sample, whose worst weighted mean is minimised.
     SampleLosses,
 }
@@ -200,6 +202,7 @@ register! {
     ThreesEcon: "threes-econ", First, threes_econ, needs: Subgradients, constraints: true, stops: false, offered: [Solve, Minimize, Plan], citation: "W. Liu, Y. Xu: A Single-Loop SPIDER-Type Stochastic Subgradient Method for Expectation-Constrained Nonconvex Nonsmooth Optimization, 2025, arXiv 2501.19214";
     Bundle: "bundle", First, bundle, needs: Subgradients, constraints: true, stops: true, offered: [Solve, Fit, Minimize, Ipp], citation: "Thalweg's own proximal bundle method with proved bounds; docs/solve.md describes it";
     Adaprox: "adaprox", First, adaprox, needs: Subgradients, constraints: true, stops: true, offered: [Solve, Plan], citation: "Z. Guan, D. Sow, S. Lin, Y. Liang: AdaProx: A Novel Method for Bilevel Optimization under Pessimistic Framework, Conference on Parsimony and Learning, 2025";
+    Sipba: "sipba", First, sipba, needs: Bilevel, constraints: false, stops: true, offered: [Solve], citation: "Y. Cao, S. Zeng, J. Zhang: SiPBA, a smoothed single-loop method for pessimistic bilevel optimization, NeurIPS, 2025, arXiv 2509.26240";
     Lbfgs: "lbfgs", First, lbfgs, needs: Subgradients, constraints: false, stops: true, offered: [Solve, Fit], citation: "D. C. Liu, J. Nocedal: On the Limited Memory BFGS Method for Large Scale Optimization, Mathematical Programming, 1989";
     Sqp: "sqp", First, sqp, needs: SmoothFunctions, constraints: true, stops: true, offered: [Solve, Fit, Minimize], citation: "J. Nocedal, S. J. Wright: Numerical Optimization, Springer, 2006, chapter 18: sequential quadratic programming";
     StSpg: "st-spg", First, st_spg, needs: InfProjection, constraints: false, stops: false, offered: [Solve, Fit, Plan], citation: "Y. Yan, Y. Xu, L. Zhang, X. Wang, T. Yang: Stochastic Optimization for Non-convex Inf-Projection Problems, ICML, 2020";
@@ -299,7 +302,7 @@ mod tests {
     #[test]
     fn solvers_that_finish_have_a_stopping_criterion() {
         let stopping: Vec<_> = SolverName::ALL.iter().filter(|name| name.has_stopping_criterion()).map(|n| n.as_str()).collect();
-        assert_eq!(stopping, ["bundle", "adaprox", "lbfgs", "sqp"]);
+        assert_eq!(stopping, ["bundle", "adaprox", "sipba", "lbfgs", "sqp"]);
     }
 
     #[test]

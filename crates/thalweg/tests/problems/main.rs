@@ -7,6 +7,7 @@ mod common;
 
 mod best;
 mod bilevel;
+mod bilevel_defaults;
 mod fit;
 mod intercept;
 mod interval;

@@ -17,6 +17,7 @@ mod ipp;
 mod lbfgs;
 mod minmax;
 mod run;
+mod sipba;
 mod sqp;
 mod ssg;
 mod threes_econ;
