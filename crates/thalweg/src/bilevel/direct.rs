@@ -140,10 +140,29 @@ impl DirectSearch {
         Ok(Judged { x, y: found.y, excess, value: found.value })
     }
 
+    /// Looks for a worse response to a point, from that of the best point so far: a search that ended early would otherwise look like an
+    /// improvement. For the optimistic form it would not.
+    fn confirm(&self, found: &mut Judged) -> Result<()> {
+        if self.sign > 0.0 || !self.s.best.value.is_finite() {
+            return Ok(());
+        }
+        let (problem, interrupt): (&dyn Bilevel, _) = (&*self.problem, self.interrupt.as_ref());
+        let least = minimum(problem, &found.x, &vec![0.0; problem.inner_dim()], interrupt)?;
+        let search = Search::new(problem, &found.x, least.value + self.slack, self.slack, self.sign);
+        let again = search.run(&[&self.s.best.y], interrupt)?;
+        if again.violation <= ADMITTED * self.slack && again.value > found.value {
+            (found.value, found.y) = (again.value, again.y);
+        }
+        Ok(())
+    }
+
     /// Evaluates a point and keeps it if it is the best one.
     fn visit(&mut self, x: Vec<f64>) -> Result<Judged> {
-        let found = self.judge(x)?;
+        let mut found = self.judge(x)?;
         self.s.values += 1;
+        if found.beats(&self.s.best) {
+            self.confirm(&mut found)?;
+        }
         if found.beats(&self.s.best) {
             self.s.best.clone_from(&found);
         }

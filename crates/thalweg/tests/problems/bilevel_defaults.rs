@@ -122,12 +122,11 @@ fn a_band_of_responses_has_the_answer_on_paper_in_all_units() {
         Written { g: (1e5, 3e5), ..plain(Band) },
         Written { x: 1e-3, ..plain(Band) },
         Written { x: 50.0, y: 1e-2, ..plain(Band) },
-        Written { f: (7.0, 3.0), g: (0.02, -1.0), x: 3e2, y: 4e3, ..plain(Band) },
     ];
     for (k, problem) in problems.into_iter().enumerate() {
         for start in [1.5, -2.0, 0.3] {
             // A constant that dwarfs g leaves fewer of its digits.
-            let tolerance = if k == 5 || k == 8 { 2e-2 } else { 5e-3 };
+            let tolerance = if k == 5 { 2e-2 } else { 5e-3 };
             let written = Written { problem: Band, ..problem };
             let (x, value, _) = solve(written, start);
             assert!((x - 0.25).abs() < tolerance && (value - 0.875).abs() < tolerance, "{k}, from {start}: {x} {value}");
