@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from comparison._page import machine
 from tables import _data, _page
-from tables._entries import CONSTRAINTS
+from tables._entries import CONSTRAINTS, OPTIONAL
 from tables._study import QUICK_CONSTRAINTS, QUICK_SECONDS, QUICK_SETS, Cache, Plan, Run, describe, load_sets, run_plan, write
 
 PAGE, RESULTS = "fairness-tables.md", "fairness-tables.json"
@@ -99,6 +99,7 @@ def _plan(parsed: argparse.Namespace) -> Plan:
         quick,
         parsed.seconds or (QUICK_SECONDS if quick else Plan.seconds),
         parsed.ours_only,
+        _names(parsed.without, list(OPTIONAL), "library", "--without") if parsed.without else (),
         _weights(parsed.regularization),
         _arguments(parsed.arguments),
     )
@@ -154,6 +155,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, metavar="N", help="number of random splits (default: 5)")
     parser.add_argument("--seconds", type=float, metavar="S", help="time limit of one fit by the wall clock (default: 300)")
     parser.add_argument("--ours-only", action="store_true", help="run FairClassifier only")
+    parser.add_argument("--without", metavar="NAME,…", help=f"leave out some of {', '.join(OPTIONAL)}")
     parser.add_argument(
         "--regularization",
         metavar="W,…",

@@ -83,11 +83,11 @@ def test_gaps_and_accuracies_equal_a_computation_by_hand():
     assert gap(positive, np.where(group == "b", 0, y), group, CONSTRAINTS["equal_opportunity"]) == 0.25
     task = Split(_data.load("german"), CONSTRAINTS["demographic_parity"], 0, Size(), 1.0)
     entry = task.entries()[0]
-    numbers = task.measure(entry, (np.ones(len(task.y)), task.y_test, 7.0))
+    numbers = task.measure(entry, (np.ones(len(task.y)), task.y_test, 7.0, "gain"))
     assert numbers["accuracy_train"] == task.y.mean() and numbers["balanced_train"] == 0.5 and numbers["gap_train"] == 0.0
     assert numbers["accuracy_test"] == numbers["balanced_test"] == 1.0 and numbers["passes"] == 7.0
-    assert numbers["violation"] == 0.0
-    assert task.measure(entry, (task.group == "male", task.y_test, None))["violation"] == pytest.approx(0.98)
+    assert numbers["violation"] == 0.0 and (numbers["shifted"], numbers["shifted_for_bound"]) == (1.0, 0.0)
+    assert task.measure(entry, (task.group == "male", task.y_test, None, None))["violation"] == pytest.approx(0.98)
 
 
 def test_the_equivalent_bound_gives_the_required_gap():
@@ -218,6 +218,7 @@ def test_means_have_standard_errors_and_medians():
         (["--sets", ","], "--sets names no data set; choose from"),
         (["--seeds", "0"], "--seeds must be at least 1, got 0"),
         (["--seconds", "nan"], "--seconds must be positive, got nan"),
+        (["--without", "gird"], "unknown library 'gird'; did you mean 'grid'?"),
         (["--regularization", "0,-1"], "--regularization must be a list of weights of at least 0, or default, got '-1'"),
         (["--arguments", "[1]"], '--arguments must be a JSON object such as {"solver": "bundle"}, got \'[1]\''),
     ],
@@ -226,6 +227,21 @@ def test_invalid_arguments_are_one_sentence_and_exit_code_2(arguments, sentence,
     assert main([*arguments, "--out", str(tmp_path / "none")]) == 2
     printed = capsys.readouterr()
     assert printed.err.startswith(sentence) and printed.err.count("\n") == 1 and not (tmp_path / "none").exists()
+
+
+def test_libraries_can_be_left_out(monkeypatch):
+    names = []
+
+    plan = Plan(["german"], ["demographic_parity"], 1, quick=True, without=["grid", "oxonfair"])
+    monkeypatch.setattr(_study, "attempt", lambda task, entry, key, more: names.append(entry.name) or run(entry.name, 0))
+    run_plan(plan, {"german": _data.load("german", 200)}, Cache(None), lambda runs: None)
+    assert names == [OURS, EXPONENTIATED, UNCONSTRAINED]
+
+
+def test_the_intercept_is_said_to_be_moved():
+    free, gain, bound = (run(OURS, seed, shifted=float(seed > 0), shifted_for_bound=float(seed > 1)) for seed in range(3))
+    text = _page._shifts([free, gain, bound])
+    assert "in 2 of 3 fits: in 1 because" in text and "in 1 because the gain" in text
 
 
 def test_a_file_that_is_no_cache_is_one_sentence(tmp_path, capsys):
@@ -237,6 +253,8 @@ def test_a_file_that_is_no_cache_is_one_sentence(tmp_path, capsys):
 def test_the_command_line_on_the_page():
     full = Plan(list(_data.SETS), list(CONSTRAINTS), 5)
     assert _page.command(full) == "python benchmarks/fairness_tables.py"
+    some = Plan(["german"], list(CONSTRAINTS), 2, without=["grid", "oxonfair"])
+    assert _page.command(some) == "python benchmarks/fairness_tables.py --sets german --seeds 2 --without grid,oxonfair"
     some = Plan(["german"], list(CONSTRAINTS), 2, ours_only=True, weights=[0.0, None], arguments={"solver": "bundle"})
     assert _page.command(some) == (
         "python benchmarks/fairness_tables.py --sets german --seeds 2 --ours-only --regularization 0,default "

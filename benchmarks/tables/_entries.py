@@ -23,6 +23,8 @@ EXPONENTIATED = "fairlearn ExponentiatedGradient"
 GRID_SEARCH = "fairlearn GridSearch"
 OXONFAIR = "oxonfair"
 UNCONSTRAINED = "scikit-learn LogisticRegression"
+#: Libraries that a run can leave out, by the words of the command line.
+OPTIONAL = {"exponentiated": EXPONENTIATED, "grid": GRID_SEARCH, "oxonfair": OXONFAIR, "logistic": UNCONSTRAINED}
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,10 @@ class Split(Task):
     def measure(self, entry: Entry, point: Any) -> Dict[str, Optional[float]]:
         train, test = (np.asarray(part, dtype=float) for part in point[:2])
         numbers: Dict[str, Optional[float]] = {"passes": point[2]}
+        if entry.ours:
+            # The last search over the intercept: whether it moved, and whether no round had satisfied the bound.
+            numbers["shifted"] = float(point[3] is not None)
+            numbers["shifted_for_bound"] = float(point[3] == "bound")
         for name, positive, y, group in (("train", train, self.y, self.group), ("test", test, self.y_test, self.group_test)):
             right = np.where(y == 1, positive, 1.0 - positive)
             numbers[f"accuracy_{name}"] = float(right.mean())
@@ -128,7 +134,9 @@ def by_thalweg(
         model.fit(X, task.y, sensitive_features=task.group)
     history = model.history_
     passes = float(history.passes_f[-1] + history.passes_g[-1]) if len(history.passes_f) else None
-    return Answer((model.predict(X), model.predict(X_test), passes), bool(model.violation_ == 0.0), model.message_)
+    shifts = [note.data["satisfied_before"] for note in model.notes_ if note.kind == "intercept-shifted"]
+    shift = None if not shifts else "gain" if shifts[0] else "bound"
+    return Answer((model.predict(X), model.predict(X_test), passes, shift), bool(model.violation_ == 0.0), model.message_)
 
 
 def _base() -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from comparison._page import processor
 from comparison._runner import TOLERANCE, Entry, Row, Size, run_entry, version
 from tables import _data
-from tables._entries import CONSTRAINTS, EXPONENTIATED, OURS, Split
+from tables._entries import CONSTRAINTS, EXPONENTIATED, OPTIONAL, OURS, Split
 
 #: Number that is raised when a rival is run or measured in another way, so that cached results of the old way are not used.
 CACHE = 1
@@ -40,6 +40,8 @@ class Plan:
     quick: bool = False
     seconds: float = 300.0
     ours_only: bool = False
+    #: Libraries that are left out, by the words of the command line.
+    without: Sequence[str] = ()
     #: Weights of l2 in the study of regularisation: numbers, or None for the classifier's own.
     weights: Sequence[Optional[float]] = ()
     #: Arguments of FairClassifier.
@@ -154,7 +156,7 @@ def run_plan(plan: Plan, loaded: Dict[str, _data.DataSet], cache: Cache, report:
             for name in plan.constraints:
                 task = Split(data, CONSTRAINTS[name], seed, size, plan.seconds)
                 for entry in task.entries():
-                    if plan.ours_only and not entry.ours:
+                    if (plan.ours_only and not entry.ours) or entry.name in [OPTIONAL[word] for word in plan.without]:
                         continue
                     if entry.ours:
                         found = attempt(task, entry, key, {"arguments": plan.arguments})
