@@ -58,7 +58,8 @@ impl<'a> RowsOf<'a> {
     }
 
     fn share(&self, holds: impl Fn(usize) -> bool) -> f64 {
-        let sum = |rows: &mut dyn Iterator<Item = usize>| rows.map(|i| self.weight(i)).sum::<f64>();
+        // The sum of no numbers is -0, which would be printed as such.
+        let sum = |rows: &mut dyn Iterator<Item = usize>| 0.0 + rows.map(|i| self.weight(i)).sum::<f64>();
         sum(&mut self.rows.iter().copied().filter(|&i| holds(i))) / sum(&mut self.rows.iter().copied())
     }
 
@@ -194,5 +195,7 @@ mod tests {
         assert_eq!(a.positives.map(|c| (c.rows, c.predicted)), Some((4, 0.25)));
         assert_eq!(a.predicted_interval.unwrap(), clopper_pearson(1.0, 4.0, 0.95).unwrap());
         assert_eq!(rows.all().accuracy(), 3.0 / 8.0);
+        // A share of no rows has no sign.
+        assert_eq!(percent(b.positive), "0.00%");
     }
 }
