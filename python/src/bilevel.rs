@@ -9,12 +9,12 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use thalweg::Result;
 use thalweg::bilevel::{self, Bilevel, Derivatives, InnerRow, Pair, differences};
 use thalweg::math::vec;
 use thalweg::oracle::Scratch;
 use thalweg::run::Options;
 use thalweg::sets::Set;
-use thalweg::{Error, Result};
 use thalweg_lab::bilevel::FormSpec;
 use toml::Value;
 

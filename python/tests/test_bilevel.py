@@ -260,7 +260,7 @@ def depot(**given):
 
 def test_supplier_problem():
     result = depot()
-    assert result.success and result.derivatives == "differences"
+    assert result.violation <= result.beta and result.derivatives == "differences"
     assert "products with second derivatives are differences of gradients, exact to about eight digits" in result.notes
     # From 1.25, where the worst costs 4.03, to 1, where it costs 4, and a little beyond: constraints are satisfied within beta.
     x = result.x[0]
