@@ -260,7 +260,7 @@ def depot(**given):
 
 def test_supplier_problem():
     result = depot()
-    assert result.violation <= result.beta and result.derivatives == "differences"
+    assert result.success and result.derivatives == "differences"
     assert "products with second derivatives are differences of gradients, exact to about eight digits" in result.notes
     # From 1.25, where the worst costs 4.03, to 1, where it costs 4, and a little beyond: constraints are satisfied within beta.
     x = result.x[0]
@@ -271,7 +271,9 @@ def test_supplier_problem():
     np.testing.assert_allclose(result.best.y, [result.x[0], 0.0], atol=0.02)
     believer = {"outer": 60, "inner_iterations": 200, "sigma": 3, "inner": {"name": "sg", "eps": 0.01}}
     optimist = depot(optimistic=True, options={**believer, "form": {"inner_accuracy": 1e-3}})
-    assert optimist.success and optimist.x[0] == pytest.approx(2.0, abs=0.15)
+    # The rows are satisfied, but the slack makes the leader count on 2.19 where the best response costs 2.50.
+    assert not optimist.success and optimist.status == 0 and optimist.violation <= optimist.beta
+    assert optimist.x[0] == pytest.approx(2.0, abs=0.15)
     assert optimist.best.value == pytest.approx(2.5, abs=0.02) and optimist.worst.value == pytest.approx(4.5, abs=0.15)
 
 
