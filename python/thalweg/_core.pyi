@@ -90,6 +90,7 @@ class BilevelCallables:
         outer: _Level,
         inner: _Level,
         constraints: Optional[Tuple[_Level, int]],
+        rows: List[Tuple[List[float], List[float], float]],
         interrupt: Interrupt,
     ) -> BilevelCallables: ...
     def check(self, x: _Floats, seed: int) -> None: ...
@@ -97,6 +98,7 @@ class BilevelCallables:
         self,
         x: _Floats,
         form: Dict[str, Any],
+        method: str,
         solver: Dict[str, Any],
         conduct: Dict[str, Any],
         certificate: Optional[Dict[str, Any]] = None,
