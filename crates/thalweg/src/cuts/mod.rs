@@ -491,26 +491,41 @@ impl Model {
         Ok(master)
     }
 
-    /// Adds cuts of `set` that `y` violates. Returns false if `y` is in the set up to rounding.
+    /// Adds cuts of `set` that `y` violates. Returns false if there is no new one, because `y` is in the set up to rounding, or violates
+    /// only cuts of the model, which the master program was not solved accurately enough for.
     fn separate(&mut self, set: &dyn Set, y: &[f64]) -> Result<bool> {
         let mut foot = std::mem::take(&mut self.work.foot);
         foot.clear();
         foot.extend_from_slice(y);
         set.project(&mut foot, &mut self.work.warm)?;
-        let outside = vec::distance(y, &foot) > 1e-12 * (1.0 + vec::norm(y));
-        if outside {
+        let mut new = false;
+        if vec::distance(y, &foot) > 1e-12 * (1.0 + vec::norm(y)) {
             let mut normal = vec![0.0; y.len()];
             set.separate(y, &foot, &mut |from, part| {
                 let length = vec::norm(part);
                 if length > 0.0 {
                     normal.fill(0.0);
                     normal[from..from + part.len()].iter_mut().zip(part).for_each(|(n, p)| *n = p / length);
-                    self.add(Owner::Domain, &foot, (0.0, 0.0), &normal);
+                    if !self.has_half_space(&foot, &normal) {
+                        self.add(Owner::Domain, &foot, (0.0, 0.0), &normal);
+                        new = true;
+                    }
                 }
             });
         }
         self.work.foot = foot;
-        Ok(outside)
+        Ok(new)
+    }
+
+    /// Returns whether a cut of the domain is the half-space `<normal, x - foot> <= 0`, up to rounding.
+    fn has_half_space(&self, foot: &[f64], normal: &[f64]) -> bool {
+        let along = |k: usize| normal[k] * (foot[k] - self.centre[k]);
+        let level = vec::sum_by(normal.len(), along);
+        let size = vec::sum_by(normal.len(), |k| (normal[k] * foot[k]).abs() + (normal[k] * self.centre[k]).abs());
+        self.cuts.iter().enumerate().filter(|(_, cut)| cut.owner == Owner::Domain).any(|(i, _)| {
+            let same = row(&self.subgradients, self.dim, i) == normal;
+            same && (vec::dot(normal, row(&self.offsets, self.dim, i)) - level).abs() <= 8.0 * f64::EPSILON * size
+        })
     }
 
     /// Copies the cuts of `owner`, a convex function, into another model as cuts of `other`, which is the function minus
@@ -893,6 +908,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_side_of_the_domain_is_added_once() {
+        let set = Bounds::uniform(-1.0, 1.0).unwrap();
+        let mut model = Model::default();
+        model.begin(&[0.5, 0.0], Norm::Plain, &[Convexification { constants: vec![0.0], scaled: false }]);
+        assert!(model.separate(&set, &[3.0, 0.2]).unwrap());
+        assert!(!model.separate(&set, &[2.0, -0.4]).unwrap());
+        assert!(model.separate(&set, &[2.0, 5.0]).unwrap());
+        assert!(!model.separate(&set, &[1.0, 1.0]).unwrap());
+        assert_eq!(model.cuts.len(), 2);
     }
 
     #[test]

@@ -534,7 +534,7 @@ impl Method for Bundle {
     }
 
     fn version(&self) -> u32 {
-        2
+        3
     }
 
     fn iterate(&self, out: &mut [f64]) {

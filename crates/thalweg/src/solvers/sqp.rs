@@ -12,9 +12,11 @@ use super::{Eval, Infeasible, Method, PointOrigin, Solver, State, Stationary, St
 use crate::certify::{distance_bound, infeasible_radius};
 use crate::cuts::constants::{unit_of_curvature, usual_mu, usual_mu_in};
 use crate::cuts::noise::accuracy;
+use crate::eval::width;
 use crate::math::cholesky::Cholesky;
 use crate::math::vec;
 use crate::oracle::{Scales, Source};
+use crate::sets::Set;
 use crate::{Error, Note, Result, StallCause};
 use curvature::Curvature;
 use rows::Rows;
@@ -52,6 +54,8 @@ const NOISE: f64 = 1e-14;
 const CALM: f64 = 1e-2;
 const SERVED: u32 = 3;
 const FALL: f64 = 0.1;
+/// Ratio of the widths of variables in a box up to which they count as of one unit.
+const APART: f64 = 100.0;
 /// Largest number of variables for which Hessians are factored.
 const FACTORED: usize = 1024;
 /// Smallest size of an objective of order 1 that predicted decreases are compared with.
@@ -390,6 +394,7 @@ impl Sqp {
                 let (size, steep) = (vec::norm(&s.x), vec::norm(&s.grad));
                 let length = if size > 0.0 { size } else { 1.0 };
                 s.initial = if steep > 0.0 { length / steep } else { 1.0 };
+                s.metric = widths_squared(ev.domain(), &s.grad, length);
             }
         }
         s.metric.iter_mut().for_each(|m| *m = m.min(f64::MAX.sqrt()));
@@ -754,6 +759,19 @@ impl Sqp {
     }
 }
 
+/// Returns the diagonal inverse of the Hessian for variables whose widths in a box are very different: a step along the gradient has
+/// the widths as lengths. Empty for variables of one unit, and where the gradient is 0.
+fn widths_squared(domain: &dyn Set, grad: &[f64], length: f64) -> Vec<f64> {
+    let widths: Vec<f64> = (0..grad.len()).map(|i| Some(width(domain, i)).filter(|w| w.is_finite()).unwrap_or(length)).collect();
+    let positive = || widths.iter().copied().filter(|w| *w > 0.0);
+    let (narrow, wide) = (positive().fold(f64::INFINITY, f64::min), positive().fold(0.0, f64::max));
+    let change = vec::sum_by(grad.len(), |i| (grad[i] * widths[i]).powi(2)).sqrt();
+    if wide <= APART * narrow || change.is_nan() || change <= 0.0 {
+        return vec![];
+    }
+    widths.iter().map(|w| w.max(narrow) * w.max(narrow) / change).collect()
+}
+
 /// Writes the values of the rows, in the units of the constraints: those of the constraints from `values`, then those of the box.
 fn heights(rows: &Rows, values: &[f64], x: &[f64], units: &[f64], out: &mut Vec<f64>) {
     out.clear();
@@ -866,7 +884,7 @@ fn conflict(s: &Saved, values: &[f64], ev: &dyn Eval, rows: &Rows) -> Option<Inf
         conflicting,
         upper: distance_bound(norm, largest - level, mu),
         radius,
-        everywhere: false,
+        everywhere: radius.is_infinite(),
         estimated: false,
     })
 }
@@ -877,7 +895,7 @@ impl Method for Sqp {
     }
 
     fn version(&self) -> u32 {
-        2
+        3
     }
 
     fn iterate(&self, out: &mut [f64]) {
@@ -949,5 +967,25 @@ impl<'e> Solver<dyn Eval + 'e> for Sqp {
             self.try_point(ev, &rows)?;
         }
         done(self.s.end.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sets::{Bounds, WholeSpace};
+
+    #[test]
+    fn variables_of_very_different_widths_get_steps_of_these_lengths() {
+        let grad = [3e3, 4e-3, 0.0];
+        assert!(widths_squared(&WholeSpace, &grad, 2.0).is_empty());
+        let alike = Bounds::each(vec![0.0; 3], vec![1.0, 50.0, 2.0]).unwrap();
+        assert!(widths_squared(&alike, &grad, 2.0).is_empty());
+        let apart = Bounds::each(vec![0.0, 0.0, f64::NEG_INFINITY], vec![1e-3, 1e3, f64::INFINITY]).unwrap();
+        // The gradient predicts a change of 5 = |(3, 4)| over the widths.
+        for (got, want) in widths_squared(&apart, &grad, 2.0).iter().zip([0.2e-6, 0.2e6, 0.8]) {
+            assert!((got / want - 1.0).abs() < 1e-12, "{got} {want}");
+        }
+        assert!(widths_squared(&apart, &[0.0; 3], 2.0).is_empty());
     }
 }
