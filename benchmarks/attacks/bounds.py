@@ -47,7 +47,12 @@ def _infinite(side: float, start: float, square: dict) -> Iterator[Row]:
     yield from minimize(f"Bounds with both sides {side} from {start}", _NOTHING, x0=[start, start], bounds=box, **square)
     name = f"blackbox with both sides {side} from {start}"
     found = attempt(
-        blackbox.minimize, square["fun"], [start, start], constraints=LinearConstraint(row, side, side), options={"maxiter": 50}
+        blackbox.minimize,
+        square["fun"],
+        [start, start],
+        constraints=LinearConstraint(row, side, side),
+        method="dszog",
+        options={"maxiter": 50},
     )
     if isinstance(found, Exception):
         yield no_claim(name, "feasible", found)

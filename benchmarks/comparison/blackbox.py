@@ -378,6 +378,7 @@ def thalweg_minimize(recorder: Recorder, form: str) -> tuple:
         constraints=some_pairs,
         n_constraints=task.pairs,
         vectorized=True,
+        method="dszog",
         options={
             "eta_w": {"rule": "decay", "c": 0.1, "p": 0.7, "after": 3000},
             "lambda": 1.0,

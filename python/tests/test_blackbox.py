@@ -4,6 +4,7 @@ import os
 import pickle
 import re
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -46,7 +47,7 @@ class Disc:
 
 def solve(m=50, **given):
     disc = given.pop("constraints", None) or Disc(m)
-    given = {"constraints": disc, "n_constraints": m, "options": {"maxiter": 200}, **given}
+    given = {"constraints": disc, "n_constraints": m, "method": "dszog", "options": {"maxiter": 200}, **given}
     return minimize(given.pop("fun", away), given.pop("x0", [0.0, 0.5]), **given)
 
 
@@ -89,6 +90,54 @@ def test_a_disc_of_a_hundred_thousand_half_planes():
     assert result.zeroth_order["gradient"]["error"] >= 0.0
     assert result.best_feasible.fun <= result.fun
     assert len(pickle.dumps(result)) < 50_000
+
+
+def automatic(m=50, **given):
+    given = {"constraints": Disc(m), "n_constraints": m, **given}
+    return minimize(given.pop("fun", away), given.pop("x0", [0.0, 0.5]), **given)
+
+
+@pytest.mark.parametrize("unit, cost, row", [(1.0, 1.0, 1.0), (1e3, 1e-3, 1e3), (1e-3, 1e3, 1e-3)])
+def test_nothing_has_to_be_set(unit, cost, row):
+    disc = Disc(5000)
+    result = automatic(
+        5000,
+        fun=lambda X: cost * away(X / unit),
+        constraints=lambda X, which: row * disc(X / unit, which),
+        x0=[0.0, 0.5 * unit],
+        vectorized=True,
+    )
+    assert result.success and result.status == 0 and result.message == "feasible; the solver finished"
+    np.testing.assert_allclose(result.x / unit, [1.0, 0.0], atol=0.01)
+    assert result.fun == pytest.approx(cost, rel=0.02) and result.nfev < 200 and result.method == "trust-region"
+    assert re.search(r"the objective was evaluated \d+ times, of at most 1,200", " ".join(result.notes))
+
+
+def test_an_answer_is_never_worse_than_a_feasible_start():
+    rng = np.random.default_rng(0)
+    # Noise as large as the objective. A difference of two means of 16 values has the standard error 0.35.
+    for start in ([0.9, 0.0], [0.0, 0.5]):
+        result = automatic(fun=lambda x: away(x) + rng.standard_normal(), x0=start, max_evaluations=300)
+        assert result.maxcv <= 1e-6 and away(result.x) <= away(np.array(start)) + 1.0
+    flat = automatic(fun=lambda x: 1.0)
+    assert flat.success and flat.fun == 1.0
+
+
+def test_a_limit_of_evaluations():
+    calls = []
+    result = automatic(fun=lambda x: (calls.append(1), away(x))[1], max_evaluations=15, options={"record": {"at": []}})
+    # The start and the result are measured, and the zeroth-order check uses 32 pairs of points.
+    assert len(calls) == result.nfev <= 15 + 2 + 64
+    assert result.status == 6 and not result.success and "stopped at the limit of evaluations" in result.message
+
+
+def test_workers_do_not_change_the_result():
+    plain = automatic(fun=away, constraints=Disc(50))
+    with ThreadPoolExecutor(3) as pool:
+        threads = automatic(workers=pool.map)
+    processes = automatic(workers=2)
+    for other in (threads, processes, automatic(workers=1)):
+        assert np.array_equal(other.x, plain.x) and other.nfev == plain.nfev and other.ncev == plain.ncev
 
 
 def test_fraction_of_violated_constraints():
@@ -204,7 +253,7 @@ def test_repair_is_a_projection(programme, bounds):
 
     options = {"maxiter": 1000, "beta": 100.0, "eta_w": {"rule": "decay", "c": 0.01, "p": 0.7, "after": 300}}
     raw, repaired = (
-        minimize(fun, [0.1, 0.1, 0.1], constraints=rows, bounds=bounds, options=options, repair=repair)
+        minimize(fun, [0.1, 0.1, 0.1], constraints=rows, bounds=bounds, method="dszog", options=options, repair=repair)
         for repair in (False, True)
     )
     assert not raw.success and raw.maxcv > 1e-3
@@ -393,7 +442,7 @@ def test_ctrl_c_stops_a_repair():
     before = signal.signal(signal.SIGVTALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
     try:
         options = {"maxiter": 3}
-        result = minimize(away, [0.0, 0.0], constraints=rows, repair=True, callback=callback, options=options)
+        result = minimize(away, [0.0, 0.0], constraints=rows, method="dszog", repair=True, callback=callback, options=options)
     finally:
         signal.signal(signal.SIGVTALRM, before)
     assert not result.success and result.violated == 1.0
@@ -509,7 +558,7 @@ ROWS = LinearConstraint([[1.0, 1.0]], -np.inf, 1.0)
         ),
         (
             {"method": "zopsgd"},
-            "zopsgd projects onto the constraints; use a LinearConstraint in place of a function, or method='dszog'",
+            "zopsgd projects onto the constraints; use a LinearConstraint in place of a function, or method='auto'",
         ),
         ({"method": "AccSZOFW"}, "accszofw projects onto the constraints"),
         (
@@ -520,8 +569,8 @@ ROWS = LinearConstraint([[1.0, 1.0]], -np.inf, 1.0)
             {"method": "zoscgd", "constraints": ROWS, "n_constraints": None},
             "zoscgd minimises linear functions over the feasible points.*expected a bounded domain",
         ),
-        ({"method": "ssg"}, "method must be one of dszog, zopsgd, zoscgd, acczomda, accszofw, got 'ssg'"),
-        ({"method": 3}, "method must be one of dszog, zopsgd, zoscgd, acczomda, accszofw, got int"),
+        ({"method": "ssg"}, "method must be one of auto, trust-region, dszog, zopsgd, zoscgd, acczomda, accszofw, got 'ssg'"),
+        ({"method": 3}, "method must be one of auto, trust-region, dszog, zopsgd, zoscgd, acczomda, accszofw, got int"),
         ({"options": {"betta": 1.0}}, "unknown key 'betta'; did you mean 'beta'"),
         ({"options": {"beta": -1.0}}, "beta must be a finite number larger than 0, got -1"),
         ({"options": {"certificate": {}}}, "unknown key 'certificate'"),
@@ -529,6 +578,12 @@ ROWS = LinearConstraint([[1.0, 1.0]], -np.inf, 1.0)
         ({"bounds": [(0, 1)]}, r"bounds must have 2 pairs \(low, high\), one for each variable, got 1 entries"),
         ({"seed": -1}, r"seed must be an integer from 0 to 2\^63 - 1, got -1"),
         ({"feasibility": -1.0}, "feasibility must be a finite number of at least 0, got -1"),
+        ({"max_evaluations": 10}, "max_evaluations is a limit of 'trust-region'; with method='dszog' set options"),
+        ({"method": "auto", "max_evaluations": 0, "options": {}}, "max_evaluations must be a positive integer, got 0"),
+        ({"method": "auto", "options": {"beta": 1.0}}, "unknown key 'beta'"),
+        ({"method": "auto", "options": {"tolerance": 2.0}}, "tolerance must be a number between 0 and 1, got 2"),
+        ({"vectorized": True, "workers": 2}, "workers evaluate points one by one; expected vectorized=False, or workers=None"),
+        ({"workers": 0}, "workers must be a positive integer, got 0"),
         ({"n_samples": 0}, "n_samples must be a positive integer, got 0"),
     ],
 )
@@ -557,5 +612,5 @@ def test_results_pickle_and_render(capsys):
     assert "maxcv" in result.history.to_frame() and result.history.to_frame().shape[1] == 8
     few = solve(3).plot()
     assert few[1].get_ylabel() == "constraints (satisfied if at most 0)" and len(few[1].lines) == 4
-    assert not hasattr(minimize(away, [0.0, 0.5], options={"maxiter": 5}).plot(), "__len__")
+    assert not hasattr(minimize(away, [0.0, 0.5], method="dszog", options={"maxiter": 5}).plot(), "__len__")
     assert thalweg.blackbox is blackbox

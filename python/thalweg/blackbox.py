@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import multiprocessing
 from dataclasses import dataclass
-from typing import Any, Callable, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Iterator, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from scipy.optimize import LinearConstraint
@@ -19,8 +22,12 @@ from thalweg._running import StopReason, name_of, run_options, running
 
 __all__ = ["METHODS", "BlackBoxResult", "minimize"]
 
-#: Names of the methods. All but the first project onto the constraints.
-METHODS = tuple(_core.solvers("blackbox"))
+#: Name of the default method, and the solver that it stands for.
+AUTO, CHOSEN = "auto", "trust-region"
+#: Names of the methods.
+METHODS = (AUTO, *_core.solvers("blackbox"))
+#: Methods that use values of the constraints; the others project onto them.
+BY_VALUES = (AUTO, CHOSEN, "dszog")
 #: Largest number of constraints that the history lists individually.
 LISTED = 200
 #: Number of the largest constraints in a result.
@@ -37,10 +44,12 @@ class BlackBoxResult(Result):
     fun : float
         Objective at ``x``.
     success : bool
-        Whether every constraint is satisfied within ``feasibility`` on all data and the run did not fail. The solvers have no
-        stopping criterion, so this is no statement about optimality. ``status`` and ``message`` tell why the run stopped.
+        Whether every constraint is satisfied within ``feasibility`` on all data, and the run neither failed nor reached a limit
+        before the stopping criterion of 'trust-region' was met. The other solvers have no stopping criterion, so that their
+        success is no statement about optimality. ``status`` and ``message`` tell why the run stopped.
     status : int
-        0 reached the target, 1 reached a limit, 3 stopped by the callback, 4 interrupted, 5 failed.
+        0 finished or reached the target, 1 reached a limit with a solver without a stopping criterion, 3 stopped by the callback,
+        4 interrupted, 5 failed, 6 reached a limit before the stopping criterion was met.
     message : str
         Description of ``success`` and ``status``.
     nit, nfev, ncev : int
@@ -79,7 +88,9 @@ def minimize(
     vectorized: bool = False,
     bounds: Any = None,
     n_samples: Optional[int] = None,
-    method: str = METHODS[0],
+    method: str = AUTO,
+    max_evaluations: Optional[int] = None,
+    workers: Union[int, Callable, None] = None,
     names: Union[Sequence[str], Callable[[int], str], None] = None,
     repair: bool = False,
     callback: Optional[Callable] = None,
@@ -111,9 +122,18 @@ def minimize(
     n_samples : int, optional
         Number of samples. The objective is a mean over samples, and `fun` takes sample indices, an array of int64.
     method : str
-        Solver; one of ``thalweg.solvers("blackbox")``. 'dszog', the default, penalises constraint values: its point may violate
-        the constraints slightly, unless the options have a ``margin`` or `repair` is set. The others project onto a
-        LinearConstraint, or run without constraints; 'zoscgd' and 'accszofw' need bounded `bounds`.
+        Solver; 'auto' or one of ``thalweg.solvers("blackbox")``. 'auto', the default, is 'trust-region', which needs no settings:
+        it measures noise and units, steps to the minimiser of a model under a working set of constraints, and returns the best
+        feasible point. 'dszog' penalises values of constraints drawn at random: its point may violate the constraints slightly,
+        unless the options have a ``margin`` or `repair` is set. The others project onto a LinearConstraint, or run without
+        constraints; 'zoscgd' and 'accszofw' need bounded `bounds`.
+    max_evaluations : int, optional
+        Largest number of points at which 'trust-region' evaluates `fun`; by default 100 for each of up to 150 variables, and
+        1,000 more. ``notes`` have the number that was used.
+    workers : int or callable, optional
+        Evaluate several points at the same time: an int is a number of processes, for which the functions must be picklable; a
+        callable is used as ``workers(function, points)`` in place of ``map``, such as the ``map`` of an executor. The results are
+        the same for any number. Not with `vectorized`, whose functions take several points anyway.
     names : sequence of str or callable, optional
         Names of the constraints: one for each, or a function of the index, which is called for few of them.
     repair : bool
@@ -122,9 +142,10 @@ def minimize(
         Called as ``callback(intermediate)`` with an object that has x, fun, maxcv, nit, seconds, for each recorded iterate.
         ``StopIteration`` stops the run.
     options : dict, optional
-        ``maxiter`` (default 10,000), ``budget`` (iterations, passes, samples, seconds), ``stop`` (objective), ``record`` (every,
-        at, per_decade) for the recorded iterates, each with all constraints: by default 0, 1, 2, 5, 10, 20, … and the last; and
-        the settings of the method with the names of specs, such as eta_w, beta and margin of dszog.
+        ``maxiter`` (default 10,000; an iteration of 'trust-region' is one batch of evaluations), ``budget`` (iterations, passes,
+        samples, seconds), ``stop`` (objective), ``record`` (every, at, per_decade) for the recorded iterates, each with all
+        constraints: by default 0, 1, 2, 5, 10, 20, … and the last; and the settings of the method with the names of specs, such
+        as tolerance of 'trust-region', and eta_w, beta and margin of 'dszog'.
     seed : int, optional
         Random seed, 0 by default: the same call gives the same result.
     feasibility : float
@@ -149,7 +170,7 @@ def minimize(
 
     Examples
     --------
-    The unit disc as a hundred thousand half-planes, of which 'dszog' evaluates at most 256 in an iteration:
+    The unit disc as a hundred thousand half-planes:
 
     >>> import numpy as np
     >>> from thalweg import blackbox
@@ -161,9 +182,8 @@ def minimize(
     ...     constraints=lambda X, which: X @ normals[:, which] - 1.0,
     ...     n_constraints=100_000,
     ...     vectorized=True,
-    ...     options={"maxiter": 3000, "beta": 100.0, "margin": 0.05},
     ... )
-    >>> result.success, bool(np.linalg.norm(result.x - [1.0, 0.0]) < 0.1)
+    >>> result.success, bool(np.linalg.norm(result.x - [1.0, 0.0]) < 0.01)
     (True, True)
 
     Projection onto a LinearConstraint:
@@ -184,28 +204,42 @@ def minimize(
     if name not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     parsed = _parse(constraints, n_constraints, len(x0))
-    if callable(constraints) and (repair or name != METHODS[0]):
-        what, instead = ("repair", "repair=False") if name == METHODS[0] else (name, f"method={METHODS[0]!r}")
+    if callable(constraints) and (repair or name not in BY_VALUES):
+        what, instead = ("repair", "repair=False") if name in BY_VALUES else (name, f"method={AUTO!r}")
         raise ValueError(f"{what} projects onto the constraints; use a LinearConstraint in place of a function, or {instead}")
+    name = CHOSEN if name == AUTO else name
+    if max_evaluations is not None:
+        if name != CHOSEN:
+            raise ValueError(f"max_evaluations is a limit of {CHOSEN!r}; with method={name!r} set options={{'maxiter': ...}}")
+        given["max_evaluations"] = count(max_evaluations, "max_evaluations")
+    if workers is not None and vectorized:
+        raise ValueError("workers evaluate points one by one; expected vectorized=False, or workers=None")
     how = {**run_options(given, seed, feasibility, None), "repair": bool(repair), "listed": LISTED}
     label = _labels(names, parsed)
-    core = _core.BlackBox(
-        len(x0),
-        fun,
-        constraints=parsed.given,
-        name=lambda j: _display_name(label(j)),
-        vectorized=bool(vectorized),
-        domain=domain(bounds, len(x0)),
-        samples=None if n_samples is None else count(n_samples, "n_samples"),
-    )
     listed = [_display_name(label(j)) for j in range(parsed.count)] if parsed.count <= LISTED else []
     watch = None if callback is None else Callback(callback, listed, feasibility)
-    with running(verbose, "minimize") as run:
+    with running(verbose, "minimize") as run, _pool(workers) as each:
+        of_constraints = parsed.given
+        if each is not None:
+            fun = _Mapped(each, fun)
+            if callable(constraints):
+                of_constraints = (_Mapped(each, constraints), parsed.count)
+        core = _core.BlackBox(
+            len(x0),
+            fun,
+            constraints=of_constraints,
+            name=lambda j: _display_name(label(j)),
+            vectorized=bool(vectorized) or each is not None,
+            domain=domain(bounds, len(x0)),
+            samples=None if n_samples is None else count(n_samples, "n_samples"),
+        )
         outcome, told, raised = _core.minimize_zeroth_order(
             core, x0, {"name": name, **given}, how, run.interrupt, watch, run.on_progress
         )
     result = None
     if outcome is not None and told is not None:
+        if outcome["ended"] == "finished" and any(isinstance(note, dict) and note.get("limited") for note in outcome["notes"]):
+            told = ("stopped at the limit of evaluations", "unfinished")
         ended = StopReason(outcome["ended"], told, watch is not None and watch.stopped)
         result = _result(outcome, ended, core.calls(), label, History(outcome["trace"], listed), feasibility)
     if raised is not None:
@@ -213,6 +247,35 @@ def minimize(
     assert result is not None
     finish(callback, result)
     return result
+
+
+class _Mapped:
+    """Function of several points that evaluates a function of one point by a map."""
+
+    def __init__(self, each: Callable, function: Callable):
+        self._each, self._function = each, function
+
+    def __call__(self, points: np.ndarray, *rest: Any) -> list:
+        function = functools.partial(_one, self._function, rest) if rest else self._function
+        return list(self._each(function, list(points)))
+
+
+def _one(function: Callable, rest: tuple, x: np.ndarray) -> Any:
+    return function(x, *rest)
+
+
+@contextlib.contextmanager
+def _pool(workers: Any) -> Iterator[Optional[Callable]]:
+    """Yield the map that evaluates several points, or None without workers."""
+    if workers is None or callable(workers):
+        yield workers
+        return
+    size = count(workers, "workers")
+    if size == 1:
+        yield None
+        return
+    with multiprocessing.Pool(size) as pool:
+        yield pool.map
 
 
 @dataclass(frozen=True)

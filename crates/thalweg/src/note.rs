@@ -147,6 +147,15 @@ pub enum Note {
         /// Cause.
         cause: StallCause,
     },
+    /// Number of evaluations of the objective by `trust-region`, and the limit.
+    EvaluationsUsed {
+        /// Number of points at which the objective was evaluated.
+        evaluations: u64,
+        /// Largest number.
+        limit: u64,
+        /// Whether the limit ended the search.
+        limited: bool,
+    },
     /// The ball of the domain is active at the point.
     BallActive {
         /// Radius of the ball.
@@ -857,6 +866,19 @@ impl Note {
                     "{} stalled at gradient norm {gradient:.2e}, above the tolerance {tolerance:.2e}: {cause}",
                     SolverName::Lbfgs
                 )
+            }
+            Note::EvaluationsUsed { evaluations, limit, limited } => {
+                write!(
+                    f,
+                    "the objective was evaluated {} times, of at most {}",
+                    thousands(*evaluations as usize),
+                    thousands(*limit as usize)
+                )?;
+                if *limited {
+                    f.write_str("; the limit ended the search, and a larger max_evaluations may give a better point")
+                } else {
+                    Ok(())
+                }
             }
             Note::BallActive { radius, multiplier } => {
                 write!(f, "the ball of radius {radius} is active, with multiplier {multiplier:.6e}")

@@ -292,6 +292,10 @@ impl Method for Dszog {
         "dszog"
     }
 
+    fn version(&self) -> u32 {
+        2
+    }
+
     fn iterate(&self, out: &mut [f64]) {
         out.copy_from_slice(&self.s.w);
     }

@@ -27,6 +27,7 @@ pub mod sqp;
 pub mod ssg;
 pub mod st_spg;
 pub mod threes_econ;
+pub mod trust_region;
 pub mod zopsgd;
 pub mod zoscgd;
 
@@ -55,6 +56,7 @@ pub use sqp::Sqp;
 pub use ssg::Ssg;
 pub use st_spg::StSpg;
 pub use threes_econ::ThreesEcon;
+pub use trust_region::TrustRegion;
 pub use zopsgd::Zopsgd;
 pub use zoscgd::Zoscgd;
 

@@ -210,6 +210,7 @@ register! {
     Spg: "spg", First, spg, needs: Subgradients, constraints: false, stops: false, offered: [Solve], citation: "Y. Yan, Y. Xu, L. Zhang, X. Wang, T. Yang: Stochastic Optimization for Non-convex Inf-Projection Problems, ICML, 2020: the proximal subgradient steps of a stage";
     Bmd: "bmd", First, bmd, needs: SampleLosses, constraints: false, stops: false, offered: [Solve, Plan], citation: "H. Namkoong, J. C. Duchi: Stochastic Gradient Methods for Distributionally Robust Optimization with f-Divergences, NeurIPS, 2016";
     Pgsmd: "pgsmd", First, pgsmd, needs: SampleLosses, constraints: false, stops: false, offered: [Solve], citation: "H. Rafique, M. Liu, Q. Lin, T. Yang: Weakly-Convex-Concave Min-Max Optimization: Provable Algorithms and Applications in Machine Learning, Optimization Methods and Software, 2022";
+    TrustRegion: "trust-region", Zeroth, trust_region, needs: Values, constraints: true, stops: true, offered: [Solve, Minimize, BlackBox], citation: "Thalweg's own trust-region method for values; docs/solve.md describes it";
     Dszog: "dszog", Zeroth, dszog, needs: Values, constraints: true, stops: false, offered: [Solve, Minimize, BlackBox, Plan], citation: "W. Shi, H. Gao, B. Gu: Gradient-Free Method for Heavily Constrained Nonconvex Optimization, ICML, 2022";
     Zopsgd: "zopsgd", Zeroth, zopsgd, needs: Values, constraints: true, stops: false, offered: [Solve, BlackBox], citation: "S. Liu, X. Li, P.-Y. Chen, J. Haupt, L. Amini: Zeroth-Order Stochastic Projected Gradient Descent for Nonconvex Optimization, GlobalSIP, 2018";
     Zoscgd: "zoscgd", Zeroth, zoscgd, needs: Values, constraints: true, stops: false, offered: [Solve, BlackBox], citation: "K. Balasubramanian, S. Ghadimi: Zeroth-Order (Non)-Convex Stochastic Optimization via Conditional Gradients, NeurIPS, 2018";
@@ -302,7 +303,7 @@ mod tests {
     #[test]
     fn solvers_that_finish_have_a_stopping_criterion() {
         let stopping: Vec<_> = SolverName::ALL.iter().filter(|name| name.has_stopping_criterion()).map(|n| n.as_str()).collect();
-        assert_eq!(stopping, ["bundle", "adaprox", "sipba", "lbfgs", "sqp"]);
+        assert_eq!(stopping, ["bundle", "adaprox", "sipba", "lbfgs", "sqp", "trust-region"]);
     }
 
     #[test]

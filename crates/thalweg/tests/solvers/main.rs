@@ -21,5 +21,6 @@ mod sipba;
 mod sqp;
 mod ssg;
 mod threes_econ;
+mod trust_region;
 mod units;
 mod verdict;

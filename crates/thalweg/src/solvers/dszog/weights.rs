@@ -297,12 +297,14 @@ impl Weights {
                     self.known.slopes += slope;
                     self.known.squares += slope * (2.0 * old + slope);
                     self.known.largest = self.known.largest.max(old + slope);
+                    self.known.least_slope = self.known.least_slope.min(old + slope);
                 }
                 Err(_) => {
                     self.fresh.push((j, slope));
                     self.known.slopes += slope;
                     self.known.squares += slope * slope;
                     self.known.largest = self.known.largest.max(slope);
+                    self.known.least_slope = self.known.least_slope.min(slope);
                     self.known.least_weight = 0.0;
                 }
             }
@@ -387,6 +389,56 @@ mod tests {
             }
         }
         assert!(thinnest < 0.2 && fullest == 1.0, "{thinnest} to {fullest}: both ways of keeping entries must be tried");
+    }
+
+    #[test]
+    fn a_slight_violation_takes_no_weight_from_larger_ones() {
+        // Two constraints with equal slopes keep their weights. The third, violated a hundredth as much, ends up below the threshold.
+        let by = |step: f64| Move { step, a: 0.9, b: 0.1, lambda: 0.0 };
+        let mut twin = Plain { p: vec![0.8, 0.2, 0.0], z: vec![1.0, 1.0, 0.0] };
+        let mut weights = Weights::default();
+        weights.start(&twin.p);
+        weights.decay(0.0);
+        weights.add([(0, 1.0), (1, 1.0)].into_iter());
+        // The bounds on the slopes are those of the two entries.
+        weights.advance(by(0.0)).unwrap();
+        twin.advance(by(0.0));
+        weights.add([(2, 0.01)].into_iter());
+        twin.z[2] += 0.01;
+        weights.advance(by(0.3)).unwrap();
+        twin.advance(by(0.3));
+        let all = weights.all();
+        assert!(all.iter().zip([0.8, 0.2, 0.0]).all(|(p, wanted)| (p - wanted).abs() < 1e-15), "{all:?}");
+        assert!(all.iter().zip(&twin.p).all(|(p, twin)| (p - twin).abs() < 1e-15), "{all:?}");
+    }
+
+    #[test]
+    fn slopes_of_any_size_are_projected_like_those_of_a_full_vector() {
+        let mut rng = Rng::new(11, Purpose::Sampling);
+        for round in 0..500 {
+            let m = 2 + rng.below(6);
+            let mut twin = Plain { p: vec![0.0; m], z: vec![0.0; m] };
+            twin.p[0] = 0.25 + 0.5 * rng.uniform();
+            twin.p[1] = 1.0 - twin.p[0];
+            let by = Move { step: 0.5, a: 0.5 + 0.5 * rng.uniform(), b: 0.1, lambda: 1e-6 };
+            let mut weights = Weights::default();
+            weights.start(&twin.p);
+            weights.decay(0.0);
+            for t in 0..20 {
+                let mut slopes = vec![];
+                for j in 0..m as u32 {
+                    if rng.uniform() < 0.7 {
+                        slopes.push((j, 10.0_f64.powi(-(rng.below(5) as i32))));
+                    }
+                }
+                weights.add(slopes.iter().copied());
+                slopes.iter().for_each(|(j, slope)| twin.z[*j as usize] += slope);
+                weights.advance(by).unwrap();
+                twin.advance(by);
+                let off = weights.all().iter().zip(&twin.p).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+                assert!(off < 1e-12, "{off} at {t} of round {round}");
+            }
+        }
     }
 
     #[test]
