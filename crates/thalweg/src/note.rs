@@ -225,6 +225,11 @@ pub enum Note {
         /// Whether the bounds were satisfied on the training rows before.
         satisfied_before: bool,
     },
+    /// Training ended with a search by counted rates.
+    RatesCounted {
+        /// Whether a round with surrogates satisfied the bounds on the training rows before.
+        satisfied_before: bool,
+    },
     /// Training lowered the temperature of a surrogate.
     TemperatureLowered {
         /// Name of the constraint.
@@ -931,6 +936,18 @@ impl Note {
                         "the intercept was moved by {shift:.3} so that every bound is satisfied on the training rows; the accuracy there changed by {gain:.2} percentage points"
                     )
                 }
+            }
+            Note::RatesCounted { satisfied_before: true } => {
+                write!(
+                    f,
+                    "the bounds are satisfied at a smaller sum of objective and error rate than by training with surrogates; a search that counts predictions found the weights"
+                )
+            }
+            Note::RatesCounted { satisfied_before: false } => {
+                write!(
+                    f,
+                    "training with surrogates satisfied the bounds on the training rows for no surrogate bound; a search that counts predictions found the weights"
+                )
             }
             Note::TemperatureLowered { constraint, factor } => {
                 write!(

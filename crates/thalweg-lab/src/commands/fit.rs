@@ -362,6 +362,7 @@ fn is_detail(note: &Note) -> bool {
     matches!(
         note,
         Note::SurrogateBoundMoved { .. }
+            | Note::RatesCounted { .. }
             | Note::TemperatureLowered { .. }
             | Note::StepSizeChosen { .. }
             | Note::DefaultStepSize { .. }

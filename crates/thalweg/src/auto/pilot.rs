@@ -66,6 +66,18 @@ impl BudgetedRuns {
         &self.used
     }
 
+    /// Counts work outside the runs.
+    pub fn count(&mut self, passes: Passes, seconds: f64) {
+        self.used.passes.objective += passes.objective;
+        self.used.passes.constraints += passes.constraints;
+        self.used.seconds += seconds;
+    }
+
+    /// Returns whether all runs must end after further `passes`, which are not counted yet.
+    pub fn ends_after(&self, passes: Passes) -> bool {
+        self.interrupted() || self.budget.passes.is_some_and(|most| self.used.passes.total() + passes.total() >= most)
+    }
+
     /// Returns the budget of all runs together.
     pub fn budget(&self) -> &Budget {
         &self.budget

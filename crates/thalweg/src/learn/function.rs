@@ -22,6 +22,8 @@ pub(super) struct Function {
     pub(super) bound: f64,
     pub(super) pieces: Vec<Summand>,
     pub(super) statistics: usize,
+    /// Constants that are added to the statistics; empty if there are none.
+    pub(super) corrections: Vec<f64>,
 }
 
 #[derive(Debug)]
@@ -37,7 +39,7 @@ pub(super) struct Summand {
 impl Function {
     pub(super) fn new(expression: String, pieces: Vec<(f64, Piece)>, bound: f64) -> Self {
         let pieces = pieces.into_iter().map(|(factor, piece)| Summand { factor, piece, populations: vec![], statistics: 0..0 });
-        Function { name: expression.clone(), expression, bound, pieces: pieces.collect(), statistics: 0 }
+        Function { name: expression.clone(), expression, bound, pieces: pieces.collect(), statistics: 0, corrections: vec![] }
     }
 
     /// Computes the value from the statistics.

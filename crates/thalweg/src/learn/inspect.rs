@@ -241,6 +241,48 @@ impl Learning {
         notes
     }
 
+    /// Returns whether constraint `j` is a gap between more than two groups.
+    pub(super) fn compares_many(&self, j: usize) -> bool {
+        self.constraints[j].pieces.iter().any(|s| match &s.piece {
+            Piece::Term(term) => {
+                term.rates().and_then(|rates| rates.comparison.of_groups()).is_some_and(|(groups, _)| groups > 2)
+            }
+            Piece::Penalty(_) => false,
+        })
+    }
+
+    /// Returns the weighted share of the rows of losses whose label is not predicted; a score of 0 predicts the negative one.
+    pub(super) fn error_rate(&self, x: &[f64]) -> Result<f64> {
+        let weight = |i: usize| self.data.weights.as_ref().map_or(1.0, |w| w[i]);
+        let (mut wrong, mut total) = (0.0, 0.0);
+        let scores = self.scores(x)?;
+        for i in self.parts[0].clone() {
+            total += weight(i);
+            wrong += if (scores[i] > 0.0) == (self.data.labels[i] > 0.0) { 0.0 } else { weight(i) };
+        }
+        Ok(wrong / total)
+    }
+
+    /// Adds to every surrogate rate of constraint `j` the difference between the 0/1 rate and the surrogate at `x`, where both then agree.
+    pub(super) fn correct_rates(&mut self, j: usize, x: &[f64]) -> Result<()> {
+        self.drop_corrections(j);
+        let mut scratch = self.scratch();
+        let buffers: &mut Buffers = scratch.get()?;
+        let at = At { x, draw: &Draw::full(), warm: &Warm::default() };
+        let f = &self.constraints[j];
+        let mut surrogate = vec![0.0; f.statistics];
+        self.measure(f, at, &mut surrogate, buffers);
+        let mut zero_one = surrogate.clone();
+        self.replace_surrogate_rates(f, &mut zero_one, buffers);
+        self.constraints[j].corrections = zero_one.iter().zip(&surrogate).map(|(count, s)| count - s).collect();
+        Ok(())
+    }
+
+    /// Undoes [`Learning::correct_rates`].
+    pub(super) fn drop_corrections(&mut self, j: usize) {
+        self.constraints[j].corrections.clear();
+    }
+
     fn measured_value(&self, function: &Function, at: At, buffers: &mut Buffers) -> Option<f64> {
         let mut statistics = vec![0.0; function.statistics];
         self.measure(function, at, &mut statistics, buffers);

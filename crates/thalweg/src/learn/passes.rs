@@ -131,6 +131,7 @@ impl Learning {
                 }
             }
         }
+        out.iter_mut().zip(&function.corrections).for_each(|(v, correction)| *v += correction);
     }
 
     /// Passes the rows of both populations to a coupled term; their scores must be in the buffers.

@@ -261,6 +261,15 @@ impl Learning {
         self.constraints[j].bound = bound;
     }
 
+    /// Returns the temperature of the surrogate rates in constraint `j`, the lowest of several; `None` if there are none.
+    pub(super) fn temperature(&self, j: usize) -> Option<f64> {
+        let temperature = |s: &Summand| match &s.piece {
+            Piece::Term(term) => term.rates().map(|rates| rates.temperature),
+            Piece::Penalty(_) => None,
+        };
+        self.constraints[j].pieces.iter().filter_map(temperature).reduce(f64::min)
+    }
+
     /// Multiplies the temperature of the surrogate rates in constraint `j` by `factor`. Returns false if there are none.
     pub fn scale_temperature(&mut self, j: usize, factor: f64) -> bool {
         // Constants depend on the temperature.

@@ -282,12 +282,12 @@ struct Sweep {
 }
 
 /// A constraint of rates and penalties.
-struct Swept<'a> {
-    function: &'a Function,
-    limit: f64,
-    statistics: Vec<f64>,
+pub(super) struct Swept<'a> {
+    pub(super) function: &'a Function,
+    pub(super) limit: f64,
+    pub(super) statistics: Vec<f64>,
     /// Position among the statistics, index of the threshold, index and size of the population.
-    sources: Vec<(usize, usize, usize, f64)>,
+    pub(super) sources: Vec<(usize, usize, usize, f64)>,
 }
 
 /// Rows by decreasing score, with what each adds to the counts when its prediction becomes positive.
@@ -300,6 +300,94 @@ struct Order {
     entries: Vec<(u32, f64)>,
     /// Change of the weighted number of errors on the rows of losses.
     errors: Vec<f64>,
+}
+
+/// What each row, counted through all parts, adds to the counts when its prediction becomes positive.
+pub(super) struct Entries {
+    /// First row of each part.
+    pub(super) first: Vec<usize>,
+    /// For each row, the range of its entries.
+    pub(super) starts: Vec<u32>,
+    /// Population and weight in it.
+    pub(super) entries: Vec<(u32, f64)>,
+    /// Change of the weighted number of errors on the rows of losses.
+    pub(super) errors: Vec<f64>,
+}
+
+impl Entries {
+    pub(super) fn new(problem: &Learning, swept: &[Swept]) -> Self {
+        let mut first = vec![];
+        let mut count = 0;
+        for part in &problem.parts {
+            first.push(count);
+            count += part.len();
+        }
+        let used: Vec<usize> = (0..problem.populations.len())
+            .filter(|&p| swept.iter().any(|s| s.sources.iter().any(|source| source.2 == p)))
+            .collect();
+        // Every member of the population with its row.
+        let members = |p: usize| {
+            let population = &problem.populations[p];
+            let start = first[population.part];
+            (0..problem.sizes[p]).map(move |m| (m, start + population.members.as_ref().map_or(m, |list| list[m] as usize)))
+        };
+        let mut starts = vec![0_u32; count + 1];
+        for &p in &used {
+            members(p).for_each(|(_, row)| starts[row + 1] += 1);
+        }
+        for row in 0..count {
+            starts[row + 1] += starts[row];
+        }
+        let mut ends = starts.clone();
+        let mut entries = vec![(0, 0.0); starts[count] as usize];
+        for &p in &used {
+            let weights = problem.populations[p].weights.as_ref();
+            for (m, row) in members(p) {
+                entries[ends[row] as usize] = (p as u32, weights.map_or(1.0, |w| w[m]));
+                ends[row] += 1;
+            }
+        }
+        let range = problem.parts[0].clone();
+        let weight = |i: usize| problem.data.weights.as_ref().map_or(1.0, |w| w[range.start + i]);
+        let mut errors = vec![0.0; count];
+        problem.data.labels[range.clone()].iter().enumerate().for_each(|(i, label)| errors[i] = -label * weight(i));
+        Entries { first, starts, entries, errors }
+    }
+}
+
+/// Returns the constraints of rates and penalties at `x`, and their thresholds, of which the first is 0.
+pub(super) fn swept<'a>(problem: &'a Learning, x: &[f64], limits: &[f64]) -> (Vec<Swept<'a>>, Vec<f64>) {
+    let mut thresholds = vec![0.0_f64];
+    let mut list = vec![];
+    for (function, &limit) in problem.constraints.iter().zip(limits) {
+        let known = |piece: &Piece| matches!(piece, Piece::Penalty(_)) || rates(piece).is_some();
+        if !has_rates(function) || !function.pieces.iter().all(|s| known(&s.piece)) {
+            continue;
+        }
+        let mut one = Swept { function, limit, statistics: vec![0.0; function.statistics], sources: vec![] };
+        for s in &function.pieces {
+            let mut position = s.statistics.clone();
+            match (&s.piece, rates(&s.piece)) {
+                (Piece::Penalty(penalty), _) => one.statistics[position.start] = penalty.value(problem.weights(x)),
+                (_, Some(values)) => {
+                    for &p in &s.populations {
+                        let size = problem.sizes[p] as f64;
+                        for (&threshold, at) in values.iter().zip(&mut position) {
+                            let known = thresholds.iter().position(|t| *t == threshold);
+                            let index = known.unwrap_or_else(|| {
+                                thresholds.push(threshold);
+                                thresholds.len() - 1
+                            });
+                            one.sources.push((at, index, p, size));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        list.push(one);
+    }
+    (list, thresholds)
 }
 
 impl<'a> Model<'a> {
@@ -420,78 +508,9 @@ impl<'a> Model<'a> {
         Ok(inside)
     }
 
-    /// Returns the constraints of rates and penalties, and their thresholds, of which the first is 0.
-    fn swept(&self) -> (Vec<Swept<'a>>, Vec<f64>) {
-        let mut thresholds = vec![0.0_f64];
-        let mut list = vec![];
-        for (function, &limit) in self.problem.constraints.iter().zip(self.limits) {
-            let known = |piece: &Piece| matches!(piece, Piece::Penalty(_)) || rates(piece).is_some();
-            if !has_rates(function) || !function.pieces.iter().all(|s| known(&s.piece)) {
-                continue;
-            }
-            let mut one = Swept { function, limit, statistics: vec![0.0; function.statistics], sources: vec![] };
-            for s in &function.pieces {
-                let mut position = s.statistics.clone();
-                match (&s.piece, rates(&s.piece)) {
-                    (Piece::Penalty(penalty), _) => one.statistics[position.start] = penalty.value(self.problem.weights(self.x)),
-                    (_, Some(values)) => {
-                        for &p in &s.populations {
-                            let size = self.problem.sizes[p] as f64;
-                            for (&threshold, at) in values.iter().zip(&mut position) {
-                                let known = thresholds.iter().position(|t| *t == threshold);
-                                let index = known.unwrap_or_else(|| {
-                                    thresholds.push(threshold);
-                                    thresholds.len() - 1
-                                });
-                                one.sources.push((at, index, p, size));
-                            }
-                        }
-                    }
-                    _ => {}
-                }
-            }
-            list.push(one);
-        }
-        (list, thresholds)
-    }
-
     /// Sorts the rows of positive weight.
     fn order(&self, swept: &[Swept]) -> Order {
-        let problem = self.problem;
-        let mut first = vec![];
-        let mut count = 0;
-        for part in &self.parts {
-            first.push(count);
-            count += part.len();
-        }
-        let used: Vec<usize> = (0..problem.populations.len())
-            .filter(|&p| swept.iter().any(|s| s.sources.iter().any(|source| source.2 == p)))
-            .collect();
-        // Every member of the population with its row.
-        let members = |p: usize| {
-            let population = &problem.populations[p];
-            let start = first[population.part];
-            (0..problem.sizes[p]).map(move |m| (m, start + population.members.as_ref().map_or(m, |list| list[m] as usize)))
-        };
-        let mut starts = vec![0_u32; count + 1];
-        for &p in &used {
-            members(p).for_each(|(_, row)| starts[row + 1] += 1);
-        }
-        for row in 0..count {
-            starts[row + 1] += starts[row];
-        }
-        let mut ends = starts.clone();
-        let mut entries = vec![(0, 0.0); starts[count] as usize];
-        for &p in &used {
-            let weights = problem.populations[p].weights.as_ref();
-            for (m, row) in members(p) {
-                entries[ends[row] as usize] = (p as u32, weights.map_or(1.0, |w| w[m]));
-                ends[row] += 1;
-            }
-        }
-        let (labels, _) = self.losses();
-        let mut errors = vec![0.0; count];
-        labels.iter().enumerate().for_each(|(i, label)| errors[i] = -label * self.weight(0, i));
+        let Entries { first, starts, entries, errors } = Entries::new(self.problem, swept);
         let mut rows: Vec<(f64, u32)> = vec![];
         for (part, scores) in self.parts.iter().enumerate() {
             let weighty = scores.iter().enumerate().filter(|(i, _)| self.weight(part, *i) > 0.0);
@@ -503,7 +522,7 @@ impl<'a> Model<'a> {
 
     /// Evaluates the bounds on rates at every cut.
     fn sweep(&self) -> Result<Sweep> {
-        let (mut swept, thresholds) = self.swept();
+        let (mut swept, thresholds) = swept(self.problem, self.x, self.limits);
         let order = self.order(&swept);
         let intercepts = intercepts(&order.rows);
         let populations = self.problem.populations.len();

@@ -2,6 +2,7 @@
 //! the requested ones. Files, tables of raw columns and printing do not belong here.
 
 mod budget;
+mod counted;
 pub mod intercept;
 mod options;
 mod quality;

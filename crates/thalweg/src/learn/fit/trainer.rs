@@ -36,6 +36,10 @@ pub(super) struct Candidate {
     pub(super) feasible: bool,
     /// Largest violation of an enforced constraint.
     pub(super) excess: f64,
+    /// Error rate that counts besides the objective when candidates are compared.
+    pub(super) errors: f64,
+    /// Whether the point was found by counted rates and solves no problem with surrogates.
+    pub(super) counted: bool,
 }
 
 pub(super) struct Trainer<'a> {
@@ -245,6 +249,7 @@ impl<'a> Trainer<'a> {
         for j in 0..self.asked.len() {
             self.problem.set_bound(j, self.asked[j]);
             self.sharpen(j, 1.0 / self.sharpened[j]);
+            self.problem.drop_corrections(j);
         }
     }
 
@@ -354,7 +359,8 @@ impl<'a> Trainer<'a> {
 
     /// Stores a point if it is the best so far: satisfying the enforced constraints comes first, then the objective.
     pub(super) fn compete(&mut self, candidate: &Candidate) {
-        let key = |c: &Candidate| (!c.feasible, known(if c.feasible { 0.0 } else { c.excess }), known(c.point.objective));
+        let key =
+            |c: &Candidate| (!c.feasible, known(if c.feasible { 0.0 } else { c.excess }), known(c.point.objective + c.errors));
         if self.best.as_ref().is_none_or(|best| key(candidate) < key(best)) {
             self.best = Some(candidate.clone());
         }
@@ -431,8 +437,18 @@ impl<'a> Trainer<'a> {
         Ok(!moved && !conflicting.iter().any(stands_for_rate))
     }
 
+    /// Returns the training error rate between more than two groups, where rounds and searches by counts compete: objectives alone say
+    /// little of models that are far from the loss's least. 0 otherwise, and if not all rows count in the objective.
+    fn errors(&self, x: &[f64]) -> Result<f64> {
+        let counts = self.options.enforce == Enforce::Measured
+            && matches!(self.config, Config::Sqp(_))
+            && self.problem.objective_is_over_all_rows()
+            && (0..self.asked.len()).any(|j| self.problem.compares_many(j));
+        if counts { self.problem.error_rate(x) } else { Ok(0.0) }
+    }
+
     /// Builds a candidate from a point, measured under the current bounds of the problem.
-    fn candidate(
+    pub(super) fn candidate(
         &self,
         point: Point,
         bounds: &[f64],
@@ -454,7 +470,9 @@ impl<'a> Trainer<'a> {
             surrogates,
             multipliers,
             stationary,
+            errors: self.errors(&point.x)?,
             point,
+            counted: false,
         })
     }
 }
