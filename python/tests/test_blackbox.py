@@ -123,11 +123,12 @@ def test_an_answer_is_never_worse_than_a_feasible_start():
     assert flat.success and flat.fun == 1.0
 
 
-def test_a_limit_of_evaluations():
+@pytest.mark.parametrize("limit", [1, 8, 15])
+def test_a_limit_of_evaluations(limit):
     calls = []
-    result = automatic(fun=lambda x: (calls.append(1), away(x))[1], max_evaluations=15, options={"record": {"at": []}})
+    result = automatic(fun=lambda x: (calls.append(1), away(x))[1], max_evaluations=limit, options={"record": {"at": []}})
     # The start and the result are measured, and the zeroth-order check uses 32 pairs of points.
-    assert len(calls) == result.nfev <= 15 + 2 + 64
+    assert len(calls) == result.nfev <= limit + 2 + 64
     assert result.status == 6 and not result.success and "stopped at the limit of evaluations" in result.message
 
 

@@ -215,7 +215,7 @@ def minimize_pessimistic(
     ...     lambda x, y: (-x[0] * y[0], (-y, -x)), follower, [0.3],
     ...     outer_grad=True, inner_grad=True, outer_bounds=[(-2, 2)], inner_bounds=[(-2, 2)],
     ... )
-    >>> found.success, found.worst.value < 1e-4, abs(found.x[0]) < 0.01
+    >>> found.success, found.worst.value < 1e-4, bool(abs(found.x[0]) < 0.01)
     (True, True, True)
     >>> found.method, found.derivatives
     ('direct', 'differences')

@@ -182,7 +182,10 @@ struct Saved {
 impl Saved {
     /// Returns the largest number of evaluations that the next step and the final comparison need.
     fn reserved(&self) -> u64 {
-        let comparison = if self.scale.noise > 1e-7 * (self.range[1] - self.range[0]) { 3 * REPEATS as u64 } else { 0 };
+        let range = self.range[1] - self.range[0];
+        // There is nothing to compare before a second point, and a small budget is better spent on the search.
+        let compares = range > 0.0 && self.scale.noise > 1e-7 * range && self.budget >= 6 * REPEATS as u64;
+        let comparison = if compares { 3 * REPEATS as u64 } else { 0 };
         let next = match self.phase {
             Phase::Noise => scale::LINE as u64,
             Phase::Probe => 2,
@@ -531,14 +534,23 @@ impl TrustRegion {
     /// Ends the search: with noise, candidates are compared first.
     fn end(&mut self, ending: Ending) {
         self.s.ending = ending;
-        self.s.phase = if self.noisy() && self.s.best.violation == 0.0 { Phase::Compare } else { Phase::Done };
+        let found = !self.s.best.x.is_empty() && self.s.best.violation == 0.0;
+        self.s.phase = if self.noisy() && found { Phase::Compare } else { Phase::Done };
     }
 
-    /// Returns the best of the last, the best and the first feasible points by means of new values.
+    /// Returns the best of the last, the best and the first feasible points by means of new values, if there are evaluations left for
+    /// them.
     fn compare<E: ValueEval + ?Sized>(&mut self, ev: &mut E) -> Result<()> {
-        let mut candidates = vec![self.s.at.clone(), self.s.best.clone(), self.s.start.clone()];
-        candidates.retain(|point| point.violation == 0.0);
-        candidates.dedup_by(|a, b| a.x == b.x);
+        self.s.phase = Phase::Done;
+        let mut candidates: Vec<Candidate> = vec![];
+        for point in [&self.s.at, &self.s.best, &self.s.start] {
+            if point.violation == 0.0 && candidates.iter().all(|other| other.x != point.x) {
+                candidates.push(point.clone());
+            }
+        }
+        if candidates.len() < 2 || self.s.used + (candidates.len() * REPEATS) as u64 > self.s.budget {
+            return Ok(());
+        }
         let mut values = [0.0; REPEATS];
         for point in &mut candidates {
             let points = point.x.repeat(REPEATS);
@@ -549,11 +561,18 @@ impl TrustRegion {
         if let Some(best) = candidates.into_iter().min_by(|a, b| a.f.total_cmp(&b.f)) {
             self.s.best = best;
         }
-        self.s.phase = Phase::Done;
         Ok(())
     }
 
+    /// Ends the search if the next step could exceed the limit of evaluations.
+    fn check_limit(&mut self) {
+        if self.s.used + self.s.reserved() > self.s.budget && !matches!(self.s.phase, Phase::Compare | Phase::Done) {
+            self.end(Ending::Budget);
+        }
+    }
+
     fn take_step<E: ValueEval + ?Sized>(&mut self, ev: &mut E) -> Result<Step> {
+        self.check_limit();
         match self.s.phase {
             Phase::Noise => self.measure_noise(ev)?,
             Phase::Probe => self.probe(ev)?,
@@ -564,9 +583,7 @@ impl TrustRegion {
             Phase::Compare => self.compare(ev)?,
             Phase::Done => {}
         }
-        if self.s.used + self.s.reserved() > self.s.budget && !matches!(self.s.phase, Phase::Compare | Phase::Done) {
-            self.end(Ending::Budget);
-        }
+        self.check_limit();
         let finished = self.s.phase == Phase::Done;
         Ok(Step { kind: StepKind::Other, finished })
     }
