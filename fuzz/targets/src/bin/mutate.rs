@@ -90,7 +90,10 @@ fn run((name, target, seeds): Target, time: Duration, seed: u64) -> Result<u64, 
     let save = |input: &[u8]| {
         let file = format!("crash-{name}-{}", input.len());
         let written = std::fs::write(&file, input);
-        Err(written.map_or_else(|e| format!("{file} cannot be written: {e}"), |()| file))
+        Err(match written {
+            Ok(()) => file,
+            Err(e) => format!("{file} cannot be written: {e}"),
+        })
     };
     if let Some(input) = corpus.iter().find(|input| fails(input)) {
         return save(input);
