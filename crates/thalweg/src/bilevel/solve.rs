@@ -263,6 +263,20 @@ pub struct PreparedProblem {
     pub violation: f64,
 }
 
+impl PreparedProblem {
+    /// Evaluates the rows of a problem at its start.
+    fn new(problem: SingleLevel, start: Vec<f64>) -> Result<Self> {
+        let mut rows = vec![0.0; problem.num_constraints()];
+        {
+            let mut ev = Evaluator::new(&problem, 0, 0.0);
+            ev.refresh(&start)?;
+            ev.constraint_values(&start, &Draw::full(), Pick::All, &mut rows)?;
+        }
+        let violation = vec::first_max(&rows).map_or(f64::NEG_INFINITY, |(_, v)| v);
+        Ok(PreparedProblem { problem, start, violation })
+    }
+}
+
 /// Reformulates a problem and finds a start at `x` (phase I): the inner solution that the form asks for, the worst or the best, with
 /// its multipliers. They also give the bound and the unit of multipliers where the form leaves these open.
 pub fn prepare(problem: &Arc<dyn Bilevel>, form: Form, x: &[f64]) -> Result<PreparedProblem> {
@@ -305,14 +319,7 @@ fn prepare_until(problem: &Arc<dyn Bilevel>, form: Form, x: &[f64], interrupt: S
     let (_, unit) = form.multipliers();
     z[n + m..].iter_mut().zip(&found.multipliers).for_each(|(z, w)| *z = w / unit);
     single.domain().project(&mut z, &mut Warm::default())?;
-    let mut rows = vec![0.0; single.num_constraints()];
-    {
-        let mut ev = Evaluator::new(&single, 0, 0.0);
-        ev.refresh(&z)?;
-        ev.constraint_values(&z, &Draw::full(), Pick::All, &mut rows)?;
-    }
-    let violation = vec::first_max(&rows).map_or(f64::NEG_INFINITY, |(_, v)| v);
-    Ok(PreparedProblem { problem: single, start: z, violation })
+    PreparedProblem::new(single, z)
 }
 
 /// Writes a problem in x and y alone, for methods without multipliers of the inner maximum. The start is x and the point of Y nearest
@@ -322,14 +329,7 @@ pub fn prepare_plain(problem: &Arc<dyn Bilevel>, form: Form, x: &[f64]) -> Resul
     let single = SingleLevel::new(Arc::clone(problem), Form { optimistic: true, ..form })?;
     start.resize(single.dim(), 0.0);
     single.domain().project(&mut start, &mut Warm::default())?;
-    let mut rows = vec![0.0; single.num_constraints()];
-    {
-        let mut ev = Evaluator::new(&single, 0, 0.0);
-        ev.refresh(&start)?;
-        ev.constraint_values(&start, &Draw::full(), Pick::All, &mut rows)?;
-    }
-    let violation = vec::first_max(&rows).map_or(f64::NEG_INFINITY, |(_, v)| v);
-    Ok(PreparedProblem { problem: single, start, violation })
+    PreparedProblem::new(single, start)
 }
 
 /// Points around the start at which the curvature is looked at, and how far away they are.
