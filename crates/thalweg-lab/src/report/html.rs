@@ -61,13 +61,18 @@ pub fn style() -> String {
     lean(STYLE)
 }
 
-/// Removes indentation, empty lines and comment lines from code. Lines end in LF, because browsers normalise line ends before
-/// they hash.
+/// Removes indentation, empty lines, comment lines and spaces around operators from code. Lines end in LF, because browsers normalise
+/// line ends before they hash.
 fn lean(code: &str) -> String {
     let lines = code.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"));
-    let lines: String = lines.flat_map(|line| [line, "\n"]).collect();
     // There are hundreds of these, and none inside a string.
-    lines.replace(" => ", "=>")
+    lines.map(|line| tighten(line) + "\n").collect::<String>().replace(" => ", "=>")
+}
+
+/// Removes the spaces around common operators in front of the first string of a line, because a string may contain them.
+fn tighten(line: &str) -> String {
+    let (code, rest) = line.split_at(line.find(['\'', '"', '`']).unwrap_or(line.len()));
+    code.replace(" = ", "=").replace(" === ", "===").replace(" && ", "&&").replace(" || ", "||") + rest
 }
 
 /// Hashes a text for a content security policy.
